@@ -1,0 +1,153 @@
+//! Field errors with the texts of `k8s.io/apimachinery/pkg/util/validation/field`.
+
+use serde_json::Value;
+use std::fmt;
+
+/// A path into an object, printed as `spec.clusters[c1].hard[cpu]`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Path(String);
+
+impl Path {
+    /// A path of one name.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self(name.into())
+    }
+
+    /// The path of a field below this one.
+    #[must_use]
+    pub fn child(&self, name: &str) -> Self {
+        if self.0.is_empty() { Self(name.to_owned()) } else { Self(format!("{}.{name}", self.0)) }
+    }
+
+    /// The path of a map's value or an associative list's item.
+    #[must_use]
+    pub fn key(&self, key: &str) -> Self {
+        Self(format!("{}[{key}]", self.0))
+    }
+
+    /// The path of a list's item.
+    #[must_use]
+    pub fn index(&self, index: usize) -> Self {
+        Self(format!("{}[{index}]", self.0))
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What is wrong with a field. The names are those of `metav1.CauseType`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// `FieldValueRequired`
+    Required,
+    /// `FieldValueInvalid`
+    Invalid,
+    /// `FieldValueNotSupported`
+    NotSupported,
+    /// `FieldValueDuplicate`
+    Duplicate,
+    /// `FieldValueNotFound`
+    NotFound,
+    /// `FieldValueForbidden`
+    Forbidden,
+    /// `FieldValueTooLong`
+    TooLong,
+    /// `FieldValueTooMany`
+    TooMany,
+    /// `FieldValueTypeInvalid`
+    TypeInvalid,
+}
+
+impl Cause {
+    /// The reason as it stands in `details.causes[].reason`.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Required => "FieldValueRequired",
+            Self::Invalid => "FieldValueInvalid",
+            Self::NotSupported => "FieldValueNotSupported",
+            Self::Duplicate => "FieldValueDuplicate",
+            Self::NotFound => "FieldValueNotFound",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::TooLong => "FieldValueTooLong",
+            Self::TooMany => "FieldValueTooMany",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
+        }
+    }
+}
+
+/// One field's error: where, what, and a sentence for the person who reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldError {
+    /// Kind of failure.
+    pub cause: Cause,
+    /// Path of the field.
+    pub field: String,
+    /// Message without the path, such as `Invalid value: "x": must be …`.
+    pub message: String,
+}
+
+impl FieldError {
+    /// A value that must be given.
+    pub fn required(path: &Path, detail: &str) -> Self {
+        Self::build(Cause::Required, path, "Required value", detail)
+    }
+
+    /// A value that is malformed or out of range.
+    pub fn invalid(path: &Path, value: &Value, detail: &str) -> Self {
+        Self::build(Cause::Invalid, path, &format!("Invalid value: {value}"), detail)
+    }
+
+    /// A value outside a fixed set.
+    pub fn not_supported(path: &Path, value: &Value, supported: &[&str]) -> Self {
+        let list = supported.iter().map(|s| format!("{s:?}")).collect::<Vec<_>>().join(", ");
+        let detail = if list.is_empty() { String::new() } else { format!("supported values: {list}") };
+        Self::build(Cause::NotSupported, path, &format!("Unsupported value: {value}"), &detail)
+    }
+
+    /// A value given twice.
+    pub fn duplicate(path: &Path, value: &Value) -> Self {
+        Self::build(Cause::Duplicate, path, &format!("Duplicate value: {value}"), "")
+    }
+
+    /// A reference to something that does not exist.
+    pub fn not_found(path: &Path, value: &Value) -> Self {
+        Self::build(Cause::NotFound, path, &format!("Not found: {value}"), "")
+    }
+
+    /// A field that may not be set or changed.
+    pub fn forbidden(path: &Path, detail: &str) -> Self {
+        Self::build(Cause::Forbidden, path, "Forbidden", detail)
+    }
+
+    /// A value with too many bytes.
+    pub fn too_long(path: &Path, bytes_max: usize) -> Self {
+        Self::build(Cause::TooLong, path, "Too long", &format!("may not be more than {bytes_max} bytes"))
+    }
+
+    /// A list with too many items.
+    pub fn too_many(path: &Path, items: usize, items_max: usize) -> Self {
+        Self::build(Cause::TooMany, path, &format!("Too many: {items}"), &format!("must have at most {items_max} items"))
+    }
+
+    /// A value of the wrong JSON type.
+    pub fn type_invalid(path: &Path, value: &Value, detail: &str) -> Self {
+        Self::build(Cause::TypeInvalid, path, &format!("Invalid value: {value}"), detail)
+    }
+
+    fn build(cause: Cause, path: &Path, head: &str, detail: &str) -> Self {
+        let message = if detail.is_empty() { head.to_owned() } else { format!("{head}: {detail}") };
+        Self { cause, field: path.to_string(), message }
+    }
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.field.is_empty() { f.write_str(&self.message) } else { write!(f, "{}: {}", self.field, self.message) }
+    }
+}
+
+/// Field errors in the order they were found.
+pub type FieldErrors = Vec<FieldError>;

@@ -1,0 +1,195 @@
+//! An API object as a JSON tree.
+//!
+//! Keys are kept sorted, so that equal objects have equal bytes, and `apiVersion`, `kind` and
+//! `metadata` always come first: `resourceVersion` can be spliced into stored bytes (see [`Object::to_stored`]).
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+/// A JSON object with typed access to `metadata`.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Object(Map<String, Value>);
+
+/// The text behind which stored bodies take their `resourceVersion`.
+pub const SPLICE_AFTER: &str = "\"metadata\":{";
+
+impl Object {
+    /// Takes a JSON object; any other JSON value is handed back.
+    pub fn new(value: Value) -> Result<Self, Value> {
+        match value {
+            Value::Object(map) => Ok(Self(map)),
+            other => Err(other),
+        }
+    }
+
+    /// The tree itself.
+    pub fn as_map(&self) -> &Map<String, Value> {
+        &self.0
+    }
+
+    /// The tree itself, to change.
+    pub fn as_map_mut(&mut self) -> &mut Map<String, Value> {
+        &mut self.0
+    }
+
+    /// The tree as a value.
+    pub fn into_value(self) -> Value {
+        Value::Object(self.0)
+    }
+
+    /// The value at a path of map keys.
+    pub fn get(&self, path: &[&str]) -> Option<&Value> {
+        let (last, parents) = path.split_last()?;
+        let mut map = &self.0;
+        for key in parents {
+            map = map.get(*key)?.as_object()?;
+        }
+        map.get(*last)
+    }
+
+    /// The string at a path; empty when absent or of another type.
+    pub fn text(&self, path: &[&str]) -> &str {
+        self.get(path).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// Sets the value at a path, making the maps on the way; other values on the way are replaced.
+    pub fn set(&mut self, path: &[&str], value: Value) {
+        let Some((last, parents)) = path.split_last() else { return };
+        let mut map = &mut self.0;
+        for key in parents {
+            let slot = map.entry((*key).to_owned()).or_insert_with(|| Value::Object(Map::new()));
+            if !slot.is_object() {
+                *slot = Value::Object(Map::new());
+            }
+            let Value::Object(next) = slot else { return };
+            map = next;
+        }
+        map.insert((*last).to_owned(), value);
+    }
+
+    /// Removes and returns the value at a path.
+    pub fn remove(&mut self, path: &[&str]) -> Option<Value> {
+        let (last, parents) = path.split_last()?;
+        let mut map = &mut self.0;
+        for key in parents {
+            map = map.get_mut(*key)?.as_object_mut()?;
+        }
+        map.remove(*last)
+    }
+
+    /// Copies the value at a path from another object; removes it here when it is absent there.
+    pub fn copy_from(&mut self, other: &Self, path: &[&str]) {
+        match other.get(path) {
+            Some(value) => self.set(path, value.clone()),
+            None => {
+                self.remove(path);
+            }
+        }
+    }
+
+    /// The part at a path, typed. `Ok(None)` when absent or null.
+    pub fn decode<T: DeserializeOwned>(&self, path: &[&str]) -> Result<Option<T>, serde_json::Error> {
+        match self.get(path) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => T::deserialize(value).map(Some),
+        }
+    }
+
+    /// `metadata.name`
+    pub fn name(&self) -> &str {
+        self.text(&["metadata", "name"])
+    }
+
+    /// `metadata.namespace`
+    pub fn namespace(&self) -> &str {
+        self.text(&["metadata", "namespace"])
+    }
+
+    /// `metadata.uid`
+    pub fn uid(&self) -> &str {
+        self.text(&["metadata", "uid"])
+    }
+
+    /// `metadata.resourceVersion`
+    pub fn resource_version(&self) -> &str {
+        self.text(&["metadata", "resourceVersion"])
+    }
+
+    /// `metadata.generation`; 0 when absent.
+    pub fn generation(&self) -> i64 {
+        self.get(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default()
+    }
+
+    /// Whether `metadata.deletionTimestamp` is set.
+    pub fn is_deleting(&self) -> bool {
+        !self.text(&["metadata", "deletionTimestamp"]).is_empty()
+    }
+
+    /// `metadata.finalizers`
+    pub fn finalizers(&self) -> impl Iterator<Item = &str> {
+        self.strings(&["metadata", "finalizers"])
+    }
+
+    /// The strings of a list; other items are passed over.
+    pub fn strings(&self, path: &[&str]) -> impl Iterator<Item = &str> {
+        self.get(path).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+    }
+
+    /// The string values of a map such as `metadata.labels`.
+    pub fn string_map(&self, path: &[&str]) -> impl Iterator<Item = (&str, &str)> {
+        self.get(path)
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+            .filter_map(|(key, value)| value.as_str().map(|text| (key.as_str(), text)))
+    }
+
+    /// `metadata.labels`
+    pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.string_map(&["metadata", "labels"])
+    }
+
+    /// One annotation.
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        self.get(&["metadata", "annotations", key]).and_then(Value::as_str)
+    }
+
+    /// The object's JSON without `metadata.resourceVersion`, as the store keeps it.
+    pub fn to_stored(&self) -> String {
+        let mut copy = self.clone();
+        copy.remove(&["metadata", "resourceVersion"]);
+        copy.0.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+        Value::Object(copy.0).to_string()
+    }
+
+    /// Reads stored JSON back and puts its revision in.
+    pub fn from_stored(body: &[u8], resource_version: u64) -> Result<Self, serde_json::Error> {
+        let mut object = Self(serde_json::from_slice(body)?);
+        object.set(&["metadata", "resourceVersion"], Value::String(resource_version.to_string()));
+        Ok(object)
+    }
+}
+
+/// Splits stored JSON at the place where `"resourceVersion":"N",` goes. `None` if it is not a stored body.
+pub fn splice_point(body: &str) -> Option<(&str, &str)> {
+    let at = body.find(SPLICE_AFTER)?.checked_add(SPLICE_AFTER.len())?;
+    body.split_at_checked(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_stored_body_takes_its_revision_back() {
+        let object = Object::new(json!({"kind": "A", "apiVersion": "g/v1", "spec": {"metadata": {}},
+            "metadata": {"name": "a", "resourceVersion": "7"}}))
+        .unwrap();
+        let stored = object.to_stored();
+        let (head, tail) = splice_point(&stored).unwrap();
+        assert_eq!(head, r#"{"apiVersion":"g/v1","kind":"A","metadata":{"#);
+        assert_eq!(tail, r#""name":"a"},"spec":{"metadata":{}}}"#);
+        assert_eq!(Object::from_stored(stored.as_bytes(), 7).unwrap(), object);
+    }
+}

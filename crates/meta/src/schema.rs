@@ -1,0 +1,177 @@
+//! Structural schemas.
+//!
+//! One schema a kind is the source of everything that depends on its shape: decoding and pruning, strict
+//! field validation, defaults, OpenAPI v2 and v3, strategic merge patch, and server-side apply.
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+mod metadata;
+
+pub(crate) use metadata::meta_definition_name;
+
+/// The shape of one value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schema {
+    /// What it is for, with its unit: shown by `kubectl explain`.
+    pub description: &'static str,
+    /// Its type.
+    pub ty: Type,
+    /// Value put in where the field is absent or null.
+    pub default: Option<Value>,
+}
+
+/// The type of a value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Type {
+    /// A struct: declared fields only, each owned on its own.
+    Struct {
+        /// Fields by JSON name.
+        fields: BTreeMap<&'static str, Field>,
+        /// Name of the shared OpenAPI definition, such as `io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta`;
+        /// `None` for an anonymous struct, which is written in place.
+        definition: Option<&'static str>,
+        /// Owned as one value by server-side apply (`x-kubernetes-map-type: atomic`).
+        atomic: bool,
+    },
+    /// A map with free keys.
+    Map {
+        /// Shape of the values.
+        values: Box<Schema>,
+        /// Owned as one value by server-side apply.
+        atomic: bool,
+    },
+    /// A list.
+    List {
+        /// Shape of the items.
+        items: Box<Schema>,
+        /// How lists are merged.
+        list: ListType,
+    },
+    /// A string.
+    String(StringFormat),
+    /// A signed 64-bit integer (`int32` when narrow).
+    Integer {
+        /// Limited to 32 bits.
+        narrow: bool,
+    },
+    /// A boolean.
+    Boolean,
+    /// A resource quantity: a JSON string or number, stored in canonical text.
+    Quantity,
+    /// Any JSON, kept as it is (`x-kubernetes-preserve-unknown-fields`).
+    Any,
+}
+
+/// What a string holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StringFormat {
+    /// Free text.
+    Plain,
+    /// `metav1.Time`: RFC 3339, whole seconds.
+    Time,
+    /// `metav1.MicroTime`: RFC 3339, six digits.
+    MicroTime,
+    /// Base64 bytes.
+    Bytes,
+    /// One of a fixed set. Documented in OpenAPI, enforced by the kind's own validation.
+    Enum(&'static [&'static str]),
+}
+
+/// How a list is merged by strategic merge patch and server-side apply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListType {
+    /// One value.
+    Atomic,
+    /// Unique scalars.
+    Set,
+    /// Objects told apart by these keys.
+    Map(&'static [&'static str]),
+}
+
+/// A field of a struct.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Field {
+    /// Its shape.
+    pub schema: Schema,
+    /// Listed in OpenAPI's `required`.
+    pub required: bool,
+    /// Written even when empty, as Go does for a field without `omitempty`.
+    pub always: bool,
+}
+
+impl Schema {
+    /// A schema without a default.
+    pub fn new(description: &'static str, ty: Type) -> Self {
+        Self { description, ty, default: None }
+    }
+
+    /// Free text.
+    pub fn string(description: &'static str) -> Self {
+        Self::new(description, Type::String(StringFormat::Plain))
+    }
+
+    /// A time in whole seconds.
+    pub fn time(description: &'static str) -> Self {
+        Self::new(description, Type::String(StringFormat::Time))
+    }
+
+    /// A 64-bit integer.
+    pub fn integer(description: &'static str) -> Self {
+        Self::new(description, Type::Integer { narrow: false })
+    }
+
+    /// A boolean.
+    pub fn boolean(description: &'static str) -> Self {
+        Self::new(description, Type::Boolean)
+    }
+
+    /// A resource quantity.
+    pub fn quantity(description: &'static str) -> Self {
+        Self::new(description, Type::Quantity)
+    }
+
+    /// A granular map.
+    pub fn map(description: &'static str, values: Self) -> Self {
+        Self::new(description, Type::Map { values: Box::new(values), atomic: false })
+    }
+
+    /// A list.
+    pub fn list(description: &'static str, list: ListType, items: Self) -> Self {
+        Self::new(description, Type::List { items: Box::new(items), list })
+    }
+
+    /// A granular struct from `(name, field)` pairs.
+    pub fn object(
+        description: &'static str,
+        definition: Option<&'static str>,
+        fields: impl IntoIterator<Item = (&'static str, Field)>,
+    ) -> Self {
+        Self::new(
+            description,
+            Type::Struct { fields: fields.into_iter().collect(), definition, atomic: false },
+        )
+    }
+
+    /// The same with a default.
+    #[must_use]
+    pub fn with_default(mut self, value: Value) -> Self {
+        self.default = Some(value);
+        self
+    }
+
+    /// An optional field of this shape.
+    pub fn optional(self) -> Field {
+        Field { schema: self, required: false, always: false }
+    }
+
+    /// A field of this shape that OpenAPI lists as required.
+    pub fn required(self) -> Field {
+        Field { schema: self, required: true, always: false }
+    }
+
+    /// A field of this shape that is written even when empty.
+    pub fn always(self) -> Field {
+        Field { schema: self, required: false, always: true }
+    }
+}

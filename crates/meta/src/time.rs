@@ -1,0 +1,106 @@
+//! Times as Kubernetes writes them, and ages as kubectl prints them.
+
+use jiff::Timestamp;
+use std::fmt;
+
+/// A text that is no RFC 3339 time.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse")]
+pub struct TimeError {
+    text: String,
+}
+
+const MICROS_PER_SECOND: i64 = 1_000_000;
+
+/// `2026-01-02T03:04:05Z` from Unix seconds. A time outside the calendar is moved to its nearer end.
+pub fn rfc3339(unix_seconds: i64) -> String {
+    format!("{:.0}", clamped(unix_seconds, 0))
+}
+
+/// `2026-01-02T03:04:05.000006Z` from Unix microseconds.
+pub fn rfc3339_micro(unix_micros: i64) -> String {
+    let nanos = unix_micros.rem_euclid(MICROS_PER_SECOND).saturating_mul(1000);
+    format!("{:.6}", clamped(unix_micros.div_euclid(MICROS_PER_SECOND), nanos))
+}
+
+/// Unix seconds of an RFC 3339 time; digits below a second are dropped.
+pub fn parse(text: &str) -> Result<i64, TimeError> {
+    Ok(parse_micro(text)?.div_euclid(MICROS_PER_SECOND))
+}
+
+/// Unix microseconds of an RFC 3339 time.
+pub fn parse_micro(text: &str) -> Result<i64, TimeError> {
+    let error = || TimeError { text: text.to_owned() };
+    if !is_rfc3339(text.as_bytes()) {
+        return Err(error());
+    }
+    text.parse::<Timestamp>().map(Timestamp::as_microsecond).map_err(|_error| error())
+}
+
+fn clamped(unix_seconds: i64, nanos: i64) -> Timestamp {
+    let nanos = i32::try_from(nanos).unwrap_or_default();
+    let end = if unix_seconds < 0 { Timestamp::MIN } else { Timestamp::MAX };
+    Timestamp::new(unix_seconds, nanos).unwrap_or(end)
+}
+
+/// jiff takes more forms than Go does: `date T time (Z | offset)` and nothing else may pass.
+fn is_rfc3339(text: &[u8]) -> bool {
+    let Some((head, tail)) = text.split_at_checked(b"2006-01-02T15:04:05".len()) else { return false };
+    let shape_fits = head.iter().zip(b"0000-00-00T00:00:00").all(|(byte, form)| match form {
+        b'0' => byte.is_ascii_digit(),
+        other => byte == other,
+    });
+    let zone = match tail.strip_prefix(b".").or_else(|| tail.strip_prefix(b",")) {
+        Some(fraction) => {
+            let digits = fraction.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            if digits == 0 {
+                return false;
+            }
+            fraction.get(digits..).unwrap_or_default()
+        }
+        None => tail,
+    };
+    let zone_fits = match zone {
+        [b'Z'] => true,
+        [b'+' | b'-', h1, h2, b':', m1, m2] => [h1, h2, m1, m2].iter().all(|byte| byte.is_ascii_digit()),
+        _ => false,
+    };
+    shape_fits && zone_fits
+}
+
+/// An age as kubectl's tables print it: `5s`, `3m20s`, `2h`, `4d`, `2y10d`; `<invalid>` for the future.
+pub fn age(seconds: i64) -> String {
+    Age(seconds).to_string()
+}
+
+/// The age of an RFC 3339 time; `<unknown>` when it is empty or no time.
+pub fn age_since(time: &str, now_unix_seconds: i64) -> String {
+    parse(time)
+        .map_or_else(|_error| "<unknown>".to_owned(), |then| age(now_unix_seconds.saturating_sub(then)))
+}
+
+struct Age(i64);
+
+impl fmt::Display for Age {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0;
+        let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+        let years = days / 365;
+        let pair = |f: &mut fmt::Formatter<'_>, big: i64, unit: char, small: i64, sub: char| {
+            if small == 0 { write!(f, "{big}{unit}") } else { write!(f, "{big}{unit}{small}{sub}") }
+        };
+        match seconds {
+            ..-1 => f.write_str("<invalid>"),
+            -1..0 => f.write_str("0s"),
+            0..120 => write!(f, "{seconds}s"),
+            _ if minutes < 10 => pair(f, minutes, 'm', seconds % 60, 's'),
+            _ if minutes < 180 => write!(f, "{minutes}m"),
+            _ if hours < 8 => pair(f, hours, 'h', minutes % 60, 'm'),
+            _ if hours < 48 => write!(f, "{hours}h"),
+            _ if days < 8 => pair(f, days, 'd', hours % 24, 'h'),
+            _ if days < 365 * 2 => write!(f, "{days}d"),
+            _ if days < 365 * 8 => pair(f, years, 'y', days % 365, 'd'),
+            _ => write!(f, "{years}y"),
+        }
+    }
+}
