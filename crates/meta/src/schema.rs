@@ -8,8 +8,6 @@ use std::collections::BTreeMap;
 
 mod metadata;
 
-pub(crate) use metadata::meta_definition_name;
-
 /// The shape of one value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schema {

@@ -133,11 +133,6 @@ impl Schema {
     }
 }
 
-/// The name of the shared definition of a metadata type, such as `ListMeta`.
-pub(crate) fn meta_definition_name(name: &str) -> String {
-    format!("{}{name}", meta_definition!(""))
-}
-
 fn owner_reference() -> Schema {
     Schema::object(
         OWNER_REFERENCE,
@@ -162,9 +157,6 @@ fn owner_reference() -> Schema {
 }
 
 fn managed_fields_entry() -> Schema {
-    let definition = Some(meta_definition!("FieldsV1"));
-    let fields_v1 = Schema::object(FIELDS_V1, definition, []);
-    let fields_v1 = Schema { ty: Type::Any, ..fields_v1 };
     Schema::object(
         "One manager's record of the fields that it owns.",
         Some(meta_definition!("ManagedFieldsEntry")),
@@ -174,7 +166,7 @@ fn managed_fields_entry() -> Schema {
                 Schema::string("Version of the kind that the field paths are written in.").optional(),
             ),
             ("fieldsType", Schema::string("Format of the field set; only FieldsV1 exists.").optional()),
-            ("fieldsV1", fields_v1.optional()),
+            ("fieldsV1", Schema::any(FIELDS_V1).optional()),
             ("manager", Schema::string("Name of the program that set the fields.").optional()),
             ("operation", Schema::one_of(MANAGED_OPERATION, &["Apply", "Update"]).optional()),
             ("subresource", Schema::string(MANAGED_SUBRESOURCE).optional()),
