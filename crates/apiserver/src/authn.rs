@@ -1,0 +1,41 @@
+use std::collections::BTreeMap;
+
+/// Who asks, after authentication.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Caller {
+    /// User name.
+    pub name: String,
+    /// User id, when the authenticator knows one.
+    pub uid: String,
+    /// Groups; `system:authenticated` included.
+    pub groups: Vec<String>,
+    /// Extra keys as received: lower case, percent-decoded.
+    pub extra: BTreeMap<String, Vec<String>>,
+    /// The tenant that the authenticator found, by the configured extra keys or token claim.
+    pub tenant: Option<String>,
+    /// How the caller came.
+    pub via: Via,
+}
+
+/// How a caller was authenticated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Via {
+    /// Not at all: `system:anonymous`.
+    #[default]
+    Anonymous,
+    /// Through kube-apiserver, as a front proxy.
+    FrontProxy,
+    /// A client certificate.
+    Certificate,
+    /// A JSON web token of a configured issuer.
+    Jwt,
+    /// A token that kube-apiserver reviewed.
+    TokenReview,
+}
+
+impl Caller {
+    /// Whether the caller belongs to a group.
+    pub fn in_group(&self, group: &str) -> bool {
+        self.groups.iter().any(|g| g == group)
+    }
+}

@@ -1,0 +1,45 @@
+//! An aggregated Kubernetes API server as a library.
+//!
+//! A program describes its kinds as [`Resource`]s with a [`Strategy`] each, opens a store, and serves.
+//! Modules stand in the order in which a request meets them:
+//!
+//! ```text
+//! server ─▶ request ─▶ authn ─▶ flow ─▶ authz ─▶ dispatch ─▶ verbs ─▶ strategy ─▶ store ─▶ response
+//!  TLS      what       who      room    Access               the order of a Go API server
+//! ```
+
+/// Settings, limits and the running server.
+pub mod server;
+/// TLS: serving certificates, client CAs, reloads.
+pub mod tls;
+/// What is asked: one parser for router, authorizer, metrics and audit.
+pub mod request;
+/// Who asks.
+pub mod authn;
+/// Whether there is room for one more request.
+pub mod flow;
+/// Whether he may.
+pub mod authz;
+/// Which handler answers.
+pub mod dispatch;
+/// What a kind is: the description that discovery, OpenAPI and the verbs share.
+pub mod resource;
+/// What differs by kind.
+pub mod strategy;
+/// One verb a module, in the order of a Go API server.
+pub mod verbs;
+/// Content negotiation, Table, PartialObjectMetadata, errors.
+pub mod response;
+/// Discovery documents, legacy and aggregated.
+pub mod discovery;
+/// OpenAPI documents.
+pub mod openapi;
+/// What was asked, by whom, with which outcome.
+pub mod audit;
+/// The field's metrics.
+pub mod metrics;
+
+pub use authn::Caller;
+pub use request::RequestInfo;
+pub use resource::Resource;
+pub use strategy::Strategy;

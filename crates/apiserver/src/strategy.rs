@@ -1,0 +1,86 @@
+use crate::authn::Caller;
+use crate::resource::Part;
+use meta::field::FieldErrors;
+use meta::object::Object;
+use meta::status::Status;
+use serde_json::Value;
+use store::quota::{QuotaChange, Violation};
+
+/// What a strategy may know of the write at hand.
+#[derive(Debug)]
+pub struct WriteContext<'a> {
+    /// Who writes.
+    pub caller: &'a Caller,
+    /// His tenant, when the write is confined to one: new objects belong to it.
+    pub tenant: Option<&'a str>,
+    /// Nothing will be stored.
+    pub dry_run: bool,
+    /// The time of the request, RFC 3339 in whole seconds.
+    pub now: &'a str,
+    /// Texts for the `Warning` header.
+    pub warnings: Vec<String>,
+}
+
+/// What differs by kind. All methods are pure but for the directories a strategy holds in memory.
+///
+/// The order of calls is that of `k8s.io/apiserver`: decode → prepare → validate → quota → store. Generic
+/// rules (metadata, immutability of the parts a write does not own, generation, finalizers, managed
+/// fields) are the server's.
+pub trait Strategy: Send + Sync + 'static {
+    /// Finishes a new object before validation: forced and derived fields. Status is empty already.
+    fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status>;
+
+    /// Rules for a new object beyond the schema's.
+    fn validate_create(&self, cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors;
+
+    /// Finishes a changed object. What `part` does not own was already taken from `old`.
+    fn prepare_update(
+        &self,
+        cx: &mut WriteContext<'_>,
+        part: Part,
+        old: &Object,
+        object: &mut Object,
+    ) -> Result<(), Status>;
+
+    /// Rules for a changed object.
+    fn validate_update(&self, cx: &mut WriteContext<'_>, part: Part, old: &Object, object: &Object) -> FieldErrors;
+
+    /// Marks an object whose deletion begins: `metadata.deletionTimestamp` is set already.
+    fn prepare_delete(&self, cx: &mut WriteContext<'_>, object: &mut Object);
+
+    /// Whether the object, beside `metadata.finalizers`, still waits for somebody before it can go.
+    /// The text is the answer to another DELETE (409).
+    fn waits_for(&self, object: &Object) -> Option<String>;
+
+    /// What a write does to quota: `old` absent is a create, `new` absent a removal.
+    fn quota(
+        &self,
+        cx: &mut WriteContext<'_>,
+        part: Part,
+        old: Option<&Object>,
+        new: Option<&Object>,
+    ) -> Result<Option<QuotaChange>, Status>;
+
+    /// The name of the quota scope of an object, for ancestor walks; `None` for a root or a kind without quota.
+    fn scope(&self, object: &Object) -> Option<String>;
+
+    /// The tenant that owns an object.
+    fn tenant(&self, object: &Object) -> String;
+
+    /// Whether an operator has locked the object against anything new in it.
+    fn is_locked(&self, _object: &Object) -> bool {
+        false
+    }
+
+    /// The answer to a write that the quota rules refused.
+    fn refusal(&self, cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status;
+
+    /// The cells of [`crate::Resource::columns`]: one JSON value each, of the column's type.
+    fn cells(&self, object: &Object, now_unix_seconds: i64) -> Vec<Value>;
+
+    /// Last touch on an object that is read, such as fields filled from a directory. Must be cheap.
+    /// `false` (and nothing done) where the stored bytes can go out as they are.
+    fn decorate(&self, _object: &mut Object) -> bool {
+        false
+    }
+}

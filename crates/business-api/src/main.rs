@@ -1,0 +1,2 @@
+//! business-api
+fn main() {}

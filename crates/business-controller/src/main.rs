@@ -1,0 +1,2 @@
+//! business-controller
+fn main() {}

@@ -1,0 +1,55 @@
+use crate::{Health, Metrics, Tasks};
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use tokio::net::TcpListener;
+
+/// What the admin port shows.
+#[derive(Clone, Debug)]
+pub struct Admin {
+    /// Checks of `/livez`.
+    pub live: Health,
+    /// Checks of `/readyz`.
+    pub ready: Health,
+    /// `/metrics`.
+    pub metrics: Metrics,
+}
+
+/// Serves `/livez`, `/readyz` (`?verbose`, `?exclude=NAME`) and `/metrics` over plain HTTP until shutdown.
+pub async fn serve(listener: TcpListener, admin: Admin, tasks: Tasks) {
+    let router = Router::new()
+        .route("/livez", get(|State(a): State<Admin>, uri: Uri| async move { health(&a.live, "livez", &uri) }))
+        .route("/healthz", get(|State(a): State<Admin>, uri: Uri| async move { health(&a.live, "healthz", &uri) }))
+        .route("/readyz", get(|State(a): State<Admin>, uri: Uri| async move { health(&a.ready, "readyz", &uri) }))
+        .route("/metrics", get(|State(a): State<Admin>| async move { metrics(&a.metrics) }))
+        .with_state(admin);
+    let token = tasks.token();
+    let served = axum::serve(listener, router).with_graceful_shutdown(token.cancelled_owned()).await;
+    if let Err(error) = served {
+        tracing::error!(%error, "serve the admin port");
+    }
+}
+
+/// The answer of a health endpoint, from the query of its URL.
+pub fn health(health: &Health, endpoint: &str, uri: &Uri) -> Response {
+    let query = uri.query().unwrap_or_default();
+    let verbose = query.split('&').any(|pair| pair == "verbose" || pair.starts_with("verbose="));
+    let exclude: Vec<String> =
+        query.split('&').filter_map(|pair| pair.strip_prefix("exclude=")).map(str::to_owned).collect();
+    let report = health.report(endpoint, verbose, &exclude);
+    let code = if report.ok { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
+    let headers = [
+        (header::CONTENT_TYPE, "text/plain; charset=utf-8"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CACHE_CONTROL, "no-cache"),
+    ];
+    (code, headers, report.text).into_response()
+}
+
+/// The answer of `/metrics`.
+pub fn metrics(metrics: &Metrics) -> Response {
+    let headers = [(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")];
+    (headers, metrics.encode()).into_response()
+}

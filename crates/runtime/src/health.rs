@@ -1,0 +1,94 @@
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::{Arc, PoisonError, RwLock};
+
+type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+
+/// Health checks by name, printed as kube-apiserver prints `/readyz`.
+#[derive(Clone, Default)]
+pub struct Health(Arc<RwLock<BTreeMap<&'static str, Check>>>);
+
+impl std::fmt::Debug for Health {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let checks = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        f.debug_set().entries(checks.keys()).finish()
+    }
+}
+
+/// What an endpoint answers: `ok`, and the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Whether every check that was asked passed.
+    pub ok: bool,
+    /// Body of the answer.
+    pub text: String,
+}
+
+impl Health {
+    /// No checks: always healthy.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds or replaces a check. It must answer at once: it looks at a flag, it does not go and ask.
+    pub fn add(&self, name: &'static str, check: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::new(check));
+    }
+
+    /// Runs all checks but the excluded ones. `endpoint` is the last line's name, such as `readyz`.
+    pub fn report(&self, endpoint: &str, verbose: bool, exclude: &[String]) -> Report {
+        let checks = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut text = String::new();
+        let mut ok = true;
+        for (name, check) in &checks {
+            let line = if exclude.iter().any(|e| e == name) {
+                format!("[+]{name} excluded: ok\n")
+            } else {
+                match check() {
+                    Ok(()) => format!("[+]{name} ok\n"),
+                    Err(reason) => {
+                        ok = false;
+                        tracing::debug!(check = name, reason, "health check failed");
+                        format!("[-]{name} failed: reason withheld\n")
+                    }
+                }
+            };
+            text.push_str(&line);
+        }
+        let unknown: Vec<String> =
+            exclude.iter().filter(|e| !checks.contains_key(e.as_str())).map(|e| format!("{e:?}")).collect();
+        if !unknown.is_empty() {
+            let list = unknown.join(", ");
+            let _written =
+                writeln!(text, "warn: some health checks cannot be excluded: no matches for {list}");
+        }
+        let verdict = if ok { "passed" } else { "failed" };
+        let _written = writeln!(text, "{endpoint} check {verdict}");
+        if ok && !verbose {
+            "ok".clone_into(&mut text);
+        }
+        Report { ok, text }
+    }
+
+    /// One check alone; `None` if there is none of that name.
+    pub fn one(&self, name: &str) -> Option<Result<(), String>> {
+        let check = self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()?;
+        Some(check())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failing_check_fails_the_report_unless_it_is_excluded() {
+        let health = Health::new();
+        health.add("ping", || Ok(()));
+        health.add("postgres", || Err("down".to_owned()));
+        let report = health.report("readyz", false, &[]);
+        assert!(!report.ok);
+        assert_eq!(report.text, "[+]ping ok\n[-]postgres failed: reason withheld\nreadyz check failed\n");
+        assert_eq!(health.report("readyz", false, &["postgres".to_owned()]), Report { ok: true, text: "ok".into() });
+    }
+}

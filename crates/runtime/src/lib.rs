@@ -1,0 +1,25 @@
+//! What both programs stand on: named supervised tasks, shutdown, backoff, telemetry, metrics and an
+//! admin port. It knows nothing of Kubernetes or PostgreSQL.
+
+/// Named tasks whose end somebody learns of.
+pub mod tasks;
+/// From a signal to an orderly end.
+pub mod shutdown;
+/// The clock, so that a test can own time.
+pub mod clock;
+/// Waiting times between tries.
+pub mod backoff;
+/// Logs.
+pub mod telemetry;
+/// The metrics registry.
+pub mod metrics;
+/// Health checks by name.
+pub mod health;
+/// Liveness, readiness and metrics on a port of their own.
+pub mod admin;
+
+pub use backoff::Backoff;
+pub use clock::Clock;
+pub use health::Health;
+pub use metrics::Metrics;
+pub use tasks::Tasks;

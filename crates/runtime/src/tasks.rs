@@ -1,0 +1,130 @@
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// A set of named tasks with one cancellation token.
+///
+/// A task that ends before it was told to, by returning or by panicking, ends the whole set: nothing goes
+/// on half alive. Dropping the set aborts what is left.
+#[derive(Clone, Debug, Default)]
+pub struct Tasks {
+    token: CancellationToken,
+    set: Arc<Mutex<JoinSet<()>>>,
+    failed: Arc<Mutex<Option<String>>>,
+}
+
+impl Tasks {
+    /// An empty set.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The token that tells every task to end.
+    pub fn token(&self) -> CancellationToken {
+        self.token.clone()
+    }
+
+    /// Runs a task for the life of the program. It is given up at shutdown; a task that has work to
+    /// finish watches [`Tasks::token`] and is started with [`Tasks::spawn_draining`].
+    pub fn spawn<F>(&self, name: &'static str, task: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let token = self.token.clone();
+        self.spawn_draining(name, async move {
+            tokio::select! {
+                () = token.cancelled() => {}
+                () = task => {}
+            }
+        });
+    }
+
+    /// Runs a task that ends by itself once the token is cancelled.
+    pub fn spawn_draining<F>(&self, name: &'static str, task: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let guard = EndGuard { name, tasks: self.clone() };
+        let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
+        set.spawn(async move {
+            let _guard = guard;
+            task.await;
+        });
+    }
+
+    /// Runs a short task whose end means nothing, such as one connection.
+    pub fn spawn_transient<F>(&self, task: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
+        while set.try_join_next().is_some() {}
+        set.spawn(task);
+    }
+
+    /// Tells every task to end.
+    pub fn cancel(&self) {
+        self.token.cancel();
+    }
+
+    /// Waits until all tasks have ended, at most `deadline`; then aborts the rest.
+    /// The error names the task that ended too early.
+    pub async fn join(&self, deadline: Duration) -> Result<(), TaskEnded> {
+        self.token.cancelled().await;
+        let mut set = std::mem::take(&mut *self.set.lock().unwrap_or_else(PoisonError::into_inner));
+        let drained = tokio::time::timeout(deadline, async { while set.join_next().await.is_some() {} }).await;
+        if drained.is_err() {
+            tracing::warn!(tasks = set.len(), "tasks did not end in time and are aborted");
+            set.shutdown().await;
+        }
+        match self.failed.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(task) => Err(TaskEnded(task)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A task ended although nobody had asked for it.
+#[derive(Debug, thiserror::Error)]
+#[error("task {0} ended unexpectedly")]
+pub struct TaskEnded(String);
+
+struct EndGuard {
+    name: &'static str,
+    tasks: Tasks,
+}
+
+impl Drop for EndGuard {
+    fn drop(&mut self) {
+        if self.tasks.token.is_cancelled() {
+            return;
+        }
+        tracing::error!(task = self.name, panicked = std::thread::panicking(), "task ended unexpectedly");
+        self.tasks.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| self.name.to_owned());
+        self.tasks.token.cancel();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_that_panics_ends_the_set_and_is_named() {
+        let tasks = Tasks::new();
+        tasks.spawn("steady", std::future::pending());
+        tasks.spawn("fragile", async { panic!("on purpose") });
+        let error = tasks.join(Duration::from_secs(5)).await.unwrap_err();
+        assert_eq!(error.to_string(), "task fragile ended unexpectedly");
+    }
+
+    #[tokio::test]
+    async fn cancelled_tasks_end_cleanly() {
+        let tasks = Tasks::new();
+        tasks.spawn("steady", std::future::pending());
+        tasks.cancel();
+        tasks.join(Duration::from_secs(5)).await.unwrap();
+    }
+}

@@ -1,0 +1,24 @@
+//! Objects, revisions, events and the quota ledger in PostgreSQL, and the watch cache fed from them.
+//!
+//! The store knows revisions, tenants and amounts; it knows no HTTP and none of the kinds it keeps.
+//!
+//! ```text
+//!            ┌ write ─▶ writer ─▶ apply_batch() ─▶ objects, events, ledger, claims   (one transaction a batch)
+//!  Access ─▶ ┤                                          │ LISTEN is a hint, a poll is the truth
+//!            └ get, list, watch ◀── cache ◀── tail ◀────┘
+//! ```
+
+/// Proof that somebody was allowed to ask, and what of the store he may see.
+pub mod access;
+/// Keys, revisions, entries, attributes: the words of the store.
+pub mod model;
+/// What a write does to quota: charges, limits, claims, and how a refusal explains itself.
+pub mod quota;
+/// Queries, pages and watch items.
+pub mod read;
+/// Every way the store can fail.
+pub mod error;
+
+pub use access::{Access, Authorizer, Visibility, authorize};
+pub use error::Error;
+pub use model::{Attributes, Entry, Key, Kind, KindId, Revision};
