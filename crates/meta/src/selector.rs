@@ -1,8 +1,10 @@
 //! Label and field selectors.
 
-use crate::object::Object;
-use std::fmt;
-use std::str::FromStr;
+mod field;
+mod label;
+
+pub use field::FieldSelector;
+pub use label::LabelSelector;
 
 /// A text that is no selector. The message is Go's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -39,7 +41,7 @@ pub struct Requirement {
     pub key: String,
     /// What is asked.
     pub operator: Operator,
-    /// Against what.
+    /// Against what; sorted, each once.
     pub values: Vec<String>,
 }
 
@@ -54,90 +56,32 @@ pub struct ReviewRequirement {
     pub values: Vec<String>,
 }
 
-/// A label selector; the empty one matches everything.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct LabelSelector(Vec<Requirement>);
-
-/// A field selector; the empty one matches everything.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct FieldSelector(Vec<Requirement>);
-
-impl LabelSelector {
-    /// Whether it asks for nothing.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+impl Requirement {
+    /// Whether a key's value, if it is there, fulfils this term.
+    pub fn matches(&self, value: Option<&str>) -> bool {
+        let listed = |text: &str| self.values.iter().any(|value| value == text);
+        match self.operator {
+            Operator::Equals | Operator::DoubleEquals | Operator::In => value.is_some_and(listed),
+            Operator::NotEquals | Operator::NotIn => !value.is_some_and(listed),
+            Operator::Exists => value.is_some(),
+            Operator::DoesNotExist => value.is_none(),
+            Operator::GreaterThan => self.compare(value).is_some_and(|(found, bound)| found > bound),
+            Operator::LessThan => self.compare(value).is_some_and(|(found, bound)| found < bound),
+        }
     }
 
-    /// Its terms; all must hold.
-    pub fn requirements(&self) -> &[Requirement] {
-        &self.0
+    fn compare(&self, value: Option<&str>) -> Option<(i64, i64)> {
+        Some((value?.parse().ok()?, self.values.first()?.parse().ok()?))
     }
 
-    /// Its terms for a SubjectAccessReview; those it has no words for are left out.
-    pub fn for_review(&self) -> Vec<ReviewRequirement> {
-        Vec::new()
-    }
-
-    /// Whether labels, looked up by key, fulfil it.
-    pub fn matches<'a>(&self, _label: impl Fn(&str) -> Option<&'a str>) -> bool {
-        true
-    }
-
-    /// Whether an object's labels fulfil it.
-    pub fn matches_object(&self, object: &Object) -> bool {
-        self.matches(|key| object.get(&["metadata", "labels", key]).and_then(serde_json::Value::as_str))
-    }
-}
-
-impl FieldSelector {
-    /// Whether it asks for nothing.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Its terms; all must hold. Operators are [`Operator::Equals`] and [`Operator::NotEquals`], each with one value.
-    pub fn requirements(&self) -> &[Requirement] {
-        &self.0
-    }
-
-    /// Its terms for a SubjectAccessReview.
-    pub fn for_review(&self) -> Vec<ReviewRequirement> {
-        Vec::new()
-    }
-
-    /// The one value that a field must have, if there is such a term.
-    pub fn exact(&self, _field: &str) -> Option<&str> {
-        None
-    }
-
-    /// Whether fields, looked up by path, fulfil it. An absent field counts as empty.
-    pub fn matches<'a>(&self, _field: impl Fn(&str) -> Option<&'a str>) -> bool {
-        true
-    }
-}
-
-impl FromStr for LabelSelector {
-    type Err = SelectorError;
-    fn from_str(_text: &str) -> Result<Self, SelectorError> {
-        Ok(Self::default())
-    }
-}
-
-impl FromStr for FieldSelector {
-    type Err = SelectorError;
-    fn from_str(_text: &str) -> Result<Self, SelectorError> {
-        Ok(Self::default())
-    }
-}
-
-impl fmt::Display for LabelSelector {
-    fn fmt(&self, _f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Ok(())
-    }
-}
-
-impl fmt::Display for FieldSelector {
-    fn fmt(&self, _f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Ok(())
+    fn for_review(&self) -> Option<ReviewRequirement> {
+        let operator = match self.operator {
+            Operator::Equals | Operator::DoubleEquals | Operator::In => "In",
+            Operator::NotEquals | Operator::NotIn => "NotIn",
+            Operator::Exists => "Exists",
+            Operator::DoesNotExist => "DoesNotExist",
+            Operator::GreaterThan | Operator::LessThan => return None,
+        };
+        Some(ReviewRequirement { key: self.key.clone(), operator, values: self.values.clone() })
     }
 }

@@ -1,0 +1,180 @@
+//! Field selectors: `path=value`, `path==value`, `path!=value`, joined by commas; `\` escapes `,`, `=` and `\`.
+
+use super::{Operator, Requirement, ReviewRequirement, SelectorError};
+use std::fmt;
+use std::str::FromStr;
+
+/// A field selector; the empty one matches everything.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct FieldSelector(Vec<Requirement>);
+
+impl FieldSelector {
+    /// Whether it asks for nothing.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Its terms; all must hold. Operators are [`Operator::Equals`] and [`Operator::NotEquals`], each with one value.
+    pub fn requirements(&self) -> &[Requirement] {
+        &self.0
+    }
+
+    /// Its terms for a SubjectAccessReview.
+    pub fn for_review(&self) -> Vec<ReviewRequirement> {
+        self.0.iter().filter_map(Requirement::for_review).collect()
+    }
+
+    /// The one value that a field must have, if there is such a term.
+    pub fn exact(&self, field: &str) -> Option<&str> {
+        let term = self.0.iter().find(|term| term.key == field && term.operator == Operator::Equals)?;
+        term.values.first().map(String::as_str)
+    }
+
+    /// Whether fields, looked up by path, fulfil it. An absent field counts as empty.
+    pub fn matches<'a>(&self, field: impl Fn(&str) -> Option<&'a str>) -> bool {
+        self.0.iter().all(|term| term.matches(Some(field(&term.key).unwrap_or_default())))
+    }
+}
+
+impl FromStr for FieldSelector {
+    type Err = SelectorError;
+
+    fn from_str(text: &str) -> Result<Self, SelectorError> {
+        let mut terms = split_terms(text);
+        terms.sort_unstable();
+        let mut requirements = Vec::new();
+        for term in terms.into_iter().filter(|term| !term.is_empty()) {
+            let Some((key, operator, value)) = split_term(term) else {
+                return Err(SelectorError(format!("invalid selector: '{text}'; can't understand '{term}'")));
+            };
+            requirements.push(Requirement { key: key.to_owned(), operator, values: vec![unescaped(value)?] });
+        }
+        Ok(Self(requirements))
+    }
+}
+
+fn split_terms(text: &str) -> Vec<&str> {
+    let mut escaped = false;
+    text.split(|character| {
+        let ends = !escaped && character == ',';
+        escaped = !escaped && character == '\\';
+        ends
+    })
+    .collect()
+}
+
+/// Splits at the first operator; a lone `!` belongs to the path.
+fn split_term(term: &str) -> Option<(&str, Operator, &str)> {
+    let equals = term.find('=')?;
+    let (key, rest) = term.split_at_checked(equals)?;
+    let value = rest.strip_prefix('=')?;
+    match (key.strip_suffix('!'), value.strip_prefix('=')) {
+        (Some(key), _) => Some((key, Operator::NotEquals, value)),
+        (None, after) => Some((key, Operator::Equals, after.unwrap_or(value))),
+    }
+}
+
+fn unescaped(value: &str) -> Result<String, SelectorError> {
+    let mut plain = String::with_capacity(value.len());
+    let mut characters = value.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => match characters.next() {
+                Some(escaped @ ('\\' | ',' | '=')) => plain.push(escaped),
+                other => {
+                    let sequence = other.map(String::from).unwrap_or_default();
+                    let text = format!("invalid field selector: invalid escape sequence: \\{sequence}");
+                    return Err(SelectorError(text));
+                }
+            },
+            ',' | '=' => {
+                let code = u32::from(character);
+                return Err(SelectorError(format!(
+                    "invalid field selector: unescaped character in value: {code}"
+                )));
+            }
+            other => plain.push(other),
+        }
+    }
+    Ok(plain)
+}
+
+impl fmt::Display for FieldSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, term) in self.0.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            let operator = if term.operator == Operator::NotEquals { "!=" } else { "=" };
+            write!(f, "{comma}{}{operator}", term.key)?;
+            for character in term.values.iter().flat_map(|value| value.chars()) {
+                let escape = if matches!(character, '\\' | ',' | '=') { "\\" } else { "" };
+                write!(f, "{escape}{character}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parse(text: &str) -> FieldSelector {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn terms_are_joined_by_commas() {
+        let selector = parse("status.phase!=Failed,,metadata.name==a");
+        assert_eq!(selector.to_string(), "metadata.name=a,status.phase!=Failed");
+        assert_eq!(selector.exact("metadata.name"), Some("a"));
+        assert_eq!(selector.exact("status.phase"), None);
+        let fields = |phase: &'static str| {
+            move |key: &str| if key == "metadata.name" { Some("a") } else { Some(phase) }
+        };
+        assert!(selector.matches(fields("Active")));
+        assert!(!selector.matches(fields("Failed")));
+        assert!(parse("").is_empty() && parse(",").is_empty());
+        let review = selector.for_review();
+        assert_eq!((review[1].operator, review[1].values.as_slice()), ("NotIn", &["Failed".to_owned()][..]));
+    }
+
+    #[test]
+    fn an_absent_field_is_empty() {
+        assert!(parse("spec.a=").matches(|_| None));
+        assert!(parse("spec.a!=x").matches(|_| None));
+        assert!(!parse("spec.a=x").matches(|_| None));
+    }
+
+    #[test]
+    fn values_are_escaped() {
+        let selector = parse(r"a=x\,y\=\\");
+        assert_eq!(selector.exact("a"), Some(r"x,y=\"));
+        assert_eq!(selector.to_string(), r"a=x\,y\=\\");
+    }
+
+    #[test]
+    fn what_cannot_be_understood_is_said() {
+        for (text, want) in [
+            ("a", "invalid selector: 'a'; can't understand 'a'"),
+            ("x=1,a!b", "invalid selector: 'x=1,a!b'; can't understand 'a!b'"),
+            (r"a=\b", r"invalid field selector: invalid escape sequence: \b"),
+            (r"a=\", r"invalid field selector: invalid escape sequence: \"),
+            ("a=b=c", "invalid field selector: unescaped character in value: 61"),
+        ] {
+            assert_eq!(text.parse::<FieldSelector>().unwrap_err().to_string(), want);
+        }
+        assert_eq!(parse("a!b=c").exact("a!b"), Some("c"));
+        assert_eq!(parse("a!b!=c").requirements()[0].key, "a!b");
+        assert_eq!(parse("=c").exact(""), Some("c"));
+    }
+
+    proptest! {
+        #[test]
+        fn printing_and_reading_gives_the_same_selector(text in "[a-z.!=,\\\\ü]{0,24}") {
+            if let Ok(selector) = text.parse::<FieldSelector>() {
+                prop_assert_eq!(parse(&selector.to_string()).to_string(), selector.to_string());
+            }
+        }
+    }
+}
