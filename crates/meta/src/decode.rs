@@ -1,8 +1,17 @@
 //! JSON and YAML bodies to objects: strictness, pruning, defaults.
+//!
+//! Reading is [`value`], the schema's form is [`shape`], defaults are [`defaults`].
+
+mod defaults;
+mod shape;
+mod value;
 
 use crate::object::Object;
 use crate::schema::Schema;
-use serde_json::Value;
+
+pub use defaults::apply_defaults;
+pub use shape::prune_and_check;
+pub use value::decode_value;
 
 /// How a body is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,11 +50,11 @@ pub enum DecodeError {
     #[error("{0}")]
     Syntax(String),
     /// A value of the wrong type.
-    #[error("json: cannot unmarshal {found} into Go struct field {field} of type {wanted}")]
+    #[error("json: cannot unmarshal {found} into Go {} of type {wanted}", go_place(field))]
     Type {
         /// The JSON type that was there.
         found: String,
-        /// The field's path, such as `spec.clusters`.
+        /// The innermost struct and the field's path, such as `ProjectSpec.spec.clusters`; empty for the whole body.
         field: String,
         /// The type the schema wants.
         wanted: String,
@@ -65,6 +74,12 @@ pub enum DecodeError {
 
 /// Levels of nesting that a body may have.
 pub const DEPTH_MAX: usize = 100;
+/// Unknown or duplicate fields that are reported.
+pub const STRICT_ERRORS_MAX: usize = 100;
+
+fn go_place(field: &str) -> String {
+    if field.is_empty() { "value".to_owned() } else { format!("struct field {field}") }
+}
 
 /// Reads a body as an object of this schema.
 pub fn decode_body(
@@ -75,7 +90,8 @@ pub fn decode_body(
 ) -> Result<Decoded, DecodeError> {
     let (mut value, mut strict_errors) = decode_value(body, media)?;
     strict_errors.extend(prune_and_check(&mut value, schema)?);
-    let object = Object::new(value).map_err(|_| DecodeError::Syntax("expected an object".to_owned()))?;
+    strict_errors.truncate(STRICT_ERRORS_MAX);
+    let object = Object::new(value).map_err(|other| shape::not_an_object(&other, schema))?;
     match validation {
         FieldValidation::Strict if !strict_errors.is_empty() => Err(DecodeError::Strict(strict_errors)),
         FieldValidation::Ignore => Ok(Decoded { object, strict_errors: Vec::new() }),
@@ -83,20 +99,5 @@ pub fn decode_body(
     }
 }
 
-/// Reads a body as plain JSON; beside it the `duplicate field "…"` reports.
-pub fn decode_value(body: &[u8], media: Media) -> Result<(Value, Vec<String>), DecodeError> {
-    let value = match media {
-        Media::Json => serde_json::from_slice(body).map_err(|e| DecodeError::Syntax(e.to_string()))?,
-        Media::Yaml => serde_yaml_ng::from_slice(body).map_err(|e| DecodeError::Syntax(e.to_string()))?,
-    };
-    Ok((value, Vec::new()))
-}
-
-/// Brings a patched document into the schema's form: unknown fields go (and are reported as `unknown field "…"`),
-/// nulls go, quantities and times become canonical; a wrong type is an error.
-pub fn prune_and_check(_value: &mut Value, _schema: &Schema) -> Result<Vec<String>, DecodeError> {
-    Ok(Vec::new())
-}
-
-/// Fills in the schema's defaults.
-pub fn apply_defaults(_object: &mut Object, _schema: &Schema) {}
+#[cfg(test)]
+mod tests;

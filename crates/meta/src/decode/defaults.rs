@@ -1,0 +1,40 @@
+//! Defaults: what the schema puts in where a body says nothing.
+
+use super::shape::zero;
+use crate::object::Object;
+use crate::schema::{Schema, Type};
+use serde_json::{Map, Value};
+
+/// Fills in the schema's defaults, and empty values for fields that are always written.
+pub fn apply_defaults(object: &mut Object, schema: &Schema) {
+    fill_fields(object.as_map_mut(), schema);
+}
+
+fn fill(value: &mut Value, schema: &Schema) {
+    match (&schema.ty, value) {
+        (Type::Struct { .. }, Value::Object(map)) => fill_fields(map, schema),
+        (Type::Map { values, .. }, Value::Object(map)) => {
+            map.values_mut().for_each(|value| fill(value, values))
+        }
+        (Type::List { items, .. }, Value::Array(list)) => {
+            list.iter_mut().for_each(|value| fill(value, items))
+        }
+        _ => {}
+    }
+}
+
+fn fill_fields(map: &mut Map<String, Value>, schema: &Schema) {
+    let Type::Struct { fields, .. } = &schema.ty else { return };
+    for (name, field) in fields {
+        if map.get(*name).is_none_or(Value::is_null) {
+            let missing =
+                field.schema.default.clone().or_else(|| zero(&field.schema).filter(|_| field.always));
+            if let Some(value) = missing {
+                map.insert((*name).to_owned(), value);
+            }
+        }
+        if let Some(value) = map.get_mut(*name) {
+            fill(value, &field.schema);
+        }
+    }
+}

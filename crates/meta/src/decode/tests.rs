@@ -1,0 +1,243 @@
+use super::*;
+use crate::schema::ListType;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn project() -> Schema {
+    let cluster = Schema::object(
+        "",
+        Some("io.example.v1.Cluster"),
+        [("name", Schema::string("").required()), ("hard", Schema::resource_list("").optional())],
+    );
+    let spec = Schema::object(
+        "",
+        Some("io.example.v1.ProjectSpec"),
+        [
+            ("displayName", Schema::string("").optional()),
+            ("tenantID", Schema::string("").always()),
+            ("members", Schema::strings("", ListType::Atomic).always()),
+            ("phase", Schema::string("").with_default(json!("Pending")).optional()),
+            ("count", Schema::integer("").optional()),
+            ("small", Schema::int32("").optional()),
+            ("on", Schema::boolean("").optional()),
+            ("at", Schema::time("").optional()),
+            ("hard", Schema::resource_list("").optional()),
+            ("clusters", Schema::list("", ListType::Map(&["name"]), cluster).optional()),
+            ("free", Schema::any("").optional()),
+        ],
+    );
+    Schema::kind("io.example.v1.Project", "", [("spec", spec.with_default(json!({})).optional())])
+}
+
+fn decode(body: &str) -> Result<Decoded, DecodeError> {
+    decode_body(body.as_bytes(), Media::Json, &project(), FieldValidation::Warn)
+}
+
+fn error(body: &str) -> String {
+    decode(body).unwrap_err().to_string()
+}
+
+#[test]
+fn unknown_fields_are_pruned_and_reported() {
+    let body = r#"{"kind":"Project","spec":{"foo":1,"displayName":"a","DisplayName":"b","clusters":[{"name":"c","x":{}}],
+        "free":{"anything":[null]}},"metadata":{"name":"n","labels":{"any":"thing"},"clusterName":"x"},"extra":null}"#;
+    let decoded = decode(body).unwrap();
+    assert_eq!(
+        decoded.object.into_value(),
+        json!({"kind": "Project", "metadata": {"name": "n", "labels": {"any": "thing"}},
+            "spec": {"displayName": "a", "clusters": [{"name": "c"}], "free": {"anything": [null]}}})
+    );
+    assert_eq!(
+        decoded.strict_errors,
+        [
+            "unknown field \"extra\"",
+            "unknown field \"metadata.clusterName\"",
+            "unknown field \"spec.DisplayName\"",
+            "unknown field \"spec.foo\"",
+            "unknown field \"spec.clusters[0].x\"",
+        ]
+    );
+}
+
+#[test]
+fn repeated_fields_are_reported_and_the_last_counts() {
+    let body = r#"{"spec":{"clusters":[{"name":"a"},{"name":"b","name":"c"}],"displayName":"x"},
+        "metadata":{"labels":{"a":"1","a":"2"}},"spec":{"displayName":"y","displayName":"z","displayName":"w"}}"#;
+    let decoded = decode(body).unwrap();
+    assert_eq!(decoded.object.text(&["spec", "displayName"]), "w");
+    assert_eq!(
+        decoded.strict_errors,
+        [
+            "duplicate field \"spec.clusters[1].name\"",
+            "duplicate field \"metadata.labels.a\"",
+            "duplicate field \"spec\"",
+            "duplicate field \"spec.displayName\"",
+        ]
+    );
+    let yaml = "metadata: {name: a}\nspec:\n  displayName: x\n  displayName: y\n";
+    let decoded = decode_body(yaml.as_bytes(), Media::Yaml, &project(), FieldValidation::Warn).unwrap();
+    assert_eq!(decoded.strict_errors, ["duplicate field \"spec.displayName\""]);
+}
+
+#[test]
+fn strictness_is_the_callers_choice() {
+    let body = br#"{"spec":{"a":1,"displayName":"x","displayName":"y"}}"#;
+    let with = |validation| decode_body(body, Media::Json, &project(), validation);
+    assert_eq!(with(FieldValidation::Ignore).unwrap().strict_errors, Vec::<String>::new());
+    assert_eq!(
+        with(FieldValidation::Strict).unwrap_err().to_string(),
+        "strict decoding error: duplicate field \"spec.displayName\", unknown field \"spec.a\""
+    );
+}
+
+#[test]
+fn nulls_are_absent() {
+    let decoded =
+        decode(r#"{"metadata":{"labels":null,"name":"a"},"spec":{"hard":null,"members":["a",null]}}"#)
+            .unwrap();
+    assert_eq!(
+        decoded.object.into_value(),
+        json!({"metadata": {"name": "a"}, "spec": {"members": ["a", ""]}})
+    );
+    assert_eq!(decode(r#"{"spec":null}"#).unwrap().object.into_value(), json!({}));
+}
+
+#[test]
+fn values_take_their_canonical_form() {
+    let body = r#"{"metadata":{"creationTimestamp":"2026-01-02T05:04:05.987+02:00","finalizers":[],"generation":0},
+        "spec":{"hard":{"cpu":"0.5","memory":1024,"x":"1Ki"},"at":"2026-01-02T03:04:05Z"}}"#;
+    assert_eq!(
+        decode(body).unwrap().object.into_value(),
+        json!({"metadata": {"creationTimestamp": "2026-01-02T03:04:05Z"},
+            "spec": {"hard": {"cpu": "500m", "memory": "1024", "x": "1Ki"}, "at": "2026-01-02T03:04:05Z"}})
+    );
+}
+
+#[test]
+fn wrong_types_say_where_and_what() {
+    for (body, want) in [
+        (r#"[]"#, "json: cannot unmarshal array into Go value of type v1.Project"),
+        (r#"null"#, "json: cannot unmarshal null into Go value of type v1.Project"),
+        (
+            r#"{"spec":1}"#,
+            "json: cannot unmarshal number 1 into Go struct field Project.spec of type v1.ProjectSpec",
+        ),
+        (
+            r#"{"spec":{"displayName":{}}}"#,
+            "json: cannot unmarshal object into Go struct field ProjectSpec.spec.displayName of type string",
+        ),
+        (
+            r#"{"spec":{"clusters":[{"name":true}]}}"#,
+            "json: cannot unmarshal bool into Go struct field Cluster.spec.clusters.name of type string",
+        ),
+        (
+            r#"{"spec":{"members":"a"}}"#,
+            "json: cannot unmarshal string into Go struct field ProjectSpec.spec.members of type []string",
+        ),
+        (
+            r#"{"spec":{"hard":{"cpu":[]}}}"#,
+            "json: cannot unmarshal array into Go struct field ProjectSpec.spec.hard.cpu of type resource.Quantity",
+        ),
+        (
+            r#"{"spec":{"count":1.5}}"#,
+            "json: cannot unmarshal number 1.5 into Go struct field ProjectSpec.spec.count of type int64",
+        ),
+        (
+            r#"{"spec":{"count":9223372036854775808}}"#,
+            "json: cannot unmarshal number 9223372036854775808 into Go struct field ProjectSpec.spec.count of type int64",
+        ),
+        (
+            r#"{"spec":{"small":2147483648}}"#,
+            "json: cannot unmarshal number 2147483648 into Go struct field ProjectSpec.spec.small of type int32",
+        ),
+        (
+            r#"{"spec":{"hard":{"cpu":"1 core"}}}"#,
+            "spec.hard.cpu: quantities must match the regular expression \
+             '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+        ),
+        (
+            r#"{"spec":{"at":"yesterday"}}"#,
+            "spec.at: parsing time \"yesterday\" as \"2006-01-02T15:04:05Z07:00\": cannot parse",
+        ),
+    ] {
+        assert_eq!(error(body), want);
+    }
+    assert!(decode(r#"{"spec":{"count":-9223372036854775808,"small":-2147483648}}"#).is_ok());
+}
+
+#[test]
+fn depth_and_expansion_are_bounded() {
+    let nested = format!("{{\"spec\":{{\"free\":{}1{}}}}}", "[".repeat(110), "]".repeat(110));
+    assert!(error(&nested).starts_with("exceeded max depth of 100"), "{}", error(&nested));
+    let far = format!("{{\"spec\":{{\"free\":{}", "[".repeat(100_000));
+    assert!(decode(&far).is_err());
+    let mut bomb = "a: &a [xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx]\n".to_owned();
+    for (one, two) in ["ab", "bc", "cd", "de", "ef", "fg", "gh"].iter().map(|pair| pair.split_at(1)) {
+        bomb.push_str(&format!("{two}: &{two} [{}]\n", vec![format!("*{one}"); 9].join(",")));
+    }
+    assert!(decode_value(bomb.as_bytes(), Media::Yaml).is_err());
+}
+
+#[test]
+fn yaml_is_read_as_json_would_be() {
+    let (value, duplicates) =
+        decode_value(b"a: [1, -2, 1.5, x, true, null]\n1: {true: y}\n", Media::Yaml).unwrap();
+    assert_eq!(value, json!({"a": [1, -2, 1.5, "x", true, null], "1": {"true": "y"}}));
+    assert!(duplicates.is_empty());
+    assert_eq!(decode_value(b" {\"a\": 1}", Media::Yaml).unwrap().0, json!({"a": 1}));
+    assert_eq!(decode_value(b"{a: 1}", Media::Yaml).unwrap().0, json!({"a": 1}));
+    for bad in ["a: .nan", "a: b: c", "a: !x 1", "? [a]\n: b", "\u{0}"] {
+        assert!(decode_value(bad.as_bytes(), Media::Yaml).is_err(), "{bad:?}");
+    }
+    assert!(decode_value(b"{\"a\": 1} x", Media::Json).is_err());
+    assert!(decode_value(b"k8s\0", Media::Json).is_err());
+}
+
+#[test]
+fn defaults_fill_what_is_missing() {
+    let mut object = decode(r#"{"spec":{"tenantID":"t","phase":null}}"#).unwrap().object;
+    apply_defaults(&mut object, &project());
+    assert_eq!(object.into_value(), json!({"spec": {"tenantID": "t", "members": [], "phase": "Pending"}}));
+    let mut object = decode("{}").unwrap().object;
+    apply_defaults(&mut object, &project());
+    assert_eq!(object.into_value(), json!({"spec": {"tenantID": "", "members": [], "phase": "Pending"}}));
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        "[a-z0-9.]{0,6}".prop_map(Value::from),
+    ];
+    let keys = "spec|metadata|name|labels|hard|clusters|free|members|count|at|x";
+    leaf.prop_recursive(4, 32, 5, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(keys, inner, 0..5).prop_map(|map| map.into_iter().collect()),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn what_was_decoded_decodes_to_itself(value in any_json()) {
+        if let Ok(first) = decode(&value.to_string()) {
+            let text = first.object.clone().into_value().to_string();
+            let second = decode(&text).unwrap();
+            prop_assert_eq!(second.object, first.object);
+            prop_assert_eq!(second.strict_errors, Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_refused(body in prop::collection::vec(any::<u8>(), 0..64), text in "[{}\\[\\]:,&*!\\-a\" \n]{0,40}") {
+        for media in [Media::Json, Media::Yaml] {
+            for bytes in [body.as_slice(), text.as_bytes()] {
+                if let Ok((value, _)) = decode_value(bytes, media) {
+                    prop_assert_eq!(decode_value(value.to_string().as_bytes(), Media::Json).unwrap().0, value);
+                }
+            }
+        }
+    }
+}
