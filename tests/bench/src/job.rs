@@ -1,0 +1,258 @@
+//! The main job: from POST to usable, for one and for many, beside plain loops in the member cluster.
+
+use crate::client::{Connection, Endpoint};
+use crate::load::Sample;
+use crate::table::{Table, progress};
+use crate::watch::Stream;
+use crate::{Target, objects};
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use http::Method;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+
+const CLIENTS: usize = 16;
+const PATIENCE: Duration = Duration::from_secs(600);
+const NAMESPACES: &str = "/api/v1/namespaces";
+
+/// The first member cluster's name, from the files in the members' folder.
+pub(crate) fn first_member(members: &Path) -> Result<String> {
+    let mut names: Vec<String> = std::fs::read_dir(members)
+        .with_context(|| format!("read {}", members.display()))?
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter_map(|name| name.strip_suffix(".kubeconfig").map(str::to_owned))
+        .collect();
+    names.sort();
+    names.into_iter().next().context("no member cluster")
+}
+
+/// Measures and prints.
+pub(crate) async fn run(target: &Target, sizes: &[usize]) -> Result<()> {
+    let kube = Endpoint::from_kubeconfig(&target.kubeconfig)?;
+    let cluster = first_member(&target.members)?;
+    let member = Endpoint::from_kubeconfig(&target.members.join(format!("{cluster}.kubeconfig")))?;
+    let mut table = Table::default();
+    single(&kube, &cluster, &mut table).await?;
+    for &size in sizes {
+        many(&kube, &member, &cluster, size, &mut table).await?;
+    }
+    by_project_size(&kube, &cluster, &mut table).await?;
+    memory(&mut table)?;
+    table.print();
+    Ok(())
+}
+
+async fn new_project(kube: &Endpoint, cluster: &str) -> Result<(String, Duration)> {
+    let name = objects::fresh("job");
+    let collection = format!("{}/projects", objects::OURS);
+    let mut connection = kube.connect().await?;
+    let sent = Instant::now();
+    let body = objects::project(&name, &[cluster.to_owned()]);
+    let made = connection.json(Method::POST, &collection, &body).await?;
+    let revision = made["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+    let path = format!("{collection}?watch=1&fieldSelector=metadata.name%3D{name}&resourceVersion={revision}");
+    let mut stream = Stream::open(kube, &path).await?;
+    while stream.next().await?["object"]["status"]["phase"] != "Active" {}
+    Ok((name, sent.elapsed()))
+}
+
+/// One project, one namespace at a time.
+async fn single(kube: &Endpoint, cluster: &str, table: &mut Table) -> Result<()> {
+    progress("one project, one namespace at a time");
+    let mut projects = Vec::new();
+    let mut namespaces = Vec::new();
+    let begin = Instant::now();
+    for _ in 0..20 {
+        let (project, usable) = new_project(kube, cluster).await?;
+        projects.push(u64::try_from(usable.as_micros())?);
+        let path = objects::namespaces_path(&project);
+        let mut connection = kube.connect().await?;
+        let mut stream = Stream::open(kube, &format!("{path}?watch=1")).await?;
+        for number in 0..3 {
+            let object = namespace(&project, cluster, &format!("{project}-{number}"));
+            let sent = Instant::now();
+            connection.json(Method::POST, &path, &object).await?;
+            wait_phase(&mut stream, "Available", &mut names(std::slice::from_ref(&object))).await?;
+            namespaces.push(u64::try_from(sent.elapsed().as_micros())?);
+        }
+        delete(kube, &format!("{}/projects/{project}", objects::OURS)).await?;
+    }
+    let projects = Sample::new(projects, begin.elapsed());
+    let namespaces = Sample::new(namespaces, begin.elapsed());
+    let text = |s: &Sample| format!("p50 {:.0} ms, p99 {:.0} ms", s.quantile_ms(0.5), s.quantile_ms(0.99));
+    table.row("a project, POST to Active", text(&projects), "5.0 s (the old system)".to_owned(), None, "≤ 0.3 s");
+    let goal = "p50 ≤ 0.3 s, p99 ≤ 1 s";
+    table.row("a namespace, POST to Available", text(&namespaces), "5.1 s (the old system)".to_owned(), None, goal);
+    Ok(())
+}
+
+fn namespace(project: &str, cluster: &str, name: &str) -> Value {
+    let mut object = objects::namespace("business.tkestack.io/v1", "Namespace", project, cluster, name);
+    object["metadata"]["annotations"] = json!({});
+    object
+}
+
+fn names(objects: &[Value]) -> BTreeSet<String> {
+    objects.iter().filter_map(|o| o["metadata"]["name"].as_str().map(str::to_owned)).collect()
+}
+
+async fn wait_phase(stream: &mut Stream, phase: &str, waiting: &mut BTreeSet<String>) -> Result<()> {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    while !waiting.is_empty() {
+        let next = tokio::time::timeout_at(deadline, stream.next()).await;
+        let event = next.with_context(|| format!("{} objects do not become {phase}", waiting.len()))??;
+        let reached = event["object"]["status"]["phase"] == phase || (phase == "gone" && event["type"] == "DELETED");
+        if reached {
+            waiting.remove(event["object"]["metadata"]["name"].as_str().unwrap_or_default());
+        }
+    }
+    Ok(())
+}
+
+async fn delete(endpoint: &Endpoint, path: &str) -> Result<()> {
+    endpoint.connect().await?.call(Method::DELETE, path, Bytes::new()).await?;
+    Ok(())
+}
+
+/// Sends every request, `CLIENTS` at a time, each client with a connection of its own.
+async fn send_all(endpoint: &Endpoint, requests: Vec<(Method, String, Value)>) -> Result<()> {
+    let mut clients = JoinSet::new();
+    for client in 0..CLIENTS {
+        let share: Vec<_> = requests.iter().skip(client).step_by(CLIENTS).cloned().collect();
+        let endpoint = endpoint.clone();
+        clients.spawn(async move {
+            let mut connection: Connection = endpoint.connect().await?;
+            for (method, path, body) in share {
+                connection.json(method, &path, &body).await?;
+            }
+            anyhow::Ok(())
+        });
+    }
+    while let Some(done) = clients.join_next().await {
+        done??;
+    }
+    Ok(())
+}
+
+/// `size` namespaces of one project there and back, beside plain loops in the member cluster.
+async fn many(kube: &Endpoint, member: &Endpoint, cluster: &str, size: usize, table: &mut Table) -> Result<()> {
+    progress(&format!("{size} namespaces of one project"));
+    let (project, _) = new_project(kube, cluster).await?;
+    let path = objects::namespaces_path(&project);
+    let objects: Vec<Value> = (0..size).map(|n| namespace(&project, cluster, &format!("{project}-{n}"))).collect();
+    let mut stream = Stream::open(kube, &format!("{path}?watch=1")).await?;
+    let begin = Instant::now();
+    send_all(kube, objects.iter().map(|o| (Method::POST, path.clone(), o.clone())).collect()).await?;
+    wait_phase(&mut stream, "Available", &mut names(&objects)).await?;
+    let created = begin.elapsed();
+
+    progress(&format!("{size} namespaces in a plain loop"));
+    let plain: Vec<String> = (0..size).map(|n| format!("plain-{project}-{n}")).collect();
+    let begin = Instant::now();
+    let create = |name: &String| {
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        (Method::POST, NAMESPACES.to_owned(), object)
+    };
+    let limit = |name: &String| {
+        let object = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name},
+            "spec": {"hard": {"requests.cpu": "100m", "requests.memory": "64Mi"}}});
+        (Method::POST, format!("{NAMESPACES}/{name}/resourcequotas"), object)
+    };
+    send_all(member, plain.iter().map(create).collect()).await?;
+    send_all(member, plain.iter().map(limit).collect()).await?;
+    let plain_created = begin.elapsed();
+
+    progress(&format!("deleting {size} namespaces"));
+    let begin = Instant::now();
+    let one = |name: &String| (Method::DELETE, format!("{path}/{name}"), Value::Null);
+    send_all(kube, names(&objects).iter().map(one).collect()).await?;
+    wait_phase(&mut stream, "gone", &mut names(&objects)).await?;
+    let deleted = begin.elapsed();
+
+    progress(&format!("deleting {size} namespaces in a plain loop"));
+    let mut watch = Stream::open(member, &format!("{NAMESPACES}?watch=1")).await?;
+    let begin = Instant::now();
+    let one = |name: &String| (Method::DELETE, format!("{NAMESPACES}/{name}"), Value::Null);
+    send_all(member, plain.iter().map(one).collect()).await?;
+    wait_phase(&mut watch, "gone", &mut plain.iter().cloned().collect()).await?;
+    let plain_deleted = begin.elapsed();
+    delete(kube, &format!("{}/projects/{project}", objects::OURS)).await?;
+
+    let rate = |d: Duration| f64::from(u32::try_from(size).unwrap_or(u32::MAX)) / d.as_secs_f64();
+    let text = |d: Duration| format!("{:.2} s, {:.0}/s", d.as_secs_f64(), rate(d));
+    let measure = format!("{size} namespaces of one project to Available / plain loop");
+    table.row(&measure, text(created), text(plain_created), Some(rate(created) / rate(plain_created)), "≥ 0.20 × at 1,000");
+    let measure = format!("deletion of {size} namespaces / plain loop");
+    table.row(&measure, text(deleted), text(plain_deleted), Some(rate(deleted) / rate(plain_deleted)), "≥ 0.50 × at 1,000");
+    Ok(())
+}
+
+/// The same writes in a project of 10 and of 1,000 namespaces.
+async fn by_project_size(kube: &Endpoint, cluster: &str, table: &mut Table) -> Result<()> {
+    let mut medians = Vec::new();
+    for size in [10, 1000] {
+        progress(&format!("writes in a project of {size} namespaces"));
+        let (project, _) = new_project(kube, cluster).await?;
+        let path = objects::namespaces_path(&project);
+        let objects: Vec<Value> = (0..size).map(|n| namespace(&project, cluster, &format!("{project}-{n}"))).collect();
+        let mut stream = Stream::open(kube, &format!("{path}?watch=1")).await?;
+        send_all(kube, objects.iter().map(|o| (Method::POST, path.clone(), o.clone())).collect()).await?;
+        wait_phase(&mut stream, "Available", &mut names(&objects)).await?;
+        medians.push(writes(kube, cluster, &project).await?);
+        delete(kube, &format!("{}/projects/{project}", objects::OURS)).await?;
+    }
+    let [small, large] = medians.as_slice() else { return Ok(()) };
+    for ((name, small), (_, large)) in small.iter().zip(large) {
+        let measure = format!("{name} in a project of 1,000 / of 10 namespaces, p50");
+        let text = |ms: f64| format!("{ms:.2} ms");
+        table.row(&measure, text(*large), text(*small), Some(large / small), "≤ 1.2 ×");
+    }
+    Ok(())
+}
+
+async fn writes(kube: &Endpoint, cluster: &str, project: &str) -> Result<Vec<(&'static str, f64)>> {
+    let path = objects::namespaces_path(project);
+    let mut connection = kube.connect().await?;
+    let mut latencies: [Vec<u64>; 4] = Default::default();
+    for number in 0..100 {
+        let object = namespace(project, cluster, &format!("{project}-w{number}"));
+        let one = format!("{path}/{}", object["metadata"]["name"].as_str().unwrap_or_default());
+        let raise = json!({"spec": {"hard": {"requests.cpu": "200m", "requests.memory": "64Mi"}}});
+        let patch = json!({"spec": {"displayName": format!("after {number}")}});
+        let steps = [
+            (Method::POST, path.clone(), object),
+            (Method::PATCH, one.clone(), raise),
+            (Method::DELETE, one, Value::Null),
+            (Method::PATCH, format!("{}/projects/{project}", objects::OURS), patch),
+        ];
+        for (times, (method, path, body)) in latencies.iter_mut().zip(steps) {
+            let sent = Instant::now();
+            connection.json(method, &path, &body).await?;
+            times.push(u64::try_from(sent.elapsed().as_micros())?);
+        }
+    }
+    let names = ["namespace create", "namespace raise", "namespace delete", "project spec patch"];
+    let medians = latencies.map(|times| Sample::new(times, Duration::from_secs(1)).quantile_ms(0.5));
+    Ok(names.into_iter().zip(medians).collect())
+}
+
+/// Resident memory of both programs as they are now.
+fn memory(table: &mut Table) -> Result<()> {
+    for (program, goal) in [("business-controller", "≤ 300 MB at 10,000 namespaces"), ("business-api", "≤ 200 MB")] {
+        for entry in std::fs::read_dir("/proc")?.flatten() {
+            let read = |file: &str| std::fs::read_to_string(entry.path().join(file)).unwrap_or_default();
+            let command = read("cmdline");
+            let named = command.split('\0').next().is_some_and(|c| c.ends_with(&format!("/{program}")));
+            if !named {
+                continue;
+            }
+            let status = read("status");
+            let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("?").trim().to_owned();
+            table.row(&format!("resident memory of {program} now"), resident, "–".to_owned(), None, goal);
+        }
+    }
+    Ok(())
+}

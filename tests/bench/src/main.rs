@@ -1,0 +1,86 @@
+//! Measurements beside their rivals, against a control plane and programs that are already running
+//! (`cargo xtask bench` starts them). Every figure is printed with the rival's of the same run.
+
+mod client;
+mod table;
+mod load;
+mod rival;
+mod objects;
+mod http;
+mod list;
+mod watch;
+mod job;
+
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Where the servers are.
+#[derive(Debug, Clone, clap::Args)]
+struct Target {
+    /// Kubeconfig of the operator, through kube-apiserver.
+    #[arg(long, default_value = ".dev/kubeconfig")]
+    kubeconfig: PathBuf,
+    /// Kubeconfig of a tenant administrator, directly to business-api.
+    #[arg(long, default_value = ".dev/tenant.kubeconfig")]
+    tenant_kubeconfig: PathBuf,
+    /// Folder with a kubeconfig for each member cluster.
+    #[arg(long, default_value = ".dev/members")]
+    members: PathBuf,
+    /// Rounds a figure; the median is printed.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Seconds a measurement.
+    #[arg(long, default_value_t = 4)]
+    seconds: u64,
+}
+
+#[derive(Debug, Parser)]
+#[command(about)]
+struct Args {
+    #[command(flatten)]
+    target: Target,
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Creates and reads over HTTPS, directly and through kube-apiserver.
+    Http {
+        /// Connections.
+        #[arg(long, default_value_t = 64)]
+        connections: usize,
+    },
+    /// From a POST to the event at each of many watchers.
+    Watch {
+        /// Watchers.
+        #[arg(long, default_value_t = 100)]
+        watchers: usize,
+        /// Writes a second.
+        #[arg(long, default_value_t = 1000)]
+        rate: u64,
+    },
+    /// Whole lists, selectors, tenants.
+    List {
+        /// Objects to fill in.
+        #[arg(long, default_value_t = 20_000)]
+        objects: usize,
+    },
+    /// The main job: projects and namespaces from POST to usable, and back.
+    Job {
+        /// Numbers of namespaces.
+        #[arg(long, value_delimiter = ',', default_value = "50,200,1000")]
+        namespaces: Vec<usize>,
+    },
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    match args.what {
+        What::Http { connections } => http::run(&args.target, connections).await,
+        What::Watch { watchers, rate } => watch::run(&args.target, watchers, rate).await,
+        What::List { objects } => list::run(&args.target, objects).await,
+        What::Job { namespaces } => job::run(&args.target, &namespaces).await,
+    }
+}
