@@ -71,6 +71,13 @@ impl Kubectl {
         serde_json::from_str(&text).with_context(|| format!("output of kubectl {}", args.join(" ")))
     }
 
+    /// As [`Kubectl::json`] with `--ignore-not-found`: nothing when nothing is printed.
+    pub(crate) fn json_or_nothing(&self, args: &[&str]) -> Result<Option<Value>> {
+        let args: Vec<&str> = args.iter().copied().chain(["-o", "json"]).collect();
+        let text = self.run(&args)?;
+        Ok(if text.trim().is_empty() { None } else { Some(serde_json::from_str(&text)?) })
+    }
+
     /// Runs it and gives its complaint; success is the error.
     pub(crate) fn refused(&self, args: &[&str], input: Option<&str>) -> Result<String> {
         let output = self.output(args, input)?;

@@ -1,0 +1,85 @@
+//! Where things lie: the workspace, the directory of one instance, and what several instances share.
+
+use anyhow::{Context, Result};
+use sha2::{Digest as _, Sha256};
+use std::path::{Path, PathBuf};
+
+/// The directory of one instance; `.dev` for `up`, one below it for checks and tests.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    pub(crate) dir: PathBuf,
+    /// Ports are looked for from here on.
+    pub(crate) first_port: u16,
+}
+
+impl Layout {
+    pub(crate) fn of_up() -> Self {
+        Self { dir: workspace().join(".dev"), first_port: 20_000 }
+    }
+
+    pub(crate) fn of_check() -> Self {
+        Self { dir: workspace().join(".dev/check"), first_port: 21_000 }
+    }
+
+    pub(crate) fn of_accept() -> Self {
+        Self { dir: workspace().join(".dev/accept"), first_port: 22_000 }
+    }
+
+    pub(crate) fn of_bench() -> Self {
+        Self { dir: workspace().join(".dev/bench"), first_port: 23_000 }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// Deletes everything but other instances' directories.
+    pub(crate) fn wipe(&self) -> Result<()> {
+        let others = ["check", "accept", "bench"].map(|name| self.dir.join(name));
+        let entries = match std::fs::read_dir(&self.dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        for entry in entries {
+            let path = entry?.path();
+            if others.contains(&path) {
+                continue;
+            }
+            let removed =
+                if path.is_dir() && !path.is_symlink() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+            removed.with_context(|| format!("remove {}", path.display()))?;
+        }
+        Ok(())
+    }
+
+    /// A short name of this directory, for what has to lie elsewhere.
+    pub(crate) fn short_hash(&self) -> String {
+        hash(self.dir.to_string_lossy().as_bytes())
+    }
+}
+
+/// The root of the workspace.
+pub(crate) fn workspace() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here).to_owned()
+}
+
+/// Where cargo puts the programs of the dev profile.
+pub(crate) fn built(program: &str) -> Result<PathBuf> {
+    let me = std::env::current_exe().context("find the own program")?;
+    let target = me.ancestors().nth(2).context("the own program lies in no target directory")?;
+    Ok(target.join("debug").join(program))
+}
+
+/// What is expensive to make and the same for every checkout of a user.
+pub(crate) fn cache() -> PathBuf {
+    let home = std::env::var_os("HOME").filter(|home| !home.is_empty()).map(|home| Path::new(&home).join(".cache"));
+    let base = std::env::var_os("XDG_CACHE_HOME").filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    base.or(home).unwrap_or_else(|| workspace().join(".dev/cache")).join("tke-business")
+}
+
+/// Sixteen hexadecimal digits that stand for these bytes.
+pub(crate) fn hash(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
