@@ -1,7 +1,14 @@
 //! JSON patch, merge patch, strategic merge patch.
 
-use crate::schema::Schema;
-use serde_json::Value;
+mod json;
+mod strategic;
+
+use crate::decode::{self, DecodeError, Media};
+use crate::status::Status;
+use serde_json::{Map, Value};
+
+pub use json::json_patch;
+pub use strategic::strategic_merge_patch;
 
 /// Operations that a JSON patch may have.
 pub const JSON_PATCH_OPERATIONS_MAX: usize = 10_000;
@@ -26,26 +33,55 @@ pub enum PatchError {
     /// 413: a limit is exceeded.
     #[error("Request entity too large: {0}")]
     TooLarge(String),
-    /// 422: the patch does not fit the document.
+    /// 422: the patch does not fit the document. The reason is for logs; clients get Go's general text.
     #[error("the server rejected our request due to an error in our request")]
     Rejected(String),
 }
 
-/// Applies a JSON patch (RFC 6902).
-pub fn json_patch(document: &Value, _patch: &[u8]) -> Result<Patched, PatchError> {
-    Ok(Patched { document: document.clone(), strict_errors: Vec::new() })
+impl PatchError {
+    /// The answer to the client.
+    pub fn status(&self) -> Status {
+        match self {
+            Self::Malformed(_) => Status::bad_request(self.to_string()),
+            Self::TooLarge(_) => Status::too_large(self.to_string()),
+            Self::Rejected(_) => Status::failure(422, "Invalid", self.to_string()),
+        }
+    }
 }
 
 /// Applies a merge patch (RFC 7386).
-pub fn merge_patch(document: &Value, _patch: &[u8]) -> Result<Patched, PatchError> {
-    Ok(Patched { document: document.clone(), strict_errors: Vec::new() })
+pub fn merge_patch(document: &Value, patch: &[u8]) -> Result<Patched, PatchError> {
+    let (patch, strict_errors) = read(patch)?;
+    if !patch.is_object() {
+        return Err(PatchError::Rejected("a merge patch must be an object".to_owned()));
+    }
+    let mut document = document.clone();
+    merge(&mut document, patch);
+    Ok(Patched { document, strict_errors })
 }
 
-/// Applies a strategic merge patch: lists merge as the schema says, and the patch's `$` directives hold.
-pub fn strategic_merge_patch(
-    document: &Value,
-    _patch: &[u8],
-    _schema: &Schema,
-) -> Result<Patched, PatchError> {
-    Ok(Patched { document: document.clone(), strict_errors: Vec::new() })
+fn merge(target: &mut Value, patch: Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch;
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    let Value::Object(map) = target else { return };
+    for (key, value) in patch {
+        if value.is_null() {
+            map.remove(&key);
+        } else {
+            merge(map.entry(key).or_insert(Value::Null), value);
+        }
+    }
 }
+
+fn read(patch: &[u8]) -> Result<(Value, Vec<String>), PatchError> {
+    decode::decode_value(patch, Media::Json)
+        .map_err(|error: DecodeError| PatchError::Malformed(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests;
