@@ -3,6 +3,7 @@ use crate::resource::Part;
 use meta::field::FieldErrors;
 use meta::object::Object;
 use meta::status::Status;
+use meta::validation::NameRule;
 use serde_json::Value;
 use store::quota::{QuotaChange, Violation};
 
@@ -15,10 +16,22 @@ pub struct WriteContext<'a> {
     pub tenant: Option<&'a str>,
     /// Nothing will be stored.
     pub dry_run: bool,
+    /// The request itself named the `metadata.resourceVersion` that it was made from.
+    pub versioned: bool,
     /// The time of the request, RFC 3339 in whole seconds.
     pub now: &'a str,
     /// Texts for the `Warning` header.
     pub warnings: Vec<String>,
+}
+
+/// A right that a write needs beyond that of its own verb, such as `grant` on projects. The server asks the
+/// authorizer for it, as for a request with this verb on the same object, and answers 403 with `why` when refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExtraRight {
+    /// The verb.
+    pub verb: &'static str,
+    /// What needs it; ends the 403's message.
+    pub why: String,
 }
 
 /// What differs by kind. All methods are pure but for the directories a strategy holds in memory.
@@ -44,6 +57,12 @@ pub trait Strategy: Send + Sync + 'static {
 
     /// Rules for a changed object.
     fn validate_update(&self, cx: &mut WriteContext<'_>, part: Part, old: &Object, object: &Object) -> FieldErrors;
+
+    /// The right that a valid write needs beyond that of its verb; asked after validation, before quota, dry-run
+    /// included. `old` absent is a create.
+    fn extra_right(&self, _cx: &WriteContext<'_>, _part: Part, _old: Option<&Object>, _new: &Object) -> Option<ExtraRight> {
+        None
+    }
 
     /// Marks an object whose deletion begins: `metadata.deletionTimestamp` is set already.
     fn prepare_delete(&self, cx: &mut WriteContext<'_>, object: &mut Object);
@@ -78,7 +97,18 @@ pub trait Strategy: Send + Sync + 'static {
     /// The cells of [`crate::Resource::columns`]: one JSON value each, of the column's type.
     fn cells(&self, object: &Object, now_unix_seconds: i64) -> Vec<Value>;
 
-    /// Last touch on an object that is read, such as fields filled from a directory. Must be cheap.
+    /// The rule for names of this kind.
+    fn name_rule(&self) -> NameRule {
+        NameRule::Subdomain
+    }
+
+    /// Whether [`Strategy::decorate`] has to be asked at all; `false` lets reads go out without being parsed.
+    fn decorates(&self) -> bool {
+        false
+    }
+
+    /// Last touch on an object that is got or listed, such as fields filled from a directory. Must be cheap; only
+    /// asked where [`Strategy::decorates`].
     /// `false` (and nothing done) where the stored bytes can go out as they are.
     fn decorate(&self, _object: &mut Object) -> bool {
         false

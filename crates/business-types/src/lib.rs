@@ -1,1 +1,23 @@
-//! business-types
+//! The kinds of `business.tkestack.io/v1` and their pure rules.
+//!
+//! A tenant owns *projects*, which form a tree; a project holds hard quota by member cluster; a *namespace*
+//! carves part of it out for one namespace of one cluster.
+
+/// Names that both programs share: group, finalizers, labels, annotations.
+pub mod names;
+/// `metav1.Condition`: one aspect of an object's state.
+pub mod condition;
+/// Which resources quota knows, and which amounts they take.
+pub mod resources;
+/// The kind Project.
+pub mod project;
+/// The kind Namespace.
+pub mod namespace;
+/// What an object costs the project that it lies in.
+pub mod charge;
+/// What is wrong with an object, beyond its shape.
+pub mod validation;
+
+pub use condition::Condition;
+pub use namespace::{NamespacePhase, NamespaceSpec, NamespaceStatus};
+pub use project::{HardQuantity, ProjectPhase, ProjectSpec, ProjectStatus, UsedQuantity};

@@ -1,0 +1,236 @@
+use crate::namespace::{NamespaceSpec, NamespaceStatus};
+use crate::project::ProjectSpec;
+use meta::quantity::{Quantity, ResourceList};
+use std::collections::BTreeMap;
+
+/// Amounts by member cluster and resource. A cluster without resources is listed all the same.
+pub type Amounts = BTreeMap<String, ResourceList>;
+
+/// What a project may give away, which is also what it costs its parent.
+pub fn limits(spec: &ProjectSpec) -> Amounts {
+    spec.clusters.iter().map(|(cluster, quota)| (cluster.clone(), quota.hard.clone())).collect()
+}
+
+/// What a namespace costs its project: the high-water mark of what it was ever granted, until the cluster has
+/// confirmed less.
+pub fn charge(spec: &NamespaceSpec, status: &NamespaceStatus) -> Amounts {
+    let amounts = status.cached_spec_hard.as_ref().unwrap_or(&spec.hard).clone();
+    BTreeMap::from([(spec.cluster_name.clone(), amounts)])
+}
+
+/// The resources that a project's spec carries, by cluster.
+pub fn project_keys(spec: &ProjectSpec) -> BTreeMap<String, Vec<String>> {
+    let keys = |hard: &ResourceList| hard.keys().cloned().collect();
+    spec.clusters.iter().map(|(cluster, quota)| (cluster.clone(), keys(&quota.hard))).collect()
+}
+
+/// The resources that a namespace's spec carries, by cluster.
+pub fn namespace_keys(spec: &NamespaceSpec) -> BTreeMap<String, Vec<String>> {
+    BTreeMap::from([(spec.cluster_name.clone(), spec.hard.keys().cloned().collect())])
+}
+
+/// The high-water mark after a write of `hard`: the larger amount of each resource of either.
+pub fn raise(mark: &ResourceList, hard: &ResourceList) -> ResourceList {
+    let mut raised = hard.clone();
+    for (resource, held) in mark {
+        let slot = raised.entry(resource.clone()).or_insert(*held);
+        if *held > *slot {
+            *slot = *held;
+        }
+    }
+    raised
+}
+
+/// What a write of status says about the high-water mark, and how much it can be believed.
+#[derive(Clone, Copy, Debug)]
+pub struct Confirmation<'a> {
+    /// The mark it wants; absent when it says nothing.
+    pub proposed: Option<&'a ResourceList>,
+    /// Whether the write names the version of the object that it was made from.
+    pub versioned: bool,
+    /// `status.observedGeneration`
+    pub observed_generation: Option<i64>,
+}
+
+/// The object that a [`Confirmation`] is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Confirmed<'a> {
+    /// Its high-water mark.
+    pub mark: &'a ResourceList,
+    /// `spec.hard`
+    pub hard: &'a ResourceList,
+    /// `metadata.generation`
+    pub generation: i64,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+}
+
+/// Why a write of status may not lower the high-water mark.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unconfirmed {
+    /// It does not say what it was made from.
+    #[error("status.cachedSpecHard can only be lowered by a write that carries metadata.resourceVersion")]
+    Unversioned,
+    /// It was made from another spec.
+    #[error(
+        "status.cachedSpecHard can only be lowered for the current spec: status.observedGeneration is {observed}, \
+         metadata.generation is {current}"
+    )]
+    OtherGeneration {
+        /// What it was made from.
+        observed: i64,
+        /// What is there.
+        current: i64,
+    },
+    /// It would be charged less than it is granted.
+    #[error("status.cachedSpecHard[{resource}] cannot be lowered to {proposed}, below spec.hard {hard}")]
+    BelowHard {
+        /// The resource.
+        resource: String,
+        /// The mark it wants.
+        proposed: Quantity,
+        /// What is granted.
+        hard: Quantity,
+    },
+}
+
+/// The high-water mark after a write of status. Nothing raises it here; a confirmation may lower it, never below what
+/// is granted. For an object that is being deleted it may also say that nothing is left.
+pub fn confirm(object: Confirmed<'_>, said: Confirmation<'_>) -> Result<ResourceList, Unconfirmed> {
+    let lowers =
+        |proposed: &ResourceList| object.mark.iter().any(|(key, held)| amount(proposed, key) < *held);
+    let Some(proposed) = said.proposed.filter(|proposed| lowers(proposed)) else {
+        return Ok(object.mark.clone());
+    };
+    if !said.versioned {
+        return Err(Unconfirmed::Unversioned);
+    }
+    if said.observed_generation != Some(object.generation) {
+        let observed = said.observed_generation.unwrap_or_default();
+        return Err(Unconfirmed::OtherGeneration { observed, current: object.generation });
+    }
+    if object.deleting && proposed.is_empty() {
+        return Ok(ResourceList::new());
+    }
+    for (resource, hard) in object.hard {
+        let proposed = amount(proposed, resource);
+        // What is charged already may be less than granted only when it was said that nothing is left.
+        if proposed < *hard && proposed < amount(object.mark, resource) {
+            return Err(Unconfirmed::BelowHard { resource: resource.clone(), proposed, hard: *hard });
+        }
+    }
+    let kept = object.mark.iter().filter_map(|(resource, held)| {
+        let proposed = proposed.get(resource).or_else(|| object.hard.get(resource))?;
+        Some((resource.clone(), *proposed.min(held)))
+    });
+    Ok(kept.collect())
+}
+
+fn amount(list: &ResourceList, resource: &str) -> Quantity {
+    list.get(resource).copied().unwrap_or(Quantity::ZERO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn list(pairs: &[(&str, &str)]) -> ResourceList {
+        pairs.iter().map(|(key, text)| ((*key).to_owned(), text.parse().unwrap())).collect()
+    }
+
+    fn decide(
+        mark: &ResourceList,
+        hard: &ResourceList,
+        deleting: bool,
+        wanted: &ResourceList,
+    ) -> Result<ResourceList, Unconfirmed> {
+        let said = Confirmation { proposed: Some(wanted), versioned: true, observed_generation: Some(3) };
+        confirm(Confirmed { mark, hard, generation: 3, deleting }, said)
+    }
+
+    #[test]
+    fn the_mark_rises_with_every_key_of_either_side() {
+        let mark = list(&[("cpu", "2"), ("pods", "5"), ("memory", "1Gi")]);
+        let hard = list(&[("cpu", "1500m"), ("pods", "7"), ("services", "1")]);
+        assert_eq!(
+            raise(&mark, &hard),
+            list(&[("cpu", "2"), ("pods", "7"), ("memory", "1Gi"), ("services", "1")])
+        );
+    }
+
+    #[test]
+    fn a_confirmation_lowers_to_what_is_granted_or_used_and_no_further() {
+        let (mark, hard) = (list(&[("pods", "20"), ("cpu", "2")]), list(&[("pods", "10")]));
+        assert_eq!(
+            decide(&mark, &hard, false, &hard),
+            Ok(hard.clone()),
+            "a key that is gone is refunded whole"
+        );
+        let used = list(&[("pods", "15"), ("cpu", "1")]);
+        assert_eq!(
+            decide(&mark, &hard, false, &used),
+            Ok(used.clone()),
+            "use is charged until it has fallen"
+        );
+        let low = list(&[("pods", "9")]);
+        assert!(matches!(decide(&mark, &hard, false, &low), Err(Unconfirmed::BelowHard { .. })));
+        assert!(matches!(decide(&mark, &hard, true, &low), Err(Unconfirmed::BelowHard { .. })));
+        assert!(decide(&mark, &hard, false, &ResourceList::new()).is_err());
+    }
+
+    #[test]
+    fn only_an_object_being_deleted_is_charged_nothing() {
+        let mark = list(&[("pods", "20")]);
+        assert_eq!(decide(&mark, &mark, true, &ResourceList::new()), Ok(ResourceList::new()));
+        assert!(decide(&mark, &mark, false, &ResourceList::new()).is_err());
+        assert_eq!(decide(&ResourceList::new(), &mark, true, &mark), Ok(ResourceList::new()), "and stays so");
+    }
+
+    #[test]
+    fn a_write_of_status_never_raises_the_mark() {
+        let mark = list(&[("pods", "10")]);
+        assert_eq!(decide(&mark, &mark, false, &list(&[("pods", "11"), ("cpu", "1")])), Ok(mark.clone()));
+        let higher_and_lower = list(&[("pods", "10"), ("cpu", "5")]);
+        let two = list(&[("pods", "20"), ("cpu", "1")]);
+        assert_eq!(decide(&two, &mark, false, &higher_and_lower), Ok(list(&[("pods", "10"), ("cpu", "1")])));
+    }
+
+    #[test]
+    fn what_was_made_from_another_state_confirms_nothing() {
+        let (mark, hard) = (list(&[("pods", "20")]), list(&[("pods", "10")]));
+        let object = Confirmed { mark: &mark, hard: &hard, generation: 4, deleting: false };
+        let said = Confirmation { proposed: Some(&hard), versioned: true, observed_generation: Some(3) };
+        assert_eq!(confirm(object, said), Err(Unconfirmed::OtherGeneration { observed: 3, current: 4 }));
+        let unversioned = Confirmation { versioned: false, observed_generation: Some(4), ..said };
+        assert_eq!(confirm(object, unversioned), Err(Unconfirmed::Unversioned));
+        let silent = Confirmation { proposed: None, versioned: false, observed_generation: None };
+        assert_eq!(confirm(object, silent), Ok(mark.clone()));
+        let same = Confirmation { proposed: Some(&mark), ..silent };
+        assert_eq!(confirm(object, same), Ok(mark.clone()), "an echo needs no proof");
+    }
+
+    fn lists() -> impl Strategy<Value = ResourceList> {
+        proptest::collection::btree_map("[a-d]", (0_i64..6).prop_map(Quantity::from_units), 0..4)
+    }
+
+    proptest! {
+        #[test]
+        fn the_charge_is_never_below_what_is_granted(
+            first in lists(),
+            steps in proptest::collection::vec((any::<bool>(), lists()), 1..12),
+        ) {
+            let (mut mark, mut hard) = (first.clone(), first);
+            for (spec_write, list) in steps {
+                if spec_write {
+                    mark = raise(&mark, &list);
+                    hard = list;
+                } else if let Ok(lowered) = decide(&mark, &hard, false, &list) {
+                    prop_assert!(lowered.iter().all(|(key, value)| *value <= amount(&mark, key)));
+                    mark = lowered;
+                }
+                prop_assert!(hard.iter().all(|(key, value)| amount(&mark, key) >= *value));
+            }
+        }
+    }
+}

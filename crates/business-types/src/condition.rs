@@ -1,0 +1,149 @@
+use serde::{Deserialize, Serialize};
+
+/// Everything is as the spec asks for; what `kubectl wait --for=condition=Ready` waits for.
+pub const READY: &str = "Ready";
+/// The member cluster enforces exactly what is granted, and use is not above it.
+pub const QUOTA_ENFORCED: &str = "QuotaEnforced";
+/// The namespace and its `ResourceQuota` exist in the member cluster and are ours.
+pub const PROVISIONED: &str = "Provisioned";
+/// The member cluster answers.
+pub const CLUSTER_REACHABLE: &str = "ClusterReachable";
+/// The object is being deleted; the message says what remains.
+pub const TERMINATING: &str = "Terminating";
+/// Ledger, objects and member clusters agree.
+pub const QUOTA_CONSISTENT: &str = "QuotaConsistent";
+
+/// The condition holds.
+pub const TRUE: &str = "True";
+/// The condition does not hold.
+pub const FALSE: &str = "False";
+/// It cannot be said.
+pub const UNKNOWN: &str = "Unknown";
+
+/// Reasons that both programs and their tests name.
+pub mod reason {
+    /// Nothing is missing.
+    pub const READY: &str = "Ready";
+    /// Nothing was done yet.
+    pub const PENDING: &str = "Pending";
+    /// Written to the member cluster, and not seen enforced yet.
+    pub const PROVISIONING: &str = "Provisioning";
+    /// Namespace and quota are there.
+    pub const PROVISIONED: &str = "Provisioned";
+    /// The member cluster's quota admission counts with what was written.
+    pub const ENFORCED: &str = "Enforced";
+    /// The member cluster's quota admission does not count with it yet.
+    pub const NOT_ENFORCED: &str = "NotEnforced";
+    /// Use in the member cluster is still above the granted amount, and is charged until it has fallen.
+    pub const USED_ABOVE_HARD: &str = "UsedAboveHard";
+    /// The member cluster answers.
+    pub const REACHABLE: &str = "Reachable";
+    /// The member cluster does not answer.
+    pub const UNREACHABLE: &str = "Unreachable";
+    /// The member cluster is not in the directory, which is the same as unreachable: never gone.
+    pub const CLUSTER_UNKNOWN: &str = "ClusterUnknown";
+    /// The namespace is missing in the member cluster.
+    pub const NAMESPACE_NOT_FOUND: &str = "NamespaceNotFound";
+    /// The namespace in the member cluster belongs to somebody else.
+    pub const NAMESPACE_CONFLICT: &str = "NamespaceConflict";
+    /// The namespace in the member cluster is being deleted.
+    pub const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
+    /// The member cluster refused a write.
+    pub const REFUSED: &str = "Refused";
+    /// Children are being deleted first.
+    pub const WAITING_FOR_CHILDREN: &str = "WaitingForChildren";
+    /// The cluster's namespace still has content.
+    pub const CONTENT_REMAINING: &str = "ContentRemaining";
+    /// The project or namespace is being deleted.
+    pub const DELETING: &str = "Deleting";
+    /// Ledger, objects and clusters agree.
+    pub const CONSISTENT: &str = "Consistent";
+    /// The audit found a difference.
+    pub const INCONSISTENT: &str = "Inconsistent";
+}
+
+/// One aspect of an object's current state (`metav1.Condition`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Condition {
+    /// Its name.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// `metadata.generation` that it was computed from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// When `status` last changed, RFC 3339.
+    pub last_transition_time: String,
+    /// Why, as one word.
+    pub reason: String,
+    /// Details for a person.
+    pub message: String,
+}
+
+impl Condition {
+    /// A condition without a time; [`set`] gives it one.
+    pub fn new(type_: &str, status: &str, reason: &str, message: impl Into<String>) -> Self {
+        Self {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            observed_generation: None,
+            last_transition_time: String::new(),
+            reason: reason.to_owned(),
+            message: message.into(),
+        }
+    }
+
+    /// The same, computed from this generation.
+    #[must_use]
+    pub fn at(mut self, generation: i64) -> Self {
+        self.observed_generation = Some(generation);
+        self
+    }
+
+    /// Whether it holds.
+    pub fn is_true(&self) -> bool {
+        self.status == TRUE
+    }
+}
+
+/// The condition of a type.
+pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|c| c.type_ == type_)
+}
+
+/// Puts a condition in the place of the one of its type. Its transition time stays when its status does.
+/// `now` is RFC 3339.
+pub fn set(conditions: &mut Vec<Condition>, mut condition: Condition, now: &str) {
+    match conditions.iter_mut().find(|c| c.type_ == condition.type_) {
+        Some(old) => {
+            let unchanged = old.status == condition.status && !old.last_transition_time.is_empty();
+            condition.last_transition_time =
+                if unchanged { std::mem::take(&mut old.last_transition_time) } else { now.to_owned() };
+            *old = condition;
+        }
+        None => {
+            now.clone_into(&mut condition.last_transition_time);
+            conditions.push(condition);
+            conditions.sort_by(|a, b| a.type_.cmp(&b.type_));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conditions_time_changes_with_its_status_only() {
+        let mut all = Vec::new();
+        set(&mut all, Condition::new(READY, FALSE, reason::PENDING, "").at(1), "t1");
+        set(&mut all, Condition::new(READY, FALSE, reason::UNREACHABLE, "no answer").at(2), "t2");
+        assert_eq!(all.len(), 1);
+        assert_eq!((all[0].last_transition_time.as_str(), all[0].reason.as_str()), ("t1", "Unreachable"));
+        set(&mut all, Condition::new(READY, TRUE, reason::READY, "").at(2), "t3");
+        assert_eq!(all[0].last_transition_time, "t3");
+        assert!(find(&all, READY).is_some_and(Condition::is_true));
+    }
+}

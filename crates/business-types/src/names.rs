@@ -1,0 +1,88 @@
+/// API group.
+pub const GROUP: &str = "business.tkestack.io";
+/// The one version.
+pub const VERSION: &str = "v1";
+/// Group and version, as in `apiVersion`.
+pub const API_VERSION: &str = "business.tkestack.io/v1";
+
+/// Plural of the kind Project.
+pub const PROJECTS: &str = "projects";
+/// Plural of the kind Namespace.
+pub const NAMESPACES: &str = "namespaces";
+/// The kind Project.
+pub const PROJECT_KIND: &str = "Project";
+/// The kind Namespace.
+pub const NAMESPACE_KIND: &str = "Namespace";
+
+/// The token in a project's `spec.finalizers`.
+pub const PROJECT_FINALIZER: &str = "project";
+/// The token in a namespace's `spec.finalizers`.
+pub const NAMESPACE_FINALIZER: &str = "namespace";
+/// What a project's name is generated from when none is given.
+pub const PROJECT_NAME_PREFIX: &str = "prj-";
+
+/// Label of a cluster's namespace: name of the project.
+pub const PROJECT_LABEL: &str = "tkestack.io/projectName";
+/// Label of a cluster's namespace: name of the business namespace.
+pub const NAMESPACE_LABEL: &str = "tkestack.io/namespaceName";
+
+/// Annotation of a cluster's namespace and `ResourceQuota`: uid of the business namespace that they belong to.
+pub const UID_ANNOTATION: &str = "business.tkestack.io/uid";
+/// Annotation of a cluster's `ResourceQuota`: generation of the business namespace that it was written from.
+/// A lower generation never overwrites a higher one.
+pub const GENERATION_ANNOTATION: &str = "business.tkestack.io/generation";
+/// Consent to take over a namespace that exists in the cluster. On the cluster's namespace its value is
+/// `<project>/<name>` of the business namespace; on the business namespace it is `true`, and only a caller without
+/// tenant may set it.
+pub const ADOPT_ANNOTATION: &str = "business.tkestack.io/adopt";
+/// Annotation of a cluster's namespace that was there before us: it is released, not deleted.
+pub const ADOPTED_ANNOTATION: &str = "business.tkestack.io/adopted";
+/// Annotation of a business namespace, set by an operator: it may be finalized although its charge is not
+/// confirmed gone. The value is the reason.
+pub const ABANDON_ANNOTATION: &str = "business.tkestack.io/abandon";
+
+/// Annotations that grant something, which a caller with a tenant may neither set nor change.
+pub const OPERATOR_ANNOTATIONS: [&str; 2] = [ADOPT_ANNOTATION, ABANDON_ANNOTATION];
+
+/// Namespaces of a member cluster that no business namespace may claim, unless configured otherwise. A trailing `*`
+/// stands for any ending.
+pub const FORBIDDEN_NAMESPACES: [&str; 3] = ["default", "kube-*", "tke-business"];
+
+/// Name of the `ConfigMap` by which the controller tells the API server the member clusters.
+pub const CLUSTERS_CONFIG_MAP: &str = "business-clusters";
+
+/// Whether a namespace of a member cluster may not be claimed. Case does not count.
+pub fn is_forbidden<S: AsRef<str>>(namespace: &str, forbidden: &[S]) -> bool {
+    let namespace = namespace.to_lowercase();
+    forbidden.iter().any(|pattern| {
+        let pattern = pattern.as_ref();
+        pattern.strip_suffix('*').map_or(namespace == pattern, |prefix| namespace.starts_with(prefix))
+    })
+}
+
+/// The name of a business namespace that was given none: `<cluster>-<namespace>`.
+pub fn derived_name(cluster: &str, namespace: &str) -> Option<String> {
+    (!cluster.is_empty() && !namespace.is_empty()).then(|| format!("{cluster}-{namespace}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clusters_own_namespaces_are_forbidden() {
+        for name in ["default", "kube-system", "KUBE-public", "kube-", "tke-business"] {
+            assert!(is_forbidden(name, &FORBIDDEN_NAMESPACES), "{name}");
+        }
+        for name in ["web", "kube", "defaults", "tke-business-2"] {
+            assert!(!is_forbidden(name, &FORBIDDEN_NAMESPACES), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_derived_from_both_parts_only() {
+        assert_eq!(derived_name("c1", "web").as_deref(), Some("c1-web"));
+        assert_eq!(derived_name("", "web"), None);
+        assert_eq!(derived_name("c1", ""), None);
+    }
+}

@@ -1,0 +1,123 @@
+use crate::condition::Condition;
+use meta::gvk::{GroupResource, GroupVersionKind};
+use meta::object::Object;
+use meta::quantity::ResourceList;
+use serde::{Deserialize, Serialize};
+
+mod schema;
+
+pub use schema::schema;
+
+/// Its full name.
+pub fn gvk() -> GroupVersionKind {
+    GroupVersionKind::new(crate::names::GROUP, crate::names::VERSION, crate::names::NAMESPACE_KIND)
+}
+
+/// Its group and plural.
+pub fn group_resource() -> GroupResource {
+    GroupResource::new(crate::names::GROUP, crate::names::NAMESPACES)
+}
+
+/// What a namespace is meant to be. Its project is `metadata.namespace`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NamespaceSpec {
+    /// Who still has to clean up before it can go.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub finalizers: Vec<String>,
+    /// The tenant that owns it.
+    #[serde(rename = "tenantID")]
+    pub tenant_id: String,
+    /// The member cluster that it lives in.
+    pub cluster_name: String,
+    /// The type of that cluster; filled in on reads.
+    pub cluster_type: String,
+    /// The Kubernetes version of that cluster; filled in on reads.
+    pub cluster_version: String,
+    /// The name of that cluster for people; filled in on reads.
+    pub cluster_display_name: String,
+    /// Its name in the member cluster.
+    pub namespace: String,
+    /// What it may use.
+    #[serde(skip_serializing_if = "ResourceList::is_empty")]
+    pub hard: ResourceList,
+}
+
+/// Where a namespace is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NamespaceStatus {
+    /// Its phase.
+    pub phase: NamespacePhase,
+    /// When `phase` last changed, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_transition_time: Option<String>,
+    /// Why it is in its phase, as one word.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// Details for a person.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// Name of the `ResourceQuota` in the member cluster.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub resource_quota_name: String,
+    /// What is consumed in the member cluster: a copy of the quota's `status.used`.
+    #[serde(skip_serializing_if = "ResourceList::is_empty")]
+    pub used: ResourceList,
+    /// What is charged to the project: the high-water mark, kept by the server. `Some` and empty means that nothing
+    /// is charged any more; absent means that it was not said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cached_spec_hard: Option<ResourceList>,
+    /// `metadata.generation` that the status was computed from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Aspects of its state.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}
+
+/// Where in its life a namespace is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum NamespacePhase {
+    /// Not yet in the member cluster.
+    #[default]
+    Pending,
+    /// In the member cluster, and usable.
+    Available,
+    /// Being moved to another project.
+    Locked,
+    /// Something is wrong; it is retried.
+    Failed,
+    /// Being deleted in the member cluster.
+    Terminating,
+}
+
+impl NamespacePhase {
+    /// All phases, as they are written.
+    pub const NAMES: [&'static str; 5] = ["Pending", "Available", "Locked", "Failed", "Terminating"];
+
+    /// As it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Available => "Available",
+            Self::Locked => "Locked",
+            Self::Failed => "Failed",
+            Self::Terminating => "Terminating",
+        }
+    }
+}
+
+impl NamespaceSpec {
+    /// The spec of an object; an absent one is empty.
+    pub fn of(object: &Object) -> Result<Self, serde_json::Error> {
+        Ok(object.decode(&["spec"])?.unwrap_or_default())
+    }
+}
+
+impl NamespaceStatus {
+    /// The status of an object; an absent one is empty.
+    pub fn of(object: &Object) -> Result<Self, serde_json::Error> {
+        Ok(object.decode(&["status"])?.unwrap_or_default())
+    }
+}

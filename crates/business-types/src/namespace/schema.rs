@@ -1,0 +1,120 @@
+use super::NamespacePhase;
+use meta::schema::{ListType, Schema};
+use serde_json::json;
+
+/// The shape of a Namespace, as `kubectl explain` shows it.
+pub fn schema() -> Schema {
+    Schema::kind(
+        "io.tkestack.business.v1.Namespace",
+        "A namespace of a project: part of the project's quota, carved out for one namespace of one member cluster. It \
+         becomes a core namespace with a ResourceQuota there. metadata.namespace is the project.",
+        [("spec", spec().optional()), ("status", status().optional())],
+    )
+}
+
+fn spec() -> Schema {
+    Schema::object(
+        "What the namespace is meant to be.",
+        Some("io.tkestack.business.v1.NamespaceSpec"),
+        [
+            (
+                "finalizers",
+                Schema::strings(
+                    "Tokens of those who still have to clean up before the namespace can go. Set to [namespace] on \
+                     create; changed only through the subresource finalize.",
+                    ListType::Set,
+                )
+                .optional(),
+            ),
+            (
+                "tenantID",
+                Schema::string("The tenant that owns the namespace. Forced to the tenant of the caller; immutable.")
+                    .always(),
+            ),
+            (
+                "clusterName",
+                Schema::string("Name of the member cluster that the namespace lives in. Required; immutable.")
+                    .required_always(),
+            ),
+            ("clusterType", Schema::string("Type of that cluster. Filled in by the server on reads.").always()),
+            (
+                "clusterVersion",
+                Schema::string("Kubernetes version of that cluster. Filled in by the server on reads.").always(),
+            ),
+            (
+                "clusterDisplayName",
+                Schema::string("Name of that cluster for people. Filled in by the server on reads.").always(),
+            ),
+            (
+                "namespace",
+                Schema::string(
+                    "Name of the core namespace in the member cluster. Required; immutable. No two objects share one.",
+                )
+                .required_always(),
+            ),
+            (
+                "hard",
+                Schema::resource_list(
+                    "What the namespace may use, by resource name, such as requests.cpu (in cores), requests.memory \
+                     (in bytes) or pods (a count), each as a quantity: 500m, 4, 16Gi. Every resource that the project \
+                     limits on this cluster must be listed. Copied to the ResourceQuota in the cluster.",
+                )
+                .optional(),
+            ),
+        ],
+    )
+}
+
+fn status() -> Schema {
+    Schema::object(
+        "Where the namespace is. Written by the controller.",
+        Some("io.tkestack.business.v1.NamespaceStatus"),
+        [
+            (
+                "phase",
+                Schema::one_of(
+                    "Where in its life the namespace is: Pending, Available, Locked, Failed or Terminating. Failed is \
+                     retried.",
+                    &NamespacePhase::NAMES,
+                )
+                .with_default(json!("Pending"))
+                .always(),
+            ),
+            ("lastTransitionTime", Schema::time("When phase last changed, in UTC, whole seconds.").optional()),
+            ("reason", Schema::string("Why the namespace is in its phase, as one word in camel case.").optional()),
+            ("message", Schema::string("Details of the phase for a person.").optional()),
+            (
+                "resourceQuotaName",
+                Schema::string("Name of the ResourceQuota in the member cluster that enforces spec.hard.").optional(),
+            ),
+            (
+                "used",
+                Schema::resource_list(
+                    "What is consumed in the member cluster, by resource name in the units of spec.hard: a copy of \
+                     the ResourceQuota's status.used.",
+                )
+                .optional(),
+            ),
+            (
+                "cachedSpecHard",
+                Schema::resource_list(
+                    "What is charged to the project, by resource name in the units of spec.hard: the highest that was \
+                     granted since the cluster last confirmed less. Kept by the server; lowered only by a confirmation.",
+                )
+                .optional(),
+            ),
+            (
+                "observedGeneration",
+                Schema::integer("metadata.generation that the status was computed from, as a count.").optional(),
+            ),
+            (
+                "conditions",
+                Schema::conditions(
+                    "Aspects of the namespace's state: Ready, Provisioned, QuotaEnforced, ClusterReachable, \
+                     Terminating (the message says what remains), QuotaConsistent.",
+                )
+                .optional(),
+            ),
+        ],
+    )
+}

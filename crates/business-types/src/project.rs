@@ -1,0 +1,145 @@
+use crate::condition::Condition;
+use meta::gvk::{GroupResource, GroupVersionKind};
+use meta::object::Object;
+use meta::quantity::ResourceList;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+mod schema;
+
+pub use schema::schema;
+
+/// Its full name.
+pub fn gvk() -> GroupVersionKind {
+    GroupVersionKind::new(crate::names::GROUP, crate::names::VERSION, crate::names::PROJECT_KIND)
+}
+
+/// Its group and plural.
+pub fn group_resource() -> GroupResource {
+    GroupResource::new(crate::names::GROUP, crate::names::PROJECTS)
+}
+
+/// What a project is meant to be.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ProjectSpec {
+    /// Who still has to clean up before it can go.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub finalizers: Vec<String>,
+    /// The tenant that owns it.
+    #[serde(rename = "tenantID")]
+    pub tenant_id: String,
+    /// Name for people.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub display_name: String,
+    /// Users who see it and may create namespaces in it.
+    pub members: Vec<String>,
+    /// The project whose quota this one is carved out of; empty for a root.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub parent_project_name: String,
+    /// Hard quota by member cluster.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub clusters: BTreeMap<String, HardQuantity>,
+}
+
+/// The hard quota on one cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HardQuantity {
+    /// Amounts by resource.
+    #[serde(skip_serializing_if = "ResourceList::is_empty")]
+    pub hard: ResourceList,
+}
+
+/// What is given away on one cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct UsedQuantity {
+    /// Amounts by resource.
+    #[serde(skip_serializing_if = "ResourceList::is_empty")]
+    pub used: ResourceList,
+}
+
+/// Where a project is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ProjectStatus {
+    /// An operator has locked it: it takes nothing new.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub locked: Option<bool>,
+    /// Its phase.
+    pub phase: ProjectPhase,
+    /// What its direct children hold, by cluster.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub clusters: BTreeMap<String, UsedQuantity>,
+    /// The direct child projects counted in `clusters`, sorted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub calculated_child_projects: Vec<String>,
+    /// The namespaces counted in `clusters`, sorted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub calculated_namespaces: Vec<String>,
+    /// The hard quota last acted on.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub cached_spec_clusters: BTreeMap<String, HardQuantity>,
+    /// The parent last acted on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cached_parent: Option<String>,
+    /// When `phase` last changed, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_transition_time: Option<String>,
+    /// Why it is in its phase, as one word.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// Details for a person.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// `metadata.generation` that the status was computed from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Aspects of its state.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}
+
+/// Where in its life a project is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum ProjectPhase {
+    /// Created, not yet seen by the controller. It takes children already.
+    #[default]
+    Pending,
+    /// In use.
+    Active,
+    /// Being deleted, children first.
+    Terminating,
+    /// Something is wrong; it is retried.
+    Failed,
+}
+
+impl ProjectPhase {
+    /// All phases, as they are written.
+    pub const NAMES: [&'static str; 4] = ["Active", "Pending", "Terminating", "Failed"];
+
+    /// As it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Active => "Active",
+            Self::Terminating => "Terminating",
+            Self::Failed => "Failed",
+        }
+    }
+}
+
+impl ProjectSpec {
+    /// The spec of an object; an absent one is empty.
+    pub fn of(object: &Object) -> Result<Self, serde_json::Error> {
+        Ok(object.decode(&["spec"])?.unwrap_or_default())
+    }
+}
+
+impl ProjectStatus {
+    /// The status of an object; an absent one is empty.
+    pub fn of(object: &Object) -> Result<Self, serde_json::Error> {
+        Ok(object.decode(&["status"])?.unwrap_or_default())
+    }
+}

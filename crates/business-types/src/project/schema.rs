@@ -1,0 +1,155 @@
+use super::ProjectPhase;
+use meta::schema::{ListType, Schema};
+use serde_json::json;
+
+/// The shape of a Project, as `kubectl explain` shows it.
+pub fn schema() -> Schema {
+    Schema::kind(
+        "io.tkestack.business.v1.Project",
+        "A project of a tenant: a budget of hard quota by member cluster, from which child projects and namespaces \
+         are carved out. Projects form a tree.",
+        [("spec", spec().optional()), ("status", status().optional())],
+    )
+}
+
+fn spec() -> Schema {
+    Schema::object(
+        "What the project is meant to be.",
+        Some("io.tkestack.business.v1.ProjectSpec"),
+        [
+            (
+                "finalizers",
+                Schema::strings(
+                    "Tokens of those who still have to clean up before the project can go. Set to [project] on create; \
+                     changed only through the subresource finalize.",
+                    ListType::Set,
+                )
+                .optional(),
+            ),
+            (
+                "tenantID",
+                Schema::string(
+                    "The tenant that owns the project. Forced to the caller's own tenant when he has one; immutable.",
+                )
+                .always(),
+            ),
+            ("displayName", Schema::string("Name for people. Required.").required()),
+            (
+                "members",
+                Schema::strings(
+                    "User names that see the project and may create namespaces in it. Changed by administrators of \
+                     the tenant.",
+                    ListType::Set,
+                )
+                .with_default(json!([]))
+                .always(),
+            ),
+            (
+                "parentProjectName",
+                Schema::string(
+                    "Name of the project of the same tenant whose quota this one is carved out of. Empty for a root, \
+                     whose quota nothing limits: making one, raising one, and detaching a child into one need the verb \
+                     grant.",
+                )
+                .optional(),
+            ),
+            (
+                "clusters",
+                Schema::map(
+                    "Hard quota by name of the member cluster. A cluster that is not listed cannot be used. At least \
+                     what status.clusters says is given away.",
+                    hard_quantity(),
+                )
+                .optional(),
+            ),
+        ],
+    )
+}
+
+fn hard_quantity() -> Schema {
+    Schema::object(
+        "The hard quota on one member cluster.",
+        Some("io.tkestack.business.v1.HardQuantity"),
+        [(
+            "hard",
+            Schema::resource_list(
+                "Hard limits by resource name, such as requests.cpu (in cores), requests.memory (in bytes) or pods (a \
+                 count), each as a quantity: 500m, 4, 16Gi. A resource that is not listed is unlimited; one that is \
+                 listed must be listed by every child that uses the cluster.",
+            )
+            .optional(),
+        )],
+    )
+}
+
+fn used_quantity() -> Schema {
+    Schema::object(
+        "What is given away on one member cluster.",
+        Some("io.tkestack.business.v1.UsedQuantity"),
+        [(
+            "used",
+            Schema::resource_list(
+                "Amounts by resource name, in the units of spec.clusters: the sum of the charges of all direct child \
+                 projects and namespaces. It is what was allocated, not what is consumed.",
+            )
+            .optional(),
+        )],
+    )
+}
+
+fn status() -> Schema {
+    Schema::object(
+        "Where the project is. Written by the controller.",
+        Some("io.tkestack.business.v1.ProjectStatus"),
+        [
+            (
+                "locked",
+                Schema::boolean("True if an operator has locked the project: it takes no new child and no growth.")
+                    .optional(),
+            ),
+            (
+                "phase",
+                Schema::one_of(
+                    "Where in its life the project is: Pending, Active, Terminating or Failed. Failed is retried.",
+                    &ProjectPhase::NAMES,
+                )
+                .with_default(json!("Pending"))
+                .optional(),
+            ),
+            (
+                "clusters",
+                Schema::map("What is given away, by name of the member cluster.", used_quantity()).optional(),
+            ),
+            (
+                "calculatedChildProjects",
+                Schema::strings("Names of the direct child projects counted in clusters, sorted.", ListType::Atomic)
+                    .optional(),
+            ),
+            (
+                "calculatedNamespaces",
+                Schema::strings("Names of the namespaces counted in clusters, sorted.", ListType::Atomic).optional(),
+            ),
+            (
+                "cachedSpecClusters",
+                Schema::map("The hard quota that the controller last acted on, by member cluster.", hard_quantity())
+                    .optional(),
+            ),
+            ("cachedParent", Schema::string("Name of the parent that the controller last acted on.").optional()),
+            ("lastTransitionTime", Schema::time("When phase last changed, in UTC, whole seconds.").optional()),
+            ("reason", Schema::string("Why the project is in its phase, as one word in camel case.").optional()),
+            ("message", Schema::string("Details of the phase for a person.").optional()),
+            (
+                "observedGeneration",
+                Schema::integer("metadata.generation that the status was computed from, as a count.").optional(),
+            ),
+            (
+                "conditions",
+                Schema::conditions(
+                    "Aspects of the project's state: Ready, Terminating (the message says what remains), \
+                     QuotaConsistent.",
+                )
+                .optional(),
+            ),
+        ],
+    )
+}

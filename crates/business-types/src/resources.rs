@@ -1,0 +1,148 @@
+use meta::field::{FieldError, FieldErrors, Path};
+use meta::name;
+use meta::quantity::Quantity;
+use serde_json::json;
+
+/// Resources without a domain that quota knows.
+const QUOTA_RESOURCES: [&str; 19] = [
+    "cpu",
+    "memory",
+    "ephemeral-storage",
+    "requests.cpu",
+    "requests.memory",
+    "requests.storage",
+    "requests.ephemeral-storage",
+    "limits.cpu",
+    "limits.memory",
+    "limits.ephemeral-storage",
+    "pods",
+    "resourcequotas",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "persistentvolumeclaims",
+    "configmaps",
+    "services.nodeports",
+    "services.loadbalancers",
+];
+/// A resource of a container that quota does not know.
+const STORAGE: &str = "storage";
+/// Resources that are counted, so that no part of one can be granted.
+const COUNTED: [&str; 9] = [
+    "pods",
+    "resourcequotas",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "configmaps",
+    "persistentvolumeclaims",
+    "services.nodeports",
+    "services.loadbalancers",
+];
+
+/// What is wrong with a resource's name in a quota.
+pub fn check_name(resource: &str, path: &Path) -> FieldErrors {
+    let invalid = |detail: &str| FieldError::invalid(path, &json!(resource), detail);
+    let mut errors: FieldErrors = name::qualified_name(resource).iter().map(|text| invalid(text)).collect();
+    if !resource.contains('/') {
+        let known = QUOTA_RESOURCES.contains(&resource) || is_huge_pages(resource);
+        if !known && resource != STORAGE {
+            errors.push(invalid("must be a standard resource type or fully qualified"));
+        }
+        if !known {
+            errors.push(invalid("must be a standard resource for quota"));
+        }
+    }
+    errors
+}
+
+/// What is wrong with an amount of a resource.
+pub fn check_amount(resource: &str, amount: Quantity, path: &Path) -> FieldErrors {
+    let invalid = |detail: &str| FieldError::invalid(path, &json!(amount.to_string()), detail);
+    let mut errors = FieldErrors::new();
+    if amount.is_negative() {
+        errors.push(invalid("must be greater than or equal to 0"));
+    }
+    if is_counted(resource) && !amount.is_integer() {
+        errors.push(invalid("must be an integer"));
+    }
+    errors
+}
+
+fn is_huge_pages(resource: &str) -> bool {
+    resource.starts_with("hugepages-") || resource.starts_with("requests.hugepages-")
+}
+
+fn is_counted(resource: &str) -> bool {
+    COUNTED.contains(&resource) || is_extended(resource)
+}
+
+/// Devices and the like: `nvidia.com/gpu`. They are whole.
+fn is_extended(resource: &str) -> bool {
+    resource.contains('/')
+        && !resource.contains("kubernetes.io/")
+        && !resource.starts_with("requests.")
+        && name::qualified_name(&format!("requests.{resource}")).is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name_errors(resource: &str) -> usize {
+        check_name(resource, &Path::new("spec")).len()
+    }
+
+    fn amount_is_fine(resource: &str, amount: &str) -> bool {
+        check_amount(resource, amount.parse().unwrap(), &Path::new("spec")).is_empty()
+    }
+
+    #[test]
+    fn resources_of_a_quota_are_standard_or_have_a_domain() {
+        let extra = [
+            "requests.nvidia.com/gpu",
+            "nvidia.com/gpu",
+            "count/deployments.apps",
+            "hugepages-2Mi",
+            "requests.hugepages-1Gi",
+            "fast.storageclass.storage.k8s.io/requests.storage",
+        ];
+        for good in QUOTA_RESOURCES.into_iter().chain(extra) {
+            assert_eq!(name_errors(good), 0, "{good}");
+        }
+        assert_eq!(name_errors(STORAGE), 1, "a container's resource, not a quota's");
+        assert_eq!(name_errors("foo"), 2, "in neither table");
+        assert_eq!(name_errors("limits.storage"), 2);
+        for malformed in ["", "a/b/c", "-cpu", "Exa mple/x", "/gpu"] {
+            assert!(name_errors(malformed) > 0, "{malformed:?}");
+        }
+        assert!(name_errors(&"p".repeat(64)) >= 3, "too long, and in neither table");
+    }
+
+    #[test]
+    fn amounts_are_not_negative_and_counts_are_whole() {
+        for (resource, amount) in [
+            ("pods", "10"),
+            ("pods", "1k"),
+            ("pods", "1e3"),
+            ("pods", "2000m"),
+            ("pods", "0"),
+            ("cpu", "0.5m"),
+            ("requests.cpu", "500m"),
+            ("memory", "1.5Gi"),
+            ("nvidia.com/gpu", "2"),
+            ("requests.nvidia.com/gpu", "1.5"),
+            ("pods.kubernetes.io/x", "1.5"),
+        ] {
+            assert!(amount_is_fine(resource, amount), "{resource}={amount}");
+        }
+        for (resource, amount) in
+            [("pods", "1.5"), ("services.nodeports", "100m"), ("nvidia.com/gpu", "500m"), ("count/x", "0.1")]
+        {
+            assert!(!amount_is_fine(resource, amount), "{resource}={amount}");
+        }
+        for resource in ["pods", "cpu", "memory", "example.com/x"] {
+            assert!(!amount_is_fine(resource, "-1"), "{resource}");
+        }
+    }
+}

@@ -1,0 +1,177 @@
+use crate::condition::{self, Condition};
+use crate::names;
+use crate::namespace::{NamespacePhase, NamespaceSpec, NamespaceStatus};
+use crate::project::{ProjectPhase, ProjectSpec, ProjectStatus};
+use crate::resources;
+use meta::field::{FieldError, FieldErrors, Path};
+use meta::name;
+use meta::object::Object;
+use meta::quantity::ResourceList;
+use serde_json::json;
+
+/// Bytes that `spec.displayName` may have.
+pub const DISPLAY_NAME_BYTES_MAX: usize = 1024;
+/// Entries that `spec.members` may have.
+pub const MEMBERS_MAX: usize = 10_000;
+
+/// What is wrong with a project's spec, whatever others exist.
+pub fn project(name: &str, spec: &ProjectSpec) -> FieldErrors {
+    let path = Path::new("spec");
+    let mut errors = FieldErrors::new();
+    if spec.display_name.is_empty() {
+        errors.push(FieldError::required(&path.child("displayName"), "must specify the name for people"));
+    }
+    if spec.display_name.len() > DISPLAY_NAME_BYTES_MAX {
+        errors.push(FieldError::too_long(&path.child("displayName"), DISPLAY_NAME_BYTES_MAX));
+    }
+    errors.extend(members(&spec.members, &path.child("members")));
+    for (cluster, quota) in &spec.clusters {
+        for wrong in name::dns1123_subdomain(cluster) {
+            errors.push(FieldError::invalid(&path.child("clusters").key(cluster), &json!(cluster), &wrong));
+        }
+        errors.extend(amounts(&quota.hard, |resource| {
+            path.child("clusters").key(&format!("{cluster}{resource}"))
+        }));
+    }
+    if !spec.parent_project_name.is_empty() {
+        errors.extend(parent(name, &spec.parent_project_name, &path.child("parentProjectName")));
+    }
+    errors
+}
+
+fn members(members: &[String], path: &Path) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    if members.len() > MEMBERS_MAX {
+        errors.push(FieldError::too_many(path, members.len(), MEMBERS_MAX));
+    }
+    for (index, member) in members.iter().enumerate() {
+        if member.is_empty() {
+            errors.push(FieldError::required(&path.index(index), "a member has a name"));
+        }
+    }
+    errors
+}
+
+fn parent(name: &str, parent: &str, path: &Path) -> FieldErrors {
+    if parent == name {
+        return vec![FieldError::invalid(path, &json!(parent), "ancestor projects formed a circle")];
+    }
+    name::dns1123_label(parent).iter().map(|wrong| FieldError::invalid(path, &json!(parent), wrong)).collect()
+}
+
+/// What may not change in a project's spec. Only a caller without tenant can try to change the tenant.
+pub fn project_update(old: &ProjectSpec, new: &ProjectSpec) -> FieldErrors {
+    immutable([("tenantID", &old.tenant_id, &new.tenant_id)], "disallowed change the tenant")
+}
+
+/// What is wrong with a namespace, whatever others exist. `forbidden` are the names that none may claim.
+pub fn namespace(name: &str, spec: &NamespaceSpec, forbidden: &[String]) -> FieldErrors {
+    let path = Path::new("spec");
+    let mut errors = FieldErrors::new();
+    if spec.cluster_name.is_empty() {
+        errors.push(FieldError::required(&path.child("clusterName"), "must specify a cluster"));
+    }
+    errors.extend(amounts(&spec.hard, |resource| path.child("hard").key(resource)));
+    let at = path.child("namespace");
+    let value = json!(spec.namespace);
+    if spec.namespace.is_empty() {
+        errors.push(FieldError::required(&at, "must specify the name of the namespace in the cluster"));
+    } else if names::is_forbidden(&spec.namespace, forbidden) {
+        errors.push(FieldError::invalid(&at, &value, "the namespace is forbidden to use"));
+    } else if names::derived_name(&spec.cluster_name, &spec.namespace).as_deref() != Some(name) {
+        // A derived name is checked as such, and once is enough.
+        errors.extend(
+            name::dns1123_label(&spec.namespace).iter().map(|text| FieldError::invalid(&at, &value, text)),
+        );
+    }
+    errors
+}
+
+/// What may not change in a namespace's spec.
+pub fn namespace_update(old: &NamespaceSpec, new: &NamespaceSpec) -> FieldErrors {
+    let fields = [
+        ("clusterName", &old.cluster_name, &new.cluster_name),
+        ("namespace", &old.namespace, &new.namespace),
+        ("tenantID", &old.tenant_id, &new.tenant_id),
+    ];
+    immutable(fields, "field is immutable")
+}
+
+fn immutable<const N: usize>(fields: [(&str, &String, &String); N], detail: &str) -> FieldErrors {
+    fields
+        .into_iter()
+        .filter(|(_, old, new)| old != new)
+        .map(|(name, _, new)| FieldError::invalid(&Path::new("spec").child(name), &json!(new), detail))
+        .collect()
+}
+
+/// What is wrong with a written project status. Amounts are not held against the spec: a status is a report.
+pub fn project_status(object: &Object, status: &ProjectStatus) -> FieldErrors {
+    let path = Path::new("status");
+    let mut errors = phase(object, &ProjectPhase::NAMES);
+    for (cluster, used) in &status.clusters {
+        errors
+            .extend(amounts(&used.used, |resource| path.child("used").key(&format!("{cluster}.{resource}"))));
+    }
+    errors.extend(conditions(&status.conditions));
+    errors
+}
+
+/// What is wrong with a written namespace status. Amounts are not held against the spec: a status is a report.
+pub fn namespace_status(object: &Object, old: &NamespaceStatus, status: &NamespaceStatus) -> FieldErrors {
+    use NamespacePhase::{Available, Locked};
+    let path = Path::new("status");
+    let mut errors = phase(object, &NamespacePhase::NAMES);
+    if status.phase == Locked && !matches!(old.phase, Available | Locked) {
+        errors.push(FieldError::invalid(
+            &path.child("phase"),
+            &json!(status.phase.as_str()),
+            "only an Available namespace can be locked",
+        ));
+    }
+    errors.extend(amounts(&status.used, |resource| path.child("used").key(resource)));
+    errors.extend(conditions(&status.conditions));
+    errors
+}
+
+/// The phase's own rule, on the raw object: it must be checked before the status can be read as a type.
+pub fn phase(object: &Object, names: &[&str]) -> FieldErrors {
+    let path = Path::new("status").child("phase");
+    match object.text(&["status", "phase"]) {
+        "" => vec![FieldError::required(&path, "must specify a phase")],
+        known if names.contains(&known) => FieldErrors::new(),
+        other => vec![FieldError::not_supported(&path, &json!(other), names)],
+    }
+}
+
+fn conditions(conditions: &[Condition]) -> FieldErrors {
+    let path = Path::new("status").child("conditions");
+    let mut errors = FieldErrors::new();
+    for (index, condition) in conditions.iter().enumerate() {
+        let at = path.index(index);
+        if condition.type_.is_empty() {
+            errors.push(FieldError::required(&at.child("type"), ""));
+        }
+        if conditions.iter().take(index).any(|other| other.type_ == condition.type_) {
+            errors.push(FieldError::duplicate(&at.child("type"), &json!(condition.type_)));
+        }
+        let values = [condition::TRUE, condition::FALSE, condition::UNKNOWN];
+        if !values.contains(&condition.status.as_str()) {
+            errors.push(FieldError::not_supported(&at.child("status"), &json!(condition.status), &values));
+        }
+    }
+    errors
+}
+
+fn amounts(list: &ResourceList, path: impl Fn(&str) -> Path) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    for (resource, amount) in list {
+        let at = path(resource);
+        errors.extend(resources::check_name(resource, &at));
+        errors.extend(resources::check_amount(resource, *amount, &at));
+    }
+    errors
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+use super::*;
+use meta::field::Cause;
+use serde_json::Value;
+
+fn spec<T: serde::de::DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).unwrap()
+}
+
+fn causes(errors: &FieldErrors) -> Vec<(&'static str, &str)> {
+    errors.iter().map(|e| (e.cause.reason(), e.field.as_str())).collect()
+}
+
+fn project_with(hard: Value) -> ProjectSpec {
+    spec(json!({"displayName": "x", "clusters": {"c1": {"hard": hard}}}))
+}
+
+#[test]
+fn project_refusals_name_the_fields_that_clients_know() {
+    let table = [
+        (project_with(json!({"pods": "-1"})), vec![("FieldValueInvalid", "spec.clusters[c1pods]")]),
+        (project_with(json!({"pods": "1.5"})), vec![("FieldValueInvalid", "spec.clusters[c1pods]")]),
+        (
+            project_with(json!({"foo": "1"})),
+            vec![
+                ("FieldValueInvalid", "spec.clusters[c1foo]"),
+                ("FieldValueInvalid", "spec.clusters[c1foo]"),
+            ],
+        ),
+        (project_with(json!({"requests.nvidia.com/gpu": "4"})), vec![]),
+        (spec(json!({})), vec![("FieldValueRequired", "spec.displayName")]),
+        (
+            spec(json!({"displayName": "x", "parentProjectName": "me"})),
+            vec![("FieldValueInvalid", "spec.parentProjectName")],
+        ),
+        (spec(json!({"displayName": "x", "parentProjectName": "other"})), vec![]),
+        (
+            spec(json!({"displayName": "x", "members": ["a", ""]})),
+            vec![("FieldValueRequired", "spec.members[1]")],
+        ),
+        (spec(json!({"displayName": "x".repeat(64)})), vec![]),
+    ];
+    for (spec, expected) in table {
+        assert_eq!(causes(&project("me", &spec)), expected, "{spec:?}");
+    }
+}
+
+#[test]
+fn namespace_refusals_name_the_fields_that_clients_know() {
+    let forbidden = names::FORBIDDEN_NAMESPACES.map(str::to_owned);
+    let table = [
+        (
+            "c1-a",
+            json!({"clusterName": "c1", "namespace": "a", "hard": {"pods": "-1"}}),
+            vec![("FieldValueInvalid", "spec.hard[pods]")],
+        ),
+        (
+            "c1-kube-system",
+            json!({"clusterName": "c1", "namespace": "kube-system"}),
+            vec![("FieldValueInvalid", "spec.namespace")],
+        ),
+        (
+            "own",
+            json!({"clusterName": "c1", "namespace": "Kube-System"}),
+            vec![("FieldValueInvalid", "spec.namespace")],
+        ),
+        (
+            "nsabcde",
+            json!({"clusterName": "", "namespace": "a"}),
+            vec![("FieldValueRequired", "spec.clusterName")],
+        ),
+        ("own", json!({"clusterName": "c1"}), vec![("FieldValueRequired", "spec.namespace")]),
+        (
+            "own",
+            json!({"clusterName": "c1", "namespace": "Bad_Name"}),
+            vec![("FieldValueInvalid", "spec.namespace")],
+        ),
+        ("c1-Bad_Name", json!({"clusterName": "c1", "namespace": "Bad_Name"}), vec![]),
+        ("own", json!({"clusterName": "c1", "namespace": "a"}), vec![]),
+    ];
+    for (name, value, expected) in table {
+        assert_eq!(causes(&namespace(name, &spec(value.clone()), &forbidden)), expected, "{value}");
+    }
+}
+
+#[test]
+fn what_a_namespace_is_in_the_cluster_never_changes() {
+    let old: NamespaceSpec = spec(json!({"clusterName": "c1", "namespace": "a", "tenantID": "t"}));
+    assert!(namespace_update(&old, &old).is_empty());
+    let new = spec(json!({"clusterName": "c2", "namespace": "b", "tenantID": "u"}));
+    let fields = ["spec.clusterName", "spec.namespace", "spec.tenantID"].map(|f| ("FieldValueInvalid", f));
+    assert_eq!(causes(&namespace_update(&old, &new)), fields);
+    let (ours, theirs) = (spec(json!({"tenantID": "t"})), spec(json!({"tenantID": "u"})));
+    assert_eq!(causes(&project_update(&ours, &theirs)), [("FieldValueInvalid", "spec.tenantID")]);
+}
+
+#[test]
+fn a_status_has_a_known_phase_and_true_conditions() {
+    let check = |status: Value| {
+        let object = Object::new(json!({"status": status})).unwrap();
+        let typed = NamespaceStatus::of(&object).unwrap_or_default();
+        let old = NamespaceStatus { phase: NamespacePhase::Pending, ..NamespaceStatus::default() };
+        namespace_status(&object, &old, &typed).iter().map(|e| (e.cause, e.field.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(check(json!({"phase": "Available"})), []);
+    assert_eq!(check(json!({"phase": ""})), [(Cause::Required, "status.phase".to_owned())]);
+    assert_eq!(check(json!({"phase": "Odd"})), [(Cause::NotSupported, "status.phase".to_owned())]);
+    assert_eq!(check(json!({"phase": "Locked"})), [(Cause::Invalid, "status.phase".to_owned())]);
+    assert_eq!(
+        check(json!({"phase": "Failed", "used": {"pods": "-1"}})),
+        [(Cause::Invalid, "status.used[pods]".to_owned())]
+    );
+    let condition = json!({"phase": "Failed", "conditions": [{"type": "Ready", "status": "Maybe"}]});
+    assert_eq!(check(condition), [(Cause::NotSupported, "status.conditions[0].status".to_owned())]);
+}
+
+#[test]
+fn every_field_is_described() {
+    fn walk(path: &str, schema: &meta::schema::Schema) {
+        use meta::schema::Type;
+        if path.contains(".metadata") || path.contains(".conditions") {
+            return;
+        }
+        match &schema.ty {
+            Type::Struct { fields, .. } => {
+                for (name, field) in fields {
+                    assert!(field.schema.description.len() > 20, "{path}.{name}");
+                    walk(&format!("{path}.{name}"), &field.schema);
+                }
+            }
+            Type::Map { values, .. } => walk(path, values),
+            _ => {}
+        }
+    }
+    walk("project", &crate::project::schema());
+    walk("namespace", &crate::namespace::schema());
+}
