@@ -1,7 +1,15 @@
 //! OpenAPI v2 and v3 documents from schemas. Equal input gives equal bytes.
 
+mod operations;
+mod parameters;
+mod schemas;
+mod shared;
+
 use crate::gvk::GroupVersionKind;
 use crate::schema::Schema;
+use operations::Paths;
+use schemas::{Definitions, Dialect};
+use serde_json::{Value, json};
 
 /// A resource as the documents show it.
 #[derive(Clone, Debug)]
@@ -34,16 +42,44 @@ pub struct OpenApiInfo<'a> {
 }
 
 /// The OpenAPI v2 document of all resources, as JSON.
-pub fn v2(_info: &OpenApiInfo<'_>, _resources: &[OpenApiResource<'_>]) -> String {
-    "{}".to_owned()
+pub fn v2(info: &OpenApiInfo<'_>, resources: &[OpenApiResource<'_>]) -> String {
+    let (paths, definitions) = build(Dialect::V2, info, resources.iter());
+    json!({
+        "swagger": "2.0",
+        "info": {"title": info.title, "version": info.version},
+        "paths": paths,
+        "definitions": definitions,
+    })
+    .to_string()
 }
 
 /// The OpenAPI v3 document of one group and version, as JSON; resources of others are passed over.
-pub fn v3(
-    _info: &OpenApiInfo<'_>,
-    _group: &str,
-    _version: &str,
-    _resources: &[OpenApiResource<'_>],
-) -> String {
-    "{}".to_owned()
+pub fn v3(info: &OpenApiInfo<'_>, group: &str, version: &str, resources: &[OpenApiResource<'_>]) -> String {
+    let ours =
+        resources.iter().filter(|resource| resource.kind.group == group && resource.kind.version == version);
+    let (paths, schemas) = build(Dialect::V3, info, ours);
+    json!({
+        "openapi": "3.0.0",
+        "info": {"title": info.title, "version": info.version},
+        "paths": paths,
+        "components": {"schemas": schemas},
+    })
+    .to_string()
 }
+
+fn build<'a>(
+    dialect: Dialect,
+    info: &OpenApiInfo<'_>,
+    resources: impl Iterator<Item = &'a OpenApiResource<'a>>,
+) -> (Value, Value) {
+    let mut definitions = Definitions::new(dialect);
+    let mut paths = Paths::new(dialect, info.patch_types);
+    for resource in resources {
+        definitions.add_resource(resource);
+        paths.add_resource(resource);
+    }
+    (paths.into_value(), definitions.into_value())
+}
+
+#[cfg(test)]
+mod tests;

@@ -127,8 +127,7 @@ fn strategic_lists_merge_as_the_schema_says() {
         (json!({"items": []}), items["items"].clone()),
         (
             json!({"items": [{"name": "b", "$patch": "delete"}, {"name": "b", "other": 1}]}),
-            json!([
-            {"name": "a", "value": 1}, {"name": "b", "other": 1}]),
+            json!([{"name": "b", "other": 1}, {"name": "a", "value": 1}]),
         ),
         (
             json!({"items": [{"name": "a", "tags": ["x"], "$retainKeys": ["name", "tags"]}]}),

@@ -1,0 +1,229 @@
+//! Paths and operations.
+
+use super::schemas::{Dialect, definition_of};
+use super::{OpenApiResource, parameters, shared};
+use serde_json::{Map, Value, json};
+
+const MEDIA_TYPES: [&str; 2] = ["application/json", "application/yaml"];
+
+/// The paths of a document.
+pub(super) struct Paths<'a> {
+    dialect: Dialect,
+    patch_types: &'a [&'a str],
+    by_path: Map<String, Value>,
+}
+
+/// One operation, before it is written in a dialect.
+struct Operation<'a> {
+    resource: &'a OpenApiResource<'a>,
+    /// `x-kubernetes-action`
+    action: &'static str,
+    /// Beginning of the operation's id.
+    verb: &'static str,
+    /// End of the operation's id, such as `Status`.
+    suffix: String,
+    description: String,
+    body: Option<String>,
+    answer: String,
+    codes: &'static [(&'static str, &'static str)],
+}
+
+const OK: &[(&str, &str)] = &[("200", "OK")];
+const OK_CREATED: &[(&str, &str)] = &[("200", "OK"), ("201", "Created")];
+const OK_CREATED_ACCEPTED: &[(&str, &str)] = &[("200", "OK"), ("201", "Created"), ("202", "Accepted")];
+const OK_ACCEPTED: &[(&str, &str)] = &[("200", "OK"), ("202", "Accepted")];
+
+impl<'p> Paths<'p> {
+    pub(super) fn new(dialect: Dialect, patch_types: &'p [&'p str]) -> Self {
+        Self { dialect, patch_types, by_path: Map::new() }
+    }
+
+    pub(super) fn into_value(self) -> Value {
+        Value::Object(self.by_path)
+    }
+
+    /// Adds a resource's collection, items and subresources.
+    pub(super) fn add_resource(&mut self, resource: &OpenApiResource<'_>) {
+        let kind = &resource.kind;
+        let base = match kind.group.as_str() {
+            "" => format!("/api/{}", kind.version),
+            group => format!("/apis/{group}/{}", kind.version),
+        };
+        let scope = if resource.namespaced { "/namespaces/{namespace}" } else { "" };
+        let collection = format!("{base}{scope}/{}", resource.plural);
+        let item = format!("{collection}/{{name}}");
+        self.add(&collection, resource, false, &["list", "create", "deletecollection"], resource.verbs, "");
+        self.add(&item, resource, true, &["get", "update", "patch", "delete"], resource.verbs, "");
+        for (name, verbs) in resource.subresources {
+            let path = format!("{item}/{name}");
+            self.add(&path, resource, true, &["get", "create", "update", "patch"], verbs, name);
+        }
+        if resource.namespaced && resource.verbs.contains(&"list") {
+            let operation = operation(resource, "list", "").map(|operation| {
+                let written = self.written(&Operation { suffix: "ForAllNamespaces".to_owned(), ..operation });
+                json!({"get": written, "parameters": parameters::of_path(self.dialect, &kind.kind, false, false)})
+            });
+            self.by_path.extend(operation.map(|item| (format!("{base}/{}", resource.plural), item)));
+        }
+    }
+
+    fn add(
+        &mut self,
+        path: &str,
+        resource: &OpenApiResource<'_>,
+        named: bool,
+        here: &[&str],
+        served: &[&str],
+        subresource: &str,
+    ) {
+        let mut item = Map::new();
+        for verb in here.iter().filter(|verb| served.contains(verb)) {
+            if let Some(operation) = operation(resource, verb, subresource) {
+                item.insert(method(verb).to_owned(), self.written(&operation));
+            }
+        }
+        if item.is_empty() {
+            return;
+        }
+        let parameters = parameters::of_path(self.dialect, &resource.kind.kind, resource.namespaced, named);
+        item.insert("parameters".to_owned(), Value::Array(parameters));
+        self.by_path.insert(path.to_owned(), Value::Object(item));
+    }
+
+    fn written(&self, operation: &Operation<'_>) -> Value {
+        let kind = &operation.resource.kind;
+        let (group, version) = (camel(&kind.group), camel(&kind.version));
+        let namespaced = operation.resource.namespaced && operation.suffix != "ForAllNamespaces";
+        let scope = if namespaced { "Namespaced" } else { "" };
+        let id = format!("{}{group}{version}{scope}{}{}", operation.verb, kind.kind, operation.suffix);
+        let mut parameters = parameters::query(self.dialect, operation.action);
+        let answer = self.dialect.reference(&operation.answer);
+        let mut written = json!({
+            "description": operation.description,
+            "operationId": id,
+            "tags": [format!("{}_{}", lower_first(&group), kind.version)],
+            "x-kubernetes-action": operation.action,
+            "x-kubernetes-group-version-kind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
+        });
+        let Value::Object(map) = &mut written else { return written };
+        let body = operation.body.as_deref().map(|name| self.dialect.reference(name));
+        let required = operation.action != "delete" && operation.action != "deletecollection";
+        let consumed: &[&str] = if operation.action == "patch" { self.patch_types } else { &["*/*"] };
+        let mut responses = Map::new();
+        match self.dialect {
+            Dialect::V2 => {
+                if let Some(schema) = body {
+                    let mut parameter = json!({"in": "body", "name": "body", "schema": schema});
+                    if let (true, Value::Object(parameter)) = (required, &mut parameter) {
+                        parameter.insert("required".to_owned(), Value::Bool(true));
+                    }
+                    parameters.push(parameter);
+                }
+                map.insert("consumes".to_owned(), json!(consumed));
+                map.insert("produces".to_owned(), json!(MEDIA_TYPES));
+                map.insert("schemes".to_owned(), json!(["https"]));
+                for (code, text) in operation.codes {
+                    responses.insert((*code).to_owned(), json!({"description": text, "schema": answer}));
+                }
+            }
+            Dialect::V3 => {
+                if let Some(schema) = body {
+                    let content: Map<String, Value> = consumed
+                        .iter()
+                        .map(|media| ((*media).to_owned(), json!({"schema": schema})))
+                        .collect();
+                    let mut body = json!({"content": content});
+                    if let (true, Value::Object(body)) = (required, &mut body) {
+                        body.insert("required".to_owned(), Value::Bool(true));
+                    }
+                    map.insert("requestBody".to_owned(), body);
+                }
+                let content: Map<String, Value> = MEDIA_TYPES
+                    .iter()
+                    .map(|media| ((*media).to_owned(), json!({"schema": answer})))
+                    .collect();
+                for (code, text) in operation.codes {
+                    responses.insert((*code).to_owned(), json!({"description": text, "content": content}));
+                }
+            }
+        }
+        responses.insert("401".to_owned(), json!({"description": "Unauthorized"}));
+        map.insert("responses".to_owned(), Value::Object(responses));
+        if !parameters.is_empty() {
+            map.insert("parameters".to_owned(), Value::Array(parameters));
+        }
+        written
+    }
+}
+
+fn method(verb: &str) -> &'static str {
+    match verb {
+        "create" => "post",
+        "update" => "put",
+        "patch" => "patch",
+        "delete" | "deletecollection" => "delete",
+        _ => "get",
+    }
+}
+
+fn operation<'a>(resource: &'a OpenApiResource<'a>, verb: &str, subresource: &str) -> Option<Operation<'a>> {
+    let name = definition_of(resource).to_owned();
+    let shown = match subresource {
+        "" => resource.kind.kind.clone(),
+        sub => format!("{sub} of {}", resource.kind.kind),
+    };
+    let with = |action, verb, text: &str, body, answer, codes| Operation {
+        resource,
+        action,
+        verb,
+        suffix: upper_first(subresource),
+        description: text.replace("{}", &shown),
+        body,
+        answer,
+        codes,
+    };
+    let own = || Some(name.clone());
+    let options = || Some(shared::DELETE_OPTIONS.to_owned());
+    let status = || shared::STATUS.to_owned();
+    Some(match verb {
+        "list" => with("list", "list", "List or watch objects of kind {}.", None, format!("{name}List"), OK),
+        "create" => with("post", "create", "Create the {}.", own(), name.clone(), OK_CREATED_ACCEPTED),
+        "deletecollection" => with(
+            "deletecollection",
+            "deleteCollection",
+            "Delete all {} objects that are selected.",
+            options(),
+            status(),
+            OK,
+        ),
+        "get" => with("get", "read", "Read the {}.", None, name.clone(), OK),
+        "update" => with("put", "replace", "Replace the {}.", own(), name.clone(), OK_CREATED),
+        "patch" => {
+            let patch = Some(shared::PATCH.to_owned());
+            with("patch", "patch", "Change parts of the {}.", patch, name.clone(), OK_CREATED)
+        }
+        "delete" => with("delete", "delete", "Delete the {}.", options(), status(), OK_ACCEPTED),
+        _ => return None,
+    })
+}
+
+/// `business.tkestack.io` as `BusinessTkestackIo`.
+fn camel(text: &str) -> String {
+    text.split(|character: char| !character.is_ascii_alphanumeric()).map(upper_first).collect()
+}
+
+fn upper_first(text: &str) -> String {
+    let mut characters = text.chars();
+    characters
+        .next()
+        .map(|first| first.to_ascii_uppercase().to_string() + characters.as_str())
+        .unwrap_or_default()
+}
+
+fn lower_first(text: &str) -> String {
+    let mut characters = text.chars();
+    characters
+        .next()
+        .map(|first| first.to_ascii_lowercase().to_string() + characters.as_str())
+        .unwrap_or_default()
+}

@@ -1,0 +1,174 @@
+use super::*;
+use crate::schema::ListType;
+use std::collections::BTreeSet;
+
+const PATCH_TYPES: [&str; 2] = ["application/json-patch+json", "application/merge-patch+json"];
+
+fn schema() -> Schema {
+    let spec = Schema::object(
+        "What is wanted.",
+        Some("io.example.v1.WidgetSpec"),
+        [
+            ("size", Schema::int32("Size in centimetres.").required()),
+            (
+                "phase",
+                Schema::one_of("Phase of life.", &["Pending", "Active"])
+                    .with_default(json!("Pending"))
+                    .optional(),
+            ),
+            ("hard", Schema::resource_list("Limits by resource name.").optional()),
+            ("speed", Schema::quantity("Speed in metres a second.").optional()),
+            ("tags", Schema::strings("Tags.", ListType::Set).optional()),
+            ("free", Schema::any("Anything.").optional()),
+        ],
+    );
+    Schema::kind(
+        "io.example.v1.Widget",
+        "A thing with a size.",
+        [
+            ("spec", spec.with_default(json!({})).optional()),
+            ("conditions", Schema::conditions("How it is.").optional()),
+        ],
+    )
+}
+
+fn documents() -> (Value, Value) {
+    let schema = schema();
+    let resource = |namespaced, plural| OpenApiResource {
+        kind: GroupVersionKind::new("example.io", "v1", "Widget"),
+        plural,
+        singular: "widget",
+        namespaced,
+        schema: &schema,
+        verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+        subresources: &[("status", &["get", "patch", "update"]), ("finalize", &["update"])],
+    };
+    let resources = [resource(true, "widgets"), resource(false, "gadgets")];
+    let info = OpenApiInfo { title: "Example", version: "v1", patch_types: &PATCH_TYPES };
+    let read = |text: String| serde_json::from_str(&text).unwrap();
+    (read(v2(&info, &resources)), read(v3(&info, "example.io", "v1", &resources)))
+}
+
+#[test]
+fn every_reference_leads_somewhere() {
+    let (v2, v3) = documents();
+    for (document, pointer) in [(&v2, "#/definitions/"), (&v3, "#/components/schemas/")] {
+        let text = document.to_string();
+        let references: BTreeSet<&str> =
+            text.split("\"$ref\":\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        assert!(references.len() > 8);
+        for reference in references {
+            assert!(reference.starts_with(pointer), "{reference}");
+            let target = document.pointer(reference.trim_start_matches('#')).unwrap();
+            assert!(target["description"].is_string(), "{reference}: {target}");
+        }
+    }
+}
+
+#[test]
+fn paths_and_operations_are_those_that_are_served() {
+    let (v2, v3) = documents();
+    let paths: Vec<&String> = v3["paths"].as_object().unwrap().keys().collect();
+    assert_eq!(
+        paths,
+        [
+            "/apis/example.io/v1/gadgets",
+            "/apis/example.io/v1/gadgets/{name}",
+            "/apis/example.io/v1/gadgets/{name}/finalize",
+            "/apis/example.io/v1/gadgets/{name}/status",
+            "/apis/example.io/v1/namespaces/{namespace}/widgets",
+            "/apis/example.io/v1/namespaces/{namespace}/widgets/{name}",
+            "/apis/example.io/v1/namespaces/{namespace}/widgets/{name}/finalize",
+            "/apis/example.io/v1/namespaces/{namespace}/widgets/{name}/status",
+            "/apis/example.io/v1/widgets",
+        ]
+    );
+    assert_eq!(v2["paths"].as_object().unwrap().keys().collect::<Vec<_>>(), paths);
+    let item = &v3["paths"]["/apis/example.io/v1/namespaces/{namespace}/widgets/{name}"];
+    let kind = json!({"group": "example.io", "version": "v1", "kind": "Widget"});
+    for (method, action, id) in [
+        ("get", "get", "readExampleIoV1NamespacedWidget"),
+        ("put", "put", "replaceExampleIoV1NamespacedWidget"),
+        ("patch", "patch", "patchExampleIoV1NamespacedWidget"),
+        ("delete", "delete", "deleteExampleIoV1NamespacedWidget"),
+    ] {
+        assert_eq!(item[method]["x-kubernetes-action"], action);
+        assert_eq!(item[method]["x-kubernetes-group-version-kind"], kind);
+        assert_eq!(item[method]["operationId"], id);
+    }
+    let all = &v3["paths"]["/apis/example.io/v1/widgets"];
+    assert_eq!(all["get"]["operationId"], "listExampleIoV1WidgetForAllNamespaces");
+    assert!(all.get("post").is_none() && all.get("delete").is_none());
+    assert!(v3["paths"]["/apis/example.io/v1/gadgets/{name}/finalize"].get("patch").is_none());
+}
+
+#[test]
+fn every_patch_lists_its_types_and_its_parameters_in_place() {
+    let (v2, v3) = documents();
+    for path in ["/apis/example.io/v1/gadgets/{name}", "/apis/example.io/v1/gadgets/{name}/status"] {
+        for document in [&v2, &v3] {
+            let patch = &document["paths"][path]["patch"];
+            let named =
+                |name: &str| patch["parameters"].as_array().unwrap().iter().any(|p| p["name"] == name);
+            for name in ["dryRun", "fieldManager", "fieldValidation", "force"] {
+                assert!(named(name), "{path} {name}");
+            }
+        }
+        let content = v3["paths"][path]["patch"]["requestBody"]["content"].as_object().unwrap();
+        assert_eq!(content.keys().collect::<Vec<_>>(), PATCH_TYPES);
+        assert_eq!(v2["paths"][path]["patch"]["consumes"], json!(PATCH_TYPES));
+    }
+}
+
+#[test]
+fn definitions_say_what_the_schema_says() {
+    let (v2, v3) = documents();
+    let schemas = &v3["components"]["schemas"];
+    let widget = &schemas["io.example.v1.Widget"];
+    assert_eq!(
+        widget["x-kubernetes-group-version-kind"],
+        json!([{"group": "example.io", "version": "v1", "kind": "Widget"}])
+    );
+    assert_eq!(widget["description"], "A thing with a size.");
+    let reference = "#/components/schemas/io.example.v1.WidgetSpec";
+    assert_eq!(widget["properties"]["spec"], json!({"allOf": [{"$ref": reference}], "default": {}}));
+    let conditions = &widget["properties"]["conditions"];
+    assert_eq!(conditions["x-kubernetes-list-type"], "map");
+    assert_eq!(conditions["x-kubernetes-list-map-keys"], json!(["type"]));
+    assert_eq!(conditions["x-kubernetes-patch-merge-key"], "type");
+    let spec = &schemas["io.example.v1.WidgetSpec"];
+    assert_eq!(spec["required"], json!(["size"]));
+    assert_eq!(spec["properties"]["phase"]["default"], "Pending");
+    assert_eq!(spec["properties"]["phase"]["enum"], json!(["Pending", "Active"]));
+    assert_eq!(spec["properties"]["tags"]["x-kubernetes-list-type"], "set");
+    assert_eq!(spec["properties"]["free"]["x-kubernetes-preserve-unknown-fields"], true);
+    assert_eq!(spec["properties"]["speed"]["description"], "Speed in metres a second.");
+    assert_eq!(spec["properties"]["size"]["format"], "int32");
+    let owner = &schemas["io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference"];
+    assert_eq!(owner["x-kubernetes-map-type"], "atomic");
+    assert_eq!(
+        schemas["io.example.v1.WidgetList"]["x-kubernetes-group-version-kind"][0]["kind"],
+        "WidgetList"
+    );
+    assert_eq!(v2["definitions"]["io.example.v1.WidgetSpec"]["properties"]["size"]["type"], "integer");
+}
+
+#[test]
+fn every_field_has_a_description() {
+    let (_, v3) = documents();
+    for (name, schema) in v3["components"]["schemas"].as_object().unwrap() {
+        for (field, shape) in schema["properties"].as_object().into_iter().flatten() {
+            let described = shape["description"].is_string()
+                || shape.get("$ref").is_some()
+                || shape.get("allOf").is_some();
+            assert!(described, "{name}.{field}");
+        }
+    }
+}
+
+#[test]
+fn equal_input_gives_equal_bytes() {
+    let (first, second) = (documents(), documents());
+    assert_eq!(first.0.to_string(), second.0.to_string());
+    assert_eq!(first.1.to_string(), second.1.to_string());
+}
