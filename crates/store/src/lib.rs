@@ -19,6 +19,22 @@ pub mod read;
 /// Every way the store can fail.
 pub mod error;
 
+/// The store as its users see it.
+pub mod store;
+/// Connections, and what PostgreSQL's errors mean.
+pub mod connect;
+/// The schema.
+mod migrate;
+/// The one task that writes.
+mod writer;
+/// A batch as the arrays of one call.
+mod batch;
+
+/// For tests: a PostgreSQL of one's own, the rules in memory.
+#[cfg(feature = "testing")]
+pub mod testing;
+
 pub use access::{Access, Authorizer, Visibility, authorize};
 pub use error::Error;
 pub use model::{Attributes, Entry, Key, Kind, KindId, Revision};
+pub use store::{Config, Store};

@@ -1,0 +1,89 @@
+//! Connections to PostgreSQL, and what its errors mean.
+
+use crate::Error;
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::{ConnectOptions as _, Connection as _};
+use std::str::FromStr as _;
+use std::time::Duration;
+
+/// The channel on which a committed batch announces its last revision. A hint, never the truth.
+pub const NOTIFY_CHANNEL: &str = "store";
+
+/// A connection that is not there after this time counts as refused.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The server gives up a statement after 10 s and waits 5 s for a lock; a session that hangs in a transaction
+/// or whose client has vanished lets its locks go.
+const SESSION: &str = "SET statement_timeout = '10s'; SET lock_timeout = '5s'; \
+     SET idle_in_transaction_session_timeout = '5s'; SET tcp_user_timeout = '10s'; \
+     SET tcp_keepalives_idle = '10s'; SET tcp_keepalives_interval = '3s'; SET tcp_keepalives_count = 3; \
+     SET default_transaction_isolation = 'read committed'; SET synchronous_commit = on";
+
+/// Opens a connection for one of the store's tasks, whose name the server shows.
+pub async fn connect(url: &str, task: &str) -> Result<PgConnection, sqlx::Error> {
+    let options = PgConnectOptions::from_str(url)?
+        .application_name(task)
+        .extra_float_digits(None)
+        .disable_statement_logging();
+    let opening = async {
+        let mut connection = PgConnection::connect_with(&options).await?;
+        sqlx::raw_sql(SESSION).execute(&mut connection).await?;
+        Ok(connection)
+    };
+    tokio::time::timeout(CONNECT_TIMEOUT, opening)
+        .await
+        .unwrap_or_else(|_elapsed| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())))
+}
+
+/// What a failed statement means for what it was to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// The connection is gone: the statement may or may not have been committed.
+    Lost(String),
+    /// Nothing was written, and it is nobody's fault in particular.
+    Unavailable(String),
+    /// As before, and this server takes no writes at all.
+    ReadOnly(String),
+    /// Nothing was written, because something in the statement's data is wrong.
+    Fault(String),
+}
+
+impl Failure {
+    pub(crate) fn of(error: &sqlx::Error) -> Self {
+        let sqlx::Error::Database(database) = error else {
+            return Self::Lost(error.to_string());
+        };
+        let code = database.code().unwrap_or_default();
+        let text = format!("{} (SQLSTATE {code})", database.message());
+        match (code.get(..2).unwrap_or_default(), &*code) {
+            (_, "57P01" | "57P02" | "57P03") | ("08", _) => Self::Lost(text),
+            (_, "25006") => Self::ReadOnly(format!("PostgreSQL is read-only: {text}")),
+            (_, "42883" | "42P01" | "42703" | "3F000") => {
+                Self::Unavailable(format!("the schema is not migrated to this version: {text}"))
+            }
+            (_, "57014") => Self::Unavailable(format!("PostgreSQL is too slow: {text}")),
+            (_, "55P03") => Self::Unavailable(format!("somebody holds a lock: {text}")),
+            (_, "53100") => Self::Unavailable(format!("PostgreSQL's disk is full: {text}")),
+            (_, "53300") => Self::Unavailable(format!("PostgreSQL has too many connections: {text}")),
+            ("21" | "22" | "23" | "42" | "54" | "P0" | "XX", _) => Self::Fault(text),
+            _ => Self::Unavailable(text),
+        }
+    }
+
+    /// The error for a caller when it is certain that nothing was written.
+    pub(crate) fn into_error(self) -> Error {
+        match self {
+            Self::Lost(text) | Self::Unavailable(text) | Self::ReadOnly(text) => Error::Unavailable(text),
+            Self::Fault(text) => Error::Corrupt(text),
+        }
+    }
+}
+
+/// The error of a read, or of a write that was rolled back.
+pub(crate) fn unavailable(error: &sqlx::Error) -> Error {
+    match error {
+        sqlx::Error::Database(_) => Failure::of(error).into_error(),
+        sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => Error::Corrupt(error.to_string()),
+        _ => Error::Unavailable(error.to_string()),
+    }
+}

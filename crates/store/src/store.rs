@@ -1,0 +1,142 @@
+//! The store as its users see it.
+
+use crate::access::Access;
+use crate::batch::Rules;
+use crate::model::{Attributes, Change, Key, Kind, KindId, Revision, State, Write};
+use crate::writer::{DatabaseState, Writer};
+use crate::{Error, migrate};
+use runtime::{Metrics, Tasks};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// Children that a scope may have, unless configured otherwise.
+pub const CHILDREN_MAX: i64 = 10_000;
+
+/// How a store is opened.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// `postgres://…`
+    pub url: String,
+    /// Whether batches announce themselves by NOTIFY. Without it a change is seen up to a poll later.
+    pub notify: bool,
+    /// Children that a scope may have.
+    pub children_max: i64,
+}
+
+impl Config {
+    /// The defaults for a database.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self { url: url.into(), notify: true, children_max: CHILDREN_MAX }
+    }
+}
+
+/// Objects, revisions, events and the quota ledger in one PostgreSQL database. Clones share everything.
+#[derive(Clone, Debug)]
+pub struct Store {
+    writer: Writer,
+    database: Arc<DatabaseState>,
+    kinds: Arc<[KindName]>,
+    config: Arc<Config>,
+}
+
+/// A kind by its names; its number is its place in the list that the store was opened with, from 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KindName {
+    pub(crate) group: String,
+    pub(crate) resource: String,
+}
+
+impl Store {
+    /// Opens a store of these kinds. The order of kinds gives them their numbers: a new kind goes to the end.
+    ///
+    /// PostgreSQL may be away; the store's tasks go on trying and its calls answer [`Error::Unavailable`] meanwhile.
+    pub fn open(
+        config: Config,
+        kinds: Vec<Arc<dyn Kind>>,
+        tasks: &Tasks,
+        metrics: &Metrics,
+    ) -> Result<Self, Error> {
+        let names: Arc<[KindName]> = kinds.iter().map(KindName::of).collect();
+        let scope_kind = scope_kind(&kinds)?;
+        let database = Arc::new(DatabaseState::new());
+        let rules = Rules {
+            writer: Uuid::new_v4(),
+            scope_kind: scope_kind.map_or(0, |kind| kind.0),
+            children_max: config.children_max,
+            notify: config.notify,
+        };
+        let writer =
+            Writer::start(&config.url, Arc::clone(&names), rules, Arc::clone(&database), tasks, metrics);
+        Ok(Self { writer, database, kinds: names, config: Arc::new(config) })
+    }
+
+    /// Brings the schema of a database to this version; replicas may go on serving.
+    pub async fn migrate(url: &str) -> Result<(), Error> {
+        migrate::migrate(url).await
+    }
+
+    /// Whether the schema of the database is at this version or a later one.
+    pub async fn schema_ready(&self) -> Result<bool, Error> {
+        migrate::schema_ready(&self.config.url).await
+    }
+
+    /// The number of a kind.
+    pub fn kind_id(&self, group: &str, resource: &str) -> Option<KindId> {
+        let index = self.kinds.iter().position(|kind| kind.group == group && kind.resource == resource)?;
+        number(index)
+    }
+
+    /// Whether the database takes writes, as last seen by the writer; the error says why not.
+    pub fn database(&self) -> Result<(), String> {
+        self.database.get()
+    }
+
+    /// Whether the database takes writes.
+    pub fn database_ok(&self) -> bool {
+        self.database.get().is_ok()
+    }
+
+    /// Makes one write and tells the revision of its change.
+    ///
+    /// What the caller may not see does not exist for him.
+    pub async fn write(&self, access: &Access, write: Write) -> Result<Revision, Error> {
+        if !visible(access, &write) {
+            return Err(Error::NotFound);
+        }
+        self.writer.write(write).await
+    }
+}
+
+/// A second look at what the authorizer and the read have established already.
+fn visible(access: &Access, write: &Write) -> bool {
+    let sees = |key: &Key, attributes: &Attributes| access.sees(&key.namespace, &key.name, attributes);
+    match &write.change {
+        Change::Create(state) => sees(&write.key, &owned_by(state)),
+        Change::Update { before, .. } | Change::Delete { before, .. } => sees(&write.key, before),
+        Change::Move { before, to, state, .. } => sees(&write.key, before) && sees(to, &owned_by(state)),
+    }
+}
+
+fn owned_by(state: &State) -> Attributes {
+    let tenant = (!state.tenant.is_empty()).then(|| Box::from(&*state.tenant));
+    Attributes { tenant, ..Attributes::default() }
+}
+
+impl KindName {
+    fn of(kind: &Arc<dyn Kind>) -> Self {
+        Self { group: kind.group().to_owned(), resource: kind.resource().to_owned() }
+    }
+}
+
+pub(crate) fn number(index: usize) -> Option<KindId> {
+    i16::try_from(index.checked_add(1)?).ok().map(KindId)
+}
+
+fn scope_kind(kinds: &[Arc<dyn Kind>]) -> Result<Option<KindId>, Error> {
+    let mut scopes = kinds.iter().enumerate().filter(|(_, kind)| kind.is_scope());
+    let first = scopes.next().and_then(|(index, _)| number(index));
+    if scopes.next().is_some() {
+        return Err(Error::Corrupt("more than one kind of scope".to_owned()));
+    }
+    Ok(first)
+}

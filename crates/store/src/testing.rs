@@ -1,0 +1,8 @@
+//! For tests of this crate and of those above it: a PostgreSQL of one's own, and the store's rules in memory.
+
+/// The rules of a write in memory, the oracle of the property tests.
+pub mod model;
+/// A PostgreSQL server with databases for tests.
+pub mod postgres;
+
+pub use postgres::{Database, Server, database};

@@ -1,0 +1,208 @@
+use crate::{Error, Store, connect};
+use sqlx::{AssertSqlSafe, PgConnection};
+use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::OnceCell;
+use uuid::Uuid;
+
+/// A server of one's own, listening on 127.0.0.1. It ends, and its data goes, when this is dropped or the process ends.
+#[derive(Debug)]
+pub struct Server {
+    url: String,
+    own: Option<Own>,
+}
+
+#[derive(Debug)]
+struct Own {
+    programs: PathBuf,
+    data: PathBuf,
+    port: u16,
+    settings: Vec<String>,
+    keeper: Option<Child>,
+}
+
+/// An empty, migrated database.
+#[derive(Clone, Debug)]
+pub struct Database {
+    /// `postgres://…`
+    pub url: String,
+}
+
+/// Everything that goes wrong here: the test cannot go on.
+pub type Trouble = Box<dyn std::error::Error + Send + Sync>;
+
+/// For tests in which the machine does not lose power.
+pub const NOT_DURABLE: [&str; 3] = ["fsync=off", "synchronous_commit=off", "full_page_writes=off"];
+
+const START_DEADLINE: Duration = Duration::from_secs(30);
+/// Runs a server until its own input ends, then stops it; and removes the data unless told to keep it.
+const KEEPER: &str = r#"data="$1"; shift; "$@" & server=$!; read -r word; kill -QUIT "$server" 2>/dev/null
+wait "$server"; test "$word" = keep || rm -rf "$data""#;
+
+static SHARED: OnceCell<Server> = OnceCell::const_new();
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// A database on the server that all tests of the process share: that of `TEST_DATABASE_URL`, or one started for it.
+pub async fn database() -> Result<Database, Trouble> {
+    let server = SHARED.get_or_try_init(shared).await?;
+    server.database().await
+}
+
+async fn shared() -> Result<Server, Trouble> {
+    let server = match std::env::var("TEST_DATABASE_URL") {
+        Ok(url) => Server { url, own: None },
+        Err(_) => Server::start(&NOT_DURABLE).await?,
+    };
+    Ok(server)
+}
+
+impl Server {
+    /// Starts a server with these settings (`name=value`).
+    pub async fn start(settings: &[&str]) -> Result<Self, Trouble> {
+        let programs = programs()?;
+        let data = PathBuf::from(format!("/var/tmp/store-test-{}", Uuid::new_v4()));
+        std::fs::create_dir(&data)?;
+        let mut initdb = Command::new(programs.join("initdb"));
+        initdb.args(["--pgdata", &data.to_string_lossy(), "--username=postgres", "--auth=trust"]);
+        initdb.args(["--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"]).stdout(Stdio::null());
+        if let Some(uid) = unprivileged(&data)? {
+            initdb.uid(uid);
+        }
+        if !initdb.current_dir("/").status()?.success() {
+            return Err("initdb failed".into());
+        }
+        let port = std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+        let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
+        let own = Own { programs, data, port, settings, keeper: None };
+        let mut server =
+            Self { url: format!("postgres://postgres@127.0.0.1:{port}/postgres"), own: Some(own) };
+        server.launch().await?;
+        Ok(server)
+    }
+
+    /// Where a database of this server is.
+    pub fn url(&self, database: &str) -> String {
+        let (server, _) = self.url.rsplit_once('/').unwrap_or((&self.url, ""));
+        format!("{server}/{database}")
+    }
+
+    /// A new database with the schema.
+    pub async fn database(&self) -> Result<Database, Trouble> {
+        let name = format!("store_{}_{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let mut admin = self.admin().await?;
+        sqlx::query(AssertSqlSafe(format!("CREATE DATABASE {name}"))).execute(&mut admin).await?;
+        let url = self.url(&name);
+        Store::migrate(&url).await?;
+        Ok(Database { url })
+    }
+
+    /// A connection to the database `postgres`.
+    pub async fn admin(&self) -> Result<PgConnection, Trouble> {
+        Ok(connect::connect(&self.url, "test").await?)
+    }
+
+    /// Starts it (again).
+    pub async fn launch(&mut self) -> Result<(), Trouble> {
+        let own = self.own.as_mut().ok_or("the server is not ours")?;
+        let mut keeper = Command::new("sh");
+        keeper.args(["-c", KEEPER, "sh", &own.data.to_string_lossy()]);
+        keeper.arg(own.programs.join("postgres")).args(["-D", &own.data.to_string_lossy()]);
+        keeper.args([
+            "-p",
+            &own.port.to_string(),
+            "-c",
+            "listen_addresses=127.0.0.1",
+            "-c",
+            "unix_socket_directories=",
+        ]);
+        for setting in &own.settings {
+            keeper.args(["-c", setting]);
+        }
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(own.data.join("log"))?;
+        keeper.stdin(Stdio::piped()).stdout(log.try_clone()?).stderr(log).current_dir("/");
+        if let Some(uid) = unprivileged(&own.data)? {
+            keeper.uid(uid);
+        }
+        own.keeper = Some(keeper.spawn()?);
+        let deadline = Instant::now() + START_DEADLINE;
+        loop {
+            match connect::connect(&self.url, "test").await {
+                Ok(_connection) => return Ok(()),
+                Err(error) if Instant::now() > deadline => return Err(error.into()),
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+    }
+
+    /// Stops it at once, as `pg_ctl stop -m immediate`; the data stays.
+    pub fn stop(&mut self) -> Result<(), Trouble> {
+        let own = self.own.as_mut().ok_or("the server is not ours")?;
+        let Some(mut keeper) = own.keeper.take() else { return Ok(()) };
+        if let Some(mut input) = keeper.stdin.take() {
+            input.write_all(b"keep\n")?;
+        }
+        keeper.wait()?;
+        Ok(())
+    }
+
+    /// Kills it with SIGKILL; the data stays.
+    pub fn kill(&mut self) -> Result<(), Trouble> {
+        let own = self.own.as_ref().ok_or("the server is not ours")?;
+        let file = std::fs::read_to_string(own.data.join("postmaster.pid"))?;
+        let pid = file.lines().next().unwrap_or_default();
+        Command::new("kill").args(["-KILL", pid]).status()?;
+        self.stop()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(own) = &mut self.own {
+            match own.keeper.take() {
+                Some(mut keeper) => {
+                    drop(keeper.stdin.take());
+                    let _ended = keeper.wait();
+                }
+                None => {
+                    let _removed = std::fs::remove_dir_all(&own.data);
+                }
+            }
+        }
+    }
+}
+
+impl Database {
+    /// A connection of the test's own.
+    pub async fn connect(&self) -> Result<PgConnection, Error> {
+        connect::connect(&self.url, "test").await.map_err(|error| connect::unavailable(&error))
+    }
+}
+
+/// Where `initdb` and `postgres` are.
+fn programs() -> Result<PathBuf, Trouble> {
+    let mut places: Vec<PathBuf> = std::env::var_os("POSTGRES_BIN").map(PathBuf::from).into_iter().collect();
+    if let Ok(versions) = std::fs::read_dir("/usr/lib/postgresql") {
+        let mut found: Vec<PathBuf> = versions.flatten().map(|version| version.path().join("bin")).collect();
+        found.sort();
+        places.extend(found.into_iter().rev());
+    }
+    places.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
+    let found =
+        places.into_iter().find(|place| place.join("initdb").is_file() && place.join("postgres").is_file());
+    found.ok_or_else(|| "PostgreSQL is not installed; POSTGRES_BIN may name its programs' folder".into())
+}
+
+/// PostgreSQL refuses to run as root: the user `nobody` then, to whom the data is given.
+fn unprivileged(data: &Path) -> Result<Option<u32>, Trouble> {
+    use std::os::unix::fs::MetadataExt as _;
+    const NOBODY: u32 = 65_534;
+    if std::fs::metadata("/proc/self")?.uid() != 0 {
+        return Ok(None);
+    }
+    std::os::unix::fs::chown(data, Some(NOBODY), None)?;
+    Ok(Some(NOBODY))
+}

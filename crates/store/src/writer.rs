@@ -1,0 +1,273 @@
+//! The one task of a replica that writes. It takes what is waiting, asks `apply_batch` once, and answers
+//! everybody; it never guesses the outcome of a batch whose connection was lost.
+
+/// Which of the waiting writes go together.
+mod collect;
+/// The connection, and how it comes back.
+mod link;
+/// From the function's answer to each caller's.
+mod outcome;
+
+use crate::batch::{Answer, Batch, Rules};
+use crate::connect::Failure;
+use crate::model::Write;
+use crate::store::KindName;
+use crate::{Error, Revision};
+use collect::Inbox;
+use link::{Fate, Link};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use runtime::{Metrics, Tasks};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use link::DatabaseState;
+
+/// Writes that may wait; more are told to come back.
+const QUEUE_WRITES_MAX: usize = 4096;
+/// How long a caller waits for his answer.
+const WRITE_DEADLINE: Duration = Duration::from_secs(30);
+/// How long a call of the function may take before its connection counts as lost; longer than the server's
+/// own statement timeout.
+const CALL_DEADLINE: Duration = Duration::from_secs(15);
+/// How often a batch that certainly was not committed is sent again.
+const SENDS_MAX: usize = 3;
+/// How often an idle writer looks whether the database takes writes.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A write that waits for its batch.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    pub(crate) write: Write,
+    /// Set before the write goes out; from then on a caller who gives up does not know its outcome.
+    taken: Arc<AtomicBool>,
+    reply: oneshot::Sender<Result<Revision, Error>>,
+}
+
+/// The callers' end of the writer.
+#[derive(Clone, Debug)]
+pub(crate) struct Writer {
+    queue: mpsc::Sender<Pending>,
+}
+
+#[derive(Clone, Debug)]
+struct Meters {
+    batches: Counter,
+    writes: Counter,
+    refused: Counter,
+    unresolved: Counter,
+    batch_seconds: Histogram,
+    batch_writes: Histogram,
+}
+
+impl Writer {
+    pub(crate) fn start(
+        url: &str,
+        kinds: Arc<[KindName]>,
+        rules: Rules,
+        state: Arc<DatabaseState>,
+        tasks: &Tasks,
+        metrics: &Metrics,
+    ) -> Self {
+        let (queue, receiver) = mpsc::channel(QUEUE_WRITES_MAX);
+        let task = Task {
+            inbox: Inbox::new(receiver),
+            link: Link::new(url.to_owned(), kinds, state),
+            rules,
+            seq: 0,
+            meters: Meters::new(metrics),
+        };
+        tasks.spawn_draining("store writer", task.run(tasks.token()));
+        Self { queue }
+    }
+
+    pub(crate) async fn write(&self, write: Write) -> Result<Revision, Error> {
+        let taken = Arc::new(AtomicBool::new(false));
+        let (reply, mut answer) = oneshot::channel();
+        let pending = Pending { write, taken: Arc::clone(&taken), reply };
+        self.queue.try_send(pending).map_err(|refused| match refused {
+            mpsc::error::TrySendError::Full(_) => Error::Busy,
+            mpsc::error::TrySendError::Closed(_) => Error::Unavailable("the server ends".to_owned()),
+        })?;
+        match tokio::time::timeout(WRITE_DEADLINE, &mut answer).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_dropped)) => Err(given_up(&taken)),
+            Err(_elapsed) => {
+                answer.close();
+                answer.try_recv().unwrap_or_else(|_empty| Err(given_up(&taken)))
+            }
+        }
+    }
+}
+
+fn given_up(taken: &AtomicBool) -> Error {
+    if taken.load(Ordering::SeqCst) {
+        Error::Unknown
+    } else {
+        Error::Unavailable("the write waited too long for its turn".to_owned())
+    }
+}
+
+impl Pending {
+    /// Whether somebody still waits for the answer; if so, the write goes out now.
+    fn take(&self) -> bool {
+        self.taken.store(true, Ordering::SeqCst);
+        !self.reply.is_closed()
+    }
+
+    fn answer(self, result: Result<Revision, Error>) {
+        if self.reply.send(result).is_err() {
+            tracing::debug!("nobody waits for the outcome of a write any more");
+        }
+    }
+}
+
+struct Task {
+    inbox: Inbox,
+    link: Link,
+    rules: Rules,
+    seq: i64,
+    meters: Meters,
+}
+
+/// Why a batch has no answer.
+enum Unanswered {
+    /// It certainly was not committed.
+    Failed(Failure),
+    /// It may have been.
+    Unknown,
+}
+
+impl Task {
+    async fn run(mut self, token: CancellationToken) {
+        self.link.check().await;
+        loop {
+            tokio::select! {
+                biased;
+                open = self.inbox.fill() => {
+                    if !open {
+                        return;
+                    }
+                    let batch = self.inbox.take_batch();
+                    self.commit(batch).await;
+                }
+                () = token.cancelled(), if !self.inbox.is_closed() => self.inbox.close(),
+                () = tokio::time::sleep(CHECK_INTERVAL) => self.link.check().await,
+            }
+        }
+    }
+
+    /// Commits a batch and answers its callers. When something in it is wrong, its halves are tried, so that
+    /// one bad write harms no other.
+    async fn commit(&mut self, batch: Vec<Pending>) {
+        let mut parts = vec![batch];
+        while let Some(mut part) = parts.pop() {
+            if part.is_empty() {
+                continue;
+            }
+            match self.transact(&part).await {
+                Ok((answer, batch_places)) => self.answer(part, &answer, &batch_places),
+                Err(Unanswered::Failed(Failure::Fault(text))) if part.len() > 1 => {
+                    tracing::warn!(writes = part.len(), error = text, "a batch failed; its halves are tried");
+                    let second = part.split_off(part.len() / 2);
+                    parts.push(second);
+                    parts.push(part);
+                }
+                Err(Unanswered::Failed(failure)) => {
+                    tracing::warn!(writes = part.len(), ?failure, "writes failed");
+                    for pending in part {
+                        pending.answer(Err(failure.clone().into_error()));
+                    }
+                }
+                Err(Unanswered::Unknown) => {
+                    tracing::error!(writes = part.len(), "the outcome of a batch could not be learnt");
+                    self.meters.unresolved.inc();
+                    for pending in part {
+                        pending.answer(Err(Error::Unknown));
+                    }
+                }
+            }
+        }
+    }
+
+    async fn transact(
+        &mut self,
+        writes: &[Pending],
+    ) -> Result<(Answer, Vec<crate::batch::Place>), Unanswered> {
+        let fault = |error: Error| Unanswered::Failed(Failure::Fault(error.to_string()));
+        let batch = Batch::new(writes, self.rules.scope_kind).map_err(fault)?;
+        let places = batch.places().to_vec();
+        let begun = Instant::now();
+        for _ in 0..SENDS_MAX {
+            let connection = self.link.get().await.map_err(Unanswered::Failed)?;
+            self.seq += 1;
+            let call = batch.apply(connection, &self.rules, self.seq);
+            let lost = match tokio::time::timeout(CALL_DEADLINE, call).await {
+                Ok(Ok(answer)) => {
+                    self.meters.batches.inc();
+                    self.meters.batch_seconds.observe(begun.elapsed().as_secs_f64());
+                    return Ok((answer, places));
+                }
+                Ok(Err(error)) => match Failure::of(&error) {
+                    Failure::Lost(text) => text,
+                    failure => {
+                        self.link.failed(&failure);
+                        return Err(Unanswered::Failed(failure));
+                    }
+                },
+                Err(_elapsed) => "the call took too long".to_owned(),
+            };
+            tracing::warn!(seq = self.seq, error = lost, "the connection was lost during a batch");
+            self.link.lost(&lost);
+            match self.link.fate(self.rules.writer, self.seq).await {
+                Fate::Committed(answer) => return Ok((answer, places)),
+                Fate::Never => {}
+                Fate::Unknown => return Err(Unanswered::Unknown),
+            }
+        }
+        let text = "the connection was lost again and again; the write was not made".to_owned();
+        Err(Unanswered::Failed(Failure::Unavailable(text)))
+    }
+
+    fn answer(&self, part: Vec<Pending>, answer: &Answer, places: &[crate::batch::Place]) {
+        self.meters.batch_writes.observe(f64::from(u32::try_from(part.len()).unwrap_or(u32::MAX)));
+        for (pending, place) in part.into_iter().zip(places) {
+            let result = outcome::of(&pending.write, answer, *place, self.rules.scope_kind);
+            self.meters.writes.inc();
+            if result.is_err() {
+                self.meters.refused.inc();
+            }
+            pending.answer(result);
+        }
+    }
+}
+
+impl Meters {
+    fn new(metrics: &Metrics) -> Self {
+        let seconds = Histogram::new(exponential_buckets(0.0005, 2.0, 15));
+        let writes = Histogram::new(exponential_buckets(1.0, 2.0, 10));
+        Self {
+            batches: metrics.register("store_batches", "Batches that were committed", Counter::default()),
+            writes: metrics.register("store_writes", "Writes that were decided", Counter::default()),
+            refused: metrics.register(
+                "store_writes_refused",
+                "Writes that were decided against",
+                Counter::default(),
+            ),
+            unresolved: metrics.register(
+                "store_batches_unresolved",
+                "Batches whose outcome could not be learnt",
+                Counter::default(),
+            ),
+            batch_seconds: metrics.register(
+                "store_batch_duration_seconds",
+                "Time of a batch's call",
+                seconds,
+            ),
+            batch_writes: metrics.register("store_batch_writes", "Writes in a batch", writes),
+        }
+    }
+}

@@ -1,0 +1,99 @@
+use super::Pending;
+use crate::model::{Change, Key};
+use std::collections::HashSet;
+use tokio::sync::mpsc;
+
+/// Writes in a batch at most.
+const BATCH_WRITES_MAX: usize = 512;
+/// Bytes of bodies in a batch at most, unless its first write alone is larger.
+const BATCH_BYTES_MAX: usize = 4 << 20;
+/// How often the task steps aside after the first write, so that callers who were just answered come back
+/// in time for this batch.
+const LINGER_YIELDS: usize = 8;
+
+/// The writes that wait for a batch.
+#[derive(Debug)]
+pub(super) struct Inbox {
+    queue: mpsc::Receiver<Pending>,
+    waiting: Vec<Pending>,
+}
+
+impl Inbox {
+    pub(super) fn new(queue: mpsc::Receiver<Pending>) -> Self {
+        Self { queue, waiting: Vec::with_capacity(BATCH_WRITES_MAX) }
+    }
+
+    /// Takes no more writes; those in the queue are still served.
+    pub(super) fn close(&mut self) {
+        self.queue.close();
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.queue.is_closed()
+    }
+
+    /// Waits for writes. False when there are none and never will be. Nothing is lost if the wait is given up.
+    pub(super) async fn fill(&mut self) -> bool {
+        if self.waiting.is_empty() {
+            let room = BATCH_WRITES_MAX;
+            if self.queue.recv_many(&mut self.waiting, room).await == 0 {
+                return false;
+            }
+        }
+        for _ in 0..LINGER_YIELDS {
+            if self.waiting.len() >= BATCH_WRITES_MAX {
+                break;
+            }
+            tokio::task::yield_now().await;
+            while self.waiting.len() < BATCH_WRITES_MAX
+                && let Ok(pending) = self.queue.try_recv()
+            {
+                self.waiting.push(pending);
+            }
+        }
+        true
+    }
+
+    /// The next batch: in order of arrival, each key at most once, the rest stays. Whoever has given up is left out.
+    pub(super) fn take_batch(&mut self) -> Vec<Pending> {
+        let mut batch = Vec::with_capacity(self.waiting.len());
+        let mut keys: HashSet<Key> = HashSet::with_capacity(self.waiting.len());
+        let mut bytes = 0_usize;
+        let mut later = Vec::new();
+        for pending in self.waiting.drain(..) {
+            if pending.reply.is_closed() {
+                continue;
+            }
+            let size = size(&pending.write.change);
+            let (key, other) = keys_of(&pending);
+            let fits = batch.is_empty() || bytes.saturating_add(size) <= BATCH_BYTES_MAX;
+            let first = !keys.contains(key) && other.is_none_or(|other| !keys.contains(other));
+            keys.insert(key.clone());
+            keys.extend(other.cloned());
+            if !fits || !first {
+                later.push(pending);
+            } else if pending.take() {
+                bytes = bytes.saturating_add(size);
+                batch.push(pending);
+            }
+        }
+        self.waiting = later;
+        batch
+    }
+}
+
+fn keys_of(pending: &Pending) -> (&Key, Option<&Key>) {
+    let other = match &pending.write.change {
+        Change::Move { to, .. } => Some(to),
+        Change::Create(_) | Change::Update { .. } | Change::Delete { .. } => None,
+    };
+    (&pending.write.key, other)
+}
+
+fn size(change: &Change) -> usize {
+    match change {
+        Change::Create(state) | Change::Update { state, .. } => state.body.len(),
+        Change::Delete { last, .. } => last.body.len(),
+        Change::Move { last, state, .. } => last.body.len().saturating_add(state.body.len()),
+    }
+}
