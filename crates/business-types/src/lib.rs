@@ -5,6 +5,8 @@
 
 /// Names that both programs share: group, finalizers, labels, annotations.
 pub mod names;
+/// A member cluster as the controller makes it known.
+pub mod cluster;
 /// `metav1.Condition`: one aspect of an object's state.
 pub mod condition;
 /// Which resources quota knows, and which amounts they take.
@@ -18,6 +20,7 @@ pub mod charge;
 /// What is wrong with an object, beyond its shape.
 pub mod validation;
 
+pub use cluster::Cluster;
 pub use condition::Condition;
 pub use namespace::{NamespacePhase, NamespaceSpec, NamespaceStatus};
 pub use project::{HardQuantity, ProjectPhase, ProjectSpec, ProjectStatus, UsedQuantity};
