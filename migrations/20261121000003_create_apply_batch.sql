@@ -44,7 +44,7 @@ DECLARE
     gone text[] := '{}'; released int[] := '{}'; holding int[] := '{}';
     e int; pair int; own int; scope int; r int; c int; at int; steps int;
     term_first int; term_last int := 0; limit_first int; limit_last int := 0;
-    keys bigint; was numeric; violations text; missing text; up text;
+    keys bigint; was numeric; violations text; missing text; up text; ancestor record;
 BEGIN
     UPDATE rev SET v = rev.v + entries WHERE rev.id = 1 RETURNING rev.v - entries, rev.held INTO STRICT base, is_held;
     IF EXISTS (SELECT FROM batches b WHERE b.writer = p_writer AND b.seq >= p_seq) THEN
@@ -142,12 +142,15 @@ BEGIN
                         END IF;
                         at := array_position(s_name, up);
                         IF at IS NULL THEN
-                            s_name := s_name || up; at := cardinality(s_name); s_sound[at] := false; s_exists[at] := false;
-                            SELECT true, o.tenant, coalesce(o.scope, ''), o.deleting, o.locked
-                            INTO s_exists[at], s_tenant[at], s_parent[at], s_deleting[at], s_locked[at]
-                            FROM objects o WHERE o.kind = p_scope_kind AND o.namespace = '' AND o.name = up COLLATE "C";
+                            SELECT o.uid IS NOT NULL AS found, o.tenant, coalesce(o.scope, '') AS parent, o.deleting, o.locked
+                            INTO ancestor FROM (SELECT) one LEFT JOIN objects o
+                            ON o.kind = p_scope_kind AND o.namespace = '' AND o.name = up COLLATE "C";
+                            s_name := s_name || up; at := cardinality(s_name); s_sound[at] := false;
+                            s_exists[at] := ancestor.found; s_tenant[at] := ancestor.tenant;
+                            s_parent[at] := ancestor.parent; s_deleting[at] := ancestor.deleting;
+                            s_locked[at] := ancestor.locked;
                         END IF;
-                        IF s_exists[at] IS NOT TRUE THEN
+                        IF NOT s_exists[at] THEN
                             violations := concat_ws(',', violations,
                                 json_build_object('kind', 'AncestorMissing', 'scope', up));
                             EXIT;

@@ -1,0 +1,324 @@
+//! A store of three sample kinds: projects are scopes, namespaces are charged to them, notes are charged to nobody.
+
+use meta::quantity::Quantity;
+use runtime::{Metrics, Tasks};
+use serde::{Deserialize, Serialize};
+use sqlx::PgConnection;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use store::model::{Change, State, Write};
+use store::quota::{Amounts, Charge, Claim, LimitsChange, QuotaChange, Violation};
+use store::testing::{self, Database};
+use store::{Access, Attributes, Config, Error, Key, Kind, KindId, Revision, Store};
+use uuid::Uuid;
+
+pub(crate) const PROJECTS: KindId = KindId(1);
+pub(crate) const NAMESPACES: KindId = KindId(2);
+pub(crate) const NOTES: KindId = KindId(3);
+
+pub(crate) struct Kit {
+    pub(crate) store: Store,
+    pub(crate) database: Database,
+    pub(crate) tasks: Tasks,
+    pub(crate) access: Access,
+}
+
+/// An object as its last writer knows it; also its stored body.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub(crate) struct Object {
+    pub(crate) kind: i16,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) uid: Uuid,
+    #[serde(skip)]
+    pub(crate) revision: Revision,
+    pub(crate) tenant: String,
+    pub(crate) deleting: bool,
+    pub(crate) locked: bool,
+    /// The scope that it is charged to.
+    pub(crate) scope: String,
+    pub(crate) amounts: Amounts,
+    pub(crate) keys: BTreeMap<String, Vec<String>>,
+    /// A project's limits.
+    pub(crate) limits: Option<Amounts>,
+    pub(crate) claim: Option<(String, String)>,
+}
+
+pub(crate) struct Sample(&'static str, bool);
+
+impl Kind for Sample {
+    fn group(&self) -> &str {
+        "sample"
+    }
+    fn resource(&self) -> &str {
+        self.0
+    }
+    fn is_scope(&self) -> bool {
+        self.1
+    }
+    fn fields(&self) -> &'static [&'static str] {
+        &[]
+    }
+    fn attributes(&self, body: &[u8]) -> Attributes {
+        let object: Option<Object> = serde_json::from_slice(body).ok();
+        Attributes { tenant: object.map(|object| object.tenant.into()), ..Attributes::default() }
+    }
+}
+
+pub(crate) fn kinds() -> Vec<Arc<dyn Kind>> {
+    vec![
+        Arc::new(Sample("projects", true)),
+        Arc::new(Sample("namespaces", false)),
+        Arc::new(Sample("notes", false)),
+    ]
+}
+
+/// `"c1: cpu=4 memory=8Gi; c2:"`
+pub(crate) fn amounts(text: &str) -> Amounts {
+    let clusters = text.split(';').map(str::trim).filter(|part| !part.is_empty());
+    clusters
+        .map(|part| {
+            let (cluster, list) = part.split_once(':').unwrap();
+            let list = list.split_whitespace().map(|pair| {
+                let (resource, amount) = pair.split_once('=').unwrap();
+                (resource.to_owned(), amount.parse::<Quantity>().unwrap())
+            });
+            (cluster.trim().to_owned(), list.collect())
+        })
+        .collect()
+}
+
+pub(crate) fn keys_of(amounts: &Amounts) -> BTreeMap<String, Vec<String>> {
+    amounts.iter().map(|(cluster, list)| (cluster.clone(), list.keys().cloned().collect())).collect()
+}
+
+impl Object {
+    pub(crate) fn project(name: &str, parent: &str, limits: &str) -> Self {
+        let limits = amounts(limits);
+        let mut object = Self::note(name);
+        object.kind = PROJECTS.0;
+        object.scope = parent.to_owned();
+        object.amounts.clone_from(&limits);
+        object.keys = keys_of(&limits);
+        object.limits = Some(limits);
+        object
+    }
+
+    pub(crate) fn namespace(project: &str, name: &str, hard: &str) -> Self {
+        let mut object = Self::note(name);
+        object.kind = NAMESPACES.0;
+        object.namespace = project.to_owned();
+        object.scope = project.to_owned();
+        object.amounts = amounts(hard);
+        object.keys = keys_of(&object.amounts);
+        let cluster = object.amounts.keys().next().cloned().unwrap_or_default();
+        object.claim = Some((cluster, name.to_owned()));
+        object
+    }
+
+    pub(crate) fn note(name: &str) -> Self {
+        Self {
+            kind: NOTES.0,
+            namespace: String::new(),
+            name: name.to_owned(),
+            uid: Uuid::new_v4(),
+            revision: Revision(0),
+            tenant: "t".to_owned(),
+            deleting: false,
+            locked: false,
+            scope: String::new(),
+            amounts: Amounts::new(),
+            keys: BTreeMap::new(),
+            limits: None,
+            claim: None,
+        }
+    }
+
+    /// A project's new limits, which are its charge as well.
+    pub(crate) fn limit(&mut self, limits: &str) {
+        let limits = amounts(limits);
+        self.amounts.clone_from(&limits);
+        self.keys = keys_of(&limits);
+        self.limits = Some(limits);
+    }
+
+    /// A namespace's new hard: the charge is the high-water mark.
+    pub(crate) fn hard(&mut self, hard: &str) {
+        let hard = amounts(hard);
+        self.keys = keys_of(&hard);
+        for (cluster, list) in hard {
+            let held = self.amounts.entry(cluster).or_default();
+            for (resource, amount) in list {
+                let most = held.get(&resource).copied().map_or(amount, |old| old.max(amount));
+                held.insert(resource, most);
+            }
+        }
+    }
+
+    pub(crate) fn key(&self) -> Key {
+        Key::new(KindId(self.kind), &self.namespace, &self.name)
+    }
+
+    pub(crate) fn state(&self) -> State {
+        State {
+            body: serde_json::to_string(self).unwrap(),
+            tenant: self.tenant.clone(),
+            deleting: self.deleting,
+            locked: self.locked,
+        }
+    }
+
+    pub(crate) fn attributes(&self) -> Attributes {
+        Attributes { tenant: Some(self.tenant.as_str().into()), ..Attributes::default() }
+    }
+
+    pub(crate) fn charge(&self) -> Charge {
+        Charge { scope: self.scope.clone(), amounts: self.amounts.clone(), keys: self.keys.clone() }
+    }
+
+    fn quota(&self, before: Option<&Self>, after: Option<&Self>, admit: bool) -> Option<QuotaChange> {
+        if self.kind == NOTES.0 {
+            return None;
+        }
+        let limits = (self.kind == PROJECTS.0).then(|| LimitsChange {
+            before: before.and_then(|o| o.limits.clone()),
+            after: after.and_then(|o| o.limits.clone()),
+        });
+        let claim = self.claim.clone().map(|(cluster, namespace)| Claim { cluster, namespace });
+        Some(QuotaChange {
+            before: before.map(Self::charge),
+            after: after.map(Self::charge),
+            admit,
+            limits,
+            claim,
+            abandon: None,
+        })
+    }
+
+    pub(crate) fn create(&self) -> Write {
+        let quota = self.quota(None, Some(self), true);
+        Write { key: self.key(), uid: self.uid, change: Change::Create(self.state()), quota }
+    }
+
+    pub(crate) fn update(&self, to: &Self, admit: bool) -> Write {
+        let change = Change::Update { expected: self.revision, before: self.attributes(), state: to.state() };
+        Write { key: self.key(), uid: self.uid, change, quota: to.quota(Some(self), Some(to), admit) }
+    }
+
+    pub(crate) fn delete(&self) -> Write {
+        let change =
+            Change::Delete { expected: self.revision, before: self.attributes(), last: self.state() };
+        Write { key: self.key(), uid: self.uid, change, quota: self.quota(Some(self), None, false) }
+    }
+
+    pub(crate) fn abandon(&self, reason: &str) -> Write {
+        let mut write = self.delete();
+        write.quota.as_mut().unwrap().abandon = Some(reason.to_owned());
+        write
+    }
+
+    pub(crate) fn move_to(&self, to: &Self) -> Write {
+        let change = Change::Move {
+            expected: self.revision,
+            before: self.attributes(),
+            last: self.state(),
+            to: to.key(),
+            state: to.state(),
+        };
+        Write { key: self.key(), uid: self.uid, change, quota: to.quota(Some(self), Some(to), true) }
+    }
+}
+
+impl Kit {
+    pub(crate) async fn new() -> Self {
+        Self::on(testing::database().await.unwrap()).await
+    }
+
+    pub(crate) async fn on(database: Database) -> Self {
+        Self::with(Config::new(&database.url), database).await
+    }
+
+    pub(crate) async fn with(config: Config, database: Database) -> Self {
+        let tasks = Tasks::new();
+        let store = Store::open(config, kinds(), &tasks, &Metrics::new()).unwrap();
+        let kit = Self { store, database, tasks, access: Access::internal("test") };
+        kit.until("the database takes writes", || kit.store.database_ok()).await;
+        kit
+    }
+
+    pub(crate) async fn until(&self, what: &str, condition: impl Fn() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !condition() {
+            assert!(Instant::now() < deadline, "waited in vain until {what}: {:?}", self.store.database());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    pub(crate) async fn write(&self, write: Write) -> Result<Revision, Error> {
+        self.store.write(&self.access, write).await
+    }
+
+    pub(crate) async fn create(&self, mut object: Object) -> Result<Object, Error> {
+        object.revision = self.write(object.create()).await?;
+        Ok(object)
+    }
+
+    /// A main write.
+    pub(crate) async fn update(
+        &self,
+        object: &Object,
+        edit: impl FnOnce(&mut Object),
+    ) -> Result<Object, Error> {
+        let mut to = object.clone();
+        edit(&mut to);
+        to.revision = self.write(object.update(&to, true)).await?;
+        Ok(to)
+    }
+
+    /// A status write.
+    pub(crate) async fn account(
+        &self,
+        object: &Object,
+        edit: impl FnOnce(&mut Object),
+    ) -> Result<Object, Error> {
+        let mut to = object.clone();
+        edit(&mut to);
+        to.revision = self.write(object.update(&to, false)).await?;
+        Ok(to)
+    }
+
+    pub(crate) async fn delete(&self, object: &Object) -> Result<Revision, Error> {
+        self.write(object.delete()).await
+    }
+
+    pub(crate) async fn sql(&self) -> PgConnection {
+        self.database.connect().await.unwrap()
+    }
+
+    /// The ledger as text, one row a line: `scope/cluster/resource listed limits children hard allocated`.
+    pub(crate) async fn ledger(&self) -> Vec<String> {
+        let query = "SELECT concat_ws(' ', scope || '/' || cluster || '/' || resource, listed::int, limits, children, \
+             coalesce((hard / 1000000000)::float8::text, '-'), (allocated / 1000000000)::float8::text) \
+             FROM ledger ORDER BY scope, cluster, resource";
+        sqlx::query_scalar(query).fetch_all(&mut self.sql().await).await.unwrap()
+    }
+
+    /// The events as text: `rv op name`, with revisions counted from the first.
+    pub(crate) async fn events(&self) -> Vec<String> {
+        let query = "SELECT op::text || ' ' || CASE namespace WHEN '' THEN '' ELSE namespace || '/' END || name FROM events ORDER BY rv";
+        sqlx::query_scalar(query).fetch_all(&mut self.sql().await).await.unwrap()
+    }
+}
+
+/// The violations of a refusal.
+pub(crate) fn refused<T: std::fmt::Debug>(result: Result<T, Error>) -> Vec<Violation> {
+    match result {
+        Err(Error::Refused(violations)) => violations,
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+pub(crate) fn q(text: &str) -> Quantity {
+    text.parse().unwrap()
+}

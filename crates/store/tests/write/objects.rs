@@ -1,0 +1,123 @@
+use crate::kit::{Kit, NOTES, Object};
+use std::sync::Arc;
+use store::model::{Change, Write};
+use store::{Access, Error, Revision, Store};
+
+#[tokio::test]
+async fn create_update_delete_leave_a_row_and_three_events() {
+    let kit = Kit::new().await;
+    let note = kit.create(Object::note("a")).await.unwrap();
+    let note = kit.update(&note, |n| n.locked = true).await.unwrap();
+    let (rv, create_rv, locked): (i64, i64, bool) =
+        sqlx::query_as("SELECT rv, create_rv, locked FROM objects")
+            .fetch_one(&mut kit.sql().await)
+            .await
+            .unwrap();
+    assert!(create_rv < rv && locked);
+    assert_eq!(Revision(u64::try_from(rv).unwrap()), note.revision);
+    let deleted = kit.delete(&note).await.unwrap();
+    assert!(deleted > note.revision);
+    assert_eq!(kit.events().await, ["c a", "u a", "d a"]);
+}
+
+#[tokio::test]
+async fn a_create_of_a_taken_key_says_so_and_whether_it_is_being_deleted() {
+    let kit = Kit::new().await;
+    let note = kit.create(Object::note("a")).await.unwrap();
+    let again = kit.create(Object::note("a")).await;
+    assert!(matches!(again, Err(Error::AlreadyExists { deleting: false })), "{again:?}");
+    kit.update(&note, |n| n.deleting = true).await.unwrap();
+    let again = kit.create(Object::note("a")).await;
+    assert!(matches!(again, Err(Error::AlreadyExists { deleting: true })), "{again:?}");
+}
+
+#[tokio::test]
+async fn a_write_at_a_stale_revision_or_of_another_uid_conflicts() {
+    let kit = Kit::new().await;
+    let old = kit.create(Object::note("a")).await.unwrap();
+    let new = kit.update(&old, |n| n.locked = true).await.unwrap();
+    assert!(matches!(kit.update(&old, |_| ()).await, Err(Error::Conflict)));
+    assert!(matches!(kit.delete(&old).await, Err(Error::Conflict)));
+    let mut other = Object::note("a");
+    other.revision = new.revision;
+    assert!(matches!(kit.delete(&other).await, Err(Error::Conflict)));
+    kit.delete(&new).await.unwrap();
+    assert!(matches!(kit.delete(&new).await, Err(Error::NotFound)));
+    assert_eq!(kit.events().await.len(), 3, "what was refused has left no event");
+}
+
+#[tokio::test]
+async fn an_object_that_is_being_deleted_stays_so() {
+    let kit = Kit::new().await;
+    let note = kit.create(Object::note("a")).await.unwrap();
+    let note = kit.update(&note, |n| n.deleting = true).await.unwrap();
+    assert!(matches!(kit.update(&note, |n| n.deleting = false).await, Err(Error::Conflict)));
+}
+
+#[tokio::test]
+async fn of_sixteen_writers_of_one_revision_one_succeeds() {
+    let kit = Arc::new(Kit::new().await);
+    let note = kit.create(Object::note("a")).await.unwrap();
+    let writers = (0..16).map(|_| kit.update(&note, |n| n.locked = true));
+    let results = futures_util::future::join_all(writers).await;
+    assert_eq!(results.iter().filter(|r| r.is_ok()).count(), 1);
+    assert!(results.iter().all(|r| matches!(r, Ok(_) | Err(Error::Conflict))));
+}
+
+#[tokio::test]
+async fn revisions_of_acknowledged_writes_are_the_events() {
+    let kit = Arc::new(Kit::new().await);
+    let names: Vec<String> = (0..700).map(|n| format!("n{n}")).collect();
+    let writers = names.iter().map(|name| kit.create(Object::note(name)));
+    let created = futures_util::future::join_all(writers).await;
+    let events: Vec<(i64, String)> = sqlx::query_as("SELECT rv, name FROM events ORDER BY rv")
+        .fetch_all(&mut kit.sql().await)
+        .await
+        .unwrap();
+    assert_eq!(events.len(), 700);
+    for object in created {
+        let object = object.unwrap();
+        let rv = i64::try_from(object.revision.0).unwrap();
+        assert!(events.contains(&(rv, object.name)));
+    }
+    let newest: i64 = sqlx::query_scalar("SELECT v FROM rev").fetch_one(&mut kit.sql().await).await.unwrap();
+    assert!(newest >= events.last().unwrap().0);
+}
+
+#[tokio::test]
+async fn what_a_caller_does_not_see_does_not_exist_for_his_writes() {
+    struct Tenant;
+    impl store::Authorizer for Tenant {
+        type Request = str;
+        type Refusal = ();
+        async fn decide(&self, tenant: &str) -> Result<(Arc<str>, store::Visibility), ()> {
+            Ok((Arc::from("somebody"), store::Visibility::Tenant(Arc::from(tenant))))
+        }
+    }
+    let kit = Kit::new().await;
+    let note = kit.create(Object::note("a")).await.unwrap();
+    let stranger: Access = store::authorize(&Tenant, "u").await.unwrap();
+    let owner: Access = store::authorize(&Tenant, "t").await.unwrap();
+    let try_it = |access: Access, write: Write| {
+        let store: Store = kit.store.clone();
+        async move { store.write(&access, write).await }
+    };
+    assert!(matches!(try_it(stranger.clone(), note.delete()).await, Err(Error::NotFound)));
+    assert!(matches!(try_it(stranger, Object::note("b").create()).await, Err(Error::NotFound)));
+    assert!(try_it(owner, note.delete()).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_body_that_postgresql_refuses_fails_alone() {
+    let kit = Kit::new().await;
+    let mut bad = Object::note("bad").create();
+    if let Change::Create(state) = &mut bad.change {
+        state.body = "\0".to_owned();
+    }
+    assert_eq!(bad.key.kind, NOTES);
+    let good: Vec<Object> = (0..20).map(|n| Object::note(&format!("n{n}"))).collect();
+    let good = good.iter().map(|note| kit.create(note.clone()));
+    let (bad, good) = tokio::join!(kit.write(bad), futures_util::future::join_all(good));
+    assert!(matches!(bad, Err(Error::Corrupt(_))), "{bad:?}");
+    assert!(good.iter().all(Result::is_ok));
+}

@@ -1,0 +1,461 @@
+use crate::kit::{Kit, Object, q, refused};
+use store::Error;
+use store::quota::{Shortage, Violation};
+
+/// How an amount is refused.
+fn shortage(
+    scope: &str,
+    place: (&str, &str),
+    requested: &str,
+    [hard, allocated, would_fit]: [&str; 3],
+) -> Shortage {
+    Shortage {
+        scope: scope.to_owned(),
+        cluster: place.0.to_owned(),
+        resource: place.1.to_owned(),
+        requested: q(requested),
+        hard: q(hard),
+        allocated: q(allocated),
+        would_fit: q(would_fit),
+    }
+}
+
+fn names(violations: &[Violation]) -> Vec<String> {
+    violations
+        .iter()
+        .map(|v| format!("{v:?}").split([' ', '(']).next().unwrap_or_default().to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn a_child_is_charged_once_to_its_scope_and_nowhere_above() {
+    let kit = Kit::new().await;
+    kit.create(Object::project("org", "", "c1: cpu=10 memory=10Gi")).await.unwrap();
+    kit.create(Object::project("team", "org", "c1: cpu=4 memory=4Gi")).await.unwrap();
+    kit.create(Object::namespace("team", "web", "c1: cpu=500m memory=1Gi")).await.unwrap();
+    let want = [
+        "org// 0 0 1 - 0",
+        "org/c1/ 1 2 1 - 0",
+        "org/c1/cpu 0 0 1 10 4",
+        "org/c1/memory 0 0 1 10737418240 4294967296",
+        "team// 0 0 1 - 0",
+        "team/c1/ 1 2 1 - 0",
+        "team/c1/cpu 0 0 1 4 0.5",
+        "team/c1/memory 0 0 1 4294967296 1073741824",
+    ];
+    assert_eq!(kit.ledger().await, want);
+}
+
+#[tokio::test]
+async fn what_fits_exactly_is_granted_and_one_nano_more_is_refused_with_what_would_fit() {
+    let kit = Kit::new().await;
+    kit.create(Object::project("p", "", "c1: cpu=4")).await.unwrap();
+    kit.create(Object::namespace("p", "a", "c1: cpu=3500m")).await.unwrap();
+    let too_much = refused(kit.create(Object::namespace("p", "b", "c1: cpu=500000001n")).await);
+    let told = shortage("p", ("c1", "cpu"), "500000001n", ["4", "3500m", "500m"]);
+    assert_eq!(too_much, [Violation::DoesNotFit(told)]);
+    kit.create(Object::namespace("p", "b", "c1: cpu=0.5")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_raise_counts_its_own_part_as_free() {
+    let kit = Kit::new().await;
+    kit.create(Object::project("p", "", "c1: cpu=4")).await.unwrap();
+    let web = kit.create(Object::namespace("p", "web", "c1: cpu=3")).await.unwrap();
+    let told = shortage("p", ("c1", "cpu"), "5", ["4", "3", "4"]);
+    assert_eq!(refused(kit.update(&web, |o| o.hard("c1: cpu=5")).await), [Violation::DoesNotFit(told)]);
+    let web = kit.update(&web, |o| o.hard("c1: cpu=4")).await.unwrap();
+    let lowered = kit.update(&web, |o| o.hard("c1: cpu=1")).await.unwrap();
+    assert_eq!(kit.ledger().await[2], "p/c1/cpu 0 0 1 4 4", "a main write keeps the high-water mark");
+    kit.account(&lowered, |o| o.amounts = crate::kit::amounts("c1: cpu=1")).await.unwrap();
+    assert_eq!(kit.ledger().await[2], "p/c1/cpu 0 0 1 4 1", "a confirmation lowers it");
+}
+
+#[tokio::test]
+async fn a_key_that_the_scope_does_not_limit_is_unlimited_and_still_counted() {
+    let kit = Kit::new().await;
+    kit.create(Object::project("p", "", "c1: cpu=4")).await.unwrap();
+    kit.create(Object::namespace("p", "web", "c1: cpu=1 pods=1000000")).await.unwrap();
+    assert_eq!(kit.ledger().await[3], "p/c1/pods 0 0 1 - 1000000");
+}
+
+#[tokio::test]
+async fn a_sum_beyond_the_largest_quantity_is_refused() {
+    let kit = Kit::new().await;
+    kit.create(Object::project("p", "", "c1:")).await.unwrap();
+    kit.create(Object::namespace("p", "a", "c1: pods=9223372036854775807")).await.unwrap();
+    let violations = refused(kit.create(Object::namespace("p", "b", "c1: pods=1")).await);
+    assert_eq!(names(&violations), ["DoesNotFit"]);
+}
+
+#[tokio::test]
+async fn every_key_of_the_scope_must_be_carried_and_all_missing_ones_are_told_at_once() {
+    let kit = Kit::new().await;
+    kit.create(Object::project("p", "", "c1: cpu=4 memory=1Gi pods=9")).await.unwrap();
+    let violations = refused(kit.create(Object::namespace("p", "web", "c1: cpu=5 secrets=1")).await);
+    let missing = |resource: &str| Violation::KeyMissing {
+        scope: "p".to_owned(),
+        cluster: "c1".to_owned(),
+        resource: resource.to_owned(),
+    };
+    let told = shortage("p", ("c1", "cpu"), "5", ["4", "0", "4"]);
+    assert_eq!(violations, [Violation::DoesNotFit(told), missing("memory"), missing("pods")]);
+    let web = kit.create(Object::namespace("p", "web", "c1: cpu=1 memory=0 pods=0")).await.unwrap();
+    assert_eq!(
+        refused(
+            kit.update(&web, |o| o.keys = crate::kit::keys_of(&crate::kit::amounts("c1: cpu=1 pods=0")))
+                .await
+        ),
+        [missing("memory")]
+    );
+}
+
+#[tokio::test]
+async fn a_cluster_that_the_scope_does_not_list_is_refused() {
+    let kit = Kit::new().await;
+    kit.create(Object::project("p", "", "c1: cpu=4")).await.unwrap();
+    let violations = refused(kit.create(Object::namespace("p", "web", "c2: cpu=1")).await);
+    assert_eq!(violations, [Violation::ClusterNotListed { scope: "p".to_owned(), cluster: "c2".to_owned() }]);
+    let violations = refused(kit.create(Object::project("team", "p", "c1: cpu=1; c2:")).await);
+    assert_eq!(names(&violations), ["ClusterNotListed"]);
+}
+
+#[tokio::test]
+async fn a_scope_that_is_missing_foreign_terminating_or_locked_takes_nothing_new() {
+    let kit = Kit::new().await;
+    let violations = refused(kit.create(Object::namespace("p", "web", "c1: cpu=1")).await);
+    assert_eq!(violations, [Violation::ScopeMissing { scope: "p".to_owned() }]);
+    let p = kit.create(Object::project("p", "", "c1: cpu=4")).await.unwrap();
+    let mut foreign = Object::namespace("p", "web", "c1: cpu=1");
+    foreign.tenant = "u".to_owned();
+    assert_eq!(refused(kit.create(foreign).await), [Violation::ScopeForeign { scope: "p".to_owned() }]);
+    let web = kit.create(Object::namespace("p", "web", "c1: cpu=2")).await.unwrap();
+
+    let p = kit.update(&p, |o| o.locked = true).await.unwrap();
+    assert_eq!(names(&refused(kit.create(Object::namespace("p", "b", "c1: cpu=1")).await)), ["ScopeLocked"]);
+    assert_eq!(names(&refused(kit.update(&web, |o| o.hard("c1: cpu=3")).await)), ["ScopeLocked"]);
+    let web = kit.account(&web, |o| o.amounts = crate::kit::amounts("c1: cpu=1")).await.unwrap();
+
+    let p = kit.update(&p, |o| o.locked = false).await.unwrap();
+    kit.update(&p, |o| o.deleting = true).await.unwrap();
+    assert_eq!(
+        names(&refused(kit.create(Object::namespace("p", "b", "c1: cpu=1")).await)),
+        ["ScopeTerminating"]
+    );
+    let web = kit.update(&web, |_| ()).await.unwrap();
+    kit.delete(&web).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_scope_with_children_is_not_deleted() {
+    let kit = Kit::new().await;
+    let p = kit.create(Object::project("p", "", "c1: cpu=4")).await.unwrap();
+    let web = kit.create(Object::namespace("p", "web", "c1: cpu=1")).await.unwrap();
+    let violations = refused(kit.delete(&p).await);
+    assert_eq!(violations, [Violation::ScopeInUse { scope: "p".to_owned(), children: 1 }]);
+    kit.delete(&web).await.unwrap();
+    kit.delete(&p).await.unwrap();
+    assert_eq!(kit.ledger().await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_limit_is_never_set_below_what_is_allocated() {
+    let kit = Kit::new().await;
+    let p = kit.create(Object::project("p", "", "c1: cpu=4")).await.unwrap();
+    kit.create(Object::namespace("p", "web", "c1: cpu=3 pods=5")).await.unwrap();
+    let violations = refused(kit.update(&p, |o| o.limit("c1: cpu=2 pods=4")).await);
+    let max = "9223372036854775807";
+    let told = [
+        Violation::BelowAllocated(shortage("p", ("c1", "cpu"), "2", ["4", "3", "3"])),
+        Violation::BelowAllocated(shortage("p", ("c1", "pods"), "4", [max, "5", "5"])),
+    ];
+    assert_eq!(violations, told);
+    kit.update(&p, |o| o.limit("c1: cpu=3 pods=5")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_new_limit_needs_every_child_to_carry_its_key() {
+    let kit = Kit::new().await;
+    let p = kit.create(Object::project("p", "", "c1: cpu=4; c2:")).await.unwrap();
+    let web = kit.create(Object::namespace("p", "web", "c1: cpu=3")).await.unwrap();
+    kit.create(Object::namespace("p", "elsewhere", "c2: cpu=3")).await.unwrap();
+    let violations = refused(kit.update(&p, |o| o.limit("c1: cpu=4 pods=9; c2:")).await);
+    let want = Violation::ChildrenLackKey {
+        scope: "p".to_owned(),
+        cluster: "c1".to_owned(),
+        resource: "pods".to_owned(),
+        children: 1,
+    };
+    assert_eq!(violations, [want]);
+    kit.update(&web, |o| o.hard("c1: cpu=3 pods=1")).await.unwrap();
+    kit.update(&p, |o| o.limit("c1: cpu=4 pods=9; c2:")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_limit_may_be_dropped_and_comes_back_with_what_was_allocated_meanwhile() {
+    let kit = Kit::new().await;
+    let p = kit.create(Object::project("p", "", "c1: cpu=4")).await.unwrap();
+    kit.create(Object::namespace("p", "web", "c1: cpu=3")).await.unwrap();
+    let p = kit.update(&p, |o| o.limit("c1:")).await.unwrap();
+    kit.create(Object::namespace("p", "big", "c1: cpu=30")).await.unwrap();
+    let violations = refused(kit.update(&p, |o| o.limit("c1: cpu=32")).await);
+    assert_eq!(names(&violations), ["BelowAllocated"]);
+    kit.update(&p, |o| o.limit("c1: cpu=33")).await.unwrap();
+    assert_eq!(names(&refused(kit.create(Object::namespace("p", "b", "c1: cpu=1")).await)), ["DoesNotFit"]);
+}
+
+#[tokio::test]
+async fn a_cluster_in_use_is_not_dropped() {
+    let kit = Kit::new().await;
+    let p = kit.create(Object::project("p", "", "c1: cpu=4; c2: cpu=1")).await.unwrap();
+    kit.create(Object::namespace("p", "web", "c1: cpu=3")).await.unwrap();
+    let violations = refused(kit.update(&p, |o| o.limit("c2: cpu=1")).await);
+    let want = Violation::ClusterInUse { scope: "p".to_owned(), cluster: "c1".to_owned(), children: 1 };
+    assert_eq!(violations, [want]);
+    kit.update(&p, |o| o.limit("c1: cpu=4")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_higher_limit_of_a_child_scope_is_charged_at_once_and_a_lower_one_given_back_at_once() {
+    let kit = Kit::new().await;
+    kit.create(Object::project("org", "", "c1: cpu=10")).await.unwrap();
+    let team = kit.create(Object::project("team", "org", "c1: cpu=4")).await.unwrap();
+    assert_eq!(names(&refused(kit.update(&team, |o| o.limit("c1: cpu=11")).await)), ["DoesNotFit"]);
+    let team = kit.update(&team, |o| o.limit("c1: cpu=10")).await.unwrap();
+    kit.update(&team, |o| o.limit("c1: cpu=1")).await.unwrap();
+    assert_eq!(kit.ledger().await[2], "org/c1/cpu 0 0 1 10 1");
+}
+
+#[tokio::test]
+async fn a_change_of_parent_moves_the_charge_in_one_write() {
+    let kit = Kit::new().await;
+    kit.create(Object::project("a", "", "c1: cpu=4")).await.unwrap();
+    kit.create(Object::project("b", "", "c1: cpu=2")).await.unwrap();
+    let team = kit.create(Object::project("team", "a", "c1: cpu=3")).await.unwrap();
+    assert_eq!(names(&refused(kit.update(&team, |o| o.scope = "b".to_owned()).await)), ["DoesNotFit"]);
+    assert_eq!(names(&refused(kit.update(&team, |o| o.scope = "nobody".to_owned()).await)), ["ScopeMissing"]);
+    kit.update(&team, |o| {
+        o.scope = "b".to_owned();
+        o.limit("c1: cpu=2");
+    })
+    .await
+    .unwrap();
+    let ledger = kit.ledger().await;
+    assert!(ledger.contains(&"a/c1/cpu 0 0 0 4 0".to_owned()), "{ledger:?}");
+    assert!(ledger.contains(&"b/c1/cpu 0 0 1 2 2".to_owned()), "{ledger:?}");
+    let parent: String = sqlx::query_scalar("SELECT scope FROM objects WHERE name = 'team'")
+        .fetch_one(&mut kit.sql().await)
+        .await
+        .unwrap();
+    assert_eq!(parent, "b");
+}
+
+#[tokio::test]
+async fn two_changes_of_parent_that_would_close_a_circle_are_not_both_made() {
+    let kit = Kit::new().await;
+    for _ in 0..8 {
+        let a = kit.create(Object::project("a", "", "c1:")).await.unwrap();
+        let b = kit.create(Object::project("b", "", "c1:")).await.unwrap();
+        let (under_b, under_a) = tokio::join!(
+            kit.update(&a, |o| o.scope = "b".to_owned()),
+            kit.update(&b, |o| o.scope = "a".to_owned())
+        );
+        let (child, parent) = match (under_b, under_a) {
+            (Ok(a), Err(error)) => (refused_cycle(a, error), b),
+            (Err(error), Ok(b)) => (refused_cycle(b, error), a),
+            other => panic!("{other:?}"),
+        };
+        kit.delete(&child).await.unwrap();
+        kit.delete(&parent).await.unwrap();
+    }
+}
+
+fn refused_cycle(done: Object, error: Error) -> Object {
+    assert_eq!(names(&refused::<()>(Err(error))), ["Cycle"]);
+    done
+}
+
+#[tokio::test]
+async fn a_scope_is_not_its_own_ancestor_through_any_number_of_others() {
+    let kit = Kit::new().await;
+    let a = kit.create(Object::project("a", "", "c1:")).await.unwrap();
+    kit.create(Object::project("b", "a", "c1:")).await.unwrap();
+    kit.create(Object::project("c", "b", "c1:")).await.unwrap();
+    assert_eq!(names(&refused(kit.update(&a, |o| o.scope = "c".to_owned()).await)), ["Cycle"]);
+    assert_eq!(names(&refused(kit.update(&a, |o| o.scope = "a".to_owned()).await)), ["Cycle"]);
+}
+
+#[tokio::test]
+async fn a_missing_ancestor_is_refused() {
+    let kit = Kit::new().await;
+    kit.create(Object::project("a", "", "c1:")).await.unwrap();
+    kit.create(Object::project("b", "a", "c1:")).await.unwrap();
+    sqlx::query("DELETE FROM objects WHERE name = 'a'").execute(&mut kit.sql().await).await.unwrap();
+    let violations = refused(kit.create(Object::namespace("b", "web", "c1:")).await);
+    assert_eq!(violations, [Violation::AncestorMissing { scope: "a".to_owned() }]);
+}
+
+#[tokio::test]
+async fn a_scope_has_no_more_children_than_it_may() {
+    let database = store::testing::database().await.unwrap();
+    let mut config = store::Config::new(&database.url);
+    config.children_max = 2;
+    let kit = Kit::with(config, database).await;
+    kit.create(Object::project("p", "", "c1:")).await.unwrap();
+    kit.create(Object::namespace("p", "a", "c1:")).await.unwrap();
+    kit.create(Object::project("q", "p", "c1:")).await.unwrap();
+    let violations = refused(kit.create(Object::namespace("p", "b", "c1:")).await);
+    assert_eq!(violations, [Violation::TooManyChildren { scope: "p".to_owned(), children_max: 2 }]);
+}
+
+#[tokio::test]
+async fn two_objects_never_share_a_cluster_namespace() {
+    let kit = Kit::new().await;
+    kit.create(Object::project("p", "", "c1:")).await.unwrap();
+    kit.create(Object::project("q", "", "c1:")).await.unwrap();
+    let (first, second) = tokio::join!(
+        kit.create(Object::namespace("p", "web", "c1:")),
+        kit.create(Object::namespace("q", "web", "c1:"))
+    );
+    let (holder, violations) = match (first, second) {
+        (Ok(holder), error @ Err(_)) | (error @ Err(_), Ok(holder)) => (holder, refused(error)),
+        other => panic!("{other:?}"),
+    };
+    assert!(matches!(&violations[..], [Violation::ClaimTaken { holder: uid, .. }] if *uid == holder.uid));
+    kit.delete(&holder).await.unwrap();
+    kit.create(Object::namespace("q", "web", "c1:")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_status_write_raises_nothing_and_one_of_a_terminating_object_neither() {
+    let kit = Kit::new().await;
+    kit.create(Object::project("p", "", "c1: cpu=4")).await.unwrap();
+    let web = kit.create(Object::namespace("p", "web", "c1: cpu=1")).await.unwrap();
+    assert!(matches!(kit.account(&web, |o| o.hard("c1: cpu=2")).await, Err(Error::Conflict)));
+    let web = kit.update(&web, |o| o.deleting = true).await.unwrap();
+    assert!(matches!(kit.update(&web, |o| o.hard("c1: cpu=2")).await, Err(Error::Conflict)));
+    let web = kit.account(&web, |o| o.amounts = crate::kit::amounts("")).await.unwrap();
+    assert_eq!(kit.ledger().await[2], "p/c1/cpu 0 0 1 4 0");
+    kit.delete(&web).await.unwrap();
+    assert_eq!(kit.ledger().await, ["p/c1/ 1 1 0 - 0", "p/c1/cpu 0 0 0 4 0"]);
+}
+
+#[tokio::test]
+async fn an_abandoned_charge_still_counts_and_keeps_its_claim_and_its_scope() {
+    let kit = Kit::new().await;
+    let p = kit.create(Object::project("p", "", "c1: cpu=4")).await.unwrap();
+    let web = kit.create(Object::namespace("p", "web", "c1: cpu=3")).await.unwrap();
+    kit.write(web.abandon("the cluster burnt down")).await.unwrap();
+    assert_eq!(kit.ledger().await, ["p// 0 0 1 - 0", "p/c1/ 1 1 1 - 0", "p/c1/cpu 0 0 1 4 3"]);
+    assert_eq!(names(&refused(kit.create(Object::namespace("p", "b", "c1: cpu=2")).await)), ["DoesNotFit"]);
+    assert_eq!(names(&refused(kit.create(Object::namespace("p", "web", "c1: cpu=1")).await)), ["ClaimTaken"]);
+    assert_eq!(names(&refused(kit.delete(&p).await)), ["ScopeInUse"]);
+}
+
+#[tokio::test]
+async fn a_move_between_scopes_keeps_uid_claim_and_charge() {
+    let kit = Kit::new().await;
+    kit.create(Object::project("a", "", "c1: cpu=4")).await.unwrap();
+    kit.create(Object::project("b", "", "c1: cpu=2")).await.unwrap();
+    let web = kit.create(Object::namespace("a", "web", "c1: cpu=3")).await.unwrap();
+    let mut there = web.clone();
+    there.namespace = "b".to_owned();
+    there.scope = "b".to_owned();
+    assert_eq!(names(&refused(kit.write(web.move_to(&there)).await)), ["DoesNotFit"]);
+    let small = kit.update(&web, |o| o.amounts = crate::kit::amounts("c1: cpu=2")).await.unwrap();
+    there.amounts = small.amounts.clone();
+    there.revision = kit.write(small.move_to(&there)).await.unwrap();
+    assert_eq!(kit.ledger().await[0], "a/c1/ 1 1 0 - 0");
+    assert_eq!(kit.ledger().await[2..], ["b// 0 0 1 - 0", "b/c1/ 1 1 1 - 0", "b/c1/cpu 0 0 1 2 2"]);
+    let at: (String, String) = sqlx::query_as("SELECT object_ns, object_name FROM claims")
+        .fetch_one(&mut kit.sql().await)
+        .await
+        .unwrap();
+    assert_eq!(at, ("b".to_owned(), "web".to_owned()));
+    assert_eq!(kit.events().await[4..], ["d a/web", "c b/web"]);
+    kit.update(&there, |_| ()).await.unwrap();
+}
+
+#[tokio::test]
+async fn sixty_four_parallel_creates_of_which_ten_fit_give_exactly_ten() {
+    let kit = Kit::new().await;
+    kit.create(Object::project("p", "", "c1: cpu=10")).await.unwrap();
+    let creates = (0..64).map(|n| kit.create(Object::namespace("p", &format!("n{n}"), "c1: cpu=1")));
+    let results = futures_util::future::join_all(creates).await;
+    assert_eq!(results.iter().filter(|r| r.is_ok()).count(), 10);
+    for result in results.into_iter().filter(Result::is_err) {
+        let told = shortage("p", ("c1", "cpu"), "1", ["10", "10", "0"]);
+        assert_eq!(refused(result), [Violation::DoesNotFit(told)]);
+    }
+    assert_eq!(kit.ledger().await[2], "p/c1/cpu 0 0 10 10 10");
+    assert_eq!(kit.events().await.len(), 11);
+}
+
+#[tokio::test]
+async fn a_scope_and_its_first_children_can_be_made_together() {
+    let kit = Kit::new().await;
+    let (p, team, web) = tokio::join!(
+        kit.create(Object::project("p", "", "c1: cpu=10")),
+        kit.create(Object::project("team", "p", "c1: cpu=5")),
+        kit.create(Object::namespace("team", "web", "c1: cpu=5"))
+    );
+    assert!(p.is_ok() && team.is_ok() && web.is_ok(), "{p:?} {team:?} {web:?}");
+}
+
+#[tokio::test]
+async fn while_held_nothing_grows_and_everything_shrinks() {
+    let kit = Kit::new().await;
+    let p = kit.create(Object::project("p", "", "c1: cpu=4")).await.unwrap();
+    let web = kit.create(Object::namespace("p", "web", "c1: cpu=2")).await.unwrap();
+    let mut sql = kit.sql().await;
+    sqlx::query("UPDATE rev SET held = true, held_reason = 'restored'").execute(&mut sql).await.unwrap();
+    assert!(matches!(kit.create(Object::namespace("p", "b", "c1: cpu=1")).await, Err(Error::Held)));
+    assert!(matches!(kit.update(&web, |o| o.hard("c1: cpu=3")).await, Err(Error::Held)));
+    assert!(matches!(kit.update(&p, |o| o.limit("c1: cpu=5")).await, Err(Error::Held)));
+    kit.create(Object::note("a note")).await.unwrap();
+    kit.update(&p, |o| o.limit("c1: cpu=3")).await.unwrap();
+    let web = kit.account(&web, |o| o.amounts = crate::kit::amounts("c1: cpu=1")).await.unwrap();
+    kit.delete(&web).await.unwrap();
+    sqlx::query("UPDATE rev SET held = false").execute(&mut sql).await.unwrap();
+    kit.create(Object::namespace("p", "b", "c1: cpu=1")).await.unwrap();
+}
+
+#[tokio::test]
+async fn over_commitment_is_impossible_even_by_hand() {
+    let kit = Kit::new().await;
+    kit.create(Object::project("p", "", "c1: cpu=4")).await.unwrap();
+    let by_hand = sqlx::query("UPDATE ledger SET allocated = hard + 1 WHERE resource = 'cpu'")
+        .execute(&mut kit.sql().await)
+        .await;
+    assert!(by_hand.is_err());
+}
+
+#[tokio::test]
+async fn what_was_found_above_the_limit_shrinks_but_does_not_grow() {
+    let kit = Kit::new().await;
+    let p = kit.create(Object::project("p", "", "c1: cpu=4")).await.unwrap();
+    let web = kit.create(Object::namespace("p", "web", "c1: cpu=4")).await.unwrap();
+    let lower = "UPDATE ledger SET hard = 2000000000, ceiling = 4000000000 WHERE resource = 'cpu'";
+    sqlx::query(lower).execute(&mut kit.sql().await).await.unwrap();
+    assert_eq!(names(&refused(kit.create(Object::namespace("p", "b", "c1: cpu=1n")).await)), ["DoesNotFit"]);
+    let web = kit.account(&web, |o| o.amounts = crate::kit::amounts("c1: cpu=3")).await.unwrap();
+    let ceiling: String = sqlx::query_scalar("SELECT ceiling::text FROM ledger WHERE resource = 'cpu'")
+        .fetch_one(&mut kit.sql().await)
+        .await
+        .unwrap();
+    assert_eq!(ceiling, "3000000000");
+    kit.account(&web, |o| o.amounts = crate::kit::amounts("c1: cpu=1")).await.unwrap();
+    kit.update(&p, |o| o.limit("c1: cpu=5")).await.unwrap();
+    kit.create(Object::namespace("p", "b", "c1: cpu=4")).await.unwrap();
+}
+
+#[tokio::test]
+async fn quantities_are_compared_by_value_in_every_suffix() {
+    let kit = Kit::new().await;
+    kit.create(Object::project("p", "", "c1: a=1Ki b=1e3 c=1 d=0.5m")).await.unwrap();
+    let told = refused(kit.create(Object::namespace("p", "x", "c1: a=1025 b=1001 c=1000.1m d=501u")).await);
+    assert_eq!(names(&told), ["DoesNotFit", "DoesNotFit", "DoesNotFit", "DoesNotFit"]);
+    let Violation::DoesNotFit(first) = &told[0] else { panic!("{told:?}") };
+    assert_eq!(first.would_fit, q("1Ki"));
+    kit.create(Object::namespace("p", "x", "c1: a=1024 b=1k c=1000m d=500u")).await.unwrap();
+}
