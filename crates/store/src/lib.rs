@@ -18,6 +18,22 @@ pub mod quota;
 pub mod read;
 /// Every way the store can fail.
 pub mod error;
+/// All objects in memory, following the database.
+pub mod cache;
+/// Lists.
+mod list;
+/// Continue tokens.
+mod token;
+/// Watches.
+pub mod watch;
+/// The one task that follows the table of events.
+mod tail;
+/// Watches from a past that only the table of events knows.
+mod history;
+/// A database that is not the one it was.
+pub mod divergence;
+/// Forgetting old events.
+mod compact;
 
 /// The store as its users see it.
 pub mod store;
@@ -38,3 +54,4 @@ pub use access::{Access, Authorizer, Visibility, authorize};
 pub use error::Error;
 pub use model::{Attributes, Entry, Key, Kind, KindId, Revision};
 pub use store::{Config, Store};
+pub use watch::Watch;

@@ -24,8 +24,9 @@ pub trait Kind: Send + Sync + 'static {
     fn attributes(&self, body: &[u8]) -> Attributes;
 }
 
-/// The part of an object that selects and filters look at.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The part of an object that selects and filters look at. As JSON it is the column `events.before`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub struct Attributes {
     /// The tenant that owns it; `None` for an object of nobody.
     pub tenant: Option<Box<str>>,

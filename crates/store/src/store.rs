@@ -2,7 +2,10 @@
 
 use crate::access::Access;
 use crate::batch::Rules;
-use crate::model::{Attributes, Change, Key, Kind, KindId, Revision, State, Write};
+use crate::cache::{Cache, CacheConfig, CacheStatus, Kinds};
+use crate::model::{Attributes, Change, Entry, Key, Kind, KindId, Revision, State, Write};
+use crate::read::{At, ListQuery, Page, WatchQuery};
+use crate::watch::Watch;
 use crate::writer::{DatabaseState, Writer};
 use crate::{Error, migrate};
 use runtime::{Metrics, Tasks};
@@ -21,12 +24,14 @@ pub struct Config {
     pub notify: bool,
     /// Children that a scope may have.
     pub children_max: i64,
+    /// How the cache follows the database.
+    pub cache: CacheConfig,
 }
 
 impl Config {
     /// The defaults for a database.
     pub fn new(url: impl Into<String>) -> Self {
-        Self { url: url.into(), notify: true, children_max: CHILDREN_MAX }
+        Self { url: url.into(), notify: true, children_max: CHILDREN_MAX, cache: CacheConfig::default() }
     }
 }
 
@@ -34,6 +39,7 @@ impl Config {
 #[derive(Clone, Debug)]
 pub struct Store {
     writer: Writer,
+    cache: Cache,
     database: Arc<DatabaseState>,
     kinds: Arc<[KindName]>,
     config: Arc<Config>,
@@ -58,6 +64,9 @@ impl Store {
     ) -> Result<Self, Error> {
         let names: Arc<[KindName]> = kinds.iter().map(KindName::of).collect();
         let scope_kind = scope_kind(&kinds)?;
+        let known = kinds.iter().enumerate().filter_map(|(at, kind)| Some((number(at)?, Arc::clone(kind))));
+        let cache = Cache::open(&config.url, known.collect::<Kinds>(), config.cache.clone())?;
+        cache.start(tasks);
         let database = Arc::new(DatabaseState::new());
         let rules = Rules {
             writer: Uuid::new_v4(),
@@ -67,7 +76,7 @@ impl Store {
         };
         let writer =
             Writer::start(&config.url, Arc::clone(&names), rules, Arc::clone(&database), tasks, metrics);
-        Ok(Self { writer, database, kinds: names, config: Arc::new(config) })
+        Ok(Self { writer, cache, database, kinds: names, config: Arc::new(config) })
     }
 
     /// Brings the schema of a database to this version; replicas may go on serving.
@@ -103,7 +112,50 @@ impl Store {
         if !visible(access, &write) {
             return Err(Error::NotFound);
         }
-        self.writer.write(write).await
+        let revision = self.writer.write(write).await?;
+        self.cache.saw(revision);
+        self.cache.hint();
+        Ok(revision)
+    }
+
+    /// One object.
+    pub async fn get(&self, access: &Access, key: &Key, at: At) -> Result<Arc<Entry>, Error> {
+        self.cache.get(access, key, at).await
+    }
+
+    /// A page of a list.
+    pub async fn list(&self, access: &Access, query: &ListQuery) -> Result<Page, Error> {
+        self.cache.list(access, query).await
+    }
+
+    /// Opens a watch.
+    pub async fn watch(&self, access: &Access, query: &WatchQuery) -> Result<Watch, Error> {
+        self.cache.watch(access, query).await
+    }
+
+    /// The newest revision, asked of the database.
+    pub async fn current_revision(&self) -> Result<Revision, Error> {
+        self.cache.current_revision().await
+    }
+
+    /// The cache's revision.
+    pub fn revision(&self) -> Revision {
+        self.cache.revision()
+    }
+
+    /// Whether the cache has been filled since the start.
+    pub fn synced(&self) -> bool {
+        self.cache.synced()
+    }
+
+    /// Waits until [`Self::synced`].
+    pub async fn until_synced(&self) {
+        self.cache.until_synced().await;
+    }
+
+    /// What the cache tells of itself.
+    pub fn cache_status(&self) -> CacheStatus {
+        self.cache.status()
     }
 }
 

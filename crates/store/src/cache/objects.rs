@@ -1,0 +1,269 @@
+//! The objects of one kind, ordered by path, found by name, tenant, label and field.
+
+use super::filter::{Filter, Subject};
+use crate::access::Visibility;
+use crate::model::{Attributes, Entry, Key};
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasher, RandomState};
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// An index is used when it leaves at most this part of the objects; else a walk in order is cheaper.
+const INDEX_PAYS: usize = 8;
+
+/// An object's place in lists: `namespace/name`, or `name` in cluster scope, compared bytewise as one text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Path {
+    pub(crate) namespace: Arc<str>,
+    pub(crate) name: Arc<str>,
+}
+
+impl Path {
+    pub(crate) fn of(key: &Key) -> Self {
+        Self { namespace: Arc::clone(&key.namespace), name: Arc::clone(&key.name) }
+    }
+
+    /// The first place of a namespace.
+    pub(crate) fn first_of(namespace: &str) -> Self {
+        Self { namespace: Arc::from(namespace), name: Arc::from("") }
+    }
+
+    /// Reads `namespace/name` or `name`.
+    pub(crate) fn parse(text: &str) -> Self {
+        let (namespace, name) = text.split_once('/').unwrap_or(("", text));
+        Self { namespace: Arc::from(namespace), name: Arc::from(name) }
+    }
+
+    fn bytes(&self) -> impl Iterator<Item = u8> {
+        let slash: &[u8] = if self.namespace.is_empty() { b"" } else { b"/" };
+        self.namespace.bytes().chain(slash.iter().copied()).chain(self.name.bytes())
+    }
+}
+
+impl std::fmt::Display for Path {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if !self.namespace.is_empty() {
+            write!(f, "{}/", self.namespace)?;
+        }
+        f.write_str(&self.name)
+    }
+}
+
+impl Ord for Path {
+    fn cmp(&self, other: &Self) -> Ordering {
+        if self.namespace == other.namespace {
+            self.name.cmp(&other.name)
+        } else {
+            self.bytes().cmp(other.bytes())
+        }
+    }
+}
+
+impl PartialOrd for Path {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+type Slot = u32;
+
+/// The current objects of one kind. An object keeps its slot for life, so that a change that leaves the
+/// attributes alone touches neither the order nor the index.
+#[derive(Debug, Default)]
+pub(crate) struct Objects {
+    paths: BTreeMap<Path, Slot>,
+    entries: Vec<Option<Arc<Entry>>>,
+    free: Vec<Slot>,
+    index: Index,
+}
+
+impl Objects {
+    /// Builds all at once: much cheaper than one insert after another.
+    pub(crate) fn build(entries: Vec<Arc<Entry>>) -> Self {
+        let mut objects = Self::default();
+        let mut terms = Vec::new();
+        objects.paths = (0..).zip(&entries).map(|(slot, entry)| (Path::of(&entry.key), slot)).collect();
+        for (slot, entry) in (0..).zip(&entries) {
+            terms.extend(objects.index.terms(&entry.attributes).map(|term| posting(term, slot)));
+        }
+        objects.index.postings = terms.into_iter().collect();
+        objects.entries = entries.into_iter().map(Some).collect();
+        objects
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.paths.len()
+    }
+
+    pub(crate) fn get(&self, path: &Path) -> Option<&Arc<Entry>> {
+        self.at(*self.paths.get(path)?)
+    }
+
+    /// Puts an object in; the state before comes back.
+    pub(crate) fn put(&mut self, entry: Arc<Entry>) -> Option<Arc<Entry>> {
+        let path = Path::of(&entry.key);
+        if let Some(slot) = self.paths.get(&path).copied() {
+            let place = self.entries.get_mut(usize::try_from(slot).ok()?)?;
+            let old = place.replace(Arc::clone(&entry))?;
+            if old.attributes != entry.attributes {
+                self.index.remove(&old.attributes, slot);
+                self.index.insert(&entry.attributes, slot);
+            }
+            return Some(old);
+        }
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(None);
+            Slot::try_from(self.entries.len() - 1).unwrap_or(Slot::MAX)
+        });
+        self.index.insert(&entry.attributes, slot);
+        if let Some(place) = usize::try_from(slot).ok().and_then(|at| self.entries.get_mut(at)) {
+            *place = Some(entry);
+        }
+        self.paths.insert(path, slot);
+        None
+    }
+
+    /// Takes an object out.
+    pub(crate) fn remove(&mut self, path: &Path) -> Option<Arc<Entry>> {
+        let slot = self.paths.remove(path)?;
+        let old = self.entries.get_mut(usize::try_from(slot).ok()?)?.take()?;
+        self.index.remove(&old.attributes, slot);
+        self.free.push(slot);
+        Some(old)
+    }
+
+    /// Objects in order from `start` on, within a namespace if one is given.
+    pub(crate) fn range<'a>(
+        &'a self,
+        start: Bound<&Path>,
+        namespace: Option<&'a str>,
+    ) -> impl Iterator<Item = (&'a Path, &'a Arc<Entry>)> + use<'a> {
+        let first = namespace.map(Path::first_of);
+        let from = match (start, &first) {
+            (Bound::Unbounded, Some(first)) => Bound::Included(first.clone()),
+            (start, _) => start.cloned(),
+        };
+        self.paths
+            .range((from, Bound::Unbounded))
+            .take_while(move |(path, _)| namespace.is_none_or(|namespace| *path.namespace == *namespace))
+            .filter_map(|(path, slot)| Some((path, self.at(*slot)?)))
+    }
+
+    /// How many objects [`Self::range`] has.
+    pub(crate) fn count(&self, start: Bound<&Path>, namespace: Option<&str>) -> usize {
+        match (start, namespace) {
+            (Bound::Unbounded, None) => self.len(),
+            (start, None) => self.paths.range((start.cloned(), Bound::Unbounded)).count(),
+            (start, namespace) => self.range(start, namespace).count(),
+        }
+    }
+
+    /// The few objects among which all matches are, in no order, if an index can tell them.
+    pub(crate) fn candidates(&self, filter: &Filter) -> Option<Vec<&Arc<Entry>>> {
+        let namespace = filter.namespace().or_else(|| self.is_cluster_scoped().then_some(""));
+        if let (Some(name), Some(namespace)) = (filter.name(), namespace) {
+            let path = Path { namespace: Arc::from(namespace), name: Arc::from(name) };
+            return Some(self.get(&path).into_iter().collect());
+        }
+        let slots = self.index.search(filter, self.len() / INDEX_PAYS)?;
+        Some(slots.into_iter().filter_map(|slot| self.at(slot)).collect())
+    }
+
+    fn is_cluster_scoped(&self) -> bool {
+        self.paths.first_key_value().is_some_and(|(path, _)| path.namespace.is_empty())
+    }
+
+    fn at(&self, slot: Slot) -> Option<&Arc<Entry>> {
+        self.entries.get(usize::try_from(slot).ok()?)?.as_ref()
+    }
+}
+
+/// Slots by a hash of what selects them: a tenant, a label with its value, a field with its value. Two terms
+/// that share a hash only make a search longer: what it finds is looked at again.
+#[derive(Debug, Default)]
+struct Index {
+    postings: BTreeSet<u64>,
+    hasher: RandomState,
+}
+
+#[derive(Hash)]
+enum Term<'a> {
+    Tenant(&'a str),
+    Label(&'a str, &'a str),
+    Field(usize, &'a str),
+}
+
+fn posting(term: u32, slot: Slot) -> u64 {
+    u64::from(term) << 32 | u64::from(slot)
+}
+
+impl Index {
+    fn hash(&self, term: &Term<'_>) -> u32 {
+        u32::try_from(self.hasher.hash_one(term) >> 32).unwrap_or_default()
+    }
+
+    /// The terms of an object. Absent fields are many and select little.
+    fn terms<'a>(&'a self, attributes: &'a Attributes) -> impl Iterator<Item = u32> + 'a {
+        let tenant = attributes.tenant.iter().map(|tenant| Term::Tenant(tenant));
+        let labels = attributes.labels.iter().map(|(key, value)| Term::Label(key, value));
+        let fields = attributes.fields.iter().enumerate();
+        let fields = fields.filter(|(_, value)| !value.is_empty()).map(|(at, value)| Term::Field(at, value));
+        tenant.chain(labels).chain(fields).map(|term| self.hash(&term))
+    }
+
+    fn insert(&mut self, attributes: &Attributes, slot: Slot) {
+        let terms: Vec<u32> = self.terms(attributes).collect();
+        self.postings.extend(terms.into_iter().map(|term| posting(term, slot)));
+    }
+
+    fn remove(&mut self, attributes: &Attributes, slot: Slot) {
+        let terms: Vec<u32> = self.terms(attributes).collect();
+        for term in terms {
+            self.postings.remove(&posting(term, slot));
+        }
+    }
+
+    fn slots(&self, term: u32) -> impl Iterator<Item = Slot> {
+        self.postings
+            .range(posting(term, 0)..=posting(term, Slot::MAX))
+            .map(|posting| Slot::try_from(posting & u64::from(Slot::MAX)).unwrap_or_default())
+    }
+
+    /// The slots of the narrowest condition, if it leaves at most `most`.
+    fn search(&self, filter: &Filter, most: usize) -> Option<BTreeSet<Slot>> {
+        let mut best: Option<(usize, Vec<u32>)> = None;
+        for terms in self.conditions(filter) {
+            let limit = best.as_ref().map_or(most, |(count, _)| *count);
+            let count = terms.iter().flat_map(|term| self.slots(*term)).take(limit + 1).count();
+            if count <= limit {
+                best = Some((count, terms));
+            }
+        }
+        let (_, terms) = best?;
+        Some(terms.into_iter().flat_map(|term| self.slots(term)).collect())
+    }
+
+    /// Conditions that every match fulfils, each as the terms of which it has one.
+    fn conditions(&self, filter: &Filter) -> Vec<Vec<u32>> {
+        let tenant = match filter.visibility() {
+            Visibility::Tenant(tenant) | Visibility::Member { tenant, .. } => {
+                Some(vec![self.hash(&Term::Tenant(tenant))])
+            }
+            Visibility::Everything | Visibility::Nothing => None,
+        };
+        let terms = filter.equalities().filter_map(|(subject, values)| match subject {
+            Subject::Label(key) => {
+                Some(values.iter().map(|value| self.hash(&Term::Label(key, value))).collect())
+            }
+            Subject::Field(field) => {
+                let at = filter.fields().iter().position(|known| *known == field)?;
+                if values.iter().any(String::is_empty) {
+                    return None;
+                }
+                Some(values.iter().map(|value| self.hash(&Term::Field(at, value))).collect())
+            }
+        });
+        tenant.into_iter().chain(terms).collect()
+    }
+}

@@ -1,0 +1,177 @@
+//! The last changes, with the states before and after: to undo them, and to tell them to watches again.
+
+use super::objects::Path;
+use crate::cache::filter::Filter;
+use crate::model::{Entry, KindId, Revision};
+use bytes::Bytes;
+use serde_json::{Map, Value};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What a change costs beside the body it keeps alive.
+const CHANGE_OVERHEAD: usize = 512;
+
+/// One event, with what was there before it.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    /// The state before; absent for a create. Its body is empty where only the attributes are known.
+    pub(crate) old: Option<Arc<Entry>>,
+    /// The state after; of a deletion the last state, at the deletion's revision.
+    pub(crate) new: Arc<Entry>,
+    /// Whether the object is gone.
+    pub(crate) deleted: bool,
+}
+
+impl Change {
+    pub(crate) fn revision(&self) -> Revision {
+        self.new.revision
+    }
+
+    /// What the change is to a reader.
+    pub(crate) fn seen_by(&self, filter: &Filter) -> Option<Seen> {
+        let before = self.old.as_ref().is_some_and(|old| filter.matches(old));
+        let after = filter.matches(&self.new);
+        match (before, self.deleted, after) {
+            (false, false, true) => Some(Seen::Added),
+            (true, false, true) => Some(Seen::Modified),
+            (true, true, true) => Some(Seen::Deleted),
+            (true, _, false) => Some(Seen::Left),
+            (false, _, _) => None,
+        }
+    }
+
+    /// The last state that a reader saw whom the object left, at this change's revision.
+    pub(crate) fn left(&self) -> Option<Arc<Entry>> {
+        let old = self.old.as_ref()?;
+        let body = if old.body.is_empty() { identity_of(&self.new.body) } else { old.body.clone() };
+        Some(Arc::new(Entry { revision: self.revision(), body, ..Entry::clone(old) }))
+    }
+
+    fn weight(&self) -> usize {
+        let old = self.old.as_ref().map_or(0, |old| old.body.len());
+        old + if self.deleted { self.new.body.len() } else { 0 } + CHANGE_OVERHEAD
+    }
+}
+
+/// A change as a reader sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    Added,
+    Modified,
+    /// The object is gone, and its last state matched.
+    Deleted,
+    /// The object, or its deletion's state, matches no longer.
+    Left,
+}
+
+/// What of an object is the same at every revision. The rest of a state that is not known any more must
+/// not be taken from the one after it: the reader may have no right to see that.
+fn identity_of(body: &[u8]) -> Bytes {
+    let Ok(Value::Object(whole)) = serde_json::from_slice(body) else { return Bytes::from_static(b"{}") };
+    let mut metadata = Map::new();
+    if let Some(Value::Object(known)) = whole.get("metadata") {
+        for key in ["name", "namespace", "uid", "creationTimestamp"] {
+            metadata.extend(known.get(key).map(|value| (key.to_owned(), value.clone())));
+        }
+    }
+    let mut identity = Map::new();
+    for key in ["apiVersion", "kind"] {
+        identity.extend(whole.get(key).map(|value| (key.to_owned(), value.clone())));
+    }
+    identity.insert("metadata".to_owned(), Value::Object(metadata));
+    Bytes::from(Value::Object(identity).to_string())
+}
+
+/// How much the ring keeps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RingLimits {
+    pub(crate) changes: usize,
+    pub(crate) bytes: usize,
+    pub(crate) age: Duration,
+}
+
+#[derive(Debug)]
+struct Kept {
+    change: Arc<Change>,
+    since: Instant,
+}
+
+/// The last changes in order of revision.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    kept: VecDeque<Kept>,
+    bytes: usize,
+    limits: RingLimits,
+    floor: Revision,
+    undo_floor: Revision,
+}
+
+impl Ring {
+    /// An empty ring that knows every change after `floor`.
+    pub(crate) fn new(limits: RingLimits, floor: Revision) -> Self {
+        Self { kept: VecDeque::new(), bytes: 0, limits, floor, undo_floor: floor }
+    }
+
+    /// Every change after this revision is here.
+    pub(crate) fn floor(&self) -> Revision {
+        self.floor
+    }
+
+    /// States from this revision on can be had by undoing changes.
+    pub(crate) fn undo_floor(&self) -> Revision {
+        self.undo_floor
+    }
+
+    /// The newest change.
+    pub(crate) fn last(&self) -> Option<&Arc<Change>> {
+        self.kept.back().map(|kept| &kept.change)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn push(&mut self, change: Arc<Change>, now: Instant) {
+        if change.old.as_ref().is_some_and(|old| old.body.is_empty()) {
+            self.undo_floor = change.revision();
+        }
+        self.bytes += change.weight();
+        self.kept.push_back(Kept { change, since: now });
+        while let Some(first) = self.kept.front() {
+            let full = self.kept.len() > self.limits.changes || self.bytes > self.limits.bytes;
+            let old = now.saturating_duration_since(first.since) > self.limits.age;
+            if !full && !old {
+                break;
+            }
+            self.bytes = self.bytes.saturating_sub(first.change.weight());
+            self.floor = first.change.revision();
+            self.undo_floor = self.undo_floor.max(self.floor);
+            self.kept.pop_front();
+        }
+    }
+
+    /// Changes after a revision, oldest first.
+    pub(crate) fn after(&self, revision: Revision) -> impl Iterator<Item = &Arc<Change>> {
+        let start = self.kept.partition_point(|kept| kept.change.revision() <= revision);
+        self.kept.range(start..).map(|kept| &kept.change)
+    }
+
+    /// What one kind's objects were at a revision, where that differs from now.
+    pub(crate) fn undo(&self, kind: KindId, revision: Revision) -> Undo {
+        let mut undo = Undo::new();
+        for change in self.after(revision) {
+            if change.new.key.kind == kind {
+                undo.entry(Path::of(&change.new.key)).or_insert_with(|| change.old.clone());
+            }
+        }
+        undo
+    }
+}
+
+/// Objects that were different: as they were, or absent.
+pub(crate) type Undo = std::collections::BTreeMap<Path, Option<Arc<Entry>>>;

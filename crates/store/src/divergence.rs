@@ -1,0 +1,78 @@
+//! History that diverged: the database is not the one that this replica has followed.
+//!
+//! After a failover to a standby that lost the last commits, or after a restore, revisions are given again,
+//! and the new history may already be longer than the old one was. So the last event known is compared with
+//! the table. One replica then begins a new epoch, far ahead of every revision that anybody may have seen.
+
+use crate::cache::Inner;
+use crate::cache::ring::Change;
+use crate::tail::load::Head;
+use crate::tail::sql::{self, Arg};
+use sqlx::Row;
+use sqlx::postgres::{PgConnection, PgRow};
+
+/// How far a new epoch jumps: more than any replica can have seen beyond the one that begins it.
+pub const EPOCH_JUMP: i64 = 1_000_000;
+
+const COMPARE: &str = "SELECT r.v, r.epoch, c.compacted, e.uid, e.op::text, e.body \
+     FROM rev r CROSS JOIN compaction c LEFT JOIN events e ON e.rv = $1 \
+     WHERE r.id = 1 AND c.id = 1";
+
+/// Only one replica can move the epoch. History before the move is compacted: its revisions mean nothing.
+const DECLARE: &str = "WITH moved AS ( \
+       UPDATE rev SET v = greatest(v, $1) + $2, epoch = gen_random_uuid(), held = true, \
+         held_reason = 'history has diverged' \
+       WHERE id = 1 AND epoch = $3 RETURNING v) \
+     UPDATE compaction SET compacted = greatest(compacted, moved.v) FROM moved WHERE compaction.id = 1";
+
+/// Whose history the database holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The one that this replica knows.
+    Same,
+    /// One that another replica has already declared.
+    Other,
+    /// Another one, and nobody has said so.
+    Diverged(&'static str),
+}
+
+/// Compares the newest event known with the table.
+pub(crate) async fn compare(cache: &Inner, connection: &mut PgConnection) -> Result<Verdict, sqlx::Error> {
+    let seen = cache.progress.borrow().seen;
+    let (epoch, last) = {
+        let state = cache.read();
+        (state.epoch, state.ring.last().cloned())
+    };
+    let rv = last.as_ref().map_or(Arg::Int(0), |change| change.revision().into());
+    let rows = sql::rows(connection, cache.config.prepared, COMPARE, &[rv]).await?;
+    let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
+    let head = Head::read(row)?;
+    if head.epoch != epoch {
+        return Ok(Verdict::Other);
+    }
+    if head.revision < seen {
+        return Ok(Verdict::Diverged("the counter is behind what was seen"));
+    }
+    let Some(last) = last else { return Ok(Verdict::Same) };
+    match row.try_get::<Option<&str>, _>(5)? {
+        None if last.revision() > head.compacted => Ok(Verdict::Diverged("the last event is missing")),
+        None => Ok(Verdict::Same),
+        Some(body) if is_event(row, body, &last)? => Ok(Verdict::Same),
+        Some(_) => Ok(Verdict::Diverged("the last event is another one")),
+    }
+}
+
+fn is_event(row: &PgRow, body: &str, known: &Change) -> Result<bool, sqlx::Error> {
+    let uid: uuid::Uuid = row.try_get(3)?;
+    let op: &str = row.try_get(4)?;
+    Ok(uid == known.new.uid && (op == "d") == known.deleted && *body.as_bytes() == *known.new.body)
+}
+
+/// Begins a new epoch, unless another replica was first.
+pub(crate) async fn declare(cache: &Inner, connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    let seen = cache.progress.borrow().seen;
+    let epoch = cache.read().epoch;
+    let args = [seen.into(), Arg::Int(EPOCH_JUMP), Arg::Uuid(epoch)];
+    sql::rows(connection, cache.config.prepared, DECLARE, &args).await?;
+    Ok(())
+}

@@ -1,0 +1,66 @@
+//! The past beyond the ring, read from the table of events page by page.
+
+use crate::cache::Inner;
+use crate::cache::filter::Filter;
+use crate::error::Error;
+use crate::model::Revision;
+use crate::read::WatchItem;
+use crate::tail::load::Head;
+use crate::tail::sql::{self, Arg};
+use crate::watch::frames::Frames;
+use sqlx::Row;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Events a page.
+const PAGE: i64 = 500;
+/// Longest time that a page may take.
+const PAGE_DEADLINE: Duration = Duration::from_secs(10);
+
+const EVENTS: &str = "SELECT r.v, r.epoch, c.compacted, \
+       e.kind, e.namespace, e.name, e.uid, e.rv, e.body, e.op::text, e.before \
+     FROM rev r CROSS JOIN compaction c \
+     LEFT JOIN (SELECT * FROM events WHERE rv > $1 ORDER BY rv LIMIT $2) e ON true \
+     WHERE r.id = 1 AND c.id = 1";
+
+/// What a watch sees of the events after `cursor`, and where the next page begins; `None` if they are gone.
+pub(crate) async fn read(
+    cache: &Inner,
+    filter: &Filter,
+    cursor: Revision,
+) -> Result<Option<(VecDeque<WatchItem>, Revision)>, Error> {
+    match tokio::time::timeout(PAGE_DEADLINE, page(cache, filter, cursor)).await {
+        Ok(page) => page.map_err(|error| Error::Unavailable(error.to_string())),
+        Err(_) => Err(Error::Unavailable("no answer in time".to_owned())),
+    }
+}
+
+async fn page(
+    cache: &Inner,
+    filter: &Filter,
+    cursor: Revision,
+) -> Result<Option<(VecDeque<WatchItem>, Revision)>, sqlx::Error> {
+    let epoch = cache.read().epoch;
+    let mut connection = cache.pool.acquire().await?;
+    let args = [cursor.into(), Arg::Int(PAGE)];
+    let rows = sql::rows(&mut connection, cache.config.prepared, EVENTS, &args).await?;
+    drop(connection);
+    let head = Head::read(rows.first().ok_or(sqlx::Error::RowNotFound)?)?;
+    if head.epoch != epoch || head.compacted > cursor {
+        return Ok(None);
+    }
+    let mut events = Vec::with_capacity(rows.len());
+    let mut end = cursor;
+    for row in &rows {
+        let Some(revision) = row.try_get::<Option<i64>, _>(7)? else { continue };
+        end = end.max(sql::as_revision(revision));
+        events.extend(sql::event(&cache.kinds, row, 3)?);
+    }
+    // A page that was not full has brought the watch to the counter of its snapshot.
+    if i64::try_from(rows.len()).is_ok_and(|rows| rows < PAGE) {
+        end = head.revision.max(end);
+    }
+    events.sort_by_key(|event| event.entry.revision);
+    let items = events.into_iter().filter_map(|event| Frames::default().item(&event.into_change(), filter));
+    Ok(Some((items.collect(), end)))
+}

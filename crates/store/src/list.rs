@@ -1,0 +1,261 @@
+//! Lists: one snapshot, in order, page by page.
+//!
+//! A list is collected in short walks, so that the tail never waits for a long one. What changes between two
+//! walks, or between two pages, is undone with the help of the ring.
+
+use crate::access::Access;
+use crate::cache::filter::Filter;
+use crate::cache::objects::{Objects, Path};
+use crate::cache::ring::Undo;
+use crate::cache::state::State;
+use crate::cache::{Cache, Inner};
+use crate::error::Error;
+use crate::model::{Entry, Revision};
+use crate::read::{At, ListQuery, Page};
+use crate::token::ContinueToken;
+use std::cmp::Ordering;
+use std::ops::Bound;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// Objects looked at under one lock.
+const WALK: usize = 4096;
+/// A list that nobody pinned to a revision starts again this often when its snapshot is lost under it.
+const RESTARTS: usize = 3;
+
+/// A list of a revision, in the state that the lists before it began with.
+#[derive(Clone, Copy, Debug)]
+struct Pin {
+    revision: Revision,
+    generation: u64,
+    epoch: Uuid,
+}
+
+impl Cache {
+    /// A page of the objects that the caller may see.
+    pub async fn list(&self, access: &Access, query: &ListQuery) -> Result<Page, Error> {
+        let filter = self.0.filter(access, &query.selection);
+        let limit = query.limit.filter(|limit| *limit > 0);
+        if let Some(text) = &query.continue_token {
+            return self.0.list_on(&filter, limit, &ContinueToken::decode(text)?).await;
+        }
+        self.0.reach(query.at).await?;
+        self.0.list_from(&filter, limit, query.at, &Bound::Unbounded).await
+    }
+}
+
+impl Inner {
+    /// A later page.
+    async fn list_on(
+        &self,
+        filter: &Filter,
+        limit: Option<usize>,
+        token: &ContinueToken,
+    ) -> Result<Page, Error> {
+        let start = Path::parse(token.start());
+        let namespace = filter.selection().namespace.as_deref();
+        if namespace.is_some_and(|namespace| *start.namespace != *namespace) {
+            return Err(Error::BadContinue("continue key is not valid".to_owned()));
+        }
+        let start = Bound::Included(start);
+        let Some(revision) = token.revision().map(Revision) else {
+            self.reach(At::Latest).await?;
+            return self.list_from(filter, limit, At::Latest, &start).await;
+        };
+        self.reach(At::Any).await?;
+        let expired = || Error::ContinueExpired { continue_token: token.at_latest().encode() };
+        if self.read().epoch != token.epoch() {
+            return Err(expired());
+        }
+        self.reach(At::Exact(revision)).await?;
+        self.list_from(filter, limit, At::Exact(revision), &start).await.map_err(|error| match error {
+            Error::Expired { .. } => expired(),
+            error => error,
+        })
+    }
+
+    /// A page at the cache's revision or an exact one.
+    pub(crate) async fn list_from(
+        &self,
+        filter: &Filter,
+        limit: Option<usize>,
+        at: At,
+        start: &Bound<Path>,
+    ) -> Result<Page, Error> {
+        let mut tries = 0..RESTARTS;
+        loop {
+            let listed = self.list_once(filter, limit, at, start.clone()).await;
+            match (listed, at) {
+                (Err(Error::Expired { .. }), At::Latest | At::Any | At::NotOlderThan(_))
+                    if tries.next().is_some() => {}
+                (listed, _) => return listed,
+            }
+        }
+    }
+
+    async fn list_once(
+        &self,
+        filter: &Filter,
+        limit: Option<usize>,
+        at: At,
+        start: Bound<Path>,
+    ) -> Result<Page, Error> {
+        let mut walk = {
+            let state = self.read();
+            let revision = if let At::Exact(revision) = at { revision } else { state.revision };
+            let pin = Pin { revision, generation: state.generation, epoch: state.epoch };
+            Walk { filter, limit, pin, undo: Undo::new(), undone: revision, start, items: Vec::new() }
+        };
+        loop {
+            let page = {
+                let state = self.read();
+                self.check_undo(&state, walk.pin.revision)?;
+                walk.step(&state)?
+            };
+            match page {
+                Some(page) => return Ok(page),
+                None => tokio::task::yield_now().await,
+            }
+        }
+    }
+}
+
+/// A list being collected.
+struct Walk<'a> {
+    filter: &'a Filter,
+    limit: Option<usize>,
+    pin: Pin,
+    /// What the objects that have changed since were at the pinned revision.
+    undo: Undo,
+    /// Changes up to here are in `undo`.
+    undone: Revision,
+    start: Bound<Path>,
+    items: Vec<Arc<Entry>>,
+}
+
+impl Walk<'_> {
+    /// Looks at the next objects; the page, when it is complete.
+    fn step(&mut self, state: &State) -> Result<Option<Page>, Error> {
+        self.catch_up(state)?;
+        let Some(objects) = state.objects(self.filter.selection().kind) else {
+            return Ok(Some(self.page(state, false)));
+        };
+        if let Some(candidates) = objects.candidates(self.filter) {
+            return Ok(Some(self.pick(state, candidates)));
+        }
+        let namespace = self.filter.namespace();
+        let current = objects.range(self.start.as_ref(), namespace).map(|(path, entry)| (path, Some(entry)));
+        let (mut next, mut more) = (None, false);
+        let undo = undo_range(&self.undo, self.start.as_ref(), namespace);
+        for (looked, (path, entry)) in merge(current, undo).enumerate() {
+            if looked == WALK {
+                next = Some(path.clone());
+                break;
+            }
+            let Some(entry) = entry.filter(|entry| self.filter.matches(entry)) else { continue };
+            more = self.limit == Some(self.items.len());
+            if more {
+                break;
+            }
+            self.items.push(Arc::clone(entry));
+        }
+        match next {
+            Some(path) => {
+                self.start = Bound::Included(path);
+                Ok(None)
+            }
+            None => Ok(Some(self.page(state, more))),
+        }
+    }
+
+    /// Learns what has changed since the last step.
+    fn catch_up(&mut self, state: &State) -> Result<(), Error> {
+        if state.generation != self.pin.generation || state.ring.floor() > self.undone {
+            return Err(Error::Expired { asked: self.pin.revision, current: state.revision });
+        }
+        for (path, old) in state.ring.undo(self.filter.selection().kind, self.undone) {
+            self.undo.entry(path).or_insert(old);
+        }
+        self.undone = state.revision.max(self.undone);
+        Ok(())
+    }
+
+    /// The page out of the few objects that an index names, and those that were different.
+    fn pick(&mut self, state: &State, candidates: Vec<&Arc<Entry>>) -> Page {
+        let unchanged = candidates.into_iter().filter(|entry| !self.undo.contains_key(&Path::of(&entry.key)));
+        let changed = self.undo.values().flatten();
+        let mut found: Vec<(Path, &Arc<Entry>)> = unchanged
+            .chain(changed)
+            .filter(|entry| self.filter.matches(entry))
+            .map(|entry| (Path::of(&entry.key), entry))
+            .filter(|(path, _)| is_from(path, &self.start))
+            .collect();
+        found.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        let limit = self.limit.unwrap_or(found.len());
+        self.items = found.iter().take(limit).map(|(_, entry)| Arc::clone(entry)).collect();
+        let more = found.len() > limit;
+        self.page(state, more)
+    }
+
+    fn page(&mut self, state: &State, more: bool) -> Page {
+        let items = std::mem::take(&mut self.items);
+        let last = items.last().filter(|_| more).map(|entry| Path::of(&entry.key));
+        let continue_token = last.as_ref().map(|path| {
+            ContinueToken::after(&path.to_string(), Some(self.pin.revision.0), self.pin.epoch).encode()
+        });
+        let remaining = last
+            .filter(|_| self.filter.takes_all())
+            .and_then(|path| Some(self.rest(state.objects(self.filter.selection().kind)?, &path)));
+        Page { items, revision: self.pin.revision, continue_token, remaining }
+    }
+
+    /// How many objects were after a path.
+    fn rest(&self, objects: &Objects, path: &Path) -> u64 {
+        let (start, namespace) = (Bound::Excluded(path), self.filter.namespace());
+        let mut count = i64::try_from(objects.count(start, namespace)).unwrap_or(i64::MAX);
+        for (path, old) in undo_range(&self.undo, start, namespace) {
+            count += i64::from(old.is_some()) - i64::from(objects.get(path).is_some());
+        }
+        u64::try_from(count).unwrap_or_default()
+    }
+}
+
+fn is_from(path: &Path, start: &Bound<Path>) -> bool {
+    match start {
+        Bound::Included(start) => path >= start,
+        Bound::Excluded(start) => path > start,
+        Bound::Unbounded => true,
+    }
+}
+
+type Place<'a> = (&'a Path, Option<&'a Arc<Entry>>);
+
+fn undo_range<'a>(
+    undo: &'a Undo,
+    start: Bound<&Path>,
+    namespace: Option<&'a str>,
+) -> impl Iterator<Item = Place<'a>> {
+    undo.range::<Path, _>((start, Bound::Unbounded))
+        .filter(move |(path, _)| namespace.is_none_or(|namespace| *path.namespace == *namespace))
+        .map(|(path, old)| (path, old.as_ref()))
+}
+
+/// Two ordered walks in one; where both have a path, the second one holds.
+fn merge<'a>(
+    current: impl Iterator<Item = Place<'a>>,
+    undo: impl Iterator<Item = Place<'a>>,
+) -> impl Iterator<Item = Place<'a>> {
+    let (mut current, mut undo) = (current.peekable(), undo.peekable());
+    std::iter::from_fn(move || match (current.peek(), undo.peek()) {
+        (Some((a, _)), Some((b, _))) => match a.cmp(b) {
+            Ordering::Less => current.next(),
+            Ordering::Equal => {
+                current.next();
+                undo.next()
+            }
+            Ordering::Greater => undo.next(),
+        },
+        (Some(_), None) => current.next(),
+        (None, _) => undo.next(),
+    })
+}

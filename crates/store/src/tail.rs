@@ -1,0 +1,244 @@
+//! The tail: it follows the table of events and brings everything to the cache, in order.
+//!
+//! One look reads the counter and what follows the last event known, in one statement and so in one snapshot.
+//! Batches commit in the order of their revisions: a look that was not full has brought the cache to the
+//! counter, and every reader who asked before it began can be answered.
+
+/// LISTEN.
+pub(crate) mod listen;
+/// The first state.
+pub(crate) mod load;
+/// Statements and rows.
+pub(crate) mod sql;
+
+use crate::cache::state::Event;
+use crate::cache::{Inner, Progress};
+use crate::divergence::{self, Verdict};
+use crate::model::Revision;
+use load::Head;
+use runtime::Backoff;
+use sqlx::postgres::PgConnection;
+use sqlx::{ConnectOptions, Connection};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Events that one look reads at most.
+const LOOK_MAX: usize = 1000;
+/// Longest time a look may take before the connection is given up.
+const LOOK_DEADLINE: Duration = Duration::from_secs(5);
+/// While nothing happens, the own history is compared with the database's this often.
+const COMPARE_EVERY: Duration = Duration::from_secs(1);
+const BACKOFF_FLOOR: Duration = Duration::from_millis(50);
+const BACKOFF_CEILING: Duration = Duration::from_secs(1);
+
+const LOOK: &str = "SELECT r.v, r.epoch, c.compacted, \
+       e.kind, e.namespace, e.name, e.uid, e.rv, e.body, e.op::text, e.before \
+     FROM rev r CROSS JOIN compaction c \
+     LEFT JOIN (SELECT * FROM events WHERE rv > $1 ORDER BY rv LIMIT $2) e ON true \
+     WHERE r.id = 1 AND c.id = 1";
+
+/// Follows until the program ends.
+pub(crate) async fn run(cache: Arc<Inner>) {
+    let mut tail = Tail { cache, connected: false, loaded: false, owed: None };
+    let mut backoff = Backoff::new(BACKOFF_FLOOR, BACKOFF_CEILING);
+    while let Err(error) = tail.session().await {
+        // A lost connection is no trouble yet: the next one may be had at once.
+        if std::mem::take(&mut tail.connected) {
+            backoff.reset();
+            continue;
+        }
+        tracing::warn!(%error, "the database cannot be followed");
+        let failed = tail.cache.tickets();
+        tail.cache.progress.send_modify(|progress| {
+            progress.failed = failed;
+            progress.trouble = Some(Arc::from(error.to_string()));
+        });
+        backoff.wait().await;
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum TailError {
+    #[error(transparent)]
+    Sql(#[from] sqlx::Error),
+    #[error("no answer within {LOOK_DEADLINE:?}")]
+    Silent,
+}
+
+/// What to do after a look.
+enum Next {
+    /// There is more.
+    Again,
+    /// Wait for a hint or the time of the next poll.
+    Wait,
+    /// The cache cannot be brought forward; read everything anew.
+    Reload,
+}
+
+struct Tail {
+    cache: Arc<Inner>,
+    /// This session has answered.
+    connected: bool,
+    /// The cache holds a state that belongs to the database's history.
+    loaded: bool,
+    /// Readers up to this ticket are answered when the cache has this revision.
+    owed: Option<(Revision, u64)>,
+}
+
+impl Tail {
+    /// Follows over one connection, until it fails.
+    async fn session(&mut self) -> Result<(), TailError> {
+        let options = self.cache.pool.connect_options();
+        let mut connection = in_time(options.connect()).await?;
+        let result = self.follow(&mut connection).await;
+        // It may hang in the middle of an answer: no farewell.
+        if let Err(error) = connection.close_hard().await {
+            tracing::debug!(%error, "close the tail's connection");
+        }
+        result
+    }
+
+    async fn follow(&mut self, connection: &mut PgConnection) -> Result<(), TailError> {
+        let mut compared = self.compare(connection).await?;
+        loop {
+            if !self.loaded {
+                self.load(connection).await?;
+                compared = Instant::now();
+            }
+            match in_time(self.look(connection)).await? {
+                Next::Again => {}
+                Next::Reload => self.loaded = false,
+                Next::Wait => {
+                    let poll = self.cache.config.poll;
+                    let hinted = tokio::time::timeout(poll, self.cache.wake.notified()).await.is_ok();
+                    if !hinted && compared.elapsed() >= COMPARE_EVERY {
+                        compared = self.compare(connection).await?;
+                    }
+                }
+            }
+            self.connected = true;
+        }
+    }
+
+    /// Compares the own history with the database's. Ends in the same history, or with nothing loaded.
+    async fn compare(&mut self, connection: &mut PgConnection) -> Result<Instant, TailError> {
+        if self.loaded {
+            match in_time(divergence::compare(&self.cache, connection)).await? {
+                Verdict::Same => {}
+                Verdict::Other => self.forget(),
+                Verdict::Diverged(why) => {
+                    tracing::error!(why, "history has diverged: a new epoch begins");
+                    in_time(divergence::declare(&self.cache, connection)).await?;
+                    self.forget();
+                }
+            }
+        }
+        Ok(Instant::now())
+    }
+
+    /// What the cache holds is of no history any more: nobody is served from it.
+    fn forget(&mut self) {
+        self.loaded = false;
+        self.owed = None;
+        let current = {
+            let mut state = self.cache.write();
+            state.generation += 1;
+            state.revision
+        };
+        self.cache.progress.send_modify(|progress| progress.ready = false);
+        self.cache.subscriptions.expire(current);
+    }
+
+    async fn load(&mut self, connection: &mut PgConnection) -> Result<(), TailError> {
+        let started = Instant::now();
+        let ticket = self.cache.tickets();
+        let generation = self.cache.read().generation + 1;
+        let (head, state) = load::load(&self.cache, connection, generation).await?;
+        let objects: usize = state.kinds.values().map(crate::cache::objects::Objects::len).sum();
+        let old = std::mem::replace(&mut *self.cache.write(), state);
+        self.cache.subscriptions.expire(head.revision);
+        self.cache.subscriptions.dispatch(&[], head.revision);
+        self.owed = None;
+        self.publish(head, head.revision, Some(ticket));
+        self.loaded = true;
+        tracing::info!(objects, revision = %head.revision, took = ?started.elapsed(), "the cache is filled");
+        drop(old);
+        Ok(())
+    }
+
+    async fn look(&mut self, connection: &mut PgConnection) -> Result<Next, TailError> {
+        let ticket = self.cache.tickets();
+        let (last, epoch) = {
+            let state = self.cache.read();
+            (state.revision, state.epoch)
+        };
+        let limit = sql::Arg::Int(i64::try_from(LOOK_MAX).unwrap_or(i64::MAX));
+        let rows = sql::rows(connection, self.cache.config.prepared, LOOK, &[last.into(), limit]).await?;
+        let head = Head::read(rows.first().ok_or(sqlx::Error::RowNotFound)?)?;
+        if head.epoch != epoch || head.revision < last {
+            self.compare(connection).await?;
+            return Ok(Next::Again);
+        }
+        if head.compacted > last {
+            return Ok(Next::Reload);
+        }
+        let mut events: Vec<Event> = Vec::with_capacity(rows.len());
+        let mut end = last;
+        for row in &rows {
+            let Some(revision) = sqlx::Row::try_get::<Option<i64>, _>(row, 7)? else { continue };
+            end = end.max(sql::as_revision(revision));
+            events.extend(sql::event(&self.cache.kinds, row, 3)?);
+        }
+        let full = rows.len() >= LOOK_MAX;
+        let revision = if full { end } else { head.revision };
+        self.apply(events, revision);
+        let (goal, owed) = *self.owed.get_or_insert((head.revision, ticket));
+        let served = (revision >= goal).then_some(owed);
+        if served.is_some() {
+            self.owed = None;
+        }
+        self.publish(head, revision, served);
+        Ok(if full { Next::Again } else { Next::Wait })
+    }
+
+    /// Brings events to the cache, and then to the watches.
+    fn apply(&self, mut events: Vec<Event>, revision: Revision) {
+        events.sort_by_key(|event| event.entry.revision);
+        let now = Instant::now();
+        let mut changes = Vec::with_capacity(events.len());
+        {
+            let mut state = self.cache.write();
+            changes.extend(events.into_iter().filter_map(|event| state.apply(event, now)));
+            state.revision = state.revision.max(revision);
+        }
+        self.cache.subscriptions.dispatch(&changes, revision);
+    }
+
+    fn publish(&self, head: Head, revision: Revision, served: Option<u64>) {
+        self.cache.progress.send_if_modified(|progress| {
+            let new = Progress {
+                revision,
+                compacted: head.compacted,
+                seen: if self.loaded { progress.seen.max(head.revision) } else { head.revision },
+                served: served.unwrap_or(progress.served),
+                failed: progress.failed,
+                ready: true,
+                synced: true,
+                trouble: None,
+            };
+            let changed = *progress != new;
+            *progress = new;
+            changed
+        });
+    }
+}
+
+async fn in_time<T, E>(work: impl Future<Output = Result<T, E>>) -> Result<T, TailError>
+where
+    TailError: From<E>,
+{
+    match tokio::time::timeout(LOOK_DEADLINE, work).await {
+        Ok(result) => Ok(result?),
+        Err(_) => Err(TailError::Silent),
+    }
+}

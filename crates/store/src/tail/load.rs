@@ -1,0 +1,103 @@
+//! Filling the cache from one snapshot of the tables.
+
+use super::sql::{self, Arg, stream};
+use crate::cache::Inner;
+use crate::cache::state::{Event, Loading, Snapshot, State};
+use crate::model::Revision;
+use futures_util::TryStreamExt;
+use futures_util::stream::BoxStream;
+use sqlx::Row;
+use sqlx::postgres::{PgConnection, PgRow};
+use std::time::Duration;
+use uuid::Uuid;
+
+/// Events of the past that are read into the ring, so that watches which come back after a restart find
+/// theirs in memory.
+const PAST_EVENTS: i64 = 10_000;
+/// Bytes of them.
+const PAST_BYTES: usize = 64 << 20;
+/// Longest silence of the server while it sends a snapshot.
+const SILENCE: Duration = Duration::from_secs(30);
+
+const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
+const HEAD: &str =
+    "SELECT r.v, r.epoch, c.compacted FROM rev r CROSS JOIN compaction c WHERE r.id = 1 AND c.id = 1";
+const OBJECTS: &str = "SELECT kind, namespace, name, uid, rv, body FROM objects";
+const PAST: &str = "SELECT kind, namespace, name, uid, rv, body, op::text, before FROM events \
+     ORDER BY rv DESC LIMIT $1";
+
+/// Where a snapshot stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head {
+    pub(crate) revision: Revision,
+    pub(crate) epoch: Uuid,
+    pub(crate) compacted: Revision,
+}
+
+impl Head {
+    /// Reads `v, epoch, compacted` from the first columns.
+    pub(crate) fn read(row: &PgRow) -> Result<Self, sqlx::Error> {
+        Ok(Self {
+            revision: sql::revision(row, 0)?,
+            epoch: row.try_get(1)?,
+            compacted: sql::revision(row, 2)?,
+        })
+    }
+}
+
+/// Reads everything at one revision.
+pub(crate) async fn load(
+    cache: &Inner,
+    connection: &mut PgConnection,
+    generation: u64,
+) -> Result<(Head, State), sqlx::Error> {
+    let prepared = cache.config.prepared;
+    sqlx::raw_sql(BEGIN).execute(&mut *connection).await?;
+    let head = sql::rows(connection, prepared, HEAD, &[]).await?;
+    let head = Head::read(head.first().ok_or(sqlx::Error::RowNotFound)?)?;
+    let mut loading = Loading::default();
+    let mut objects = stream(connection, prepared, OBJECTS, &[]);
+    while let Some(row) = next(&mut objects).await? {
+        if let Some(entry) = sql::entry(&cache.kinds, &row, 0)? {
+            loading.add(entry);
+        }
+    }
+    drop(objects);
+    let (past, floor) = past(cache, connection, head.compacted).await?;
+    sqlx::raw_sql("COMMIT").execute(connection).await?;
+    let snapshot = Snapshot { generation, epoch: head.epoch, revision: head.revision, floor };
+    Ok((head, loading.finish(snapshot, past, cache.config.ring_limits())))
+}
+
+/// The newest events, in order, and the revision after which none is missing.
+async fn past(
+    cache: &Inner,
+    connection: &mut PgConnection,
+    compacted: Revision,
+) -> Result<(Vec<Event>, Revision), sqlx::Error> {
+    let mut events = Vec::new();
+    let (mut floor, mut count, mut bytes) = (compacted, 0, 0);
+    let mut rows = stream(connection, cache.config.prepared, PAST, &[Arg::Int(PAST_EVENTS)]);
+    while let Some(row) = next(&mut rows).await? {
+        let revision = sql::revision(&row, 4)?;
+        count += 1;
+        bytes += row.try_get::<&str, _>(5)?.len();
+        if bytes > PAST_BYTES {
+            floor = floor.max(revision);
+            continue;
+        }
+        if count == PAST_EVENTS {
+            floor = floor.max(Revision(revision.0.saturating_sub(1)));
+        }
+        events.extend(sql::event(&cache.kinds, &row, 0)?);
+    }
+    events.reverse();
+    Ok((events, floor))
+}
+
+async fn next(rows: &mut BoxStream<'_, Result<PgRow, sqlx::Error>>) -> Result<Option<PgRow>, sqlx::Error> {
+    match tokio::time::timeout(SILENCE, rows.try_next()).await {
+        Ok(row) => row,
+        Err(_) => Err(sqlx::Error::PoolTimedOut),
+    }
+}

@@ -1,0 +1,100 @@
+//! Statements of the read side. Their parameters are numbers and uuids only, so that they can be sent as plain
+//! text where a proxy hands every transaction to another session.
+
+use crate::cache::Kinds;
+use crate::cache::state::Event;
+use crate::model::{Attributes, Entry, Key, KindId, Revision};
+use bytes::Bytes;
+use futures_util::TryStreamExt;
+use futures_util::stream::BoxStream;
+use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::{AssertSqlSafe, Row};
+use uuid::Uuid;
+
+/// A parameter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Arg {
+    Int(i64),
+    Uuid(Uuid),
+}
+
+impl From<Revision> for Arg {
+    fn from(revision: Revision) -> Self {
+        Self::Int(i64::try_from(revision.0).unwrap_or(i64::MAX))
+    }
+}
+
+impl std::fmt::Display for Arg {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Int(number) => number.fmt(f),
+            Self::Uuid(uuid) => write!(f, "'{uuid}'"),
+        }
+    }
+}
+
+/// Runs one statement.
+pub(crate) fn stream<'c>(
+    connection: &'c mut PgConnection,
+    prepared: bool,
+    sql: &'static str,
+    args: &[Arg],
+) -> BoxStream<'c, Result<PgRow, sqlx::Error>> {
+    if prepared {
+        let query = args.iter().fold(sqlx::query(sql), |query, arg| match *arg {
+            Arg::Int(number) => query.bind(number),
+            Arg::Uuid(uuid) => query.bind(uuid),
+        });
+        return query.fetch(connection);
+    }
+    let text = (1..)
+        .zip(args)
+        .fold(sql.to_owned(), |text, (number, arg)| text.replace(&format!("${number}"), &arg.to_string()));
+    sqlx::raw_sql(AssertSqlSafe(text)).fetch(connection)
+}
+
+/// Runs one statement and collects its rows.
+pub(crate) async fn rows(
+    connection: &mut PgConnection,
+    prepared: bool,
+    sql: &'static str,
+    args: &[Arg],
+) -> Result<Vec<PgRow>, sqlx::Error> {
+    stream(connection, prepared, sql, args).try_collect().await
+}
+
+pub(crate) fn revision(row: &PgRow, column: usize) -> Result<Revision, sqlx::Error> {
+    Ok(as_revision(row.try_get(column)?))
+}
+
+pub(crate) fn as_revision(number: i64) -> Revision {
+    Revision(u64::try_from(number).unwrap_or_default())
+}
+
+/// Reads `kind, namespace, name, uid, rv, body` from `first` on; `None` for a kind that is not served.
+pub(crate) fn entry(kinds: &Kinds, row: &PgRow, first: usize) -> Result<Option<Entry>, sqlx::Error> {
+    let id = KindId(row.try_get(first)?);
+    let Some(kind) = kinds.get(id) else { return Ok(None) };
+    let body: &str = row.try_get(first + 5)?;
+    Ok(Some(Entry {
+        key: Key::new(id, row.try_get(first + 1)?, row.try_get(first + 2)?),
+        uid: row.try_get(first + 3)?,
+        revision: revision(row, first + 4)?,
+        body: Bytes::copy_from_slice(body.as_bytes()),
+        attributes: kind.attributes(body.as_bytes()),
+    }))
+}
+
+/// Reads an entry and then `op, before`.
+pub(crate) fn event(kinds: &Kinds, row: &PgRow, first: usize) -> Result<Option<Event>, sqlx::Error> {
+    let Some(entry) = entry(kinds, row, first)? else { return Ok(None) };
+    let op: &str = row.try_get(first + 6)?;
+    let before: Option<&str> = row.try_get(first + 7)?;
+    let before = before.map(|json| {
+        serde_json::from_str(json).unwrap_or_else(|error| {
+            tracing::warn!(%error, revision = %entry.revision, "attributes of an event are unreadable");
+            Attributes::default()
+        })
+    });
+    Ok(Some(Event { deleted: op == "d", before: before.filter(|_| op != "c"), entry }))
+}

@@ -1,0 +1,40 @@
+//! What the watchers of one change share.
+
+use crate::cache::filter::Filter;
+use crate::cache::ring::{Change, Seen};
+use crate::model::Entry;
+use crate::read::{Op, WatchItem};
+use bytes::Bytes;
+use std::sync::{Arc, OnceLock};
+
+type Frame = Arc<OnceLock<Bytes>>;
+
+/// The frames of one change, one for each way to see it, made when the first watcher needs one.
+#[derive(Debug, Default)]
+pub(crate) struct Frames {
+    added: Option<Frame>,
+    modified: Option<Frame>,
+    deleted: Option<Frame>,
+    left: Option<(Arc<Entry>, Frame)>,
+}
+
+impl Frames {
+    /// The change as a watch item, if the filter lets it through.
+    pub(crate) fn item(&mut self, change: &Change, filter: &Filter) -> Option<WatchItem> {
+        let (op, place) = match change.seen_by(filter)? {
+            Seen::Added => (Op::Added, &mut self.added),
+            Seen::Modified => (Op::Modified, &mut self.modified),
+            Seen::Deleted => (Op::Deleted, &mut self.deleted),
+            Seen::Left => {
+                if self.left.is_none() {
+                    self.left = Some((change.left()?, Frame::default()));
+                }
+                let (entry, frame) = self.left.as_ref()?;
+                let (entry, frame) = (Arc::clone(entry), Arc::clone(frame));
+                return Some(WatchItem::Event { op: Op::Deleted, entry, frame });
+            }
+        };
+        let frame = Arc::clone(place.get_or_insert_default());
+        Some(WatchItem::Event { op, entry: Arc::clone(&change.new), frame })
+    }
+}

@@ -1,0 +1,261 @@
+//! Who waits for which changes, and the queue of each.
+
+use super::frames::Frames;
+use crate::access::Visibility;
+use crate::cache::filter::Filter;
+use crate::cache::ring::Change;
+use crate::model::{KindId, Revision};
+use crate::read::{WatchEnd, WatchItem};
+use futures_util::task::AtomicWaker;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+/// Changes that a watch may be behind. Who is further behind is let go.
+pub(crate) const QUEUE_MAX: usize = 1024;
+/// A queue that was once longer gives its memory back when it is empty.
+const QUEUE_KEPT: usize = 16;
+
+/// What a watch waits for, as narrow as its selection lets it be said.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Topic {
+    Name(KindId, Arc<str>),
+    Namespace(KindId, Arc<str>),
+    Tenant(KindId, Box<str>),
+    Kind(KindId),
+}
+
+impl Topic {
+    fn of(filter: &Filter) -> Self {
+        let kind = filter.selection().kind;
+        if let Some(name) = filter.name() {
+            return Self::Name(kind, Arc::from(name));
+        }
+        if let Some(namespace) = filter.namespace() {
+            return Self::Namespace(kind, Arc::from(namespace));
+        }
+        match filter.visibility() {
+            Visibility::Tenant(tenant) | Visibility::Member { tenant, .. } => {
+                Self::Tenant(kind, Box::from(&**tenant))
+            }
+            Visibility::Everything | Visibility::Nothing => Self::Kind(kind),
+        }
+    }
+
+    /// Everyone whom a change may concern waits for one of these, and for no two of them.
+    fn touched_by(change: &Change) -> impl Iterator<Item = Self> {
+        let key = &change.new.key;
+        let kind = key.kind;
+        let new = change.new.attributes.tenant.as_deref();
+        let old = change.old.as_ref().and_then(|old| old.attributes.tenant.as_deref());
+        let tenants = new.into_iter().chain(old.filter(|_| old != new));
+        let tenants: Vec<Self> = tenants.map(|tenant| Self::Tenant(kind, Box::from(tenant))).collect();
+        [
+            Self::Name(kind, Arc::clone(&key.name)),
+            Self::Namespace(kind, Arc::clone(&key.namespace)),
+            Self::Kind(kind),
+        ]
+        .into_iter()
+        .chain(tenants)
+    }
+}
+
+/// One watch's place in the index.
+#[derive(Debug)]
+pub(crate) struct Subscriber {
+    filter: Arc<Filter>,
+    /// Changes up to here were read elsewhere.
+    after: Revision,
+    queue: Mutex<Queue>,
+    waker: AtomicWaker,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    items: VecDeque<WatchItem>,
+    ended: Option<WatchEnd>,
+}
+
+impl Subscriber {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn offer(&self, change: &Change, frames: &mut Frames) {
+        if change.revision() <= self.after {
+            return;
+        }
+        let Some(item) = frames.item(change, &self.filter) else { return };
+        let mut queue = self.lock();
+        if queue.ended.is_some() {
+            return;
+        }
+        if queue.items.len() >= QUEUE_MAX {
+            drop(queue);
+            self.end(WatchEnd::Slow);
+            return;
+        }
+        let was_empty = queue.items.is_empty();
+        queue.items.push_back(item);
+        drop(queue);
+        if was_empty {
+            self.waker.wake();
+        }
+    }
+
+    /// Ends the watch; what it has not taken yet is dropped. The first reason holds.
+    fn end(&self, why: WatchEnd) {
+        let mut queue = self.lock();
+        queue.items = VecDeque::new();
+        queue.ended.get_or_insert(why);
+        drop(queue);
+        self.waker.wake();
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().items.is_empty()
+    }
+
+    pub(crate) fn poll_next(&self, cx: &Context<'_>) -> Poll<Result<WatchItem, WatchEnd>> {
+        if let Poll::Ready(item) = self.take() {
+            return Poll::Ready(item);
+        }
+        self.waker.register(cx.waker());
+        self.take()
+    }
+
+    fn take(&self) -> Poll<Result<WatchItem, WatchEnd>> {
+        let mut queue = self.lock();
+        if let Some(item) = queue.items.pop_front() {
+            if queue.items.is_empty() && queue.items.capacity() > QUEUE_KEPT {
+                queue.items = VecDeque::new();
+            }
+            return Poll::Ready(Ok(item));
+        }
+        queue.ended.map_or(Poll::Pending, |end| Poll::Ready(Err(end)))
+    }
+}
+
+/// All watches that wait for changes.
+#[derive(Debug)]
+pub(crate) struct Subscriptions {
+    topics: Mutex<HashMap<Topic, BTreeMap<u64, Arc<Subscriber>>>>,
+    next: AtomicU64,
+    open: AtomicUsize,
+    most: usize,
+    /// Every change up to here was handed out.
+    dispatched: AtomicU64,
+    ending: AtomicBool,
+}
+
+impl Subscriptions {
+    pub(crate) fn new(most: usize) -> Self {
+        Self {
+            topics: Mutex::default(),
+            next: AtomicU64::new(0),
+            open: AtomicUsize::new(0),
+            most,
+            dispatched: AtomicU64::new(0),
+            ending: AtomicBool::new(false),
+        }
+    }
+
+    /// Open watches, subscribed or not yet.
+    pub(crate) fn open(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    /// Counts one watch more, if there may be one.
+    pub(crate) fn admit(&self) -> bool {
+        let more = self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |open| {
+            (open < self.most).then_some(open + 1)
+        });
+        more.is_ok()
+    }
+
+    pub(crate) fn dismiss(&self) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::SeqCst)
+    }
+
+    /// Every change up to this revision is in the queue of whom it concerns.
+    pub(crate) fn dispatched(&self) -> Revision {
+        Revision(self.dispatched.load(Ordering::SeqCst))
+    }
+
+    /// Puts a watch into the index. To lose nothing, the caller holds the cache's lock, at revision `after`.
+    pub(crate) fn subscribe(&self, filter: &Arc<Filter>, after: Revision) -> Subscription {
+        let topic = Topic::of(filter);
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let subscriber = Arc::new(Subscriber {
+            filter: Arc::clone(filter),
+            after,
+            queue: Mutex::default(),
+            waker: AtomicWaker::new(),
+        });
+        self.lock().entry(topic.clone()).or_default().insert(id, Arc::clone(&subscriber));
+        if self.is_ending() {
+            subscriber.end(WatchEnd::Shutdown);
+        }
+        Subscription { topic, id, subscriber }
+    }
+
+    pub(crate) fn unsubscribe(&self, subscription: &Subscription) {
+        let mut topics = self.lock();
+        let Some(subscribers) = topics.get_mut(&subscription.topic) else { return };
+        subscribers.remove(&subscription.id);
+        if subscribers.is_empty() {
+            topics.remove(&subscription.topic);
+        }
+    }
+
+    /// Hands changes, already in the cache, to those concerned; all up to `revision` are known then.
+    pub(crate) fn dispatch(&self, changes: &[Arc<Change>], revision: Revision) {
+        for change in changes {
+            let mut frames = Frames::default();
+            let topics = self.lock();
+            if topics.is_empty() {
+                break;
+            }
+            for topic in Topic::touched_by(change) {
+                for subscriber in topics.get(&topic).into_iter().flat_map(BTreeMap::values) {
+                    subscriber.offer(change, &mut frames);
+                }
+            }
+        }
+        self.dispatched.store(revision.0, Ordering::SeqCst);
+    }
+
+    /// Ends every watch: history is not what it was.
+    pub(crate) fn expire(&self, current: Revision) {
+        self.end_all(|after| WatchEnd::Expired { asked: after, current });
+    }
+
+    /// Ends every watch, and those to come.
+    pub(crate) fn shut_down(&self) {
+        self.ending.store(true, Ordering::SeqCst);
+        self.end_all(|_| WatchEnd::Shutdown);
+    }
+
+    fn end_all(&self, why: impl Fn(Revision) -> WatchEnd) {
+        for subscriber in self.lock().values().flat_map(BTreeMap::values) {
+            subscriber.end(why(subscriber.after));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Topic, BTreeMap<u64, Arc<Subscriber>>>> {
+        self.topics.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A watch's hold on its place in the index.
+#[derive(Debug)]
+pub(crate) struct Subscription {
+    topic: Topic,
+    id: u64,
+    pub(crate) subscriber: Arc<Subscriber>,
+}

@@ -1,0 +1,237 @@
+//! What a watch owes its caller.
+
+use crate::fixture::*;
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use store::Visibility;
+use store::read::{At, WatchEnd, WatchFrom, WatchItem};
+
+#[tokio::test]
+async fn a_watch_from_now_tells_creates_changes_and_deletions() {
+    let mut fixture = Fixture::new().await;
+    fixture.hand.put(object("x", "old", "", json!({}))).await;
+    let mut watch = fixture.cache.watch(&everything(), &watch(all(THINGS), WatchFrom::Now)).await.unwrap();
+    let created = fixture.hand.put(object("x", "a", "", json!({"n": 1}))).await;
+    let changed = fixture.hand.put(object("x", "a", "", json!({"n": 2}))).await;
+    let deleted = fixture.hand.delete("x", "a").await;
+    assert_eq!(line(&next(&mut watch).await), format!("ADDED x/a {created}"));
+    assert_eq!(line(&next(&mut watch).await), format!("MODIFIED x/a {changed}"));
+    let WatchItem::Event { entry, .. } = next(&mut watch).await else { panic!("no event") };
+    assert_eq!(entry.revision, deleted, "a deletion has its own revision");
+    assert_eq!(body(&entry)["spec"]["n"], json!(2), "and the last state");
+}
+
+#[tokio::test]
+async fn a_watch_from_a_state_begins_with_all_of_it() {
+    let mut fixture = Fixture::new().await;
+    let empty = fixture.cache.current_revision().await.unwrap();
+    let query = watch(all(THINGS), WatchFrom::State(At::Latest));
+    let mut watch = fixture.cache.watch(&everything(), &query).await.unwrap();
+    assert_eq!(line(&next(&mut watch).await), format!("INITIAL {empty}"));
+    let b = fixture.hand.put(object("x", "b", "", json!({}))).await;
+    let a = fixture.hand.put(object("x", "a", "", json!({}))).await;
+    let mut second = fixture.cache.watch(&everything(), &query).await.unwrap();
+    let c = fixture.hand.put(object("x", "c", "", json!({}))).await;
+    let expected = [
+        format!("ADDED x/a {a}"),
+        format!("ADDED x/b {b}"),
+        format!("INITIAL {a}"),
+        format!("ADDED x/c {c}"),
+    ];
+    assert_eq!(lines(&mut second, 4).await, expected);
+    let expected = [format!("ADDED x/b {b}"), format!("ADDED x/a {a}"), format!("ADDED x/c {c}")];
+    assert_eq!(lines(&mut watch, 3).await, expected);
+}
+
+#[tokio::test]
+async fn a_watch_after_a_revision_begins_right_there() {
+    let mut fixture = Fixture::new().await;
+    let a = fixture.hand.put(object("x", "a", "", json!({}))).await;
+    let b = fixture.hand.put(object("x", "b", "", json!({}))).await;
+    let gone = fixture.hand.delete("x", "a").await;
+    fixture.cache.current_revision().await.unwrap();
+    let mut watch =
+        fixture.cache.watch(&everything(), &watch(all(THINGS), WatchFrom::After(a))).await.unwrap();
+    let c = fixture.hand.put(object("x", "c", "", json!({}))).await;
+    let expected = [format!("ADDED x/b {b}"), format!("DELETED x/a {gone}"), format!("ADDED x/c {c}")];
+    assert_eq!(lines(&mut watch, 3).await, expected);
+}
+
+#[tokio::test]
+async fn a_watch_after_a_revision_to_come_waits_for_it() {
+    let mut fixture = Fixture::new().await;
+    let now = fixture.cache.current_revision().await.unwrap();
+    let query = watch(all(THINGS), WatchFrom::After(store::Revision(now.0 + 2)));
+    let mut watch = fixture.cache.watch(&everything(), &query).await.unwrap();
+    for name in ["a", "b"] {
+        fixture.hand.put(object("x", name, "", json!({}))).await;
+    }
+    let third = fixture.hand.put(object("x", "c", "", json!({}))).await;
+    assert_eq!(lines(&mut watch, 1).await, [format!("ADDED x/c {third}")]);
+}
+
+#[tokio::test]
+async fn an_object_enters_and_leaves_a_selection() {
+    let mut fixture = Fixture::new().await;
+    let query = watch(select(THINGS, None, "app=web", "spec.color=red"), WatchFrom::Now);
+    let mut watch = fixture.cache.watch(&everything(), &query).await.unwrap();
+    let hand = &mut fixture.hand;
+    hand.put(object("x", "a", "app=db", json!({"color": "red"}))).await;
+    let enters = hand.put(object("x", "a", "app=web", json!({"color": "red", "n": 1}))).await;
+    let stays = hand.put(object("x", "a", "app=web", json!({"color": "red", "n": 2}))).await;
+    let leaves = hand.put(object("x", "a", "app=web", json!({"color": "blue", "n": 3}))).await;
+    hand.put(object("x", "a", "app=web", json!({"color": "blue", "n": 4}))).await;
+    hand.delete("x", "a").await;
+    let again = hand.put(object("x", "a", "app=web", json!({"color": "red", "n": 5}))).await;
+    let deleted = hand.delete("x", "a").await;
+    assert_eq!(lines(&mut watch, 2).await, [format!("ADDED x/a {enters}"), format!("MODIFIED x/a {stays}")]);
+    let WatchItem::Event { entry, op, .. } = next(&mut watch).await else { panic!("no event") };
+    assert_eq!((op, entry.revision), (store::read::Op::Deleted, leaves));
+    assert_eq!(body(&entry)["spec"]["n"], json!(2), "the last state that matched");
+    assert_eq!(lines(&mut watch, 2).await, [format!("ADDED x/a {again}"), format!("DELETED x/a {deleted}")]);
+}
+
+#[tokio::test]
+async fn an_object_that_changes_hands_leaves_one_tenant_and_enters_the_other() {
+    let mut fixture = Fixture::new().await;
+    let query = watch(all(THINGS), WatchFrom::Now);
+    let mut first = fixture.cache.watch(&tenant("t1").await, &query).await.unwrap();
+    let mut second = fixture.cache.watch(&tenant("t2").await, &query).await.unwrap();
+    let created = fixture.hand.put(object("x", "a", "", json!({"tenant": "t1", "secret": 1}))).await;
+    let moved = fixture.hand.put(object("x", "a", "", json!({"tenant": "t2", "secret": 2}))).await;
+    assert_eq!(lines(&mut first, 1).await, [format!("ADDED x/a {created}")]);
+    let WatchItem::Event { entry, .. } = next(&mut first).await else { panic!("no event") };
+    assert_eq!((entry.revision, &body(&entry)["spec"]["secret"]), (moved, &json!(1)));
+    assert_eq!(lines(&mut second, 1).await, [format!("ADDED x/a {moved}")]);
+}
+
+#[tokio::test]
+async fn a_member_loses_sight_of_what_he_is_struck_from() {
+    let mut fixture = Fixture::new().await;
+    let visibility = Visibility::Member {
+        tenant: Arc::from("t1"),
+        user: Arc::from("ann"),
+        namespaces: Arc::new(BTreeSet::new()),
+    };
+    let query = watch(all(PLACES), WatchFrom::Now);
+    let mut watch = fixture.cache.watch(&seeing(visibility).await, &query).await.unwrap();
+    let hand = &mut fixture.hand;
+    hand.put_as(PLACES, object("", "p", "", json!({"tenant": "t1", "members": []}))).await;
+    let named = hand.put_as(PLACES, object("", "p", "", json!({"tenant": "t1", "members": ["ann"]}))).await;
+    let struck = hand.put_as(PLACES, object("", "p", "", json!({"tenant": "t1", "members": ["bob"]}))).await;
+    assert_eq!(lines(&mut watch, 2).await, [format!("ADDED p {named}"), format!("DELETED p {struck}")]);
+}
+
+#[tokio::test]
+async fn a_watch_sees_its_kind_namespace_and_name_alone() {
+    let mut fixture = Fixture::new().await;
+    let open = async |selection| {
+        fixture.cache.watch(&everything(), &watch(selection, WatchFrom::Now)).await.unwrap()
+    };
+    let mut all_things = open(all(THINGS)).await;
+    let mut places = open(all(PLACES)).await;
+    let mut namespace = open(select(THINGS, Some("x"), "", "")).await;
+    let mut one = open(select(THINGS, Some("x"), "", "metadata.name=a")).await;
+    let mut by_field = open(select(THINGS, None, "", "metadata.namespace=y")).await;
+    let hand = &mut fixture.hand;
+    let xb = hand.put(object("x", "b", "", json!({}))).await;
+    let ya = hand.put(object("y", "a", "", json!({}))).await;
+    let p = hand.put_as(PLACES, object("", "a", "", json!({}))).await;
+    let xa = hand.put(object("x", "a", "", json!({}))).await;
+    let last = [format!("ADDED x/a {xa}")];
+    assert_eq!(lines(&mut one, 1).await, last);
+    assert_eq!(lines(&mut namespace, 2).await, [format!("ADDED x/b {xb}"), last[0].clone()]);
+    assert_eq!(lines(&mut places, 1).await, [format!("ADDED a {p}")]);
+    assert_eq!(lines(&mut by_field, 1).await, [format!("ADDED y/a {ya}")]);
+    let expected = [format!("ADDED x/b {xb}"), format!("ADDED y/a {ya}"), last[0].clone()];
+    assert_eq!(lines(&mut all_things, 3).await, expected);
+}
+
+#[tokio::test]
+async fn a_bookmark_tells_a_revision_that_was_reached() {
+    let mut fixture = Fixture::new().await;
+    let query = watch(select(THINGS, Some("x"), "", ""), WatchFrom::State(At::Latest));
+    let mut watch = fixture.cache.watch(&everything(), &query).await.unwrap();
+    watch.bookmark();
+    let first = next(&mut watch).await;
+    assert!(matches!(first, WatchItem::InitialEnd(_)), "no bookmark before the end of the state");
+    assert!(matches!(next(&mut watch).await, WatchItem::Bookmark(_)));
+    // What happens elsewhere moves the bookmark of an idle watch.
+    let elsewhere = fixture.hand.put(object("y", "a", "", json!({}))).await;
+    let mut seen = store::Revision(0);
+    eventually("the bookmark", async || {
+        tokio::time::timeout(std::time::Duration::from_millis(1), watch.next()).await.unwrap_err();
+        watch.bookmark();
+        let WatchItem::Bookmark(revision) = next(&mut watch).await else { panic!("no bookmark") };
+        assert!(revision >= seen);
+        seen = revision;
+        revision == elsewhere
+    })
+    .await;
+    // One that waits in the queue is not passed over.
+    let here = fixture.hand.put(object("x", "a", "", json!({}))).await;
+    fixture.cache.current_revision().await.unwrap();
+    watch.bookmark();
+    assert_eq!(lines(&mut watch, 2).await, [format!("BOOKMARK {elsewhere}"), format!("ADDED x/a {here}")]);
+}
+
+#[tokio::test]
+async fn a_slow_watcher_is_let_go_and_harms_nobody() {
+    let mut fixture = Fixture::new().await;
+    let query = watch(all(THINGS), WatchFrom::Now);
+    let mut slow = fixture.cache.watch(&everything(), &query).await.unwrap();
+    let mut quick = fixture.cache.watch(&everything(), &query).await.unwrap();
+    // Both wait for what happens.
+    for watch in [&mut slow, &mut quick] {
+        tokio::time::timeout(std::time::Duration::from_millis(1), watch.next()).await.unwrap_err();
+    }
+    let mut last = 0;
+    for round in 0..3 {
+        let write = |number| (THINGS, object("x", &format!("n{round}{number:03}"), "", json!({})), false);
+        fixture.hand.batch((0..500).map(write).collect()).await;
+        for _ in 0..500 {
+            let WatchItem::Event { entry, .. } = next(&mut quick).await else { panic!("no event") };
+            assert!(entry.revision.0 > last);
+            last = entry.revision.0;
+        }
+    }
+    assert!(matches!(slow.next().await, Err(WatchEnd::Slow)));
+    assert!(matches!(slow.next().await, Err(WatchEnd::Slow)));
+}
+
+#[tokio::test]
+async fn a_watch_ends_with_the_server() {
+    let fixture = Fixture::new().await;
+    let query = watch(all(THINGS), WatchFrom::Now);
+    let mut waiting = fixture.cache.watch(&everything(), &query).await.unwrap();
+    let unread = fixture.cache.watch(&everything(), &query).await.unwrap();
+    let waits = tokio::spawn(async move { waiting.next().await });
+    fixture.tasks.cancel();
+    let end = tokio::time::timeout(PATIENCE, waits).await.unwrap().unwrap();
+    assert!(matches!(end, Err(WatchEnd::Shutdown)));
+    let mut unread = unread;
+    eventually("the end", async || matches!(unread.next().await, Err(WatchEnd::Shutdown))).await;
+}
+
+#[tokio::test]
+async fn there_is_a_limit_of_watches() {
+    let fixture = Fixture::with(store::cache::CacheConfig { watches: 2, ..config() }).await;
+    let query = watch(all(THINGS), WatchFrom::Now);
+    let first = fixture.cache.watch(&everything(), &query).await.unwrap();
+    let _second = fixture.cache.watch(&everything(), &query).await.unwrap();
+    let third = fixture.cache.watch(&everything(), &query).await;
+    assert!(matches!(third, Err(store::Error::Busy)));
+    drop(first);
+    assert!(fixture.cache.watch(&everything(), &query).await.is_ok());
+}
+
+#[tokio::test]
+async fn changes_arrive_without_notifications() {
+    let mut fixture =
+        Fixture::with(store::cache::CacheConfig { listen: store::cache::Listen::Off, ..config() }).await;
+    fixture.hand.notify = false;
+    let mut watch = fixture.cache.watch(&everything(), &watch(all(THINGS), WatchFrom::Now)).await.unwrap();
+    let created = fixture.hand.put(object("x", "a", "", json!({}))).await;
+    assert_eq!(lines(&mut watch, 1).await, [format!("ADDED x/a {created}")]);
+}
