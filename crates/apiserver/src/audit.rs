@@ -1,1 +1,109 @@
-//! (to be written)
+use crate::authn::Caller;
+use crate::request::RequestInfo;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The header that names a request, from the client or from us.
+pub(crate) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+/// A longer name is replaced by one of ours.
+const ID_LIMIT: usize = 128;
+/// From here on a request is logged as slow.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// What a write did, put by its verb among the response's extensions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Name of the object, where the URL does not have it.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// Its resourceVersion before; empty for a create.
+    pub old: String,
+    /// Its resourceVersion after; empty for a removal.
+    pub new: String,
+    /// Nothing was stored.
+    pub dry_run: bool,
+    /// What else somebody will want to know, such as a force or its reason.
+    pub note: String,
+}
+
+/// The request's name: the client's, or a new one.
+pub(crate) fn id(headers: &HeaderMap) -> (Arc<str>, HeaderValue) {
+    if let Some(value) = headers.get(&AUDIT_ID)
+        && let Ok(text) = value.to_str()
+        && (1..=ID_LIMIT).contains(&text.len())
+    {
+        return (Arc::from(text), value.clone());
+    }
+    let mut buffer = uuid::Uuid::encode_buffer();
+    let text: &str = uuid::Uuid::new_v4().hyphenated().encode_lower(&mut buffer);
+    let value = HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static("invalid"));
+    (Arc::from(text), value)
+}
+
+/// One request that was answered.
+#[derive(Debug)]
+pub(crate) struct Record<'a> {
+    pub(crate) audit_id: &'a str,
+    pub(crate) peer: SocketAddr,
+    pub(crate) caller: Option<&'a Caller>,
+    pub(crate) info: Option<&'a RequestInfo>,
+    pub(crate) code: u16,
+    pub(crate) took: Duration,
+    pub(crate) change: Option<&'a Change>,
+}
+
+impl Record<'_> {
+    /// Writes are logged to the target `audit`, slow requests as warnings.
+    pub(crate) fn log(&self) {
+        let Some(info) = self.info else { return };
+        if info.is_write() {
+            self.log_write(info);
+        }
+        if self.took >= SLOW && !info.is_long_running() {
+            tracing::warn!(
+                audit_id = self.audit_id,
+                verb = info.verb,
+                path = info.path,
+                code = self.code,
+                milliseconds = milliseconds(self.took),
+                "slow request"
+            );
+        }
+    }
+
+    fn log_write(&self, info: &RequestInfo) {
+        let nothing = Change::default();
+        let change = self.change.unwrap_or(&nothing);
+        let (user, tenant) = self
+            .caller
+            .map_or(("", ""), |caller| (caller.name.as_str(), caller.tenant.as_deref().unwrap_or_default()));
+        tracing::info!(
+            target: "audit",
+            audit_id = self.audit_id,
+            peer = %self.peer,
+            user,
+            tenant,
+            via = ?self.caller.map(|caller| caller.via).unwrap_or_default(),
+            verb = info.verb,
+            resource = info.resource,
+            subresource = info.subresource,
+            namespace = info.namespace,
+            name = if info.name.is_empty() { &change.name } else { &info.name },
+            uid = change.uid,
+            old = change.old,
+            new = change.new,
+            dry_run = change.dry_run,
+            note = change.note,
+            code = self.code,
+            milliseconds = milliseconds(self.took),
+            "write"
+        );
+    }
+}
+
+fn milliseconds(took: Duration) -> u64 {
+    u64::try_from(took.as_millis()).unwrap_or(u64::MAX)
+}

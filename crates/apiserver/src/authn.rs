@@ -1,4 +1,27 @@
+use crate::metrics::ServerMetrics;
+use crate::tls::Peer;
+use http::{HeaderMap, header};
+use runtime::Clock;
+use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The CAs and headers that identities are believed by, swapped whole when they change.
+pub mod trust;
+/// Identity headers of a front proxy.
+pub(crate) mod proxy;
+/// Client certificates.
+pub(crate) mod x509;
+/// Bearer tokens that are JSON web tokens of a configured issuer.
+pub mod jwt;
+/// Public keys of a token issuer.
+pub mod jwks;
+/// Bearer tokens that kube-apiserver reviews.
+pub(crate) mod review;
+
+use jwt::Issuer;
+use review::TokenReviews;
+use trust::TrustStore;
 
 /// Who asks, after authentication.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -37,5 +60,216 @@ impl Caller {
     /// Whether the caller belongs to a group.
     pub fn in_group(&self, group: &str) -> bool {
         self.groups.iter().any(|g| g == group)
+    }
+}
+
+/// How callers are told apart.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Extra keys that name a caller's tenant, in lower case.
+    pub tenant_keys: Vec<String>,
+    /// Whether a request without any credentials goes on as `system:anonymous`.
+    pub anonymous: bool,
+    /// Whether tokens of no configured issuer are sent to kube-apiserver for review.
+    pub token_review: bool,
+    /// Issuers of JSON web tokens.
+    pub issuers: Vec<jwt::Settings>,
+    /// Trust that is configured; the ConfigMap of kube-apiserver adds to it.
+    pub trust: trust::Settings,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            tenant_keys: vec!["tenantid".to_owned(), "business.tkestack.io/tenantid".to_owned()],
+            anonymous: true,
+            token_review: true,
+            issuers: Vec::new(),
+            trust: trust::Settings::default(),
+        }
+    }
+}
+
+/// What one authenticator says. An error does not stop the next one; but if nobody knows the caller, it does
+/// not leave him anonymous either.
+pub(crate) enum Opinion {
+    /// The caller.
+    Known(Arc<Caller>),
+    /// No credentials of this kind.
+    None,
+    /// Credentials that do not hold; the text is for the log.
+    Error(String),
+}
+
+/// Tells who asks, in the order of a Go API server: front proxy, client certificate, token, anonymous.
+#[derive(Debug)]
+pub struct Authenticator {
+    settings: Settings,
+    trust: Arc<TrustStore>,
+    issuers: Vec<Issuer>,
+    reviews: Option<TokenReviews>,
+    anonymous: Arc<Caller>,
+    clock: Clock,
+    metrics: Arc<ServerMetrics>,
+}
+
+/// Nobody is known; the answer is 401.
+#[derive(Debug, thiserror::Error)]
+#[error("unauthorized: {0}")]
+pub struct Unauthenticated(String);
+
+impl Authenticator {
+    pub(crate) fn new(
+        settings: Settings,
+        trust: Arc<TrustStore>,
+        issuers: Vec<Issuer>,
+        kube: Option<kube::Client>,
+        clock: Clock,
+        metrics: Arc<ServerMetrics>,
+    ) -> Self {
+        let reviews = kube.filter(|_| settings.token_review).map(TokenReviews::new);
+        let anonymous = Caller {
+            name: "system:anonymous".to_owned(),
+            groups: vec![UNAUTHENTICATED.to_owned()],
+            ..Caller::default()
+        };
+        Self { settings, trust, issuers, reviews, anonymous: Arc::new(anonymous), clock, metrics }
+    }
+
+    /// The keys of the issuers, to be followed.
+    pub(crate) fn key_sets(&self) -> impl Iterator<Item = Arc<jwks::KeySet>> + '_ {
+        self.issuers.iter().map(|issuer| Arc::clone(issuer.keys()))
+    }
+
+    /// The caller. Credentials are taken out of the headers, so that nothing behind can believe them again.
+    pub async fn authenticate(
+        &self,
+        peer: &Peer,
+        headers: &mut HeaderMap,
+    ) -> Result<Arc<Caller>, Unauthenticated> {
+        let trust = self.trust.load();
+        let outcome = self.union(peer, &trust, headers).await;
+        headers.remove(header::AUTHORIZATION);
+        if let Some(proxy) = &trust.proxy {
+            proxy.strip(headers);
+        }
+        self.metrics.authenticated(outcome.is_ok());
+        outcome
+    }
+
+    async fn union(
+        &self,
+        peer: &Peer,
+        trust: &trust::Trust,
+        headers: &HeaderMap,
+    ) -> Result<Arc<Caller>, Unauthenticated> {
+        let mut errors = Vec::new();
+        let verdict = x509::verdict(peer, trust, self.clock.unix_seconds());
+        if let Some(verdict) = &verdict {
+            for opinion in [self.by_proxy(trust, verdict, headers), verdict.client()] {
+                match opinion {
+                    Opinion::Known(caller) => return Ok(caller),
+                    Opinion::None => {}
+                    Opinion::Error(why) => errors.push(why),
+                }
+            }
+        }
+        match self.by_token(headers).await {
+            Opinion::Known(caller) => return Ok(caller),
+            Opinion::None => {}
+            Opinion::Error(why) => errors.push(why),
+        }
+        if errors.is_empty() && self.settings.anonymous {
+            return Ok(Arc::clone(&self.anonymous));
+        }
+        Err(Unauthenticated(errors.join("; ")))
+    }
+
+    fn by_proxy(&self, trust: &trust::Trust, verdict: &x509::Verdict, headers: &HeaderMap) -> Opinion {
+        let Some(proxy) = &trust.proxy else { return Opinion::None };
+        if let Err(why) = verdict.proxy() {
+            return Opinion::Error(format!("front proxy: {why}"));
+        }
+        match proxy.caller(headers) {
+            None => Opinion::None,
+            Some(caller) => self.finish(caller),
+        }
+    }
+
+    async fn by_token(&self, headers: &HeaderMap) -> Opinion {
+        let Some(token) = bearer(headers) else { return Opinion::None };
+        let hash: [u8; 32] = Sha256::digest(token.as_bytes()).into();
+        if let Some(issued_by) = jwt::issuer_of(token)
+            && let Some(issuer) = self.issuers.iter().find(|issuer| issuer.name() == issued_by)
+        {
+            return match issuer.verify(token, hash, self.clock.unix_seconds()).await {
+                Ok(caller) => Opinion::Known(caller),
+                Err(why) => Opinion::Error(format!("token of {issued_by}: {why}")),
+            };
+        }
+        match &self.reviews {
+            None => Opinion::Error("token of an unknown issuer".to_owned()),
+            Some(reviews) => match reviews.review(token, hash, &self.metrics.delegated_authn).await {
+                Ok(caller) => self.finish((*caller).clone()),
+                Err(why) => Opinion::Error(why),
+            },
+        }
+    }
+
+    /// Adds the group of everybody who is known, and the tenant.
+    fn finish(&self, mut caller: Caller) -> Opinion {
+        if caller.name != self.anonymous.name
+            && !caller.in_group(AUTHENTICATED)
+            && !caller.in_group(UNAUTHENTICATED)
+        {
+            caller.groups.push(AUTHENTICATED.to_owned());
+        }
+        let mut tenants = self
+            .settings
+            .tenant_keys
+            .iter()
+            .filter_map(|key| caller.extra.get(key))
+            .flatten()
+            .filter(|value| !value.is_empty());
+        if let Some(tenant) = tenants.next() {
+            if tenants.any(|other| other != tenant) {
+                return Opinion::Error(format!("user {:?} has several tenants", caller.name));
+            }
+            caller.tenant = Some(tenant.clone());
+        }
+        Opinion::Known(Arc::new(caller))
+    }
+}
+
+/// The group of everybody who is known.
+pub(crate) const AUTHENTICATED: &str = "system:authenticated";
+/// The group of everybody else.
+const UNAUTHENTICATED: &str = "system:unauthenticated";
+
+/// The token of `Authorization: Bearer`.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.trim().split_once(' ')?;
+    let token = token.split(' ').next()?;
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bearer_token_is_read_whatever_the_case_of_its_scheme() {
+        for (value, want) in [
+            ("Bearer abc", Some("abc")),
+            ("bearer abc", Some("abc")),
+            ("Bearer abc def", Some("abc")),
+            ("Bearer", None),
+            ("Bearer  abc", None),
+            ("Basic abc", None),
+        ] {
+            let headers = HeaderMap::from_iter([(header::AUTHORIZATION, value.parse().unwrap())]);
+            assert_eq!(bearer(&headers), want, "{value}");
+        }
     }
 }

@@ -38,8 +38,15 @@ pub mod openapi;
 pub mod audit;
 /// The field's metrics.
 pub mod metrics;
+/// Why a server cannot start.
+pub mod error;
+/// Answers remembered for a while.
+mod cache;
+/// Questions to the core kube-apiserver.
+mod delegate;
 
 pub use authn::Caller;
+pub use error::Error;
 pub use request::RequestInfo;
 pub use resource::Resource;
 pub use strategy::Strategy;

@@ -1,1 +1,252 @@
-//! (to be written)
+use crate::request::RequestInfo;
+use crate::resource::Resource;
+use prometheus_client::encoding::{EncodeLabel, EncodeLabelSet, LabelSetEncoder};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use runtime::Metrics;
+use std::sync::Arc;
+use std::time::Duration;
+
+type Durations<L> = Family<L, Histogram, fn() -> Histogram>;
+type Label = (&'static str, &'static str);
+
+/// What the server counts, under the names of `k8s.io/apiserver`. Labels are closed sets: resources that are not
+/// served have none.
+#[derive(Debug)]
+pub(crate) struct ServerMetrics {
+    subjects: Vec<Arc<Subject>>,
+    other: Arc<Subject>,
+    requests: Family<RequestLabels, Counter>,
+    durations: Durations<DurationLabels>,
+    terminations: Family<[Label; 1], Counter>,
+    authenticated: Counter,
+    unauthenticated: Counter,
+    pub(crate) panics: Counter,
+    pub(crate) tls_handshake_errors: Counter,
+    pub(crate) connections: Gauge,
+    pub(crate) reads: Gauge,
+    pub(crate) writes: Gauge,
+    pub(crate) watches: Gauge,
+    pub(crate) delegated_authn: Delegated,
+    pub(crate) delegated_authz: Delegated,
+}
+
+/// A resource or subresource, as labels name it.
+#[derive(Debug, Default)]
+struct Subject {
+    number: usize,
+    group: String,
+    version: String,
+    resource: &'static str,
+    subresource: &'static str,
+}
+
+#[derive(Clone, Debug)]
+struct DurationLabels {
+    verb: &'static str,
+    scope: &'static str,
+    dry_run: bool,
+    subject: Arc<Subject>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct RequestLabels {
+    code: u16,
+    rest: DurationLabels,
+}
+
+impl PartialEq for DurationLabels {
+    fn eq(&self, other: &Self) -> bool {
+        (self.verb, self.scope, self.dry_run, self.subject.number)
+            == (other.verb, other.scope, other.dry_run, other.subject.number)
+    }
+}
+
+impl Eq for DurationLabels {}
+
+impl std::hash::Hash for DurationLabels {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        (self.verb, self.scope, self.dry_run, self.subject.number).hash(state);
+    }
+}
+
+impl EncodeLabelSet for DurationLabels {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let subject = &self.subject;
+        for (name, value) in [
+            ("verb", self.verb),
+            ("group", &subject.group),
+            ("version", &subject.version),
+            ("resource", subject.resource),
+            ("subresource", subject.subresource),
+            ("scope", self.scope),
+            ("component", "apiserver"),
+            ("dry_run", if self.dry_run { "All" } else { "" }),
+        ] {
+            (name, value).encode(encoder.encode_label())?;
+        }
+        Ok(())
+    }
+}
+
+impl EncodeLabelSet for RequestLabels {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> Result<(), std::fmt::Error> {
+        self.rest.encode(encoder)?;
+        ("code", self.code).encode(encoder.encode_label())
+    }
+}
+
+impl ServerMetrics {
+    pub(crate) fn new(metrics: &Metrics, resources: &[Arc<Resource>]) -> Self {
+        let mut subjects = Vec::new();
+        for resource in resources {
+            let subresources = std::iter::once("").chain(resource.subresources.iter().map(|s| s.name));
+            for subresource in subresources {
+                subjects.push(Arc::new(Subject {
+                    number: subjects.len() + 1,
+                    group: resource.gvk.group.clone(),
+                    version: resource.gvk.version.clone(),
+                    resource: resource.plural,
+                    subresource,
+                }));
+            }
+        }
+        let in_flight = metrics.register(
+            "apiserver_current_inflight_requests",
+            "Requests under way",
+            Family::<[Label; 1], Gauge>::default(),
+        );
+        let attempts = metrics.register(
+            "authentication_attempts",
+            "Authentications by result",
+            Family::<[Label; 1], Counter>::default(),
+        );
+        Self {
+            subjects,
+            other: Arc::new(Subject::default()),
+            requests: metrics.register("apiserver_request", "Answered requests", Family::default()),
+            durations: metrics.register(
+                "apiserver_request_duration_seconds",
+                "Time to the answer's head",
+                Family::new_with_constructor(latencies),
+            ),
+            terminations: metrics.register(
+                "apiserver_request_terminations",
+                "Requests that were cut off",
+                Family::default(),
+            ),
+            authenticated: attempts.get_or_create_owned(&[("result", "success")]),
+            unauthenticated: attempts.get_or_create_owned(&[("result", "error")]),
+            panics: metrics.register("apiserver_panics", "Panics in requests", Counter::default()),
+            tls_handshake_errors: metrics.register(
+                "apiserver_tls_handshake_errors",
+                "TLS handshakes that failed",
+                Counter::default(),
+            ),
+            connections: metrics.register("apiserver_open_connections", "Open connections", Gauge::default()),
+            reads: in_flight.get_or_create_owned(&[("request_kind", "readOnly")]),
+            writes: in_flight.get_or_create_owned(&[("request_kind", "mutating")]),
+            watches: metrics.register(
+                "apiserver_longrunning_requests",
+                "Watches under way",
+                Gauge::default(),
+            ),
+            delegated_authn: Delegated::new(metrics, "apiserver_delegated_authn_request"),
+            delegated_authz: Delegated::new(metrics, "apiserver_delegated_authz_request"),
+        }
+    }
+
+    pub(crate) fn authenticated(&self, known: bool) {
+        if known { &self.authenticated } else { &self.unauthenticated }.inc();
+    }
+
+    /// A request that did not get its own answer, and why.
+    pub(crate) fn terminated(&self, reason: &'static str) {
+        self.terminations.get_or_create(&[("reason", reason)]).inc();
+    }
+
+    /// A request that was answered.
+    pub(crate) fn answered(&self, info: Option<&RequestInfo>, dry_run: bool, code: u16, took: Duration) {
+        let subject = info.and_then(|info| self.subject(info)).unwrap_or(&self.other);
+        let rest = DurationLabels {
+            verb: info.map_or("", verb),
+            scope: info.map_or("", scope),
+            dry_run,
+            subject: Arc::clone(subject),
+        };
+        if !info.is_some_and(RequestInfo::is_long_running) {
+            self.durations.get_or_create(&rest).observe(took.as_secs_f64());
+        }
+        self.requests.get_or_create(&RequestLabels { code, rest }).inc();
+    }
+
+    fn subject(&self, info: &RequestInfo) -> Option<&Arc<Subject>> {
+        self.subjects.iter().find(|subject| {
+            subject.resource == info.resource
+                && subject.subresource == info.subresource
+                && subject.version == info.version
+                && subject.group == info.group
+        })
+    }
+}
+
+/// Requests to kube-apiserver for a review.
+#[derive(Debug)]
+pub(crate) struct Delegated {
+    requests: Family<[(&'static str, u16); 1], Counter>,
+    durations: Durations<[(&'static str, u16); 1]>,
+}
+
+impl Delegated {
+    fn new(metrics: &Metrics, name: &str) -> Self {
+        Self {
+            requests: metrics.register(name, "Reviews asked for, by code", Family::default()),
+            durations: metrics.register(
+                &format!("{name}_duration_seconds"),
+                "Time of a review",
+                Family::new_with_constructor(latencies),
+            ),
+        }
+    }
+
+    /// Code 0 is no answer at all.
+    pub(crate) fn observe(&self, code: Option<u16>, took: Duration) {
+        let labels = [("code", code.unwrap_or_default())];
+        self.requests.get_or_create(&labels).inc();
+        self.durations.get_or_create(&labels).observe(took.as_secs_f64());
+    }
+}
+
+/// `k8s.io/apiserver`'s buckets, with finer ones below them.
+fn latencies() -> Histogram {
+    Histogram::new([
+        0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0, 5.0,
+        8.0, 15.0, 30.0, 60.0,
+    ])
+}
+
+fn verb(info: &RequestInfo) -> &'static str {
+    match info.verb.as_str() {
+        "create" | "post" => "POST",
+        "get" | "head" => "GET",
+        "list" => "LIST",
+        "watch" => "WATCH",
+        "update" | "put" => "PUT",
+        "patch" => "PATCH",
+        "delete" => "DELETE",
+        "deletecollection" => "DELETECOLLECTION",
+        _ => "OTHER",
+    }
+}
+
+fn scope(info: &RequestInfo) -> &'static str {
+    match info {
+        _ if !info.is_resource => "",
+        _ if info.verb == "create" => "resource",
+        _ if !info.name.is_empty() && !matches!(info.verb.as_str(), "list" | "watch") => "resource",
+        _ if !info.namespace.is_empty() => "namespace",
+        _ => "cluster",
+    }
+}

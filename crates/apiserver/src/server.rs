@@ -1,1 +1,212 @@
-//! (to be written)
+use crate::authn::{self, Authenticator, jwt::Issuer, trust::TrustStore};
+use crate::authz::{Authorization, Policy};
+use crate::error::Error;
+use crate::flow::{Lane, Limits};
+use crate::metrics::ServerMetrics;
+use crate::resource::Resource;
+use crate::tls::{self, ServingCertificate};
+use runtime::{Clock, Health, Metrics, Tasks};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// What answers, behind all of this.
+mod handler;
+/// Sockets, TLS, HTTP, and how they end.
+mod connection;
+/// Health, version and metrics.
+mod endpoints;
+/// What happens to a request between its parse and its handler.
+mod pipeline;
+/// Bodies that hold something until they end.
+mod body;
+
+pub use endpoints::Version;
+pub use handler::Handler;
+
+/// How a server runs.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// PEM file with the serving certificate and its chain.
+    pub certificate_file: PathBuf,
+    /// PEM file with its private key.
+    pub key_file: PathBuf,
+    /// How callers are told apart.
+    pub authentication: authn::Settings,
+    /// Requests under way.
+    pub limits: Limits,
+    /// Open connections.
+    pub connections: usize,
+    /// How often credentials in files are looked at.
+    pub reload_every: Duration,
+    /// How long requests are still taken after `/readyz` has begun to fail.
+    pub shutdown_delay: Duration,
+    /// How long requests under way may then take.
+    pub drain: Duration,
+    /// What `/version` says.
+    pub version: Version,
+}
+
+impl Settings {
+    /// The usual limits.
+    pub fn new(certificate_file: PathBuf, key_file: PathBuf) -> Self {
+        Self {
+            certificate_file,
+            key_file,
+            authentication: authn::Settings::default(),
+            limits: Limits::default(),
+            connections: 10_000,
+            reload_every: Duration::from_secs(5),
+            shutdown_delay: Duration::ZERO,
+            drain: Duration::from_mins(1),
+            version: Version::default(),
+        }
+    }
+}
+
+/// What the program brings.
+pub struct Parts<H> {
+    /// Answers requests.
+    pub handler: H,
+    /// The kinds it serves, for the metrics' labels.
+    pub resources: Vec<Arc<Resource>>,
+    /// The program's own rules.
+    pub policy: Arc<dyn Policy>,
+    /// The kube-apiserver that is asked about tokens and rights, and publishes whom to trust; without one, only
+    /// configured trust and built-in rules hold.
+    pub kube: Option<kube::Client>,
+    /// Where metrics are registered, and what `/metrics` prints.
+    pub metrics: Metrics,
+    /// Checks of `/livez` and `/healthz`.
+    pub live: Health,
+    /// Checks of `/readyz`.
+    pub ready: Health,
+    /// Cancelled when watches must end.
+    pub draining: CancellationToken,
+    /// The clock.
+    pub clock: Clock,
+}
+
+impl<H> std::fmt::Debug for Parts<H> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Parts").finish_non_exhaustive()
+    }
+}
+
+/// An API server that is ready to listen.
+#[derive(Debug)]
+pub struct Server<H> {
+    shared: Arc<Shared<H>>,
+    certificate: Arc<ServingCertificate>,
+    trust: Arc<TrustStore>,
+    kube: KubeBox,
+}
+
+struct KubeBox(Option<kube::Client>);
+
+impl std::fmt::Debug for KubeBox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() { "Client" } else { "None" })
+    }
+}
+
+/// What every request uses.
+pub(crate) struct Shared<H> {
+    pub(crate) handler: H,
+    pub(crate) authenticator: Authenticator,
+    pub(crate) authorization: Arc<Authorization>,
+    pub(crate) reads: Arc<Lane>,
+    pub(crate) writes: Arc<Lane>,
+    pub(crate) watches: Arc<Lane>,
+    pub(crate) metrics: Arc<ServerMetrics>,
+    pub(crate) registry: Metrics,
+    pub(crate) live: Health,
+    pub(crate) ready: Health,
+    pub(crate) stopping: Arc<AtomicBool>,
+    pub(crate) draining: CancellationToken,
+    pub(crate) settings: Settings,
+}
+
+impl<H> std::fmt::Debug for Shared<H> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+impl<H: Handler> Server<H> {
+    /// Loads certificates, CAs and keys. What only a running kube-apiserver can give comes later; until then
+    /// `/readyz` fails.
+    pub async fn new(settings: Settings, parts: Parts<H>) -> Result<Self, Error> {
+        let certificate = Arc::new(
+            ServingCertificate::load(settings.certificate_file.clone(), settings.key_file.clone()).await?,
+        );
+        let metrics = Arc::new(ServerMetrics::new(&parts.metrics, &parts.resources));
+        let trust = Arc::new(TrustStore::load_files(settings.authentication.trust.clone()).await?);
+        let mut issuers = Vec::new();
+        for issuer in &settings.authentication.issuers {
+            issuers.push(Issuer::load(issuer.clone()).await?);
+        }
+        let authenticator = Authenticator::new(
+            settings.authentication.clone(),
+            Arc::clone(&trust),
+            issuers,
+            parts.kube.clone(),
+            parts.clock,
+            Arc::clone(&metrics),
+        );
+        let authorization = Authorization::new(parts.policy, parts.kube.clone(), Arc::clone(&metrics));
+        let stopping = Arc::new(AtomicBool::new(false));
+        add_checks(&parts.live, &parts.ready, &stopping, parts.kube.is_some().then(|| Arc::clone(&trust)));
+        let shared = Shared {
+            handler: parts.handler,
+            authenticator,
+            authorization: Arc::new(authorization),
+            reads: Lane::new(settings.limits.reads, metrics.reads.clone()),
+            writes: Lane::new(settings.limits.writes, metrics.writes.clone()),
+            watches: Lane::new(settings.limits.watches, metrics.watches.clone()),
+            metrics,
+            registry: parts.metrics,
+            live: parts.live,
+            ready: parts.ready,
+            stopping,
+            draining: parts.draining,
+            settings,
+        };
+        Ok(Self { shared: Arc::new(shared), certificate, trust, kube: KubeBox(parts.kube) })
+    }
+
+    /// Serves until `tasks` is cancelled and what was under way has ended. What the handler needs must live as
+    /// long: start it in another set of tasks.
+    pub async fn run(self, listener: TcpListener, tasks: Tasks) -> Result<(), Error> {
+        let every = self.shared.settings.reload_every;
+        tasks.spawn("serving certificate", Arc::clone(&self.certificate).follow(every));
+        tasks.spawn("trusted CAs", Arc::clone(&self.trust).follow_files(every));
+        for keys in self.shared.authenticator.key_sets() {
+            tasks.spawn("signing keys", keys.follow());
+        }
+        if let Some(client) = self.kube.0 {
+            tasks.spawn("extension-apiserver-authentication", self.trust.follow_config_map(client));
+        }
+        let config = tls::server_config(self.certificate)?;
+        connection::serve(self.shared, listener, config, tasks.token()).await
+    }
+}
+
+fn add_checks(live: &Health, ready: &Health, stopping: &Arc<AtomicBool>, trust: Option<Arc<TrustStore>>) {
+    live.add("ping", || Ok(()));
+    ready.add("ping", || Ok(()));
+    let stopping = Arc::clone(stopping);
+    ready.add("shutdown", move || match stopping.load(Ordering::Relaxed) {
+        true => Err("shutting down".to_owned()),
+        false => Ok(()),
+    });
+    if let Some(trust) = trust {
+        ready.add("extension-apiserver-authentication", move || match trust.is_loaded() {
+            true => Ok(()),
+            false => Err("not read yet".to_owned()),
+        });
+    }
+}

@@ -1,0 +1,265 @@
+use super::jwt::ALGORITHMS;
+use crate::error::Error;
+use crate::tls::serving::read;
+use arc_swap::ArcSwap;
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use jsonwebtoken::jwk::{AlgorithmParameters, JwkSet, PublicKeyUse};
+use jsonwebtoken::{Algorithm, DecodingKey};
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+/// How often keys behind a URL are fetched.
+const URL_PERIOD: Duration = Duration::from_mins(5);
+/// How often a file is looked at, and a URL that never answered.
+const FILE_PERIOD: Duration = Duration::from_secs(5);
+/// A token with an unknown key id may cause a fetch this often.
+const COOL_DOWN: Duration = Duration::from_secs(5);
+/// How long such a token waits for the fetch.
+const REFRESH_WAIT: Duration = Duration::from_secs(3);
+/// How long a fetch may take.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
+/// Largest key set taken.
+const SIZE_LIMIT: usize = 1024 * 1024;
+
+/// Where an issuer's public keys are.
+#[derive(Clone, Debug)]
+pub enum KeySource {
+    /// A file with a JSON web key set.
+    File(PathBuf),
+    /// A URL of a JSON web key set; plain HTTP only on this machine.
+    Url {
+        /// The URL.
+        url: String,
+        /// CAs to trust instead of the system's.
+        ca_file: Option<PathBuf>,
+    },
+    /// `ISSUER/.well-known/openid-configuration` tells.
+    Discovery {
+        /// CAs to trust instead of the system's.
+        ca_file: Option<PathBuf>,
+    },
+}
+
+/// The keys of one issuer, kept up to date.
+#[derive(Debug)]
+pub(crate) struct KeySet {
+    issuer: String,
+    source: KeySource,
+    current: ArcSwap<Keys>,
+    wanted: Notify,
+    /// Counts fetches, so that a waiting request sees the one it asked for end.
+    fetches: watch::Sender<u64>,
+    last_fetch: Mutex<Option<Instant>>,
+}
+
+#[derive(Debug, Default)]
+struct Keys {
+    generation: u64,
+    document: Vec<u8>,
+    keys: Vec<Key>,
+}
+
+#[derive(Clone, Debug)]
+struct Key {
+    id: Option<String>,
+    algorithm: Option<Algorithm>,
+    key: Arc<DecodingKey>,
+}
+
+impl KeySet {
+    /// A file must be there; a URL may come later.
+    pub(crate) async fn load(issuer: &str, source: KeySource) -> Result<Self, Error> {
+        let set = Self {
+            issuer: issuer.to_owned(),
+            source,
+            current: ArcSwap::default(),
+            wanted: Notify::new(),
+            fetches: watch::Sender::new(0),
+            last_fetch: Mutex::new(None),
+        };
+        match (set.fetch().await, &set.source) {
+            (Ok(_), _) => {}
+            (Err(error @ Error::Settings(_)), _) | (Err(error), KeySource::File(_)) => return Err(error),
+            (Err(error), _) => tracing::warn!(%error, "no keys yet, its tokens are refused"),
+        }
+        Ok(set)
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        self.current.load().generation
+    }
+
+    /// The key of an id, fetched again when nobody knows it. Without an id, the only key that can be meant.
+    pub(crate) async fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<Arc<DecodingKey>> {
+        if let Some(key) = self.current.load().find(id, algorithm) {
+            return Some(key);
+        }
+        let mut fetches = self.fetches.subscribe();
+        let recently = self
+            .last_fetch
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_some_and(|at| at.elapsed() < COOL_DOWN);
+        if recently {
+            return None;
+        }
+        self.wanted.notify_one();
+        match tokio::time::timeout(REFRESH_WAIT, fetches.changed()).await {
+            Ok(Ok(())) => self.current.load().find(id, algorithm),
+            _ => None,
+        }
+    }
+
+    /// Fetches now and then, and when asked, for ever.
+    pub(crate) async fn follow(self: Arc<Self>) {
+        loop {
+            let period = match self.source {
+                KeySource::Url { .. } | KeySource::Discovery { .. } if self.generation() > 0 => URL_PERIOD,
+                _ => FILE_PERIOD,
+            };
+            tokio::select! {
+                () = tokio::time::sleep(period) => {}
+                () = self.wanted.notified() => {}
+            }
+            match self.fetch().await {
+                Ok(true) => tracing::info!(issuer = self.issuer, "signing keys reloaded"),
+                Ok(false) => {}
+                Err(error) => tracing::warn!(%error, "the signing keys stay as they are"),
+            }
+            self.fetches.send_modify(|count| *count += 1);
+        }
+    }
+
+    async fn fetch(&self) -> Result<bool, Error> {
+        let document = match &self.source {
+            KeySource::File(path) => read(path).await,
+            KeySource::Url { url, ca_file } => self.get(url, ca_file.as_ref()).await,
+            KeySource::Discovery { ca_file } => self.discover(ca_file.as_ref()).await,
+        };
+        *self.last_fetch.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        let document = document?;
+        let current = self.current.load();
+        if current.document == document {
+            return Ok(false);
+        }
+        let keys = parse(&document).map_err(|error| Error::key_set(&self.issuer, error))?;
+        self.current.store(Arc::new(Keys { generation: current.generation + 1, document, keys }));
+        Ok(true)
+    }
+
+    async fn discover(&self, ca_file: Option<&PathBuf>) -> Result<Vec<u8>, Error> {
+        #[derive(serde::Deserialize)]
+        struct Configuration {
+            issuer: String,
+            jwks_uri: String,
+        }
+        let url = format!("{}/.well-known/openid-configuration", self.issuer.trim_end_matches('/'));
+        let configuration: Configuration = serde_json::from_slice(&self.get(&url, ca_file).await?)
+            .map_err(|error| Error::key_set(&self.issuer, error))?;
+        if configuration.issuer != self.issuer {
+            return Err(Error::key_set(&self.issuer, "its configuration is another issuer's"));
+        }
+        self.get(&configuration.jwks_uri, ca_file).await
+    }
+
+    async fn get(&self, url: &str, ca_file: Option<&PathBuf>) -> Result<Vec<u8>, Error> {
+        let uri: http::Uri = url.parse().map_err(|error| Error::Settings(format!("{url}: {error}")))?;
+        let local = matches!(uri.host(), Some("127.0.0.1" | "localhost" | "[::1]"));
+        if uri.scheme_str() != Some("https") && !local {
+            return Err(Error::Settings(format!("{url}: keys are fetched by https")));
+        }
+        let connector = hyper_rustls::HttpsConnectorBuilder::new()
+            .with_tls_config(client_config(ca_file).await?)
+            .https_or_http()
+            .enable_http1()
+            .build();
+        let client: Client<_, Empty<bytes::Bytes>> = Client::builder(TokioExecutor::new()).build(connector);
+        let fetch = async {
+            let response = client.get(uri).await.map_err(|error| Error::key_set(&self.issuer, error))?;
+            if !response.status().is_success() {
+                return Err(Error::key_set(&self.issuer, response.status()));
+            }
+            let body = Limited::new(response.into_body(), SIZE_LIMIT).collect().await;
+            body.map(|body| body.to_bytes().to_vec()).map_err(|error| Error::key_set(&self.issuer, error))
+        };
+        tokio::time::timeout(FETCH_TIMEOUT, fetch)
+            .await
+            .unwrap_or_else(|_elapsed| Err(Error::key_set(&self.issuer, "no answer in time")))
+    }
+}
+
+impl Keys {
+    fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<Arc<DecodingKey>> {
+        let mut fitting = self.keys.iter().filter(|key| {
+            key.key.family() == algorithm.family()
+                && key.algorithm.is_none_or(|own| own == algorithm)
+                && id.is_none_or(|id| key.id.as_deref() == Some(id))
+        });
+        let found = fitting.next()?;
+        (id.is_some() || fitting.next().is_none()).then(|| Arc::clone(&found.key))
+    }
+}
+
+/// Keys for checking signatures; others in the set are none of ours.
+fn parse(document: &[u8]) -> Result<Vec<Key>, String> {
+    #[derive(serde::Deserialize)]
+    struct Set {
+        keys: Vec<serde_json::Value>,
+    }
+    let set: Set = serde_json::from_slice(document).map_err(|error| error.to_string())?;
+    let mut keys = Vec::new();
+    for value in set.keys {
+        let wrapped = serde_json::json!({ "keys": [value] });
+        let Ok(JwkSet { keys: parsed }) = serde_json::from_value(wrapped) else { continue };
+        for jwk in parsed {
+            let algorithm = jwk.common.key_algorithm.map(Algorithm::try_from);
+            let symmetric = matches!(jwk.algorithm, AlgorithmParameters::OctetKey(_));
+            let for_signatures = !matches!(jwk.common.public_key_use, Some(PublicKeyUse::Encryption));
+            let accepted = match &algorithm {
+                None => true,
+                Some(Ok(algorithm)) => ALGORITHMS.contains(algorithm),
+                Some(Err(_)) => false,
+            };
+            if let Ok(key) = DecodingKey::from_jwk(&jwk)
+                && !symmetric
+                && for_signatures
+                && accepted
+            {
+                let algorithm = algorithm.and_then(Result::ok);
+                keys.push(Key { id: jwk.common.key_id, algorithm, key: Arc::new(key) });
+            }
+        }
+    }
+    if keys.is_empty() { Err("no key for signatures in it".to_owned()) } else { Ok(keys) }
+}
+
+async fn client_config(ca_file: Option<&PathBuf>) -> Result<rustls::ClientConfig, Error> {
+    let mut roots = RootCertStore::empty();
+    match ca_file {
+        Some(path) => {
+            let pem = read(path).await?;
+            for certificate in CertificateDer::pem_slice_iter(&pem) {
+                let certificate = certificate.map_err(|error| Error::credentials("issuer's CA", error))?;
+                roots.add(certificate).map_err(|error| Error::credentials("issuer's CA", error))?;
+            }
+        }
+        None => {
+            let (_added, _ignored) =
+                roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+    }
+    let config = rustls::ClientConfig::builder_with_provider(crate::tls::provider())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Error::credentials("TLS", error))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(config)
+}

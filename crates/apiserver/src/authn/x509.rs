@@ -1,0 +1,122 @@
+use super::trust::Trust;
+use super::{AUTHENTICATED, Caller, Opinion, Via};
+use crate::tls::Peer;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use x509_parser::prelude::{FromDer, X509Certificate};
+use x509_parser::x509::X509Name;
+
+/// Where kube-apiserver looks for a user's uid in a certificate's subject.
+const UID_OID: &str = "1.3.6.1.4.1.57683.2";
+/// Extra key that names the certificate.
+const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
+
+/// What the chain of a connection is worth under one generation of trust.
+#[derive(Debug)]
+pub(crate) struct Verdict {
+    generation: u64,
+    /// The leaf's end; trust ends with it although the connection goes on.
+    until_unix_seconds: i64,
+    proxy: Result<(), String>,
+    client: Result<Option<Arc<Caller>>, String>,
+}
+
+impl Verdict {
+    /// Whether the peer is the front proxy.
+    pub(crate) fn proxy(&self) -> Result<(), &str> {
+        self.proxy.as_ref().copied().map_err(String::as_str)
+    }
+
+    /// Who the peer is by its own certificate.
+    pub(crate) fn client(&self) -> Opinion {
+        match &self.client {
+            Ok(Some(caller)) => Opinion::Known(Arc::clone(caller)),
+            Ok(None) => Opinion::None,
+            Err(why) => Opinion::Error(format!("client certificate: {why}")),
+        }
+    }
+}
+
+/// The verdict on a peer, remembered with its connection; `None` without a certificate.
+pub(crate) fn verdict(peer: &Peer, trust: &Trust, now: i64) -> Option<Arc<Verdict>> {
+    if peer.certificates.is_empty() {
+        return None;
+    }
+    if let Some(verdict) = peer.verdict.load_full()
+        && verdict.generation == trust.generation
+        && now <= verdict.until_unix_seconds
+    {
+        return Some(verdict);
+    }
+    let verdict = Arc::new(judge(peer, trust, now));
+    peer.verdict.store(Some(Arc::clone(&verdict)));
+    Some(verdict)
+}
+
+fn judge(peer: &Peer, trust: &Trust, now: i64) -> Verdict {
+    let chain = &peer.certificates;
+    let leaf = match chain.first().map(|leaf| (leaf, X509Certificate::from_der(leaf))) {
+        Some((der, Ok((_, leaf)))) => (der, leaf),
+        _ => {
+            let why = "the certificate cannot be read".to_owned();
+            let until_unix_seconds = i64::MAX;
+            return Verdict {
+                generation: trust.generation,
+                until_unix_seconds,
+                proxy: Err(why.clone()),
+                client: Err(why),
+            };
+        }
+    };
+    let (der, leaf) = leaf;
+    let name = common_name(leaf.subject()).unwrap_or_default();
+    let proxy = match &trust.proxy {
+        None => Err("no front proxy is trusted".to_owned()),
+        Some(proxy) => proxy.authority.vouches_for(chain, now).and_then(|()| match proxy.allows(name) {
+            true => Ok(()),
+            false => Err(format!("the name {name:?} is not allowed")),
+        }),
+    };
+    let client = match &trust.clients {
+        None => Ok(None),
+        Some(clients) => clients
+            .vouches_for(chain, now)
+            .map(|()| (!name.is_empty()).then(|| Arc::new(caller(name, leaf.subject(), der)))),
+    };
+    let until_unix_seconds = match (&proxy, &client) {
+        (Err(_), Err(_)) => i64::MAX,
+        _ => leaf.validity().not_after.timestamp(),
+    };
+    Verdict { generation: trust.generation, until_unix_seconds, proxy, client }
+}
+
+fn caller(name: &str, subject: &X509Name<'_>, der: &[u8]) -> Caller {
+    let mut groups: Vec<String> =
+        subject.iter_organization().filter_map(|group| group.as_str().ok()).map(str::to_owned).collect();
+    if !groups.iter().any(|group| group == AUTHENTICATED) {
+        groups.push(AUTHENTICATED.to_owned());
+    }
+    let uid = subject
+        .iter_attributes()
+        .find(|attribute| attribute.attr_type().to_id_string() == UID_OID)
+        .and_then(|attribute| attribute.as_str().ok())
+        .unwrap_or_default();
+    let mut id = "X509SHA256=".to_owned();
+    for byte in Sha256::digest(der) {
+        let _written = write!(id, "{byte:02x}");
+    }
+    Caller {
+        name: name.to_owned(),
+        uid: uid.to_owned(),
+        groups,
+        extra: BTreeMap::from([(CREDENTIAL_ID.to_owned(), vec![id])]),
+        tenant: None,
+        via: Via::Certificate,
+    }
+}
+
+fn common_name<'a>(subject: &'a X509Name<'_>) -> Option<&'a str> {
+    subject.iter_common_name().next().and_then(|name| name.as_str().ok())
+}

@@ -1,0 +1,124 @@
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::OnceCell;
+use tokio::time::Instant;
+
+/// Answers by key, each for a while and never more than a bound: the oldest goes first. Whoever asks for what
+/// somebody else is already fetching waits for that answer instead of fetching it again.
+#[derive(Debug)]
+pub(crate) struct Cache<K, V> {
+    capacity: usize,
+    inner: Mutex<Inner<K, V>>,
+}
+
+#[derive(Debug)]
+struct Inner<K, V> {
+    slots: HashMap<K, Slot<V>>,
+    order: VecDeque<(K, u64)>,
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Slot<V> {
+    number: u64,
+    cell: Arc<OnceCell<Answer<V>>>,
+}
+
+#[derive(Debug)]
+struct Answer<V> {
+    value: V,
+    until: Instant,
+}
+
+impl<K: Eq + Hash + Clone, V: Clone> Cache<K, V> {
+    pub(crate) fn new(capacity: usize) -> Self {
+        let inner = Inner { slots: HashMap::new(), order: VecDeque::new(), next: 0 };
+        Self { capacity, inner: Mutex::new(inner) }
+    }
+
+    /// The answer for a key; `fetch` gives it and how long it holds.
+    pub(crate) async fn get_or_fetch<F>(&self, key: &K, fetch: impl FnOnce() -> F) -> V
+    where
+        F: Future<Output = (V, Duration)>,
+    {
+        let cell = self.cell(key);
+        let answer = cell
+            .get_or_init(|| async {
+                let (value, ttl) = fetch().await;
+                Answer { value, until: Instant::now() + ttl }
+            })
+            .await;
+        answer.value.clone()
+    }
+
+    /// The slot's cell: filled and fresh, being filled, or new.
+    fn cell(&self, key: &K) -> Arc<OnceCell<Answer<V>>> {
+        let now = Instant::now();
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(slot) = inner.slots.get(key)
+            && slot.cell.get().is_none_or(|answer| answer.until > now)
+        {
+            return Arc::clone(&slot.cell);
+        }
+        let number = inner.next;
+        inner.next += 1;
+        let cell = Arc::new(OnceCell::new());
+        inner.slots.insert(key.clone(), Slot { number, cell: Arc::clone(&cell) });
+        inner.order.push_back((key.clone(), number));
+        while inner.order.len() > self.capacity {
+            if let Some((oldest, number)) = inner.order.pop_front()
+                && inner.slots.get(&oldest).is_some_and(|slot| slot.number == number)
+            {
+                inner.slots.remove(&oldest);
+            }
+        }
+        cell
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.inner.lock().unwrap().slots.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_is_fetched_once_until_it_is_old() {
+        let cache = Cache::new(8);
+        let fetched = AtomicUsize::new(0);
+        let fetch = async || {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            (fetched.fetch_add(1, Ordering::Relaxed), Duration::from_secs(10))
+        };
+        let (a, b) = tokio::join!(cache.get_or_fetch(&"k", &fetch), cache.get_or_fetch(&"k", &fetch));
+        assert_eq!((a, b), (0, 0));
+        tokio::time::advance(Duration::from_secs(9)).await;
+        assert_eq!(cache.get_or_fetch(&"k", &fetch).await, 0);
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert_eq!(cache.get_or_fetch(&"k", &fetch).await, 1);
+    }
+
+    #[tokio::test]
+    async fn the_oldest_answer_makes_room() {
+        let cache = Cache::new(4);
+        for key in 0..100 {
+            cache.get_or_fetch(&key, || async move { (key, Duration::from_secs(60)) }).await;
+        }
+        assert_eq!(cache.len(), 4);
+        assert_eq!(cache.get_or_fetch(&99, || async { (0, Duration::ZERO) }).await, 99);
+    }
+
+    #[tokio::test]
+    async fn a_fetch_that_is_given_up_is_taken_over() {
+        let cache = Arc::new(Cache::new(4));
+        let stuck = cache.get_or_fetch(&1, std::future::pending);
+        assert!(tokio::time::timeout(Duration::from_millis(1), stuck).await.is_err());
+        assert_eq!(cache.get_or_fetch(&1, || async { (7, Duration::from_secs(1)) }).await, 7);
+    }
+}

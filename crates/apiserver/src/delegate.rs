@@ -1,0 +1,70 @@
+use crate::metrics::Delegated;
+use http::{Request, StatusCode, header};
+use runtime::Backoff;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long a review may take, retries included (`apiserver/pkg/server/options`).
+const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
+/// First wait before a review is tried again.
+const RETRY_FLOOR: Duration = Duration::from_millis(500);
+/// Longest wait before a review is tried again.
+const RETRY_CEILING: Duration = Duration::from_secs(2);
+/// How often a review is tried.
+const TRIES: u32 = 5;
+
+/// Posts a review to the core kube-apiserver, again after a failure that may pass.
+/// The error's text is for the log, not for clients.
+pub(crate) async fn review<B, A>(
+    client: &kube::Client,
+    path: &str,
+    body: &B,
+    metrics: &Delegated,
+) -> Result<A, String>
+where
+    B: Serialize + Sync,
+    A: DeserializeOwned,
+{
+    let body = serde_json::to_vec(body).map_err(|error| error.to_string())?;
+    let started = Instant::now();
+    let outcome = match tokio::time::timeout(REVIEW_TIMEOUT, post(client, path, &body)).await {
+        Ok(outcome) => outcome,
+        Err(_elapsed) => Err(Failure { code: None, text: "no answer in time".to_owned() }),
+    };
+    metrics.observe(outcome.as_ref().map_or_else(|failure| failure.code, |_| Some(200)), started.elapsed());
+    outcome.map_err(|failure| failure.text)
+}
+
+struct Failure {
+    code: Option<u16>,
+    text: String,
+}
+
+async fn post<A: DeserializeOwned>(client: &kube::Client, path: &str, body: &[u8]) -> Result<A, Failure> {
+    let mut backoff = Backoff::new(RETRY_FLOOR, RETRY_CEILING);
+    let mut tries = 1;
+    loop {
+        let request = Request::post(path)
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(body.to_vec())
+            .map_err(|error| Failure { code: None, text: error.to_string() })?;
+        let error = match client.request(request).await {
+            Ok(answer) => return Ok(answer),
+            Err(error) => error,
+        };
+        let code = match &error {
+            kube::Error::Api(status) => Some(status.code),
+            _ => None,
+        };
+        let passes = code.is_none_or(|code| code >= 500 || code == StatusCode::TOO_MANY_REQUESTS.as_u16())
+            && !matches!(error, kube::Error::SerdeError(_));
+        if !passes || tries == TRIES {
+            return Err(Failure { code, text: error.to_string() });
+        }
+        tries += 1;
+        tracing::debug!(path, %error, "review failed, trying again");
+        backoff.wait().await;
+    }
+}

@@ -1,0 +1,47 @@
+use std::path::PathBuf;
+
+/// Every way the server can fail to start or to take over new credentials. What a client did wrong is a
+/// [`meta::status::Status`] instead.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file that the settings name cannot be read.
+    #[error("read {path}: {source}")]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A certificate, key or bundle is not what it should be.
+    #[error("{what}: {why}")]
+    Credentials {
+        /// Which one.
+        what: String,
+        /// Why.
+        why: String,
+    },
+    /// A setting that cannot work.
+    #[error("{0}")]
+    Settings(String),
+    /// The key set of a token issuer could not be read.
+    #[error("key set of {issuer}: {why}")]
+    KeySet {
+        /// The issuer.
+        issuer: String,
+        /// Why.
+        why: String,
+    },
+    /// The listening socket failed.
+    #[error("listen: {0}")]
+    Listen(#[source] std::io::Error),
+}
+
+impl Error {
+    pub(crate) fn credentials(what: impl Into<String>, why: impl ToString) -> Self {
+        Self::Credentials { what: what.into(), why: why.to_string() }
+    }
+
+    pub(crate) fn key_set(issuer: &str, why: impl ToString) -> Self {
+        Self::KeySet { issuer: issuer.to_owned(), why: why.to_string() }
+    }
+}

@@ -1,0 +1,51 @@
+use crate::flow::Place;
+use crate::metrics::ServerMetrics;
+use axum::body::{Body, Bytes};
+use http_body::{Frame, SizeHint};
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// The body of a stream: it keeps its place in the lane until it ends, and a panic in it ends it.
+pub(super) struct Streamed {
+    body: Body,
+    _place: Place,
+    metrics: Arc<ServerMetrics>,
+    broken: bool,
+}
+
+impl Streamed {
+    pub(super) fn wrap(body: Body, place: Place, metrics: Arc<ServerMetrics>) -> Body {
+        Body::new(Self { body, _place: place, metrics, broken: false })
+    }
+}
+
+impl http_body::Body for Streamed {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if self.broken {
+            return Poll::Ready(None);
+        }
+        let polled = std::panic::catch_unwind(AssertUnwindSafe(|| Pin::new(&mut self.body).poll_frame(cx)));
+        polled.unwrap_or_else(|_panic| {
+            self.broken = true;
+            self.metrics.panics.inc();
+            tracing::error!("a response's stream panicked");
+            Poll::Ready(Some(Err(axum::Error::new(std::io::Error::other("internal error")))))
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,199 @@
+use super::{Handler, Shared, pipeline};
+use crate::error::Error;
+use crate::tls::Peer;
+use futures_util::FutureExt;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use rustls::ServerConfig;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+/// A handshake that takes longer is nobody's.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// An idle HTTP/1.1 connection lives this long: longer than the 90 s for which Go's clients keep one.
+const IDLE_TIMEOUT: Duration = Duration::from_mins(3);
+/// How often the other end of an idle HTTP/2 connection is asked whether it is there, and how long it may think.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(15);
+/// kube-apiserver sends everything through one connection.
+const STREAMS: u32 = 1000;
+/// Flow-control window of one stream.
+const STREAM_WINDOW: u32 = 256 * 1024;
+/// Flow-control window of a connection.
+const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
+/// Largest head of a request.
+const HEADER_LIMIT: usize = 64 * 1024;
+/// Most header lines in HTTP/1.1: a group or an extra value each.
+const HEADER_LINES: usize = 256;
+/// After an error of the socket, such as too many open files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Serves until the token is cancelled, then ends in order: `/readyz` fails, requests are still taken for a while,
+/// the socket closes, watches end, connections are told to go, and what is under way may finish.
+pub(super) async fn serve<H: Handler>(
+    shared: Arc<Shared<H>>,
+    listener: TcpListener,
+    config: ServerConfig,
+    stop: CancellationToken,
+) -> Result<(), Error> {
+    let address = listener.local_addr().map_err(Error::Listen)?;
+    tracing::info!(%address, "serving");
+    let mut acceptor = Acceptor {
+        listener,
+        tls: TlsAcceptor::from(Arc::new(config)),
+        http: http(),
+        room: Arc::new(Semaphore::new(shared.settings.connections)),
+        connections: JoinSet::new(),
+        closing: CancellationToken::new(),
+        shared: Arc::clone(&shared),
+    };
+    tokio::select! {
+        () = acceptor.accept() => {}
+        () = stop.cancelled() => {}
+    }
+    shared.stopping.store(true, Ordering::Relaxed);
+    tracing::info!(delay = ?shared.settings.shutdown_delay, "not ready any more");
+    tokio::select! {
+        () = acceptor.accept() => {}
+        () = tokio::time::sleep(shared.settings.shutdown_delay) => {}
+    }
+    acceptor.drain().await;
+    Ok(())
+}
+
+struct Acceptor<H> {
+    listener: TcpListener,
+    tls: TlsAcceptor,
+    http: Builder<TokioExecutor>,
+    room: Arc<Semaphore>,
+    connections: JoinSet<()>,
+    closing: CancellationToken,
+    shared: Arc<Shared<H>>,
+}
+
+impl<H: Handler> Acceptor<H> {
+    /// Takes connections for ever; while there is no room, they wait in the kernel.
+    async fn accept(&mut self) {
+        while let Ok(permit) = Arc::clone(&self.room).acquire_owned().await {
+            tokio::select! {
+                accepted = self.listener.accept() => match accepted {
+                    Ok((stream, address)) => self.spawn(stream, address, permit),
+                    Err(error) => {
+                        tracing::warn!(%error, "accept a connection");
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
+                },
+                Some(_ended) = self.connections.join_next() => {}
+            }
+        }
+    }
+
+    fn spawn(&mut self, stream: TcpStream, address: SocketAddr, permit: OwnedSemaphorePermit) {
+        let (shared, tls, http) = (Arc::clone(&self.shared), self.tls.clone(), self.http.clone());
+        let closing = self.closing.clone();
+        self.connections.spawn(async move {
+            shared.metrics.connections.inc();
+            if let Err(error) = connection(&shared, &tls, &http, (stream, address), closing).await {
+                tracing::debug!(%address, error, "connection ended");
+            }
+            shared.metrics.connections.dec();
+            drop(permit);
+        });
+    }
+
+    /// What the kernel has accepted already is still served.
+    async fn drain(mut self) {
+        while let Some(Ok((stream, address))) = self.listener.accept().now_or_never() {
+            let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else { break };
+            self.spawn(stream, address, permit);
+        }
+        drop(self.listener);
+        self.shared.draining.cancel();
+        self.closing.cancel();
+        let open = self.connections.len();
+        let ended = async { while self.connections.join_next().await.is_some() {} };
+        match tokio::time::timeout(self.shared.settings.drain, ended).await {
+            Ok(()) => tracing::info!(connections = open, "drained"),
+            Err(_elapsed) => {
+                tracing::warn!(connections = self.connections.len(), "connections did not end in time");
+                self.connections.shutdown().await;
+            }
+        }
+    }
+}
+
+fn http() -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(IDLE_TIMEOUT)
+        .max_buf_size(HEADER_LIMIT)
+        .max_headers(HEADER_LINES)
+        .pipeline_flush(true);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_header_list_size(u32::try_from(HEADER_LIMIT).unwrap_or(u32::MAX))
+        .keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_TIMEOUT);
+    builder
+}
+
+async fn connection<H: Handler>(
+    shared: &Arc<Shared<H>>,
+    tls: &TlsAcceptor,
+    http: &Builder<TokioExecutor>,
+    (stream, address): (TcpStream, SocketAddr),
+    closing: CancellationToken,
+) -> Result<(), String> {
+    stream.set_nodelay(true).map_err(|error| error.to_string())?;
+    let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await;
+    let stream = match handshake {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => {
+            shared.metrics.tls_handshake_errors.inc();
+            return Err(format!("handshake: {error}"));
+        }
+        Err(_elapsed) => {
+            shared.metrics.tls_handshake_errors.inc();
+            return Err("handshake: no end in time".to_owned());
+        }
+    };
+    let (_, session) = stream.get_ref();
+    let chain =
+        session.peer_certificates().unwrap_or_default().iter().map(|c| c.clone().into_owned()).collect();
+    let http = match session.alpn_protocol() {
+        Some(b"h2") => http.clone().http2_only(),
+        Some(_) => http.clone().http1_only(),
+        None => http.clone(),
+    };
+    let peer = Arc::new(Peer::new(address, chain));
+    let service = service_fn(|request: http::Request<Incoming>| {
+        let answered = pipeline::serve(Arc::clone(shared), Arc::clone(&peer), request);
+        async move { Ok::<_, Infallible>(answered.await) }
+    });
+    let mut served = pin!(http.serve_connection_with_upgrades(TokioIo::new(stream), service));
+    let ended = tokio::select! {
+        ended = served.as_mut() => ended,
+        () = closing.cancelled() => {
+            served.as_mut().graceful_shutdown();
+            served.await
+        }
+    };
+    ended.map_err(|error| error.to_string())
+}

@@ -1,0 +1,210 @@
+use super::body::Streamed;
+use super::{Handler, Shared, endpoints};
+use crate::audit::{self, AUDIT_ID, Change, Record};
+use crate::authn::Caller;
+use crate::authz::{Attributes, MASTERS};
+use crate::dispatch::RequestContext;
+use crate::flow::Place;
+use crate::request::{RequestInfo, query};
+use crate::tls::Peer;
+use axum::body::Body;
+use futures_util::FutureExt;
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use hyper::body::Incoming;
+use meta::status::Status;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The longest a request may take that is no watch; `?timeout=` can only shorten it.
+const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
+/// Seconds after which somebody who found no room may come back.
+const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
+
+/// What is known of a request when it ends, however it ends.
+#[derive(Default)]
+struct Trail {
+    info: Option<Arc<RequestInfo>>,
+    caller: Option<Arc<Caller>>,
+}
+
+/// An answer before the handler's turn.
+type Refused = Box<Response<Body>>;
+
+/// Answers a request, in the order of `DefaultBuildHandlerChain`: request id, panic guard, RequestInfo, deadline,
+/// authentication, impersonation, room, authorization, handler; then metrics and the audit log.
+pub(super) async fn serve<H: Handler>(
+    shared: Arc<Shared<H>>,
+    peer: Arc<Peer>,
+    request: Request<Incoming>,
+) -> Response<Body> {
+    let started = Instant::now();
+    let (audit_id, audit_header) = audit::id(request.headers());
+    let dry_run = request.uri().query().is_some_and(|query| query.contains("dryRun="));
+    let mut trail = Trail::default();
+    let answered = answer(&shared, &peer, &audit_id, started, request.map(Body::new), &mut trail);
+    let mut response = match AssertUnwindSafe(answered).catch_unwind().await {
+        Ok(Ok(response)) => response,
+        Ok(Err(refused)) => *refused,
+        Err(_panic) => {
+            shared.metrics.panics.inc();
+            shared.metrics.terminated("panic");
+            tracing::error!(%audit_id, path = trail.info.as_ref().map(|info| info.path.as_str()), "a request panicked");
+            let text = "This request caused apiserver to panic. Look in the logs for details.";
+            failure(&Status::internal(text))
+        }
+    };
+    let headers = response.headers_mut();
+    headers.insert(AUDIT_ID, audit_header);
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
+    let (info, code, took) = (trail.info.as_deref(), response.status().as_u16(), started.elapsed());
+    shared.metrics.answered(info, dry_run, code, took);
+    let change = response.extensions().get::<Change>();
+    let caller = trail.caller.as_deref();
+    Record { audit_id: &audit_id, peer: peer.address, caller, info, code, took, change }.log();
+    response
+}
+
+async fn answer<H: Handler>(
+    shared: &Arc<Shared<H>>,
+    peer: &Peer,
+    audit_id: &Arc<str>,
+    started: Instant,
+    mut request: Request<Body>,
+    trail: &mut Trail,
+) -> Result<Response<Body>, Refused> {
+    let parsed = RequestInfo::parse(request.method(), request.uri());
+    let deadline = started + timeout(request.uri().query().unwrap_or_default())?;
+
+    let caller = match shared.authenticator.authenticate(peer, request.headers_mut()).await {
+        Ok(caller) => caller,
+        Err(error) => {
+            tracing::debug!(%audit_id, peer = %peer.address, %error, "authentication failed");
+            return Err(refuse(&Status::unauthorized()));
+        }
+    };
+    trail.caller = Some(Arc::clone(&caller));
+    let info = Arc::new(parsed.map_err(|status| refuse(&status))?);
+    trail.info = Some(Arc::clone(&info));
+    refuse_impersonation(&request)?;
+    let place = enter(shared, &info, &caller)?;
+
+    let handled = handle(shared, audit_id, deadline, Attributes { caller, info: Arc::clone(&info) }, request);
+    let response = if info.is_long_running() {
+        handled.await?
+    } else {
+        match tokio::time::timeout_at(deadline, handled).await {
+            Ok(response) => response?,
+            Err(_elapsed) => {
+                shared.metrics.terminated("timeout");
+                let text = "request did not complete within the allotted timeout";
+                return Err(refuse(&Status::timeout(text, 0)));
+            }
+        }
+    };
+    Ok(match place {
+        Some(place) if http_body::Body::size_hint(response.body()).exact().is_none() => {
+            response.map(|body| Streamed::wrap(body, place, Arc::clone(&shared.metrics)))
+        }
+        _ => response,
+    })
+}
+
+/// Authorization and the handler: what the deadline covers.
+async fn handle<H: Handler>(
+    shared: &Arc<Shared<H>>,
+    audit_id: &Arc<str>,
+    deadline: Instant,
+    attributes: Attributes,
+    mut request: Request<Body>,
+) -> Result<Response<Body>, Refused> {
+    let access = match shared.authorization.authorize(&attributes).await {
+        Ok(access) => access,
+        Err(status) => {
+            let mut refused = refuse(&status);
+            refused.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+            return Err(refused);
+        }
+    };
+    let Attributes { caller, info } = attributes;
+    if let Some(response) = endpoints::answer(shared, &info, &request) {
+        return Ok(response);
+    }
+    // An update or patch may turn out to create, which is another right.
+    if matches!(info.verb.as_str(), "update" | "patch") {
+        request.extensions_mut().insert(Arc::clone(&shared.authorization));
+    }
+    let context = RequestContext { info, caller, access, deadline, audit_id: Arc::clone(audit_id) };
+    Ok(shared.handler.handle(context, request).await)
+}
+
+/// The time that a request is given.
+fn timeout(query: &str) -> Result<Duration, Refused> {
+    if !query.contains("timeout") {
+        return Ok(REQUEST_TIMEOUT);
+    }
+    match query::first(query, "timeout") {
+        None => Ok(REQUEST_TIMEOUT),
+        Some(text) if text.is_empty() => Ok(REQUEST_TIMEOUT),
+        Some(text) => match query::go_duration(&text) {
+            Some(Duration::ZERO) => Ok(REQUEST_TIMEOUT),
+            Some(asked) => Ok(asked.min(REQUEST_TIMEOUT)),
+            None => Err(refuse(&Status::bad_request("invalid timeout specified in the request URL"))),
+        },
+    }
+}
+
+/// kube-apiserver impersonates before it forwards. Headers that come here were not looked at by anybody, and
+/// must not be ignored in silence.
+fn refuse_impersonation(request: &Request<Body>) -> Result<(), Refused> {
+    if request.headers().keys().any(|name| name.as_str().starts_with("impersonate-")) {
+        let text = "impersonation is not served here: ask through kube-apiserver";
+        return Err(refuse(&Status::failure(403, "Forbidden", format!("forbidden: {text}"))));
+    }
+    Ok(())
+}
+
+/// A place among the requests under way; the server's own endpoints need none.
+fn enter<H>(shared: &Shared<H>, info: &RequestInfo, caller: &Caller) -> Result<Option<Place>, Refused> {
+    let lane = if info.is_long_running() {
+        &shared.watches
+    } else if info.is_write() {
+        &shared.writes
+    } else if info.is_resource {
+        &shared.reads
+    } else {
+        return Ok(None);
+    };
+    match lane.enter(&caller.name, caller.in_group(MASTERS)) {
+        Some(place) => Ok(Some(place)),
+        None => {
+            shared.metrics.terminated("too many");
+            let mut response = Response::new(Body::from("Too many requests, please try again later.\n"));
+            *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+            response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+            let text = HeaderValue::from_static("text/plain; charset=utf-8");
+            response.headers_mut().insert(header::CONTENT_TYPE, text);
+            Err(Box::new(response))
+        }
+    }
+}
+
+fn refuse(status: &Status) -> Refused {
+    Box::new(failure(status))
+}
+
+/// A failure before anything was negotiated goes out as JSON.
+fn failure(status: &Status) -> Response<Body> {
+    let mut body = serde_json::to_vec(status).unwrap_or_default();
+    body.push(b'\n');
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Some(seconds) =
+        status.details.as_ref().map(|details| details.retry_after_seconds).filter(|s| *s > 0)
+    {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
