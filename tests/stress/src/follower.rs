@@ -1,0 +1,65 @@
+//! The parent's own reading of history, straight from the table.
+
+use crate::world::Body;
+use anyhow::{Result, ensure};
+use sqlx::Row;
+use sqlx::postgres::PgConnection;
+use std::collections::{BTreeMap, HashMap};
+use uuid::Uuid;
+
+/// Everything that was ever stored.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    /// Revisions by kind, in order.
+    pub(crate) by_kind: BTreeMap<i16, Vec<u64>>,
+    /// Revisions at which a token was stored.
+    pub(crate) tokens: HashMap<Uuid, Vec<u64>>,
+    /// The state that the events add up to: revision by key.
+    pub(crate) state: BTreeMap<(i16, String, String), u64>,
+    /// The last revision read.
+    pub(crate) last: u64,
+}
+
+impl History {
+    /// Reads on from where it stopped; tells how many events came.
+    pub(crate) async fn read(&mut self, connection: &mut PgConnection) -> Result<usize> {
+        let rows = sqlx::query(
+            "SELECT rv, kind, op::text AS op, namespace, name, body FROM events WHERE rv > $1 ORDER BY rv LIMIT 20000",
+        )
+        .bind(i64::try_from(self.last)?)
+        .fetch_all(connection)
+        .await?;
+        for row in &rows {
+            let revision = u64::try_from(row.try_get::<i64, _>("rv")?)?;
+            ensure!(revision > self.last, "event {revision} after {}", self.last);
+            self.last = revision;
+            let kind: i16 = row.try_get("kind")?;
+            let (namespace, name): (String, String) = (row.try_get("namespace")?, row.try_get("name")?);
+            self.by_kind.entry(kind).or_default().push(revision);
+            let body: Body = serde_json::from_str(row.try_get("body")?)?;
+            self.tokens.entry(body.token).or_default().push(revision);
+            let key = (kind, namespace, name);
+            let present = self.state.contains_key(&key);
+            match row.try_get::<&str, _>("op")? {
+                "c" => ensure!(!present, "{key:?} was created twice"),
+                "u" => ensure!(present, "{key:?} was updated and does not exist"),
+                _ => ensure!(present, "{key:?} was deleted and does not exist"),
+            }
+            if row.try_get::<&str, _>("op")? == "d" {
+                self.state.remove(&key);
+            } else {
+                self.state.insert(key, revision);
+            }
+        }
+        Ok(rows.len())
+    }
+
+    /// Number and exclusive or of a kind's revisions in `(after, to]`.
+    pub(crate) fn between(&self, kind: i16, after: u64, to: u64) -> (u64, u64) {
+        let Some(revisions) = self.by_kind.get(&kind) else { return (0, 0) };
+        let first = revisions.partition_point(|r| *r <= after);
+        let end = revisions.partition_point(|r| *r <= to);
+        let range = revisions.get(first..end).unwrap_or_default();
+        (u64::try_from(range.len()).unwrap_or_default(), range.iter().fold(0, |xor, r| xor ^ r))
+    }
+}

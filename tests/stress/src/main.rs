@@ -1,0 +1,68 @@
+//! Crash test of the store. The parent starts PostgreSQL and replicas, kills whatever runs, and audits with
+//! arithmetic of its own: no over-commit at any moment, no acknowledged write lost, no refused write applied,
+//! no event missed, doubled or out of order, no difference between the ledger and the objects.
+
+mod world;
+mod log;
+mod replica;
+mod writers;
+mod watchers;
+mod follower;
+mod audit;
+mod faults;
+mod plants;
+mod run;
+
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(Debug, Parser)]
+#[command(about)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// The whole test.
+    Run(run::Settings),
+    /// The whole test once for every planted bug: it must catch each.
+    Plants(run::Settings),
+    /// One replica; started by `run`.
+    Replica(replica::Settings),
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    runtime::telemetry::init(runtime::telemetry::LogFormat::Text, "error");
+    let outcome = match args.command {
+        Command::Run(settings) => block_on(run::run(settings)),
+        Command::Plants(settings) => block_on(run::plants(settings)),
+        Command::Replica(settings) => block_on(replica::run(settings)).map(|()| true),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            say(&format!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn block_on<T>(task: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(task)
+}
+
+/// Tells the person who waits.
+#[expect(clippy::print_stdout, reason = "the program's result")]
+fn say(text: &str) {
+    println!("{text}");
+}
+
+/// Where a replica writes its log.
+fn log_file(folder: &std::path::Path, replica: usize, life: usize) -> PathBuf {
+    folder.join(format!("replica-{replica}-{life}.jsonl"))
+}

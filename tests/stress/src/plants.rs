@@ -1,0 +1,83 @@
+//! Bugs to plant: the test must be able to fail. Each is a change to the function's text on a copy of the
+//! database; none exists in shipped code.
+
+use anyhow::{Context, Result, ensure};
+use sqlx::postgres::PgConnection;
+
+/// A bug.
+#[derive(Debug)]
+pub(crate) struct Plant {
+    /// What it is called on the command line.
+    pub(crate) name: &'static str,
+    /// Statements before the function is changed.
+    before: &'static str,
+    /// What stands in the function …
+    find: &'static str,
+    /// … and what shall stand there.
+    replace: &'static str,
+}
+
+/// All of them.
+pub(crate) const PLANTS: [Plant; 6] = [
+    Plant {
+        name: "amounts-unchecked",
+        before: "ALTER TABLE ledger DROP CONSTRAINT ledger_never_over_committed",
+        find: "IF t_delta[t] > 0 AND l_allocated[r] + t_delta[t] > coalesce(l_hard[r], amount_max) THEN",
+        replace: "IF false THEN",
+    },
+    Plant {
+        name: "refund-before-confirmation",
+        before: "SELECT 1",
+        find: "                l_allocated[r] := l_allocated[r] + t_delta[t];",
+        replace: "                l_allocated[r] := l_allocated[r] + CASE WHEN e_deleting[e] AND NOT was_deleting[e] \
+                  THEN -t_own[t] ELSE t_delta[t] END;",
+    },
+    Plant {
+        name: "event-outside-the-transaction",
+        before: "SELECT 1",
+        find: "    WHERE k.code = 0;\n\n    -- the ledger",
+        replace: "    WHERE k.code = 0 AND random() > 0.001;\n\n    -- the ledger",
+    },
+    Plant {
+        name: "revision-before-the-lock",
+        before: "CREATE SEQUENCE early START 1000000",
+        find: "    UPDATE rev SET v = rev.v + entries WHERE rev.id = 1 RETURNING rev.v - entries, rev.held INTO STRICT base, is_held;",
+        replace: "    SELECT min(nextval('early')) - 1 INTO base FROM generate_series(1, entries);\n    \
+                  PERFORM pg_sleep(random() * 0.01);\n    \
+                  UPDATE rev SET v = greatest(rev.v, base + entries) WHERE rev.id = 1 RETURNING rev.held INTO STRICT is_held;",
+    },
+    Plant {
+        name: "version-unchecked",
+        before: "SELECT 1",
+        find: "o.uid <> k.uid OR o.rv <> k.expected",
+        replace: "o.uid <> k.uid",
+    },
+    Plant {
+        name: "outcome-guessed",
+        before: "SELECT 1",
+        find: "    DELETE FROM batches b WHERE b.writer = p_writer AND b.seq < p_seq;",
+        replace: "    DELETE FROM batches b WHERE b.writer = p_writer;",
+    },
+];
+
+impl Plant {
+    /// The bug of a name.
+    pub(crate) fn named(name: &str) -> Result<&'static Self> {
+        let names: Vec<&str> = PLANTS.iter().map(|p| p.name).collect();
+        PLANTS
+            .iter()
+            .find(|p| p.name == name)
+            .with_context(|| format!("no such plant; there are {}", names.join(", ")))
+    }
+
+    /// Plants it in a database.
+    pub(crate) async fn apply(&self, connection: &mut PgConnection) -> Result<()> {
+        sqlx::raw_sql(self.before).execute(&mut *connection).await?;
+        let sql = "SELECT pg_get_functiondef(oid) FROM pg_proc WHERE proname = 'apply_batch'";
+        let text: String = sqlx::query_scalar(sql).fetch_one(&mut *connection).await?;
+        ensure!(text.contains(self.find), "the function does not hold what {} replaces", self.name);
+        let changed = text.replace(self.find, self.replace);
+        sqlx::raw_sql(sqlx::AssertSqlSafe(changed)).execute(connection).await?;
+        Ok(())
+    }
+}

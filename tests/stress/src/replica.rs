@@ -1,0 +1,97 @@
+//! One replica: a store of its own with writers and watchers on it. It lives until it is killed.
+
+use crate::log::Log;
+use crate::world::TestKind;
+use crate::{watchers, writers};
+use anyhow::{Context, Result};
+use runtime::{Metrics, Tasks};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use store::{KindId, Store};
+
+/// How a replica is started.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Settings {
+    /// The database.
+    #[arg(long)]
+    database_url: String,
+    /// The log.
+    #[arg(long)]
+    log: PathBuf,
+    /// Writers.
+    #[arg(long)]
+    writers: usize,
+    /// Watchers of each kind.
+    #[arg(long)]
+    watchers: usize,
+    /// Seed of what the writers do.
+    #[arg(long)]
+    seed: u64,
+    /// Scopes at the leaves.
+    #[arg(long)]
+    leaves: usize,
+    /// A file whose appearance tells the writers to stop and the watchers to finish.
+    #[arg(long)]
+    stop: PathBuf,
+    /// How long events are kept, in seconds.
+    #[arg(long)]
+    retention: u64,
+}
+
+/// What all tasks of a replica share.
+#[derive(Clone, Debug)]
+pub(crate) struct Replica {
+    pub(crate) store: Store,
+    pub(crate) scopes: KindId,
+    pub(crate) items: KindId,
+    pub(crate) log: Arc<Log>,
+    pub(crate) leaves: usize,
+    pub(crate) stop: PathBuf,
+}
+
+impl Replica {
+    /// Whether the parent wants an end.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stop.exists()
+    }
+}
+
+/// Opens the store with the test's kinds.
+pub(crate) fn open(url: &str, retention: Duration, tasks: &Tasks) -> Result<Store> {
+    let mut config = store::Config::new(url);
+    config.cache.retention = retention;
+    config.cache.compact_every = Duration::from_secs(1);
+    let kinds: Vec<Arc<dyn store::Kind>> = vec![Arc::new(TestKind::scopes()), Arc::new(TestKind::items())];
+    Ok(Store::open(config, kinds, tasks, &Metrics::new())?)
+}
+
+/// Runs until told to stop.
+pub(crate) async fn run(settings: Settings) -> Result<()> {
+    let tasks = Tasks::new();
+    let store = open(&settings.database_url, Duration::from_secs(settings.retention), &tasks)?;
+    let kind = |resource| store.kind_id("stress", resource).context("the kind is not registered");
+    let replica = Replica {
+        scopes: kind("scopes")?,
+        items: kind("items")?,
+        log: Arc::new(Log::open(&settings.log)?),
+        leaves: settings.leaves,
+        stop: settings.stop,
+        store,
+    };
+    let mut work = tokio::task::JoinSet::new();
+    for writer in 0..settings.writers {
+        let seed = settings.seed.wrapping_mul(1_000).wrapping_add(u64::try_from(writer)?);
+        work.spawn(writers::run(replica.clone(), seed));
+    }
+    for _ in 0..settings.watchers {
+        work.spawn(watchers::run(replica.clone(), replica.items, "items"));
+        work.spawn(watchers::run(replica.clone(), replica.scopes, "scopes"));
+    }
+    while let Some(done) = work.join_next().await {
+        done??;
+    }
+    tasks.cancel();
+    tasks.join(Duration::from_secs(5)).await?;
+    Ok(())
+}

@@ -1,0 +1,343 @@
+//! Writers: quota moves of every kind, each with a token of its own, each outcome logged.
+
+use crate::log::{Line, Told};
+use crate::replica::Replica;
+use crate::world::{Body, CLUSTERS, RESOURCES, Units, high_water};
+use anyhow::Result;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use store::model::{Change, Write};
+use store::quota::{LimitsChange, QuotaChange};
+use store::read::At;
+use store::{Access, Attributes, Entry, Error, Key, KindId, Revision};
+use uuid::Uuid;
+
+/// Items that a writer remembers, so that it can come back to them, also with what it read long ago.
+const MEMORY: usize = 200;
+
+/// The scope of a leaf's number: `leaf-3` below `mid-1` below `root`.
+pub(crate) fn leaf(number: usize) -> String {
+    format!("leaf-{number}")
+}
+
+/// The middle scope of a number.
+pub(crate) fn middle(number: usize) -> String {
+    format!("mid-{number}")
+}
+
+/// Number of middle scopes.
+pub(crate) const MIDDLES: usize = 3;
+
+struct Writer {
+    replica: Replica,
+    access: Access,
+    random: StdRng,
+    remembered: Vec<(Key, Arc<Entry>)>,
+}
+
+/// Writes until told to stop.
+pub(crate) async fn run(replica: Replica, seed: u64) -> Result<()> {
+    let mut writer = Writer {
+        replica,
+        access: Access::internal("stress"),
+        random: StdRng::seed_from_u64(seed),
+        remembered: Vec::new(),
+    };
+    while !writer.replica.is_stopping() {
+        for _ in 0..32 {
+            writer.step().await?;
+        }
+    }
+    Ok(())
+}
+
+impl Writer {
+    async fn step(&mut self) -> Result<()> {
+        match self.random.random_range(0..100) {
+            0..40 => self.create().await,
+            40..50 => self.resize().await,
+            50..62 => self.confirm(false).await,
+            62..65 => self.confirm(true).await,
+            65..85 => self.delete().await,
+            85..88 => self.move_item().await,
+            88..90 => self.abandon().await,
+            90..95 => self.resize_scope().await,
+            95..98 => self.reparent().await,
+            _ => self.lose_cluster().await,
+        }
+    }
+
+    fn leaf(&mut self) -> String {
+        leaf(self.random.random_range(0..self.replica.leaves))
+    }
+
+    fn units(&mut self) -> Units {
+        RESOURCES.iter().map(|r| ((*r).to_owned(), self.random.random_range(1..6))).collect()
+    }
+
+    async fn create(&mut self) -> Result<()> {
+        let scope = self.leaf();
+        let cluster = *CLUSTERS.choose(&mut self.random).unwrap_or(&CLUSTERS[0]);
+        let name = format!("i{:012x}", self.random.random_range(0..1_u64 << 44));
+        let body = Body::item(&name, &scope, cluster, self.units());
+        let key = Key::new(self.replica.items, &scope, &name);
+        let quota = quota(None, Some(&body), true);
+        let made = self
+            .write("create", &key, Uuid::new_v4(), Change::Create(body.state()), quota, body.token)
+            .await?;
+        if made {
+            self.remember(key).await;
+        }
+        Ok(())
+    }
+
+    /// Reads an item again, so that it can be written; `None` when it is gone or the database is away.
+    async fn item(&mut self) -> Option<(Key, Arc<Entry>, Body)> {
+        let index = self.random.random_range(0..self.remembered.len().max(1));
+        let (key, _) = self.remembered.get(index)?.clone();
+        match self.replica.store.get(&self.access, &key, At::Latest).await {
+            Ok(entry) => {
+                let body = serde_json::from_slice(&entry.body).ok()?;
+                Some((key, entry, body))
+            }
+            Err(Error::NotFound) => {
+                self.remembered.swap_remove(index);
+                None
+            }
+            Err(_) => None,
+        }
+    }
+
+    /// Raises or lowers an item's spec: its charge follows upwards only.
+    async fn resize(&mut self) -> Result<()> {
+        let Some((key, entry, old)) = self.item().await else { return Ok(()) };
+        let mut new = old.clone().fresh();
+        let units = self.units();
+        new.hard.values_mut().for_each(|u| u.clone_from(&units));
+        new.charge = high_water(&old.charge, &new.hard);
+        self.update("resize", &key, &entry, &old, &new, true).await
+    }
+
+    /// Lowers the charge to the spec, as a controller confirms it; `stale` with what was read long ago.
+    async fn confirm(&mut self, stale: bool) -> Result<()> {
+        let Some((key, mut entry, mut old)) = self.item().await else { return Ok(()) };
+        if stale && let Some((_, first)) = self.remembered.iter().find(|(k, _)| *k == key) {
+            entry = Arc::clone(first);
+            let Ok(body) = serde_json::from_slice(&entry.body) else { return Ok(()) };
+            old = body;
+        }
+        let mut new = old.clone().fresh();
+        new.charge = if old.deleting { BTreeMap::new() } else { old.hard.clone() };
+        self.update(if stale { "confirm stale" } else { "confirm" }, &key, &entry, &old, &new, false).await
+    }
+
+    /// One step of a deletion: mark, confirm that nothing is left, remove.
+    async fn delete(&mut self) -> Result<()> {
+        let Some((key, entry, old)) = self.item().await else { return Ok(()) };
+        let mut new = old.clone().fresh();
+        if !old.deleting {
+            new.deleting = true;
+            return self.update("mark", &key, &entry, &old, &new, false).await;
+        }
+        if !old.charge.is_empty() {
+            new.charge = BTreeMap::new();
+            return self.update("release", &key, &entry, &old, &new, false).await;
+        }
+        self.remove("remove", &key, &entry, &old, None).await
+    }
+
+    async fn abandon(&mut self) -> Result<()> {
+        let Some((key, entry, old)) = self.item().await else { return Ok(()) };
+        // Holds stay for ever here: only few, or the scopes fill up with them.
+        if !old.deleting || old.charge.is_empty() || self.random.random_range(0..20) > 0 {
+            return Ok(());
+        }
+        self.remove("abandon", &key, &entry, &old, Some("stress".to_owned())).await
+    }
+
+    async fn remove(
+        &mut self,
+        op: &str,
+        key: &Key,
+        entry: &Entry,
+        old: &Body,
+        abandon: Option<String>,
+    ) -> Result<()> {
+        let last = old.clone().fresh();
+        let mut quota = quota(Some(old), None, false);
+        quota.abandon = abandon;
+        let change =
+            Change::Delete { expected: entry.revision, before: entry.attributes.clone(), last: last.state() };
+        self.write(op, key, entry.uid, change, quota, last.token).await?;
+        Ok(())
+    }
+
+    async fn move_item(&mut self) -> Result<()> {
+        let Some((key, entry, old)) = self.item().await else { return Ok(()) };
+        let scope = self.leaf();
+        if old.deleting || old.scope == scope {
+            return Ok(());
+        }
+        let mut new = old.clone().fresh();
+        scope.clone_into(&mut new.scope);
+        let to = Key::new(self.replica.items, &scope, &key.name);
+        let change = Change::Move {
+            expected: entry.revision,
+            before: entry.attributes.clone(),
+            last: old.clone().fresh().state(),
+            to: to.clone(),
+            state: new.state(),
+        };
+        let moved = self
+            .write("move", &key, entry.uid, change, quota(Some(&old), Some(&new), true), new.token)
+            .await?;
+        if moved {
+            self.remember(to).await;
+        }
+        Ok(())
+    }
+
+    async fn scope(&mut self, name: &str) -> Option<(Key, Arc<Entry>, Body)> {
+        let key = Key::new(self.replica.scopes, "", name);
+        let entry = self.replica.store.get(&self.access, &key, At::Latest).await.ok()?;
+        let body = serde_json::from_slice(&entry.body).ok()?;
+        Some((key, entry, body))
+    }
+
+    async fn resize_scope(&mut self) -> Result<()> {
+        let name = self.leaf();
+        let Some((key, entry, old)) = self.scope(&name).await else { return Ok(()) };
+        let mut new = old.clone().fresh();
+        for units in new.hard.values_mut() {
+            units.values_mut().for_each(|n| *n = self.random.random_range(40..120));
+        }
+        new.charge.clone_from(&new.hard);
+        self.update("resize scope", &key, &entry, &old, &new, true).await
+    }
+
+    /// Moves a scope below another: a middle one below a leaf would make a circle, and must be refused.
+    async fn reparent(&mut self) -> Result<()> {
+        let circle = self.random.random_range(0..4) == 0;
+        let (name, parent) = if circle {
+            (middle(self.random.random_range(0..MIDDLES)), self.leaf())
+        } else {
+            (self.leaf(), middle(self.random.random_range(0..MIDDLES)))
+        };
+        let Some((key, entry, old)) = self.scope(&name).await else { return Ok(()) };
+        let mut new = old.clone().fresh();
+        new.scope = parent;
+        self.update("re-parent", &key, &entry, &old, &new, true).await
+    }
+
+    /// Drops a cluster from a scope, or lists it again.
+    async fn lose_cluster(&mut self) -> Result<()> {
+        let name = self.leaf();
+        let Some((key, entry, old)) = self.scope(&name).await else { return Ok(()) };
+        let mut new = old.clone().fresh();
+        let [first, second] = CLUSTERS;
+        if new.hard.remove(second).is_none() {
+            let units = new.hard.get(first).cloned().unwrap_or_default();
+            new.hard.insert(second.to_owned(), units);
+        }
+        new.charge.clone_from(&new.hard);
+        self.update("lose cluster", &key, &entry, &old, &new, true).await
+    }
+
+    async fn update(
+        &mut self,
+        op: &str,
+        key: &Key,
+        entry: &Entry,
+        old: &Body,
+        new: &Body,
+        admit: bool,
+    ) -> Result<()> {
+        let mut quota = quota(Some(old), Some(new), admit);
+        if key.kind == self.replica.scopes {
+            quota.limits = Some(LimitsChange { before: Some(old.limits()), after: Some(new.limits()) });
+        }
+        let before = Attributes::clone(&entry.attributes);
+        let change = Change::Update { expected: entry.revision, before, state: new.state() };
+        self.write(op, key, entry.uid, change, quota, new.token).await?;
+        Ok(())
+    }
+
+    async fn remember(&mut self, key: Key) {
+        if let Ok(entry) = self.replica.store.get(&self.access, &key, At::Latest).await {
+            if self.remembered.len() >= MEMORY {
+                let index = self.random.random_range(0..self.remembered.len());
+                self.remembered.swap_remove(index);
+            }
+            self.remembered.push((key, entry));
+        }
+    }
+
+    /// Writes and logs; tells whether it is done.
+    async fn write(
+        &mut self,
+        op: &str,
+        key: &Key,
+        uid: Uuid,
+        change: Change,
+        quota: QuotaChange,
+        token: Uuid,
+    ) -> Result<bool> {
+        let write = Write { key: key.clone(), uid, change, quota: Some(quota) };
+        let told = match self.replica.store.write(&self.access, write).await {
+            Ok(Revision(revision)) => Told::Done(revision),
+            Err(Error::Unknown) => Told::Unknown,
+            Err(Error::Unavailable(_) | Error::Busy | Error::Starting | Error::Held) => Told::Unavailable,
+            Err(
+                Error::NotFound
+                | Error::AlreadyExists { .. }
+                | Error::Conflict
+                | Error::Refused(_)
+                | Error::Corrupt(_),
+            ) => Told::No,
+            Err(other) => {
+                self.replica.log.line(&Line::Broken { what: format!("{op}: unexpected error: {other}") })?;
+                Told::No
+            }
+        };
+        self.replica.log.line(&Line::Write { op: op.to_owned(), token, told })?;
+        Ok(matches!(told, Told::Done(_)))
+    }
+}
+
+fn quota(old: Option<&Body>, new: Option<&Body>, admit: bool) -> QuotaChange {
+    QuotaChange {
+        before: old.map(Body::to_charge),
+        after: new.map(Body::to_charge),
+        admit,
+        limits: None,
+        claim: new.or(old).and_then(Body::to_claim),
+        abandon: None,
+    }
+}
+
+/// The tree of scopes, made before the replicas start: a root, [`MIDDLES`] below it, leaves below those.
+pub(crate) fn tree(leaves: usize) -> Vec<Body> {
+    let limits = |n: u64| -> BTreeMap<String, Units> {
+        let units: Units = RESOURCES.iter().map(|r| ((*r).to_owned(), n)).collect();
+        CLUSTERS.iter().map(|c| ((*c).to_owned(), units.clone())).collect()
+    };
+    let mut bodies = vec![Body::scope("root", "", limits(4000))];
+    bodies.extend((0..MIDDLES).map(|m| Body::scope(&middle(m), "root", limits(1000))));
+    bodies.extend((0..leaves).map(|l| Body::scope(&leaf(l), &middle(l % MIDDLES), limits(80))));
+    bodies
+}
+
+/// The write that creates a scope of the tree.
+pub(crate) fn create_scope(kind: KindId, body: &Body, name: &str) -> Write {
+    let mut change = quota(None, Some(body), true);
+    change.limits = Some(LimitsChange { before: None, after: Some(body.limits()) });
+    Write {
+        key: Key::new(kind, "", name),
+        uid: Uuid::new_v4(),
+        change: Change::Create(body.state()),
+        quota: Some(change),
+    }
+}
