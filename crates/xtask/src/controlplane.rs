@@ -136,13 +136,18 @@ pub(crate) struct ControlPlane {
 
 impl ControlPlane {
     /// Makes its authorities, certificates and kubeconfigs.
-    pub(crate) fn prepare(layout: &Layout, name: &str, port: u16, controllers_port: u16) -> Result<(Self, Vec<Spec>)> {
+    pub(crate) fn prepare(
+        layout: &Layout,
+        name: &str,
+        port: u16,
+        controllers_port: u16,
+    ) -> Result<(Self, Vec<Spec>)> {
         let pki = Pki::open(&layout.path("clusters").join(name).join("pki"))?;
         let this = Self { name: name.to_owned(), port, layout: layout.clone(), pki };
         this.certificates()?;
         let kubeconfig = |user: &str, path: &Path| -> Result<()> {
             let user = certificate(&this.pki, user)?;
-            Kubeconfig::default().context(name, &this.server(), &this.pki.cert("ca"), user)?.write(path)
+            Kubeconfig::default().context(name, &this.server(), &this.pki.cert("ca"), &user)?.write(path)
         };
         kubeconfig("admin", &this.admin())?;
         kubeconfig("operator", &this.operator())?;

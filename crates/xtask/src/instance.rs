@@ -8,7 +8,7 @@ use crate::manifests::{self, APISERVICE, Address, NAMESPACE, SERVICE};
 use crate::pki::{Pki, Subject};
 use crate::ports::Ports;
 use crate::postgres::Postgres;
-use crate::programs::{self, Api, ApiSettings};
+use crate::programs::{self, Api, ApiSettings, Controller};
 use crate::say;
 use crate::supervisor::Supervisor;
 use crate::token::Issuer;
@@ -24,7 +24,7 @@ use std::time::Duration;
 pub(crate) const HOST_CLUSTER: &str = "local";
 const MEMBERS_MAX: u8 = 20;
 const REPLICAS_MAX: u8 = 8;
-const AVAILABLE: Duration = Duration::from_secs(60);
+const AVAILABLE: Duration = Duration::from_mins(1);
 
 /// What an instance consists of.
 #[derive(Clone, Debug, Default)]
@@ -41,6 +41,8 @@ pub(crate) struct Options {
     pub(crate) database_url: Option<String>,
     /// Without business-api and business-controller.
     pub(crate) bare: bool,
+    /// Programs of the release profile.
+    pub(crate) release: bool,
 }
 
 /// A started instance.
@@ -63,10 +65,7 @@ pub(crate) struct Instance {
 pub(crate) fn check_prerequisites(options: &Options) -> Result<()> {
     let has = |program: &str| Command::new(program).arg("--version").output().is_ok();
     ensure!(has("cargo"), "cargo is not on PATH: install Rust");
-    ensure!(
-        has("cc"),
-        "a C compiler (`cc`) is needed to build the programs: install gcc or clang"
-    );
+    ensure!(has("cc"), "a C compiler (`cc`) is needed to build the programs: install gcc or clang");
     if options.kubeconfig.is_none() || options.members > 0 || on_path("kubectl").is_none() {
         controlplane::check_prerequisites()?;
     }
@@ -82,13 +81,13 @@ fn on_path(program: &str) -> Option<PathBuf> {
 
 impl Instance {
     /// Starts everything. When a step fails, what was started is stopped again.
-    pub(crate) fn start(layout: Layout, options: &Options) -> Result<Self> {
+    pub(crate) fn start(layout: &Layout, options: &Options) -> Result<Self> {
         check_prerequisites(options)?;
         for dir in ["bin", "logs", "members", "programs", "home"] {
             std::fs::create_dir_all(layout.path(dir))?;
         }
         let supervisor = Supervisor::open(&layout.dir)?;
-        let started = Starter::new(&layout, &supervisor, options).and_then(Starter::run);
+        let started = Starter::new(layout, &supervisor, options).and_then(Starter::run);
         if started.is_err() {
             supervisor.stop().context("stop after a failed start")?;
         }
@@ -142,7 +141,7 @@ impl<'a> Starter<'a> {
 
     fn run(mut self) -> Result<Instance> {
         if !self.options.bare {
-            say::step("programs built", programs::build)?;
+            say::step("programs built", || programs::build(self.options.release))?;
         }
         self.kubectl_program()?;
         let database_url = self.postgres()?;
@@ -177,13 +176,11 @@ impl<'a> Starter<'a> {
     /// Builds the control plane, or takes the machine's kubectl when only that is needed.
     fn kubectl_program(&self) -> Result<()> {
         let local = self.options.kubeconfig.is_none() || self.options.members > 0;
-        match on_path("kubectl").filter(|_| !local) {
-            Some(program) => controlplane::link(&program, &self.layout.path("bin/kubectl")),
-            None => {
-                std::fs::create_dir_all(crate::layout::cache())?;
-                say::step("control plane built", || controlplane::build(&self.layout.path("bin")))
-            }
+        if let Some(program) = on_path("kubectl").filter(|_| !local) {
+            return controlplane::link(&program, &self.layout.path("bin/kubectl"));
         }
+        std::fs::create_dir_all(crate::layout::cache())?;
+        say::step("control plane built", || controlplane::build(&self.layout.path("bin")))
     }
 
     fn postgres(&mut self) -> Result<String> {
@@ -280,8 +277,9 @@ impl<'a> Starter<'a> {
             let kubeconfig = self.layout.path("programs/business-controller.kubeconfig");
             programs::kubeconfig(&admin, &like, "business-controller", &kubeconfig)?;
             let members = self.layout.path("programs/members.kubeconfig");
-            let spec = programs::controller_spec(self.layout, &kubeconfig, &members, admin_port)?;
-            self.supervisor.start(spec)?;
+            let release = self.options.release;
+            let controller = Controller { release, kubeconfig: &kubeconfig, members: &members, admin_port };
+            self.supervisor.start(controller.spec(self.layout)?)?;
             programs::ready(self.supervisor, "business-controller", admin_port)
         })
     }
@@ -294,6 +292,7 @@ impl<'a> Starter<'a> {
             Host::Given(_) => None,
         };
         let settings = ApiSettings {
+            release: self.options.release,
             database_url: &instance.database_url,
             kubeconfig: &kubeconfig,
             certificate: &self.pki.cert("serving"),
@@ -323,7 +322,8 @@ impl<'a> Starter<'a> {
         let server = kubeconfig::server(like).context("the kubeconfig names no server")?;
         let authority = server.split("://").nth(1).unwrap_or(&server).split('/').next().unwrap_or_default();
         let target = if authority.contains(':') { authority.to_owned() } else { format!("{authority}:443") };
-        let Some(remote) = target.to_socket_addrs().with_context(|| format!("resolve {target}"))?.next() else {
+        let Some(remote) = target.to_socket_addrs().with_context(|| format!("resolve {target}"))?.next()
+        else {
             bail!("{target} has no address");
         };
         let any = if remote.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
@@ -343,13 +343,13 @@ impl<'a> Starter<'a> {
     fn member_kubeconfig(&self, admin: &Kubectl, like: &Value, members: &[ControlPlane]) -> Result<()> {
         manifests::apply_member(admin)?;
         let user = programs::service_account(admin, "business-member")?;
-        let mut all = Kubeconfig::default().context_like(HOST_CLUSTER, like, user)?;
+        let mut all = Kubeconfig::default().context_like(HOST_CLUSTER, like, &user)?;
         for plane in members {
             let kubectl = self.kubectl(&plane.admin());
             manifests::apply_member(&kubectl)?;
             let user = programs::service_account(&kubectl, "business-member")?;
             let like = kubectl.json(&["config", "view", "--raw", "--flatten", "--minify"])?;
-            all = all.context_like(&plane.name, &like, user)?;
+            all = all.context_like(&plane.name, &like, &user)?;
         }
         all.write(&self.layout.path("programs/members.kubeconfig"))
     }
@@ -359,7 +359,7 @@ fn tenant_kubeconfig(layout: &Layout, pki: &Pki, issuer: &Issuer, api: &Api) -> 
     let token = issuer.token("tenant-admin", Some("default"), &["tenant-admins"])?;
     let server = format!("https://{}:{}", api.host, api.port);
     Kubeconfig::default()
-        .context("tenant", &server, &pki.cert("serving-ca"), kubeconfig::token(&token))?
+        .context("tenant", &server, &pki.cert("serving-ca"), &kubeconfig::token(&token))?
         .write(&layout.path("tenant.kubeconfig"))
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_mins(1);
 const GROUP: &str = "business.tkestack.io/v1";
 
 /// Amounts by resource.
@@ -17,7 +17,8 @@ pub(crate) type Hard<'a> = &'a [(&'a str, &'a str)];
 
 /// A Project as one applies it.
 pub(crate) fn project(name: &str, parent: Option<&str>, clusters: &[(&str, Hard<'_>)]) -> Value {
-    let clusters: BTreeMap<_, _> = clusters.iter().map(|(name, hard)| (*name, json!({"hard": amounts(hard)}))).collect();
+    let clusters: BTreeMap<_, _> =
+        clusters.iter().map(|(name, hard)| (*name, json!({"hard": amounts(hard)}))).collect();
     let mut spec = json!({"displayName": name, "tenantID": "default", "clusters": clusters});
     if let (Some(parent), Some(spec)) = (parent, spec.as_object_mut()) {
         spec.insert("parentProjectName".to_owned(), parent.into());
@@ -83,7 +84,8 @@ pub(crate) fn until_available(kubectl: &Kubectl, project: &str, name: &str) -> R
 /// What `up` shows: one project with quota in every cluster, one namespace in the host cluster.
 pub(crate) fn first(instance: &Instance) -> Result<()> {
     let hard: Hard<'_> = &[("cpu", "10"), ("memory", "20Gi"), ("pods", "50")];
-    let clusters: Vec<(&str, Hard<'_>)> = instance.clusters.iter().map(|name| (name.as_str(), hard)).collect();
+    let clusters: Vec<(&str, Hard<'_>)> =
+        instance.clusters.iter().map(|name| (name.as_str(), hard)).collect();
     apply(&instance.kubectl, &project("demo", None, &clusters))?;
     until_active(&instance.kubectl, "demo")?;
     let hard: Hard<'_> = &[("cpu", "2"), ("memory", "4Gi"), ("pods", "10")];
@@ -118,10 +120,16 @@ pub(crate) fn main_job(instance: &Instance) -> Result<()> {
     say::step("pod over the quota refused by the cluster", || pods(instance, other))?;
     say::step("namespace over the budget refused, with what would fit", || {
         let much: Hard<'_> = &[("cpu", "4"), ("memory", "1Gi"), ("pods", "1")];
-        let refusal =
-            kubectl.refused(&["create", "-f", "-"], Some(&namespace("web", local, "more", much).to_string()))?;
-        ensure!(refusal.contains("Forbidden") || refusal.contains("forbidden"), "unexpected refusal: {refusal}");
-        ensure!(refusal.contains("web") && refusal.contains("cpu"), "the refusal explains nothing: {refusal}");
+        let refusal = kubectl
+            .refused(&["create", "-f", "-"], Some(&namespace("web", local, "more", much).to_string()))?;
+        ensure!(
+            refusal.contains("Forbidden") || refusal.contains("forbidden"),
+            "unexpected refusal: {refusal}"
+        );
+        ensure!(
+            refusal.contains("web") && refusal.contains("cpu"),
+            "the refusal explains nothing: {refusal}"
+        );
         Ok(())
     })?;
     say::step("raised and lowered quota reaches the cluster", || change(instance, other))?;
@@ -177,7 +185,8 @@ fn pods(instance: &Instance, cluster: &str) -> Result<()> {
 
 /// A pod that asks for some cpu and little memory.
 pub(crate) fn pod(namespace: &str, name: &str, cpu: &str) -> Value {
-    let resources = json!({"requests": {"cpu": cpu, "memory": "16Mi"}, "limits": {"cpu": cpu, "memory": "16Mi"}});
+    let resources =
+        json!({"requests": {"cpu": cpu, "memory": "16Mi"}, "limits": {"cpu": cpu, "memory": "16Mi"}});
     json!({
         "apiVersion": "v1",
         "kind": "Pod",

@@ -17,7 +17,7 @@ pub(crate) struct Kubeconfig {
 
 impl Kubeconfig {
     /// Adds a context `name` whose server has a certificate of the authority in `ca`.
-    pub(crate) fn context(mut self, name: &str, server: &str, ca: &Path, user: Value) -> Result<Self> {
+    pub(crate) fn context(mut self, name: &str, server: &str, ca: &Path, user: &Value) -> Result<Self> {
         let ca = STANDARD.encode(std::fs::read(ca).with_context(|| format!("read {}", ca.display()))?);
         let cluster = json!({"server": server, "certificate-authority-data": ca});
         self.clusters.push(json!({"name": name, "cluster": cluster}));
@@ -27,7 +27,7 @@ impl Kubeconfig {
     }
 
     /// Adds a context taken from the current one of another kubeconfig, with another user.
-    pub(crate) fn context_like(mut self, name: &str, other: &Value, user: Value) -> Result<Self> {
+    pub(crate) fn context_like(mut self, name: &str, other: &Value, user: &Value) -> Result<Self> {
         let cluster = current_cluster(other).context("the kubeconfig has no current context")?;
         self.clusters.push(json!({"name": name, "cluster": cluster}));
         self.users.push(json!({"name": name, "user": user}));
@@ -65,7 +65,8 @@ pub(crate) fn token(token: &str) -> Value {
 /// The `cluster` part of the current context, its files read into it.
 fn current_cluster(config: &Value) -> Option<Value> {
     let named = |list: &str, name: &str| {
-        let found = config.get(list)?.as_array()?.iter().find(|entry| entry.get("name") == Some(&name.into()));
+        let found =
+            config.get(list)?.as_array()?.iter().find(|entry| entry.get("name") == Some(&name.into()));
         found.cloned()
     };
     let context = named("contexts", config.get("current-context")?.as_str()?)?;

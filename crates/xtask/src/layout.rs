@@ -46,8 +46,11 @@ impl Layout {
             if others.contains(&path) {
                 continue;
             }
-            let removed =
-                if path.is_dir() && !path.is_symlink() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+            let removed = if path.is_dir() && !path.is_symlink() {
+                std::fs::remove_dir_all(&path)
+            } else {
+                std::fs::remove_file(&path)
+            };
             removed.with_context(|| format!("remove {}", path.display()))?;
         }
         Ok(())
@@ -65,21 +68,28 @@ pub(crate) fn workspace() -> PathBuf {
     here.ancestors().nth(2).unwrap_or(here).to_owned()
 }
 
-/// Where cargo puts the programs of the dev profile.
-pub(crate) fn built(program: &str) -> Result<PathBuf> {
+/// Where cargo puts the programs of the dev or the release profile.
+pub(crate) fn built(program: &str, release: bool) -> Result<PathBuf> {
     let me = std::env::current_exe().context("find the own program")?;
     let target = me.ancestors().nth(2).context("the own program lies in no target directory")?;
-    Ok(target.join("debug").join(program))
+    Ok(target.join(if release { "release" } else { "debug" }).join(program))
 }
 
 /// What is expensive to make and the same for every checkout of a user.
 pub(crate) fn cache() -> PathBuf {
-    let home = std::env::var_os("HOME").filter(|home| !home.is_empty()).map(|home| Path::new(&home).join(".cache"));
+    let home =
+        std::env::var_os("HOME").filter(|home| !home.is_empty()).map(|home| Path::new(&home).join(".cache"));
     let base = std::env::var_os("XDG_CACHE_HOME").filter(|dir| !dir.is_empty()).map(PathBuf::from);
     base.or(home).unwrap_or_else(|| workspace().join(".dev/cache")).join("tke-business")
 }
 
 /// Sixteen hexadecimal digits that stand for these bytes.
 pub(crate) fn hash(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    hex(Sha256::digest(bytes).get(..8).unwrap_or_default())
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or_default();
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }

@@ -36,6 +36,18 @@ mod instance;
 mod job;
 /// `up` and `down`.
 mod up;
+/// Files of the working tree.
+mod tree;
+/// What may know what.
+mod layers;
+/// What a compiler does not look at.
+mod tidy;
+/// What the platform promises.
+mod accept;
+/// Everything CI runs.
+mod test;
+/// Measurements.
+mod bench;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -59,6 +71,16 @@ enum Command {
         #[arg(long)]
         wipe: bool,
     },
+    /// Run every check and test, as CI does.
+    Test(test::Test),
+    /// Try what the platform promises on real parts.
+    Accept,
+    /// Measure beside the rivals.
+    Bench(bench::Bench),
+    /// Check that crates and modules use only what they may.
+    Layers,
+    /// Check what a compiler does not look at.
+    Tidy,
     /// Fetch PostgreSQL's programs into a directory; `up` calls this by itself.
     #[command(hide = true)]
     FetchPostgresql { dir: PathBuf },
@@ -66,7 +88,7 @@ enum Command {
 
 fn main() -> ExitCode {
     match run(Cli::parse().command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             say::line(format_args!("error: {error:#}"));
             ExitCode::FAILURE
@@ -74,10 +96,16 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> Result<()> {
+fn run(command: Command) -> Result<ExitCode> {
     match command {
-        Command::Up(args) => up::up(&args),
-        Command::Down { wipe } => up::down(wipe),
-        Command::FetchPostgresql { dir } => postgres::fetch(&dir),
+        Command::Up(args) => up::up(&args)?,
+        Command::Down { wipe } => up::down(wipe)?,
+        Command::Test(args) => return test::test(&args),
+        Command::Accept => return test::only(&["accept"]),
+        Command::Bench(args) => bench::bench(&args)?,
+        Command::Layers => layers::check()?,
+        Command::Tidy => tidy::check()?,
+        Command::FetchPostgresql { dir } => postgres::fetch(&dir)?,
     }
+    Ok(ExitCode::SUCCESS)
 }

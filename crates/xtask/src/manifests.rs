@@ -27,7 +27,8 @@ pub(crate) fn render(kubectl: &Kubectl, directory: &str) -> Result<Vec<Value>> {
     let text = kubectl.run(&["kustomize", &path.to_string_lossy()])?;
     let mut objects = Vec::new();
     for document in serde_yaml_ng::Deserializer::from_str(&text) {
-        let object = Value::deserialize(document).with_context(|| format!("output of kustomize {directory}"))?;
+        let object =
+            Value::deserialize(document).with_context(|| format!("output of kustomize {directory}"))?;
         objects.push(object);
     }
     ensure!(!objects.is_empty(), "deploy/{directory} renders to nothing");
@@ -53,16 +54,20 @@ pub(crate) fn apply_member(kubectl: &Kubectl) -> Result<()> {
 /// Puts address and authority in; tells whether there was anything to put in.
 fn fit(object: &mut Value, address: &Address) -> bool {
     let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let Some(spec) = object.get_mut("spec") else { return false };
+    let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return false };
     match kind.as_str() {
         "Service" => {
-            spec["type"] = json!("ExternalName");
-            spec["externalName"] = json!(address.host);
-            spec["ports"] = json!([{"name": "https", "port": address.port, "protocol": "TCP"}]);
+            let port = json!([{"name": "https", "port": address.port, "protocol": "TCP"}]);
+            spec.insert("type".to_owned(), json!("ExternalName"));
+            spec.insert("externalName".to_owned(), json!(address.host));
+            spec.insert("ports".to_owned(), port);
+            spec.remove("selector");
         }
         "APIService" => {
-            spec["caBundle"] = json!(STANDARD.encode(&address.ca));
-            spec["service"]["port"] = json!(address.port);
+            spec.insert("caBundle".to_owned(), json!(STANDARD.encode(&address.ca)));
+            if let Some(service) = spec.get_mut("service").and_then(Value::as_object_mut) {
+                service.insert("port".to_owned(), json!(address.port));
+            }
         }
         _ => return false,
     }

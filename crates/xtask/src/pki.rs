@@ -89,7 +89,11 @@ impl Pki {
     }
 
     /// Makes a bare key pair unless it is there.
-    pub(crate) fn key_pair(&self, name: &str, algorithm: &'static rcgen::SignatureAlgorithm) -> Result<KeyPair> {
+    pub(crate) fn key_pair(
+        &self,
+        name: &str,
+        algorithm: &'static rcgen::SignatureAlgorithm,
+    ) -> Result<KeyPair> {
         if let Ok(pem) = std::fs::read_to_string(self.key(name)) {
             return Ok(KeyPair::from_pem(&pem)?);
         }

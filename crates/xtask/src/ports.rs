@@ -40,8 +40,8 @@ impl Ports {
 
     fn search(&mut self, name: &str) -> Result<u16> {
         let used: Vec<u16> = self.taken.values().copied().collect();
-        let Some(port) =
-            (self.first..self.first.saturating_add(SEARCHED)).find(|port| !used.contains(port) && free(*port))
+        let Some(port) = (self.first..self.first.saturating_add(SEARCHED))
+            .find(|port| !used.contains(port) && free(*port))
         else {
             bail!("no free port for {name} from {} on: {SEARCHED} were tried", self.first);
         };

@@ -16,7 +16,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const DATABASE: &str = "business";
-const READY: Duration = Duration::from_secs(60);
+const READY: Duration = Duration::from_mins(1);
 const PROBE: Duration = Duration::from_secs(2);
 const MAX_CONNECTIONS: u16 = 200;
 /// Set to anything, the programs of the machine are passed over.
@@ -110,7 +110,8 @@ fn unprivileged() -> Option<(u32, u32)> {
     if nix_is_root() {
         let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
         let find = |name: &str| {
-            let mut fields = passwd.lines().find(|line| line.split(':').next() == Some(name))?.split(':').skip(2);
+            let mut fields =
+                passwd.lines().find(|line| line.split(':').next() == Some(name))?.split(':').skip(2);
             Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
         };
         return Some(find("postgres").or_else(|| find("nobody")).unwrap_or((65534, 65534)));
@@ -119,17 +120,15 @@ fn unprivileged() -> Option<(u32, u32)> {
 }
 
 fn nix_is_root() -> bool {
-    std::fs::metadata("/proc/self").map_or_else(
-        |_| std::env::var("USER").is_ok_and(|user| user == "root"),
-        |me| me.uid() == 0,
-    )
+    std::fs::metadata("/proc/self")
+        .map_or_else(|_| std::env::var("USER").is_ok_and(|user| user == "root"), |me| me.uid() == 0)
 }
 
 /// Whether a stranger can get to this directory.
 fn traversable(dir: &Path) -> bool {
-    dir.ancestors().filter(|part| part.exists()).all(|part| {
-        part.metadata().is_ok_and(|meta| meta.permissions().mode() & 0o001 != 0)
-    })
+    dir.ancestors()
+        .filter(|part| part.exists())
+        .all(|part| part.metadata().is_ok_and(|meta| meta.permissions().mode() & 0o001 != 0))
 }
 
 impl Postgres {
@@ -275,5 +274,5 @@ fn password(file: &Path) -> Result<String> {
 fn random() -> Result<String> {
     let mut bytes = [0; 24];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(layout::hex(&bytes))
 }

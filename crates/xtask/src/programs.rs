@@ -15,22 +15,23 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-const READY: Duration = Duration::from_secs(60);
+const READY: Duration = Duration::from_mins(1);
 const PROBE: Duration = Duration::from_secs(2);
 const TOKEN: &str = "--duration=8760h";
 
 /// Builds both programs.
-pub(crate) fn build() -> Result<()> {
+pub(crate) fn build(release: bool) -> Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
         .current_dir(layout::workspace())
         .args(["build", "--quiet", "--package", "business-api", "--package", "business-controller"])
+        .args(release.then_some("--release"))
         .status()?;
     ensure!(built.success(), "the programs do not build");
     Ok(())
 }
 
-/// A token of a ServiceAccount, from the cluster itself.
+/// A token of a `ServiceAccount`, from the cluster itself.
 pub(crate) fn service_account(kubectl: &Kubectl, name: &str) -> Result<Value> {
     let printed = kubectl.run(&["create", "token", name, "--namespace", NAMESPACE, TOKEN])?;
     Ok(token(printed.trim()))
@@ -39,10 +40,10 @@ pub(crate) fn service_account(kubectl: &Kubectl, name: &str) -> Result<Value> {
 /// Writes the kubeconfig with which a program acts in the cluster described by `like`.
 pub(crate) fn kubeconfig(kubectl: &Kubectl, like: &Value, account: &str, path: &Path) -> Result<()> {
     let user = service_account(kubectl, account)?;
-    Kubeconfig::default().context_like("host", like, user)?.write(path)
+    Kubeconfig::default().context_like("host", like, &user)?.write(path)
 }
 
-/// One replica of business-api.
+/// One replica of `business-api`.
 #[derive(Clone, Debug)]
 pub(crate) struct Api {
     pub(crate) name: String,
@@ -54,6 +55,7 @@ pub(crate) struct Api {
 /// What every replica shares.
 #[derive(Debug)]
 pub(crate) struct ApiSettings<'a> {
+    pub(crate) release: bool,
     pub(crate) database_url: &'a str,
     pub(crate) kubeconfig: &'a Path,
     pub(crate) certificate: &'a Path,
@@ -81,7 +83,9 @@ impl Api {
             args.push(("client-ca-file", text(ca)));
         }
         let args = args.into_iter().map(|(key, value)| format!("--{key}={value}"));
-        let mut spec = Spec::new(&self.name, &layout::built("business-api")?).args(["serve", "--migrate"]).args(args);
+        let mut spec = Spec::new(&self.name, &layout::built("business-api", settings.release)?)
+            .args(["serve", "--migrate"])
+            .args(args);
         // In the environment, where other users of the machine cannot read the password.
         spec.env = vec![("DATABASE_URL".to_owned(), settings.database_url.to_owned())];
         Ok(spec)
@@ -93,18 +97,29 @@ impl Api {
 }
 
 /// The controller.
-pub(crate) fn controller_spec(layout: &Layout, kubeconfig: &Path, members: &Path, admin_port: u16) -> Result<Spec> {
-    let text = |path: &Path| path.to_string_lossy().into_owned();
-    let args = [
-        ("kubeconfig", text(kubeconfig)),
-        ("namespace", NAMESPACE.to_owned()),
-        ("members-kubeconfig", text(members)),
-        ("admin-bind", format!("127.0.0.1:{admin_port}")),
-        ("identity", format!("up-{}", layout.short_hash())),
-        ("log-format", "text".to_owned()),
-    ];
-    let args = args.into_iter().map(|(key, value)| format!("--{key}={value}"));
-    Ok(Spec::new("business-controller", &layout::built("business-controller")?).args(["run"]).args(args))
+#[derive(Debug)]
+pub(crate) struct Controller<'a> {
+    pub(crate) release: bool,
+    pub(crate) kubeconfig: &'a Path,
+    pub(crate) members: &'a Path,
+    pub(crate) admin_port: u16,
+}
+
+impl Controller<'_> {
+    pub(crate) fn spec(&self, layout: &Layout) -> Result<Spec> {
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        let args = [
+            ("kubeconfig", text(self.kubeconfig)),
+            ("namespace", NAMESPACE.to_owned()),
+            ("members-kubeconfig", text(self.members)),
+            ("admin-bind", format!("127.0.0.1:{}", self.admin_port)),
+            ("identity", format!("up-{}", layout.short_hash())),
+            ("log-format", "text".to_owned()),
+        ];
+        let args = args.into_iter().map(|(key, value)| format!("--{key}={value}"));
+        let program = layout::built("business-controller", self.release)?;
+        Ok(Spec::new("business-controller", &program).args(["run"]).args(args))
+    }
 }
 
 /// Waits for `/readyz` on a program's admin port.

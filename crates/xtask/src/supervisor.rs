@@ -1,13 +1,13 @@
 //! Children that are started in order, started again when they die, and stopped in the opposite order.
 //! Those of a killed `up` are taken over when they still are what would be started, else stopped first.
 
+use crate::layout;
 use crate::process::Identity;
 use crate::say;
 use crate::state::{self, State};
 use crate::wait::{self, Seen};
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::Signal;
-use sha2::{Digest as _, Sha256};
 use std::fs::{File, OpenOptions};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -59,10 +59,9 @@ impl Spec {
     }
 
     fn fingerprint(&self) -> String {
-        let mut hash = Sha256::new();
         let built = self.program.metadata().and_then(|meta| meta.modified()).ok();
-        hash.update(format!("{:?} {built:?} {:?} {:?} {:?}", self.program, self.args, self.env, self.user));
-        hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+        let program = self.program.display();
+        layout::hash(format!("{program} {built:?} {:?} {:?} {:?}", self.args, self.env, self.user).as_bytes())
     }
 }
 
@@ -204,6 +203,7 @@ impl Supervisor {
     }
 
     /// The process of a running child.
+    #[cfg(test)]
     pub(crate) fn pid(&self, name: &str) -> Option<u32> {
         let mut inner = self.lock();
         inner.find(name).ok()?.identity.as_ref().map(|identity| identity.pid)

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 pub(crate) const ISSUER: &str = "https://tokens.business.invalid";
 pub(crate) const AUDIENCE: &str = "business-api";
-const VALIDITY: Duration = Duration::from_secs(365 * 86_400);
+const VALIDITY: Duration = Duration::from_hours(365 * 24);
 
 /// Signs tokens.
 #[derive(Debug)]

@@ -11,15 +11,15 @@ use crate::wait::{self, Seen};
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::Signal;
 use std::fs::File;
-use std::io::{Read as _, Seek as _, SeekFrom};
+use std::io::{BufReader, Read as _, Seek as _, SeekFrom};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A cold start builds programs and the control plane first.
-const DETACHED: Duration = Duration::from_secs(3600);
-const STOPPED: Duration = Duration::from_secs(180);
+const DETACHED: Duration = Duration::from_hours(1);
+const STOPPED: Duration = Duration::from_mins(3);
 
 /// What `up` was asked for.
 #[derive(Clone, Debug, clap::Args)]
@@ -42,6 +42,9 @@ pub(crate) struct Up {
     /// Replicas of business-api.
     #[arg(long, value_name = "N", default_value_t = 1)]
     replicas: u8,
+    /// The directory of a test's instance.
+    #[arg(long, hide = true, value_name = "NAME")]
+    instance: Option<String>,
     /// Only PostgreSQL and the clusters.
     #[arg(long, hide = true)]
     bare: bool,
@@ -58,6 +61,15 @@ impl Up {
             replicas: self.replicas,
             database_url,
             bare: self.bare,
+            release: false,
+        }
+    }
+
+    fn layout(&self) -> Result<Layout> {
+        match self.instance.as_deref() {
+            None => Ok(Layout::of_up()),
+            Some("accept") => Ok(Layout::of_accept()),
+            Some(other) => bail!("there is no instance {other}"),
         }
     }
 }
@@ -72,7 +84,7 @@ pub(crate) fn up(args: &Up) -> Result<()> {
     }
     wait::listen_for_signals()?;
     let start = Instant::now();
-    let instance = Instance::start(Layout::of_up(), &args.options())?;
+    let instance = Instance::start(&args.layout()?, &args.options())?;
     let shown = if args.bare { Ok(()) } else { first_objects(&instance) };
     if let Err(error) = shown {
         instance.stop()?;
@@ -94,7 +106,7 @@ fn check(args: &Up) -> Result<()> {
     let layout = Layout::of_check();
     clear(&layout)?;
     let start = Instant::now();
-    let instance = Instance::start(layout.clone(), &Options { members: args.members.max(1), ..args.options() })?;
+    let instance = Instance::start(&layout, &Options { members: args.members.max(1), ..args.options() })?;
     let outcome = job::main_job(&instance);
     let stopped = say::step("everything stopped", || instance.stop());
     outcome.and(stopped)?;
@@ -110,7 +122,7 @@ fn detach() -> Result<()> {
     std::fs::create_dir_all(layout.path("logs"))?;
     let path = layout.path("logs/up.log");
     let log = File::options().create(true).append(true).open(&path)?;
-    let mut shown = File::open(&path)?;
+    let mut shown = BufReader::new(File::open(&path)?);
     shown.seek(SeekFrom::End(0))?;
     let me = std::env::current_exe()?;
     let args = std::env::args_os().skip(1).filter(|arg| arg != "--detach");
@@ -123,9 +135,9 @@ fn detach() -> Result<()> {
         .spawn()?;
     let mine = Identity::of(child.id());
     let mut show = move || -> Result<()> {
-        let mut text = String::new();
-        shown.read_to_string(&mut text)?;
-        text.lines().for_each(say::line);
+        let mut text = Vec::new();
+        shown.read_to_end(&mut text)?;
+        String::from_utf8_lossy(&text).lines().for_each(say::line);
         Ok(())
     };
     wait::until("up", DETACHED, || {
@@ -135,7 +147,8 @@ fn detach() -> Result<()> {
             bail!("up ended ({status}); its lines are in {}", path.display());
         }
         let state = State::load(&layout.path("state.json"))?;
-        let guided = std::fs::read_to_string(layout.path("ready")).is_ok_and(|pid| pid == child.id().to_string());
+        let guided =
+            std::fs::read_to_string(layout.path("ready")).is_ok_and(|pid| pid == child.id().to_string());
         Ok(match (state.ready && guided && state.supervisor == mine).then_some(()) {
             Some(()) => Seen::Yes(()),
             None => Seen::NotYet("starting".to_owned()),

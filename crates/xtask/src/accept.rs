@@ -1,0 +1,123 @@
+//! `cargo xtask accept`: what the platform promises, tried through kubectl on real parts. Each step is one function.
+
+/// deploy/ on a real kube-apiserver.
+mod manifests;
+/// What a user of kubectl expects.
+mod verbs;
+/// Asking for too much, and giving back.
+mod quota;
+/// Changes made behind our back in a cluster.
+mod drift;
+/// A member cluster, PostgreSQL or a replica is gone for a while.
+mod outage;
+/// Whole trees.
+mod tree;
+/// kill -9 in the middle.
+mod crash;
+/// What a tenant may see and do.
+mod tenant;
+/// What must be refused.
+mod input;
+/// Plain HTTP through `kubectl proxy`.
+mod proxy;
+
+use crate::instance::{Instance, Options};
+use crate::layout::{self, Layout};
+use crate::say;
+use crate::test::Count;
+use crate::{up, wait};
+use anyhow::{Context, Result, ensure};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+type Step = fn(&Instance) -> Result<()>;
+
+const STEPS: &[(&str, Step)] = &[
+    ("manifests render and apply", manifests::render_and_apply),
+    ("kubectl's verbs do what a user expects", verbs::verbs),
+    ("kubectl watches, edits, explains and describes", verbs::conveniences),
+    ("over-asking is refused with the explanation and changes nothing", quota::over_asking),
+    ("64 creates in parallel of which 10 fit", quota::parallel_creates),
+    ("raise, then lower: the refund waits for the cluster", quota::raise_and_lower),
+    ("what somebody changes in the cluster is repaired or reported", drift::drift),
+    ("the tenant's administrator rules his tenant and sees no other", tenant::tenant),
+    ("bad input is refused with the field's path and nothing is stored", input::input),
+    ("a member cluster stops and comes back", outage::member),
+    ("a tree with 50 namespaces in two clusters is deleted in order", tree::tree),
+    ("a replica is killed under load", outage::replica),
+    ("PostgreSQL is down for a while", outage::postgres),
+    ("every process killed -9 in the middle of things", crash::crash),
+    ("the books balance at the end", books),
+];
+
+const START: Duration = Duration::from_mins(4);
+
+/// Runs all steps on an instance of their own.
+pub(crate) fn run() -> Result<Count> {
+    let layout = Layout::of_accept();
+    up::clear(&layout)?;
+    let options = Options { members: 1, replicas: 2, ..Options::default() };
+    say::step("`up` is killed -9 once it runs", || killed_up(&layout, &options))?;
+    let instance = Instance::start(&layout, &options)?;
+    let mut count = Count { passed: 1, failed: 0 };
+    let only = std::env::var("XTASK_ACCEPT").unwrap_or_default();
+    for (what, step) in STEPS.iter().filter(|(what, _)| what.contains(&only)) {
+        match say::step(what, || step(&instance)) {
+            Ok(()) => count.passed += 1,
+            Err(error) => {
+                count.failed += 1;
+                say::line(format_args!("      {error:#}"));
+            }
+        }
+        if wait::interrupted() {
+            break;
+        }
+    }
+    say::step("everything stopped", || instance.stop())?;
+    if count.failed == 0 {
+        up::clear(&layout)?;
+    }
+    Ok(count)
+}
+
+/// Starts `up` as a process of its own and kills it: the next one takes its children over.
+fn killed_up(layout: &Layout, options: &Options) -> Result<()> {
+    let log = layout.path("logs/up.log");
+    std::fs::create_dir_all(layout.path("logs"))?;
+    let out = std::fs::File::create(&log)?;
+    let mut child = Command::new(std::env::current_exe()?)
+        .args(["up", "--instance", "accept", "--members", &options.members.to_string()])
+        .args(["--replicas", &options.replicas.to_string()])
+        .stdin(Stdio::null())
+        .stdout(out.try_clone()?)
+        .stderr(out)
+        .spawn()?;
+    let end = Instant::now() + START;
+    let ready = layout.path("ready");
+    while !std::fs::read_to_string(&ready).is_ok_and(|pid| pid == child.id().to_string()) {
+        let alive = child.try_wait()?.is_none();
+        let shown = || std::fs::read_to_string(&log).unwrap_or_default();
+        ensure!(alive && Instant::now() < end && !wait::interrupted(), "up did not get ready:\n{}", shown());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    child.kill().context("kill up")?;
+    child.wait()?;
+    Ok(())
+}
+
+/// Ledger, objects, statuses and clusters agree.
+pub(crate) fn books(instance: &Instance) -> Result<()> {
+    wait::until("the audit finds nothing", Duration::from_mins(1), || {
+        let output = Command::new(layout::built("business-api", false)?)
+            .args(["audit", "-o", "text"])
+            .env("DATABASE_URL", &instance.database_url)
+            .output()?;
+        Ok(if output.status.success() {
+            wait::Seen::Yes(())
+        } else {
+            let (out, err) =
+                (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            wait::Seen::NotYet(format!("{out}{err}"))
+        })
+    })
+}

@@ -1,0 +1,190 @@
+//! `cargo xtask test`: every level, the real parts included. CI runs exactly this.
+
+use crate::layout::{self, Layout};
+use crate::{accept, layers, postgres, say, tidy, wait};
+use anyhow::{Context, Result, bail, ensure};
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
+
+/// What is to be run.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Test {
+    /// Only the steps with these names.
+    #[arg(value_name = "STEP")]
+    only: Vec<String>,
+}
+
+/// How many checks of a step passed and failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Count {
+    pub(crate) passed: usize,
+    pub(crate) failed: usize,
+}
+
+impl Count {
+    const ONE: Self = Self { passed: 1, failed: 0 };
+
+    fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+    }
+}
+
+type Step = fn() -> Result<Count>;
+
+/// In this order: what is quick and what builds for the rest comes first.
+const STEPS: &[(&str, Step)] = &[
+    ("fmt", || cargo(&["fmt", "--all", "--check"], &[])),
+    ("layers", || layers::check().map(|()| Count::ONE)),
+    ("tidy", || tidy::check().map(|()| Count::ONE)),
+    ("clippy", || cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"], &[])),
+    ("doc", || cargo(&["doc", "--workspace", "--no-deps", "--quiet"], &[("RUSTDOCFLAGS", "-D warnings")])),
+    ("deny", deny),
+    ("unit", unit),
+    ("check", || myself(&["up", "--check"])),
+    ("accept", accept::run),
+];
+
+/// Runs the chosen steps, all steps when none is chosen.
+pub(crate) fn test(args: &Test) -> Result<ExitCode> {
+    let only: Vec<&str> = args.only.iter().map(String::as_str).collect();
+    self::only(&only)
+}
+
+/// Runs steps, all of them even when one fails; the last line is the sum.
+pub(crate) fn only(only: &[&str]) -> Result<ExitCode> {
+    if let Some(unknown) = only.iter().find(|only| !STEPS.iter().any(|(name, _)| name == *only)) {
+        bail!("there is no step {unknown}");
+    }
+    wait::listen_for_signals()?;
+    let start = Instant::now();
+    let mut sum = Count::default();
+    let mut bad = Vec::new();
+    for (name, run) in STEPS {
+        if !only.is_empty() && !only.contains(name) {
+            continue;
+        }
+        say::line(format_args!("---- {name}"));
+        let begun = Instant::now();
+        let (count, verdict) = match run() {
+            Ok(count) if count.failed == 0 => (count, "ok".to_owned()),
+            Ok(count) => (count, "FAILED".to_owned()),
+            Err(error) => (Count { passed: 0, failed: 1 }, format!("FAILED\n{error:#}")),
+        };
+        say::line(format_args!("---- {name}: {verdict} ({})", say::seconds(begun.elapsed())));
+        sum.add(count);
+        if count.failed > 0 {
+            bad.push(*name);
+        }
+        if wait::interrupted() {
+            bail!("interrupted");
+        }
+    }
+    say::line(format_args!("all steps took {}", say::seconds(start.elapsed())));
+    if !bad.is_empty() {
+        say::line(format_args!("failed: {}", bad.join(", ")));
+    }
+    say::line(format_args!("{} passed, {} failed", sum.passed, sum.failed));
+    Ok(if bad.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn command(args: &[&str]) -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.current_dir(layout::workspace()).args(args);
+    command
+}
+
+fn cargo(args: &[&str], env: &[(&str, &str)]) -> Result<Count> {
+    let status = command(args).envs(env.iter().copied()).status()?;
+    ensure!(status.success(), "cargo {} failed", args.join(" "));
+    Ok(Count::ONE)
+}
+
+fn myself(args: &[&str]) -> Result<Count> {
+    let status = Command::new(std::env::current_exe()?).args(args).status()?;
+    ensure!(status.success(), "xtask {} failed", args.join(" "));
+    Ok(Count::ONE)
+}
+
+/// Unit and integration tests, with the programs of a PostgreSQL on PATH.
+fn unit() -> Result<Count> {
+    let programs = postgres::programs()?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths(std::iter::once(programs).chain(std::env::split_paths(&path)))?;
+    let mut child = command(&["test", "--workspace", "--no-fail-fast"])
+        .env("PATH", path)
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("start cargo test")?;
+    let mut sum = Count::default();
+    for line in BufReader::new(child.stdout.take().context("no output")?).lines() {
+        let line = line?;
+        if let Some(count) = result(&line) {
+            sum.add(count);
+        } else if line.contains("FAILED") || line.contains("panicked") || line.starts_with("    ") {
+            say::line(&line);
+        }
+    }
+    let status = child.wait()?;
+    ensure!(status.success() || sum.failed > 0, "cargo test failed before any test did");
+    say::line(format_args!("{} tests passed, {} failed", sum.passed, sum.failed));
+    Ok(sum)
+}
+
+/// The numbers in `test result: ok. 3 passed; 0 failed; …`.
+fn result(line: &str) -> Option<Count> {
+    let rest = line.strip_prefix("test result: ")?;
+    let number = |word: &str| {
+        let before = rest.split(word).next()?;
+        before.trim_end().rsplit(' ').next()?.parse().ok()
+    };
+    Some(Count { passed: number(" passed")?, failed: number(" failed")? })
+}
+
+/// Bans, licences and sources of all dependencies.
+fn deny() -> Result<Count> {
+    let Some(program) = cargo_deny()? else {
+        say::line("skipped: cargo-deny is not installed and cannot be");
+        return Ok(Count::default());
+    };
+    let status = Command::new(program)
+        .current_dir(layout::workspace())
+        .args(["--log-level", "error", "check", "bans", "licenses", "sources"])
+        .status()?;
+    ensure!(status.success(), "cargo deny found something");
+    Ok(Count::ONE)
+}
+
+/// cargo-deny of the machine, or one that is installed once per user.
+fn cargo_deny() -> Result<Option<PathBuf>> {
+    if Command::new("cargo-deny").arg("--version").stdout(Stdio::null()).status().is_ok() {
+        return Ok(Some(PathBuf::from("cargo-deny")));
+    }
+    let root = layout::cache().join("tools");
+    let program = root.join("bin/cargo-deny");
+    if !program.exists() {
+        say::begin("cargo-deny is installed, once");
+        let installed = command(&["install", "--quiet", "--locked", "--debug", "cargo-deny", "--root"])
+            .arg(&root)
+            .arg("--target-dir")
+            .arg(Path::new(&Layout::of_check().dir).join("tools"))
+            .status()?;
+        return Ok(installed.success().then_some(program));
+    }
+    Ok(Some(program))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_numbers_of_a_test_run_are_read() {
+        let line = "test result: FAILED. 12 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out";
+        assert_eq!(result(line), Some(Count { passed: 12, failed: 3 }));
+        assert_eq!(result("test result"), None);
+    }
+}

@@ -1,0 +1,183 @@
+//! What a compiler does not look at: unreachable files, long files, dead links, invariants without a test.
+
+use crate::{layout, tree};
+use anyhow::{Result, bail};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+const LINES_MAX: usize = 800;
+/// Written apart, so that this file does not find itself.
+const UNFINISHED: [&str; 3] = [concat!("FIX", "ME"), concat!("todo", "!("), concat!("unimplemented", "!(")];
+
+/// Fails with everything untidy.
+pub(crate) fn check() -> Result<()> {
+    let root = layout::workspace();
+    let mut wrong = Vec::new();
+    let sources = tree::files(&root, &["rs"])?;
+    for file in &sources {
+        let text = std::fs::read_to_string(file)?;
+        let lines = text.lines().count();
+        if lines > LINES_MAX {
+            wrong.push(format!("{}: {lines} lines; {LINES_MAX} are allowed", shown(&root, file)));
+        }
+        for (number, line) in text.lines().enumerate() {
+            for word in UNFINISHED.iter().filter(|word| line.contains(**word)) {
+                wrong.push(format!("{}:{}: {word}", shown(&root, file), number + 1));
+            }
+        }
+    }
+    wrong.extend(unreachable(&root, &sources)?);
+    for file in tree::files(&root, &["md"])? {
+        wrong.extend(markdown(&root, &file, &std::fs::read_to_string(&file)?));
+    }
+    wrong.extend(invariants(&root, &sources)?);
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    bail!("{}", wrong.join("\n"));
+}
+
+fn shown(root: &Path, file: &Path) -> String {
+    file.strip_prefix(root).unwrap_or(file).display().to_string()
+}
+
+/// Rust files that no `mod` leads to.
+fn unreachable(root: &Path, sources: &[PathBuf]) -> Result<Vec<String>> {
+    let mut reached = BTreeSet::new();
+    let mut waiting: Vec<PathBuf> = sources.iter().filter(|file| is_root(file)).cloned().collect();
+    while let Some(file) = waiting.pop() {
+        if !file.exists() || !reached.insert(file.clone()) {
+            continue;
+        }
+        let text = std::fs::read_to_string(&file)?;
+        let dir = file.parent().unwrap_or(root);
+        let below = if is_root(&file) { dir.to_owned() } else { file.with_extension("") };
+        for line in text.lines() {
+            let Some(name) = module(line) else { continue };
+            waiting.push(below.join(format!("{name}.rs")));
+            waiting.push(below.join(name).join("mod.rs"));
+        }
+    }
+    let lost = sources.iter().filter(|file| !reached.contains(*file));
+    Ok(lost.map(|file| format!("{}: no `mod` leads here", shown(root, file))).collect())
+}
+
+/// Whether cargo itself starts at this file.
+fn is_root(file: &Path) -> bool {
+    let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let dir = file.parent().and_then(Path::file_name).and_then(|dir| dir.to_str()).unwrap_or_default();
+    let package =
+        |levels: usize| file.ancestors().nth(levels).is_some_and(|dir| dir.join("Cargo.toml").exists());
+    match (dir, name) {
+        ("src", "main.rs" | "lib.rs") | ("tests" | "benches" | "examples", _) => package(2),
+        (_, "build.rs") => package(1),
+        // tests/NAME/main.rs is a test of its own.
+        (_, "main.rs") => package(3) || package(1),
+        ("bin", _) => package(3),
+        _ => false,
+    }
+}
+
+/// The name in `mod name;`.
+fn module(line: &str) -> Option<&str> {
+    let line = line.trim();
+    let rest = line.strip_prefix("pub(crate) ").or_else(|| line.strip_prefix("pub ")).unwrap_or(line);
+    let rest = rest.strip_prefix("pub(super) ").unwrap_or(rest);
+    rest.strip_prefix("mod ")?.strip_suffix(';')
+}
+
+/// One title, and relative links that lead somewhere.
+fn markdown(root: &Path, file: &Path, text: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut titles = 0;
+    let mut fenced = false;
+    for (number, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+            continue;
+        }
+        if fenced {
+            continue;
+        }
+        titles += usize::from(line.starts_with("# "));
+        for link in links(line) {
+            let target = link.split('#').next().unwrap_or_default();
+            let elsewhere = target.is_empty() || target.contains("://") || target.starts_with("mailto:");
+            if !elsewhere && !file.parent().unwrap_or(root).join(target).exists() {
+                wrong.push(format!("{}:{}: {target} does not exist", shown(root, file), number + 1));
+            }
+        }
+    }
+    if titles != 1 {
+        wrong.push(format!("{}: {titles} titles; one is wanted", shown(root, file)));
+    }
+    wrong
+}
+
+/// The targets of `[text](target)`.
+fn links(line: &str) -> impl Iterator<Item = &str> {
+    line.split("](").skip(1).filter_map(|rest| rest.split(')').next())
+}
+
+/// Each row of the tables in docs/invariants.md names in its last column tests that exist.
+fn invariants(root: &Path, sources: &[PathBuf]) -> Result<Vec<String>> {
+    let file = root.join("docs/invariants.md");
+    let Ok(text) = std::fs::read_to_string(&file) else {
+        return Ok(vec!["docs/invariants.md is missing".to_owned()]);
+    };
+    let mut functions = BTreeSet::new();
+    for source in sources {
+        let text = std::fs::read_to_string(source)?;
+        functions.extend(text.lines().filter_map(function).map(str::to_owned));
+    }
+    let mut wrong = Vec::new();
+    let mut body = false;
+    for (number, line) in text.lines().enumerate() {
+        let row = line.starts_with('|');
+        let ruler = row && line.chars().all(|c| matches!(c, '|' | '-' | ' ' | ':'));
+        body = row && (body || ruler);
+        if !body || ruler {
+            continue;
+        }
+        let last = line.trim_end_matches('|').rsplit('|').next().unwrap_or_default();
+        let names: Vec<&str> = last.split('`').skip(1).step_by(2).collect();
+        if names.is_empty() {
+            wrong.push(format!("docs/invariants.md:{}: no test is named", number + 1));
+        }
+        for name in names {
+            let test = name.rsplit("::").next().unwrap_or(name);
+            if !functions.contains(test) {
+                wrong.push(format!("docs/invariants.md:{}: there is no test `{name}`", number + 1));
+            }
+        }
+    }
+    Ok(wrong)
+}
+
+/// The name of a function that starts on this line.
+fn function(line: &str) -> Option<&str> {
+    let (_, rest) = line.split_once("fn ")?;
+    let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_')?;
+    rest.get(..end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dead_links_and_second_titles_are_found_outside_code() {
+        let root = layout::workspace();
+        let file = root.join("README.md");
+        let text = "# One\n[a](Cargo.toml) [b](nowhere.md) [c](https://example.com/x)\n```\n# not a title\n```\n# Two\n";
+        let wrong = markdown(&root, &file, text);
+        assert_eq!(wrong, ["README.md:2: nowhere.md does not exist", "README.md: 2 titles; one is wanted"]);
+    }
+
+    #[test]
+    fn module_and_function_names_are_read() {
+        assert_eq!(module("pub(crate) mod store;"), Some("store"));
+        assert_eq!(module("mod tests {"), None);
+        assert_eq!(function("    async fn it_works() {"), Some("it_works"));
+    }
+}

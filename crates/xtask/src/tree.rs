@@ -1,0 +1,33 @@
+//! Files of the working tree, without what is built or downloaded.
+
+use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
+
+const SKIPPED: [&str; 4] = ["target", ".git", ".dev", "node_modules"];
+
+/// All files below `dir` with one of these extensions, sorted.
+pub(crate) fn files(dir: &Path, extensions: &[&str]) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut waiting = vec![dir.to_owned()];
+    while let Some(dir) = waiting.pop() {
+        let entries = std::fs::read_dir(&dir).with_context(|| format!("read {}", dir.display()))?;
+        for entry in entries {
+            let path = entry?.path();
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            if path.is_dir() {
+                if !SKIPPED.contains(&name) {
+                    waiting.push(path);
+                }
+            } else if path.extension().and_then(|e| e.to_str()).is_some_and(|e| extensions.contains(&e)) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The part of a Rust file before its tests.
+pub(crate) fn without_tests(text: &str) -> &str {
+    text.split_once("#[cfg(test)]\nmod ").map_or(text, |(before, _)| before)
+}
