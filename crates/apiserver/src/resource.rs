@@ -35,7 +35,10 @@ pub struct Resource {
 
 impl std::fmt::Debug for Resource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Resource").field("gvk", &self.gvk).field("plural", &self.plural).finish_non_exhaustive()
+        f.debug_struct("Resource")
+            .field("gvk", &self.gvk)
+            .field("plural", &self.plural)
+            .finish_non_exhaustive()
     }
 }
 

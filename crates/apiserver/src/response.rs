@@ -1,1 +1,188 @@
-//! (to be written)
+//! Content negotiation, Table, PartialObjectMetadata, errors.
+
+mod list;
+mod negotiate;
+mod render;
+mod warning;
+
+pub(crate) use list::list_response;
+pub(crate) use negotiate::{Accepted, Form, Media, OFFERED, OFFERED_STREAM, clauses};
+pub(crate) use render::{Include, Renderer};
+pub(crate) use warning::add_warnings;
+
+use crate::verbs::query::Query;
+use axum::body::Body;
+use bytes::{BufMut, Bytes, BytesMut};
+use http::header::{
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use http::{HeaderMap, Response, StatusCode, Uri};
+use meta::status::Status;
+use serde::Serialize;
+use serde_json::Value;
+
+/// How one request wants its answer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Style {
+    pub(crate) accepted: Accepted,
+    pub(crate) pretty: bool,
+    pub(crate) gzip: bool,
+}
+
+impl Style {
+    /// Reads it from the request; 406 where nothing offered is accepted.
+    pub(crate) fn of(
+        headers: &HeaderMap,
+        query: &Query,
+        offered: &'static [Media],
+        watch: bool,
+    ) -> Result<Self, Status> {
+        let accepted = negotiate::negotiate(headers, offered, watch)?;
+        let pretty = query.flag("pretty").unwrap_or_else(|| is_read_by_a_person(headers)) || accepted.pretty;
+        Ok(Self { accepted, pretty, gzip: accepts_gzip(headers) })
+    }
+
+    /// The one for errors: conversions are ignored, and JSON is used where nothing offered is accepted.
+    pub(crate) fn of_error(headers: &HeaderMap, uri: &Uri) -> Self {
+        let mut style = Self::of(headers, &Query::parse(uri.query()), OFFERED, true).unwrap_or_default();
+        style.accepted.form = Form::Object;
+        style
+    }
+
+    /// Whether stored JSON can go out as it is.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.accepted.media == Media::Json && !self.pretty
+    }
+}
+
+fn is_read_by_a_person(headers: &HeaderMap) -> bool {
+    let agent = headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    ["curl", "Wget", "Mozilla/5.0"].iter().any(|prefix| agent.starts_with(prefix))
+}
+
+fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let texts = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    texts.flat_map(|text| text.split(',')).any(|item| {
+        let mut parts = item.split(';').map(str::trim);
+        parts.next() == Some("gzip") && !parts.any(|part| matches!(part, "q=0" | "q=0.0"))
+    })
+}
+
+/// The answer to a request that failed, in the media type it asked for.
+pub fn status_response(status: &Status, headers: &HeaderMap, uri: &Uri) -> Response<Body> {
+    failure(status, &Style::of_error(headers, uri))
+}
+
+pub(crate) fn failure(status: &Status, style: &Style) -> Response<Body> {
+    let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = value(code, status, style);
+    let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+    if seconds > 0 {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    if code == StatusCode::FORBIDDEN {
+        response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    }
+    response
+}
+
+/// Anything that serialises.
+pub(crate) fn value(code: StatusCode, value: &impl Serialize, style: &Style) -> Response<Body> {
+    let mut json = BytesMut::new();
+    match serde_json::to_writer((&mut json).writer(), value) {
+        Ok(()) => json_response(code, json, style),
+        Err(error) => {
+            tracing::error!(%error, "serialise an answer");
+            bytes_response(StatusCode::INTERNAL_SERVER_ERROR, "application/json", Bytes::new())
+        }
+    }
+}
+
+/// Finished JSON, rewritten only for people and for YAML.
+pub(crate) fn json_response(code: StatusCode, json: BytesMut, style: &Style) -> Response<Body> {
+    bytes_response(code, style.accepted.media.content_type(), finish(json, style))
+}
+
+/// The bytes that leave: JSON ends with a newline.
+fn finish(mut json: BytesMut, style: &Style) -> Bytes {
+    if !style.is_plain()
+        && let Ok(value) = serde_json::from_slice::<Value>(&json)
+    {
+        let text = match style.accepted.media {
+            Media::Json => serde_json::to_string_pretty(&value).ok(),
+            Media::Yaml => {
+                return serde_yaml_ng::to_string(&value).map_or_else(|_| json.freeze(), Bytes::from);
+            }
+        };
+        json = text.map_or(json, |text| BytesMut::from(text.as_str()));
+    }
+    json.put_u8(b'\n');
+    json.freeze()
+}
+
+pub(crate) fn bytes_response(code: StatusCode, content_type: &'static str, bytes: Bytes) -> Response<Body> {
+    body_response(code, content_type, Body::from(bytes))
+}
+
+pub(crate) fn body_response(code: StatusCode, content_type: &'static str, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = code;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::BodyExt;
+    use meta::gvk::GroupResource;
+
+    async fn text(response: Response<Body>) -> String {
+        String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
+    }
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        pairs.iter().map(|(k, v)| (k.parse().unwrap(), HeaderValue::from_static(v))).collect()
+    }
+
+    #[tokio::test]
+    async fn a_failure_is_a_status_whatever_was_asked_for() {
+        let status = Status::not_found(&GroupResource::new("g", "as"), "x").retry_after(2);
+        let table = headers(&[("accept", "application/json;as=Table;g=meta.k8s.io;v=v1")]);
+        let response = status_response(&status, &table, &Uri::from_static("/x"));
+        assert_eq!(response.status(), 404);
+        assert_eq!(response.headers()["retry-after"], "2");
+        assert_eq!(response.headers()["content-type"], "application/json");
+        let body = text(response).await;
+        assert_eq!(
+            body,
+            "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"as.g \
+             \\\"x\\\" not found\",\"reason\":\"NotFound\",\"details\":{\"name\":\"x\",\"group\":\"g\",\"kind\":\"as\",\
+             \"retryAfterSeconds\":2},\"code\":404}\n"
+        );
+        let nothing = headers(&[("accept", "text/html")]);
+        assert!(text(status_response(&status, &nothing, &Uri::from_static("/x"))).await.starts_with('{'));
+        let yaml = headers(&[("accept", "application/yaml")]);
+        assert!(
+            text(status_response(&status, &yaml, &Uri::from_static("/x")))
+                .await
+                .contains("reason: NotFound\n")
+        );
+    }
+
+    #[test]
+    fn people_get_indented_answers() {
+        let of = |pairs: &[_], query| {
+            Style::of(&headers(pairs), &Query::parse(Some(query)), OFFERED, false).unwrap()
+        };
+        assert!(of(&[], "pretty").pretty);
+        assert!(of(&[("user-agent", "curl/8")], "").pretty);
+        assert!(!of(&[("user-agent", "curl/8")], "pretty=0").pretty);
+        assert!(!of(&[("user-agent", "kubectl/v1")], "").pretty);
+        assert!(of(&[("accept-encoding", "deflate, gzip;q=0.5")], "").gzip);
+        assert!(!of(&[("accept-encoding", "gzip;q=0")], "").gzip);
+    }
+}

@@ -56,11 +56,23 @@ pub trait Strategy: Send + Sync + 'static {
     ) -> Result<(), Status>;
 
     /// Rules for a changed object.
-    fn validate_update(&self, cx: &mut WriteContext<'_>, part: Part, old: &Object, object: &Object) -> FieldErrors;
+    fn validate_update(
+        &self,
+        cx: &mut WriteContext<'_>,
+        part: Part,
+        old: &Object,
+        object: &Object,
+    ) -> FieldErrors;
 
     /// The right that a valid write needs beyond that of its verb; asked after validation, before quota, dry-run
     /// included. `old` absent is a create.
-    fn extra_right(&self, _cx: &WriteContext<'_>, _part: Part, _old: Option<&Object>, _new: &Object) -> Option<ExtraRight> {
+    fn extra_right(
+        &self,
+        _cx: &WriteContext<'_>,
+        _part: Part,
+        _old: Option<&Object>,
+        _new: &Object,
+    ) -> Option<ExtraRight> {
         None
     }
 
@@ -100,6 +112,11 @@ pub trait Strategy: Send + Sync + 'static {
     /// The rule for names of this kind.
     fn name_rule(&self) -> NameRule {
         NameRule::Subdomain
+    }
+
+    /// Whether a PUT without `metadata.resourceVersion` overwrites whatever is there.
+    fn allows_unconditional_update(&self) -> bool {
+        false
     }
 
     /// Whether [`Strategy::decorate`] has to be asked at all; `false` lets reads go out without being parsed.

@@ -131,8 +131,8 @@ async fn handle<H: Handler>(
     if let Some(response) = endpoints::answer(shared, &info, &request) {
         return Ok(response);
     }
-    // An update or patch may turn out to create, which is another right.
-    if matches!(info.verb.as_str(), "update" | "patch") {
+    // A write may turn out to need another right: an apply that creates, a strategy's own.
+    if info.is_write() {
         request.extensions_mut().insert(Arc::clone(&shared.authorization));
     }
     let context = RequestContext { info, caller, access, deadline, audit_id: Arc::clone(audit_id) };

@@ -1,0 +1,235 @@
+//! The documents themselves. Equal kinds give equal bytes, on every replica and after every restart.
+
+use crate::openapi::{self, About, SUBRESOURCE_VERBS, VERBS};
+use crate::resource::{Resource, Subresource};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256, Sha512};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// A document with its ETag.
+#[derive(Clone, Debug)]
+pub(super) struct Document {
+    pub(super) json: Bytes,
+    pub(super) hash: String,
+    /// The hash in quotes.
+    pub(super) etag: String,
+}
+
+impl Document {
+    fn new(json: String) -> Self {
+        let digest = Sha512::digest(json.as_bytes());
+        let mut hash = String::with_capacity(128);
+        for byte in digest {
+            let _written = write!(hash, "{byte:02X}");
+        }
+        let etag = format!("\"{hash}\"");
+        Self { json: json.into(), hash, etag }
+    }
+}
+
+/// Everything that describes the server, computed once.
+#[derive(Clone, Debug)]
+pub struct Documents {
+    pub(super) groups: Bytes,
+    pub(super) aggregated_v2: Document,
+    pub(super) aggregated_v2beta1: Document,
+    /// `/apis/G`, `/apis/G/V` and `/version`.
+    legacy: BTreeMap<String, Bytes>,
+    pub(super) openapi_v2: Document,
+    pub(super) openapi_v3: Document,
+    /// By path.
+    openapi_v3_documents: BTreeMap<String, Document>,
+    pub(super) paths: Bytes,
+}
+
+impl Documents {
+    /// Computes all documents of these kinds.
+    pub fn new(resources: &[Arc<Resource>], about: &About) -> Self {
+        let groups = openapi::groups(resources);
+        let built = openapi::build(resources, about);
+        let openapi_v3_documents: BTreeMap<String, Document> = built
+            .v3
+            .into_iter()
+            .map(|((group, version), json)| {
+                (format!("/openapi/v3/apis/{group}/{version}"), Document::new(json))
+            })
+            .collect();
+        let legacy = legacy(resources, &groups, about);
+        let paths = paths(legacy.keys().chain(openapi_v3_documents.keys()));
+        let group_list = json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": names(&groups).into_iter()
+            .map(|group| group_of(group, &groups)).collect::<Vec<_>>()});
+        Self {
+            groups: group_list.to_string().into(),
+            aggregated_v2: Document::new(aggregated(resources, &groups, "apidiscovery.k8s.io/v2")),
+            aggregated_v2beta1: Document::new(aggregated(resources, &groups, "apidiscovery.k8s.io/v2beta1")),
+            openapi_v2: Document::new(built.v2),
+            openapi_v3: Document::new(openapi_root(&openapi_v3_documents)),
+            openapi_v3_documents,
+            legacy,
+            paths,
+        }
+    }
+
+    pub(super) fn legacy(&self, path: &str) -> Option<&Bytes> {
+        self.legacy.get(path)
+    }
+
+    pub(super) fn openapi_v3_of(&self, path: &str) -> Option<&Document> {
+        self.openapi_v3_documents.get(path)
+    }
+}
+
+type Groups = [(String, String)];
+
+fn names(groups: &Groups) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for (group, _) in groups {
+        if !names.contains(&group.as_str()) {
+            names.push(group);
+        }
+    }
+    names
+}
+
+fn group_of(name: &str, groups: &Groups) -> Value {
+    let versions: Vec<Value> = groups
+        .iter()
+        .filter(|(group, _)| group == name)
+        .map(|(group, version)| json!({"groupVersion": format!("{group}/{version}"), "version": version}))
+        .collect();
+    let preferred = versions.first().cloned();
+    json!({"name": name, "versions": versions, "preferredVersion": preferred})
+}
+
+fn legacy(resources: &[Arc<Resource>], groups: &Groups, about: &About) -> BTreeMap<String, Bytes> {
+    let mut documents = BTreeMap::new();
+    for name in names(groups) {
+        let mut group = group_of(name, groups);
+        if let Value::Object(map) = &mut group {
+            map.insert("kind".to_owned(), Value::from("APIGroup"));
+            map.insert("apiVersion".to_owned(), Value::from("v1"));
+        }
+        documents.insert(format!("/apis/{name}"), group.to_string().into());
+    }
+    for (group, version) in groups {
+        let list: Vec<Value> = served(resources, group, version).flat_map(|r| legacy_entries(r)).collect();
+        let document = json!({"kind": "APIResourceList", "apiVersion": "v1",
+            "groupVersion": format!("{group}/{version}"), "resources": list});
+        documents.insert(format!("/apis/{group}/{version}"), document.to_string().into());
+    }
+    let version = json!({"major": "1", "minor": "36", "gitVersion": about.version, "gitCommit": "", "gitTreeState": "",
+        "buildDate": "", "goVersion": "", "compiler": "rustc",
+        "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH)});
+    documents.insert("/version".to_owned(), version.to_string().into());
+    documents
+}
+
+fn served<'a>(
+    resources: &'a [Arc<Resource>],
+    group: &'a str,
+    version: &'a str,
+) -> impl Iterator<Item = &'a Arc<Resource>> {
+    resources.iter().filter(move |resource| resource.gvk.group == group && resource.gvk.version == version)
+}
+
+/// The resource and, as entries of their own, its subresources; sorted as Go sorts them, by name.
+fn legacy_entries(resource: &Resource) -> Vec<Value> {
+    let gvk = &resource.gvk;
+    let identity = format!("{}/{}/{}", gvk.group, gvk.version, gvk.kind);
+    let digest = Sha256::digest(identity.as_bytes());
+    let hash = STANDARD.encode(digest.get(..8).unwrap_or_default());
+    let mut entry = Map::from_iter([
+        ("name".to_owned(), json!(resource.plural)),
+        ("singularName".to_owned(), json!(resource.singular)),
+        ("namespaced".to_owned(), json!(resource.namespaced)),
+        ("kind".to_owned(), json!(gvk.kind)),
+        ("verbs".to_owned(), json!(VERBS)),
+        ("storageVersionHash".to_owned(), json!(hash)),
+    ]);
+    names_and_categories(resource, &mut entry);
+    let mut entries = vec![Value::Object(entry)];
+    entries.extend(sorted_subresources(resource).into_iter().map(|sub| {
+        json!({"name": format!("{}/{}", resource.plural, sub.name), "singularName": "",
+            "namespaced": resource.namespaced, "kind": gvk.kind, "verbs": SUBRESOURCE_VERBS})
+    }));
+    entries
+}
+
+fn names_and_categories(resource: &Resource, entry: &mut Map<String, Value>) {
+    if !resource.short_names.is_empty() {
+        entry.insert("shortNames".to_owned(), json!(resource.short_names));
+    }
+    if !resource.categories.is_empty() {
+        entry.insert("categories".to_owned(), json!(resource.categories));
+    }
+}
+
+fn sorted_subresources(resource: &Resource) -> Vec<&Subresource> {
+    let mut subresources: Vec<&Subresource> = resource.subresources.iter().collect();
+    subresources.sort_by_key(|subresource| subresource.name);
+    subresources
+}
+
+fn aggregated(resources: &[Arc<Resource>], groups: &Groups, api_version: &str) -> String {
+    let items: Vec<Value> = names(groups)
+        .into_iter()
+        .map(|name| {
+            let versions: Vec<Value> = groups
+                .iter()
+                .filter(|(group, _)| group == name)
+                .map(|(group, version)| {
+                    let list: Vec<Value> =
+                        served(resources, group, version).map(|r| aggregated_entry(r)).collect();
+                    json!({"version": version, "freshness": "Current", "resources": list})
+                })
+                .collect();
+            json!({"metadata": {"name": name, "creationTimestamp": null}, "versions": versions})
+        })
+        .collect();
+    json!({"kind": "APIGroupDiscoveryList", "apiVersion": api_version, "metadata": {}, "items": items})
+        .to_string()
+}
+
+fn aggregated_entry(resource: &Resource) -> Value {
+    let gvk = &resource.gvk;
+    let kind = json!({"group": gvk.group, "version": gvk.version, "kind": gvk.kind});
+    let mut entry = Map::from_iter([
+        ("resource".to_owned(), json!(resource.plural)),
+        ("responseKind".to_owned(), kind.clone()),
+        ("scope".to_owned(), json!(if resource.namespaced { "Namespaced" } else { "Cluster" })),
+        ("singularResource".to_owned(), json!(resource.singular)),
+        ("verbs".to_owned(), json!(VERBS)),
+    ]);
+    names_and_categories(resource, &mut entry);
+    let subresources: Vec<Value> = sorted_subresources(resource)
+        .into_iter()
+        .map(|sub| json!({"subresource": sub.name, "responseKind": kind, "verbs": SUBRESOURCE_VERBS}))
+        .collect();
+    if !subresources.is_empty() {
+        entry.insert("subresources".to_owned(), Value::from(subresources));
+    }
+    Value::Object(entry)
+}
+
+fn openapi_root(documents: &BTreeMap<String, Document>) -> String {
+    let paths: Map<String, Value> = documents
+        .iter()
+        .map(|(path, document)| {
+            let name = path.trim_start_matches("/openapi/v3/").to_owned();
+            (name, json!({"serverRelativeURL": format!("{path}?hash={}", document.hash)}))
+        })
+        .collect();
+    json!({"paths": paths}).to_string()
+}
+
+fn paths<'a>(documents: impl Iterator<Item = &'a String>) -> Bytes {
+    let fixed = ["/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz"];
+    let mut paths: Vec<&str> = documents.map(String::as_str).chain(fixed).collect();
+    paths.sort_unstable();
+    json!({"paths": paths}).to_string().into()
+}

@@ -1,0 +1,131 @@
+//! Lists, written in pieces out of the cache's bytes: a large list never exists as one text.
+
+use crate::response::{Renderer, Style, body_response, json_response};
+use axum::body::Body;
+use bytes::{BufMut, Bytes, BytesMut};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use futures_util::stream;
+use http::header::{CONTENT_ENCODING, HeaderValue, VARY};
+use http::{Response, StatusCode};
+use meta::status::ListMeta;
+use std::convert::Infallible;
+use std::io::Write;
+use std::sync::Arc;
+use store::Entry;
+
+/// Bytes of a piece.
+const PIECE_BYTES: usize = 64 * 1024;
+/// Up to this size a list is one piece with a Content-Length; above it, it may be compressed.
+const WHOLE_BYTES_MAX: usize = 128 * 1024;
+
+/// Answers with a list of entries.
+pub(crate) fn list_response(
+    renderer: Renderer,
+    meta: &ListMeta,
+    items: Vec<Arc<Entry>>,
+    style: &Style,
+) -> Response<Body> {
+    let head = renderer.head(meta, true);
+    let mut pieces =
+        Pieces { head: Some(head), items: items.into_iter(), renderer, first: true, done: false };
+    let mut start = BytesMut::new();
+    while start.len() <= WHOLE_BYTES_MAX || !style.is_plain() {
+        match pieces.next() {
+            Some(piece) => start.put_slice(&piece),
+            None => return json_response(StatusCode::OK, start, style),
+        }
+    }
+    let newline = std::iter::once(Bytes::from_static(b"\n"));
+    let rest = std::iter::once(start.freeze()).chain(pieces).chain(newline);
+    let media = style.accepted.media.content_type();
+    if !style.gzip {
+        return body_response(StatusCode::OK, media, body_of(rest));
+    }
+    let zipped =
+        Zipped { pieces: Some(rest), encoder: Some(GzEncoder::new(Vec::new(), Compression::fast())) };
+    let mut response = body_response(StatusCode::OK, media, body_of(zipped));
+    response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    response.headers_mut().append(VARY, HeaderValue::from_static("Accept-Encoding"));
+    response
+}
+
+fn body_of(pieces: impl Iterator<Item = Bytes> + Send + 'static) -> Body {
+    Body::from_stream(stream::iter(pieces.map(Ok::<_, Infallible>)))
+}
+
+struct Pieces {
+    head: Option<String>,
+    items: std::vec::IntoIter<Arc<Entry>>,
+    renderer: Renderer,
+    first: bool,
+    done: bool,
+}
+
+impl Iterator for Pieces {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        if self.done {
+            return None;
+        }
+        let mut piece = BytesMut::with_capacity(if self.items.len() > 16 { PIECE_BYTES } else { 4096 });
+        if let Some(head) = self.head.take() {
+            piece.put_slice(head.as_bytes());
+        }
+        while piece.len() < PIECE_BYTES {
+            let Some(entry) = self.items.next() else {
+                piece.put_slice(b"]}");
+                self.done = true;
+                break;
+            };
+            if !std::mem::replace(&mut self.first, false) {
+                piece.put_u8(b',');
+            }
+            self.renderer.item(&entry, &mut piece);
+        }
+        Some(piece.freeze())
+    }
+}
+
+struct Zipped<I> {
+    pieces: Option<I>,
+    encoder: Option<GzEncoder<Vec<u8>>>,
+}
+
+impl<I: Iterator<Item = Bytes>> Iterator for Zipped<I> {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        while let Some(pieces) = &mut self.pieces {
+            let encoder = self.encoder.as_mut()?;
+            match pieces.next() {
+                // Writing to memory does not fail.
+                Some(piece) => encoder.write_all(&piece).ok()?,
+                None => self.pieces = None,
+            }
+            if encoder.get_ref().len() >= PIECE_BYTES {
+                return Some(Bytes::from(std::mem::take(encoder.get_mut())));
+            }
+        }
+        self.encoder.take()?.finish().ok().map(Bytes::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    #[test]
+    fn what_is_compressed_in_pieces_comes_back_whole() {
+        let source: Vec<Bytes> =
+            (0..400_u32).map(|i| Bytes::from(format!("{}-{i}", "ab".repeat(500)).into_bytes())).collect();
+        let plain: Vec<u8> = source.iter().flatten().copied().collect();
+        let encoder = Some(GzEncoder::new(Vec::new(), Compression::fast()));
+        let zipped: Vec<u8> = Zipped { pieces: Some(source.into_iter()), encoder }.flatten().collect();
+        let mut back = Vec::new();
+        flate2::read::GzDecoder::new(zipped.as_slice()).read_to_end(&mut back).unwrap();
+        assert_eq!(back, plain);
+    }
+}

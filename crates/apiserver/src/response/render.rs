@@ -1,0 +1,229 @@
+//! Stored bytes in the form that was asked for: as they are, as metadata only, as a row of a table.
+
+use crate::resource::Resource;
+use crate::response::Form;
+use bytes::{BufMut, BytesMut};
+use meta::field::{FieldError, Path};
+use meta::object::{Object, SPLICE_AFTER, splice_point};
+use meta::status::{ListMeta, Status};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use store::Entry;
+
+/// What a row of a table carries of its object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Include {
+    None,
+    Metadata,
+    Object,
+}
+
+impl Include {
+    /// From the query parameter `includeObject`.
+    pub(crate) fn parse(text: &str) -> Result<Self, Status> {
+        match text {
+            "" | "Metadata" => Ok(Self::Metadata),
+            "None" => Ok(Self::None),
+            "Object" => Ok(Self::Object),
+            other => {
+                let path = Path::new("includeObject");
+                let error =
+                    FieldError::not_supported(&path, &Value::from(other), &["None", "Metadata", "Object"]);
+                Err(Status::bad_request(format!("Unable to convert to Table as requested: {error}")))
+            }
+        }
+    }
+}
+
+/// Writes objects of one kind in one form.
+#[derive(Clone, Debug)]
+pub(crate) struct Renderer {
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) form: Form,
+    pub(crate) include: Include,
+    /// Unix seconds, for ages.
+    pub(crate) now: i64,
+    /// Whether the strategy has a say in what is read.
+    pub(crate) decorate: bool,
+}
+
+impl Renderer {
+    /// One object alone.
+    pub(crate) fn object(&self, entry: &Entry, out: &mut BytesMut) {
+        match self.form {
+            Form::Table(_) => self.table(entry, true, out),
+            _ => self.item(entry, out),
+        }
+    }
+
+    /// A table of one row.
+    pub(crate) fn table(&self, entry: &Entry, columns: bool, out: &mut BytesMut) {
+        let meta = ListMeta { resource_version: resource_version(entry), ..ListMeta::default() };
+        out.put_slice(self.head(&meta, columns).as_bytes());
+        self.item(entry, out);
+        out.put_slice(b"]}");
+    }
+
+    /// One element of a list.
+    pub(crate) fn item(&self, entry: &Entry, out: &mut BytesMut) {
+        match self.form {
+            Form::Object => self.whole(entry, out),
+            Form::Partial(version) | Form::PartialList(version) => metadata_only(entry, version, out),
+            Form::Table(version) => self.row(entry, version, out),
+        }
+    }
+
+    /// A list's JSON up to its first element.
+    pub(crate) fn head(&self, meta: &ListMeta, columns: bool) -> String {
+        let metadata = serde_json::to_string(meta).unwrap_or_else(|_| "{}".to_owned());
+        match self.form {
+            Form::Object => {
+                let (kind, version) = (self.resource.list_kind(), self.resource.gvk.api_version());
+                format!(
+                    "{{\"kind\":\"{kind}\",\"apiVersion\":\"{version}\",\"metadata\":{metadata},\"items\":["
+                )
+            }
+            Form::Partial(version) | Form::PartialList(version) => format!(
+                "{{\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"{version}\",\"metadata\":{metadata},\"items\":["
+            ),
+            Form::Table(version) => {
+                let columns = if columns { columns_of(&self.resource) } else { "[]".to_owned() };
+                format!(
+                    "{{\"kind\":\"Table\",\"apiVersion\":\"{version}\",\"metadata\":{metadata},\
+                     \"columnDefinitions\":{columns},\"rows\":["
+                )
+            }
+        }
+    }
+
+    fn whole(&self, entry: &Entry, out: &mut BytesMut) {
+        if self.decorate
+            && let Some(mut object) = read(entry)
+            && self.resource.strategy.decorate(&mut object)
+            && let Ok(json) = serde_json::to_vec(object.as_map())
+        {
+            out.put_slice(&json);
+            return;
+        }
+        write_entry(entry, out);
+    }
+
+    fn row(&self, entry: &Entry, version: &'static str, out: &mut BytesMut) {
+        let mut object = read(entry).unwrap_or_default();
+        if self.decorate {
+            self.resource.strategy.decorate(&mut object);
+        }
+        let created = object.text(&["metadata", "creationTimestamp"]);
+        let mut cells = vec![Value::from(object.name())];
+        cells.extend(self.resource.strategy.cells(&object, self.now));
+        cells.resize(self.resource.columns.len().saturating_add(1), Value::Null);
+        cells.push(Value::from(meta::time::age_since(created, self.now)));
+        out.put_slice(b"{\"cells\":");
+        out.put_slice(Value::from(cells).to_string().as_bytes());
+        out.put_slice(b",\"object\":");
+        match self.include {
+            Include::None => out.put_slice(b"null"),
+            Include::Metadata => metadata_only(entry, version, out),
+            Include::Object => self.whole(entry, out),
+        }
+        out.put_slice(b"}");
+    }
+}
+
+/// The stored JSON with its revision; a write that was only tried has none.
+pub(crate) fn write_entry(entry: &Entry, out: &mut BytesMut) {
+    if entry.revision.0 == 0 { out.put_slice(&entry.body) } else { entry.write_json(out) }
+}
+
+fn resource_version(entry: &Entry) -> String {
+    if entry.revision.0 == 0 { String::new() } else { entry.revision.to_string() }
+}
+
+fn read(entry: &Entry) -> Option<Object> {
+    let mut object = Object::from_stored(&entry.body, entry.revision.0).ok()?;
+    if entry.revision.0 == 0 {
+        object.remove(&["metadata", "resourceVersion"]);
+    }
+    Some(object)
+}
+
+/// `PartialObjectMetadata`, cut out of the stored bytes without parsing them.
+fn metadata_only(entry: &Entry, version: &str, out: &mut BytesMut) {
+    let inner = std::str::from_utf8(&entry.body).ok().and_then(metadata_of).unwrap_or_default();
+    out.put_slice(b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"");
+    out.put_slice(version.as_bytes());
+    out.put_slice(b"\",");
+    out.put_slice(SPLICE_AFTER.as_bytes());
+    let revision = resource_version(entry);
+    if !revision.is_empty() {
+        out.put_slice(b"\"resourceVersion\":\"");
+        out.put_slice(revision.as_bytes());
+        out.put_slice(if inner.is_empty() { b"\"" } else { b"\"," });
+    }
+    out.put_slice(inner.as_bytes());
+    out.put_slice(b"}}");
+}
+
+/// What stands between the braces of `metadata`.
+fn metadata_of(body: &str) -> Option<&str> {
+    let (_, tail) = splice_point(body)?;
+    let (mut depth, mut in_string, mut escaped) = (1_u32, false, false);
+    for (at, byte) in tail.bytes().enumerate() {
+        if in_string {
+            (in_string, escaped) = match byte {
+                _ if escaped => (true, false),
+                b'\\' => (true, true),
+                b'"' => (false, false),
+                _ => (true, false),
+            };
+            continue;
+        }
+        match byte {
+            b'"' => in_string = true,
+            b'{' => depth = depth.saturating_add(1),
+            b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            return tail.get(..at);
+        }
+    }
+    None
+}
+
+const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources \
+                    may allow a client to request the generation of an appropriate name automatically.";
+const AGE: &str = "How long ago the object was created.";
+
+fn columns_of(resource: &Resource) -> String {
+    let mut columns =
+        vec![json!({"name": "Name", "type": "string", "format": "name", "description": NAME, "priority": 0})];
+    columns.extend(resource.columns.iter().map(|column| {
+        json!({"name": column.name, "type": column.ty, "format": "", "description": column.description,
+            "priority": column.priority})
+    }));
+    columns.push(json!({"name": "Age", "type": "string", "format": "", "description": AGE, "priority": 0}));
+    Value::from(columns).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_is_cut_out_of_stored_bytes() {
+        let body = r#"{"apiVersion":"g/v1","kind":"A","metadata":{"annotations":{"a":"}\"{\\"},"name":"x"},"spec":{}}"#;
+        assert_eq!(metadata_of(body), Some(r#""annotations":{"a":"}\"{\\"},"name":"x""#));
+        assert_eq!(metadata_of(r#"{"metadata":{"#), None);
+        assert_eq!(metadata_of(r#"{"metadata":{}}"#), Some(""));
+    }
+
+    #[test]
+    fn an_unknown_include_object_is_refused() {
+        assert_eq!(Include::parse("").unwrap(), Include::Metadata);
+        let message = Include::parse("All").unwrap_err().message;
+        assert!(message.starts_with(
+            "Unable to convert to Table as requested: includeObject: Unsupported value: \"All\""
+        ));
+    }
+}

@@ -1,0 +1,128 @@
+//! Server-side apply.
+
+use crate::verbs::Call;
+use crate::verbs::body;
+use crate::verbs::change::{Computed, change};
+use crate::verbs::commit::{tracker, writer};
+use crate::verbs::create::insert;
+use crate::verbs::options::{WriteKind, WriteOptions};
+use crate::verbs::update::check_identity;
+use axum::body::Body;
+use http::{Response, StatusCode};
+use meta::decode::{self, Media};
+use meta::object::Object;
+use meta::status::Status;
+use serde_json::Value;
+use store::Entry;
+
+/// How often an apply that finds the object now there, now not, goes round.
+const ROUNDS_MAX: usize = 4;
+
+pub(crate) async fn apply(call: &mut Call, bytes: &[u8]) -> Result<Response<Body>, Status> {
+    let options = WriteOptions::parse(&call.query, &call.headers, WriteKind::Apply)?;
+    let (mut applied, duplicates) = decode::decode_value(bytes, Media::Yaml)
+        .map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
+    if !duplicates.is_empty() {
+        return Err(Status::bad_request(format!("error strict decoding YAML: {}", duplicates.join(", "))));
+    }
+    name_it(call, &mut applied)?;
+    let mut round = 0_usize;
+    loop {
+        round = round.saturating_add(1);
+        match change_live(call, &applied, &options).await {
+            Err(status) if is_missing(call, &status) => {}
+            other => return call.respond(StatusCode::OK, &other?),
+        }
+        match create_new(call, &applied, &options).await {
+            Err(status) if status.reason == "AlreadyExists" && round < ROUNDS_MAX => {}
+            other => return call.respond(StatusCode::CREATED, &other?),
+        }
+    }
+}
+
+/// Only the object itself may be made by an apply, and only where it is the object that is missing.
+fn is_missing(call: &Call, status: &Status) -> bool {
+    let is_this = status.details.as_ref().is_some_and(|details| {
+        details.name == call.route.name
+            && details.kind == call.resource().plural
+            && details.group == call.resource().gvk.group
+    });
+    status.code == 404 && is_this && call.route.subresource.is_none()
+}
+
+fn name_it(call: &Call, applied: &mut Value) -> Result<(), Status> {
+    let Some(metadata) = applied.as_object_mut().and_then(|map| {
+        map.entry("metadata").or_insert_with(|| Value::Object(serde_json::Map::new())).as_object_mut()
+    }) else {
+        return Err(Status::bad_request("an applied configuration must be an object with metadata"));
+    };
+    let name = metadata.entry("name").or_insert_with(|| Value::from(call.route.name.as_str()));
+    if name.as_str() != Some(call.route.name.as_str()) {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({}) does not match the name on the URL ({})",
+            name.as_str().unwrap_or_default(),
+            call.route.name
+        )));
+    }
+    Ok(())
+}
+
+async fn change_live(call: &mut Call, applied: &Value, options: &WriteOptions) -> Result<Entry, Status> {
+    let resource = call.resource().clone();
+    let (part, now) = (call.part(), call.now());
+    let (name, namespace) = (call.route.name.clone(), call.route.namespace.clone());
+    let subresource = call.subresource();
+    let versioned = !given(applied, "resourceVersion").is_empty();
+    let entry = change(call, options, |live| {
+        let write = meta::managed::Write { manager: &options.manager, subresource, now: &now };
+        let merged = tracker(&resource, part).apply(Some(live), applied, options.force, write);
+        let mut object = finish(&resource, merged.map_err(|error| error.status())?)?;
+        check_identity(&resource, &name, &namespace, &mut object)?;
+        Ok(Computed { object, track: false, versioned, warnings: Vec::new() })
+    });
+    entry.await
+}
+
+async fn create_new(call: &mut Call, applied: &Value, options: &WriteOptions) -> Result<Entry, Status> {
+    let resource = call.resource().clone();
+    let about = resource.group_resource();
+    let uid = given(applied, "uid");
+    if !uid.is_empty() {
+        let why = format!(
+            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        );
+        return Err(Status::conflict(&about, &call.route.name, &why));
+    }
+    if !given(applied, "resourceVersion").is_empty() {
+        return Err(Status::not_found(&about, &call.route.name));
+    }
+    call.may_create().await?;
+    let now = call.now();
+    let merged = tracker(&resource, call.part()).apply(
+        None,
+        applied,
+        options.force,
+        writer(call, &options.manager, &now),
+    );
+    let object = finish(&resource, merged.map_err(|error| error.status())?)?;
+    insert(call, object, options, false).await
+}
+
+fn given<'a>(applied: &'a Value, field: &str) -> &'a str {
+    applied
+        .get("metadata")
+        .and_then(|metadata| metadata.get(field))
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+/// Brings the merged object into the schema's form.
+fn finish(resource: &crate::Resource, merged: Object) -> Result<Object, Status> {
+    let mut value = merged.into_value();
+    decode::prune_and_check(&mut value, &resource.schema)
+        .map_err(|error| Status::bad_request(error.to_string()))?;
+    let mut object = Object::new(value).map_err(|_| Status::bad_request("the result is no object"))?;
+    body::set_kind(&mut object, &resource.gvk);
+    decode::apply_defaults(&mut object, &resource.schema);
+    Ok(object)
+}

@@ -1,0 +1,149 @@
+//! Request bodies: their size, their media type, and how they become objects.
+
+use crate::resource::Resource;
+use axum::body::Body;
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use meta::decode::{self, DecodeError, FieldValidation, Media};
+use meta::gvk::GroupVersionKind;
+use meta::object::Object;
+use meta::status::Status;
+use serde_json::Value;
+
+/// Bytes of a request body.
+pub(crate) const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
+
+/// Reads the body; 413 where it is too large.
+pub(crate) async fn read(body: Body) -> Result<Bytes, Status> {
+    match Limited::new(body, BODY_BYTES_MAX).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => {
+            Err(Status::too_large(format!("Request entity too large: limit is {BODY_BYTES_MAX}")))
+        }
+        Err(error) => Err(Status::bad_request(format!("read the request's body: {error}"))),
+    }
+}
+
+/// The media type without its parameters; empty where none is given.
+pub(crate) fn content_type(headers: &HeaderMap) -> String {
+    let text = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// JSON or YAML; 415 otherwise. No type at all is JSON.
+pub(crate) fn media(headers: &HeaderMap) -> Result<Media, Status> {
+    match content_type(headers).as_str() {
+        "" | "application/json" => Ok(Media::Json),
+        "application/yaml" => Ok(Media::Yaml),
+        _ => Err(Status::unsupported_media_type(&["application/json", "application/yaml"])),
+    }
+}
+
+/// Reads a body as an object of the kind, with its defaults. Fields that are dropped come back as warnings.
+pub(crate) fn decode(
+    body: &[u8],
+    media: Media,
+    resource: &Resource,
+    validation: FieldValidation,
+) -> Result<(Object, Vec<String>), Status> {
+    let (mut value, mut dropped) =
+        decode::decode_value(body, media).map_err(|error| unreadable(resource, &error))?;
+    check_kind(&value, &resource.gvk)?;
+    dropped.extend(
+        decode::prune_and_check(&mut value, &resource.schema).map_err(|error| refused(resource, &error))?,
+    );
+    if validation == FieldValidation::Strict && !dropped.is_empty() {
+        return Err(refused(resource, &DecodeError::Strict(dropped)));
+    }
+    let mut object = Object::new(value).map_err(|_| Status::bad_request("the body is no object"))?;
+    set_kind(&mut object, &resource.gvk);
+    decode::apply_defaults(&mut object, &resource.schema);
+    if validation == FieldValidation::Ignore {
+        dropped.clear();
+    }
+    Ok((object, dropped))
+}
+
+/// Writes `apiVersion` and `kind`, which a body may leave out.
+pub(crate) fn set_kind(object: &mut Object, kind: &GroupVersionKind) {
+    object.set(&["apiVersion"], Value::from(kind.api_version()));
+    object.set(&["kind"], Value::from(kind.kind.as_str()));
+}
+
+fn unreadable(resource: &Resource, error: &DecodeError) -> Status {
+    let kind = &resource.gvk.kind;
+    Status::bad_request(format!(
+        "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: {error}"
+    ))
+}
+
+fn refused(resource: &Resource, error: &DecodeError) -> Status {
+    let (kind, version) = (&resource.gvk.kind, &resource.gvk.version);
+    Status::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {error}"))
+}
+
+/// The body's own word on what it is must agree with the URL, as far as it says anything.
+pub(crate) fn check_kind(body: &Value, wanted: &GroupVersionKind) -> Result<(), Status> {
+    let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (api_version, expected) = (text("apiVersion"), wanted.api_version());
+    if !api_version.is_empty() && api_version != expected {
+        return Err(Status::bad_request(format!(
+            "the API version in the data ({api_version}) does not match the expected API version ({expected})"
+        )));
+    }
+    let kind = text("kind");
+    if !kind.is_empty() && kind != wanted.kind {
+        let (want, version) = (&wanted.kind, &wanted.version);
+        return Err(Status::bad_request(format!(
+            "{kind} in version \"{version}\" cannot be handled as a {want}: converting ({kind}) to ({want}): unknown conversion"
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+    use serde_json::json;
+
+    #[test]
+    fn only_json_and_yaml_bodies_are_read() {
+        let of = |text| media(&HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(text))]));
+        assert_eq!(media(&HeaderMap::new()).unwrap(), Media::Json);
+        assert_eq!(of("application/json; charset=utf-8").unwrap(), Media::Json);
+        assert_eq!(of("application/yaml").unwrap(), Media::Yaml);
+        assert_eq!(of("application/vnd.kubernetes.protobuf").unwrap_err().code, 415);
+    }
+
+    #[tokio::test]
+    async fn a_body_over_the_limit_is_refused() {
+        let fits = read(Body::from(vec![b'x'; BODY_BYTES_MAX])).await.unwrap();
+        assert_eq!(fits.len(), BODY_BYTES_MAX);
+        let status = read(Body::from(vec![b'x'; BODY_BYTES_MAX + 1])).await.unwrap_err();
+        assert_eq!(
+            (status.code, status.message.as_str()),
+            (413, "Request entity too large: limit is 3145728")
+        );
+    }
+
+    #[test]
+    fn a_body_of_another_kind_or_version_is_refused() {
+        let kind = GroupVersionKind::new("g", "v1", "A");
+        assert!(check_kind(&json!({}), &kind).is_ok());
+        assert!(check_kind(&json!({"apiVersion": "g/v1", "kind": "A"}), &kind).is_ok());
+        let message = check_kind(&json!({"apiVersion": "g/v2"}), &kind).unwrap_err().message;
+        assert_eq!(
+            message,
+            "the API version in the data (g/v2) does not match the expected API version (g/v1)"
+        );
+        assert!(
+            check_kind(&json!({"kind": "B"}), &kind)
+                .unwrap_err()
+                .message
+                .starts_with("B in version \"v1\" cannot")
+        );
+    }
+}

@@ -1,0 +1,260 @@
+//! `DELETE` of one object: marked while somebody waits for it, removed otherwise.
+
+use crate::resource::Part;
+use crate::response;
+use crate::strategy::Strategy;
+use crate::verbs::Call;
+use crate::verbs::body;
+use crate::verbs::commit::{commit, context, is_unchanged, state, written};
+use crate::verbs::errors::status_of;
+use crate::verbs::options::{DeleteOptions, Propagation};
+use axum::body::Body;
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use meta::decode;
+use meta::gvk::GroupResource;
+use meta::object::Object;
+use meta::status::{Details, Status};
+use serde_json::Value;
+use store::model::Change;
+use store::quota::QuotaChange;
+use store::read::At;
+use store::{Entry, Error, Key};
+
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
+
+/// What became of the object.
+pub(crate) enum Removal {
+    /// It is gone; this was its last state.
+    Gone(Entry),
+    /// It waits for its finalizers.
+    Marked(Entry),
+}
+
+pub(crate) async fn delete(call: &mut Call, body: Body) -> Result<Response<Body>, Status> {
+    let options = read_options(call, body).await?;
+    let key = call.key();
+    match remove(call, &key, &options).await? {
+        Removal::Gone(entry) => {
+            let gvk = &call.resource().gvk;
+            let details = Details {
+                name: key.name.to_string(),
+                group: gvk.group.clone(),
+                kind: call.resource().plural.to_owned(),
+                uid: entry.uid.to_string(),
+                ..Details::default()
+            };
+            Ok(response::value(StatusCode::OK, &Status::success(details), &call.style))
+        }
+        Removal::Marked(entry) => {
+            // The one case in which a Go server says that it is not done yet.
+            let code =
+                if options.orphan_dependents == Some(false) { StatusCode::ACCEPTED } else { StatusCode::OK };
+            call.respond(code, &entry)
+        }
+    }
+}
+
+/// From the body, or from the query where there is none.
+pub(crate) async fn read_options(call: &Call, body: Body) -> Result<DeleteOptions, Status> {
+    let bytes = body::read(body).await?;
+    if bytes.is_empty() {
+        return DeleteOptions::from_query(&call.query);
+    }
+    let media = body::media(&call.headers)?;
+    let (value, _duplicates) = decode::decode_value(&bytes, media).map_err(|error| {
+        Status::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
+    })?;
+    DeleteOptions::from_body(value, &call.resource().gvk.api_version())
+}
+
+/// Runs one object's deletion as far as it goes now.
+pub(crate) async fn remove(call: &mut Call, key: &Key, options: &DeleteOptions) -> Result<Removal, Status> {
+    let mut at = if options.dry_run { At::Latest } else { At::Any };
+    // The deadline around the whole request bounds this loop.
+    loop {
+        let mut warnings = Vec::new();
+        let outcome = attempt(call, key, options, at, &mut warnings).await;
+        if at == At::Any && !matches!(outcome, Ok(Some(_))) {
+            at = At::Latest;
+            continue;
+        }
+        match outcome {
+            Ok(None) => {}
+            Ok(Some(removal)) => {
+                call.warnings.extend(warnings);
+                match &removal {
+                    Removal::Gone(entry) | Removal::Marked(entry) => call.audit(None, entry, options.dry_run),
+                }
+                return Ok(removal);
+            }
+            Err(status) => return Err(status),
+        }
+    }
+}
+
+/// One try; `None` where somebody was faster.
+async fn attempt(
+    call: &Call,
+    key: &Key,
+    options: &DeleteOptions,
+    at: At,
+    warnings: &mut Vec<String>,
+) -> Result<Option<Removal>, Status> {
+    let resource = call.resource();
+    let failed = |error: &Error| status_of(error, resource, &key.name);
+    let entry = call.api.store.get(&call.cx.access, key, at).await.map_err(|error| failed(&error))?;
+    let live = Object::from_stored(&entry.body, entry.revision.0)
+        .map_err(|error| failed(&Error::Corrupt(error.to_string())))?;
+    check_preconditions(call, &live, options)?;
+    let now = call.now();
+    let Some((mut object, gone, quota)) = prepare(call, &live, options, &now, warnings)? else {
+        let same = written(key, entry.uid, entry.revision, entry.body.clone());
+        return Ok(Some(Removal::Marked(same)));
+    };
+    let state = state(resource, &mut object)?;
+    let body = Bytes::from(state.body.clone());
+    let (expected, before) = (entry.revision, entry.attributes.clone());
+    let change = if gone {
+        Change::Delete { expected, before, last: state }
+    } else {
+        Change::Update { expected, before, state }
+    };
+    let revision = match commit(call, key, entry.uid, change, quota, options.dry_run).await {
+        Ok(_) if options.dry_run => expected,
+        Ok(revision) => revision,
+        Err(Error::Conflict) => return Ok(None),
+        Err(Error::Refused(violations)) => {
+            let cx = context(call, options.dry_run, false, &now);
+            return Err(resource.strategy.refusal(&cx, &live, &violations));
+        }
+        Err(error) => return Err(failed(&error)),
+    };
+    let entry = written(key, entry.uid, revision, body);
+    Ok(Some(if gone { Removal::Gone(entry) } else { Removal::Marked(entry) }))
+}
+
+fn check_preconditions(call: &Call, live: &Object, options: &DeleteOptions) -> Result<(), Status> {
+    // Failed preconditions show the kind where conflicts of an update show the plural.
+    let gvk = &call.resource().gvk;
+    let conflict = |why: &str| {
+        let about = GroupResource::new(gvk.group.as_str(), gvk.kind.as_str());
+        Err(Status::conflict(&about, live.name(), why))
+    };
+    match &options.uid {
+        Some(uid) if uid != live.uid() => {
+            return conflict(&format!(
+                "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been \
+                 deleted and then recreated",
+                live.uid()
+            ));
+        }
+        _ => {}
+    }
+    match &options.resource_version {
+        Some(version) if version != live.resource_version() => conflict(&format!(
+            "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). The \
+             object might have been modified",
+            live.resource_version()
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The object to store (or to delete, when `true`), or nothing where it waits already.
+fn prepare(
+    call: &Call,
+    live: &Object,
+    options: &DeleteOptions,
+    now: &str,
+    warnings: &mut Vec<String>,
+) -> Result<Option<(Object, bool, Option<QuotaChange>)>, Status> {
+    let resource = call.resource();
+    let strategy: &dyn Strategy = &*resource.strategy;
+    let waits = strategy.waits_for(live);
+    if let (true, Some(text)) = (live.is_deleting(), &waits) {
+        return Err(Status::conflict(&resource.group_resource(), live.name(), text));
+    }
+    let finalizers = finalizers_after(live, options);
+    let mut object = live.clone();
+    set_finalizers(&mut object, &finalizers);
+    let mut cx = context(call, options.dry_run, options.resource_version.is_some(), now);
+    if waits.is_none() && finalizers.is_empty() {
+        let quota = strategy.quota(&mut cx, Part::Main, Some(live), None)?;
+        warnings.append(&mut cx.warnings);
+        return Ok(Some((object, true, quota)));
+    }
+    if !live.is_deleting() {
+        object.set(&["metadata", "deletionTimestamp"], Value::from(now));
+        if waits.is_none() {
+            object.set(&["metadata", "deletionGracePeriodSeconds"], Value::from(0));
+        }
+        if live.generation() > 0 {
+            object.set(&["metadata", "generation"], Value::from(live.generation().saturating_add(1)));
+        }
+        strategy.prepare_delete(&mut cx, &mut object);
+        warnings.append(&mut cx.warnings);
+    }
+    // Marking changes no charge: what the object holds is refunded when it goes.
+    Ok((!is_unchanged(live, &object)).then_some((object, false, None)))
+}
+
+/// The garbage collector's finalizers follow the options, all others stay.
+fn finalizers_after(live: &Object, options: &DeleteOptions) -> Vec<String> {
+    let has = |wanted: &str| live.finalizers().any(|finalizer| finalizer == wanted);
+    let (orphan, foreground) = match (options.orphan_dependents, options.propagation) {
+        (Some(orphan), _) => (orphan, false),
+        (None, Some(Propagation::Orphan)) => (true, false),
+        (None, Some(Propagation::Foreground)) => (false, true),
+        (None, Some(Propagation::Background)) => (false, false),
+        (None, None) => (has(ORPHAN), has(FOREGROUND)),
+    };
+    let mut kept: Vec<String> = live
+        .finalizers()
+        .filter(|finalizer| match *finalizer {
+            ORPHAN => orphan,
+            FOREGROUND => foreground,
+            _ => true,
+        })
+        .map(str::to_owned)
+        .collect();
+    for (finalizer, wanted) in [(ORPHAN, orphan), (FOREGROUND, foreground)] {
+        if wanted && !has(finalizer) {
+            kept.push(finalizer.to_owned());
+        }
+    }
+    kept
+}
+
+fn set_finalizers(object: &mut Object, finalizers: &[String]) {
+    if finalizers.is_empty() {
+        object.remove(&["metadata", "finalizers"]);
+    } else {
+        object.set(&["metadata", "finalizers"], Value::from(finalizers));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_propagation_policy_decides_the_collectors_finalizers() {
+        let after = |finalizers: &[&str], orphan: Option<bool>, propagation: Option<Propagation>| {
+            let live = Object::new(json!({"metadata": {"finalizers": finalizers}})).unwrap();
+            let options =
+                DeleteOptions { orphan_dependents: orphan, propagation, ..DeleteOptions::default() };
+            finalizers_after(&live, &options).join(",")
+        };
+        let own = &["a/b"];
+        assert_eq!(after(own, None, None), "a/b");
+        assert_eq!(after(own, Some(true), None), "a/b,orphan");
+        assert_eq!(after(own, Some(false), None), "a/b");
+        assert_eq!(after(own, None, Some(Propagation::Foreground)), "a/b,foregroundDeletion");
+        assert_eq!(after(&["orphan", "a/b"], None, None), "orphan,a/b");
+        assert_eq!(after(&["orphan", "a/b"], None, Some(Propagation::Foreground)), "a/b,foregroundDeletion");
+        assert_eq!(after(&["foregroundDeletion"], None, Some(Propagation::Background)), "");
+    }
+}

@@ -1,0 +1,54 @@
+//! `DELETE` of a collection: every object's own lifecycle, page by page.
+
+use crate::response::list_response;
+use crate::verbs::Call;
+use crate::verbs::delete::{Removal, read_options, remove};
+use crate::verbs::errors::status_of;
+use crate::verbs::list::{list_meta, list_query, nothing};
+use crate::verbs::options::ListOptions;
+use axum::body::Body;
+use http::Response;
+use meta::status::Status;
+use std::sync::Arc;
+use store::Entry;
+use store::read::At;
+
+/// Objects listed at a time where the request has no limit.
+const PAGE_ITEMS: usize = 500;
+
+pub(crate) async fn delete_collection(call: &mut Call, body: Body) -> Result<Response<Body>, Status> {
+    let options = read_options(call, body).await?;
+    let list_options = ListOptions::parse(&call.query, false)?;
+    let renderer = call.renderer()?;
+    let mut query = list_query(call, &list_options)?;
+    if call.sees_nothing() {
+        let page = nothing(call);
+        return Ok(list_response(renderer, &list_meta(&page), page.items, &call.style));
+    }
+    if query.limit.is_none() {
+        query.limit = Some(PAGE_ITEMS);
+        query.at = At::Latest;
+    }
+    let mut removed: Vec<Arc<Entry>> = Vec::new();
+    loop {
+        let page = call.api.store.list(&call.cx.access, &query).await;
+        let page = page.map_err(|error| status_of(&error, call.resource(), ""))?;
+        for entry in &page.items {
+            match remove(call, &entry.key, &options).await {
+                Ok(Removal::Gone(entry) | Removal::Marked(entry)) => removed.push(Arc::new(entry)),
+                Err(status) if status.code == 404 => {}
+                // It is on its way already.
+                Err(status) if status.code == 409 && is_deleting(entry) => removed.push(Arc::clone(entry)),
+                Err(status) => return Err(status),
+            }
+        }
+        if list_options.limit.is_some() || page.continue_token.is_none() {
+            return Ok(list_response(renderer, &list_meta(&page), removed, &call.style));
+        }
+        query.continue_token = page.continue_token;
+    }
+}
+
+fn is_deleting(entry: &Entry) -> bool {
+    meta::object::Object::from_stored(&entry.body, entry.revision.0).is_ok_and(|object| object.is_deleting())
+}

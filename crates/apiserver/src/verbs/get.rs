@@ -1,0 +1,26 @@
+//! `GET` of one object, or of a subresource of it: the same object.
+
+use crate::verbs::Call;
+use crate::verbs::errors::status_of;
+use crate::verbs::options::resource_version;
+use axum::body::Body;
+use http::{Response, StatusCode};
+use meta::status::Status;
+use store::Revision;
+use store::read::At;
+
+pub(crate) async fn get(call: &mut Call) -> Result<Response<Body>, Status> {
+    if call.query.flag("export").unwrap_or_default() {
+        return Err(Status::bad_request(
+            "the export parameter, deprecated since v1.14, is no longer supported",
+        ));
+    }
+    let at = match resource_version(call.query.text("resourceVersion"))? {
+        None => At::Latest,
+        Some(0) => At::Any,
+        Some(revision) => At::NotOlderThan(Revision(revision)),
+    };
+    let found = call.api.store.get(&call.cx.access, &call.key(), at).await;
+    let entry = found.map_err(|error| status_of(&error, call.resource(), &call.route.name))?;
+    call.respond(StatusCode::OK, &entry)
+}

@@ -1,0 +1,117 @@
+//! Query parameters, decoded as Go's `ParameterCodec` does: the first value wins, unknown names are ignored.
+
+use meta::status::Status;
+
+/// Pairs of a query that are looked at.
+const PAIRS_MAX: usize = 1_000;
+
+/// The decoded pairs of a URL's query.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Decodes the text behind `?`. Pairs that do not decode are dropped, as are those with a `;`.
+    pub(crate) fn parse(text: Option<&str>) -> Self {
+        let pairs =
+            text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty() && !pair.contains(';'));
+        let decoded = pairs.take(PAIRS_MAX).filter_map(|pair| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            Some((unescape(key)?, unescape(value)?))
+        });
+        Self(decoded.collect())
+    }
+
+    /// The first value; absent and empty are told apart.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The first value, empty when absent.
+    pub(crate) fn text(&self, name: &str) -> &str {
+        self.get(name).unwrap_or_default()
+    }
+
+    /// All values.
+    pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// A boolean: absent, `0` and `false` are false, anything else, the empty text included, is true.
+    pub(crate) fn flag(&self, name: &str) -> Option<bool> {
+        self.get(name).map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
+    }
+
+    /// An integer, with Go's text for what is none.
+    pub(crate) fn integer(&self, name: &str) -> Result<Option<i64>, Status> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        let wrong = |why| Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}"));
+        match text.parse::<i64>() {
+            Ok(value) => Ok(Some(value)),
+            Err(error) => match error.kind() {
+                std::num::IntErrorKind::PosOverflow | std::num::IntErrorKind::NegOverflow => {
+                    Err(wrong("value out of range"))
+                }
+                _ => Err(wrong("invalid syntax")),
+            },
+        }
+    }
+}
+
+fn unescape(text: &str) -> Option<String> {
+    if !text.contains(['%', '+']) {
+        return Some(text.to_owned());
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'+' => b' ',
+            b'%' => hex(rest.next()?)? << 4 | hex(rest.next()?)?,
+            other => other,
+        });
+    }
+    // Go keeps bytes that are no UTF-8; nothing that follows could use them.
+    String::from_utf8(bytes).ok()
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_decoded_and_the_first_one_wins() {
+        let query = Query::parse(Some("a=1&a=2&b=x%3Dy+z&c&d=%zz&e;f=1&%61b=q"));
+        assert_eq!(query.get("a"), Some("1"));
+        assert_eq!(query.all("a").collect::<Vec<_>>(), ["1", "2"]);
+        assert_eq!(query.get("b"), Some("x=y z"));
+        assert_eq!(query.get("c"), Some(""));
+        assert_eq!(query.get("d"), None);
+        assert_eq!(query.get("f"), None);
+        assert_eq!(query.get("ab"), Some("q"));
+    }
+
+    #[test]
+    fn only_zero_and_false_are_false() {
+        let query = Query::parse(Some("a=0&b=FALSE&c=&d=no&e=1"));
+        assert_eq!(
+            ["a", "b", "c", "d", "e", "f"].map(|name| query.flag(name)),
+            [Some(false), Some(false), Some(true), Some(true), Some(true), None]
+        );
+    }
+
+    #[test]
+    fn a_bad_integer_is_told_in_gos_words() {
+        let query = Query::parse(Some("a=x&b=99999999999999999999&c=-5"));
+        assert_eq!(
+            query.integer("a").unwrap_err().message,
+            "strconv.ParseInt: parsing \"x\": invalid syntax"
+        );
+        assert!(query.integer("b").unwrap_err().message.ends_with("value out of range"));
+        assert_eq!(query.integer("c").unwrap(), Some(-5));
+        assert_eq!(query.integer("d").unwrap(), None);
+    }
+}

@@ -1,0 +1,81 @@
+//! `PUT`.
+
+use crate::resource::Resource;
+use crate::verbs::Call;
+use crate::verbs::body;
+use crate::verbs::change::{Computed, change};
+use crate::verbs::options::{WriteKind, WriteOptions};
+use axum::body::Body;
+use http::{Response, StatusCode};
+use meta::field::{FieldError, Path};
+use meta::gvk::GroupVersionKind;
+use meta::object::Object;
+use meta::status::Status;
+use serde_json::Value;
+
+pub(crate) async fn update(call: &mut Call, body: Body) -> Result<Response<Body>, Status> {
+    let bytes = body::read(body).await?;
+    let options = WriteOptions::parse(&call.query, &call.headers, WriteKind::Update)?;
+    let media = body::media(&call.headers)?;
+    let (mut given, dropped) = body::decode(&bytes, media, call.resource(), options.validation)?;
+    call.warnings.extend(dropped);
+    let resource = call.resource().clone();
+    check_identity(&resource, &call.route.name, &call.route.namespace, &mut given)?;
+    let entry = change(call, &options, |live| {
+        let uid = given.uid();
+        if !uid.is_empty() && uid != live.uid() {
+            let key =
+                format!("/{}/{}/{}/{}", resource.gvk.group, resource.plural, live.namespace(), live.name());
+            let why = format!(
+                "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition \
+                 failed: UID in precondition: {uid}, UID in object meta: {}",
+                key.replace("//", "/"),
+                live.uid()
+            );
+            return Err(Status::conflict(&resource.group_resource(), live.name(), &why));
+        }
+        if given.resource_version().is_empty() && !resource.strategy.allows_unconditional_update() {
+            let path = Path::new("metadata").child("resourceVersion");
+            let error = FieldError::invalid(&path, &Value::from(0), "must be specified for an update");
+            // A Go server shows the plural where every other 422 shows the kind.
+            let shown = GroupVersionKind::new(resource.gvk.group.as_str(), "", resource.plural);
+            return Err(Status::invalid(&shown, live.name(), &vec![error]));
+        }
+        let versioned = !given.resource_version().is_empty();
+        Ok(Computed { object: given.clone(), track: true, versioned, warnings: Vec::new() })
+    });
+    let entry = entry.await?;
+    call.respond(StatusCode::OK, &entry)
+}
+
+/// Name and namespace must be the URL's.
+pub(crate) fn check_identity(
+    resource: &Resource,
+    url_name: &str,
+    url_namespace: &str,
+    given: &mut Object,
+) -> Result<(), Status> {
+    let name = given.name();
+    if name.is_empty() {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({url_name} based on URL) was undeterminable: name must be provided"
+        )));
+    }
+    if name != url_name {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({url_name})"
+        )));
+    }
+    if !resource.namespaced {
+        given.remove(&["metadata", "namespace"]);
+        return Ok(());
+    }
+    let namespace = given.namespace();
+    if !namespace.is_empty() && namespace != url_namespace {
+        return Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    given.set(&["metadata", "namespace"], Value::from(url_namespace));
+    Ok(())
+}

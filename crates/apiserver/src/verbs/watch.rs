@@ -1,0 +1,204 @@
+//! `GET` of a collection with `watch`: a stream of frames that ends cleanly.
+
+mod frames;
+
+use crate::response::body_response;
+use crate::verbs::Call;
+use crate::verbs::errors::{status_of, watch_expired};
+use crate::verbs::list::selection;
+use crate::verbs::options::{ListOptions, resource_version};
+use axum::body::Body;
+use bytes::Bytes;
+use frames::Frames;
+use futures_util::stream;
+use http::{Response, StatusCode};
+use meta::status::Status;
+use std::convert::Infallible;
+use std::time::Duration;
+use store::Revision;
+use store::read::{At, WatchEnd, WatchFrom, WatchItem, WatchQuery};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+/// Shortest life of a watch that did not ask for one; the longest is twice that.
+const LIFE_SECONDS_MIN: u64 = 1800;
+/// Longest life that a watch may ask for.
+const LIFE_SECONDS_MAX: u64 = 24 * 3600;
+/// About how often a bookmark is sent.
+const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+/// How long before its end a watch gets its last bookmark.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+
+pub(crate) async fn watch(call: &mut Call) -> Result<Response<Body>, Status> {
+    let options = ListOptions::parse(&call.query, true)?;
+    let frames = Frames::new(call.renderer()?);
+    let selection = selection(call.resource(), &call.route.namespace, &options)?;
+    let from = beginning(&options)?;
+    if call.api.draining.is_cancelled() {
+        return Err(Status::too_many_requests(1));
+    }
+    let opened = call.api.store.watch(&call.cx.access, &WatchQuery { selection, from }).await;
+    let body = match opened {
+        Ok(watch) => {
+            let end = Instant::now() + life(options.timeout_seconds);
+            let bookmarks = options.bookmarks.then_some(Bookmarks { next: Some(Instant::now()), end });
+            let draining = call.api.draining.clone();
+            let initial = matches!(from, WatchFrom::State(_));
+            let mut stream = Stream { watch, frames, bookmarks, initial, end, draining, ended: false };
+            stream.schedule_bookmark();
+            let frames = stream::unfold(Box::new(stream), |mut stream| async move {
+                let frame = stream.next().await?;
+                Some((Ok::<_, Infallible>(frame), stream))
+            });
+            Body::from_stream(frames)
+        }
+        Err(store::Error::Expired { asked, current }) => {
+            Body::from(frames::error(&watch_expired(asked.0, current.0)))
+        }
+        Err(error @ store::Error::TooFarAhead { .. }) => {
+            Body::from_stream(stream::iter([Ok::<_, Infallible>(frames::error(&status_of(
+                &error,
+                call.resource(),
+                "",
+            )))]))
+        }
+        Err(error) => return Err(status_of(&error, call.resource(), "")),
+    };
+    Ok(body_response(StatusCode::OK, "application/json", body))
+}
+
+/// `resourceVersion` and `sendInitialEvents`, with the old meaning of "" and "0".
+fn beginning(options: &ListOptions) -> Result<WatchFrom, Status> {
+    let revision = resource_version(&options.resource_version)?;
+    let state = match revision {
+        None => At::Latest,
+        Some(0) => At::Any,
+        Some(n) => At::NotOlderThan(Revision(n)),
+    };
+    Ok(match (options.send_initial_events, revision) {
+        (Some(true), _) | (None, None | Some(0)) => WatchFrom::State(state),
+        (Some(false), None | Some(0)) => WatchFrom::Now,
+        (_, Some(n)) => WatchFrom::After(Revision(n)),
+    })
+}
+
+fn life(asked: Option<i64>) -> Duration {
+    let seconds = match asked.and_then(|n| u64::try_from(n).ok()) {
+        Some(n) if n > 0 => n.min(LIFE_SECONDS_MAX),
+        _ => rand::random_range(LIFE_SECONDS_MIN..=LIFE_SECONDS_MIN * 2),
+    };
+    Duration::from_secs(seconds)
+}
+
+/// When bookmarks are due.
+struct Bookmarks {
+    next: Option<Instant>,
+    end: Instant,
+}
+
+struct Stream {
+    watch: store::watch::Watch,
+    frames: Frames,
+    /// Only where the client allowed them.
+    bookmarks: Option<Bookmarks>,
+    /// The first state is still being sent; until its end there are no bookmarks.
+    initial: bool,
+    end: Instant,
+    draining: CancellationToken,
+    ended: bool,
+}
+
+impl Stream {
+    /// The next frame; `None` ends the stream, and the client comes back by itself.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if self.ended || Instant::now() >= self.end {
+                return None;
+            }
+            let due = self.bookmark_due();
+            let item = tokio::select! {
+                biased;
+                item = self.watch.next() => item,
+                () = self.draining.cancelled() => return None,
+                () = sleep_until(due.unwrap_or(self.end).min(self.end)) => {
+                    if due.is_some_and(|due| due < self.end) {
+                        self.watch.bookmark();
+                        self.schedule_bookmark();
+                    }
+                    continue;
+                }
+            };
+            match item {
+                Ok(item) => {
+                    if let Some(frame) = self.frame(item) {
+                        return Some(frame);
+                    }
+                }
+                Err(WatchEnd::Expired { asked, current }) => {
+                    self.ended = true;
+                    return Some(frames::error(&watch_expired(asked.0, current.0)));
+                }
+                Err(WatchEnd::Slow | WatchEnd::Shutdown) => return None,
+            }
+        }
+    }
+
+    fn frame(&mut self, item: WatchItem) -> Option<Bytes> {
+        match item {
+            WatchItem::Event { op, entry, frame } => Some(self.frames.event(op, &entry, &frame)),
+            WatchItem::InitialEnd(revision) => {
+                let first = std::mem::take(&mut self.initial);
+                (first && self.bookmarks.is_some()).then(|| self.frames.bookmark(revision, true))
+            }
+            WatchItem::Bookmark(revision) => {
+                self.bookmarks.is_some().then(|| self.frames.bookmark(revision, false))
+            }
+        }
+    }
+
+    fn bookmark_due(&self) -> Option<Instant> {
+        if self.initial { None } else { self.bookmarks.as_ref()?.next }
+    }
+
+    /// About every minute, and shortly before the end.
+    fn schedule_bookmark(&mut self) {
+        let Some(bookmarks) = &mut self.bookmarks else { return };
+        let Some(last) = bookmarks.end.checked_sub(LAST_BOOKMARK) else { return };
+        let now = Instant::now();
+        let regular = now + BOOKMARK_INTERVAL.mul_f64(0.75 + rand::random::<f64>() / 2.0);
+        bookmarks.next = (now < last).then(|| regular.min(last));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verbs::query::Query;
+
+    #[test]
+    fn a_watch_begins_where_its_parameters_say() {
+        let of = |text| beginning(&ListOptions::parse(&Query::parse(Some(text)), true).unwrap()).unwrap();
+        let more = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+        let less = "sendInitialEvents=false&resourceVersionMatch=NotOlderThan";
+        for (query, want) in [
+            (String::new(), WatchFrom::State(At::Latest)),
+            ("resourceVersion=0".to_owned(), WatchFrom::State(At::Any)),
+            ("resourceVersion=5".to_owned(), WatchFrom::After(Revision(5))),
+            (more.to_owned(), WatchFrom::State(At::Latest)),
+            (format!("{more}&resourceVersion=0"), WatchFrom::State(At::Any)),
+            (format!("{more}&resourceVersion=5"), WatchFrom::State(At::NotOlderThan(Revision(5)))),
+            (less.to_owned(), WatchFrom::Now),
+            (format!("{less}&resourceVersion=5"), WatchFrom::After(Revision(5))),
+        ] {
+            assert_eq!(of(&query), want, "{query}");
+        }
+    }
+
+    #[test]
+    fn a_watch_lives_as_long_as_asked_or_half_an_hour_to_an_hour() {
+        assert_eq!(life(Some(7)), Duration::from_secs(7));
+        assert!((1800..=3600).contains(&life(None).as_secs()));
+        assert!((1800..=3600).contains(&life(Some(0)).as_secs()));
+        assert_eq!(life(Some(i64::MAX)), Duration::from_secs(LIFE_SECONDS_MAX));
+    }
+}

@@ -1,0 +1,86 @@
+//! The JSON frames of a watch. Those of whole objects are made once and shared by all streams.
+
+use crate::response::{Form, Include, Renderer};
+use bytes::{BufMut, Bytes, BytesMut};
+use meta::status::Status;
+use serde_json::json;
+use std::sync::OnceLock;
+use store::read::Op;
+use store::{Attributes, Entry, Key, Revision};
+use uuid::Uuid;
+
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+/// Makes the frames of one stream.
+#[derive(Debug)]
+pub(super) struct Frames {
+    renderer: Renderer,
+    /// Columns stand in the first table only.
+    columns_sent: bool,
+}
+
+/// A failure inside a stream, which ends with it.
+pub(super) fn error(status: &Status) -> Bytes {
+    let json = serde_json::to_vec(status).unwrap_or_else(|_| b"{}".to_vec());
+    framed("ERROR", |out| out.put_slice(&json))
+}
+
+impl Frames {
+    pub(super) fn new(renderer: Renderer) -> Self {
+        Self { renderer, columns_sent: false }
+    }
+
+    pub(super) fn event(&mut self, op: Op, entry: &Entry, shared: &OnceLock<Bytes>) -> Bytes {
+        let op = match op {
+            Op::Added => "ADDED",
+            Op::Modified => "MODIFIED",
+            Op::Deleted => "DELETED",
+        };
+        if self.renderer.form == Form::Object {
+            return shared.get_or_init(|| framed(op, |out| entry.write_json(out))).clone();
+        }
+        let columns = !std::mem::replace(&mut self.columns_sent, true);
+        framed(op, |out| self.write(&self.renderer, entry, columns, out))
+    }
+
+    /// A revision that was reached, in an object of the stream's form.
+    pub(super) fn bookmark(&mut self, revision: Revision, initial_end: bool) -> Bytes {
+        let gvk = &self.renderer.resource.gvk;
+        let mut metadata = json!({"creationTimestamp": null});
+        if initial_end {
+            metadata = json!({"creationTimestamp": null, "annotations": {INITIAL_EVENTS_END: "true"}});
+        }
+        let body =
+            json!({"apiVersion": gvk.api_version(), "kind": gvk.kind, "metadata": metadata}).to_string();
+        let entry = Entry {
+            key: Key::new(self.renderer.resource.id, "", ""),
+            uid: Uuid::nil(),
+            revision,
+            body: body.into(),
+            attributes: Attributes::default(),
+        };
+        let mut renderer = self.renderer.clone();
+        if renderer.include == Include::None {
+            renderer.include = Include::Metadata;
+        }
+        let columns = !std::mem::replace(&mut self.columns_sent, true);
+        framed("BOOKMARK", |out| self.write(&renderer, &entry, columns, out))
+    }
+
+    fn write(&self, renderer: &Renderer, entry: &Entry, columns: bool, out: &mut BytesMut) {
+        match renderer.form {
+            Form::Table(_) => renderer.table(entry, columns, out),
+            _ => renderer.item(entry, out),
+        }
+    }
+}
+
+fn framed(op: &str, write: impl FnOnce(&mut BytesMut)) -> Bytes {
+    let mut out = BytesMut::with_capacity(1024);
+    out.put_slice(b"{\"type\":\"");
+    out.put_slice(op.as_bytes());
+    out.put_slice(b"\",\"object\":");
+    write(&mut out);
+    out.put_slice(b"}\n");
+    out.freeze()
+}
