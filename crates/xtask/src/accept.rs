@@ -1,7 +1,5 @@
 //! `cargo xtask accept`: what the platform promises, tried through kubectl on real parts. Each step is one function.
 
-/// deploy/ on a real kube-apiserver.
-mod manifests;
 /// What a user of kubectl expects.
 mod verbs;
 /// Asking for too much, and giving back.
@@ -33,7 +31,6 @@ use std::time::{Duration, Instant};
 type Step = fn(&Instance) -> Result<()>;
 
 const STEPS: &[(&str, Step)] = &[
-    ("manifests render and apply", manifests::render_and_apply),
     ("kubectl's verbs do what a user expects", verbs::verbs),
     ("kubectl watches, edits, explains and describes", verbs::conveniences),
     ("over-asking is refused with the explanation and changes nothing", quota::over_asking),

@@ -25,6 +25,10 @@ impl Layout {
         Self { dir: workspace().join(".dev/accept"), first_port: 22_000 }
     }
 
+    pub(crate) fn of_manifests() -> Self {
+        Self { dir: workspace().join(".dev/manifests"), first_port: 22_500 }
+    }
+
     pub(crate) fn of_bench() -> Self {
         Self { dir: workspace().join(".dev/bench"), first_port: 23_000 }
     }
@@ -35,7 +39,7 @@ impl Layout {
 
     /// Deletes everything but other instances' directories.
     pub(crate) fn wipe(&self) -> Result<()> {
-        let others = ["check", "accept", "bench"].map(|name| self.dir.join(name));
+        let others = ["check", "accept", "manifests", "bench"].map(|name| self.dir.join(name));
         let entries = match std::fs::read_dir(&self.dir) {
             Ok(entries) => entries,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),

@@ -44,6 +44,8 @@ mod layers;
 mod tidy;
 /// What the platform promises.
 mod accept;
+/// deploy/ on a real kube-apiserver.
+mod install;
 /// Everything CI runs.
 mod test;
 /// Measurements.

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: every level, the real parts included. CI runs exactly this.
 
 use crate::layout::{self, Layout};
-use crate::{accept, layers, postgres, say, tidy, wait};
+use crate::{accept, install, layers, postgres, say, tidy, wait};
 use anyhow::{Context, Result, bail, ensure};
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -43,6 +43,7 @@ const STEPS: &[(&str, Step)] = &[
     ("doc", || cargo(&["doc", "--workspace", "--no-deps", "--quiet"], &[("RUSTDOCFLAGS", "-D warnings")])),
     ("deny", deny),
     ("unit", unit),
+    ("manifests", || install::check().map(|()| Count::ONE)),
     ("check", || myself(&["up", "--check"])),
     ("accept", accept::run),
 ];

@@ -184,7 +184,7 @@ pub(crate) fn down(wipe: bool) -> Result<()> {
     let layout = Layout::of_up();
     stop(&layout)?;
     if wipe {
-        for other in [Layout::of_check(), Layout::of_accept(), Layout::of_bench()] {
+        for other in [Layout::of_check(), Layout::of_accept(), Layout::of_manifests(), Layout::of_bench()] {
             let state = State::load(&other.path("state.json"))?;
             if state.supervisor.as_ref().is_some_and(Identity::alive) {
                 bail!("a check or test is running in {}: nothing is deleted", other.dir.display());
