@@ -1,10 +1,51 @@
 //! Field ownership (`metadata.managedFields`) and server-side apply.
+//!
+//! The rules are those of `sigs.k8s.io/structured-merge-diff`, over our own [`Schema`]: an update owns what it changes,
+//! an apply owns what it lists, and what an applier no longer lists and nobody else owns goes away.
+//!
+//! A call passes through [`Tracker`] (who writes, what was owned), [`ownership`] (what changes hands), and below it
+//! [`contents`], [`merge`] and [`compare`], which walk values by their [`shape`].
 
+mod compare;
+mod contents;
+mod element;
+mod fieldset;
+mod last_applied;
+mod managers;
+mod merge;
+mod ownership;
+mod shape;
+
+use crate::decode;
 use crate::gvk::GroupVersionKind;
 use crate::object::Object;
 use crate::schema::Schema;
-use crate::status::Status;
-use serde_json::Value;
+use crate::status::{Status, StatusCause};
+use managers::{Identity, Managers};
+use ownership::{Endpoint, Refusal};
+use serde_json::{Map, Value, json};
+
+pub use element::Element;
+pub use fieldset::FieldSet;
+
+const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
+/// Owner of what an object held before its first apply, if nobody was tracked.
+const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+/// Nobody owns these: they are the object's identity, or the server's.
+const NEVER_OWNED: [&[&str]; 12] = [
+    &["apiVersion"],
+    &["kind"],
+    &["metadata"],
+    &["metadata", "name"],
+    &["metadata", "namespace"],
+    &["metadata", "creationTimestamp"],
+    &["metadata", "selfLink"],
+    &["metadata", "uid"],
+    &["metadata", "clusterName"],
+    &["metadata", "generation"],
+    &["metadata", "managedFields"],
+    &["metadata", "resourceVersion"],
+];
 
 /// Keeps the owners of an object's fields, for one kind and one endpoint of it.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +85,7 @@ pub enum ApplyError {
     /// 400: a body that no apply may have.
     #[error("{0}")]
     BadRequest(String),
-    /// 409: fields that belong to others would change.
+    /// 409: fields that belong to others would change. Conflicts of one owner stand together.
     #[error("{}", conflict_message(.0))]
     Conflict(Vec<Conflict>),
     /// 500, as a Go server: a body or live object that does not fit the schema.
@@ -53,7 +94,15 @@ pub enum ApplyError {
 }
 
 fn conflict_message(conflicts: &[Conflict]) -> String {
-    format!("Apply failed with {} conflicts", conflicts.len())
+    if let [one] = conflicts {
+        return format!("Apply failed with 1 conflict: conflict with {}: {}", one.owner, one.field);
+    }
+    let mut lines = Vec::new();
+    for group in conflicts.chunk_by(|a, b| a.owner == b.owner) {
+        lines.extend(group.first().map(|first| format!("conflicts with {}:", first.owner)));
+        lines.extend(group.iter().map(|conflict| format!("- {}", conflict.field)));
+    }
+    format!("Apply failed with {} conflicts: {}", conflicts.len(), lines.join("\n"))
 }
 
 impl ApplyError {
@@ -61,7 +110,15 @@ impl ApplyError {
     pub fn status(&self) -> Status {
         match self {
             Self::BadRequest(message) => Status::bad_request(message),
-            Self::Conflict(_) => Status::failure(409, "Conflict", self.to_string()),
+            Self::Conflict(conflicts) => {
+                let cause = |conflict: &Conflict| StatusCause {
+                    reason: "FieldManagerConflict".to_owned(),
+                    message: format!("conflict with {}", conflict.owner),
+                    field: conflict.field.clone(),
+                };
+                Status::failure(409, "Conflict", self.to_string())
+                    .with_causes(conflicts.iter().map(cause).collect())
+            }
             Self::Typed(message) => Status::failure(500, "", message),
         }
     }
@@ -71,26 +128,282 @@ impl Tracker<'_> {
     /// Brings `metadata.managedFields` of an object that is created (no `live`), updated or patched up to date.
     ///
     /// `new` is the whole object as it shall be stored, defaults included. Never fails: an object whose fields
-    /// cannot be tracked comes back without `managedFields`.
+    /// cannot be tracked comes back without `managedFields`. See [`keep_times`] for writes that change nothing.
     #[must_use]
-    pub fn update(&self, live: Option<&Object>, mut new: Object, _write: Write<'_>) -> Object {
+    pub fn update(&self, live: Option<&Object>, mut new: Object, write: Write<'_>) -> Object {
+        let mut managers = known_managers(live, &new, write.subresource);
+        new.remove(&MANAGED_FIELDS);
+        let untracked = managers.is_empty() && live.is_some_and(|live| !live.uid().is_empty());
+        if untracked {
+            return new;
+        }
+        let empty = Map::new();
+        let before = live.map_or(&empty, Object::as_map);
+        let result = self.track(without_managed_fields(before).as_ref(), new.as_map(), &mut managers, write);
+        if result.is_ok()
+            && let Some(list) = managers.encode()
+        {
+            new.set(&MANAGED_FIELDS, list);
+        }
         if let Some(live) = live {
-            new.copy_from(live, &["metadata", "managedFields"]);
+            keep_times(live, &mut new);
         }
         new
     }
 
     /// Server-side apply: merges a configuration into the live object (none: it is created) and gives the result with
-    /// its `managedFields`, still without defaults. `applied` is the request's body as it was sent, unpruned, without nulls removed.
+    /// its `managedFields`, in the schema's form but still without defaults.
     ///
-    /// When nothing changes but times, the result equals `live`.
+    /// `applied` is the request's body as it was sent: unpruned, with its nulls. Checking its name, uid and
+    /// resourceVersion is the caller's. When nothing changes but times, the result equals `live`.
     pub fn apply(
         &self,
-        _live: Option<&Object>,
-        _applied: &Value,
-        _force: bool,
-        _write: Write<'_>,
+        live: Option<&Object>,
+        applied: &Value,
+        force: bool,
+        write: Write<'_>,
     ) -> Result<Object, ApplyError> {
-        Err(ApplyError::Typed("server-side apply is not available".to_owned()))
+        let config = self.configuration(applied)?;
+        let mut managers = Managers::decode(live.and_then(|live| live.get(&MANAGED_FIELDS)))
+            .map_err(|error| ApplyError::Typed(format!("failed to decode managed fields: {error}")))?;
+        let empty = self.empty();
+        let before = without_managed_fields(live.map_or(&empty, Object::as_map));
+        let before = before.as_ref();
+        if managers.is_empty() {
+            let first = Write { manager: BEFORE_FIRST_APPLY, ..write };
+            self.track(&empty, before, &mut managers, first).map_err(|error| {
+                ApplyError::Typed(format!("failed to create manager for existing fields: {error}"))
+            })?;
+        }
+        let mut result = self.apply_to(before, &config, &mut managers, force, write)?;
+        if write.manager == last_applied::KUBECTL {
+            last_applied::refresh(&mut result, &config);
+        }
+        self.finish(live, result, managers)
+    }
+
+    /// What a manager set by its last apply: the configuration that would leave its fields as they are.
+    /// `None` if it never applied.
+    pub fn extract(&self, object: &Object, manager: &str, subresource: &str) -> Option<Object> {
+        let managers = Managers::decode(object.get(&MANAGED_FIELDS)).ok()?;
+        let identity = Identity::new(manager, true, "", subresource);
+        let fields = managers.get(&identity)?.fields.leaves();
+        let mut map = contents::only(object.as_map(), self.schema, &fields).ok()?;
+        map.insert("apiVersion".to_owned(), Value::String(self.kind.api_version()));
+        map.insert("kind".to_owned(), Value::String(self.kind.kind.clone()));
+        Object::new(Value::Object(map)).ok()
+    }
+
+    /// An object of the kind that holds nothing.
+    fn empty(&self) -> Map<String, Value> {
+        let mut map = Map::new();
+        map.insert("apiVersion".to_owned(), Value::String(self.kind.api_version()));
+        map.insert("kind".to_owned(), Value::String(self.kind.kind.clone()));
+        map
+    }
+
+    fn endpoint<'s>(&'s self, api_version: &'s str) -> Endpoint<'s> {
+        Endpoint { schema: self.schema, api_version, reset: FieldSet::of_names(self.reset) }
+    }
+
+    /// Checks a request's body.
+    fn configuration(&self, applied: &Value) -> Result<Map<String, Value>, ApplyError> {
+        let Value::Object(config) = applied else {
+            return Err(ApplyError::BadRequest("error decoding YAML: the body must be an object".to_owned()));
+        };
+        let text = |key: &str| config.get(key).and_then(Value::as_str).unwrap_or_default();
+        let (group, version) = GroupVersionKind::parse_api_version(text("apiVersion"));
+        let given = GroupVersionKind::new(group, version, text("kind"));
+        if given != *self.kind {
+            return Err(ApplyError::BadRequest(format!("invalid object type: {}/{}, Kind={}", group, version, given.kind)));
+        }
+        let metadata = |key: &str| config.get("metadata").and_then(|metadata| metadata.get(key));
+        if metadata("managedFields").is_some_and(|value| !value.is_null()) {
+            return Err(ApplyError::BadRequest("metadata.managedFields must be nil".to_owned()));
+        }
+        contents::check(config, self.schema).map_err(|error| {
+            let name = |key| metadata(key).and_then(Value::as_str).unwrap_or_default();
+            let (namespace, name) = (name("namespace"), name("name"));
+            ApplyError::Typed(format!(
+                "failed to create typed patch object ({namespace}/{name}; {}): {error}",
+                self.kind
+            ))
+        })?;
+        let mut config = config.clone();
+        contents::normalise(&mut config, self.schema);
+        Ok(config)
+    }
+
+    /// Gives the fields that an update changes to its manager.
+    fn track(
+        &self,
+        before: &Map<String, Value>,
+        after: &Map<String, Value>,
+        managers: &mut Managers,
+        write: Write<'_>,
+    ) -> Result<(), String> {
+        let api_version = self.kind.api_version();
+        let changed = match self.endpoint(&api_version).update(before, after, managers) {
+            Ok(fields) => fields.difference(&FieldSet::of_names(&NEVER_OWNED)),
+            Err(Refusal::Unfit(error)) => return Err(error),
+            Err(Refusal::Conflicts(_)) => return Err("an update cannot conflict".to_owned()),
+        };
+        if !changed.is_empty() {
+            let identity = Identity::new(write.manager, false, &api_version, write.subresource);
+            let fields = match managers.get(&identity) {
+                Some(entry) => entry.fields.union(&changed),
+                None => changed,
+            };
+            managers.set(&identity, &api_version, fields);
+            if let Some(entry) = managers.get_mut(&identity) {
+                entry.time = Some(write.now.to_owned());
+            }
+        }
+        managers.cap();
+        Ok(())
+    }
+
+    /// Merges; kubectl also takes over what its client-side apply set and nobody changed since.
+    fn apply_to(
+        &self,
+        before: &Map<String, Value>,
+        config: &Map<String, Value>,
+        managers: &mut Managers,
+        force: bool,
+        write: Write<'_>,
+    ) -> Result<Map<String, Value>, ApplyError> {
+        let api_version = self.kind.api_version();
+        let endpoint = self.endpoint(&api_version);
+        let applier = Identity::new(write.manager, true, &api_version, write.subresource);
+        let known = managers.clone();
+        let mut outcome = endpoint.apply(before, config, managers, &applier, force);
+        if let Err(Refusal::Conflicts(conflicts)) = &mut outcome
+            && write.manager == last_applied::KUBECTL
+            && let Some(ours) = last_applied::still_applied(before, self.schema, &api_version)
+        {
+            for (_, fields) in conflicts.iter_mut() {
+                *fields = fields.difference(&ours);
+            }
+            conflicts.retain(|(_, fields)| !fields.is_empty());
+            if conflicts.is_empty() {
+                *managers = known;
+                outcome = endpoint.apply(before, config, managers, &applier, true);
+            }
+        }
+        let result = outcome.map_err(refused)?;
+        let never_owned = FieldSet::of_names(&NEVER_OWNED);
+        let fields = managers.get(&applier).map(|entry| entry.fields.difference(&never_owned)).unwrap_or_default();
+        managers.set(&applier, &api_version, fields);
+        if result.is_some()
+            && let Some(entry) = managers.get_mut(&applier)
+        {
+            entry.time = Some(write.now.to_owned());
+        }
+        Ok(result.unwrap_or_else(|| before.clone()))
+    }
+
+    /// Brings a merged object into the schema's form and writes its managers.
+    fn finish(
+        &self,
+        live: Option<&Object>,
+        result: Map<String, Value>,
+        managers: Managers,
+    ) -> Result<Object, ApplyError> {
+        let mut value = Value::Object(result);
+        decode::prune_and_check(&mut value, self.schema).map_err(|error| ApplyError::BadRequest(error.to_string()))?;
+        let mut object = Object::new(value).map_err(|_| ApplyError::Typed("an apply must give an object".to_owned()))?;
+        if let Some(list) = managers.encode() {
+            object.set(&MANAGED_FIELDS, list);
+        }
+        if let Some(live) = live {
+            keep_times(live, &mut object);
+        }
+        Ok(object)
     }
 }
+
+/// Takes the times of `managedFields` back when they are all that a write would change. Call it last, when defaults and
+/// the server's own fields are in, and do not write an object that then equals the live one.
+pub fn keep_times(live: &Object, new: &mut Object) {
+    let lists = (live.get(&MANAGED_FIELDS).and_then(Value::as_array), new.get(&MANAGED_FIELDS).and_then(Value::as_array));
+    let (Some(old), Some(list)) = lists else { return };
+    let same_but_time = |(old, new): (&Value, &Value)| match (old.as_object(), new.as_object()) {
+        (Some(old), Some(new)) => {
+            let others = |map: &'_ Map<String, Value>| map.iter().filter(|(key, _)| *key != "time").count();
+            others(old) == others(new) && old.iter().all(|(key, value)| key == "time" || new.get(key) == Some(value))
+        }
+        _ => false,
+    };
+    if old.len() != list.len() || !old.iter().zip(list).all(same_but_time) {
+        return;
+    }
+    let (Some(old_metadata), Some(metadata)) = (live.get(&["metadata"]), new.get(&["metadata"])) else { return };
+    let same = |old: &Value, new: &Value, except: &str| match (old.as_object(), new.as_object()) {
+        (Some(old), Some(new)) => {
+            old.len() == new.len() && old.iter().all(|(key, value)| key == except || new.get(key) == Some(value))
+        }
+        _ => false,
+    };
+    let same_objects = live.as_map().len() == new.as_map().len()
+        && live.as_map().iter().all(|(key, value)| key == "metadata" || new.as_map().get(key) == Some(value));
+    if same_objects && same(old_metadata, metadata, "managedFields") {
+        new.copy_from(live, &MANAGED_FIELDS);
+    }
+}
+
+fn refused(refusal: Refusal) -> ApplyError {
+    match refusal {
+        Refusal::Unfit(error) => ApplyError::Typed(error),
+        Refusal::Conflicts(mut conflicts) => {
+            conflicts.sort_by(|a, b| a.0.cmp(&b.0));
+            let each = |(owner, fields): (Identity, FieldSet)| {
+                let owner = owner.shown();
+                let field = |path: Vec<Element>| Conflict {
+                    owner: owner.clone(),
+                    field: path.iter().map(ToString::to_string).collect(),
+                };
+                fields.paths().into_iter().map(field).collect::<Vec<_>>()
+            };
+            ApplyError::Conflict(conflicts.into_iter().flat_map(each).collect())
+        }
+    }
+}
+
+/// The managers that a write starts from: those in its own body, if it has some and may; else the live object's.
+fn known_managers(live: Option<&Object>, new: &Object, subresource: &str) -> Managers {
+    let live_managers = || Managers::decode(live.and_then(|live| live.get(&MANAGED_FIELDS))).unwrap_or_default();
+    if !subresource.is_empty() {
+        return live_managers();
+    }
+    let given = new.get(&MANAGED_FIELDS);
+    if given.and_then(Value::as_array).is_some_and(|list| list.is_empty() || *list == [json!({})]) {
+        return Managers::default();
+    }
+    match Managers::decode(given) {
+        Ok(managers) if !managers.is_empty() => managers,
+        _ => live_managers(),
+    }
+}
+
+/// `managedFields` are no part of what is compared and merged.
+fn without_managed_fields(object: &Map<String, Value>) -> std::borrow::Cow<'_, Map<String, Value>> {
+    use std::borrow::Cow;
+    if object.get("metadata").and_then(|metadata| metadata.get("managedFields")).is_none() {
+        return Cow::Borrowed(object);
+    }
+    let mut copy = Map::new();
+    for (key, value) in object {
+        let value = match value {
+            Value::Object(metadata) if key == "metadata" => {
+                let kept = metadata.iter().filter(|(key, _)| *key != "managedFields");
+                Value::Object(kept.map(|(key, value)| (key.clone(), value.clone())).collect())
+            }
+            other => other.clone(),
+        };
+        copy.insert(key.clone(), value);
+    }
+    Cow::Owned(copy)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,227 @@
+//! What a configuration holds: whether it fits the schema, and the set of its fields.
+
+use super::element::Element;
+use super::fieldset::{FieldSet, Mark};
+use super::shape::{Fields, Items, Scalar, Shape};
+use crate::quantity::Quantity;
+use crate::schema::{Schema, StringFormat, Type};
+use crate::time;
+use serde_json::{Map, Value};
+use std::collections::BTreeSet;
+
+/// Checks a configuration; repeated items are an error. The text is upstream's: tools match on it.
+pub(super) fn check(config: &Map<String, Value>, schema: &Schema) -> Result<(), String> {
+    let mut errors = Vec::new();
+    if let Shape::Map(fields) | Shape::AtomicMap(fields) = Shape::of(schema, None) {
+        check_fields(config, fields, "", &mut errors);
+    }
+    match errors.as_slice() {
+        [] => Ok(()),
+        [one] => Err(one.clone()),
+        many => Err(format!("errors:\n  {}", many.join("\n  "))),
+    }
+}
+
+fn check_fields(map: &Map<String, Value>, fields: Fields<'_>, path: &str, errors: &mut Vec<String>) {
+    for (key, value) in map {
+        let path = format!("{path}.{key}");
+        match fields.get(key) {
+            Some(schema) => check_value(value, schema, &path, errors),
+            None => errors.push(format!("{path}: field not declared in schema")),
+        }
+    }
+}
+
+fn check_value(value: &Value, schema: &Schema, path: &str, errors: &mut Vec<String>) {
+    let mut wrong = |what: &str| errors.push(format!("{path}: expected {what}, got {value}"));
+    match (Shape::of(schema, Some(value)), value) {
+        (_, Value::Null) => {}
+        (Shape::Scalar(scalar), value) => match (scalar, value) {
+            (Scalar::Text, Value::String(_))
+            | (Scalar::Number, Value::Number(_))
+            | (Scalar::Boolean, Value::Bool(_))
+            | (Scalar::Untyped, Value::String(_) | Value::Number(_) | Value::Bool(_)) => {}
+            (Scalar::Text, _) => wrong("string"),
+            (Scalar::Number, _) => wrong("numeric (int or float)"),
+            (Scalar::Boolean, _) => wrong("boolean"),
+            (Scalar::Untyped, _) => wrong("any scalar"),
+        },
+        (Shape::Map(fields) | Shape::AtomicMap(fields), Value::Object(map)) => check_fields(map, fields, path, errors),
+        (Shape::AtomicList(items), Value::Array(list)) => {
+            for (index, item) in list.iter().enumerate() {
+                if let Some(items) = items {
+                    check_value(item, items, &format!("{path}[{index}]"), errors);
+                }
+            }
+        }
+        (Shape::List(items), Value::Array(list)) => check_items(list, items, path, errors),
+        (Shape::Map(_) | Shape::AtomicMap(_), _) => wrong("map"),
+        (Shape::List(_) | Shape::AtomicList(_), _) => wrong("list"),
+    }
+}
+
+fn check_items(list: &[Value], items: Items<'_>, path: &str, errors: &mut Vec<String>) {
+    let mut seen = BTreeSet::new();
+    for (index, item) in list.iter().enumerate() {
+        let element = match items.element(item) {
+            Ok(element) => element,
+            Err(error) => {
+                errors.push(format!("{path}: element {index}: {error}"));
+                return;
+            }
+        };
+        check_value(item, items.schema, &format!("{path}{element}"), errors);
+        if seen.contains(&element) {
+            errors.push(format!("{path}: duplicate entries for key {element}"));
+        }
+        seen.insert(element);
+    }
+}
+
+/// Writes quantities and times as they are stored, so that another way to write a value is no other value.
+pub(super) fn normalise(map: &mut Map<String, Value>, schema: &Schema) {
+    for (key, value) in map.iter_mut() {
+        if let Some(field) = schema.field(key) {
+            normalise_value(value, field);
+        }
+    }
+}
+
+fn normalise_value(value: &mut Value, schema: &Schema) {
+    match (&schema.ty, &mut *value) {
+        (Type::Struct { .. } | Type::Map { .. }, Value::Object(map)) => normalise(map, schema),
+        (Type::List { items, .. }, Value::Array(list)) => list.iter_mut().for_each(|item| normalise_value(item, items)),
+        (Type::Quantity, Value::String(_) | Value::Number(_)) => {
+            let text = value.as_str().map_or_else(|| value.to_string(), |text| text.trim().to_owned());
+            if let Ok(quantity) = text.parse::<Quantity>() {
+                *value = Value::String(quantity.to_string());
+            }
+        }
+        (Type::String(StringFormat::Time), Value::String(text)) => {
+            if let Ok(seconds) = time::parse(text) {
+                *text = time::rfc3339(seconds);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The set of the fields of an object.
+pub(super) fn fields_of(object: &Map<String, Value>, schema: &Schema) -> Result<FieldSet, String> {
+    match Shape::of(schema, None) {
+        Shape::Map(fields) => fields_of_map(object, fields),
+        _ => Ok(FieldSet::default()),
+    }
+}
+
+fn fields_of_map(map: &Map<String, Value>, fields: Fields<'_>) -> Result<FieldSet, String> {
+    let mut set = FieldSet::default();
+    for (key, value) in map {
+        let mut mark = match fields.get(key) {
+            Some(schema) => fields_of_value(value, schema)?,
+            None => Mark::MEMBER,
+        };
+        let empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
+        mark.member |= empty || !fields.declares(key);
+        set.push_field(key, mark);
+    }
+    Ok(set)
+}
+
+fn fields_of_value(value: &Value, schema: &Schema) -> Result<Mark, String> {
+    let below = match (Shape::of(schema, Some(value)), value) {
+        (Shape::Scalar(_) | Shape::AtomicMap(_) | Shape::AtomicList(_), _) => return Ok(Mark::MEMBER),
+        (Shape::Map(fields), Value::Object(map)) => fields_of_map(map, fields)?,
+        (Shape::List(items), Value::Array(list)) => fields_of_items(list, items)?,
+        _ => FieldSet::default(),
+    };
+    Ok(Mark { member: false, below })
+}
+
+fn fields_of_items(list: &[Value], items: Items<'_>) -> Result<FieldSet, String> {
+    let elements = items.elements(list)?;
+    let (mut seen, mut repeated) = (BTreeSet::new(), BTreeSet::new());
+    for element in &elements {
+        if !seen.insert(element) {
+            repeated.insert(element);
+        }
+    }
+    let mut set = FieldSet::default();
+    for element in &repeated {
+        set.push(element, Mark::MEMBER);
+    }
+    for (element, item) in elements.iter().zip(list).filter(|(element, _)| !repeated.contains(element)) {
+        let mark = fields_of_value(item, items.schema)?;
+        set.push(element, Mark { member: true, ..mark });
+    }
+    set.sort();
+    Ok(set)
+}
+
+/// An object without the fields of a set, or with nothing but them.
+pub(super) fn without(
+    object: &Map<String, Value>,
+    schema: &Schema,
+    doomed: &FieldSet,
+) -> Result<Map<String, Value>, String> {
+    Ok(match select_map(object, Shape::of(schema, None), doomed, false)? {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    })
+}
+
+/// An object with nothing but the fields of a set.
+pub(super) fn only(object: &Map<String, Value>, schema: &Schema, kept: &FieldSet) -> Result<Map<String, Value>, String> {
+    Ok(match select_map(object, Shape::of(schema, None), kept, true)? {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    })
+}
+
+fn select(value: &Value, schema: Option<&Schema>, set: &FieldSet, keep: bool) -> Result<Value, String> {
+    let Some(schema) = schema else { return Ok(value.clone()) };
+    match (Shape::of(schema, Some(value)), value) {
+        (Shape::Scalar(_), _) => Ok(value.clone()),
+        (shape @ (Shape::Map(_) | Shape::AtomicMap(_)), Value::Object(map)) => select_map(map, shape, set, keep),
+        (Shape::List(items), Value::Array(list)) if !list.is_empty() => select_items(list, items, set, keep),
+        (Shape::AtomicList(_) | Shape::List(_), Value::Array(_)) if keep => Ok(value.clone()),
+        _ => Ok(Value::Null),
+    }
+}
+
+fn select_map(map: &Map<String, Value>, shape: Shape<'_>, set: &FieldSet, keep: bool) -> Result<Value, String> {
+    let fields = match shape {
+        Shape::Map(fields) if !map.is_empty() => fields,
+        _ if keep => return Ok(Value::Object(map.clone())),
+        _ => return Ok(Value::Null),
+    };
+    let mut selected = Map::new();
+    for (key, value) in map {
+        let node = set.get_field(key);
+        let (member, below) = node.map_or((false, None), |node| (node.member, Some(&node.below)));
+        let below = below.filter(|below| !below.is_empty());
+        let value = match (keep, member, below) {
+            (false, true, _) | (true, false, None) => continue,
+            (false, false, None) | (true, true, None) => value.clone(),
+            (_, _, Some(below)) => select(value, fields.get(key), below, keep)?,
+        };
+        selected.insert(key.clone(), value);
+    }
+    Ok(if selected.is_empty() { Value::Null } else { Value::Object(selected) })
+}
+
+fn select_items(list: &[Value], items: Items<'_>, set: &FieldSet, keep: bool) -> Result<Value, String> {
+    let mut selected = Vec::new();
+    for item in list {
+        let element: Element = items.element(item)?;
+        let node = set.get(&element);
+        let (member, below) = node.map_or((false, None), |node| (node.member, Some(&node.below)));
+        let below = below.filter(|below| !below.is_empty());
+        match (keep, member, below) {
+            (false, true, _) | (true, false, None) => {}
+            (false, false, None) | (true, true, None) => selected.push(item.clone()),
+            (_, _, Some(below)) => selected.push(select(item, Some(items.schema), below, keep)?),
+        }
+    }
+    Ok(if selected.is_empty() { Value::Null } else { Value::Array(selected) })
+}

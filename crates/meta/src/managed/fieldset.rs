@@ -1,0 +1,299 @@
+//! Sets of fields, with the algebra that ownership needs, and their FieldsV1 form.
+
+use super::element::Element;
+use crate::schema::{Schema, Type};
+use serde_json::{Map, Value};
+use std::cmp::Ordering;
+
+/// A set of field paths as a tree, sorted at every level. The root itself is never in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldSet(Vec<Node>);
+
+/// An element with what is in the set: itself, and paths below it. One of the two always is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Node {
+    pub(super) element: Element,
+    pub(super) member: bool,
+    pub(super) below: FieldSet,
+}
+
+/// What is in a set at one place: the place itself, and paths below it.
+#[derive(Debug, Default)]
+pub(super) struct Mark {
+    pub(super) member: bool,
+    pub(super) below: FieldSet,
+}
+
+impl Mark {
+    pub(super) const MEMBER: Self = Self { member: true, below: FieldSet(Vec::new()) };
+
+    pub(super) fn is_empty(&self) -> bool {
+        !self.member && self.below.is_empty()
+    }
+}
+
+impl FieldSet {
+    /// Whether nothing is in it.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Number of paths in it.
+    pub fn len(&self) -> usize {
+        self.0.iter().map(|node| usize::from(node.member).saturating_add(node.below.len())).sum()
+    }
+
+    /// Adds a path; the empty path is passed over.
+    pub fn insert(&mut self, path: &[Element]) {
+        let Some((first, rest)) = path.split_first() else { return };
+        let at = match self.0.binary_search_by(|node| node.element.cmp(first)) {
+            Ok(at) => at,
+            Err(at) => {
+                let node = Node { element: first.clone(), member: false, below: Self::default() };
+                self.0.insert(at, node);
+                at
+            }
+        };
+        let Some(node) = self.0.get_mut(at) else { return };
+        if rest.is_empty() {
+            node.member = true;
+        } else {
+            node.below.insert(rest);
+        }
+    }
+
+    /// A set of paths of plain field names.
+    pub fn of_names(paths: &[&[&str]]) -> Self {
+        let mut set = Self::default();
+        for path in paths {
+            let path: Vec<Element> = path.iter().map(|name| Element::Field((*name).to_owned())).collect();
+            set.insert(&path);
+        }
+        set
+    }
+
+    /// Whether a path is in it.
+    pub fn has(&self, path: &[Element]) -> bool {
+        let Some((first, rest)) = path.split_first() else { return false };
+        self.get(first).is_some_and(|node| if rest.is_empty() { node.member } else { node.below.has(rest) })
+    }
+
+    /// All paths, shorter ones of a level first, as upstream lists them.
+    pub fn paths(&self) -> Vec<Vec<Element>> {
+        let mut found = Vec::new();
+        self.collect(&mut Vec::new(), &mut found);
+        found
+    }
+
+    fn collect(&self, prefix: &mut Vec<Element>, found: &mut Vec<Vec<Element>>) {
+        for node in self.0.iter().filter(|node| node.member) {
+            let mut path = prefix.clone();
+            path.push(node.element.clone());
+            found.push(path);
+        }
+        for node in &self.0 {
+            prefix.push(node.element.clone());
+            node.below.collect(prefix, found);
+            prefix.pop();
+        }
+    }
+
+    pub(super) fn get(&self, element: &Element) -> Option<&Node> {
+        let at = self.0.binary_search_by(|node| node.element.cmp(element)).ok()?;
+        self.0.get(at)
+    }
+
+    pub(super) fn get_field(&self, name: &str) -> Option<&Node> {
+        let at = self.0.binary_search_by(|node| node.element.cmp_field(name)).ok()?;
+        self.0.get(at)
+    }
+
+    /// Adds what was found at an element. Elements may come in any order if [`Self::sort`] follows.
+    pub(super) fn push(&mut self, element: &Element, mark: Mark) {
+        if !mark.is_empty() {
+            self.0.push(Node { element: element.clone(), member: mark.member, below: mark.below });
+        }
+    }
+
+    pub(super) fn push_field(&mut self, name: &str, mark: Mark) {
+        if !mark.is_empty() {
+            self.0.push(Node { element: Element::Field(name.to_owned()), member: mark.member, below: mark.below });
+        }
+    }
+
+    pub(super) fn sort(&mut self) {
+        self.0.sort_by(|a, b| a.element.cmp(&b.element));
+    }
+
+    /// What is in either.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        join(self, other, |a, b| match (a, b) {
+            (Some(a), Some(b)) => (a.member || b.member, a.below.union(&b.below)),
+            (Some(one), None) | (None, Some(one)) => (one.member, one.below.clone()),
+            (None, None) => (false, Self::default()),
+        })
+    }
+
+    /// What is in both.
+    #[must_use]
+    pub fn intersection(&self, other: &Self) -> Self {
+        join(self, other, |a, b| match (a, b) {
+            (Some(a), Some(b)) => (a.member && b.member, a.below.intersection(&b.below)),
+            _ => (false, Self::default()),
+        })
+    }
+
+    /// What is in this one only.
+    #[must_use]
+    pub fn difference(&self, other: &Self) -> Self {
+        join(self, other, |a, b| match (a, b) {
+            (Some(a), Some(b)) => (a.member && !b.member, a.below.difference(&b.below)),
+            (Some(a), None) => (a.member, a.below.clone()),
+            _ => (false, Self::default()),
+        })
+    }
+
+    /// What is neither in the other nor below something in the other.
+    #[must_use]
+    pub fn recursive_difference(&self, other: &Self) -> Self {
+        join(self, other, |a, b| match (a, b) {
+            (Some(a), Some(b)) if !b.member => (a.member, a.below.recursive_difference(&b.below)),
+            (Some(a), None) => (a.member, a.below.clone()),
+            _ => (false, Self::default()),
+        })
+    }
+
+    /// Whether all of it is in the other.
+    pub fn is_subset(&self, other: &Self) -> bool {
+        self.0.iter().all(|node| match other.get(&node.element) {
+            Some(known) => (known.member || !node.member) && node.below.is_subset(&known.below),
+            None => false,
+        })
+    }
+
+    /// Only the paths that have no other path of the set below them.
+    #[must_use]
+    pub fn leaves(&self) -> Self {
+        let leaf = |node: &Node| Node {
+            element: node.element.clone(),
+            member: node.member && node.below.is_empty(),
+            below: node.below.leaves(),
+        };
+        Self(self.0.iter().map(leaf).collect())
+    }
+
+    /// The same set, in which every declared field that leads to a path is itself a member.
+    #[must_use]
+    pub(super) fn with_named_fields(&self, schema: Option<&Schema>) -> Self {
+        let with = |node: &Node| {
+            let inner = schema.and_then(|schema| child(schema, &node.element));
+            let named = matches!(
+                (schema.map(|schema| &schema.ty), &node.element),
+                (Some(Type::Struct { fields, .. }), Element::Field(name)) if fields.contains_key(name.as_str())
+            );
+            Node {
+                element: node.element.clone(),
+                member: node.member || (named && !node.below.is_empty()),
+                below: node.below.with_named_fields(inner),
+            }
+        };
+        Self(self.0.iter().map(with).collect())
+    }
+
+    /// Brings a set up to date with a schema in which more is atomic than when it was written.
+    pub(super) fn reconcile(&mut self, schema: &Schema) {
+        for node in &mut self.0 {
+            let Some(inner) = child(schema, &node.element) else { continue };
+            if node.below.is_empty() {
+                continue;
+            }
+            if is_atomic(inner) {
+                node.member = true;
+                node.below = Self::default();
+            } else {
+                node.below.reconcile(inner);
+            }
+        }
+    }
+
+    /// Reads FieldsV1.
+    pub fn from_value(fields: &Value) -> Result<Self, String> {
+        let Value::Object(map) = fields else { return Err("FieldsV1 must be an object".to_owned()) };
+        let mut set = Self(Vec::with_capacity(map.len()));
+        for (key, value) in map {
+            if key == "." {
+                continue;
+            }
+            let Some(element) = Element::parse(key)? else { continue };
+            let below = Self::from_value(value)?;
+            let member = below.is_empty() || value.get(".").is_some();
+            set.0.push(Node { element, member, below });
+        }
+        set.sort();
+        set.0.dedup_by(|b, a| {
+            let same = a.element == b.element;
+            if same {
+                a.member |= b.member;
+                a.below = a.below.union(&b.below);
+            }
+            same
+        });
+        Ok(set)
+    }
+
+    /// Writes FieldsV1.
+    pub fn to_value(&self) -> Value {
+        Value::Object(self.to_map())
+    }
+
+    fn to_map(&self) -> Map<String, Value> {
+        let entry = |node: &Node| {
+            let mut map = node.below.to_map();
+            if node.member && !map.is_empty() {
+                map.insert(".".to_owned(), Value::Object(Map::new()));
+            }
+            (node.element.to_key(), Value::Object(map))
+        };
+        self.0.iter().map(entry).collect()
+    }
+}
+
+/// Walks two sets in step and builds a third from what stands at each place.
+fn join(a: &FieldSet, b: &FieldSet, at: impl Fn(Option<&Node>, Option<&Node>) -> (bool, FieldSet)) -> FieldSet {
+    let (mut left, mut right) = (a.0.iter().peekable(), b.0.iter().peekable());
+    let mut out = FieldSet::default();
+    loop {
+        let order = match (left.peek(), right.peek()) {
+            (Some(a), Some(b)) => a.element.cmp(&b.element),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => return out,
+        };
+        let from_left = if order == Ordering::Greater { None } else { left.next() };
+        let from_right = if order == Ordering::Less { None } else { right.next() };
+        let (member, below) = at(from_left, from_right);
+        if let Some(node) = from_left.or(from_right) {
+            out.push(&node.element, Mark { member, below });
+        }
+    }
+}
+
+/// The shape of what stands at an element.
+fn child<'a>(schema: &'a Schema, element: &Element) -> Option<&'a Schema> {
+    match element {
+        Element::Field(name) => match &schema.ty {
+            Type::Any => Some(schema),
+            _ => schema.field(name),
+        },
+        _ => schema.items(),
+    }
+}
+
+fn is_atomic(schema: &Schema) -> bool {
+    match &schema.ty {
+        Type::Struct { atomic, .. } | Type::Map { atomic, .. } => *atomic,
+        Type::List { list, .. } => *list == crate::schema::ListType::Atomic,
+        _ => false,
+    }
+}

@@ -1,0 +1,213 @@
+//! The owners of an object's fields, as `metadata.managedFields` lists them.
+
+use super::fieldset::FieldSet;
+use crate::time;
+use serde_json::{Map, Value};
+
+/// Entries of the operation Update that an object keeps; older ones are put together.
+pub(super) const UPDATE_MANAGERS_MAX: usize = 10;
+const ANCIENT_CHANGES: &str = "ancient-changes";
+
+/// What tells a manager's entry from the others.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Identity {
+    pub(super) manager: String,
+    pub(super) applied: bool,
+    /// Empty for an applier: it is the same one in every version.
+    api_version: String,
+    pub(super) subresource: String,
+}
+
+impl Identity {
+    pub(super) fn new(manager: &str, applied: bool, api_version: &str, subresource: &str) -> Self {
+        Self {
+            manager: if manager.is_empty() { "unknown" } else { manager }.to_owned(),
+            applied,
+            api_version: if applied { "" } else { api_version }.to_owned(),
+            subresource: subresource.to_owned(),
+        }
+    }
+
+    /// How a conflict names the owner.
+    pub(super) fn shown(&self) -> String {
+        let mut text = format!("{:?}", self.manager);
+        if !self.subresource.is_empty() {
+            text.push_str(&format!(" with subresource {:?}", self.subresource));
+        }
+        if !self.applied {
+            text.push_str(&format!(" using {}", self.api_version));
+        }
+        text
+    }
+}
+
+/// A manager and what it owns.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Entry {
+    pub(super) identity: Identity,
+    pub(super) api_version: String,
+    pub(super) time: Option<String>,
+    pub(super) fields: FieldSet,
+}
+
+/// All managers of an object.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Managers(pub(super) Vec<Entry>);
+
+impl Managers {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn get(&self, identity: &Identity) -> Option<&Entry> {
+        self.0.iter().find(|entry| entry.identity == *identity)
+    }
+
+    pub(super) fn get_mut(&mut self, identity: &Identity) -> Option<&mut Entry> {
+        self.0.iter_mut().find(|entry| entry.identity == *identity)
+    }
+
+    /// Sets what a manager owns; a manager that owns nothing is no manager.
+    pub(super) fn set(&mut self, identity: &Identity, api_version: &str, fields: FieldSet) {
+        if fields.is_empty() {
+            self.0.retain(|entry| entry.identity != *identity);
+            return;
+        }
+        match self.get_mut(identity) {
+            Some(entry) => {
+                entry.fields = fields;
+                api_version.clone_into(&mut entry.api_version);
+            }
+            None => self.0.push(Entry {
+                identity: identity.clone(),
+                api_version: api_version.to_owned(),
+                time: None,
+                fields,
+            }),
+        }
+    }
+
+    /// Reads `metadata.managedFields`.
+    pub(super) fn decode(list: Option<&Value>) -> Result<Self, String> {
+        let mut managers = Self::default();
+        for (index, entry) in list.and_then(Value::as_array).into_iter().flatten().enumerate() {
+            let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
+            let applied = match text("operation") {
+                "Apply" => true,
+                "Update" => false,
+                _ => return Err("operation must be `Apply` or `Update`".to_owned()),
+            };
+            let api_version = text("apiVersion");
+            if api_version.is_empty() {
+                return Err("apiVersion must not be empty".to_owned());
+            }
+            match text("fieldsType") {
+                "FieldsV1" => {}
+                "" => return Err(format!("missing fieldsType in managed fields entry {index}")),
+                other => return Err(format!("invalid fieldsType {other:?} in managed fields entry {index}")),
+            }
+            let fields = match entry.get("fieldsV1") {
+                None | Some(Value::Null) => FieldSet::default(),
+                Some(fields) => FieldSet::from_value(fields)?,
+            };
+            let time = entry.get("time").and_then(Value::as_str).map(str::to_owned);
+            let entry = Entry {
+                identity: Identity {
+                    manager: text("manager").to_owned(),
+                    applied,
+                    api_version: if applied { String::new() } else { api_version.to_owned() },
+                    subresource: text("subresource").to_owned(),
+                },
+                api_version: api_version.to_owned(),
+                time,
+                fields,
+            };
+            managers.0.retain(|other| other.identity != entry.identity);
+            managers.0.push(entry);
+        }
+        Ok(managers)
+    }
+
+    /// Writes `metadata.managedFields`: appliers first, then by time and name. `None` when there is nothing to write.
+    pub(super) fn encode(mut self) -> Option<Value> {
+        if self.is_empty() {
+            return None;
+        }
+        self.0.sort_by(|a, b| {
+            let key = |entry: &Entry| (!entry.identity.applied, seconds(entry));
+            key(a).cmp(&key(b)).then_with(|| {
+                let names = |entry: &Entry| {
+                    (entry.identity.manager.clone(), entry.api_version.clone(), entry.identity.subresource.clone())
+                };
+                names(a).cmp(&names(b))
+            })
+        });
+        Some(self.0.into_iter().map(encode_entry).collect())
+    }
+
+    /// Puts the oldest Update entries of each version together until few enough are left.
+    pub(super) fn cap(&mut self) {
+        let mut updaters: Vec<(i64, Identity)> = self
+            .0
+            .iter()
+            .filter(|entry| !entry.identity.applied)
+            .map(|entry| (seconds(entry), entry.identity.clone()))
+            .collect();
+        let mut left = updaters.len();
+        if left <= UPDATE_MANAGERS_MAX {
+            return;
+        }
+        updaters.sort();
+        let mut first_of_version: Vec<Identity> = Vec::new();
+        for (_, identity) in updaters {
+            if left <= UPDATE_MANAGERS_MAX {
+                return;
+            }
+            let version = identity.api_version.clone();
+            let Some(first) = first_of_version.iter().find(|first| first.api_version == version).cloned() else {
+                first_of_version.push(identity);
+                continue;
+            };
+            let bucket = Identity::new(ANCIENT_CHANGES, false, &version, "");
+            if self.get(&bucket).is_none()
+                && let Some(entry) = self.get_mut(&first)
+            {
+                entry.identity = bucket.clone();
+            }
+            if identity == bucket {
+                continue;
+            }
+            let Some(merged) = self.get(&identity).cloned() else { continue };
+            self.0.retain(|entry| entry.identity != identity);
+            if let Some(entry) = self.get_mut(&bucket) {
+                entry.fields = entry.fields.union(&merged.fields);
+                // The later of the two times.
+                entry.time = merged.time;
+            }
+            left = left.saturating_sub(1);
+        }
+    }
+}
+
+fn seconds(entry: &Entry) -> i64 {
+    entry.time.as_deref().and_then(|text| time::parse(text).ok()).unwrap_or_default()
+}
+
+fn encode_entry(entry: Entry) -> Value {
+    let mut map = Map::new();
+    let mut set = |key: &str, value: Value| map.insert(key.to_owned(), value);
+    set("apiVersion", Value::String(entry.api_version));
+    set("fieldsType", Value::from("FieldsV1"));
+    set("fieldsV1", entry.fields.to_value());
+    if !entry.identity.manager.is_empty() {
+        set("manager", Value::String(entry.identity.manager));
+    }
+    set("operation", Value::from(if entry.identity.applied { "Apply" } else { "Update" }));
+    if !entry.identity.subresource.is_empty() {
+        set("subresource", Value::String(entry.identity.subresource));
+    }
+    if let Some(time) = entry.time {
+        set("time", Value::String(time));
+    }
+    Value::Object(map)
+}
