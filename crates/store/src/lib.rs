@@ -46,6 +46,15 @@ mod writer;
 /// A batch as the arrays of one call.
 mod batch;
 
+/// The ledger's rows, added up and read.
+pub mod ledger;
+/// Compares the ledger with the objects.
+pub mod audit;
+/// Brings the ledger back to what the objects say.
+pub mod repair;
+/// What counts without an object, and growth that is held.
+pub mod hold;
+
 /// For tests: a PostgreSQL of one's own, the rules in memory.
 #[cfg(feature = "testing")]
 pub mod testing;

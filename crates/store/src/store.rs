@@ -42,6 +42,7 @@ pub struct Store {
     cache: Cache,
     database: Arc<DatabaseState>,
     kinds: Arc<[KindName]>,
+    scope_kind: Option<KindId>,
     config: Arc<Config>,
 }
 
@@ -76,7 +77,7 @@ impl Store {
         };
         let writer =
             Writer::start(&config.url, Arc::clone(&names), rules, Arc::clone(&database), tasks, metrics);
-        Ok(Self { writer, cache, database, kinds: names, config: Arc::new(config) })
+        Ok(Self { writer, cache, database, kinds: names, scope_kind, config: Arc::new(config) })
     }
 
     /// Brings the schema of a database to this version; replicas may go on serving.
@@ -103,6 +104,15 @@ impl Store {
     /// Whether the database takes writes.
     pub fn database_ok(&self) -> bool {
         self.database.get().is_ok()
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.config.url
+    }
+
+    /// The kind whose objects are scopes.
+    pub(crate) fn scope_kind(&self) -> Option<KindId> {
+        self.scope_kind
     }
 
     /// Makes one write and tells the revision of its change.

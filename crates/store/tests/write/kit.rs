@@ -7,6 +7,7 @@ use sqlx::PgConnection;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use store::audit::{Account, Accounts, Report};
 use store::model::{Change, State, Write};
 use store::quota::{Amounts, Charge, Claim, LimitsChange, QuotaChange, Violation};
 use store::testing::{self, Database};
@@ -63,6 +64,19 @@ impl Kind for Sample {
     fn attributes(&self, body: &[u8]) -> Attributes {
         let object: Option<Object> = serde_json::from_slice(body).ok();
         Attributes { tenant: object.map(|object| object.tenant.into()), ..Attributes::default() }
+    }
+}
+
+/// Reads what the bodies say.
+pub(crate) struct Bodies;
+
+impl Accounts for Bodies {
+    fn account(&self, kind: KindId, body: &[u8]) -> Result<Account, String> {
+        let object: Object = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+        let charge = (kind != NOTES).then(|| object.charge());
+        let claim = object.claim.map(|(cluster, namespace)| Claim { cluster, namespace });
+        let Object { tenant, deleting, locked, limits, .. } = object;
+        Ok(Account { tenant, deleting, locked, charge, limits, claim })
     }
 }
 
@@ -294,6 +308,16 @@ impl Kit {
 
     pub(crate) async fn sql(&self) -> PgConnection {
         self.database.connect().await.unwrap()
+    }
+
+    pub(crate) async fn audit(&self) -> Report {
+        self.store.audit(&self.access, &Bodies).await.unwrap()
+    }
+
+    /// The ledger is what the objects say.
+    pub(crate) async fn check(&self) {
+        let report = self.audit().await;
+        assert!(report.differences.is_empty(), "{report:?}");
     }
 
     /// The ledger as text, one row a line: `scope/cluster/resource listed limits children hard allocated`.

@@ -3,5 +3,7 @@
 mod kit;
 /// Objects, revisions and events.
 mod objects;
+/// Audit, repair, holds.
+mod audit;
 /// The quota rules, one sentence each.
 mod rules;

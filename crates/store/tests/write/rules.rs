@@ -44,6 +44,7 @@ async fn a_child_is_charged_once_to_its_scope_and_nowhere_above() {
         "team/c1/memory 0 0 1 4294967296 1073741824",
     ];
     assert_eq!(kit.ledger().await, want);
+    kit.check().await;
 }
 
 #[tokio::test]
@@ -55,6 +56,7 @@ async fn what_fits_exactly_is_granted_and_one_nano_more_is_refused_with_what_wou
     let told = shortage("p", ("c1", "cpu"), "500000001n", ["4", "3500m", "500m"]);
     assert_eq!(too_much, [Violation::DoesNotFit(told)]);
     kit.create(Object::namespace("p", "b", "c1: cpu=0.5")).await.unwrap();
+    kit.check().await;
 }
 
 #[tokio::test]
@@ -69,6 +71,7 @@ async fn a_raise_counts_its_own_part_as_free() {
     assert_eq!(kit.ledger().await[2], "p/c1/cpu 0 0 1 4 4", "a main write keeps the high-water mark");
     kit.account(&lowered, |o| o.amounts = crate::kit::amounts("c1: cpu=1")).await.unwrap();
     assert_eq!(kit.ledger().await[2], "p/c1/cpu 0 0 1 4 1", "a confirmation lowers it");
+    kit.check().await;
 }
 
 #[tokio::test]
@@ -77,6 +80,7 @@ async fn a_key_that_the_scope_does_not_limit_is_unlimited_and_still_counted() {
     kit.create(Object::project("p", "", "c1: cpu=4")).await.unwrap();
     kit.create(Object::namespace("p", "web", "c1: cpu=1 pods=1000000")).await.unwrap();
     assert_eq!(kit.ledger().await[3], "p/c1/pods 0 0 1 - 1000000");
+    kit.check().await;
 }
 
 #[tokio::test]
@@ -86,6 +90,7 @@ async fn a_sum_beyond_the_largest_quantity_is_refused() {
     kit.create(Object::namespace("p", "a", "c1: pods=9223372036854775807")).await.unwrap();
     let violations = refused(kit.create(Object::namespace("p", "b", "c1: pods=1")).await);
     assert_eq!(names(&violations), ["DoesNotFit"]);
+    kit.check().await;
 }
 
 #[tokio::test]
@@ -108,6 +113,7 @@ async fn every_key_of_the_scope_must_be_carried_and_all_missing_ones_are_told_at
         ),
         [missing("memory")]
     );
+    kit.check().await;
 }
 
 #[tokio::test]
@@ -118,6 +124,7 @@ async fn a_cluster_that_the_scope_does_not_list_is_refused() {
     assert_eq!(violations, [Violation::ClusterNotListed { scope: "p".to_owned(), cluster: "c2".to_owned() }]);
     let violations = refused(kit.create(Object::project("team", "p", "c1: cpu=1; c2:")).await);
     assert_eq!(names(&violations), ["ClusterNotListed"]);
+    kit.check().await;
 }
 
 #[tokio::test]
@@ -144,6 +151,7 @@ async fn a_scope_that_is_missing_foreign_terminating_or_locked_takes_nothing_new
     );
     let web = kit.update(&web, |_| ()).await.unwrap();
     kit.delete(&web).await.unwrap();
+    kit.check().await;
 }
 
 #[tokio::test]
@@ -156,6 +164,7 @@ async fn a_scope_with_children_is_not_deleted() {
     kit.delete(&web).await.unwrap();
     kit.delete(&p).await.unwrap();
     assert_eq!(kit.ledger().await, [""; 0]);
+    kit.check().await;
 }
 
 #[tokio::test]
@@ -171,6 +180,7 @@ async fn a_limit_is_never_set_below_what_is_allocated() {
     ];
     assert_eq!(violations, told);
     kit.update(&p, |o| o.limit("c1: cpu=3 pods=5")).await.unwrap();
+    kit.check().await;
 }
 
 #[tokio::test]
@@ -189,6 +199,7 @@ async fn a_new_limit_needs_every_child_to_carry_its_key() {
     assert_eq!(violations, [want]);
     kit.update(&web, |o| o.hard("c1: cpu=3 pods=1")).await.unwrap();
     kit.update(&p, |o| o.limit("c1: cpu=4 pods=9; c2:")).await.unwrap();
+    kit.check().await;
 }
 
 #[tokio::test]
@@ -202,6 +213,7 @@ async fn a_limit_may_be_dropped_and_comes_back_with_what_was_allocated_meanwhile
     assert_eq!(names(&violations), ["BelowAllocated"]);
     kit.update(&p, |o| o.limit("c1: cpu=33")).await.unwrap();
     assert_eq!(names(&refused(kit.create(Object::namespace("p", "b", "c1: cpu=1")).await)), ["DoesNotFit"]);
+    kit.check().await;
 }
 
 #[tokio::test]
@@ -213,6 +225,7 @@ async fn a_cluster_in_use_is_not_dropped() {
     let want = Violation::ClusterInUse { scope: "p".to_owned(), cluster: "c1".to_owned(), children: 1 };
     assert_eq!(violations, [want]);
     kit.update(&p, |o| o.limit("c1: cpu=4")).await.unwrap();
+    kit.check().await;
 }
 
 #[tokio::test]
@@ -224,6 +237,7 @@ async fn a_higher_limit_of_a_child_scope_is_charged_at_once_and_a_lower_one_give
     let team = kit.update(&team, |o| o.limit("c1: cpu=10")).await.unwrap();
     kit.update(&team, |o| o.limit("c1: cpu=1")).await.unwrap();
     assert_eq!(kit.ledger().await[2], "org/c1/cpu 0 0 1 10 1");
+    kit.check().await;
 }
 
 #[tokio::test]
@@ -248,6 +262,7 @@ async fn a_change_of_parent_moves_the_charge_in_one_write() {
         .await
         .unwrap();
     assert_eq!(parent, "b");
+    kit.check().await;
 }
 
 #[tokio::test]
@@ -268,6 +283,7 @@ async fn two_changes_of_parent_that_would_close_a_circle_are_not_both_made() {
         kit.delete(&child).await.unwrap();
         kit.delete(&parent).await.unwrap();
     }
+    kit.check().await;
 }
 
 fn refused_cycle(done: Object, error: Error) -> Object {
@@ -283,6 +299,7 @@ async fn a_scope_is_not_its_own_ancestor_through_any_number_of_others() {
     kit.create(Object::project("c", "b", "c1:")).await.unwrap();
     assert_eq!(names(&refused(kit.update(&a, |o| o.scope = "c".to_owned()).await)), ["Cycle"]);
     assert_eq!(names(&refused(kit.update(&a, |o| o.scope = "a".to_owned()).await)), ["Cycle"]);
+    kit.check().await;
 }
 
 #[tokio::test]
@@ -306,6 +323,7 @@ async fn a_scope_has_no_more_children_than_it_may() {
     kit.create(Object::project("q", "p", "c1:")).await.unwrap();
     let violations = refused(kit.create(Object::namespace("p", "b", "c1:")).await);
     assert_eq!(violations, [Violation::TooManyChildren { scope: "p".to_owned(), children_max: 2 }]);
+    kit.check().await;
 }
 
 #[tokio::test]
@@ -324,6 +342,7 @@ async fn two_objects_never_share_a_cluster_namespace() {
     assert!(matches!(&violations[..], [Violation::ClaimTaken { holder: uid, .. }] if *uid == holder.uid));
     kit.delete(&holder).await.unwrap();
     kit.create(Object::namespace("q", "web", "c1:")).await.unwrap();
+    kit.check().await;
 }
 
 #[tokio::test]
@@ -338,6 +357,7 @@ async fn a_status_write_raises_nothing_and_one_of_a_terminating_object_neither()
     assert_eq!(kit.ledger().await[2], "p/c1/cpu 0 0 1 4 0");
     kit.delete(&web).await.unwrap();
     assert_eq!(kit.ledger().await, ["p/c1/ 1 1 0 - 0", "p/c1/cpu 0 0 0 4 0"]);
+    kit.check().await;
 }
 
 #[tokio::test]
@@ -350,6 +370,7 @@ async fn an_abandoned_charge_still_counts_and_keeps_its_claim_and_its_scope() {
     assert_eq!(names(&refused(kit.create(Object::namespace("p", "b", "c1: cpu=2")).await)), ["DoesNotFit"]);
     assert_eq!(names(&refused(kit.create(Object::namespace("p", "web", "c1: cpu=1")).await)), ["ClaimTaken"]);
     assert_eq!(names(&refused(kit.delete(&p).await)), ["ScopeInUse"]);
+    kit.check().await;
 }
 
 #[tokio::test]
@@ -374,6 +395,7 @@ async fn a_move_between_scopes_keeps_uid_claim_and_charge() {
     assert_eq!(at, ("b".to_owned(), "web".to_owned()));
     assert_eq!(kit.events().await[4..], ["d a/web", "c b/web"]);
     kit.update(&there, |_| ()).await.unwrap();
+    kit.check().await;
 }
 
 #[tokio::test]
@@ -389,6 +411,7 @@ async fn sixty_four_parallel_creates_of_which_ten_fit_give_exactly_ten() {
     }
     assert_eq!(kit.ledger().await[2], "p/c1/cpu 0 0 10 10 10");
     assert_eq!(kit.events().await.len(), 11);
+    kit.check().await;
 }
 
 #[tokio::test]
@@ -400,6 +423,7 @@ async fn a_scope_and_its_first_children_can_be_made_together() {
         kit.create(Object::namespace("team", "web", "c1: cpu=5"))
     );
     assert!(p.is_ok() && team.is_ok() && web.is_ok(), "{p:?} {team:?} {web:?}");
+    kit.check().await;
 }
 
 #[tokio::test]
@@ -418,6 +442,7 @@ async fn while_held_nothing_grows_and_everything_shrinks() {
     kit.delete(&web).await.unwrap();
     sqlx::query("UPDATE rev SET held = false").execute(&mut sql).await.unwrap();
     kit.create(Object::namespace("p", "b", "c1: cpu=1")).await.unwrap();
+    kit.check().await;
 }
 
 #[tokio::test]
@@ -458,4 +483,5 @@ async fn quantities_are_compared_by_value_in_every_suffix() {
     let Violation::DoesNotFit(first) = &told[0] else { panic!("{told:?}") };
     assert_eq!(first.would_fit, q("1Ki"));
     kit.create(Object::namespace("p", "x", "c1: a=1024 b=1k c=1000m d=500u")).await.unwrap();
+    kit.check().await;
 }

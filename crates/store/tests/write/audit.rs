@@ -1,0 +1,159 @@
+use crate::kit::{Bodies, Kit, Object, amounts, q};
+use store::Error;
+use store::audit::Difference;
+use store::hold::Hold;
+use store::quota::Claim;
+use store::repair::Repair;
+use uuid::Uuid;
+
+async fn sample() -> (Kit, Object) {
+    let kit = Kit::new().await;
+    kit.create(Object::project("p", "", "c1: cpu=4 memory=1Gi")).await.unwrap();
+    kit.create(Object::project("q", "", "c1: cpu=4")).await.unwrap();
+    let web = kit.create(Object::namespace("p", "web", "c1: cpu=3 memory=1Gi")).await.unwrap();
+    kit.create(Object::namespace("q", "other", "c1: cpu=1")).await.unwrap();
+    kit.check().await;
+    (kit, web)
+}
+
+async fn corrupt(kit: &Kit, statement: &'static str) {
+    let done = sqlx::query(statement).execute(&mut kit.sql().await).await.unwrap();
+    assert_eq!(done.rows_affected(), 1);
+}
+
+#[tokio::test]
+async fn a_corrupt_ledger_row_is_found_named_and_repaired_in_its_scope_alone() {
+    let (kit, _web) = sample().await;
+    corrupt(&kit, "UPDATE ledger SET allocated = 1, children = 0 WHERE scope = 'p' AND resource = 'cpu'")
+        .await;
+    corrupt(&kit, "DELETE FROM ledger WHERE scope = 'p' AND cluster = 'c1' AND resource = ''").await;
+    let found = kit.audit().await.differences;
+    let places: Vec<String> = found
+        .iter()
+        .map(|difference| match difference {
+            Difference::Ledger { place, .. } => place.to_string(),
+            other => panic!("{other}"),
+        })
+        .collect();
+    assert_eq!(places, ["p/c1/", "p/c1/cpu"]);
+    assert_eq!(kit.store.repair(&kit.access, &Bodies, "q", Repair::Rebuild).await.unwrap(), []);
+    assert_eq!(kit.store.repair(&kit.access, &Bodies, "p", Repair::Rebuild).await.unwrap(), found);
+    kit.check().await;
+}
+
+#[tokio::test]
+async fn the_audit_by_itself_raises_an_allocation_and_never_lowers_one() {
+    let (kit, _web) = sample().await;
+    corrupt(&kit, "UPDATE ledger SET allocated = 1 WHERE scope = 'p' AND resource = 'cpu'").await;
+    corrupt(&kit, "UPDATE ledger SET allocated = hard WHERE scope = 'q' AND resource = 'cpu'").await;
+    kit.store.repair(&kit.access, &Bodies, "p", Repair::Raise).await.unwrap();
+    kit.store.repair(&kit.access, &Bodies, "q", Repair::Raise).await.unwrap();
+    let left = kit.audit().await.differences;
+    assert_eq!(left.iter().map(|d| d.scope().unwrap()).collect::<Vec<_>>(), ["q"]);
+    kit.store.repair(&kit.access, &Bodies, "q", Repair::Rebuild).await.unwrap();
+    kit.check().await;
+}
+
+#[tokio::test]
+async fn what_a_repair_finds_above_the_limit_is_kept_and_takes_nothing_new() {
+    let (kit, _web) = sample().await;
+    // the object's body says more than its project has: as after a restore
+    let larger =
+        "UPDATE objects SET body = replace(body, '\"cpu\":\"3\"', '\"cpu\":\"6\"') WHERE name = 'web'";
+    corrupt(&kit, larger).await;
+    kit.store.repair(&kit.access, &Bodies, "p", Repair::Raise).await.unwrap();
+    kit.check().await;
+    let grown = kit.create(Object::namespace("p", "more", "c1: cpu=1n memory=0")).await;
+    assert!(matches!(grown, Err(Error::Refused(_))), "{grown:?}");
+}
+
+#[tokio::test]
+async fn a_corrupt_body_and_corrupt_columns_are_found_and_named() {
+    let (kit, web) = sample().await;
+    corrupt(&kit, "UPDATE objects SET deleting = true, tenant = 'u' WHERE name = 'web'").await;
+    corrupt(&kit, "UPDATE objects SET body = '{' WHERE name = 'other'").await;
+    let found = kit.audit().await.differences;
+    let told: Vec<String> = found.iter().map(ToString::to_string).collect();
+    assert!(
+        told.iter().any(|t| t.starts_with("object p/web") && t.contains("tenant") && t.contains("deleting")),
+        "{told:?}"
+    );
+    assert!(told.iter().any(|t| t.starts_with("object q/other")), "{told:?}");
+    assert!(kit.store.repair_object(&kit.access, &Bodies, &web.key()).await.unwrap());
+    assert!(!kit.audit().await.differences.iter().any(|d| d.to_string().contains("p/web")));
+    let other = Object::namespace("q", "other", "c1:").key();
+    assert!(matches!(kit.store.repair_object(&kit.access, &Bodies, &other).await, Err(Error::Corrupt(_))));
+    assert!(matches!(
+        kit.store.repair(&kit.access, &Bodies, "q", Repair::Raise).await,
+        Err(Error::Corrupt(_))
+    ));
+}
+
+#[tokio::test]
+async fn a_lost_claim_is_found_and_taken_again() {
+    let (kit, web) = sample().await;
+    corrupt(&kit, "DELETE FROM claims WHERE namespace = 'web'").await;
+    let claim = Claim { cluster: "c1".to_owned(), namespace: "web".to_owned() };
+    assert_eq!(
+        kit.audit().await.differences,
+        [Difference::Claim { claim, found: None, expected: Some(web.uid) }]
+    );
+    kit.store.repair(&kit.access, &Bodies, "p", Repair::Raise).await.unwrap();
+    kit.check().await;
+}
+
+#[tokio::test]
+async fn an_abandoned_hold_counts_until_it_is_written_off() {
+    let (kit, web) = sample().await;
+    kit.write(web.abandon("the cluster burnt down")).await.unwrap();
+    kit.check().await;
+    let claim = Some(Claim { cluster: "c1".to_owned(), namespace: "web".to_owned() });
+    let want = Hold {
+        uid: web.uid,
+        scope: "p".to_owned(),
+        claim,
+        amounts: web.amounts.clone(),
+        orphaned: false,
+        reason: "the cluster burnt down".to_owned(),
+    };
+    assert_eq!(kit.store.holds(&kit.access, Some("p")).await.unwrap(), [want]);
+    kit.store.write_off(&kit.access, web.uid).await.unwrap();
+    assert!(matches!(kit.store.write_off(&kit.access, web.uid).await, Err(Error::NotFound)));
+    kit.check().await;
+    kit.create(Object::namespace("p", "web", "c1: cpu=4 memory=1Gi")).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_orphan_is_charged_once_even_above_the_limit() {
+    let (kit, _web) = sample().await;
+    let orphan = Hold {
+        uid: Uuid::new_v4(),
+        scope: "p".to_owned(),
+        claim: Some(Claim { cluster: "c1".to_owned(), namespace: "lost".to_owned() }),
+        amounts: amounts("c1: cpu=2"),
+        orphaned: true,
+        reason: "no object".to_owned(),
+    };
+    kit.store.hold_orphan(&kit.access, &orphan).await.unwrap();
+    kit.store.hold_orphan(&kit.access, &orphan).await.unwrap();
+    kit.check().await;
+    assert!(kit.ledger().await.contains(&"p/c1/cpu 0 0 2 4 5".to_owned()));
+    assert_eq!(kit.store.holds(&kit.access, None).await.unwrap(), [orphan.clone()]);
+    kit.store.write_off(&kit.access, orphan.uid).await.unwrap();
+    kit.check().await;
+    assert_eq!(orphan.amounts["c1"]["cpu"], q("2"));
+    let nowhere = Hold { scope: "nobody".to_owned(), ..orphan };
+    assert!(matches!(kit.store.hold_orphan(&kit.access, &nowhere).await, Err(Error::NotFound)));
+}
+
+#[tokio::test]
+async fn growth_is_held_with_a_reason_until_it_is_released() {
+    let (kit, _web) = sample().await;
+    assert_eq!(kit.store.growth_held(&kit.access).await.unwrap(), None);
+    kit.store.hold_growth(&kit.access, Some("restored")).await.unwrap();
+    assert_eq!(kit.store.growth_held(&kit.access).await.unwrap().as_deref(), Some("restored"));
+    assert!(matches!(kit.create(Object::namespace("q", "b", "c1: cpu=1")).await, Err(Error::Held)));
+    kit.store.hold_growth(&kit.access, None).await.unwrap();
+    kit.create(Object::namespace("q", "b", "c1: cpu=1")).await.unwrap();
+    kit.check().await;
+}
