@@ -38,7 +38,8 @@ pub type Trouble = Box<dyn std::error::Error + Send + Sync>;
 /// For tests in which the machine does not lose power.
 pub const NOT_DURABLE: [&str; 3] = ["fsync=off", "synchronous_commit=off", "full_page_writes=off"];
 
-const START_DEADLINE: Duration = Duration::from_secs(30);
+const START_DEADLINE: Duration = Duration::from_secs(60);
+const START_ATTEMPT: Duration = Duration::from_secs(10);
 /// Runs a server until its own input ends, then stops it; and removes the data unless told to keep it.
 const KEEPER: &str = r#"data="$1"; shift; "$@" & server=$!; read -r word; kill -QUIT "$server" 2>/dev/null
 wait "$server"; test "$word" = keep || rm -rf "$data""#;
@@ -105,8 +106,19 @@ impl Server {
         Ok(connect::connect(&self.url, "test").await?)
     }
 
-    /// Starts it (again).
+    /// Starts it (again). After a kill, what the old one left running may be in the way for a moment.
     pub async fn launch(&mut self) -> Result<(), Trouble> {
+        let deadline = Instant::now() + START_DEADLINE;
+        loop {
+            self.spawn()?;
+            match self.ready(Instant::now() + START_ATTEMPT).await {
+                Err(_) if Instant::now() < deadline => self.stop()?,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn spawn(&mut self) -> Result<(), Trouble> {
         let own = self.own.as_mut().ok_or("the server is not ours")?;
         let mut keeper = Command::new("sh");
         keeper.args(["-c", KEEPER, "sh", &own.data.to_string_lossy()]);
@@ -128,7 +140,10 @@ impl Server {
             keeper.uid(uid);
         }
         own.keeper = Some(keeper.spawn()?);
-        let deadline = Instant::now() + START_DEADLINE;
+        Ok(())
+    }
+
+    async fn ready(&self, deadline: Instant) -> Result<(), Trouble> {
         loop {
             match connect::connect(&self.url, "test").await {
                 Ok(_connection) => return Ok(()),

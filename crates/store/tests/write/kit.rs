@@ -261,6 +261,12 @@ impl Kit {
         kit
     }
 
+    /// Ends its tasks, for tests that open many.
+    pub(crate) async fn stop(self) {
+        self.tasks.cancel();
+        self.tasks.join(Duration::from_secs(5)).await.unwrap();
+    }
+
     pub(crate) async fn until(&self, what: &str, condition: impl Fn() -> bool) {
         let deadline = Instant::now() + Duration::from_secs(20);
         while !condition() {

@@ -1,0 +1,203 @@
+//! Generated histories: the store and the model decide alike, write by write, and leave the same behind.
+
+use crate::kit::{Kit, Object, PROJECTS, amounts};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use store::model::{Change, Write};
+use store::quota::Violation;
+use store::testing::model::Model;
+use store::{Error, Key, Revision};
+
+const CHILDREN_MAX: usize = 3;
+const LIMITS: [&str; 7] = [
+    "c1:",
+    "c1: cpu=2",
+    "c1: cpu=4",
+    "c1: cpu=4 mem=2",
+    "c1: cpu=9; c2: cpu=1",
+    "c2: mem=3",
+    "c1: cpu=3 mem=9; c2:",
+];
+const HARDS: [&str; 7] =
+    ["c1:", "c1: cpu=1", "c1: cpu=1500m", "c1: cpu=2 mem=1", "c1: mem=2", "c2: cpu=1", "c2: mem=1"];
+
+#[derive(Clone, Debug)]
+enum Command {
+    Project { name: usize, parent: usize, limits: usize, foreign: bool },
+    Namespace { project: usize, name: usize, hard: usize },
+    Change { object: usize, to: Edit, stale: bool },
+}
+
+#[derive(Clone, Debug)]
+enum Edit {
+    Amounts(usize),
+    Lower(usize),
+    Parent(usize),
+    Lock(bool),
+    Terminate,
+    Delete,
+    Abandon,
+    Move(usize),
+    Touch,
+}
+
+fn edit() -> impl Strategy<Value = Edit> {
+    prop_oneof![
+        4 => (0..7_usize).prop_map(Edit::Amounts),
+        2 => (0..7_usize).prop_map(Edit::Lower),
+        3 => (0..5_usize).prop_map(Edit::Parent),
+        1 => any::<bool>().prop_map(Edit::Lock),
+        1 => Just(Edit::Terminate),
+        2 => Just(Edit::Delete),
+        1 => Just(Edit::Abandon),
+        2 => (0..4_usize).prop_map(Edit::Move),
+        1 => Just(Edit::Touch),
+    ]
+}
+
+fn command() -> impl Strategy<Value = Command> {
+    let foreign = prop_oneof![9 => Just(false), 1 => Just(true)];
+    let stale = prop_oneof![9 => Just(false), 1 => Just(true)];
+    prop_oneof![
+        2 => (0..4_usize, 0..5_usize, 0..7_usize, foreign)
+            .prop_map(|(name, parent, limits, foreign)| Command::Project { name, parent, limits, foreign }),
+        3 => (0..4_usize, 0..4_usize, 0..7_usize)
+            .prop_map(|(project, name, hard)| Command::Namespace { project, name, hard }),
+        5 => (0..64_usize, edit(), stale).prop_map(|(object, to, stale)| Command::Change { object, to, stale }),
+    ]
+}
+
+/// The name of a project; the last one is none.
+fn project(index: usize) -> String {
+    ["a", "b", "c", "d", ""][index].to_owned()
+}
+
+/// The write that a command comes to, and the object after it.
+fn resolve(command: &Command, known: &BTreeMap<Key, Object>) -> Option<(Write, Option<Object>)> {
+    match command {
+        Command::Project { name, parent, limits, foreign } => {
+            let mut object = Object::project(&project(*name), &project(*parent), LIMITS[*limits]);
+            if *foreign {
+                object.tenant = "u".to_owned();
+            }
+            Some((object.create(), Some(object)))
+        }
+        Command::Namespace { project: at, name, hard } => {
+            let object = Object::namespace(&project(*at), &format!("n{name}"), HARDS[*hard]);
+            Some((object.create(), Some(object)))
+        }
+        Command::Change { object, to, stale } => {
+            let mut object = known.values().nth(object % known.len().max(1))?.clone();
+            if *stale {
+                object.revision = Revision(object.revision.0 - 1);
+            }
+            change(&object, to)
+        }
+    }
+}
+
+fn change(object: &Object, edit: &Edit) -> Option<(Write, Option<Object>)> {
+    let is_project = object.kind == PROJECTS.0;
+    let mut to = object.clone();
+    let mut admit = true;
+    match edit {
+        Edit::Amounts(index) if is_project => to.limit(LIMITS[*index]),
+        Edit::Amounts(index) => to.hard(HARDS[*index]),
+        Edit::Lower(index) if !is_project => {
+            to.amounts = amounts(HARDS[*index]);
+            admit = false;
+        }
+        Edit::Parent(index) if is_project => to.scope = project(*index),
+        Edit::Lock(locked) => to.locked = *locked,
+        Edit::Terminate => to.deleting = true,
+        Edit::Delete => return Some((object.delete(), None)),
+        Edit::Abandon if !is_project => return Some((object.abandon("given up"), None)),
+        Edit::Move(index) if !is_project && project(*index) != object.namespace => {
+            to.namespace = project(*index);
+            to.scope = project(*index);
+            return Some((object.move_to(&to), Some(to)));
+        }
+        Edit::Touch => {}
+        Edit::Lower(_) | Edit::Parent(_) | Edit::Abandon | Edit::Move(_) => return None,
+    }
+    Some((object.update(&to, admit), Some(to)))
+}
+
+fn keys_of(write: &Write) -> Vec<Key> {
+    let mut keys = vec![write.key.clone()];
+    if let Change::Move { to, .. } = &write.change {
+        keys.push(to.clone());
+    }
+    keys
+}
+
+/// An outcome without revision, violations in a fixed order.
+fn told(result: Result<(), Error>) -> String {
+    match result {
+        Err(Error::Refused(violations)) => {
+            let violations: BTreeSet<String> =
+                violations.iter().map(|v: &Violation| format!("{v:?}")).collect();
+            format!("{violations:#?}")
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+async fn agree(groups: Vec<Vec<Command>>) {
+    let database = store::testing::database().await.unwrap();
+    let mut config = store::Config::new(&database.url);
+    config.children_max = i64::try_from(CHILDREN_MAX).unwrap();
+    let kit = Kit::with(config, database).await;
+    let mut model = Model::new(PROJECTS, CHILDREN_MAX);
+    let mut known: BTreeMap<Key, Object> = BTreeMap::new();
+    for group in groups {
+        let mut keys = BTreeSet::new();
+        let mut writes = Vec::new();
+        for command in &group {
+            if let Some((write, object)) = resolve(command, &known)
+                && keys_of(&write).iter().all(|key| !keys.contains(key))
+            {
+                keys.extend(keys_of(&write));
+                writes.push((write, object));
+            }
+        }
+        // sent in this order, and small enough for one batch
+        let sent = writes.iter().map(|(write, _)| kit.write(write.clone()));
+        let results = futures_util::future::join_all(sent).await;
+        for ((write, object), result) in writes.into_iter().zip(results) {
+            let revision = *result.as_ref().unwrap_or(&Revision(0));
+            let expected = model.write(&write, revision);
+            let made = expected.is_ok();
+            assert_eq!(told(result.map(drop)), told(expected), "{write:#?}");
+            if made {
+                known.remove(&write.key);
+                if let Some(mut object) = object {
+                    object.revision = revision;
+                    known.insert(object.key(), object);
+                }
+            }
+        }
+    }
+    assert!(model.keys().eq(known.keys()));
+    kit.check().await;
+    let events: Vec<(i8, i16, String, String)> =
+        sqlx::query_as("SELECT op, kind, namespace, name FROM events ORDER BY rv")
+            .fetch_all(&mut kit.sql().await)
+            .await
+            .unwrap();
+    let events = events.into_iter().map(|(op, kind, namespace, name)| {
+        (char::from(u8::try_from(op).unwrap()), Key::new(store::KindId(kind), &namespace, &name))
+    });
+    assert!(events.eq(model.events().iter().cloned()));
+    kit.stop().await;
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_store_decides_as_the_model(groups in prop::collection::vec(prop::collection::vec(command(), 1..12), 1..10)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(agree(groups));
+    }
+}
