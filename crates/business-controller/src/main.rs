@@ -1,2 +1,18 @@
-//! business-controller
-fn main() {}
+//! The controller of `business.tkestack.io/v1`.
+
+use business_controller::config::{Cli, Command};
+use clap::Parser as _;
+use std::process::ExitCode;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let Command::Run(config) = Cli::parse().command;
+    runtime::telemetry::init(config.log_format, &config.log_filter);
+    match business_controller::run::run(*config).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!(error = format!("{error:#}"), "ended");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! What the program is told on its command line. Nothing else reads arguments or the environment.
+
+use crate::error::Error;
+use crate::leader::Times;
+use clap::{Args, Parser, Subcommand};
+use runtime::telemetry::LogFormat;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The controller of business.tkestack.io/v1.
+#[derive(Debug, Parser)]
+#[command(version, about)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Reconcile projects and namespaces.
+    Run(Box<Config>),
+}
+
+/// Options of `run`.
+#[derive(Clone, Debug, Args)]
+pub struct Config {
+    /// Kubeconfig of the cluster whose kube-apiserver serves our kinds. Without it: the cluster that the program
+    /// runs in.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Namespace of the lease, of the ConfigMap business-clusters and of the Secrets of member clusters.
+    #[arg(long, default_value = "tke-business")]
+    pub namespace: String,
+    /// Member clusters: a kubeconfig whose contexts are the clusters, or a directory of NAME.kubeconfig files.
+    /// Without it: Secrets with the label business.tkestack.io/cluster=NAME.
+    #[arg(long, value_name = "PATH", conflicts_with = "platform_kubeconfig")]
+    pub members_kubeconfig: Option<PathBuf>,
+    /// Kubeconfig of TKE's platform API, to take the member clusters from there.
+    #[arg(long, value_name = "FILE")]
+    pub platform_kubeconfig: Option<PathBuf>,
+    /// Where /livez, /readyz and /metrics are served, over plain HTTP.
+    #[arg(long, default_value = "127.0.0.1:8081")]
+    pub admin_bind: SocketAddr,
+    /// Name in the lease; no other process may have it. Without it: a name of its own.
+    #[arg(long)]
+    pub identity: Option<String>,
+    /// How long a lease that is not renewed is respected.
+    #[arg(long, default_value = "15s", value_parser = duration)]
+    pub lease_duration: Duration,
+    /// How long the leader tries to renew before it gives up.
+    #[arg(long, default_value = "10s", value_parser = duration)]
+    pub renew_deadline: Duration,
+    /// How often the lease is asked for or renewed.
+    #[arg(long, default_value = "2s", value_parser = duration)]
+    pub retry_period: Duration,
+    /// Deadline of every write to a member cluster.
+    #[arg(long, default_value = "5s", value_parser = duration)]
+    pub write_deadline: Duration,
+    /// Namespaces of member clusters that are never ours; a trailing * stands for any ending.
+    #[arg(long, value_delimiter = ',', default_values_t = forbidden())]
+    pub forbidden_namespaces: Vec<String>,
+    /// json or text.
+    #[arg(long, default_value = "json")]
+    pub log_format: LogFormat,
+    /// Directives of tracing.
+    #[arg(long, default_value = "info,kube_client=off")]
+    pub log_filter: String,
+}
+
+fn forbidden() -> Vec<String> {
+    business_types::names::FORBIDDEN_NAMESPACES.map(str::to_owned).to_vec()
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let whole = |digits: &str, unit: fn(u64) -> Duration| {
+        digits.parse().map(unit).map_err(|error| format!("{text:?} is no duration: {error}"))
+    };
+    if let Some(digits) = text.strip_suffix("ms") {
+        whole(digits, Duration::from_millis)
+    } else if let Some(digits) = text.strip_suffix('s') {
+        whole(digits, Duration::from_secs)
+    } else if let Some(digits) = text.strip_suffix('m') {
+        whole(digits, Duration::from_mins)
+    } else {
+        Err(format!("{text:?} is no duration such as 500ms, 15s or 2m"))
+    }
+}
+
+impl Config {
+    /// The times of the election, checked.
+    pub fn times(&self) -> Result<Times, Error> {
+        let times = Times {
+            lease_duration: self.lease_duration,
+            renew_deadline: self.renew_deadline,
+            retry_period: self.retry_period,
+            write_deadline: self.write_deadline,
+        };
+        times.check()?;
+        Ok(times)
+    }
+
+    /// The name in the lease.
+    pub fn identity(&self) -> String {
+        let own = || format!("business-controller-{}", uuid::Uuid::new_v4().simple());
+        self.identity.clone().filter(|identity| !identity.is_empty()).unwrap_or_else(own)
+    }
+}
+
+/// A client from a kubeconfig, or from what the cluster gives its pods.
+pub async fn client(kubeconfig: Option<&Path>) -> Result<kube::Client, Error> {
+    let mut config = match kubeconfig {
+        Some(path) => {
+            let file = kube::config::Kubeconfig::read_from(path)?;
+            kube::Config::from_custom_kubeconfig(file, &kube::config::KubeConfigOptions::default()).await?
+        }
+        None => kube::Config::incluster().map_err(|error| Error::Config(error.to_string()))?,
+    };
+    // Every call is tried again by whoever made it, with what is known by then.
+    config.default_retry = false;
+    Ok(kube::Client::try_from(config)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_has_sound_defaults() {
+        let Cli { command: Command::Run(config) } =
+            Cli::try_parse_from(["business-controller", "run"]).unwrap();
+        assert!(config.times().is_ok());
+        assert_eq!(config.forbidden_namespaces, business_types::names::FORBIDDEN_NAMESPACES);
+        let two =
+            Cli::try_parse_from(["x", "run", "--forbidden-namespaces", "a,b*", "--retry-period", "500ms"]);
+        let Cli { command: Command::Run(config) } = two.unwrap();
+        assert_eq!(config.forbidden_namespaces, ["a", "b*"]);
+        assert_eq!(config.retry_period, Duration::from_millis(500));
+    }
+}

@@ -1,0 +1,256 @@
+//! The member clusters: which there are, which is which, and what the API server is told of them.
+//!
+//! A name stands for one cluster for as long as namespaces of ours live in it: the uid of its `kube-system` is
+//! recorded at the first contact. Another cluster behind the name counts as no answer, and a second name for a
+//! cluster is refused, so that no budget exists twice.
+
+/// A kubeconfig file whose contexts are the clusters, or a directory of kubeconfigs.
+pub mod kubeconfig;
+/// Kubeconfigs in Secrets of the controller's namespace.
+pub mod secrets;
+/// TKE's platform API.
+pub mod platform;
+/// The `ConfigMap` by which the API server learns of the clusters.
+pub mod publish;
+
+use crate::context::Context;
+use crate::error::Error;
+use crate::member::{Member, MemberApi, Reach, session};
+use crate::outcome::StateLabels;
+use futures_util::future::BoxFuture;
+use publish::{Entry, Publisher};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::{AbortHandle, JoinSet};
+
+/// Connecting to a member cluster must not take longer.
+const CONNECT_DEADLINE: Duration = Duration::from_secs(4);
+
+/// Where the member clusters are listed.
+pub trait Source: Debug + Send + Sync {
+    /// All of them as they are listed now.
+    fn load(&self) -> BoxFuture<'_, Result<Vec<Listed>, Error>>;
+    /// How often to look.
+    fn period(&self) -> Duration;
+}
+
+/// A member cluster as a source lists it.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// Its name, as in `spec.clusterName`.
+    pub name: String,
+    /// How to reach it.
+    pub config: kube::Config,
+    /// Changes when the way to reach it does.
+    pub fingerprint: String,
+    /// What the API server is told of it.
+    pub entry: Entry,
+}
+
+/// Follows a source for as long as this process leads.
+#[derive(Debug)]
+pub struct Directory {
+    cx: Arc<Context>,
+    source: Box<dyn Source>,
+    publisher: Publisher,
+    /// By name, whether accepted yet or not.
+    listed: BTreeMap<String, Held>,
+    /// Names refused, so that it is said once.
+    refused: BTreeSet<String>,
+    sessions: JoinSet<()>,
+}
+
+#[derive(Debug)]
+struct Held {
+    fingerprint: String,
+    entry: Entry,
+    member: Arc<Member>,
+    session: Option<AbortHandle>,
+}
+
+impl Directory {
+    /// A directory from this source.
+    pub fn new(cx: Arc<Context>, source: Box<dyn Source>, publisher: Publisher) -> Self {
+        Self {
+            cx,
+            source,
+            publisher,
+            listed: BTreeMap::new(),
+            refused: BTreeSet::new(),
+            sessions: JoinSet::new(),
+        }
+    }
+
+    /// Follows the source. Returns only if following a member cluster has ended, which is never asked for.
+    pub async fn run(mut self) {
+        loop {
+            match self.source.load().await {
+                Ok(listed) => self.take(listed),
+                Err(error) => {
+                    tracing::warn!(error = error.text(), "cannot read the directory of member clusters")
+                }
+            }
+            if let Err(error) = self.follow().await {
+                tracing::warn!(error = error.text(), "cannot publish the member clusters");
+            } else if self.cx.members.set_loaded() {
+                self.wake_all();
+            }
+            self.count();
+            tokio::select! {
+                () = tokio::time::sleep(self.source.period()) => {}
+                Some(ended) = self.sessions.join_next() => {
+                    if ended.as_ref().is_err_and(tokio::task::JoinError::is_cancelled) {
+                        continue;
+                    }
+                    tracing::error!("following a member cluster has ended");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Takes over what the source lists.
+    fn take(&mut self, listed: Vec<Listed>) {
+        let names: BTreeSet<&str> = listed.iter().map(|one| one.name.as_str()).collect();
+        let gone: Vec<String> =
+            self.listed.keys().filter(|name| !names.contains(name.as_str())).cloned().collect();
+        for name in gone {
+            tracing::warn!(cluster = name, "member cluster is no longer listed");
+            self.drop_member(&name);
+        }
+        for one in listed {
+            match self.listed.get_mut(&one.name) {
+                Some(held) if held.fingerprint == one.fingerprint => held.entry.take_described(&one.entry),
+                _ => self.add(one),
+            }
+        }
+    }
+
+    fn add(&mut self, one: Listed) {
+        self.drop_member(&one.name);
+        let mut config = one.config;
+        config.connect_timeout = Some(CONNECT_DEADLINE);
+        config.default_retry = false;
+        let client = match kube::Client::try_from(config) {
+            Ok(client) => client,
+            Err(error) => {
+                let error = crate::error::chain(&error);
+                tracing::error!(cluster = one.name, error, "cannot use the credentials of a member cluster");
+                return;
+            }
+        };
+        let member = Member::new(&one.name, MemberApi::new(client, Arc::clone(&self.cx.fence)));
+        let held = Held { fingerprint: one.fingerprint, entry: one.entry, member, session: None };
+        self.listed.insert(one.name, held);
+    }
+
+    fn drop_member(&mut self, name: &str) {
+        let Some(held) = self.listed.remove(name) else { return };
+        if let Some(session) = held.session {
+            session.abort();
+        }
+        self.refused.remove(name);
+        self.cx.members.remove(name);
+        self.cx.wake_cluster(name);
+    }
+
+    /// Accepts clusters that answer for the first time, follows those accepted, and publishes them.
+    async fn follow(&mut self) -> Result<(), Error> {
+        self.publisher.load().await?;
+        self.identify().await;
+        let in_use: BTreeSet<String> = self
+            .cx
+            .objects
+            .namespaces_in(None)
+            .iter()
+            .map(|object| object.spec.cluster_name.clone())
+            .collect();
+        let keep = |name: &str| {
+            self.listed.contains_key(name) || in_use.contains(name) || !self.cx.objects.is_synced()
+        };
+        self.publisher.forget_uids(keep);
+        let accepted: BTreeMap<String, Entry> = self
+            .listed
+            .iter()
+            .filter(|(name, _)| self.publisher.uid(name).is_some())
+            .map(|(name, held)| (name.clone(), held.entry.clone()))
+            .collect();
+        // What a name stands for is on record before anything is written to the cluster.
+        self.publisher.publish(accepted).await?;
+        for (name, held) in &mut self.listed {
+            let Some(uid) = self.publisher.uid(name) else { continue };
+            if held.session.is_none() {
+                self.cx.members.insert(Arc::clone(&held.member));
+                let run = session::run(Arc::clone(&self.cx), Arc::clone(&held.member), uid.to_owned());
+                held.session = Some(self.sessions.spawn(run));
+                self.cx.wake_cluster(name);
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks clusters for what is not known of them: who they are, and their version.
+    async fn identify(&mut self) {
+        let mut questions = JoinSet::new();
+        for (name, held) in &self.listed {
+            let known = self.publisher.uid(name).is_some();
+            let answers = held.session.is_none() || held.member.reach() == Reach::Reachable;
+            if (known && !held.entry.version.is_empty()) || !answers {
+                continue;
+            }
+            let (name, api) = (name.clone(), held.member.api.clone());
+            questions.spawn(async move {
+                let uid = if known { None } else { api.cluster_uid().await.map_err(|f| tracing::warn!(cluster = name, error = %f, "member cluster does not say who it is")).ok() };
+                let version = if known || uid.is_some() { api.version().await.ok() } else { None };
+                (name, uid, version)
+            });
+        }
+        while let Some(answer) = questions.join_next().await {
+            let Ok((name, uid, version)) = answer else { continue };
+            if let (Some(version), Some(held)) = (version, self.listed.get_mut(&name)) {
+                held.entry.version = version;
+            }
+            if let Some(uid) = uid {
+                self.recognize(name, uid);
+            }
+        }
+    }
+
+    fn recognize(&mut self, name: String, uid: String) {
+        let Some(other) = self.publisher.name_of(&uid) else {
+            tracing::info!(cluster = name, uid, "member cluster accepted");
+            self.publisher.record(name, uid);
+            return;
+        };
+        if self.refused.insert(name.clone()) {
+            let note =
+                format!("cluster {name} is refused: it is the cluster that {other} stands for already");
+            tracing::error!(cluster = name, other, uid, "a second name for a member cluster is refused");
+            self.cx.events.report_directory(self.publisher.namespace(), "ClusterRefused", note);
+        }
+    }
+
+    fn wake_all(&self) {
+        for object in self.cx.objects.namespaces_in(None) {
+            self.cx.wake_namespace(&object, crate::queue::Lane::Urgent, Duration::ZERO);
+        }
+    }
+
+    fn count(&self) {
+        let (mut reachable, mut unreachable, mut waiting) = (0, 0, 0);
+        for held in self.listed.values() {
+            match held.member.reach() {
+                Reach::Reachable => reachable += 1,
+                Reach::Unreachable { .. } => unreachable += 1,
+                Reach::Connecting => waiting += 1,
+            }
+        }
+        for (state, count) in
+            [("reachable", reachable), ("unreachable", unreachable), ("connecting", waiting)]
+        {
+            self.cx.metrics.members.get_or_create(&StateLabels { state }).set(count);
+        }
+    }
+}

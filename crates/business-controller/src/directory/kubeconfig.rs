@@ -1,0 +1,149 @@
+//! A kubeconfig file whose contexts are the clusters, or a directory of `NAME.kubeconfig` files.
+
+use super::publish::Entry;
+use super::{Listed, Source};
+use crate::error::Error;
+use futures_util::future::{BoxFuture, FutureExt as _};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash as _, Hasher as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How often the file is looked at.
+const PERIOD: Duration = Duration::from_secs(2);
+/// The ending of a file in a directory of kubeconfigs.
+const EXTENSION: &str = "kubeconfig";
+
+/// Clusters in a kubeconfig.
+#[derive(Clone, Debug)]
+pub struct KubeconfigSource {
+    path: PathBuf,
+}
+
+impl KubeconfigSource {
+    /// From this file or directory.
+    pub fn new(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    async fn read(&self) -> Result<Vec<Listed>, Error> {
+        if !self.path.is_dir() {
+            let file = Kubeconfig::read_from(&self.path)?;
+            let contexts: Vec<String> = file.contexts.iter().map(|context| context.name.clone()).collect();
+            let mut listed = Vec::new();
+            for name in contexts {
+                listed.push(listed_as(&name, file.clone(), Some(name.clone()), Entry::default()).await?);
+            }
+            return Ok(listed);
+        }
+        let mut listed = Vec::new();
+        for path in kubeconfigs_in(&self.path)? {
+            let Some(name) = path.file_stem().and_then(|stem| stem.to_str()) else { continue };
+            listed.push(listed_as(name, Kubeconfig::read_from(&path)?, None, Entry::default()).await?);
+        }
+        Ok(listed)
+    }
+}
+
+impl Source for KubeconfigSource {
+    fn load(&self) -> BoxFuture<'_, Result<Vec<Listed>, Error>> {
+        self.read().boxed()
+    }
+
+    fn period(&self) -> Duration {
+        PERIOD
+    }
+}
+
+fn kubeconfigs_in(directory: &Path) -> Result<Vec<PathBuf>, Error> {
+    let failed = |source| Error::Read { path: directory.display().to_string(), source };
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(directory).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_some_and(|extension| extension == EXTENSION) {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// A cluster of this name, reached by a context of a kubeconfig (the current one, when none is named).
+pub async fn listed_as(
+    name: &str,
+    file: Kubeconfig,
+    context: Option<String>,
+    mut entry: Entry,
+) -> Result<Listed, Error> {
+    let fingerprint = fingerprint(&file, context.as_deref());
+    let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
+    let config = kube::Config::from_custom_kubeconfig(file, &options).await?;
+    if entry.display_name.is_empty() {
+        name.clone_into(&mut entry.display_name);
+    }
+    Ok(Listed { name: name.to_owned(), config, fingerprint, entry })
+}
+
+/// Changes when the context, its cluster, its user, or a certificate or key in a file of theirs does.
+fn fingerprint(file: &Kubeconfig, context: Option<&str>) -> String {
+    let name = context.or(file.current_context.as_deref()).unwrap_or_default();
+    let context = file.contexts.iter().find(|c| c.name == name).and_then(|named| named.context.as_ref());
+    let cluster = context.and_then(|c| file.clusters.iter().find(|one| one.name == c.cluster));
+    let user = context
+        .and_then(|c| c.user.as_ref())
+        .and_then(|user| file.auth_infos.iter().find(|one| one.name == *user));
+    let mut hasher = DefaultHasher::new();
+    for text in [serde_json::to_string(&cluster), serde_json::to_string(&user)] {
+        text.unwrap_or_default().hash(&mut hasher);
+    }
+    let info = user.and_then(|user| user.auth_info.as_ref());
+    let files = [
+        cluster.and_then(|named| named.cluster.as_ref()).and_then(|one| one.certificate_authority.clone()),
+        info.and_then(|info| info.client_certificate.clone()),
+        info.and_then(|info| info.client_key.clone()),
+    ];
+    for path in files.into_iter().flatten() {
+        std::fs::read(path).unwrap_or_default().hash(&mut hasher);
+    }
+    format!("{:016x}", hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "
+apiVersion: v1
+kind: Config
+clusters:
+- name: a
+  cluster: {server: 'https://a:6443'}
+- name: b
+  cluster: {server: 'https://b:6443'}
+users:
+- name: u
+  user: {token: one}
+contexts:
+- name: east
+  context: {cluster: a, user: u}
+- name: west
+  context: {cluster: b, user: u}
+current-context: east
+";
+
+    #[tokio::test]
+    async fn every_context_is_a_cluster_and_tells_of_its_own_changes_only() {
+        let file = Kubeconfig::from_yaml(FILE).unwrap();
+        let moved = Kubeconfig::from_yaml(&FILE.replace("https://b:6443", "https://b:7443")).unwrap();
+        for (name, same) in [("east", true), ("west", false)] {
+            let before =
+                listed_as(name, file.clone(), Some(name.to_owned()), Entry::default()).await.unwrap();
+            let after =
+                listed_as(name, moved.clone(), Some(name.to_owned()), Entry::default()).await.unwrap();
+            assert_eq!(before.fingerprint == after.fingerprint, same, "{name}");
+            assert_eq!(before.entry.display_name, name);
+        }
+        assert_eq!(fingerprint(&file, None), fingerprint(&file, Some("east")));
+    }
+}

@@ -1,0 +1,209 @@
+//! TKE's platform API: `clusters` and `clustercredentials` of `platform.tkestack.io/v1`.
+
+use super::kubeconfig::listed_as;
+use super::publish::Entry;
+use super::{Listed, Source};
+use crate::error::{Error, Failure};
+use futures_util::future::{BoxFuture, FutureExt as _};
+use http::Request;
+use kube::config::Kubeconfig;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// How often the clusters are listed.
+const PERIOD: Duration = Duration::from_secs(15);
+/// A call that takes longer has failed.
+const DEADLINE: Duration = Duration::from_secs(10);
+/// Addresses of a cluster, best first.
+const ADDRESS_TYPES: [&str; 3] = ["Internal", "Advertise", "Real"];
+
+/// Clusters of TKE's platform API.
+#[derive(Clone)]
+pub struct PlatformSource {
+    client: kube::Client,
+}
+
+impl std::fmt::Debug for PlatformSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PlatformSource").finish_non_exhaustive()
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(default)]
+struct List<T> {
+    items: Vec<T>,
+}
+
+impl<T> Default for List<T> {
+    fn default() -> Self {
+        Self { items: Vec::new() }
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Cluster {
+    metadata: Name,
+    spec: ClusterSpec,
+    status: ClusterStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Name {
+    name: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ClusterSpec {
+    #[serde(rename = "tenantID")]
+    tenant_id: String,
+    display_name: String,
+    #[serde(rename = "type")]
+    type_: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ClusterStatus {
+    locked: Option<bool>,
+    version: String,
+    addresses: Vec<Address>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Address {
+    #[serde(rename = "type")]
+    type_: String,
+    host: String,
+    port: u16,
+    path: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Credential {
+    cluster_name: String,
+    #[serde(rename = "caCert")]
+    ca_cert: Option<String>,
+    client_cert: Option<String>,
+    client_key: Option<String>,
+    token: Option<String>,
+}
+
+impl PlatformSource {
+    /// Through this client.
+    pub fn new(client: kube::Client) -> Self {
+        Self { client }
+    }
+
+    async fn read(&self) -> Result<Vec<Listed>, Error> {
+        let clusters: List<Cluster> = self.list("clusters").await?;
+        let credentials: List<Credential> = self.list("clustercredentials").await?;
+        let mut listed = Vec::new();
+        for cluster in clusters.items {
+            let name = &cluster.metadata.name;
+            let credential = credentials.items.iter().find(|one| one.cluster_name == *name);
+            let Some(file) = credential.and_then(|credential| kubeconfig(&cluster, credential)) else {
+                tracing::warn!(cluster = name, "cluster of the platform has no address or credential");
+                continue;
+            };
+            let file: Kubeconfig = serde_json::from_value(file)
+                .map_err(|error| Error::Config(format!("cluster {name}: {error}")))?;
+            listed.push(listed_as(name, file, None, entry(&cluster)).await?);
+        }
+        Ok(listed)
+    }
+
+    async fn list<T: for<'a> Deserialize<'a>>(&self, plural: &str) -> Result<List<T>, Error> {
+        let request = Request::get(format!("/apis/platform.tkestack.io/v1/{plural}"))
+            .body(Vec::new())
+            .map_err(|error| Error::Api(kube::Error::HttpError(error).into()))?;
+        match tokio::time::timeout(DEADLINE, self.client.request(request)).await {
+            Ok(result) => result.map_err(|error| Error::Api(error.into())),
+            Err(_elapsed) => Err(Error::Api(Failure::deadline(DEADLINE))),
+        }
+    }
+}
+
+impl Source for PlatformSource {
+    fn load(&self) -> BoxFuture<'_, Result<Vec<Listed>, Error>> {
+        self.read().boxed()
+    }
+
+    fn period(&self) -> Duration {
+        PERIOD
+    }
+}
+
+/// A cluster without tenant belongs to nobody, so only callers across tenants may use it.
+fn entry(cluster: &Cluster) -> Entry {
+    let tenant = &cluster.spec.tenant_id;
+    Entry {
+        tenants: if tenant.is_empty() { Vec::new() } else { vec![tenant.clone()] },
+        version: cluster.status.version.clone(),
+        display_name: cluster.spec.display_name.clone(),
+        type_: cluster.spec.type_.clone(),
+    }
+}
+
+/// A kubeconfig for a cluster; `None` when it is locked or cannot be reached.
+fn kubeconfig(cluster: &Cluster, credential: &Credential) -> Option<Value> {
+    if cluster.status.locked == Some(true) {
+        return None;
+    }
+    let address = ADDRESS_TYPES
+        .iter()
+        .find_map(|type_| cluster.status.addresses.iter().find(|one| one.type_ == *type_))?;
+    let path = address.path.trim_end_matches('/');
+    let mut endpoint = json!({ "server": format!("https://{}:{}{path}", address.host, address.port) });
+    let mut user = json!({});
+    let set = |target: &mut Value, key: &str, value: &Option<String>| {
+        if let (Value::Object(fields), Some(value)) =
+            (target, value.as_ref().filter(|value| !value.is_empty()))
+        {
+            fields.insert(key.to_owned(), json!(value));
+        }
+    };
+    set(&mut endpoint, "certificate-authority-data", &credential.ca_cert);
+    set(&mut user, "client-certificate-data", &credential.client_cert);
+    set(&mut user, "client-key-data", &credential.client_key);
+    set(&mut user, "token", &credential.token);
+    Some(json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{ "name": "c", "cluster": endpoint }],
+        "users": [{ "name": "u", "user": user }],
+        "contexts": [{ "name": "x", "context": { "cluster": "c", "user": "u" } }],
+        "current-context": "x",
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_is_reached_by_its_best_address() {
+        let cluster: Cluster = serde_json::from_value(json!({
+            "metadata": { "name": "cls-a" },
+            "spec": { "tenantID": "t1", "displayName": "A", "type": "Baremetal" },
+            "status": { "addresses": [
+                { "type": "Real", "host": "10.0.0.1", "port": 6443 },
+                { "type": "Advertise", "host": "a.example", "port": 443, "path": "/x/" },
+            ] },
+        }))
+        .unwrap();
+        let credential = Credential { token: Some("secret".into()), ..Credential::default() };
+        let file = kubeconfig(&cluster, &credential).unwrap();
+        assert_eq!(file["clusters"][0]["cluster"]["server"], "https://a.example:443/x");
+        assert_eq!(file["users"][0]["user"]["token"], "secret");
+        assert_eq!(entry(&cluster).tenants, ["t1"]);
+        let locked = Cluster { status: ClusterStatus { locked: Some(true), ..cluster.status }, ..cluster };
+        assert_eq!(kubeconfig(&locked, &credential), None);
+    }
+}

@@ -1,0 +1,94 @@
+//! Kubeconfigs in Secrets of the controller's namespace that carry the cluster's name in a label.
+
+use super::kubeconfig::listed_as;
+use super::publish::Entry;
+use super::{Listed, Source};
+use crate::error::{Error, Failure};
+use futures_util::future::{BoxFuture, FutureExt as _};
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Api, ListParams};
+use kube::config::Kubeconfig;
+use std::time::Duration;
+
+/// How often the Secrets are listed.
+const PERIOD: Duration = Duration::from_secs(5);
+/// A call that takes longer has failed.
+const DEADLINE: Duration = Duration::from_secs(10);
+/// Label: the name of the cluster.
+pub const CLUSTER_LABEL: &str = "business.tkestack.io/cluster";
+/// Annotation: the cluster's name for people.
+pub const DISPLAY_NAME_ANNOTATION: &str = "business.tkestack.io/display-name";
+/// Annotation: the cluster's type.
+pub const TYPE_ANNOTATION: &str = "business.tkestack.io/cluster-type";
+/// Annotation: the tenants that may use the cluster, separated by commas; without it all may.
+pub const TENANTS_ANNOTATION: &str = "business.tkestack.io/tenants";
+/// Key of the kubeconfig in the Secret.
+pub const KUBECONFIG_KEY: &str = "kubeconfig";
+
+/// Clusters in Secrets.
+#[derive(Clone, Debug)]
+pub struct SecretSource {
+    api: Api<Secret>,
+}
+
+impl SecretSource {
+    /// In this namespace.
+    pub fn new(client: kube::Client, namespace: &str) -> Self {
+        Self { api: Api::namespaced(client, namespace) }
+    }
+
+    async fn read(&self) -> Result<Vec<Listed>, Error> {
+        let params = ListParams::default().labels(CLUSTER_LABEL);
+        let secrets = match tokio::time::timeout(DEADLINE, self.api.list(&params)).await {
+            Ok(result) => result.map_err(|error| Error::Api(error.into()))?,
+            Err(_elapsed) => return Err(Error::Api(Failure::deadline(DEADLINE))),
+        };
+        let mut listed = Vec::new();
+        for secret in secrets.items {
+            let name = secret.metadata.name.clone().unwrap_or_default();
+            match one(secret).await {
+                Ok(one) => listed.push(one),
+                // One Secret that cannot be read takes no other cluster down.
+                Err(error) => {
+                    tracing::error!(secret = name, error = error.text(), "cannot use the Secret of a cluster")
+                }
+            }
+        }
+        Ok(listed)
+    }
+}
+
+impl Source for SecretSource {
+    fn load(&self) -> BoxFuture<'_, Result<Vec<Listed>, Error>> {
+        self.read().boxed()
+    }
+
+    fn period(&self) -> Duration {
+        PERIOD
+    }
+}
+
+async fn one(secret: Secret) -> Result<Listed, Error> {
+    let labels = secret.metadata.labels.unwrap_or_default();
+    let annotations = secret.metadata.annotations.unwrap_or_default();
+    let name = labels.get(CLUSTER_LABEL).cloned().unwrap_or_default();
+    if name.is_empty() {
+        return Err(Error::Config(format!("label {CLUSTER_LABEL} is empty")));
+    }
+    let data = secret.data.unwrap_or_default();
+    let bytes =
+        data.get(KUBECONFIG_KEY).ok_or_else(|| Error::Config(format!("it has no key {KUBECONFIG_KEY}")))?;
+    let text = std::str::from_utf8(&bytes.0).map_err(|error| Error::Config(error.to_string()))?;
+    let mut entry = Entry::default();
+    if let Some(display_name) = annotations.get(DISPLAY_NAME_ANNOTATION) {
+        display_name.clone_into(&mut entry.display_name);
+    }
+    if let Some(type_) = annotations.get(TYPE_ANNOTATION) {
+        type_.clone_into(&mut entry.type_);
+    }
+    if let Some(tenants) = annotations.get(TENANTS_ANNOTATION) {
+        let tenants = tenants.split(',').map(str::trim).filter(|tenant| !tenant.is_empty());
+        entry.tenants = tenants.map(str::to_owned).collect();
+    }
+    listed_as(&name, Kubeconfig::from_yaml(text)?, None, entry).await
+}

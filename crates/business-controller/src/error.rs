@@ -1,0 +1,143 @@
+//! What can go wrong, sorted by what to do about it.
+
+use kube::core::Status;
+use std::error::Error as _;
+use std::time::Duration;
+
+/// A call that failed, sorted by what it means for the caller.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// There is no such object.
+    #[error("not found")]
+    NotFound,
+    /// There is one of that name already.
+    #[error("already exists")]
+    Exists,
+    /// The object is not the one that was read, or not in the state it was read in.
+    #[error("conflict: {0}")]
+    Conflict(String),
+    /// The server understood and declined; the same call again will not help.
+    #[error("refused with {code}: {message}")]
+    Refused {
+        /// HTTP status.
+        code: u16,
+        /// What the server said.
+        message: String,
+    },
+    /// No answer, or one that says nothing about the call. Whether a write happened is unknown.
+    #[error("no answer: {0}")]
+    Unavailable(String),
+}
+
+impl Failure {
+    fn of_status(status: &Status) -> Self {
+        let message = || status.message.clone();
+        match status.code {
+            404 => Self::NotFound,
+            409 if status.reason == "AlreadyExists" => Self::Exists,
+            409 => Self::Conflict(message()),
+            408 | 429 => Self::Unavailable(message()),
+            400..=499 => Self::Refused { code: status.code, message: message() },
+            _ => Self::Unavailable(format!("{} {}", status.code, status.message)),
+        }
+    }
+
+    /// A call that did not end in time.
+    pub fn deadline(after: Duration) -> Self {
+        Self::Unavailable(format!("no answer within {} s", after.as_secs()))
+    }
+
+    /// Label for metrics: a closed set.
+    pub fn category(&self) -> &'static str {
+        match self {
+            Self::NotFound => "not_found",
+            Self::Exists => "exists",
+            Self::Conflict(_) => "conflict",
+            Self::Refused { .. } => "refused",
+            Self::Unavailable(_) => "unavailable",
+        }
+    }
+}
+
+impl From<kube::Error> for Failure {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::of_status(&status),
+            other => Self::Unavailable(chain(&other)),
+        }
+    }
+}
+
+/// An error with its causes, in one line.
+pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}
+
+/// Why a pass over one object ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// This process may not write any more: its lease is about to run out.
+    #[error("the lease is not held for long enough")]
+    NotLeading,
+    /// A call to the API failed.
+    #[error("call the API")]
+    Api(#[from] Failure),
+    /// A call to a member cluster failed.
+    #[error("call the member cluster")]
+    Member(#[source] Failure),
+    /// The member cluster changed under us again and again.
+    #[error("the member cluster changes faster than it can be followed")]
+    Unsettled,
+    /// The configuration is wrong.
+    #[error("configuration: {0}")]
+    Config(String),
+    /// A kubeconfig cannot be used.
+    #[error("use a kubeconfig")]
+    Kubeconfig(#[from] kube::config::KubeconfigError),
+    /// A client cannot be built.
+    #[error("build a client")]
+    Client(#[from] kube::Error),
+    /// A file cannot be read.
+    #[error("read {path}")]
+    Read {
+        /// The file.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    /// Label for metrics: a closed set.
+    pub fn category(&self) -> &'static str {
+        match self {
+            Self::NotLeading => "not_leading",
+            Self::Api(failure) | Self::Member(failure) => failure.category(),
+            Self::Unsettled => "unsettled",
+            Self::Config(_) | Self::Kubeconfig(_) | Self::Client(_) | Self::Read { .. } => "configuration",
+        }
+    }
+
+    /// Whether the next try is likely to succeed at once: somebody else wrote in between.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Self::Api(Failure::Conflict(_)))
+    }
+
+    /// The error with its causes, in one line.
+    pub fn text(&self) -> String {
+        match self.source() {
+            Some(source) => format!("{self}: {}", chain(source)),
+            None => self.to_string(),
+        }
+    }
+}

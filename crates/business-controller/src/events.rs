@@ -1,0 +1,198 @@
+//! Kubernetes events for what matters, at a bounded rate. Losing one loses nothing but a line in a list.
+
+use crate::objects::View;
+use business_types::names;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::{Api, ObjectMeta, PostParams};
+use prometheus_client::metrics::counter::Counter;
+use std::collections::HashMap;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+/// Namespace of all our events: a core namespace named like the project need not exist.
+const NAMESPACE: &str = "default";
+/// Who reports.
+const CONTROLLER: &str = "business.tkestack.io/controller";
+/// Events that wait to be sent; more are dropped.
+const WAITING_MAX: usize = 1024;
+/// Events that may be sent at once after a quiet time.
+const BURST: f64 = 50.0;
+/// Events a second in the long run.
+const RATE: f64 = 5.0;
+/// The same event of the same object is sent at most this often.
+const REPEAT_AFTER: Duration = Duration::from_mins(10);
+/// Events remembered for that.
+const REMEMBERED_MAX: usize = 4096;
+/// A call that takes longer has failed.
+const DEADLINE: Duration = Duration::from_secs(5);
+/// Kubernetes' own limit of a note.
+const NOTE_BYTES_MAX: usize = 1024;
+
+/// How much an event matters. A normal one gives way when many wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// Something went as it should.
+    Normal,
+    /// Somebody should look.
+    Warning,
+}
+
+/// One event to send.
+#[derive(Debug)]
+struct Report {
+    regarding: ObjectReference,
+    level: Level,
+    reason: &'static str,
+    action: &'static str,
+    note: String,
+}
+
+/// Takes events to send.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    sender: mpsc::Sender<Report>,
+    dropped: Counter,
+}
+
+/// Sends what a recorder has taken.
+#[derive(Debug)]
+pub struct Sender {
+    reports: mpsc::Receiver<Report>,
+    api: Api<Event>,
+    instance: String,
+    dropped: Counter,
+    tokens: f64,
+    filled: Instant,
+    sent: HashMap<(String, &'static str, String), Instant>,
+}
+
+/// A recorder, and the task's end of it.
+pub fn channel(client: kube::Client, instance: &str, dropped: Counter) -> (Recorder, Sender) {
+    let (sender, reports) = mpsc::channel(WAITING_MAX);
+    let recorder = Recorder { sender, dropped: dropped.clone() };
+    let sender = Sender {
+        reports,
+        api: Api::namespaced(client, NAMESPACE),
+        instance: instance.to_owned(),
+        dropped,
+        tokens: BURST,
+        filled: Instant::now(),
+        sent: HashMap::new(),
+    };
+    (recorder, sender)
+}
+
+impl Recorder {
+    /// Reports something about one of our objects.
+    pub fn report<S, T>(
+        &self,
+        object: &View<S, T>,
+        level: Level,
+        (reason, action): (&'static str, &'static str),
+        note: String,
+    ) {
+        let is_project = object.namespace.is_empty();
+        let kind = if is_project { names::PROJECT_KIND } else { names::NAMESPACE_KIND };
+        let regarding = ObjectReference {
+            api_version: Some(names::API_VERSION.to_owned()),
+            kind: Some(kind.to_owned()),
+            namespace: (!is_project).then(|| object.namespace.clone()),
+            name: Some(object.name.clone()),
+            uid: Some(object.uid.clone()),
+            ..ObjectReference::default()
+        };
+        self.take(Report { regarding, level, reason, action, note });
+    }
+
+    /// Reports something about the `ConfigMap` of the member clusters, which stands for the directory.
+    pub fn report_directory(&self, namespace: &str, reason: &'static str, note: String) {
+        let regarding = ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("ConfigMap".to_owned()),
+            namespace: Some(namespace.to_owned()),
+            name: Some(names::CLUSTERS_CONFIG_MAP.to_owned()),
+            ..ObjectReference::default()
+        };
+        self.take(Report { regarding, level: Level::Warning, reason, action: "Audit", note });
+    }
+
+    fn take(&self, report: Report) {
+        if self.sender.try_send(report).is_err() {
+            self.dropped.inc();
+        }
+    }
+}
+
+impl Sender {
+    /// Sends until the recorders are gone.
+    pub async fn run(mut self) {
+        while let Some(report) = self.reports.recv().await {
+            if !self.is_due(&report) {
+                continue;
+            }
+            let call = self.send(report);
+            match tokio::time::timeout(DEADLINE, call).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => {
+                    tracing::debug!(error = crate::error::chain(&error), "cannot send an event")
+                }
+                Err(_elapsed) => tracing::debug!("an event was not taken in time"),
+            }
+        }
+    }
+
+    /// Whether the rate allows it, and the same was not said a moment ago.
+    fn is_due(&mut self, report: &Report) -> bool {
+        let now = Instant::now();
+        self.tokens = (self.tokens + now.duration_since(self.filled).as_secs_f64() * RATE).min(BURST);
+        self.filled = now;
+        let uid = report.regarding.uid.clone().unwrap_or_default();
+        let key = (uid, report.reason, report.note.clone());
+        let repeated = self.sent.get(&key).is_some_and(|at| now.duration_since(*at) < REPEAT_AFTER);
+        if repeated {
+            return false;
+        }
+        // The last half of what may be sent is kept for warnings.
+        let floor = if report.level == Level::Normal { BURST / 2.0 } else { 1.0 };
+        if self.tokens < floor {
+            self.dropped.inc();
+            return false;
+        }
+        self.tokens -= 1.0;
+        if self.sent.len() >= REMEMBERED_MAX {
+            self.sent.retain(|_, at| now.duration_since(*at) < REPEAT_AFTER);
+            if self.sent.len() >= REMEMBERED_MAX {
+                self.sent.clear();
+            }
+        }
+        self.sent.insert(key, now);
+        true
+    }
+
+    async fn send(&self, report: Report) -> Result<(), kube::Error> {
+        let name = report.regarding.name.clone().unwrap_or_default();
+        let mut note = report.note;
+        note.truncate(note.floor_char_boundary(NOTE_BYTES_MAX));
+        let event = Event {
+            metadata: ObjectMeta {
+                name: Some(format!("{}.{}", name, uuid::Uuid::new_v4().simple())),
+                namespace: Some(NAMESPACE.to_owned()),
+                ..ObjectMeta::default()
+            },
+            event_time: Some(MicroTime(Timestamp::now())),
+            action: Some(report.action.to_owned()),
+            reason: Some(report.reason.to_owned()),
+            note: Some(note),
+            regarding: Some(report.regarding),
+            reporting_controller: Some(CONTROLLER.to_owned()),
+            reporting_instance: Some(self.instance.clone()),
+            type_: Some(if report.level == Level::Normal { "Normal" } else { "Warning" }.to_owned()),
+            ..Event::default()
+        };
+        self.api.create(&PostParams::default(), &event).await.map(drop)
+    }
+}

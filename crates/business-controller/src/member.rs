@@ -1,0 +1,70 @@
+//! One member cluster: what is seen of it, whether it answers, and calls to it.
+
+/// Namespaces and quotas of a member cluster, trimmed.
+pub mod observed;
+/// Calls to a member cluster, each with a deadline.
+pub mod api;
+/// Whether it answers, and its watches.
+pub mod session;
+
+pub use api::MemberApi;
+pub use observed::{ClusterNamespace, ClusterQuota, Observed};
+
+use std::sync::{Arc, PoisonError, RwLock};
+use tokio::sync::Notify;
+
+/// Whether a member cluster answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// It was not asked yet, or its lists are not complete yet.
+    Connecting,
+    /// It answers, and everything of ours in it was listed.
+    Reachable,
+    /// It does not answer.
+    Unreachable {
+        /// Since when, RFC 3339.
+        since: String,
+        /// What the first failure said.
+        reason: String,
+    },
+}
+
+/// One member cluster.
+#[derive(Debug)]
+pub struct Member {
+    /// Its name, as in `spec.clusterName`.
+    pub name: String,
+    /// Calls to it.
+    pub api: MemberApi,
+    /// What is seen of it.
+    pub observed: Observed,
+    reach: RwLock<Reach>,
+    /// A call to it has failed: look now whether it still answers.
+    pub suspect: Notify,
+}
+
+impl Member {
+    /// A member cluster that was not asked yet.
+    pub fn new(name: &str, api: MemberApi) -> Arc<Self> {
+        Arc::new(Self {
+            name: name.to_owned(),
+            api,
+            observed: Observed::default(),
+            reach: RwLock::new(Reach::Connecting),
+            suspect: Notify::new(),
+        })
+    }
+
+    /// Whether it answers.
+    pub fn reach(&self) -> Reach {
+        self.reach.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sets whether it answers; `true` if that is a change.
+    pub fn set_reach(&self, reach: Reach) -> bool {
+        let mut held = self.reach.write().unwrap_or_else(PoisonError::into_inner);
+        let changed = *held != reach;
+        *held = reach;
+        changed
+    }
+}

@@ -1,0 +1,164 @@
+//! Calls to a member cluster. Every write has a deadline, which the server is told, so that a former leader's
+//! writes have ended before another leader believes what it sees.
+
+use super::observed::{ClusterNamespace, ClusterQuota};
+use crate::error::{Error, Failure};
+use crate::leader::{Fence, until};
+use http::{Method, Request};
+use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
+use kube::Client;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A read that takes longer has failed.
+const READ_DEADLINE: Duration = Duration::from_secs(5);
+/// The server gives up this much earlier than we do.
+const SERVER_MARGIN: Duration = Duration::from_secs(1);
+
+/// Calls to one member cluster.
+#[derive(Clone)]
+pub struct MemberApi {
+    client: Client,
+    fence: Arc<Fence>,
+    /// When a write last ended without an answer.
+    unknown: Arc<Mutex<Option<Instant>>>,
+}
+
+impl std::fmt::Debug for MemberApi {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MemberApi").finish_non_exhaustive()
+    }
+}
+
+impl MemberApi {
+    /// Through this client; writes only as the fence allows.
+    pub fn new(client: Client, fence: Arc<Fence>) -> Self {
+        Self { client, fence, unknown: Arc::default() }
+    }
+
+    /// The client, for watches.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// Whether no write to this cluster can happen any more that is not seen yet, neither a former leader's nor one
+    /// of ours without an answer. Else the time to wait.
+    pub fn may_confirm(&self) -> Result<(), Duration> {
+        let unknown = *self.unknown.lock().unwrap_or_else(PoisonError::into_inner);
+        self.fence.may_confirm()?;
+        until(unknown.map(|at| at + self.fence.write_deadline()))
+    }
+
+    /// What tells clusters apart: the uid of `kube-system`.
+    pub async fn cluster_uid(&self) -> Result<String, Failure> {
+        let namespace: Namespace = self.read("/api/v1/namespaces/kube-system").await?;
+        namespace.metadata.uid.ok_or_else(|| Failure::Unavailable("kube-system has no uid".to_owned()))
+    }
+
+    /// Its Kubernetes version, such as `v1.36.3`.
+    pub async fn version(&self) -> Result<String, Failure> {
+        let info: Value = self.read("/version").await?;
+        Ok(info.get("gitVersion").and_then(Value::as_str).unwrap_or_default().to_owned())
+    }
+
+    /// A namespace as it is now.
+    pub async fn namespace(&self, name: &str) -> Result<Option<ClusterNamespace>, Failure> {
+        optional(self.read::<Namespace>(&format!("/api/v1/namespaces/{name}")).await)
+    }
+
+    /// The quota of a namespace as it is now.
+    pub async fn quota(&self, name: &str) -> Result<Option<ClusterQuota>, Failure> {
+        optional(self.read::<ResourceQuota>(&quota_path(name)).await)
+    }
+
+    /// Creates a namespace.
+    pub async fn create_namespace(&self, body: &Value) -> Result<ClusterNamespace, Error> {
+        self.write::<Namespace>(Method::POST, "/api/v1/namespaces", body).await.map(Into::into)
+    }
+
+    /// Creates the quota of a namespace.
+    pub async fn create_quota(&self, namespace: &str, body: &Value) -> Result<ClusterQuota, Error> {
+        let path = format!("/api/v1/namespaces/{namespace}/resourcequotas");
+        self.write::<ResourceQuota>(Method::POST, &path, body).await.map(Into::into)
+    }
+
+    /// Changes a namespace. The body carries the resourceVersion that was read.
+    pub async fn patch_namespace(&self, name: &str, body: &Value) -> Result<ClusterNamespace, Error> {
+        let path = format!("/api/v1/namespaces/{name}");
+        self.write::<Namespace>(Method::PATCH, &path, body).await.map(Into::into)
+    }
+
+    /// Changes the quota of a namespace. The body carries the resourceVersion that was read.
+    pub async fn patch_quota(&self, name: &str, body: &Value) -> Result<ClusterQuota, Error> {
+        self.write::<ResourceQuota>(Method::PATCH, &quota_path(name), body).await.map(Into::into)
+    }
+
+    /// Begins the deletion of exactly this namespace. One that is gone is no error.
+    pub async fn delete_namespace(&self, name: &str, uid: &str) -> Result<(), Error> {
+        let path = format!("/api/v1/namespaces/{name}");
+        gone_is_fine(self.write::<Value>(Method::DELETE, &path, &delete_options(uid)).await)
+    }
+
+    /// Deletes exactly this quota. One that is gone is no error.
+    pub async fn delete_quota(&self, name: &str, uid: &str) -> Result<(), Error> {
+        gone_is_fine(self.write::<Value>(Method::DELETE, &quota_path(name), &delete_options(uid)).await)
+    }
+
+    async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+        let request = Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
+        match tokio::time::timeout(READ_DEADLINE, self.client.request(request)).await {
+            Ok(result) => result.map_err(Failure::from),
+            Err(_elapsed) => Err(Failure::deadline(READ_DEADLINE)),
+        }
+    }
+
+    async fn write<T: DeserializeOwned>(&self, method: Method, path: &str, body: &Value) -> Result<T, Error> {
+        let deadline = self.fence.write_deadline();
+        let server = deadline.saturating_sub(SERVER_MARGIN).max(Duration::from_secs(1)).as_secs();
+        let content =
+            if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("{path}?timeout={server}s&fieldManager={}", crate::business::FIELD_MANAGER))
+            .header(http::header::CONTENT_TYPE, content)
+            .body(body.to_string().into_bytes())
+            .map_err(|error| Error::Member(kube::Error::HttpError(error).into()))?;
+        self.fence.permit()?;
+        let failure = match tokio::time::timeout(deadline, self.client.request(request)).await {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(error)) => Failure::from(error),
+            Err(_elapsed) => Failure::deadline(deadline),
+        };
+        if matches!(failure, Failure::Unavailable(_)) {
+            self.fence.outcome_unknown();
+            *self.unknown.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        }
+        Err(Error::Member(failure))
+    }
+}
+
+fn quota_path(name: &str) -> String {
+    format!("/api/v1/namespaces/{name}/resourcequotas/{name}")
+}
+
+fn delete_options(uid: &str) -> Value {
+    json!({ "preconditions": { "uid": uid }, "propagationPolicy": "Background" })
+}
+
+fn optional<T, V: From<T>>(result: Result<T, Failure>) -> Result<Option<V>, Failure> {
+    match result {
+        Ok(object) => Ok(Some(object.into())),
+        Err(Failure::NotFound) => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+fn gone_is_fine(result: Result<Value, Error>) -> Result<(), Error> {
+    match result {
+        Ok(_) | Err(Error::Member(Failure::NotFound)) => Ok(()),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,339 @@
+//! Namespaces and quotas of a member cluster, trimmed to what is decided from.
+
+use crate::objects::revision;
+use business_types::names;
+use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use meta::quantity::ResourceList;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// Marks of ours on an object in a member cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// Label: the project.
+    pub project: Option<String>,
+    /// Label: the business namespace.
+    pub namespace: Option<String>,
+    /// Annotation: uid of the business namespace.
+    pub uid: Option<String>,
+}
+
+impl Marks {
+    fn of(metadata: &ObjectMeta) -> Self {
+        let label = |key: &str| metadata.labels.as_ref().and_then(|all| all.get(key)).cloned();
+        Self {
+            project: label(names::PROJECT_LABEL),
+            namespace: label(names::NAMESPACE_LABEL),
+            uid: annotation(metadata, names::UID_ANNOTATION),
+        }
+    }
+}
+
+/// A namespace in a member cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterNamespace {
+    /// `metadata.name`
+    pub name: String,
+    /// `metadata.uid`
+    pub uid: String,
+    /// `metadata.resourceVersion`
+    pub resource_version: String,
+    /// Marks of ours.
+    pub marks: Marks,
+    /// Consent to its adoption: `<project>/<name>`.
+    pub adopt: Option<String>,
+    /// It was there before us.
+    pub adopted: bool,
+    /// It is being deleted.
+    pub deleting: bool,
+    /// What holds its deletion up, as its own conditions say.
+    pub remaining: Vec<String>,
+}
+
+/// A `ResourceQuota` in a member cluster, named like its namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterQuota {
+    /// `metadata.uid`
+    pub uid: String,
+    /// `metadata.resourceVersion`
+    pub resource_version: String,
+    /// Marks of ours.
+    pub marks: Marks,
+    /// Annotation: the generation that it was written from.
+    pub generation: Option<i64>,
+    /// `spec.hard`
+    pub spec_hard: ResourceList,
+    /// `status.hard`: what admission counts with.
+    pub status_hard: ResourceList,
+    /// `status.used`
+    pub status_used: ResourceList,
+    /// It counts only some objects.
+    pub scoped: bool,
+    /// It is being deleted.
+    pub deleting: bool,
+}
+
+impl From<Namespace> for ClusterNamespace {
+    fn from(namespace: Namespace) -> Self {
+        let metadata = namespace.metadata;
+        let conditions = namespace.status.and_then(|status| status.conditions).unwrap_or_default();
+        let remaining = conditions.into_iter().filter(|condition| condition.status == "True");
+        Self {
+            marks: Marks::of(&metadata),
+            adopt: annotation(&metadata, names::ADOPT_ANNOTATION),
+            adopted: annotation(&metadata, names::ADOPTED_ANNOTATION).is_some(),
+            deleting: metadata.deletion_timestamp.is_some(),
+            remaining: remaining.map(|condition| condition.message.unwrap_or(condition.type_)).collect(),
+            name: metadata.name.unwrap_or_default(),
+            uid: metadata.uid.unwrap_or_default(),
+            resource_version: metadata.resource_version.unwrap_or_default(),
+        }
+    }
+}
+
+impl From<ResourceQuota> for ClusterQuota {
+    fn from(quota: ResourceQuota) -> Self {
+        let metadata = quota.metadata;
+        let spec = quota.spec.unwrap_or_default();
+        let status = quota.status.unwrap_or_default();
+        Self {
+            marks: Marks::of(&metadata),
+            generation: annotation(&metadata, names::GENERATION_ANNOTATION)
+                .and_then(|text| text.parse().ok()),
+            spec_hard: amounts(spec.hard),
+            status_hard: amounts(status.hard),
+            status_used: amounts(status.used),
+            scoped: spec.scopes.is_some_and(|all| !all.is_empty()) || spec.scope_selector.is_some(),
+            deleting: metadata.deletion_timestamp.is_some(),
+            uid: metadata.uid.unwrap_or_default(),
+            resource_version: metadata.resource_version.unwrap_or_default(),
+        }
+    }
+}
+
+fn annotation(metadata: &ObjectMeta, key: &str) -> Option<String> {
+    metadata.annotations.as_ref().and_then(|all| all.get(key)).cloned()
+}
+
+/// Amounts that a Kubernetes API server has accepted. One that cannot be read is left out, so that the list
+/// equals nothing that was written.
+fn amounts(texts: Option<BTreeMap<String, Text>>) -> ResourceList {
+    let texts = texts.unwrap_or_default();
+    texts.into_iter().filter_map(|(key, Text(text))| Some((key, text.parse().ok()?))).collect()
+}
+
+/// What is seen of one kind, by name of the namespace.
+#[derive(Debug)]
+struct Seen<V> {
+    objects: HashMap<String, Arc<V>>,
+    delivered: u64,
+    listed: Option<HashSet<String>>,
+    synced: bool,
+}
+
+impl<V> Default for Seen<V> {
+    fn default() -> Self {
+        Self { objects: HashMap::new(), delivered: 0, listed: None, synced: false }
+    }
+}
+
+/// Something of a member cluster that is kept by the name of its namespace.
+pub trait Versioned: Clone + PartialEq {
+    /// `metadata.resourceVersion`
+    fn resource_version(&self) -> &str;
+}
+
+impl Versioned for ClusterNamespace {
+    fn resource_version(&self) -> &str {
+        &self.resource_version
+    }
+}
+
+impl Versioned for ClusterQuota {
+    fn resource_version(&self) -> &str {
+        &self.resource_version
+    }
+}
+
+impl<V: Versioned> Seen<V> {
+    /// The version held before, when `object` is news.
+    fn seen(&mut self, name: &str, object: V, by_watch: bool) -> Option<Option<Arc<V>>> {
+        let incoming = revision(object.resource_version());
+        if by_watch {
+            self.delivered = self.delivered.max(incoming);
+            if let Some(listed) = self.listed.as_mut() {
+                listed.insert(name.to_owned());
+            }
+        } else if incoming <= self.delivered {
+            return None;
+        }
+        let old = self.objects.get(name).cloned();
+        if old.as_ref().is_some_and(|old| revision(old.resource_version()) >= incoming) {
+            return None;
+        }
+        self.objects.insert(name.to_owned(), Arc::new(object));
+        Some(old)
+    }
+
+    fn gone(&mut self, name: &str, object: &V) {
+        self.delivered = self.delivered.max(revision(object.resource_version()));
+        self.objects.remove(name);
+    }
+
+    fn list_ends(&mut self) {
+        self.synced = true;
+        if let Some(listed) = self.listed.take() {
+            self.objects.retain(|name, _| listed.contains(name));
+        }
+    }
+}
+
+/// What is seen of a member cluster by its watches, brought forward by the answers to own writes.
+#[derive(Debug, Default)]
+pub struct Observed {
+    inner: RwLock<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    namespaces: Seen<ClusterNamespace>,
+    quotas: Seen<ClusterQuota>,
+}
+
+/// What a change of a quota means for its namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Concern {
+    /// Nothing new.
+    Nothing,
+    /// Only figures of use.
+    Figures,
+    /// Anything else.
+    State,
+}
+
+impl Observed {
+    /// Whether everything was listed since the cluster was last connected to.
+    pub fn is_synced(&self) -> bool {
+        let inner = self.read();
+        inner.namespaces.synced && inner.quotas.synced
+    }
+
+    /// Forgets everything: the cluster is connected to anew, and its revisions may have gone back.
+    pub fn reset(&self) {
+        *self.write() = Inner::default();
+    }
+
+    /// The namespace and its quota.
+    pub fn at(&self, name: &str) -> (Option<Arc<ClusterNamespace>>, Option<Arc<ClusterQuota>>) {
+        let inner = self.read();
+        (inner.namespaces.objects.get(name).cloned(), inner.quotas.objects.get(name).cloned())
+    }
+
+    /// A list of namespaces begins.
+    pub fn namespaces_begin(&self) {
+        self.write().namespaces.listed = Some(HashSet::new());
+    }
+
+    /// A list of quotas begins.
+    pub fn quotas_begin(&self) {
+        self.write().quotas.listed = Some(HashSet::new());
+    }
+
+    /// A list of namespaces has ended.
+    pub fn namespaces_end(&self) {
+        self.write().namespaces.list_ends();
+    }
+
+    /// A list of quotas has ended.
+    pub fn quotas_end(&self) {
+        self.write().quotas.list_ends();
+    }
+
+    /// A namespace as it is; whether that is news.
+    pub fn namespace(&self, object: ClusterNamespace, by_watch: bool) -> bool {
+        let name = object.name.clone();
+        self.write().namespaces.seen(&name, object, by_watch).is_some()
+    }
+
+    /// A namespace is gone, or has lost its label.
+    pub fn namespace_gone(&self, object: &ClusterNamespace) {
+        self.write().namespaces.gone(&object.name, object);
+    }
+
+    /// The quota of a namespace as it is; what is new about it.
+    pub fn quota(&self, namespace: &str, object: ClusterQuota, by_watch: bool) -> Concern {
+        let figures = |old: &ClusterQuota| ClusterQuota {
+            status_used: object.status_used.clone(),
+            resource_version: object.resource_version.clone(),
+            ..old.clone()
+        };
+        let new = object.clone();
+        match self.write().quotas.seen(namespace, new, by_watch) {
+            None => Concern::Nothing,
+            Some(Some(old))
+                if old.status_used.is_empty() == object.status_used.is_empty() && figures(&old) == object =>
+            {
+                Concern::Figures
+            }
+            Some(_) => Concern::State,
+        }
+    }
+
+    /// The quota of a namespace is gone, or has lost its label.
+    pub fn quota_gone(&self, namespace: &str, object: &ClusterQuota) {
+        self.write().quotas.gone(namespace, object);
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Inner> {
+        self.inner.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Inner> {
+        self.inner.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quota(revision: u64, used: &str) -> ClusterQuota {
+        let amount = |text: &str| ResourceList::from([("pods".to_owned(), text.parse().unwrap())]);
+        ClusterQuota {
+            resource_version: revision.to_string(),
+            spec_hard: amount("5"),
+            status_hard: amount("5"),
+            status_used: amount(used),
+            ..ClusterQuota::default()
+        }
+    }
+
+    #[test]
+    fn figures_of_use_are_told_from_a_change_of_state() {
+        let observed = Observed::default();
+        assert_eq!(observed.quota("n", quota(1, "0"), true), Concern::State);
+        assert_eq!(observed.quota("n", quota(1, "0"), true), Concern::Nothing);
+        assert_eq!(observed.quota("n", quota(2, "3"), true), Concern::Figures);
+        let mut edited = quota(3, "3");
+        edited.spec_hard.clear();
+        assert_eq!(observed.quota("n", edited, true), Concern::State);
+    }
+
+    #[test]
+    fn a_late_answer_does_not_bring_back_what_the_watch_saw_go() {
+        let observed = Observed::default();
+        let namespace = |revision: &str| ClusterNamespace {
+            name: "n".into(),
+            resource_version: revision.into(),
+            ..Default::default()
+        };
+        assert!(observed.namespace(namespace("5"), false));
+        assert!(!observed.namespace(namespace("5"), true));
+        observed.namespace_gone(&namespace("9"));
+        assert!(!observed.namespace(namespace("7"), false));
+        assert!(observed.at("n").0.is_none());
+        assert!(observed.namespace(namespace("12"), true));
+    }
+}

@@ -1,0 +1,193 @@
+//! Whether a member cluster answers, and its watches: one for namespaces, one for quotas.
+
+use super::observed::Concern;
+use super::{ClusterNamespace, ClusterQuota, Member, Reach};
+use crate::context::Context;
+use crate::queue::Lane;
+use business_types::names;
+use futures_util::{StreamExt as _, pin_mut};
+use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
+use kube::Api;
+use kube::runtime::watcher::{self, Event};
+use kube::runtime::{WatchStreamExt as _, watcher as watch};
+use runtime::Backoff;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How often a cluster that answers is asked.
+const PROBE_PERIOD: Duration = Duration::from_secs(5);
+/// First wait after a failed probe.
+const RETRY_FLOOR: Duration = Duration::from_millis(500);
+/// Longest wait after a failed probe: what a cluster that is back may have to wait.
+const RETRY_CEILING: Duration = Duration::from_secs(5);
+/// Probes that must fail in a row until a cluster counts as unreachable.
+const FAILURES: u32 = 3;
+/// A cluster that answers but cannot be listed for this long counts as unreachable.
+const LIST_PATIENCE: Duration = Duration::from_secs(15);
+/// Figures of use are copied at most this often.
+const FIGURES_PERIOD: Duration = Duration::from_secs(1);
+/// Objects a page of a list.
+const PAGE: u32 = 500;
+
+/// The last error of a watch.
+type LastError = Mutex<Option<String>>;
+
+/// Follows one member cluster for as long as it is in the directory. `uid` is the cluster that the name stands for.
+pub async fn run(cx: Arc<Context>, member: Arc<Member>, uid: String) {
+    loop {
+        connect(&cx, &member, &uid).await;
+        member.observed.reset();
+        let error = LastError::default();
+        tokio::select! {
+            () = watch_namespaces(&cx, &member, &error) => {}
+            () = watch_quotas(&cx, &member, &error) => {}
+            () = keep_probing(&cx, &member, &uid, &error) => {}
+        }
+    }
+}
+
+/// Asks until the cluster answers.
+async fn connect(cx: &Context, member: &Member, uid: &str) {
+    let mut backoff = Backoff::new(RETRY_FLOOR, RETRY_CEILING);
+    let mut failures = 0_u32;
+    while let Err(reason) = probe(member, uid).await {
+        failures = failures.saturating_add(1);
+        if failures >= FAILURES {
+            unreachable(cx, member, &reason);
+        }
+        backoff.wait().await;
+    }
+}
+
+/// Asks again and again; returns when the cluster has not answered a few times.
+async fn keep_probing(cx: &Context, member: &Member, uid: &str, error: &LastError) {
+    let begun = Instant::now();
+    let mut failures = 0_u32;
+    loop {
+        tokio::select! {
+            () = member.suspect.notified() => {}
+            () = tokio::time::sleep(if failures == 0 { PROBE_PERIOD } else { RETRY_FLOOR }) => {}
+        }
+        match probe(member, uid).await {
+            Ok(()) => failures = 0,
+            Err(reason) => {
+                failures = failures.saturating_add(1);
+                if failures >= FAILURES {
+                    unreachable(cx, member, &reason);
+                    return;
+                }
+            }
+        }
+        let last = error.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if !member.observed.is_synced()
+            && begun.elapsed() > LIST_PATIENCE
+            && let Some(reason) = last
+        {
+            unreachable(cx, member, &format!("it cannot be listed: {reason}"));
+        }
+    }
+}
+
+async fn probe(member: &Member, uid: &str) -> Result<(), String> {
+    match member.api.cluster_uid().await {
+        Ok(found) if found == uid => Ok(()),
+        Ok(found) => {
+            Err(format!("another cluster answers in its place: kube-system has uid {found}, not {uid}"))
+        }
+        Err(failure) => Err(failure.to_string()),
+    }
+}
+
+fn unreachable(cx: &Context, member: &Member, reason: &str) {
+    if matches!(member.reach(), Reach::Unreachable { .. }) {
+        return;
+    }
+    let since = meta::time::rfc3339(cx.clock.unix_seconds());
+    member.set_reach(Reach::Unreachable { since, reason: reason.to_owned() });
+    tracing::warn!(cluster = member.name, reason, "member cluster unreachable");
+    cx.wake_cluster(&member.name);
+}
+
+/// Everything was listed: what is seen of the cluster can be acted on.
+fn synced(cx: &Context, member: &Member) {
+    if member.observed.is_synced() && member.set_reach(Reach::Reachable) {
+        tracing::info!(cluster = member.name, "member cluster reachable");
+        cx.wake_cluster(&member.name);
+    }
+}
+
+fn selection() -> watcher::Config {
+    watcher::Config::default().labels(names::NAMESPACE_LABEL).page_size(PAGE)
+}
+
+async fn watch_namespaces(cx: &Context, member: &Member, error: &LastError) {
+    let api: Api<Namespace> = Api::all(member.api.client());
+    let stream = watch(api, selection()).default_backoff();
+    pin_mut!(stream);
+    while let Some(event) = stream.next().await {
+        match event {
+            Ok(Event::Init) => member.observed.namespaces_begin(),
+            Ok(Event::InitDone) => {
+                member.observed.namespaces_end();
+                synced(cx, member);
+            }
+            Ok(Event::InitApply(object) | Event::Apply(object)) => {
+                let object = ClusterNamespace::from(object);
+                let name = object.name.clone();
+                if member.observed.namespace(object, true) {
+                    cx.wake_place(&member.name, &name, Lane::Urgent, Duration::ZERO);
+                }
+            }
+            Ok(Event::Delete(object)) => {
+                let object = ClusterNamespace::from(object);
+                member.observed.namespace_gone(&object);
+                cx.wake_place(&member.name, &object.name, Lane::Urgent, Duration::ZERO);
+            }
+            Err(failure) => failed(member, error, &failure),
+        }
+    }
+}
+
+async fn watch_quotas(cx: &Context, member: &Member, error: &LastError) {
+    let api: Api<ResourceQuota> = Api::all(member.api.client());
+    let stream = watch(api, selection()).default_backoff();
+    pin_mut!(stream);
+    while let Some(event) = stream.next().await {
+        match event {
+            Ok(Event::Init) => member.observed.quotas_begin(),
+            Ok(Event::InitDone) => {
+                member.observed.quotas_end();
+                synced(cx, member);
+            }
+            Ok(Event::InitApply(object) | Event::Apply(object)) => {
+                let Some(namespace) = place(&object) else { continue };
+                let concern = member.observed.quota(&namespace, ClusterQuota::from(object), true);
+                match concern {
+                    Concern::Nothing => {}
+                    Concern::Figures => cx.wake_place(&member.name, &namespace, Lane::Later, FIGURES_PERIOD),
+                    Concern::State => cx.wake_place(&member.name, &namespace, Lane::Later, Duration::ZERO),
+                }
+            }
+            Ok(Event::Delete(object)) => {
+                let Some(namespace) = place(&object) else { continue };
+                member.observed.quota_gone(&namespace, &ClusterQuota::from(object));
+                cx.wake_place(&member.name, &namespace, Lane::Urgent, Duration::ZERO);
+            }
+            Err(failure) => failed(member, error, &failure),
+        }
+    }
+}
+
+/// The namespace of a quota of ours: one that is named like it.
+fn place(quota: &ResourceQuota) -> Option<String> {
+    let metadata = &quota.metadata;
+    metadata.namespace.clone().filter(|namespace| metadata.name.as_ref() == Some(namespace))
+}
+
+fn failed(member: &Member, error: &LastError, failure: &watcher::Error) {
+    let text = crate::error::chain(failure);
+    tracing::warn!(cluster = member.name, error = text, "watch of a member cluster failed");
+    *error.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+    member.suspect.notify_one();
+}

@@ -1,0 +1,179 @@
+//! How a pass over an object ended, and the metrics of it. Labels are closed sets.
+
+use crate::error::Error;
+use crate::queue::Next;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use runtime::Metrics;
+use std::time::Duration;
+
+/// How a pass over an object ended well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Something was written.
+    Applied,
+    /// Everything was as it should be.
+    Unchanged,
+    /// Something else must happen first; an event tells of it.
+    Waiting,
+    /// The same, and it is looked at again after this time at the latest.
+    WaitingFor(Duration),
+    /// There was nothing to look at.
+    Skipped,
+    /// Refused: shown in the object, and tried again with a growing wait.
+    Refused,
+}
+
+impl Outcome {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Applied => "applied",
+            Self::Unchanged => "unchanged",
+            Self::Waiting | Self::WaitingFor(_) => "waiting",
+            Self::Skipped => "skipped",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+/// What becomes of the key.
+pub fn next(result: &Result<Outcome, Error>) -> Next {
+    match result {
+        Ok(Outcome::Applied | Outcome::Unchanged | Outcome::Waiting | Outcome::Skipped) => Next::Rest,
+        Ok(Outcome::WaitingFor(delay)) => Next::After(*delay),
+        Ok(Outcome::Refused) | Err(_) => Next::Retry,
+    }
+}
+
+/// Labels of a pass.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct PassLabels {
+    kind: &'static str,
+    outcome: &'static str,
+}
+
+/// Labels of an error.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ErrorLabels {
+    kind: &'static str,
+    category: &'static str,
+}
+
+/// What drifted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
+pub enum Drift {
+    /// The namespace was gone.
+    Namespace,
+    /// Its marks were gone.
+    Marks,
+    /// The quota was gone or another.
+    Quota,
+}
+
+/// Labels of a repair.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct DriftLabels {
+    /// What drifted.
+    pub what: Drift,
+}
+
+/// A label for counts by kind.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct StateLabels {
+    /// The state.
+    pub state: &'static str,
+}
+
+/// The metrics of the controller.
+#[derive(Clone, Debug)]
+pub struct ControllerMetrics {
+    passes: Family<PassLabels, Counter>,
+    errors: Family<ErrorLabels, Counter>,
+    seconds: Histogram,
+    /// Drift that was repaired.
+    pub drift: Family<DriftLabels, Counter>,
+    /// Objects that wait, and that are at work.
+    pub queue: Family<StateLabels, Gauge>,
+    /// Member clusters by whether they answer.
+    pub members: Family<StateLabels, Gauge>,
+    /// Namespaces of member clusters that carry our mark and belong to no object.
+    pub orphans: Gauge,
+    /// When the last audit of all members that answer ended, in seconds since 1970.
+    pub audited: Gauge,
+    /// Events that were not sent.
+    pub events_dropped: Counter,
+    /// 1 while this process leads.
+    pub leading: Gauge,
+}
+
+impl ControllerMetrics {
+    /// Registers them.
+    pub fn register(metrics: &Metrics) -> Self {
+        let r = metrics;
+        let buckets = exponential_buckets(0.001, 2.0, 14);
+        Self {
+            passes: r.register(
+                "business_controller_passes",
+                "Passes over objects by how they ended",
+                Family::default(),
+            ),
+            errors: r.register(
+                "business_controller_errors",
+                "Passes that failed, by what failed",
+                Family::default(),
+            ),
+            seconds: r.register(
+                "business_controller_pass_seconds",
+                "Time a pass takes",
+                Histogram::new(buckets),
+            ),
+            drift: r.register(
+                "business_controller_drift_repaired",
+                "Drift repaired in member clusters",
+                Family::default(),
+            ),
+            queue: r.register(
+                "business_controller_queue",
+                "Objects that wait or are at work",
+                Family::default(),
+            ),
+            members: r.register("business_controller_members", "Member clusters by state", Family::default()),
+            orphans: r.register(
+                "business_controller_orphans",
+                "Namespaces of member clusters with our mark and no object",
+                Gauge::default(),
+            ),
+            audited: r.register(
+                "business_controller_audited_time",
+                "End of the last audit",
+                Gauge::default(),
+            ),
+            events_dropped: r.register(
+                "business_controller_events_dropped",
+                "Events not sent",
+                Counter::default(),
+            ),
+            leading: r.register(
+                "business_controller_leading",
+                "1 while this process leads",
+                Gauge::default(),
+            ),
+        }
+    }
+
+    /// Counts a pass.
+    pub fn count(&self, kind: &'static str, result: &Result<Outcome, Error>, took: Duration) {
+        let outcome = match result {
+            Ok(outcome) => outcome.label(),
+            Err(error) => {
+                self.errors.get_or_create(&ErrorLabels { kind, category: error.category() }).inc();
+                "failed"
+            }
+        };
+        self.passes.get_or_create(&PassLabels { kind, outcome }).inc();
+        self.seconds.observe(took.as_secs_f64());
+    }
+}

@@ -1,0 +1,134 @@
+//! What the direct children of a project hold. Pure: it can be made anew from nothing at any time.
+
+use crate::objects::{NamespaceView, ProjectView};
+use business_types::{ProjectSpec, UsedQuantity};
+use meta::quantity::{Quantity, ResourceList};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What the direct children of a project hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// By cluster.
+    pub clusters: BTreeMap<String, UsedQuantity>,
+    /// Names of the namespaces counted, sorted.
+    pub namespaces: Vec<String>,
+    /// Names of the child projects counted, sorted.
+    pub children: Vec<String>,
+}
+
+/// Adds up all existing direct children, those that are being deleted included.
+pub fn account(namespaces: &[Arc<NamespaceView>], children: &[Arc<ProjectView>]) -> Account {
+    let mut account = Account::default();
+    for namespace in namespaces {
+        account.namespaces.push(namespace.name.clone());
+        // One that the server has not charged yet holds nothing.
+        if let Some(charge) = &namespace.status.cached_spec_hard {
+            account.add(&namespace.spec.cluster_name, charge);
+        }
+    }
+    for child in children {
+        account.children.push(child.name.clone());
+        for (cluster, quantity) in &child.spec.clusters {
+            account.add(cluster, &quantity.hard);
+        }
+    }
+    account.namespaces.sort_unstable();
+    account.children.sort_unstable();
+    account
+}
+
+impl Account {
+    fn add(&mut self, cluster: &str, amounts: &ResourceList) {
+        if amounts.is_empty() {
+            return;
+        }
+        let used = &mut self.clusters.entry(cluster.to_owned()).or_default().used;
+        for (resource, amount) in amounts {
+            let sum = used.entry(resource.clone()).or_insert(Quantity::ZERO);
+            // The server refuses what would not fit the range; a sum of accepted amounts that does not is kept at
+            // what was reached, which the audit of the ledger reports.
+            *sum = sum.checked_add(*amount).unwrap_or(*sum);
+        }
+    }
+
+    /// The first place at which more is given away than the spec grants: cluster and resource.
+    pub fn excess(&self, spec: &ProjectSpec) -> Option<(String, String)> {
+        self.clusters.iter().find_map(|(cluster, quantity)| {
+            let hard = &spec.clusters.get(cluster)?.hard;
+            let (resource, _) =
+                quantity.used.iter().find(|(key, used)| hard.get(*key).is_some_and(|hard| *used > hard))?;
+            Some((cluster.clone(), resource.clone()))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use business_types::{HardQuantity, NamespaceSpec, NamespaceStatus};
+    use proptest::prelude::*;
+
+    fn amounts(pairs: &[(&str, &str)]) -> ResourceList {
+        pairs.iter().map(|(key, text)| ((*key).to_owned(), text.parse().unwrap())).collect()
+    }
+
+    fn namespace(name: &str, cluster: &str, charge: Option<ResourceList>) -> Arc<NamespaceView> {
+        Arc::new(NamespaceView {
+            namespace: "p".into(),
+            name: name.into(),
+            spec: NamespaceSpec { cluster_name: cluster.into(), ..NamespaceSpec::default() },
+            status: NamespaceStatus { cached_spec_hard: charge, ..NamespaceStatus::default() },
+            ..NamespaceView::default()
+        })
+    }
+
+    fn child(name: &str, cluster: &str, hard: ResourceList) -> Arc<ProjectView> {
+        let clusters = BTreeMap::from([(cluster.to_owned(), HardQuantity { hard })]);
+        let spec = ProjectSpec { clusters, ..ProjectSpec::default() };
+        Arc::new(ProjectView { name: name.into(), spec, ..ProjectView::default() })
+    }
+
+    #[test]
+    fn charges_are_added_by_cluster_and_value() {
+        let mut ending = NamespaceView::clone(&namespace("b", "c1", Some(amounts(&[("cpu", "500m")]))));
+        ending.deleting = true;
+        let namespaces = [
+            namespace("z", "c1", Some(amounts(&[("cpu", "1"), ("memory", "1Gi")]))),
+            Arc::new(ending),
+            namespace("n", "c2", None),
+        ];
+        let account = account(&namespaces, &[child("kid", "c1", amounts(&[("cpu", "1500m")]))]);
+        assert_eq!(account.clusters.len(), 1);
+        assert_eq!(account.clusters["c1"].used, amounts(&[("cpu", "3"), ("memory", "1Gi")]));
+        assert_eq!(account.namespaces, ["b", "n", "z"]);
+        assert_eq!(account.children, ["kid"]);
+    }
+
+    #[test]
+    fn what_is_above_the_grant_is_found() {
+        let mut spec = ProjectSpec::default();
+        spec.clusters.insert("c1".into(), HardQuantity { hard: amounts(&[("cpu", "2")]) });
+        let charged = |text: &str| {
+            account(&[namespace("n", "c1", Some(amounts(&[("cpu", text), ("pods", "9")])))], &[])
+        };
+        assert_eq!(charged("2").excess(&spec), None);
+        assert_eq!(charged("2001m").excess(&spec), Some(("c1".to_owned(), "cpu".to_owned())));
+    }
+
+    proptest! {
+        #[test]
+        fn the_order_of_the_children_does_not_matter(milli in prop::collection::vec((0_u32..5000, 0_usize..3), 0..20)) {
+            let all: Vec<_> = milli
+                .iter()
+                .enumerate()
+                .map(|(n, (m, c))| namespace(&format!("n{n}"), &format!("c{c}"), Some(amounts(&[("cpu", &format!("{m}m"))]))))
+                .collect();
+            let reversed: Vec<_> = all.iter().rev().cloned().collect();
+            prop_assert_eq!(account(&all, &[]), account(&reversed, &[]));
+            let total: u64 = milli.iter().map(|(m, _)| u64::from(*m)).sum();
+            let sum: i128 = account(&all, &[]).clusters.values().map(|c| c.used["cpu"].nanos()).sum();
+            prop_assert_eq!(sum, i128::from(total) * 1_000_000);
+        }
+    }
+}

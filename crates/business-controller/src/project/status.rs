@@ -1,0 +1,135 @@
+//! The status of a project. What it says is pure; a write happens only when it says something new.
+
+use super::accounting::Account;
+use crate::business::difference;
+use crate::context::Context;
+use crate::error::{Error, Failure};
+use crate::objects::{Kind as _, ProjectView};
+use business_types::condition::{self, FALSE, QUOTA_CONSISTENT, READY, TERMINATING, TRUE, reason};
+use business_types::{Condition, ProjectPhase, ProjectStatus};
+
+/// Writes the status; the object as it is then.
+pub async fn write(
+    cx: &Context,
+    object: &ProjectView,
+    next: &ProjectStatus,
+) -> Result<Option<ProjectView>, Error> {
+    let json = |status: &ProjectStatus| {
+        serde_json::to_value(status).map_err(|error| Failure::Unavailable(error.to_string()))
+    };
+    let Some(patch) = difference(&json(&object.status)?, &json(next)?) else { return Ok(None) };
+    cx.fence.permit()?;
+    let written: ProjectView = cx.business.patch_status(object, patch).await?;
+    ProjectView::seen(&cx.objects, written.clone(), false);
+    Ok(Some(written))
+}
+
+/// The status after what the children were seen to hold. `now` is RFC 3339.
+pub fn next(object: &ProjectView, account: Account, now: &str) -> ProjectStatus {
+    let mut status = object.status.clone();
+    status.observed_generation = Some(object.generation);
+    status.cached_spec_clusters = object.spec.clusters.clone();
+    status.cached_parent = Some(object.spec.parent_project_name.clone());
+    let consistent = match account.excess(&object.spec) {
+        None => Condition::new(QUOTA_CONSISTENT, TRUE, reason::CONSISTENT, ""),
+        Some((cluster, resource)) => Condition::new(
+            QUOTA_CONSISTENT,
+            FALSE,
+            reason::INCONSISTENT,
+            format!("more {resource} of cluster {cluster} is given away than the project holds"),
+        ),
+    };
+    condition::set(&mut status.conditions, consistent.at(object.generation), now);
+    if object.deleting {
+        let left = account.namespaces.len().saturating_add(account.children.len());
+        let ending = if left == 0 {
+            Condition::new(TERMINATING, TRUE, reason::DELETING, "")
+        } else {
+            let message = format!(
+                "{} namespaces and {} child projects remain",
+                account.namespaces.len(),
+                account.children.len()
+            );
+            Condition::new(TERMINATING, TRUE, reason::WAITING_FOR_CHILDREN, message)
+        };
+        condition::set(&mut status.conditions, ending.at(object.generation), now);
+        let ready = Condition::new(READY, FALSE, reason::DELETING, "");
+        condition::set(&mut status.conditions, ready.at(object.generation), now);
+    } else {
+        activate(&mut status, now);
+        let ready = Condition::new(READY, TRUE, reason::READY, "");
+        condition::set(&mut status.conditions, ready.at(object.generation), now);
+    }
+    let Account { clusters, namespaces, children } = account;
+    status.clusters = clusters;
+    status.calculated_namespaces = namespaces;
+    status.calculated_child_projects = children;
+    status
+}
+
+/// An operator's lock on a project that is active stays.
+fn activate(status: &mut ProjectStatus, now: &str) {
+    if status.phase == ProjectPhase::Active {
+        return;
+    }
+    status.phase = ProjectPhase::Active;
+    status.last_transition_time = Some(now.to_owned());
+    status.reason.clear();
+    status.message.clear();
+}
+
+/// Whether nothing but figures is new, which can wait to be written together with the next ones.
+pub fn differs_in_figures_only(old: &ProjectStatus, new: &ProjectStatus) -> bool {
+    let without = |status: &ProjectStatus| {
+        let mut status = status.clone();
+        status.clusters.clear();
+        status.calculated_namespaces.clear();
+        status.calculated_child_projects.clear();
+        for condition in &mut status.conditions {
+            if condition.type_ == TERMINATING {
+                condition.message.clear();
+            }
+        }
+        status
+    };
+    without(old) == without(new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_project_becomes_active_and_ready() {
+        let object = ProjectView { generation: 3, ..ProjectView::default() };
+        let status = next(&object, Account::default(), "2026-01-02T03:04:05Z");
+        assert_eq!(status.phase, ProjectPhase::Active);
+        assert_eq!(status.observed_generation, Some(3));
+        assert_eq!(status.cached_parent.as_deref(), Some(""));
+        assert!(condition::find(&status.conditions, READY).is_some_and(Condition::is_true));
+        let again = ProjectView { status: status.clone(), ..object };
+        assert_eq!(
+            next(&again, Account::default(), "2027-01-01T00:00:00Z"),
+            status,
+            "nothing new is nothing to write"
+        );
+    }
+
+    #[test]
+    fn an_operators_lock_survives() {
+        let mut object = ProjectView::default();
+        object.status.phase = ProjectPhase::Active;
+        object.status.locked = Some(true);
+        assert_eq!(next(&object, Account::default(), "now").locked, Some(true));
+    }
+
+    #[test]
+    fn figures_alone_can_wait() {
+        let object = ProjectView::default();
+        let old = next(&object, Account::default(), "now");
+        let mut new = old.clone();
+        new.calculated_namespaces.push("n".into());
+        assert!(differs_in_figures_only(&old, &new));
+        assert!(!differs_in_figures_only(&object.status, &old), "the phase is more than a figure");
+    }
+}

@@ -1,0 +1,256 @@
+//! The queue of objects to look at: each key once, never twice at a time, with a bound on how many of one
+//! group are at work. A group is a member cluster, so a dead cluster slows only its own objects.
+
+use runtime::Backoff;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// First wait after a failure.
+const RETRY_FLOOR: Duration = Duration::from_millis(250);
+/// Longest wait after a failure.
+const RETRY_CEILING: Duration = Duration::from_mins(1);
+
+/// How urgent a key is. Within a group, what waits in a later lane waits until the ones before are empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lane {
+    /// Somebody waits for it.
+    Urgent,
+    /// It has time: a copy of figures, a check without cause.
+    Later,
+}
+
+/// What becomes of a key after a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing more to do until somebody adds it again.
+    Rest,
+    /// Come back after this time; it was no failure.
+    After(Duration),
+    /// It failed; come back after a growing time.
+    Retry,
+}
+
+/// A queue of keys.
+#[derive(Debug)]
+pub struct Queue<K> {
+    state: Mutex<State<K>>,
+    wake: Notify,
+    /// Keys of one group that may be at work at a time.
+    group_running_max: usize,
+}
+
+#[derive(Debug)]
+struct State<K> {
+    entries: HashMap<K, Entry>,
+    groups: BTreeMap<Arc<str>, Group<K>>,
+    delayed: BTreeMap<(Instant, u64), K>,
+    /// The group that was served last: the next one goes first.
+    served: Option<Arc<str>>,
+    sequence: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    group: Arc<str>,
+    place: Place,
+    backoff: Option<Backoff>,
+    /// Added while it was at work.
+    again: Option<(Lane, Instant)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Ready(Lane, u64),
+    Delayed(Lane, Instant, u64),
+    Running,
+    /// Kept only while it is moved.
+    Nowhere,
+}
+
+#[derive(Debug)]
+struct Group<K> {
+    running: usize,
+    ready: BTreeMap<(Lane, u64), K>,
+}
+
+impl<K> Default for Group<K> {
+    fn default() -> Self {
+        Self { running: 0, ready: BTreeMap::new() }
+    }
+}
+
+impl<K: Clone + Eq + Hash> Queue<K> {
+    /// An empty queue.
+    pub fn new(group_running_max: usize) -> Self {
+        let state = State {
+            entries: HashMap::new(),
+            groups: BTreeMap::new(),
+            delayed: BTreeMap::new(),
+            served: None,
+            sequence: 0,
+        };
+        Self { state: Mutex::new(state), wake: Notify::new(), group_running_max }
+    }
+
+    /// Adds a key, to be looked at as soon as its group has room.
+    pub fn add(&self, key: &K, group: &str, lane: Lane) {
+        self.add_after(key, group, lane, Duration::ZERO);
+    }
+
+    /// Adds a key, to be looked at after a while. A key that is already there keeps the earlier of both times.
+    pub fn add_after(&self, key: &K, group: &str, lane: Lane, delay: Duration) {
+        let now = Instant::now();
+        let due = now + delay;
+        self.lock().add(key, group, lane, due, now);
+        self.wake.notify_one();
+    }
+
+    /// The next key to look at. It must be given back with [`Queue::done`].
+    pub async fn next(&self) -> K {
+        loop {
+            let due = {
+                let mut state = self.lock();
+                state.promote(Instant::now());
+                if let Some(key) = state.take(self.group_running_max) {
+                    return key;
+                }
+                state.delayed.first_key_value().map(|((due, _), _)| *due)
+            };
+            match due {
+                Some(due) => tokio::select! {
+                    () = self.wake.notified() => {}
+                    () = tokio::time::sleep_until(due) => {}
+                },
+                None => self.wake.notified().await,
+            }
+        }
+    }
+
+    /// Ends the pass over a key.
+    pub fn done(&self, key: &K, next: Next) {
+        self.lock().done(key, next, Instant::now());
+        self.wake.notify_one();
+    }
+
+    /// Keys that wait and keys that are at work.
+    pub fn sizes(&self) -> (usize, usize) {
+        let state = self.lock();
+        let running = state.groups.values().map(|group| group.running).sum();
+        (state.entries.len().saturating_sub(running), running)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<K>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Clone + Eq + Hash> State<K> {
+    fn add(&mut self, key: &K, group: &str, lane: Lane, due: Instant, now: Instant) {
+        let Some(entry) = self.entries.get_mut(key) else {
+            let entry = Entry { group: Arc::from(group), place: Place::Nowhere, backoff: None, again: None };
+            self.entries.insert(key.clone(), entry);
+            self.put(key, lane, due, now);
+            return;
+        };
+        match entry.place {
+            Place::Running => {
+                let (old_lane, old_due) = entry.again.unwrap_or((lane, due));
+                entry.again = Some((lane.min(old_lane), due.min(old_due)));
+            }
+            Place::Ready(old, _) if lane >= old || due > now => {}
+            Place::Delayed(old_lane, old_due, _) if due >= old_due && lane >= old_lane => {}
+            Place::Delayed(old_lane, old_due, _) => self.put(key, lane.min(old_lane), due.min(old_due), now),
+            Place::Ready(..) | Place::Nowhere => self.put(key, lane, due, now),
+        }
+    }
+
+    /// Takes the key from where it is and puts it where it belongs.
+    fn put(&mut self, key: &K, lane: Lane, due: Instant, now: Instant) {
+        self.sequence = self.sequence.wrapping_add(1);
+        let sequence = self.sequence;
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        let group = self.groups.entry(Arc::clone(&entry.group)).or_default();
+        match entry.place {
+            Place::Ready(old, at) => drop(group.ready.remove(&(old, at))),
+            Place::Delayed(_, at, number) => drop(self.delayed.remove(&(at, number))),
+            Place::Running | Place::Nowhere => {}
+        }
+        if due > now {
+            self.delayed.insert((due, sequence), key.clone());
+            entry.place = Place::Delayed(lane, due, sequence);
+        } else {
+            group.ready.insert((lane, sequence), key.clone());
+            entry.place = Place::Ready(lane, sequence);
+        }
+    }
+
+    /// Moves what is due into its group.
+    fn promote(&mut self, now: Instant) {
+        while let Some((&(due, _), key)) = self.delayed.first_key_value() {
+            if due > now {
+                return;
+            }
+            let key = key.clone();
+            let lane = match self.entries.get(&key).map(|entry| entry.place) {
+                Some(Place::Delayed(lane, ..)) => lane,
+                _ => Lane::Urgent,
+            };
+            self.put(&key, lane, due, now);
+        }
+    }
+
+    /// Takes the next key of the next group that has one and has room.
+    fn take(&mut self, group_running_max: usize) -> Option<K> {
+        let has_work = |group: &Group<K>| group.running < group_running_max && !group.ready.is_empty();
+        let after = |name: &Arc<str>| self.served.as_ref().is_none_or(|served| name > served);
+        let name = self
+            .groups
+            .iter()
+            .find(|(name, group)| after(name) && has_work(group))
+            .or_else(|| self.groups.iter().find(|(_, group)| has_work(group)))
+            .map(|(name, _)| Arc::clone(name))?;
+        let group = self.groups.get_mut(&name)?;
+        let (_, key) = group.ready.pop_first()?;
+        group.running += 1;
+        if let Some(entry) = self.entries.get_mut(&key) {
+            entry.place = Place::Running;
+        }
+        self.served = Some(name);
+        Some(key)
+    }
+
+    fn done(&mut self, key: &K, next: Next, now: Instant) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        entry.place = Place::Nowhere;
+        let again = entry.again.take();
+        let group_name = Arc::clone(&entry.group);
+        if next != Next::Retry {
+            entry.backoff = None;
+        }
+        let due = match next {
+            Next::Rest => None,
+            Next::After(delay) => Some((Lane::Later, now + delay)),
+            Next::Retry => {
+                let backoff = entry.backoff.get_or_insert_with(|| Backoff::new(RETRY_FLOOR, RETRY_CEILING));
+                Some((Lane::Urgent, now + backoff.next_delay()))
+            }
+        };
+        if let Some(group) = self.groups.get_mut(&group_name) {
+            group.running = group.running.saturating_sub(1);
+        }
+        match (again, due) {
+            (Some((lane, at)), Some((_, due))) => self.put(key, lane, at.min(due), now),
+            (Some((lane, due)), None) | (None, Some((lane, due))) => self.put(key, lane, due, now),
+            (None, None) => {
+                self.entries.remove(key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+use super::*;
+use futures_util::FutureExt as _;
+
+fn taken(queue: &Queue<&'static str>) -> Option<&'static str> {
+    queue.next().now_or_never()
+}
+
+#[tokio::test]
+async fn a_key_is_queued_once_and_never_at_work_twice() {
+    let queue = Queue::new(8);
+    queue.add(&"a", "c1", Lane::Urgent);
+    queue.add(&"a", "c1", Lane::Later);
+    assert_eq!(taken(&queue), Some("a"));
+    assert_eq!(taken(&queue), None);
+    queue.add(&"a", "c1", Lane::Urgent);
+    assert_eq!(taken(&queue), None, "it is at work");
+    queue.done(&"a", Next::Rest);
+    assert_eq!(taken(&queue), Some("a"), "it was added while at work");
+    queue.done(&"a", Next::Rest);
+    assert_eq!(queue.sizes(), (0, 0));
+}
+
+#[tokio::test]
+async fn a_group_that_is_full_does_not_hold_up_another() {
+    let queue = Queue::new(2);
+    for key in ["a1", "a2", "a3"] {
+        queue.add(&key, "dead", Lane::Urgent);
+    }
+    queue.add(&"b1", "alive", Lane::Later);
+    let mut first = [taken(&queue), taken(&queue), taken(&queue)];
+    first.sort_unstable();
+    assert_eq!(first, [Some("a1"), Some("a2"), Some("b1")]);
+    assert_eq!(taken(&queue), None, "a3 waits for room in its group");
+    queue.done(&"a1", Next::Rest);
+    assert_eq!(taken(&queue), Some("a3"));
+}
+
+#[tokio::test]
+async fn what_somebody_waits_for_goes_before_what_has_time() {
+    let queue = Queue::new(1);
+    queue.add(&"figures", "c1", Lane::Later);
+    queue.add(&"create", "c1", Lane::Urgent);
+    assert_eq!(taken(&queue), Some("create"));
+    queue.done(&"create", Next::Rest);
+    assert_eq!(taken(&queue), Some("figures"));
+}
+
+fn waits(queue: &Queue<&'static str>) -> Duration {
+    let state = queue.lock();
+    state
+        .delayed
+        .keys()
+        .next()
+        .map(|(due, _)| due.saturating_duration_since(Instant::now()))
+        .unwrap_or_default()
+}
+
+fn fail_once(queue: &Queue<&'static str>) -> Duration {
+    queue.add(&"a", "c1", Lane::Urgent);
+    assert_eq!(taken(queue), Some("a"));
+    queue.done(&"a", Next::Retry);
+    waits(queue)
+}
+
+#[tokio::test]
+async fn failures_wait_longer_each_time_and_a_success_resets_them() {
+    let queue = Queue::new(1);
+    let seen: Vec<Duration> = (0..12).map(|_| fail_once(&queue)).collect();
+    assert!(seen[0] <= RETRY_FLOOR && seen[3] > seen[0], "{seen:?}");
+    assert!(seen[11] <= RETRY_CEILING && seen[11] >= RETRY_CEILING / 2, "{seen:?}");
+    queue.add(&"a", "c1", Lane::Urgent);
+    assert_eq!(taken(&queue), Some("a"));
+    queue.done(&"a", Next::Rest);
+    assert!(fail_once(&queue) <= RETRY_FLOOR);
+}
+
+#[tokio::test]
+async fn an_event_brings_a_waiting_key_forward() {
+    let queue = Queue::new(1);
+    queue.add_after(&"a", "c1", Lane::Later, Duration::from_mins(1));
+    assert_eq!(taken(&queue), None);
+    queue.add(&"a", "c1", Lane::Urgent);
+    assert_eq!(taken(&queue), Some("a"));
+}
+
+#[tokio::test]
+async fn a_delayed_key_becomes_due_by_itself() {
+    let queue = Queue::new(1);
+    queue.add_after(&"a", "c1", Lane::Later, Duration::from_millis(5));
+    assert_eq!(tokio::time::timeout(Duration::from_secs(5), queue.next()).await, Ok("a"));
+}

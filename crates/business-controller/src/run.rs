@@ -1,0 +1,151 @@
+//! Puts the parts together: a candidate for the lease, and all that the leader does.
+
+use crate::business::Business;
+use crate::config::{self, Config};
+use crate::context::{Context, GROUP_RUNNING_MAX, Members};
+use crate::directory::kubeconfig::KubeconfigSource;
+use crate::directory::platform::PlatformSource;
+use crate::directory::publish::Publisher;
+use crate::directory::secrets::SecretSource;
+use crate::directory::{Directory, Source};
+use crate::error::Error;
+use crate::leader::{Elector, Fence, LEASE};
+use crate::objects::Objects;
+use crate::outcome::ControllerMetrics;
+use crate::queue::Queue;
+use crate::{audit, controller, events, watches};
+use kube::{Api, Client};
+use runtime::{Clock, Health, Metrics, Tasks, admin::Admin, shutdown};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::net::TcpListener;
+
+/// How long what has begun may take to end.
+const DRAIN: Duration = Duration::from_secs(10);
+/// Between two tries to reach kube-apiserver at the start.
+const START_RETRY: Duration = Duration::from_secs(1);
+
+/// Runs until a signal comes or the lease is lost.
+pub async fn run(config: Config) -> anyhow::Result<()> {
+    let times = config.times()?;
+    let client = config::client(config.kubeconfig.as_deref()).await?;
+    let source = source(&config, &client).await?;
+    let tasks = Tasks::new();
+    let metrics = Metrics::new();
+    let controller_metrics = ControllerMetrics::register(&metrics);
+    let ready = Health::new();
+    let admin = Admin { live: live(), ready: ready.clone(), metrics };
+    let listener = TcpListener::bind(config.admin_bind).await?;
+    tasks.spawn_draining("admin", runtime::admin::serve(listener, admin, tasks.clone()));
+    tasks.spawn_draining("signal", shutdown::on_signal(tasks.clone()));
+    let standing_by = Arc::new(AtomicBool::new(false));
+    let standby = Arc::clone(&standing_by);
+    ready.add("kubernetes", move || reached(&standby));
+
+    let mut publisher = Publisher::new(client.clone(), &config.namespace);
+    let fence = Arc::new(Fence::new(times));
+    let leases = Api::namespaced(client.clone(), &config.namespace);
+    let identity = config.identity();
+    let end = tasks.token();
+    let Some(virgin) = end.run_until_cancelled(first_contact(&mut publisher)).await else {
+        return Ok(tasks.join(DRAIN).await?);
+    };
+    standing_by.store(true, Ordering::Relaxed);
+    let mut elector = Elector::new(leases, identity.clone(), Arc::clone(&fence), virgin);
+    tracing::info!(identity, lease = LEASE, namespace = config.namespace, "standing by");
+    if end.run_until_cancelled(elector.acquire()).await.is_none() {
+        return Ok(tasks.join(DRAIN).await?);
+    }
+    controller_metrics.leading.set(1);
+    lead(&config, client, (controller_metrics, identity), (fence, source, publisher), (&tasks, &ready));
+    let lost = tokio::select! {
+        () = elector.hold() => true,
+        () = end.cancelled() => false,
+    };
+    tasks.cancel();
+    // The lease is held until what was begun has ended.
+    let join = tasks.join(DRAIN);
+    tokio::pin!(join);
+    let ended = loop {
+        if lost {
+            break join.await;
+        }
+        tokio::select! {
+            ended = &mut join => break ended,
+            () = elector.hold() => break join.await,
+        }
+    };
+    if lost {
+        anyhow::bail!("the lease is lost");
+    }
+    ended?;
+    elector.release().await;
+    Ok(())
+}
+
+fn live() -> Health {
+    let live = Health::new();
+    live.add("ping", || Ok(()));
+    live
+}
+
+fn reached(standing_by: &AtomicBool) -> Result<(), String> {
+    if standing_by.load(Ordering::Relaxed) {
+        Ok(())
+    } else {
+        Err("kube-apiserver was not reached yet".to_owned())
+    }
+}
+
+/// Waits until kube-apiserver answers; whether no controller has ever worked here.
+async fn first_contact(publisher: &mut Publisher) -> bool {
+    loop {
+        match publisher.is_virgin().await {
+            Ok(virgin) => return virgin,
+            Err(error) => tracing::warn!(error = error.text(), "cannot reach kube-apiserver"),
+        }
+        tokio::time::sleep(START_RETRY).await;
+    }
+}
+
+async fn source(config: &Config, client: &Client) -> Result<Box<dyn Source>, Error> {
+    Ok(match (&config.members_kubeconfig, &config.platform_kubeconfig) {
+        (Some(path), _) => Box::new(KubeconfigSource::new(path.clone())),
+        (None, Some(path)) => Box::new(PlatformSource::new(config::client(Some(path)).await?)),
+        (None, None) => Box::new(SecretSource::new(client.clone(), &config.namespace)),
+    })
+}
+
+/// Starts everything that only the leader does.
+fn lead(
+    config: &Config,
+    client: Client,
+    (metrics, identity): (ControllerMetrics, String),
+    (fence, source, publisher): (Arc<Fence>, Box<dyn Source>, Publisher),
+    (tasks, ready): (&Tasks, &Health),
+) {
+    let (recorder, sender) = events::channel(client.clone(), &identity, metrics.events_dropped.clone());
+    let cx = Arc::new(Context {
+        business: Business::new(client),
+        objects: Objects::default(),
+        members: Members::default(),
+        queue: Queue::new(GROUP_RUNNING_MAX),
+        fence,
+        events: recorder,
+        metrics,
+        clock: Clock::system(),
+        forbidden: config.forbidden_namespaces.clone(),
+        figures: std::sync::Mutex::default(),
+    });
+    let shown = Arc::clone(&cx);
+    ready.add("objects", move || {
+        if shown.objects.is_synced() { Ok(()) } else { Err("our kinds were not listed yet".to_owned()) }
+    });
+    tasks.spawn("watch-projects", watches::projects(Arc::clone(&cx)));
+    tasks.spawn("watch-namespaces", watches::namespaces(Arc::clone(&cx)));
+    tasks.spawn("directory", Directory::new(Arc::clone(&cx), source, publisher).run());
+    tasks.spawn("events", sender.run());
+    tasks.spawn("audit", audit::run(Arc::clone(&cx), config.namespace.clone()));
+    tasks.spawn_draining("controller", controller::run(cx, tasks.token()));
+}
