@@ -8,6 +8,8 @@ use rand::{RngExt, SeedableRng};
 use sqlx::postgres::PgConnection;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use store::testing::Server;
 
 /// The replicas, as processes.
@@ -110,11 +112,43 @@ impl Drop for Replicas {
     }
 }
 
+/// Answers of PostgreSQL that are thrown away, with their connection.
+#[derive(Debug)]
+pub(crate) struct Cuts {
+    one_in: u64,
+    random: Mutex<StdRng>,
+    count: AtomicU64,
+}
+
+impl Cuts {
+    /// One answer in `one_in`; none for 0.
+    pub(crate) fn new(one_in: u64, seed: u64) -> Self {
+        Self { one_in, random: Mutex::new(StdRng::seed_from_u64(seed)), count: AtomicU64::new(0) }
+    }
+
+    /// Whether this answer is thrown away.
+    pub(crate) fn strikes(&self) -> bool {
+        let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
+        let strikes = self.one_in > 0 && random.random_range(0..self.one_in) == 0;
+        if strikes {
+            self.count.fetch_add(1, Ordering::Relaxed);
+        }
+        strikes
+    }
+
+    /// How many were.
+    pub(crate) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+}
+
 /// How often what was killed.
 #[derive(Debug, Default)]
 pub(crate) struct Kills {
     /// Connections.
     pub(crate) connections: u64,
+    /// Answers thrown away with their connection.
+    pub(crate) answers: u64,
     /// Replicas.
     pub(crate) replicas: u64,
     /// PostgreSQL, immediate stop or SIGKILL.
@@ -124,17 +158,20 @@ pub(crate) struct Kills {
 impl Kills {
     /// All together.
     pub(crate) fn total(&self) -> u64 {
-        self.connections + self.replicas + self.servers
+        self.connections + self.answers + self.replicas + self.servers
     }
 }
 
 /// Who dies next, by a seed.
-pub(crate) struct Reaper(StdRng);
+pub(crate) struct Reaper {
+    random: StdRng,
+    strikes: u64,
+}
 
 impl Reaper {
     /// The same seed kills in the same order.
     pub(crate) fn new(seed: u64) -> Self {
-        Self(StdRng::seed_from_u64(seed))
+        Self { random: StdRng::seed_from_u64(seed), strikes: 0 }
     }
 
     /// Kills something.
@@ -145,16 +182,17 @@ impl Reaper {
         admin: &mut Option<PgConnection>,
         kills: &mut Kills,
     ) -> Result<()> {
-        match self.0.random_range(0..40) {
-            0 => {
+        self.strikes += 1;
+        match self.strikes {
+            n if n % 16 == 5 => {
                 *admin = None;
-                let hard = self.0.random_range(0..2) == 0;
+                let hard = self.random.random_range(0..2) == 0;
                 if hard { server.kill() } else { server.stop() }.map_err(anyhow::Error::from_boxed)?;
                 server.launch().await.map_err(anyhow::Error::from_boxed)?;
                 kills.servers += 1;
             }
-            1..=4 => {
-                let number = self.0.random_range(0..replicas.running.len());
+            n if n % 5 == 0 => {
+                let number = self.random.random_range(0..replicas.running.len());
                 replicas.kill(number)?;
                 kills.replicas += 1;
             }

@@ -11,6 +11,7 @@ mod follower;
 mod audit;
 mod faults;
 mod plants;
+mod proxy;
 mod run;
 
 use clap::{Parser, Subcommand};

@@ -29,8 +29,8 @@ pub(crate) const PLANTS: [Plant; 6] = [
         name: "refund-before-confirmation",
         before: "SELECT 1",
         find: "                l_allocated[r] := l_allocated[r] + t_delta[t];",
-        replace: "                l_allocated[r] := l_allocated[r] + CASE WHEN e_deleting[e] AND NOT was_deleting[e] \
-                  THEN -t_own[t] ELSE t_delta[t] END;",
+        replace: "                l_allocated[r] := l_allocated[r] + CASE WHEN q_admit[q] AND e_op[e] = 'u' \
+                  AND l_resource[r] <> '' AND t_delta[t] = 0 AND l_allocated[r] > 0 THEN -1000000000 ELSE t_delta[t] END;",
     },
     Plant {
         name: "event-outside-the-transaction",

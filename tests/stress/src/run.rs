@@ -1,15 +1,16 @@
 //! The parent: starts everything, kills, looks, and judges.
 
-use crate::faults::{Kills, Reaper, Replicas};
+use crate::faults::{Cuts, Kills, Reaper, Replicas};
 use crate::follower::History;
 use crate::log::{Line, Told};
 use crate::plants::{PLANTS, Plant};
-use crate::{audit, log, replica, say, writers};
+use crate::{audit, log, proxy, replica, say, writers};
 use anyhow::{Context, Result, ensure};
 use runtime::Tasks;
 use sqlx::Connection;
 use sqlx::postgres::PgConnection;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::Access;
 use store::testing::Server;
@@ -26,6 +27,9 @@ pub(crate) struct Settings {
     /// Milliseconds from one kill to the next.
     #[arg(long, default_value_t = 400)]
     pub(crate) kill_every_ms: u64,
+    /// One answer of PostgreSQL in so many is thrown away with its connection; 0 is none.
+    #[arg(long, default_value_t = 400)]
+    pub(crate) cut_one_in: u64,
     /// At most so many seconds.
     #[arg(long, default_value_t = 120)]
     pub(crate) seconds_max: u64,
@@ -61,7 +65,7 @@ struct Verdict {
 
 /// Runs the test; `Ok(false)` when something was found.
 pub(crate) async fn run(settings: Settings) -> Result<bool> {
-    let folder = std::env::temp_dir().join(format!("stress-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("stress-{}", uuid::Uuid::new_v4()));
     std::fs::create_dir_all(&folder)?;
     let mut server = Server::start(&[]).await.map_err(anyhow::Error::from_boxed)?;
     let database = server.database().await.map_err(anyhow::Error::from_boxed)?;
@@ -71,21 +75,16 @@ pub(crate) async fn run(settings: Settings) -> Result<bool> {
         settings.seed, settings.replicas, settings.writers
     ));
 
-    let mut replicas = Replicas::start(&folder, &database.url, &settings)?;
+    let cuts = Arc::new(Cuts::new(settings.cut_one_in, settings.seed));
+    let (server_address, proxied) = address(&database.url)?;
+    let port = proxy::start(server_address, Arc::clone(&cuts)).await?;
+    let mut replicas = Replicas::start(&folder, &proxied(port), &settings)?;
     let mut verdict = Verdict::default();
     let mut history = History::default();
     let mut kills = Kills::default();
-    let watched = torment(
-        &mut server,
-        &database.url,
-        scopes,
-        &mut replicas,
-        &settings,
-        &mut history,
-        &mut kills,
-        &mut verdict,
-    );
-    watched.await?;
+    let mut scene =
+        Scene { server: &mut server, url: &database.url, scopes, replicas: &mut replicas, cuts: &cuts };
+    torment(&mut scene, &settings, &mut history, &mut kills, &mut verdict).await?;
 
     replicas.finish()?;
     let mut connection = PgConnection::connect(&database.url).await?;
@@ -140,13 +139,26 @@ async fn prepare(url: &str, settings: &Settings) -> Result<i16> {
     Ok(kind.0)
 }
 
-/// Kills and looks until enough has happened.
-#[expect(clippy::too_many_arguments, reason = "the parts of one scene")]
-async fn torment(
-    server: &mut Server,
-    url: &str,
+/// What is running.
+struct Scene<'a> {
+    server: &'a mut Server,
+    url: &'a str,
     scopes: i16,
-    replicas: &mut Replicas,
+    replicas: &'a mut Replicas,
+    cuts: &'a Cuts,
+}
+
+/// The host and port of a database's URL, and how the URL looks with another port.
+fn address(url: &str) -> Result<(String, impl Fn(u16) -> String)> {
+    let (before, rest) = url.rsplit_once('@').context("the URL has no user")?;
+    let (host, database) = rest.split_once('/').context("the URL has no database")?;
+    let (before, database) = (before.to_owned(), database.to_owned());
+    Ok((host.to_owned(), move |port| format!("{before}@127.0.0.1:{port}/{database}")))
+}
+
+/// Kills and looks until enough has happened.
+async fn torment(
+    scene: &mut Scene<'_>,
     settings: &Settings,
     history: &mut History,
     kills: &mut Kills,
@@ -158,23 +170,24 @@ async fn torment(
     let mut next_kill = begin + Duration::from_secs(2);
     let mut next_word = begin + Duration::from_secs(10);
     loop {
+        kills.answers = scene.cuts.count();
         let enough = history.last >= settings.operations && kills.total() >= settings.kills;
         if enough || begin.elapsed() > Duration::from_secs(settings.seconds_max) {
             return Ok(());
         }
         if admin.is_none() {
-            admin = PgConnection::connect(url).await.ok();
+            admin = PgConnection::connect(scene.url).await.ok();
         }
         if Instant::now() >= next_kill {
             next_kill = Instant::now() + Duration::from_millis(settings.kill_every_ms);
-            reaper.strike(server, replicas, &mut admin, kills).await?;
-            let ended = replicas.revive()?;
+            reaper.strike(scene.server, scene.replicas, &mut admin, kills).await?;
+            let ended = scene.replicas.revive()?;
             ensure!(ended == 0 || kills.total() > 0, "a replica ended by itself");
         }
         if let Some(connection) = &mut admin {
             let read = history.read(connection).await?;
             if read < 20_000 {
-                look(connection, scopes, verdict).await?;
+                look(connection, scene.scopes, verdict).await?;
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
@@ -264,9 +277,10 @@ fn report(verdict: &Verdict, history: &History, kills: &Kills) -> bool {
         told("unknown")
     ));
     say(&format!(
-        "kills {}: connections {}, replicas {}, servers {}",
+        "kills {}: connections {}, answers {}, replicas {}, servers {}",
         kills.total(),
         kills.connections,
+        kills.answers,
         kills.replicas,
         kills.servers
     ));
