@@ -151,18 +151,14 @@ fn prepare(
     object.set(&["metadata", "uid"], Value::from(uid.to_string()));
     object.set(&["metadata", "creationTimestamp"], Value::from(now.as_str()));
     object.set(&["metadata", "generation"], Value::from(1));
-    if object.name().is_empty() {
-        let prefix = object.text(&["metadata", "generateName"]);
-        if !prefix.is_empty() {
-            let generated = name::generated(prefix, &random_suffix());
-            object.set(&["metadata", "name"], Value::from(generated));
-        }
-    }
+    generate_name(&mut object);
     if owns(resource, Part::Status) {
         object.remove(&["status"]);
     }
     let mut cx = context(call, options.dry_run, false, &now);
     strategy.prepare_create(&mut cx, &mut object)?;
+    // A strategy may bring a prefix of its own for an object that has neither name nor prefix.
+    generate_name(&mut object);
     let mut errors = validation::object_meta(&object, resource.namespaced, strategy.name_rule());
     errors.extend(strategy.validate_create(&mut cx, &object));
     if !errors.is_empty() {
@@ -193,6 +189,14 @@ async fn charge(call: &mut Call, object: &Object, dry_run: bool) -> Result<Optio
     let warnings = cx.warnings;
     call.warnings.extend(warnings);
     Ok(quota)
+}
+
+fn generate_name(object: &mut Object) {
+    let prefix = object.text(&["metadata", "generateName"]);
+    if object.name().is_empty() && !prefix.is_empty() {
+        let generated = name::generated(prefix, &random_suffix());
+        object.set(&["metadata", "name"], Value::from(generated));
+    }
 }
 
 fn random_suffix() -> String {

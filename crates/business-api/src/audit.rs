@@ -1,0 +1,216 @@
+//! Compares the quota ledger with the objects: on command for an operator, and all the time in the background.
+
+use crate::config::{Audit, Output};
+use crate::{kinds, serve};
+use anyhow::{Context, Result};
+use business_types::{NamespaceSpec, NamespaceStatus, ProjectSpec, ProjectStatus, charge};
+use meta::object::Object;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use runtime::{Metrics, Tasks};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use store::audit::{Account, Accounts, Difference, Report};
+use store::hold::Hold;
+use store::quota::{Charge, Claim};
+use store::repair::Repair;
+use store::{Access, KindId, Store};
+
+/// Between two audits in the background.
+const EVERY: Duration = Duration::from_mins(10);
+/// Before the first one: a start has better things to do.
+const FIRST: Duration = Duration::from_mins(1);
+const JOIN_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Reads our kinds' bodies for the store's audit.
+#[derive(Clone, Copy, Debug)]
+pub struct Books;
+
+impl Accounts for Books {
+    fn account(&self, kind: KindId, body: &[u8]) -> Result<Account, String> {
+        let object: Object = Object::from_stored(body, 0).map_err(|error| error.to_string())?;
+        let account = if kind == kinds::PROJECT { project(&object) } else { namespace(&object) };
+        account.map_err(|error| error.to_string())
+    }
+}
+
+fn project(object: &Object) -> Result<Account, serde_json::Error> {
+    let (spec, status) = (ProjectSpec::of(object)?, ProjectStatus::of(object)?);
+    let limits = charge::limits(&spec);
+    Ok(Account {
+        deleting: object.is_deleting(),
+        locked: status.locked.unwrap_or_default(),
+        charge: Some(Charge {
+            scope: spec.parent_project_name.clone(),
+            amounts: limits.clone(),
+            keys: charge::project_keys(&spec),
+        }),
+        limits: Some(limits),
+        claim: None,
+        tenant: spec.tenant_id,
+    })
+}
+
+fn namespace(object: &Object) -> Result<Account, serde_json::Error> {
+    let (spec, status) = (NamespaceSpec::of(object)?, NamespaceStatus::of(object)?);
+    Ok(Account {
+        deleting: object.is_deleting(),
+        locked: false,
+        charge: Some(Charge {
+            scope: object.namespace().to_owned(),
+            amounts: charge::charge(&spec, &status),
+            keys: charge::namespace_keys(&spec),
+        }),
+        limits: None,
+        claim: Some(Claim { cluster: spec.cluster_name, namespace: spec.namespace }),
+        tenant: spec.tenant_id,
+    })
+}
+
+/// Audits for ever, and raises what is too low; lowering is left to an operator.
+pub async fn watch(store: Store, metrics: Metrics) {
+    let differences: Gauge = metrics.register(
+        "business_audit_differences",
+        "Differences between ledger and objects in the last audit",
+        Gauge::default(),
+    );
+    let audits: Counter = metrics.register("business_audits", "Audits that have ended", Counter::default());
+    let access = Access::internal("audit");
+    tokio::time::sleep(FIRST).await;
+    loop {
+        match store.audit(&access, &Books).await {
+            Ok(report) => {
+                audits.inc();
+                differences.set(i64::try_from(report.differences.len()).unwrap_or(i64::MAX));
+                raise(&store, &access, &report).await;
+            }
+            Err(error) => tracing::warn!(%error, "the audit could not be made"),
+        }
+        tokio::time::sleep(EVERY).await;
+    }
+}
+
+async fn raise(store: &Store, access: &Access, report: &Report) {
+    for scope in scopes(report) {
+        if let Err(error) = store.repair(access, &Books, scope, Repair::Raise).await {
+            tracing::warn!(scope, %error, "the ledger of a project could not be raised");
+        }
+    }
+}
+
+fn scopes(report: &Report) -> BTreeSet<&str> {
+    report.differences.iter().filter_map(Difference::scope).collect()
+}
+
+/// What `business-api audit` found, and whether it is good.
+#[derive(Debug)]
+pub struct Finding {
+    /// For standard output.
+    pub text: String,
+    /// Whether ledger and objects agree.
+    pub consistent: bool,
+}
+
+/// Runs `business-api audit`.
+pub async fn run(settings: &Audit) -> Result<Finding> {
+    let tasks = Tasks::new();
+    let store = serve::open(&settings.database.database_url, &tasks, &Metrics::new())?;
+    let finding = command(&store, settings).await;
+    tasks.cancel();
+    tasks.join(JOIN_DEADLINE).await?;
+    finding
+}
+
+async fn command(store: &Store, settings: &Audit) -> Result<Finding> {
+    let access = Access::internal("business-api audit");
+    if let Some(uid) = settings.write_off {
+        store.write_off(&access, uid).await.with_context(|| format!("write off {uid}"))?;
+    }
+    if settings.go_on {
+        store.hold_growth(&access, None).await.context("let growth go on")?;
+    }
+    if settings.repair {
+        let report = store.audit(&access, &Books).await.context("audit")?;
+        for scope in scopes(&report) {
+            store.repair(&access, &Books, scope, Repair::Rebuild).await.context("repair")?;
+        }
+        for difference in &report.differences {
+            if let Difference::Object { key, .. } = difference {
+                store.repair_object(&access, &Books, key).await.context("repair an object's row")?;
+            }
+        }
+    }
+    let report = store.audit(&access, &Books).await.context("audit")?;
+    let holds = store.holds(&access, None).await.context("read what was given up")?;
+    let held = store.growth_held(&access).await.context("read whether growth is held")?;
+    let text = match settings.output {
+        Output::Text => text(&report, &holds, held.as_deref()),
+        Output::Json => json_text(&report, &holds, held.as_deref()),
+    };
+    Ok(Finding { text, consistent: report.differences.is_empty() })
+}
+
+fn text(report: &Report, holds: &[Hold], held: Option<&str>) -> String {
+    let mut lines: Vec<String> = report.differences.iter().map(ToString::to_string).collect();
+    for hold in holds {
+        let what = if hold.orphaned { "orphaned" } else { "abandoned" };
+        lines.push(format!("{what} in project {}: {} ({})", hold.scope, hold.uid, hold.reason));
+    }
+    if let Some(reason) = held {
+        lines.push(format!("growth is held: {reason}"));
+    }
+    let verdict = match report.differences.len() {
+        0 => "ledger and objects agree".to_owned(),
+        1 => "1 difference".to_owned(),
+        many => format!("{many} differences"),
+    };
+    lines.push(format!("{verdict}: {} objects at revision {}", report.objects, report.revision));
+    lines.join("\n")
+}
+
+fn json_text(report: &Report, holds: &[Hold], held: Option<&str>) -> String {
+    let differences: Vec<_> = report
+        .differences
+        .iter()
+        .map(|d| json!({"project": d.scope(), "difference": d.to_string()}))
+        .collect();
+    let holds: Vec<_> = holds
+        .iter()
+        .map(|h| json!({"uid": h.uid.to_string(), "project": h.scope, "orphaned": h.orphaned, "reason": h.reason}))
+        .collect();
+    json!({
+        "consistent": report.differences.is_empty(),
+        "objects": report.objects,
+        "revision": report.revision.0,
+        "differences": differences,
+        "holds": holds,
+        "growthHeld": held,
+    })
+    .to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_books_charge_what_the_objects_say() {
+        let body = br#"{"metadata":{"namespace":"p","deletionTimestamp":"2026-01-01T00:00:00Z"},"spec":{"tenantID":"t",
+            "clusterName":"c","namespace":"n","hard":{"pods":"1"}},"status":{"phase":"Pending","cachedSpecHard":{"pods":"3"}}}"#;
+        let account = Books.account(kinds::NAMESPACE, body).unwrap();
+        let charge = account.charge.unwrap();
+        assert_eq!(charge.scope, "p");
+        assert_eq!(charge.amounts["c"]["pods"], "3".parse().unwrap());
+        assert_eq!(charge.keys["c"], ["pods"]);
+        assert_eq!(account.claim, Some(Claim { cluster: "c".into(), namespace: "n".into() }));
+        assert!(account.deleting && !account.locked);
+        let body =
+            br#"{"metadata":{},"spec":{"parentProjectName":"q","clusters":{"c":{"hard":{"pods":"5"}}}},
+            "status":{"locked":true}}"#;
+        let account = Books.account(kinds::PROJECT, body).unwrap();
+        assert_eq!(account.limits, Some(account.charge.unwrap().amounts));
+        assert!(account.locked);
+        assert!(Books.account(kinds::PROJECT, b"[").is_err());
+    }
+}

@@ -1,0 +1,189 @@
+//! The command line.
+
+use crate::roles::Roles;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use runtime::telemetry::LogFormat;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use uuid::Uuid;
+
+/// The API server of business.tkestack.io: projects and namespaces of many clusters on one PostgreSQL.
+#[derive(Debug, Parser)]
+#[command(name = "business-api", version)]
+pub struct Cli {
+    /// Form of the log on standard error: json or text.
+    #[arg(long, global = true, default_value = "json", value_parser = clap::value_parser!(LogFormat))]
+    pub log_format: LogFormat,
+    /// What is logged, as `tracing` directives, such as info,store=debug.
+    #[arg(long, global = true, default_value = "info")]
+    pub log_filter: String,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What the program can do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serves the API until it is told to end.
+    Serve(Box<Serve>),
+    /// Brings the schema of the database to this version and ends. Running replicas go on.
+    Migrate(Database),
+    /// Compares the quota ledger with the objects. Exits with 2 if they differ.
+    Audit(Audit),
+}
+
+/// The database.
+#[derive(Clone, Debug, Args)]
+pub struct Database {
+    /// Where PostgreSQL is: postgres://user:password@host:port/database.
+    #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
+    pub database_url: String,
+}
+
+/// Settings of `serve`.
+#[derive(Clone, Debug, Args)]
+pub struct Serve {
+    /// Address of the API.
+    #[arg(long, default_value = "127.0.0.1:6443")]
+    pub bind: SocketAddr,
+    /// Address of probes and metrics, over plain HTTP.
+    #[arg(long, default_value = "127.0.0.1:8080")]
+    pub admin_bind: SocketAddr,
+    /// Where the objects are.
+    #[command(flatten)]
+    pub database: Database,
+    /// Brings the schema of the database to this version first.
+    #[arg(long)]
+    pub migrate: bool,
+    /// Serving certificate and chain, PEM. Read again when it changes.
+    #[arg(long)]
+    pub tls_cert_file: PathBuf,
+    /// Key of the serving certificate, PEM. Read again when it changes.
+    #[arg(long)]
+    pub tls_private_key_file: PathBuf,
+    /// Kubernetes that this server is aggregated into. Without it: the cluster that the program runs in.
+    #[arg(long)]
+    pub kubeconfig: Option<PathBuf>,
+    /// Runs without Kubernetes: no front proxy, no reviews, no check of cluster names; only direct callers with a
+    /// configured token or certificate.
+    #[arg(long, conflicts_with = "kubeconfig")]
+    pub no_kubernetes: bool,
+    /// Namespace in which the controller publishes the member clusters.
+    #[arg(long, default_value = "tke-business")]
+    pub namespace: String,
+    /// CA of client certificates beside the one that Kubernetes publishes, PEM.
+    #[arg(long)]
+    pub client_ca_file: Option<PathBuf>,
+    /// Tokens of direct callers.
+    #[command(flatten)]
+    pub jwt: Jwt,
+    /// Group whose members rule their tenant.
+    #[arg(long, default_value = "tenant-admins")]
+    pub tenant_admin_group: String,
+    /// Keys of a user's extra information that name his tenant.
+    #[arg(long, value_delimiter = ',', default_value = "tenantid,business.tkestack.io/tenantid")]
+    pub tenant_extra_keys: Vec<String>,
+    /// Whether administrators of a tenant may make and raise root projects.
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    pub tenant_grant: bool,
+    /// Namespaces of member clusters that none may claim; a trailing * stands for any ending. The value of --namespace
+    /// is always among them.
+    #[arg(long, value_delimiter = ',', default_value = "default,kube-*")]
+    pub forbidden_namespaces: Vec<String>,
+}
+
+/// JSON web tokens of direct callers.
+#[derive(Clone, Debug, Args)]
+pub struct Jwt {
+    /// Issuer of the tokens, their claim `iss`.
+    #[arg(long, requires = "jwt_audience")]
+    pub jwt_issuer: Option<String>,
+    /// Audience that must be among the claim `aud`.
+    #[arg(long, requires = "jwt_issuer")]
+    pub jwt_audience: Option<String>,
+    /// The issuer's keys as a file. Read again when it changes.
+    #[arg(long, requires = "jwt_issuer", conflicts_with = "jwt_jwks_url")]
+    pub jwt_jwks_file: Option<PathBuf>,
+    /// The issuer's keys as an https URL. Fetched again when a key is unknown.
+    #[arg(long, requires = "jwt_issuer")]
+    pub jwt_jwks_url: Option<String>,
+    /// Claim with the user's name.
+    #[arg(long, default_value = "sub")]
+    pub jwt_username_claim: String,
+    /// Claim with the user's groups.
+    #[arg(long, default_value = "groups")]
+    pub jwt_groups_claim: String,
+    /// Claim with the user's tenant. A token without it is refused.
+    #[arg(long, default_value = "tenantid")]
+    pub jwt_tenant_claim: String,
+}
+
+/// Settings of `audit`.
+#[derive(Clone, Debug, Args)]
+pub struct Audit {
+    /// Where the objects are.
+    #[command(flatten)]
+    pub database: Database,
+    /// Sets the ledger to what the objects say, which may give budget back.
+    #[arg(long)]
+    pub repair: bool,
+    /// Stops counting what was given up with this uid: its namespace in the cluster is gone.
+    #[arg(long, value_name = "UID")]
+    pub write_off: Option<Uuid>,
+    /// Lets growth go on that is held after the database's history has diverged.
+    #[arg(long)]
+    pub go_on: bool,
+    /// Form of the report.
+    #[arg(long, short, value_enum, default_value_t = Output::Text)]
+    pub output: Output,
+}
+
+/// Form of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+impl Serve {
+    /// Who is who among callers with a tenant.
+    pub fn roles(&self) -> Roles {
+        Roles { tenant_admin_group: self.tenant_admin_group.clone(), tenant_grant: self.tenant_grant }
+    }
+
+    /// Names in member clusters that none may claim.
+    pub fn forbidden(&self) -> Vec<String> {
+        self.forbidden_namespaces.iter().chain([&self.namespace]).cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn serve_has_the_documented_defaults() {
+        let line =
+            "business-api serve --database-url postgres://x --tls-cert-file c --tls-private-key-file k";
+        let Command::Serve(serve) = Cli::parse_from(line.split(' ')).command else { panic!("not serve") };
+        assert_eq!(serve.bind.to_string(), "127.0.0.1:6443");
+        assert_eq!(serve.admin_bind.to_string(), "127.0.0.1:8080");
+        assert_eq!(serve.tenant_extra_keys, ["tenantid", "business.tkestack.io/tenantid"]);
+        assert_eq!(serve.forbidden(), ["default", "kube-*", "tke-business"]);
+        assert!(serve.tenant_grant && !serve.migrate && !serve.no_kubernetes);
+        let off = format!("{line} --tenant-grant=false --log-format text");
+        let cli = Cli::parse_from(off.split(' '));
+        assert_eq!(cli.log_format, LogFormat::Text);
+        let Command::Serve(serve) = cli.command else { panic!("not serve") };
+        assert!(!serve.tenant_grant);
+    }
+}

@@ -1,0 +1,66 @@
+//! The API server of business.tkestack.io/v1: what is ours on top of `apiserver` and `store`.
+//!
+//! ```text
+//! config ─▶ serve ─▶ policy, members ─▶ strategy, clusters ─▶ refusal
+//!  flags    wiring    who sees what      what differs by kind   what is denied, and what would fit
+//! ```
+
+/// The command line.
+pub mod config;
+/// What the store has to know of our kinds.
+pub mod kinds;
+/// Who is who among callers with a tenant.
+pub mod roles;
+/// Who is a member of which projects.
+pub mod members;
+/// Who may do what, and what he sees.
+pub mod policy;
+/// The member clusters that the controller makes known.
+pub mod clusters;
+/// What differs by kind.
+pub mod strategy;
+/// The answer to a write that the quota rules refused.
+pub mod refusal;
+/// Compares the quota ledger with the objects.
+pub mod audit;
+/// Puts the program together.
+pub mod serve;
+
+use config::{Cli, Command};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// How long `migrate` waits for a database that is starting.
+const MIGRATE_DEADLINE: Duration = Duration::from_mins(1);
+/// How long the server's tasks may take to end once told.
+const JOIN_DEADLINE: Duration = Duration::from_mins(2);
+/// The exit code of an audit that found something.
+const INCONSISTENT: u8 = 2;
+
+/// Does what the command line says.
+pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    match cli.command {
+        Command::Serve(settings) => {
+            let tasks = runtime::Tasks::new();
+            let listeners = serve::Listeners::bind(&settings).await?;
+            tasks.spawn_draining("signals", runtime::shutdown::on_signal(tasks.clone()));
+            let outcome = serve::serve(&settings, listeners, None, tasks.clone()).await;
+            tasks.cancel();
+            tasks.join(JOIN_DEADLINE).await?;
+            outcome.map(|()| ExitCode::SUCCESS)
+        }
+        Command::Migrate(database) => {
+            serve::migrate(&database.database_url, MIGRATE_DEADLINE).await.map(|()| ExitCode::SUCCESS)
+        }
+        Command::Audit(settings) => {
+            let finding = audit::run(&settings).await?;
+            say(&finding.text);
+            Ok(if finding.consistent { ExitCode::SUCCESS } else { ExitCode::from(INCONSISTENT) })
+        }
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "the report is what the command is for")]
+fn say(text: &str) {
+    println!("{text}");
+}

@@ -1,0 +1,220 @@
+//! Who may do what without a role in Kubernetes, and what of the store he sees.
+
+use crate::members::Members;
+use crate::roles::Roles;
+use crate::strategy::GRANT;
+use apiserver::authz::{Policy, Verdict};
+use apiserver::{Caller, RequestInfo};
+use business_types::names::{GROUP, NAMESPACES, PROJECTS};
+use std::sync::Arc;
+use store::Visibility;
+
+/// The cross-tenant right, a verb on projects.
+pub const OPERATE: &str = "operate";
+
+const ADMIN_VERBS: [&str; 8] =
+    ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+const READ_VERBS: [&str; 3] = ["get", "list", "watch"];
+const MEMBER_VERBS: [&str; 4] = ["create", "get", "list", "watch"];
+
+/// Deletes what lies in a core namespace that goes away. A project of the same name is none of its business.
+const NAMESPACE_DELETERS: [&str; 2] =
+    ["system:kube-controller-manager", "system:serviceaccount:kube-system:namespace-controller"];
+/// Other parts of kube-controller-manager that look at every kind. None of them has the right to operate.
+const KUBERNETES_OWN: [&str; 3] = [
+    "system:serviceaccount:kube-system:generic-garbage-collector",
+    "system:serviceaccount:kube-system:resourcequota-controller",
+    "system:serviceaccount:kube-system:ttl-after-finished-controller",
+];
+
+/// The rules of this program.
+#[derive(Clone, Debug)]
+pub struct BusinessPolicy {
+    roles: Roles,
+    members: Members,
+}
+
+impl BusinessPolicy {
+    /// Rules over roles and memberships.
+    pub fn new(roles: Roles, members: Members) -> Self {
+        Self { roles, members }
+    }
+
+    fn decide_tenant(&self, caller: &Caller, request: &RequestInfo) -> Verdict {
+        let verb = request.verb.as_str();
+        let admin = self.roles.is_tenant_admin(caller);
+        if !request.subresource.is_empty() {
+            return Verdict::Deny(format!("the subresource {} is not for tenants", request.subresource));
+        }
+        match (verb, request.resource.as_str()) {
+            (GRANT, PROJECTS) if !admin => {
+                Verdict::Deny("members of a project cannot make budget".to_owned())
+            }
+            (GRANT, PROJECTS) if self.roles.tenant_grant => Verdict::Allow,
+            (_, PROJECTS | NAMESPACES) if admin && ADMIN_VERBS.contains(&verb) => Verdict::Allow,
+            (_, PROJECTS) if READ_VERBS.contains(&verb) => Verdict::Allow,
+            (_, NAMESPACES) if MEMBER_VERBS.contains(&verb) => Verdict::Allow,
+            _ => Verdict::NoOpinion,
+        }
+    }
+}
+
+/// What any known caller may read, so that clients find out what is served.
+fn is_discovery(request: &RequestInfo) -> bool {
+    let path = request.path.as_str();
+    let below =
+        |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    request.verb == "get" && ["/api", "/apis", "/openapi", "/version"].into_iter().any(below)
+}
+
+impl Policy for BusinessPolicy {
+    fn decide(&self, caller: &Caller, request: &RequestInfo) -> Verdict {
+        if caller.tenant.is_none() {
+            return Verdict::NoOpinion;
+        }
+        if !request.is_resource {
+            return if is_discovery(request) { Verdict::Allow } else { Verdict::NoOpinion };
+        }
+        if request.group == GROUP { self.decide_tenant(caller, request) } else { Verdict::NoOpinion }
+    }
+
+    fn visibility(&self, caller: &Caller, request: &RequestInfo, operator: bool) -> Visibility {
+        // Only kube-apiserver vouches for the names of Kubernetes' own parts; it gives them no tenant.
+        let own = |names: &[&str]| caller.tenant.is_none() && names.contains(&caller.name.as_str());
+        if own(&NAMESPACE_DELETERS) {
+            let empties = matches!(request.verb.as_str(), "list" | "deletecollection");
+            let in_one_namespace = !request.namespace.is_empty() && request.name.is_empty();
+            return if empties && in_one_namespace { Visibility::Nothing } else { Visibility::Everything };
+        }
+        if operator || own(&KUBERNETES_OWN) {
+            return Visibility::Everything;
+        }
+        match &caller.tenant {
+            None => Visibility::Nothing,
+            Some(tenant) if self.roles.is_tenant_admin(caller) => {
+                Visibility::Tenant(Arc::from(tenant.as_str()))
+            }
+            Some(tenant) => Visibility::Member {
+                tenant: Arc::from(tenant.as_str()),
+                user: Arc::from(caller.name.as_str()),
+                namespaces: self.members.projects(tenant, &caller.name),
+            },
+        }
+    }
+
+    fn operator_right(&self) -> (&'static str, &'static str, &'static str) {
+        (OPERATE, GROUP, PROJECTS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(tenant_grant: bool) -> BusinessPolicy {
+        let roles = Roles { tenant_admin_group: "tenant-admins".to_owned(), tenant_grant };
+        BusinessPolicy::new(roles, Members::default())
+    }
+
+    fn caller(name: &str, tenant: Option<&str>, groups: &[&str]) -> Caller {
+        Caller {
+            name: name.to_owned(),
+            tenant: tenant.map(str::to_owned),
+            groups: groups.iter().map(|g| (*g).to_owned()).collect(),
+            ..Caller::default()
+        }
+    }
+
+    fn ask(verb: &str, resource: &str, subresource: &str, namespace: &str) -> RequestInfo {
+        RequestInfo {
+            is_resource: true,
+            verb: verb.to_owned(),
+            group: GROUP.to_owned(),
+            version: "v1".to_owned(),
+            resource: resource.to_owned(),
+            subresource: subresource.to_owned(),
+            namespace: namespace.to_owned(),
+            ..RequestInfo::default()
+        }
+    }
+
+    #[test]
+    fn administrators_rule_their_tenant_but_not_its_accounts() {
+        let admin = caller("root", Some("t"), &["tenant-admins"]);
+        for verb in ADMIN_VERBS {
+            for resource in [PROJECTS, NAMESPACES] {
+                assert_eq!(policy(true).decide(&admin, &ask(verb, resource, "", "")), Verdict::Allow);
+                for subresource in ["status", "finalize"] {
+                    let verdict = policy(true).decide(&admin, &ask(verb, resource, subresource, ""));
+                    assert!(matches!(verdict, Verdict::Deny(_)), "{verb} {resource}/{subresource}");
+                }
+            }
+        }
+        let other_group = RequestInfo { group: "apps".to_owned(), ..ask("get", PROJECTS, "", "") };
+        assert_eq!(policy(true).decide(&admin, &other_group), Verdict::NoOpinion);
+    }
+
+    #[test]
+    fn budget_is_made_by_administrators_and_only_where_it_is_switched_on() {
+        let admin = caller("root", Some("t"), &["tenant-admins"]);
+        let member = caller("alice", Some("t"), &[]);
+        let grant = ask(GRANT, PROJECTS, "", "");
+        assert_eq!(policy(true).decide(&admin, &grant), Verdict::Allow);
+        assert_eq!(policy(false).decide(&admin, &grant), Verdict::NoOpinion);
+        assert!(matches!(policy(true).decide(&member, &grant), Verdict::Deny(_)));
+        assert_eq!(policy(true).decide(&caller("op", None, &[]), &grant), Verdict::NoOpinion);
+    }
+
+    #[test]
+    fn members_see_their_projects_and_add_namespaces() {
+        let member = caller("alice", Some("t"), &[]);
+        let decide = |verb, resource| policy(true).decide(&member, &ask(verb, resource, "", "p"));
+        assert_eq!(decide("list", PROJECTS), Verdict::Allow);
+        assert_eq!(decide("create", NAMESPACES), Verdict::Allow);
+        for (verb, resource) in
+            [("create", PROJECTS), ("update", PROJECTS), ("delete", NAMESPACES), ("patch", NAMESPACES)]
+        {
+            assert_eq!(decide(verb, resource), Verdict::NoOpinion, "{verb} {resource}");
+        }
+        let seen = policy(true).visibility(&member, &ask("list", PROJECTS, "", ""), false);
+        assert!(matches!(seen, Visibility::Member { .. }));
+    }
+
+    #[test]
+    fn a_caller_with_neither_tenant_nor_right_sees_nothing() {
+        let stranger = caller("eve", None, &["tenant-admins"]);
+        let list = ask("list", PROJECTS, "", "");
+        assert_eq!(policy(true).visibility(&stranger, &list, false), Visibility::Nothing);
+        assert_eq!(policy(true).visibility(&stranger, &list, true), Visibility::Everything);
+        assert_eq!(policy(true).decide(&stranger, &list), Verdict::NoOpinion);
+    }
+
+    #[test]
+    fn a_tenants_user_gains_nothing_by_a_name_of_kubernetes() {
+        for name in NAMESPACE_DELETERS.into_iter().chain(KUBERNETES_OWN) {
+            let seen = policy(true).visibility(
+                &caller(name, Some("t"), &[]),
+                &ask("watch", PROJECTS, "", ""),
+                false,
+            );
+            assert!(matches!(seen, Visibility::Member { .. }), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_namespace_controller_empties_nothing_of_ours() {
+        for name in NAMESPACE_DELETERS {
+            let kcm = caller(name, None, &[]);
+            let sees = |verb: &str, namespace: &str, object: &str| {
+                let request = RequestInfo { name: object.to_owned(), ..ask(verb, NAMESPACES, "", namespace) };
+                policy(true).visibility(&kcm, &request, true)
+            };
+            assert_eq!(sees("list", "p", ""), Visibility::Nothing);
+            assert_eq!(sees("deletecollection", "p", ""), Visibility::Nothing);
+            assert_eq!(sees("list", "", ""), Visibility::Everything);
+            assert_eq!(sees("watch", "p", ""), Visibility::Everything);
+            assert_eq!(sees("get", "p", "a"), Visibility::Everything);
+            assert_eq!(sees("delete", "p", "a"), Visibility::Everything);
+        }
+    }
+}

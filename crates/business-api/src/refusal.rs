@@ -1,0 +1,396 @@
+//! The answer to a write that the quota rules refused: one Status that says which project, cluster and resource,
+//! what was asked for, and what would have fitted. See `docs/api.md` for its machine-readable half.
+
+use business_types::{namespace, project};
+use meta::field::{FieldError, FieldErrors, Path};
+use meta::gvk::{GroupResource, GroupVersionKind};
+use meta::quantity::Quantity;
+use meta::status::{Status, StatusCause};
+use serde_json::json;
+use store::quota::{Shortage, Violation};
+
+/// `details.causes[].reason` of an amount that does not fit into its project.
+pub const QUOTA_EXCEEDED: &str = "QuotaExceeded";
+/// `details.causes[].reason` of a limit below what is given away already.
+pub const BELOW_ALLOCATED: &str = "BelowAllocated";
+/// `details.causes[].reason` of a namespace lowered below what is in use in its cluster.
+pub const BELOW_USED: &str = "BelowUsed";
+/// `details.causes[].reason` of a project that has as many children as it may.
+pub const TOO_MANY_CHILDREN: &str = "TooManyChildren";
+/// `details.causes[].reason` of a project that an operator has locked.
+pub const PROJECT_LOCKED: &str = "ProjectLocked";
+/// `details.causes[].reason` of a project that is being deleted; the name is client-go's.
+pub const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
+/// `details.causes[].reason` of a cluster's namespace that another object has.
+pub const CLAIM_TAKEN: &str = "ClaimTaken";
+/// `details.causes[].reason` of a project that still has children.
+pub const PROJECT_IN_USE: &str = "ProjectInUse";
+const NOT_FOUND: &str = "FieldValueNotFound";
+
+/// The object whose write was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject<'a> {
+    /// A project, by name.
+    Project(&'a str),
+    /// A namespace, by name.
+    Namespace(&'a str),
+}
+
+/// Which answer a violation asks for, the first in this order winning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Class {
+    /// 404: a project that does not exist for the caller.
+    Missing,
+    /// 403 with the cause that client-go knows.
+    Terminating,
+    /// 403 until an operator unlocks.
+    Locked,
+    /// 422: no amount would help.
+    Malformed,
+    /// 409.
+    Conflict,
+    /// 403: a smaller amount would do.
+    Amount,
+}
+
+/// One Status for all violations of one write.
+pub fn status(subject: Subject<'_>, violations: &[Violation]) -> Status {
+    let Some(class) = violations.iter().map(class).min() else {
+        return Status::internal("the write was refused without a reason");
+    };
+    let causes: Vec<StatusCause> = violations.iter().map(|v| cause(subject, v)).collect();
+    let of_class: Vec<&Violation> = violations.iter().filter(|v| self::class(v) == class).collect();
+    let (resource, name) = (subject.resource(), subject.name());
+    let base = match class {
+        Class::Missing => missing(&of_class),
+        Class::Terminating | Class::Locked | Class::Amount => {
+            Status::forbidden(&resource, name, &texts(&of_class))
+        }
+        Class::Malformed => {
+            let errors: FieldErrors = of_class.iter().map(|v| field_error(subject, v)).collect();
+            Status::invalid(&subject.kind(), name, &errors)
+        }
+        Class::Conflict => Status::conflict(&resource, name, &texts(&of_class)),
+    };
+    base.with_causes(causes)
+}
+
+impl<'a> Subject<'a> {
+    fn name(self) -> &'a str {
+        let (Self::Project(name) | Self::Namespace(name)) = self;
+        name
+    }
+
+    fn resource(self) -> GroupResource {
+        match self {
+            Self::Project(_) => project::group_resource(),
+            Self::Namespace(_) => namespace::group_resource(),
+        }
+    }
+
+    fn kind(self) -> GroupVersionKind {
+        match self {
+            Self::Project(_) => project::gvk(),
+            Self::Namespace(_) => namespace::gvk(),
+        }
+    }
+
+    /// The field that names the project which the object is charged to.
+    fn scope_field(self) -> Path {
+        match self {
+            Self::Project(_) => Path::new("spec").child("parentProjectName"),
+            Self::Namespace(_) => Path::new("metadata").child("namespace"),
+        }
+    }
+
+    /// The field that holds an amount.
+    fn amount_field(self, cluster: &str, resource: &str) -> Path {
+        let spec = Path::new("spec");
+        match self {
+            Self::Project(_) => spec.child("clusters").key(cluster).child("hard").key(resource),
+            Self::Namespace(_) => spec.child("hard").key(resource),
+        }
+    }
+}
+
+fn class(violation: &Violation) -> Class {
+    match violation {
+        Violation::ScopeMissing { .. }
+        | Violation::ScopeForeign { .. }
+        | Violation::AncestorMissing { .. } => Class::Missing,
+        Violation::ScopeTerminating { .. } => Class::Terminating,
+        Violation::ScopeLocked { .. } => Class::Locked,
+        Violation::KeyMissing { .. }
+        | Violation::ChildrenLackKey { .. }
+        | Violation::ClusterNotListed { .. }
+        | Violation::ClusterInUse { .. }
+        | Violation::Cycle { .. } => Class::Malformed,
+        Violation::ClaimTaken { .. } | Violation::ScopeInUse { .. } => Class::Conflict,
+        Violation::DoesNotFit(_) | Violation::BelowAllocated(_) | Violation::TooManyChildren { .. } => {
+            Class::Amount
+        }
+    }
+}
+
+/// Another tenant's project is told as missing, word for word.
+fn missing(violations: &[&Violation]) -> Status {
+    let scope = violations.iter().find_map(|v| match v {
+        Violation::ScopeMissing { scope }
+        | Violation::ScopeForeign { scope }
+        | Violation::AncestorMissing { scope } => Some(scope.as_str()),
+        _ => None,
+    });
+    Status::not_found(&project::group_resource(), scope.unwrap_or_default())
+}
+
+fn texts(violations: &[&Violation]) -> String {
+    violations.iter().map(|v| text(v)).collect::<Vec<_>>().join("; ")
+}
+
+/// What a person reads.
+fn text(violation: &Violation) -> String {
+    match violation {
+        Violation::DoesNotFit(shortage) => {
+            let Shortage { scope, cluster, resource, requested, hard, allocated, would_fit } = shortage;
+            let remaining = remaining(shortage);
+            format!(
+                "exceeded quota of project {scope:?} on cluster {cluster:?}: requested {resource}={requested}, hard \
+                 {hard}, allocated {allocated}, remaining {remaining}; the largest that fits is {would_fit}"
+            )
+        }
+        Violation::BelowAllocated(Shortage {
+            scope,
+            cluster,
+            resource,
+            requested,
+            allocated,
+            would_fit,
+            ..
+        }) => {
+            format!(
+                "project {scope:?} has already given away {resource}={allocated} on cluster {cluster:?}: hard cannot \
+                 be {requested}; the smallest that fits is {would_fit}"
+            )
+        }
+        Violation::TooManyChildren { scope, children_max } => {
+            format!("project {scope:?} has {children_max} children, which is as many as a project may have")
+        }
+        Violation::ScopeTerminating { scope } => {
+            format!("unable to create new content in namespace {scope} because it is being terminated")
+        }
+        Violation::ScopeLocked { scope } => format!("project {scope:?} has been locked by an operator"),
+        Violation::ClaimTaken { claim, .. } => format!(
+            "namespace {:?} of cluster {:?} is already taken by another object",
+            claim.namespace, claim.cluster
+        ),
+        Violation::ScopeInUse { scope, children } => {
+            format!("project {scope:?} still has {children} children; they are deleted first")
+        }
+        Violation::KeyMissing { scope, resource, .. } => {
+            format!(
+                "must set quota {resource:?}, for the parent project {scope:?} has set this kind of quota"
+            )
+        }
+        Violation::ChildrenLackKey { resource, children, .. } => {
+            format!("please first set quota {resource:?} for all children: {children} of them lack it")
+        }
+        Violation::ClusterNotListed { scope, cluster } => {
+            format!("project {scope:?} forbids its children to use cluster {cluster:?}: it does not list it")
+        }
+        Violation::ClusterInUse { cluster, children, .. } => {
+            format!("can NOT remove cluster {cluster:?}: {children} children use it")
+        }
+        Violation::Cycle { scope } => format!("ancestor projects formed a circle at {scope:?}"),
+        Violation::ScopeMissing { scope } | Violation::ScopeForeign { scope } => {
+            format!("project {scope:?} not found")
+        }
+        Violation::AncestorMissing { scope } => format!("ancestor project {scope:?} not found"),
+    }
+}
+
+fn remaining(shortage: &Shortage) -> Quantity {
+    let left = shortage.hard.checked_sub(shortage.allocated).unwrap_or(Quantity::ZERO);
+    if left.is_negative() { Quantity::ZERO } else { left }
+}
+
+/// A 422's field error, at the paths that clients of the original know.
+fn field_error(subject: Subject<'_>, violation: &Violation) -> FieldError {
+    let spec = Path::new("spec");
+    let detail = text(violation);
+    match violation {
+        Violation::KeyMissing { resource, .. } => {
+            FieldError::invalid(&spec.child("hard").key(resource), &json!(null), &detail)
+        }
+        Violation::ChildrenLackKey { cluster, resource, .. } => {
+            FieldError::invalid(&spec.child("hard").child(cluster), &json!(resource), &detail)
+        }
+        Violation::ClusterNotListed { cluster, .. } => {
+            let path = match subject {
+                Subject::Project(_) => spec.child("hard"),
+                Subject::Namespace(_) => subject.scope_field(),
+            };
+            FieldError::invalid(&path, &json!(cluster), &detail)
+        }
+        Violation::ClusterInUse { cluster, .. } => {
+            FieldError::invalid(&spec.child("clusters"), &json!(cluster), &detail)
+        }
+        Violation::Cycle { scope } => FieldError::invalid(&subject.scope_field(), &json!(scope), &detail),
+        other => FieldError::forbidden(&subject.scope_field(), &text(other)),
+    }
+}
+
+/// What a program reads: a reason, the field, and for amounts `key=value` pairs.
+fn cause(subject: Subject<'_>, violation: &Violation) -> StatusCause {
+    let (reason, field, message) = match violation {
+        Violation::DoesNotFit(s) => (QUOTA_EXCEEDED, subject.amount_field(&s.cluster, &s.resource), facts(s)),
+        Violation::BelowAllocated(s) => {
+            (BELOW_ALLOCATED, subject.amount_field(&s.cluster, &s.resource), facts(s))
+        }
+        Violation::TooManyChildren { scope, children_max } => {
+            (TOO_MANY_CHILDREN, subject.scope_field(), format!("project={scope} max={children_max}"))
+        }
+        Violation::ScopeTerminating { scope } => {
+            let message = format!("namespace {scope} is being terminated");
+            (NAMESPACE_TERMINATING, subject.scope_field(), message)
+        }
+        Violation::ScopeLocked { scope } => {
+            (PROJECT_LOCKED, subject.scope_field(), format!("project={scope}"))
+        }
+        Violation::ClaimTaken { claim, .. } => {
+            let message = format!("cluster={} namespace={}", claim.cluster, claim.namespace);
+            (CLAIM_TAKEN, Path::new("spec").child("namespace"), message)
+        }
+        Violation::ScopeInUse { scope, children } => (
+            PROJECT_IN_USE,
+            Path::new("spec").child("finalizers"),
+            format!("project={scope} children={children}"),
+        ),
+        Violation::ScopeMissing { scope }
+        | Violation::ScopeForeign { scope }
+        | Violation::AncestorMissing { scope } => {
+            (NOT_FOUND, subject.scope_field(), format!("Not found: {scope:?}"))
+        }
+        malformed => {
+            let error = field_error(subject, malformed);
+            return StatusCause {
+                reason: error.cause.reason().to_owned(),
+                message: error.message,
+                field: error.field,
+            };
+        }
+    };
+    StatusCause { reason: reason.to_owned(), message, field: field.to_string() }
+}
+
+fn facts(shortage: &Shortage) -> String {
+    let Shortage { scope, cluster, resource, requested, hard, allocated, would_fit } = shortage;
+    let remaining = remaining(shortage);
+    format!(
+        "project={scope} cluster={cluster} resource={resource} requested={requested} hard={hard} \
+         allocated={allocated} remaining={remaining} fits={would_fit}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use store::quota::Claim;
+
+    fn shortage(requested: &str, would_fit: &str) -> Shortage {
+        let [requested, hard, allocated, would_fit] =
+            [requested, "100", "41", would_fit].map(|text| text.parse().unwrap());
+        Shortage {
+            scope: "ca".into(),
+            cluster: "c1".into(),
+            resource: "pods".into(),
+            requested,
+            hard,
+            allocated,
+            would_fit,
+        }
+    }
+
+    fn causes(status: &Status) -> Vec<(&str, &str)> {
+        let causes = &status.details.as_ref().unwrap().causes;
+        causes.iter().map(|c| (c.reason.as_str(), c.field.as_str())).collect()
+    }
+
+    #[test]
+    fn an_amount_that_does_not_fit_says_what_would() {
+        let refused = status(Subject::Namespace("c1-web"), &[Violation::DoesNotFit(shortage("90", "59"))]);
+        assert_eq!((refused.code, refused.reason.as_str()), (403, "Forbidden"));
+        assert_eq!(
+            refused.message,
+            "namespaces.business.tkestack.io \"c1-web\" is forbidden: exceeded quota of project \"ca\" on cluster \
+             \"c1\": requested pods=90, hard 100, allocated 41, remaining 59; the largest that fits is 59"
+        );
+        let details = refused.details.unwrap();
+        assert_eq!((details.name.as_str(), details.kind.as_str()), ("c1-web", "namespaces"));
+        assert_eq!(details.causes[0].reason, QUOTA_EXCEEDED);
+        assert_eq!(details.causes[0].field, "spec.hard[pods]");
+        assert_eq!(
+            details.causes[0].message,
+            "project=ca cluster=c1 resource=pods requested=90 hard=100 allocated=41 remaining=59 fits=59"
+        );
+    }
+
+    #[test]
+    fn a_limit_below_what_is_given_away_says_the_smallest() {
+        let refused = status(Subject::Project("ca"), &[Violation::BelowAllocated(shortage("30", "41"))]);
+        assert_eq!(refused.code, 403);
+        assert!(
+            refused.message.ends_with("hard cannot be 30; the smallest that fits is 41"),
+            "{}",
+            refused.message
+        );
+        assert_eq!(causes(&refused), [(BELOW_ALLOCATED, "spec.clusters[c1].hard[pods]")]);
+    }
+
+    #[test]
+    fn what_no_amount_can_mend_comes_first_and_all_is_told() {
+        let missing =
+            Violation::KeyMissing { scope: "ca".into(), cluster: "c1".into(), resource: "cpu".into() };
+        let refused =
+            status(Subject::Project("kid"), &[Violation::DoesNotFit(shortage("90", "59")), missing]);
+        assert_eq!((refused.code, refused.reason.as_str()), (422, "Invalid"));
+        assert_eq!(
+            causes(&refused),
+            [(QUOTA_EXCEEDED, "spec.clusters[c1].hard[pods]"), ("FieldValueInvalid", "spec.hard[cpu]")]
+        );
+    }
+
+    #[test]
+    fn a_foreign_project_is_told_as_a_missing_one() {
+        let scope = "theirs".to_owned();
+        let foreign = status(Subject::Namespace("a"), &[Violation::ScopeForeign { scope: scope.clone() }]);
+        assert_eq!(foreign, status(Subject::Namespace("a"), &[Violation::ScopeMissing { scope }]));
+        assert_eq!((foreign.code, foreign.reason.as_str()), (404, "NotFound"));
+        assert_eq!(foreign.message, "projects.business.tkestack.io \"theirs\" not found");
+        assert_eq!(causes(&foreign), [("FieldValueNotFound", "metadata.namespace")]);
+    }
+
+    #[test]
+    fn a_terminating_project_is_told_as_client_go_expects_it() {
+        let refused = status(Subject::Namespace("a"), &[Violation::ScopeTerminating { scope: "p".into() }]);
+        assert_eq!(refused.code, 403);
+        assert_eq!(
+            refused.message,
+            "namespaces.business.tkestack.io \"a\" is forbidden: unable to create new content in namespace p because \
+             it is being terminated"
+        );
+        let cause = &refused.details.unwrap().causes[0];
+        assert_eq!(
+            (cause.reason.as_str(), cause.message.as_str(), cause.field.as_str()),
+            ("NamespaceTerminating", "namespace p is being terminated", "metadata.namespace")
+        );
+    }
+
+    #[test]
+    fn a_taken_claim_is_a_conflict_that_does_not_name_its_holder() {
+        let holder = "6ba7b810-9dad-11d1-80b4-00c04fd430c8".parse().unwrap();
+        let claim = Claim { cluster: "c1".into(), namespace: "web".into() };
+        let refused = status(Subject::Namespace("a"), &[Violation::ClaimTaken { claim, holder }]);
+        assert_eq!((refused.code, refused.reason.as_str()), (409, "Conflict"));
+        assert!(!serde_json::to_string(&refused).unwrap().contains("6ba7b810"));
+    }
+}

@@ -1,0 +1,221 @@
+//! Puts the program together: database, rules, server, admin port; and ends it in the opposite order.
+
+use crate::clusters::Clusters;
+use crate::config::{Jwt, Serve};
+use crate::kinds::{self, NamespaceKind, ProjectKind};
+use crate::members::Members;
+use crate::policy::BusinessPolicy;
+use crate::strategy::{NamespaceStrategy, ProjectStrategy, namespace, project};
+use anyhow::{Context, Result};
+use apiserver::authn::jwks::KeySource;
+use apiserver::authn::jwt;
+use apiserver::authz::Policy;
+use apiserver::dispatch::Api;
+use apiserver::openapi::About;
+use apiserver::resource::{Part, Resource, Subresource};
+use apiserver::server::{Parts, Server, Settings};
+use business_types::names;
+use kube::Client;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use runtime::admin::{self, Admin};
+use runtime::{Backoff, Clock, Health, Metrics, Tasks};
+use std::sync::Arc;
+use std::time::Duration;
+use store::{Kind, Store};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// How long a database that is starting is waited for before it is migrated.
+const MIGRATE_DEADLINE: Duration = Duration::from_mins(2);
+/// How long the program's own tasks may take to end.
+const JOIN_DEADLINE: Duration = Duration::from_secs(10);
+const RETRY_FLOOR: Duration = Duration::from_millis(200);
+const RETRY_CEILING: Duration = Duration::from_secs(5);
+
+const SUBRESOURCES: &[Subresource] = &[
+    Subresource { name: "status", writes: Part::Status },
+    Subresource { name: "finalize", writes: Part::Finalize },
+];
+
+/// Where the program listens.
+#[derive(Debug)]
+pub struct Listeners {
+    /// The API, over TLS.
+    pub api: TcpListener,
+    /// Probes and metrics, over plain HTTP.
+    pub admin: TcpListener,
+}
+
+impl Listeners {
+    /// Listens where the settings say.
+    pub async fn bind(settings: &Serve) -> Result<Self> {
+        let listen =
+            async |address| TcpListener::bind(address).await.with_context(|| format!("listen on {address}"));
+        Ok(Self { api: listen(settings.bind).await?, admin: listen(settings.admin_bind).await? })
+    }
+}
+
+/// Serves until `tasks` is cancelled and what was under way has ended. `clusters` takes the place of the directory
+/// that the controller publishes.
+pub async fn serve(
+    settings: &Serve,
+    listeners: Listeners,
+    clusters: Option<Clusters>,
+    tasks: Tasks,
+) -> Result<()> {
+    let url = &settings.database.database_url;
+    if settings.migrate {
+        migrate(url, MIGRATE_DEADLINE).await?;
+    }
+    let kube = client(settings).await?;
+    // What requests need ends after them.
+    let below = Tasks::new();
+    let (metrics, live, ready) = (Metrics::new(), Health::new(), Health::new());
+    let store = open(url, &below, &metrics)?;
+    add_checks(&ready, &store);
+    let members = Members::default();
+    below.spawn("members", members.clone().follow(store.clone()));
+    let clusters = follow_clusters(settings, clusters, kube.as_ref(), &below);
+    below.spawn("audit", crate::audit::watch(store.clone(), metrics.clone()));
+    let served = Admin { live: live.clone(), ready: ready.clone(), metrics: metrics.clone() };
+    below.spawn_draining("admin port", admin::serve(listeners.admin, served, below.clone()));
+
+    let (draining, clock) = (CancellationToken::new(), Clock::default());
+    let policy: Arc<dyn Policy> = Arc::new(BusinessPolicy::new(settings.roles(), members));
+    let resources = resources(settings, &clusters);
+    let version = format!("v{}", env!("CARGO_PKG_VERSION"));
+    let about = About { title: "TKEStack business".to_owned(), version };
+    let api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about);
+    let parts =
+        Parts { handler: Arc::new(api), resources, policy, kube, metrics, live, ready, draining, clock };
+    let server = Server::new(server_settings(settings)?, parts).await?;
+    // A task below that ends by itself ends the server, too.
+    let (end, failed) = (tasks.clone(), below.token());
+    tasks.spawn_draining("store", async move {
+        let told = end.token();
+        tokio::select! { () = failed.cancelled() => end.cancel(), () = told.cancelled() => {} }
+    });
+    tracing::info!(address = %settings.bind, "serving");
+    let outcome = server.run(listeners.api, tasks).await;
+    below.cancel();
+    below.join(JOIN_DEADLINE).await?;
+    Ok(outcome?)
+}
+
+/// Brings the schema to this version; a database that does not answer yet is waited for.
+pub async fn migrate(url: &str, patience: Duration) -> Result<()> {
+    let mut backoff = Backoff::new(RETRY_FLOOR, RETRY_CEILING);
+    let patience = tokio::time::Instant::now() + patience;
+    loop {
+        match Store::migrate(url).await {
+            Err(store::Error::Unavailable(why)) if tokio::time::Instant::now() < patience => {
+                tracing::warn!(why, "the database cannot be migrated yet");
+                backoff.wait().await;
+            }
+            outcome => return outcome.context("migrate the database"),
+        }
+    }
+}
+
+/// Opens the store with the kinds of this program.
+pub fn open(url: &str, tasks: &Tasks, metrics: &Metrics) -> Result<Store> {
+    let kinds: Vec<Arc<dyn Kind>> = vec![Arc::new(ProjectKind), Arc::new(NamespaceKind)];
+    Store::open(store::Config::new(url), kinds, tasks, metrics).context("open the store")
+}
+
+async fn client(settings: &Serve) -> Result<Option<Client>> {
+    if settings.no_kubernetes {
+        return Ok(None);
+    }
+    let config = match &settings.kubeconfig {
+        Some(path) => {
+            let file = Kubeconfig::read_from(path).with_context(|| format!("read {}", path.display()))?;
+            kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.context("kubeconfig")?
+        }
+        None => kube::Config::incluster().context(
+            "no cluster around this program: give --kubeconfig, or --no-kubernetes to serve direct callers only",
+        )?,
+    };
+    Ok(Some(Client::try_from(config).context("connect to Kubernetes")?))
+}
+
+fn follow_clusters(
+    settings: &Serve,
+    given: Option<Clusters>,
+    kube: Option<&Client>,
+    tasks: &Tasks,
+) -> Clusters {
+    if let Some(clusters) = given {
+        return clusters;
+    }
+    let Some(client) = kube else { return Clusters::unchecked() };
+    let clusters = Clusters::awaited();
+    tasks.spawn("member clusters", clusters.clone().follow(client.clone(), settings.namespace.clone()));
+    clusters
+}
+
+/// `/readyz` fails until the cache is filled for the first time, and while the database is away: probes leave the
+/// check `postgres` out, so that an absent database takes nobody out of service.
+fn add_checks(ready: &Health, store: &Store) {
+    let synced = store.clone();
+    ready.add("cache-sync", move || if synced.synced() { Ok(()) } else { Err("not filled yet".to_owned()) });
+    let store = store.clone();
+    ready.add("postgres", move || store.database());
+}
+
+/// The kinds, in the order of discovery.
+pub fn resources(settings: &Serve, clusters: &Clusters) -> Vec<Arc<Resource>> {
+    let project = Resource {
+        gvk: business_types::project::gvk(),
+        plural: names::PROJECTS,
+        singular: "project",
+        short_names: &["prj"],
+        categories: &[],
+        namespaced: false,
+        id: kinds::PROJECT,
+        kind: Arc::new(ProjectKind),
+        schema: Arc::new(business_types::project::schema()),
+        subresources: SUBRESOURCES,
+        columns: project::COLUMNS,
+        strategy: Arc::new(ProjectStrategy::new(clusters.clone(), settings.roles())),
+    };
+    let namespace = Resource {
+        gvk: business_types::namespace::gvk(),
+        plural: names::NAMESPACES,
+        singular: "namespace",
+        short_names: &["bns"],
+        categories: &[],
+        namespaced: true,
+        id: kinds::NAMESPACE,
+        kind: Arc::new(NamespaceKind),
+        schema: Arc::new(business_types::namespace::schema()),
+        subresources: SUBRESOURCES,
+        columns: namespace::COLUMNS,
+        strategy: Arc::new(NamespaceStrategy::new(clusters.clone(), settings.forbidden())),
+    };
+    vec![Arc::new(namespace), Arc::new(project)]
+}
+
+fn server_settings(settings: &Serve) -> Result<Settings> {
+    let mut server = Settings::new(settings.tls_cert_file.clone(), settings.tls_private_key_file.clone());
+    let authentication = &mut server.authentication;
+    authentication.tenant_keys = settings.tenant_extra_keys.iter().map(|key| key.to_lowercase()).collect();
+    authentication.token_review = !settings.no_kubernetes;
+    authentication.trust.client_ca_file.clone_from(&settings.client_ca_file);
+    authentication.issuers = issuer(&settings.jwt).into_iter().collect();
+    Ok(server)
+}
+
+fn issuer(settings: &Jwt) -> Option<jwt::Settings> {
+    let (issuer, audience) = (settings.jwt_issuer.clone()?, settings.jwt_audience.clone()?);
+    let keys = match (&settings.jwt_jwks_file, &settings.jwt_jwks_url) {
+        (Some(file), _) => KeySource::File(file.clone()),
+        (None, Some(url)) => KeySource::Url { url: url.clone(), ca_file: None },
+        (None, None) => KeySource::Discovery { ca_file: None },
+    };
+    let mut issuer = jwt::Settings::new(issuer, vec![audience], keys);
+    issuer.user_claim.clone_from(&settings.jwt_username_claim);
+    issuer.groups_claim.clone_from(&settings.jwt_groups_claim);
+    issuer.tenant_claim.clone_from(&settings.jwt_tenant_claim);
+    Some(issuer)
+}

@@ -1,0 +1,112 @@
+//! What differs by kind.
+
+/// Projects: a tree of budgets.
+pub mod project;
+/// Namespaces: what is carved out of them.
+pub mod namespace;
+
+pub use namespace::NamespaceStrategy;
+pub use project::{GRANT, ProjectStrategy};
+
+use crate::roles::Roles;
+use apiserver::strategy::WriteContext;
+use business_types::names;
+use meta::gvk::GroupResource;
+use meta::object::Object;
+use meta::quantity::{Quantity, ResourceList};
+use meta::status::Status;
+use serde_json::{Value, json};
+
+const FINALIZERS: &[&str] = &["spec", "finalizers"];
+const TENANT: &[&str] = &["spec", "tenantID"];
+
+/// Objects of a caller with a tenant are that tenant's. What nobody says on an update stays.
+fn set_tenant(cx: &WriteContext<'_>, old: Option<&Object>, object: &mut Object) {
+    if let Some(tenant) = cx.tenant {
+        object.set(TENANT, json!(tenant));
+    } else if let Some(old) = old.filter(|_| object.text(TENANT).is_empty()) {
+        object.copy_from(old, TENANT);
+    }
+}
+
+/// Keeps the finalizers that were given and adds ours.
+fn add_finalizer(object: &mut Object, token: &str) {
+    let mut tokens: Vec<&str> = object.strings(FINALIZERS).collect();
+    if !tokens.contains(&token) {
+        tokens.push(token);
+    }
+    let tokens = json!(tokens);
+    object.set(FINALIZERS, tokens);
+}
+
+/// Annotations that grant something are an operator's.
+fn check_annotations(
+    cx: &WriteContext<'_>,
+    old: Option<&Object>,
+    object: &Object,
+    gr: &GroupResource,
+) -> Result<(), Status> {
+    let Some(_tenant) = cx.tenant else { return Ok(()) };
+    let changed = |key: &&&str| object.annotation(key) != old.and_then(|old| old.annotation(key));
+    match names::OPERATOR_ANNOTATIONS.iter().find(changed) {
+        Some(key) => {
+            Err(Status::forbidden(gr, object.name(), &format!("annotation {key:?} is set by operators only")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Whether a write through `finalize` takes this token away.
+fn drops_finalizer(old: &Object, object: &Object, token: &str) -> bool {
+    old.strings(FINALIZERS).any(|held| held == token) && !object.strings(FINALIZERS).any(|held| held == token)
+}
+
+/// The answer to another DELETE of an object that somebody still cleans up.
+fn waiting(object: &Object, kind: &str) -> Option<String> {
+    object.strings(FINALIZERS).next()?;
+    Some(format!(
+        "The system is ensuring all content is removed from this {kind}.  Upon completion, this {kind} will \
+         automatically be purged by the system."
+    ))
+}
+
+fn begin_deletion(cx: &WriteContext<'_>, object: &mut Object) {
+    object.set(&["status", "phase"], json!("Terminating"));
+    object.set(&["status", "lastTransitionTime"], json!(cx.now));
+}
+
+/// A stored or checked object that does not read as its own kind: a defect, never the client's.
+fn unreadable(error: &serde_json::Error) -> Status {
+    tracing::error!(%error, "an object does not read as its kind");
+    Status::internal("the object cannot be read")
+}
+
+fn amounts_value(list: &ResourceList) -> Value {
+    Value::Object(list.iter().map(|(key, amount)| (key.clone(), json!(amount.to_string()))).collect())
+}
+
+/// `pods: 3/10, requests.cpu: 500m/4`, in the order of the second list's keys; `-` for nothing to show.
+fn shares(part: &ResourceList, whole: &ResourceList) -> String {
+    let shares: Vec<String> = whole
+        .iter()
+        .map(|(key, hard)| format!("{key}: {}/{hard}", part.get(key).copied().unwrap_or(Quantity::ZERO)))
+        .collect();
+    if shares.is_empty() { "-".to_owned() } else { shares.join(", ") }
+}
+
+fn ready(conditions: &[business_types::Condition]) -> &str {
+    business_types::condition::find(conditions, business_types::condition::READY)
+        .map_or("Unknown", |c| &c.status)
+}
+
+fn dash(text: &str) -> Value {
+    json!(if text.is_empty() { "-" } else { text })
+}
+
+/// Whether the caller may change who belongs to a project.
+fn is_administrator(cx: &WriteContext<'_>, roles: &Roles) -> bool {
+    cx.tenant.is_none() || roles.is_tenant_admin(cx.caller)
+}
+
+#[cfg(test)]
+mod tests;

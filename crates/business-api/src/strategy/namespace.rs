@@ -1,0 +1,358 @@
+use super::{
+    add_finalizer, amounts_value, begin_deletion, check_annotations, dash, drops_finalizer, ready,
+    set_tenant, shares, unreadable, waiting,
+};
+use crate::clusters::Clusters;
+use crate::refusal::{self, Subject};
+use apiserver::resource::{Column, Part};
+use apiserver::strategy::{Strategy, WriteContext};
+use business_types::charge::{self, Confirmation, Confirmed};
+use business_types::namespace::group_resource;
+use business_types::{NamespaceSpec, NamespaceStatus, names, validation};
+use meta::field::{FieldError, FieldErrors, Path};
+use meta::object::Object;
+use meta::quantity::ResourceList;
+use meta::status::Status;
+use meta::validation::NameRule;
+use serde_json::{Value, json};
+use store::quota::{Charge, Claim, QuotaChange, Violation};
+
+const CHARGED: &[&str] = &["status", "cachedSpecHard"];
+/// Fields that are filled in on reads and never stored.
+const DECORATED: [&str; 3] = ["clusterType", "clusterVersion", "clusterDisplayName"];
+/// What a namespace's name is generated from when it can be derived from nothing.
+const NAME_PREFIX: &str = "ns";
+
+/// Columns of `kubectl get`.
+pub const COLUMNS: &[Column] = &[
+    column("Cluster", "Name of the member cluster that the namespace lives in.", 0),
+    column("Namespace", "Name of the namespace in the member cluster.", 0),
+    column("Phase", "Where in its life the namespace is.", 0),
+    column("Ready", "Whether everything is as spec asks for.", 0),
+    column("Used/Hard", "What is consumed in the cluster, of what is granted, by resource.", 0),
+    column("Charged", "What is charged to the project: the highest grant not yet confirmed lower.", 1),
+    column("Tenant", "The tenant that owns the namespace.", 1),
+    column("Reason", "Why the namespace is in its phase.", 1),
+    column("Message", "Details of the phase.", 1),
+];
+
+const fn column(name: &'static str, description: &'static str, priority: i32) -> Column {
+    Column { name, ty: "string", description, priority }
+}
+
+/// Namespaces: validated against the member clusters, charged to their project by a high-water mark.
+#[derive(Clone, Debug)]
+pub struct NamespaceStrategy {
+    clusters: Clusters,
+    forbidden: Vec<String>,
+}
+
+/// An object read as its kind.
+struct Typed {
+    spec: NamespaceSpec,
+    status: NamespaceStatus,
+}
+
+impl Typed {
+    fn of(object: &Object) -> Result<Self, Status> {
+        let spec = NamespaceSpec::of(object).map_err(|e| unreadable(&e))?;
+        let status = NamespaceStatus::of(object).map_err(|e| unreadable(&e))?;
+        Ok(Self { spec, status })
+    }
+
+    /// What is charged, in the one cluster it can be charged in.
+    fn mark(&self) -> &ResourceList {
+        self.status.cached_spec_hard.as_ref().unwrap_or(&self.spec.hard)
+    }
+
+    fn charge(&self, scope: &str) -> Charge {
+        Charge {
+            scope: scope.to_owned(),
+            amounts: charge::charge(&self.spec, &self.status),
+            keys: charge::namespace_keys(&self.spec),
+        }
+    }
+}
+
+impl NamespaceStrategy {
+    /// `forbidden`: names in a member cluster that none may claim; a trailing `*` stands for any ending.
+    pub fn new(clusters: Clusters, forbidden: Vec<String>) -> Self {
+        Self { clusters, forbidden }
+    }
+
+    /// A confirmation may lower what is charged; nothing else that a status says changes it.
+    fn prepare_status(cx: &WriteContext<'_>, old: &Object, object: &mut Object) -> Result<(), Status> {
+        let before = Typed::of(old)?;
+        if old.is_deleting() {
+            object.set(&["status", "phase"], json!("Terminating"));
+        }
+        let said: Option<ResourceList> = object.decode(CHARGED).map_err(|e| unreadable(&e))?;
+        let observed = object.get(&["status", "observedGeneration"]).and_then(Value::as_i64);
+        let said =
+            Confirmation { proposed: said.as_ref(), versioned: cx.versioned, observed_generation: observed };
+        let object_now = Confirmed {
+            mark: before.mark(),
+            hard: &before.spec.hard,
+            generation: old.generation(),
+            deleting: old.is_deleting(),
+        };
+        let mark = charge::confirm(object_now, said)
+            .map_err(|error| Status::conflict(&group_resource(), old.name(), &error.to_string()))?;
+        object.set(CHARGED, amounts_value(&mark));
+        Ok(())
+    }
+
+    /// Our token goes when nothing is charged any more, or when an operator has given the charge up.
+    fn prepare_finalize(cx: &WriteContext<'_>, old: &Object, object: &Object) -> Result<(), Status> {
+        if !drops_finalizer(old, object, names::NAMESPACE_FINALIZER) {
+            return Ok(());
+        }
+        let conflict = |why: &str| Status::conflict(&group_resource(), old.name(), why);
+        if !old.is_deleting() {
+            return Err(conflict("the finalizer \"namespace\" stays until the namespace is deleted"));
+        }
+        if Typed::of(old)?.mark().is_empty() {
+            return Ok(());
+        }
+        match abandon_reason(old) {
+            Some(reason) if cx.tenant.is_none() => {
+                let (project, name) = (old.namespace(), old.name());
+                tracing::warn!(
+                    audit = true,
+                    user = cx.caller.name,
+                    project,
+                    name,
+                    reason,
+                    "charge is abandoned"
+                );
+                Ok(())
+            }
+            _ => Err(conflict(
+                "the namespace is still charged to its project: status.cachedSpecHard is empty once the cluster's \
+                 namespace is seen gone",
+            )),
+        }
+    }
+}
+
+fn abandon_reason(object: &Object) -> Option<&str> {
+    object.annotation(names::ABANDON_ANNOTATION).filter(|reason| !reason.is_empty())
+}
+
+impl Strategy for NamespaceStrategy {
+    fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
+        check_annotations(cx, None, object, &group_resource())?;
+        set_tenant(cx, None, object);
+        add_finalizer(object, names::NAMESPACE_FINALIZER);
+        for field in DECORATED {
+            object.set(&["spec", field], json!(""));
+        }
+        let spec = NamespaceSpec::of(object).map_err(|e| unreadable(&e))?;
+        if object.name().is_empty() {
+            if let Some(name) = names::derived_name(&spec.cluster_name, &spec.namespace) {
+                object.set(&["metadata", "name"], json!(name));
+                object.remove(&["metadata", "generateName"]);
+            } else if object.text(&["metadata", "generateName"]).is_empty() {
+                object.set(&["metadata", "generateName"], json!(NAME_PREFIX));
+            }
+        }
+        object.set(&["status", "phase"], json!("Pending"));
+        object.set(CHARGED, amounts_value(&spec.hard));
+        self.clusters.check_loaded()
+    }
+
+    fn validate_create(&self, _cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
+        let Ok(spec) = NamespaceSpec::of(object) else { return FieldErrors::new() };
+        let mut errors = validation::namespace(object.name(), &spec, &self.forbidden);
+        if !spec.cluster_name.is_empty() && !self.clusters.allows(&spec.cluster_name, &spec.tenant_id) {
+            let path = Path::new("spec").child("clusterName");
+            errors.push(FieldError::not_found(&path, &json!(spec.cluster_name)));
+        }
+        errors
+    }
+
+    fn prepare_update(
+        &self,
+        cx: &mut WriteContext<'_>,
+        part: Part,
+        old: &Object,
+        object: &mut Object,
+    ) -> Result<(), Status> {
+        match part {
+            Part::Status => return Self::prepare_status(cx, old, object),
+            Part::Finalize => return Self::prepare_finalize(cx, old, object),
+            Part::Main => {}
+        }
+        check_annotations(cx, Some(old), object, &group_resource())?;
+        set_tenant(cx, Some(old), object);
+        for field in DECORATED {
+            object.copy_from(old, &["spec", field]);
+        }
+        // What is being deleted can be released; its spec is frozen and raises nothing.
+        if !old.is_deleting() {
+            let hard = NamespaceSpec::of(object).map_err(|e| unreadable(&e))?.hard;
+            let before = Typed::of(old)?;
+            object.set(CHARGED, amounts_value(&charge::raise(before.mark(), &hard)));
+        }
+        Ok(())
+    }
+
+    fn validate_update(
+        &self,
+        _cx: &mut WriteContext<'_>,
+        part: Part,
+        old: &Object,
+        object: &Object,
+    ) -> FieldErrors {
+        let Ok(before) = Typed::of(old) else { return FieldErrors::new() };
+        match part {
+            Part::Finalize => FieldErrors::new(),
+            Part::Status => match NamespaceStatus::of(object) {
+                Ok(status) => validation::namespace_status(object, &before.status, &status),
+                Err(_unknown_phase) => validation::phase(object, &business_types::NamespacePhase::NAMES),
+            },
+            Part::Main => {
+                let Ok(spec) = NamespaceSpec::of(object) else { return FieldErrors::new() };
+                if old.is_deleting() && spec != before.spec {
+                    let why = "the namespace is being deleted: its spec cannot change";
+                    return vec![FieldError::forbidden(&Path::new("spec"), why)];
+                }
+                let mut errors = validation::namespace_update(&before.spec, &spec);
+                errors.extend(validation::namespace(object.name(), &spec, &self.forbidden));
+                errors
+            }
+        }
+    }
+
+    fn prepare_delete(&self, cx: &mut WriteContext<'_>, object: &mut Object) {
+        begin_deletion(cx, object);
+    }
+
+    fn waits_for(&self, object: &Object) -> Option<String> {
+        waiting(object, "namespace")
+    }
+
+    fn quota(
+        &self,
+        cx: &mut WriteContext<'_>,
+        part: Part,
+        old: Option<&Object>,
+        new: Option<&Object>,
+    ) -> Result<Option<QuotaChange>, Status> {
+        let typed = |object: Option<&Object>| object.map(Typed::of).transpose();
+        let (before, after) = (typed(old)?, typed(new)?);
+        if part == Part::Main
+            && let (Some(before), Some(after), Some(new)) = (&before, &after, new)
+        {
+            check_use(before, after, new.name())?;
+        }
+        let scope = old.or(new).map(Object::namespace).unwrap_or_default();
+        let spec = after.as_ref().or(before.as_ref()).map(|typed| &typed.spec);
+        let claim = spec.map(|s| Claim { cluster: s.cluster_name.clone(), namespace: s.namespace.clone() });
+        let left = before.as_ref().is_some_and(|before| !before.mark().is_empty());
+        let abandoned = old.and_then(abandon_reason).filter(|_| new.is_none() && left && cx.tenant.is_none());
+        let change = QuotaChange {
+            before: before.map(|typed| typed.charge(scope)),
+            after: after.map(|typed| typed.charge(scope)),
+            admit: false,
+            limits: None,
+            claim,
+            abandon: abandoned.map(str::to_owned),
+        };
+        let alive = new.is_some_and(|new| !new.is_deleting());
+        Ok(Some(QuotaChange {
+            admit: part == Part::Main && alive && change.before != change.after,
+            ..change
+        }))
+    }
+
+    fn scope(&self, object: &Object) -> Option<String> {
+        Some(object.namespace().to_owned())
+    }
+
+    fn tenant(&self, object: &Object) -> String {
+        object.text(super::TENANT).to_owned()
+    }
+
+    fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
+        refusal::status(Subject::Namespace(object.name()), violations)
+    }
+
+    fn cells(&self, object: &Object, _now_unix_seconds: i64) -> Vec<Value> {
+        let (Ok(spec), Ok(status)) = (NamespaceSpec::of(object), NamespaceStatus::of(object)) else {
+            return vec![json!("-"); COLUMNS.len()];
+        };
+        let charged = status.cached_spec_hard.as_ref().unwrap_or(&spec.hard);
+        vec![
+            dash(&spec.cluster_name),
+            dash(&spec.namespace),
+            dash(status.phase.as_str()),
+            dash(ready(&status.conditions)),
+            json!(shares(&status.used, &spec.hard)),
+            dash(
+                &charged
+                    .iter()
+                    .map(|(key, amount)| format!("{key}: {amount}"))
+                    .collect::<Vec<_>>()
+                    .join(", "),
+            ),
+            dash(&spec.tenant_id),
+            dash(&status.reason),
+            dash(&status.message),
+        ]
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::Label
+    }
+
+    fn decorates(&self) -> bool {
+        true
+    }
+
+    fn decorate(&self, object: &mut Object) -> bool {
+        let Some(cluster) = self.clusters.get(object.text(&["spec", "clusterName"])) else { return false };
+        object.set(&["spec", "clusterVersion"], json!(cluster.version));
+        object.set(&["spec", "clusterDisplayName"], json!(cluster.display_name));
+        object.set(&["spec", "clusterType"], json!(cluster.cluster_type));
+        true
+    }
+}
+
+/// What is lowered stays at or above what was last seen in use.
+fn check_use(before: &Typed, after: &Typed, name: &str) -> Result<(), Status> {
+    let short: Vec<_> = after
+        .spec
+        .hard
+        .iter()
+        .filter_map(|(resource, hard)| {
+            let used = before.status.used.get(resource)?;
+            let lowered = before.spec.hard.get(resource).is_none_or(|granted| hard < granted);
+            (lowered && hard < used).then_some((resource, hard, used))
+        })
+        .collect();
+    if short.is_empty() {
+        return Ok(());
+    }
+    let cluster = &after.spec.cluster_name;
+    let texts: Vec<String> = short
+        .iter()
+        .map(|(resource, hard, used)| {
+            format!(
+                "{resource}={hard} is less than what is used on cluster {cluster:?}: {used}; the smallest that fits is \
+                 {used}"
+            )
+        })
+        .collect();
+    let causes = short
+        .iter()
+        .map(|(resource, hard, used)| meta::status::StatusCause {
+            reason: refusal::BELOW_USED.to_owned(),
+            message: format!(
+                "cluster={cluster} resource={resource} requested={hard} used={used} fits={used}"
+            ),
+            field: Path::new("spec").child("hard").key(resource).to_string(),
+        })
+        .collect();
+    Err(Status::forbidden(&group_resource(), name, &texts.join("; ")).with_causes(causes))
+}

@@ -1,0 +1,305 @@
+use super::{
+    add_finalizer, begin_deletion, check_annotations, dash, drops_finalizer, is_administrator, ready,
+    set_tenant, shares, unreadable, waiting,
+};
+use crate::clusters::Clusters;
+use crate::refusal::{self, Subject};
+use crate::roles::Roles;
+use apiserver::resource::{Column, Part};
+use apiserver::strategy::{ExtraRight, Strategy, WriteContext};
+use business_types::project::group_resource;
+use business_types::{ProjectSpec, ProjectStatus, charge, names, validation};
+use meta::field::{FieldError, FieldErrors, Path};
+use meta::object::Object;
+use meta::quantity::ResourceList;
+use meta::status::Status;
+use meta::validation::NameRule;
+use serde_json::{Value, json};
+use store::quota::{Charge, LimitsChange, QuotaChange, Violation};
+
+/// The verb on projects that budget out of nothing needs.
+pub const GRANT: &str = "grant";
+const LOCKED: &[&str] = &["status", "locked"];
+const MEMBERS: &[&str] = &["spec", "members"];
+
+/// Columns of `kubectl get`.
+pub const COLUMNS: &[Column] = &[
+    column("Phase", "string", "Where in its life the project is.", 0),
+    column("Ready", "string", "Whether everything is as spec asks for.", 0),
+    column("Tenant", "string", "The tenant that owns the project.", 0),
+    column("Parent", "string", "The project whose quota this one is carved out of.", 0),
+    column("Clusters", "string", "Member clusters that the project may use.", 0),
+    column(
+        "Allocated/Hard",
+        "string",
+        "What is given to children, of what is granted, by cluster and resource.",
+        0,
+    ),
+    column("Display Name", "string", "Name for people.", 1),
+    column("Children", "integer", "Direct child projects.", 1),
+    column("Namespaces", "integer", "Namespaces of the project.", 1),
+    column("Locked", "boolean", "Whether an operator has locked the project.", 1),
+    column("Reason", "string", "Why the project is in its phase.", 1),
+    column("Message", "string", "Details of the phase.", 1),
+];
+
+const fn column(name: &'static str, ty: &'static str, description: &'static str, priority: i32) -> Column {
+    Column { name, ty, description, priority }
+}
+
+/// Projects: validated against the member clusters, charged to their parent by their hard limits.
+#[derive(Clone, Debug)]
+pub struct ProjectStrategy {
+    clusters: Clusters,
+    roles: Roles,
+}
+
+impl ProjectStrategy {
+    /// A strategy over the known clusters; `roles` tell administrators from members.
+    pub fn new(clusters: Clusters, roles: Roles) -> Self {
+        Self { clusters, roles }
+    }
+
+    /// Errors for clusters that are named for the first time and that the tenant may not use.
+    fn check_clusters(&self, old: Option<&ProjectSpec>, spec: &ProjectSpec) -> FieldErrors {
+        let path = Path::new("spec").child("clusters");
+        newly_named(old, spec)
+            .filter(|cluster| !self.clusters.allows(cluster, &spec.tenant_id))
+            .map(|cluster| FieldError::not_found(&path.key(cluster), &json!(cluster)))
+            .collect()
+    }
+
+    fn prepare_main(&self, cx: &WriteContext<'_>, old: &Object, object: &mut Object) -> Result<(), Status> {
+        check_annotations(cx, Some(old), object, &group_resource())?;
+        set_tenant(cx, Some(old), object);
+        let (before, after) = (spec_of(old)?, spec_of(object)?);
+        if before.members != after.members && !is_administrator(cx, &self.roles) {
+            let why = "spec.members is changed by administrators of the tenant only";
+            return Err(Status::forbidden(&group_resource(), old.name(), why).with_causes(vec![
+                meta::status::StatusCause {
+                    reason: "FieldValueForbidden".to_owned(),
+                    message: why.to_owned(),
+                    field: MEMBERS.join("."),
+                },
+            ]));
+        }
+        if newly_named(Some(&before), &after).next().is_some() {
+            self.clusters.check_loaded()?;
+        }
+        Ok(())
+    }
+}
+
+fn spec_of(object: &Object) -> Result<ProjectSpec, Status> {
+    ProjectSpec::of(object).map_err(|e| unreadable(&e))
+}
+
+fn newly_named<'a>(old: Option<&'a ProjectSpec>, spec: &'a ProjectSpec) -> impl Iterator<Item = &'a String> {
+    spec.clusters.keys().filter(move |cluster| old.is_none_or(|old| !old.clusters.contains_key(*cluster)))
+}
+
+/// Whether some amount of the new limits is out of reach under the old ones. An absent key is unlimited.
+fn is_higher(old: &ProjectSpec, new: &ProjectSpec) -> bool {
+    new.clusters.iter().any(|(cluster, quota)| match old.clusters.get(cluster) {
+        None => true,
+        Some(before) => {
+            before.hard.iter().any(|(key, limit)| quota.hard.get(key).is_none_or(|hard| hard > limit))
+        }
+    })
+}
+
+fn charge_of(spec: &ProjectSpec) -> Charge {
+    Charge {
+        scope: spec.parent_project_name.clone(),
+        amounts: charge::limits(spec),
+        keys: charge::project_keys(spec),
+    }
+}
+
+impl Strategy for ProjectStrategy {
+    fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
+        check_annotations(cx, None, object, &group_resource())?;
+        set_tenant(cx, None, object);
+        add_finalizer(object, names::PROJECT_FINALIZER);
+        if object.name().is_empty() && object.text(&["metadata", "generateName"]).is_empty() {
+            object.set(&["metadata", "generateName"], json!(names::PROJECT_NAME_PREFIX));
+        }
+        object.set(&["status", "phase"], json!("Pending"));
+        if spec_of(object)?.clusters.is_empty() { Ok(()) } else { self.clusters.check_loaded() }
+    }
+
+    fn validate_create(&self, _cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
+        let Ok(spec) = ProjectSpec::of(object) else { return FieldErrors::new() };
+        let mut errors = validation::project(object.name(), &spec);
+        errors.extend(self.check_clusters(None, &spec));
+        errors
+    }
+
+    fn prepare_update(
+        &self,
+        cx: &mut WriteContext<'_>,
+        part: Part,
+        old: &Object,
+        object: &mut Object,
+    ) -> Result<(), Status> {
+        match part {
+            Part::Main => self.prepare_main(cx, old, object),
+            Part::Status => {
+                if cx.tenant.is_some() {
+                    object.copy_from(old, LOCKED);
+                }
+                if old.is_deleting() {
+                    object.set(&["status", "phase"], json!("Terminating"));
+                }
+                Ok(())
+            }
+            Part::Finalize
+                if drops_finalizer(old, object, names::PROJECT_FINALIZER) && !old.is_deleting() =>
+            {
+                let why = "the finalizer \"project\" stays until the project is deleted";
+                Err(Status::conflict(&group_resource(), old.name(), why))
+            }
+            Part::Finalize => Ok(()),
+        }
+    }
+
+    fn validate_update(
+        &self,
+        _cx: &mut WriteContext<'_>,
+        part: Part,
+        old: &Object,
+        object: &Object,
+    ) -> FieldErrors {
+        match part {
+            Part::Finalize => FieldErrors::new(),
+            Part::Status => match ProjectStatus::of(object) {
+                Ok(status) => validation::project_status(object, &status),
+                Err(_unknown_phase) => validation::phase(object, &business_types::ProjectPhase::NAMES),
+            },
+            Part::Main => {
+                let (Ok(before), Ok(spec)) = (ProjectSpec::of(old), ProjectSpec::of(object)) else {
+                    return FieldErrors::new();
+                };
+                if old.is_deleting() && spec != before {
+                    let why = "the project is being deleted: its spec cannot change";
+                    return vec![FieldError::forbidden(&Path::new("spec"), why)];
+                }
+                let mut errors = validation::project_update(&before, &spec);
+                errors.extend(validation::project(object.name(), &spec));
+                errors.extend(self.check_clusters(Some(&before), &spec));
+                errors
+            }
+        }
+    }
+
+    fn extra_right(
+        &self,
+        _cx: &WriteContext<'_>,
+        part: Part,
+        old: Option<&Object>,
+        new: &Object,
+    ) -> Option<ExtraRight> {
+        let spec = ProjectSpec::of(new).ok().filter(|spec| spec.parent_project_name.is_empty())?;
+        let old = old.and_then(|old| ProjectSpec::of(old).ok());
+        let why = match old {
+            _ if part != Part::Main => return None,
+            None => "a project without a parent takes its budget from nobody",
+            Some(old) if !old.parent_project_name.is_empty() => {
+                "a project that leaves its parent keeps its budget"
+            }
+            Some(old) if is_higher(&old, &spec) => "a project without a parent raises its own budget",
+            Some(_) => return None,
+        };
+        Some(ExtraRight { verb: GRANT, why: format!("{why}: this needs the verb {GRANT:?} on projects") })
+    }
+
+    fn prepare_delete(&self, cx: &mut WriteContext<'_>, object: &mut Object) {
+        begin_deletion(cx, object);
+    }
+
+    fn waits_for(&self, object: &Object) -> Option<String> {
+        waiting(object, "project")
+    }
+
+    fn quota(
+        &self,
+        _cx: &mut WriteContext<'_>,
+        part: Part,
+        old: Option<&Object>,
+        new: Option<&Object>,
+    ) -> Result<Option<QuotaChange>, Status> {
+        let (before, after) = (old.map(spec_of).transpose()?, new.map(spec_of).transpose()?);
+        let limits = LimitsChange {
+            before: before.as_ref().map(charge::limits),
+            after: after.as_ref().map(charge::limits),
+        };
+        let changed = limits.before != limits.after
+            || before.as_ref().map(|s| &s.parent_project_name)
+                != after.as_ref().map(|s| &s.parent_project_name);
+        let alive = new.is_some_and(|new| !new.is_deleting());
+        Ok(Some(QuotaChange {
+            before: before.as_ref().map(charge_of),
+            after: after.as_ref().map(charge_of),
+            admit: part == Part::Main && alive && changed,
+            limits: Some(limits),
+            claim: None,
+            abandon: None,
+        }))
+    }
+
+    fn scope(&self, object: &Object) -> Option<String> {
+        let parent = object.text(&["spec", "parentProjectName"]);
+        (!parent.is_empty()).then(|| parent.to_owned())
+    }
+
+    fn tenant(&self, object: &Object) -> String {
+        object.text(super::TENANT).to_owned()
+    }
+
+    fn is_locked(&self, object: &Object) -> bool {
+        object.get(LOCKED).and_then(Value::as_bool).unwrap_or_default()
+    }
+
+    fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
+        refusal::status(Subject::Project(object.name()), violations)
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::Label
+    }
+
+    fn cells(&self, object: &Object, _now_unix_seconds: i64) -> Vec<Value> {
+        let (Ok(spec), Ok(status)) = (ProjectSpec::of(object), ProjectStatus::of(object)) else {
+            return vec![Value::Null; COLUMNS.len()];
+        };
+        let clusters: Vec<&str> = spec.clusters.keys().map(String::as_str).collect();
+        vec![
+            dash(status.phase.as_str()),
+            dash(ready(&status.conditions)),
+            dash(&spec.tenant_id),
+            dash(&spec.parent_project_name),
+            dash(&clusters.join(",")),
+            json!(allocated(&spec, &status)),
+            dash(&spec.display_name),
+            json!(status.calculated_child_projects.len()),
+            json!(status.calculated_namespaces.len()),
+            json!(status.locked.unwrap_or_default()),
+            dash(&status.reason),
+            dash(&status.message),
+        ]
+    }
+}
+
+/// `requests.cpu: 3/10`; with the cluster's name before it where there are several.
+fn allocated(spec: &ProjectSpec, status: &ProjectStatus) -> String {
+    let none = ResourceList::new();
+    let shown: Vec<String> = spec
+        .clusters
+        .iter()
+        .map(|(cluster, quota)| {
+            let shares = shares(status.clusters.get(cluster).map_or(&none, |used| &used.used), &quota.hard);
+            if spec.clusters.len() > 1 { format!("{cluster}: {shares}") } else { shares }
+        })
+        .collect();
+    if shown.is_empty() { "-".to_owned() } else { shown.join("; ") }
+}

@@ -1,0 +1,369 @@
+use super::{NamespaceStrategy, ProjectStrategy};
+use crate::clusters::Clusters;
+use crate::roles::Roles;
+use apiserver::Caller;
+use apiserver::resource::Part;
+use apiserver::strategy::{Strategy, WriteContext};
+use business_types::Cluster;
+use meta::field::FieldErrors;
+use meta::object::Object;
+use meta::status::Status;
+use serde_json::{Value, json};
+
+fn object(value: Value) -> Object {
+    Object::new(value).unwrap()
+}
+
+fn clusters() -> Clusters {
+    let clusters = Clusters::awaited();
+    let of = |tenants: &[&str]| Cluster {
+        tenants: tenants.iter().map(|t| (*t).to_owned()).collect(),
+        version: "v1.36.3".to_owned(),
+        display_name: "Cluster one".to_owned(),
+        cluster_type: "Imported".to_owned(),
+    };
+    clusters.replace([("c1".to_owned(), of(&["*"])), ("theirs".to_owned(), of(&["other"]))]);
+    clusters
+}
+
+fn projects() -> ProjectStrategy {
+    let roles = Roles { tenant_admin_group: "tenant-admins".to_owned(), tenant_grant: true };
+    ProjectStrategy::new(clusters(), roles)
+}
+
+fn namespaces() -> NamespaceStrategy {
+    NamespaceStrategy::new(clusters(), vec!["default".to_owned(), "kube-*".to_owned()])
+}
+
+fn caller(tenant: Option<&str>, groups: &[&str]) -> Caller {
+    Caller {
+        name: "u".to_owned(),
+        tenant: tenant.map(str::to_owned),
+        groups: groups.iter().map(|g| (*g).to_owned()).collect(),
+        ..Caller::default()
+    }
+}
+
+fn context(caller: &Caller) -> WriteContext<'_> {
+    WriteContext {
+        tenant: caller.tenant.as_deref(),
+        caller,
+        dry_run: false,
+        versioned: true,
+        now: "2026-01-01T00:00:00Z",
+        warnings: Vec::new(),
+    }
+}
+
+fn create(strategy: &dyn Strategy, caller: &Caller, value: Value) -> Result<(Object, FieldErrors), Status> {
+    let (mut cx, mut object) = (context(caller), object(value));
+    strategy.prepare_create(&mut cx, &mut object)?;
+    let errors = strategy.validate_create(&mut cx, &object);
+    Ok((object, errors))
+}
+
+fn update(
+    strategy: &dyn Strategy,
+    caller: &Caller,
+    part: Part,
+    old: &Object,
+    change: impl FnOnce(&mut Object),
+) -> Result<(Object, FieldErrors), Status> {
+    let (mut cx, mut object) = (context(caller), old.clone());
+    change(&mut object);
+    strategy.prepare_update(&mut cx, part, old, &mut object)?;
+    let errors = strategy.validate_update(&mut cx, part, old, &object);
+    Ok((object, errors))
+}
+
+fn fields(errors: &FieldErrors) -> Vec<(&'static str, &str)> {
+    errors.iter().map(|e| (e.cause.reason(), e.field.as_str())).collect()
+}
+
+fn project() -> Object {
+    object(json!({
+        "apiVersion": "business.tkestack.io/v1", "kind": "Project",
+        "metadata": {"name": "ca", "generation": 1},
+        "spec": {"displayName": "ca", "tenantID": "t", "members": ["alice"], "finalizers": ["project"],
+            "clusters": {"c1": {"hard": {"pods": "100", "requests.cpu": "10"}}}},
+        "status": {"phase": "Active"}
+    }))
+}
+
+fn namespace() -> Object {
+    object(json!({
+        "apiVersion": "business.tkestack.io/v1", "kind": "Namespace",
+        "metadata": {"name": "c1-web", "namespace": "ca", "generation": 3},
+        "spec": {"clusterName": "c1", "namespace": "web", "tenantID": "t", "finalizers": ["namespace"],
+            "clusterType": "", "clusterVersion": "", "clusterDisplayName": "", "hard": {"pods": "10"}},
+        "status": {"phase": "Available", "cachedSpecHard": {"pods": "20"}, "used": {"pods": "3"}}
+    }))
+}
+
+fn deleting(mut object: Object) -> Object {
+    object.set(&["metadata", "deletionTimestamp"], json!("2026-01-01T00:00:00Z"));
+    object.set(&["status", "phase"], json!("Terminating"));
+    object
+}
+
+const ADMIN: &[&str] = &["tenant-admins"];
+
+#[test]
+fn a_new_project_is_the_callers_tenants_and_pending() {
+    let admin = caller(Some("t"), ADMIN);
+    let given =
+        json!({"metadata": {}, "spec": {"displayName": "x", "tenantID": "other", "finalizers": ["mine"]}});
+    let (made, errors) = create(&projects(), &admin, given).unwrap();
+    assert!(errors.is_empty(), "{errors:?}");
+    assert_eq!(made.text(&["spec", "tenantID"]), "t");
+    assert_eq!(made.text(&["metadata", "generateName"]), "prj-");
+    assert_eq!(made.strings(&["spec", "finalizers"]).collect::<Vec<_>>(), ["mine", "project"]);
+    assert_eq!(made.get(&["status"]), Some(&json!({"phase": "Pending"})));
+}
+
+#[test]
+fn a_new_namespace_is_charged_what_it_asks_for() {
+    let member = caller(Some("t"), &[]);
+    let given = json!({"metadata": {"namespace": "ca"}, "spec": {"clusterName": "c1", "namespace": "web",
+        "clusterVersion": "mine", "hard": {"pods": "10"}}});
+    let (made, errors) = create(&namespaces(), &member, given.clone()).unwrap();
+    assert!(errors.is_empty(), "{errors:?}");
+    assert_eq!(made.name(), "c1-web");
+    assert_eq!(made.text(&["spec", "clusterVersion"]), "", "filled in on reads only");
+    assert_eq!(made.get(&["status"]), Some(&json!({"phase": "Pending", "cachedSpecHard": {"pods": "10"}})));
+    let mut named = object(given);
+    named.set(&["metadata", "name"], json!("own-name"));
+    let (made, _) = create(&namespaces(), &member, named.into_value()).unwrap();
+    assert_eq!(made.name(), "own-name", "a given name is kept");
+}
+
+#[test]
+fn an_unknown_cluster_and_another_tenants_are_refused_alike() {
+    let admin = caller(Some("t"), ADMIN);
+    for cluster in ["nowhere", "theirs"] {
+        let given =
+            json!({"metadata": {"namespace": "ca"}, "spec": {"clusterName": cluster, "namespace": "a"}});
+        let (_, errors) = create(&namespaces(), &admin, given).unwrap();
+        assert_eq!(fields(&errors), [("FieldValueNotFound", "spec.clusterName")]);
+        let given = json!({"spec": {"displayName": "x", "clusters": {cluster: {}}}});
+        let (_, errors) = create(&projects(), &admin, given).unwrap();
+        assert_eq!(errors[0].cause.reason(), "FieldValueNotFound");
+        let add = |o: &mut Object| o.set(&["spec", "clusters", cluster], json!({}));
+        let (_, errors) = update(&projects(), &admin, Part::Main, &project(), add).unwrap();
+        assert_eq!(errors[0].cause.reason(), "FieldValueNotFound", "newly named on update");
+    }
+}
+
+#[test]
+fn without_a_directory_new_cluster_names_wait() {
+    let strategy = NamespaceStrategy::new(Clusters::awaited(), Vec::new());
+    let given = json!({"metadata": {"namespace": "ca"}, "spec": {"clusterName": "c1", "namespace": "a"}});
+    assert_eq!(create(&strategy, &caller(None, &[]), given).unwrap_err().code, 503);
+}
+
+#[test]
+fn a_main_write_raises_the_charge_and_never_lowers_it() {
+    let admin = caller(Some("t"), ADMIN);
+    let to = |pods: &str| json!({"pods": pods, "services": "2"});
+    let charged = |pods: &str| {
+        let set = |o: &mut Object| o.set(&["spec", "hard"], to(pods));
+        let (written, errors) = update(&namespaces(), &admin, Part::Main, &namespace(), set).unwrap();
+        assert!(errors.is_empty(), "{errors:?}");
+        written.get(&["status", "cachedSpecHard"]).cloned().unwrap()
+    };
+    assert_eq!(charged("5"), json!({"pods": "20", "services": "2"}));
+    assert_eq!(charged("30"), json!({"pods": "30", "services": "2"}));
+}
+
+#[test]
+fn a_namespace_is_not_lowered_below_what_is_in_use() {
+    let (strategy, admin, old) = (namespaces(), caller(Some("t"), ADMIN), namespace());
+    let mut new = old.clone();
+    new.set(&["spec", "hard"], json!({"pods": "2"}));
+    let refused = strategy.quota(&mut context(&admin), Part::Main, Some(&old), Some(&new)).unwrap_err();
+    assert_eq!(refused.code, 403);
+    assert!(refused.message.ends_with("the smallest that fits is 3"), "{}", refused.message);
+    assert_eq!(refused.details.unwrap().causes[0].field, "spec.hard[pods]");
+    let status = strategy.quota(&mut context(&admin), Part::Status, Some(&old), Some(&new));
+    assert!(status.is_ok(), "a status is a report");
+}
+
+#[test]
+fn only_a_confirmation_lowers_the_charge() {
+    let controller = caller(None, &[]);
+    let confirm = |versioned: bool, observed: i64, mark: Value| {
+        let (mut cx, old) = (context(&controller), namespace());
+        cx.versioned = versioned;
+        let mut new = old.clone();
+        new.set(
+            &["status"],
+            json!({"phase": "Available", "observedGeneration": observed, "cachedSpecHard": mark}),
+        );
+        namespaces().prepare_update(&mut cx, Part::Status, &old, &mut new)?;
+        Ok::<_, Status>(new.get(&["status", "cachedSpecHard"]).cloned().unwrap())
+    };
+    assert_eq!(confirm(true, 3, json!({"pods": "10"})), Ok(json!({"pods": "10"})));
+    assert_eq!(confirm(true, 2, json!({"pods": "10"})).unwrap_err().code, 409);
+    assert_eq!(confirm(false, 3, json!({"pods": "10"})).unwrap_err().code, 409);
+    assert_eq!(confirm(true, 3, json!({"pods": "9"})).unwrap_err().code, 409);
+    assert_eq!(confirm(true, 3, json!({})).unwrap_err().code, 409);
+    assert_eq!(
+        confirm(false, 0, json!({"pods": "99"})),
+        Ok(json!({"pods": "20"})),
+        "raising is not for status"
+    );
+    assert_eq!(confirm(false, 0, Value::Null), Ok(json!({"pods": "20"})), "silence keeps it");
+}
+
+#[test]
+fn the_spec_of_what_is_being_deleted_is_frozen() {
+    let admin = caller(Some("t"), ADMIN);
+    let set = |o: &mut Object| o.set(&["spec", "hard"], json!({"pods": "1"}));
+    let (_, errors) = update(&namespaces(), &admin, Part::Main, &deleting(namespace()), set).unwrap();
+    assert_eq!(fields(&errors), [("FieldValueForbidden", "spec")]);
+    let set = |o: &mut Object| o.set(&["spec", "displayName"], json!("new"));
+    let (_, errors) = update(&projects(), &admin, Part::Main, &deleting(project()), set).unwrap();
+    assert_eq!(fields(&errors), [("FieldValueForbidden", "spec")]);
+    let mut released = deleting(namespace());
+    released.set(&["status", "cachedSpecHard"], json!({}));
+    let label = |o: &mut Object| o.set(&["metadata", "labels"], json!({"a": "b"}));
+    let (written, errors) = update(&namespaces(), &admin, Part::Main, &released, label).unwrap();
+    assert!(errors.is_empty());
+    assert_eq!(written.get(&["status", "cachedSpecHard"]), Some(&json!({})), "and raises nothing");
+}
+
+#[test]
+fn the_finalizer_goes_with_the_charge_or_with_an_operators_word() {
+    let drop = |o: &mut Object| o.set(&["spec", "finalizers"], json!([]));
+    let attempt = |old: &Object, caller: &Caller| update(&namespaces(), caller, Part::Finalize, old, drop);
+    let operator = caller(None, &[]);
+    assert_eq!(attempt(&namespace(), &operator).unwrap_err().code, 409, "not deleted");
+    assert_eq!(attempt(&deleting(namespace()), &operator).unwrap_err().code, 409, "still charged");
+    let mut released = deleting(namespace());
+    released.set(&["status", "cachedSpecHard"], json!({}));
+    assert!(attempt(&released, &operator).is_ok());
+    let mut abandoned = deleting(namespace());
+    abandoned.set(&["metadata", "annotations"], json!({"business.tkestack.io/abandon": "cluster burnt"}));
+    assert!(attempt(&abandoned, &operator).is_ok());
+    assert_eq!(attempt(&abandoned, &caller(Some("t"), ADMIN)).unwrap_err().code, 409, "not a tenant's word");
+    let strategy = namespaces();
+    let change =
+        strategy.quota(&mut context(&operator), Part::Finalize, Some(&abandoned), None).unwrap().unwrap();
+    assert_eq!((change.abandon.as_deref(), change.admit), (Some("cluster burnt"), false));
+    let change =
+        strategy.quota(&mut context(&operator), Part::Finalize, Some(&released), None).unwrap().unwrap();
+    assert_eq!(change.abandon, None);
+}
+
+#[test]
+fn what_grants_something_is_annotated_by_operators_only() {
+    let annotate = |o: &mut Object| {
+        o.set(&["metadata", "annotations"], json!({"business.tkestack.io/adopt": "true", "mine": "x"}));
+    };
+    let attempt = |who: &Caller| update(&namespaces(), who, Part::Main, &namespace(), annotate);
+    assert_eq!(attempt(&caller(Some("t"), ADMIN)).unwrap_err().code, 403);
+    let (annotated, _) = attempt(&caller(None, &[])).unwrap();
+    let echoed = update(&namespaces(), &caller(Some("t"), ADMIN), Part::Main, &annotated, |_| ());
+    assert!(echoed.is_ok(), "what is there already may be sent back");
+}
+
+#[test]
+fn members_are_changed_by_administrators_only() {
+    let set = |o: &mut Object| o.set(&["spec", "members"], json!(["alice", "bob"]));
+    let attempt = |who: &Caller| update(&projects(), who, Part::Main, &project(), set);
+    assert_eq!(attempt(&caller(Some("t"), &[])).unwrap_err().code, 403);
+    assert!(attempt(&caller(Some("t"), ADMIN)).is_ok());
+    assert!(attempt(&caller(None, &[])).is_ok());
+}
+
+#[test]
+fn a_tenant_is_never_changed_but_may_be_echoed() {
+    let to = |tenant: &'static str| move |o: &mut Object| o.set(&["spec", "tenantID"], json!(tenant));
+    let operator = caller(None, &[]);
+    let (_, errors) = update(&projects(), &operator, Part::Main, &project(), to("other")).unwrap();
+    assert_eq!(fields(&errors), [("FieldValueInvalid", "spec.tenantID")]);
+    for silent in ["t", ""] {
+        let (written, errors) = update(&projects(), &operator, Part::Main, &project(), to(silent)).unwrap();
+        assert!(errors.is_empty() && written.text(&["spec", "tenantID"]) == "t");
+    }
+    let (written, errors) =
+        update(&projects(), &caller(Some("t"), ADMIN), Part::Main, &project(), to("other")).unwrap();
+    assert!(errors.is_empty() && written.text(&["spec", "tenantID"]) == "t", "forced to the caller's own");
+}
+
+#[test]
+fn budget_out_of_nothing_needs_the_right_to_grant() {
+    let (strategy, who) = (projects(), caller(Some("t"), ADMIN));
+    let needs = |old: Option<&Object>, new: &Object| {
+        strategy.extra_right(&context(&who), Part::Main, old, new).map(|right| right.verb)
+    };
+    let with = |path: &[&str], value: Value| {
+        let mut changed = project();
+        changed.set(path, value);
+        changed
+    };
+    let root = project();
+    let child = with(&["spec", "parentProjectName"], json!("top"));
+    assert_eq!(needs(None, &root), Some("grant"), "a new root");
+    assert_eq!(needs(None, &child), None, "a child is carved out");
+    assert_eq!(needs(Some(&child), &root), Some("grant"), "detached");
+    assert_eq!(needs(Some(&root), &child), None);
+    let hard = &["spec", "clusters", "c1", "hard"];
+    assert_eq!(needs(Some(&root), &with(hard, json!({"pods": "101", "requests.cpu": "10"}))), Some("grant"));
+    assert_eq!(
+        needs(Some(&root), &with(hard, json!({"pods": "100"}))),
+        Some("grant"),
+        "a key less is unlimited"
+    );
+    assert_eq!(
+        needs(Some(&root), &with(&["spec", "clusters", "c2"], json!({}))),
+        Some("grant"),
+        "a cluster more"
+    );
+    assert_eq!(
+        needs(Some(&root), &with(hard, json!({"pods": "99", "requests.cpu": "10", "services": "1"}))),
+        None
+    );
+    assert_eq!(needs(Some(&root), &with(&["spec", "displayName"], json!("new"))), None);
+}
+
+#[test]
+fn only_a_change_of_amounts_is_admitted_by_the_rules() {
+    let (strategy, who, old) = (namespaces(), caller(None, &[]), namespace());
+    let admitted = |part, old: &Object, new: &Object| {
+        strategy.quota(&mut context(&who), part, Some(old), Some(new)).unwrap().unwrap().admit
+    };
+    let mut raised = old.clone();
+    raised.set(&["spec", "hard"], json!({"pods": "30"}));
+    raised.set(&["status", "cachedSpecHard"], json!({"pods": "30"}));
+    assert!(admitted(Part::Main, &old, &raised));
+    assert!(!admitted(Part::Status, &old, &raised));
+    assert!(!admitted(Part::Main, &old, &deleting(old.clone())));
+    let mut labelled = old.clone();
+    labelled.set(&["metadata", "labels"], json!({"a": "b"}));
+    assert!(!admitted(Part::Main, &old, &labelled));
+}
+
+#[test]
+fn reads_show_the_cluster_as_it_is() {
+    let mut read = namespace();
+    assert!(namespaces().decorate(&mut read));
+    assert_eq!(read.text(&["spec", "clusterDisplayName"]), "Cluster one");
+    assert_eq!(read.text(&["spec", "clusterVersion"]), "v1.36.3");
+    assert!(!NamespaceStrategy::new(Clusters::unchecked(), Vec::new()).decorate(&mut namespace()));
+}
+
+#[test]
+fn columns_show_what_is_used_and_what_is_allocated() {
+    let cells = namespaces().cells(&namespace(), 0);
+    assert_eq!(cells.len(), super::namespace::COLUMNS.len());
+    assert_eq!(
+        cells[..5],
+        [json!("c1"), json!("web"), json!("Available"), json!("Unknown"), json!("pods: 3/10")]
+    );
+    let mut read = project();
+    read.set(&["status", "clusters"], json!({"c1": {"used": {"pods": "41", "requests.cpu": "500m"}}}));
+    let cells = projects().cells(&read, 0);
+    assert_eq!(cells.len(), super::project::COLUMNS.len());
+    assert_eq!(cells[5], json!("pods: 41/100, requests.cpu: 500m/10"));
+}
