@@ -1,12 +1,12 @@
 //! Creates and reads over HTTPS: directly, through kube-apiserver, and the rivals, in turn.
 
-use crate::client::{Connection, Endpoint};
 use crate::load::{AsyncStep, Sample, closed_loop, median};
 use crate::table::{Table, progress};
 use crate::{Target, objects, rival};
 use anyhow::{Result, ensure};
 use bytes::Bytes;
 use http::Method;
+use kit::{Connection, Endpoint};
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +27,11 @@ impl AsyncStep<Connection> for Create {
         let name = format!("{}-{}", self.run, NEXT.fetch_add(1, Ordering::Relaxed));
         let body = Bytes::from((self.make)(&name).to_string());
         let (status, answer) = connection.call(Method::POST, &self.path, body).await?;
-        ensure!(status == http::StatusCode::CREATED, "create: {status}: {}", String::from_utf8_lossy(&answer));
+        ensure!(
+            status == http::StatusCode::CREATED,
+            "create: {status}: {}",
+            String::from_utf8_lossy(&answer)
+        );
         Ok(())
     }
 }
@@ -71,7 +75,9 @@ pub(crate) async fn run(target: &Target, connections: usize) -> Result<()> {
         let api_version = "business.tkestack.io/v1";
         Create {
             path: objects::namespaces_path(&project),
-            make: Arc::new(move |name| objects::namespace(api_version, "Namespace", &project, &cluster, name)),
+            make: Arc::new(move |name| {
+                objects::namespace(api_version, "Namespace", &project, &cluster, name)
+            }),
             run: run.clone(),
         }
     };
@@ -123,9 +129,33 @@ fn print(contenders: [Contender; 4], connections: usize) {
     let mut table = Table::default();
     let ratio = |a: &Sample, b: &Sample| Some(a.rate / b.rate.max(1e-9));
     let label = |what: &str| format!("{what}, {connections} connections");
-    table.row(&label("create, direct / custom resource"), direct.0.text(), crd.0.text(), ratio(&direct.0, &crd.0), "≥ 8 ×, p99 ≤ 25 ms");
-    table.row(&label("create, through / aggregator's ceiling"), through.0.text(), empty.0.text(), ratio(&through.0, &empty.0), "≥ 0.85 ×");
-    table.row(&label("create, through / custom resource"), through.0.text(), crd.0.text(), ratio(&through.0, &crd.0), "≥ 2.2 ×");
-    table.row(&label("GET by name, direct / custom resource"), direct.1.text(), crd.1.text(), ratio(&direct.1, &crd.1), "≥ 4 ×");
+    table.row(
+        &label("create, direct / custom resource"),
+        direct.0.text(),
+        crd.0.text(),
+        ratio(&direct.0, &crd.0),
+        "≥ 8 ×, p99 ≤ 25 ms",
+    );
+    table.row(
+        &label("create, through / aggregator's ceiling"),
+        through.0.text(),
+        empty.0.text(),
+        ratio(&through.0, &empty.0),
+        "≥ 0.85 ×",
+    );
+    table.row(
+        &label("create, through / custom resource"),
+        through.0.text(),
+        crd.0.text(),
+        ratio(&through.0, &crd.0),
+        "≥ 2.2 ×",
+    );
+    table.row(
+        &label("GET by name, direct / custom resource"),
+        direct.1.text(),
+        crd.1.text(),
+        ratio(&direct.1, &crd.1),
+        "≥ 4 ×",
+    );
     table.print();
 }

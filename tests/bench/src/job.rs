@@ -1,6 +1,5 @@
 //! The main job: from POST to usable, for one and for many, beside plain loops in the member cluster.
 
-use crate::client::{Connection, Endpoint};
 use crate::load::Sample;
 use crate::table::{Table, progress};
 use crate::watch::Stream;
@@ -8,6 +7,7 @@ use crate::{Target, objects};
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use http::Method;
+use kit::{Connection, Endpoint};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -53,7 +53,8 @@ async fn new_project(kube: &Endpoint, cluster: &str) -> Result<(String, Duration
     let body = objects::project(&name, &[cluster.to_owned()]);
     let made = connection.json(Method::POST, &collection, &body).await?;
     let revision = made["metadata"]["resourceVersion"].as_str().unwrap_or_default();
-    let path = format!("{collection}?watch=1&fieldSelector=metadata.name%3D{name}&resourceVersion={revision}");
+    let path =
+        format!("{collection}?watch=1&fieldSelector=metadata.name%3D{name}&resourceVersion={revision}");
     let mut stream = Stream::open(kube, &path).await?;
     while stream.next().await?["object"]["status"]["phase"] != "Active" {}
     Ok((name, sent.elapsed()))
@@ -83,9 +84,21 @@ async fn single(kube: &Endpoint, cluster: &str, table: &mut Table) -> Result<()>
     let projects = Sample::new(projects, begin.elapsed());
     let namespaces = Sample::new(namespaces, begin.elapsed());
     let text = |s: &Sample| format!("p50 {:.0} ms, p99 {:.0} ms", s.quantile_ms(0.5), s.quantile_ms(0.99));
-    table.row("a project, POST to Active", text(&projects), "5.0 s (the old system)".to_owned(), None, "≤ 0.3 s");
+    table.row(
+        "a project, POST to Active",
+        text(&projects),
+        "5.0 s (the old system)".to_owned(),
+        None,
+        "≤ 0.3 s",
+    );
     let goal = "p50 ≤ 0.3 s, p99 ≤ 1 s";
-    table.row("a namespace, POST to Available", text(&namespaces), "5.1 s (the old system)".to_owned(), None, goal);
+    table.row(
+        "a namespace, POST to Available",
+        text(&namespaces),
+        "5.1 s (the old system)".to_owned(),
+        None,
+        goal,
+    );
     Ok(())
 }
 
@@ -104,7 +117,8 @@ async fn wait_phase(stream: &mut Stream, phase: &str, waiting: &mut BTreeSet<Str
     while !waiting.is_empty() {
         let next = tokio::time::timeout_at(deadline, stream.next()).await;
         let event = next.with_context(|| format!("{} objects do not become {phase}", waiting.len()))??;
-        let reached = event["object"]["status"]["phase"] == phase || (phase == "gone" && event["type"] == "DELETED");
+        let reached =
+            event["object"]["status"]["phase"] == phase || (phase == "gone" && event["type"] == "DELETED");
         if reached {
             waiting.remove(event["object"]["metadata"]["name"].as_str().unwrap_or_default());
         }
@@ -138,11 +152,18 @@ async fn send_all(endpoint: &Endpoint, requests: Vec<(Method, String, Value)>) -
 }
 
 /// `size` namespaces of one project there and back, beside plain loops in the member cluster.
-async fn many(kube: &Endpoint, member: &Endpoint, cluster: &str, size: usize, table: &mut Table) -> Result<()> {
+async fn many(
+    kube: &Endpoint,
+    member: &Endpoint,
+    cluster: &str,
+    size: usize,
+    table: &mut Table,
+) -> Result<()> {
     progress(&format!("{size} namespaces of one project"));
     let (project, _) = new_project(kube, cluster).await?;
     let path = objects::namespaces_path(&project);
-    let objects: Vec<Value> = (0..size).map(|n| namespace(&project, cluster, &format!("{project}-{n}"))).collect();
+    let objects: Vec<Value> =
+        (0..size).map(|n| namespace(&project, cluster, &format!("{project}-{n}"))).collect();
     let mut stream = Stream::open(kube, &format!("{path}?watch=1")).await?;
     let begin = Instant::now();
     send_all(kube, objects.iter().map(|o| (Method::POST, path.clone(), o.clone())).collect()).await?;
@@ -184,9 +205,21 @@ async fn many(kube: &Endpoint, member: &Endpoint, cluster: &str, size: usize, ta
     let rate = |d: Duration| f64::from(u32::try_from(size).unwrap_or(u32::MAX)) / d.as_secs_f64();
     let text = |d: Duration| format!("{:.2} s, {:.0}/s", d.as_secs_f64(), rate(d));
     let measure = format!("{size} namespaces of one project to Available / plain loop");
-    table.row(&measure, text(created), text(plain_created), Some(rate(created) / rate(plain_created)), "≥ 0.20 × at 1,000");
+    table.row(
+        &measure,
+        text(created),
+        text(plain_created),
+        Some(rate(created) / rate(plain_created)),
+        "≥ 0.20 × at 1,000",
+    );
     let measure = format!("deletion of {size} namespaces / plain loop");
-    table.row(&measure, text(deleted), text(plain_deleted), Some(rate(deleted) / rate(plain_deleted)), "≥ 0.50 × at 1,000");
+    table.row(
+        &measure,
+        text(deleted),
+        text(plain_deleted),
+        Some(rate(deleted) / rate(plain_deleted)),
+        "≥ 0.50 × at 1,000",
+    );
     Ok(())
 }
 
@@ -197,7 +230,8 @@ async fn by_project_size(kube: &Endpoint, cluster: &str, table: &mut Table) -> R
         progress(&format!("writes in a project of {size} namespaces"));
         let (project, _) = new_project(kube, cluster).await?;
         let path = objects::namespaces_path(&project);
-        let objects: Vec<Value> = (0..size).map(|n| namespace(&project, cluster, &format!("{project}-{n}"))).collect();
+        let objects: Vec<Value> =
+            (0..size).map(|n| namespace(&project, cluster, &format!("{project}-{n}"))).collect();
         let mut stream = Stream::open(kube, &format!("{path}?watch=1")).await?;
         send_all(kube, objects.iter().map(|o| (Method::POST, path.clone(), o.clone())).collect()).await?;
         wait_phase(&mut stream, "Available", &mut names(&objects)).await?;
@@ -241,7 +275,9 @@ async fn writes(kube: &Endpoint, cluster: &str, project: &str) -> Result<Vec<(&'
 
 /// Resident memory of both programs as they are now.
 fn memory(table: &mut Table) -> Result<()> {
-    for (program, goal) in [("business-controller", "≤ 300 MB at 10,000 namespaces"), ("business-api", "≤ 200 MB")] {
+    for (program, goal) in
+        [("business-controller", "≤ 300 MB at 10,000 namespaces"), ("business-api", "≤ 200 MB")]
+    {
         for entry in std::fs::read_dir("/proc")?.flatten() {
             let read = |file: &str| std::fs::read_to_string(entry.path().join(file)).unwrap_or_default();
             let command = read("cmdline");
@@ -250,7 +286,8 @@ fn memory(table: &mut Table) -> Result<()> {
                 continue;
             }
             let status = read("status");
-            let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("?").trim().to_owned();
+            let resident =
+                status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("?").trim().to_owned();
             table.row(&format!("resident memory of {program} now"), resident, "–".to_owned(), None, goal);
         }
     }

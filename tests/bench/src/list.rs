@@ -1,6 +1,5 @@
 //! Whole lists, a selector that matches few, and one tenant of many.
 
-use crate::client::{Connection, Endpoint};
 use crate::load::{AsyncStep, Sample, closed_loop};
 use crate::table::{Table, progress};
 use crate::{Target, objects, rival};
@@ -8,6 +7,7 @@ use anyhow::{Result, ensure};
 use bytes::Bytes;
 use http::Method;
 use http_body_util::BodyExt;
+use kit::{Connection, Endpoint};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
@@ -30,8 +30,13 @@ impl AsyncStep<Connection> for Fill {
             tokio::time::sleep(Duration::from_millis(20)).await;
             return Ok(());
         }
-        let mut object =
-            objects::namespace(&self.api_version, self.kind, &self.project, &self.cluster, &format!("l{index}"));
+        let mut object = objects::namespace(
+            &self.api_version,
+            self.kind,
+            &self.project,
+            &self.cluster,
+            &format!("l{index}"),
+        );
         if index < 10 {
             object["metadata"]["labels"]["rare"] = Value::from("yes");
         }
@@ -73,12 +78,24 @@ pub(crate) async fn run(target: &Target, total: usize) -> Result<()> {
     let (mine, bytes) = timed(&tenant, &ours.path, target.rounds).await?;
     let (crd, _) = timed(&kube, &theirs.path, target.rounds).await?;
     let measure = format!("list of {total} × 1.5 kB ({} MB), whole, JSON", bytes / 1_000_000);
-    table.row(&measure, text(&mine), text(&crd), Some(crd.quantile_ms(0.5) / mine.quantile_ms(0.5)), "≤ 0.5 s at 100,000");
+    table.row(
+        &measure,
+        text(&mine),
+        text(&crd),
+        Some(crd.quantile_ms(0.5) / mine.quantile_ms(0.5)),
+        "≤ 0.5 s at 100,000",
+    );
     let selected = "?labelSelector=rare%3Dyes";
     let (mine, _) = timed(&tenant, &format!("{}{selected}", ours.path), 20).await?;
     let (crd, _) = timed(&kube, &format!("{}{selected}", theirs.path), target.rounds).await?;
     let measure = format!("list with a selector that matches 10 of {total}");
-    table.row(&measure, text(&mine), text(&crd), Some(crd.quantile_ms(0.5) / mine.quantile_ms(0.5)), "≤ 10 ms");
+    table.row(
+        &measure,
+        text(&mine),
+        text(&crd),
+        Some(crd.quantile_ms(0.5) / mine.quantile_ms(0.5)),
+        "≤ 10 ms",
+    );
     table.print();
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! Measurements beside their rivals, against a control plane and programs that are already running
 //! (`cargo xtask bench` starts them). Every figure is printed with the rival's of the same run.
 
-mod client;
 mod table;
 mod load;
 mod rival;

@@ -15,7 +15,8 @@ fn filler() -> String {
 /// A project with room for everything in `clusters`.
 pub(crate) fn project(name: &str, clusters: &[String]) -> Value {
     let hard = json!({"hard": {"requests.cpu": "100000", "requests.memory": "100Ti"}});
-    let clusters: Value = clusters.iter().map(|c| (c.clone(), hard.clone())).collect::<serde_json::Map<_, _>>().into();
+    let clusters: Value =
+        clusters.iter().map(|c| (c.clone(), hard.clone())).collect::<serde_json::Map<_, _>>().into();
     json!({
         "apiVersion": "business.tkestack.io/v1", "kind": "Project",
         "metadata": {"name": name},

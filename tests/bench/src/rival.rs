@@ -1,7 +1,6 @@
 //! The rivals: a custom resource with the same schema on the same kube-apiserver, and an empty backend
 //! behind the same aggregator, which is the ceiling of what can come through it.
 
-use crate::client::Endpoint;
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
@@ -10,6 +9,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
+use kit::Endpoint;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde_json::{Value, json};
 use std::convert::Infallible;
@@ -30,7 +30,14 @@ pub(crate) async fn install_crd(kube: &Endpoint) -> Result<()> {
     let strings = |names: &[&str]| -> serde_json::Map<String, Value> {
         names.iter().map(|n| ((*n).to_owned(), json!({"type": "string"}))).collect()
     };
-    let mut spec = strings(&["tenantID", "clusterName", "namespace", "clusterVersion", "clusterType", "clusterDisplayName"]);
+    let mut spec = strings(&[
+        "tenantID",
+        "clusterName",
+        "namespace",
+        "clusterVersion",
+        "clusterType",
+        "clusterDisplayName",
+    ]);
     spec.insert("hard".to_owned(), quantities.clone());
     spec.insert("finalizers".to_owned(), json!({"type": "array", "items": {"type": "string"}}));
     let mut status = strings(&["phase", "reason", "message", "lastTransitionTime", "resourceQuotaName"]);
@@ -86,7 +93,9 @@ pub(crate) async fn install_empty_backend(kube: &Endpoint) -> Result<()> {
             "insecureSkipTLSVerify": true, "service": {"name": "empty", "namespace": "default", "port": port}}});
     let mut connection = kube.connect().await?;
     let api_services = "/apis/apiregistration.k8s.io/v1/apiservices";
-    for (path, name) in [(api_services, format!("v1.{EMPTY}")), ("/api/v1/namespaces/default/services", "empty".to_owned())] {
+    for (path, name) in
+        [(api_services, format!("v1.{EMPTY}")), ("/api/v1/namespaces/default/services", "empty".to_owned())]
+    {
         // What an earlier run left points at a port that is closed.
         connection.call(Method::DELETE, &format!("{path}/{name}"), Bytes::new()).await?;
     }
@@ -130,7 +139,8 @@ async fn serve_empty(listener: TcpListener, acceptor: TlsAcceptor) {
 /// Answers a POST with its own body and everything else with a small document: the least a backend can do.
 async fn answer_empty(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
     let post = request.method() == Method::POST;
-    let body = request.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let body =
+        request.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let resources = json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": format!("{EMPTY}/v1"), "resources": []});
     let (status, body) =
         if post { (StatusCode::CREATED, body) } else { (StatusCode::OK, Bytes::from(resources.to_string())) };

@@ -1,6 +1,5 @@
 //! From a POST to the event at each of many watchers.
 
-use crate::client::{Connection, Endpoint};
 use crate::load::Sample;
 use crate::table::{Table, progress};
 use crate::{Target, objects};
@@ -9,6 +8,7 @@ use bytes::{Bytes, BytesMut};
 use http::Method;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use kit::{Connection, Endpoint};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -89,7 +89,9 @@ async fn read(mut stream: Stream, sent: SentTimes, count: usize) -> Result<Vec<u
     let mut latencies = Vec::with_capacity(count);
     let mut last = 0;
     while latencies.len() < count {
-        let event = tokio::time::timeout(Duration::from_secs(60), stream.next()).await.context("an event is missing")??;
+        let event = tokio::time::timeout(Duration::from_secs(60), stream.next())
+            .await
+            .context("an event is missing")??;
         let arrived = Instant::now();
         if event["type"] != "ADDED" {
             continue;
@@ -122,12 +124,19 @@ async fn write(
         let (project, cluster) = (project.to_owned(), cluster.to_owned());
         writers.spawn(async move {
             let mut connection = endpoint.connect().await?;
-            let period = Duration::from_secs_f64(f64::from(u32::try_from(WRITERS)?) / f64::from(u32::try_from(rate)?));
+            let period =
+                Duration::from_secs_f64(f64::from(u32::try_from(WRITERS)?) / f64::from(u32::try_from(rate)?));
             let mut ticks = tokio::time::interval(period);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
             for number in (writer..count).step_by(WRITERS) {
                 ticks.tick().await;
-                let object = objects::namespace("business.tkestack.io/v1", "Namespace", &project, &cluster, &format!("w{number}"));
+                let object = objects::namespace(
+                    "business.tkestack.io/v1",
+                    "Namespace",
+                    &project,
+                    &cluster,
+                    &format!("w{number}"),
+                );
                 let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
                 sent.lock().unwrap_or_else(PoisonError::into_inner).insert(name, Instant::now());
                 connection.json(Method::POST, &path, &object).await?;

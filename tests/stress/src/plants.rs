@@ -26,11 +26,11 @@ pub(crate) const PLANTS: [Plant; 6] = [
         replace: "IF false THEN",
     },
     Plant {
-        name: "refund-before-confirmation",
+        name: "raise-uncharged",
         before: "SELECT 1",
         find: "                l_allocated[r] := l_allocated[r] + t_delta[t];",
-        replace: "                l_allocated[r] := l_allocated[r] + CASE WHEN q_admit[q] AND e_op[e] = 'u' \
-                  AND l_resource[r] <> '' AND t_delta[t] = 0 AND l_allocated[r] > 0 THEN -1000000000 ELSE t_delta[t] END;",
+        replace: "                l_allocated[r] := l_allocated[r] + \
+                  CASE WHEN e_op[e] = 'u' THEN least(t_delta[t], 0) ELSE t_delta[t] END;",
     },
     Plant {
         name: "event-outside-the-transaction",

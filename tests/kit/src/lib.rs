@@ -1,4 +1,4 @@
-//! A plain HTTPS client: one HTTP/1.1 connection each, so that N clients are N connections for every server.
+//! A plain HTTPS client for measurements and comparisons: one HTTP/1.1 connection each, so that N clients are N connections for every server.
 
 use anyhow::{Context, Result, bail, ensure};
 use base64::Engine;
@@ -17,8 +17,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 /// A server and who we are to it, as a kubeconfig says.
-#[derive(Clone)]
-pub(crate) struct Endpoint {
+#[derive(Clone, Debug)]
+pub struct Endpoint {
     host: String,
     authority: String,
     tls: Arc<rustls::ClientConfig>,
@@ -27,15 +27,17 @@ pub(crate) struct Endpoint {
 
 impl Endpoint {
     /// Reads the current context of a kubeconfig.
-    pub(crate) fn from_kubeconfig(path: &Path) -> Result<Self> {
+    pub fn from_kubeconfig(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
         let config: Value = serde_yaml_ng::from_str(&text)?;
         let current = config["current-context"].as_str().unwrap_or_default();
         let context = &named(&config, "contexts", current)?["context"];
-        let cluster = &named(&config, "clusters", context["cluster"].as_str().unwrap_or_default())?["cluster"];
+        let cluster =
+            &named(&config, "clusters", context["cluster"].as_str().unwrap_or_default())?["cluster"];
         let user = &named(&config, "users", context["user"].as_str().unwrap_or_default())?["user"];
         let server = cluster["server"].as_str().context("no server")?;
-        let authority = server.strip_prefix("https://").context("server is not https")?.trim_end_matches('/').to_owned();
+        let authority =
+            server.strip_prefix("https://").context("server is not https")?.trim_end_matches('/').to_owned();
         let host = authority.rsplit_once(':').map_or(authority.as_str(), |(host, _)| host).to_owned();
 
         let mut roots = rustls::RootCertStore::empty();
@@ -59,8 +61,10 @@ impl Endpoint {
     }
 
     /// Opens one connection.
-    pub(crate) async fn connect(&self) -> Result<Connection> {
-        let tcp = TcpStream::connect(&self.authority).await.with_context(|| format!("connect {}", self.authority))?;
+    pub async fn connect(&self) -> Result<Connection> {
+        let tcp = TcpStream::connect(&self.authority)
+            .await
+            .with_context(|| format!("connect {}", self.authority))?;
         tcp.set_nodelay(true)?;
         let name = ServerName::try_from(self.host.clone())?;
         let stream = TlsConnector::from(Arc::clone(&self.tls)).connect(name, tcp).await?;
@@ -96,7 +100,8 @@ fn material(section: &Value, name: &str, kubeconfig: &Path) -> Result<Option<Vec
 }
 
 /// One connection.
-pub(crate) struct Connection {
+#[derive(Debug)]
+pub struct Connection {
     endpoint: Endpoint,
     sender: SendRequest<Full<Bytes>>,
     driver: tokio::task::JoinHandle<()>,
@@ -110,8 +115,14 @@ impl Drop for Connection {
 
 impl Connection {
     /// Sends a request and hands the answer over with its body unread.
-    pub(crate) async fn open(&mut self, method: Method, path: &str, body: Bytes) -> Result<http::Response<Incoming>> {
-        let content = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+    pub async fn open(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<http::Response<Incoming>> {
+        let content =
+            if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
         let mut request = Request::builder()
             .method(method)
             .uri(path)
@@ -126,14 +137,14 @@ impl Connection {
     }
 
     /// Sends a request and reads the whole answer.
-    pub(crate) async fn call(&mut self, method: Method, path: &str, body: Bytes) -> Result<(StatusCode, Bytes)> {
+    pub async fn call(&mut self, method: Method, path: &str, body: Bytes) -> Result<(StatusCode, Bytes)> {
         let response = self.open(method, path, body).await?;
         let status = response.status();
         Ok((status, response.into_body().collect().await?.to_bytes()))
     }
 
     /// Sends a JSON request and reads a JSON answer; anything but a success is an error.
-    pub(crate) async fn json(&mut self, method: Method, path: &str, body: &Value) -> Result<Value> {
+    pub async fn json(&mut self, method: Method, path: &str, body: &Value) -> Result<Value> {
         let bytes = if body.is_null() { Bytes::new() } else { Bytes::from(body.to_string()) };
         let shown = method.clone();
         let (status, answer) = self.call(method, path, bytes).await?;
@@ -142,7 +153,7 @@ impl Connection {
     }
 
     /// The same, where an object may be there already.
-    pub(crate) async fn ensure(&mut self, path: &str, object: &Value) -> Result<()> {
+    pub async fn ensure(&mut self, path: &str, object: &Value) -> Result<()> {
         let (status, answer) = self.call(Method::POST, path, Bytes::from(object.to_string())).await?;
         if !status.is_success() && status != StatusCode::CONFLICT {
             bail!("POST {path}: {status}: {}", String::from_utf8_lossy(&answer));
