@@ -18,8 +18,22 @@ const LIMITS: [&str; 7] = [
     "c2: mem=3",
     "c1: cpu=3 mem=9; c2:",
 ];
-const HARDS: [&str; 7] =
-    ["c1:", "c1: cpu=1", "c1: cpu=1500m", "c1: cpu=2 mem=1", "c1: mem=2", "c2: cpu=1", "c2: mem=1"];
+const HARDS: [&str; 7] = [
+    "c1:",
+    "c1: cpu=1",
+    "c1: cpu=1500m",
+    "c1: cpu=2 mem=1",
+    "c1: cpu=1 mem=2",
+    "c2: cpu=1",
+    "c1: cpu=3 mem=0",
+];
+/// Where every history begins: names, parents and limits.
+const FIRST: [(&str, &str, &str); 4] = [
+    ("a", "", "c1: cpu=9 mem=9; c2: cpu=3"),
+    ("b", "a", "c1: cpu=4 mem=4"),
+    ("c", "", "c1: cpu=4"),
+    ("d", "c", "c1: cpu=2"),
+];
 
 #[derive(Clone, Debug)]
 enum Command {
@@ -59,11 +73,11 @@ fn command() -> impl Strategy<Value = Command> {
     let foreign = prop_oneof![9 => Just(false), 1 => Just(true)];
     let stale = prop_oneof![9 => Just(false), 1 => Just(true)];
     prop_oneof![
-        2 => (0..4_usize, 0..5_usize, 0..7_usize, foreign)
+        1 => (0..4_usize, 0..5_usize, 0..7_usize, foreign)
             .prop_map(|(name, parent, limits, foreign)| Command::Project { name, parent, limits, foreign }),
-        3 => (0..4_usize, 0..4_usize, 0..7_usize)
+        5 => (0..4_usize, 0..6_usize, 0..7_usize)
             .prop_map(|(project, name, hard)| Command::Namespace { project, name, hard }),
-        5 => (0..64_usize, edit(), stale).prop_map(|(object, to, stale)| Command::Change { object, to, stale }),
+        6 => (0..64_usize, edit(), stale).prop_map(|(object, to, stale)| Command::Change { object, to, stale }),
     ]
 }
 
@@ -150,6 +164,11 @@ async fn agree(groups: Vec<Vec<Command>>) {
     let kit = Kit::with(config, database).await;
     let mut model = Model::new(PROJECTS, CHILDREN_MAX);
     let mut known: BTreeMap<Key, Object> = BTreeMap::new();
+    for (name, parent, limits) in FIRST {
+        let object = kit.create(Object::project(name, parent, limits)).await.unwrap();
+        model.write(&object.create(), object.revision).unwrap();
+        known.insert(object.key(), object);
+    }
     for group in groups {
         let mut keys = BTreeSet::new();
         let mut writes = Vec::new();
