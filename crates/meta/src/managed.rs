@@ -215,7 +215,10 @@ impl Tracker<'_> {
         let (group, version) = GroupVersionKind::parse_api_version(text("apiVersion"));
         let given = GroupVersionKind::new(group, version, text("kind"));
         if given != *self.kind {
-            return Err(ApplyError::BadRequest(format!("invalid object type: {}/{}, Kind={}", group, version, given.kind)));
+            return Err(ApplyError::BadRequest(format!(
+                "invalid object type: {}/{}, Kind={}",
+                group, version, given.kind
+            )));
         }
         let metadata = |key: &str| config.get("metadata").and_then(|metadata| metadata.get(key));
         if metadata("managedFields").is_some_and(|value| !value.is_null()) {
@@ -292,7 +295,8 @@ impl Tracker<'_> {
         }
         let result = outcome.map_err(refused)?;
         let never_owned = FieldSet::of_names(&NEVER_OWNED);
-        let fields = managers.get(&applier).map(|entry| entry.fields.difference(&never_owned)).unwrap_or_default();
+        let fields =
+            managers.get(&applier).map(|entry| entry.fields.difference(&never_owned)).unwrap_or_default();
         managers.set(&applier, &api_version, fields);
         if result.is_some()
             && let Some(entry) = managers.get_mut(&applier)
@@ -310,8 +314,10 @@ impl Tracker<'_> {
         managers: Managers,
     ) -> Result<Object, ApplyError> {
         let mut value = Value::Object(result);
-        decode::prune_and_check(&mut value, self.schema).map_err(|error| ApplyError::BadRequest(error.to_string()))?;
-        let mut object = Object::new(value).map_err(|_| ApplyError::Typed("an apply must give an object".to_owned()))?;
+        decode::prune_and_check(&mut value, self.schema)
+            .map_err(|error| ApplyError::BadRequest(error.to_string()))?;
+        let mut object =
+            Object::new(value).map_err(|_| ApplyError::Typed("an apply must give an object".to_owned()))?;
         if let Some(list) = managers.encode() {
             object.set(&MANAGED_FIELDS, list);
         }
@@ -325,22 +331,29 @@ impl Tracker<'_> {
 /// Takes the times of `managedFields` back when they are all that a write would change. Call it last, when defaults and
 /// the server's own fields are in, and do not write an object that then equals the live one.
 pub fn keep_times(live: &Object, new: &mut Object) {
-    let lists = (live.get(&MANAGED_FIELDS).and_then(Value::as_array), new.get(&MANAGED_FIELDS).and_then(Value::as_array));
+    let lists = (
+        live.get(&MANAGED_FIELDS).and_then(Value::as_array),
+        new.get(&MANAGED_FIELDS).and_then(Value::as_array),
+    );
     let (Some(old), Some(list)) = lists else { return };
     let same_but_time = |(old, new): (&Value, &Value)| match (old.as_object(), new.as_object()) {
         (Some(old), Some(new)) => {
             let others = |map: &'_ Map<String, Value>| map.iter().filter(|(key, _)| *key != "time").count();
-            others(old) == others(new) && old.iter().all(|(key, value)| key == "time" || new.get(key) == Some(value))
+            others(old) == others(new)
+                && old.iter().all(|(key, value)| key == "time" || new.get(key) == Some(value))
         }
         _ => false,
     };
     if old.len() != list.len() || !old.iter().zip(list).all(same_but_time) {
         return;
     }
-    let (Some(old_metadata), Some(metadata)) = (live.get(&["metadata"]), new.get(&["metadata"])) else { return };
+    let (Some(old_metadata), Some(metadata)) = (live.get(&["metadata"]), new.get(&["metadata"])) else {
+        return;
+    };
     let same = |old: &Value, new: &Value, except: &str| match (old.as_object(), new.as_object()) {
         (Some(old), Some(new)) => {
-            old.len() == new.len() && old.iter().all(|(key, value)| key == except || new.get(key) == Some(value))
+            old.len() == new.len()
+                && old.iter().all(|(key, value)| key == except || new.get(key) == Some(value))
         }
         _ => false,
     };
@@ -371,7 +384,8 @@ fn refused(refusal: Refusal) -> ApplyError {
 
 /// The managers that a write starts from: those in its own body, if it has some and may; else the live object's.
 fn known_managers(live: Option<&Object>, new: &Object, subresource: &str) -> Managers {
-    let live_managers = || Managers::decode(live.and_then(|live| live.get(&MANAGED_FIELDS))).unwrap_or_default();
+    let live_managers =
+        || Managers::decode(live.and_then(|live| live.get(&MANAGED_FIELDS))).unwrap_or_default();
     if !subresource.is_empty() {
         return live_managers();
     }

@@ -104,3 +104,86 @@ impl fmt::Display for Age {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn times_are_written_as_kubernetes_writes_them() {
+        assert_eq!(rfc3339(1_767_323_045), "2026-01-02T03:04:05Z");
+        assert_eq!(rfc3339(-1), "1969-12-31T23:59:59Z");
+        assert_eq!(rfc3339_micro(1_767_323_045_000_006), "2026-01-02T03:04:05.000006Z");
+        assert_eq!(rfc3339_micro(-1), "1969-12-31T23:59:59.999999Z");
+        assert!(rfc3339(i64::MAX).starts_with("9999-12-3"));
+    }
+
+    #[test]
+    fn only_rfc_3339_is_read() {
+        for (text, want) in [
+            ("2026-01-02T03:04:05Z", 1_767_323_045),
+            ("2026-01-02T03:04:05.999999999Z", 1_767_323_045),
+            ("2026-01-02T05:04:05+02:00", 1_767_323_045),
+            ("1969-12-31T23:59:59.5Z", -1),
+        ] {
+            assert_eq!(parse(text), Ok(want), "{text}");
+        }
+        for text in [
+            "",
+            "2026-01-02",
+            "2026-01-02 03:04:05Z",
+            "2026-01-02T03:04:05",
+            "2026-01-02T03:04:05z",
+            "2026-01-02T03:04:05.Z",
+            "2026-01-02T03:04:05+02",
+            "2026-13-02T03:04:05Z",
+            "2026-02-30T03:04:05Z",
+            "2026-01-02T03:04:05Z[UTC]",
+            "+002026-01-02T03:04:05Z",
+        ] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn ages_read_as_in_kubectl() {
+        for (seconds, want) in [
+            (-2, "<invalid>"),
+            (-1, "0s"),
+            (0, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (200, "3m20s"),
+            (599, "9m59s"),
+            (600, "10m"),
+            (10_799, "179m"),
+            (10_800, "3h"),
+            (12_000, "3h20m"),
+            (28_799, "7h59m"),
+            (28_800, "8h"),
+            (172_799, "47h"),
+            (172_800, "2d"),
+            (180_000, "2d2h"),
+            (691_199, "7d23h"),
+            (691_200, "8d"),
+            (63_071_999, "729d"),
+            (63_072_000, "2y"),
+            (64_000_000, "2y10d"),
+            (252_288_000, "8y"),
+        ] {
+            assert_eq!(age(seconds), want, "{seconds}");
+        }
+        assert_eq!(age_since("2026-01-02T03:04:05Z", 1_767_323_050), "5s");
+        assert_eq!(age_since("", 0), "<unknown>");
+    }
+
+    proptest! {
+        #[test]
+        fn writing_and_reading_gives_the_same_time(seconds in -62_000_000_000_i64..253_000_000_000, text in "\\PC*") {
+            prop_assert_eq!(parse(&rfc3339(seconds)), Ok(seconds));
+            prop_assert_eq!(parse_micro(&rfc3339_micro(seconds * 1000)), Ok(seconds * 1000));
+            drop(parse(&text));
+        }
+    }
+}

@@ -128,7 +128,9 @@ fn leaf(old: Option<&Value>, new: Option<&Value>) -> Marks {
     match (old, new) {
         (None, _) => marks.added = Mark::MEMBER,
         (Some(_), None) => marks.removed = Mark::MEMBER,
-        (Some(old), Some(new)) if compare_values(old, new) != Ordering::Equal => marks.modified = Mark::MEMBER,
+        (Some(old), Some(new)) if compare_values(old, new) != Ordering::Equal => {
+            marks.modified = Mark::MEMBER
+        }
         _ => {}
     }
     marks
@@ -184,8 +186,9 @@ fn compare_lists(old: &[Value], new: &[Value], items: Items<'_>) -> Result<Compa
 
 /// Whether two objects hold the same values.
 pub(super) fn same(old: &Map<String, Value>, new: &Map<String, Value>) -> bool {
-    old == new || zip(Some(old), Some(new)).all(|(_, old, new)| match (old, new) {
-        (Some(old), Some(new)) => compare_values(old, new) == Ordering::Equal,
-        _ => false,
-    })
+    old == new
+        || zip(Some(old), Some(new)).all(|(_, old, new)| match (old, new) {
+            (Some(old), Some(new)) => compare_values(old, new) == Ordering::Equal,
+            _ => false,
+        })
 }

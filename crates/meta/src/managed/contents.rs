@@ -46,7 +46,9 @@ fn check_value(value: &Value, schema: &Schema, path: &str, errors: &mut Vec<Stri
             (Scalar::Boolean, _) => wrong("boolean"),
             (Scalar::Untyped, _) => wrong("any scalar"),
         },
-        (Shape::Map(fields) | Shape::AtomicMap(fields), Value::Object(map)) => check_fields(map, fields, path, errors),
+        (Shape::Map(fields) | Shape::AtomicMap(fields), Value::Object(map)) => {
+            check_fields(map, fields, path, errors)
+        }
         (Shape::AtomicList(items), Value::Array(list)) => {
             for (index, item) in list.iter().enumerate() {
                 if let Some(items) = items {
@@ -90,7 +92,9 @@ pub(super) fn normalise(map: &mut Map<String, Value>, schema: &Schema) {
 fn normalise_value(value: &mut Value, schema: &Schema) {
     match (&schema.ty, &mut *value) {
         (Type::Struct { .. } | Type::Map { .. }, Value::Object(map)) => normalise(map, schema),
-        (Type::List { items, .. }, Value::Array(list)) => list.iter_mut().for_each(|item| normalise_value(item, items)),
+        (Type::List { items, .. }, Value::Array(list)) => {
+            list.iter_mut().for_each(|item| normalise_value(item, items))
+        }
         (Type::Quantity, Value::String(_) | Value::Number(_)) => {
             let text = value.as_str().map_or_else(|| value.to_string(), |text| text.trim().to_owned());
             if let Ok(quantity) = text.parse::<Quantity>() {
@@ -171,7 +175,11 @@ pub(super) fn without(
 }
 
 /// An object with nothing but the fields of a set.
-pub(super) fn only(object: &Map<String, Value>, schema: &Schema, kept: &FieldSet) -> Result<Map<String, Value>, String> {
+pub(super) fn only(
+    object: &Map<String, Value>,
+    schema: &Schema,
+    kept: &FieldSet,
+) -> Result<Map<String, Value>, String> {
     Ok(match select_map(object, Shape::of(schema, None), kept, true)? {
         Value::Object(map) => map,
         _ => Map::new(),
@@ -182,14 +190,21 @@ fn select(value: &Value, schema: Option<&Schema>, set: &FieldSet, keep: bool) ->
     let Some(schema) = schema else { return Ok(value.clone()) };
     match (Shape::of(schema, Some(value)), value) {
         (Shape::Scalar(_), _) => Ok(value.clone()),
-        (shape @ (Shape::Map(_) | Shape::AtomicMap(_)), Value::Object(map)) => select_map(map, shape, set, keep),
+        (shape @ (Shape::Map(_) | Shape::AtomicMap(_)), Value::Object(map)) => {
+            select_map(map, shape, set, keep)
+        }
         (Shape::List(items), Value::Array(list)) if !list.is_empty() => select_items(list, items, set, keep),
         (Shape::AtomicList(_) | Shape::List(_), Value::Array(_)) if keep => Ok(value.clone()),
         _ => Ok(Value::Null),
     }
 }
 
-fn select_map(map: &Map<String, Value>, shape: Shape<'_>, set: &FieldSet, keep: bool) -> Result<Value, String> {
+fn select_map(
+    map: &Map<String, Value>,
+    shape: Shape<'_>,
+    set: &FieldSet,
+    keep: bool,
+) -> Result<Value, String> {
     let fields = match shape {
         Shape::Map(fields) if !map.is_empty() => fields,
         _ if keep => return Ok(Value::Object(map.clone())),

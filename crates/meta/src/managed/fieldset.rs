@@ -117,7 +117,11 @@ impl FieldSet {
 
     pub(super) fn push_field(&mut self, name: &str, mark: Mark) {
         if !mark.is_empty() {
-            self.0.push(Node { element: Element::Field(name.to_owned()), member: mark.member, below: mark.below });
+            self.0.push(Node {
+                element: Element::Field(name.to_owned()),
+                member: mark.member,
+                below: mark.below,
+            });
         }
     }
 
@@ -260,7 +264,11 @@ impl FieldSet {
 }
 
 /// Walks two sets in step and builds a third from what stands at each place.
-fn join(a: &FieldSet, b: &FieldSet, at: impl Fn(Option<&Node>, Option<&Node>) -> (bool, FieldSet)) -> FieldSet {
+fn join(
+    a: &FieldSet,
+    b: &FieldSet,
+    at: impl Fn(Option<&Node>, Option<&Node>) -> (bool, FieldSet),
+) -> FieldSet {
     let (mut left, mut right) = (a.0.iter().peekable(), b.0.iter().peekable());
     let mut out = FieldSet::default();
     loop {

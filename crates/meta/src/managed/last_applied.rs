@@ -20,7 +20,11 @@ fn last_applied(object: &Map<String, Value>) -> Option<&str> {
 }
 
 /// The fields that client-side apply set and that still have its values: server-side apply takes them over.
-pub(super) fn still_applied(live: &Map<String, Value>, schema: &Schema, api_version: &str) -> Option<FieldSet> {
+pub(super) fn still_applied(
+    live: &Map<String, Value>,
+    schema: &Schema,
+    api_version: &str,
+) -> Option<FieldSet> {
     let mut applied: Map<String, Value> = serde_json::from_str(last_applied(live)?).ok()?;
     if applied.get("apiVersion").and_then(Value::as_str) != Some(api_version) {
         return None;
@@ -38,16 +42,20 @@ pub(super) fn refresh(object: &mut Map<String, Value>, config: &Map<String, Valu
         return;
     }
     let mut config = config.clone();
-    if let Some(Value::Object(annotations)) = config.get_mut("metadata").and_then(|meta| meta.get_mut("annotations")) {
+    if let Some(Value::Object(annotations)) =
+        config.get_mut("metadata").and_then(|meta| meta.get_mut("annotations"))
+    {
         annotations.remove(LAST_APPLIED);
     }
     let text = format!("{}\n", Value::Object(config));
-    let Some(Value::Object(annotations)) = object.get_mut("metadata").and_then(|meta| meta.get_mut("annotations"))
+    let Some(Value::Object(annotations)) =
+        object.get_mut("metadata").and_then(|meta| meta.get_mut("annotations"))
     else {
         return;
     };
     annotations.insert(LAST_APPLIED.to_owned(), Value::String(text));
-    let bytes = |(key, value): (&String, &Value)| key.len().saturating_add(value.as_str().map_or(0, str::len));
+    let bytes =
+        |(key, value): (&String, &Value)| key.len().saturating_add(value.as_str().map_or(0, str::len));
     if annotations.iter().map(bytes).fold(0, usize::saturating_add) > ANNOTATIONS_BYTES_MAX {
         annotations.remove(LAST_APPLIED);
     }

@@ -3,13 +3,14 @@
 use super::fieldset::FieldSet;
 use crate::time;
 use serde_json::{Map, Value};
+use std::cmp::Ordering;
 
 /// Entries of the operation Update that an object keeps; older ones are put together.
 pub(super) const UPDATE_MANAGERS_MAX: usize = 10;
 const ANCIENT_CHANGES: &str = "ancient-changes";
 
 /// What tells a manager's entry from the others.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
     pub(super) manager: String,
     pub(super) applied: bool,
@@ -38,6 +39,21 @@ impl Identity {
             text.push_str(&format!(" using {}", self.api_version));
         }
         text
+    }
+}
+
+impl Ord for Identity {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // Upstream sorts by a JSON text: appliers before updaters of the same name, subresources before the object itself.
+        let rest = |one: &Self| (!one.applied, one.api_version.clone(), one.subresource.is_empty());
+        let names = self.manager.cmp(&other.manager).then_with(|| rest(self).cmp(&rest(other)));
+        names.then_with(|| self.subresource.cmp(&other.subresource))
+    }
+}
+
+impl PartialOrd for Identity {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -137,7 +153,11 @@ impl Managers {
             let key = |entry: &Entry| (!entry.identity.applied, seconds(entry));
             key(a).cmp(&key(b)).then_with(|| {
                 let names = |entry: &Entry| {
-                    (entry.identity.manager.clone(), entry.api_version.clone(), entry.identity.subresource.clone())
+                    (
+                        entry.identity.manager.clone(),
+                        entry.api_version.clone(),
+                        entry.identity.subresource.clone(),
+                    )
                 };
                 names(a).cmp(&names(b))
             })
@@ -164,7 +184,8 @@ impl Managers {
                 return;
             }
             let version = identity.api_version.clone();
-            let Some(first) = first_of_version.iter().find(|first| first.api_version == version).cloned() else {
+            let Some(first) = first_of_version.iter().find(|first| first.api_version == version).cloned()
+            else {
                 first_of_version.push(identity);
                 continue;
             };

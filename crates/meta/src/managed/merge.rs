@@ -36,7 +36,11 @@ fn merge_fields(
     Ok(merged)
 }
 
-fn merge_values(live: Option<&Value>, config: Option<&Value>, schema: &Schema) -> Result<Option<Value>, String> {
+fn merge_values(
+    live: Option<&Value>,
+    config: Option<&Value>,
+    schema: &Schema,
+) -> Result<Option<Value>, String> {
     let (Some(old), Some(new)) = (live, config) else { return Ok(config.or(live).cloned()) };
     match Shape::of(schema, config) {
         Shape::Scalar(_) | Shape::AtomicMap(_) | Shape::AtomicList(_) => Ok(Some(new.clone())),
@@ -49,7 +53,8 @@ fn merge_values(live: Option<&Value>, config: Option<&Value>, schema: &Schema) -
             Ok(if merged.is_empty() { None } else { Some(Value::Object(merged)) })
         }
         Shape::List(items) => {
-            let (old_list, new_list) = (as_list(live).unwrap_or_default(), as_list(config).unwrap_or_default());
+            let (old_list, new_list) =
+                (as_list(live).unwrap_or_default(), as_list(config).unwrap_or_default());
             if old_list.is_empty() && new_list.is_empty() {
                 return Ok(Some(new.clone()));
             }
@@ -94,7 +99,9 @@ fn merge_lists(live: &[Value], config: &[Value], items: Items<'_>) -> Result<Vec
         config_places: places(&config_elements),
         items,
     };
-    if let Some(element) = config_elements.iter().find(|element| lists.config_places.get(element) == Some(&None)) {
+    if let Some(element) =
+        config_elements.iter().find(|element| lists.config_places.get(element) == Some(&None))
+    {
         return Err(format!("duplicate entries for key {element}"));
     }
     let mut shared = config_elements.iter().filter(|element| lists.live_places.contains_key(element));

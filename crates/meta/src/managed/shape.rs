@@ -68,7 +68,9 @@ impl<'a> Shape<'a> {
             Type::Map { values, atomic: false } => Self::Map(Fields::Free(values)),
             Type::List { items, list: ListType::Atomic } => Self::AtomicList(Some(items)),
             Type::List { items, list } => Self::List(Items { schema: items, list: *list }),
-            Type::String(StringFormat::Time | StringFormat::MicroTime) | Type::Quantity => Self::Scalar(Scalar::Untyped),
+            Type::String(StringFormat::Time | StringFormat::MicroTime) | Type::Quantity => {
+                Self::Scalar(Scalar::Untyped)
+            }
             Type::String(_) => Self::Scalar(Scalar::Text),
             Type::Integer { .. } => Self::Scalar(Scalar::Number),
             Type::Boolean => Self::Scalar(Scalar::Boolean),
@@ -141,7 +143,10 @@ pub(super) fn as_list(value: Option<&Value>) -> Option<&[Value]> {
 }
 
 /// The keys of two maps in order, each with its values.
-pub(super) fn zip<'a>(left: Option<&'a Map<String, Value>>, right: Option<&'a Map<String, Value>>) -> Zip<'a> {
+pub(super) fn zip<'a>(
+    left: Option<&'a Map<String, Value>>,
+    right: Option<&'a Map<String, Value>>,
+) -> Zip<'a> {
     let entries = |map: Option<&'a Map<String, Value>>| map.into_iter().flatten();
     Zip { left: entries(left).peekable(), right: entries(right).peekable() }
 }
