@@ -92,18 +92,18 @@ impl Authorization {
 
     /// The proof that a caller may do something, or the answer that he may not. A handler that finds that a
     /// request does more than its verb says (an update that creates) asks again.
-    pub async fn authorize(&self, attributes: &Attributes) -> Result<Access, Box<Status>> {
+    pub async fn authorize(&self, attributes: &Attributes) -> Result<Access, Status> {
         store::authorize(self, attributes).await
     }
 
-    async fn is_allowed(&self, attributes: &Attributes) -> Result<(), Box<Status>> {
+    async fn is_allowed(&self, attributes: &Attributes) -> Result<(), Status> {
         let Attributes { caller, info } = attributes;
         if caller.in_group(MASTERS) || (!info.is_resource && ALWAYS_ALLOWED.contains(&info.path.as_str())) {
             return Ok(());
         }
         match self.policy.0.decide(caller, info) {
             Verdict::Allow => return Ok(()),
-            Verdict::Deny(reason) => return Err(Box::new(forbidden(attributes, &reason))),
+            Verdict::Deny(reason) => return Err(forbidden(attributes, &reason)),
             Verdict::NoOpinion => {}
         }
         if !info.is_resource && is_document(&info.path, &info.verb) && caller.in_group(AUTHENTICATED) {
@@ -111,13 +111,13 @@ impl Authorization {
         }
         match self.review(attributes).await? {
             Answer { allowed: true, .. } => Ok(()),
-            Answer { reason, .. } => Err(Box::new(forbidden(attributes, &reason))),
+            Answer { reason, .. } => Err(forbidden(attributes, &reason)),
         }
     }
 
     /// Users of a token issuer are none of the cluster's users, even if their names are the same: kube-apiserver
     /// is not asked about them.
-    async fn review(&self, attributes: &Attributes) -> Result<Answer, Box<Status>> {
+    async fn review(&self, attributes: &Attributes) -> Result<Answer, Status> {
         match &self.reviews {
             Some(reviews) if attributes.caller.via != Via::Jwt => {
                 reviews.review(attributes, &self.metrics.delegated_authz).await
@@ -126,7 +126,7 @@ impl Authorization {
         }
     }
 
-    async fn is_operator(&self, caller: &Arc<Caller>) -> Result<bool, Box<Status>> {
+    async fn is_operator(&self, caller: &Arc<Caller>) -> Result<bool, Status> {
         if caller.in_group(MASTERS) {
             return Ok(true);
         }
@@ -137,9 +137,9 @@ impl Authorization {
 
 impl Authorizer for Authorization {
     type Request = Attributes;
-    type Refusal = Box<Status>;
+    type Refusal = Status;
 
-    async fn decide(&self, attributes: &Attributes) -> Result<(Arc<str>, Visibility), Box<Status>> {
+    async fn decide(&self, attributes: &Attributes) -> Result<(Arc<str>, Visibility), Status> {
         self.is_allowed(attributes).await?;
         let Attributes { caller, info } = attributes;
         let visibility = if info.is_resource {

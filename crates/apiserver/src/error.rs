@@ -1,3 +1,4 @@
+use std::fmt::Display;
 use std::path::PathBuf;
 
 /// Every way the server can fail to start or to take over new credentials. What a client did wrong is a
@@ -37,11 +38,11 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn credentials(what: impl Into<String>, why: impl ToString) -> Self {
+    pub(crate) fn credentials(what: impl Into<String>, why: impl Display) -> Self {
         Self::Credentials { what: what.into(), why: why.to_string() }
     }
 
-    pub(crate) fn key_set(issuer: &str, why: impl ToString) -> Self {
+    pub(crate) fn key_set(issuer: &str, why: impl Display) -> Self {
         Self::KeySet { issuer: issuer.to_owned(), why: why.to_string() }
     }
 }

@@ -199,14 +199,12 @@ fn add_checks(live: &Health, ready: &Health, stopping: &Arc<AtomicBool>, trust: 
     live.add("ping", || Ok(()));
     ready.add("ping", || Ok(()));
     let stopping = Arc::clone(stopping);
-    ready.add("shutdown", move || match stopping.load(Ordering::Relaxed) {
-        true => Err("shutting down".to_owned()),
-        false => Ok(()),
+    ready.add("shutdown", move || {
+        if stopping.load(Ordering::Relaxed) { Err("shutting down".to_owned()) } else { Ok(()) }
     });
     if let Some(trust) = trust {
-        ready.add("extension-apiserver-authentication", move || match trust.is_loaded() {
-            true => Ok(()),
-            false => Err("not read yet".to_owned()),
+        ready.add("extension-apiserver-authentication", move || {
+            if trust.is_loaded() { Ok(()) } else { Err("not read yet".to_owned()) }
         });
     }
 }

@@ -70,13 +70,16 @@ impl Settings {
     }
 }
 
+type Verified = Result<Arc<Caller>, Arc<str>>;
+
 /// A configured issuer with its keys.
 #[derive(Debug)]
 pub(crate) struct Issuer {
     settings: Settings,
     validation: Validation,
     keys: Arc<KeySet>,
-    verified: Cache<([u8; 32], u64), Result<Arc<Caller>, Arc<str>>>,
+    /// By the token's hash and the generation of the keys.
+    verified: Cache<([u8; 32], u64), Verified>,
 }
 
 impl Issuer {

@@ -15,11 +15,13 @@ const CAPACITY: usize = 4096;
 /// Longer tokens are nobody's.
 const TOKEN_LIMIT: usize = 16 * 1024;
 
+type Reviewed = Result<Arc<Caller>, Arc<str>>;
+
 /// Tokens as kube-apiserver knows them.
 #[derive(Clone)]
 pub(crate) struct TokenReviews {
     client: kube::Client,
-    cache: Arc<Cache<[u8; 32], Result<Arc<Caller>, Arc<str>>>>,
+    cache: Arc<Cache<[u8; 32], Reviewed>>,
 }
 
 impl std::fmt::Debug for TokenReviews {

@@ -88,6 +88,7 @@ impl TrustStore {
     }
 
     /// Looks at the files for ever.
+    #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
     pub(crate) async fn follow_files(self: Arc<Self>, every: Duration) {
         loop {
             tokio::time::sleep(every).await;
@@ -167,20 +168,16 @@ impl Source {
         let of_map = |key: &str| self.config_map.get(key).map(String::as_str).unwrap_or_default();
         let client_pem = [&self.client_file, b"\n".as_slice(), of_map("client-ca-file").as_bytes()].concat();
         let clients = authority("client CA", &client_pem)?;
-        let (proxy_pem, proxy) = match &settings.proxy {
-            Some(by_hand) => {
-                let proxy = authority("front proxy CA", &self.proxy_file)?
-                    .map(|authority| Proxy::with_usual_headers(authority, by_hand.allowed_names.clone()));
-                (self.proxy_file.as_slice(), proxy)
-            }
-            None => {
-                let pem = of_map("requestheader-client-ca-file").as_bytes();
-                let proxy = match authority("front proxy CA", pem)? {
-                    Some(authority) => Some(Proxy::from_config_map(authority, &self.config_map)?),
-                    None => None,
-                };
-                (pem, proxy)
-            }
+        let (proxy_pem, proxy) = if let Some(by_hand) = &settings.proxy {
+            let proxy = authority("front proxy CA", &self.proxy_file)?
+                .map(|authority| Proxy::with_usual_headers(authority, by_hand.allowed_names.clone()));
+            (self.proxy_file.as_slice(), proxy)
+        } else {
+            let pem = of_map("requestheader-client-ca-file").as_bytes();
+            let proxy = authority("front proxy CA", pem)?
+                .map(|authority| Proxy::from_config_map(authority, &self.config_map))
+                .transpose()?;
+            (pem, proxy)
         };
         if let Some(proxy) = &proxy
             && proxy.allows_any_name()

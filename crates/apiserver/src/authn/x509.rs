@@ -57,26 +57,20 @@ pub(crate) fn verdict(peer: &Peer, trust: &Trust, now: i64) -> Option<Arc<Verdic
 
 fn judge(peer: &Peer, trust: &Trust, now: i64) -> Verdict {
     let chain = &peer.certificates;
-    let leaf = match chain.first().map(|leaf| (leaf, X509Certificate::from_der(leaf))) {
-        Some((der, Ok((_, leaf)))) => (der, leaf),
-        _ => {
-            let why = "the certificate cannot be read".to_owned();
-            let until_unix_seconds = i64::MAX;
-            return Verdict {
-                generation: trust.generation,
-                until_unix_seconds,
-                proxy: Err(why.clone()),
-                client: Err(why),
-            };
-        }
+    let Some((der, Ok((_, leaf)))) = chain.first().map(|leaf| (leaf, X509Certificate::from_der(leaf))) else {
+        let unreadable = || "the certificate cannot be read".to_owned();
+        return Verdict {
+            generation: trust.generation,
+            until_unix_seconds: i64::MAX,
+            proxy: Err(unreadable()),
+            client: Err(unreadable()),
+        };
     };
-    let (der, leaf) = leaf;
     let name = common_name(leaf.subject()).unwrap_or_default();
     let proxy = match &trust.proxy {
         None => Err("no front proxy is trusted".to_owned()),
-        Some(proxy) => proxy.authority.vouches_for(chain, now).and_then(|()| match proxy.allows(name) {
-            true => Ok(()),
-            false => Err(format!("the name {name:?} is not allowed")),
+        Some(proxy) => proxy.authority.vouches_for(chain, now).and_then(|()| {
+            if proxy.allows(name) { Ok(()) } else { Err(format!("the name {name:?} is not allowed")) }
         }),
     };
     let client = match &trust.clients {

@@ -28,7 +28,7 @@ pub struct Answer {
     pub reason: String,
 }
 
-/// SubjectAccessReviews, each asked once in a while.
+/// Access reviews, each asked once in a while.
 pub(super) struct Reviews {
     client: kube::Client,
     cache: Cache<Attributes, Result<Answer, ()>>,
@@ -50,7 +50,7 @@ impl Reviews {
         &self,
         attributes: &Attributes,
         metrics: &Delegated,
-    ) -> Result<Answer, Box<Status>> {
+    ) -> Result<Answer, Status> {
         let fetch = || async {
             let review = SubjectAccessReview { spec: spec(attributes), ..SubjectAccessReview::default() };
             let reviewed: Result<SubjectAccessReview, String> =
@@ -69,7 +69,7 @@ impl Reviews {
         self.cache
             .get_or_fetch(attributes, fetch)
             .await
-            .map_err(|()| Box::new(Status::internal("the access review failed")))
+            .map_err(|()| Status::internal("the access review failed"))
     }
 }
 

@@ -9,11 +9,12 @@ use crate::request::{RequestInfo, query};
 use crate::tls::Peer;
 use axum::body::Body;
 use futures_util::FutureExt;
-use http::{HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderValue, Request, Response, StatusCode, Version, header};
 use hyper::body::Incoming;
 use meta::status::Status;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -30,7 +31,7 @@ struct Trail {
 }
 
 /// An answer before the handler's turn.
-type Refused = Box<Response<Body>>;
+type Refused = Response<Body>;
 
 /// Answers a request, in the order of `DefaultBuildHandlerChain`: request id, panic guard, RequestInfo, deadline,
 /// authentication, impersonation, room, authorization, handler; then metrics and the audit log.
@@ -42,11 +43,12 @@ pub(super) async fn serve<H: Handler>(
     let started = Instant::now();
     let (audit_id, audit_header) = audit::id(request.headers());
     let dry_run = request.uri().query().is_some_and(|query| query.contains("dryRun="));
+    let http1 = request.version() < Version::HTTP_2;
     let mut trail = Trail::default();
     let answered = answer(&shared, &peer, &audit_id, started, request.map(Body::new), &mut trail);
     let mut response = match AssertUnwindSafe(answered).catch_unwind().await {
         Ok(Ok(response)) => response,
-        Ok(Err(refused)) => *refused,
+        Ok(Err(refused)) => refused,
         Err(_panic) => {
             shared.metrics.panics.inc();
             shared.metrics.terminated("panic");
@@ -58,6 +60,9 @@ pub(super) async fn serve<H: Handler>(
     let headers = response.headers_mut();
     headers.insert(AUDIT_ID, audit_header);
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
+    if http1 && shared.stopping.load(Ordering::Relaxed) {
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     let (info, code, took) = (trail.info.as_deref(), response.status().as_u16(), started.elapsed());
     shared.metrics.answered(info, dry_run, code, took);
     let change = response.extensions().get::<Change>();
@@ -81,11 +86,11 @@ async fn answer<H: Handler>(
         Ok(caller) => caller,
         Err(error) => {
             tracing::debug!(%audit_id, peer = %peer.address, %error, "authentication failed");
-            return Err(refuse(&Status::unauthorized()));
+            return Err(failure(&Status::unauthorized()));
         }
     };
     trail.caller = Some(Arc::clone(&caller));
-    let info = Arc::new(parsed.map_err(|status| refuse(&status))?);
+    let info = Arc::new(parsed.map_err(|status| failure(&status))?);
     trail.info = Some(Arc::clone(&info));
     refuse_impersonation(&request)?;
     let place = enter(shared, &info, &caller)?;
@@ -99,7 +104,7 @@ async fn answer<H: Handler>(
             Err(_elapsed) => {
                 shared.metrics.terminated("timeout");
                 let text = "request did not complete within the allotted timeout";
-                return Err(refuse(&Status::timeout(text, 0)));
+                return Err(failure(&Status::timeout(text, 0)));
             }
         }
     };
@@ -122,7 +127,7 @@ async fn handle<H: Handler>(
     let access = match shared.authorization.authorize(&attributes).await {
         Ok(access) => access,
         Err(status) => {
-            let mut refused = refuse(&status);
+            let mut refused = failure(&status);
             refused.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
             return Err(refused);
         }
@@ -150,7 +155,7 @@ fn timeout(query: &str) -> Result<Duration, Refused> {
         Some(text) => match query::go_duration(&text) {
             Some(Duration::ZERO) => Ok(REQUEST_TIMEOUT),
             Some(asked) => Ok(asked.min(REQUEST_TIMEOUT)),
-            None => Err(refuse(&Status::bad_request("invalid timeout specified in the request URL"))),
+            None => Err(failure(&Status::bad_request("invalid timeout specified in the request URL"))),
         },
     }
 }
@@ -160,7 +165,7 @@ fn timeout(query: &str) -> Result<Duration, Refused> {
 fn refuse_impersonation(request: &Request<Body>) -> Result<(), Refused> {
     if request.headers().keys().any(|name| name.as_str().starts_with("impersonate-")) {
         let text = "impersonation is not served here: ask through kube-apiserver";
-        return Err(refuse(&Status::failure(403, "Forbidden", format!("forbidden: {text}"))));
+        return Err(failure(&Status::failure(403, "Forbidden", format!("forbidden: {text}"))));
     }
     Ok(())
 }
@@ -176,22 +181,16 @@ fn enter<H>(shared: &Shared<H>, info: &RequestInfo, caller: &Caller) -> Result<O
     } else {
         return Ok(None);
     };
-    match lane.enter(&caller.name, caller.in_group(MASTERS)) {
-        Some(place) => Ok(Some(place)),
-        None => {
-            shared.metrics.terminated("too many");
-            let mut response = Response::new(Body::from("Too many requests, please try again later.\n"));
-            *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
-            response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
-            let text = HeaderValue::from_static("text/plain; charset=utf-8");
-            response.headers_mut().insert(header::CONTENT_TYPE, text);
-            Err(Box::new(response))
-        }
+    if let Some(place) = lane.enter(&caller.name, caller.in_group(MASTERS)) {
+        return Ok(Some(place));
     }
-}
-
-fn refuse(status: &Status) -> Refused {
-    Box::new(failure(status))
+    shared.metrics.terminated("too many");
+    let mut response = Response::new(Body::from("Too many requests, please try again later.\n"));
+    *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+    response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+    let text = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, text);
+    Err(response)
 }
 
 /// A failure before anything was negotiated goes out as JSON.

@@ -36,12 +36,13 @@ impl ServingCertificate {
     }
 
     /// Looks at the files for ever and takes over what fits together. A half-written pair is looked at again.
+    #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
     pub(crate) async fn follow(self: Arc<Self>, every: Duration) {
         loop {
             tokio::time::sleep(every).await;
             match self.reload().await {
                 Ok(true) => {
-                    tracing::info!(file = %self.files.certificate.display(), "serving certificate reloaded")
+                    tracing::info!(file = %self.files.certificate.display(), "serving certificate reloaded");
                 }
                 Ok(false) => {}
                 Err(error) => tracing::warn!(%error, "the serving certificate stays as it is"),

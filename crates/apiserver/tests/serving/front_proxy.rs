@@ -1,0 +1,117 @@
+use crate::support::World;
+use apiserver::authn::Via;
+use http::Method;
+use rcgen::ExtendedKeyUsagePurpose;
+
+const ROOT: [(&str, &str); 2] = [("x-remote-user", "root"), ("x-remote-group", "system:masters")];
+
+#[tokio::test]
+async fn the_aggregator_is_believed_about_who_asks() {
+    let world = World::start().await;
+    let headers = [
+        ("x-remote-user", "jane"),
+        ("x-remote-uid", "42"),
+        ("x-remote-group", "tenant-admins"),
+        ("x-remote-group", "dev"),
+        ("x-remote-extra-business.tkestack.io%2Ftenantid", "acme"),
+    ];
+    let answer = world.get(Some(&world.aggregator()), &headers).await;
+    assert_eq!(answer.user(), "jane");
+    let json = answer.json();
+    assert_eq!(json["uid"], "42");
+    assert_eq!(json["groups"], serde_json::json!(["tenant-admins", "dev", "system:authenticated"]));
+    assert_eq!(json["tenant"], "acme");
+    assert_eq!(json["sees"], r#"Tenant("acme")"#);
+    assert_eq!(json["headers"], serde_json::json!(["accept", "host"]), "credentials are taken out");
+    assert_eq!(crate::support::via(&answer), Via::FrontProxy);
+}
+
+#[tokio::test]
+async fn forged_headers_make_nobody_root() {
+    let world = World::start().await;
+    let usage = || ExtendedKeyUsagePurpose::ClientAuth;
+    let old = |params: &mut rcgen::CertificateParams| {
+        params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2020, 1, 2);
+    };
+    let stranger = crate::support::pki::Ca::new("stranger");
+    for (who, identity, code) in [
+        ("no certificate", None, 403),
+        ("a certificate of an unknown CA", Some(stranger.client("aggregator", &[])), 401),
+        ("a name that is not allowed", Some(world.proxy_ca.client("somebody", &[])), 401),
+        ("a user's certificate", Some(world.client_ca.client("aggregator", &[])), 403),
+        ("an expired certificate", Some(world.proxy_ca.issue("aggregator", &[], usage(), old)), 401),
+        (
+            "a server's certificate",
+            Some(world.proxy_ca.issue("aggregator", &[], ExtendedKeyUsagePurpose::ServerAuth, |_| {})),
+            401,
+        ),
+    ] {
+        let answer = world.get(identity.as_ref(), &ROOT).await;
+        assert_eq!(answer.code, code, "{who}: {}", answer.text);
+        assert!(!answer.text.contains("root"), "{who}: {}", answer.text);
+    }
+    let honest = world.get(Some(&world.aggregator()), &ROOT).await;
+    assert_eq!(honest.user(), "root");
+}
+
+#[tokio::test]
+async fn a_certificate_without_its_key_ends_the_handshake() {
+    let world = World::start().await;
+    let thief = world.aggregator().stolen();
+    let connected =
+        crate::support::client::Client::connect(world.address, &world.serving_ca, Some(&thief), "h2").await;
+    let refused = match connected {
+        Err(_) => true,
+        // TLS 1.3 lets the client finish first: the first request shows it.
+        Ok(mut client) => client.try_send(Method::GET, "/readyz", &[]).await.is_err(),
+    };
+    assert!(refused, "possession of the key was not checked");
+}
+
+#[tokio::test]
+async fn a_proxy_that_names_nobody_is_not_anonymous() {
+    let world = World::start().await;
+    assert_eq!(world.get(Some(&world.aggregator()), &[]).await.code, 401);
+    assert_eq!(world.get(Some(&world.aggregator()), &[("x-remote-user", "")]).await.code, 401);
+}
+
+#[tokio::test]
+async fn anonymous_users_stay_anonymous_through_the_proxy() {
+    let world = World::start().await;
+    let headers = [("x-remote-user", "system:anonymous"), ("x-remote-group", "system:unauthenticated")];
+    let answer = world.get(Some(&world.aggregator()), &headers).await;
+    assert_eq!(answer.code, 403);
+    let discovery = world.client(Some(&world.aggregator())).await.send(Method::GET, "/apis", &headers).await;
+    assert_eq!(discovery.code, 403);
+}
+
+#[tokio::test]
+async fn two_tenants_in_one_identity_are_refused() {
+    let world = World::start().await;
+    let headers = [
+        ("x-remote-user", "jane"),
+        ("x-remote-extra-tenantid", "acme"),
+        ("x-remote-extra-tenantid", "umbrella"),
+    ];
+    assert_eq!(world.get(Some(&world.aggregator()), &headers).await.code, 401);
+}
+
+#[tokio::test]
+async fn a_client_certificate_names_user_and_groups() {
+    let world = World::start().await;
+    let answer = world.get(Some(&world.client_ca.client("ops", &["system:masters", "night"])), &[]).await;
+    assert_eq!(answer.user(), "ops");
+    assert_eq!(
+        answer.json()["groups"],
+        serde_json::json!(["system:masters", "night", "system:authenticated"])
+    );
+    assert_eq!(answer.json()["sees"], "Everything");
+}
+
+#[tokio::test]
+async fn impersonation_headers_are_refused_not_ignored() {
+    let world = World::start().await;
+    let answer = world.get(Some(&world.master()), &[("impersonate-user", "jane")]).await;
+    assert_eq!(answer.code, 403);
+}

@@ -1,0 +1,79 @@
+use crate::support::{WIDGETS, World, few, until};
+use axum::body::Body;
+use http::{Method, Request};
+use std::sync::atomic::Ordering;
+
+fn user(name: &str) -> [(&str, &str); 3] {
+    [("x-remote-user", name), ("x-remote-group", "tenant-admins"), ("x-remote-extra-tenantid", "acme")]
+}
+
+#[tokio::test]
+async fn who_finds_no_room_gets_429_and_masters_get_in() {
+    let world = World::start_with(|settings| settings.limits = few(2)).await;
+    let mut waiting = Vec::new();
+    for _ in 0..2 {
+        let mut client = world.client(Some(&world.aggregator())).await;
+        waiting.push(tokio::spawn(async move {
+            client.send(Method::GET, &format!("{WIDGETS}/slow"), &user("jane")).await.code
+        }));
+    }
+    until("both are inside", async || world.echo.waiting.load(Ordering::SeqCst) == 2).await;
+
+    let answer = world.get(Some(&world.aggregator()), &user("joe")).await;
+    assert_eq!((answer.code, answer.text.as_str()), (429, "Too many requests, please try again later.\n"));
+    assert_eq!(answer.headers["retry-after"], "1");
+    assert!(answer.headers["content-type"].to_str().unwrap().starts_with("text/plain"));
+    assert_eq!(world.get(Some(&world.master()), &[]).await.code, 200, "masters are exempt");
+    let mut client = world.client(Some(&world.aggregator())).await;
+    assert_eq!(
+        client.send(Method::POST, WIDGETS, &user("joe")).await.code,
+        200,
+        "writes have their own room"
+    );
+    assert_eq!(client.send(Method::GET, "/readyz", &user("joe")).await.code, 200);
+
+    world.echo.release.add_permits(2);
+    for task in waiting {
+        assert_eq!(task.await.unwrap(), 200);
+    }
+    assert_eq!(world.get(Some(&world.aggregator()), &user("joe")).await.code, 200);
+}
+
+#[tokio::test]
+async fn a_watch_keeps_its_place_until_it_ends() {
+    let world = World::start_with(|settings| settings.limits = few(1)).await;
+    let path = format!("{WIDGETS}?watch=1");
+    let mut first = world.client(Some(&world.aggregator())).await;
+    let mut request = Request::builder().uri(&path).header("host", "localhost");
+    for (name, value) in user("jane") {
+        request = request.header(name, value);
+    }
+    let watch = first.start(request.body(Body::empty()).unwrap()).await.unwrap();
+    assert_eq!(watch.status(), 200);
+    assert!(!watch.headers().contains_key("content-length"), "the aggregator flushes only without a length");
+    let mut second = world.client(Some(&world.aggregator())).await;
+    assert_eq!(second.send(Method::GET, &path, &user("joe")).await.code, 429);
+    assert_eq!(second.send(Method::GET, WIDGETS, &user("joe")).await.code, 200, "reads have their own room");
+    assert!(world.metrics().await.contains("apiserver_longrunning_requests 1"));
+    drop((watch, first));
+    until("the place is free", async || world.metrics().await.contains("apiserver_longrunning_requests 0"))
+        .await;
+}
+
+#[tokio::test]
+async fn a_request_ends_at_its_deadline() {
+    let world = World::start().await;
+    let mut client = world.client(Some(&world.master())).await;
+    let answer = client.send(Method::GET, &format!("{WIDGETS}/slow?timeout=50ms"), &[]).await;
+    assert_eq!(answer.code, 504);
+    assert_eq!(answer.json()["reason"], "Timeout");
+    assert_eq!(answer.message(), "Timeout: request did not complete within the allotted timeout");
+    assert!(world.metrics().await.contains(r#"apiserver_request_terminations_total{reason="timeout"} 1"#));
+
+    let mut anonymous = world.client(None).await;
+    let answer = anonymous
+        .send(Method::GET, &format!("{WIDGETS}?timeout=soon"), &[("authorization", "Bearer x")])
+        .await;
+    assert_eq!(answer.code, 400, "a bad timeout is seen before the credentials");
+    assert_eq!(answer.message(), "invalid timeout specified in the request URL");
+}

@@ -1,0 +1,12 @@
+//! A whole server in this process, over real TLS: who is let in, what he may do, and how it ends.
+
+mod support;
+
+mod drain;
+mod front_proxy;
+mod http;
+mod limits;
+mod matrix;
+mod reload;
+mod reviews;
+mod tokens;

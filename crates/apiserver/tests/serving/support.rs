@@ -1,0 +1,251 @@
+//! Certificates, a fake kube-apiserver, a handler that tells what it was given, and clients.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails where its support does"
+)]
+
+pub(crate) mod client;
+pub(crate) mod kube_api;
+pub(crate) mod pki;
+pub(crate) mod tokens;
+
+use apiserver::authn::{Caller, Via, jwks::KeySource, jwt, trust};
+use apiserver::authz::{Policy, Verdict};
+use apiserver::dispatch::RequestContext;
+use apiserver::flow::Limits;
+use apiserver::request::RequestInfo;
+use apiserver::server::{Handler, Parts, Server, Settings};
+use axum::body::{Body, Bytes};
+use client::{Answer, Client};
+use futures_util::StreamExt;
+use http::{Method, Request, Response};
+use kube_api::KubeApi;
+use pki::{Ca, Identity};
+use runtime::{Clock, Health, Metrics, Tasks};
+use serde_json::json;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use store::Visibility;
+use tokens::Signer;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) const ISSUER: &str = "https://tokens.example.io";
+pub(crate) const AUDIENCE: &str = "widgets";
+/// Where things are that nobody has to be told.
+pub(crate) const WIDGETS: &str = "/apis/example.io/v1/namespaces/box/widgets";
+
+/// Tenant administrators rule their tenant, but for `finalize`; everything else is for the reviews.
+pub(crate) struct TenantPolicy;
+
+impl Policy for TenantPolicy {
+    fn decide(&self, caller: &Caller, info: &RequestInfo) -> Verdict {
+        if caller.tenant.is_none() || !info.is_resource || !caller.in_group("tenant-admins") {
+            return Verdict::NoOpinion;
+        }
+        match info.subresource.as_str() {
+            "finalize" => Verdict::Deny("finalize is the controller's".to_owned()),
+            _ => Verdict::Allow,
+        }
+    }
+
+    fn visibility(&self, caller: &Caller, _info: &RequestInfo, operator: bool) -> Visibility {
+        match &caller.tenant {
+            _ if operator => Visibility::Everything,
+            Some(tenant) => Visibility::Tenant(Arc::from(tenant.as_str())),
+            None => Visibility::Nothing,
+        }
+    }
+
+    fn operator_right(&self) -> (&'static str, &'static str, &'static str) {
+        ("operate", "example.io", "widgets")
+    }
+}
+
+/// Answers with what it was given. An object called `panic` panics, `slow` waits to be released, a watch streams
+/// until the server drains.
+#[derive(Clone)]
+pub(crate) struct Echo {
+    pub(crate) release: Arc<Semaphore>,
+    pub(crate) waiting: Arc<AtomicUsize>,
+    pub(crate) draining: CancellationToken,
+}
+
+impl Handler for Echo {
+    async fn handle(&self, cx: RequestContext, request: Request<Body>) -> Response<Body> {
+        match cx.info.name.as_str() {
+            "panic" => panic!("on purpose"),
+            "slow" => {
+                self.waiting.fetch_add(1, Ordering::SeqCst);
+                drop(self.release.acquire().await);
+                self.waiting.fetch_sub(1, Ordering::SeqCst);
+            }
+            _ => {}
+        }
+        if cx.info.verb == "watch" {
+            return self.watch();
+        }
+        let body = json!({
+            "user": cx.caller.name,
+            "uid": cx.caller.uid,
+            "groups": cx.caller.groups,
+            "tenant": cx.caller.tenant,
+            "via": format!("{:?}", cx.caller.via),
+            "sees": format!("{:?}", cx.access.visibility()),
+            "verb": cx.info.verb,
+            "headers": request.headers().keys().map(http::HeaderName::as_str).collect::<Vec<_>>(),
+        });
+        Response::new(Body::from(body.to_string()))
+    }
+}
+
+impl Echo {
+    fn watch(&self) -> Response<Body> {
+        let first = futures_util::stream::iter([Ok::<_, std::io::Error>(Bytes::from_static(
+            b"{\"type\":\"ADDED\"}\n",
+        ))]);
+        let draining = self.draining.clone();
+        let rest = futures_util::stream::once(async move {
+            draining.cancelled().await;
+            Ok(Bytes::from_static(b"{\"type\":\"BOOKMARK\"}\n"))
+        });
+        Response::new(Body::from_stream(first.chain(rest)))
+    }
+}
+
+/// A server under test and all that it trusts.
+pub(crate) struct World {
+    pub(crate) address: SocketAddr,
+    pub(crate) serving_ca: Ca,
+    pub(crate) client_ca: Ca,
+    pub(crate) proxy_ca: Ca,
+    pub(crate) signer: Signer,
+    pub(crate) kube: Arc<KubeApi>,
+    pub(crate) echo: Echo,
+    pub(crate) tasks: Tasks,
+    pub(crate) ready: Health,
+    pub(crate) dir: PathBuf,
+    pub(crate) served: tokio::task::JoinHandle<Result<(), apiserver::Error>>,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.tasks.cancel();
+        drop(std::fs::remove_dir_all(&self.dir));
+    }
+}
+
+impl World {
+    pub(crate) async fn start() -> Self {
+        Self::start_with(|_| {}).await
+    }
+
+    /// Starts a server with changed settings and waits until it trusts the ConfigMap.
+    pub(crate) async fn start_with(change: impl FnOnce(&mut Settings)) -> Self {
+        let dir = std::env::temp_dir().join(format!("apiserver-{}", uuid::Uuid::new_v4()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let (serving_ca, client_ca, proxy_ca) =
+            (Ca::new("serving"), Ca::new("clients"), Ca::new("front proxy"));
+        let signer = Signer::new("key-1");
+        write_serving(&dir, &serving_ca);
+        std::fs::write(dir.join("jwks.json"), signer.key_set()).unwrap();
+        let kube = KubeApi::new();
+        kube.trust(&client_ca, &proxy_ca, &["aggregator"]);
+
+        let mut settings = Settings::new(dir.join("tls.crt"), dir.join("tls.key"));
+        settings.reload_every = Duration::from_millis(50);
+        settings.drain = Duration::from_secs(10);
+        let keys = KeySource::File(dir.join("jwks.json"));
+        let mut issuer = jwt::Settings::new(ISSUER, vec![AUDIENCE.to_owned()], keys);
+        issuer.leeway = Duration::ZERO;
+        settings.authentication.issuers.push(issuer);
+        change(&mut settings);
+
+        let draining = CancellationToken::new();
+        let (release, waiting) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
+        let echo = Echo { release, waiting, draining: draining.clone() };
+        let ready = Health::new();
+        let parts = Parts {
+            handler: echo.clone(),
+            resources: Vec::new(),
+            policy: Arc::new(TenantPolicy),
+            kube: Some(kube.client()),
+            metrics: Metrics::new(),
+            live: Health::new(),
+            ready: ready.clone(),
+            draining,
+            clock: Clock::system(),
+        };
+        let server = Server::new(settings, parts).await.unwrap();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let tasks = Tasks::new();
+        let served = tokio::spawn(server.run(listener, tasks.clone()));
+        let world =
+            Self { address, serving_ca, client_ca, proxy_ca, signer, kube, echo, tasks, ready, dir, served };
+        until("the ConfigMap is read", async || world.ready.report("readyz", false, &[]).ok).await;
+        world
+    }
+
+    pub(crate) async fn client(&self, identity: Option<&Identity>) -> Client {
+        Client::connect(self.address, &self.serving_ca, identity, "http/1.1").await.unwrap()
+    }
+
+    /// One GET of the widgets on a connection of its own.
+    pub(crate) async fn get(&self, identity: Option<&Identity>, headers: &[(&str, &str)]) -> Answer {
+        self.client(identity).await.send(Method::GET, WIDGETS, headers).await
+    }
+
+    pub(crate) fn aggregator(&self) -> Identity {
+        self.proxy_ca.client("aggregator", &[])
+    }
+
+    pub(crate) fn master(&self) -> Identity {
+        self.client_ca.client("root", &["system:masters"])
+    }
+
+    pub(crate) async fn metrics(&self) -> String {
+        let answer = self.client(Some(&self.master())).await.send(Method::GET, "/metrics", &[]).await;
+        assert_eq!(answer.code, 200);
+        answer.text
+    }
+}
+
+pub(crate) fn write_serving(dir: &std::path::Path, ca: &Ca) {
+    let identity = ca.server();
+    std::fs::write(dir.join("tls.key"), identity.key_pem()).unwrap();
+    std::fs::write(dir.join("tls.crt"), identity.chain_pem()).unwrap();
+}
+
+/// Polls until something holds; gives up after ten seconds.
+pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
+    while !holds().await {
+        assert!(tokio::time::Instant::now() < deadline, "{what} did not come true");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+pub(crate) fn few(limits: usize) -> Limits {
+    Limits { reads: limits, writes: limits, watches: limits }
+}
+
+pub(crate) fn via(answer: &Answer) -> Via {
+    match answer.json()["via"].as_str().unwrap() {
+        "FrontProxy" => Via::FrontProxy,
+        "Certificate" => Via::Certificate,
+        "Jwt" => Via::Jwt,
+        "TokenReview" => Via::TokenReview,
+        _ => Via::Anonymous,
+    }
+}
+
+pub(crate) fn trust_file(path: PathBuf) -> trust::Settings {
+    trust::Settings { client_ca_file: Some(path), proxy: None }
+}
