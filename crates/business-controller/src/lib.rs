@@ -38,3 +38,7 @@ pub mod audit;
 pub mod outcome;
 /// What can go wrong.
 pub mod error;
+
+/// Objects for tests.
+#[cfg(test)]
+mod fixtures;

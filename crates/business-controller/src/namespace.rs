@@ -21,7 +21,7 @@ use crate::events::Level;
 use crate::objects::NamespaceView;
 use crate::outcome::{Drift, DriftLabels, Outcome};
 use business_types::NamespacePhase;
-use dereference::{Found, Place};
+use dereference::Place;
 use status::Situation;
 use std::time::Duration;
 use validate::{NamespaceStep, Plan, QuotaStep, Verdict};
@@ -76,7 +76,15 @@ async fn converge(cx: &Context, object: &NamespaceView, place: &Place) -> Result
     for _ in 0..ROUNDS_MAX {
         match validate::validate(object, &found, &cx.forbidden) {
             Verdict::Wait(situation) => {
-                status::write(cx, object, &situation).await?;
+                let written = status::write(cx, object, &situation).await?;
+                if let (Some(_), Situation::NotActive { message }) = (written, &situation) {
+                    cx.events.report(
+                        object,
+                        Level::Warning,
+                        ("NamespaceTerminating", "Provision"),
+                        message.clone(),
+                    );
+                }
                 return Ok(Outcome::WaitingFor(RECHECK));
             }
             Verdict::Refuse(refusal) => return refuse(cx, object, refusal).await,
@@ -138,7 +146,8 @@ async fn settle(
 /// Events and metrics for what a plan has done.
 fn tell(cx: &Context, object: &NamespaceView, plan: &Plan) {
     let place = format!("namespace {} of cluster {}", object.spec.namespace, object.spec.cluster_name);
-    if object.status.phase != NamespacePhase::Available {
+    let was_deleted = object.status.reason == business_types::condition::reason::NAMESPACE_TERMINATING;
+    if object.status.phase != NamespacePhase::Available && !was_deleted {
         if !plan.is_empty() {
             let note = match plan.namespace {
                 NamespaceStep::Adopt { .. } => format!("adopted {place}"),
@@ -161,7 +170,9 @@ fn tell(cx: &Context, object: &NamespaceView, plan: &Plan) {
         }
         NamespaceStep::Keep | NamespaceStep::Adopt { .. } => {}
     }
-    if let QuotaStep::Create | QuotaStep::Update { drift: true, .. } = plan.quota {
+    if plan.namespace != NamespaceStep::Create
+        && let QuotaStep::Create | QuotaStep::Update { drift: true, .. } = plan.quota
+    {
         drifted(Drift::Quota, "DriftRepaired", format!("the ResourceQuota of {place} was repaired"));
     }
 }
@@ -174,12 +185,4 @@ async fn refuse(cx: &Context, object: &NamespaceView, refusal: validate::Refusal
         cx.events.report(object, Level::Warning, ("Failed", "Provision"), note);
     }
     Ok(Outcome::Refused)
-}
-
-impl Found {
-    /// Nothing there.
-    #[cfg(test)]
-    fn nothing() -> Self {
-        Self::default()
-    }
 }

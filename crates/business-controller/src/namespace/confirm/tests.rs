@@ -1,1 +1,207 @@
+use super::*;
+use crate::fixtures::{amounts, pending};
+use meta::quantity::Quantity;
+use proptest::prelude::*;
 
+#[test]
+fn nothing_is_refunded_before_the_cluster_counts_with_less() {
+    let object = pending(&[("pods", "10")]).asks(&[("pods", "4")]);
+    let written = object.quota();
+    assert_eq!(charge(&object, &written), None, "written, but not enforced");
+    let mut stale = written.clone();
+    stale.status_hard = amounts(&[("pods", "10")]);
+    stale.status_used = amounts(&[("pods", "0")]);
+    assert_eq!(charge(&object, &stale), None, "admission still counts with 10");
+    assert_eq!(charge(&object, &written.enforced(&[("pods", "0")])), Some(amounts(&[("pods", "4")])));
+}
+
+#[test]
+fn raised_and_lowered_between_write_and_confirmation_stays_charged_until_seen() {
+    // The quota of generation 2 (raised to 10) is enforced when generation 3 (lowered to 4) is looked at.
+    let raised = pending(&[("pods", "5")]).asks(&[("pods", "10")]);
+    let seen = raised.quota().enforced(&[("pods", "5")]);
+    let lowered = raised.asks(&[("pods", "4")]);
+    assert_eq!(lowered.status.cached_spec_hard, Some(amounts(&[("pods", "10")])));
+    assert_eq!(charge(&lowered, &seen), None);
+}
+
+#[test]
+fn created_and_lowered_while_being_written_stays_charged_until_seen() {
+    let created = pending(&[("pods", "10")]);
+    let lowered = created.clone().asks(&[("pods", "1")]);
+    assert_eq!(charge(&lowered, &created.quota().enforced(&[("pods", "0")])), None);
+    assert_eq!(
+        charge(&lowered, &lowered.quota().enforced(&[("pods", "0")])),
+        Some(amounts(&[("pods", "1")]))
+    );
+}
+
+#[test]
+fn what_a_paused_old_leader_wrote_is_never_confirmed() {
+    // It wrote generation 2 after generation 4 was asked for, with the very amounts of generation 4.
+    let object =
+        pending(&[("pods", "5")]).asks(&[("pods", "3")]).asks(&[("pods", "9")]).asks(&[("pods", "3")]);
+    let mut quota = object.quota().enforced(&[("pods", "0")]);
+    quota.generation = Some(2);
+    assert_eq!(charge(&object, &quota), None);
+    let mut foreign = object.quota().enforced(&[("pods", "0")]);
+    foreign.marks.uid = Some("another".into());
+    assert_eq!(charge(&object, &foreign), None);
+}
+
+#[test]
+fn use_above_the_new_amount_stays_charged_until_it_has_fallen() {
+    let object = pending(&[("pods", "10"), ("cpu", "8")]).asks(&[("pods", "4"), ("cpu", "8")]);
+    let quota = object.quota().enforced(&[("pods", "7"), ("cpu", "1")]);
+    assert_eq!(charge(&object, &quota), Some(amounts(&[("pods", "7"), ("cpu", "8")])));
+    let mut partly = object;
+    partly.status.cached_spec_hard = Some(amounts(&[("pods", "7"), ("cpu", "8")]));
+    assert_eq!(charge(&partly, &quota), None, "nothing new");
+    let fallen = partly.quota().enforced(&[("pods", "2"), ("cpu", "1")]);
+    assert_eq!(charge(&partly, &fallen), Some(amounts(&[("pods", "4"), ("cpu", "8")])));
+}
+
+#[test]
+fn use_that_is_not_counted_yet_may_be_anything() {
+    let object = pending(&[("pods", "10")]).asks(&[("pods", "4")]);
+    assert_eq!(charge(&object, &object.quota().enforced(&[])), None);
+}
+
+#[test]
+fn a_resource_that_is_not_asked_for_any_more_is_refunded_with_the_confirmation() {
+    let object = pending(&[("pods", "10"), ("services", "2")]).asks(&[("pods", "10")]);
+    let quota = object.quota().enforced(&[("pods", "1")]);
+    assert_eq!(charge(&object, &quota), Some(amounts(&[("pods", "10")])));
+}
+
+/// What can happen between the API and a member cluster, with the rules of both sides played out.
+#[derive(Clone, Debug)]
+enum Action {
+    Ask(i64),
+    /// The controller reads the object, and decides from that until it reads again.
+    Look,
+    Write,
+    /// A former leader, which read object and quota long ago, writes.
+    OldLeaderReads,
+    OldLeaderWrites,
+    QuotaController,
+    Use(i64),
+    Release(i64),
+    Confirm,
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    prop_oneof![
+        (0_i64..8).prop_map(Action::Ask),
+        Just(Action::Look),
+        Just(Action::Write),
+        Just(Action::OldLeaderReads),
+        Just(Action::OldLeaderWrites),
+        Just(Action::QuotaController),
+        (1_i64..4).prop_map(Action::Use),
+        (1_i64..4).prop_map(Action::Release),
+        Just(Action::Confirm),
+    ]
+}
+
+/// Both sides and what each has read of the other.
+struct World {
+    object: NamespaceView,
+    version: u64,
+    seen: (NamespaceView, u64),
+    quota: ClusterQuota,
+    old_leader: Option<(NamespaceView, ClusterQuota)>,
+    used: i64,
+}
+
+fn pods(count: i64) -> ResourceList {
+    ResourceList::from([("pods".to_owned(), Quantity::from_units(count))])
+}
+
+impl World {
+    fn write(&mut self, view: &NamespaceView, read: &ClusterQuota) {
+        let newer = read.generation.is_some_and(|theirs| theirs > view.generation);
+        if read.resource_version != self.quota.resource_version || newer {
+            return;
+        }
+        self.quota.spec_hard.clone_from(&view.spec.hard);
+        self.quota.generation = Some(view.generation);
+        self.touch();
+    }
+
+    fn touch(&mut self) {
+        let version: u64 = self.quota.resource_version.parse().unwrap();
+        self.quota.resource_version = (version + 1).to_string();
+    }
+
+    fn step(&mut self, action: &Action) {
+        match action {
+            Action::Ask(count) => {
+                self.object = self.object.clone().asks(&[("pods", &count.to_string())]);
+                self.version += 1;
+            }
+            Action::Look => self.seen = (self.object.clone(), self.version),
+            Action::Write => self.write(&self.seen.0.clone(), &self.quota.clone()),
+            Action::OldLeaderReads => self.old_leader = Some((self.object.clone(), self.quota.clone())),
+            Action::OldLeaderWrites => {
+                if let Some((view, quota)) = self.old_leader.clone() {
+                    self.write(&view, &quota);
+                }
+            }
+            Action::QuotaController => {
+                self.quota.status_hard = self.quota.spec_hard.clone();
+                self.quota.status_used = pods(self.used);
+                self.touch();
+            }
+            Action::Use(count) => {
+                let hard = self.quota.status_hard.get("pods").copied().unwrap_or(Quantity::ZERO);
+                if Quantity::from_units(self.used + count) <= hard {
+                    self.used += count;
+                    self.quota.status_used = pods(self.used);
+                    self.touch();
+                }
+            }
+            Action::Release(count) => {
+                // Use is told to the quota later than it falls.
+                self.used = (self.used - count).max(0);
+            }
+            Action::Confirm => {
+                let (view, version) = self.seen.clone();
+                if let Some(new) = charge(&view, &self.quota)
+                    && version == self.version
+                {
+                    self.object.status.cached_spec_hard = Some(new);
+                    self.version += 1;
+                }
+            }
+        }
+    }
+
+    /// What the cluster may let in without anybody at the API being asked.
+    fn exposure(&self) -> Quantity {
+        let hard = |list: &ResourceList| list.get("pods").copied().unwrap_or(Quantity::ZERO);
+        hard(&self.quota.status_hard).max(Quantity::from_units(self.used))
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #[test]
+    fn the_charge_always_covers_what_the_cluster_may_let_in(actions in prop::collection::vec(action(), 0..60)) {
+        let object = pending(&[("pods", "5")]);
+        let mut world = World {
+            seen: (object.clone(), 1),
+            version: 1,
+            quota: object.quota(),
+            old_leader: None,
+            used: 0,
+            object,
+        };
+        for (n, action) in actions.iter().enumerate() {
+            world.step(action);
+            let charged = world.object.status.cached_spec_hard.as_ref().unwrap()["pods"];
+            prop_assert!(charged >= world.exposure(), "step {n}: {action:?}: {charged} < {}", world.exposure());
+            prop_assert!(charged >= world.object.spec.hard["pods"]);
+        }
+    }
+}
