@@ -87,7 +87,8 @@ pub async fn dispatch(api: &Arc<Api>, cx: RequestContext, request: Request<Body>
         return discovery::answer(&api.documents, &cx.info.path, &request);
     }
     match route(&api.resources, &cx.info, request.method()) {
-        Ok(route) => verbs::run(api, cx, route, request).await,
+        // Boxed: a verb's future is large, and what wraps it moves it.
+        Ok(route) => Box::pin(verbs::run(api, cx, route, request)).await,
         Err(status) => {
             response::failure(&status, &response::Style::of_error(request.headers(), request.uri()))
         }
@@ -169,3 +170,6 @@ fn route(resources: &[Arc<Resource>], info: &RequestInfo, method: &Method) -> Re
         name: target.name.unwrap_or_default().to_owned(),
     })
 }
+
+#[cfg(test)]
+mod tests;

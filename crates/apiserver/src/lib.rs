@@ -8,6 +8,10 @@
 //!  TLS      what       who      room    Access               the order of a Go API server
 //! ```
 
+// The sample kind is compiled into the unit tests, too, and names the crate from outside.
+#[cfg(test)]
+extern crate self as apiserver;
+
 /// Settings, limits and the running server.
 pub mod server;
 /// TLS: serving certificates, client CAs, reloads.

@@ -191,7 +191,7 @@ impl Call {
         let info =
             RequestInfo { verb: verb.to_owned(), subresource: String::new(), ..(*self.cx.info).clone() };
         let attributes = Attributes { caller: Arc::clone(&self.cx.caller), info: Arc::new(info) };
-        authorization.authorize(&attributes).await.map(|_access| ()).map_err(|status| *status)
+        authorization.authorize(&attributes).await.map(|_access| ())
     }
 
     /// Remembers what a write did. `old` is the revision before, where there was one.

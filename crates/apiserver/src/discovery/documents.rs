@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// A document with its ETag.
+/// A document with its `ETag`.
 #[derive(Clone, Debug)]
 pub(super) struct Document {
     pub(super) json: Bytes,

@@ -1,7 +1,6 @@
 //! Server-side apply.
 
 use crate::verbs::Call;
-use crate::verbs::body;
 use crate::verbs::change::{Computed, change};
 use crate::verbs::commit::{tracker, writer};
 use crate::verbs::create::insert;
@@ -10,9 +9,9 @@ use crate::verbs::update::check_identity;
 use axum::body::Body;
 use http::{Response, StatusCode};
 use meta::decode::{self, Media};
-use meta::object::Object;
 use meta::status::Status;
 use serde_json::Value;
+use std::sync::Arc;
 use store::Entry;
 
 /// How often an apply that finds the object now there, now not, goes round.
@@ -68,7 +67,7 @@ fn name_it(call: &Call, applied: &mut Value) -> Result<(), Status> {
 }
 
 async fn change_live(call: &mut Call, applied: &Value, options: &WriteOptions) -> Result<Entry, Status> {
-    let resource = call.resource().clone();
+    let resource = Arc::clone(call.resource());
     let (part, now) = (call.part(), call.now());
     let (name, namespace) = (call.route.name.clone(), call.route.namespace.clone());
     let subresource = call.subresource();
@@ -76,7 +75,8 @@ async fn change_live(call: &mut Call, applied: &Value, options: &WriteOptions) -
     let entry = change(call, options, |live| {
         let write = meta::managed::Write { manager: &options.manager, subresource, now: &now };
         let merged = tracker(&resource, part).apply(Some(live), applied, options.force, write);
-        let mut object = finish(&resource, merged.map_err(|error| error.status())?)?;
+        let mut object = merged.map_err(|error| error.status())?;
+        decode::apply_defaults(&mut object, &resource.schema);
         check_identity(&resource, &name, &namespace, &mut object)?;
         Ok(Computed { object, track: false, versioned, warnings: Vec::new() })
     });
@@ -84,7 +84,7 @@ async fn change_live(call: &mut Call, applied: &Value, options: &WriteOptions) -
 }
 
 async fn create_new(call: &mut Call, applied: &Value, options: &WriteOptions) -> Result<Entry, Status> {
-    let resource = call.resource().clone();
+    let resource = Arc::clone(call.resource());
     let about = resource.group_resource();
     let uid = given(applied, "uid");
     if !uid.is_empty() {
@@ -104,7 +104,8 @@ async fn create_new(call: &mut Call, applied: &Value, options: &WriteOptions) ->
         options.force,
         writer(call, &options.manager, &now),
     );
-    let object = finish(&resource, merged.map_err(|error| error.status())?)?;
+    let mut object = merged.map_err(|error| error.status())?;
+    decode::apply_defaults(&mut object, &resource.schema);
     insert(call, object, options, false).await
 }
 
@@ -114,15 +115,4 @@ fn given<'a>(applied: &'a Value, field: &str) -> &'a str {
         .and_then(|metadata| metadata.get(field))
         .and_then(Value::as_str)
         .unwrap_or_default()
-}
-
-/// Brings the merged object into the schema's form.
-fn finish(resource: &crate::Resource, merged: Object) -> Result<Object, Status> {
-    let mut value = merged.into_value();
-    decode::prune_and_check(&mut value, &resource.schema)
-        .map_err(|error| Status::bad_request(error.to_string()))?;
-    let mut object = Object::new(value).map_err(|_| Status::bad_request("the result is no object"))?;
-    body::set_kind(&mut object, &resource.gvk);
-    decode::apply_defaults(&mut object, &resource.schema);
-    Ok(object)
 }

@@ -57,7 +57,8 @@ pub(crate) fn decode(
     if validation == FieldValidation::Strict && !dropped.is_empty() {
         return Err(refused(resource, &DecodeError::Strict(dropped)));
     }
-    let mut object = Object::new(value).map_err(|_| Status::bad_request("the body is no object"))?;
+    let mut object =
+        Object::new(value).map_err(|other| Status::bad_request(format!("the body is no object: {other}")))?;
     set_kind(&mut object, &resource.gvk);
     decode::apply_defaults(&mut object, &resource.schema);
     if validation == FieldValidation::Ignore {

@@ -35,6 +35,8 @@ enum Outcome {
     Same(Entry),
     /// Somebody was faster.
     Conflict,
+    /// The store has decided: there is nothing to look at again.
+    Refused(Status),
 }
 
 /// Changes the object of the request. `compute` sees the live object, with its revision, and may be asked
@@ -55,7 +57,7 @@ where
     loop {
         let mut warnings = Vec::new();
         let outcome = attempt(call, options, at, &mut warnings, &mut compute).await;
-        if at == At::Any && !matches!(outcome, Ok(Outcome::Written(..))) {
+        if at == At::Any && !matches!(outcome, Ok(Outcome::Written(..) | Outcome::Refused(_))) {
             at = At::Latest;
             continue;
         }
@@ -70,7 +72,7 @@ where
                 call.warnings.extend(warnings);
                 return Ok(entry);
             }
-            Err(status) => {
+            Ok(Outcome::Refused(status)) | Err(status) => {
                 call.warnings.extend(warnings);
                 return Err(status);
             }
@@ -125,9 +127,9 @@ where
         Err(Error::Conflict) => Ok(Outcome::Conflict),
         Err(Error::Refused(violations)) => {
             let cx = context(call, options.dry_run, versioned, &now);
-            Err(resource.strategy.refusal(&cx, &object, &violations))
+            Ok(Outcome::Refused(resource.strategy.refusal(&cx, &object, &violations)))
         }
-        Err(error) => Err(failed(&error)),
+        Err(error) => Ok(Outcome::Refused(failed(&error))),
     }
 }
 

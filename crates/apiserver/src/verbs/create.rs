@@ -13,6 +13,7 @@ use meta::object::Object;
 use meta::status::Status;
 use meta::{name, validation};
 use serde_json::Value;
+use std::sync::Arc;
 use store::model::Change;
 use store::quota::QuotaChange;
 use store::{Entry, Error, Key};
@@ -41,7 +42,7 @@ pub(crate) async fn insert(
     options: &WriteOptions,
     track: bool,
 ) -> Result<Entry, Status> {
-    let resource = call.resource().clone();
+    let resource = Arc::clone(call.resource());
     if call.sees_nothing() {
         return Err(Status::forbidden(
             &resource.group_resource(),
@@ -108,7 +109,7 @@ async fn try_insert(
     options: &WriteOptions,
     track: bool,
 ) -> Result<Entry, Failure> {
-    let resource = call.resource().clone();
+    let resource = Arc::clone(call.resource());
     let now = call.now();
     let uid = Uuid::new_v4();
     let (mut object, warnings) = prepare(call, object, options, uid, track).map_err(Failure::Other)?;
@@ -178,7 +179,7 @@ fn prepare(
 
 /// What the object costs, once the caller is known to have every right it takes.
 async fn charge(call: &mut Call, object: &Object, dry_run: bool) -> Result<Option<QuotaChange>, Status> {
-    let resource = call.resource().clone();
+    let resource = Arc::clone(call.resource());
     let now = call.now();
     let right = resource.strategy.extra_right(&context(call, dry_run, false, &now), Part::Main, None, object);
     if let Some(right) = right {

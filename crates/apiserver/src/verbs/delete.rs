@@ -76,32 +76,40 @@ pub(crate) async fn remove(call: &mut Call, key: &Key, options: &DeleteOptions) 
     loop {
         let mut warnings = Vec::new();
         let outcome = attempt(call, key, options, at, &mut warnings).await;
-        if at == At::Any && !matches!(outcome, Ok(Some(_))) {
+        if at == At::Any && !matches!(outcome, Ok(Outcome::Removed(_) | Outcome::Refused(_))) {
             at = At::Latest;
             continue;
         }
         match outcome {
-            Ok(None) => {}
-            Ok(Some(removal)) => {
+            Ok(Outcome::Conflict) => {}
+            Ok(Outcome::Removed(removal)) => {
                 call.warnings.extend(warnings);
                 match &removal {
                     Removal::Gone(entry) | Removal::Marked(entry) => call.audit(None, entry, options.dry_run),
                 }
                 return Ok(removal);
             }
-            Err(status) => return Err(status),
+            Ok(Outcome::Refused(status)) | Err(status) => return Err(status),
         }
     }
 }
 
-/// One try; `None` where somebody was faster.
+enum Outcome {
+    Removed(Removal),
+    /// Somebody was faster.
+    Conflict,
+    /// The store has decided: there is nothing to look at again.
+    Refused(Status),
+}
+
+/// One try.
 async fn attempt(
     call: &Call,
     key: &Key,
     options: &DeleteOptions,
     at: At,
     warnings: &mut Vec<String>,
-) -> Result<Option<Removal>, Status> {
+) -> Result<Outcome, Status> {
     let resource = call.resource();
     let failed = |error: &Error| status_of(error, resource, &key.name);
     let entry = call.api.store.get(&call.cx.access, key, at).await.map_err(|error| failed(&error))?;
@@ -111,7 +119,7 @@ async fn attempt(
     let now = call.now();
     let Some((mut object, gone, quota)) = prepare(call, &live, options, &now, warnings)? else {
         let same = written(key, entry.uid, entry.revision, entry.body.clone());
-        return Ok(Some(Removal::Marked(same)));
+        return Ok(Outcome::Removed(Removal::Marked(same)));
     };
     let state = state(resource, &mut object)?;
     let body = Bytes::from(state.body.clone());
@@ -124,15 +132,15 @@ async fn attempt(
     let revision = match commit(call, key, entry.uid, change, quota, options.dry_run).await {
         Ok(_) if options.dry_run => expected,
         Ok(revision) => revision,
-        Err(Error::Conflict) => return Ok(None),
+        Err(Error::Conflict) => return Ok(Outcome::Conflict),
         Err(Error::Refused(violations)) => {
             let cx = context(call, options.dry_run, false, &now);
-            return Err(resource.strategy.refusal(&cx, &live, &violations));
+            return Ok(Outcome::Refused(resource.strategy.refusal(&cx, &live, &violations)));
         }
-        Err(error) => return Err(failed(&error)),
+        Err(error) => return Ok(Outcome::Refused(failed(&error))),
     };
     let entry = written(key, entry.uid, revision, body);
-    Ok(Some(if gone { Removal::Gone(entry) } else { Removal::Marked(entry) }))
+    Ok(Outcome::Removed(if gone { Removal::Gone(entry) } else { Removal::Marked(entry) }))
 }
 
 fn check_preconditions(call: &Call, live: &Object, options: &DeleteOptions) -> Result<(), Status> {

@@ -46,7 +46,7 @@ pub(crate) fn status_of(error: &Error, resource: &Resource, name: &str) -> Statu
         Error::Starting | Error::Busy => Status::too_many_requests(1),
         Error::Unavailable(why) => {
             tracing::warn!(why, "the store is unavailable");
-            Status::unavailable("the database is unavailable, nothing was written", UNAVAILABLE_RETRY_SECONDS)
+            Status::unavailable("the database is unavailable", UNAVAILABLE_RETRY_SECONDS)
         }
         // Whoever repeats such a write by himself may do it twice: no Retry-After.
         Error::Unknown => {

@@ -16,6 +16,7 @@ use meta::object::Object;
 use meta::patch::{json_patch, merge_patch, strategic_merge_patch};
 use meta::status::Status;
 use serde_json::Value;
+use std::sync::Arc;
 
 /// What a PATCH's body may be; exactly what OpenAPI promises.
 pub(crate) const PATCH_TYPES: &[&str] = &[
@@ -51,7 +52,7 @@ pub(crate) async fn patch(call: &mut Call, kind: PatchType, body: Body) -> Resul
         return apply(call, &bytes).await;
     }
     let options = WriteOptions::parse(&call.query, &call.headers, WriteKind::Patch)?;
-    let resource = call.resource().clone();
+    let resource = Arc::clone(call.resource());
     let (name, namespace) = (call.route.name.clone(), call.route.namespace.clone());
     let versioned = names_revision(kind, &bytes);
     let entry = change(call, &options, |live| {
@@ -77,16 +78,14 @@ pub(crate) async fn patch(call: &mut Call, kind: PatchType, body: Body) -> Resul
 /// Whether the patch pins the revision it was made from.
 fn names_revision(kind: PatchType, patch: &[u8]) -> bool {
     let Ok(patch) = serde_json::from_slice::<Value>(patch) else { return false };
-    match kind {
-        PatchType::Json => patch.as_array().into_iter().flatten().any(|operation| {
+    let is_text = |value: Option<&Value>| value.and_then(Value::as_str).is_some_and(|text| !text.is_empty());
+    if kind == PatchType::Json {
+        return patch.as_array().into_iter().flatten().any(|operation| {
             operation.get("path").and_then(Value::as_str) == Some("/metadata/resourceVersion")
-                && operation.get("value").and_then(Value::as_str).is_some_and(|text| !text.is_empty())
-        }),
-        _ => {
-            let pinned = patch.get("metadata").and_then(|metadata| metadata.get("resourceVersion"));
-            pinned.and_then(Value::as_str).is_some_and(|text| !text.is_empty())
-        }
+                && is_text(operation.get("value"))
+        });
     }
+    is_text(patch.get("metadata").and_then(|metadata| metadata.get("resourceVersion")))
 }
 
 /// Reads the patched document as the kind again.
@@ -106,7 +105,8 @@ fn reread(
     if validation == FieldValidation::Ignore {
         dropped.clear();
     }
-    let mut object = Object::new(document).map_err(|_| invalid_patch(patch, "the result is no object"))?;
+    let mut object = Object::new(document)
+        .map_err(|other| invalid_patch(patch, &format!("the result is no object: {other}")))?;
     body::set_kind(&mut object, &resource.gvk);
     decode::apply_defaults(&mut object, &resource.schema);
     Ok((object, dropped))

@@ -1,5 +1,6 @@
-//! Query parameters, decoded as Go's `ParameterCodec` does: the first value wins, unknown names are ignored.
+//! Query parameters as Go's `ParameterCodec` takes them: the first value wins, unknown names are ignored.
 
+use crate::request::query::pairs;
 use meta::status::Status;
 
 /// Pairs of a query that are looked at.
@@ -10,15 +11,10 @@ const PAIRS_MAX: usize = 1_000;
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Decodes the text behind `?`. Pairs that do not decode are dropped, as are those with a `;`.
+    /// Decodes the text behind `?`, as the authorizer's parser does.
     pub(crate) fn parse(text: Option<&str>) -> Self {
-        let pairs =
-            text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty() && !pair.contains(';'));
-        let decoded = pairs.take(PAIRS_MAX).filter_map(|pair| {
-            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            Some((unescape(key)?, unescape(value)?))
-        });
-        Self(decoded.collect())
+        let pairs = pairs(text.unwrap_or_default()).take(PAIRS_MAX);
+        Self(pairs.map(|(key, value)| (key.into_owned(), value.into_owned())).collect())
     }
 
     /// The first value; absent and empty are told apart.
@@ -55,27 +51,6 @@ impl Query {
             },
         }
     }
-}
-
-fn unescape(text: &str) -> Option<String> {
-    if !text.contains(['%', '+']) {
-        return Some(text.to_owned());
-    }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'+' => b' ',
-            b'%' => hex(rest.next()?)? << 4 | hex(rest.next()?)?,
-            other => other,
-        });
-    }
-    // Go keeps bytes that are no UTF-8; nothing that follows could use them.
-    String::from_utf8(bytes).ok()
-}
-
-fn hex(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use meta::gvk::GroupVersionKind;
 use meta::object::Object;
 use meta::status::Status;
 use serde_json::Value;
+use std::sync::Arc;
 
 pub(crate) async fn update(call: &mut Call, body: Body) -> Result<Response<Body>, Status> {
     let bytes = body::read(body).await?;
@@ -19,7 +20,7 @@ pub(crate) async fn update(call: &mut Call, body: Body) -> Result<Response<Body>
     let media = body::media(&call.headers)?;
     let (mut given, dropped) = body::decode(&bytes, media, call.resource(), options.validation)?;
     call.warnings.extend(dropped);
-    let resource = call.resource().clone();
+    let resource = Arc::clone(call.resource());
     check_identity(&resource, &call.route.name, &call.route.namespace, &mut given)?;
     let entry = change(call, &options, |live| {
         let uid = given.uid();

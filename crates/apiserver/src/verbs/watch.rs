@@ -25,7 +25,7 @@ const LIFE_SECONDS_MIN: u64 = 1800;
 /// Longest life that a watch may ask for.
 const LIFE_SECONDS_MAX: u64 = 24 * 3600;
 /// About how often a bookmark is sent.
-const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
 /// How long before its end a watch gets its last bookmark.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
@@ -177,7 +177,8 @@ mod tests {
 
     #[test]
     fn a_watch_begins_where_its_parameters_say() {
-        let of = |text| beginning(&ListOptions::parse(&Query::parse(Some(text)), true).unwrap()).unwrap();
+        let of =
+            |text: &str| beginning(&ListOptions::parse(&Query::parse(Some(text)), true).unwrap()).unwrap();
         let more = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
         let less = "sendInitialEvents=false&resourceVersionMatch=NotOlderThan";
         for (query, want) in [

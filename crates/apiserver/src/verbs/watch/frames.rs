@@ -40,7 +40,7 @@ impl Frames {
             return shared.get_or_init(|| framed(op, |out| entry.write_json(out))).clone();
         }
         let columns = !std::mem::replace(&mut self.columns_sent, true);
-        framed(op, |out| self.write(&self.renderer, entry, columns, out))
+        framed(op, |out| write(&self.renderer, entry, columns, out))
     }
 
     /// A revision that was reached, in an object of the stream's form.
@@ -64,14 +64,14 @@ impl Frames {
             renderer.include = Include::Metadata;
         }
         let columns = !std::mem::replace(&mut self.columns_sent, true);
-        framed("BOOKMARK", |out| self.write(&renderer, &entry, columns, out))
+        framed("BOOKMARK", |out| write(&renderer, &entry, columns, out))
     }
+}
 
-    fn write(&self, renderer: &Renderer, entry: &Entry, columns: bool, out: &mut BytesMut) {
-        match renderer.form {
-            Form::Table(_) => renderer.table(entry, columns, out),
-            _ => renderer.item(entry, out),
-        }
+fn write(renderer: &Renderer, entry: &Entry, columns: bool, out: &mut BytesMut) {
+    match renderer.form {
+        Form::Table(_) => renderer.table(entry, columns, out),
+        _ => renderer.item(entry, out),
     }
 }
 

@@ -1,0 +1,77 @@
+//! An aggregated API server with one kind.
+//!
+//! ```text
+//! DATABASE_URL=postgres://… cargo run -p apiserver --example widgets -- tls.crt tls.key client-ca.crt
+//! ```
+//!
+//! Whoever comes with a certificate of the client CA may do everything; `docs/library.md` walks through it.
+
+mod widget;
+
+use anyhow::Context;
+use apiserver::authz::{Policy, Verdict};
+use apiserver::dispatch::Api;
+use apiserver::openapi::About;
+use apiserver::server::{Parts, Server, Settings};
+use apiserver::{Caller, RequestInfo};
+use runtime::{Clock, Health, Metrics, Tasks, shutdown};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use store::{Kind, Store, Visibility};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+struct EverybodyKnown;
+
+impl Policy for EverybodyKnown {
+    fn decide(&self, caller: &Caller, _: &RequestInfo) -> Verdict {
+        if caller.in_group("system:authenticated") { Verdict::Allow } else { Verdict::NoOpinion }
+    }
+
+    fn visibility(&self, _: &Caller, _: &RequestInfo, _: bool) -> Visibility {
+        Visibility::Everything
+    }
+
+    fn operator_right(&self) -> (&'static str, &'static str, &'static str) {
+        ("operate", widget::GROUP, "widgets")
+    }
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let mut files = std::env::args().skip(1).map(PathBuf::from);
+    let mut file = |what| files.next().with_context(|| format!("an argument is missing: {what}"));
+    let mut settings = Settings::new(file("certificate")?, file("key")?);
+    settings.authentication.trust.client_ca_file = Some(file("client CA")?);
+    let url = std::env::var("DATABASE_URL").context("DATABASE_URL is not set")?;
+
+    let (tasks, metrics, clock) = (Tasks::new(), Metrics::new(), Clock::system());
+    Store::migrate(&url).await?;
+    let kinds: Vec<Arc<dyn Kind>> = vec![Arc::new(widget::Widgets)];
+    let store = Store::open(store::Config::new(url), kinds, &tasks, &metrics)?;
+    let id = store.kind_id(widget::GROUP, "widgets").context("the kind has no number")?;
+
+    let resources = vec![Arc::new(widget::resource(id))];
+    let draining = CancellationToken::new();
+    let about = About { title: "Widgets".to_owned(), version: "v1".to_owned() };
+    let api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about);
+    let parts = Parts {
+        handler: Arc::new(api),
+        resources,
+        policy: Arc::new(EverybodyKnown),
+        kube: None,
+        metrics,
+        live: Health::new(),
+        ready: Health::new(),
+        draining,
+        clock,
+    };
+    let serving = Tasks::new();
+    serving.spawn("signals", shutdown::on_signal(serving.clone()));
+    let listener = TcpListener::bind("127.0.0.1:8443").await?;
+    Server::new(settings, parts).await?.run(listener, serving).await?;
+    tasks.cancel();
+    tasks.join(Duration::from_secs(5)).await?;
+    Ok(())
+}

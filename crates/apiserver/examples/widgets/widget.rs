@@ -1,0 +1,181 @@
+//! A kind, as the library wants to know it: its shape, what the store indexes of it, and what differs from others.
+
+use apiserver::Resource;
+use apiserver::resource::{Column, Part, Subresource};
+use apiserver::strategy::{Strategy, WriteContext};
+use meta::field::{FieldError, FieldErrors, Path};
+use meta::gvk::GroupVersionKind;
+use meta::object::Object;
+use meta::schema::{ListType, Schema};
+use meta::status::Status;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use store::quota::{QuotaChange, Violation};
+use store::{Attributes, Kind, KindId};
+
+pub(crate) const GROUP: &str = "sample.example.io";
+const COLOUR: &[&str] = &["spec", "colour"];
+const FINALIZERS: &[&str] = &["spec", "finalizers"];
+const PHASE: &[&str] = &["status", "phase"];
+
+/// The resource. Its number in the store is the place of [`Widgets`] in the list that the store is opened with.
+pub(crate) fn resource(id: KindId) -> Resource {
+    Resource {
+        gvk: GroupVersionKind::new(GROUP, "v1", "Widget"),
+        plural: "widgets",
+        singular: "widget",
+        short_names: &["wd"],
+        categories: &["all"],
+        namespaced: true,
+        id,
+        kind: Arc::new(Widgets),
+        schema: Arc::new(schema()),
+        subresources: &[
+            Subresource { name: "status", writes: Part::Status },
+            Subresource { name: "finalize", writes: Part::Finalize },
+        ],
+        columns: &[
+            Column { name: "Colour", ty: "string", description: "Colour of the widget.", priority: 0 },
+            Column { name: "Size", ty: "integer", description: "Size in millimetres.", priority: 1 },
+        ],
+        strategy: Arc::new(WidgetStrategy),
+    }
+}
+
+/// One schema for decoding, validation, defaults, OpenAPI, patches and apply.
+fn schema() -> Schema {
+    let part = Schema::object(
+        "A part of the widget.",
+        Some("io.example.sample.v1.Part"),
+        [
+            ("name", Schema::string("Name of the part.").required()),
+            ("count", Schema::integer("How many.").optional()),
+        ],
+    );
+    let spec = Schema::object(
+        "What the widget shall be.",
+        Some("io.example.sample.v1.WidgetSpec"),
+        [
+            ("colour", Schema::string("Colour.").with_default(json!("red")).optional()),
+            ("size", Schema::integer("Size in millimetres.").optional()),
+            ("weight", Schema::quantity("Weight in kilograms.").optional()),
+            ("parts", Schema::list("Parts, by name.", ListType::Map(&["name"]), part).optional()),
+            ("finalizers", Schema::strings("Who must let it go.", ListType::Set).optional()),
+        ],
+    );
+    let status = Schema::object(
+        "What the widget is.",
+        Some("io.example.sample.v1.WidgetStatus"),
+        [("phase", Schema::string("Phase.").optional()), ("size", Schema::integer("Size seen.").optional())],
+    );
+    Schema::kind(
+        "A widget.",
+        "io.example.sample.v1.Widget",
+        [("spec", spec.optional()), ("status", status.optional())],
+    )
+}
+
+/// What the store indexes.
+#[derive(Debug)]
+pub(crate) struct Widgets;
+
+impl Kind for Widgets {
+    fn group(&self) -> &str {
+        GROUP
+    }
+
+    fn resource(&self) -> &str {
+        "widgets"
+    }
+
+    fn fields(&self) -> &'static [&'static str] {
+        &["spec.colour", "status.phase"]
+    }
+
+    fn attributes(&self, body: &[u8]) -> Attributes {
+        let object = Object::from_stored(body, 0).unwrap_or_default();
+        let tenant = object.annotation("tenant").map(Box::from);
+        let labels = object.labels().map(|(key, value)| (Box::from(key), Box::from(value))).collect();
+        let fields = [COLOUR, PHASE].map(|path| Box::from(object.text(path)));
+        Attributes { tenant, labels, fields: Box::new(fields), ..Attributes::default() }
+    }
+}
+
+/// What differs.
+#[derive(Debug)]
+pub(crate) struct WidgetStrategy;
+
+impl WidgetStrategy {
+    fn validate(object: &Object) -> FieldErrors {
+        let size = object.get(&["spec", "size"]).and_then(Value::as_i64).unwrap_or_default();
+        let path = Path::new("spec").child("size");
+        if size < 0 {
+            vec![FieldError::invalid(&path, &json!(size), "must not be negative")]
+        } else {
+            Vec::new()
+        }
+    }
+}
+
+impl Strategy for WidgetStrategy {
+    fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
+        object.set(PHASE, json!("New"));
+        if let Some(tenant) = cx.tenant {
+            object.set(&["metadata", "annotations", "tenant"], json!(tenant));
+        }
+        Ok(())
+    }
+
+    fn validate_create(&self, _: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
+        Self::validate(object)
+    }
+
+    fn prepare_update(
+        &self,
+        _: &mut WriteContext<'_>,
+        _: Part,
+        _: &Object,
+        _: &mut Object,
+    ) -> Result<(), Status> {
+        Ok(())
+    }
+
+    fn validate_update(&self, _: &mut WriteContext<'_>, _: Part, _: &Object, object: &Object) -> FieldErrors {
+        Self::validate(object)
+    }
+
+    fn prepare_delete(&self, _: &mut WriteContext<'_>, object: &mut Object) {
+        object.set(PHASE, json!("Terminating"));
+    }
+
+    fn waits_for(&self, object: &Object) -> Option<String> {
+        let waits = object.strings(FINALIZERS).next().is_some();
+        waits.then(|| "the widget's finalizers have not let it go".to_owned())
+    }
+
+    fn quota(
+        &self,
+        _: &mut WriteContext<'_>,
+        _: Part,
+        _: Option<&Object>,
+        _: Option<&Object>,
+    ) -> Result<Option<QuotaChange>, Status> {
+        Ok(None)
+    }
+
+    fn scope(&self, _: &Object) -> Option<String> {
+        None
+    }
+
+    fn tenant(&self, object: &Object) -> String {
+        object.annotation("tenant").unwrap_or_default().to_owned()
+    }
+
+    fn refusal(&self, _: &WriteContext<'_>, object: &Object, _: &[Violation]) -> Status {
+        Status::internal(format!("{} has no quota", object.name()))
+    }
+
+    fn cells(&self, object: &Object, _: i64) -> Vec<Value> {
+        vec![Value::from(object.text(COLOUR)), object.get(&["spec", "size"]).cloned().unwrap_or_default()]
+    }
+}

@@ -1,0 +1,76 @@
+use super::*;
+
+#[path = "../../examples/widgets/widget.rs"]
+mod widget;
+
+/// A namespaced kind with the most misleading of names, and a cluster-scoped one.
+fn resources() -> Vec<Arc<Resource>> {
+    let mut namespaces = widget::resource(store::KindId(1));
+    namespaces.plural = "namespaces";
+    let mut projects = widget::resource(store::KindId(2));
+    projects.plural = "projects";
+    projects.namespaced = false;
+    vec![Arc::new(namespaces), Arc::new(projects)]
+}
+
+/// `VERB resource namespace/name subresource`, or the code of the refusal.
+fn routed(line: &str) -> String {
+    let (method, path) = line.split_once(' ').unwrap();
+    let uri = format!("/apis/sample.example.io/v1{path}").parse().unwrap();
+    let method = method.parse().unwrap();
+    let info = match RequestInfo::parse(&method, &uri) {
+        Ok(info) => info,
+        Err(status) => return status.code.to_string(),
+    };
+    match route(&resources(), &info, &method) {
+        Err(status) => status.code.to_string(),
+        Ok(route) => {
+            let sub = route.subresource.map_or("", |sub| sub.name);
+            format!("{:?} {} {}/{} {sub}", route.verb, route.resource.plural, route.namespace, route.name)
+        }
+    }
+}
+
+#[test]
+fn every_odd_path_goes_where_a_go_server_sends_it() {
+    for (line, want) in [
+        ("GET /namespaces", "List namespaces / "),
+        ("GET /namespaces?watch=1", "Watch namespaces / "),
+        ("POST /namespaces", "405"),
+        ("DELETE /namespaces", "405"),
+        ("GET /namespaces/p", "404"),
+        ("DELETE /namespaces/p", "404"),
+        ("PUT /namespaces/p", "404"),
+        ("GET /namespaces/p/status", "404"),
+        ("PUT /namespaces/p/finalize", "404"),
+        ("GET /namespaces/p/namespaces", "List namespaces p/ "),
+        ("DELETE /namespaces/p/namespaces", "DeleteCollection namespaces p/ "),
+        ("GET /namespaces/p/namespaces/", "List namespaces p/ "),
+        ("GET /namespaces/p/namespaces/n", "Get namespaces p/n "),
+        ("GET /namespaces/status/namespaces/n", "Get namespaces status/n "),
+        ("PUT /namespaces/p/namespaces/n/status", "Update namespaces p/n status"),
+        ("PATCH /namespaces/p/namespaces/n/finalize", "Patch namespaces p/n finalize"),
+        ("PUT /namespaces/p/namespaces/n%2Fstatus", "Update namespaces p/n status"),
+        ("POST /namespaces/p/namespaces/n/status", "405"),
+        ("DELETE /namespaces/p/namespaces/n/status", "405"),
+        ("GET /namespaces/p/namespaces/n/log", "404"),
+        ("GET /namespaces/p/namespaces/n/status/x", "404"),
+        ("GET /namespaces/p/projects", "404"),
+        ("GET /namespaces/p/projects/x", "404"),
+        ("GET /projects", "List projects / "),
+        ("POST /projects", "Create projects / "),
+        ("DELETE /projects", "DeleteCollection projects / "),
+        ("GET /projects/status", "Get projects /status "),
+        ("GET /projects/p/finalize", "Get projects /p finalize"),
+        ("GET /projects?fieldSelector=metadata.name%3Dp", "List projects / "),
+        ("GET /projects/p?watch=true", "Get projects /p "),
+        ("OPTIONS /projects", "405"),
+        ("HEAD /projects/p", "405"),
+        ("GET //projects", "404"),
+        ("GET /projects//", "List projects / "),
+        ("GET /watch/projects", "404"),
+        ("GET /widgets", "404"),
+    ] {
+        assert_eq!(routed(line), want, "{line}");
+    }
+}

@@ -1,0 +1,114 @@
+use crate::kit::{Kit, LIST};
+use serde_json::json;
+
+#[tokio::test]
+async fn an_object_that_nobody_holds_goes_at_once() {
+    let kit = Kit::start().await;
+    let url = format!("{LIST}/a");
+    let object = kit.widget("a", "red").await;
+    let uid = object["metadata"]["uid"].clone();
+    let wrong = kit.delete(&url, &json!({"preconditions": {"uid": "other"}})).await;
+    assert_eq!(wrong.code, 409);
+    assert_eq!(
+        wrong.message(),
+        format!(
+            "Operation cannot be fulfilled on Widget.sample.example.io \"a\": the UID in the precondition (other) does not \
+             match the UID in record ({}). The object might have been deleted and then recreated",
+            uid.as_str().unwrap()
+        )
+    );
+    let stale = kit.delete(&url, &json!({"preconditions": {"resourceVersion": "1"}})).await;
+    assert_eq!((stale.code, stale.json()["details"]["kind"].as_str()), (409, Some("Widget")));
+    let gone =
+        kit.delete(&url, &json!({"preconditions": {"uid": uid}, "propagationPolicy": "Background"})).await;
+    assert_eq!(gone.code, 200);
+    assert_eq!(
+        gone.json(),
+        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 200,
+            "details": {"name": "a", "group": "sample.example.io", "kind": "widgets", "uid": uid}})
+    );
+    assert_eq!(kit.delete(&url, &json!(null)).await.code, 404);
+}
+
+#[tokio::test]
+async fn metadata_finalizers_hold_an_object_until_they_are_gone() {
+    let kit = Kit::start().await;
+    let url = format!("{LIST}/a");
+    kit.post(LIST, &json!({"metadata": {"name": "a", "finalizers": ["x/y"]}})).await;
+    let marked = kit.delete(&url, &json!({"propagationPolicy": "Foreground"})).await;
+    assert_eq!(marked.code, 200);
+    let marked = marked.json();
+    assert_eq!(marked["metadata"]["finalizers"], json!(["x/y", "foregroundDeletion"]));
+    assert_eq!(
+        (&marked["metadata"]["deletionGracePeriodSeconds"], &marked["metadata"]["generation"]),
+        (&json!(0), &json!(2))
+    );
+    assert_eq!(marked["status"]["phase"], "Terminating");
+    let again = kit.delete(&url, &json!(null)).await.json();
+    assert_eq!(
+        again["metadata"]["resourceVersion"], marked["metadata"]["resourceVersion"],
+        "nothing changed"
+    );
+    let added = kit.patch(&url, "merge-patch", &json!({"metadata": {"finalizers": ["x/y", "x/z"]}})).await;
+    assert_eq!(added.code, 422);
+    assert!(added.message().contains("no new finalizers can be added if the object is being deleted"));
+    let taken = kit.post(LIST, &json!({"metadata": {"name": "a"}})).await;
+    assert!(taken.message().starts_with("object is being deleted: "), "{}", taken.text);
+    let last = kit.patch(&url, "merge-patch", &json!({"metadata": {"finalizers": null}})).await;
+    assert_eq!((last.code, last.json()["kind"].as_str()), (200, Some("Widget")));
+    assert_eq!(kit.get(&url).await.code, 404);
+}
+
+#[tokio::test]
+async fn finalizers_of_the_spec_hold_an_object_too() {
+    let kit = Kit::start().await;
+    let url = format!("{LIST}/a");
+    kit.post(LIST, &json!({"metadata": {"name": "a"}, "spec": {"finalizers": ["hold"]}})).await;
+    let marked = kit.delete(&url, &json!({})).await;
+    assert_eq!((marked.code, marked.json()["status"]["phase"].as_str()), (200, Some("Terminating")));
+    assert!(marked.json()["metadata"]["deletionTimestamp"].is_string());
+    let waiting = kit.delete(&url, &json!({})).await;
+    assert_eq!(waiting.code, 409);
+    assert!(waiting.message().ends_with("the widget's finalizers have not let it go"));
+    let mut object = marked.json();
+    object["spec"]["finalizers"] = json!([]);
+    let finalized = kit.put(&format!("{url}/finalize"), &object).await;
+    assert_eq!(finalized.code, 200, "{}", finalized.text);
+    assert_eq!(kit.get(&url).await.code, 404);
+}
+
+#[tokio::test]
+async fn only_an_explicit_orphaning_false_is_answered_with_accepted() {
+    let kit = Kit::start().await;
+    kit.post(LIST, &json!({"metadata": {"name": "a", "finalizers": ["x/y"]}})).await;
+    let answer = kit.delete(&format!("{LIST}/a?orphanDependents=false"), &json!(null)).await;
+    assert_eq!(answer.code, 202);
+    let wrong = kit.delete(&format!("{LIST}/a"), &json!({"kind": "Pod"})).await;
+    assert_eq!(
+        (wrong.code, wrong.message().as_str()),
+        (400, "decoded object cannot be converted to DeleteOptions")
+    );
+}
+
+#[tokio::test]
+async fn a_collection_is_deleted_object_by_object() {
+    let kit = Kit::start().await;
+    for name in ["a", "b", "c"] {
+        kit.widget(name, "red").await;
+    }
+    kit.widget("d", "blue").await;
+    kit.post(LIST, &json!({"metadata": {"name": "e"}, "spec": {"finalizers": ["hold"]}})).await;
+    let one =
+        kit.delete(&format!("{LIST}?limit=1&fieldSelector=spec.colour%3Dred"), &json!(null)).await.json();
+    assert_eq!(one["items"].as_array().unwrap().len(), 1);
+    assert!(one["metadata"]["continue"].is_string());
+    let names = |answer: &serde_json::Value| -> Vec<String> {
+        let items = answer["items"].as_array().unwrap();
+        items.iter().map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let rest = kit.delete(&format!("{LIST}?fieldSelector=spec.colour%3Dred"), &json!(null)).await.json();
+    assert_eq!(names(&rest), ["b", "c", "e"]);
+    assert_eq!(names(&kit.get(LIST).await.json()), ["d", "e"], "e waits for its finalizer");
+    let again = kit.delete(LIST, &json!(null)).await;
+    assert_eq!((again.code, names(&again.json())), (200, vec!["d".to_owned(), "e".to_owned()]));
+}

@@ -1,0 +1,196 @@
+//! An API of the sample kind on a database of its own, asked without a network.
+
+use crate::widget;
+use apiserver::dispatch::{Api, RequestContext, dispatch};
+use apiserver::openapi::About;
+use apiserver::{Caller, RequestInfo};
+use axum::body::{Body, BodyDataStream};
+use bytes::BytesMut;
+use futures_util::StreamExt;
+use http::{HeaderMap, Method, Request};
+use http_body_util::BodyExt;
+use runtime::{Clock, Metrics, Tasks};
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+use store::{Access, Authorizer, Kind, Store, Visibility, authorize};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) const WAIT: Duration = Duration::from_secs(20);
+pub(crate) const LIST: &str = "/apis/sample.example.io/v1/namespaces/n/widgets";
+
+/// Tells what a caller sees; the proof that tests hold.
+struct Sees(Visibility);
+
+impl Authorizer for Sees {
+    type Request = ();
+    type Refusal = ();
+
+    async fn decide(&self, _: &()) -> Result<(Arc<str>, Visibility), ()> {
+        Ok((Arc::from("test"), self.0.clone()))
+    }
+}
+
+pub(crate) struct Kit {
+    pub(crate) api: Arc<Api>,
+    pub(crate) draining: CancellationToken,
+    pub(crate) visibility: Visibility,
+    tasks: Tasks,
+}
+
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON: {}", self.text))
+    }
+
+    pub(crate) fn message(&self) -> String {
+        self.json()["message"].as_str().unwrap_or_default().to_owned()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+}
+
+impl Kit {
+    pub(crate) async fn start() -> Self {
+        let database = store::testing::database().await.unwrap();
+        let (tasks, metrics) = (Tasks::new(), Metrics::new());
+        let kinds: Vec<Arc<dyn Kind>> = vec![Arc::new(widget::Widgets)];
+        let store = Store::open(store::Config::new(database.url), kinds, &tasks, &metrics).unwrap();
+        let id = store.kind_id(widget::GROUP, "widgets").unwrap();
+        tokio::time::timeout(WAIT, store.until_synced()).await.unwrap();
+        let resources = vec![Arc::new(widget::resource(id))];
+        let draining = CancellationToken::new();
+        let about = About { title: "Widgets".to_owned(), version: "v1".to_owned() };
+        let api = Arc::new(Api::new(resources, store, Clock::system(), draining.clone(), &about));
+        Self { api, draining, visibility: Visibility::Everything, tasks }
+    }
+
+    /// The same API as somebody else sees it.
+    pub(crate) fn seen_by(&self, visibility: Visibility) -> Self {
+        Self {
+            api: Arc::clone(&self.api),
+            draining: self.draining.clone(),
+            visibility,
+            tasks: self.tasks.clone(),
+        }
+    }
+
+    pub(crate) async fn open(
+        &self,
+        method: Method,
+        url: &str,
+        headers: &[(&str, &str)],
+        body: Vec<u8>,
+    ) -> http::Response<Body> {
+        let mut request = Request::builder().method(method.clone()).uri(url);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Body::from(body)).unwrap();
+        let info = RequestInfo::parse(&method, request.uri()).unwrap();
+        let access: Access = authorize(&Sees(self.visibility.clone()), &()).await.unwrap();
+        let cx = RequestContext {
+            info: Arc::new(info),
+            caller: Arc::new(Caller { name: "tester".to_owned(), ..Caller::default() }),
+            access,
+            deadline: Instant::now() + WAIT,
+            audit_id: Arc::from("test"),
+        };
+        dispatch(&self.api, cx, request).await
+    }
+
+    pub(crate) async fn ask(
+        &self,
+        method: Method,
+        url: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Vec<u8>>,
+    ) -> Answer {
+        let response = self.open(method, url, headers, body.into()).await;
+        let (code, headers) = (response.status().as_u16(), response.headers().clone());
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        Answer { code, headers, text: String::from_utf8_lossy(&bytes).into_owned() }
+    }
+
+    pub(crate) async fn get(&self, url: &str) -> Answer {
+        self.ask(Method::GET, url, &[], Vec::new()).await
+    }
+
+    pub(crate) async fn get_as(&self, url: &str, accept: &str) -> Answer {
+        self.ask(Method::GET, url, &[("accept", accept)], Vec::new()).await
+    }
+
+    pub(crate) async fn post(&self, url: &str, body: &Value) -> Answer {
+        self.ask(Method::POST, url, &[("user-agent", "kubectl/v1")], body.to_string()).await
+    }
+
+    pub(crate) async fn put(&self, url: &str, body: &Value) -> Answer {
+        self.ask(Method::PUT, url, &[], body.to_string()).await
+    }
+
+    pub(crate) async fn delete(&self, url: &str, options: &Value) -> Answer {
+        let body = if options.is_null() { String::new() } else { options.to_string() };
+        self.ask(Method::DELETE, url, &[], body).await
+    }
+
+    pub(crate) async fn patch(&self, url: &str, kind: &str, body: &Value) -> Answer {
+        let kind = match kind {
+            "apply" => "application/apply-patch+yaml".to_owned(),
+            other => format!("application/{other}+json"),
+        };
+        self.ask(Method::PATCH, url, &[("content-type", &kind)], body.to_string()).await
+    }
+
+    /// Makes a widget of this name and colour.
+    pub(crate) async fn widget(&self, name: &str, colour: &str) -> Value {
+        let body = serde_json::json!({"metadata": {"name": name}, "spec": {"colour": colour}});
+        let answer = self.post(LIST, &body).await;
+        assert_eq!(answer.code, 201, "{}", answer.text);
+        answer.json()
+    }
+
+    pub(crate) async fn watch(&self, url: &str, accept: &str) -> Events {
+        let response = self.open(Method::GET, url, &[("accept", accept)], Vec::new()).await;
+        assert_eq!(response.status(), 200);
+        assert!(response.headers().get("content-length").is_none());
+        Events { stream: response.into_body().into_data_stream(), rest: BytesMut::new() }
+    }
+}
+
+/// An open watch.
+pub(crate) struct Events {
+    stream: BodyDataStream,
+    rest: BytesMut,
+}
+
+impl Events {
+    /// The next event; `None` at the end of the stream.
+    pub(crate) async fn next(&mut self) -> Option<Value> {
+        loop {
+            if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+                let line = self.rest.split_to(end + 1);
+                return Some(serde_json::from_slice(&line).unwrap());
+            }
+            let chunk = tokio::time::timeout(WAIT, self.stream.next()).await.expect("an event in time")?;
+            self.rest.extend_from_slice(&chunk.unwrap());
+        }
+    }
+
+    /// Type, name and revision of the next event.
+    pub(crate) async fn brief(&mut self) -> (String, String, u64) {
+        let event = self.next().await.expect("the stream goes on");
+        let metadata = &event["object"]["metadata"];
+        let version = metadata["resourceVersion"].as_str().unwrap_or("0").parse().unwrap();
+        let name = metadata["name"].as_str().unwrap_or_default().to_owned();
+        (event["type"].as_str().unwrap().to_owned(), name, version)
+    }
+}

@@ -1,0 +1,20 @@
+//! The verbs of the library, with the sample kind on a real PostgreSQL.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test may panic"
+)]
+
+mod applies;
+mod changes;
+mod deletes;
+mod discovery;
+mod kit;
+mod reads;
+mod watches;
+mod writes;
+
+#[path = "../../examples/widgets/widget.rs"]
+mod widget;
