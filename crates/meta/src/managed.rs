@@ -316,8 +316,8 @@ impl Tracker<'_> {
         let mut value = Value::Object(result);
         decode::prune_and_check(&mut value, self.schema)
             .map_err(|error| ApplyError::BadRequest(error.to_string()))?;
-        let mut object =
-            Object::new(value).map_err(|_| ApplyError::Typed("an apply must give an object".to_owned()))?;
+        let mut object = Object::new(value)
+            .map_err(|other| ApplyError::Typed(format!("an apply must give an object, not {other}")))?;
         if let Some(list) = managers.encode() {
             object.set(&MANAGED_FIELDS, list);
         }

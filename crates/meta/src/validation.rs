@@ -289,16 +289,17 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    #[expect(clippy::needless_pass_by_value, reason = "cases read better without references")]
     fn object(metadata: Value) -> Object {
         Object::new(json!({"metadata": metadata})).unwrap()
     }
 
-    fn texts(errors: FieldErrors) -> Vec<String> {
-        errors.into_iter().map(|error| error.to_string()).collect()
+    fn texts(errors: &FieldErrors) -> Vec<String> {
+        errors.iter().map(ToString::to_string).collect()
     }
 
     fn on_create(metadata: Value) -> Vec<String> {
-        texts(object_meta(&object(metadata), false, NameRule::Label))
+        texts(&object_meta(&object(metadata), false, NameRule::Label))
     }
 
     #[test]
@@ -319,7 +320,7 @@ mod tests {
 
     #[test]
     fn the_namespace_follows_the_scope() {
-        let namespaced = |metadata| texts(object_meta(&object(metadata), true, NameRule::Subdomain));
+        let namespaced = |metadata| texts(&object_meta(&object(metadata), true, NameRule::Subdomain));
         assert_eq!(namespaced(json!({"name": "a.b", "namespace": "p"})), Vec::<String>::new());
         assert_eq!(namespaced(json!({"name": "a"})), ["metadata.namespace: Required value"]);
         let refused = on_create(json!({"name": "a", "namespace": "p"}));
@@ -376,7 +377,7 @@ mod tests {
         assert!(object_meta_update(&old, &old).is_empty());
         let new = object(json!({"name": "a", "uid": "2", "generation": 1, "finalizers": ["x/b", "x/a"]}));
         assert_eq!(
-            texts(object_meta_update(&new, &old)),
+            texts(&object_meta_update(&new, &old)),
             [
                 "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found \
                  new finalizers []string{\"x/b\"}",
@@ -417,7 +418,7 @@ mod tests {
     fn field_managers_are_short_and_printable() {
         assert!(field_manager("kubectl-client-side-apply ü'\"").is_empty());
         assert_eq!(
-            texts(field_manager(&"a".repeat(129))),
+            texts(&field_manager(&"a".repeat(129))),
             ["fieldManager: Too long: may not be more than 128 bytes"]
         );
         assert_eq!(field_manager("a\u{a0}\u{200b}\n").len(), 3);

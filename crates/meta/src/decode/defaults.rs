@@ -14,10 +14,14 @@ fn fill(value: &mut Value, schema: &Schema) {
     match (&schema.ty, value) {
         (Type::Struct { .. }, Value::Object(map)) => fill_fields(map, schema),
         (Type::Map { values, .. }, Value::Object(map)) => {
-            map.values_mut().for_each(|value| fill(value, values))
+            for value in map.values_mut() {
+                fill(value, values);
+            }
         }
         (Type::List { items, .. }, Value::Array(list)) => {
-            list.iter_mut().for_each(|value| fill(value, items))
+            for item in list {
+                fill(item, items);
+            }
         }
         _ => {}
     }

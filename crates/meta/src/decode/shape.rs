@@ -25,7 +25,7 @@ pub(super) fn not_an_object(value: &Value, schema: &Schema) -> DecodeError {
 /// Where the walk is; printed only when something is wrong.
 #[derive(Clone, Copy)]
 struct Place<'a> {
-    above: Option<&'a Place<'a>>,
+    above: Option<&'a Self>,
     step: Step<'a>,
     /// The definition of the innermost struct.
     owner: &'a str,
@@ -53,7 +53,7 @@ impl Place<'_> {
                 }
                 path.push_str(name);
             }
-            Step::Index(index) if with_index => path.push_str(&format!("[{index}]")),
+            Step::Index(index) if with_index => path.extend(["[", &index.to_string(), "]"]),
             Step::Index(_) | Step::Root => {}
         }
         path
@@ -89,7 +89,7 @@ impl Place<'_> {
                     Value::String(text) => text.trim().to_owned(),
                     other => other.to_string(),
                 };
-                let quantity: Quantity = text.parse().map_err(|error| self.bad_value(error))?;
+                let quantity: Quantity = text.parse().map_err(|error| self.bad_value(&error))?;
                 let canonical = quantity.to_string();
                 if value.as_str() != Some(&canonical) {
                     *value = Value::String(canonical);
@@ -128,22 +128,22 @@ impl Place<'_> {
         match format {
             StringFormat::Plain | StringFormat::Enum(_) => {}
             StringFormat::Time => {
-                let canonical = time::rfc3339(time::parse(text).map_err(|error| self.bad_value(error))?);
+                let canonical = time::rfc3339(time::parse(text).map_err(|error| self.bad_value(&error))?);
                 *text = canonical;
             }
             StringFormat::MicroTime => {
                 let canonical =
-                    time::rfc3339_micro(time::parse_micro(text).map_err(|error| self.bad_value(error))?);
+                    time::rfc3339_micro(time::parse_micro(text).map_err(|error| self.bad_value(&error))?);
                 *text = canonical;
             }
             StringFormat::Bytes => {
-                STANDARD.decode(text.as_bytes()).map_err(|error| self.bad_value(error))?;
+                STANDARD.decode(text.as_bytes()).map_err(|error| self.bad_value(&error))?;
             }
         }
         Ok(())
     }
 
-    fn bad_value(&self, error: impl ToString) -> DecodeError {
+    fn bad_value(&self, error: &dyn ToString) -> DecodeError {
         DecodeError::Value { field: self.path(true), message: error.to_string() }
     }
 

@@ -116,8 +116,8 @@ fn values_take_their_canonical_form() {
 #[test]
 fn wrong_types_say_where_and_what() {
     for (body, want) in [
-        (r#"[]"#, "json: cannot unmarshal array into Go value of type v1.Project"),
-        (r#"null"#, "json: cannot unmarshal null into Go value of type v1.Project"),
+        (r"[]", "json: cannot unmarshal array into Go value of type v1.Project"),
+        ("null", "json: cannot unmarshal null into Go value of type v1.Project"),
         (
             r#"{"spec":1}"#,
             "json: cannot unmarshal number 1 into Go struct field Project.spec of type v1.ProjectSpec",
@@ -173,7 +173,8 @@ fn depth_and_expansion_are_bounded() {
     assert!(decode(&far).is_err());
     let mut bomb = "a: &a [xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx]\n".to_owned();
     for (one, two) in ["ab", "bc", "cd", "de", "ef", "fg", "gh"].iter().map(|pair| pair.split_at(1)) {
-        bomb.push_str(&format!("{two}: &{two} [{}]\n", vec![format!("*{one}"); 9].join(",")));
+        let nine = vec![format!("*{one}"); 9].join(",");
+        bomb = format!("{bomb}{two}: &{two} [{nine}]\n");
     }
     assert!(decode_value(bomb.as_bytes(), Media::Yaml).is_err());
 }

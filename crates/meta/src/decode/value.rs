@@ -77,7 +77,7 @@ impl Reader {
                     path.push('.');
                     path.push_str(key);
                 }
-                Step::Index(index) => path.push_str(&format!("[{index}]")),
+                Step::Index(index) => path.extend(["[", &index.to_string(), "]"]),
             }
         }
         let dot = if path.is_empty() { "" } else { "." };

@@ -129,7 +129,7 @@ fn leaf(old: Option<&Value>, new: Option<&Value>) -> Marks {
         (None, _) => marks.added = Mark::MEMBER,
         (Some(_), None) => marks.removed = Mark::MEMBER,
         (Some(old), Some(new)) if compare_values(old, new) != Ordering::Equal => {
-            marks.modified = Mark::MEMBER
+            marks.modified = Mark::MEMBER;
         }
         _ => {}
     }

@@ -47,7 +47,7 @@ fn check_value(value: &Value, schema: &Schema, path: &str, errors: &mut Vec<Stri
             (Scalar::Untyped, _) => wrong("any scalar"),
         },
         (Shape::Map(fields) | Shape::AtomicMap(fields), Value::Object(map)) => {
-            check_fields(map, fields, path, errors)
+            check_fields(map, fields, path, errors);
         }
         (Shape::AtomicList(items), Value::Array(list)) => {
             for (index, item) in list.iter().enumerate() {
@@ -93,7 +93,9 @@ fn normalise_value(value: &mut Value, schema: &Schema) {
     match (&schema.ty, &mut *value) {
         (Type::Struct { .. } | Type::Map { .. }, Value::Object(map)) => normalise(map, schema),
         (Type::List { items, .. }, Value::Array(list)) => {
-            list.iter_mut().for_each(|item| normalise_value(item, items))
+            for item in list {
+                normalise_value(item, items);
+            }
         }
         (Type::Quantity, Value::String(_) | Value::Number(_)) => {
             let text = value.as_str().map_or_else(|| value.to_string(), |text| text.trim().to_owned());

@@ -1,4 +1,4 @@
-//! One step of a field path, as FieldsV1 writes it.
+//! One step of a field path, as `FieldsV1` writes it.
 
 use serde_json::{Map, Value};
 use std::cmp::Ordering;
@@ -18,7 +18,7 @@ pub enum Element {
 }
 
 impl Element {
-    /// Reads a key of FieldsV1. `None` for a kind of element that nobody knows yet.
+    /// Reads a key of `FieldsV1`. `None` for a kind of element that nobody knows yet.
     pub fn parse(text: &str) -> Result<Option<Self>, String> {
         let Some((kind, rest)) = text.split_at_checked(2) else {
             return Err("key must be 2 characters long:".to_owned());
@@ -39,7 +39,7 @@ impl Element {
         }))
     }
 
-    /// Its key in FieldsV1.
+    /// Its key in `FieldsV1`.
     pub fn to_key(&self) -> String {
         match self {
             Self::Field(name) => format!("f:{name}"),

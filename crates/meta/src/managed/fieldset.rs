@@ -1,4 +1,4 @@
-//! Sets of fields, with the algebra that ownership needs, and their FieldsV1 form.
+//! Sets of fields, with the algebra that ownership needs, and their `FieldsV1` form.
 
 use super::element::Element;
 use crate::schema::{Schema, Type};
@@ -221,7 +221,7 @@ impl FieldSet {
         }
     }
 
-    /// Reads FieldsV1.
+    /// Reads `FieldsV1`.
     pub fn from_value(fields: &Value) -> Result<Self, String> {
         let Value::Object(map) = fields else { return Err("FieldsV1 must be an object".to_owned()) };
         let mut set = Self(Vec::with_capacity(map.len()));
@@ -246,7 +246,7 @@ impl FieldSet {
         Ok(set)
     }
 
-    /// Writes FieldsV1.
+    /// Writes `FieldsV1`.
     pub fn to_value(&self) -> Value {
         Value::Object(self.to_map())
     }

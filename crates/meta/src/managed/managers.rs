@@ -31,14 +31,12 @@ impl Identity {
 
     /// How a conflict names the owner.
     pub(super) fn shown(&self) -> String {
-        let mut text = format!("{:?}", self.manager);
-        if !self.subresource.is_empty() {
-            text.push_str(&format!(" with subresource {:?}", self.subresource));
-        }
-        if !self.applied {
-            text.push_str(&format!(" using {}", self.api_version));
-        }
-        text
+        let place = match self.subresource.as_str() {
+            "" => String::new(),
+            subresource => format!(" with subresource {subresource:?}"),
+        };
+        let version = if self.applied { String::new() } else { format!(" using {}", self.api_version) };
+        format!("{:?}{place}{version}", self.manager)
     }
 }
 

@@ -94,6 +94,7 @@ fn write(manager: &str) -> Write<'_> {
     Write { manager, subresource: "", now: NOW }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "cases read better without references")]
 fn thing(spec: Value) -> Value {
     json!({"apiVersion": "example.io/v1", "kind": "Thing", "metadata": {"name": "t", "uid": "1"}, "spec": spec})
 }
@@ -385,7 +386,7 @@ fn managed_fields_of_a_body_replace_reset_or_are_ignored() {
     assert_eq!(with(json!([]), "status"), kept);
     assert_eq!(with(json!([{"operation": "Delete"}]), ""), kept);
     assert_eq!(with(Value::Null, ""), kept);
-    let mut renamed = kept.clone().unwrap();
+    let mut renamed = kept.unwrap();
     renamed[0]["manager"] = json!("z");
     assert_eq!(with(renamed.clone(), ""), Some(renamed));
 }
@@ -500,7 +501,9 @@ fn any_element() -> impl Strategy<Value = Element> {
 fn any_set() -> impl Strategy<Value = FieldSet> {
     prop::collection::vec(prop::collection::vec(any_element(), 1..4), 0..8).prop_map(|paths| {
         let mut set = FieldSet::default();
-        paths.iter().for_each(|path| set.insert(path));
+        for path in &paths {
+            set.insert(path);
+        }
         set
     })
 }
@@ -510,7 +513,7 @@ fn any_spec() -> impl Strategy<Value = Value> {
     let words = || prop::sample::subsequence(vec!["a", "b", "c"], 0..3).prop_shuffle();
     let item = (prop::sample::subsequence(vec!["a", "b", "c"], 0..3).prop_shuffle(), 0..2_i64).prop_map(
         |(names, value)| {
-            Value::from_iter(names.into_iter().map(|name| json!({"name": name, "value": value})))
+            names.into_iter().map(|name| json!({"name": name, "value": value})).collect::<Value>()
         },
     );
     (
@@ -554,7 +557,7 @@ proptest! {
         prop_assert_eq!(a.union(&b), b.union(&a));
         prop_assert_eq!(a.intersection(&b), b.intersection(&a));
         prop_assert_eq!(a.union(&b).union(&c), a.union(&b.union(&c)));
-        prop_assert_eq!(a.difference(&b).union(&a.intersection(&b)), a.clone());
+        prop_assert_eq!(&a.difference(&b).union(&a.intersection(&b)), &a);
         prop_assert!(a.difference(&b).intersection(&b).is_empty());
         prop_assert!(a.intersection(&b).is_subset(&a) && a.is_subset(&a.union(&b)));
         prop_assert!(a.recursive_difference(&b).is_subset(&a.difference(&b)));

@@ -28,6 +28,9 @@ struct Operation<'a> {
     codes: &'static [(&'static str, &'static str)],
 }
 
+const COLLECTION_VERBS: [&str; 3] = ["list", "create", "deletecollection"];
+const ITEM_VERBS: [&str; 4] = ["get", "update", "patch", "delete"];
+const SUBRESOURCE_VERBS: [&str; 4] = ["get", "create", "update", "patch"];
 const OK: &[(&str, &str)] = &[("200", "OK")];
 const OK_CREATED: &[(&str, &str)] = &[("200", "OK"), ("201", "Created")];
 const OK_CREATED_ACCEPTED: &[(&str, &str)] = &[("200", "OK"), ("201", "Created"), ("202", "Accepted")];
@@ -52,11 +55,11 @@ impl<'p> Paths<'p> {
         let scope = if resource.namespaced { "/namespaces/{namespace}" } else { "" };
         let collection = format!("{base}{scope}/{}", resource.plural);
         let item = format!("{collection}/{{name}}");
-        self.add(&collection, resource, false, &["list", "create", "deletecollection"], resource.verbs, "");
-        self.add(&item, resource, true, &["get", "update", "patch", "delete"], resource.verbs, "");
+        self.add(&collection, resource, &COLLECTION_VERBS, resource.verbs, "");
+        self.add(&item, resource, &ITEM_VERBS, resource.verbs, "");
         for (name, verbs) in resource.subresources {
             let path = format!("{item}/{name}");
-            self.add(&path, resource, true, &["get", "create", "update", "patch"], verbs, name);
+            self.add(&path, resource, &SUBRESOURCE_VERBS, verbs, name);
         }
         if resource.namespaced && resource.verbs.contains(&"list") {
             let operation = operation(resource, "list", "").map(|operation| {
@@ -71,7 +74,6 @@ impl<'p> Paths<'p> {
         &mut self,
         path: &str,
         resource: &OpenApiResource<'_>,
-        named: bool,
         here: &[&str],
         served: &[&str],
         subresource: &str,
@@ -85,6 +87,7 @@ impl<'p> Paths<'p> {
         if item.is_empty() {
             return;
         }
+        let named = path.contains("{name}");
         let parameters = parameters::of_path(self.dialect, &resource.kind.kind, resource.namespaced, named);
         item.insert("parameters".to_owned(), Value::Array(parameters));
         self.by_path.insert(path.to_owned(), Value::Object(item));

@@ -266,14 +266,15 @@ fn merge_by_key(
     for (own, map) in changes {
         let count = wanted.len();
         wanted.entry(own.clone()).or_insert(count);
-        match places.get(&own).and_then(|index| original.get_mut(*index)).and_then(Value::as_object_mut) {
-            Some(old) => merge_map(old, map, Some(items))?,
-            None => {
-                let mut new = Map::new();
-                merge_map(&mut new, map, Some(items))?;
-                places.insert(own, original.len());
-                original.push(Value::Object(new));
-            }
+        let known =
+            places.get(&own).and_then(|index| original.get_mut(*index)).and_then(Value::as_object_mut);
+        if let Some(old) = known {
+            merge_map(old, map, Some(items))?;
+        } else {
+            let mut new = Map::new();
+            merge_map(&mut new, map, Some(items))?;
+            places.insert(own, original.len());
+            original.push(Value::Object(new));
         }
     }
     Ok(arranged(original, &Order(wanted), &server, Some(key)))

@@ -34,7 +34,7 @@ fn schema() -> Schema {
     Schema::kind("io.example.v1.Kind", "", [("spec", spec.optional())])
 }
 
-fn strategic(spec: Value, patch: Value) -> Result<Value, PatchError> {
+fn strategic(spec: &Value, patch: &Value) -> Result<Value, PatchError> {
     let document = json!({"metadata": {"name": "a"}, "spec": spec});
     let patch = json!({"spec": patch}).to_string();
     let patched = strategic_merge_patch(&document, patch.as_bytes(), &schema())?;
@@ -135,11 +135,11 @@ fn strategic_lists_merge_as_the_schema_says() {
             {"name": "a", "tags": ["x"]}, {"name": "b", "value": 2}]),
         ),
     ] {
-        assert_eq!(strategic(items.clone(), patch.clone()).unwrap()["items"], want, "{patch}");
+        assert_eq!(strategic(&items, &patch).unwrap()["items"], want, "{patch}");
     }
-    let replaced = strategic(json!({"plain": [{"name": "a"}]}), json!({"plain": [{"name": "b"}]})).unwrap();
+    let replaced = strategic(&json!({"plain": [{"name": "a"}]}), &json!({"plain": [{"name": "b"}]})).unwrap();
     assert_eq!(replaced["plain"], json!([{"name": "b"}]));
-    assert_eq!(strategic(items, json!({"items": null})).unwrap(), json!({}));
+    assert_eq!(strategic(&items, &json!({"items": null})).unwrap(), json!({}));
 }
 
 #[test]
@@ -155,9 +155,9 @@ fn strategic_sets_are_united() {
             json!(["c", "b"]),
         ),
     ] {
-        assert_eq!(strategic(tags.clone(), patch.clone()).unwrap()["tags"], want, "{patch}");
+        assert_eq!(strategic(&tags, &patch).unwrap()["tags"], want, "{patch}");
     }
-    let absent = strategic(json!({}), json!({"$deleteFromPrimitiveList/tags": ["a"]})).unwrap();
+    let absent = strategic(&json!({}), &json!({"$deleteFromPrimitiveList/tags": ["a"]})).unwrap();
     assert_eq!(absent, json!({}));
 }
 
@@ -165,7 +165,7 @@ fn strategic_sets_are_united() {
 fn strategic_order_is_kept_for_what_the_patch_does_not_name() {
     let items = json!({"items": [{"name": "a"}, {"name": "s"}, {"name": "b"}, {"name": "t"}]});
     let patch = json!({"$setElementOrder/items": [{"name": "b"}, {"name": "c"}, {"name": "a"}], "items": [{"name": "c"}]});
-    let names: Vec<Value> = strategic(items.clone(), patch).unwrap()["items"]
+    let names: Vec<Value> = strategic(&items, &patch).unwrap()["items"]
         .as_array()
         .unwrap()
         .iter()
@@ -173,7 +173,7 @@ fn strategic_order_is_kept_for_what_the_patch_does_not_name() {
         .collect();
     assert_eq!(names, ["s", "b", "c", "a", "t"]);
     let wrong = json!({"$setElementOrder/items": [{"name": "b"}], "items": [{"name": "c"}]});
-    assert_eq!(strategic(items, wrong).unwrap_err().status().code, 400);
+    assert_eq!(strategic(&items, &wrong).unwrap_err().status().code, 400);
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn strategic_maps_follow_their_directives() {
         ),
         (json!({"$retainKeys": ["one"]}), json!({"one": {"name": "a", "value": 1}})),
     ] {
-        assert_eq!(strategic(spec.clone(), patch.clone()).unwrap(), want, "{patch}");
+        assert_eq!(strategic(&spec, &patch).unwrap(), want, "{patch}");
     }
     for wrong in [
         json!({"one": {"$patch": "merge"}}),
@@ -199,11 +199,11 @@ fn strategic_maps_follow_their_directives() {
         json!({"$setElementOrder/tags": 1}),
         json!({"$deleteFromPrimitiveList/tags": 1}),
     ] {
-        assert_eq!(strategic(spec.clone(), wrong.clone()).unwrap_err().status().code, 400, "{wrong}");
+        assert_eq!(strategic(&spec, &wrong).unwrap_err().status().code, 400, "{wrong}");
     }
     for wrong in [json!({"items": [{"value": 1}]}), json!({"items": [1]})] {
         let spec = json!({"items": [{"name": "a"}]});
-        assert_eq!(strategic(spec, wrong.clone()).unwrap_err().status().code, 400, "{wrong}");
+        assert_eq!(strategic(&spec, &wrong).unwrap_err().status().code, 400, "{wrong}");
     }
 }
 

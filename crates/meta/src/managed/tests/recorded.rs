@@ -24,7 +24,7 @@ fn replay(histories: &str) -> usize {
             } else {
                 Ok(tracker.update(live.as_ref(), Object::new(body.clone()).unwrap(), write))
             };
-            let so_far = || steps[..=index].iter().map(|step| format!("{step}\n")).collect::<String>();
+            let so_far = || steps[..=index].iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
             match result {
                 Ok(mut object) => {
                     if object.uid().is_empty() {
