@@ -10,6 +10,8 @@ use kube::api::{Api, ListParams, PartialObjectMeta};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use tokio_util::sync::CancellationToken;
 
 /// Time between two passes.
 const PERIOD: Duration = Duration::from_mins(5);
@@ -30,11 +32,12 @@ struct Orphan {
 }
 
 /// Audits again and again.
-pub async fn run(cx: Arc<Context>, namespace: String) {
-    tokio::time::sleep(FIRST_AFTER).await;
-    loop {
+pub async fn run(cx: Arc<Context>, namespace: String, end: CancellationToken) {
+    let mut ticks = interval_at(Instant::now() + FIRST_AFTER, PERIOD);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while !end.is_cancelled() {
+        ticks.tick().await;
         pass(&cx, &namespace).await;
-        tokio::time::sleep(PERIOD).await;
     }
 }
 

@@ -32,7 +32,7 @@ pub async fn run(cx: Arc<Context>, end: CancellationToken) {
         tokio::select! {
             () = end.cancelled() => break,
             Some(ended) = passes.join_next() => {
-                if !is_sound(ended) {
+                if !is_sound(&ended) {
                     return;
                 }
             }
@@ -42,15 +42,15 @@ pub async fn run(cx: Arc<Context>, end: CancellationToken) {
         }
     }
     while let Some(ended) = passes.join_next().await {
-        if !is_sound(ended) {
+        if !is_sound(&ended) {
             return;
         }
     }
 }
 
 /// A pass that panics leaves its object locked in the queue: nothing goes on half alive.
-fn is_sound(ended: Result<(), tokio::task::JoinError>) -> bool {
-    if let Err(error) = &ended {
+fn is_sound(ended: &Result<(), tokio::task::JoinError>) -> bool {
+    if let Err(error) = ended {
         tracing::error!(%error, "a pass has broken down");
     }
     ended.is_ok()

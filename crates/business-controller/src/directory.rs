@@ -89,7 +89,7 @@ impl Directory {
             match self.source.load().await {
                 Ok(listed) => self.take(listed),
                 Err(error) => {
-                    tracing::warn!(error = error.text(), "cannot read the directory of member clusters")
+                    tracing::warn!(error = error.text(), "cannot read the directory of member clusters");
                 }
             }
             if let Err(error) = self.follow().await {

@@ -1,6 +1,7 @@
 //! What can go wrong, sorted by what to do about it.
 
 use kube::core::Status;
+use kube::runtime::watcher;
 use std::error::Error as _;
 use std::time::Duration;
 
@@ -65,6 +66,21 @@ impl From<kube::Error> for Failure {
             kube::Error::Api(status) => Self::of_status(&status),
             other => Self::Unavailable(chain(&other)),
         }
+    }
+}
+
+/// What a watch says of its failure, in one line.
+pub fn of_watch(error: &watcher::Error) -> String {
+    let cause = match error {
+        watcher::Error::InitialListFailed(cause)
+        | watcher::Error::WatchStartFailed(cause)
+        | watcher::Error::WatchFailed(cause) => cause,
+        watcher::Error::WatchError(status) => return format!("{} {}", status.code, status.message),
+        watcher::Error::NoResourceVersion => return error.to_string(),
+    };
+    match cause {
+        kube::Error::Api(status) => format!("{} {}", status.code, status.message),
+        other => chain(other),
     }
 }
 

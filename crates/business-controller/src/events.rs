@@ -138,7 +138,7 @@ impl Sender {
             match tokio::time::timeout(DEADLINE, call).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {
-                    tracing::debug!(error = crate::error::chain(&error), "cannot send an event")
+                    tracing::debug!(error = crate::error::chain(&error), "cannot send an event");
                 }
                 Err(_elapsed) => tracing::debug!("an event was not taken in time"),
             }

@@ -44,12 +44,6 @@ impl NamespaceView {
         self
     }
 
-    /// It is available.
-    pub(crate) fn available(mut self) -> Self {
-        self.status.phase = NamespacePhase::Available;
-        self
-    }
-
     /// It is being deleted.
     pub(crate) fn ending(mut self) -> Self {
         self.deleting = true;

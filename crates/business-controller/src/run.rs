@@ -67,14 +67,9 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     // The lease is held until what was begun has ended.
     let join = tasks.join(DRAIN);
     tokio::pin!(join);
-    let ended = loop {
-        if lost {
-            break join.await;
-        }
-        tokio::select! {
-            ended = &mut join => break ended,
-            () = elector.hold() => break join.await,
-        }
+    let ended = tokio::select! {
+        ended = &mut join => ended,
+        () = elector.hold(), if !lost => join.await,
     };
     if lost {
         anyhow::bail!("the lease is lost");
@@ -146,6 +141,6 @@ fn lead(
     tasks.spawn("watch-namespaces", watches::namespaces(Arc::clone(&cx)));
     tasks.spawn("directory", Directory::new(Arc::clone(&cx), source, publisher).run());
     tasks.spawn("events", sender.run());
-    tasks.spawn("audit", audit::run(Arc::clone(&cx), config.namespace.clone()));
+    tasks.spawn("audit", audit::run(Arc::clone(&cx), config.namespace.clone(), tasks.token()));
     tasks.spawn_draining("controller", controller::run(cx, tasks.token()));
 }

@@ -61,7 +61,7 @@ where
                     changed(cx, &change);
                 }
             }
-            Err(error) => tracing::warn!(error = crate::error::chain(&error), "watch of our kinds failed"),
+            Err(error) => tracing::warn!(error = crate::error::of_watch(&error), "watch of our kinds failed"),
         }
     }
 }

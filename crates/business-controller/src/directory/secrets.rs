@@ -50,7 +50,11 @@ impl SecretSource {
                 Ok(one) => listed.push(one),
                 // One Secret that cannot be read takes no other cluster down.
                 Err(error) => {
-                    tracing::error!(secret = name, error = error.text(), "cannot use the Secret of a cluster")
+                    tracing::error!(
+                        secret = name,
+                        error = error.text(),
+                        "cannot use the Secret of a cluster"
+                    );
                 }
             }
         }

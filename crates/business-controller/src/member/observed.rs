@@ -113,6 +113,18 @@ impl From<ResourceQuota> for ClusterQuota {
     }
 }
 
+impl ClusterQuota {
+    /// Whether nothing but how much is in use is new.
+    fn differs_in_use_only(&self, new: &Self) -> bool {
+        let with_new_use = Self {
+            status_used: new.status_used.clone(),
+            resource_version: new.resource_version.clone(),
+            ..self.clone()
+        };
+        self.status_used.is_empty() == new.status_used.is_empty() && with_new_use == *new
+    }
+}
+
 fn annotation(metadata: &ObjectMeta, key: &str) -> Option<String> {
     metadata.annotations.as_ref().and_then(|all| all.get(key)).cloned()
 }
@@ -158,8 +170,8 @@ impl Versioned for ClusterQuota {
 }
 
 impl<V: Versioned> Seen<V> {
-    /// The version held before, when `object` is news.
-    fn seen(&mut self, name: &str, object: V, by_watch: bool) -> Option<Option<Arc<V>>> {
+    /// Whether `object` is news.
+    fn seen(&mut self, name: &str, object: V, by_watch: bool) -> bool {
         let incoming = revision(object.resource_version());
         if by_watch {
             self.delivered = self.delivered.max(incoming);
@@ -167,14 +179,13 @@ impl<V: Versioned> Seen<V> {
                 listed.insert(name.to_owned());
             }
         } else if incoming <= self.delivered {
-            return None;
+            return false;
         }
-        let old = self.objects.get(name).cloned();
-        if old.as_ref().is_some_and(|old| revision(old.resource_version()) >= incoming) {
-            return None;
+        if self.objects.get(name).is_some_and(|old| revision(old.resource_version()) >= incoming) {
+            return false;
         }
         self.objects.insert(name.to_owned(), Arc::new(object));
-        Some(old)
+        true
     }
 
     fn gone(&mut self, name: &str, object: &V) {
@@ -254,7 +265,7 @@ impl Observed {
     /// A namespace as it is; whether that is news.
     pub fn namespace(&self, object: ClusterNamespace, by_watch: bool) -> bool {
         let name = object.name.clone();
-        self.write().namespaces.seen(&name, object, by_watch).is_some()
+        self.write().namespaces.seen(&name, object, by_watch)
     }
 
     /// A namespace is gone, or has lost its label.
@@ -264,21 +275,12 @@ impl Observed {
 
     /// The quota of a namespace as it is; what is new about it.
     pub fn quota(&self, namespace: &str, object: ClusterQuota, by_watch: bool) -> Concern {
-        let figures = |old: &ClusterQuota| ClusterQuota {
-            status_used: object.status_used.clone(),
-            resource_version: object.resource_version.clone(),
-            ..old.clone()
+        let mut inner = self.write();
+        let concern = match inner.quotas.objects.get(namespace) {
+            Some(old) if old.differs_in_use_only(&object) => Concern::Figures,
+            _ => Concern::State,
         };
-        let new = object.clone();
-        match self.write().quotas.seen(namespace, new, by_watch) {
-            None => Concern::Nothing,
-            Some(Some(old))
-                if old.status_used.is_empty() == object.status_used.is_empty() && figures(&old) == object =>
-            {
-                Concern::Figures
-            }
-            Some(_) => Concern::State,
-        }
+        if inner.quotas.seen(namespace, object, by_watch) { concern } else { Concern::Nothing }
     }
 
     /// The quota of a namespace is gone, or has lost its label.

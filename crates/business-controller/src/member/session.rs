@@ -186,7 +186,7 @@ fn place(quota: &ResourceQuota) -> Option<String> {
 }
 
 fn failed(member: &Member, error: &LastError, failure: &watcher::Error) {
-    let text = crate::error::chain(failure);
+    let text = crate::error::of_watch(failure);
     tracing::warn!(cluster = member.name, error = text, "watch of a member cluster failed");
     *error.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
     member.suspect.notify_one();

@@ -104,10 +104,11 @@ pub fn validate(object: &NamespaceView, found: &Found, forbidden: &[String]) -> 
     let namespace = match &found.namespace {
         None => NamespaceStep::Create,
         Some(there) => match owner(object, there) {
-            Owner::Us { .. } if there.deleting => return Verdict::Wait(being_deleted(object, there)),
+            Owner::Us { .. } | Owner::Nobody if there.deleting => {
+                return Verdict::Wait(being_deleted(object, there));
+            }
             Owner::Us { marked: true } => NamespaceStep::Keep,
             Owner::Us { marked: false } => NamespaceStep::Restore { from: Arc::clone(there) },
-            Owner::Nobody if there.deleting => return Verdict::Wait(being_deleted(object, there)),
             Owner::Nobody if has_consent(object, there) => NamespaceStep::Adopt { from: Arc::clone(there) },
             Owner::Nobody => {
                 return Refusal::conflict(format!(
