@@ -5,6 +5,8 @@
 
 /// Selections compiled for matching.
 pub(crate) mod filter;
+/// Gauges and counters.
+pub(crate) mod metrics;
 /// Objects of one kind with their indexes.
 pub(crate) mod objects;
 /// The last changes.
@@ -20,9 +22,10 @@ use crate::read::{At, Selection};
 use crate::tail;
 use crate::watch::subscriptions::Subscriptions;
 use filter::Filter;
+use metrics::CacheMetrics;
 use objects::Path;
 use ring::RingLimits;
-use runtime::Tasks;
+use runtime::{Metrics, Tasks};
 use sqlx::ConnectOptions as _;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use state::State;
@@ -111,8 +114,8 @@ impl Default for CacheConfig {
             poll: Duration::from_millis(200),
             ring_changes: 100_000,
             ring_bytes: 256 << 20,
-            retention: Duration::from_secs(300),
-            compact_every: Duration::from_secs(60),
+            retention: Duration::from_mins(5),
+            compact_every: Duration::from_mins(1),
             watches: 100_000,
         }
     }
@@ -145,6 +148,7 @@ pub(crate) struct Inner {
     /// Tickets drawn by readers who want a look that begins after them.
     asked: AtomicU64,
     pub(crate) wake: Notify,
+    pub(crate) metrics: CacheMetrics,
 }
 
 /// How far the tail has come.
@@ -207,7 +211,8 @@ impl Cache {
             .acquire_timeout(READ_WAIT)
             .connect_lazy_with(reading);
         let state = RwLock::new(State::empty(config.ring_limits()));
-        let subscriptions = Subscriptions::new(config.watches);
+        let metrics = CacheMetrics::default();
+        let subscriptions = Subscriptions::new(config.watches, &metrics);
         Ok(Self(Arc::new(Inner {
             pool,
             listening,
@@ -218,6 +223,7 @@ impl Cache {
             progress: watch::Sender::default(),
             asked: AtomicU64::new(0),
             wake: Notify::new(),
+            metrics,
         })))
     }
 
@@ -233,6 +239,11 @@ impl Cache {
             token.cancelled().await;
             cache.subscriptions.shut_down();
         });
+    }
+
+    /// Registers the cache's metrics.
+    pub fn register(&self, metrics: &Metrics) {
+        self.0.metrics.register(metrics);
     }
 
     /// Whether the cache has been filled since the start.

@@ -11,6 +11,8 @@ pub(crate) mod load;
 /// Statements and rows.
 pub(crate) mod sql;
 
+use crate::cache::metrics::gauged;
+use crate::cache::objects::Objects;
 use crate::cache::state::Event;
 use crate::cache::{Inner, Progress};
 use crate::divergence::{self, Verdict};
@@ -127,6 +129,7 @@ impl Tail {
                 Verdict::Same => {}
                 Verdict::Other => self.forget(),
                 Verdict::Diverged(why) => {
+                    self.cache.metrics.divergences.inc();
                     tracing::error!(why, "history has diverged: a new epoch begins");
                     in_time(divergence::declare(&self.cache, connection)).await?;
                     self.forget();
@@ -154,12 +157,13 @@ impl Tail {
         let ticket = self.cache.tickets();
         let generation = self.cache.read().generation + 1;
         let (head, state) = load::load(&self.cache, connection, generation).await?;
-        let objects: usize = state.kinds.values().map(crate::cache::objects::Objects::len).sum();
+        let objects: usize = state.kinds.values().map(Objects::len).sum();
         let old = std::mem::replace(&mut *self.cache.write(), state);
         self.cache.subscriptions.expire(head.revision);
         self.cache.subscriptions.dispatch(&[], head.revision);
         self.owed = None;
         self.publish(head, head.revision, Some(ticket));
+        self.cache.metrics.fills.inc();
         self.loaded = true;
         tracing::info!(objects, revision = %head.revision, took = ?started.elapsed(), "the cache is filled");
         drop(old);
@@ -192,13 +196,20 @@ impl Tail {
         let full = rows.len() >= LOOK_MAX;
         let revision = if full { end } else { head.revision };
         self.apply(events, revision);
-        let (goal, owed) = *self.owed.get_or_insert((head.revision, ticket));
-        let served = (revision >= goal).then_some(owed);
+        self.cache.metrics.looks.inc();
+        let served = if full { self.pay(revision, head.revision, ticket) } else { Some(ticket) };
         if served.is_some() {
             self.owed = None;
         }
         self.publish(head, revision, served);
         Ok(if full { Next::Again } else { Next::Wait })
+    }
+
+    /// When there is more than a look can read: who asked first is answered when the cache is where the
+    /// database was then.
+    fn pay(&mut self, revision: Revision, counter: Revision, ticket: u64) -> Option<u64> {
+        let (goal, owed) = *self.owed.get_or_insert((counter, ticket));
+        (revision >= goal).then_some(owed)
     }
 
     /// Brings events to the cache, and then to the watches.
@@ -210,11 +221,18 @@ impl Tail {
             let mut state = self.cache.write();
             changes.extend(events.into_iter().filter_map(|event| state.apply(event, now)));
             state.revision = state.revision.max(revision);
+            self.cache.metrics.ring_changes.set(gauged(state.ring.len()));
+            self.cache.metrics.ring_bytes.set(gauged(state.ring.bytes()));
+            let objects: usize = state.kinds.values().map(Objects::len).sum();
+            self.cache.metrics.objects.set(gauged(objects));
         }
+        self.cache.metrics.events.inc_by(u64::try_from(changes.len()).unwrap_or_default());
         self.cache.subscriptions.dispatch(&changes, revision);
     }
 
     fn publish(&self, head: Head, revision: Revision, served: Option<u64>) {
+        self.cache.metrics.revision.set(gauged(revision.0));
+        self.cache.metrics.lag.set(gauged(head.revision.0.saturating_sub(revision.0)));
         self.cache.progress.send_if_modified(|progress| {
             let new = Progress {
                 revision,

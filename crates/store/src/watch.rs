@@ -8,6 +8,8 @@
 pub(crate) mod frames;
 /// Who waits for which changes.
 pub(crate) mod subscriptions;
+#[cfg(test)]
+mod simulation;
 
 use crate::access::Access;
 use crate::cache::filter::Filter;
@@ -129,7 +131,7 @@ impl Watch {
                         return Ok(WatchItem::Bookmark(self.reached));
                     }
                     if let Some(item) = items.pop_front() {
-                        self.reached = revision_of(&item).unwrap_or(self.reached);
+                        self.reached = revision_of(&item);
                         return Ok(item);
                     }
                     self.reached = self.reached.max(*cursor);
@@ -148,7 +150,7 @@ impl Watch {
                     let subscriber = Arc::clone(&subscription.subscriber);
                     match std::future::poll_fn(|cx| subscriber.poll_next(cx)).await {
                         Ok(item) => {
-                            self.reached = revision_of(&item).unwrap_or(self.reached);
+                            self.reached = revision_of(&item);
                             return Ok(item);
                         }
                         Err(end) => self.end(end),
@@ -229,9 +231,9 @@ impl Drop for Watch {
     }
 }
 
-fn revision_of(item: &WatchItem) -> Option<Revision> {
+fn revision_of(item: &WatchItem) -> Revision {
     match item {
-        WatchItem::Event { entry, .. } => Some(entry.revision),
-        WatchItem::InitialEnd(revision) | WatchItem::Bookmark(revision) => Some(*revision),
+        WatchItem::Event { entry, .. } => entry.revision,
+        WatchItem::InitialEnd(revision) | WatchItem::Bookmark(revision) => *revision,
     }
 }

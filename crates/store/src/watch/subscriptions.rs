@@ -3,10 +3,13 @@
 use super::frames::Frames;
 use crate::access::Visibility;
 use crate::cache::filter::Filter;
+use crate::cache::metrics::CacheMetrics;
 use crate::cache::ring::Change;
 use crate::model::{KindId, Revision};
 use crate::read::{WatchEnd, WatchItem};
 use futures_util::task::AtomicWaker;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -82,19 +85,20 @@ impl Subscriber {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn offer(&self, change: &Change, frames: &mut Frames) {
+    /// Queues a change, if it concerns the watch; tells whether that ended it.
+    fn offer(&self, change: &Change, frames: &mut Frames) -> bool {
         if change.revision() <= self.after {
-            return;
+            return false;
         }
-        let Some(item) = frames.item(change, &self.filter) else { return };
+        let Some(item) = frames.item(change, &self.filter) else { return false };
         let mut queue = self.lock();
         if queue.ended.is_some() {
-            return;
+            return false;
         }
         if queue.items.len() >= QUEUE_MAX {
             drop(queue);
             self.end(WatchEnd::Slow);
-            return;
+            return true;
         }
         let was_empty = queue.items.is_empty();
         queue.items.push_back(item);
@@ -102,6 +106,7 @@ impl Subscriber {
         if was_empty {
             self.waker.wake();
         }
+        false
     }
 
     /// Ends the watch; what it has not taken yet is dropped. The first reason holds.
@@ -143,6 +148,8 @@ pub(crate) struct Subscriptions {
     topics: Mutex<HashMap<Topic, BTreeMap<u64, Arc<Subscriber>>>>,
     next: AtomicU64,
     open: AtomicUsize,
+    gauge: Gauge,
+    slow: Counter,
     most: usize,
     /// Every change up to here was handed out.
     dispatched: AtomicU64,
@@ -150,11 +157,13 @@ pub(crate) struct Subscriptions {
 }
 
 impl Subscriptions {
-    pub(crate) fn new(most: usize) -> Self {
+    pub(crate) fn new(most: usize, metrics: &CacheMetrics) -> Self {
         Self {
             topics: Mutex::default(),
             next: AtomicU64::new(0),
             open: AtomicUsize::new(0),
+            gauge: metrics.watches.clone(),
+            slow: metrics.slow_watches.clone(),
             most,
             dispatched: AtomicU64::new(0),
             ending: AtomicBool::new(false),
@@ -171,11 +180,15 @@ impl Subscriptions {
         let more = self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |open| {
             (open < self.most).then_some(open + 1)
         });
+        if more.is_ok() {
+            self.gauge.inc();
+        }
         more.is_ok()
     }
 
     pub(crate) fn dismiss(&self) {
         self.open.fetch_sub(1, Ordering::Relaxed);
+        self.gauge.dec();
     }
 
     pub(crate) fn is_ending(&self) -> bool {
@@ -223,7 +236,9 @@ impl Subscriptions {
             }
             for topic in Topic::touched_by(change) {
                 for subscriber in topics.get(&topic).into_iter().flat_map(BTreeMap::values) {
-                    subscriber.offer(change, &mut frames);
+                    if subscriber.offer(change, &mut frames) {
+                        self.slow.inc();
+                    }
                 }
             }
         }

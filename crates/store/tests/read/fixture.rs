@@ -22,11 +22,11 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct Sample(&'static str);
 
 impl Kind for Sample {
-    fn group(&self) -> &str {
+    fn group(&self) -> &'static str {
         "sample.io"
     }
 
-    fn resource(&self) -> &str {
+    fn resource(&self) -> &'static str {
         self.0
     }
 
@@ -58,7 +58,7 @@ pub(crate) fn kinds() -> Kinds {
 }
 
 /// Name and spec of an object; labels are given as `key=value,…`.
-pub(crate) fn object(namespace: &str, name: &str, labels: &str, spec: Value) -> Value {
+pub(crate) fn object(namespace: &str, name: &str, labels: &str, spec: &Value) -> Value {
     let labels: BTreeMap<&str, &str> = labels.split(',').filter_map(|label| label.split_once('=')).collect();
     json!({
         "apiVersion": "sample.io/v1", "kind": "Thing",
@@ -168,18 +168,6 @@ impl Hand {
             .await
             .unwrap();
         Revision(u64::try_from(last).unwrap())
-    }
-
-    /// `(path, object)` of all objects of a kind, in the order of lists.
-    pub(crate) fn list(&self, kind: KindId) -> Vec<(String, Value)> {
-        let mut all: Vec<_> = self
-            .now
-            .iter()
-            .filter(|((of, _, _), _)| *of == kind)
-            .map(|((_, namespace, name), (_, _, object))| (path(namespace, name), object.clone()))
-            .collect();
-        all.sort_by(|(a, _), (b, _)| a.cmp(b));
-        all
     }
 }
 

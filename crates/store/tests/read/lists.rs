@@ -9,7 +9,7 @@ use store::{Error, Key, Revision, Visibility};
 
 async fn five(fixture: &mut Fixture) -> Revision {
     for (namespace, name) in [("x", "b"), ("x", "a"), ("x-b", "a"), ("y", "c"), ("x", "c")] {
-        fixture.hand.put(object(namespace, name, "", json!({}))).await;
+        fixture.hand.put(object(namespace, name, "", &json!({}))).await;
     }
     fixture.cache.current_revision().await.unwrap()
 }
@@ -20,10 +20,10 @@ async fn a_get_finds_what_was_written_before_it() {
     let key = Key::new(THINGS, "x", "a");
     let access = everything();
     assert!(matches!(fixture.cache.get(&access, &key, At::Latest).await, Err(Error::NotFound)));
-    let first = fixture.hand.put(object("x", "a", "", json!({"n": 1}))).await;
+    let first = fixture.hand.put(object("x", "a", "", &json!({"n": 1}))).await;
     let entry = fixture.cache.get(&access, &key, At::Latest).await.unwrap();
     assert_eq!((entry.revision, &body(&entry)["spec"]["n"]), (first, &json!(1)));
-    let second = fixture.hand.put(object("x", "a", "", json!({"n": 2}))).await;
+    let second = fixture.hand.put(object("x", "a", "", &json!({"n": 2}))).await;
     let entry = fixture.cache.get(&access, &key, At::NotOlderThan(second)).await.unwrap();
     assert_eq!((entry.revision, &body(&entry)["spec"]["n"]), (second, &json!(2)));
     let entry = fixture.cache.get(&access, &key, At::Exact(first)).await.unwrap();
@@ -92,10 +92,10 @@ async fn all_pages_are_one_snapshot() {
         paths.extend(page.items.iter().map(|entry| format!("{} {}", path_of(entry), body(entry)["spec"])));
         left.push(page.remaining);
         // Everything changes between two pages.
-        fixture.hand.put(object("x", "a", "", json!({"new": 1}))).await;
-        fixture.hand.put(object("x", "c", "", json!({"new": 1}))).await;
-        fixture.hand.put(object("x", &format!("a{}", left.len()), "", json!({"new": 1}))).await;
-        fixture.hand.put(object("zz", &format!("a{}", left.len()), "", json!({"new": 1}))).await;
+        fixture.hand.put(object("x", "a", "", &json!({"new": 1}))).await;
+        fixture.hand.put(object("x", "c", "", &json!({"new": 1}))).await;
+        fixture.hand.put(object("x", &format!("a{}", left.len()), "", &json!({"new": 1}))).await;
+        fixture.hand.put(object("zz", &format!("a{}", left.len()), "", &json!({"new": 1}))).await;
         if left.len() == 1 {
             fixture.hand.delete("y", "c").await;
         }
@@ -111,7 +111,7 @@ async fn a_page_is_filled_although_few_objects_match() {
     let mut fixture = Fixture::new().await;
     for number in 0..60 {
         let labels = if number % 20 == 19 { "rare=yes" } else { "rare=no" };
-        fixture.hand.put(object("x", &format!("n{number:03}"), labels, json!({}))).await;
+        fixture.hand.put(object("x", &format!("n{number:03}"), labels, &json!({}))).await;
     }
     let access = everything();
     for selector in ["rare=yes", "rare!=no", "rare in (yes,perhaps)"] {
@@ -134,8 +134,8 @@ async fn selectors_see_names_fields_and_labels() {
     let mut fixture = Fixture::new().await;
     for (name, labels, color) in [("a", "app=web", "red"), ("b", "app=web,tier=1", "blue"), ("c", "", "red")]
     {
-        fixture.hand.put(object("x", name, labels, json!({"color": color}))).await;
-        fixture.hand.put_as(PLACES, object("", name, labels, json!({"color": color}))).await;
+        fixture.hand.put(object("x", name, labels, &json!({"color": color}))).await;
+        fixture.hand.put_as(PLACES, object("", name, labels, &json!({"color": color}))).await;
     }
     for (labels, fields, found) in [
         ("app=web", "", "a b"),
@@ -165,18 +165,18 @@ async fn selectors_see_names_fields_and_labels() {
 async fn an_index_follows_what_changes() {
     let mut fixture = Fixture::new().await;
     for number in 0..40 {
-        fixture.hand.put(object("x", &format!("n{number:02}"), "app=many", json!({"color": "red"}))).await;
+        fixture.hand.put(object("x", &format!("n{number:02}"), "app=many", &json!({"color": "red"}))).await;
     }
     let rare = || list(select(THINGS, None, "app=rare", ""), At::Latest);
     let blue = || list(select(THINGS, None, "", "spec.color=blue"), At::Latest);
     assert!(fixture.names(&rare()).await.is_empty());
-    fixture.hand.put(object("x", "n07", "app=rare", json!({"color": "blue"}))).await;
-    fixture.hand.put(object("x", "new", "app=rare", json!({"color": "red"}))).await;
+    fixture.hand.put(object("x", "n07", "app=rare", &json!({"color": "blue"}))).await;
+    fixture.hand.put(object("x", "new", "app=rare", &json!({"color": "red"}))).await;
     assert_eq!(fixture.names(&rare()).await, ["x/n07", "x/new"]);
     assert_eq!(fixture.names(&blue()).await, ["x/n07"]);
-    fixture.hand.put(object("x", "n07", "", json!({"color": "red"}))).await;
+    fixture.hand.put(object("x", "n07", "", &json!({"color": "red"}))).await;
     fixture.hand.delete("x", "new").await;
-    fixture.hand.put(object("x", "other", "app=many", json!({}))).await;
+    fixture.hand.put(object("x", "other", "app=many", &json!({}))).await;
     assert!(fixture.names(&rare()).await.is_empty());
     assert!(fixture.names(&blue()).await.is_empty());
 }
@@ -189,9 +189,9 @@ async fn a_caller_sees_his_tenant_and_a_member_his_places() {
     {
         fixture
             .hand
-            .put_as(PLACES, object("", name, "", json!({"tenant": tenant, "members": members})))
+            .put_as(PLACES, object("", name, "", &json!({"tenant": tenant, "members": members})))
             .await;
-        fixture.hand.put(object(name, "thing", "", json!({"tenant": tenant}))).await;
+        fixture.hand.put(object(name, "thing", "", &json!({"tenant": tenant}))).await;
     }
     let t1 = Arc::from("t1");
     let namespaces = Arc::new(BTreeSet::from(["p1".to_owned()]));
@@ -235,7 +235,7 @@ async fn a_long_list_is_one_snapshot_although_writes_go_on() {
     let mut fixture = Fixture::new().await;
     for chunk in 0..12 {
         let write = |number| {
-            (THINGS, object("x", &format!("n{chunk:02}{number:03}"), "", json!({"round": 0})), false)
+            (THINGS, object("x", &format!("n{chunk:02}{number:03}"), "", &json!({"round": 0})), false)
         };
         fixture.hand.batch((0..1000).map(write).collect()).await;
     }
@@ -246,7 +246,7 @@ async fn a_long_list_is_one_snapshot_although_writes_go_on() {
         async move {
             for round in 1..40 {
                 // One batch changes the first and the last object together: no list may show half of it.
-                let write = |name: &str| (THINGS, object("x", name, "", json!({"round": round})), false);
+                let write = |name: &str| (THINGS, object("x", name, "", &json!({"round": round})), false);
                 hand.batch(vec![write("n00000"), write("n11999")]).await;
                 cache.hint();
             }

@@ -1,5 +1,11 @@
 //! The read side against a real PostgreSQL: lists, watches, history, compaction, divergence.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
+
+mod divergence;
 mod fixture;
 mod lists;
+mod outages;
+mod past;
+mod proxy;
 mod watches;

@@ -10,10 +10,10 @@ use store::read::{At, WatchEnd, WatchFrom, WatchItem};
 #[tokio::test]
 async fn a_watch_from_now_tells_creates_changes_and_deletions() {
     let mut fixture = Fixture::new().await;
-    fixture.hand.put(object("x", "old", "", json!({}))).await;
+    fixture.hand.put(object("x", "old", "", &json!({}))).await;
     let mut watch = fixture.cache.watch(&everything(), &watch(all(THINGS), WatchFrom::Now)).await.unwrap();
-    let created = fixture.hand.put(object("x", "a", "", json!({"n": 1}))).await;
-    let changed = fixture.hand.put(object("x", "a", "", json!({"n": 2}))).await;
+    let created = fixture.hand.put(object("x", "a", "", &json!({"n": 1}))).await;
+    let changed = fixture.hand.put(object("x", "a", "", &json!({"n": 2}))).await;
     let deleted = fixture.hand.delete("x", "a").await;
     assert_eq!(line(&next(&mut watch).await), format!("ADDED x/a {created}"));
     assert_eq!(line(&next(&mut watch).await), format!("MODIFIED x/a {changed}"));
@@ -29,10 +29,10 @@ async fn a_watch_from_a_state_begins_with_all_of_it() {
     let query = watch(all(THINGS), WatchFrom::State(At::Latest));
     let mut watch = fixture.cache.watch(&everything(), &query).await.unwrap();
     assert_eq!(line(&next(&mut watch).await), format!("INITIAL {empty}"));
-    let b = fixture.hand.put(object("x", "b", "", json!({}))).await;
-    let a = fixture.hand.put(object("x", "a", "", json!({}))).await;
+    let b = fixture.hand.put(object("x", "b", "", &json!({}))).await;
+    let a = fixture.hand.put(object("x", "a", "", &json!({}))).await;
     let mut second = fixture.cache.watch(&everything(), &query).await.unwrap();
-    let c = fixture.hand.put(object("x", "c", "", json!({}))).await;
+    let c = fixture.hand.put(object("x", "c", "", &json!({}))).await;
     let expected = [
         format!("ADDED x/a {a}"),
         format!("ADDED x/b {b}"),
@@ -47,13 +47,13 @@ async fn a_watch_from_a_state_begins_with_all_of_it() {
 #[tokio::test]
 async fn a_watch_after_a_revision_begins_right_there() {
     let mut fixture = Fixture::new().await;
-    let a = fixture.hand.put(object("x", "a", "", json!({}))).await;
-    let b = fixture.hand.put(object("x", "b", "", json!({}))).await;
+    let a = fixture.hand.put(object("x", "a", "", &json!({}))).await;
+    let b = fixture.hand.put(object("x", "b", "", &json!({}))).await;
     let gone = fixture.hand.delete("x", "a").await;
     fixture.cache.current_revision().await.unwrap();
     let mut watch =
         fixture.cache.watch(&everything(), &watch(all(THINGS), WatchFrom::After(a))).await.unwrap();
-    let c = fixture.hand.put(object("x", "c", "", json!({}))).await;
+    let c = fixture.hand.put(object("x", "c", "", &json!({}))).await;
     let expected = [format!("ADDED x/b {b}"), format!("DELETED x/a {gone}"), format!("ADDED x/c {c}")];
     assert_eq!(lines(&mut watch, 3).await, expected);
 }
@@ -65,9 +65,9 @@ async fn a_watch_after_a_revision_to_come_waits_for_it() {
     let query = watch(all(THINGS), WatchFrom::After(store::Revision(now.0 + 2)));
     let mut watch = fixture.cache.watch(&everything(), &query).await.unwrap();
     for name in ["a", "b"] {
-        fixture.hand.put(object("x", name, "", json!({}))).await;
+        fixture.hand.put(object("x", name, "", &json!({}))).await;
     }
-    let third = fixture.hand.put(object("x", "c", "", json!({}))).await;
+    let third = fixture.hand.put(object("x", "c", "", &json!({}))).await;
     assert_eq!(lines(&mut watch, 1).await, [format!("ADDED x/c {third}")]);
 }
 
@@ -77,13 +77,13 @@ async fn an_object_enters_and_leaves_a_selection() {
     let query = watch(select(THINGS, None, "app=web", "spec.color=red"), WatchFrom::Now);
     let mut watch = fixture.cache.watch(&everything(), &query).await.unwrap();
     let hand = &mut fixture.hand;
-    hand.put(object("x", "a", "app=db", json!({"color": "red"}))).await;
-    let enters = hand.put(object("x", "a", "app=web", json!({"color": "red", "n": 1}))).await;
-    let stays = hand.put(object("x", "a", "app=web", json!({"color": "red", "n": 2}))).await;
-    let leaves = hand.put(object("x", "a", "app=web", json!({"color": "blue", "n": 3}))).await;
-    hand.put(object("x", "a", "app=web", json!({"color": "blue", "n": 4}))).await;
+    hand.put(object("x", "a", "app=db", &json!({"color": "red"}))).await;
+    let enters = hand.put(object("x", "a", "app=web", &json!({"color": "red", "n": 1}))).await;
+    let stays = hand.put(object("x", "a", "app=web", &json!({"color": "red", "n": 2}))).await;
+    let leaves = hand.put(object("x", "a", "app=web", &json!({"color": "blue", "n": 3}))).await;
+    hand.put(object("x", "a", "app=web", &json!({"color": "blue", "n": 4}))).await;
     hand.delete("x", "a").await;
-    let again = hand.put(object("x", "a", "app=web", json!({"color": "red", "n": 5}))).await;
+    let again = hand.put(object("x", "a", "app=web", &json!({"color": "red", "n": 5}))).await;
     let deleted = hand.delete("x", "a").await;
     assert_eq!(lines(&mut watch, 2).await, [format!("ADDED x/a {enters}"), format!("MODIFIED x/a {stays}")]);
     let WatchItem::Event { entry, op, .. } = next(&mut watch).await else { panic!("no event") };
@@ -98,8 +98,8 @@ async fn an_object_that_changes_hands_leaves_one_tenant_and_enters_the_other() {
     let query = watch(all(THINGS), WatchFrom::Now);
     let mut first = fixture.cache.watch(&tenant("t1").await, &query).await.unwrap();
     let mut second = fixture.cache.watch(&tenant("t2").await, &query).await.unwrap();
-    let created = fixture.hand.put(object("x", "a", "", json!({"tenant": "t1", "secret": 1}))).await;
-    let moved = fixture.hand.put(object("x", "a", "", json!({"tenant": "t2", "secret": 2}))).await;
+    let created = fixture.hand.put(object("x", "a", "", &json!({"tenant": "t1", "secret": 1}))).await;
+    let moved = fixture.hand.put(object("x", "a", "", &json!({"tenant": "t2", "secret": 2}))).await;
     assert_eq!(lines(&mut first, 1).await, [format!("ADDED x/a {created}")]);
     let WatchItem::Event { entry, .. } = next(&mut first).await else { panic!("no event") };
     assert_eq!((entry.revision, &body(&entry)["spec"]["secret"]), (moved, &json!(1)));
@@ -117,9 +117,9 @@ async fn a_member_loses_sight_of_what_he_is_struck_from() {
     let query = watch(all(PLACES), WatchFrom::Now);
     let mut watch = fixture.cache.watch(&seeing(visibility).await, &query).await.unwrap();
     let hand = &mut fixture.hand;
-    hand.put_as(PLACES, object("", "p", "", json!({"tenant": "t1", "members": []}))).await;
-    let named = hand.put_as(PLACES, object("", "p", "", json!({"tenant": "t1", "members": ["ann"]}))).await;
-    let struck = hand.put_as(PLACES, object("", "p", "", json!({"tenant": "t1", "members": ["bob"]}))).await;
+    hand.put_as(PLACES, object("", "p", "", &json!({"tenant": "t1", "members": []}))).await;
+    let named = hand.put_as(PLACES, object("", "p", "", &json!({"tenant": "t1", "members": ["ann"]}))).await;
+    let struck = hand.put_as(PLACES, object("", "p", "", &json!({"tenant": "t1", "members": ["bob"]}))).await;
     assert_eq!(lines(&mut watch, 2).await, [format!("ADDED p {named}"), format!("DELETED p {struck}")]);
 }
 
@@ -135,10 +135,10 @@ async fn a_watch_sees_its_kind_namespace_and_name_alone() {
     let mut one = open(select(THINGS, Some("x"), "", "metadata.name=a")).await;
     let mut by_field = open(select(THINGS, None, "", "metadata.namespace=y")).await;
     let hand = &mut fixture.hand;
-    let xb = hand.put(object("x", "b", "", json!({}))).await;
-    let ya = hand.put(object("y", "a", "", json!({}))).await;
-    let p = hand.put_as(PLACES, object("", "a", "", json!({}))).await;
-    let xa = hand.put(object("x", "a", "", json!({}))).await;
+    let xb = hand.put(object("x", "b", "", &json!({}))).await;
+    let ya = hand.put(object("y", "a", "", &json!({}))).await;
+    let p = hand.put_as(PLACES, object("", "a", "", &json!({}))).await;
+    let xa = hand.put(object("x", "a", "", &json!({}))).await;
     let last = [format!("ADDED x/a {xa}")];
     assert_eq!(lines(&mut one, 1).await, last);
     assert_eq!(lines(&mut namespace, 2).await, [format!("ADDED x/b {xb}"), last[0].clone()]);
@@ -158,7 +158,7 @@ async fn a_bookmark_tells_a_revision_that_was_reached() {
     assert!(matches!(first, WatchItem::InitialEnd(_)), "no bookmark before the end of the state");
     assert!(matches!(next(&mut watch).await, WatchItem::Bookmark(_)));
     // What happens elsewhere moves the bookmark of an idle watch.
-    let elsewhere = fixture.hand.put(object("y", "a", "", json!({}))).await;
+    let elsewhere = fixture.hand.put(object("y", "a", "", &json!({}))).await;
     let mut seen = store::Revision(0);
     eventually("the bookmark", async || {
         tokio::time::timeout(std::time::Duration::from_millis(1), watch.next()).await.unwrap_err();
@@ -170,7 +170,7 @@ async fn a_bookmark_tells_a_revision_that_was_reached() {
     })
     .await;
     // One that waits in the queue is not passed over.
-    let here = fixture.hand.put(object("x", "a", "", json!({}))).await;
+    let here = fixture.hand.put(object("x", "a", "", &json!({}))).await;
     fixture.cache.current_revision().await.unwrap();
     watch.bookmark();
     assert_eq!(lines(&mut watch, 2).await, [format!("BOOKMARK {elsewhere}"), format!("ADDED x/a {here}")]);
@@ -188,7 +188,7 @@ async fn a_slow_watcher_is_let_go_and_harms_nobody() {
     }
     let mut last = 0;
     for round in 0..3 {
-        let write = |number| (THINGS, object("x", &format!("n{round}{number:03}"), "", json!({})), false);
+        let write = |number| (THINGS, object("x", &format!("n{round}{number:03}"), "", &json!({})), false);
         fixture.hand.batch((0..500).map(write).collect()).await;
         for _ in 0..500 {
             let WatchItem::Event { entry, .. } = next(&mut quick).await else { panic!("no event") };
@@ -232,6 +232,6 @@ async fn changes_arrive_without_notifications() {
         Fixture::with(store::cache::CacheConfig { listen: store::cache::Listen::Off, ..config() }).await;
     fixture.hand.notify = false;
     let mut watch = fixture.cache.watch(&everything(), &watch(all(THINGS), WatchFrom::Now)).await.unwrap();
-    let created = fixture.hand.put(object("x", "a", "", json!({}))).await;
+    let created = fixture.hand.put(object("x", "a", "", &json!({}))).await;
     assert_eq!(lines(&mut watch, 1).await, [format!("ADDED x/a {created}")]);
 }

@@ -1,0 +1,503 @@
+//! Generated histories in every order of events: what is committed, what the tail has applied, what it has
+//! handed out and when readers look are steps of their own. Readers are held against a list of versions.
+
+use crate::access::{Access, Authorizer, Visibility, authorize};
+use crate::cache::ring::Change;
+use crate::cache::state::Event;
+use crate::cache::{Cache, CacheConfig, Kinds, Listen};
+use crate::model::{Attributes, Entry, Key, Kind, KindId, Revision};
+use crate::read::{At, ListQuery, Op, Selection, WatchFrom, WatchItem, WatchQuery};
+use crate::watch::Watch;
+use bytes::Bytes;
+use futures_util::FutureExt;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+use uuid::Uuid;
+
+const KIND: KindId = KindId(1);
+const NAMESPACES: [&str; 3] = ["x", "x-b", "y"];
+const NAMES: [&str; 3] = ["a", "b", "c"];
+const APPS: [&str; 3] = ["web", "db", ""];
+const COLORS: [&str; 2] = ["red", ""];
+const TENANTS: [&str; 2] = ["t1", "t2"];
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// A batch is committed.
+    Commit(Vec<Edit>),
+    /// Revisions are raised and not used.
+    Waste,
+    /// The tail applies so many events at most.
+    Apply(usize),
+    /// The tail hands out what it has applied.
+    Dispatch,
+    Open {
+        reader: Reader,
+        from: u8,
+    },
+    Take {
+        watch: usize,
+        items: usize,
+    },
+    Bookmark {
+        watch: usize,
+    },
+    List {
+        reader: Reader,
+        back: u8,
+    },
+    Page {
+        reader: Reader,
+        limit: usize,
+    },
+    NextPage {
+        pager: usize,
+    },
+}
+
+#[derive(Clone, Debug)]
+struct Edit {
+    place: (usize, usize),
+    /// App, color and tenant; none deletes.
+    state: Option<(usize, usize, usize)>,
+}
+
+/// A selection and an access, by number.
+#[derive(Clone, Copy, Debug)]
+struct Reader {
+    selection: usize,
+    access: usize,
+}
+
+/// Namespace, label selector, field selector.
+const SELECTIONS: [(Option<&str>, &str, &str); 9] = [
+    (None, "", ""),
+    (Some("x"), "", ""),
+    (None, "app=web", ""),
+    (None, "app!=web", ""),
+    (Some("x-b"), "app in (web,db)", ""),
+    (None, "", "spec.color=red"),
+    (None, "", "metadata.name=a"),
+    (Some("y"), "", "metadata.name=b"),
+    (None, "app", "spec.color!=red"),
+];
+const ACCESSES: usize = 4;
+
+/// An object as the model knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Known {
+    revision: u64,
+    state: (usize, usize, usize),
+}
+
+type Version = BTreeMap<String, Known>;
+
+impl Reader {
+    /// The model's own words for what the selection and the access say.
+    fn sees(self, path: &str, (app, color, tenant): (usize, usize, usize)) -> bool {
+        let (namespace, name) = path.split_once('/').unwrap();
+        let (app, color) = (APPS[app], COLORS[color]);
+        let selected = match self.selection {
+            0 => true,
+            1 => namespace == "x",
+            2 => app == "web",
+            3 => app != "web",
+            4 => namespace == "x-b" && !app.is_empty(),
+            5 => color == "red",
+            6 => name == "a",
+            7 => namespace == "y" && name == "b",
+            _ => !app.is_empty() && color != "red",
+        };
+        selected
+            && match self.access {
+                0 => true,
+                1 => tenant == 0,
+                2 => tenant == 1 && namespace != "x",
+                _ => false,
+            }
+    }
+
+    fn selection(self) -> Selection {
+        let (namespace, labels, fields) = SELECTIONS[self.selection];
+        Selection {
+            kind: KIND,
+            namespace: namespace.map(str::to_owned),
+            labels: labels.parse().unwrap(),
+            fields: fields.parse().unwrap(),
+        }
+    }
+
+    fn access(self) -> Access {
+        struct Grant(Visibility);
+        impl Authorizer for Grant {
+            type Request = ();
+            type Refusal = ();
+            async fn decide(&self, (): &()) -> Result<(Arc<str>, Visibility), ()> {
+                Ok((Arc::from("reader"), self.0.clone()))
+            }
+        }
+        let visibility = match self.access {
+            0 => Visibility::Everything,
+            1 => Visibility::Tenant(Arc::from("t1")),
+            2 => Visibility::Member {
+                tenant: Arc::from("t2"),
+                user: Arc::from("ann"),
+                namespaces: Arc::new(BTreeSet::from(["x-b".to_owned(), "y".to_owned()])),
+            },
+            _ => Visibility::Nothing,
+        };
+        authorize(&Grant(visibility), &()).now_or_never().unwrap().unwrap()
+    }
+}
+
+struct Sample;
+
+impl Kind for Sample {
+    fn group(&self) -> &'static str {
+        "sample.io"
+    }
+    fn resource(&self) -> &'static str {
+        "things"
+    }
+    fn fields(&self) -> &'static [&'static str] {
+        &["spec.color"]
+    }
+    fn attributes(&self, _body: &[u8]) -> Attributes {
+        Attributes::default()
+    }
+}
+
+struct Opened {
+    watch: Watch,
+    reader: Reader,
+    /// Changes after this revision are due; the state before, when it was asked for.
+    start: u64,
+    state: Option<BTreeMap<String, u64>>,
+    got: Vec<String>,
+    last: u64,
+}
+
+struct Pager {
+    reader: Reader,
+    query: ListQuery,
+    got: Vec<String>,
+    revision: u64,
+    done: bool,
+}
+
+struct World {
+    cache: Cache,
+    /// The newest revision committed, the version after each event, and the events themselves.
+    counter: u64,
+    versions: Vec<(u64, Version)>,
+    changes: Vec<(u64, String, Option<Known>, Option<Known>)>,
+    committed: VecDeque<(u64, Option<Event>)>,
+    applied: Vec<Arc<Change>>,
+    watches: Vec<Opened>,
+    pagers: Vec<Pager>,
+}
+
+impl World {
+    fn new() -> Self {
+        let kind: Arc<dyn Kind> = Arc::new(Sample);
+        let config = CacheConfig { listen: Listen::Off, ..CacheConfig::default() };
+        let cache =
+            Cache::open("postgres://nobody@127.0.0.1:1/none", Kinds::from_iter([(KIND, kind)]), config)
+                .unwrap();
+        cache.0.progress.send_modify(|progress| {
+            progress.ready = true;
+            progress.synced = true;
+        });
+        Self {
+            cache,
+            counter: 0,
+            versions: vec![(0, Version::new())],
+            changes: Vec::new(),
+            committed: VecDeque::new(),
+            applied: Vec::new(),
+            watches: Vec::new(),
+            pagers: Vec::new(),
+        }
+    }
+
+    fn newest(&self) -> &Version {
+        &self.versions.last().unwrap().1
+    }
+
+    fn version(&self, revision: u64) -> &Version {
+        &self.versions.iter().rev().find(|(at, _)| *at <= revision).unwrap().1
+    }
+
+    fn commit(&mut self, edit: &Edit) {
+        let (namespace, name) = (NAMESPACES[edit.place.0], NAMES[edit.place.1]);
+        let path = format!("{namespace}/{name}");
+        let old = self.newest().get(&path).copied();
+        if old.is_none() && edit.state.is_none() {
+            return;
+        }
+        self.counter += 1;
+        let revision = self.counter;
+        let new = edit.state.map(|state| Known { revision, state });
+        let mut version = self.newest().clone();
+        version.remove(&path);
+        version.extend(new.map(|new| (path.clone(), new)));
+        let last = new.or(old.map(|old| Known { revision, ..old })).unwrap();
+        let event = Event {
+            entry: Entry {
+                key: Key::new(KIND, namespace, name),
+                uid: Uuid::nil(),
+                revision: Revision(revision),
+                body: Bytes::from(format!("{{{:?}}}", last.state)),
+                attributes: attributes(last.state),
+            },
+            deleted: new.is_none(),
+            before: old.map(|old| attributes(old.state)),
+        };
+        self.committed.push_back((revision, Some(event)));
+        self.versions.push((revision, version));
+        self.changes.push((revision, path, old, new));
+    }
+
+    fn apply(&mut self, most: usize) {
+        self.dispatch();
+        let inner = &self.cache.0;
+        let mut state = inner.write();
+        for _ in 0..most {
+            let Some((revision, event)) = self.committed.pop_front() else { break };
+            self.applied.extend(event.and_then(|event| state.apply(event, Instant::now())));
+            state.revision = Revision(revision);
+        }
+        let revision = state.revision;
+        drop(state);
+        inner.progress.send_modify(|progress| progress.revision = revision);
+    }
+
+    fn dispatch(&mut self) {
+        let applied = std::mem::take(&mut self.applied);
+        let revision = self.cache.revision();
+        self.cache.0.subscriptions.dispatch(&applied, revision);
+    }
+
+    fn open(&mut self, reader: Reader, from: u8) {
+        let now = self.cache.revision().0;
+        let from = match from {
+            0..100 => WatchFrom::State(At::Any),
+            back => WatchFrom::After(Revision(now.saturating_sub(u64::from(back - 100)))),
+        };
+        let query = WatchQuery { selection: reader.selection(), from };
+        let watch = self.cache.watch(&reader.access(), &query).now_or_never().unwrap().unwrap();
+        let (start, state) = match from {
+            WatchFrom::After(revision) => (revision.0, None),
+            _ => (now, Some(BTreeMap::new())),
+        };
+        self.watches.push(Opened { watch, reader, start, state, got: Vec::new(), last: start });
+    }
+
+    fn take(&mut self, number: usize, items: usize) {
+        let count = self.watches.len();
+        let Some(opened) = self.watches.get_mut(number % count.max(1)) else { return };
+        for _ in 0..items {
+            // A piece of the past is read in one poll and given in the next.
+            let item = opened.watch.next().now_or_never().or_else(|| opened.watch.next().now_or_never());
+            match item {
+                Some(item) => opened.note(&item.unwrap()),
+                None => return,
+            }
+        }
+    }
+
+    fn list(&mut self, query: &ListQuery, reader: Reader) -> (Vec<String>, u64, Option<String>, Option<u64>) {
+        let page = self.cache.list(&reader.access(), query).now_or_never().unwrap().unwrap();
+        let items = page.items.iter().map(|entry| format!("{} {}", path(entry), entry.revision)).collect();
+        (items, page.revision.0, page.continue_token, page.remaining)
+    }
+
+    fn expected(&self, reader: Reader, revision: u64) -> Vec<String> {
+        let version = self.version(revision).iter();
+        version
+            .filter(|(path, known)| reader.sees(path, known.state))
+            .map(|(path, known)| format!("{path} {}", known.revision))
+            .collect()
+    }
+
+    fn next_page(&mut self, number: usize) {
+        let Some(mut pager) =
+            (!self.pagers.is_empty()).then(|| self.pagers.remove(number % self.pagers.len()))
+        else {
+            return;
+        };
+        if !pager.done {
+            let (items, revision, token, remaining) = self.list(&pager.query.clone(), pager.reader);
+            assert!(!items.is_empty() || token.is_none(), "an empty page with a token");
+            if pager.query.continue_token.is_some() {
+                assert_eq!(revision, pager.revision, "pages of two revisions");
+            }
+            pager.revision = revision;
+            pager.got.extend(items);
+            let expected = self.expected(pager.reader, revision);
+            if let Some(remaining) = remaining {
+                assert_eq!(usize::try_from(remaining).unwrap(), expected.len() - pager.got.len());
+            }
+            pager.done = token.is_none();
+            pager.query.continue_token = token;
+            if pager.done {
+                assert_eq!(pager.got, expected, "pages are one snapshot");
+            }
+        }
+        self.pagers.push(pager);
+    }
+
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Commit(edits) => edits.iter().for_each(|edit| self.commit(edit)),
+            Step::Waste => {
+                self.counter += 3;
+                self.committed.push_back((self.counter, None));
+            }
+            Step::Apply(most) => self.apply(*most),
+            Step::Dispatch => self.dispatch(),
+            Step::Open { reader, from } => self.open(*reader, *from),
+            Step::Take { watch, items } => self.take(*watch, *items),
+            Step::Bookmark { watch } => {
+                let count = self.watches.len();
+                if let Some(opened) = self.watches.get_mut(watch % count.max(1)) {
+                    opened.watch.bookmark();
+                }
+            }
+            Step::List { reader, back } => {
+                let revision = self.cache.revision().0.saturating_sub(u64::from(*back));
+                let at = if *back == 0 { At::Any } else { At::Exact(Revision(revision)) };
+                let query =
+                    ListQuery { selection: reader.selection(), at, limit: None, continue_token: None };
+                let (items, at, token, _) = self.list(&query, *reader);
+                assert_eq!((items, at, token), (self.expected(*reader, revision), revision, None));
+            }
+            Step::Page { reader, limit } => {
+                let query = ListQuery {
+                    selection: reader.selection(),
+                    at: At::Any,
+                    limit: Some(*limit),
+                    continue_token: None,
+                };
+                let pager = Pager { reader: *reader, query, got: Vec::new(), revision: 0, done: false };
+                self.pagers.push(pager);
+            }
+            Step::NextPage { pager } => self.next_page(*pager),
+        }
+    }
+
+    /// Everything arrives; every watch has told every change once, in order.
+    fn finish(mut self) {
+        self.apply(usize::MAX);
+        self.dispatch();
+        let end = self.cache.revision().0;
+        for number in 0..self.watches.len() {
+            self.take(number, usize::MAX);
+            let opened = &self.watches[number];
+            let mut expected = Vec::new();
+            if opened.state.is_some() {
+                let state = self.expected(opened.reader, opened.start);
+                expected.extend(state.into_iter().map(|line| format!("ADDED {line}")));
+                expected.push(format!("INITIAL {}", opened.start));
+            }
+            for (revision, path, old, new) in self.changes.iter().filter(|change| change.0 > opened.start) {
+                let sees =
+                    |known: &Option<Known>| known.is_some_and(|known| opened.reader.sees(path, known.state));
+                let op = match (sees(old), sees(new)) {
+                    (false, true) => "ADDED",
+                    (true, true) => "MODIFIED",
+                    (true, false) => "DELETED",
+                    (false, false) => continue,
+                };
+                expected.push(format!("{op} {path} {revision}"));
+            }
+            assert_eq!(opened.got, expected, "{:?} from {}", opened.reader, opened.start);
+            let opened = &mut self.watches[number];
+            opened.watch.bookmark();
+            let bookmark = opened.watch.next().now_or_never().unwrap().unwrap();
+            assert!(matches!(bookmark, WatchItem::Bookmark(Revision(at)) if at == end.max(opened.start)));
+        }
+        for number in 0..self.pagers.len() * 20 {
+            self.next_page(number);
+        }
+    }
+}
+
+impl Opened {
+    fn note(&mut self, item: &WatchItem) {
+        match item {
+            WatchItem::Event { op, entry, .. } => {
+                let op = match op {
+                    Op::Added => "ADDED",
+                    Op::Modified => "MODIFIED",
+                    Op::Deleted => "DELETED",
+                };
+                self.last = self.last.max(entry.revision.0);
+                self.got.push(format!("{op} {} {}", path(entry), entry.revision));
+            }
+            WatchItem::InitialEnd(revision) => {
+                self.last = revision.0;
+                self.got.push(format!("INITIAL {revision}"));
+            }
+            WatchItem::Bookmark(revision) => {
+                assert!(revision.0 >= self.last, "a bookmark goes back");
+                self.last = revision.0;
+            }
+        }
+    }
+}
+
+fn attributes((app, color, tenant): (usize, usize, usize)) -> Attributes {
+    let labels = (!APPS[app].is_empty()).then(|| (Box::from("app"), Box::from(APPS[app])));
+    Attributes {
+        tenant: Some(Box::from(TENANTS[tenant])),
+        members: Box::new([]),
+        labels: labels.into_iter().collect(),
+        fields: Box::new([Box::from(COLORS[color])]),
+    }
+}
+
+fn path(entry: &Entry) -> String {
+    format!("{}/{}", entry.key.namespace, entry.key.name)
+}
+
+fn reader() -> impl Strategy<Value = Reader> {
+    (0..SELECTIONS.len(), 0..ACCESSES).prop_map(|(selection, access)| Reader { selection, access })
+}
+
+fn edit() -> impl Strategy<Value = Edit> {
+    let state = prop::option::weighted(0.8, (0..APPS.len(), 0..COLORS.len(), 0..TENANTS.len()));
+    ((0..NAMESPACES.len(), 0..NAMES.len()), state).prop_map(|(place, state)| Edit { place, state })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => prop::collection::vec(edit(), 1..4).prop_map(Step::Commit),
+        1 => Just(Step::Waste),
+        4 => (1_usize..6).prop_map(Step::Apply),
+        2 => Just(Step::Dispatch),
+        2 => (reader(), 80_u8..130).prop_map(|(reader, from)| Step::Open { reader, from }),
+        4 => (0_usize..8, 1_usize..5).prop_map(|(watch, items)| Step::Take { watch, items }),
+        1 => (0_usize..8).prop_map(|watch| Step::Bookmark { watch }),
+        2 => (reader(), 0_u8..20).prop_map(|(reader, back)| Step::List { reader, back }),
+        1 => (reader(), 1_usize..4).prop_map(|(reader, limit)| Step::Page { reader, limit }),
+        3 => (0_usize..8).prop_map(|pager| Step::NextPage { pager }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_reader_sees_one_history(steps in prop::collection::vec(step(), 1..120)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let _inside = runtime.enter();
+        let mut world = World::new();
+        for step in &steps {
+            world.step(step);
+        }
+        world.finish();
+    }
+}

@@ -1,0 +1,180 @@
+//! The database is replaced by one that did not see the last commits.
+
+use crate::fixture::*;
+use crate::proxy::{Proxy, host, through};
+use serde_json::json;
+use sqlx::PgConnection;
+use std::process::Command;
+use store::divergence::EPOCH_JUMP;
+use store::read::{At, ListQuery, WatchEnd, WatchFrom};
+use store::testing::{Database, Server};
+use store::{Error, Key, Revision};
+use uuid::Uuid;
+
+struct Pair {
+    primary: Server,
+    copy: Server,
+}
+
+async fn folder(server: &Server) -> String {
+    sqlx::query_scalar("SHOW data_directory").fetch_one(&mut server.admin().await.unwrap()).await.unwrap()
+}
+
+impl Pair {
+    /// A primary with a database, and a server to come after it.
+    async fn new() -> (Self, Database) {
+        let primary = Server::start(&[]).await.unwrap();
+        let copy = Server::start(&[]).await.unwrap();
+        let database = primary.database().await.unwrap();
+        (Self { primary, copy }, database)
+    }
+
+    /// What the primary holds now becomes what the other one will begin with.
+    async fn back_up(&mut self) {
+        let (from, to) = (folder(&self.primary).await, folder(&self.copy).await);
+        self.primary.stop().unwrap();
+        self.copy.stop().unwrap();
+        let script = "rm -rf \"$2\"/* && cp -a \"$1\"/. \"$2\"/ && rm -f \"$2\"/postmaster.pid";
+        let copied = Command::new("sh").args(["-c", script, "sh", &from, &to]).status().unwrap();
+        assert!(copied.success());
+        self.primary.launch().await.unwrap();
+    }
+
+    /// The primary is lost; the other one takes its place.
+    async fn fail_over(&mut self, database: &Database) -> Database {
+        self.primary.kill().unwrap();
+        self.copy.launch().await.unwrap();
+        Database { url: self.copy.url(database.url.rsplit_once('/').unwrap().1) }
+    }
+}
+
+async fn counter(connection: &mut PgConnection) -> (Revision, Uuid, bool) {
+    let (v, epoch, held): (i64, Uuid, bool) =
+        sqlx::query_as("SELECT v, epoch, held FROM rev").fetch_one(connection).await.unwrap();
+    (Revision(u64::try_from(v).unwrap()), epoch, held)
+}
+
+/// Fails over after `lost` commits that the copy has not, and lets the new history go on by `ahead` writes
+/// before the replicas find it.
+async fn lose(lost: usize, ahead: usize) {
+    let (mut pair, database) = Pair::new().await;
+    let mut hand = Hand::new(&database).await;
+    hand.put(object("x", "kept", "", &json!({}))).await;
+    let kept = hand.now.clone();
+    drop(hand);
+    pair.back_up().await;
+
+    let proxy = Proxy::new(host(&database.url)).await;
+    let way = Database { url: through(&database.url, proxy.address) };
+    let (first, first_tasks) = replica(&way, config()).await;
+    let (second, second_tasks) = replica(&way, config()).await;
+    let mut hand = Hand::new(&database).await;
+    hand.now = kept.clone();
+    for number in 0..lost {
+        hand.put(object("x", &format!("lost{number}"), "", &json!({}))).await;
+    }
+    let seen = first.current_revision().await.unwrap();
+    second.current_revision().await.unwrap();
+    let (_, epoch, held) = counter(&mut hand.connection).await;
+    assert!(!held);
+    let access = everything();
+    let page = ListQuery { limit: Some(1), ..list(all(THINGS), At::Latest) };
+    let token = first.list(&access, &page).await.unwrap().continue_token;
+    let query = watch(all(THINGS), WatchFrom::After(seen));
+    let mut watches =
+        [first.watch(&access, &query).await.unwrap(), second.watch(&access, &query).await.unwrap()];
+
+    proxy.lead_to(None);
+    let copy = pair.fail_over(&database).await;
+    let mut hand = Hand::new(&copy).await;
+    hand.now = kept;
+    for number in 0..ahead {
+        hand.put(object("x", &format!("new{number}"), "", &json!({}))).await;
+    }
+    let (before, _, _) = counter(&mut hand.connection).await;
+    proxy.lead_to(Some(host(&copy.url)));
+
+    for watch in &mut watches {
+        let end = tokio::time::timeout(PATIENCE, watch.next()).await.unwrap().unwrap_err();
+        assert!(matches!(end, WatchEnd::Expired { .. }), "{end:?}");
+    }
+    eventually("a new epoch", async || counter(&mut hand.connection).await.1 != epoch).await;
+    let (after, _, held) = counter(&mut hand.connection).await;
+    assert!(held, "growth waits for the audit");
+    let jump = Revision(before.max(seen).0 + EPOCH_JUMP.unsigned_abs());
+    assert_eq!(after, jump, "one replica has moved the counter, once");
+    for cache in [&first, &second] {
+        eventually("the new history", async || cache.current_revision().await.is_ok_and(|at| at >= after))
+            .await;
+        let got = cache.get(&access, &Key::new(THINGS, "x", "lost0"), At::Latest).await;
+        assert!(matches!(got, Err(Error::NotFound)));
+        let page = cache.list(&access, &list(all(THINGS), At::Latest)).await.unwrap();
+        assert_eq!((page.items.len(), page.revision), (ahead + 1, after));
+        let mut watch = cache.watch(&access, &query).await.unwrap();
+        assert!(
+            matches!(watch.next().await, Err(WatchEnd::Expired { .. })),
+            "an old revision means nothing now"
+        );
+        if let Some(token) = &token {
+            let old = ListQuery { continue_token: Some(token.clone()), ..list(all(THINGS), At::Latest) };
+            assert!(matches!(cache.list(&access, &old).await, Err(Error::ContinueExpired { .. })));
+        }
+    }
+    let query = watch(all(THINGS), WatchFrom::After(after));
+    let mut watch = second.watch(&access, &query).await.unwrap();
+    let next = hand.put(object("x", "after", "", &json!({}))).await;
+    assert_eq!(lines(&mut watch, 1).await, [format!("ADDED x/after {next}")]);
+    first_tasks.cancel();
+    second_tasks.cancel();
+}
+
+#[tokio::test]
+async fn a_standby_that_lost_commits_begins_a_new_epoch() {
+    lose(3, 0).await;
+}
+
+#[tokio::test]
+async fn a_new_history_that_is_already_longer_is_noticed() {
+    lose(2, 5).await;
+}
+
+#[tokio::test]
+async fn a_new_history_of_the_same_length_is_noticed() {
+    lose(3, 3).await;
+}
+
+#[tokio::test]
+async fn a_standby_that_lost_nothing_goes_on() {
+    let (mut pair, database) = Pair::new().await;
+    let mut hand = Hand::new(&database).await;
+    let kept = hand.put(object("x", "kept", "", &json!({}))).await;
+    let proxy = Proxy::new(host(&database.url)).await;
+    let way = Database { url: through(&database.url, proxy.address) };
+    let (cache, tasks) = replica(&way, config()).await;
+    let access = everything();
+    let mut watch = cache.watch(&access, &watch(all(THINGS), WatchFrom::After(kept))).await.unwrap();
+    let now = hand.now.clone();
+    drop(hand);
+    pair.back_up().await;
+    proxy.lead_to(None);
+    let copy = pair.fail_over(&database).await;
+    let mut hand = Hand::new(&copy).await;
+    hand.now = now;
+    let next = hand.put(object("x", "next", "", &json!({}))).await;
+    proxy.lead_to(Some(host(&copy.url)));
+    assert_eq!(lines(&mut watch, 1).await, [format!("ADDED x/next {next}")]);
+    assert!(!counter(&mut hand.connection).await.2);
+    tasks.cancel();
+}
+
+#[tokio::test]
+async fn a_write_that_was_answered_and_lost_is_noticed_although_no_event_of_it_came() {
+    let mut fixture = Fixture::new().await;
+    let revision = fixture.hand.put(object("x", "a", "", &json!({}))).await;
+    fixture.cache.current_revision().await.unwrap();
+    let (_, epoch, _) = counter(&mut fixture.hand.connection).await;
+    fixture.cache.saw(Revision(revision.0 + 3));
+    eventually("a new epoch", async || counter(&mut fixture.hand.connection).await.1 != epoch).await;
+    let (after, _, held) = counter(&mut fixture.hand.connection).await;
+    assert_eq!((after.0, held), (revision.0 + 3 + EPOCH_JUMP.unsigned_abs(), true));
+}

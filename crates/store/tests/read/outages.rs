@@ -1,0 +1,125 @@
+//! The database goes away, and comes back, or is reached through something in between.
+
+use crate::fixture::*;
+use crate::proxy::{Proxy, host, through};
+use serde_json::json;
+use std::time::Duration;
+use store::cache::{CacheConfig, Listen};
+use store::read::{At, WatchFrom};
+use store::testing::{Database, database};
+use store::{Error, Key};
+
+#[tokio::test]
+async fn without_the_database_old_answers_are_given_and_new_ones_refused() {
+    let database = database().await.unwrap();
+    let mut hand = Hand::new(&database).await;
+    let proxy = Proxy::new(host(&database.url)).await;
+    let (cache, tasks) = replica(&Database { url: through(&database.url, proxy.address) }, config()).await;
+    let access = everything();
+    let key = Key::new(THINGS, "x", "a");
+    let first = hand.put(object("x", "a", "", &json!({"n": 1}))).await;
+    assert_eq!(cache.get(&access, &key, At::Latest).await.unwrap().revision, first);
+    let mut watch = cache.watch(&access, &watch(all(THINGS), WatchFrom::After(first))).await.unwrap();
+
+    proxy.lead_to(None);
+    let error = cache.get(&access, &key, At::Latest).await.unwrap_err();
+    assert!(matches!(error, Error::Unavailable(_)), "{error}");
+    assert!(!cache.database_ok() && cache.synced());
+    assert_eq!(cache.get(&access, &key, At::Any).await.unwrap().revision, first);
+    assert_eq!(
+        cache.list(&access, &list(all(THINGS), At::NotOlderThan(first))).await.unwrap().items.len(),
+        1
+    );
+    let second = hand.put(object("x", "a", "", &json!({"n": 2}))).await;
+    let error = cache.get(&access, &key, At::NotOlderThan(second)).await.unwrap_err();
+    assert!(matches!(error, Error::Unavailable(_)), "{error}");
+
+    proxy.lead_to(Some(host(&database.url)));
+    eventually("the database", async || cache.database_ok()).await;
+    assert_eq!(cache.get(&access, &key, At::Latest).await.unwrap().revision, second);
+    assert_eq!(lines(&mut watch, 1).await, [format!("MODIFIED x/a {second}")]);
+    tasks.cancel();
+}
+
+#[tokio::test]
+async fn a_connection_that_is_lost_is_no_trouble() {
+    let database = database().await.unwrap();
+    let mut hand = Hand::new(&database).await;
+    let proxy = Proxy::new(host(&database.url)).await;
+    let (cache, tasks) = replica(&Database { url: through(&database.url, proxy.address) }, config()).await;
+    let access = everything();
+    let mut watch = cache.watch(&access, &watch(all(THINGS), WatchFrom::Now)).await.unwrap();
+    let mut expected = Vec::new();
+    for number in 0..40 {
+        let revision = hand.put(object("x", &format!("n{number}"), "", &json!({}))).await;
+        proxy.lead_to(Some(host(&database.url)));
+        let key = Key::new(THINGS, "x", &format!("n{number}"));
+        assert_eq!(cache.get(&access, &key, At::Latest).await.unwrap().revision, revision);
+        expected.push(format!("ADDED x/n{number} {revision}"));
+    }
+    assert_eq!(lines(&mut watch, 40).await, expected);
+    tasks.cancel();
+}
+
+#[tokio::test]
+async fn a_server_that_says_nothing_is_given_up() {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let database = database().await.unwrap();
+    let proxy = Proxy::new(host(&database.url)).await;
+    let (cache, tasks) = replica(&Database { url: through(&database.url, proxy.address) }, config()).await;
+    proxy.lead_to(Some(&silent.local_addr().unwrap().to_string()));
+    let started = tokio::time::Instant::now();
+    let error = cache.current_revision().await.unwrap_err();
+    assert!(matches!(error, Error::Unavailable(_)), "{error}");
+    assert!(started.elapsed() < Duration::from_secs(4), "a read waits 3 s at most");
+    proxy.lead_to(Some(host(&database.url)));
+    eventually("an answer", async || cache.current_revision().await.is_ok()).await;
+    tasks.cancel();
+}
+
+#[tokio::test]
+async fn before_the_first_state_nothing_is_answered() {
+    let nowhere = Proxy::new("127.0.0.1:1").await;
+    let url = format!("postgres://postgres@{}/none", nowhere.address);
+    let cache = store::cache::Cache::open(&url, kinds(), config()).unwrap();
+    let tasks = runtime::Tasks::new();
+    cache.start(&tasks);
+    let access = everything();
+    for at in [At::Any, At::Latest, At::NotOlderThan(store::Revision(1))] {
+        assert!(matches!(cache.list(&access, &list(all(THINGS), at)).await, Err(Error::Starting)));
+    }
+    let opened = cache.watch(&access, &watch(all(THINGS), WatchFrom::Now)).await;
+    assert!(matches!(opened, Err(Error::Starting)));
+    eventually("the trouble", async || !cache.database_ok()).await;
+    assert!(!cache.synced());
+    tasks.cancel();
+}
+
+/// A proxy that hands each transaction to another session keeps no prepared statement: plain text needs none.
+#[tokio::test]
+async fn statements_need_no_session() {
+    let mut fixture =
+        Fixture::with(CacheConfig { prepared: false, listen: Listen::Off, ring_changes: 1, ..config() })
+            .await;
+    let first = fixture.hand.put(object("x", "a", "app=web", &json!({"n": 1}))).await;
+    let second = fixture.hand.put(object("x", "a", "", &json!({"n": "two's"}))).await;
+    let third = fixture.hand.put(object("x", "b", "app=web", &json!({}))).await;
+    let page = fixture.cache.list(&everything(), &list(all(THINGS), At::Latest)).await.unwrap();
+    assert_eq!((page.revision, page.items.len()), (third, 2));
+    let query = watch(select(THINGS, None, "app=web", ""), WatchFrom::After(first));
+    let mut watch = fixture.cache.watch(&everything(), &query).await.unwrap();
+    let expected = [format!("DELETED x/a {second}"), format!("ADDED x/b {third}")];
+    assert_eq!(lines(&mut watch, 2).await, expected, "from the table of events");
+    let plain: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'store-read' \
+         AND datname = current_database() AND query LIKE '%$1%'",
+    )
+    .fetch_one(&mut fixture.hand.connection)
+    .await
+    .unwrap();
+    assert_eq!(plain, 0, "a statement had parameters");
+    let (second, tasks) =
+        fixture.replica(CacheConfig { prepared: false, listen: Listen::Off, ..config() }).await;
+    assert_eq!(second.revision(), third);
+    tasks.cancel();
+}

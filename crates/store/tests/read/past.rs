@@ -1,0 +1,171 @@
+//! Watches and lists from the past: beyond the ring, across restarts, compacted.
+
+use crate::fixture::*;
+use serde_json::json;
+use std::time::Duration;
+use store::cache::CacheConfig;
+use store::read::{At, ListQuery, WatchEnd, WatchFrom, WatchItem};
+use store::{Error, Revision};
+
+#[tokio::test]
+async fn a_watch_older_than_the_ring_is_told_everything_once() {
+    let mut fixture = Fixture::with(CacheConfig { ring_changes: 7, ..config() }).await;
+    let start = fixture.cache.current_revision().await.unwrap();
+    let mut expected = Vec::new();
+    for round in 0..3 {
+        let write = |number| (THINGS, object("x", &format!("n{round}{number:03}"), "", &json!({})), false);
+        let last = fixture.hand.batch((0..400).map(write).collect()).await;
+        let revisions = last.0 - 399..;
+        expected
+            .extend(revisions.zip(0..400).map(|(at, number)| format!("ADDED x/n{round}{number:03} {at}")));
+    }
+    fixture.cache.current_revision().await.unwrap();
+    let query = watch(all(THINGS), WatchFrom::After(start));
+    let mut watch = fixture.cache.watch(&everything(), &query).await.unwrap();
+    let half = lines(&mut watch, 600).await;
+    let live = fixture.hand.put(object("x", "live", "", &json!({}))).await;
+    expected.push(format!("ADDED x/live {live}"));
+    let rest = lines(&mut watch, 601).await;
+    assert_eq!([half, rest].concat(), expected);
+}
+
+#[tokio::test]
+async fn a_watch_goes_on_at_a_replica_that_has_just_started() {
+    let mut fixture = Fixture::new().await;
+    let hand = &mut fixture.hand;
+    let start = hand.put(object("x", "a", "app=web", &json!({"tenant": "t1", "secret": "old"}))).await;
+    hand.put(object("x", "other", "", &json!({"tenant": "t1"}))).await;
+    let left = hand.put(object("x", "a", "", &json!({"tenant": "t2", "secret": "new"}))).await;
+    let entered = hand.put(object("x", "other", "app=web", &json!({"tenant": "t1"}))).await;
+    for ring_changes in [100, 1] {
+        let (cache, tasks) = fixture.replica(CacheConfig { ring_changes, ..config() }).await;
+        let query = watch(select(THINGS, None, "app=web", ""), WatchFrom::After(start));
+        let mut watch = cache.watch(&tenant("t1").await, &query).await.unwrap();
+        let WatchItem::Event { entry, .. } = next(&mut watch).await else { panic!("no event") };
+        assert_eq!((path_of(&entry), entry.revision), ("x/a".to_owned(), left));
+        let body = body(&entry);
+        assert_eq!(body["metadata"]["name"], "a");
+        assert_ne!(body["spec"]["secret"], "new", "what another tenant has made of it is not his");
+        assert_eq!(lines(&mut watch, 1).await, [format!("ADDED x/other {entered}")]);
+        tasks.cancel();
+    }
+}
+
+#[tokio::test]
+async fn a_state_that_cannot_be_undone_to_is_expired() {
+    let mut fixture = Fixture::with(CacheConfig { ring_changes: 2, ..config() }).await;
+    let first = fixture.hand.put(object("x", "a", "", &json!({}))).await;
+    for name in ["b", "c", "d"] {
+        fixture.hand.put(object("x", name, "", &json!({}))).await;
+    }
+    let query = list(all(THINGS), At::Exact(first));
+    fixture.cache.current_revision().await.unwrap();
+    let error = fixture.cache.list(&everything(), &query).await.unwrap_err();
+    assert!(matches!(error, Error::Expired { asked, .. } if asked == first));
+    // A replica that has just started knows no bodies from before it.
+    let update = fixture.hand.put(object("x", "a", "", &json!({"n": 1}))).await;
+    let (cache, tasks) = fixture.replica(config()).await;
+    let before = list(all(THINGS), At::Exact(Revision(update.0 - 1)));
+    assert!(cache.list(&everything(), &before).await.is_ok(), "the object's create is among the events");
+    tasks.cancel();
+}
+
+async fn compacted(fixture: &mut Fixture) -> Revision {
+    let number: i64 = sqlx::query_scalar("SELECT compacted FROM compaction")
+        .fetch_one(&mut fixture.hand.connection)
+        .await
+        .unwrap();
+    Revision(u64::try_from(number).unwrap())
+}
+
+#[tokio::test]
+async fn what_is_compacted_is_expired_and_a_token_tells_how_to_go_on() {
+    let mut fixture = Fixture::new().await;
+    for name in ["a", "b", "c"] {
+        fixture.hand.put(object("x", name, "", &json!({}))).await;
+    }
+    let query = ListQuery { limit: Some(1), ..list(all(THINGS), At::Latest) };
+    let page = fixture.cache.list(&everything(), &query).await.unwrap();
+    let old = page.revision;
+    sqlx::query("INSERT INTO batches (writer, seq, created) SELECT gen_random_uuid(), 1, now() - i * interval '2 hours' \
+                 FROM generate_series(0, 1) i")
+        .execute(&mut fixture.hand.connection)
+        .await
+        .unwrap();
+    let quick = CacheConfig {
+        retention: Duration::from_millis(50),
+        compact_every: Duration::from_millis(20),
+        ..config()
+    };
+    let (_compacting, tasks) = fixture.replica(quick.clone()).await;
+    let (_also, more_tasks) = fixture.replica(quick).await;
+    let last = fixture.hand.put(object("x", "b", "", &json!({"n": 1}))).await;
+    eventually("compaction", async || compacted(&mut fixture).await == last).await;
+    fixture.cache.current_revision().await.unwrap();
+
+    let mut watch =
+        fixture.cache.watch(&everything(), &watch(all(THINGS), WatchFrom::After(old))).await.unwrap();
+    let end = tokio::time::timeout(PATIENCE, watch.next()).await.unwrap().unwrap_err();
+    assert_eq!(end, WatchEnd::Expired { asked: old, current: last });
+    let exact = fixture.cache.list(&everything(), &list(all(THINGS), At::Exact(old))).await;
+    assert!(matches!(exact, Err(Error::Expired { asked, .. }) if asked == old));
+    let next = ListQuery { continue_token: page.continue_token, ..query };
+    let error = fixture.cache.list(&everything(), &next).await.unwrap_err();
+    let Error::ContinueExpired { continue_token } = error else { panic!("{error}") };
+    let rest = ListQuery { continue_token: Some(continue_token), limit: None, ..next };
+    let page = fixture.cache.list(&everything(), &rest).await.unwrap();
+    let paths: Vec<String> = page.items.iter().map(|entry| path_of(entry)).collect();
+    assert_eq!((paths, page.revision), (vec!["x/b".to_owned(), "x/c".to_owned()], last));
+
+    eventually("deletion", async || {
+        let counts: (i64, i64) =
+            sqlx::query_as("SELECT (SELECT count(*) FROM events), (SELECT count(*) FROM batches)")
+                .fetch_one(&mut fixture.hand.connection)
+                .await
+                .unwrap();
+        counts == (1, 1)
+    })
+    .await;
+    tasks.cancel();
+    more_tasks.cancel();
+}
+
+#[tokio::test]
+async fn compaction_skips_a_stretch_without_events() {
+    let mut fixture = Fixture::new().await;
+    for name in ["a", "b"] {
+        fixture.hand.put(object("x", name, "", &json!({}))).await;
+        fixture.hand.waste(5_000_000).await;
+    }
+    let last = fixture.hand.put(object("x", "c", "", &json!({}))).await;
+    let quick = CacheConfig {
+        retention: Duration::from_millis(50),
+        compact_every: Duration::from_millis(20),
+        ..config()
+    };
+    let (_compacting, tasks) = fixture.replica(quick).await;
+    eventually("compaction", async || {
+        let left: Vec<i64> = sqlx::query_scalar("SELECT rv FROM events")
+            .fetch_all(&mut fixture.hand.connection)
+            .await
+            .unwrap();
+        left == [i64::try_from(last.0).unwrap()]
+    })
+    .await;
+    tasks.cancel();
+}
+
+#[tokio::test]
+async fn a_replica_that_slept_through_a_compaction_starts_anew() {
+    let mut fixture = Fixture::new().await;
+    fixture.hand.put(object("x", "a", "", &json!({}))).await;
+    fixture.cache.current_revision().await.unwrap();
+    let mut watch = fixture.cache.watch(&everything(), &watch(all(THINGS), WatchFrom::Now)).await.unwrap();
+    // Written and forgotten in one transaction: no look can have seen it.
+    let sql = "BEGIN; UPDATE rev SET v = v + 5; UPDATE compaction SET compacted = (SELECT v - 1 FROM rev); \
+               DELETE FROM objects; COMMIT";
+    sqlx::raw_sql(sql).execute(&mut fixture.hand.connection).await.unwrap();
+    let end = tokio::time::timeout(PATIENCE, watch.next()).await.unwrap().unwrap_err();
+    assert!(matches!(end, WatchEnd::Expired { .. }), "{end:?}");
+    assert!(fixture.names(&list(all(THINGS), At::Latest)).await.is_empty());
+}
