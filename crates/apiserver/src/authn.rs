@@ -120,13 +120,14 @@ pub struct Unauthenticated(String);
 
 impl Authenticator {
     pub(crate) fn new(
-        settings: Settings,
+        mut settings: Settings,
         trust: Arc<TrustStore>,
         issuers: Vec<Issuer>,
         kube: Option<kube::Client>,
         clock: Clock,
         metrics: Arc<ServerMetrics>,
     ) -> Self {
+        settings.tenant_keys.iter_mut().for_each(|key| key.make_ascii_lowercase());
         let reviews = kube.filter(|_| settings.token_review).map(TokenReviews::new);
         let anonymous = Caller {
             name: "system:anonymous".to_owned(),

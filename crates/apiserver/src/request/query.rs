@@ -114,4 +114,17 @@ mod tests {
             assert_eq!(go_duration(text), want.map(Duration::from_millis), "{text}");
         }
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_read_without_a_panic(text in "\\PC{0,40}", form: bool) {
+            drop((percent_decode(&text, form), go_duration(&text), first(&text, "a"), flag(&text, "")));
+        }
+
+        #[test]
+        fn what_was_encoded_is_decoded_once(text in "\\PC{0,20}") {
+            let encoded: String = text.bytes().map(|byte| format!("%{byte:02X}")).collect();
+            proptest::prop_assert_eq!(percent_decode(&encoded, true), Some(Cow::Borrowed(text.as_str())));
+        }
+    }
 }

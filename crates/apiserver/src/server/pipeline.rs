@@ -6,10 +6,11 @@ use crate::authz::{Attributes, MASTERS};
 use crate::dispatch::RequestContext;
 use crate::flow::Place;
 use crate::request::{RequestInfo, query};
+use crate::response::status_response;
 use crate::tls::Peer;
 use axum::body::Body;
 use futures_util::FutureExt;
-use http::{HeaderValue, Request, Response, StatusCode, Version, header};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version, header};
 use hyper::body::Incoming;
 use meta::status::Status;
 use std::panic::AssertUnwindSafe;
@@ -44,6 +45,7 @@ pub(super) async fn serve<H: Handler>(
     let (audit_id, audit_header) = audit::id(request.headers());
     let dry_run = request.uri().query().is_some_and(|query| query.contains("dryRun="));
     let http1 = request.version() < Version::HTTP_2;
+    let uri = request.uri().clone();
     let mut trail = Trail::default();
     let answered = answer(&shared, &peer, &audit_id, started, request.map(Body::new), &mut trail);
     let mut response = match AssertUnwindSafe(answered).catch_unwind().await {
@@ -54,7 +56,7 @@ pub(super) async fn serve<H: Handler>(
             shared.metrics.terminated("panic");
             tracing::error!(%audit_id, path = trail.info.as_ref().map(|info| info.path.as_str()), "a request panicked");
             let text = "This request caused apiserver to panic. Look in the logs for details.";
-            failure(&Status::internal(text))
+            status_response(&Status::internal(text), &HeaderMap::new(), &uri)
         }
     };
     let headers = response.headers_mut();
@@ -80,20 +82,21 @@ async fn answer<H: Handler>(
     trail: &mut Trail,
 ) -> Result<Response<Body>, Refused> {
     let parsed = RequestInfo::parse(request.method(), request.uri());
-    let deadline = started + timeout(request.uri().query().unwrap_or_default())?;
+    let deadline = started + timeout(&request)?;
 
     let caller = match shared.authenticator.authenticate(peer, request.headers_mut()).await {
         Ok(caller) => caller,
         Err(error) => {
             tracing::debug!(%audit_id, peer = %peer.address, %error, "authentication failed");
-            return Err(failure(&Status::unauthorized()));
+            return Err(failure(&Status::unauthorized(), &request));
         }
     };
     trail.caller = Some(Arc::clone(&caller));
-    let info = Arc::new(parsed.map_err(|status| failure(&status))?);
+    let info = Arc::new(parsed.map_err(|status| failure(&status, &request))?);
     trail.info = Some(Arc::clone(&info));
     refuse_impersonation(&request)?;
     let place = enter(shared, &info, &caller)?;
+    let uri = request.uri().clone();
 
     let handled = handle(shared, audit_id, deadline, Attributes { caller, info: Arc::clone(&info) }, request);
     let response = if info.is_long_running() {
@@ -104,7 +107,7 @@ async fn answer<H: Handler>(
             Err(_elapsed) => {
                 shared.metrics.terminated("timeout");
                 let text = "request did not complete within the allotted timeout";
-                return Err(failure(&Status::timeout(text, 0)));
+                return Err(status_response(&Status::timeout(text, 0), &HeaderMap::new(), &uri));
             }
         }
     };
@@ -127,7 +130,7 @@ async fn handle<H: Handler>(
     let access = match shared.authorization.authorize(&attributes).await {
         Ok(access) => access,
         Err(status) => {
-            let mut refused = failure(&status);
+            let mut refused = failure(&status, &request);
             refused.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
             return Err(refused);
         }
@@ -145,7 +148,8 @@ async fn handle<H: Handler>(
 }
 
 /// The time that a request is given.
-fn timeout(query: &str) -> Result<Duration, Refused> {
+fn timeout(request: &Request<Body>) -> Result<Duration, Refused> {
+    let query = request.uri().query().unwrap_or_default();
     if !query.contains("timeout") {
         return Ok(REQUEST_TIMEOUT);
     }
@@ -155,7 +159,10 @@ fn timeout(query: &str) -> Result<Duration, Refused> {
         Some(text) => match query::go_duration(&text) {
             Some(Duration::ZERO) => Ok(REQUEST_TIMEOUT),
             Some(asked) => Ok(asked.min(REQUEST_TIMEOUT)),
-            None => Err(failure(&Status::bad_request("invalid timeout specified in the request URL"))),
+            None => {
+                let status = Status::bad_request("invalid timeout specified in the request URL");
+                Err(failure(&status, request))
+            }
         },
     }
 }
@@ -165,7 +172,7 @@ fn timeout(query: &str) -> Result<Duration, Refused> {
 fn refuse_impersonation(request: &Request<Body>) -> Result<(), Refused> {
     if request.headers().keys().any(|name| name.as_str().starts_with("impersonate-")) {
         let text = "impersonation is not served here: ask through kube-apiserver";
-        return Err(failure(&Status::failure(403, "Forbidden", format!("forbidden: {text}"))));
+        return Err(failure(&Status::failure(403, "Forbidden", format!("forbidden: {text}")), request));
     }
     Ok(())
 }
@@ -193,17 +200,7 @@ fn enter<H>(shared: &Shared<H>, info: &RequestInfo, caller: &Caller) -> Result<O
     Err(response)
 }
 
-/// A failure before anything was negotiated goes out as JSON.
-fn failure(status: &Status) -> Response<Body> {
-    let mut body = serde_json::to_vec(status).unwrap_or_default();
-    body.push(b'\n');
-    let mut response = Response::new(Body::from(body));
-    *response.status_mut() = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if let Some(seconds) =
-        status.details.as_ref().map(|details| details.retry_after_seconds).filter(|s| *s > 0)
-    {
-        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-    }
-    response
+/// A failure before the handler's turn, in the form that the request asks for.
+fn failure(status: &Status, request: &Request<Body>) -> Response<Body> {
+    status_response(status, request.headers(), request.uri())
 }

@@ -1,4 +1,5 @@
-use crate::support::World;
+use crate::support::client::Client;
+use crate::support::{WIDGETS, World};
 use apiserver::authn::Via;
 use http::Method;
 use rcgen::ExtendedKeyUsagePurpose;
@@ -58,15 +59,19 @@ async fn forged_headers_make_nobody_root() {
 #[tokio::test]
 async fn a_certificate_without_its_key_ends_the_handshake() {
     let world = World::start().await;
-    let thief = world.aggregator().stolen();
-    let connected =
-        crate::support::client::Client::connect(world.address, &world.serving_ca, Some(&thief), "h2").await;
-    let refused = match connected {
-        Err(_) => true,
-        // TLS 1.3 lets the client finish first: the first request shows it.
-        Ok(mut client) => client.try_send(Method::GET, "/readyz", &[]).await.is_err(),
-    };
-    assert!(refused, "possession of the key was not checked");
+    let (owner, thief) = (world.aggregator(), world.aggregator().stolen());
+    for version in [[&rustls::version::TLS12], [&rustls::version::TLS13]] {
+        let (address, ca) = (world.address, &world.serving_ca);
+        let connect = async |who| Client::connect_by(&version, address, ca, Some(who), "http/1.1").await;
+        let mut honest = connect(&owner).await.unwrap();
+        assert_eq!(honest.send(Method::GET, WIDGETS, &ROOT).await.user(), "root", "{version:?}");
+        let refused = match connect(&thief).await {
+            Err(_) => true,
+            // TLS 1.3 lets the client finish first: the first request shows it.
+            Ok(mut client) => client.try_send(Method::GET, "/readyz", &[]).await.is_err(),
+        };
+        assert!(refused, "possession of the key was not checked in {version:?}");
+    }
 }
 
 #[tokio::test]

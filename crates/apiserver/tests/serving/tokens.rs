@@ -1,9 +1,13 @@
 use crate::support::tokens::{Signer, claims, now, unsigned};
-use crate::support::{World, until};
+use crate::support::{AUDIENCE, World, until};
+use apiserver::authn::jwks::KeySource;
+use apiserver::authn::jwt;
+use axum::routing::get;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
 async fn code(world: &World, token: &str) -> u16 {
     world.get(None, &[("authorization", &format!("Bearer {token}"))]).await.code
@@ -79,6 +83,38 @@ async fn keys_are_rotated_without_a_restart_and_old_tokens_end_with_their_key() 
     let new = next.token(|_| {});
     until("the new key is known", async || code(&world, &new).await == 200).await;
     assert_eq!(code(&world, &old).await, 401);
+}
+
+#[tokio::test]
+async fn keys_behind_a_url_are_discovered_and_fetched_again_for_an_unknown_key() {
+    let (first, second) = (Signer::new("key-1"), Signer::new("key-2"));
+    let keys = Arc::new(Mutex::new(first.key_set()));
+    let issuer = serve_keys(Arc::clone(&keys)).await;
+    let of_issuer = |signer: &Signer| signer.token(|claims| claims["iss"] = json!(issuer));
+    let world = World::start_with(|settings| {
+        let keys = KeySource::Discovery { ca_file: None };
+        let issuer = jwt::Settings::new(issuer.as_str(), vec![AUDIENCE.to_owned()], keys);
+        settings.authentication.issuers.push(issuer);
+    })
+    .await;
+    assert_eq!(code(&world, &of_issuer(&first)).await, 200);
+    assert_eq!(code(&world, &of_issuer(&second)).await, 401);
+    *keys.lock().unwrap() = second.key_set();
+    until("the unknown key is fetched", async || code(&world, &of_issuer(&second)).await == 200).await;
+    assert_eq!(code(&world, &of_issuer(&first)).await, 401);
+}
+
+/// An issuer's two documents over plain HTTP on this machine; its name.
+#[expect(clippy::unwrap_used, reason = "a test fails where this does")]
+async fn serve_keys(keys: Arc<Mutex<String>>) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let issuer = format!("http://{}", listener.local_addr().unwrap());
+    let configuration = json!({"issuer": issuer, "jwks_uri": format!("{issuer}/keys")}).to_string();
+    let router = axum::Router::new()
+        .route("/.well-known/openid-configuration", get(async move || configuration))
+        .route("/keys", get(async move || keys.lock().unwrap().clone()));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    issuer
 }
 
 #[tokio::test]

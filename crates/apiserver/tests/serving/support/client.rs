@@ -48,11 +48,21 @@ impl Client {
         identity: Option<&Identity>,
         protocol: &str,
     ) -> Result<Self, String> {
+        Self::connect_by(rustls::DEFAULT_VERSIONS, address, ca, identity, protocol).await
+    }
+
+    pub(crate) async fn connect_by(
+        versions: &[&'static rustls::SupportedProtocolVersion],
+        address: SocketAddr,
+        ca: &Ca,
+        identity: Option<&Identity>,
+        protocol: &str,
+    ) -> Result<Self, String> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(ca.pem().as_bytes()).unwrap()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(versions)
             .unwrap()
             .with_root_certificates(roots);
         let mut config = match identity {
