@@ -6,7 +6,7 @@ use crate::cache::{Cache, CacheConfig, CacheStatus, Kinds};
 use crate::model::{Attributes, Change, Entry, Key, Kind, KindId, Revision, State, Write};
 use crate::read::{At, ListQuery, Page, WatchQuery};
 use crate::watch::Watch;
-use crate::writer::{DatabaseState, Writer};
+use crate::writer::{DatabaseState, Writer, rehearse};
 use crate::{Error, migrate};
 use runtime::{Metrics, Tasks};
 use std::sync::Arc;
@@ -67,6 +67,7 @@ impl Store {
         let scope_kind = scope_kind(&kinds)?;
         let known = kinds.iter().enumerate().filter_map(|(at, kind)| Some((number(at)?, Arc::clone(kind))));
         let cache = Cache::open(&config.url, known.collect::<Kinds>(), config.cache.clone())?;
+        cache.register(metrics);
         cache.start(tasks);
         let database = Arc::new(DatabaseState::new());
         let rules = Rules {
@@ -126,6 +127,20 @@ impl Store {
         self.cache.saw(revision);
         self.cache.hint();
         Ok(revision)
+    }
+
+    /// What [`Self::write`] would answer now, without making the write. What it would charge is not charged.
+    pub async fn check(&self, access: &Access, write: Write) -> Result<(), Error> {
+        if !visible(access, &write) {
+            return Err(Error::NotFound);
+        }
+        let rules = Rules {
+            writer: Uuid::new_v4(),
+            scope_kind: self.scope_kind.map_or(0, |kind| kind.0),
+            children_max: self.config.children_max,
+            notify: false,
+        };
+        rehearse(&self.config.url, &rules, write).await.map(|_revision| ())
     }
 
     /// One object.
