@@ -7,6 +7,8 @@ mod collect;
 mod link;
 /// From the function's answer to each caller's.
 mod outcome;
+/// A write that is decided and taken back.
+mod rehearsal;
 
 use crate::batch::{Answer, Batch, Rules};
 use crate::connect::Failure;
@@ -25,6 +27,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use link::DatabaseState;
+pub(crate) use rehearsal::rehearse;
 
 /// Writes that may wait; more are told to come back.
 const QUEUE_WRITES_MAX: usize = 4096;

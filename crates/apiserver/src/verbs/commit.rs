@@ -58,10 +58,11 @@ pub(crate) async fn commit(
     quota: Option<QuotaChange>,
     dry_run: bool,
 ) -> Result<Revision, Error> {
+    let write = Write { key: key.clone(), uid, change, quota };
     if dry_run {
-        return Ok(Revision(0));
+        return call.api.store.check(&call.cx.access, write).await.map(|()| Revision(0));
     }
-    call.api.store.write(&call.cx.access, Write { key: key.clone(), uid, change, quota }).await
+    call.api.store.write(&call.cx.access, write).await
 }
 
 /// The object as it was written, to answer with.

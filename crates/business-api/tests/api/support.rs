@@ -1,0 +1,409 @@
+//! A server of one's own, and clients of every sort.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use business_api::clusters::Clusters;
+use business_api::config::{Cli, Command, Serve};
+use business_api::serve::{Listeners, serve};
+use business_types::Cluster;
+use clap::Parser;
+use http::{Method, Request, header};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper_util::rt::TokioIo;
+use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use runtime::Tasks;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use store::testing::{self, Database};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsConnector;
+
+pub(crate) const GROUP: &str = "/apis/business.tkestack.io/v1";
+const ISSUER: &str = "https://issuer.test";
+const AUDIENCE: &str = "business-api";
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// One or more replicas on one database, and the keys to them.
+pub(crate) struct World {
+    pub(crate) replicas: Vec<SocketAddr>,
+    pub(crate) clusters: Clusters,
+    pub(crate) database: Database,
+    signing: EncodingKey,
+    tls: TlsConnector,
+    operator: TlsConnector,
+    stranger: TlsConnector,
+    tasks: Tasks,
+    directory: PathBuf,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.tasks.cancel();
+        let _gone = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Somebody at one replica.
+#[derive(Clone)]
+pub(crate) struct Client {
+    address: SocketAddr,
+    tls: TlsConnector,
+    token: Option<String>,
+}
+
+/// An answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    pub(crate) body: Value,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Answer {
+    /// The body, when the code is the expected one.
+    #[track_caller]
+    pub(crate) fn expect(self, code: u16) -> Value {
+        assert_eq!(self.code, code, "{:#}", self.body);
+        self.body
+    }
+
+    /// `(reason, field)` of each cause.
+    pub(crate) fn causes(&self) -> Vec<(String, String)> {
+        let causes = self.body["details"]["causes"].as_array().cloned().unwrap_or_default();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        causes.iter().map(|cause| (text(&cause["reason"]), text(&cause["field"]))).collect()
+    }
+
+    pub(crate) fn message(&self) -> &str {
+        self.body["message"].as_str().unwrap_or_default()
+    }
+
+    /// Names of a list's items.
+    #[track_caller]
+    pub(crate) fn names(&self) -> Vec<String> {
+        assert_eq!(self.code, 200, "{:#}", self.body);
+        let items = self.body["items"].as_array().cloned().unwrap_or_default();
+        items.iter().map(|item| item["metadata"]["name"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        Self::with_replicas(1).await
+    }
+
+    pub(crate) async fn with_replicas(count: usize) -> Self {
+        let directory = std::env::temp_dir().join(format!("business-api-test-{}", uuid::Uuid::new_v4()));
+        std::fs::create_dir(&directory).unwrap();
+        let database = testing::database().await.unwrap();
+        let authority = Authority::new();
+        let (certificate, key) = authority.issue("server", None, &["127.0.0.1"]);
+        let signing = KeyPair::generate().unwrap();
+        let write = |name: &str, text: &str| {
+            std::fs::write(directory.join(name), text).unwrap();
+            directory.join(name)
+        };
+        write("tls.crt", &certificate);
+        write("tls.key", &key);
+        write("ca.crt", &authority.pem);
+        write("jwks.json", &key_set(&signing).to_string());
+        let clusters = Clusters::awaited();
+        clusters.replace(["c1", "c2"].map(|name| (name.to_owned(), cluster("*"))));
+        let tasks = Tasks::new();
+        let mut replicas = Vec::new();
+        for _replica in 0..count {
+            replicas.push(start(&directory, &database, &clusters, &tasks).await);
+        }
+        let world = Self {
+            replicas,
+            clusters,
+            database,
+            signing: EncodingKey::from_ec_pem(signing.serialize_pem().as_bytes()).unwrap(),
+            tls: authority.connector(None),
+            operator: authority.connector(Some(authority.issue("operator", Some("system:masters"), &[]))),
+            stranger: authority.connector(Some(authority.issue("eve", Some("somebody"), &[]))),
+            tasks,
+            directory,
+        };
+        world.until_ready().await;
+        world
+    }
+
+    async fn until_ready(&self) {
+        for replica in 0..self.replicas.len() {
+            let client = self.operator_at(replica);
+            until("the server is ready", async || client.get("/readyz").await.code == 200).await;
+        }
+    }
+
+    /// Sees and may do everything.
+    pub(crate) fn operator(&self) -> Client {
+        self.operator_at(0)
+    }
+
+    pub(crate) fn operator_at(&self, replica: usize) -> Client {
+        Client { address: self.replicas[replica], tls: self.operator.clone(), token: None }
+    }
+
+    /// Known by a certificate, but with neither tenant nor right.
+    pub(crate) fn stranger(&self) -> Client {
+        Client { address: self.replicas[0], tls: self.stranger.clone(), token: None }
+    }
+
+    /// Rules a tenant.
+    pub(crate) fn admin(&self, tenant: &str) -> Client {
+        self.user(&format!("admin-{tenant}"), tenant, &["tenant-admins"])
+    }
+
+    /// A tenant's user without any role.
+    pub(crate) fn member(&self, name: &str, tenant: &str) -> Client {
+        self.user(name, tenant, &[])
+    }
+
+    fn user(&self, name: &str, tenant: &str, groups: &[&str]) -> Client {
+        let claims = json!({"sub": name, "groups": groups, "tenantid": tenant});
+        Client { token: Some(self.token(claims)), ..self.nobody() }
+    }
+
+    /// Without any credentials.
+    pub(crate) fn nobody(&self) -> Client {
+        Client { address: self.replicas[0], tls: self.tls.clone(), token: None }
+    }
+
+    /// With a token of these claims.
+    pub(crate) fn bearer(&self, claims: Value) -> Client {
+        Client { token: Some(self.token(claims)), ..self.nobody() }
+    }
+
+    fn token(&self, mut claims: Value) -> String {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+        claims["iss"] = json!(ISSUER);
+        claims["aud"] = json!(AUDIENCE);
+        claims["iat"] = json!(now);
+        claims["exp"] = json!(now + 600);
+        let mut header = Header::new(Algorithm::ES256);
+        header.kid = Some("k1".to_owned());
+        jsonwebtoken::encode(&header, &claims, &self.signing).unwrap()
+    }
+
+    /// Ledger, claims and objects agree.
+    pub(crate) async fn assert_books_agree(&self) {
+        let line = format!("business-api audit --database-url {}", self.database.url);
+        let Command::Audit(settings) = Cli::parse_from(line.split(' ')).command else { panic!("not audit") };
+        let finding = business_api::audit::run(&settings).await.unwrap();
+        assert!(finding.consistent, "{}", finding.text);
+    }
+}
+
+/// A cluster for these tenants.
+pub(crate) fn cluster(tenant: &str) -> Cluster {
+    Cluster { tenants: vec![tenant.to_owned()], version: "v1.36.3".to_owned(), ..Cluster::default() }
+}
+
+async fn start(directory: &Path, database: &Database, clusters: &Clusters, tasks: &Tasks) -> SocketAddr {
+    let file = |name: &str| directory.join(name).to_string_lossy().into_owned();
+    let line = [
+        "business-api".to_owned(),
+        "serve".to_owned(),
+        "--no-kubernetes".to_owned(),
+        format!("--database-url={}", database.url),
+        format!("--tls-cert-file={}", file("tls.crt")),
+        format!("--tls-private-key-file={}", file("tls.key")),
+        format!("--client-ca-file={}", file("ca.crt")),
+        format!("--jwt-issuer={ISSUER}"),
+        format!("--jwt-audience={AUDIENCE}"),
+        format!("--jwt-jwks-file={}", file("jwks.json")),
+    ];
+    let Command::Serve(settings) = Cli::parse_from(line).command else { panic!("not serve") };
+    let settings: Serve = *settings;
+    let (clusters, tasks) = (clusters.clone(), tasks.clone());
+    let (address, bound) = tokio::sync::oneshot::channel();
+    // A runtime of its own, as in a process of its own.
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let outcome = runtime.block_on(async {
+            let listeners = Listeners {
+                api: TcpListener::bind("127.0.0.1:0").await.unwrap(),
+                admin: TcpListener::bind("127.0.0.1:0").await.unwrap(),
+            };
+            address.send(listeners.api.local_addr().unwrap()).unwrap();
+            serve(&settings, listeners, Some(clusters), tasks).await
+        });
+        assert!(outcome.is_ok(), "{outcome:?}");
+    });
+    bound.await.unwrap()
+}
+
+/// Polls a condition; fails the test when it does not come true in time.
+pub(crate) async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let polled = async {
+        while !condition().await {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    assert!(tokio::time::timeout(DEADLINE, polled).await.is_ok(), "in time: {what}");
+}
+
+impl Client {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.send(Method::GET, path, "application/json", None).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: Value) -> Answer {
+        self.send(Method::POST, path, "application/json", Some(body)).await
+    }
+
+    pub(crate) async fn put(&self, path: &str, body: Value) -> Answer {
+        self.send(Method::PUT, path, "application/json", Some(body)).await
+    }
+
+    /// A merge patch.
+    pub(crate) async fn patch(&self, path: &str, body: Value) -> Answer {
+        self.send(Method::PATCH, path, "application/merge-patch+json", Some(body)).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Answer {
+        self.send(Method::DELETE, path, "application/json", None).await
+    }
+
+    /// Reads, changes, and puts back, with the version that was read.
+    pub(crate) async fn replace(
+        &self,
+        path: &str,
+        subresource: &str,
+        change: impl FnOnce(&mut Value),
+    ) -> Answer {
+        let mut object = self.get(path).await.expect(200);
+        change(&mut object);
+        self.put(&format!("{path}{subresource}"), object).await
+    }
+
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content: &str,
+        body: Option<Value>,
+    ) -> Answer {
+        let whole = if path.starts_with("/apis") || path == "/readyz" {
+            path.to_owned()
+        } else {
+            format!("{GROUP}{path}")
+        };
+        let stream = TcpStream::connect(self.address).await.unwrap();
+        let name = ServerName::try_from("127.0.0.1").unwrap();
+        let tls = self.tls.connect(name, stream).await.unwrap();
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(tls)).await.unwrap();
+        let driver = tokio::spawn(connection);
+        let mut request = Request::builder().method(method).uri(whole).header(header::HOST, "localhost");
+        if body.is_some() {
+            request = request.header(header::CONTENT_TYPE, content);
+        }
+        if let Some(token) = &self.token {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        let bytes = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
+        let response = sender.send_request(request.body(Full::new(bytes)).unwrap()).await.unwrap();
+        let code = response.status().as_u16();
+        let warnings = response.headers().get_all(header::WARNING).iter();
+        let warnings = warnings.map(|value| value.to_str().unwrap_or_default().to_owned()).collect();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        driver.abort();
+        let text = || Value::String(String::from_utf8_lossy(&bytes).into_owned());
+        Answer { code, body: serde_json::from_slice(&bytes).unwrap_or_else(|_| text()), warnings }
+    }
+}
+
+/// A project's body; `hard` is what it gets on cluster c1.
+pub(crate) fn project(name: &str, hard: Value) -> Value {
+    json!({
+        "apiVersion": "business.tkestack.io/v1", "kind": "Project", "metadata": {"name": name},
+        "spec": {"displayName": name, "clusters": {"c1": {"hard": hard}}}
+    })
+}
+
+/// A child project's body.
+pub(crate) fn child(name: &str, parent: &str, hard: Value) -> Value {
+    let mut body = project(name, hard);
+    body["spec"]["parentProjectName"] = json!(parent);
+    body
+}
+
+/// A namespace's body on cluster c1; its name becomes `c1-<namespace>`.
+pub(crate) fn namespace(namespace: &str, hard: Value) -> Value {
+    json!({
+        "apiVersion": "business.tkestack.io/v1", "kind": "Namespace", "metadata": {},
+        "spec": {"clusterName": "c1", "namespace": namespace, "hard": hard}
+    })
+}
+
+/// The collection of a project's namespaces.
+pub(crate) fn namespaces(project: &str) -> String {
+    format!("/namespaces/{project}/namespaces")
+}
+
+struct Authority {
+    pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, "test-ca");
+        let key = KeyPair::generate().unwrap();
+        let pem = params.self_signed(&key).unwrap().pem();
+        Self { pem, issuer: Issuer::new(params, key) }
+    }
+
+    /// Certificate and key, PEM.
+    fn issue(&self, name: &str, organization: Option<&str>, addresses: &[&str]) -> (String, String) {
+        let names: Vec<String> = addresses.iter().map(|a| (*a).to_owned()).collect();
+        let mut params = CertificateParams::new(names).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        if let Some(organization) = organization {
+            params.distinguished_name.push(DnType::OrganizationName, organization);
+        }
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth];
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        (certificate.pem(), key.serialize_pem())
+    }
+
+    fn connector(&self, client: Option<(String, String)>) -> TlsConnector {
+        use rustls::pki_types::pem::PemObject;
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(self.pem.as_bytes()).unwrap()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
+        let config = match client {
+            None => builder.with_no_client_auth(),
+            Some((certificate, key)) => {
+                let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
+                let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+                builder.with_client_auth_cert(chain, key).unwrap()
+            }
+        };
+        TlsConnector::from(Arc::new(config))
+    }
+}
+
+fn key_set(key: &KeyPair) -> Value {
+    let point = key.public_key_raw();
+    let part = |range| BASE64_URL_SAFE_NO_PAD.encode(point.get::<std::ops::Range<usize>>(range).unwrap());
+    json!({"keys": [{"kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": "k1",
+        "x": part(1..33), "y": part(33..65)}]})
+}

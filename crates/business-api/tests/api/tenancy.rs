@@ -1,0 +1,167 @@
+use crate::support::{Client, World, cluster, namespace, namespaces, project, until};
+use http::Method;
+use serde_json::json;
+
+async fn two_tenants() -> World {
+    let world = World::new().await;
+    for tenant in ["t", "u"] {
+        let mut body = project(&format!("{tenant}-web"), json!({"pods": "10"}));
+        body["spec"]["members"] = json!(["alice"]);
+        body["metadata"]["labels"] = json!({"app": "web"});
+        let admin = world.admin(tenant);
+        admin.post("/projects", body).await.expect(201);
+        admin.post("/projects", project(&format!("{tenant}-api"), json!({"pods": "10"}))).await.expect(201);
+        let made = namespace(&format!("{tenant}-shop"), json!({"pods": "1"}));
+        admin.post(&namespaces(&format!("{tenant}-web")), made).await.expect(201);
+    }
+    world
+}
+
+const THEIRS: &str = "/namespaces/u-web/namespaces/c1-u-shop";
+
+#[tokio::test]
+async fn another_tenants_objects_do_not_exist_in_any_verb() {
+    let world = two_tenants().await;
+    let admin = world.admin("t");
+    for path in ["/projects/u-web", THEIRS] {
+        let missing =
+            admin.get(&path.replace("u-", "x-")).await.body["message"].as_str().unwrap().replace("x-", "u-");
+        for (method, content, body) in [
+            (Method::GET, "application/json", None),
+            (Method::DELETE, "application/json", None),
+            (
+                Method::PATCH,
+                "application/merge-patch+json",
+                Some(json!({"metadata": {"labels": {"a": "b"}}})),
+            ),
+        ] {
+            let answer = admin.send(method.clone(), path, content, body).await;
+            assert_eq!(answer.code, 404, "{method} {path}: {:#}", answer.body);
+            assert_eq!(answer.message(), missing, "word for word");
+        }
+        let stolen = world.operator().get(path).await.expect(200);
+        assert_eq!(admin.put(path, stolen.clone()).await.code, 404);
+        for subresource in ["status", "finalize"] {
+            let path = format!("{path}/{subresource}");
+            assert!([403, 404].contains(&admin.get(&path).await.code), "{path}");
+            assert!([403, 404].contains(&admin.put(&path, stolen.clone()).await.code), "{path}");
+        }
+    }
+    assert_eq!(admin.get("/projects").await.names(), ["t-api", "t-web"]);
+    assert_eq!(admin.get("/projects?labelSelector=app%3Dweb").await.names(), ["t-web"]);
+    assert_eq!(admin.get("/projects?fieldSelector=spec.tenantID%3Du").await.names(), [""; 0]);
+    assert_eq!(admin.get("/namespaces").await.names(), ["c1-t-shop"]);
+    assert_eq!(admin.get(&namespaces("u-web")).await.names(), [""; 0]);
+    let refused = admin.post(&namespaces("u-web"), namespace("mine", json!({"pods": "1"}))).await;
+    assert_eq!((refused.code, refused.message()), (404, "projects.business.tkestack.io \"u-web\" not found"));
+    let mut child = project("kid", json!({"pods": "1"}));
+    child["spec"]["parentProjectName"] = json!("u-web");
+    assert_eq!(admin.post("/projects", child).await.code, 404);
+}
+
+#[tokio::test]
+async fn collections_are_deleted_within_the_tenant_only() {
+    let world = two_tenants().await;
+    world.admin("t").delete("/projects").await.expect(200);
+    let phase =
+        |project: &serde_json::Value| project["status"]["phase"].as_str().unwrap_or_default().to_owned();
+    for (name, expected) in
+        [("t-web", "Terminating"), ("t-api", "Terminating"), ("u-web", "Pending"), ("u-api", "Pending")]
+    {
+        let read = world.operator().get(&format!("/projects/{name}")).await.expect(200);
+        assert_eq!(phase(&read), expected, "{name}");
+    }
+    world.admin("t").delete(&namespaces("u-web")).await.expect(200);
+    assert_eq!(phase(&world.operator().get(THEIRS).await.expect(200)), "Pending");
+}
+
+#[tokio::test]
+async fn a_watch_shows_the_tenant_only() {
+    let world = two_tenants().await;
+    let watched = world.admin("t").get("/projects?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=1").await;
+    let text = watched.body.as_str().unwrap_or_default();
+    assert!(text.contains("t-web") && text.contains("t-api") && text.contains("BOOKMARK"), "{text}");
+    assert!(!text.contains("u-web"), "{text}");
+}
+
+#[tokio::test]
+async fn a_new_object_belongs_to_its_makers_tenant() {
+    let world = two_tenants().await;
+    let mut body = project("forged", json!({}));
+    body["spec"]["tenantID"] = json!("u");
+    assert_eq!(world.admin("t").post("/projects", body).await.expect(201)["spec"]["tenantID"], "t");
+}
+
+#[tokio::test]
+async fn members_see_their_projects_and_make_namespaces_and_nothing_more() {
+    let world = two_tenants().await;
+    let alice = world.member("alice", "t");
+    until("membership is known", async || alice.get(&namespaces("t-web")).await.names().len() == 1).await;
+    assert_eq!(alice.get("/projects").await.names(), ["t-web"]);
+    alice.get("/projects/t-web").await.expect(200);
+    for hidden in ["/projects/t-api", "/projects/u-web", THEIRS] {
+        assert_eq!(alice.get(hidden).await.code, 404, "{hidden}");
+    }
+    alice.post(&namespaces("t-web"), namespace("of-alice", json!({"pods": "1"}))).await.expect(201);
+    assert_eq!(alice.post(&namespaces("t-api"), namespace("b", json!({"pods": "1"}))).await.code, 404);
+    assert_eq!(alice.post(&namespaces("u-web"), namespace("c", json!({"pods": "1"}))).await.code, 404);
+    let path = "/namespaces/t-web/namespaces/c1-of-alice";
+    assert_eq!(alice.delete(path).await.code, 403);
+    assert_eq!(alice.patch(path, json!({"spec": {"hard": {"pods": "2"}}})).await.code, 403);
+    assert_eq!(alice.post("/projects", project("budget", json!({}))).await.code, 403);
+    assert_eq!(alice.patch("/projects/t-web", json!({"spec": {"members": []}})).await.code, 403);
+    assert_eq!(alice.delete("/projects").await.code, 403);
+
+    let drop_alice = json!({"spec": {"members": ["bob"]}});
+    world.admin("t").patch("/projects/t-web", drop_alice).await.expect(200);
+    until("membership has ended", async || alice.get("/projects").await.names().is_empty()).await;
+    assert_eq!(alice.get(path).await.code, 404);
+}
+
+#[tokio::test]
+async fn who_has_neither_tenant_nor_right_gets_nothing() {
+    let world = two_tenants().await;
+    let refused = async |who: &Client, code: u16| {
+        for path in ["/projects", "/projects/t-web", "/namespaces", "/projects?watch=true"] {
+            assert_eq!(who.get(path).await.code, code, "{path}");
+        }
+        assert_eq!(who.post("/projects", project("mine", json!({}))).await.code, code);
+        assert_eq!(who.delete("/projects").await.code, code);
+    };
+    refused(&world.stranger(), 403).await;
+    refused(&world.nobody(), 403).await;
+    refused(&world.bearer(json!({"sub": "x", "groups": ["tenant-admins", "system:masters"]})), 401).await;
+}
+
+#[tokio::test]
+async fn subresources_are_not_for_tenants() {
+    let world = two_tenants().await;
+    let admin = world.admin("t");
+    for path in ["/projects/t-web", "/namespaces/t-web/namespaces/c1-t-shop"] {
+        let object = admin.get(path).await.expect(200);
+        for subresource in ["status", "finalize"] {
+            assert_eq!(admin.put(&format!("{path}/{subresource}"), object.clone()).await.code, 403);
+            assert_eq!(admin.patch(&format!("{path}/{subresource}"), json!({})).await.code, 403);
+        }
+    }
+    let annotate = json!({"metadata": {"annotations": {"business.tkestack.io/abandon": "please"}}});
+    let refused = admin.patch("/namespaces/t-web/namespaces/c1-t-shop", annotate).await;
+    assert_eq!(refused.code, 403, "{}", refused.message());
+}
+
+#[tokio::test]
+async fn a_cluster_for_one_tenant_is_unknown_to_the_other() {
+    let world = two_tenants().await;
+    world.clusters.replace([("c1".to_owned(), cluster("*")), ("private".to_owned(), cluster("u"))]);
+    let with = |name: &str| {
+        let mut body = project(name, json!({}));
+        body["spec"]["clusters"] = json!({"private": {"hard": {"pods": "1"}}});
+        body
+    };
+    let refused = world.admin("t").post("/projects", with("p")).await;
+    assert_eq!(refused.code, 422);
+    assert_eq!(refused.causes(), [("FieldValueNotFound".to_owned(), "spec.clusters[private]".to_owned())]);
+    world.admin("u").post("/projects", with("p")).await.expect(201);
+    let add = json!({"spec": {"clusters": {"private": {"hard": {"pods": "1"}}}}});
+    assert_eq!(world.admin("t").patch("/projects/t-web", add).await.code, 422, "on update as well");
+}
