@@ -172,4 +172,4 @@ fn route(resources: &[Arc<Resource>], info: &RequestInfo, method: &Method) -> Re
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

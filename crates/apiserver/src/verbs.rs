@@ -195,15 +195,20 @@ impl Call {
     }
 
     /// Remembers what a write did. `old` is the revision before, where there was one.
-    pub(crate) fn audit(&mut self, old: Option<Revision>, entry: &Entry, dry_run: bool) {
+    pub(crate) fn audit(&mut self, old: Option<Revision>, entry: &Entry, dry_run: bool, note: String) {
         self.audit = Some(audit::Change {
             name: entry.key.name.to_string(),
             uid: entry.uid.to_string(),
             old: old.map(|revision| revision.to_string()).unwrap_or_default(),
             new: entry.revision.to_string(),
             dry_run,
-            note: String::new(),
+            note,
         });
+    }
+
+    /// Remembers how many objects a collection's deletion has touched.
+    pub(crate) fn audit_collection(&mut self, objects: usize, dry_run: bool) {
+        self.audit = Some(audit::Change { dry_run, note: format!("{objects} objects"), ..audit::Change::default() });
     }
 
     /// What writes the objects of this request's answer. Only what is read is decorated.

@@ -1,7 +1,7 @@
 use super::*;
 
 #[path = "../../examples/widgets/widget.rs"]
-mod widget;
+pub(crate) mod widget;
 
 /// A namespaced kind with the most misleading of names, and a cluster-scoped one.
 fn resources() -> Vec<Arc<Resource>> {

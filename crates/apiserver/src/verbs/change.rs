@@ -28,9 +28,16 @@ pub(crate) struct Computed {
     pub(crate) warnings: Vec<String>,
 }
 
+struct Written {
+    /// Its revision before.
+    old: Revision,
+    entry: Entry,
+    /// For the audit log.
+    note: String,
+}
+
 enum Outcome {
-    /// It was at this revision before.
-    Written(Revision, Entry),
+    Written(Written),
     /// Nothing changes: nothing is written.
     Same(Entry),
     /// Somebody was faster.
@@ -63,9 +70,9 @@ where
         }
         match outcome {
             Ok(Outcome::Conflict) => {}
-            Ok(Outcome::Written(old, entry)) => {
+            Ok(Outcome::Written(Written { old, entry, note })) => {
                 call.warnings.extend(warnings);
-                call.audit(Some(old), &entry, options.dry_run);
+                call.audit(Some(old), &entry, options.dry_run, note);
                 return Ok(entry);
             }
             Ok(Outcome::Same(entry)) => {
@@ -113,6 +120,7 @@ where
     let quota = strategy.quota(&mut cx, part, Some(&live), (!gone).then_some(&object));
     warnings.append(&mut cx.warnings);
     let quota = quota?;
+    let note = quota.as_ref().and_then(|quota| quota.abandon.as_deref()).map_or_else(String::new, abandoned);
     let state = state(resource, &mut object)?;
     let body = Bytes::from(state.body.clone());
     let (expected, before) = (entry.revision, entry.attributes.clone());
@@ -122,8 +130,11 @@ where
         Change::Update { expected, before, state }
     };
     match commit(call, &key, entry.uid, change, quota, options.dry_run).await {
-        Ok(_) if options.dry_run => Ok(Outcome::Written(expected, written(&key, entry.uid, expected, body))),
-        Ok(revision) => Ok(Outcome::Written(expected, written(&key, entry.uid, revision, body))),
+        Ok(revision) => {
+            let revision = if options.dry_run { expected } else { revision };
+            let entry = written(&key, entry.uid, revision, body);
+            Ok(Outcome::Written(Written { old: expected, entry, note }))
+        }
         Err(Error::Conflict) => Ok(Outcome::Conflict),
         Err(Error::Refused(violations)) => {
             let cx = context(call, options.dry_run, versioned, &now);
@@ -131,6 +142,10 @@ where
         }
         Err(error) => Ok(Outcome::Refused(failed(&error))),
     }
+}
+
+fn abandoned(reason: &str) -> String {
+    format!("abandoned: {reason}")
 }
 
 /// Makes of what the client wants what will be stored; `None` where that is what is stored already. `true`: nobody

@@ -121,7 +121,7 @@ async fn try_insert(
     match commit(call, &key, uid, Change::Create(state), quota, options.dry_run).await {
         Ok(revision) => {
             let entry = written(&key, uid, revision, body);
-            call.audit(None, &entry, options.dry_run);
+            call.audit(None, &entry, options.dry_run, String::new());
             Ok(entry)
         }
         Err(Error::Refused(violations)) => {

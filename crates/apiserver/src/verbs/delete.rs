@@ -19,7 +19,7 @@ use serde_json::Value;
 use store::model::Change;
 use store::quota::QuotaChange;
 use store::read::At;
-use store::{Entry, Error, Key};
+use store::{Entry, Error, Key, Revision};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -76,17 +76,16 @@ pub(crate) async fn remove(call: &mut Call, key: &Key, options: &DeleteOptions) 
     loop {
         let mut warnings = Vec::new();
         let outcome = attempt(call, key, options, at, &mut warnings).await;
-        if at == At::Any && !matches!(outcome, Ok(Outcome::Removed(_) | Outcome::Refused(_))) {
+        if at == At::Any && !matches!(outcome, Ok(Outcome::Removed(..) | Outcome::Refused(_))) {
             at = At::Latest;
             continue;
         }
         match outcome {
             Ok(Outcome::Conflict) => {}
-            Ok(Outcome::Removed(removal)) => {
+            Ok(Outcome::Removed(old, removal)) => {
                 call.warnings.extend(warnings);
-                match &removal {
-                    Removal::Gone(entry) | Removal::Marked(entry) => call.audit(None, entry, options.dry_run),
-                }
+                let (Removal::Gone(entry) | Removal::Marked(entry)) = &removal;
+                call.audit(Some(old), entry, options.dry_run, String::new());
                 return Ok(removal);
             }
             Ok(Outcome::Refused(status)) | Err(status) => return Err(status),
@@ -95,7 +94,8 @@ pub(crate) async fn remove(call: &mut Call, key: &Key, options: &DeleteOptions) 
 }
 
 enum Outcome {
-    Removed(Removal),
+    /// It was at this revision before.
+    Removed(Revision, Removal),
     /// Somebody was faster.
     Conflict,
     /// The store has decided: there is nothing to look at again.
@@ -119,7 +119,7 @@ async fn attempt(
     let now = call.now();
     let Some((mut object, gone, quota)) = prepare(call, &live, options, &now, warnings)? else {
         let same = written(key, entry.uid, entry.revision, entry.body.clone());
-        return Ok(Outcome::Removed(Removal::Marked(same)));
+        return Ok(Outcome::Removed(entry.revision, Removal::Marked(same)));
     };
     let state = state(resource, &mut object)?;
     let body = Bytes::from(state.body.clone());
@@ -140,7 +140,7 @@ async fn attempt(
         Err(error) => return Ok(Outcome::Refused(failed(&error))),
     };
     let entry = written(key, entry.uid, revision, body);
-    Ok(Outcome::Removed(if gone { Removal::Gone(entry) } else { Removal::Marked(entry) }))
+    Ok(Outcome::Removed(expected, if gone { Removal::Gone(entry) } else { Removal::Marked(entry) }))
 }
 
 fn check_preconditions(call: &Call, live: &Object, options: &DeleteOptions) -> Result<(), Status> {

@@ -43,6 +43,7 @@ pub(crate) async fn delete_collection(call: &mut Call, body: Body) -> Result<Res
             }
         }
         if list_options.limit.is_some() || page.continue_token.is_none() {
+            call.audit_collection(removed.len(), options.dry_run);
             return Ok(list_response(renderer, &list_meta(&page), removed, &call.style));
         }
         query.continue_token = page.continue_token;

@@ -63,3 +63,40 @@ pub(crate) fn status_of(error: &Error, resource: &Resource, name: &str) -> Statu
 pub(crate) fn watch_expired(asked: u64, current: u64) -> Status {
     Status::expired(format!("too old resource version: {asked} ({current})"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dispatch::tests::widget;
+    use store::Revision;
+
+    fn of(error: &Error) -> (u16, String, u32, String) {
+        let status = status_of(error, &widget::resource(store::KindId(1)), "a");
+        let seconds = status.details.map_or(0, |details| details.retry_after_seconds);
+        (status.code, status.reason, seconds, status.metadata.continue_token)
+    }
+
+    #[test]
+    fn what_the_store_says_becomes_what_clients_test_for() {
+        let current = Revision(9);
+        let asked = Revision(3);
+        let token = || "t".to_owned();
+        for (error, code, reason, seconds, continue_token) in [
+            (Error::NotFound, 404, "NotFound", 0, ""),
+            (Error::AlreadyExists { deleting: true }, 409, "AlreadyExists", 0, ""),
+            (Error::Conflict, 409, "Conflict", 0, ""),
+            (Error::Held, 503, "ServiceUnavailable", 10, ""),
+            (Error::Expired { asked, current }, 410, "Expired", 0, ""),
+            (Error::ContinueExpired { continue_token: token() }, 410, "Expired", 0, "t"),
+            (Error::TooFarAhead { asked, current }, 504, "Timeout", 1, ""),
+            (Error::BadContinue(token()), 400, "BadRequest", 0, ""),
+            (Error::Starting, 429, "TooManyRequests", 1, ""),
+            (Error::Busy, 429, "TooManyRequests", 1, ""),
+            (Error::Unavailable(token()), 503, "ServiceUnavailable", 1, ""),
+            (Error::Unknown, 504, "Timeout", 0, ""),
+            (Error::Corrupt(token()), 500, "InternalError", 0, ""),
+        ] {
+            assert_eq!(of(&error), (code, reason.to_owned(), seconds, continue_token.to_owned()), "{error}");
+        }
+    }
+}

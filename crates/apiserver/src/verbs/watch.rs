@@ -52,19 +52,18 @@ pub(crate) async fn watch(call: &mut Call) -> Result<Response<Body>, Status> {
             });
             Body::from_stream(frames)
         }
-        Err(store::Error::Expired { asked, current }) => {
-            Body::from(frames::error(&watch_expired(asked.0, current.0)))
-        }
+        Err(store::Error::Expired { asked, current }) => failed_at_once(&watch_expired(asked.0, current.0)),
         Err(error @ store::Error::TooFarAhead { .. }) => {
-            Body::from_stream(stream::iter([Ok::<_, Infallible>(frames::error(&status_of(
-                &error,
-                call.resource(),
-                "",
-            )))]))
+            failed_at_once(&status_of(&error, call.resource(), ""))
         }
         Err(error) => return Err(status_of(&error, call.resource(), "")),
     };
     Ok(body_response(StatusCode::OK, "application/json", body))
+}
+
+/// A stream, without Content-Length, of one error.
+fn failed_at_once(status: &Status) -> Body {
+    Body::from_stream(stream::iter([Ok::<_, Infallible>(frames::error(status))]))
 }
 
 /// `resourceVersion` and `sendInitialEvents`, with the old meaning of "" and "0".

@@ -144,3 +144,18 @@ async fn concurrent_patches_all_get_through() {
     let object = kit.get(&url).await.json();
     assert_eq!(object["metadata"]["labels"].as_object().unwrap().len(), 20);
 }
+
+#[tokio::test]
+async fn the_garbage_collector_takes_one_owner_off_the_list() {
+    let kit = Kit::start().await;
+    let owner = |uid: &str| json!({"apiVersion": "v1", "kind": "A", "name": uid, "uid": uid});
+    let owners = json!([owner("u1"), owner("u2"), owner("u1")]);
+    let made = kit.post(LIST, &json!({"metadata": {"name": "a", "ownerReferences": owners}})).await;
+    assert!(made.header("warning").contains("ownerReferences contains duplicate entries"));
+    let uid = made.json()["metadata"]["uid"].clone();
+    let patch = |uid: &Value| json!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": "u1"}], "uid": uid}});
+    let url = format!("{LIST}/a");
+    assert_eq!(kit.patch(&url, "strategic-merge-patch", &patch(&json!("other"))).await.code, 422);
+    let left = kit.patch(&url, "strategic-merge-patch", &patch(&uid)).await;
+    assert_eq!((left.code, left.json()["metadata"]["ownerReferences"].clone()), (200, json!([owner("u2")])));
+}
