@@ -114,7 +114,7 @@ impl Drop for Connection {
 }
 
 impl Connection {
-    /// Sends a request and hands the answer over with its body unread.
+    /// Sends a request and hands the answer over with its body unread. A PATCH is a merge patch.
     pub async fn open(
         &mut self,
         method: Method,
@@ -123,6 +123,17 @@ impl Connection {
     ) -> Result<http::Response<Incoming>> {
         let content =
             if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+        self.open_as(method, path, content, body).await
+    }
+
+    /// The same with a media type.
+    pub async fn open_as(
+        &mut self,
+        method: Method,
+        path: &str,
+        content: &str,
+        body: Bytes,
+    ) -> Result<http::Response<Incoming>> {
         let mut request = Request::builder()
             .method(method)
             .uri(path)

@@ -1,0 +1,75 @@
+//! The same schema as a CustomResourceDefinition.
+
+use meta::schema::{ListType, Schema, Type};
+use serde_json::{Map, Value, json};
+
+/// Group of all custom resources of this test.
+pub(crate) const GROUP: &str = "differential.example.com";
+
+/// Plural of a schema's resource.
+pub(crate) fn plural(seed: u64, number: u64) -> String {
+    format!("rivals{seed}x{number}")
+}
+
+/// Kind of a plural; two resources of a group may not share one.
+pub(crate) fn kind(plural: &str) -> String {
+    format!("K{plural}")
+}
+
+/// The definition.
+pub(crate) fn definition(schema: &Schema, plural: &str) -> Value {
+    let Type::Struct { fields, .. } = &schema.ty else { return Value::Null };
+    let properties: Map<String, Value> = ["spec", "status"]
+        .into_iter()
+        .filter_map(|name| Some((name.to_owned(), json_schema(&fields.get(name)?.schema))))
+        .collect();
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{GROUP}")},
+        "spec": {
+            "group": GROUP, "scope": "Namespaced",
+            "names": {"plural": plural, "singular": plural, "kind": kind(plural), "listKind": format!("{}List", kind(plural))},
+            "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": properties}}}],
+        },
+    })
+}
+
+fn json_schema(schema: &Schema) -> Value {
+    match &schema.ty {
+        Type::Struct { fields, atomic, .. } => {
+            let properties: Map<String, Value> =
+                fields.iter().map(|(name, field)| ((*name).to_owned(), json_schema(&field.schema))).collect();
+            let required: Vec<&str> =
+                fields.iter().filter(|(_, f)| f.required).map(|(name, _)| *name).collect();
+            let mut out = json!({"type": "object", "properties": properties});
+            if !required.is_empty() {
+                out["required"] = json!(required);
+            }
+            if *atomic {
+                out["x-kubernetes-map-type"] = json!("atomic");
+            }
+            out
+        }
+        Type::Map { values, .. } => json!({"type": "object", "additionalProperties": json_schema(values)}),
+        Type::List { items, list } => {
+            let mut out = json!({"type": "array", "items": json_schema(items)});
+            match list {
+                ListType::Atomic => out["x-kubernetes-list-type"] = json!("atomic"),
+                ListType::Set => out["x-kubernetes-list-type"] = json!("set"),
+                ListType::Map(keys) => {
+                    out["x-kubernetes-list-type"] = json!("map");
+                    out["x-kubernetes-list-map-keys"] = json!(keys);
+                }
+            }
+            out
+        }
+        Type::Integer { .. } => json!({"type": "integer", "format": "int64"}),
+        Type::Boolean => json!({"type": "boolean"}),
+        Type::String(_) => json!({"type": "string"}),
+        Type::Quantity => {
+            json!({"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": true})
+        }
+        Type::Any => json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
+    }
+}
