@@ -129,6 +129,8 @@ async fn a_dry_run_answers_but_stores_nothing() {
     assert!(tried.json()["metadata"]["uid"].is_string());
     assert_eq!(kit.get(&format!("{LIST}/a")).await.code, 404);
     let made = kit.widget("a", "red").await;
+    let taken = kit.post(&format!("{LIST}?dryRun=All"), &json!({"metadata": {"name": "a"}})).await;
+    assert_eq!(taken.code, 409, "{}", taken.text);
     let tried = kit.delete(&format!("{LIST}/a?dryRun=All"), &json!(null)).await;
     assert_eq!((tried.code, tried.json()["status"].as_str()), (200, Some("Success")));
     let mut changed = made.clone();
