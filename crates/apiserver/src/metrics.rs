@@ -9,7 +9,7 @@ use runtime::Metrics;
 use std::sync::Arc;
 use std::time::Duration;
 
-type Durations<L> = Family<L, Histogram, fn() -> Histogram>;
+type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 type Label = (&'static str, &'static str);
 
 /// What the server counts, under the names of `k8s.io/apiserver`. Labels are closed sets: resources that are not
@@ -19,7 +19,8 @@ pub(crate) struct ServerMetrics {
     subjects: Vec<Arc<Subject>>,
     other: Arc<Subject>,
     requests: Family<RequestLabels, Counter>,
-    durations: Durations<DurationLabels>,
+    durations: Histograms<DurationLabels>,
+    sizes: Histograms<DurationLabels>,
     terminations: Family<[Label; 1], Counter>,
     authenticated: Counter,
     unauthenticated: Counter,
@@ -31,6 +32,16 @@ pub(crate) struct ServerMetrics {
     pub(crate) watches: Gauge,
     pub(crate) delegated_authn: Delegated,
     pub(crate) delegated_authz: Delegated,
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outcome {
+    pub(crate) code: u16,
+    /// Time to the answer's head.
+    pub(crate) took: Duration,
+    /// Bytes of the answer's body; streams have none.
+    pub(crate) size: Option<u64>,
 }
 
 /// A resource or subresource, as labels name it.
@@ -132,6 +143,11 @@ impl ServerMetrics {
                 "Time to the answer's head",
                 Family::new_with_constructor(latencies),
             ),
+            sizes: metrics.register(
+                "apiserver_response_sizes",
+                "Bytes of an answer to a read",
+                Family::new_with_constructor(sizes),
+            ),
             terminations: metrics.register(
                 "apiserver_request_terminations",
                 "Requests that were cut off",
@@ -168,7 +184,7 @@ impl ServerMetrics {
     }
 
     /// A request that was answered.
-    pub(crate) fn answered(&self, info: Option<&RequestInfo>, dry_run: bool, code: u16, took: Duration) {
+    pub(crate) fn answered(&self, info: Option<&RequestInfo>, dry_run: bool, outcome: &Outcome) {
         let subject = info.and_then(|info| self.subject(info)).unwrap_or(&self.other);
         let rest = DurationLabels {
             verb: info.map_or("", verb),
@@ -177,9 +193,15 @@ impl ServerMetrics {
             subject: Arc::clone(subject),
         };
         if !info.is_some_and(RequestInfo::is_long_running) {
-            self.durations.get_or_create(&rest).observe(took.as_secs_f64());
+            self.durations.get_or_create(&rest).observe(outcome.took.as_secs_f64());
         }
-        self.requests.get_or_create(&RequestLabels { code, rest }).inc();
+        if let Some(size) = outcome.size
+            && matches!(rest.verb, "GET" | "LIST")
+        {
+            #[expect(clippy::cast_precision_loss, reason = "buckets are coarse")]
+            self.sizes.get_or_create(&rest).observe(size as f64);
+        }
+        self.requests.get_or_create(&RequestLabels { code: outcome.code, rest }).inc();
     }
 
     fn subject(&self, info: &RequestInfo) -> Option<&Arc<Subject>> {
@@ -196,7 +218,7 @@ impl ServerMetrics {
 #[derive(Debug)]
 pub(crate) struct Delegated {
     requests: Family<[(&'static str, u16); 1], Counter>,
-    durations: Durations<[(&'static str, u16); 1]>,
+    durations: Histograms<[(&'static str, u16); 1]>,
 }
 
 impl Delegated {
@@ -225,6 +247,11 @@ fn latencies() -> Histogram {
         0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0, 5.0,
         8.0, 15.0, 30.0, 60.0,
     ])
+}
+
+/// `k8s.io/apiserver`'s buckets: 1 kB to 1 GB.
+fn sizes() -> Histogram {
+    Histogram::new([1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9])
 }
 
 fn verb(info: &RequestInfo) -> &'static str {

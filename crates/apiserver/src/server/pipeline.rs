@@ -5,6 +5,7 @@ use crate::authn::Caller;
 use crate::authz::{Attributes, MASTERS};
 use crate::dispatch::RequestContext;
 use crate::flow::Place;
+use crate::metrics::Outcome;
 use crate::request::{RequestInfo, query};
 use crate::response::status_response;
 use crate::tls::Peer;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::Instant;
+use tracing::Instrument;
 
 /// The longest a request may take that is no watch; `?timeout=` can only shorten it.
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
@@ -47,8 +49,9 @@ pub(super) async fn serve<H: Handler>(
     let http1 = request.version() < Version::HTTP_2;
     let uri = request.uri().clone();
     let mut trail = Trail::default();
+    let span = tracing::info_span!("request", audit_id = &*audit_id);
     let answered = answer(&shared, &peer, &audit_id, started, request.map(Body::new), &mut trail);
-    let mut response = match AssertUnwindSafe(answered).catch_unwind().await {
+    let mut response = match AssertUnwindSafe(answered.instrument(span)).catch_unwind().await {
         Ok(Ok(response)) => response,
         Ok(Err(refused)) => refused,
         Err(_panic) => {
@@ -66,7 +69,8 @@ pub(super) async fn serve<H: Handler>(
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     let (info, code, took) = (trail.info.as_deref(), response.status().as_u16(), started.elapsed());
-    shared.metrics.answered(info, dry_run, code, took);
+    let size = http_body::Body::size_hint(response.body()).exact();
+    shared.metrics.answered(info, dry_run, &Outcome { code, took, size });
     let change = response.extensions().get::<Change>();
     let caller = trail.caller.as_deref();
     Record { audit_id: &audit_id, peer: peer.address, caller, info, code, took, change }.log();
