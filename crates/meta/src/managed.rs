@@ -24,6 +24,7 @@ use crate::status::{Status, StatusCause};
 use managers::{Identity, Managers};
 use ownership::{Endpoint, Refusal};
 use serde_json::{Map, Value, json};
+use std::sync::LazyLock;
 
 pub use element::Element;
 pub use fieldset::FieldSet;
@@ -46,6 +47,8 @@ const NEVER_OWNED: [&[&str]; 12] = [
     &["metadata", "managedFields"],
     &["metadata", "resourceVersion"],
 ];
+
+static NEVER_OWNED_SET: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of_names(&NEVER_OWNED));
 
 /// Keeps the owners of an object's fields, for one kind and one endpoint of it.
 #[derive(Clone, Copy, Debug)]
@@ -139,7 +142,7 @@ impl Tracker<'_> {
         }
         let empty = Map::new();
         let before = live.map_or(&empty, Object::as_map);
-        let result = self.track(without_managed_fields(before).as_ref(), new.as_map(), &mut managers, write);
+        let result = self.track(before, new.as_map(), &mut managers, write);
         if result.is_ok()
             && let Some(list) = managers.encode()
         {
@@ -167,8 +170,7 @@ impl Tracker<'_> {
         let mut managers = Managers::decode(live.and_then(|live| live.get(&MANAGED_FIELDS)))
             .map_err(|error| ApplyError::Typed(format!("failed to decode managed fields: {error}")))?;
         let empty = self.empty();
-        let before = without_managed_fields(live.map_or(&empty, Object::as_map));
-        let before = before.as_ref();
+        let before = live.map_or(&empty, Object::as_map);
         if managers.is_empty() {
             let first = Write { manager: BEFORE_FIRST_APPLY, ..write };
             self.track(&empty, before, &mut managers, first).map_err(|error| {
@@ -246,21 +248,18 @@ impl Tracker<'_> {
         write: Write<'_>,
     ) -> Result<(), String> {
         let api_version = self.kind.api_version();
-        let changed = match self.endpoint(&api_version).update(before, after, managers) {
-            Ok(fields) => fields.difference(&FieldSet::of_names(&NEVER_OWNED)),
+        let mut changed = match self.endpoint(&api_version).update(before, after, managers) {
+            Ok(fields) => fields,
             Err(Refusal::Unfit(error)) => return Err(error),
             Err(Refusal::Conflicts(_)) => return Err("an update cannot conflict".to_owned()),
         };
+        changed.remove(&NEVER_OWNED_SET);
         if !changed.is_empty() {
             let identity = Identity::new(write.manager, false, &api_version, write.subresource);
-            let fields = match managers.get(&identity) {
-                Some(entry) => entry.fields.union(&changed),
-                None => changed,
-            };
-            managers.set(&identity, &api_version, fields);
-            if let Some(entry) = managers.get_mut(&identity) {
+            managers.change(&identity, &api_version, |entry| {
+                entry.fields.add(changed);
                 entry.time = Some(write.now.to_owned());
-            }
+            });
         }
         managers.cap();
         Ok(())
@@ -278,7 +277,8 @@ impl Tracker<'_> {
         let api_version = self.kind.api_version();
         let endpoint = self.endpoint(&api_version);
         let applier = Identity::new(write.manager, true, &api_version, write.subresource);
-        let known = managers.clone();
+        let known =
+            if write.manager == last_applied::KUBECTL { managers.clone() } else { Managers::default() };
         let mut outcome = endpoint.apply(before, config, managers, &applier, force);
         if let Err(Refusal::Conflicts(conflicts)) = &mut outcome
             && write.manager == last_applied::KUBECTL
@@ -293,17 +293,15 @@ impl Tracker<'_> {
                 outcome = endpoint.apply(before, config, managers, &applier, true);
             }
         }
-        let result = outcome.map_err(refused)?;
-        let never_owned = FieldSet::of_names(&NEVER_OWNED);
-        let fields =
-            managers.get(&applier).map(|entry| entry.fields.difference(&never_owned)).unwrap_or_default();
-        managers.set(&applier, &api_version, fields);
-        if result.is_some()
-            && let Some(entry) = managers.get_mut(&applier)
-        {
-            entry.time = Some(write.now.to_owned());
-        }
-        Ok(result.unwrap_or_else(|| before.clone()))
+        let (result, changed) = outcome.map_err(refused)?;
+        managers.change(&applier, &api_version, |entry| {
+            entry.fields.remove(&NEVER_OWNED_SET);
+            if changed {
+                entry.time = Some(write.now.to_owned());
+            }
+        });
+        managers.0.retain(|entry| !entry.fields.is_empty());
+        Ok(result)
     }
 
     /// Brings a merged object into the schema's form and writes its managers.
@@ -397,26 +395,6 @@ fn known_managers(live: Option<&Object>, new: &Object, subresource: &str) -> Man
         Ok(managers) if !managers.is_empty() => managers,
         _ => live_managers(),
     }
-}
-
-/// `managedFields` are no part of what is compared and merged.
-fn without_managed_fields(object: &Map<String, Value>) -> std::borrow::Cow<'_, Map<String, Value>> {
-    use std::borrow::Cow;
-    if object.get("metadata").and_then(|metadata| metadata.get("managedFields")).is_none() {
-        return Cow::Borrowed(object);
-    }
-    let mut copy = Map::new();
-    for (key, value) in object {
-        let value = match value {
-            Value::Object(metadata) if key == "metadata" => {
-                let kept = metadata.iter().filter(|(key, _)| *key != "managedFields");
-                Value::Object(kept.map(|(key, value)| (key.clone(), value.clone())).collect())
-            }
-            other => other.clone(),
-        };
-        copy.insert(key.clone(), value);
-    }
-    Cow::Owned(copy)
 }
 
 #[cfg(test)]

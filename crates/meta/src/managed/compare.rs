@@ -17,13 +17,11 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    /// The same without some subtrees.
-    pub(super) fn without(&self, subtrees: &FieldSet) -> Self {
-        Self {
-            removed: self.removed.recursive_difference(subtrees),
-            modified: self.modified.recursive_difference(subtrees),
-            added: self.added.recursive_difference(subtrees),
-        }
+    /// Leaves some subtrees out.
+    pub(super) fn remove_below(&mut self, subtrees: &FieldSet) {
+        self.removed.remove_below(subtrees);
+        self.modified.remove_below(subtrees);
+        self.added.remove_below(subtrees);
     }
 
     fn push(&mut self, element: &Element, marks: Marks) {
@@ -184,11 +182,16 @@ fn compare_lists(old: &[Value], new: &[Value], items: Items<'_>) -> Result<Compa
     Ok(found)
 }
 
-/// Whether two objects hold the same values.
+/// Whether two objects hold the same values, their `managedFields` apart.
 pub(super) fn same(old: &Map<String, Value>, new: &Map<String, Value>) -> bool {
-    old == new
-        || zip(Some(old), Some(new)).all(|(_, old, new)| match (old, new) {
-            (Some(old), Some(new)) => compare_values(old, new) == Ordering::Equal,
-            _ => false,
-        })
+    let equal = |old: &Value, new: &Value| old == new || compare_values(old, new) == Ordering::Equal;
+    let metadata = |old: &Value, new: &Value| {
+        let mut fields = zip(old.as_object(), new.as_object()).filter(|(key, ..)| *key != "managedFields");
+        fields.all(|(_, old, new)| old.zip(new).is_some_and(|(old, new)| equal(old, new)))
+    };
+    zip(Some(old), Some(new)).all(|(key, old, new)| match (old, new) {
+        (Some(old), Some(new)) if key == "metadata" => metadata(old, new),
+        (Some(old), Some(new)) => equal(old, new),
+        _ => false,
+    })
 }

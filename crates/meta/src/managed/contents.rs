@@ -8,12 +8,13 @@ use crate::schema::{Schema, StringFormat, Type};
 use crate::time;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
+use std::fmt;
 
 /// Checks a configuration; repeated items are an error. The text is upstream's: tools match on it.
 pub(super) fn check(config: &Map<String, Value>, schema: &Schema) -> Result<(), String> {
     let mut errors = Vec::new();
     if let Shape::Map(fields) | Shape::AtomicMap(fields) = Shape::of(schema, None) {
-        check_fields(config, fields, "", &mut errors);
+        Place::Root.check_fields(config, fields, &mut errors);
     }
     match errors.as_slice() {
         [] => Ok(()),
@@ -22,61 +23,81 @@ pub(super) fn check(config: &Map<String, Value>, schema: &Schema) -> Result<(), 
     }
 }
 
-fn check_fields(map: &Map<String, Value>, fields: Fields<'_>, path: &str, errors: &mut Vec<String>) {
-    for (key, value) in map {
-        let path = format!("{path}.{key}");
-        match fields.get(key) {
-            Some(schema) => check_value(value, schema, &path, errors),
-            None => errors.push(format!("{path}: field not declared in schema")),
+/// Where a check is; printed only when something is wrong.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    Root,
+    Field(&'a Self, &'a str),
+    Item(&'a Self, &'a Element),
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Field(above, name) => write!(f, "{above}.{name}"),
+            Self::Item(above, element) => write!(f, "{above}{element}"),
         }
     }
 }
 
-fn check_value(value: &Value, schema: &Schema, path: &str, errors: &mut Vec<String>) {
-    let mut wrong = |what: &str| errors.push(format!("{path}: expected {what}, got {value}"));
-    match (Shape::of(schema, Some(value)), value) {
-        (_, Value::Null) => {}
-        (Shape::Scalar(scalar), value) => match (scalar, value) {
-            (Scalar::Text, Value::String(_))
-            | (Scalar::Number, Value::Number(_))
-            | (Scalar::Boolean, Value::Bool(_))
-            | (Scalar::Untyped, Value::String(_) | Value::Number(_) | Value::Bool(_)) => {}
-            (Scalar::Text, _) => wrong("string"),
-            (Scalar::Number, _) => wrong("numeric (int or float)"),
-            (Scalar::Boolean, _) => wrong("boolean"),
-            (Scalar::Untyped, _) => wrong("any scalar"),
-        },
-        (Shape::Map(fields) | Shape::AtomicMap(fields), Value::Object(map)) => {
-            check_fields(map, fields, path, errors);
+impl Place<'_> {
+    fn check_fields(self, map: &Map<String, Value>, fields: Fields<'_>, errors: &mut Vec<String>) {
+        for (key, value) in map {
+            let place = Place::Field(&self, key);
+            match fields.get(key) {
+                Some(schema) => place.check(value, schema, errors),
+                None => errors.push(format!("{place}: field not declared in schema")),
+            }
         }
-        (Shape::AtomicList(items), Value::Array(list)) => {
-            for (index, item) in list.iter().enumerate() {
-                if let Some(items) = items {
-                    check_value(item, items, &format!("{path}[{index}]"), errors);
+    }
+
+    fn check(self, value: &Value, schema: &Schema, errors: &mut Vec<String>) {
+        let mut wrong = |what: &str| errors.push(format!("{self}: expected {what}, got {value}"));
+        match (Shape::of(schema, Some(value)), value) {
+            (_, Value::Null) => {}
+            (Shape::Scalar(scalar), value) => match (scalar, value) {
+                (Scalar::Text, Value::String(_))
+                | (Scalar::Number, Value::Number(_))
+                | (Scalar::Boolean, Value::Bool(_))
+                | (Scalar::Untyped, Value::String(_) | Value::Number(_) | Value::Bool(_)) => {}
+                (Scalar::Text, _) => wrong("string"),
+                (Scalar::Number, _) => wrong("numeric (int or float)"),
+                (Scalar::Boolean, _) => wrong("boolean"),
+                (Scalar::Untyped, _) => wrong("any scalar"),
+            },
+            (Shape::Map(fields) | Shape::AtomicMap(fields), Value::Object(map)) => {
+                self.check_fields(map, fields, errors);
+            }
+            (Shape::AtomicList(Some(items)), Value::Array(list)) => {
+                for (index, item) in list.iter().enumerate() {
+                    let element = Element::Index(i64::try_from(index).unwrap_or_default());
+                    Place::Item(&self, &element).check(item, items, errors);
                 }
             }
+            (Shape::AtomicList(None), Value::Array(_)) => {}
+            (Shape::List(items), Value::Array(list)) => self.check_items(list, items, errors),
+            (Shape::Map(_) | Shape::AtomicMap(_), _) => wrong("map"),
+            (Shape::List(_) | Shape::AtomicList(_), _) => wrong("list"),
         }
-        (Shape::List(items), Value::Array(list)) => check_items(list, items, path, errors),
-        (Shape::Map(_) | Shape::AtomicMap(_), _) => wrong("map"),
-        (Shape::List(_) | Shape::AtomicList(_), _) => wrong("list"),
     }
-}
 
-fn check_items(list: &[Value], items: Items<'_>, path: &str, errors: &mut Vec<String>) {
-    let mut seen = BTreeSet::new();
-    for (index, item) in list.iter().enumerate() {
-        let element = match items.element(item) {
-            Ok(element) => element,
-            Err(error) => {
-                errors.push(format!("{path}: element {index}: {error}"));
-                return;
+    fn check_items(self, list: &[Value], items: Items<'_>, errors: &mut Vec<String>) {
+        let mut seen = BTreeSet::new();
+        for (index, item) in list.iter().enumerate() {
+            let element = match items.element(item) {
+                Ok(element) => element,
+                Err(error) => {
+                    errors.push(format!("{self}: element {index}: {error}"));
+                    return;
+                }
+            };
+            Place::Item(&self, &element).check(item, items.schema, errors);
+            if seen.contains(&element) {
+                errors.push(format!("{self}: duplicate entries for key {element}"));
             }
-        };
-        check_value(item, items.schema, &format!("{path}{element}"), errors);
-        if seen.contains(&element) {
-            errors.push(format!("{path}: duplicate entries for key {element}"));
+            seen.insert(element);
         }
-        seen.insert(element);
     }
 }
 
@@ -98,8 +119,11 @@ fn normalise_value(value: &mut Value, schema: &Schema) {
             }
         }
         (Type::Quantity, Value::String(_) | Value::Number(_)) => {
-            let text = value.as_str().map_or_else(|| value.to_string(), |text| text.trim().to_owned());
-            if let Ok(quantity) = text.parse::<Quantity>() {
+            let quantity = match &*value {
+                Value::String(text) => text.trim().parse::<Quantity>(),
+                number => number.to_string().parse(),
+            };
+            if let Ok(quantity) = quantity {
                 *value = Value::String(quantity.to_string());
             }
         }

@@ -151,21 +151,55 @@ impl FieldSet {
     /// What is in this one only.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
-        join(self, other, |a, b| match (a, b) {
-            (Some(a), Some(b)) => (a.member && !b.member, a.below.difference(&b.below)),
-            (Some(a), None) => (a.member, a.below.clone()),
-            _ => (false, Self::default()),
-        })
+        let mut left = self.clone();
+        left.remove(other);
+        left
     }
 
     /// What is neither in the other nor below something in the other.
     #[must_use]
     pub fn recursive_difference(&self, other: &Self) -> Self {
-        join(self, other, |a, b| match (a, b) {
-            (Some(a), Some(b)) if !b.member => (a.member, a.below.recursive_difference(&b.below)),
-            (Some(a), None) => (a.member, a.below.clone()),
-            _ => (false, Self::default()),
-        })
+        let mut left = self.clone();
+        left.remove_below(other);
+        left
+    }
+
+    /// Takes out what is in the other.
+    pub fn remove(&mut self, other: &Self) {
+        if other.is_empty() {
+            return;
+        }
+        self.0.retain_mut(|node| {
+            if let Some(doomed) = other.get(&node.element) {
+                node.member &= !doomed.member;
+                node.below.remove(&doomed.below);
+            }
+            node.member || !node.below.is_empty()
+        });
+    }
+
+    /// Takes out what is in the other or below something in the other.
+    pub fn remove_below(&mut self, other: &Self) {
+        if other.is_empty() {
+            return;
+        }
+        self.0.retain_mut(|node| match other.get(&node.element) {
+            Some(doomed) if doomed.member => false,
+            Some(doomed) => {
+                node.below.remove_below(&doomed.below);
+                node.member || !node.below.is_empty()
+            }
+            None => true,
+        });
+    }
+
+    /// Puts in what is in the other.
+    pub fn add(&mut self, other: Self) {
+        if self.is_empty() {
+            *self = other;
+        } else if !other.is_empty() {
+            *self = self.union(&other);
+        }
     }
 
     /// Whether all of it is in the other.

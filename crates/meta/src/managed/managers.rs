@@ -81,24 +81,20 @@ impl Managers {
         self.0.iter_mut().find(|entry| entry.identity == *identity)
     }
 
-    /// Sets what a manager owns; a manager that owns nothing is no manager.
-    pub(super) fn set(&mut self, identity: &Identity, api_version: &str, fields: FieldSet) {
-        if fields.is_empty() {
-            self.0.retain(|entry| entry.identity != *identity);
+    /// Changes a manager's entry, which is made if need be.
+    pub(super) fn change(&mut self, identity: &Identity, api_version: &str, change: impl FnOnce(&mut Entry)) {
+        if let Some(entry) = self.get_mut(identity) {
+            change(entry);
             return;
         }
-        match self.get_mut(identity) {
-            Some(entry) => {
-                entry.fields = fields;
-                api_version.clone_into(&mut entry.api_version);
-            }
-            None => self.0.push(Entry {
-                identity: identity.clone(),
-                api_version: api_version.to_owned(),
-                time: None,
-                fields,
-            }),
-        }
+        let mut entry = Entry {
+            identity: identity.clone(),
+            api_version: api_version.to_owned(),
+            time: None,
+            fields: FieldSet::default(),
+        };
+        change(&mut entry);
+        self.0.push(entry);
     }
 
     /// Reads `metadata.managedFields`.

@@ -1,69 +1,73 @@
 //! A configuration merged into an object, field by field.
 
 use super::element::Element;
-use super::shape::{Fields, Items, Shape, as_list, as_map, zip};
+use super::shape::{Fields, Items, Shape};
 use crate::schema::Schema;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Merges a configuration into an object.
+/// Merges a configuration into a copy of an object, whose `managedFields` are left behind.
 pub(super) fn merge(
     live: &Map<String, Value>,
     config: &Map<String, Value>,
     schema: &Schema,
 ) -> Result<Map<String, Value>, String> {
-    match Shape::of(schema, None) {
-        Shape::Map(fields) => merge_fields(Some(live), Some(config), fields),
-        _ => Ok(config.clone()),
-    }
-}
-
-fn merge_fields(
-    live: Option<&Map<String, Value>>,
-    config: Option<&Map<String, Value>>,
-    fields: Fields<'_>,
-) -> Result<Map<String, Value>, String> {
     let mut merged = Map::new();
-    for (key, live, config) in zip(live, config) {
-        let value = match fields.get(key) {
-            Some(schema) => merge_values(live, config, schema)?,
-            None => config.or(live).cloned(),
+    for (key, value) in live {
+        let value = match value {
+            Value::Object(metadata) if key == "metadata" => {
+                let kept = metadata.iter().filter(|(key, _)| *key != "managedFields");
+                Value::Object(kept.map(|(key, value)| (key.clone(), value.clone())).collect())
+            }
+            other => other.clone(),
         };
-        if let Some(value) = value {
-            merged.insert(key.to_owned(), value);
-        }
+        merged.insert(key.clone(), value);
+    }
+    if let Shape::Map(fields) = Shape::of(schema, None) {
+        merge_fields(&mut merged, config, fields)?;
     }
     Ok(merged)
 }
 
-fn merge_values(
-    live: Option<&Value>,
-    config: Option<&Value>,
-    schema: &Schema,
-) -> Result<Option<Value>, String> {
-    let (Some(old), Some(new)) = (live, config) else { return Ok(config.or(live).cloned()) };
-    match Shape::of(schema, config) {
-        Shape::Scalar(_) | Shape::AtomicMap(_) | Shape::AtomicList(_) => Ok(Some(new.clone())),
-        Shape::Map(fields) => {
-            let (old_map, new_map) = (as_map(live), as_map(config));
-            if old_map.is_none_or(Map::is_empty) && new_map.is_none_or(Map::is_empty) {
-                return Ok(Some(new.clone()));
+fn merge_fields(
+    live: &mut Map<String, Value>,
+    config: &Map<String, Value>,
+    fields: Fields<'_>,
+) -> Result<(), String> {
+    for (key, new) in config {
+        match (live.get_mut(key), fields.get(key)) {
+            (Some(old), Some(schema)) => merge_value(old, new, schema)?,
+            (Some(old), None) => old.clone_from(new),
+            (None, _) => {
+                live.insert(key.clone(), new.clone());
             }
-            let merged = merge_fields(old_map, new_map, fields)?;
-            Ok(if merged.is_empty() { None } else { Some(Value::Object(merged)) })
         }
-        Shape::List(items) => {
-            let (old_list, new_list) =
-                (as_list(live).unwrap_or_default(), as_list(config).unwrap_or_default());
-            if old_list.is_empty() && new_list.is_empty() {
-                return Ok(Some(new.clone()));
-            }
-            if old == new {
-                return Ok(Some(new.clone()));
-            }
-            let merged = merge_lists(old_list, new_list, items)?;
-            Ok(if merged.is_empty() { None } else { Some(Value::Array(merged)) })
+    }
+    Ok(())
+}
+
+fn merge_value(live: &mut Value, config: &Value, schema: &Schema) -> Result<(), String> {
+    if live == config {
+        return Ok(());
+    }
+    // A null beside a map or list that holds something says nothing; beside anything else it is a value.
+    let says_nothing = config.is_null() && !is_empty(live);
+    match (Shape::of(schema, Some(config)), &mut *live, config) {
+        (Shape::Map(fields), Value::Object(old), Value::Object(new)) => merge_fields(old, new, fields)?,
+        (Shape::List(items), Value::Array(old), Value::Array(new)) if !old.is_empty() || !new.is_empty() => {
+            *old = merge_lists(old, new, items)?;
         }
+        (Shape::Map(_), Value::Object(_), _) | (Shape::List(_), Value::Array(_), _) if says_nothing => {}
+        _ => live.clone_from(config),
+    }
+    Ok(())
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Object(map) => map.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        _ => true,
     }
 }
 
@@ -85,7 +89,13 @@ impl Lists<'_> {
             places.get(element).copied().flatten().and_then(|place| list.get(place)).cloned()
         };
         let (live, config) = (at(self.live, &self.live_places), at(self.config, &self.config_places));
-        merge_values(live.as_ref(), config.as_ref(), self.items.schema)
+        match (live, config) {
+            (Some(mut merged), Some(config)) => {
+                merge_value(&mut merged, &config, self.items.schema)?;
+                Ok(Some(merged))
+            }
+            (live, config) => Ok(config.or(live)),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::compare::{self, Comparison};
 use super::contents;
 use super::fieldset::FieldSet;
-use super::managers::{Entry, Identity, Managers};
+use super::managers::{Identity, Managers};
 use super::merge;
 use crate::schema::Schema;
 use serde_json::{Map, Value};
@@ -42,12 +42,15 @@ impl Endpoint<'_> {
         managers: &mut Managers,
     ) -> Result<FieldSet, Refusal> {
         self.reconcile(managers);
-        let change = compare::compare(live, new, self.schema)?;
-        self.hand_over(&change, managers, None, true)?;
-        Ok(change.modified.union(&change.added).recursive_difference(&self.reset))
+        let mut change = compare::compare(live, new, self.schema)?;
+        change.remove_below(&self.reset);
+        Self::hand_over(&change, managers, None, true)?;
+        let mut written = change.modified;
+        written.add(change.added);
+        Ok(written)
     }
 
-    /// Merges a configuration; gives the new object, or nothing when the object stays as it is.
+    /// Merges a configuration; gives the new object without `managedFields`, and whether anything changed.
     pub(super) fn apply(
         &self,
         live: &Tree,
@@ -55,26 +58,27 @@ impl Endpoint<'_> {
         managers: &mut Managers,
         applier: &Identity,
         force: bool,
-    ) -> Result<Option<Tree>, Refusal> {
+    ) -> Result<(Tree, bool), Refusal> {
         self.reconcile(managers);
         let merged = merge::merge(live, config, self.schema)
             .map_err(|error| format!("failed to merge config: {error}"))?;
         let last = managers.get(applier).map(|entry| entry.fields.clone()).unwrap_or_default();
-        let fields = contents::fields_of(config, self.schema)
-            .map_err(|error| format!("failed to get field set: {error}"))?
-            .recursive_difference(&self.reset);
+        let mut fields = contents::fields_of(config, self.schema)
+            .map_err(|error| format!("failed to get field set: {error}"))?;
+        fields.remove_below(&self.reset);
         let given_up = !last.is_subset(&fields);
-        self.claim(managers, applier, fields);
+        managers.change(applier, self.api_version, |entry| entry.fields = fields);
         let new = if given_up {
             self.prune(merged, managers, &last).map_err(|error| format!("failed to prune fields: {error}"))?
         } else {
             merged
         };
-        let change = compare::compare(live, &new, self.schema)
+        let mut change = compare::compare(live, &new, self.schema)
             .map_err(|error| format!("failed to compare objects: {error}"))?;
-        self.hand_over(&change, managers, Some(applier), force)?;
-        let same = compare::same(live, &new);
-        Ok(if same { None } else { Some(new) })
+        change.remove_below(&self.reset);
+        Self::hand_over(&change, managers, Some(applier), force)?;
+        let changed = !compare::same(live, &new);
+        Ok((new, changed))
     }
 
     /// Drops managers of versions that are not served and brings the others in line with the schema.
@@ -85,32 +89,18 @@ impl Endpoint<'_> {
         }
     }
 
-    /// Notes what an applier owns, keeping its time; unlike [`Managers::set`] also when it is nothing.
-    fn claim(&self, managers: &mut Managers, applier: &Identity, fields: FieldSet) {
-        match managers.get_mut(applier) {
-            Some(entry) => entry.fields = fields,
-            None => managers.0.push(Entry {
-                identity: applier.clone(),
-                api_version: self.api_version.to_owned(),
-                time: None,
-                fields,
-            }),
-        }
-    }
-
     /// Takes changed and removed fields from the other managers; without `force`, taking a changed one is a conflict.
     fn hand_over(
-        &self,
         change: &Comparison,
         managers: &mut Managers,
         writer: Option<&Identity>,
         force: bool,
     ) -> Result<(), Refusal> {
-        let change = change.without(&self.reset);
-        let written = change.modified.union(&change.added);
+        let others = || managers.0.iter().filter(|entry| Some(&entry.identity) != writer);
         let mut conflicts = Vec::new();
-        for entry in managers.0.iter().filter(|entry| Some(&entry.identity) != writer) {
-            let taken = entry.fields.intersection(&written);
+        for entry in others() {
+            let mut taken = entry.fields.intersection(&change.modified);
+            taken.add(entry.fields.intersection(&change.added));
             if !taken.is_empty() {
                 conflicts.push((entry.identity.clone(), taken));
             }
@@ -120,11 +110,9 @@ impl Endpoint<'_> {
         }
         for entry in managers.0.iter_mut().filter(|entry| Some(&entry.identity) != writer) {
             if let Some((_, taken)) = conflicts.iter().find(|(identity, _)| *identity == entry.identity) {
-                entry.fields = entry.fields.difference(taken);
+                entry.fields.remove(taken);
             }
-            if !change.removed.is_empty() {
-                entry.fields = entry.fields.difference(&change.removed);
-            }
+            entry.fields.remove(&change.removed);
         }
         managers.0.retain(|entry| !entry.fields.is_empty());
         Ok(())
