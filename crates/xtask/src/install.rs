@@ -5,7 +5,7 @@ use crate::kubectl::Kubectl;
 use crate::layout::Layout;
 use crate::manifests::NAMESPACE;
 use crate::wait::{self, Seen};
-use crate::{manifests, up};
+use crate::{job, manifests, up};
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -25,6 +25,23 @@ pub(crate) fn check() -> Result<()> {
     instance.stop()?;
     outcome?;
     up::clear(&layout)
+}
+
+/// `up --kubeconfig`: the main job with the APIService in a cluster that is not ours, here a second local one.
+pub(crate) fn elsewhere() -> Result<()> {
+    let (theirs, ours) = (Layout::of_manifests(), Layout::of_check());
+    up::clear(&theirs)?;
+    up::clear(&ours)?;
+    let cluster = Instance::start(&theirs, &Options { bare: true, ..Options::default() })?;
+    let options = Options { kubeconfig: Some(theirs.path("kubeconfig")), members: 1, ..Options::default() };
+    let outcome = Instance::start(&ours, &options).and_then(|instance| {
+        let worked = job::main_job(&instance);
+        instance.stop().and(worked)
+    });
+    cluster.stop()?;
+    outcome?;
+    up::clear(&theirs)?;
+    up::clear(&ours)
 }
 
 fn apply_all(kubectl: &Kubectl) -> Result<()> {

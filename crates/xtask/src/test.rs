@@ -45,6 +45,7 @@ const STEPS: &[(&str, Step)] = &[
     ("unit", unit),
     ("manifests", || install::check().map(|()| Count::ONE)),
     ("check", || myself(&["up", "--check"])),
+    ("elsewhere", || install::elsewhere().map(|()| Count::ONE)),
     ("accept", accept::run),
 ];
 

@@ -86,9 +86,10 @@ pub(super) fn replica(instance: &Instance) -> Result<()> {
     let replicas = replicas(instance)?;
     let [first, second] = replicas.as_slice() else { bail!("two replicas are needed") };
     let victim = instance.apis.get(1).context("no second replica")?.name.clone();
-    let list = k.json(&["get", "--raw", "/apis/business.tkestack.io/v1/namespaces/load/namespaces"]);
+    let list = k.run(&["get", "--raw", "/apis/business.tkestack.io/v1/namespaces/load/namespaces"])?;
+    let list: Value = serde_json::from_str(&list)?;
     let from =
-        list?.pointer("/metadata/resourceVersion").and_then(Value::as_str).context("no version")?.to_owned();
+        list.pointer("/metadata/resourceVersion").and_then(Value::as_str).context("no version")?.to_owned();
     let done = AtomicBool::new(false);
     let (written, seen) = std::thread::scope(|scope| {
         let watcher = scope.spawn(|| watch(&[second, first], &from, &done));
@@ -206,7 +207,12 @@ pub(super) fn postgres(instance: &Instance) -> Result<()> {
     instance.supervisor.pause("postgres")?;
     let begun = Instant::now();
     let during = (|| {
-        let answer = proxy.post("/apis/business.tkestack.io/v1/projects", &project("never", None, &[]))?;
+        let write = || proxy.post("/apis/business.tkestack.io/v1/projects", &project("never", None, &[]));
+        let mut answer = write()?;
+        if answer.code == 504 {
+            // The one write that was under way when the connection broke: nobody can know its outcome.
+            answer = write()?;
+        }
         ensure!(answer.code == 503, "a write is answered {}: {}", answer.code, answer.body);
         ensure!(answer.headers.contains("retry-after:"), "no Retry-After: {}", answer.headers);
         k.run(&["delete", "namespace", "bystander", "--timeout=60s"])?;
