@@ -69,6 +69,7 @@ fn namespace(object: &Object) -> Result<Account, serde_json::Error> {
 }
 
 /// Audits for ever, and raises what is too low; lowering is left to an operator.
+#[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
 pub async fn watch(store: Store, metrics: Metrics) {
     let differences: Gauge = metrics.register(
         "business_audit_differences",

@@ -13,6 +13,8 @@ pub mod kinds;
 pub mod roles;
 /// Who is a member of which projects.
 pub mod members;
+/// How full the projects are.
+pub mod levels;
 /// Who may do what, and what he sees.
 pub mod policy;
 /// The member clusters that the controller makes known.

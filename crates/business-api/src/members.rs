@@ -16,21 +16,35 @@ pub struct Members(Arc<RwLock<Index>>);
 
 #[derive(Debug, Default)]
 struct Index {
-    projects: HashMap<Box<str>, (Box<str>, Box<[Box<str>]>)>,
-    users: HashMap<(Box<str>, Box<str>), Arc<BTreeSet<String>>>,
+    projects: HashMap<Box<str>, Membership>,
+    users: HashMap<User, Arc<BTreeSet<String>>>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Membership {
+    tenant: Box<str>,
+    users: Box<[Box<str>]>,
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct User {
+    tenant: Box<str>,
+    name: Box<str>,
 }
 
 impl Members {
     /// The projects that name a user of a tenant as a member.
     pub fn projects(&self, tenant: &str, user: &str) -> Arc<BTreeSet<String>> {
         let index = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        index.users.get(&(tenant.into(), user.into())).cloned().unwrap_or_default()
+        let user = User { tenant: tenant.into(), name: user.into() };
+        index.users.get(&user).cloned().unwrap_or_default()
     }
 
     /// Takes a project in its present state; none when it is gone.
     fn set(&self, project: &str, attributes: Option<&Attributes>) {
-        let mut index = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        index.set(project, attributes.and_then(|a| Some((a.tenant.clone()?, a.members.clone()))));
+        let membership =
+            attributes.and_then(|a| Some(Membership { tenant: a.tenant.clone()?, users: a.members.clone() }));
+        self.0.write().unwrap_or_else(PoisonError::into_inner).set(project, membership);
     }
 
     fn clear(&self) {
@@ -38,6 +52,7 @@ impl Members {
     }
 
     /// Follows the projects for ever.
+    #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
     pub async fn follow(self, store: Store) {
         let access = Access::internal("members");
         loop {
@@ -67,27 +82,27 @@ impl Members {
 }
 
 impl Index {
-    fn set(&mut self, project: &str, new: Option<(Box<str>, Box<[Box<str>]>)>) {
+    fn set(&mut self, project: &str, new: Option<Membership>) {
         if self.projects.get(project) == new.as_ref() {
             return;
         }
-        if let Some((tenant, users)) = self.projects.remove(project) {
-            for user in users {
-                let key = (tenant.clone(), user);
-                if let Some(projects) = self.users.get_mut(&key) {
+        if let Some(Membership { tenant, users }) = self.projects.remove(project) {
+            for name in users {
+                let user = User { tenant: tenant.clone(), name };
+                if let Some(projects) = self.users.get_mut(&user) {
                     Arc::make_mut(projects).remove(project);
                     if projects.is_empty() {
-                        self.users.remove(&key);
+                        self.users.remove(&user);
                     }
                 }
             }
         }
-        if let Some((tenant, users)) = new {
-            for user in &users {
-                let projects = self.users.entry((tenant.clone(), user.clone())).or_default();
-                Arc::make_mut(projects).insert(project.to_owned());
+        if let Some(membership) = new {
+            for name in &membership.users {
+                let user = User { tenant: membership.tenant.clone(), name: name.clone() };
+                Arc::make_mut(self.users.entry(user).or_default()).insert(project.to_owned());
             }
-            self.projects.insert(project.into(), (tenant, users));
+            self.projects.insert(project.into(), membership);
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::clusters::Clusters;
 use crate::config::{Jwt, Serve};
 use crate::kinds::{self, NamespaceKind, ProjectKind};
+use crate::levels::Levels;
 use crate::members::Members;
 use crate::policy::BusinessPolicy;
 use crate::strategy::{NamespaceStrategy, ProjectStrategy, namespace, project};
@@ -75,6 +76,8 @@ pub async fn serve(
     add_checks(&ready, &store);
     let members = Members::default();
     below.spawn("members", members.clone().follow(store.clone()));
+    let levels = Levels::default();
+    below.spawn("levels", levels.clone().follow_all(store.clone()));
     let clusters = follow_clusters(settings, clusters, kube.as_ref(), &below);
     below.spawn("audit", crate::audit::watch(store.clone(), metrics.clone()));
     let served = Admin { live: live.clone(), ready: ready.clone(), metrics: metrics.clone() };
@@ -82,13 +85,13 @@ pub async fn serve(
 
     let (draining, clock) = (CancellationToken::new(), Clock::default());
     let policy: Arc<dyn Policy> = Arc::new(BusinessPolicy::new(settings.roles(), members));
-    let resources = resources(settings, &clusters);
+    let resources = resources(settings, &clusters, &levels);
     let version = format!("v{}", env!("CARGO_PKG_VERSION"));
     let about = About { title: "TKEStack business".to_owned(), version };
     let api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about);
     let parts =
         Parts { handler: Arc::new(api), resources, policy, kube, metrics, live, ready, draining, clock };
-    let server = Server::new(server_settings(settings)?, parts).await?;
+    let server = Server::new(server_settings(settings), parts).await?;
     // A task below that ends by itself ends the server, too.
     let (end, failed) = (tasks.clone(), below.token());
     tasks.spawn_draining("store", async move {
@@ -164,7 +167,7 @@ fn add_checks(ready: &Health, store: &Store) {
 }
 
 /// The kinds, in the order of discovery.
-pub fn resources(settings: &Serve, clusters: &Clusters) -> Vec<Arc<Resource>> {
+pub fn resources(settings: &Serve, clusters: &Clusters, levels: &Levels) -> Vec<Arc<Resource>> {
     let project = Resource {
         gvk: business_types::project::gvk(),
         plural: names::PROJECTS,
@@ -177,7 +180,7 @@ pub fn resources(settings: &Serve, clusters: &Clusters) -> Vec<Arc<Resource>> {
         schema: Arc::new(business_types::project::schema()),
         subresources: SUBRESOURCES,
         columns: project::COLUMNS,
-        strategy: Arc::new(ProjectStrategy::new(clusters.clone(), settings.roles())),
+        strategy: Arc::new(ProjectStrategy::new(clusters.clone(), levels.clone(), settings.roles())),
     };
     let namespace = Resource {
         gvk: business_types::namespace::gvk(),
@@ -191,19 +194,19 @@ pub fn resources(settings: &Serve, clusters: &Clusters) -> Vec<Arc<Resource>> {
         schema: Arc::new(business_types::namespace::schema()),
         subresources: SUBRESOURCES,
         columns: namespace::COLUMNS,
-        strategy: Arc::new(NamespaceStrategy::new(clusters.clone(), settings.forbidden())),
+        strategy: Arc::new(NamespaceStrategy::new(clusters.clone(), levels.clone(), settings.forbidden())),
     };
     vec![Arc::new(namespace), Arc::new(project)]
 }
 
-fn server_settings(settings: &Serve) -> Result<Settings> {
+fn server_settings(settings: &Serve) -> Settings {
     let mut server = Settings::new(settings.tls_cert_file.clone(), settings.tls_private_key_file.clone());
     let authentication = &mut server.authentication;
     authentication.tenant_keys = settings.tenant_extra_keys.iter().map(|key| key.to_lowercase()).collect();
     authentication.token_review = !settings.no_kubernetes;
     authentication.trust.client_ca_file.clone_from(&settings.client_ca_file);
     authentication.issuers = issuer(&settings.jwt).into_iter().collect();
-    Ok(server)
+    server
 }
 
 fn issuer(settings: &Jwt) -> Option<jwt::Settings> {

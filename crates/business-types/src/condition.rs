@@ -116,18 +116,15 @@ pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Conditio
 /// Puts a condition in the place of the one of its type. Its transition time stays when its status does.
 /// `now` is RFC 3339.
 pub fn set(conditions: &mut Vec<Condition>, mut condition: Condition, now: &str) {
-    match conditions.iter_mut().find(|c| c.type_ == condition.type_) {
-        Some(old) => {
-            let unchanged = old.status == condition.status && !old.last_transition_time.is_empty();
-            condition.last_transition_time =
-                if unchanged { std::mem::take(&mut old.last_transition_time) } else { now.to_owned() };
-            *old = condition;
-        }
-        None => {
-            now.clone_into(&mut condition.last_transition_time);
-            conditions.push(condition);
-            conditions.sort_by(|a, b| a.type_.cmp(&b.type_));
-        }
+    if let Some(old) = conditions.iter_mut().find(|c| c.type_ == condition.type_) {
+        let unchanged = old.status == condition.status && !old.last_transition_time.is_empty();
+        condition.last_transition_time =
+            if unchanged { std::mem::take(&mut old.last_transition_time) } else { now.to_owned() };
+        *old = condition;
+    } else {
+        now.clone_into(&mut condition.last_transition_time);
+        conditions.push(condition);
+        conditions.sort_by(|a, b| a.type_.cmp(&b.type_));
     }
 }
 

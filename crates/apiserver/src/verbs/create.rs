@@ -15,7 +15,7 @@ use meta::{name, validation};
 use serde_json::Value;
 use std::sync::Arc;
 use store::model::Change;
-use store::quota::QuotaChange;
+use store::quota::{QuotaChange, Violation};
 use store::{Entry, Error, Key};
 use uuid::Uuid;
 
@@ -127,6 +127,16 @@ async fn try_insert(
         Err(Error::Refused(violations)) => {
             let cx = context(call, options.dry_run, false, &now);
             Err(Failure::Other(resource.strategy.refusal(&cx, &object, &violations)))
+        }
+        // Where the caller may put nothing, there is nothing for him.
+        Err(Error::NotFound) => {
+            let violations: Vec<Violation> =
+                resource.strategy.scope(&object).into_iter().map(|scope| Violation::ScopeMissing { scope }).collect();
+            let cx = context(call, options.dry_run, false, &now);
+            Err(Failure::Other(match violations.as_slice() {
+                [] => status_of(&Error::NotFound, &resource, object.name()),
+                missing => resource.strategy.refusal(&cx, &object, missing),
+            }))
         }
         Err(error @ Error::AlreadyExists { .. }) => {
             Err(Failure::Taken(status_of(&error, &resource, object.name())))

@@ -3,6 +3,7 @@ use super::{
     set_tenant, shares, unreadable, waiting,
 };
 use crate::clusters::Clusters;
+use crate::levels::Levels;
 use crate::refusal::{self, Subject};
 use apiserver::resource::{Column, Part};
 use apiserver::strategy::{Strategy, WriteContext};
@@ -44,6 +45,7 @@ const fn column(name: &'static str, description: &'static str, priority: i32) ->
 #[derive(Clone, Debug)]
 pub struct NamespaceStrategy {
     clusters: Clusters,
+    levels: Levels,
     forbidden: Vec<String>,
 }
 
@@ -76,8 +78,8 @@ impl Typed {
 
 impl NamespaceStrategy {
     /// `forbidden`: names in a member cluster that none may claim; a trailing `*` stands for any ending.
-    pub fn new(clusters: Clusters, forbidden: Vec<String>) -> Self {
-        Self { clusters, forbidden }
+    pub fn new(clusters: Clusters, levels: Levels, forbidden: Vec<String>) -> Self {
+        Self { clusters, levels, forbidden }
     }
 
     /// A confirmation may lower what is charged; nothing else that a status says changes it.
@@ -260,10 +262,11 @@ impl Strategy for NamespaceStrategy {
             abandon: abandoned.map(str::to_owned),
         };
         let alive = new.is_some_and(|new| !new.is_deleting());
-        Ok(Some(QuotaChange {
-            admit: part == Part::Main && alive && change.before != change.after,
-            ..change
-        }))
+        let admit = part == Part::Main && alive && change.before != change.after;
+        if let Some(after) = change.after.as_ref().filter(|_| admit) {
+            cx.warnings.extend(self.levels.warnings(change.before.as_ref(), after));
+        }
+        Ok(Some(QuotaChange { admit, ..change }))
     }
 
     fn scope(&self, object: &Object) -> Option<String> {

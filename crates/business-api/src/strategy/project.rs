@@ -3,6 +3,7 @@ use super::{
     set_tenant, shares, unreadable, waiting,
 };
 use crate::clusters::Clusters;
+use crate::levels::Levels;
 use crate::refusal::{self, Subject};
 use crate::roles::Roles;
 use apiserver::resource::{Column, Part};
@@ -51,13 +52,14 @@ const fn column(name: &'static str, ty: &'static str, description: &'static str,
 #[derive(Clone, Debug)]
 pub struct ProjectStrategy {
     clusters: Clusters,
+    levels: Levels,
     roles: Roles,
 }
 
 impl ProjectStrategy {
     /// A strategy over the known clusters; `roles` tell administrators from members.
-    pub fn new(clusters: Clusters, roles: Roles) -> Self {
-        Self { clusters, roles }
+    pub fn new(clusters: Clusters, levels: Levels, roles: Roles) -> Self {
+        Self { clusters, levels, roles }
     }
 
     /// Errors for clusters that are named for the first time and that the tenant may not use.
@@ -223,7 +225,7 @@ impl Strategy for ProjectStrategy {
 
     fn quota(
         &self,
-        _cx: &mut WriteContext<'_>,
+        cx: &mut WriteContext<'_>,
         part: Part,
         old: Option<&Object>,
         new: Option<&Object>,
@@ -237,14 +239,18 @@ impl Strategy for ProjectStrategy {
             || before.as_ref().map(|s| &s.parent_project_name)
                 != after.as_ref().map(|s| &s.parent_project_name);
         let alive = new.is_some_and(|new| !new.is_deleting());
-        Ok(Some(QuotaChange {
+        let change = QuotaChange {
             before: before.as_ref().map(charge_of),
             after: after.as_ref().map(charge_of),
             admit: part == Part::Main && alive && changed,
             limits: Some(limits),
             claim: None,
             abandon: None,
-        }))
+        };
+        if let Some(after) = change.after.as_ref().filter(|_| change.admit) {
+            cx.warnings.extend(self.levels.warnings(change.before.as_ref(), after));
+        }
+        Ok(Some(change))
     }
 
     fn scope(&self, object: &Object) -> Option<String> {

@@ -1,5 +1,6 @@
 use super::{NamespaceStrategy, ProjectStrategy};
 use crate::clusters::Clusters;
+use crate::levels::Levels;
 use crate::roles::Roles;
 use apiserver::Caller;
 use apiserver::resource::Part;
@@ -28,11 +29,11 @@ fn clusters() -> Clusters {
 
 fn projects() -> ProjectStrategy {
     let roles = Roles { tenant_admin_group: "tenant-admins".to_owned(), tenant_grant: true };
-    ProjectStrategy::new(clusters(), roles)
+    ProjectStrategy::new(clusters(), Levels::default(), roles)
 }
 
 fn namespaces() -> NamespaceStrategy {
-    NamespaceStrategy::new(clusters(), vec!["default".to_owned(), "kube-*".to_owned()])
+    NamespaceStrategy::new(clusters(), Levels::default(), vec!["default".to_owned(), "kube-*".to_owned()])
 }
 
 fn caller(tenant: Option<&str>, groups: &[&str]) -> Caller {
@@ -156,7 +157,7 @@ fn an_unknown_cluster_and_another_tenants_are_refused_alike() {
 
 #[test]
 fn without_a_directory_new_cluster_names_wait() {
-    let strategy = NamespaceStrategy::new(Clusters::awaited(), Vec::new());
+    let strategy = NamespaceStrategy::new(Clusters::awaited(), Levels::default(), Vec::new());
     let given = json!({"metadata": {"namespace": "ca"}, "spec": {"clusterName": "c1", "namespace": "a"}});
     assert_eq!(create(&strategy, &caller(None, &[]), given).unwrap_err().code, 503);
 }
@@ -350,7 +351,10 @@ fn reads_show_the_cluster_as_it_is() {
     assert!(namespaces().decorate(&mut read));
     assert_eq!(read.text(&["spec", "clusterDisplayName"]), "Cluster one");
     assert_eq!(read.text(&["spec", "clusterVersion"]), "v1.36.3");
-    assert!(!NamespaceStrategy::new(Clusters::unchecked(), Vec::new()).decorate(&mut namespace()));
+    assert!(
+        !NamespaceStrategy::new(Clusters::unchecked(), Levels::default(), Vec::new())
+            .decorate(&mut namespace())
+    );
 }
 
 #[test]

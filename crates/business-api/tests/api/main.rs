@@ -1,8 +1,14 @@
 //! The program over TLS, with a real PostgreSQL and no Kubernetes: what tenants, members and strangers get.
 
+#[cfg(test)]
 mod accounts;
+#[cfg(test)]
 mod interleavings;
+#[cfg(test)]
 mod main_job;
+#[cfg(test)]
 mod refusals;
+#[cfg(test)]
 mod support;
+#[cfg(test)]
 mod tenancy;

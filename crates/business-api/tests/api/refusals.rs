@@ -1,4 +1,4 @@
-use crate::support::{Answer, Client, World, child, namespace, namespaces, project};
+use crate::support::{Answer, Client, World, child, namespace, namespaces, project, until};
 use serde_json::{Value, json};
 
 /// The tree that every case starts from: `ca` with 100 pods and 10 cores, of which `kid` has 40 and 4.
@@ -255,4 +255,18 @@ async fn a_dry_run_is_refused_like_the_write_and_charges_nothing() {
     assert_eq!(admin.post(&path, namespace("a", both("61"))).await.code, 403);
     admin.post(&namespaces("ca"), namespace("a", both("60"))).await.expect(201);
     world.assert_books_agree().await;
+}
+
+#[tokio::test]
+async fn a_write_that_almost_uses_a_limit_up_is_warned() {
+    let (_world, admin) = tree().await;
+    let mut quiet = 0;
+    until("the levels are known", async || {
+        quiet += 1;
+        let made = namespace(&format!("n{quiet}"), json!({"pods": "45", "requests.cpu": "1"}));
+        let dry = admin.post(&format!("{}?dryRun=All", namespaces("ca")), made).await;
+        assert_eq!(dry.code, 201);
+        dry.warnings == ["299 - \"85% of pods of project ca on cluster c1 is allocated: 85 of 100\""]
+    })
+    .await;
 }

@@ -227,7 +227,8 @@ async fn start(directory: &Path, database: &Database, clusters: &Clusters, tasks
     let (address, bound) = tokio::sync::oneshot::channel();
     // A runtime of its own, as in a process of its own.
     std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let outcome = runtime.block_on(async {
             let listeners = Listeners {
                 api: TcpListener::bind("127.0.0.1:0").await.unwrap(),

@@ -103,7 +103,8 @@ async fn members_see_their_projects_and_make_namespaces_and_nothing_more() {
         assert_eq!(alice.get(hidden).await.code, 404, "{hidden}");
     }
     alice.post(&namespaces("t-web"), namespace("of-alice", json!({"pods": "1"}))).await.expect(201);
-    assert_eq!(alice.post(&namespaces("t-api"), namespace("b", json!({"pods": "1"}))).await.code, 404);
+    let refused = alice.post(&namespaces("t-api"), namespace("b", json!({"pods": "1"}))).await;
+    assert_eq!((refused.code, refused.message()), (404, "projects.business.tkestack.io \"t-api\" not found"));
     assert_eq!(alice.post(&namespaces("u-web"), namespace("c", json!({"pods": "1"}))).await.code, 404);
     let path = "/namespaces/t-web/namespaces/c1-of-alice";
     assert_eq!(alice.delete(path).await.code, 403);

@@ -10,23 +10,23 @@ fn causes(errors: &FieldErrors) -> Vec<(&'static str, &str)> {
     errors.iter().map(|e| (e.cause.reason(), e.field.as_str())).collect()
 }
 
-fn project_with(hard: Value) -> ProjectSpec {
+fn project_with(hard: &Value) -> ProjectSpec {
     spec(json!({"displayName": "x", "clusters": {"c1": {"hard": hard}}}))
 }
 
 #[test]
 fn project_refusals_name_the_fields_that_clients_know() {
     let table = [
-        (project_with(json!({"pods": "-1"})), vec![("FieldValueInvalid", "spec.clusters[c1pods]")]),
-        (project_with(json!({"pods": "1.5"})), vec![("FieldValueInvalid", "spec.clusters[c1pods]")]),
+        (project_with(&json!({"pods": "-1"})), vec![("FieldValueInvalid", "spec.clusters[c1pods]")]),
+        (project_with(&json!({"pods": "1.5"})), vec![("FieldValueInvalid", "spec.clusters[c1pods]")]),
         (
-            project_with(json!({"foo": "1"})),
+            project_with(&json!({"foo": "1"})),
             vec![
                 ("FieldValueInvalid", "spec.clusters[c1foo]"),
                 ("FieldValueInvalid", "spec.clusters[c1foo]"),
             ],
         ),
-        (project_with(json!({"requests.nvidia.com/gpu": "4"})), vec![]),
+        (project_with(&json!({"requests.nvidia.com/gpu": "4"})), vec![]),
         (spec(json!({})), vec![("FieldValueRequired", "spec.displayName")]),
         (
             spec(json!({"displayName": "x", "parentProjectName": "me"})),
