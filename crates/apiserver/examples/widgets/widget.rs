@@ -69,8 +69,8 @@ fn schema() -> Schema {
         [("phase", Schema::string("Phase.").optional()), ("size", Schema::integer("Size seen.").optional())],
     );
     Schema::kind(
-        "A widget.",
         "io.example.sample.v1.Widget",
+        "A widget.",
         [("spec", spec.optional()), ("status", status.optional())],
     )
 }

@@ -130,8 +130,12 @@ async fn try_insert(
         }
         // Where the caller may put nothing, there is nothing for him.
         Err(Error::NotFound) => {
-            let violations: Vec<Violation> =
-                resource.strategy.scope(&object).into_iter().map(|scope| Violation::ScopeMissing { scope }).collect();
+            let violations: Vec<Violation> = resource
+                .strategy
+                .scope(&object)
+                .into_iter()
+                .map(|scope| Violation::ScopeMissing { scope })
+                .collect();
             let cx = context(call, options.dry_run, false, &now);
             Err(Failure::Other(match violations.as_slice() {
                 [] => status_of(&Error::NotFound, &resource, object.name()),
