@@ -39,7 +39,7 @@ pub struct Context {
     pub clock: Clock,
     /// Names in member clusters that are never ours.
     pub forbidden: Vec<String>,
-    /// When the figures of a project were last written.
+    /// From when on the figures of a project may be written again.
     pub figures: Mutex<HashMap<String, Instant>>,
 }
 
@@ -66,24 +66,25 @@ impl Context {
         }
     }
 
-    /// Looks at a project again.
+    /// Looks at a project again. What only changes its figures waits until they may be written.
     pub fn wake_project(&self, name: &str, lane: Lane) {
-        if !name.is_empty() {
-            self.queue.add(&Key::project(name), PROJECTS, lane);
+        if name.is_empty() {
+            return;
         }
+        let delay = if lane == Lane::Later { self.figures_wait(name) } else { None };
+        self.queue.add_after(&Key::project(name), PROJECTS, lane, delay.unwrap_or_default());
     }
 
-    /// How long the figures of a project have to wait when they are written at most once in `period`.
-    pub fn figures_wait(&self, project: &str, period: Duration) -> Option<Duration> {
+    /// How long the figures of a project have to wait until they are written again.
+    pub fn figures_wait(&self, project: &str) -> Option<Duration> {
         let figures = self.figures.lock().unwrap_or_else(PoisonError::into_inner);
-        let due = *figures.get(project)? + period;
-        crate::leader::until(Some(due)).err()
+        crate::leader::until(figures.get(project).copied()).err()
     }
 
-    /// The figures of a project were written.
-    pub fn figures_written(&self, project: &str) {
+    /// The figures of a project were written; the next time is after `period`.
+    pub fn figures_written(&self, project: &str, period: Duration) {
         let mut figures = self.figures.lock().unwrap_or_else(PoisonError::into_inner);
-        figures.insert(project.to_owned(), Instant::now());
+        figures.insert(project.to_owned(), Instant::now() + period);
     }
 
     /// The project is gone.

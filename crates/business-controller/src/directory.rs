@@ -24,9 +24,13 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::Instant;
 
 /// Connecting to a member cluster must not take longer.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(4);
+
+/// A cluster that did not say everything is asked again after this time.
+const ASK_PERIOD: Duration = Duration::from_secs(15);
 
 /// Where the member clusters are listed.
 pub trait Source: Debug + Send + Sync {
@@ -57,8 +61,8 @@ pub struct Directory {
     publisher: Publisher,
     /// By name, whether accepted yet or not.
     listed: BTreeMap<String, Held>,
-    /// Names refused, so that it is said once.
-    refused: BTreeSet<String>,
+    /// Names refused, by the uid of the cluster that they would stand for.
+    refused: BTreeMap<String, String>,
     sessions: JoinSet<()>,
 }
 
@@ -68,6 +72,8 @@ struct Held {
     entry: Entry,
     member: Arc<Member>,
     session: Option<AbortHandle>,
+    /// When it was last asked for what is not known of it.
+    asked: Option<Instant>,
 }
 
 impl Directory {
@@ -78,7 +84,7 @@ impl Directory {
             source,
             publisher,
             listed: BTreeMap::new(),
-            refused: BTreeSet::new(),
+            refused: BTreeMap::new(),
             sessions: JoinSet::new(),
         }
     }
@@ -142,7 +148,8 @@ impl Directory {
             }
         };
         let member = Member::new(&one.name, MemberApi::new(client, Arc::clone(&self.cx.fence)));
-        let held = Held { fingerprint: one.fingerprint, entry: one.entry, member, session: None };
+        let held =
+            Held { fingerprint: one.fingerprint, entry: one.entry, member, session: None, asked: None };
         self.listed.insert(one.name, held);
     }
 
@@ -194,26 +201,27 @@ impl Directory {
     /// Asks clusters for what is not known of them: who they are, and their version.
     async fn identify(&mut self) {
         let mut questions = JoinSet::new();
-        for (name, held) in &self.listed {
+        // A second name may be used as soon as the first one stands for nothing any more.
+        self.refused.retain(|_, uid| self.publisher.name_of(uid).is_some());
+        for (name, held) in &mut self.listed {
             let known = self.publisher.uid(name).is_some();
-            let answers = held.session.is_none() || held.member.reach() == Reach::Reachable;
-            if (known && !held.entry.version.is_empty()) || !answers {
-                continue;
+            let reachable = held.session.is_none() || held.member.reach() == Reach::Reachable;
+            let lacks_something = !known || held.entry.version.is_empty();
+            let is_due = held.asked.is_none_or(|at| at.elapsed() >= ASK_PERIOD);
+            if reachable && lacks_something && is_due && !self.refused.contains_key(name) {
+                held.asked = Some(Instant::now());
+                questions.spawn(question(name.clone(), held.member.api.clone(), known));
             }
-            let (name, api) = (name.clone(), held.member.api.clone());
-            questions.spawn(async move {
-                let uid = if known { None } else { api.cluster_uid().await.map_err(|f| tracing::warn!(cluster = name, error = %f, "member cluster does not say who it is")).ok() };
-                let version = if known || uid.is_some() { api.version().await.ok() } else { None };
-                (name, uid, version)
-            });
         }
-        while let Some(answer) = questions.join_next().await {
-            let Ok((name, uid, version)) = answer else { continue };
-            if let (Some(version), Some(held)) = (version, self.listed.get_mut(&name)) {
+        // In the order of names: of two names for one cluster it is always the same that is refused.
+        let mut answers = questions.join_all().await;
+        answers.sort_by(|a, b| a.name.cmp(&b.name));
+        for answer in answers {
+            if let (Some(version), Some(held)) = (answer.version, self.listed.get_mut(&answer.name)) {
                 held.entry.version = version;
             }
-            if let Some(uid) = uid {
-                self.recognize(name, uid);
+            if let Some(uid) = answer.uid {
+                self.recognize(answer.name, uid);
             }
         }
     }
@@ -224,12 +232,10 @@ impl Directory {
             self.publisher.record(name, uid);
             return;
         };
-        if self.refused.insert(name.clone()) {
-            let note =
-                format!("cluster {name} is refused: it is the cluster that {other} stands for already");
-            tracing::error!(cluster = name, other, uid, "a second name for a member cluster is refused");
-            self.cx.events.report_directory(self.publisher.namespace(), "ClusterRefused", note);
-        }
+        let note = format!("cluster {name} is refused: it is the cluster that {other} stands for already");
+        tracing::error!(cluster = name, other, uid, "a second name for a member cluster is refused");
+        self.cx.events.report_directory(self.publisher.namespace(), "ClusterRefused", note);
+        self.refused.insert(name, uid);
     }
 
     fn wake_all(&self) {
@@ -253,4 +259,27 @@ impl Directory {
             self.cx.metrics.members.get_or_create(&StateLabels { state }).set(count);
         }
     }
+}
+
+/// What a cluster says of itself.
+#[derive(Debug)]
+struct Answer {
+    name: String,
+    uid: Option<String>,
+    version: Option<String>,
+}
+
+async fn question(name: String, api: MemberApi, known: bool) -> Answer {
+    let mut uid = None;
+    if !known {
+        match api.cluster_uid().await {
+            Ok(found) => uid = Some(found),
+            Err(failure) => {
+                tracing::warn!(cluster = name, error = %failure, "member cluster does not say who it is");
+                return Answer { name, uid: None, version: None };
+            }
+        }
+    }
+    let version = api.version().await.ok();
+    Answer { name, uid, version }
 }

@@ -95,14 +95,14 @@ impl Fence {
         until(state.confirm_after).is_ok() && until(unknown).is_ok()
     }
 
-    fn acquired(&self, sent: Instant, clean: bool) {
+    pub(crate) fn acquired(&self, sent: Instant, clean: bool) {
         let mut state = self.lock();
         state.renewed = Some(sent);
         let margin = self.times.lease_duration + self.times.write_deadline;
         state.confirm_after = (!clean).then(|| Instant::now() + margin);
     }
 
-    fn renewed(&self, sent: Instant) {
+    pub(crate) fn renewed(&self, sent: Instant) {
         self.lock().renewed = Some(sent);
     }
 

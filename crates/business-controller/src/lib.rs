@@ -42,3 +42,7 @@ pub mod error;
 /// Objects for tests.
 #[cfg(test)]
 mod fixtures;
+
+/// Whole passes against a server in memory.
+#[cfg(test)]
+mod scenarios;

@@ -36,7 +36,7 @@ pub async fn reconcile(cx: &Context, name: &str) -> Result<Outcome, Error> {
     let mut outcome = Outcome::Unchanged;
     let mut current = None;
     if next != object.status {
-        if let Some(wait) = cx.figures_wait(name, figures_period(count)).filter(|_| only_figures) {
+        if let Some(wait) = cx.figures_wait(name).filter(|_| only_figures) {
             // Coalesced: whatever changes until then goes into the same write.
             if !object.deleting {
                 return Ok(Outcome::WaitingFor(wait));
@@ -44,7 +44,7 @@ pub async fn reconcile(cx: &Context, name: &str) -> Result<Outcome, Error> {
             outcome = Outcome::WaitingFor(wait);
         } else {
             current = status::write(cx, &object, &next).await?;
-            cx.figures_written(name);
+            cx.figures_written(name, figures_period(count));
             outcome = Outcome::Applied;
         }
     }

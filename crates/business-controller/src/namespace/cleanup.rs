@@ -16,7 +16,7 @@ use business_types::names;
 use std::time::Duration;
 
 /// A namespace that takes longer to go is shown as such, with what its cluster says holds it up.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What to do about what is left in the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,11 +65,13 @@ pub async fn run(cx: &Context, object: &NamespaceView, place: &Place) -> Result<
     }
     let member = &place.member;
     let name = &object.spec.namespace;
-    // What the watch has seen saves a read before the deletion; that it is gone is always asked.
-    if let Some(seen) = &place.found.namespace
-        && let Step::Delete { uid } = decide(object, Some(seen))
-    {
-        return delete(cx, object, member, &uid).await;
+    // What the watch has seen saves a read while it is there; that it is gone is always asked.
+    if let Some(seen) = &place.found.namespace {
+        match decide(object, Some(seen)) {
+            Step::Delete { uid } => return delete(cx, object, member, &uid).await,
+            Step::Wait { remaining } => return wait(cx, object, &remaining).await,
+            Step::Release | Step::Blocked(_) | Step::Gone => {}
+        }
     }
     let there = member.api.namespace(name).await.map_err(Error::Member)?;
     match decide(object, there.as_ref()) {
@@ -182,7 +184,8 @@ async fn finalize(cx: &Context, object: &NamespaceView) -> Result<Outcome, Error
     let left: Vec<String> =
         object.spec.finalizers.iter().filter(|token| *token != names::NAMESPACE_FINALIZER).cloned().collect();
     cx.business.finalize(object, &left).await?;
-    let note = format!("namespace {} of cluster {} is gone", object.spec.namespace, object.spec.cluster_name);
+    let place = format!("namespace {} of cluster {}", object.spec.namespace, object.spec.cluster_name);
+    let note = format!("nothing of ours is left in {place}");
     cx.events.report(object, Level::Normal, ("Deleted", "Delete"), note);
     Ok(Outcome::Applied)
 }
