@@ -25,6 +25,7 @@ pub(crate) struct ServerMetrics {
     authenticated: Counter,
     unauthenticated: Counter,
     pub(crate) panics: Counter,
+    pub(crate) aborts: Counter,
     pub(crate) tls_handshake_errors: Counter,
     pub(crate) connections: Gauge,
     pub(crate) reads: Gauge,
@@ -156,6 +157,11 @@ impl ServerMetrics {
             authenticated: attempts.get_or_create_owned(&[("result", "success")]),
             unauthenticated: attempts.get_or_create_owned(&[("result", "error")]),
             panics: metrics.register("apiserver_panics", "Panics in requests", Counter::default()),
+            aborts: metrics.register(
+                "apiserver_request_aborts",
+                "Requests whose client left before the answer",
+                Counter::default(),
+            ),
             tls_handshake_errors: metrics.register(
                 "apiserver_tls_handshake_errors",
                 "TLS handshakes that failed",

@@ -5,7 +5,7 @@ use crate::authn::Caller;
 use crate::authz::{Attributes, MASTERS};
 use crate::dispatch::RequestContext;
 use crate::flow::Place;
-use crate::metrics::Outcome;
+use crate::metrics::{Outcome, ServerMetrics};
 use crate::request::{RequestInfo, query};
 use crate::response::status_response;
 use crate::tls::Peer;
@@ -14,6 +14,7 @@ use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version, header};
 use hyper::body::Incoming;
 use meta::status::Status;
+use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,11 +27,43 @@ const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 /// Seconds after which somebody who found no room may come back.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
+/// A request that left before its answer, as proxies write it.
+const CLIENT_LEFT: u16 = 499;
+
 /// What is known of a request when it ends, however it ends.
-#[derive(Default)]
 struct Trail {
+    metrics: Arc<ServerMetrics>,
+    audit_id: Arc<str>,
+    peer: SocketAddr,
+    started: Instant,
     info: Option<Arc<RequestInfo>>,
     caller: Option<Arc<Caller>>,
+    answered: bool,
+}
+
+impl Trail {
+    fn answered(&mut self, response: &Response<Body>, dry_run: bool) {
+        self.answered = true;
+        let (code, took) = (response.status().as_u16(), self.started.elapsed());
+        let size = http_body::Body::size_hint(response.body()).exact();
+        self.metrics.answered(self.info.as_deref(), dry_run, &Outcome { code, took, size });
+        self.log(code, took, response.extensions().get());
+    }
+
+    fn log(&self, code: u16, took: Duration, change: Option<&Change>) {
+        let (caller, info) = (self.caller.as_deref(), self.info.as_deref());
+        Record { audit_id: &self.audit_id, peer: self.peer, caller, info, code, took, change }.log();
+    }
+}
+
+impl Drop for Trail {
+    /// The client left. A write may have happened all the same: the audit log must not miss it.
+    fn drop(&mut self) {
+        if !self.answered {
+            self.metrics.aborts.inc();
+            self.log(CLIENT_LEFT, self.started.elapsed(), None);
+        }
+    }
 }
 
 /// An answer before the handler's turn.
@@ -43,21 +76,28 @@ pub(super) async fn serve<H: Handler>(
     peer: Arc<Peer>,
     request: Request<Incoming>,
 ) -> Response<Body> {
-    let started = Instant::now();
     let (audit_id, audit_header) = audit::id(request.headers());
     let dry_run = request.uri().query().is_some_and(|query| query.contains("dryRun="));
     let http1 = request.version() < Version::HTTP_2;
     let uri = request.uri().clone();
-    let mut trail = Trail::default();
     let span = tracing::info_span!("request", audit_id = &*audit_id);
-    let answered = answer(&shared, &peer, &audit_id, started, request.map(Body::new), &mut trail);
+    let mut trail = Trail {
+        metrics: Arc::clone(&shared.metrics),
+        audit_id,
+        peer: peer.address,
+        started: Instant::now(),
+        info: None,
+        caller: None,
+        answered: false,
+    };
+    let answered = answer(&shared, &peer, request.map(Body::new), &mut trail);
     let mut response = match AssertUnwindSafe(answered.instrument(span)).catch_unwind().await {
         Ok(Ok(response)) => response,
         Ok(Err(refused)) => refused,
         Err(_panic) => {
             shared.metrics.panics.inc();
             shared.metrics.terminated("panic");
-            tracing::error!(%audit_id, path = trail.info.as_ref().map(|info| info.path.as_str()), "a request panicked");
+            tracing::error!(audit_id = &*trail.audit_id, path = uri.path(), "a request panicked");
             let text = "This request caused apiserver to panic. Look in the logs for details.";
             status_response(&Status::internal(text), &HeaderMap::new(), &uri)
         }
@@ -68,30 +108,23 @@ pub(super) async fn serve<H: Handler>(
     if http1 && shared.stopping.load(Ordering::Relaxed) {
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    let (info, code, took) = (trail.info.as_deref(), response.status().as_u16(), started.elapsed());
-    let size = http_body::Body::size_hint(response.body()).exact();
-    shared.metrics.answered(info, dry_run, &Outcome { code, took, size });
-    let change = response.extensions().get::<Change>();
-    let caller = trail.caller.as_deref();
-    Record { audit_id: &audit_id, peer: peer.address, caller, info, code, took, change }.log();
+    trail.answered(&response, dry_run);
     response
 }
 
 async fn answer<H: Handler>(
     shared: &Arc<Shared<H>>,
     peer: &Peer,
-    audit_id: &Arc<str>,
-    started: Instant,
     mut request: Request<Body>,
     trail: &mut Trail,
 ) -> Result<Response<Body>, Refused> {
     let parsed = RequestInfo::parse(request.method(), request.uri());
-    let deadline = started + timeout(&request)?;
+    let deadline = trail.started + timeout(&request)?;
 
     let caller = match shared.authenticator.authenticate(peer, request.headers_mut()).await {
         Ok(caller) => caller,
         Err(error) => {
-            tracing::debug!(%audit_id, peer = %peer.address, %error, "authentication failed");
+            tracing::debug!(peer = %peer.address, %error, "authentication failed");
             return Err(failure(&Status::unauthorized(), &request));
         }
     };
@@ -102,7 +135,8 @@ async fn answer<H: Handler>(
     let place = enter(shared, &info, &caller)?;
     let uri = request.uri().clone();
 
-    let handled = handle(shared, audit_id, deadline, Attributes { caller, info: Arc::clone(&info) }, request);
+    let handled =
+        handle(shared, &trail.audit_id, deadline, Attributes { caller, info: Arc::clone(&info) }, request);
     let response = if info.is_long_running() {
         handled.await?
     } else {

@@ -31,8 +31,9 @@ async fn nothing_under_way_is_cut_when_the_server_drains_under_load() {
                     // A connection may only go between requests, and only once the server was told to stop.
                     Err(error) => {
                         assert!(after_stop || stopped.load(Ordering::SeqCst), "cut before the stop: {error}");
+                        let unprocessed = format!("{error:?}").contains("NO_ERROR, Remote");
                         assert!(
-                            error.is_closed() || error.is_canceled(),
+                            error.is_closed() || error.is_canceled() || unprocessed,
                             "{protocol}: a request was cut: {error:?}"
                         );
                         return answered;
@@ -62,9 +63,16 @@ async fn nothing_under_way_is_cut_when_the_server_drains_under_load() {
     );
     let events = watch.into_body().collect().await.expect("the watch ends cleanly").to_bytes();
     assert!(events.ends_with(b"{\"type\":\"BOOKMARK\"}\n"));
+    let mut answered = 0;
     for task in load {
-        assert!(task.await.unwrap() > 0);
+        answered += task.await.unwrap();
     }
+    // The watch, the slow one and the one during the delay came beside the load.
+    assert_eq!(
+        world.echo.handled.load(Ordering::SeqCst),
+        answered + 3,
+        "each request that got in got its answer"
+    );
     assert!(!world.served.is_finished(), "somebody is still inside");
     world.echo.release.add_permits(1);
     assert_eq!(slow.await.unwrap(), 200);

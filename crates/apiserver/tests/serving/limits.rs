@@ -1,3 +1,4 @@
+use crate::support::client::Client;
 use crate::support::{WIDGETS, World, few, until};
 use axum::body::Body;
 use http::{Method, Request};
@@ -58,6 +59,27 @@ async fn a_watch_keeps_its_place_until_it_ends() {
     drop((watch, first));
     until("the place is free", async || world.metrics().await.contains("apiserver_longrunning_requests 0"))
         .await;
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_gives_its_place_back_and_is_counted() {
+    let world = World::start_with(|settings| settings.limits = few(1)).await;
+    for protocol in ["h2", "http/1.1"] {
+        let (address, ca) = (world.address, &world.serving_ca);
+        let mut client = Client::connect(address, ca, Some(&world.aggregator()), protocol).await.unwrap();
+        let leaving = tokio::spawn(async move {
+            client.try_send(Method::POST, &format!("{WIDGETS}/slow"), &user("jane")).await.map(drop)
+        });
+        until("it is inside", async || world.echo.waiting.load(Ordering::SeqCst) > 0).await;
+        leaving.abort();
+        world.echo.waiting.store(0, Ordering::SeqCst);
+        until("the place is free", async || {
+            let mut next = world.client(Some(&world.aggregator())).await;
+            next.send(Method::POST, WIDGETS, &user("joe")).await.code == 200
+        })
+        .await;
+    }
+    assert!(world.metrics().await.contains("apiserver_request_aborts_total 2"));
 }
 
 #[tokio::test]

@@ -74,11 +74,14 @@ impl Policy for TenantPolicy {
 pub(crate) struct Echo {
     pub(crate) release: Arc<Semaphore>,
     pub(crate) waiting: Arc<AtomicUsize>,
+    /// How many requests came this far.
+    pub(crate) handled: Arc<AtomicUsize>,
     pub(crate) draining: CancellationToken,
 }
 
 impl Handler for Echo {
     async fn handle(&self, cx: RequestContext, request: Request<Body>) -> Response<Body> {
+        self.handled.fetch_add(1, Ordering::SeqCst);
         match cx.info.name.as_str() {
             "panic" => panic!("on purpose"),
             "slow" => {
@@ -169,7 +172,8 @@ impl World {
 
         let draining = CancellationToken::new();
         let (release, waiting) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
-        let echo = Echo { release, waiting, draining: draining.clone() };
+        let handled = Arc::default();
+        let echo = Echo { release, waiting, handled, draining: draining.clone() };
         let ready = Health::new();
         let parts = Parts {
             handler: echo.clone(),
