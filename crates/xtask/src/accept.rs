@@ -16,6 +16,10 @@ mod crash;
 mod tenant;
 /// What must be refused.
 mod input;
+/// kube-controller-manager and our kinds.
+mod collector;
+/// Other people's programs.
+mod clients;
 /// Plain HTTP through `kubectl proxy`.
 mod proxy;
 
@@ -39,6 +43,9 @@ const STEPS: &[(&str, Step)] = &[
     ("what somebody changes in the cluster is repaired or reported", drift::drift),
     ("the tenant's administrator rules his tenant and sees no other", tenant::tenant),
     ("bad input is refused with the field's path and nothing is stored", input::input),
+    ("the garbage and namespace controllers of Kubernetes work with our kinds", collector::collector),
+    ("client-go works unmodified", clients::client_go),
+    ("server-side apply agrees with a custom resource", clients::apply_differential),
     ("a member cluster stops and comes back", outage::member),
     ("a tree with 50 namespaces in two clusters is deleted in order", tree::tree),
     ("a replica is killed under load", outage::replica),

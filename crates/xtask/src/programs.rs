@@ -19,8 +19,14 @@ const READY: Duration = Duration::from_mins(1);
 const PROBE: Duration = Duration::from_secs(2);
 const TOKEN: &str = "--duration=8760h";
 
+/// Set to anything, the programs are taken as they are.
+const PREBUILT: &str = "XTASK_PREBUILT";
+
 /// Builds both programs.
 pub(crate) fn build(release: bool) -> Result<()> {
+    if std::env::var_os(PREBUILT).is_some() {
+        return Ok(());
+    }
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
         .current_dir(layout::workspace())

@@ -1,10 +1,10 @@
 //! `cargo xtask test`: every level, the real parts included. CI runs exactly this.
 
-use crate::layout::{self, Layout};
+use crate::layout;
 use crate::{accept, install, layers, postgres, say, tidy, wait};
 use anyhow::{Context, Result, bail, ensure};
 use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
@@ -171,8 +171,6 @@ fn cargo_deny() -> Result<Option<PathBuf>> {
         say::begin("cargo-deny is installed, once");
         let installed = command(&["install", "--quiet", "--locked", "--debug", "cargo-deny", "--root"])
             .arg(&root)
-            .arg("--target-dir")
-            .arg(Path::new(&Layout::of_check().dir).join("tools"))
             .status()?;
         return Ok(installed.success().then_some(program));
     }

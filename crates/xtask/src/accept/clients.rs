@@ -23,6 +23,12 @@ pub(super) fn client_go(instance: &Instance) -> Result<()> {
 
 /// Server-side apply beside a custom resource with the same schema on the instance's kube-apiserver.
 pub(super) fn apply_differential(instance: &Instance) -> Result<()> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = Command::new(cargo)
+        .current_dir(layout::workspace())
+        .args(["build", "--quiet", "--package", "differential"])
+        .status()?;
+    ensure!(built.success(), "the comparing program does not build");
     let output = Command::new(layout::built("differential", false)?)
         .arg("--kubeconfig")
         .arg(instance.layout.path("kubeconfig"))
