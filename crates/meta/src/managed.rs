@@ -24,6 +24,7 @@ use crate::status::{Status, StatusCause};
 use managers::{Identity, Managers};
 use ownership::{Endpoint, Refusal};
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 pub use element::Element;
@@ -209,7 +210,7 @@ impl Tracker<'_> {
     }
 
     /// Checks a request's body.
-    fn configuration(&self, applied: &Value) -> Result<Map<String, Value>, ApplyError> {
+    fn configuration<'v>(&self, applied: &'v Value) -> Result<Cow<'v, Map<String, Value>>, ApplyError> {
         let Value::Object(config) = applied else {
             return Err(ApplyError::BadRequest("error decoding YAML: the body must be an object".to_owned()));
         };
@@ -234,9 +235,7 @@ impl Tracker<'_> {
                 self.kind
             ))
         })?;
-        let mut config = config.clone();
-        contents::normalise(&mut config, self.schema);
-        Ok(config)
+        Ok(contents::normalised(config, self.schema))
     }
 
     /// Gives the fields that an update changes to its manager.

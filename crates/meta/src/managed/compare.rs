@@ -73,6 +73,9 @@ pub(super) fn compare(
 }
 
 fn compare_field(old: Option<&Value>, new: Option<&Value>, schema: Option<&Schema>) -> Result<Marks, String> {
+    if old == new {
+        return Ok(Marks::default());
+    }
     schema.map_or_else(|| Ok(leaf(old, new)), |schema| compare_values_of(old, new, schema))
 }
 

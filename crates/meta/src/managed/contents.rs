@@ -7,6 +7,7 @@ use crate::quantity::Quantity;
 use crate::schema::{Schema, StringFormat, Type};
 use crate::time;
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -101,8 +102,29 @@ impl Place<'_> {
     }
 }
 
-/// Writes quantities and times as they are stored, so that another way to write a value is no other value.
-pub(super) fn normalise(map: &mut Map<String, Value>, schema: &Schema) {
+/// A configuration with quantities and times as they are stored, so that another way to write a value is no other value.
+pub(super) fn normalised<'v>(config: &'v Map<String, Value>, schema: &Schema) -> Cow<'v, Map<String, Value>> {
+    let normal =
+        config.iter().all(|(key, value)| schema.field(key).is_none_or(|field| is_normal(value, field)));
+    if normal {
+        return Cow::Borrowed(config);
+    }
+    let mut copy = config.clone();
+    normalise(&mut copy, schema);
+    Cow::Owned(copy)
+}
+
+fn is_normal(value: &Value, schema: &Schema) -> bool {
+    match (&schema.ty, value) {
+        (Type::Struct { .. } | Type::Map { .. }, Value::Object(map)) => {
+            map.iter().all(|(key, value)| schema.field(key).is_none_or(|field| is_normal(value, field)))
+        }
+        (Type::List { items, .. }, Value::Array(list)) => list.iter().all(|item| is_normal(item, items)),
+        _ => normal_form(value, schema).is_none(),
+    }
+}
+
+fn normalise(map: &mut Map<String, Value>, schema: &Schema) {
     for (key, value) in map.iter_mut() {
         if let Some(field) = schema.field(key) {
             normalise_value(value, field);
@@ -118,22 +140,23 @@ fn normalise_value(value: &mut Value, schema: &Schema) {
                 normalise_value(item, items);
             }
         }
-        (Type::Quantity, Value::String(_) | Value::Number(_)) => {
-            let quantity = match &*value {
-                Value::String(text) => text.trim().parse::<Quantity>(),
-                number => number.to_string().parse(),
-            };
-            if let Ok(quantity) = quantity {
-                *value = Value::String(quantity.to_string());
+        _ => {
+            if let Some(text) = normal_form(value, schema) {
+                *value = Value::String(text);
             }
         }
-        (Type::String(StringFormat::Time), Value::String(text)) => {
-            if let Ok(seconds) = time::parse(text) {
-                *text = time::rfc3339(seconds);
-            }
-        }
-        _ => {}
     }
+}
+
+/// The text of a quantity or time as it is stored, if it is another than the given one.
+fn normal_form(value: &Value, schema: &Schema) -> Option<String> {
+    let text = match (&schema.ty, value) {
+        (Type::Quantity, Value::String(text)) => text.trim().parse::<Quantity>().ok()?.to_string(),
+        (Type::Quantity, Value::Number(number)) => number.to_string().parse::<Quantity>().ok()?.to_string(),
+        (Type::String(StringFormat::Time), Value::String(text)) => time::rfc3339(time::parse(text).ok()?),
+        _ => return None,
+    };
+    (value.as_str() != Some(&text)).then_some(text)
 }
 
 /// The set of the fields of an object.

@@ -42,7 +42,7 @@ impl Element {
     /// Its key in `FieldsV1`.
     pub fn to_key(&self) -> String {
         match self {
-            Self::Field(name) => format!("f:{name}"),
+            Self::Field(name) => ["f:", name].concat(),
             Self::Key(keys) => {
                 let map: Map<String, Value> = keys.iter().cloned().collect();
                 format!("k:{}", Value::Object(map))

@@ -25,12 +25,12 @@ pub(super) fn still_applied(
     schema: &Schema,
     api_version: &str,
 ) -> Option<FieldSet> {
-    let mut applied: Map<String, Value> = serde_json::from_str(last_applied(live)?).ok()?;
+    let applied: Map<String, Value> = serde_json::from_str(last_applied(live)?).ok()?;
     if applied.get("apiVersion").and_then(Value::as_str) != Some(api_version) {
         return None;
     }
     contents::check(&applied, schema).ok()?;
-    contents::normalise(&mut applied, schema);
+    let applied = contents::normalised(&applied, schema);
     let fields = contents::fields_of(&applied, schema).ok()?;
     let change = compare::compare(&applied, live, schema).ok()?;
     Some(fields.difference(&change.modified).difference(&change.added).difference(&change.removed))

@@ -8,14 +8,18 @@ import (
 	"fmt"
 	"math/rand"
 	"os"
+	"slices"
 	"sort"
+	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
@@ -337,11 +341,150 @@ func history(r *rand.Rand, main, status *managedfields.FieldManager) []object {
 	return steps
 }
 
+// quantities prints random quantities with their canonical text, or - where they are refused.
+func quantities(r *rand.Rand, count int) {
+	digits := func(most int) string {
+		text := ""
+		for range r.Intn(most + 1) {
+			text += pick(r, "0", "0", "1", "2", "5", "9")
+		}
+		return text
+	}
+	for range count {
+		text := pick(r, "", "", "", "-", "+") + digits(6) + pick(r, "", "", ".") + digits(5)
+		text += pick(r, "", "n", "u", "m", "k", "M", "G", "T", "Ki", "Mi", "Gi", "Ti", "e"+digits(1), "E-"+digits(1), "K", "i", "x")
+		shown := "-"
+		if quantity, err := resource.ParseQuantity(text); err == nil {
+			// Adding nothing makes it forget the text it was read from.
+			quantity.Add(resource.Quantity{})
+			shown = quantity.String()
+		}
+		fmt.Printf("%s %s\n", text, shown)
+	}
+}
+
+func named(items any) []any {
+	out := []any{}
+	for _, item := range items.([]any) {
+		out = append(out, object{"name": item.(object)["name"]})
+	}
+	return out
+}
+
+// patch is a strategic merge patch for a spec.
+func patch(r *rand.Rand, live object) object {
+	out := object{}
+	maybe(r, out, "text", func() any { return pick[any](r, "x", nil) })
+	maybe(r, out, "list", func() any { return some(r, "a", "d") })
+	maybe(r, out, "set", func() any { return some(r, "a", "b", "d") })
+	// What is added and deleted at once depends on luck upstream.
+	maybe(r, out, "$deleteFromPrimitiveList/set", func() any { return some(r, "c", "e") })
+	if live["pair"] != nil {
+		maybe(r, out, "pair", func() any {
+			change := pair(r).(object)
+			switch r.Intn(4) {
+			case 0:
+				change["$patch"] = pick(r, "replace", "delete")
+			case 1:
+				change["a"] = nil
+			case 2:
+				change["$retainKeys"] = some(r, "a", "b")
+			}
+			return change
+		})
+	}
+	maybe(r, out, "items", func() any {
+		list := []any{}
+		for _, item := range items(r).([]any) {
+			item := item.(object)
+			delete(item, "ports")
+			switch r.Intn(6) {
+			case 0:
+				item = object{"name": item["name"], "$patch": "delete"}
+			case 1:
+				item["value"] = nil
+			}
+			list = append(list, item)
+		}
+		if r.Intn(10) == 0 {
+			list = append([]any{object{"$patch": "replace"}}, list...)
+		}
+		return list
+	})
+	if r.Intn(3) == 0 {
+		order := named(items(r))
+		if given, ok := out["items"]; ok && r.Intn(4) > 0 {
+			order = []any{}
+			for _, item := range given.([]any) {
+				if item := item.(object); item["$patch"] == nil {
+					order = append(order, object{"name": item["name"]})
+				}
+			}
+			order = append(order, object{"name": "z"})
+		}
+		if len(order) > 0 {
+			out["$setElementOrder/items"] = order
+			// Upstream deletes inside the list whose order it then looks up.
+			if given, ok := out["items"]; ok {
+				out["items"] = slices.DeleteFunc(given.([]any), func(item any) bool {
+					return item.(object)["$patch"] == "delete"
+				})
+			}
+		}
+	}
+	if r.Intn(4) == 0 {
+		order := []any{"d", "c", "b", "a"}
+		if given, ok := out["set"]; ok && r.Intn(4) > 0 {
+			order = append([]any{}, given.([]any)...)
+		}
+		if len(order) > 0 {
+			out["$setElementOrder/set"] = order
+		}
+	}
+	if live == nil {
+		// Upstream leaves directives in what it adds; ours go.
+		for k := range out {
+			if k[0] == '$' {
+				delete(out, k)
+			}
+		}
+	}
+	return out
+}
+
+// patches prints random strategic merge patches with what they make of a document; no result where they are refused.
+func patches(r *rand.Rand, count int, schemas map[string]*spec.Schema) {
+	meta := strategicpatch.PatchMetaFromOpenAPIV3{SchemaList: schemas, Schema: schemas["io.example.v1.Thing"]}
+	out := json.NewEncoder(os.Stdout)
+	for range count {
+		document := body(r, false)
+		live, _ := document["spec"].(object)
+		line := object{"document": document, "patch": object{"spec": patch(r, live)}}
+		result, err := strategicpatch.StrategicMergeMapPatchUsingLookupPatchMeta(
+			runtime.DeepCopyJSON(document), runtime.DeepCopyJSON(line["patch"].(object)), meta)
+		if err == nil {
+			line["result"] = result
+		} else if text := err.Error(); !strings.Contains(text, "doesn't match") && !strings.Contains(text, "retainKeys") {
+			// Upstream cannot order a list that is empty or replaced; that is no rule to follow.
+			continue
+		}
+		if err := out.Encode(line); err != nil {
+			panic(err)
+		}
+	}
+}
+
 func main() {
+	changes := flag.Bool("patches", false, "print strategic merge patches instead of histories")
+	amounts := flag.Bool("quantities", false, "print quantities instead of histories")
 	count := flag.Int("n", 200, "histories")
 	seed := flag.Int64("seed", 1, "seed")
 	path := flag.String("schema", "schema.json", "OpenAPI v3 document")
 	flag.Parse()
+	if *amounts {
+		quantities(rand.New(rand.NewSource(*seed)), *count)
+		return
+	}
 	text, err := os.ReadFile(*path)
 	if err != nil {
 		panic(err)
@@ -353,6 +496,10 @@ func main() {
 	}
 	if err := json.Unmarshal(text, &document); err != nil {
 		panic(err)
+	}
+	if *changes {
+		patches(rand.New(rand.NewSource(*seed)), *count, document.Components.Schemas)
+		return
 	}
 	types, err := managedfields.NewTypeConverter(document.Components.Schemas, false)
 	if err != nil {

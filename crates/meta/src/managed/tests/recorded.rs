@@ -62,3 +62,36 @@ fn upstreams_answers_are_ours_in_the_long_form() {
     let path = std::env::var("RECORDED_HISTORIES").expect("RECORDED_HISTORIES");
     println!("{} histories", replay(&std::fs::read_to_string(path).unwrap()));
 }
+
+/// Applies strategic merge patches, one a line, as upstream did.
+fn replay_patches(recorded: &str) -> usize {
+    let schema = schema();
+    for line in recorded.lines() {
+        let mut case: Value = serde_json::from_str(line).unwrap();
+        let patch = case["patch"].to_string();
+        let result = crate::patch::strategic_merge_patch(&case["document"], patch.as_bytes(), &schema);
+        match (result, case.get_mut("result")) {
+            (Ok(mut patched), Some(want)) => {
+                // Upstream keeps nulls in what it adds; decoding drops them.
+                decode::prune_and_check(want, &schema).unwrap();
+                decode::prune_and_check(&mut patched.document, &schema).unwrap();
+                assert_eq!(patched.document, *want, "{line}");
+            }
+            (Err(_), None) => {}
+            (other, _) => panic!("{other:?}\n{line}"),
+        }
+    }
+    recorded.lines().count()
+}
+
+#[test]
+fn upstreams_patches_are_ours() {
+    assert!(replay_patches(include_str!("../../../tests/recorder/patches.jsonl")) >= 100);
+}
+
+#[test]
+#[ignore = "reads a longer recording from the file that RECORDED_PATCHES names"]
+fn upstreams_patches_are_ours_in_the_long_form() {
+    let path = std::env::var("RECORDED_PATCHES").expect("RECORDED_PATCHES");
+    println!("{} patches", replay_patches(&std::fs::read_to_string(path).unwrap()));
+}
