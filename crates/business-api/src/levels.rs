@@ -1,14 +1,15 @@
 //! How full the projects are, kept from the store's own watch. It is a hint for people, a moment behind: what is
 //! admitted is decided by the ledger.
 
-use crate::audit::Books;
 use crate::kinds::{NAMESPACE, PROJECT};
-use meta::quantity::Quantity;
+use business_types::{NamespaceSpec, ProjectSpec, charge};
+use meta::quantity::{Quantity, ResourceList};
 use meta::selector::{FieldSelector, LabelSelector};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
-use store::audit::{Account, Accounts};
 use store::quota::{Amounts, Charge};
 use store::read::{At, Op, Selection, WatchFrom, WatchItem, WatchQuery};
 use store::{Access, Entry, KindId, Store};
@@ -107,14 +108,15 @@ impl Sums {
     }
 
     fn take(&mut self, kind: KindId, entry: &Entry, exists: bool) {
-        let key: Box<str> = format!("{}/{}", entry.key.namespace, entry.key.name).into();
-        let account = if exists { Books.account(kind, &entry.body).ok() } else { None };
-        let Account { charge, limits, .. } = account.unwrap_or_default();
+        let name = &*entry.key.name;
+        let key: Box<str> = format!("{}/{name}", entry.key.namespace).into();
+        let counted = if exists { Counted::read(kind, entry) } else { None };
+        let Counted { charge, limits } = counted.unwrap_or_default();
         self.charge(kind, key, charge.filter(|charge| !charge.scope.is_empty()));
-        match limits {
-            Some(limits) => drop(self.limits.insert((*entry.key.name).into(), limits)),
-            None if kind == PROJECT => drop(self.limits.remove(&*entry.key.name)),
-            None => {}
+        if let Some(limits) = limits {
+            self.limits.insert(name.into(), limits);
+        } else if kind == PROJECT {
+            self.limits.remove(name);
         }
     }
 
@@ -157,6 +159,50 @@ impl Sums {
         if kind == PROJECT {
             self.limits.clear();
         }
+    }
+}
+
+/// The part of an object that is counted.
+#[derive(Default)]
+struct Counted {
+    charge: Option<Charge>,
+    limits: Option<Amounts>,
+}
+
+/// The part of a stored body that is counted: what is not named here is passed over unread.
+#[derive(Deserialize)]
+struct Body<S, T> {
+    spec: S,
+    #[serde(default)]
+    status: T,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Mark {
+    cached_spec_hard: Option<ResourceList>,
+}
+
+impl Counted {
+    fn read(kind: KindId, entry: &Entry) -> Option<Self> {
+        let counted = if kind == PROJECT { Self::project(&entry.body) } else { Self::namespace(entry) };
+        counted.inspect_err(|error| tracing::error!(%error, "a stored body does not read as its kind")).ok()
+    }
+
+    fn project(body: &[u8]) -> Result<Self, serde_json::Error> {
+        let Body { spec, status: IgnoredAny } =
+            serde_json::from_slice::<Body<ProjectSpec, IgnoredAny>>(body)?;
+        let amounts = charge::limits(&spec);
+        let charge =
+            Charge { scope: spec.parent_project_name, amounts: amounts.clone(), ..Charge::default() };
+        Ok(Self { charge: Some(charge), limits: Some(amounts) })
+    }
+
+    fn namespace(entry: &Entry) -> Result<Self, serde_json::Error> {
+        let Body { spec, status } = serde_json::from_slice::<Body<NamespaceSpec, Mark>>(&entry.body)?;
+        let amounts = Amounts::from([(spec.cluster_name, status.cached_spec_hard.unwrap_or(spec.hard))]);
+        let charge = Charge { scope: entry.key.namespace.to_string(), amounts, ..Charge::default() };
+        Ok(Self { charge: Some(charge), limits: None })
     }
 }
 

@@ -11,6 +11,8 @@ use serde_json::json;
 
 /// Bytes that `spec.displayName` may have.
 pub const DISPLAY_NAME_BYTES_MAX: usize = 1024;
+/// Bytes that a member cluster's name may have.
+pub const CLUSTER_NAME_BYTES_MAX: usize = 253;
 /// Entries that `spec.members` may have.
 pub const MEMBERS_MAX: usize = 10_000;
 
@@ -26,8 +28,9 @@ pub fn project(name: &str, spec: &ProjectSpec) -> FieldErrors {
     }
     errors.extend(members(&spec.members, &path.child("members")));
     for (cluster, quota) in &spec.clusters {
-        for wrong in name::dns1123_subdomain(cluster) {
-            errors.push(FieldError::invalid(&path.child("clusters").key(cluster), &json!(cluster), &wrong));
+        if !is_cluster_name(cluster) {
+            let wrong = "a cluster's name has 1 to 253 letters, digits, '-', '_' and '.'";
+            errors.push(FieldError::invalid(&path.child("clusters").key(cluster), &json!(cluster), wrong));
         }
         errors.extend(amounts(&quota.hard, |resource| {
             path.child("clusters").key(&format!("{cluster}{resource}"))
@@ -37,6 +40,12 @@ pub fn project(name: &str, spec: &ProjectSpec) -> FieldErrors {
         errors.extend(parent(name, &spec.parent_project_name, &path.child("parentProjectName")));
     }
     errors
+}
+
+/// What can be the key of a `ConfigMap`, in which the clusters are made known.
+fn is_cluster_name(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    (1..=CLUSTER_NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(fits)
 }
 
 fn members(members: &[String], path: &Path) -> FieldErrors {

@@ -38,6 +38,15 @@ fn project_refusals_name_the_fields_that_clients_know() {
             vec![("FieldValueRequired", "spec.members[1]")],
         ),
         (spec(json!({"displayName": "x".repeat(64)})), vec![]),
+        (spec(json!({"displayName": "x", "clusters": {"Prod_1.eu": {}}})), vec![]),
+        (
+            spec(json!({"displayName": "x", "clusters": {"": {}}})),
+            vec![("FieldValueInvalid", "spec.clusters[]")],
+        ),
+        (
+            spec(json!({"displayName": "x", "clusters": {"a/b": {}}})),
+            vec![("FieldValueInvalid", "spec.clusters[a/b]")],
+        ),
     ];
     for (spec, expected) in table {
         assert_eq!(causes(&project("me", &spec)), expected, "{spec:?}");
