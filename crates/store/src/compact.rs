@@ -109,5 +109,7 @@ async fn run_one(
         let mut connection = cache.pool.acquire().await?;
         sql::rows(&mut connection, cache.config.prepared, statement, args).await
     };
-    tokio::time::timeout(STATEMENT_DEADLINE, work).await.unwrap_or(Err(sqlx::Error::PoolTimedOut))
+    tokio::time::timeout(STATEMENT_DEADLINE, work)
+        .await
+        .unwrap_or(Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())))
 }

@@ -18,6 +18,10 @@ const COMPARE: &str = "SELECT r.v, r.epoch, c.compacted, e.uid, e.op::text, e.bo
      FROM rev r CROSS JOIN compaction c LEFT JOIN events e ON e.rv = $1 \
      WHERE r.id = 1 AND c.id = 1";
 
+/// Which server this is, and on which timeline. Not every PostgreSQL tells.
+const SERVER: &str = "SELECT system_identifier::text || '/' || \
+       substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) FROM pg_control_system()";
+
 /// Only one replica can move the epoch. History before the move is compacted: its revisions mean nothing.
 const DECLARE: &str = "WITH moved AS ( \
        UPDATE rev SET v = greatest(v, $1) + $2, epoch = gen_random_uuid(), held = true, \
@@ -36,12 +40,26 @@ pub(crate) enum Verdict {
     Diverged(&'static str),
 }
 
-/// Compares the newest event known with the table.
-pub(crate) async fn compare(cache: &Inner, connection: &mut PgConnection) -> Result<Verdict, sqlx::Error> {
+/// The server's identity, a hint: `None` where it is not told.
+pub(crate) async fn server(cache: &Inner, connection: &mut PgConnection) -> Option<String> {
+    let told = sql::rows(connection, cache.config.prepared, SERVER, &[]).await;
+    told.inspect_err(|error| tracing::debug!(%error, "the server does not tell its identity"))
+        .ok()?
+        .first()?
+        .try_get(0)
+        .ok()
+}
+
+/// Compares the newest event known with the table. `moved`: the server is not the one it was.
+pub(crate) async fn compare(
+    cache: &Inner,
+    connection: &mut PgConnection,
+    moved: bool,
+) -> Result<Verdict, sqlx::Error> {
     let seen = cache.progress.borrow().seen;
-    let (epoch, last) = {
+    let (epoch, revision, last) = {
         let state = cache.read();
-        (state.epoch, state.ring.last().cloned())
+        (state.epoch, state.revision, state.ring.last().cloned())
     };
     let rv = last.as_ref().map_or(Arg::Int(0), |change| change.revision().into());
     let rows = sql::rows(connection, cache.config.prepared, COMPARE, &[rv]).await?;
@@ -52,6 +70,10 @@ pub(crate) async fn compare(cache: &Inner, connection: &mut PgConnection) -> Res
     }
     if head.revision < seen {
         return Ok(Verdict::Diverged("the counter is behind what was seen"));
+    }
+    if moved && seen > revision {
+        // A write was answered and its event never came: nothing can show that it is still there.
+        return Ok(Verdict::Diverged("another server took over before the last answers were seen"));
     }
     let Some(last) = last else { return Ok(Verdict::Same) };
     match row.try_get::<Option<&str>, _>(5)? {

@@ -6,21 +6,21 @@ use crate::error::Error;
 use crate::model::Revision;
 use crate::read::WatchItem;
 use crate::tail::load::Head;
-use crate::tail::sql::{self, Arg};
+use crate::tail::sql;
 use crate::watch::frames::Frames;
 use sqlx::Row;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Events a page.
-const PAGE: i64 = 500;
+/// Events a page; [`EVENTS`] has the number as a literal, so that no plan forgets it.
+const PAGE: usize = 500;
 /// Longest time that a page may take.
 const PAGE_DEADLINE: Duration = Duration::from_secs(10);
 
 const EVENTS: &str = "SELECT r.v, r.epoch, c.compacted, \
        e.kind, e.namespace, e.name, e.uid, e.rv, e.body, e.op::text, e.before \
      FROM rev r CROSS JOIN compaction c \
-     LEFT JOIN (SELECT * FROM events WHERE rv > $1 ORDER BY rv LIMIT $2) e ON true \
+     LEFT JOIN (SELECT * FROM events WHERE rv > $1 ORDER BY rv LIMIT 500) e ON true \
      WHERE r.id = 1 AND c.id = 1";
 
 /// What a watch sees of the events after `cursor`, and where the next page begins; `None` if they are gone.
@@ -42,8 +42,7 @@ async fn page(
 ) -> Result<Option<(VecDeque<WatchItem>, Revision)>, sqlx::Error> {
     let epoch = cache.read().epoch;
     let mut connection = cache.pool.acquire().await?;
-    let args = [cursor.into(), Arg::Int(PAGE)];
-    let rows = sql::rows(&mut connection, cache.config.prepared, EVENTS, &args).await?;
+    let rows = sql::rows(&mut connection, cache.config.prepared, EVENTS, &[cursor.into()]).await?;
     drop(connection);
     let head = Head::read(rows.first().ok_or(sqlx::Error::RowNotFound)?)?;
     if head.epoch != epoch || head.compacted > cursor {
@@ -57,7 +56,7 @@ async fn page(
         events.extend(sql::event(&cache.kinds, row, 3)?);
     }
     // A page that was not full has brought the watch to the counter of its snapshot.
-    if i64::try_from(rows.len()).is_ok_and(|rows| rows < PAGE) {
+    if rows.len() < PAGE {
         end = head.revision.max(end);
     }
     events.sort_by_key(|event| event.entry.revision);

@@ -24,7 +24,7 @@ use sqlx::{ConnectOptions, Connection};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Events that one look reads at most.
+/// Events that one look reads at most; [`LOOK`] has the number as a literal, so that no plan forgets it.
 const LOOK_MAX: usize = 1000;
 /// Longest time a look may take before the connection is given up.
 const LOOK_DEADLINE: Duration = Duration::from_secs(5);
@@ -36,12 +36,12 @@ const BACKOFF_CEILING: Duration = Duration::from_secs(1);
 const LOOK: &str = "SELECT r.v, r.epoch, c.compacted, \
        e.kind, e.namespace, e.name, e.uid, e.rv, e.body, e.op::text, e.before \
      FROM rev r CROSS JOIN compaction c \
-     LEFT JOIN (SELECT * FROM events WHERE rv > $1 ORDER BY rv LIMIT $2) e ON true \
+     LEFT JOIN (SELECT * FROM events WHERE rv > $1 ORDER BY rv LIMIT 1000) e ON true \
      WHERE r.id = 1 AND c.id = 1";
 
 /// Follows until the program ends.
 pub(crate) async fn run(cache: Arc<Inner>) {
-    let mut tail = Tail { cache, connected: false, loaded: false, owed: None };
+    let mut tail = Tail { cache, connected: false, loaded: false, owed: None, server: None };
     let mut backoff = Backoff::new(BACKOFF_FLOOR, BACKOFF_CEILING);
     while let Err(error) = tail.session().await {
         // A lost connection is no trouble yet: the next one may be had at once.
@@ -85,6 +85,8 @@ struct Tail {
     loaded: bool,
     /// Readers up to this ticket are answered when the cache has this revision.
     owed: Option<(Revision, u64)>,
+    /// The server whose history this is, where it tells.
+    server: Option<String>,
 }
 
 impl Tail {
@@ -101,7 +103,14 @@ impl Tail {
     }
 
     async fn follow(&mut self, connection: &mut PgConnection) -> Result<(), TailError> {
-        let mut compared = self.compare(connection).await?;
+        let server =
+            in_time(async { Ok::<_, TailError>(divergence::server(&self.cache, connection).await) }).await?;
+        let moved = server.is_some() && self.server.is_some() && server != self.server;
+        if moved {
+            tracing::warn!(was = ?self.server, is = ?server, "another server answers");
+        }
+        let mut compared = self.compare(connection, moved).await?;
+        self.server = server.or(self.server.take());
         loop {
             if !self.loaded {
                 self.load(connection).await?;
@@ -114,7 +123,7 @@ impl Tail {
                     let poll = self.cache.config.poll;
                     let hinted = tokio::time::timeout(poll, self.cache.wake.notified()).await.is_ok();
                     if !hinted && compared.elapsed() >= COMPARE_EVERY {
-                        compared = self.compare(connection).await?;
+                        compared = self.compare(connection, false).await?;
                     }
                 }
             }
@@ -123,9 +132,9 @@ impl Tail {
     }
 
     /// Compares the own history with the database's. Ends in the same history, or with nothing loaded.
-    async fn compare(&mut self, connection: &mut PgConnection) -> Result<Instant, TailError> {
+    async fn compare(&mut self, connection: &mut PgConnection, moved: bool) -> Result<Instant, TailError> {
         if self.loaded {
-            match in_time(divergence::compare(&self.cache, connection)).await? {
+            match in_time(divergence::compare(&self.cache, connection, moved)).await? {
                 Verdict::Same => {}
                 Verdict::Other => self.forget(),
                 Verdict::Diverged(why) => {
@@ -176,11 +185,10 @@ impl Tail {
             let state = self.cache.read();
             (state.revision, state.epoch)
         };
-        let limit = sql::Arg::Int(i64::try_from(LOOK_MAX).unwrap_or(i64::MAX));
-        let rows = sql::rows(connection, self.cache.config.prepared, LOOK, &[last.into(), limit]).await?;
+        let rows = sql::rows(connection, self.cache.config.prepared, LOOK, &[last.into()]).await?;
         let head = Head::read(rows.first().ok_or(sqlx::Error::RowNotFound)?)?;
         if head.epoch != epoch || head.revision < last {
-            self.compare(connection).await?;
+            self.compare(connection, false).await?;
             return Ok(Next::Again);
         }
         if head.compacted > last {

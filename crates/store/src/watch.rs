@@ -25,8 +25,8 @@ use std::sync::Arc;
 use std::vec;
 use subscriptions::Subscription;
 
-/// Changes of the ring looked at under one lock.
-const PIECE: usize = 2048;
+/// Changes of the ring looked at under one lock; few in unit tests, so that the past there has many pieces.
+const PIECE: usize = if cfg!(test) { 3 } else { 2048 };
 
 /// An open watch. Dropping it closes it.
 #[derive(Debug)]

@@ -7,6 +7,10 @@ use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// After so long without a notification the server is asked whether it is still there.
+const SILENCE: Duration = Duration::from_secs(30);
+/// How long it may take to say so.
+const ANSWER: Duration = Duration::from_secs(5);
 const BACKOFF_FLOOR: Duration = Duration::from_millis(200);
 const BACKOFF_CEILING: Duration = Duration::from_secs(10);
 
@@ -24,8 +28,14 @@ async fn listen(cache: &Inner, pool: &sqlx::PgPool, backoff: &mut Backoff) -> Re
     let mut listener = PgListener::connect_with(pool).await?;
     listener.listen(NOTIFY_CHANNEL).await?;
     loop {
-        // Lost and restored counts, too: something may have been missed.
-        let _notification = listener.try_recv().await?;
+        match tokio::time::timeout(SILENCE, listener.try_recv()).await {
+            // Lost and restored counts, too: something may have been missed.
+            Ok(received) => drop(received?),
+            // Nothing happens, or nobody is there any more.
+            Err(_) => tokio::time::timeout(ANSWER, listener.listen(NOTIFY_CHANNEL))
+                .await
+                .unwrap_or(Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())))?,
+        }
         backoff.reset();
         cache.wake.notify_one();
     }

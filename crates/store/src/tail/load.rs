@@ -1,6 +1,6 @@
 //! Filling the cache from one snapshot of the tables.
 
-use super::sql::{self, Arg, stream};
+use super::sql::{self, stream};
 use crate::cache::Inner;
 use crate::cache::state::{Event, Loading, Snapshot, State};
 use crate::model::Revision;
@@ -12,8 +12,8 @@ use std::time::Duration;
 use uuid::Uuid;
 
 /// Events of the past that are read into the ring, so that watches which come back after a restart find
-/// theirs in memory.
-const PAST_EVENTS: i64 = 10_000;
+/// theirs in memory. [`PAST`] has the number as a literal.
+const PAST_EVENTS: usize = 10_000;
 /// Bytes of them.
 const PAST_BYTES: usize = 64 << 20;
 /// Longest silence of the server while it sends a snapshot.
@@ -24,7 +24,7 @@ const HEAD: &str =
     "SELECT r.v, r.epoch, c.compacted FROM rev r CROSS JOIN compaction c WHERE r.id = 1 AND c.id = 1";
 const OBJECTS: &str = "SELECT kind, namespace, name, uid, rv, body FROM objects";
 const PAST: &str = "SELECT kind, namespace, name, uid, rv, body, op::text, before FROM events \
-     ORDER BY rv DESC LIMIT $1";
+     ORDER BY rv DESC LIMIT 10000";
 
 /// Where a snapshot stands.
 #[derive(Clone, Copy, Debug)]
@@ -77,7 +77,7 @@ async fn past(
 ) -> Result<(Vec<Event>, Revision), sqlx::Error> {
     let mut events = Vec::new();
     let (mut floor, mut count, mut bytes) = (compacted, 0, 0);
-    let mut rows = stream(connection, cache.config.prepared, PAST, &[Arg::Int(PAST_EVENTS)]);
+    let mut rows = stream(connection, cache.config.prepared, PAST, &[]);
     while let Some(row) = next(&mut rows).await? {
         let revision = sql::revision(&row, 4)?;
         count += 1;
@@ -98,6 +98,6 @@ async fn past(
 async fn next(rows: &mut BoxStream<'_, Result<PgRow, sqlx::Error>>) -> Result<Option<PgRow>, sqlx::Error> {
     match tokio::time::timeout(SILENCE, rows.try_next()).await {
         Ok(row) => row,
-        Err(_) => Err(sqlx::Error::PoolTimedOut),
+        Err(_) => Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())),
     }
 }

@@ -1,15 +1,17 @@
 //! Generated histories in every order of events: what is committed, what the tail has applied, what it has
 //! handed out and when readers look are steps of their own. Readers are held against a list of versions.
 
+use crate::Error;
 use crate::access::{Access, Authorizer, Visibility, authorize};
 use crate::cache::ring::Change;
 use crate::cache::state::Event;
 use crate::cache::{Cache, CacheConfig, Kinds, Listen};
 use crate::model::{Attributes, Entry, Key, Kind, KindId, Revision};
-use crate::read::{At, ListQuery, Op, Selection, WatchFrom, WatchItem, WatchQuery};
+use crate::read::{At, ListQuery, Op, Page, Selection, WatchFrom, WatchItem, WatchQuery};
 use crate::watch::Watch;
 use bytes::Bytes;
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -43,6 +45,9 @@ enum Step {
     },
     Bookmark {
         watch: usize,
+    },
+    GoOn {
+        list: usize,
     },
     List {
         reader: Reader,
@@ -84,6 +89,8 @@ const SELECTIONS: [(Option<&str>, &str, &str); 9] = [
     (None, "app", "spec.color!=red"),
 ];
 const ACCESSES: usize = 4;
+/// More than a past of any step has pieces.
+const PAST_POLLS: usize = 200;
 
 /// An object as the model knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,6 +204,13 @@ struct World {
     applied: Vec<Arc<Change>>,
     watches: Vec<Opened>,
     pagers: Vec<Pager>,
+    lists: Vec<Listing>,
+}
+
+/// A list that the tail may overtake.
+struct Listing {
+    reader: Reader,
+    page: BoxFuture<'static, Result<Page, Error>>,
 }
 
 impl World {
@@ -219,6 +233,7 @@ impl World {
             applied: Vec::new(),
             watches: Vec::new(),
             pagers: Vec::new(),
+            lists: Vec::new(),
         }
     }
 
@@ -287,7 +302,8 @@ impl World {
             back => WatchFrom::After(Revision(now.saturating_sub(u64::from(back - 100)))),
         };
         let query = WatchQuery { selection: reader.selection(), from };
-        let watch = self.cache.watch(&reader.access(), &query).now_or_never().unwrap().unwrap();
+        let access = reader.access();
+        let watch = finished(self.cache.watch(&access, &query)).unwrap();
         let (start, state) = match from {
             WatchFrom::After(revision) => (revision.0, None),
             _ => (now, Some(BTreeMap::new())),
@@ -299,8 +315,9 @@ impl World {
         let count = self.watches.len();
         let Some(opened) = self.watches.get_mut(number % count.max(1)) else { return };
         for _ in 0..items {
-            // A piece of the past is read in one poll and given in the next.
-            let item = opened.watch.next().now_or_never().or_else(|| opened.watch.next().now_or_never());
+            // A piece of the past takes a poll of its own, and it may hold nothing for this watch.
+            let mut polls = std::iter::repeat_with(|| opened.watch.next().now_or_never()).take(PAST_POLLS);
+            let item = polls.find_map(|item| item);
             match item {
                 Some(item) => opened.note(&item.unwrap()),
                 None => return,
@@ -309,7 +326,10 @@ impl World {
     }
 
     fn list(&mut self, query: &ListQuery, reader: Reader) -> (Vec<String>, u64, Option<String>, Option<u64>) {
-        let page = self.cache.list(&reader.access(), query).now_or_never().unwrap().unwrap();
+        let access = reader.access();
+        let mut listing = Box::pin(self.cache.list(&access, query));
+        let page =
+            std::iter::repeat_with(|| (&mut listing).now_or_never()).flatten().next().unwrap().unwrap();
         let items = page.items.iter().map(|entry| format!("{} {}", path(entry), entry.revision)).collect();
         (items, page.revision.0, page.continue_token, page.remaining)
     }
@@ -349,6 +369,16 @@ impl World {
         self.pagers.push(pager);
     }
 
+    fn go_on(&mut self, number: usize) {
+        let number = number % self.lists.len().max(1);
+        let Some(listing) = self.lists.get_mut(number) else { return };
+        let Some(page) = (&mut listing.page).now_or_never() else { return };
+        let (page, reader) = (page.unwrap(), self.lists.swap_remove(number).reader);
+        let items: Vec<String> =
+            page.items.iter().map(|entry| format!("{} {}", path(entry), entry.revision)).collect();
+        assert_eq!(items, self.expected(reader, page.revision.0), "{reader:?}");
+    }
+
     fn step(&mut self, step: &Step) {
         match step {
             Step::Commit(edits) => edits.iter().for_each(|edit| self.commit(edit)),
@@ -371,9 +401,11 @@ impl World {
                 let at = if *back == 0 { At::Any } else { At::Exact(Revision(revision)) };
                 let query =
                     ListQuery { selection: reader.selection(), at, limit: None, continue_token: None };
-                let (items, at, token, _) = self.list(&query, *reader);
-                assert_eq!((items, at, token), (self.expected(*reader, revision), revision, None));
+                let (cache, access) = (self.cache.clone(), reader.access());
+                let page = async move { cache.list(&access, &query).await };
+                self.lists.push(Listing { reader: *reader, page: page.boxed() });
             }
+            Step::GoOn { list } => self.go_on(*list),
             Step::Page { reader, limit } => {
                 let query = ListQuery {
                     selection: reader.selection(),
@@ -419,6 +451,9 @@ impl World {
             let bookmark = opened.watch.next().now_or_never().unwrap().unwrap();
             assert!(matches!(bookmark, WatchItem::Bookmark(Revision(at)) if at == end.max(opened.start)));
         }
+        while !self.lists.is_empty() {
+            self.go_on(0);
+        }
         for number in 0..self.pagers.len() * 20 {
             self.next_page(number);
         }
@@ -447,6 +482,12 @@ impl Opened {
             }
         }
     }
+}
+
+/// Polls until it is ready; nothing else happens meanwhile.
+fn finished<T>(future: impl Future<Output = T>) -> T {
+    let mut future = Box::pin(future);
+    std::iter::repeat_with(|| (&mut future).now_or_never()).flatten().next().unwrap()
 }
 
 fn attributes((app, color, tenant): (usize, usize, usize)) -> Attributes {
@@ -482,6 +523,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (0_usize..8, 1_usize..5).prop_map(|(watch, items)| Step::Take { watch, items }),
         1 => (0_usize..8).prop_map(|watch| Step::Bookmark { watch }),
         2 => (reader(), 0_u8..20).prop_map(|(reader, back)| Step::List { reader, back }),
+        6 => (0_usize..8).prop_map(|list| Step::GoOn { list }),
         1 => (reader(), 1_usize..4).prop_map(|(reader, limit)| Step::Page { reader, limit }),
         3 => (0_usize..8).prop_map(|pager| Step::NextPage { pager }),
     ]

@@ -23,8 +23,8 @@ async fn folder(server: &Server) -> String {
 impl Pair {
     /// A primary with a database, and a server to come after it.
     async fn new() -> (Self, Database) {
-        let primary = Server::start(&[]).await.unwrap();
-        let copy = Server::start(&[]).await.unwrap();
+        let primary = Server::start(&["fsync=off"]).await.unwrap();
+        let copy = Server::start(&["fsync=off"]).await.unwrap();
         let database = primary.database().await.unwrap();
         (Self { primary, copy }, database)
     }
@@ -44,6 +44,22 @@ impl Pair {
     async fn fail_over(&mut self, database: &Database) -> Database {
         self.primary.kill().unwrap();
         self.copy.launch().await.unwrap();
+        self.other(database)
+    }
+
+    /// The same, and the other one was a standby: its timeline is a new one.
+    async fn promote(&mut self, database: &Database, data: &str) -> Database {
+        std::fs::write(format!("{data}/standby.signal"), "").unwrap();
+        let database = self.fail_over(database).await;
+        let promoted: bool = sqlx::query_scalar("SELECT pg_promote()")
+            .fetch_one(&mut database.connect().await.unwrap())
+            .await
+            .unwrap();
+        assert!(promoted);
+        database
+    }
+
+    fn other(&self, database: &Database) -> Database {
         Database { url: self.copy.url(database.url.rsplit_once('/').unwrap().1) }
     }
 }
@@ -177,4 +193,30 @@ async fn a_write_that_was_answered_and_lost_is_noticed_although_no_event_of_it_c
     eventually("a new epoch", async || counter(&mut fixture.hand.connection).await.1 != epoch).await;
     let (after, _, held) = counter(&mut fixture.hand.connection).await;
     assert_eq!((after.0, held), (revision.0 + 3 + EPOCH_JUMP.unsigned_abs(), true));
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_found_again_after_a_promotion_is_not_trusted() {
+    let (mut pair, database) = Pair::new().await;
+    let mut hand = Hand::new(&database).await;
+    let kept = hand.put(object("x", "kept", "", &json!({}))).await;
+    let proxy = Proxy::new(host(&database.url)).await;
+    let (cache, tasks) = replica(&Database { url: through(&database.url, proxy.address) }, config()).await;
+    let now = hand.now.clone();
+    drop(hand);
+    let data = folder(&pair.copy).await;
+    pair.back_up().await;
+    eventually("the tail", async || cache.current_revision().await.is_ok()).await;
+    proxy.lead_to(None);
+    // A write was answered with the next revision; then the primary was lost, before the tail saw it.
+    cache.saw(Revision(kept.0 + 1));
+    let copy = pair.promote(&database, &data).await;
+    let mut hand = Hand::new(&copy).await;
+    hand.now = now;
+    for name in ["new", "newer"] {
+        hand.put(object("x", name, "", &json!({}))).await;
+    }
+    proxy.lead_to(Some(host(&copy.url)));
+    eventually("a new epoch", async || counter(&mut hand.connection).await.2).await;
+    tasks.cancel();
 }
