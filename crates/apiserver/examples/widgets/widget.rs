@@ -84,7 +84,7 @@ impl Kind for Widgets {
         GROUP
     }
 
-    fn resource(&self) -> &str {
+    fn resource(&self) -> &'static str {
         "widgets"
     }
 

@@ -27,7 +27,7 @@ impl Authorizer for Sees {
     type Request = ();
     type Refusal = ();
 
-    async fn decide(&self, _: &()) -> Result<(Arc<str>, Visibility), ()> {
+    async fn decide(&self, (): &()) -> Result<(Arc<str>, Visibility), ()> {
         Ok((Arc::from("test"), self.0.clone()))
     }
 }
