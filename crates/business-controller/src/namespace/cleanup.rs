@@ -77,6 +77,7 @@ pub async fn run(cx: &Context, object: &NamespaceView, place: &Place) -> Result<
     match decide(object, there.as_ref()) {
         Step::Delete { uid } => delete(cx, object, member, &uid).await,
         Step::Wait { remaining } => wait(cx, object, &remaining).await,
+        Step::Blocked(_) if is_abandoned(object) => abandon(cx, object).await,
         Step::Blocked(message) => {
             let situation =
                 Situation::Deleting { reason: reason::NAMESPACE_CONFLICT, message: message.clone() };
