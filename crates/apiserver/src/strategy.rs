@@ -14,6 +14,8 @@ pub struct WriteContext<'a> {
     pub caller: &'a Caller,
     /// His tenant, when the write is confined to one: new objects belong to it.
     pub tenant: Option<&'a str>,
+    /// On a create by somebody who is confined to no tenant, of an object that names none: its scope's tenant.
+    pub scope_tenant: Option<&'a str>,
     /// Nothing will be stored.
     pub dry_run: bool,
     /// The request itself named the `metadata.resourceVersion` that it was made from.

@@ -20,9 +20,10 @@ use serde_json::{Value, json};
 const FINALIZERS: &[&str] = &["spec", "finalizers"];
 const TENANT: &[&str] = &["spec", "tenantID"];
 
-/// Objects of a caller with a tenant are that tenant's. What nobody says on an update stays.
+/// Objects of a caller with a tenant are that tenant's; what an operator makes without a tenant is its project's.
+/// What nobody says on an update stays.
 fn set_tenant(cx: &WriteContext<'_>, old: Option<&Object>, object: &mut Object) {
-    if let Some(tenant) = cx.tenant {
+    if let Some(tenant) = cx.tenant.or(cx.scope_tenant) {
         object.set(TENANT, json!(tenant));
     } else if let Some(old) = old.filter(|_| object.text(TENANT).is_empty()) {
         object.copy_from(old, TENANT);

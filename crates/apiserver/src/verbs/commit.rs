@@ -30,7 +30,15 @@ pub(crate) fn context<'a>(call: &'a Call, dry_run: bool, versioned: bool, now: &
         Visibility::Tenant(tenant) | Visibility::Member { tenant, .. } => Some(&**tenant),
         Visibility::Everything | Visibility::Nothing => None,
     };
-    WriteContext { caller: &call.cx.caller, tenant, dry_run, versioned, now, warnings: Vec::new() }
+    WriteContext {
+        caller: &call.cx.caller,
+        tenant,
+        scope_tenant: None,
+        dry_run,
+        versioned,
+        now,
+        warnings: Vec::new(),
+    }
 }
 
 /// The bytes to store.

@@ -16,6 +16,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use store::model::Change;
 use store::quota::{QuotaChange, Violation};
+use store::read::At;
 use store::{Entry, Error, Key};
 use uuid::Uuid;
 
@@ -112,7 +113,9 @@ async fn try_insert(
     let resource = Arc::clone(call.resource());
     let now = call.now();
     let uid = Uuid::new_v4();
-    let (mut object, warnings) = prepare(call, object, options, uid, track).map_err(Failure::Other)?;
+    let scope_tenant = scope_tenant(call, &object).await;
+    let made = prepare(call, object, options, (uid, track), scope_tenant.as_deref());
+    let (mut object, warnings) = made.map_err(Failure::Other)?;
     call.warnings.extend(warnings);
     let quota = charge(call, &object, options.dry_run).await.map_err(Failure::Other)?;
     let state = state(&resource, &mut object).map_err(Failure::Other)?;
@@ -149,13 +152,32 @@ async fn try_insert(
     }
 }
 
+/// The tenant of the new object's scope, where neither the caller nor the object says one. What the store decides
+/// does not rest on it: it compares the tenants again.
+async fn scope_tenant(call: &Call, object: &Object) -> Option<String> {
+    let strategy = &call.resource().strategy;
+    let confined = context(call, true, false, "").tenant.is_some();
+    if confined || !strategy.tenant(object).is_empty() {
+        return None;
+    }
+    let scope = strategy.scope(object)?;
+    let kind = call.api.resources.iter().find(|resource| resource.kind.is_scope())?.id;
+    let key = Key::new(kind, "", &scope);
+    for at in [At::Any, At::Latest] {
+        if let Ok(entry) = call.api.store.get(&call.cx.access, &key, at).await {
+            return entry.attributes.tenant.as_deref().map(str::to_owned);
+        }
+    }
+    None
+}
+
 /// Makes the object what will be stored, and validates it.
 fn prepare(
     call: &Call,
     mut object: Object,
     options: &WriteOptions,
-    uid: Uuid,
-    track: bool,
+    (uid, track): (Uuid, bool),
+    scope_tenant: Option<&str>,
 ) -> Result<(Object, Vec<String>), Status> {
     let resource = call.resource();
     let strategy = &resource.strategy;
@@ -171,6 +193,7 @@ fn prepare(
         object.remove(&["status"]);
     }
     let mut cx = context(call, options.dry_run, false, &now);
+    cx.scope_tenant = scope_tenant;
     strategy.prepare_create(&mut cx, &mut object)?;
     // A strategy may bring a prefix of its own for an object that has neither name nor prefix.
     generate_name(&mut object);

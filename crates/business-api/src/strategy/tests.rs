@@ -48,6 +48,7 @@ fn caller(tenant: Option<&str>, groups: &[&str]) -> Caller {
 fn context(caller: &Caller) -> WriteContext<'_> {
     WriteContext {
         tenant: caller.tenant.as_deref(),
+        scope_tenant: None,
         caller,
         dry_run: false,
         versioned: true,

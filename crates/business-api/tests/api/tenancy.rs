@@ -60,6 +60,21 @@ async fn another_tenants_objects_do_not_exist_in_any_verb() {
 }
 
 #[tokio::test]
+async fn what_an_operator_makes_without_a_tenant_is_its_projects() {
+    let world = two_tenants().await;
+    let operator = world.operator();
+    let made = operator.post(&namespaces("t-web"), namespace("op", json!({"pods": "1"}))).await.expect(201);
+    assert_eq!(made["spec"]["tenantID"], "t");
+    let mut kid = project("kid", json!({"pods": "1"}));
+    kid["spec"]["parentProjectName"] = json!("u-web");
+    let made = operator.post("/projects", kid).await.expect(201);
+    assert_eq!(made["spec"]["tenantID"], "u");
+    let mut foreign = namespace("foreign", json!({"pods": "1"}));
+    foreign["spec"]["tenantID"] = json!("u");
+    assert_eq!(operator.post(&namespaces("t-web"), foreign).await.code, 404, "what is said is not changed");
+}
+
+#[tokio::test]
 async fn collections_are_deleted_within_the_tenant_only() {
     let world = two_tenants().await;
     world.admin("t").delete("/projects").await.expect(200);
