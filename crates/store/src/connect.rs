@@ -42,8 +42,9 @@ pub(crate) enum Failure {
     Lost(String),
     /// Nothing was written, and it is nobody's fault in particular.
     Unavailable(String),
-    /// As before, and this server takes no writes at all.
-    ReadOnly(String),
+    /// As before, and another connection may do better: this server takes no writes, or the session has lost what
+    /// was prepared in it.
+    Unfit(String),
     /// Nothing was written, because something in the statement's data is wrong.
     Fault(String),
 }
@@ -57,10 +58,11 @@ impl Failure {
         let text = format!("{} (SQLSTATE {code})", database.message());
         match (code.get(..2).unwrap_or_default(), &*code) {
             (_, "57P01" | "57P02" | "57P03") | ("08", _) => Self::Lost(text),
-            (_, "25006") => Self::ReadOnly(format!("PostgreSQL is read-only: {text}")),
+            (_, "25006") => Self::Unfit(format!("PostgreSQL is read-only: {text}")),
             (_, "42883" | "42P01" | "42703" | "3F000") => {
                 Self::Unavailable(format!("the schema is not migrated to this version: {text}"))
             }
+            (_, "0A000" | "26000") => Self::Unfit(text),
             (_, "57014") => Self::Unavailable(format!("PostgreSQL is too slow: {text}")),
             (_, "55P03") => Self::Unavailable(format!("somebody holds a lock: {text}")),
             (_, "53100") => Self::Unavailable(format!("PostgreSQL's disk is full: {text}")),
@@ -73,7 +75,7 @@ impl Failure {
     /// The error for a caller when it is certain that nothing was written.
     pub(crate) fn into_error(self) -> Error {
         match self {
-            Self::Lost(text) | Self::Unavailable(text) | Self::ReadOnly(text) => Error::Unavailable(text),
+            Self::Lost(text) | Self::Unavailable(text) | Self::Unfit(text) => Error::Unavailable(text),
             Self::Fault(text) => Error::Corrupt(text),
         }
     }

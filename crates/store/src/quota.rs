@@ -24,7 +24,8 @@ pub struct QuotaChange {
     pub admit: bool,
     /// Limits of the object itself, when it is a scope.
     pub limits: Option<LimitsChange>,
-    /// The place in a member cluster that the object claims for itself.
+    /// The place in a member cluster that the object claims for itself. It is taken by the create and given
+    /// back by the delete; an update cannot change it.
     pub claim: Option<Claim>,
     /// On a delete: keep the remaining charge and the claim as a hold with this reason.
     pub abandon: Option<String>,

@@ -65,7 +65,7 @@ impl Store {
     ) -> Result<Self, Error> {
         let names: Arc<[KindName]> = kinds.iter().map(KindName::of).collect();
         let scope_kind = scope_kind(&kinds)?;
-        let known = kinds.iter().enumerate().filter_map(|(at, kind)| Some((number(at)?, Arc::clone(kind))));
+        let known = kinds.into_iter().enumerate().filter_map(|(at, kind)| Some((number(at)?, kind)));
         let cache = Cache::open(&config.url, known.collect::<Kinds>(), config.cache.clone())?;
         cache.register(metrics);
         cache.start(tasks);

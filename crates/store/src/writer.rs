@@ -150,6 +150,7 @@ impl Task {
         loop {
             tokio::select! {
                 biased;
+                () = token.cancelled(), if !self.inbox.is_closed() => self.inbox.close(),
                 open = self.inbox.fill() => {
                     if !open {
                         return;
@@ -157,7 +158,6 @@ impl Task {
                     let batch = self.inbox.take_batch();
                     self.commit(batch).await;
                 }
-                () = token.cancelled(), if !self.inbox.is_closed() => self.inbox.close(),
                 () = tokio::time::sleep(CHECK_INTERVAL) => self.link.check().await,
             }
         }

@@ -111,7 +111,8 @@ impl<'a> Quota<'a> {
                 let deleted = matches!(write.change, Change::Delete { .. });
                 raises = !deleted && self.limit(&write.key.name, limits)?;
             }
-            if let Some(wanted) = &change.claim {
+            // an update keeps the claim that its create has taken
+            if let (Some(wanted), false) = (&change.claim, matches!(write.change, Change::Update { .. })) {
                 named(&wanted.cluster)?;
                 named(&wanted.namespace)?;
                 claim = self.claims.place(&wanted.cluster, &wanted.namespace);

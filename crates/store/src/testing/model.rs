@@ -72,7 +72,7 @@ impl Model {
         if let Some(quota) = &write.quota {
             self.admit(write, quota, deleting)?;
         } else if matches!(write.change, Change::Delete { .. }) {
-            self.refuse(self.in_use(&write.key))?;
+            refuse(self.in_use(&write.key))?;
         }
         self.make(write, revision);
         Ok(())
@@ -87,8 +87,9 @@ impl Model {
         let (expected, deleting) = match &write.change {
             Change::Create(_) => return taken(&write.key).map(|()| false),
             Change::Update { expected, state, .. } => (expected, state.deleting),
-            Change::Delete { expected, last, .. } => (expected, last.deleting),
-            Change::Move { expected, last, .. } => (expected, last.deleting),
+            Change::Delete { expected, last, .. } | Change::Move { expected, last, .. } => {
+                (expected, last.deleting)
+            }
         };
         let object = self.objects.get(&write.key).ok_or(Error::NotFound)?;
         if object.uid != write.uid || object.revision != *expected || (object.deleting && !deleting) {
@@ -133,12 +134,7 @@ impl Model {
         {
             violations.push(Violation::ClaimTaken { claim: claim.clone(), holder: *holder });
         }
-        self.refuse(violations)
-    }
-
-    fn refuse(&self, violations: impl IntoIterator<Item = Violation>) -> Result<(), Error> {
-        let violations: Vec<_> = violations.into_iter().collect();
-        if violations.is_empty() { Ok(()) } else { Err(Error::Refused(violations)) }
+        refuse(violations)
     }
 
     fn charge(
@@ -328,6 +324,11 @@ impl Model {
     fn allocated(&self, scope: &str, cluster: &str, resource: &str) -> i128 {
         self.children(scope).map(|charge| amount(charge, cluster, resource)).sum()
     }
+}
+
+fn refuse(violations: impl IntoIterator<Item = Violation>) -> Result<(), Error> {
+    let violations: Vec<_> = violations.into_iter().collect();
+    if violations.is_empty() { Ok(()) } else { Err(Error::Refused(violations)) }
 }
 
 const AMOUNT_MAX: i128 = (i64::MAX as i128) * 1_000_000_000;

@@ -38,7 +38,7 @@ pub type Trouble = Box<dyn std::error::Error + Send + Sync>;
 /// For tests in which the machine does not lose power.
 pub const NOT_DURABLE: [&str; 3] = ["fsync=off", "synchronous_commit=off", "full_page_writes=off"];
 
-const START_DEADLINE: Duration = Duration::from_secs(60);
+const START_DEADLINE: Duration = Duration::from_mins(1);
 const START_ATTEMPT: Duration = Duration::from_secs(10);
 /// Runs a server until its own input ends, then stops it; and removes the data unless told to keep it.
 const KEEPER: &str = r#"data="$1"; shift; "$@" & server=$!; read -r word; kill -QUIT "$server" 2>/dev/null

@@ -14,6 +14,9 @@ const CHECK_DEADLINE: Duration = Duration::from_secs(5);
 const RETRY_FLOOR: Duration = Duration::from_millis(50);
 const RETRY_CEILING: Duration = Duration::from_secs(1);
 
+/// Rows of writers that have not written for so long that no backend of theirs can be left.
+const FORGET_BATCHES: &str = "DELETE FROM batches WHERE created < now() - interval '1 day'";
+
 /// Whether the database takes writes, as the writer saw it last.
 #[derive(Debug)]
 pub(crate) struct DatabaseState(Mutex<Result<(), String>>);
@@ -99,7 +102,7 @@ impl Link {
         let told = |error: sqlx::Error| match Failure::of(&error) {
             Failure::Lost(text)
             | Failure::Unavailable(text)
-            | Failure::ReadOnly(text)
+            | Failure::Unfit(text)
             | Failure::Fault(text) => text,
         };
         let mut connection = connect::connect(&self.url, "store writer").await.map_err(told)?;
@@ -120,6 +123,7 @@ impl Link {
                 return Err(format!("{resource}.{group} is not kind number {id} of this database"));
             }
         }
+        sqlx::query(FORGET_BATCHES).execute(&mut connection).await.map_err(told)?;
         Ok(connection)
     }
 
@@ -129,11 +133,10 @@ impl Link {
         self.state.set(Err(reason.to_owned()));
     }
 
-    /// A call failed on a connection that lives. A server that takes no writes is left: the name may lead to
-    /// another one by now.
+    /// A call failed on a connection that lives. One that is unfit is left: the name may lead to another server by now.
     pub(super) fn failed(&mut self, failure: &Failure) {
         match failure {
-            Failure::ReadOnly(reason) => self.lost(reason),
+            Failure::Unfit(reason) => self.lost(reason),
             Failure::Unavailable(reason) => self.state.set(Err(reason.clone())),
             Failure::Lost(_) | Failure::Fault(_) => {}
         }

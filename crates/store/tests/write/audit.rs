@@ -138,7 +138,7 @@ async fn an_orphan_is_charged_once_even_above_the_limit() {
     kit.store.hold_orphan(&kit.access, &orphan).await.unwrap();
     kit.check().await;
     assert!(kit.ledger().await.contains(&"p/c1/cpu 0 0 2 4 5".to_owned()));
-    assert_eq!(kit.store.holds(&kit.access, None).await.unwrap(), [orphan.clone()]);
+    assert_eq!(kit.store.holds(&kit.access, None).await.unwrap(), std::slice::from_ref(&orphan));
     kit.store.write_off(&kit.access, orphan.uid).await.unwrap();
     kit.check().await;
     assert_eq!(orphan.amounts["c1"]["cpu"], q("2"));

@@ -92,7 +92,7 @@ fn resolve(command: &Command, known: &BTreeMap<Key, Object>) -> Option<(Write, O
         Command::Project { name, parent, limits, foreign } => {
             let mut object = Object::project(&project(*name), &project(*parent), LIMITS[*limits]);
             if *foreign {
-                object.tenant = "u".to_owned();
+                "u".clone_into(&mut object.tenant);
             }
             Some((object.create(), Some(object)))
         }

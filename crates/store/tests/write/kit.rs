@@ -49,10 +49,10 @@ pub(crate) struct Object {
 pub(crate) struct Sample(&'static str, bool);
 
 impl Kind for Sample {
-    fn group(&self) -> &str {
+    fn group(&self) -> &'static str {
         "sample"
     }
-    fn resource(&self) -> &str {
+    fn resource(&self) -> &'static str {
         self.0
     }
     fn is_scope(&self) -> bool {
@@ -112,7 +112,7 @@ impl Object {
         let limits = amounts(limits);
         let mut object = Self::note(name);
         object.kind = PROJECTS.0;
-        object.scope = parent.to_owned();
+        parent.clone_into(&mut object.scope);
         object.amounts.clone_from(&limits);
         object.keys = keys_of(&limits);
         object.limits = Some(limits);
@@ -122,8 +122,8 @@ impl Object {
     pub(crate) fn namespace(project: &str, name: &str, hard: &str) -> Self {
         let mut object = Self::note(name);
         object.kind = NAMESPACES.0;
-        object.namespace = project.to_owned();
-        object.scope = project.to_owned();
+        project.clone_into(&mut object.namespace);
+        project.clone_into(&mut object.scope);
         object.amounts = amounts(hard);
         object.keys = keys_of(&object.amounts);
         let cluster = object.amounts.keys().next().cloned().unwrap_or_default();

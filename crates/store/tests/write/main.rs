@@ -1,5 +1,12 @@
 //! Writes against a real PostgreSQL.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
+
 mod kit;
 /// Generated histories against the model.
 mod history;

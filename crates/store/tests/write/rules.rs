@@ -485,3 +485,87 @@ async fn quantities_are_compared_by_value_in_every_suffix() {
     kit.create(Object::namespace("p", "x", "c1: a=1024 b=1k c=1000m d=500u")).await.unwrap();
     kit.check().await;
 }
+
+#[tokio::test]
+async fn a_key_added_to_a_scope_while_a_child_without_it_is_created_leaves_one_of_both() {
+    let kit = Kit::new().await;
+    for round in 0..8 {
+        let name = format!("p{round}");
+        let p = kit.create(Object::project(&name, "", "c1: cpu=4")).await.unwrap();
+        let child = Object::namespace(&name, &format!("n{round}"), "c1: cpu=1");
+        let (raised, created) = if round % 2 == 0 {
+            tokio::join!(kit.update(&p, |o| o.limit("c1: cpu=4 pods=9")), kit.create(child))
+        } else {
+            let (created, raised) =
+                tokio::join!(kit.create(child), kit.update(&p, |o| o.limit("c1: cpu=4 pods=9")));
+            (raised, created)
+        };
+        match (raised, created) {
+            (Ok(_), created) => assert_eq!(names(&refused(created)), ["KeyMissing"]),
+            (raised, Ok(_)) => assert_eq!(names(&refused(raised)), ["ChildrenLackKey"]),
+            other => panic!("{other:?}"),
+        }
+    }
+    kit.check().await;
+}
+
+#[tokio::test]
+async fn a_cluster_dropped_from_a_scope_while_a_child_is_created_in_it_leaves_one_of_both() {
+    let kit = Kit::new().await;
+    for round in 0..8 {
+        let name = format!("p{round}");
+        let p = kit.create(Object::project(&name, "", "c1: cpu=4; c2: cpu=4")).await.unwrap();
+        let child = Object::namespace(&name, &format!("n{round}"), "c1: cpu=1");
+        let (dropped, created) = if round % 2 == 0 {
+            tokio::join!(kit.update(&p, |o| o.limit("c2: cpu=4")), kit.create(child))
+        } else {
+            let (created, dropped) =
+                tokio::join!(kit.create(child), kit.update(&p, |o| o.limit("c2: cpu=4")));
+            (dropped, created)
+        };
+        match (dropped, created) {
+            (Ok(_), created) => assert_eq!(names(&refused(created)), ["ClusterNotListed"]),
+            (dropped, Ok(_)) => assert_eq!(names(&refused(dropped)), ["ClusterInUse"]),
+            other => panic!("{other:?}"),
+        }
+    }
+    kit.check().await;
+}
+
+#[tokio::test]
+async fn a_scope_deleted_while_a_child_is_created_leaves_one_of_both() {
+    let kit = Kit::new().await;
+    for round in 0..8 {
+        let name = format!("p{round}");
+        let p = kit.create(Object::project(&name, "", "c1:")).await.unwrap();
+        let child = Object::namespace(&name, &format!("n{round}"), "c1:");
+        let (deleted, created) = if round % 2 == 0 {
+            tokio::join!(kit.delete(&p), kit.create(child))
+        } else {
+            let (created, deleted) = tokio::join!(kit.create(child), kit.delete(&p));
+            (deleted, created)
+        };
+        match (deleted, created) {
+            (Ok(_), created) => assert_eq!(names(&refused(created)), ["ScopeMissing"]),
+            (deleted, Ok(_)) => assert_eq!(names(&refused(deleted)), ["ScopeInUse"]),
+            other => panic!("{other:?}"),
+        }
+    }
+    kit.check().await;
+}
+
+#[tokio::test]
+async fn a_budget_is_not_handed_out_twice_by_three_replicas() {
+    let kit = Kit::new().await;
+    let others = [Kit::on(kit.database.clone()).await, Kit::on(kit.database.clone()).await];
+    let replicas = [&kit, &others[0], &others[1]];
+    kit.create(Object::project("p", "", "c1: cpu=10")).await.unwrap();
+    let creates = (0..64).map(|n| {
+        let replica = replicas[n % replicas.len()];
+        replica.create(Object::namespace("p", &format!("n{n}"), "c1: cpu=1"))
+    });
+    let results = futures_util::future::join_all(creates).await;
+    assert_eq!(results.iter().filter(|r| r.is_ok()).count(), 10);
+    assert!(results.into_iter().filter(Result::is_err).all(|r| names(&refused(r)) == ["DoesNotFit"]));
+    kit.check().await;
+}

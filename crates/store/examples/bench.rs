@@ -1,0 +1,294 @@
+//! Creates of 1.5 kB objects, beside pgbench inserting the same body row by row into the same server.
+//!
+//! `cargo run --release -p store --example bench -- [--rounds N] [--seconds N] [--settle N] [--only TEXT]`
+
+use meta::quantity::Quantity;
+use runtime::{Metrics, Tasks};
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use store::model::{Change, State, Write};
+use store::quota::{Amounts, Charge, Claim, LimitsChange, QuotaChange};
+use store::testing::{Database, Server};
+use store::{Access, Attributes, Config, Key, Kind, KindId, Store};
+use uuid::Uuid;
+
+type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+const PROJECTS: KindId = KindId(1);
+const NAMESPACES: KindId = KindId(2);
+const NOTES: KindId = KindId(3);
+const WRITERS: [usize; 3] = [16, 64, 256];
+/// Goals in percent of pgbench: one replica, three replicas.
+const GOALS: [[f64; 2]; 3] = [[110.0, 60.0], [150.0, 110.0], [200.0, 200.0]];
+const QUOTA_GOAL: f64 = 75.0;
+const SETTINGS: [&str; 5] =
+    ["shared_buffers=1GB", "max_wal_size=8GB", "checkpoint_timeout=30min", "max_connections=400", "fsync=on"];
+
+struct Options {
+    rounds: usize,
+    measured: Duration,
+    settle: Duration,
+    /// Only the points whose name contains this.
+    only: String,
+}
+
+/// What is measured: a rival, or so many replicas with so many writers, with or without quota.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Point {
+    Pgbench(usize),
+    Create { writers: usize, replicas: usize },
+    Quota { writers: usize },
+}
+
+struct Sample(&'static str, bool);
+
+impl Kind for Sample {
+    fn group(&self) -> &'static str {
+        "bench"
+    }
+    fn resource(&self) -> &'static str {
+        self.0
+    }
+    fn is_scope(&self) -> bool {
+        self.1
+    }
+    fn fields(&self) -> &'static [&'static str] {
+        &[]
+    }
+    fn attributes(&self, _body: &[u8]) -> Attributes {
+        Attributes::default()
+    }
+}
+
+fn kinds() -> Vec<Arc<dyn Kind>> {
+    vec![
+        Arc::new(Sample("projects", true)),
+        Arc::new(Sample("namespaces", false)),
+        Arc::new(Sample("notes", false)),
+    ]
+}
+
+#[tokio::main]
+#[expect(clippy::print_stdout, reason = "a program that prints a table")]
+async fn main() -> Result<()> {
+    let options = options()?;
+    let server = Server::start(&SETTINGS).await?;
+    let mut points = Vec::new();
+    for writers in WRITERS {
+        points.push(Point::Pgbench(writers));
+        points.push(Point::Create { writers, replicas: 1 });
+        points.push(Point::Create { writers, replicas: 3 });
+    }
+    points.push(Point::Quota { writers: 64 });
+    points.retain(|point| name(*point).contains(&options.only));
+    let mut results: BTreeMap<Point, Vec<f64>> = BTreeMap::new();
+    for round in 1..=options.rounds {
+        for point in &points {
+            let rate = measure(&server, *point, &options).await?;
+            println!("round {round}: {}: {rate:.0}/s", name(*point));
+            results.entry(*point).or_default().push(rate);
+        }
+    }
+    println!("\n| measure | ours /s | pgbench /s | ratio | goal |\n|---|---:|---:|---:|---:|");
+    for (writers, goals) in WRITERS.into_iter().zip(GOALS) {
+        for (replicas, goal) in [1, 3].into_iter().zip(goals) {
+            print_row(&results, Point::Create { writers, replicas }, writers, goal);
+        }
+    }
+    print_row(&results, Point::Quota { writers: 64 }, 64, QUOTA_GOAL);
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "a program that prints a table")]
+fn print_row(results: &BTreeMap<Point, Vec<f64>>, point: Point, writers: usize, goal: f64) {
+    let ours = median(results.get(&point));
+    let rival = median(results.get(&Point::Pgbench(writers)));
+    let ratio = 100.0 * ours / rival;
+    println!("| {} | {ours:.0} | {rival:.0} | {ratio:.0} % | {goal:.0} % |", name(point));
+}
+
+fn name(point: Point) -> String {
+    match point {
+        Point::Pgbench(writers) => format!("pgbench, {writers} clients"),
+        Point::Create { writers, replicas } => format!("create, {writers} writers, {replicas} replica(s)"),
+        Point::Quota { writers } => format!("namespace create in one hot project, {writers} clients"),
+    }
+}
+
+fn median(values: Option<&Vec<f64>>) -> f64 {
+    let mut values = values.cloned().unwrap_or_default();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn options() -> Result<Options> {
+    let (measured, settle) = (Duration::from_secs(4), Duration::from_secs(1));
+    let mut options = Options { rounds: 3, measured, settle, only: String::new() };
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        let value = arguments.next().ok_or("a value is missing")?;
+        if argument == "--only" {
+            options.only = value;
+            continue;
+        }
+        let value: u64 = value.parse()?;
+        match argument.as_str() {
+            "--rounds" => options.rounds = usize::try_from(value)?,
+            "--seconds" => options.measured = Duration::from_secs(value),
+            "--settle" => options.settle = Duration::from_secs(value),
+            other => return Err(format!("unknown argument {other}").into()),
+        }
+    }
+    Ok(options)
+}
+
+/// A fresh database, a checkpoint, a rest; then writes a second.
+async fn measure(server: &Server, point: Point, options: &Options) -> Result<f64> {
+    let database = server.database().await?;
+    sqlx::raw_sql("CHECKPOINT").execute(&mut server.admin().await?).await?;
+    tokio::time::sleep(options.settle).await;
+    match point {
+        Point::Pgbench(clients) => pgbench(&database, clients, options).await,
+        Point::Create { writers, replicas } => create(&database, writers, replicas, false, options).await,
+        Point::Quota { writers } => create(&database, writers, 1, true, options).await,
+    }
+}
+
+async fn pgbench(database: &Database, clients: usize, options: &Options) -> Result<f64> {
+    let table = "CREATE TABLE rival (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body text NOT NULL)";
+    sqlx::raw_sql(table).execute(&mut database.connect().await?).await?;
+    let script = std::env::temp_dir().join(format!("bench-{}.sql", Uuid::new_v4()));
+    std::fs::write(&script, "INSERT INTO rival (body) VALUES (:body);\n")?;
+    let mut command = Command::new("pgbench");
+    command.args(["--no-vacuum", "--protocol=prepared", "--jobs=2"]);
+    command.arg(format!("--client={clients}")).arg(format!("--time={}", options.measured.as_secs()));
+    command.arg(format!("--define=body={}", body("rival", &[])));
+    command.arg("--file").arg(&script).arg(&database.url);
+    let output = tokio::task::spawn_blocking(move || command.output()).await??;
+    std::fs::remove_file(&script)?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().find_map(|line| line.strip_prefix("tps = "));
+    let number = line.and_then(|line| line.split_whitespace().next());
+    let Some(number) = number else {
+        return Err(format!("pgbench: {text}{}", String::from_utf8_lossy(&output.stderr)).into());
+    };
+    Ok(number.parse()?)
+}
+
+async fn create(
+    database: &Database,
+    writers: usize,
+    replicas: usize,
+    quota: bool,
+    options: &Options,
+) -> Result<f64> {
+    let tasks = Tasks::new();
+    let metrics = Metrics::new();
+    // the hot project outgrows what a project may have in seconds
+    let config = Config { children_max: i64::MAX, ..Config::new(&database.url) };
+    let open = |_| Store::open(config.clone(), kinds(), &tasks, &metrics);
+    let stores = (0..replicas).map(open).collect::<std::result::Result<Vec<_>, _>>()?;
+    let access = Access::internal("bench");
+    for store in &stores {
+        while !store.database_ok() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+    if quota && let Some(store) = stores.first() {
+        store.write(&access, project()).await?;
+    }
+    let (counting, ending) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let done = Arc::new(AtomicU64::new(0));
+    let mut running = tokio::task::JoinSet::new();
+    for (writer, store) in (0..writers).zip(stores.iter().cycle().cloned()) {
+        let (counting, ending, done) = (Arc::clone(&counting), Arc::clone(&ending), Arc::clone(&done));
+        let access = access.clone();
+        running.spawn(async move {
+            for number in 0_u64.. {
+                if ending.load(Ordering::Relaxed) {
+                    break;
+                }
+                let name = format!("w{writer}-{number}");
+                let write = if quota { namespace(&name) } else { note(&name) };
+                store.write(&access, write).await?;
+                if counting.load(Ordering::Relaxed) {
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            Ok::<_, store::Error>(())
+        });
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    counting.store(true, Ordering::Relaxed);
+    let begun = Instant::now();
+    tokio::time::sleep(options.measured).await;
+    let rate = f64::from(u32::try_from(done.load(Ordering::Relaxed))?) / begun.elapsed().as_secs_f64();
+    ending.store(true, Ordering::Relaxed);
+    while let Some(ended) = running.join_next().await {
+        ended??;
+    }
+    tasks.cancel();
+    tasks.join(Duration::from_secs(10)).await?;
+    Ok(rate)
+}
+
+/// About 1.5 kB, as an API server would store it.
+fn body(name: &str, extra: &[(&str, &str)]) -> String {
+    let labels: Vec<String> =
+        (0..12).map(|n| format!("\"example.io/label-{n}\":\"value-{n}-of-{name}\"")).collect();
+    let extra: Vec<String> = extra.iter().map(|(key, value)| format!(",\"{key}\":{value}")).collect();
+    let filler = "a reason that somebody has written down once and nobody reads ".repeat(11);
+    format!(
+        "{{\"metadata\":{{\"name\":\"{name}\",\"uid\":\"{}\",\"labels\":{{{}}}}},\"spec\":{{\"note\":\"{filler}\"}}{}}}",
+        Uuid::nil(),
+        labels.join(","),
+        extra.concat()
+    )
+}
+
+fn state(name: &str) -> State {
+    State { body: body(name, &[]), tenant: "t".to_owned(), deleting: false, locked: false }
+}
+
+fn note(name: &str) -> Write {
+    let key = Key::new(NOTES, "default", name);
+    Write { key, uid: Uuid::new_v4(), change: Change::Create(state(name)), quota: None }
+}
+
+fn amounts(cpu: i64, memory: i64) -> Amounts {
+    let list = [("cpu", cpu), ("memory", memory)];
+    let list = list.into_iter().map(|(name, units)| (name.to_owned(), Quantity::from_units(units))).collect();
+    BTreeMap::from([("c1".to_owned(), list)])
+}
+
+fn charge(scope: &str, amounts: Amounts) -> Charge {
+    let keys = BTreeMap::from([("c1".to_owned(), vec!["cpu".to_owned(), "memory".to_owned()])]);
+    Charge { scope: scope.to_owned(), amounts, keys }
+}
+
+fn project() -> Write {
+    let limits = amounts(1_000_000_000, 1_000_000_000_000);
+    let quota = QuotaChange {
+        after: Some(charge("", limits.clone())),
+        admit: true,
+        limits: Some(LimitsChange { before: None, after: Some(limits) }),
+        ..QuotaChange::default()
+    };
+    let key = Key::new(PROJECTS, "", "hot");
+    Write { key, uid: Uuid::new_v4(), change: Change::Create(state("hot")), quota: Some(quota) }
+}
+
+fn namespace(name: &str) -> Write {
+    let quota = QuotaChange {
+        after: Some(charge("hot", amounts(1, 1024))),
+        admit: true,
+        claim: Some(Claim { cluster: "c1".to_owned(), namespace: name.to_owned() }),
+        ..QuotaChange::default()
+    };
+    let key = Key::new(NAMESPACES, "hot", name);
+    Write { key, uid: Uuid::new_v4(), change: Change::Create(state(name)), quota: Some(quota) }
+}
