@@ -80,7 +80,7 @@ pub(crate) fn up(args: &Up) -> Result<()> {
         return check(args);
     }
     if args.detach {
-        return detach();
+        return detach(&args.layout()?);
     }
     wait::listen_for_signals()?;
     let start = Instant::now();
@@ -116,9 +116,8 @@ fn check(args: &Up) -> Result<()> {
 }
 
 /// Starts `up` again in the background and shows its lines until it is ready.
-fn detach() -> Result<()> {
+fn detach(layout: &Layout) -> Result<()> {
     wait::listen_for_signals()?;
-    let layout = Layout::of_up();
     std::fs::create_dir_all(layout.path("logs"))?;
     let path = layout.path("logs/up.log");
     let log = File::options().create(true).append(true).open(&path)?;

@@ -74,9 +74,14 @@ func member() string {
 }
 
 func newProject(name string, labels map[string]any) *unstructured.Unstructured {
+	metadata := map[string]any{"name": name}
+	if labels != nil {
+		// "labels": null would be applied, too: a field that an applier owns.
+		metadata["labels"] = labels
+	}
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": group + "/v1", "kind": "Project",
-		"metadata": map[string]any{"name": name, "labels": labels},
+		"metadata": metadata,
 		"spec": map[string]any{
 			"displayName": name, "tenantID": "default", "members": []any{},
 			"clusters": map[string]any{member(): map[string]any{"hard": map[string]any{"pods": "100", "requests.cpu": "10"}}},
