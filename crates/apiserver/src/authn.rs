@@ -81,7 +81,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            tenant_keys: vec!["tenantid".to_owned(), "business.tkestack.io/tenantid".to_owned()],
+            tenant_keys: vec!["tenantid".to_owned()],
             anonymous: true,
             token_review: true,
             issuers: Vec::new(),

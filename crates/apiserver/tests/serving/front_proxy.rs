@@ -14,7 +14,7 @@ async fn the_aggregator_is_believed_about_who_asks() {
         ("x-remote-uid", "42"),
         ("x-remote-group", "tenant-admins"),
         ("x-remote-group", "dev"),
-        ("x-remote-extra-business.tkestack.io%2Ftenantid", "acme"),
+        ("x-remote-extra-tenan%74id", "acme"),
     ];
     let answer = world.get(Some(&world.aggregator()), &headers).await;
     assert_eq!(answer.user(), "jane");
