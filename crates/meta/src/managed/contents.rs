@@ -56,7 +56,7 @@ impl Place<'_> {
     fn check(self, value: &Value, schema: &Schema, errors: &mut Vec<String>) {
         let mut wrong = |what: &str| errors.push(format!("{self}: expected {what}, got {value}"));
         match (Shape::of(schema, Some(value)), value) {
-            (_, Value::Null) => {}
+            (_, Value::Null) | (Shape::AtomicList(None), Value::Array(_)) => {}
             (Shape::Scalar(scalar), value) => match (scalar, value) {
                 (Scalar::Text, Value::String(_))
                 | (Scalar::Number, Value::Number(_))
@@ -76,7 +76,6 @@ impl Place<'_> {
                     Place::Item(&self, &element).check(item, items, errors);
                 }
             }
-            (Shape::AtomicList(None), Value::Array(_)) => {}
             (Shape::List(items), Value::Array(list)) => self.check_items(list, items, errors),
             (Shape::Map(_) | Shape::AtomicMap(_), _) => wrong("map"),
             (Shape::List(_) | Shape::AtomicList(_), _) => wrong("list"),
