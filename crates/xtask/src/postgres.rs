@@ -286,3 +286,20 @@ fn random() -> Result<String> {
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(layout::hex(&bytes))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_only_its_owner_may_enter_is_not_for_another_user() {
+        let dir = std::env::temp_dir().join(format!("xtask-enter-{}", std::process::id()));
+        std::fs::create_dir_all(dir.join("below")).unwrap();
+        let set = |mode| std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(mode)).unwrap();
+        set(0o700);
+        assert!(!traversable(&dir.join("below")));
+        set(0o755);
+        assert!(traversable(&dir.join("below")));
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+}

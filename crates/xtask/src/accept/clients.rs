@@ -3,7 +3,7 @@ use crate::layout;
 use anyhow::{Result, ensure};
 use std::process::Command;
 
-/// client-go's own code against the server, aggregated and direct; informers with and without WatchList.
+/// client-go's own code against the server, aggregated and direct; informers with and without `WatchList`.
 pub(super) fn client_go(instance: &Instance) -> Result<()> {
     for (watch_list, tests) in [("true", "."), ("false", "Informer")] {
         let output = Command::new("go")
