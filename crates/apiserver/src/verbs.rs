@@ -208,7 +208,8 @@ impl Call {
 
     /// Remembers how many objects a collection's deletion has touched.
     pub(crate) fn audit_collection(&mut self, objects: usize, dry_run: bool) {
-        self.audit = Some(audit::Change { dry_run, note: format!("{objects} objects"), ..audit::Change::default() });
+        self.audit =
+            Some(audit::Change { dry_run, note: format!("{objects} objects"), ..audit::Change::default() });
     }
 
     /// What writes the objects of this request's answer. Only what is read is decorated.

@@ -129,7 +129,12 @@ impl FieldError {
 
     /// A list with too many items.
     pub fn too_many(path: &Path, items: usize, items_max: usize) -> Self {
-        Self::build(Cause::TooMany, path, &format!("Too many: {items}"), &format!("must have at most {items_max} items"))
+        Self::build(
+            Cause::TooMany,
+            path,
+            &format!("Too many: {items}"),
+            &format!("must have at most {items_max} items"),
+        )
     }
 
     /// A value of the wrong JSON type.
@@ -145,7 +150,11 @@ impl FieldError {
 
 impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.field.is_empty() { f.write_str(&self.message) } else { write!(f, "{}: {}", self.field, self.message) }
+        if self.field.is_empty() {
+            f.write_str(&self.message)
+        } else {
+            write!(f, "{}: {}", self.field, self.message)
+        }
     }
 }
 

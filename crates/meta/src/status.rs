@@ -107,11 +107,7 @@ impl Status {
 
     /// A plain success, as the answer to a delete.
     pub fn success(details: Details) -> Self {
-        Self {
-            status: "Success".to_owned(),
-            details: Some(details),
-            ..Self::failure(200, "", "")
-        }
+        Self { status: "Success".to_owned(), details: Some(details), ..Self::failure(200, "", "") }
     }
 
     /// Adds what the failure is about.
@@ -172,8 +168,11 @@ impl Status {
 
     /// 405 for a known path.
     pub fn method_not_allowed() -> Self {
-        let mut status =
-            Self::failure(405, "MethodNotAllowed", "the server does not allow this method on the requested resource");
+        let mut status = Self::failure(
+            405,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        );
         status.details = Some(Details::default());
         status
     }
@@ -186,7 +185,8 @@ impl Status {
 
     /// 409 for a name that is taken.
     pub fn already_exists(resource: &GroupResource, name: &str) -> Self {
-        Self::failure(409, "AlreadyExists", format!("{resource} \"{name}\" already exists")).about(resource, name)
+        Self::failure(409, "AlreadyExists", format!("{resource} \"{name}\" already exists"))
+            .about(resource, name)
     }
 
     /// 409 for a version, precondition or claim that does not hold.
@@ -208,7 +208,9 @@ impl Status {
     /// 415.
     pub fn unsupported_media_type(accepted: &[&str]) -> Self {
         let list = accepted.join(", ");
-        let message = format!("the body of the request was in an unknown format - accepted media types include: {list}");
+        let message = format!(
+            "the body of the request was in an unknown format - accepted media types include: {list}"
+        );
         Self::failure(415, "UnsupportedMediaType", message)
     }
 
@@ -235,7 +237,8 @@ impl Status {
 
     /// 429.
     pub fn too_many_requests(seconds: u32) -> Self {
-        Self::failure(429, "TooManyRequests", "Too many requests, please try again later.").retry_after(seconds)
+        Self::failure(429, "TooManyRequests", "Too many requests, please try again later.")
+            .retry_after(seconds)
     }
 
     /// 500; the text must hold nothing that a client may not see.
@@ -255,12 +258,12 @@ impl Status {
 
     /// 504 for a revision that this server has not seen.
     pub fn too_large_resource_version(asked: u64, current: u64) -> Self {
-        Self::timeout(format!("Too large resource version: {asked}, current: {current}"), 1).with_causes(vec![
-            StatusCause {
+        Self::timeout(format!("Too large resource version: {asked}, current: {current}"), 1).with_causes(
+            vec![StatusCause {
                 reason: "ResourceVersionTooLarge".to_owned(),
                 message: "Too large resource version".to_owned(),
                 field: String::new(),
-            },
-        ])
+            }],
+        )
     }
 }

@@ -20,9 +20,18 @@ pub struct Admin {
 /// Serves `/livez`, `/readyz` (`?verbose`, `?exclude=NAME`) and `/metrics` over plain HTTP until shutdown.
 pub async fn serve(listener: TcpListener, admin: Admin, tasks: Tasks) {
     let router = Router::new()
-        .route("/livez", get(|State(a): State<Admin>, uri: Uri| async move { health(&a.live, "livez", &uri) }))
-        .route("/healthz", get(|State(a): State<Admin>, uri: Uri| async move { health(&a.live, "healthz", &uri) }))
-        .route("/readyz", get(|State(a): State<Admin>, uri: Uri| async move { health(&a.ready, "readyz", &uri) }))
+        .route(
+            "/livez",
+            get(|State(a): State<Admin>, uri: Uri| async move { health(&a.live, "livez", &uri) }),
+        )
+        .route(
+            "/healthz",
+            get(|State(a): State<Admin>, uri: Uri| async move { health(&a.live, "healthz", &uri) }),
+        )
+        .route(
+            "/readyz",
+            get(|State(a): State<Admin>, uri: Uri| async move { health(&a.ready, "readyz", &uri) }),
+        )
         .route("/metrics", get(|State(a): State<Admin>| async move { metrics(&a.metrics) }))
         .with_state(admin);
     let token = tasks.token();

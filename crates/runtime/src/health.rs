@@ -89,6 +89,9 @@ mod tests {
         let report = health.report("readyz", false, &[]);
         assert!(!report.ok);
         assert_eq!(report.text, "[+]ping ok\n[-]postgres failed: reason withheld\nreadyz check failed\n");
-        assert_eq!(health.report("readyz", false, &["postgres".to_owned()]), Report { ok: true, text: "ok".into() });
+        assert_eq!(
+            health.report("readyz", false, &["postgres".to_owned()]),
+            Report { ok: true, text: "ok".into() }
+        );
     }
 }

@@ -3,7 +3,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Cancels `tasks` at SIGTERM or SIGINT.
 pub async fn on_signal(tasks: Tasks) {
-    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
         tracing::error!("signal handlers cannot be installed");
         return std::future::pending().await;

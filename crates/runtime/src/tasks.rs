@@ -74,7 +74,8 @@ impl Tasks {
     pub async fn join(&self, deadline: Duration) -> Result<(), TaskEnded> {
         self.token.cancelled().await;
         let mut set = std::mem::take(&mut *self.set.lock().unwrap_or_else(PoisonError::into_inner));
-        let drained = tokio::time::timeout(deadline, async { while set.join_next().await.is_some() {} }).await;
+        let drained =
+            tokio::time::timeout(deadline, async { while set.join_next().await.is_some() {} }).await;
         if drained.is_err() {
             tracing::warn!(tasks = set.len(), "tasks did not end in time and are aborted");
             set.shutdown().await;
@@ -102,7 +103,11 @@ impl Drop for EndGuard {
             return;
         }
         tracing::error!(task = self.name, panicked = std::thread::panicking(), "task ended unexpectedly");
-        self.tasks.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| self.name.to_owned());
+        self.tasks
+            .failed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get_or_insert_with(|| self.name.to_owned());
         self.tasks.token.cancel();
     }
 }

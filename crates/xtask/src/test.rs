@@ -43,11 +43,16 @@ const STEPS: &[(&str, Step)] = &[
     ("doc", || cargo(&["doc", "--workspace", "--no-deps", "--quiet"], &[("RUSTDOCFLAGS", "-D warnings")])),
     ("deny", deny),
     ("unit", unit),
+    ("stress", || cargo(STRESS, &[])),
     ("manifests", || install::check().map(|()| Count::ONE)),
     ("check", || myself(&["up", "--check"])),
     ("elsewhere", || install::elsewhere().map(|()| Count::ONE)),
     ("accept", accept::run),
 ];
+
+/// The short form of the crash test.
+const STRESS: &[&str] =
+    &["run", "--quiet", "--package", "stress", "--", "run", "--operations", "15000", "--kills", "60"];
 
 /// Runs the chosen steps, all steps when none is chosen.
 pub(crate) fn test(args: &Test) -> Result<ExitCode> {
