@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
 const CLIENTS: usize = 16;
-const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_mins(10);
 const NAMESPACES: &str = "/api/v1/namespaces";
 
 /// The first member cluster's name, from the files in the members' folder.

@@ -110,7 +110,7 @@ pub(crate) fn empty_path() -> String {
 }
 
 async fn wait_for(kube: &Endpoint, path: &str) -> Result<()> {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_mins(1);
     loop {
         let status = kube.connect().await?.call(Method::GET, path, Bytes::new()).await?.0;
         if status.is_success() {

@@ -89,7 +89,7 @@ async fn read(mut stream: Stream, sent: SentTimes, count: usize) -> Result<Vec<u
     let mut latencies = Vec::with_capacity(count);
     let mut last = 0;
     while latencies.len() < count {
-        let event = tokio::time::timeout(Duration::from_secs(60), stream.next())
+        let event = tokio::time::timeout(Duration::from_mins(1), stream.next())
             .await
             .context("an event is missing")??;
         let arrived = Instant::now();

@@ -1,4 +1,4 @@
-//! The same schema as a CustomResourceDefinition.
+//! The same schema as a custom resource definition.
 
 use meta::schema::{ListType, Schema, Type};
 use serde_json::{Map, Value, json};

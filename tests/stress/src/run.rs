@@ -124,7 +124,7 @@ pub(crate) async fn plants(settings: Settings) -> Result<bool> {
 /// Makes the tree of scopes and plants the bug; tells the number of the scopes' kind.
 async fn prepare(url: &str, settings: &Settings) -> Result<i16> {
     let tasks = Tasks::new();
-    let store = replica::open(url, Duration::from_secs(60), &tasks)?;
+    let store = replica::open(url, Duration::from_mins(1), &tasks)?;
     let kind = store.kind_id("stress", "scopes").context("the kind is not registered")?;
     let access = Access::internal("stress");
     for body in writers::tree(settings.leaves) {

@@ -37,7 +37,7 @@ pub(crate) async fn run(replica: Replica, kind: KindId, resource: &'static str) 
         let ended = loop {
             match tokio::time::timeout(QUIET, watch.next()).await {
                 Err(_) if replica.is_stopping() => break None,
-                Err(_) => {}
+                Err(_) | Ok(Ok(WatchItem::Bookmark(_))) => {}
                 Ok(Ok(WatchItem::InitialEnd(revision))) => seen = Some(Seen::after(revision.0)),
                 Ok(Ok(WatchItem::Event { entry, .. })) => {
                     if let Some(seen) = &mut seen {
@@ -51,7 +51,6 @@ pub(crate) async fn run(replica: Replica, kind: KindId, resource: &'static str) 
                         }
                     }
                 }
-                Ok(Ok(WatchItem::Bookmark(_))) => {}
                 Ok(Err(end)) => break Some(end),
             }
         };

@@ -86,7 +86,16 @@ impl Writer {
         let key = Key::new(self.replica.items, &scope, &name);
         let quota = quota(None, Some(&body), true);
         let made = self
-            .write("create", &key, Uuid::new_v4(), Change::Create(body.state()), quota, body.token)
+            .write(
+                "create",
+                body.token,
+                Write {
+                    key: key.clone(),
+                    uid: Uuid::new_v4(),
+                    change: Change::Create(body.state()),
+                    quota: Some(quota),
+                },
+            )
             .await?;
         if made {
             self.remember(key).await;
@@ -116,9 +125,11 @@ impl Writer {
         let Some((key, entry, old)) = self.item().await else { return Ok(()) };
         let mut new = old.clone().fresh();
         let units = self.units();
-        new.hard.values_mut().for_each(|u| u.clone_from(&units));
+        for kept in new.hard.values_mut() {
+            kept.clone_from(&units);
+        }
         new.charge = high_water(&old.charge, &new.hard);
-        self.update("resize", &key, &entry, &old, &new, true).await
+        self.update("resize", &key, &entry, (&old, &new), true).await
     }
 
     /// Lowers the charge to the spec, as a controller confirms it; `stale` with what was read long ago.
@@ -131,7 +142,7 @@ impl Writer {
         }
         let mut new = old.clone().fresh();
         new.charge = if old.deleting { BTreeMap::new() } else { old.hard.clone() };
-        self.update(if stale { "confirm stale" } else { "confirm" }, &key, &entry, &old, &new, false).await
+        self.update(if stale { "confirm stale" } else { "confirm" }, &key, &entry, (&old, &new), false).await
     }
 
     /// One step of a deletion: mark, confirm that nothing is left, remove.
@@ -140,11 +151,11 @@ impl Writer {
         let mut new = old.clone().fresh();
         if !old.deleting {
             new.deleting = true;
-            return self.update("mark", &key, &entry, &old, &new, false).await;
+            return self.update("mark", &key, &entry, (&old, &new), false).await;
         }
         if !old.charge.is_empty() {
             new.charge = BTreeMap::new();
-            return self.update("release", &key, &entry, &old, &new, false).await;
+            return self.update("release", &key, &entry, (&old, &new), false).await;
         }
         self.remove("remove", &key, &entry, &old, None).await
     }
@@ -171,7 +182,8 @@ impl Writer {
         quota.abandon = abandon;
         let change =
             Change::Delete { expected: entry.revision, before: entry.attributes.clone(), last: last.state() };
-        self.write(op, key, entry.uid, change, quota, last.token).await?;
+        self.write(op, last.token, Write { key: key.clone(), uid: entry.uid, change, quota: Some(quota) })
+            .await?;
         Ok(())
     }
 
@@ -192,7 +204,16 @@ impl Writer {
             state: new.state(),
         };
         let moved = self
-            .write("move", &key, entry.uid, change, quota(Some(&old), Some(&new), true), new.token)
+            .write(
+                "move",
+                new.token,
+                Write {
+                    key: key.clone(),
+                    uid: entry.uid,
+                    change,
+                    quota: Some(quota(Some(&old), Some(&new), true)),
+                },
+            )
             .await?;
         if moved {
             self.remember(to).await;
@@ -212,10 +233,12 @@ impl Writer {
         let Some((key, entry, old)) = self.scope(&name).await else { return Ok(()) };
         let mut new = old.clone().fresh();
         for units in new.hard.values_mut() {
-            units.values_mut().for_each(|n| *n = self.random.random_range(40..120));
+            for amount in units.values_mut() {
+                *amount = self.random.random_range(40..120);
+            }
         }
         new.charge.clone_from(&new.hard);
-        self.update("resize scope", &key, &entry, &old, &new, true).await
+        self.update("resize scope", &key, &entry, (&old, &new), true).await
     }
 
     /// Moves a scope below another: a middle one below a leaf would make a circle, and must be refused.
@@ -229,7 +252,7 @@ impl Writer {
         let Some((key, entry, old)) = self.scope(&name).await else { return Ok(()) };
         let mut new = old.clone().fresh();
         new.scope = parent;
-        self.update("re-parent", &key, &entry, &old, &new, true).await
+        self.update("re-parent", &key, &entry, (&old, &new), true).await
     }
 
     /// Drops a cluster from a scope, or lists it again.
@@ -243,7 +266,7 @@ impl Writer {
             new.hard.insert(second.to_owned(), units);
         }
         new.charge.clone_from(&new.hard);
-        self.update("lose cluster", &key, &entry, &old, &new, true).await
+        self.update("lose cluster", &key, &entry, (&old, &new), true).await
     }
 
     async fn update(
@@ -251,8 +274,7 @@ impl Writer {
         op: &str,
         key: &Key,
         entry: &Entry,
-        old: &Body,
-        new: &Body,
+        (old, new): (&Body, &Body),
         admit: bool,
     ) -> Result<()> {
         let mut quota = quota(Some(old), Some(new), admit);
@@ -261,7 +283,8 @@ impl Writer {
         }
         let before = Attributes::clone(&entry.attributes);
         let change = Change::Update { expected: entry.revision, before, state: new.state() };
-        self.write(op, key, entry.uid, change, quota, new.token).await?;
+        self.write(op, new.token, Write { key: key.clone(), uid: entry.uid, change, quota: Some(quota) })
+            .await?;
         Ok(())
     }
 
@@ -276,16 +299,7 @@ impl Writer {
     }
 
     /// Writes and logs; tells whether it is done.
-    async fn write(
-        &mut self,
-        op: &str,
-        key: &Key,
-        uid: Uuid,
-        change: Change,
-        quota: QuotaChange,
-        token: Uuid,
-    ) -> Result<bool> {
-        let write = Write { key: key.clone(), uid, change, quota: Some(quota) };
+    async fn write(&mut self, op: &str, token: Uuid, write: Write) -> Result<bool> {
         let told = match self.replica.store.write(&self.access, write).await {
             Ok(Revision(revision)) => Told::Done(revision),
             Err(Error::Unknown) => Told::Unknown,
