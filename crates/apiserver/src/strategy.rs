@@ -126,10 +126,10 @@ pub trait Strategy: Send + Sync + 'static {
         false
     }
 
-    /// Last touch on an object that is got or listed, such as fields filled from a directory. Must be cheap; only
-    /// asked where [`Strategy::decorates`].
-    /// `false` (and nothing done) where the stored bytes can go out as they are.
-    fn decorate(&self, _object: &mut Object) -> bool {
-        false
+    /// Last touch on an object that is got or listed, such as fields filled from a directory: its stored text with
+    /// them in place. Lists ask it for every object, so it looks for the place instead of parsing; only asked where
+    /// [`Strategy::decorates`]. `None` where the stored text can go out as it is.
+    fn decorate(&self, _stored: &str) -> Option<String> {
+        None
     }
 }

@@ -1,6 +1,6 @@
 //! JSON and YAML bodies to objects: strictness, pruning, defaults.
 //!
-//! Reading is [`value`], the schema's form is [`shape`], defaults are [`defaults`].
+//! Reading is `value`, the schema's form is `shape`, defaults are `defaults`.
 
 mod defaults;
 mod shape;

@@ -1,10 +1,10 @@
 //! Field ownership (`metadata.managedFields`) and server-side apply.
 //!
-//! The rules are those of `sigs.k8s.io/structured-merge-diff`, over our own [`Schema`]: an update owns what it changes,
+//! The rules are those of `sigs.k8s.io/structured-merge-diff`, over our own `Schema`: an update owns what it changes,
 //! an apply owns what it lists, and what an applier no longer lists and nobody else owns goes away.
 //!
-//! A call passes through [`Tracker`] (who writes, what was owned), [`ownership`] (what changes hands), and below it
-//! [`contents`], [`merge`] and [`compare`], which walk values by their [`shape`].
+//! A call passes through `Tracker` (who writes, what was owned), `ownership` (what changes hands), and below it
+//! `contents`, `merge` and `compare`, which walk values by their `shape`.
 
 mod compare;
 mod contents;

@@ -1,7 +1,7 @@
 //! An API object as a JSON tree.
 //!
 //! Keys are kept sorted, so that equal objects have equal bytes, and `apiVersion`, `kind` and
-//! `metadata` always come first: `resourceVersion` can be spliced into stored bytes (see [`Object::to_stored`]).
+//! `metadata` always come first: `resourceVersion` can be spliced into stored bytes (see `Object::to_stored`).
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};

@@ -97,22 +97,18 @@ impl Renderer {
     }
 
     fn whole(&self, entry: &Entry, out: &mut BytesMut) {
-        if self.decorate
-            && let Some(mut object) = read(entry)
-            && self.resource.strategy.decorate(&mut object)
-            && let Ok(json) = serde_json::to_vec(object.as_map())
-        {
-            out.put_slice(&json);
-            return;
+        let decorated = std::str::from_utf8(&entry.body)
+            .ok()
+            .filter(|_| self.decorate)
+            .and_then(|stored| self.resource.strategy.decorate(stored));
+        match decorated {
+            Some(text) => write_entry(&Entry { body: text.into(), ..entry.clone() }, out),
+            None => write_entry(entry, out),
         }
-        write_entry(entry, out);
     }
 
     fn row(&self, entry: &Entry, version: &'static str, out: &mut BytesMut) {
-        let mut object = read(entry).unwrap_or_default();
-        if self.decorate {
-            self.resource.strategy.decorate(&mut object);
-        }
+        let object = read(entry).unwrap_or_default();
         let created = object.text(&["metadata", "creationTimestamp"]);
         let mut cells = vec![Value::from(object.name())];
         cells.extend(self.resource.strategy.cells(&object, self.now));

@@ -1,4 +1,4 @@
-//! `PATCH`: JSON patch, merge patch, strategic merge patch; server-side apply is [`super::apply`].
+//! `PATCH`: JSON patch, merge patch, strategic merge patch; server-side apply is `super::apply`.
 
 use crate::resource::Resource;
 use crate::verbs::Call;

@@ -21,6 +21,9 @@ use store::quota::{Charge, Claim, QuotaChange, Violation};
 const CHARGED: &[&str] = &["status", "cachedSpecHard"];
 /// Fields that are filled in on reads and never stored.
 const DECORATED: [&str; 3] = ["clusterType", "clusterVersion", "clusterDisplayName"];
+/// How a stored spec begins, up to the name of its cluster, and how it goes on behind it.
+const SPEC_BEGINS: &str = r#""spec":{"clusterDisplayName":"","clusterName":""#;
+const SPEC_GOES_ON: &str = r#","clusterType":"","clusterVersion":"""#;
 /// What a namespace's name is generated from when it can be derived from nothing.
 const NAME_PREFIX: &str = "ns";
 
@@ -314,12 +317,19 @@ impl Strategy for NamespaceStrategy {
         true
     }
 
-    fn decorate(&self, object: &mut Object) -> bool {
-        let Some(cluster) = self.clusters.get(object.text(&["spec", "clusterName"])) else { return false };
-        object.set(&["spec", "clusterVersion"], json!(cluster.version));
-        object.set(&["spec", "clusterDisplayName"], json!(cluster.display_name));
-        object.set(&["spec", "clusterType"], json!(cluster.cluster_type));
-        true
+    fn decorate(&self, stored: &str) -> Option<String> {
+        // Stored keys are sorted and these values are stored empty. Quotes inside of strings are escaped, so that
+        // nothing before the spec can look like it.
+        let (before, rest) = stored.split_once(SPEC_BEGINS)?;
+        let (name, after) = rest.split_once('"')?;
+        let after = after.strip_prefix(SPEC_GOES_ON)?;
+        let cluster = self.clusters.get(name)?;
+        let [display_name, kind, version] = [&cluster.display_name, &cluster.cluster_type, &cluster.version]
+            .map(|text| json!(text).to_string());
+        Some(format!(
+            "{before}\"spec\":{{\"clusterDisplayName\":{display_name},\"clusterName\":\"{name}\",\
+             \"clusterType\":{kind},\"clusterVersion\":{version}{after}"
+        ))
     }
 }
 

@@ -348,14 +348,25 @@ fn only_a_change_of_amounts_is_admitted_by_the_rules() {
 
 #[test]
 fn reads_show_the_cluster_as_it_is() {
-    let mut read = namespace();
-    assert!(namespaces().decorate(&mut read));
+    let mut stored = namespace();
+    for field in ["clusterDisplayName", "clusterType", "clusterVersion"] {
+        stored.set(&["spec", field], json!(""));
+    }
+    let text = r#"{"spec":{"clusterDisplayName":"","clusterName":"c2""#;
+    stored.set(&["metadata", "annotations"], json!({"misleading": text}));
+    let read = namespaces().decorate(&stored.to_stored()).unwrap();
+    let read = Object::from_stored(read.as_bytes(), 1).unwrap();
     assert_eq!(read.text(&["spec", "clusterDisplayName"]), "Cluster one");
     assert_eq!(read.text(&["spec", "clusterVersion"]), "v1.36.3");
-    assert!(
-        !NamespaceStrategy::new(Clusters::unchecked(), Levels::default(), Vec::new())
-            .decorate(&mut namespace())
-    );
+    assert_eq!(read.text(&["spec", "clusterType"]), "Imported");
+    let mut undone = read.clone();
+    undone.remove(&["metadata", "resourceVersion"]);
+    for field in ["clusterDisplayName", "clusterType", "clusterVersion"] {
+        undone.set(&["spec", field], json!(""));
+    }
+    assert_eq!(undone.to_stored(), stored.to_stored(), "nothing else is touched");
+    let unknown = NamespaceStrategy::new(Clusters::unchecked(), Levels::default(), Vec::new());
+    assert_eq!(unknown.decorate(&stored.to_stored()), None);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Strategic merge patch.
 //!
-//! The schema says how lists merge: [`ListType::Map`] by its first key, [`ListType::Set`] as a union,
-//! [`ListType::Atomic`] not at all. The patch may say otherwise with its directives.
+//! The schema says how lists merge: `ListType::Map` by its first key, `ListType::Set` as a union,
+//! `ListType::Atomic` not at all. The patch may say otherwise with its directives.
 
 use super::{PatchError, Patched, read};
 use crate::schema::{ListType, Schema, Type};
