@@ -359,7 +359,7 @@ fn reads_show_the_cluster_as_it_is() {
     assert_eq!(read.text(&["spec", "clusterDisplayName"]), "Cluster one");
     assert_eq!(read.text(&["spec", "clusterVersion"]), "v1.36.3");
     assert_eq!(read.text(&["spec", "clusterType"]), "Imported");
-    let mut undone = read.clone();
+    let mut undone = read;
     undone.remove(&["metadata", "resourceVersion"]);
     for field in ["clusterDisplayName", "clusterType", "clusterVersion"] {
         undone.set(&["spec", field], json!(""));
