@@ -1,6 +1,7 @@
 -- The same rules, decided at once for a batch that fits whole. A batch fits in whatever order its writes are
 -- taken when all that grows fits together with nothing given back; most batches do. What does not, or has moves,
--- limits or holds in it, is decided one by one as before. Arguments and outcomes are those of the first version.
+-- limits or holds in it, is decided one by one as before. Arguments and outcomes are those of the first version;
+-- a notification also says who wrote, who need not read it.
 CREATE OR REPLACE FUNCTION apply_batch(
     p_writer uuid, p_seq bigint, p_scope_kind smallint, p_children_max bigint, p_notify boolean,
     e_op "char"[], e_kind smallint[], e_namespace text[], e_name text[], e_uid uuid[], e_expected bigint[],
@@ -442,7 +443,7 @@ BEGIN
     INSERT INTO batches (writer, seq, base, outcome, detail) VALUES (p_writer, p_seq, base, outcome, detail);
     DELETE FROM batches b WHERE b.writer = p_writer AND b.seq < p_seq;
     IF p_notify THEN
-        PERFORM pg_notify('store', (base + entries)::text);
+        PERFORM pg_notify('store', (base + entries)::text || ' ' || p_writer::text);
     END IF;
 END
 $$;

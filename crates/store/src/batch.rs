@@ -102,6 +102,11 @@ impl<'a> Batch<'a> {
         Ok(batch)
     }
 
+    /// Number of entries, each of which takes a revision.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.op.len()
+    }
+
     pub(crate) fn places(&self) -> &[Place] {
         &self.places
     }

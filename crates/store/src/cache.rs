@@ -20,6 +20,7 @@ use crate::error::Error;
 use crate::model::{Entry, Key, Kind, KindId, Revision};
 use crate::read::{At, Selection};
 use crate::tail;
+use crate::tail::handover::Handover;
 use crate::watch::subscriptions::Subscriptions;
 use filter::Filter;
 use metrics::CacheMetrics;
@@ -34,7 +35,7 @@ use std::str::FromStr as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
 /// Longest wait of a read for the revision that it needs.
 pub const READ_WAIT: Duration = Duration::from_secs(3);
@@ -147,7 +148,8 @@ pub(crate) struct Inner {
     pub(crate) progress: watch::Sender<Progress>,
     /// Tickets drawn by readers who want a look that begins after them.
     asked: AtomicU64,
-    pub(crate) wake: Notify,
+    /// What the tail is told: batches of our own, and wishes for a look.
+    pub(crate) handover: Arc<Handover>,
     pub(crate) metrics: CacheMetrics,
 }
 
@@ -222,7 +224,7 @@ impl Cache {
             subscriptions,
             progress: watch::Sender::default(),
             asked: AtomicU64::new(0),
-            wake: Notify::new(),
+            handover: Arc::new(Handover::new()),
             metrics,
         })))
     }
@@ -289,7 +291,7 @@ impl Cache {
 
     /// Makes the tail look at the database now.
     pub fn hint(&self) {
-        self.0.wake.notify_one();
+        self.0.handover.ask();
     }
 
     /// What the cache tells of itself.
@@ -377,7 +379,7 @@ impl Inner {
     async fn reach_now(&self) -> Result<(), Error> {
         let mut progress = self.progress.subscribe();
         let ticket = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
-        self.wake.notify_one();
+        self.handover.ask();
         let answered = progress.wait_for(|progress| progress.served.max(progress.failed) >= ticket);
         match tokio::time::timeout(READ_WAIT, answered).await {
             Ok(Ok(progress)) if progress.served >= ticket => Ok(()),
@@ -391,7 +393,7 @@ impl Inner {
         if progress.borrow().revision >= asked {
             return Ok(());
         }
-        self.wake.notify_one();
+        self.handover.ask();
         let reached = progress.wait_for(|progress| progress.revision >= asked);
         if let Ok(Ok(_)) = tokio::time::timeout(READ_WAIT, reached).await {
             return Ok(());

@@ -6,7 +6,7 @@ use crate::cache::{Cache, CacheConfig, CacheStatus, Kinds};
 use crate::model::{Attributes, Change, Entry, Key, Kind, KindId, Revision, State, Write};
 use crate::read::{At, ListQuery, Page, WatchQuery};
 use crate::watch::Watch;
-use crate::writer::{DatabaseState, Writer, rehearse};
+use crate::writer::{DatabaseState, Link, Writer, rehearse};
 use crate::{Error, migrate};
 use runtime::{Metrics, Tasks};
 use std::sync::Arc;
@@ -71,13 +71,15 @@ impl Store {
         cache.start(tasks);
         let database = Arc::new(DatabaseState::new());
         let rules = Rules {
-            writer: Uuid::new_v4(),
+            writer: cache.0.handover.writer(),
             scope_kind: scope_kind.map_or(0, |kind| kind.0),
             children_max: config.children_max,
             notify: config.notify,
         };
-        let writer =
-            Writer::start(&config.url, Arc::clone(&names), rules, Arc::clone(&database), tasks, metrics);
+        let handover = Arc::clone(&cache.0.handover);
+        let link =
+            Link::new(config.url.clone(), Arc::clone(&names), Arc::clone(&database), Arc::clone(&handover));
+        let writer = Writer::start(link, handover, rules, tasks, metrics);
         Ok(Self { writer, cache, database, kinds: names, scope_kind, config: Arc::new(config) })
     }
 
@@ -123,9 +125,11 @@ impl Store {
         if !visible(access, &write) {
             return Err(Error::NotFound);
         }
+        if let Some(reason) = self.database.silence() {
+            return Err(Error::Unavailable(reason));
+        }
         let revision = self.writer.write(write).await?;
         self.cache.saw(revision);
-        self.cache.hint();
         Ok(revision)
     }
 

@@ -4,6 +4,8 @@
 //! Batches commit in the order of their revisions: a look that was not full has brought the cache to the
 //! counter, and every reader who asked before it began can be answered.
 
+/// Batches of our own.
+pub(crate) mod handover;
 /// LISTEN.
 pub(crate) mod listen;
 /// The first state.
@@ -41,7 +43,7 @@ const LOOK: &str = "SELECT r.v, r.epoch, c.compacted, \
 
 /// Follows until the program ends.
 pub(crate) async fn run(cache: Arc<Inner>) {
-    let mut tail = Tail { cache, connected: false, loaded: false, owed: None, server: None };
+    let mut tail = Tail { cache, connected: false, loaded: false, owed: None, server: None, trusted: None };
     let mut backoff = Backoff::new(BACKOFF_FLOOR, BACKOFF_CEILING);
     while let Err(error) = tail.session().await {
         // A lost connection is no trouble yet: the next one may be had at once.
@@ -87,6 +89,8 @@ struct Tail {
     owed: Option<(Revision, u64)>,
     /// The server whose history this is, where it tells.
     server: Option<String>,
+    /// The writer's connection that was open already when the history was compared last.
+    trusted: Option<u64>,
 }
 
 impl Tail {
@@ -120,9 +124,8 @@ impl Tail {
                 Next::Again => {}
                 Next::Reload => self.loaded = false,
                 Next::Wait => {
-                    let poll = self.cache.config.poll;
-                    let hinted = tokio::time::timeout(poll, self.cache.wake.notified()).await.is_ok();
-                    if !hinted && compared.elapsed() >= COMPARE_EVERY {
+                    self.wait().await;
+                    if compared.elapsed() >= COMPARE_EVERY {
                         compared = self.compare(connection, false).await?;
                     }
                 }
@@ -131,11 +134,46 @@ impl Tail {
         }
     }
 
+    /// Takes over what this replica writes itself, until it is time to look at the database.
+    async fn wait(&self) {
+        let handover = &self.cache.handover;
+        let next_look = tokio::time::Instant::now() + self.cache.config.poll;
+        while !handover.was_asked() && tokio::time::Instant::now() < next_look {
+            let woken = tokio::time::timeout_at(next_look, handover.woken()).await.is_ok();
+            if !woken || !self.take_over() {
+                return;
+            }
+        }
+    }
+
+    /// Brings our own batches to the cache. False when they do not follow on what is there.
+    fn take_over(&self) -> bool {
+        for batch in self.cache.handover.take() {
+            let revision = self.cache.read().revision;
+            if batch.end <= revision {
+                continue;
+            }
+            if batch.base != revision || self.trusted != Some(batch.connection) {
+                return false;
+            }
+            let events =
+                batch.written.into_iter().filter_map(|written| written.into_event(&self.cache.kinds));
+            self.apply(events.collect(), batch.end);
+            self.cache.metrics.revision.set(gauged(batch.end.0));
+            self.cache.progress.send_modify(|progress| {
+                progress.revision = batch.end;
+                progress.seen = progress.seen.max(batch.end);
+            });
+        }
+        true
+    }
+
     /// Compares the own history with the database's. Ends in the same history, or with nothing loaded.
     async fn compare(&mut self, connection: &mut PgConnection, moved: bool) -> Result<Instant, TailError> {
+        let writer = self.cache.handover.connection();
         if self.loaded {
             match in_time(divergence::compare(&self.cache, connection, moved)).await? {
-                Verdict::Same => {}
+                Verdict::Same => self.trusted = Some(writer),
                 Verdict::Other => self.forget(),
                 Verdict::Diverged(why) => {
                     self.cache.metrics.divergences.inc();
@@ -152,6 +190,7 @@ impl Tail {
     fn forget(&mut self) {
         self.loaded = false;
         self.owed = None;
+        self.trusted = None;
         let current = {
             let mut state = self.cache.write();
             state.generation += 1;
@@ -165,12 +204,14 @@ impl Tail {
         let started = Instant::now();
         let ticket = self.cache.tickets();
         let generation = self.cache.read().generation + 1;
+        let writer = self.cache.handover.connection();
         let (head, state) = load::load(&self.cache, connection, generation).await?;
         let objects: usize = state.kinds.values().map(Objects::len).sum();
         let old = std::mem::replace(&mut *self.cache.write(), state);
         self.cache.subscriptions.expire(head.revision);
         self.cache.subscriptions.dispatch(&[], head.revision);
         self.owed = None;
+        self.trusted = Some(writer);
         self.publish(head, head.revision, Some(ticket));
         self.cache.metrics.fills.inc();
         self.loaded = true;

@@ -10,13 +10,13 @@ mod outcome;
 /// A write that is decided and taken back.
 mod rehearsal;
 
-use crate::batch::{Answer, Batch, Rules};
+use crate::batch::{Answer, Batch, Place, Rules};
 use crate::connect::Failure;
 use crate::model::Write;
-use crate::store::KindName;
+use crate::tail::handover::{Committed, Handover};
 use crate::{Error, Revision};
 use collect::Inbox;
-use link::{Fate, Link};
+use link::Fate;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use runtime::{Metrics, Tasks};
@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use link::DatabaseState;
+pub(crate) use link::{DatabaseState, Link};
 pub(crate) use rehearsal::rehearse;
 
 /// Writes that may wait; more are told to come back.
@@ -68,21 +68,15 @@ struct Meters {
 
 impl Writer {
     pub(crate) fn start(
-        url: &str,
-        kinds: Arc<[KindName]>,
+        link: Link,
+        handover: Arc<Handover>,
         rules: Rules,
-        state: Arc<DatabaseState>,
         tasks: &Tasks,
         metrics: &Metrics,
     ) -> Self {
         let (queue, receiver) = mpsc::channel(QUEUE_WRITES_MAX);
-        let task = Task {
-            inbox: Inbox::new(receiver),
-            link: Link::new(url.to_owned(), kinds, state),
-            rules,
-            seq: 0,
-            meters: Meters::new(metrics),
-        };
+        let task =
+            Task { inbox: Inbox::new(receiver), link, handover, rules, seq: 0, meters: Meters::new(metrics) };
         tasks.spawn_draining("store writer", task.run(tasks.token()));
         Self { queue }
     }
@@ -121,19 +115,30 @@ impl Pending {
         !self.reply.is_closed()
     }
 
-    fn answer(self, result: Result<Revision, Error>) {
+    /// Answers the caller; the write comes back.
+    fn answer(self, result: Result<Revision, Error>) -> Write {
         if self.reply.send(result).is_err() {
             tracing::debug!("nobody waits for the outcome of a write any more");
         }
+        self.write
     }
 }
 
 struct Task {
     inbox: Inbox,
     link: Link,
+    handover: Arc<Handover>,
     rules: Rules,
     seq: i64,
     meters: Meters,
+}
+
+/// A batch that was committed.
+struct Done {
+    answer: Answer,
+    places: Vec<Place>,
+    /// Revisions that it took.
+    entries: usize,
 }
 
 /// Why a batch has no answer.
@@ -172,7 +177,7 @@ impl Task {
                 continue;
             }
             match self.transact(&part).await {
-                Ok((answer, batch_places)) => self.answer(part, &answer, &batch_places),
+                Ok(done) => self.answer(part, &done),
                 Err(Unanswered::Failed(Failure::Fault(text))) if part.len() > 1 => {
                     tracing::warn!(writes = part.len(), error = text, "a batch failed; its halves are tried");
                     let second = part.split_off(part.len() / 2);
@@ -196,13 +201,10 @@ impl Task {
         }
     }
 
-    async fn transact(
-        &mut self,
-        writes: &[Pending],
-    ) -> Result<(Answer, Vec<crate::batch::Place>), Unanswered> {
+    async fn transact(&mut self, writes: &[Pending]) -> Result<Done, Unanswered> {
         let fault = |error: Error| Unanswered::Failed(Failure::Fault(error.to_string()));
         let batch = Batch::new(writes, self.rules.scope_kind).map_err(fault)?;
-        let places = batch.places().to_vec();
+        let done = |answer| Done { answer, places: batch.places().to_vec(), entries: batch.len() };
         let begun = Instant::now();
         for _ in 0..SENDS_MAX {
             let connection = self.link.get().await.map_err(Unanswered::Failed)?;
@@ -212,7 +214,7 @@ impl Task {
                 Ok(Ok(answer)) => {
                     self.meters.batches.inc();
                     self.meters.batch_seconds.observe(begun.elapsed().as_secs_f64());
-                    return Ok((answer, places));
+                    return Ok(done(answer));
                 }
                 Ok(Err(error)) => match Failure::of(&error) {
                     Failure::Lost(text) => text,
@@ -226,7 +228,7 @@ impl Task {
             tracing::warn!(seq = self.seq, error = lost, "the connection was lost during a batch");
             self.link.lost(&lost);
             match self.link.fate(self.rules.writer, self.seq).await {
-                Fate::Committed(answer) => return Ok((answer, places)),
+                Fate::Committed(answer) => return Ok(done(answer)),
                 Fate::Never => {}
                 Fate::Unknown => return Err(Unanswered::Unknown),
             }
@@ -235,7 +237,10 @@ impl Task {
         Err(Unanswered::Failed(Failure::Unavailable(text)))
     }
 
-    fn answer(&self, part: Vec<Pending>, answer: &Answer, places: &[crate::batch::Place]) {
+    /// Answers the callers, and hands what was written to the tail.
+    fn answer(&self, part: Vec<Pending>, done: &Done) {
+        let Done { answer, places, entries } = done;
+        let mut written = Vec::with_capacity(*entries);
         self.meters.batch_writes.observe(f64::from(u32::try_from(part.len()).unwrap_or(u32::MAX)));
         for (pending, place) in part.into_iter().zip(places) {
             let result = outcome::of(&pending.write, answer, *place, self.rules.scope_kind);
@@ -243,8 +248,15 @@ impl Task {
             if result.is_err() {
                 self.meters.refused.inc();
             }
-            pending.answer(result);
+            let made = result.is_ok();
+            let write = pending.answer(result);
+            if made {
+                written.extend(outcome::written(write, answer.base, *place));
+            }
         }
+        let base = Revision(u64::try_from(answer.base).unwrap_or_default());
+        let end = Revision(base.0 + u64::try_from(*entries).unwrap_or_default());
+        self.handover.give(Committed { base, end, written, connection: self.handover.connection() });
     }
 }
 

@@ -6,6 +6,7 @@ use runtime::Backoff;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use std::sync::Arc;
 use std::time::Duration;
+use uuid::Uuid;
 
 /// After so long without a notification the server is asked whether it is still there.
 const SILENCE: Duration = Duration::from_secs(30);
@@ -24,11 +25,22 @@ pub(crate) async fn run(cache: Arc<Inner>, options: PgConnectOptions) {
     }
 }
 
+/// A notification's payload is a revision and who made it.
+fn is_from(payload: &str, writer: Uuid) -> bool {
+    payload.split_once(' ').is_some_and(|(_, made_by)| made_by.parse() == Ok(writer))
+}
+
 async fn listen(cache: &Inner, pool: &sqlx::PgPool, backoff: &mut Backoff) -> Result<(), sqlx::Error> {
+    let writer = cache.handover.writer();
     let mut listener = PgListener::connect_with(pool).await?;
     listener.listen(NOTIFY_CHANNEL).await?;
     loop {
         match tokio::time::timeout(SILENCE, listener.try_recv()).await {
+            // What we wrote ourselves comes from our own writer.
+            Ok(Ok(Some(told))) if is_from(told.payload(), writer) => {
+                backoff.reset();
+                continue;
+            }
             // Lost and restored counts, too: something may have been missed.
             Ok(received) => drop(received?),
             // Nothing happens, or nobody is there any more.
@@ -37,6 +49,6 @@ async fn listen(cache: &Inner, pool: &sqlx::PgPool, backoff: &mut Backoff) -> Re
                 .unwrap_or(Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())))?,
         }
         backoff.reset();
-        cache.wake.notify_one();
+        cache.handover.ask();
     }
 }

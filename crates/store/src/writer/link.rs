@@ -1,44 +1,68 @@
 use crate::batch::Answer;
 use crate::connect::{self, Failure};
 use crate::store::{KindName, number};
+use crate::tail::handover::Handover;
 use runtime::Backoff;
 use sqlx::PgConnection;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
-/// How long the fate of a batch is asked for: as long as its callers wait.
+/// How long the fate of a batch is asked for while the server answers: as long as the batch's callers wait.
 const FATE_DEADLINE: Duration = Duration::from_secs(30);
+/// How long while it does not answer. Then the callers are told that the outcome is unknown, and the batch is
+/// settled by the next connection, before anything else is sent over it.
+const SILENCE_MAX: Duration = Duration::from_secs(3);
 /// How long a check of an idle connection may take.
 const CHECK_DEADLINE: Duration = Duration::from_secs(5);
 const RETRY_FLOOR: Duration = Duration::from_millis(50);
 const RETRY_CEILING: Duration = Duration::from_secs(1);
 
-/// Rows of writers that have not written for so long that no backend of theirs can be left.
-const FORGET_BATCHES: &str = "DELETE FROM batches WHERE created < now() - interval '1 day'";
-
 /// Whether the database takes writes, as the writer saw it last.
 #[derive(Debug)]
-pub(crate) struct DatabaseState(Mutex<Result<(), String>>);
+pub(crate) struct DatabaseState(Mutex<Seen>);
+
+#[derive(Debug)]
+struct Seen {
+    state: Result<(), String>,
+    /// The writer waits for a server that does not answer.
+    silent: bool,
+}
 
 impl DatabaseState {
     pub(crate) fn new() -> Self {
-        Self(Mutex::new(Err("not connected yet".to_owned())))
+        Self(Mutex::new(Seen { state: Err("not connected yet".to_owned()), silent: false }))
     }
 
     pub(crate) fn get(&self) -> Result<(), String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.seen().state.clone()
+    }
+
+    /// Why a write need not wait for its turn now.
+    pub(crate) fn silence(&self) -> Option<String> {
+        let seen = self.seen();
+        seen.silent.then(|| seen.state.clone().err().unwrap_or_default())
+    }
+
+    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn set(&self, state: Result<(), String>) {
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if held.is_ok() != state.is_ok() {
+        let mut seen = self.seen();
+        if seen.state.is_ok() != state.is_ok() {
             match &state {
                 Ok(()) => tracing::info!("the database takes writes"),
                 Err(reason) => tracing::warn!(reason, "the database takes no writes"),
             }
         }
-        *held = state;
+        seen.silent &= state.is_err();
+        seen.state = state;
+    }
+
+    fn set_silent(&self, silent: bool) {
+        self.seen().silent = silent;
     }
 }
 
@@ -53,38 +77,72 @@ pub(super) enum Fate {
     Unknown,
 }
 
+/// A batch by its writer and number.
+#[derive(Clone, Copy, Debug)]
+struct BatchId {
+    writer: Uuid,
+    seq: i64,
+}
+
 /// The writer's connection.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(crate) struct Link {
     url: String,
     kinds: Arc<[KindName]>,
     state: Arc<DatabaseState>,
+    handover: Arc<Handover>,
     connection: Option<PgConnection>,
     backoff: Backoff,
     retry_at: Option<(Instant, String)>,
+    /// The connection was given out, and nobody has said since that a call on it failed.
+    used: bool,
+    /// A batch whose fate is not known yet.
+    unsettled: Option<BatchId>,
 }
 
 impl Link {
-    pub(super) fn new(url: String, kinds: Arc<[KindName]>, state: Arc<DatabaseState>) -> Self {
+    pub(crate) fn new(
+        url: String,
+        kinds: Arc<[KindName]>,
+        state: Arc<DatabaseState>,
+        handover: Arc<Handover>,
+    ) -> Self {
         let backoff = Backoff::new(RETRY_FLOOR, RETRY_CEILING);
-        Self { url, kinds, state, connection: None, backoff, retry_at: None }
+        Self {
+            url,
+            kinds,
+            state,
+            handover,
+            connection: None,
+            backoff,
+            retry_at: None,
+            used: false,
+            unsettled: None,
+        }
     }
 
     /// The connection; opened if there is none and the last refusal is not too fresh.
     pub(super) async fn get(&mut self) -> Result<&mut PgConnection, Failure> {
+        // What was not said to have failed has worked.
+        if std::mem::replace(&mut self.used, true) && self.connection.is_some() {
+            self.state.set(Ok(()));
+        }
         if self.connection.is_none() {
             if let Some((at, reason)) = &self.retry_at
                 && Instant::now() < *at
             {
+                self.used = false;
                 return Err(Failure::Unavailable(reason.clone()));
             }
             match self.open().await {
                 Ok(connection) => {
+                    self.handover.connected();
                     self.connection = Some(connection);
                     self.backoff.reset();
                     self.retry_at = None;
                 }
                 Err(reason) => {
+                    self.used = false;
                     self.state.set(Err(reason.clone()));
                     self.retry_at = Some((Instant::now() + self.backoff.next_delay(), reason.clone()));
                     return Err(Failure::Unavailable(reason));
@@ -97,8 +155,9 @@ impl Link {
         }
     }
 
-    /// Connects, and makes sure that this program and the database mean the same by the kinds' numbers.
-    async fn open(&self) -> Result<PgConnection, String> {
+    /// Connects, and makes sure that this program and the database mean the same by the kinds' numbers, and that
+    /// no batch of the past is undecided.
+    async fn open(&mut self) -> Result<PgConnection, String> {
         let told = |error: sqlx::Error| match Failure::of(&error) {
             Failure::Lost(text)
             | Failure::Unavailable(text)
@@ -123,18 +182,29 @@ impl Link {
                 return Err(format!("{resource}.{group} is not kind number {id} of this database"));
             }
         }
-        sqlx::query(FORGET_BATCHES).execute(&mut connection).await.map_err(told)?;
+        if let Some(batch) = self.unsettled {
+            let fate = settle(&mut connection, batch).await.map_err(told)?;
+            self.unsettled = None;
+            let committed = matches!(fate, Fate::Committed(_));
+            tracing::warn!(
+                seq = batch.seq,
+                committed,
+                "a batch is settled whose callers were told that it is unknown"
+            );
+        }
         Ok(connection)
     }
 
     /// Forgets the connection.
     pub(super) fn lost(&mut self, reason: &str) {
         self.connection = None;
+        self.used = false;
         self.state.set(Err(reason.to_owned()));
     }
 
     /// A call failed on a connection that lives. One that is unfit is left: the name may lead to another server by now.
     pub(super) fn failed(&mut self, failure: &Failure) {
+        self.used = false;
         match failure {
             Failure::Unfit(reason) => self.lost(reason),
             Failure::Unavailable(reason) => self.state.set(Err(reason.clone())),
@@ -157,40 +227,57 @@ impl Link {
     /// Finds out what became of a batch, by making sure that it cannot be committed any more: if its row can be
     /// inserted as cancelled, it never will be; if the row is there already, it was.
     pub(super) async fn fate(&mut self, writer: Uuid, seq: i64) -> Fate {
-        let deadline = tokio::time::Instant::now() + FATE_DEADLINE;
-        let mut backoff = Backoff::new(RETRY_FLOOR, RETRY_CEILING);
-        let asking = async {
-            loop {
-                match self.ask_fate(writer, seq).await {
-                    Ok(fate) => return fate,
-                    Err(error) => tracing::warn!(%error, seq, "ask for the fate of a batch"),
-                }
-                backoff.wait().await;
-            }
-        };
-        tokio::time::timeout_at(deadline, asking).await.unwrap_or(Fate::Unknown)
+        let batch = BatchId { writer, seq };
+        self.unsettled = Some(batch);
+        let end = Instant::now() + FATE_DEADLINE;
+        let fate = timeout_at(end, self.ask_fate(batch)).await.unwrap_or(Fate::Unknown);
+        self.state.set_silent(false);
+        fate
     }
 
-    async fn ask_fate(&mut self, writer: Uuid, seq: i64) -> Result<Fate, sqlx::Error> {
-        let mut connection = connect::connect(&self.url, "store writer").await?;
-        let cancelled = sqlx::query(
-            "INSERT INTO batches (writer, seq, cancelled) VALUES ($1, $2, true) ON CONFLICT DO NOTHING",
-        )
-        .bind(writer)
-        .bind(seq)
-        .execute(&mut connection)
-        .await?;
-        let fate = if cancelled.rows_affected() == 1 {
-            Fate::Never
-        } else {
-            let query =
-                "SELECT base, outcome, detail FROM batches WHERE writer = $1 AND seq = $2 AND NOT cancelled";
-            let row: Option<Answer> =
-                sqlx::query_as(query).bind(writer).bind(seq).fetch_optional(&mut connection).await?;
-            row.map_or(Fate::Never, Fate::Committed)
-        };
-        self.connection = Some(connection);
-        self.state.set(Ok(()));
-        Ok(fate)
+    async fn ask_fate(&mut self, batch: BatchId) -> Fate {
+        let mut backoff = Backoff::new(RETRY_FLOOR, RETRY_CEILING);
+        let mut patience = Instant::now() + SILENCE_MAX;
+        loop {
+            let connecting = connect::connect(&self.url, "store writer");
+            match timeout_at(patience, connecting).await {
+                Ok(Ok(mut connection)) => {
+                    self.state.set_silent(false);
+                    match settle(&mut connection, batch).await {
+                        Ok(fate) => {
+                            self.unsettled = None;
+                            self.handover.connected();
+                            self.connection = Some(connection);
+                            self.state.set(Ok(()));
+                            return fate;
+                        }
+                        Err(error) => tracing::warn!(%error, seq = batch.seq, "ask for the fate of a batch"),
+                    }
+                    patience = Instant::now() + SILENCE_MAX;
+                }
+                Ok(Err(error)) => {
+                    tracing::debug!(%error, seq = batch.seq, "connect to ask for the fate of a batch");
+                    self.state.set_silent(true);
+                }
+                Err(_elapsed) => return Fate::Unknown,
+            }
+            if timeout_at(patience, backoff.wait()).await.is_err() {
+                return Fate::Unknown;
+            }
+        }
     }
+}
+
+/// Makes sure that a batch is either committed or never will be.
+async fn settle(connection: &mut PgConnection, batch: BatchId) -> Result<Fate, sqlx::Error> {
+    let cancel = "INSERT INTO batches (writer, seq, cancelled, base) \
+         SELECT $1, $2, true, v FROM rev WHERE id = 1 ON CONFLICT DO NOTHING";
+    let cancelled = sqlx::query(cancel).bind(batch.writer).bind(batch.seq).execute(&mut *connection).await?;
+    if cancelled.rows_affected() == 1 {
+        return Ok(Fate::Never);
+    }
+    let query = "SELECT base, outcome, detail FROM batches WHERE writer = $1 AND seq = $2 AND NOT cancelled";
+    let row: Option<Answer> =
+        sqlx::query_as(query).bind(batch.writer).bind(batch.seq).fetch_optional(connection).await?;
+    Ok(row.map_or(Fate::Never, Fate::Committed))
 }

@@ -1,6 +1,7 @@
 use crate::batch::{Answer, Place, asked};
-use crate::model::Write;
+use crate::model::{Change, State, Write};
 use crate::quota::{Claim, Shortage, Violation};
+use crate::tail::handover::Written;
 use crate::{Error, Revision};
 use meta::quantity::{Format, Quantity};
 use serde::Deserialize;
@@ -32,6 +33,32 @@ pub(super) fn of(write: &Write, answer: &Answer, place: Place, scope_kind: i16) 
         6 => Err(Error::Held),
         other => Err(Error::Corrupt(format!("outcome {other}"))),
     }
+}
+
+/// The events of a write that was made.
+pub(super) fn written(write: Write, base: i64, place: Place) -> impl Iterator<Item = Written> {
+    let revision = |index: usize| {
+        Revision(u64::try_from(base).unwrap_or_default() + u64::try_from(index).unwrap_or_default() + 1)
+    };
+    let Write { key, uid, change, .. } = write;
+    let of = |key, at, state: State, deleted, before| Written {
+        key,
+        uid,
+        revision: revision(at),
+        body: state.body,
+        deleted,
+        before,
+    };
+    let (first, second) = match change {
+        Change::Create(state) => (of(key, place.outcome, state, false, None), None),
+        Change::Update { before, state, .. } => (of(key, place.outcome, state, false, Some(before)), None),
+        Change::Delete { before, last, .. } => (of(key, place.outcome, last, true, Some(before)), None),
+        Change::Move { before, last, to, state, .. } => {
+            let made = of(to, place.revision, state, false, None);
+            (of(key, place.outcome, last, true, Some(before)), Some(made))
+        }
+    };
+    std::iter::once(first).chain(second)
 }
 
 /// A violation as the function tells it.

@@ -1,0 +1,120 @@
+//! Committed batches on their way from the writer to the tail: what this replica has written it need not read again.
+//!
+//! It only saves a look. A batch is used when it begins where the cache ends, and when the history of the writer's
+//! connection was compared with the cache's; everything else is read from the database like another replica's.
+
+use crate::cache::Kinds;
+use crate::cache::state::Event;
+use crate::model::{Attributes, Entry, Key, Revision};
+use bytes::Bytes;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+/// Batches that may wait; what is more is read from the database.
+const WAITING_MAX: usize = 64;
+
+/// A row of `events`, as it was sent to the database.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) key: Key,
+    pub(crate) uid: Uuid,
+    pub(crate) revision: Revision,
+    pub(crate) body: String,
+    pub(crate) deleted: bool,
+    /// Absent for a create.
+    pub(crate) before: Option<Attributes>,
+}
+
+impl Written {
+    /// The event, as it would have been read; `None` for a kind that is not served.
+    pub(crate) fn into_event(self, kinds: &Kinds) -> Option<Event> {
+        let attributes = kinds.get(self.key.kind)?.attributes(self.body.as_bytes());
+        // A copy has no room to spare, unlike a text that grew while it was written.
+        let body = Bytes::copy_from_slice(self.body.as_bytes());
+        let entry = Entry { key: self.key, uid: self.uid, revision: self.revision, body, attributes };
+        Some(Event { entry, deleted: self.deleted, before: self.before })
+    }
+}
+
+/// A batch that was committed: all revisions after `base` up to `end` are its own.
+#[derive(Debug)]
+pub(crate) struct Committed {
+    pub(crate) base: Revision,
+    pub(crate) end: Revision,
+    pub(crate) written: Vec<Written>,
+    /// The connection that it was committed over.
+    pub(crate) connection: u64,
+}
+
+/// Where the tail is told what there is to do.
+#[derive(Debug)]
+pub(crate) struct Handover {
+    writer: Uuid,
+    waiting: Mutex<Vec<Committed>>,
+    connections: AtomicU64,
+    /// There may be something that only the database can tell.
+    look: AtomicBool,
+    wake: Notify,
+}
+
+impl Handover {
+    pub(crate) fn new() -> Self {
+        Self {
+            writer: Uuid::new_v4(),
+            waiting: Mutex::default(),
+            connections: AtomicU64::new(0),
+            look: AtomicBool::new(false),
+            wake: Notify::new(),
+        }
+    }
+
+    /// Who writes for this replica.
+    pub(crate) fn writer(&self) -> Uuid {
+        self.writer
+    }
+
+    /// Counts a connection of the writer more.
+    pub(crate) fn connected(&self) {
+        self.connections.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// The number of the writer's newest connection.
+    pub(crate) fn connection(&self) -> u64 {
+        self.connections.load(Ordering::SeqCst)
+    }
+
+    /// Hands a batch to the tail.
+    pub(crate) fn give(&self, batch: Committed) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.len() < WAITING_MAX {
+            waiting.push(batch);
+        } else {
+            self.look.store(true, Ordering::SeqCst);
+        }
+        drop(waiting);
+        self.wake.notify_one();
+    }
+
+    /// What was handed over since the last time, in order.
+    pub(crate) fn take(&self) -> Vec<Committed> {
+        std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Makes the tail look at the database.
+    pub(crate) fn ask(&self) {
+        self.look.store(true, Ordering::SeqCst);
+        self.wake.notify_one();
+    }
+
+    /// Whether somebody has asked for a look since the last time.
+    pub(crate) fn was_asked(&self) -> bool {
+        self.look.swap(false, Ordering::SeqCst)
+    }
+
+    /// Waits for something to do.
+    pub(crate) async fn woken(&self) {
+        self.wake.notified().await;
+    }
+}
