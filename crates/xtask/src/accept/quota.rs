@@ -19,7 +19,9 @@ pub(super) fn over_asking(instance: &Instance) -> Result<()> {
     apply(k, &project("ask", None, &[(HOST_CLUSTER, hard)]))?;
     apply(k, &namespace("ask", HOST_CLUSTER, "ask", half))?;
     until_available(k, "ask", &format!("{HOST_CLUSTER}-ask"))?;
-    let before = k.json(&["get", "project", "ask"])?;
+    // The controller has counted the namespace: from here on nobody has anything to write.
+    let used = format!("/status/clusters/{HOST_CLUSTER}/used/cpu");
+    let before = job::until_field(k, &["project", "ask"], &used, &json!("2"))?;
     let proxy = Proxy::start(k)?;
     let collection = "/apis/business.tkestack.io/v1/namespaces/ask/namespaces";
     explained(&proxy.post(collection, &namespace("ask", HOST_CLUSTER, "much", three))?.json(), "ask", "3")?;
