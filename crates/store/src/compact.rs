@@ -14,6 +14,8 @@ use tokio::time::Instant;
 
 /// Revisions deleted in one statement.
 const BATCH: i64 = 1000;
+/// How long the row of a batch is kept: a hundred times what anybody waits for its fate.
+const BATCHES_KEPT: Duration = Duration::from_mins(50);
 /// Longest time that one statement may take.
 const STATEMENT_DEADLINE: Duration = Duration::from_secs(30);
 
@@ -23,17 +25,22 @@ const DELETE: &str = "DELETE FROM events WHERE rv >= $1 AND rv < $2 \
        AND rv <= (SELECT compacted FROM compaction WHERE id = 1) \
        AND rv < (SELECT max(rv) FROM events) \
      RETURNING 1";
-const BATCHES: &str = "DELETE FROM batches WHERE created < now() - interval '1 hour' AND NOT EXISTS ( \
-       SELECT 1 FROM batches newer WHERE newer.writer = batches.writer \
-         AND newer.created >= now() - interval '1 hour')";
+/// A batch whose number lies so far back is asked for by nobody. Its age is told by the revision counter and this
+/// program's own watch, never by a clock that somebody may set.
+const BATCHES: &str = "DELETE FROM batches WHERE base < $1";
 
 /// Compacts until the program ends.
 #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
 pub(crate) async fn run(cache: Arc<Inner>) {
-    let mut samples = Samples::default();
+    let (mut samples, mut batches) = (Samples::default(), Samples::default());
     let mut every = tokio::time::interval(cache.config.compact_every);
     loop {
         let now = every.tick().await;
+        if let Some(revision) = batches.take(now, cache.newest(), BATCHES_KEPT)
+            && let Err(error) = run_one(&cache, BATCHES, &[revision.into()]).await
+        {
+            tracing::warn!(%error, "forget old batches");
+        }
         let Some(revision) = samples.take(now, cache.newest(), cache.config.retention) else { continue };
         match compact(&cache, revision).await {
             Ok(0) => {}
@@ -77,7 +84,6 @@ pub(crate) async fn compact(cache: &Inner, revision: Revision) -> Result<u64, sq
     if moved.is_empty() {
         return Ok(0);
     }
-    run_one(cache, BATCHES, &[]).await?;
     let mut total = 0;
     let mut from = oldest(cache).await?;
     while let Some(first) = from.filter(|first| *first <= revision) {

@@ -13,6 +13,8 @@ use sqlx::postgres::{PgConnection, PgRow};
 
 /// How far a new epoch jumps: more than any replica can have seen beyond the one that begins it.
 pub const EPOCH_JUMP: i64 = 1_000_000;
+/// Why growth is held when history has diverged.
+pub const DIVERGED: &str = "history has diverged";
 
 const COMPARE: &str = "SELECT r.v, r.epoch, c.compacted, e.uid, e.op::text, e.body \
      FROM rev r CROSS JOIN compaction c LEFT JOIN events e ON e.rv = $1 \

@@ -3,10 +3,11 @@
 
 use crate::audit::operator;
 use crate::connect::{self, unavailable};
+use crate::divergence::DIVERGED;
 use crate::ledger;
 use crate::quota::{Amounts, Claim};
 use crate::store::Store;
-use crate::{Access, Error};
+use crate::{Access, Error, Revision};
 use meta::quantity::{Format, Quantity};
 use sqlx::{Connection as _, PgConnection};
 use std::collections::BTreeMap;
@@ -29,6 +30,24 @@ pub struct Hold {
     pub reason: String,
 }
 
+/// Growth that is held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GrowthHold {
+    /// Why.
+    pub reason: String,
+    /// The history that it is held in: another divergence begins another one.
+    pub epoch: Uuid,
+    /// What is older than this revision is another history's.
+    pub since: Revision,
+}
+
+impl GrowthHold {
+    /// Whether it waits for the audit that follows a divergence of history. Otherwise an operator holds it.
+    pub fn waits_for_audit(&self) -> bool {
+        self.reason.starts_with(DIVERGED)
+    }
+}
+
 #[derive(sqlx::FromRow)]
 struct Stored {
     uid: Uuid,
@@ -44,13 +63,37 @@ struct Stored {
 impl Store {
     /// Why growth is held; `None` when it is not.
     pub async fn growth_held(&self, access: &Access) -> Result<Option<String>, Error> {
+        Ok(self.growth_hold(access).await?.map(|hold| hold.reason))
+    }
+
+    /// The hold on growth, if there is one.
+    pub async fn growth_hold(&self, access: &Access) -> Result<Option<GrowthHold>, Error> {
         operator(access)?;
         let mut connection = self.operate().await?;
-        let (held, reason): (bool, String) = sqlx::query_as("SELECT held, held_reason FROM rev WHERE id = 1")
-            .fetch_one(&mut connection)
+        // A new epoch begins with a compaction of everything before it.
+        let query = "SELECT r.held, r.held_reason, r.epoch, c.compacted FROM rev r, compaction c \
+             WHERE r.id = 1 AND c.id = 1";
+        let (held, reason, epoch, compacted): (bool, String, Uuid, i64) =
+            sqlx::query_as(query).fetch_one(&mut connection).await.map_err(|error| unavailable(&error))?;
+        let since = Revision(u64::try_from(compacted).unwrap_or_default());
+        Ok(held.then_some(GrowthHold { reason, epoch, since }))
+    }
+
+    /// Lets growth go on that was held, unless history has diverged once more since. Whether it did.
+    pub async fn release_growth(&self, access: &Access, hold: &GrowthHold) -> Result<bool, Error> {
+        operator(access)?;
+        let mut connection = self.operate().await?;
+        let query = "UPDATE rev SET held = false, held_reason = '' WHERE id = 1 AND held AND epoch = $1";
+        let done = sqlx::query(query)
+            .bind(hold.epoch)
+            .execute(&mut connection)
             .await
             .map_err(|error| unavailable(&error))?;
-        Ok(held.then_some(reason))
+        let released = done.rows_affected() == 1;
+        if released {
+            tracing::warn!(actor = access.actor(), reason = hold.reason, "growth goes on");
+        }
+        Ok(released)
     }
 
     /// Holds growth for a reason, or lets it go on.
@@ -96,18 +139,9 @@ impl Store {
         let mut transaction = connection.begin().await.map_err(|error| unavailable(&error))?;
         ledger::lock(&mut transaction).await?;
         let writing = async {
-            let lowered = "UPDATE ledger g SET allocated = g.allocated - h.amount, children = g.children - h.carried::int, \
-                 ceiling = CASE WHEN g.allocated - h.amount > g.hard THEN g.allocated - h.amount END \
-                 FROM holds h WHERE h.uid = $1 AND g.scope = h.scope AND g.cluster = h.cluster AND g.resource = h.resource";
-            let empty = "DELETE FROM ledger g USING holds h WHERE h.uid = $1 AND g.scope = h.scope AND NOT g.listed \
-                 AND g.limits = 0 AND g.children = 0 AND g.hard IS NULL AND g.allocated = 0";
-            for statement in [lowered, empty, "DELETE FROM claims WHERE uid = $1"] {
-                sqlx::query(statement).bind(uid).execute(&mut *transaction).await?;
-            }
-            let gone =
-                sqlx::query("DELETE FROM holds WHERE uid = $1").bind(uid).execute(&mut *transaction).await?;
+            let gone = release(&mut transaction, uid).await?;
             transaction.commit().await?;
-            Ok(gone.rows_affected())
+            Ok(gone)
         };
         let rows = writing.await.map_err(|error: sqlx::Error| unavailable(&error))?;
         tracing::warn!(actor = access.actor(), %uid, rows, "wrote a hold off");
@@ -115,7 +149,7 @@ impl Store {
     }
 
     /// Charges a cluster namespace that no object stands for to the scope that it is labelled with, even above the
-    /// scope's limits. Doing it again changes nothing.
+    /// scope's limits. Doing it again with other amounts charges those instead.
     pub async fn hold_orphan(&self, access: &Access, hold: &Hold) -> Result<(), Error> {
         operator(access)?;
         let kind = self.scope_kind().map_or(0, |kind| kind.0);
@@ -123,15 +157,12 @@ impl Store {
         let mut transaction = connection.begin().await.map_err(|error| unavailable(&error))?;
         ledger::lock(&mut transaction).await?;
         let writing = async {
-            let found = "SELECT EXISTS (SELECT FROM objects WHERE kind = $1 AND namespace = '' AND name = $2), \
-                 EXISTS (SELECT FROM holds WHERE uid = $3)";
-            let (scope, known): (bool, bool) = sqlx::query_as(found)
-                .bind(kind)
-                .bind(&hold.scope)
-                .bind(hold.uid)
-                .fetch_one(&mut *transaction)
-                .await?;
-            if scope && !known {
+            let found =
+                "SELECT EXISTS (SELECT FROM objects WHERE kind = $1 AND namespace = '' AND name = $2)";
+            let scope: bool =
+                sqlx::query_scalar(found).bind(kind).bind(&hold.scope).fetch_one(&mut *transaction).await?;
+            if scope {
+                release(&mut transaction, hold.uid).await?;
                 insert_orphan(&mut transaction, hold).await?;
             }
             transaction.commit().await?;
@@ -144,6 +175,20 @@ impl Store {
     async fn operate(&self) -> Result<PgConnection, Error> {
         connect::connect(self.url(), "store operator").await.map_err(|error| unavailable(&error))
     }
+}
+
+/// Takes a hold out of the ledger; tells how many rows it had.
+async fn release(connection: &mut PgConnection, uid: Uuid) -> Result<u64, sqlx::Error> {
+    let lowered = "UPDATE ledger g SET allocated = g.allocated - h.amount, children = g.children - h.carried::int, \
+         ceiling = CASE WHEN g.allocated - h.amount > g.hard THEN g.allocated - h.amount END \
+         FROM holds h WHERE h.uid = $1 AND g.scope = h.scope AND g.cluster = h.cluster AND g.resource = h.resource";
+    let empty = "DELETE FROM ledger g USING holds h WHERE h.uid = $1 AND g.scope = h.scope AND NOT g.listed \
+         AND g.limits = 0 AND g.children = 0 AND g.hard IS NULL AND g.allocated = 0";
+    for statement in [lowered, empty, "DELETE FROM claims WHERE uid = $1"] {
+        sqlx::query(statement).bind(uid).execute(&mut *connection).await?;
+    }
+    let gone = sqlx::query("DELETE FROM holds WHERE uid = $1").bind(uid).execute(connection).await?;
+    Ok(gone.rows_affected())
 }
 
 async fn insert_orphan(connection: &mut PgConnection, hold: &Hold) -> Result<(), sqlx::Error> {

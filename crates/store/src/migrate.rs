@@ -1,27 +1,57 @@
 //! The schema: run by one replica while others serve. Migrations only add; what goes away goes a release later.
 
 use crate::{Error, connect};
-use sqlx::migrate::Migrator;
+use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::{Connection as _, PgConnection};
 
 static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations");
 
-/// Brings the schema to this version. Several replicas may call it at once; one works, the others wait.
+/// Brings the schema to this version. Several replicas may call it at once; one works, the others wait. A schema
+/// that is newer than this program is left alone, and said.
 pub(crate) async fn migrate(url: &str) -> Result<(), Error> {
+    run(&MIGRATIONS, url).await
+}
+
+/// Brings the schema to the version before this one.
+#[cfg(feature = "testing")]
+pub(crate) async fn migrate_to_previous(url: &str) -> Result<(), Error> {
+    let mut migrations = MIGRATIONS.migrations.to_vec();
+    migrations.pop();
+    let previous = Migrator { migrations: migrations.into(), ..Migrator::DEFAULT };
+    run(&previous, url).await
+}
+
+async fn run(migrations: &Migrator, url: &str) -> Result<(), Error> {
     let mut connection =
         connect::connect(url, "migrate").await.map_err(|error| connect::unavailable(&error))?;
     let lift = "SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0";
     sqlx::raw_sql(lift).execute(&mut connection).await.map_err(|error| connect::unavailable(&error))?;
-    MIGRATIONS.run(&mut connection).await.map_err(|error| Error::Unavailable(format!("migrate: {error}")))?;
+    let outcome = migrations.run(&mut connection).await.map_err(|error| match error {
+        MigrateError::VersionMissing(newer) => {
+            let own = newest(migrations);
+            Error::Corrupt(format!(
+                "the schema of the database is at version {newer}, which this program does not know: its own is \
+                 {own}; run a program that is as new as the schema"
+            ))
+        }
+        MigrateError::VersionMismatch(version) => Error::Corrupt(format!(
+            "version {version} of the schema is not the one of this program: another program made it"
+        )),
+        error => Error::Unavailable(format!("migrate: {error}")),
+    });
     close(connection).await;
-    Ok(())
+    outcome
+}
+
+fn newest(migrations: &Migrator) -> i64 {
+    migrations.iter().map(|migration| migration.version).max().unwrap_or_default()
 }
 
 /// Whether the schema is at this version or a later one.
 pub(crate) async fn schema_ready(url: &str) -> Result<bool, Error> {
     let mut connection =
         connect::connect(url, "schema").await.map_err(|error| connect::unavailable(&error))?;
-    let wanted = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or_default();
+    let wanted = newest(&MIGRATIONS);
     let exists: bool = sqlx::query_scalar("SELECT to_regclass('_sqlx_migrations') IS NOT NULL")
         .fetch_one(&mut connection)
         .await

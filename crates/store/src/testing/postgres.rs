@@ -1,4 +1,4 @@
-use crate::{Error, Store, connect};
+use crate::{Error, Store, connect, migrate};
 use sqlx::{AssertSqlSafe, PgConnection};
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
@@ -22,7 +22,15 @@ struct Own {
     data: PathBuf,
     port: u16,
     settings: Vec<String>,
+    small_disk: Option<SmallDisk>,
     keeper: Option<Child>,
+}
+
+/// A file system of a few megabytes that only the server sees.
+#[derive(Clone, Debug)]
+struct SmallDisk {
+    place: PathBuf,
+    bytes: u64,
 }
 
 /// An empty, migrated database.
@@ -44,6 +52,10 @@ const START_ATTEMPT: Duration = Duration::from_secs(10);
 const KEEPER: &str = r#"data="$1"; shift; "$@" & server=$!; read -r word; kill -QUIT "$server" 2>/dev/null
 wait "$server"; test "$word" = keep || rm -rf "$data""#;
 
+/// Mounts a small file system where only this process and its children see it, and goes on as another user.
+const MOUNTER: &str = r#"mount -t tmpfs -o "size=$1,uid=$3,mode=0700" tmpfs "$2" && user="$3" && shift 3 &&
+exec setpriv --reuid "$user" --clear-groups -- "$@""#;
+
 static SHARED: OnceCell<Server> = OnceCell::const_new();
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
@@ -64,6 +76,26 @@ async fn shared() -> Result<Server, Trouble> {
 impl Server {
     /// Starts a server with these settings (`name=value`).
     pub async fn start(settings: &[&str]) -> Result<Self, Trouble> {
+        Self::start_on(settings, None).await
+    }
+
+    /// Starts a server that sees a file system of so many bytes, and tells where; `None` where nobody may mount one.
+    pub async fn start_with_small_disk(
+        settings: &[&str],
+        bytes: u64,
+    ) -> Result<Option<(Self, PathBuf)>, Trouble> {
+        let trial =
+            Command::new("unshare").args(["--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]).output();
+        if !trial.is_ok_and(|trial| trial.status.success()) {
+            return Ok(None);
+        }
+        let place = PathBuf::from(format!("/var/tmp/store-test-disk-{}", Uuid::new_v4()));
+        std::fs::create_dir(&place)?;
+        let server = Self::start_on(settings, Some(SmallDisk { place: place.clone(), bytes })).await?;
+        Ok(Some((server, place)))
+    }
+
+    async fn start_on(settings: &[&str], small_disk: Option<SmallDisk>) -> Result<Self, Trouble> {
         let programs = programs()?;
         let data = PathBuf::from(format!("/var/tmp/store-test-{}", Uuid::new_v4()));
         std::fs::create_dir(&data)?;
@@ -78,7 +110,7 @@ impl Server {
         }
         let port = std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
         let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
-        let own = Own { programs, data, port, settings, keeper: None };
+        let own = Own { programs, data, port, settings, small_disk, keeper: None };
         let mut server =
             Self { url: format!("postgres://postgres@127.0.0.1:{port}/postgres"), own: Some(own) };
         server.launch().await?;
@@ -93,12 +125,23 @@ impl Server {
 
     /// A new database with the schema.
     pub async fn database(&self) -> Result<Database, Trouble> {
+        let database = self.empty_database().await?;
+        Store::migrate(&database.url).await?;
+        Ok(database)
+    }
+
+    /// A new database with the schema of the version before this one.
+    pub async fn old_database(&self) -> Result<Database, Trouble> {
+        let database = self.empty_database().await?;
+        migrate::migrate_to_previous(&database.url).await?;
+        Ok(database)
+    }
+
+    async fn empty_database(&self) -> Result<Database, Trouble> {
         let name = format!("store_{}_{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let mut admin = self.admin().await?;
         sqlx::query(AssertSqlSafe(format!("CREATE DATABASE {name}"))).execute(&mut admin).await?;
-        let url = self.url(&name);
-        Store::migrate(&url).await?;
-        Ok(Database { url })
+        Ok(Database { url: self.url(&name) })
     }
 
     /// A connection to the database `postgres`.
@@ -120,25 +163,34 @@ impl Server {
 
     fn spawn(&mut self) -> Result<(), Trouble> {
         let own = self.own.as_mut().ok_or("the server is not ours")?;
-        let mut keeper = Command::new("sh");
-        keeper.args(["-c", KEEPER, "sh", &own.data.to_string_lossy()]);
-        keeper.arg(own.programs.join("postgres")).args(["-D", &own.data.to_string_lossy()]);
-        keeper.args([
-            "-p",
-            &own.port.to_string(),
-            "-c",
-            "listen_addresses=127.0.0.1",
-            "-c",
-            "unix_socket_directories=",
-        ]);
+        let data = own.data.to_string_lossy().into_owned();
+        let port = own.port.to_string();
+        let postgres = own.programs.join("postgres").to_string_lossy().into_owned();
+        let mut line = vec!["sh", "-c", KEEPER, "sh", &data, &postgres, "-D", &data, "-p", &port];
+        line.extend(["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="]);
         for setting in &own.settings {
-            keeper.args(["-c", setting]);
+            line.extend(["-c", setting]);
         }
         let log = std::fs::OpenOptions::new().create(true).append(true).open(own.data.join("log"))?;
+        let uid = unprivileged(&own.data)?;
+        let mut keeper = match (&own.small_disk, uid) {
+            (Some(disk), Some(uid)) => {
+                let (bytes, uid) = (disk.bytes.to_string(), uid.to_string());
+                let mut keeper = Command::new("unshare");
+                keeper.args(["--mount", "sh", "-c", MOUNTER, "sh", &bytes]).arg(&disk.place).arg(&uid);
+                keeper.args(&line);
+                keeper
+            }
+            _ => {
+                let mut keeper = Command::new("sh");
+                keeper.args(line.iter().skip(1));
+                if let Some(uid) = uid {
+                    keeper.uid(uid);
+                }
+                keeper
+            }
+        };
         keeper.stdin(Stdio::piped()).stdout(log.try_clone()?).stderr(log).current_dir("/");
-        if let Some(uid) = unprivileged(&own.data)? {
-            keeper.uid(uid);
-        }
         own.keeper = Some(keeper.spawn()?);
         Ok(())
     }
@@ -177,6 +229,9 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if let Some(own) = &mut self.own {
+            if let Some(disk) = &own.small_disk {
+                let _removed = std::fs::remove_dir(&disk.place);
+            }
             match own.keeper.take() {
                 Some(mut keeper) => {
                     drop(keeper.stdin.take());

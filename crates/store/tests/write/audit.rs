@@ -139,11 +139,50 @@ async fn an_orphan_is_charged_once_even_above_the_limit() {
     kit.check().await;
     assert!(kit.ledger().await.contains(&"p/c1/cpu 0 0 2 4 5".to_owned()));
     assert_eq!(kit.store.holds(&kit.access, None).await.unwrap(), std::slice::from_ref(&orphan));
+    let larger = Hold { amounts: amounts("c1: cpu=7 pods=1"), ..orphan.clone() };
+    kit.store.hold_orphan(&kit.access, &larger).await.unwrap();
+    kit.check().await;
+    assert_eq!(kit.store.holds(&kit.access, None).await.unwrap(), [larger]);
     kit.store.write_off(&kit.access, orphan.uid).await.unwrap();
     kit.check().await;
     assert_eq!(orphan.amounts["c1"]["cpu"], q("2"));
     let nowhere = Hold { scope: "nobody".to_owned(), ..orphan };
     assert!(matches!(kit.store.hold_orphan(&kit.access, &nowhere).await, Err(Error::NotFound)));
+}
+
+#[tokio::test]
+async fn an_orphan_at_the_place_of_an_object_is_charged_and_takes_no_claim() {
+    let (kit, web) = sample().await;
+    let claim = Claim { cluster: "c1".to_owned(), namespace: "web".to_owned() };
+    let orphan = Hold {
+        uid: Uuid::new_v4(),
+        scope: "p".to_owned(),
+        claim: Some(claim),
+        amounts: amounts("c1: cpu=1"),
+        orphaned: true,
+        reason: "no object".to_owned(),
+    };
+    kit.store.hold_orphan(&kit.access, &orphan).await.unwrap();
+    kit.check().await;
+    kit.store.write_off(&kit.access, orphan.uid).await.unwrap();
+    kit.check().await;
+    kit.delete(&kit.account(&web, |object| object.deleting = true).await.unwrap()).await.unwrap();
+    kit.check().await;
+}
+
+#[tokio::test]
+async fn growth_goes_on_after_the_audit_of_the_same_history_only() {
+    let (kit, _web) = sample().await;
+    kit.store.hold_growth(&kit.access, Some(store::divergence::DIVERGED)).await.unwrap();
+    let hold = kit.store.growth_hold(&kit.access).await.unwrap().unwrap();
+    assert!(hold.waits_for_audit());
+    let again = "UPDATE rev SET epoch = gen_random_uuid()";
+    corrupt(&kit, again).await;
+    assert!(!kit.store.release_growth(&kit.access, &hold).await.unwrap());
+    let hold = kit.store.growth_hold(&kit.access).await.unwrap().unwrap();
+    assert!(kit.store.release_growth(&kit.access, &hold).await.unwrap());
+    assert_eq!(kit.store.growth_hold(&kit.access).await.unwrap(), None);
+    kit.create(Object::namespace("q", "b", "c1: cpu=1")).await.unwrap();
 }
 
 #[tokio::test]

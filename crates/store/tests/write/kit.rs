@@ -316,6 +316,25 @@ impl Kit {
         self.database.connect().await.unwrap()
     }
 
+    /// Lays a trap in the table of events; it does nothing until it is set.
+    pub(crate) async fn lay_trap(&self) {
+        let statements = "CREATE TABLE trap (seconds float8 NOT NULL, code text NOT NULL); \
+             INSERT INTO trap VALUES (0, ''); \
+             CREATE FUNCTION trap() RETURNS trigger LANGUAGE plpgsql AS $$ \
+             DECLARE t trap; BEGIN SELECT * INTO t FROM trap; \
+             IF t.seconds > 0 THEN PERFORM pg_sleep(t.seconds); END IF; \
+             IF t.code <> '' THEN RAISE EXCEPTION 'trapped' USING ERRCODE = t.code; END IF; \
+             RETURN NULL; END $$; \
+             CREATE TRIGGER trap BEFORE INSERT ON events FOR EACH STATEMENT EXECUTE FUNCTION trap()";
+        sqlx::raw_sql(statements).execute(&mut self.sql().await).await.unwrap();
+    }
+
+    /// Every batch from now on sleeps so long and then fails with this code; an empty one is none.
+    pub(crate) async fn set_trap(&self, seconds: f64, code: &str) {
+        let query = sqlx::query("UPDATE trap SET seconds = $1, code = $2").bind(seconds).bind(code);
+        query.execute(&mut self.sql().await).await.unwrap();
+    }
+
     pub(crate) async fn audit(&self) -> Report {
         self.store.audit(&self.access, &Bodies).await.unwrap()
     }

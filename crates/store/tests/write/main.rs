@@ -16,6 +16,10 @@ mod objects;
 mod audit;
 /// A database that goes away.
 mod outage;
+/// What PostgreSQL itself refuses.
+mod failures;
+/// A backup that is restored.
+mod restore;
 /// A connection that can be cut.
 mod proxy;
 /// The quota rules, one sentence each.

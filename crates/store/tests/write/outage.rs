@@ -8,13 +8,13 @@ use store::testing::Server;
 use store::testing::postgres::NOT_DURABLE;
 use store::{Config, Error};
 
-async fn pid_of_writer(sql: &mut PgConnection) -> Option<i32> {
+pub(crate) async fn pid_of_writer(sql: &mut PgConnection) -> Option<i32> {
     let query = "SELECT pid FROM pg_stat_activity WHERE application_name = 'store writer' AND datname = current_database()";
     sqlx::query_scalar(query).fetch_optional(sql).await.unwrap()
 }
 
 /// Waits until so many backends of the writer wait as told.
-async fn until_waiting(sql: &mut PgConnection, how: &str, count: i64) {
+pub(crate) async fn until_waiting(sql: &mut PgConnection, how: &str, count: i64) {
     let query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'store writer' \
          AND datname = current_database() AND (wait_event_type = $1 OR wait_event = $1)";
     let deadline = Instant::now() + Duration::from_secs(20);
@@ -128,6 +128,79 @@ async fn a_stopped_server_is_unavailable_and_comes_back_without_a_restart_of_our
     server.launch().await.unwrap();
     kit.until("the database takes writes", || kit.store.database_ok()).await;
     kit.create(Object::note("c")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_write_sent_right_after_the_server_stopped_is_answered_soon_and_later_ones_at_once() {
+    let mut server = Server::start(&NOT_DURABLE).await.unwrap();
+    let kit = Kit::on(server.database().await.unwrap()).await;
+    kit.create(Object::note("a")).await.unwrap();
+    server.stop().unwrap();
+    let begun = Instant::now();
+    let first = async {
+        let refused = kit.create(Object::note("b")).await;
+        assert!(matches!(refused, Err(Error::Unavailable(_) | Error::Unknown)), "{refused:?}");
+        assert!(begun.elapsed() < Duration::from_secs(8), "answered after {:?}", begun.elapsed());
+    };
+    let quickly = |name: &'static str| {
+        let creating = kit.create(Object::note(name));
+        async {
+            let refused = tokio::time::timeout(Duration::from_secs(1), creating).await;
+            matches!(refused, Ok(Err(Error::Unavailable(_))))
+        }
+    };
+    let later = async {
+        while !quickly("c").await {
+            assert!(begun.elapsed() < Duration::from_secs(8), "no write is answered at once");
+        }
+        assert!(begun.elapsed() < Duration::from_secs(3), "the first one is still waited for");
+    };
+    tokio::join!(first, later);
+    assert!(quickly("d").await);
+    assert!(!kit.store.database_ok());
+    server.launch().await.unwrap();
+    kit.until("the database takes writes", || kit.store.database_ok()).await;
+    kit.create(Object::note("b")).await.unwrap();
+    assert_eq!(kit.events().await, ["c a", "c b"]);
+}
+
+#[tokio::test]
+async fn a_batch_whose_callers_were_told_unknown_is_settled_before_anything_else_is_sent() {
+    let database = store::testing::database().await.unwrap();
+    let proxy = Proxy::start(&database.url).await;
+    let kit = Kit::with(Config::new(&proxy.url), database).await;
+    kit.lay_trap().await;
+    kit.set_trap(7.0, "").await;
+    let mut sql = kit.sql().await;
+    let begun = Instant::now();
+    let disturbing = async {
+        until_waiting(&mut sql, "PgSleep", 1).await;
+        proxy.refuse(true);
+        proxy.cut();
+    };
+    let (told, ()) = tokio::join!(kit.create(Object::note("a")), disturbing);
+    assert!(matches!(told, Err(Error::Unknown)), "{told:?}");
+    assert!(begun.elapsed() < Duration::from_secs(6), "told after {:?}", begun.elapsed());
+    kit.set_trap(0.0, "").await;
+    proxy.refuse(false);
+    kit.until("the batch is settled", || kit.store.database_ok()).await;
+    let settled = kit.events().await;
+    let query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' \
+         AND datname = current_database()";
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while sqlx::query_scalar::<_, i64>(query).fetch_one(&mut sql).await.unwrap() > 0 {
+        assert!(Instant::now() < deadline, "the old backend goes on for ever");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    kit.create(Object::note("b")).await.unwrap();
+    let events = kit.events().await;
+    assert_eq!(events[..settled.len()], settled);
+    assert_eq!(
+        events[settled.len()..],
+        ["c b"],
+        "the old backend has committed after its batch was settled"
+    );
+    proxy.close();
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! A connection that can be cut on the client's side while the server's backend goes on.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -9,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct Proxy {
     pub(crate) url: String,
     cut: Arc<Mutex<CancellationToken>>,
+    refusing: Arc<AtomicBool>,
     closed: CancellationToken,
 }
 
@@ -23,11 +25,16 @@ impl Proxy {
         let proxy = Self {
             url: format!("{head}127.0.0.1:{own}/{rest}"),
             cut: Arc::default(),
+            refusing: Arc::default(),
             closed: CancellationToken::new(),
         };
         let (cut, closed) = (Arc::clone(&proxy.cut), proxy.closed.clone());
+        let refusing = Arc::clone(&proxy.refusing);
         tokio::spawn(async move {
             while let Some(Ok((client, _))) = closed.run_until_cancelled(listener.accept()).await {
+                if refusing.load(Ordering::SeqCst) {
+                    continue;
+                }
                 let token = cut.lock().unwrap().clone();
                 let server = TcpStream::connect(&server).await.unwrap();
                 let (from_client, to_client) = client.into_split();
@@ -45,6 +52,11 @@ impl Proxy {
         let mut cut = self.cut.lock().unwrap();
         cut.cancel();
         *cut = CancellationToken::new();
+    }
+
+    /// Whether whoever comes is turned away.
+    pub(crate) fn refuse(&self, refuse: bool) {
+        self.refusing.store(refuse, Ordering::SeqCst);
     }
 
     /// Lets go of the server's ends, too.
