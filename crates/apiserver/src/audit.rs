@@ -48,7 +48,10 @@ pub(crate) fn id(headers: &HeaderMap) -> (Arc<str>, HeaderValue) {
 pub(crate) struct Record<'a> {
     pub(crate) audit_id: &'a str,
     pub(crate) peer: SocketAddr,
+    /// Who was authenticated.
     pub(crate) caller: Option<&'a Caller>,
+    /// As whom he acted, where that is somebody else.
+    pub(crate) impersonated: Option<&'a Caller>,
     pub(crate) info: Option<&'a RequestInfo>,
     pub(crate) code: u16,
     pub(crate) took: Duration,
@@ -77,14 +80,16 @@ impl Record<'_> {
     fn log_write(&self, info: &RequestInfo) {
         let nothing = Change::default();
         let change = self.change.unwrap_or(&nothing);
-        let (user, tenant) = self
-            .caller
-            .map_or(("", ""), |caller| (caller.name.as_str(), caller.tenant.as_deref().unwrap_or_default()));
+        let user = name(self.caller);
+        let impersonated = name(self.impersonated);
+        let acting = self.impersonated.or(self.caller);
+        let tenant = acting.and_then(|caller| caller.tenant.as_deref()).unwrap_or_default();
         tracing::info!(
             target: "audit",
             audit_id = self.audit_id,
             peer = %self.peer,
             user,
+            impersonated,
             tenant,
             via = ?self.caller.map(|caller| caller.via).unwrap_or_default(),
             verb = info.verb,
@@ -102,6 +107,10 @@ impl Record<'_> {
             "write"
         );
     }
+}
+
+fn name(caller: Option<&Caller>) -> &str {
+    caller.map_or("", |caller| caller.name.as_str())
 }
 
 fn milliseconds(took: Duration) -> u64 {

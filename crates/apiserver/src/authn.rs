@@ -16,9 +16,14 @@ pub(crate) mod x509;
 pub mod jwt;
 /// Public keys of a token issuer.
 pub mod jwks;
+/// Tokens among the subprotocols of a WebSocket.
+pub(crate) mod subprotocol;
 /// Bearer tokens that kube-apiserver reviews.
 pub(crate) mod review;
+/// Callers that act as somebody else.
+pub(crate) mod impersonation;
 
+use impersonation::Wanted;
 use jwt::Issuer;
 use review::TokenReviews;
 use trust::TrustStore;
@@ -54,6 +59,8 @@ pub enum Via {
     Jwt,
     /// A token that kube-apiserver reviewed.
     TokenReview,
+    /// Somebody who may act as this one.
+    Impersonation,
 }
 
 impl Caller {
@@ -149,7 +156,8 @@ impl Authenticator {
         headers: &mut HeaderMap,
     ) -> Result<Arc<Caller>, Unauthenticated> {
         let trust = self.trust.load();
-        let outcome = self.union(peer, &trust, headers).await;
+        let offered = subprotocol::take(headers);
+        let outcome = self.union(peer, &trust, headers, offered).await;
         headers.remove(header::AUTHORIZATION);
         if let Some(proxy) = &trust.proxy {
             proxy.strip(headers);
@@ -163,6 +171,7 @@ impl Authenticator {
         peer: &Peer,
         trust: &trust::Trust,
         headers: &HeaderMap,
+        offered: Option<Result<String, &'static str>>,
     ) -> Result<Arc<Caller>, Unauthenticated> {
         let mut errors = Vec::new();
         let verdict = x509::verdict(peer, trust, self.clock.unix_seconds());
@@ -175,10 +184,17 @@ impl Authenticator {
                 }
             }
         }
-        match self.by_token(headers).await {
-            Opinion::Known(caller) => return Ok(caller),
-            Opinion::None => {}
-            Opinion::Error(why) => errors.push(why),
+        let offered = offered.as_ref().map(|token| token.as_deref().map_err(|why| *why));
+        for token in bearer(headers).map(Ok).into_iter().chain(offered) {
+            let opinion = match token {
+                Ok(token) => self.by_token(token).await,
+                Err(why) => Opinion::Error(why.to_owned()),
+            };
+            match opinion {
+                Opinion::Known(caller) => return Ok(caller),
+                Opinion::None => {}
+                Opinion::Error(why) => errors.push(why),
+            }
         }
         if errors.is_empty() && self.settings.anonymous {
             return Ok(Arc::clone(&self.anonymous));
@@ -197,8 +213,7 @@ impl Authenticator {
         }
     }
 
-    async fn by_token(&self, headers: &HeaderMap) -> Opinion {
-        let Some(token) = bearer(headers) else { return Opinion::None };
+    async fn by_token(&self, token: &str) -> Opinion {
         let hash: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         if let Some(issued_by) = jwt::issuer_of(token)
             && let Some(issuer) = self.issuers.iter().find(|issuer| issuer.name() == issued_by)
@@ -214,6 +229,15 @@ impl Authenticator {
                 Ok(caller) => self.finish((*caller).clone()),
                 Err(why) => Opinion::Error(why),
             },
+        }
+    }
+
+    /// Who a caller becomes that acts as somebody else. Whether he may was asked before.
+    pub(crate) fn assume(&self, wanted: Wanted) -> Result<Arc<Caller>, String> {
+        match self.finish(wanted.into_caller()) {
+            Opinion::Known(caller) => Ok(caller),
+            Opinion::Error(why) => Err(why),
+            Opinion::None => Err("nobody is named".to_owned()),
         }
     }
 

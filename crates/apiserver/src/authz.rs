@@ -96,12 +96,23 @@ impl Authorization {
         store::authorize(self, attributes).await
     }
 
+    /// Whether a caller may act as somebody with this attribute. The program's own rules can refuse it but not grant
+    /// it: a rule that lets somebody do anything with this server's objects must not make him anybody he likes.
+    pub(crate) async fn may_impersonate(&self, attributes: &Attributes) -> Result<(), Status> {
+        self.decided(attributes, false).await
+    }
+
     async fn is_allowed(&self, attributes: &Attributes) -> Result<(), Status> {
+        self.decided(attributes, true).await
+    }
+
+    async fn decided(&self, attributes: &Attributes, policy_grants: bool) -> Result<(), Status> {
         let Attributes { caller, info } = attributes;
         if caller.in_group(MASTERS) || (!info.is_resource && ALWAYS_ALLOWED.contains(&info.path.as_str())) {
             return Ok(());
         }
         match self.policy.0.decide(caller, info) {
+            Verdict::Allow if !policy_grants => {}
             Verdict::Allow => return Ok(()),
             Verdict::Deny(reason) => return Err(forbidden(attributes, &reason)),
             Verdict::NoOpinion => {}

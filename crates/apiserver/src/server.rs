@@ -23,6 +23,8 @@ mod endpoints;
 mod pipeline;
 /// Bodies that hold something until they end.
 mod body;
+/// Watches over WebSockets.
+mod websocket;
 
 pub use endpoints::Version;
 pub use handler::Handler;

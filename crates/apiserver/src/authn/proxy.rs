@@ -79,9 +79,7 @@ impl Proxy {
         for prefix in &self.extra_prefixes {
             for (header, value) in headers {
                 if let Some(key) = header.as_str().strip_prefix(prefix.as_str()) {
-                    let key =
-                        percent_decode(key, false).map_or_else(|| key.to_owned(), |key| key.to_lowercase());
-                    extra.entry(key).or_default().push(text(value));
+                    extra.entry(extra_key(key)).or_default().push(text(value));
                 }
             }
         }
@@ -107,6 +105,11 @@ impl Proxy {
             headers.remove(name);
         }
     }
+}
+
+/// The extra key in the rest of a header's name; a bad escape is kept as it is.
+pub(super) fn extra_key(rest: &str) -> String {
+    percent_decode(rest, false).map_or_else(|| rest.to_owned(), |key| key.to_lowercase())
 }
 
 fn first(names: &[HeaderName], headers: &HeaderMap) -> Option<String> {

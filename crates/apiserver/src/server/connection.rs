@@ -1,3 +1,4 @@
+use super::websocket::Afterwards;
 use super::{Handler, Shared, pipeline};
 use crate::error::Error;
 use crate::tls::Peer;
@@ -183,8 +184,10 @@ async fn connection<H: Handler>(
         None => http.clone(),
     };
     let peer = Arc::new(Peer::new(address, chain));
+    let afterwards = Arc::new(Afterwards::default());
     let service = service_fn(|request: http::Request<Incoming>| {
-        let answered = pipeline::serve(Arc::clone(shared), Arc::clone(&peer), request);
+        let answered =
+            pipeline::serve(Arc::clone(shared), Arc::clone(&peer), Arc::clone(&afterwards), request);
         async move { Ok::<_, Infallible>(answered.await) }
     });
     let mut served = pin!(http.serve_connection_with_upgrades(TokioIo::new(stream), service));
@@ -195,5 +198,10 @@ async fn connection<H: Handler>(
             served.await
         }
     };
-    ended.map_err(|error| error.to_string())
+    ended.map_err(|error| error.to_string())?;
+    // In this task, so that the drain waits for it, too.
+    if let Some(session) = afterwards.take() {
+        session.await;
+    }
+    Ok(())
 }

@@ -1,7 +1,9 @@
 use super::body::Streamed;
+use super::websocket::{self, Afterwards, Upgrade};
 use super::{Handler, Shared, endpoints};
 use crate::audit::{self, AUDIT_ID, Change, Record};
-use crate::authn::Caller;
+use crate::authn::impersonation::Wanted;
+use crate::authn::{Caller, Via};
 use crate::authz::{Attributes, MASTERS};
 use crate::dispatch::RequestContext;
 use crate::flow::Place;
@@ -38,6 +40,7 @@ struct Trail {
     started: Instant,
     info: Option<Arc<RequestInfo>>,
     caller: Option<Arc<Caller>>,
+    impersonated: Option<Arc<Caller>>,
     answered: bool,
 }
 
@@ -51,8 +54,17 @@ impl Trail {
     }
 
     fn log(&self, code: u16, took: Duration, change: Option<&Change>) {
-        let (caller, info) = (self.caller.as_deref(), self.info.as_deref());
-        Record { audit_id: &self.audit_id, peer: self.peer, caller, info, code, took, change }.log();
+        Record {
+            audit_id: &self.audit_id,
+            peer: self.peer,
+            caller: self.caller.as_deref(),
+            impersonated: self.impersonated.as_deref(),
+            info: self.info.as_deref(),
+            code,
+            took,
+            change,
+        }
+        .log();
     }
 }
 
@@ -74,6 +86,7 @@ type Refused = Response<Body>;
 pub(super) async fn serve<H: Handler>(
     shared: Arc<Shared<H>>,
     peer: Arc<Peer>,
+    afterwards: Arc<Afterwards>,
     request: Request<Incoming>,
 ) -> Response<Body> {
     let (audit_id, audit_header) = audit::id(request.headers());
@@ -88,11 +101,15 @@ pub(super) async fn serve<H: Handler>(
         started: Instant::now(),
         info: None,
         caller: None,
+        impersonated: None,
         answered: false,
     };
     let answered = answer(&shared, &peer, request.map(Body::new), &mut trail);
     let mut response = match AssertUnwindSafe(answered.instrument(span)).catch_unwind().await {
-        Ok(Ok(response)) => response,
+        Ok(Ok(mut response)) => match response.extensions_mut().remove::<Upgrade>() {
+            Some(upgrade) => upgrade.accept(response, &afterwards, shared.draining.clone()),
+            None => response,
+        },
         Ok(Err(refused)) => refused,
         Err(_panic) => {
             shared.metrics.panics.inc();
@@ -105,7 +122,7 @@ pub(super) async fn serve<H: Handler>(
     let headers = response.headers_mut();
     headers.insert(AUDIT_ID, audit_header);
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
-    if http1 && shared.stopping.load(Ordering::Relaxed) {
+    if http1 && shared.stopping.load(Ordering::Relaxed) && !headers.contains_key(header::UPGRADE) {
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     trail.answered(&response, dry_run);
@@ -121,7 +138,7 @@ async fn answer<H: Handler>(
     let parsed = RequestInfo::parse(request.method(), request.uri());
     let deadline = trail.started + timeout(&request)?;
 
-    let caller = match shared.authenticator.authenticate(peer, request.headers_mut()).await {
+    let mut caller = match shared.authenticator.authenticate(peer, request.headers_mut()).await {
         Ok(caller) => caller,
         Err(error) => {
             tracing::debug!(peer = %peer.address, %error, "authentication failed");
@@ -131,7 +148,12 @@ async fn answer<H: Handler>(
     trail.caller = Some(Arc::clone(&caller));
     let info = Arc::new(parsed.map_err(|status| failure(&status, &request))?);
     trail.info = Some(Arc::clone(&info));
-    refuse_impersonation(&request)?;
+    if let Some(wanted) = Wanted::take(request.headers_mut()).map_err(|status| failure(&status, &request))? {
+        let asked = tokio::time::timeout_at(deadline, impersonate(shared, &caller, wanted)).await;
+        let assumed = asked.unwrap_or_else(|_elapsed| Err(timed_out(shared)));
+        caller = assumed.map_err(|status| failure(&status, &request))?;
+        trail.impersonated = Some(Arc::clone(&caller));
+    }
     let place = enter(shared, &info, &caller)?;
     let uri = request.uri().clone();
 
@@ -142,11 +164,7 @@ async fn answer<H: Handler>(
     } else {
         match tokio::time::timeout_at(deadline, handled).await {
             Ok(response) => response?,
-            Err(_elapsed) => {
-                shared.metrics.terminated("timeout");
-                let text = "request did not complete within the allotted timeout";
-                return Err(status_response(&Status::timeout(text, 0), &HeaderMap::new(), &uri));
-            }
+            Err(_elapsed) => return Err(status_response(&timed_out(shared), &HeaderMap::new(), &uri)),
         }
     };
     Ok(match place {
@@ -177,12 +195,23 @@ async fn handle<H: Handler>(
     if let Some(response) = endpoints::answer(shared, &info, &request) {
         return Ok(response);
     }
+    let upgrade = Upgrade::asked(&mut request, &info, &caller).map_err(|status| {
+        let mut refused = failure(&status, &request);
+        refused.headers_mut().insert(header::SEC_WEBSOCKET_VERSION, websocket::VERSION);
+        refused
+    })?;
     // A write may turn out to need another right: an apply that creates, a strategy's own.
     if info.is_write() {
         request.extensions_mut().insert(Arc::clone(&shared.authorization));
     }
     let context = RequestContext { info, caller, access, deadline, audit_id: Arc::clone(audit_id) };
-    Ok(shared.handler.handle(context, request).await)
+    let mut response = shared.handler.handle(context, request).await;
+    if let Some(upgrade) = upgrade
+        && response.status() == StatusCode::OK
+    {
+        response.extensions_mut().insert(upgrade);
+    }
+    Ok(response)
 }
 
 /// The time that a request is given.
@@ -205,14 +234,29 @@ fn timeout(request: &Request<Body>) -> Result<Duration, Refused> {
     }
 }
 
-/// kube-apiserver impersonates before it forwards. Headers that come here were not looked at by anybody, and
-/// must not be ignored in silence.
-fn refuse_impersonation(request: &Request<Body>) -> Result<(), Refused> {
-    if request.headers().keys().any(|name| name.as_str().starts_with("impersonate-")) {
-        let text = "impersonation is not served here: ask through kube-apiserver";
-        return Err(failure(&Status::failure(403, "Forbidden", format!("forbidden: {text}")), request));
+/// The caller as whom a caller acts, if he may. kube-apiserver has done this before it forwards, and takes the
+/// headers out: a front proxy that sends them has looked at nothing, and who it names stays who asks.
+async fn impersonate<H>(
+    shared: &Shared<H>,
+    caller: &Arc<Caller>,
+    wanted: Wanted,
+) -> Result<Arc<Caller>, Status> {
+    if caller.via == Via::FrontProxy {
+        let text = "impersonation is not served behind a front proxy: ask it, not us";
+        return Err(Status::failure(403, "Forbidden", format!("forbidden: {text}")));
     }
-    Ok(())
+    for right in wanted.rights() {
+        let attributes = Attributes { caller: Arc::clone(caller), info: Arc::new(right) };
+        shared.authorization.may_impersonate(&attributes).await?;
+    }
+    let assumed = shared.authenticator.assume(wanted).map_err(Status::bad_request)?;
+    tracing::debug!(user = caller.name, impersonated = assumed.name, "acting as somebody else");
+    Ok(assumed)
+}
+
+fn timed_out<H>(shared: &Shared<H>) -> Status {
+    shared.metrics.terminated("timeout");
+    Status::timeout("request did not complete within the allotted timeout", 0)
 }
 
 /// A place among the requests under way; the server's own endpoints need none.

@@ -113,10 +113,3 @@ async fn a_client_certificate_names_user_and_groups() {
     );
     assert_eq!(answer.json()["sees"], "Everything");
 }
-
-#[tokio::test]
-async fn impersonation_headers_are_refused_not_ignored() {
-    let world = World::start().await;
-    let answer = world.get(Some(&world.master()), &[("impersonate-user", "jane")]).await;
-    assert_eq!(answer.code, 403);
-}

@@ -5,8 +5,13 @@ mod support;
 mod drain;
 mod front_proxy;
 mod http;
+mod impersonation;
 mod limits;
 mod matrix;
 mod reload;
 mod reviews;
+mod sockets;
 mod tokens;
+
+#[path = "../../examples/widgets/widget.rs"]
+mod widget;

@@ -9,7 +9,9 @@
 
 pub(crate) mod client;
 pub(crate) mod kube_api;
+pub(crate) mod logs;
 pub(crate) mod pki;
+pub(crate) mod socket;
 pub(crate) mod tokens;
 
 use apiserver::authn::{Caller, Via, jwks::KeySource, jwt, trust};
@@ -246,6 +248,7 @@ pub(crate) fn via(answer: &Answer) -> Via {
         "Certificate" => Via::Certificate,
         "Jwt" => Via::Jwt,
         "TokenReview" => Via::TokenReview,
+        "Impersonation" => Via::Impersonation,
         _ => Via::Anonymous,
     }
 }

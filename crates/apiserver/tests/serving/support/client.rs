@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 /// One connection.
 pub(crate) enum Client {
@@ -41,6 +42,48 @@ impl Answer {
     }
 }
 
+/// A TLS connection by HTTP's protocol.
+pub(crate) async fn tls(
+    address: SocketAddr,
+    ca: &Ca,
+    identity: Option<&Identity>,
+    protocol: &str,
+) -> Result<TlsStream<TcpStream>, String> {
+    handshake(rustls::DEFAULT_VERSIONS, address, ca, identity, protocol).await
+}
+
+async fn handshake(
+    versions: &[&'static rustls::SupportedProtocolVersion],
+    address: SocketAddr,
+    ca: &Ca,
+    identity: Option<&Identity>,
+    protocol: &str,
+) -> Result<TlsStream<TcpStream>, String> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(ca.pem().as_bytes()).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(versions)
+        .unwrap()
+        .with_root_certificates(roots);
+    let mut config = match identity {
+        None => config.with_no_client_auth(),
+        // A stolen certificate does not fit its key: do as a thief would.
+        Some(identity) => {
+            let key = provider.key_provider.load_private_key(identity.key()).unwrap();
+            let certified = rustls::sign::CertifiedKey::new(identity.chain(), key);
+            config.with_client_cert_resolver(Arc::new(rustls::sign::SingleCertAndKey::from(certified)))
+        }
+    };
+    config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+    let tcp = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
+    let name = ServerName::try_from("localhost").unwrap();
+    let tls =
+        TlsConnector::from(Arc::new(config)).connect(name, tcp).await.map_err(|error| error.to_string())?;
+    assert_eq!(tls.get_ref().1.alpn_protocol(), Some(protocol.as_bytes()));
+    Ok(tls)
+}
+
 impl Client {
     pub(crate) async fn connect(
         address: SocketAddr,
@@ -58,30 +101,7 @@ impl Client {
         identity: Option<&Identity>,
         protocol: &str,
     ) -> Result<Self, String> {
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(ca.pem().as_bytes()).unwrap()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
-            .with_protocol_versions(versions)
-            .unwrap()
-            .with_root_certificates(roots);
-        let mut config = match identity {
-            None => config.with_no_client_auth(),
-            // A stolen certificate does not fit its key: do as a thief would.
-            Some(identity) => {
-                let key = provider.key_provider.load_private_key(identity.key()).unwrap();
-                let certified = rustls::sign::CertifiedKey::new(identity.chain(), key);
-                config.with_client_cert_resolver(Arc::new(rustls::sign::SingleCertAndKey::from(certified)))
-            }
-        };
-        config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
-        let tcp = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
-        let name = ServerName::try_from("localhost").unwrap();
-        let tls = TlsConnector::from(Arc::new(config))
-            .connect(name, tcp)
-            .await
-            .map_err(|error| error.to_string())?;
-        assert_eq!(tls.get_ref().1.alpn_protocol(), Some(protocol.as_bytes()));
+        let tls = handshake(versions, address, ca, identity, protocol).await?;
         if protocol == "h2" {
             let (sender, connection) =
                 hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(tls))

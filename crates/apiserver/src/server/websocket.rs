@@ -1,0 +1,287 @@
+//! A watch over a WebSocket (RFC 6455): one event a message, over HTTP/1.1. Only the wrapping is made here; the
+//! frames are those of the chunked stream.
+
+use crate::authn::{Caller, Via, subprotocol};
+use crate::request::RequestInfo;
+use axum::body::{Body, Bytes};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, SinkExt, StreamExt};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, Version, header};
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+use meta::status::Status;
+use sha1::{Digest, Sha1};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::time::timeout;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
+use tokio_util::sync::CancellationToken;
+
+/// The one version there is.
+pub(super) const VERSION: HeaderValue = HeaderValue::from_static("13");
+/// What RFC 6455 has every server put behind the client's key.
+const KEY_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+/// Clients have nothing to say but pings and their end.
+const MESSAGE_LIMIT: usize = 64 * 1024;
+/// Events are gathered up to this size while more are ready.
+const WRITE_BUFFER: usize = 64 * 1024;
+/// A client that takes nothing for so long is gone.
+const SEND_WAIT: Duration = Duration::from_secs(30);
+/// How long a client may take to agree to the end.
+const CLOSE_WAIT: Duration = Duration::from_secs(5);
+
+/// What a connection does after it has stopped to speak HTTP.
+#[derive(Default)]
+pub(super) struct Afterwards(Mutex<Option<BoxFuture<'static, ()>>>);
+
+impl Afterwards {
+    pub(super) fn take(&self) -> Option<BoxFuture<'static, ()>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn set(&self, session: BoxFuture<'static, ()>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(session);
+    }
+}
+
+/// A client's wish to go on over a WebSocket, checked.
+#[derive(Clone)]
+pub(super) struct Upgrade {
+    connection: OnUpgrade,
+    accept: HeaderValue,
+    protocol: Option<HeaderValue>,
+}
+
+impl Upgrade {
+    /// The wish of a watch. Other requests are answered as if it were not there, as in Go.
+    pub(super) fn asked(
+        request: &mut Request<Body>,
+        info: &RequestInfo,
+        caller: &Caller,
+    ) -> Result<Option<Self>, Status> {
+        let headers = request.headers();
+        if !info.is_long_running()
+            || request.version() != Version::HTTP_11
+            || !subprotocol::is_websocket(headers)
+        {
+            return Ok(None);
+        }
+        if headers.get(header::SEC_WEBSOCKET_VERSION) != Some(&VERSION) {
+            return Err(Status::bad_request("missing or bad WebSocket Version"));
+        }
+        let Some(key) = headers.get(header::SEC_WEBSOCKET_KEY).filter(|key| !key.is_empty()) else {
+            return Err(Status::bad_request("mismatch challenge/response"));
+        };
+        let accept = accept(key.as_bytes());
+        check_origin(headers, caller)?;
+        let protocol = protocol(headers)?;
+        Ok(Some(Self { connection: hyper::upgrade::on(request), accept, protocol }))
+    }
+
+    /// Turns the answer of a watch into that of the handshake; its body is told to the client afterwards.
+    pub(super) fn accept(
+        self,
+        response: Response<Body>,
+        afterwards: &Afterwards,
+        draining: CancellationToken,
+    ) -> Response<Body> {
+        let (connection, events) = (self.connection, response.into_body());
+        afterwards.set(session(connection, events, draining).boxed());
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        let headers = response.headers_mut();
+        headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+        headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+        headers.insert(header::SEC_WEBSOCKET_ACCEPT, self.accept);
+        if let Some(protocol) = self.protocol {
+            headers.insert(header::SEC_WEBSOCKET_PROTOCOL, protocol);
+        }
+        response
+    }
+}
+
+fn accept(key: &[u8]) -> HeaderValue {
+    let digest = Sha1::new_with_prefix(key).chain_update(KEY_SUFFIX).finalize();
+    HeaderValue::try_from(BASE64_STANDARD.encode(digest)).unwrap_or_else(|_| HeaderValue::from_static(""))
+}
+
+/// One subprotocol is echoed; of several none is known here, so none can be chosen.
+fn protocol(headers: &HeaderMap) -> Result<Option<HeaderValue>, Status> {
+    let offered: Vec<&str> = subprotocol::offered(headers).collect();
+    match offered.as_slice() {
+        [] => Ok(None),
+        [one] => {
+            HeaderValue::try_from(*one).map(Some).map_err(|error| Status::bad_request(error.to_string()))
+        }
+        several => Err(Status::bad_request(format!(
+            "a watch has no subprotocols to choose from: offer one at most, not {}",
+            several.join(", ")
+        ))),
+    }
+}
+
+/// A browser says which page opens the socket. It sends a client certificate for every page's sake, so with one the
+/// page must be ours; a token was given by the page itself. Programs send no origin.
+fn check_origin(headers: &HeaderMap, caller: &Caller) -> Result<(), Status> {
+    let Some(value) = headers.get(header::ORIGIN) else { return Ok(()) };
+    let refused = |why: &str| Err(Status::failure(403, "Forbidden", format!("forbidden: {why}")));
+    let origin = value.to_str().ok().and_then(|text| text.parse::<Uri>().ok());
+    let Some((Some(_scheme), Some(origin))) = origin.as_ref().map(|uri| (uri.scheme(), uri.authority()))
+    else {
+        return refused("the origin is no URL");
+    };
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let without_port = |name: &str| name.strip_suffix(":443").unwrap_or(name).to_ascii_lowercase();
+    let by_certificate = matches!(caller.via, Via::Certificate | Via::Impersonation);
+    if by_certificate && without_port(origin.as_str()) != without_port(host) {
+        return refused("a page of another origin may not use the browser's certificate");
+    }
+    Ok(())
+}
+
+/// Tells the events of a watch until they or the client end.
+async fn session(connection: OnUpgrade, events: Body, draining: CancellationToken) {
+    let upgraded = match connection.await {
+        Ok(upgraded) => TokioIo::new(upgraded),
+        Err(error) => return tracing::debug!(%error, "the connection was not handed over"),
+    };
+    let config = WebSocketConfig::default()
+        .write_buffer_size(WRITE_BUFFER)
+        .max_message_size(Some(MESSAGE_LIMIT))
+        .max_frame_size(Some(MESSAGE_LIMIT));
+    let mut socket = WebSocketStream::from_raw_socket(upgraded, Role::Server, Some(config)).await;
+    let ending = match tell(&mut socket, events).await {
+        Ended::Left => None,
+        Ended::Failed => Some(CloseCode::Error),
+        // A client that hears the server goes away asks another one.
+        Ended::Told if draining.is_cancelled() => Some(CloseCode::Away),
+        Ended::Told => Some(CloseCode::Normal),
+    };
+    if timeout(CLOSE_WAIT, close(socket, ending)).await.is_err() {
+        tracing::debug!("a client did not agree to the end of its watch");
+    }
+}
+
+enum Ended {
+    /// All was said.
+    Told,
+    /// The stream of events broke.
+    Failed,
+    /// The client went, or takes nothing.
+    Left,
+}
+
+type Socket = WebSocketStream<TokioIo<Upgraded>>;
+
+async fn tell(socket: &mut Socket, events: Body) -> Ended {
+    let mut events = events.into_data_stream();
+    let mut ahead = None;
+    loop {
+        let event = if let Some(event) = ahead.take() {
+            event
+        } else {
+            if !matches!(timeout(SEND_WAIT, socket.flush()).await, Ok(Ok(()))) {
+                return Ended::Left;
+            }
+            tokio::select! {
+                event = events.next() => event,
+                // Pings are answered by the library. What else a client says is not listened to.
+                said = socket.next() => match said {
+                    None | Some(Err(_) | Ok(Message::Close(_))) => return Ended::Left,
+                    Some(Ok(_)) => continue,
+                },
+            }
+        };
+        let message = match event {
+            None => return Ended::Told,
+            Some(Ok(event)) => message(event),
+            Some(Err(_)) => return Ended::Failed,
+        };
+        if !matches!(timeout(SEND_WAIT, socket.feed(message)).await, Ok(Ok(()))) {
+            return Ended::Left;
+        }
+        ahead = events.next().now_or_never();
+    }
+}
+
+/// JSON is text.
+fn message(event: Bytes) -> Message {
+    match Utf8Bytes::try_from(event.clone()) {
+        Ok(text) => Message::Text(text),
+        Err(_) => Message::Binary(event),
+    }
+}
+
+async fn close(mut socket: Socket, code: Option<CloseCode>) {
+    if let Some(code) = code {
+        let frame = CloseFrame { code, reason: Utf8Bytes::default() };
+        if socket.close(Some(frame)).await.is_ok() {
+            while let Some(Ok(_)) = socket.next().await {}
+        }
+    } else if let Err(error) = socket.flush().await {
+        tracing::debug!(%error, "answer a client's end");
+    }
+    if let Err(error) = socket.get_mut().shutdown().await {
+        tracing::debug!(%error, "end a connection");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(*name, HeaderValue::from_static(value));
+        }
+        headers
+    }
+
+    #[test]
+    fn a_key_is_answered_as_the_rfcs_example() {
+        assert_eq!(accept(b"dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    }
+
+    #[test]
+    fn a_page_may_use_its_own_token_anywhere_and_the_browsers_certificate_at_home() {
+        for (origin, via, allowed) in [
+            (None, Via::Certificate, true),
+            (Some("https://console.example.io"), Via::Jwt, true),
+            (Some("https://API.example.io"), Via::Certificate, true),
+            (Some("https://api.example.io:443"), Via::Certificate, true),
+            (Some("https://api.example.io:8443"), Via::Certificate, false),
+            (Some("https://evil.example.io"), Via::Certificate, false),
+            (Some("https://evil.example.io"), Via::Impersonation, false),
+            (Some("https://console.example.io"), Via::FrontProxy, true),
+            (Some("null"), Via::Jwt, false),
+            (Some("/path"), Via::Jwt, false),
+        ] {
+            let mut headers = headers(&[("host", "api.example.io")]);
+            if let Some(origin) = origin {
+                headers.insert("origin", HeaderValue::from_static(origin));
+            }
+            let caller = Caller { via, ..Caller::default() };
+            assert_eq!(check_origin(&headers, &caller).is_ok(), allowed, "{origin:?} {via:?}");
+        }
+    }
+
+    #[test]
+    fn one_subprotocol_is_echoed_and_several_are_refused() {
+        assert_eq!(protocol(&headers(&[])).unwrap(), None);
+        let one = headers(&[("sec-websocket-protocol", " json.k8s.io ")]);
+        assert_eq!(protocol(&one).unwrap().unwrap(), "json.k8s.io");
+        for pairs in [
+            vec![("sec-websocket-protocol", "a, b")],
+            vec![("sec-websocket-protocol", "a"), ("sec-websocket-protocol", "b")],
+        ] {
+            assert_eq!(protocol(&headers(&pairs)).unwrap_err().code, 400);
+        }
+    }
+}

@@ -1,0 +1,253 @@
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+use crate::support::pki::{Ca, Identity};
+use crate::support::socket::{HANDSHAKE, Said, Socket, ask};
+use crate::support::{TenantPolicy, WIDGETS, World, few, until, write_serving};
+use crate::widget;
+use apiserver::dispatch::Api;
+use apiserver::openapi::About;
+use apiserver::server::{Parts, Server, Settings};
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use http_body_util::BodyExt;
+use runtime::{Clock, Health, Metrics, Tasks};
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use store::{Kind, Store};
+use tokio::task::JoinHandle;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_util::sync::CancellationToken;
+
+fn watch() -> String {
+    format!("{WIDGETS}?watch=1")
+}
+
+#[tokio::test]
+async fn a_watch_speaks_text_answers_pings_and_ends_with_the_server() {
+    let mut world = World::start().await;
+    let master = world.master();
+    let to = (world.address, &world.serving_ca, Some(&master));
+    let mut socket = Socket::open(to, &watch(), &[("audit-id", "mine")]).await.unwrap();
+    assert_eq!(socket.headers["audit-id"], "mine");
+    assert!(!socket.headers.contains_key("sec-websocket-protocol"));
+    assert_eq!(socket.next().await, Said::Event(json!({"type": "ADDED"})));
+    socket.say(Message::Text("nobody listens".into())).await;
+    socket.say(Message::Ping("there?".into())).await;
+    assert_eq!(socket.next().await, Said::Pong(b"there?".to_vec()));
+    let metrics = world.metrics().await;
+    assert!(metrics.contains("apiserver_longrunning_requests 1"), "{metrics}");
+
+    world.tasks.cancel();
+    assert_eq!(socket.next().await, Said::Event(json!({"type": "BOOKMARK"})), "what was due is still said");
+    assert_eq!(socket.next().await, Said::End(1001), "going away");
+    assert_eq!(socket.next().await, Said::Cut);
+    (&mut world.served).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_client_that_closes_gives_its_place_back() {
+    let world = World::start_with(|settings| settings.limits = few(1)).await;
+    let token = format!("Bearer {}", world.signer.token(|_| {}));
+    let to = (world.address, &world.serving_ca, None);
+    let credentials = [("authorization", token.as_str())];
+    let mut first = Socket::open(to, &watch(), &credentials).await.unwrap();
+    let (code, headers, _) = Socket::open(to, &watch(), &credentials).await.err().unwrap();
+    assert_eq!((code, headers["retry-after"].as_bytes()), (429, b"1".as_slice()));
+    first.say(Message::Close(None)).await;
+    until("the place is free", async || Socket::open(to, &watch(), &credentials).await.is_ok()).await;
+    assert_eq!(first.next().await, Said::Event(json!({"type": "ADDED"})));
+    assert_eq!(first.next().await, Said::Agreed);
+    assert_eq!(first.next().await, Said::Cut);
+    // The second one went without a word.
+    until("both are gone", async || world.metrics().await.contains("apiserver_longrunning_requests 0")).await;
+}
+
+#[tokio::test]
+async fn what_is_no_handshake_is_answered_over_http() {
+    let world = World::start().await;
+    let (address, ca, master) = (world.address, &world.serving_ca, world.master());
+    let code = async |path: &str, change: (&str, Option<&str>)| {
+        let headers = HANDSHAKE.iter().filter(|(name, _)| *name != change.0).copied();
+        let headers: Vec<_> = headers.chain(change.1.map(|value| (change.0, value))).collect();
+        let response = ask(address, ca, Some(&master), path, &headers).await;
+        let (head, body) = response.into_parts();
+        if head.status == 400 {
+            assert_eq!(head.headers["sec-websocket-version"], "13", "{change:?}");
+            let status: Value = serde_json::from_slice(&body.collect().await.unwrap().to_bytes()).unwrap();
+            assert_eq!(status["reason"], "BadRequest");
+        }
+        head.status.as_u16()
+    };
+    let path = watch();
+    for (change, want) in [
+        (("accept", Some("application/json")), 101),
+        (("connection", Some("keep-alive, UPGRADE")), 101),
+        (("sec-websocket-protocol", Some("base64.binary.k8s.io")), 101),
+        (("origin", Some("https://localhost")), 101),
+        (("sec-websocket-version", Some("8")), 400),
+        (("sec-websocket-version", None), 400),
+        (("sec-websocket-key", None), 400),
+        (("sec-websocket-protocol", Some("a, b")), 400),
+        (("origin", Some("https://evil.example.io")), 403),
+        (("origin", Some("null")), 403),
+        (("connection", None), 200),
+        (("upgrade", Some("h2c")), 200),
+    ] {
+        assert_eq!(code(&path, change).await, want, "{change:?}");
+    }
+    assert_eq!(code(WIDGETS, ("accept", Some("*/*"))).await, 200, "only watches go on over a socket");
+    let (refused, _, text) = Socket::open((address, ca, None), &path, &[]).await.err().unwrap();
+    assert_eq!(refused, 403, "{text}");
+    let echoed =
+        Socket::open((address, ca, Some(&master)), &path, &[("sec-websocket-protocol", "json.k8s.io")]).await;
+    assert_eq!(echoed.unwrap().headers["sec-websocket-protocol"], "json.k8s.io");
+}
+
+#[tokio::test]
+async fn a_page_brings_its_token_among_the_subprotocols() {
+    let world = World::start().await;
+    let to = (world.address, &world.serving_ca, None);
+    let encoded = |token: &str| {
+        format!("base64url.bearer.authorization.k8s.io.{}", BASE64_URL_SAFE_NO_PAD.encode(token))
+    };
+    let good = encoded(&world.signer.token(|_| {}));
+    let expired = encoded(&world.signer.token(|claims| claims["exp"] = json!(1)));
+    let open = async |protocols: &str| {
+        let headers = [("sec-websocket-protocol", protocols), ("origin", "https://console.example.io")];
+        Socket::open(to, &watch(), &headers).await.map_err(|(code, ..)| code)
+    };
+    let mut socket = open(&format!("{good}, json.k8s.io")).await.ok().unwrap();
+    assert_eq!(socket.headers["sec-websocket-protocol"], "json.k8s.io", "the token is not echoed");
+    assert_eq!(socket.next().await, Said::Event(json!({"type": "ADDED"})));
+    for bad in [good.clone(), format!("{expired}, json.k8s.io"), format!("{good}, {good}, json.k8s.io")] {
+        assert_eq!(open(&bad).await.err(), Some(401));
+    }
+    let plain = world.get(None, &[("sec-websocket-protocol", &format!("{good}, json.k8s.io"))]).await;
+    assert_eq!(plain.code, 403, "not without a handshake");
+}
+
+/// The library's own verbs behind TLS, on a database.
+struct Served {
+    address: SocketAddr,
+    ca: Ca,
+    master: Identity,
+    tasks: Tasks,
+    store_tasks: Tasks,
+    dir: PathBuf,
+    served: JoinHandle<Result<(), apiserver::Error>>,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.tasks.cancel();
+        self.store_tasks.cancel();
+        drop(std::fs::remove_dir_all(&self.dir));
+    }
+}
+
+const LIST: &str = "/apis/sample.example.io/v1/namespaces/n/widgets";
+
+impl Served {
+    async fn start() -> Self {
+        let dir = std::env::temp_dir().join(format!("apiserver-{}", uuid::Uuid::new_v4()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let (ca, clients) = (Ca::new("serving"), Ca::new("clients"));
+        write_serving(&dir, &ca);
+        std::fs::write(dir.join("clients.crt"), clients.pem()).unwrap();
+        let mut settings = Settings::new(dir.join("tls.crt"), dir.join("tls.key"));
+        settings.authentication.trust.client_ca_file = Some(dir.join("clients.crt"));
+
+        let database = store::testing::database().await.unwrap();
+        let (store_tasks, metrics) = (Tasks::new(), Metrics::new());
+        let kinds: Vec<Arc<dyn Kind>> = vec![Arc::new(widget::Widgets)];
+        let store = Store::open(store::Config::new(database.url), kinds, &store_tasks, &metrics).unwrap();
+        let id = store.kind_id(widget::GROUP, "widgets").unwrap();
+        store.until_synced().await;
+        let (resources, draining) = (vec![Arc::new(widget::resource(id))], CancellationToken::new());
+        let about = About { title: "Widgets".to_owned(), version: "v1".to_owned() };
+        let api = Api::new(resources.clone(), store, Clock::system(), draining.clone(), &about);
+        let parts = Parts {
+            handler: Arc::new(api),
+            resources,
+            policy: Arc::new(TenantPolicy),
+            kube: None,
+            metrics,
+            live: Health::new(),
+            ready: Health::new(),
+            draining,
+            clock: Clock::system(),
+        };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, tasks) = (listener.local_addr().unwrap(), Tasks::new());
+        let server = Server::new(settings, parts).await.unwrap();
+        let served = tokio::spawn(server.run(listener, tasks.clone()));
+        let master = clients.client("root", &["system:masters"]);
+        Self { address, ca, master, tasks, store_tasks, dir, served }
+    }
+
+    async fn open(&self, query: &str) -> Result<Socket, (u16, http::HeaderMap, String)> {
+        let to = (self.address, &self.ca, Some(&self.master));
+        Socket::open(to, &format!("{LIST}?watch=true&{query}"), &[]).await
+    }
+
+    async fn create(&self, name: &str) {
+        let tls = crate::support::client::tls(self.address, &self.ca, Some(&self.master), "http/1.1").await;
+        let io = hyper_util::rt::TokioIo::new(tls.unwrap());
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await.unwrap();
+        tokio::spawn(connection);
+        let body = json!({"metadata": {"name": name}, "spec": {"colour": "red"}}).to_string();
+        let request =
+            http::Request::post(LIST).header("host", "localhost").body(axum::body::Body::from(body));
+        assert_eq!(sender.send_request(request.unwrap()).await.unwrap().status(), 201);
+    }
+}
+
+fn brief(said: Said) -> (String, String) {
+    let Said::Event(event) = said else { panic!("{said:?}") };
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    (text(&event["type"]), text(&event["object"]["metadata"]["name"]))
+}
+
+#[tokio::test]
+async fn a_real_watch_tells_what_the_chunked_one_tells() {
+    let mut served = Served::start().await;
+    served.create("a").await;
+    let informer = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+    let mut socket = served.open(informer).await.unwrap();
+    assert_eq!(brief(socket.next().await), ("ADDED".to_owned(), "a".to_owned()));
+    assert_eq!(brief(socket.next().await).0, "BOOKMARK");
+    served.create("b").await;
+    assert_eq!(brief(socket.next().await), ("ADDED".to_owned(), "b".to_owned()));
+
+    let mut short = served
+        .open("timeoutSeconds=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan")
+        .await
+        .unwrap();
+    assert_eq!(short.next().await, Said::End(1000), "its time is over");
+    assert_eq!(short.next().await, Said::Cut);
+
+    let mut future = served.open(&format!("{informer}&resourceVersion=999999999")).await.unwrap();
+    assert_eq!(brief(future.next().await).0, "ERROR");
+    assert_eq!(future.next().await, Said::End(1000));
+
+    let (code, ..) = served.open("sendInitialEvents=true").await.err().unwrap();
+    assert_eq!(code, 422, "parameters are refused over HTTP");
+
+    served.tasks.cancel();
+    assert_eq!(socket.next().await, Said::End(1001), "the server goes away");
+    (&mut served.served).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn many_events_at_once_all_come_in_order() {
+    let served = Served::start().await;
+    for number in 0..200 {
+        served.create(&format!("w-{number:03}")).await;
+    }
+    let mut socket = served.open("resourceVersion=0").await.unwrap();
+    for number in 0..200 {
+        assert_eq!(brief(socket.next().await), ("ADDED".to_owned(), format!("w-{number:03}")));
+    }
+}
