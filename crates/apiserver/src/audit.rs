@@ -43,6 +43,13 @@ pub(crate) fn id(headers: &HeaderMap) -> (Arc<str>, HeaderValue) {
     (Arc::from(text), value)
 }
 
+/// When a request had come so far, counted from its start. Zero is never.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Phases {
+    pub(crate) authenticated: Duration,
+    pub(crate) authorized: Duration,
+}
+
 /// One request that was answered.
 #[derive(Debug)]
 pub(crate) struct Record<'a> {
@@ -55,26 +62,40 @@ pub(crate) struct Record<'a> {
     pub(crate) info: Option<&'a RequestInfo>,
     pub(crate) code: u16,
     pub(crate) took: Duration,
+    pub(crate) phases: Phases,
     pub(crate) change: Option<&'a Change>,
 }
 
 impl Record<'_> {
-    /// Writes are logged to the target `audit`, slow requests as warnings.
-    pub(crate) fn log(&self) {
-        let Some(info) = self.info else { return };
+    /// Writes are logged to the target `audit`, slow requests as warnings. Tells whether it was a write.
+    pub(crate) fn log(&self) -> bool {
+        let Some(info) = self.info else { return false };
         if info.is_write() {
             self.log_write(info);
         }
         if self.took >= SLOW && !info.is_long_running() {
-            tracing::warn!(
-                audit_id = self.audit_id,
-                verb = info.verb,
-                path = info.path,
-                code = self.code,
-                milliseconds = milliseconds(self.took),
-                "slow request"
-            );
+            self.warn_slow(info);
         }
+        info.is_write()
+    }
+
+    /// Says where the time went: a slow authenticator or authorizer is another's fault than a slow database.
+    fn warn_slow(&self, info: &RequestInfo) {
+        let Phases { authenticated, authorized } = self.phases;
+        let handled =
+            if authorized.is_zero() { Duration::ZERO } else { self.took.saturating_sub(authorized) };
+        tracing::warn!(
+            audit_id = self.audit_id,
+            user = name(self.caller),
+            verb = info.verb,
+            path = info.path,
+            code = self.code,
+            milliseconds = milliseconds(self.took),
+            authentication_milliseconds = milliseconds(authenticated),
+            authorization_milliseconds = milliseconds(authorized.saturating_sub(authenticated)),
+            handler_milliseconds = milliseconds(handled),
+            "slow request"
+        );
     }
 
     fn log_write(&self, info: &RequestInfo) {

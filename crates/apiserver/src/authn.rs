@@ -163,6 +163,9 @@ impl Authenticator {
             proxy.strip(headers);
         }
         self.metrics.authenticated(outcome.is_ok());
+        if outcome.as_ref().is_ok_and(|caller| caller.via != Via::Anonymous) {
+            self.metrics.user();
+        }
         outcome
     }
 
@@ -174,11 +177,17 @@ impl Authenticator {
         offered: Option<Result<String, &'static str>>,
     ) -> Result<Arc<Caller>, Unauthenticated> {
         let mut errors = Vec::new();
-        let verdict = x509::verdict(peer, trust, self.clock.unix_seconds());
+        let now = self.clock.unix_seconds();
+        let verdict = x509::verdict(peer, trust, now);
         if let Some(verdict) = &verdict {
             for opinion in [self.by_proxy(trust, verdict, headers), verdict.client()] {
                 match opinion {
-                    Opinion::Known(caller) => return Ok(caller),
+                    Opinion::Known(caller) => {
+                        if caller.via == Via::Certificate {
+                            self.metrics.certificate(verdict.until_unix_seconds() - now);
+                        }
+                        return Ok(caller);
+                    }
                     Opinion::None => {}
                     Opinion::Error(why) => errors.push(why),
                 }

@@ -1,6 +1,6 @@
 use crate::metrics::Delegated;
 use http::{Request, StatusCode, header};
-use runtime::Backoff;
+use runtime::{Backoff, trace};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
@@ -46,10 +46,12 @@ async fn post<A: DeserializeOwned>(client: &kube::Client, path: &str, body: &[u8
     let mut backoff = Backoff::new(RETRY_FLOOR, RETRY_CEILING);
     let mut tries = 1;
     loop {
-        let request = Request::post(path)
-            .header(header::CONTENT_TYPE, "application/json")
-            .body(body.to_vec())
-            .map_err(|error| Failure { code: None, text: error.to_string() })?;
+        let mut request = Request::post(path).header(header::CONTENT_TYPE, "application/json");
+        if let Some(parent) = trace::traceparent() {
+            request = request.header("traceparent", parent);
+        }
+        let request =
+            request.body(body.to_vec()).map_err(|error| Failure { code: None, text: error.to_string() })?;
         let error = match client.request(request).await {
             Ok(answer) => return Ok(answer),
             Err(error) => error,

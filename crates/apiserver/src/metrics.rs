@@ -21,7 +21,13 @@ pub(crate) struct ServerMetrics {
     requests: Family<RequestLabels, Counter>,
     durations: Histograms<DurationLabels>,
     sizes: Histograms<DurationLabels>,
+    validations: Histograms<[Label; 1]>,
     terminations: Family<[Label; 1], Counter>,
+    watch_events: Family<WatchLabels, Counter>,
+    watch_sizes: Histograms<WatchLabels>,
+    users: Counter,
+    certificates: Histogram,
+    pub(crate) audit_events: Counter,
     authenticated: Counter,
     unauthenticated: Counter,
     pub(crate) panics: Counter,
@@ -43,6 +49,8 @@ pub(crate) struct Outcome {
     pub(crate) took: Duration,
     /// Bytes of the answer's body; streams have none.
     pub(crate) size: Option<u64>,
+    /// `fieldValidation` of a write with a body.
+    pub(crate) validation: Option<&'static str>,
 }
 
 /// A resource or subresource, as labels name it.
@@ -110,6 +118,49 @@ impl EncodeLabelSet for RequestLabels {
     }
 }
 
+/// What the events of a watch are of.
+#[derive(Clone, Debug)]
+struct WatchLabels(Arc<Subject>);
+
+impl PartialEq for WatchLabels {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.number == other.0.number
+    }
+}
+
+impl Eq for WatchLabels {}
+
+impl std::hash::Hash for WatchLabels {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.0.number.hash(state);
+    }
+}
+
+impl EncodeLabelSet for WatchLabels {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let Subject { group, version, resource, .. } = &*self.0;
+        for (name, value) in [("group", group.as_str()), ("version", version), ("resource", resource)] {
+            (name, value).encode(encoder.encode_label())?;
+        }
+        Ok(())
+    }
+}
+
+/// Counts the events of one watch.
+#[derive(Debug)]
+pub(crate) struct WatchEvents {
+    count: Counter,
+    sizes: Histogram,
+}
+
+impl WatchEvents {
+    pub(crate) fn sent(&self, bytes: usize) {
+        self.count.inc();
+        #[expect(clippy::cast_precision_loss, reason = "buckets are coarse")]
+        self.sizes.observe(bytes as f64);
+    }
+}
+
 impl ServerMetrics {
     pub(crate) fn new(metrics: &Metrics, resources: &[Arc<Resource>]) -> Self {
         let mut subjects = Vec::new();
@@ -135,14 +186,45 @@ impl ServerMetrics {
             "Authentications by result",
             Family::<[Label; 1], Counter>::default(),
         );
+        let durations: Histograms<DurationLabels> = Family::new_with_constructor(latencies);
+        for name in ["apiserver_request_duration_seconds", "apiserver_request_sli_duration_seconds"] {
+            metrics.register(name, "Time to the answer's head", durations.clone());
+        }
+        let users = metrics.register(
+            "authenticated_user_requests",
+            "Requests of callers who are known; names are no labels",
+            Family::<[Label; 1], Counter>::default(),
+        );
         Self {
             subjects,
             other: Arc::new(Subject::default()),
             requests: metrics.register("apiserver_request", "Answered requests", Family::default()),
-            durations: metrics.register(
-                "apiserver_request_duration_seconds",
-                "Time to the answer's head",
+            durations,
+            validations: metrics.register(
+                "field_validation_request_duration_seconds",
+                "Time to the answer's head of writes, by fieldValidation",
                 Family::new_with_constructor(latencies),
+            ),
+            watch_events: metrics.register(
+                "apiserver_watch_events",
+                "Events sent to watchers",
+                Family::default(),
+            ),
+            watch_sizes: metrics.register(
+                "apiserver_watch_events_sizes",
+                "Bytes of an event sent to a watcher",
+                Family::new_with_constructor(event_sizes),
+            ),
+            users: users.get_or_create_owned(&[("username", "other")]),
+            certificates: metrics.register(
+                "apiserver_client_certificate_expiration_seconds",
+                "What is left of the client certificate of a request",
+                lifetimes(),
+            ),
+            audit_events: metrics.register(
+                "apiserver_audit_event",
+                "Writes in the audit log",
+                Counter::default(),
             ),
             sizes: metrics.register(
                 "apiserver_response_sizes",
@@ -184,6 +266,27 @@ impl ServerMetrics {
         if known { &self.authenticated } else { &self.unauthenticated }.inc();
     }
 
+    /// A request of a caller who is not anonymous.
+    pub(crate) fn user(&self) {
+        self.users.inc();
+    }
+
+    /// A request that was authenticated by a certificate with so many seconds to live.
+    pub(crate) fn certificate(&self, left_seconds: i64) {
+        #[expect(clippy::cast_precision_loss, reason = "buckets are coarse")]
+        self.certificates.observe(left_seconds.max(0) as f64);
+    }
+
+    /// What counts the events of a watch; `None` for what is no watch.
+    pub(crate) fn watch_events(&self, info: &RequestInfo) -> Option<WatchEvents> {
+        if !info.is_long_running() {
+            return None;
+        }
+        let labels = WatchLabels(Arc::clone(self.subject(info).unwrap_or(&self.other)));
+        let count = self.watch_events.get_or_create_owned(&labels);
+        Some(WatchEvents { count, sizes: self.watch_sizes.get_or_create_owned(&labels) })
+    }
+
     /// A request that did not get its own answer, and why.
     pub(crate) fn terminated(&self, reason: &'static str) {
         self.terminations.get_or_create(&[("reason", reason)]).inc();
@@ -206,6 +309,10 @@ impl ServerMetrics {
         {
             #[expect(clippy::cast_precision_loss, reason = "buckets are coarse")]
             self.sizes.get_or_create(&rest).observe(size as f64);
+        }
+        if let Some(validation) = outcome.validation {
+            let labels = [("field_validation", validation)];
+            self.validations.get_or_create(&labels).observe(outcome.took.as_secs_f64());
         }
         self.requests.get_or_create(&RequestLabels { code: outcome.code, rest }).inc();
     }
@@ -258,6 +365,17 @@ fn latencies() -> Histogram {
 /// `k8s.io/apiserver`'s buckets: 1 kB to 1 GB.
 fn sizes() -> Histogram {
     Histogram::new([1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9])
+}
+
+/// `k8s.io/apiserver`'s buckets: 1 KiB to 128 KiB.
+fn event_sizes() -> Histogram {
+    Histogram::new([1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0, 65536.0, 131_072.0])
+}
+
+/// `k8s.io/apiserver`'s buckets: half an hour to a year.
+fn lifetimes() -> Histogram {
+    let hours = [0.0, 0.5, 1.0, 2.0, 6.0, 12.0, 24.0, 48.0, 96.0, 168.0, 720.0, 2160.0, 4320.0, 8760.0];
+    Histogram::new(hours.map(|hours| hours * 3600.0))
 }
 
 fn verb(info: &RequestInfo) -> &'static str {

@@ -5,6 +5,7 @@ use crate::flow::{Lane, Limits};
 use crate::metrics::ServerMetrics;
 use crate::resource::Resource;
 use crate::tls::{self, ServingCertificate};
+use runtime::trace::Tracer;
 use runtime::{Clock, Health, Metrics, Tasks};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,6 +20,8 @@ mod handler;
 mod connection;
 /// Health, version and metrics.
 mod endpoints;
+/// What is known of a request when it ends.
+mod trail;
 /// What happens to a request between its parse and its handler.
 mod pipeline;
 /// Bodies that hold something until they end.
@@ -50,6 +53,8 @@ pub struct Settings {
     pub drain: Duration,
     /// What `/version` says.
     pub version: Version,
+    /// Which requests are traced; by default none.
+    pub tracer: Tracer,
 }
 
 impl Settings {
@@ -65,6 +70,7 @@ impl Settings {
             shutdown_delay: Duration::ZERO,
             drain: Duration::from_mins(1),
             version: Version::default(),
+            tracer: Tracer::default(),
         }
     }
 }

@@ -11,6 +11,8 @@ pub mod clock;
 pub mod backoff;
 /// Logs.
 pub mod telemetry;
+/// Traces over OTLP.
+pub mod trace;
 /// The metrics registry.
 pub mod metrics;
 /// Health checks by name.

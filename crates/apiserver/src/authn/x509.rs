@@ -24,6 +24,11 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
+    /// When the certificate ends.
+    pub(crate) fn until_unix_seconds(&self) -> i64 {
+        self.until_unix_seconds
+    }
+
     /// Whether the peer is the front proxy.
     pub(crate) fn proxy(&self) -> Result<(), &str> {
         self.proxy.as_ref().copied().map_err(String::as_str)

@@ -1,5 +1,5 @@
 use crate::flow::Place;
-use crate::metrics::ServerMetrics;
+use crate::metrics::{ServerMetrics, WatchEvents};
 use axum::body::{Body, Bytes};
 use http_body::{Frame, SizeHint};
 use std::panic::AssertUnwindSafe;
@@ -7,17 +7,24 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// The body of a stream: it keeps its place in the lane until it ends, and a panic in it ends it.
+/// The body of a stream: it keeps its place in the lane until it ends, and a panic in it ends it. Each frame of a watch
+/// is one event.
 pub(super) struct Streamed {
     body: Body,
     _place: Place,
+    events: Option<WatchEvents>,
     metrics: Arc<ServerMetrics>,
     broken: bool,
 }
 
 impl Streamed {
-    pub(super) fn wrap(body: Body, place: Place, metrics: Arc<ServerMetrics>) -> Body {
-        Body::new(Self { body, _place: place, metrics, broken: false })
+    pub(super) fn wrap(
+        body: Body,
+        place: Place,
+        events: Option<WatchEvents>,
+        metrics: Arc<ServerMetrics>,
+    ) -> Body {
+        Body::new(Self { body, _place: place, events, metrics, broken: false })
     }
 }
 
@@ -33,6 +40,11 @@ impl http_body::Body for Streamed {
             return Poll::Ready(None);
         }
         let polled = std::panic::catch_unwind(AssertUnwindSafe(|| Pin::new(&mut self.body).poll_frame(cx)));
+        if let (Some(events), Ok(Poll::Ready(Some(Ok(frame))))) = (&self.events, &polled)
+            && let Some(event) = frame.data_ref()
+        {
+            events.sent(event.len());
+        }
         polled.unwrap_or_else(|_panic| {
             self.broken = true;
             self.metrics.panics.inc();

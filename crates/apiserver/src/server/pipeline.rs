@@ -1,13 +1,13 @@
 use super::body::Streamed;
+use super::trail::Trail;
 use super::websocket::{self, Afterwards, Upgrade};
 use super::{Handler, Shared, endpoints};
-use crate::audit::{self, AUDIT_ID, Change, Record};
+use crate::audit::{self, AUDIT_ID};
 use crate::authn::impersonation::Wanted;
 use crate::authn::{Caller, Via};
 use crate::authz::{Attributes, MASTERS};
 use crate::dispatch::RequestContext;
 use crate::flow::Place;
-use crate::metrics::{Outcome, ServerMetrics};
 use crate::request::{RequestInfo, query};
 use crate::response::status_response;
 use crate::tls::Peer;
@@ -16,8 +16,9 @@ use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version, header};
 use hyper::body::Incoming;
 use meta::status::Status;
-use std::net::SocketAddr;
+use runtime::trace::{self, Root};
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -28,55 +29,6 @@ use tracing::Instrument;
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 /// Seconds after which somebody who found no room may come back.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
-
-/// A request that left before its answer, as proxies write it.
-const CLIENT_LEFT: u16 = 499;
-
-/// What is known of a request when it ends, however it ends.
-struct Trail {
-    metrics: Arc<ServerMetrics>,
-    audit_id: Arc<str>,
-    peer: SocketAddr,
-    started: Instant,
-    info: Option<Arc<RequestInfo>>,
-    caller: Option<Arc<Caller>>,
-    impersonated: Option<Arc<Caller>>,
-    answered: bool,
-}
-
-impl Trail {
-    fn answered(&mut self, response: &Response<Body>, dry_run: bool) {
-        self.answered = true;
-        let (code, took) = (response.status().as_u16(), self.started.elapsed());
-        let size = http_body::Body::size_hint(response.body()).exact();
-        self.metrics.answered(self.info.as_deref(), dry_run, &Outcome { code, took, size });
-        self.log(code, took, response.extensions().get());
-    }
-
-    fn log(&self, code: u16, took: Duration, change: Option<&Change>) {
-        Record {
-            audit_id: &self.audit_id,
-            peer: self.peer,
-            caller: self.caller.as_deref(),
-            impersonated: self.impersonated.as_deref(),
-            info: self.info.as_deref(),
-            code,
-            took,
-            change,
-        }
-        .log();
-    }
-}
-
-impl Drop for Trail {
-    /// The client left. A write may have happened all the same: the audit log must not miss it.
-    fn drop(&mut self) {
-        if !self.answered {
-            self.metrics.aborts.inc();
-            self.log(CLIENT_LEFT, self.started.elapsed(), None);
-        }
-    }
-}
 
 /// An answer before the handler's turn.
 type Refused = Response<Body>;
@@ -90,22 +42,25 @@ pub(super) async fn serve<H: Handler>(
     request: Request<Incoming>,
 ) -> Response<Body> {
     let (audit_id, audit_header) = audit::id(request.headers());
-    let dry_run = request.uri().query().is_some_and(|query| query.contains("dryRun="));
     let http1 = request.version() < Version::HTTP_2;
     let uri = request.uri().clone();
-    let span = tracing::info_span!("request", audit_id = &*audit_id);
-    let mut trail = Trail {
-        metrics: Arc::clone(&shared.metrics),
-        audit_id,
-        peer: peer.address,
-        started: Instant::now(),
-        info: None,
-        caller: None,
-        impersonated: None,
-        answered: false,
+    let mut trail = Trail::begin(&request, audit_id, peer.address, &shared.metrics, &shared.settings.tracer);
+    let at = trail.trace.as_ref().map(Root::at);
+    let span = match &trail.trace {
+        None => tracing::info_span!("request", audit_id = &*trail.audit_id),
+        Some(trace) => {
+            tracing::info_span!("request", audit_id = &*trail.audit_id, trace_id = trace.trace_id())
+        }
     };
-    let answered = answer(&shared, &peer, request.map(Body::new), &mut trail);
-    let mut response = match AssertUnwindSafe(answered.instrument(span)).catch_unwind().await {
+    let outcome = {
+        let answered = answer(&shared, &peer, request.map(Body::new), &mut trail).instrument(span);
+        let answered = pin!(AssertUnwindSafe(answered).catch_unwind());
+        match at {
+            None => answered.await,
+            Some(at) => at.run(answered).await,
+        }
+    };
+    let mut response = match outcome {
         Ok(Ok(mut response)) => match response.extensions_mut().remove::<Upgrade>() {
             Some(upgrade) => upgrade.accept(response, &afterwards, shared.draining.clone()),
             None => response,
@@ -125,7 +80,7 @@ pub(super) async fn serve<H: Handler>(
     if http1 && shared.stopping.load(Ordering::Relaxed) && !headers.contains_key(header::UPGRADE) {
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    trail.answered(&response, dry_run);
+    trail.answered(&response);
     response
 }
 
@@ -138,64 +93,61 @@ async fn answer<H: Handler>(
     let parsed = RequestInfo::parse(request.method(), request.uri());
     let deadline = trail.started + timeout(&request)?;
 
-    let mut caller = match shared.authenticator.authenticate(peer, request.headers_mut()).await {
+    let authenticated = shared.authenticator.authenticate(peer, request.headers_mut());
+    let mut caller = match trace::span("authentication", authenticated).await {
         Ok(caller) => caller,
         Err(error) => {
             tracing::debug!(peer = %peer.address, %error, "authentication failed");
             return Err(failure(&Status::unauthorized(), &request));
         }
     };
-    trail.caller = Some(Arc::clone(&caller));
+    trail.authenticated(&caller);
     let info = Arc::new(parsed.map_err(|status| failure(&status, &request))?);
     trail.info = Some(Arc::clone(&info));
-    if let Some(wanted) = Wanted::take(request.headers_mut()).map_err(|status| failure(&status, &request))? {
-        let asked = tokio::time::timeout_at(deadline, impersonate(shared, &caller, wanted)).await;
-        let assumed = asked.unwrap_or_else(|_elapsed| Err(timed_out(shared)));
-        caller = assumed.map_err(|status| failure(&status, &request))?;
+    let wanted = Wanted::take(request.headers_mut()).map_err(|status| failure(&status, &request))?;
+    if let Some(wanted) = wanted {
+        let assumed = trace::span("impersonation", impersonate(shared, &caller, wanted));
+        caller = within(shared, deadline, assumed).await.map_err(|status| failure(&status, &request))?;
         trail.impersonated = Some(Arc::clone(&caller));
     }
     let place = enter(shared, &info, &caller)?;
-    let uri = request.uri().clone();
+    let attributes = Attributes { caller, info: Arc::clone(&info) };
+    let asked = trace::span("authorization", shared.authorization.authorize(&attributes));
+    let access = within(shared, deadline, asked).await.map_err(|status| failure(&status, &request))?;
+    trail.authorized();
 
-    let handled =
-        handle(shared, &trail.audit_id, deadline, Attributes { caller, info: Arc::clone(&info) }, request);
+    let uri = request.uri().clone();
+    let Attributes { caller, .. } = attributes;
+    let audit_id = Arc::clone(&trail.audit_id);
+    let context = RequestContext { info: Arc::clone(&info), caller, access, deadline, audit_id };
+    let handled = handle(shared, context, request);
     let response = if info.is_long_running() {
         handled.await?
     } else {
-        match tokio::time::timeout_at(deadline, handled).await {
-            Ok(response) => response?,
-            Err(_elapsed) => return Err(status_response(&timed_out(shared), &HeaderMap::new(), &uri)),
-        }
+        let handled = async { Ok(handled.await) };
+        let handled = within(shared, deadline, handled).await;
+        handled.map_err(|status| status_response(&status, &HeaderMap::new(), &uri))??
     };
     Ok(match place {
         Some(place) if http_body::Body::size_hint(response.body()).exact().is_none() => {
-            response.map(|body| Streamed::wrap(body, place, Arc::clone(&shared.metrics)))
+            let events = shared.metrics.watch_events(&info);
+            response.map(|body| Streamed::wrap(body, place, events, Arc::clone(&shared.metrics)))
         }
         _ => response,
     })
 }
 
-/// Authorization and the handler: what the deadline covers.
+/// The server's own paths, and the handler.
 async fn handle<H: Handler>(
     shared: &Arc<Shared<H>>,
-    audit_id: &Arc<str>,
-    deadline: Instant,
-    attributes: Attributes,
+    context: RequestContext,
     mut request: Request<Body>,
 ) -> Result<Response<Body>, Refused> {
-    let access = match shared.authorization.authorize(&attributes).await {
-        Ok(access) => access,
-        Err(status) => {
-            let mut refused = failure(&status, &request);
-            refused.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-            return Err(refused);
-        }
-    };
-    let Attributes { caller, info } = attributes;
-    if let Some(response) = endpoints::answer(shared, &info, &request) {
+    let RequestContext { info, caller, .. } = &context;
+    if let Some(response) = endpoints::answer(shared, info, &request) {
         return Ok(response);
     }
-    let upgrade = Upgrade::asked(&mut request, &info, &caller).map_err(|status| {
+    let upgrade = Upgrade::asked(&mut request, info, caller).map_err(|status| {
         let mut refused = failure(&status, &request);
         refused.headers_mut().insert(header::SEC_WEBSOCKET_VERSION, websocket::VERSION);
         refused
@@ -204,7 +156,6 @@ async fn handle<H: Handler>(
     if info.is_write() {
         request.extensions_mut().insert(Arc::clone(&shared.authorization));
     }
-    let context = RequestContext { info, caller, access, deadline, audit_id: Arc::clone(audit_id) };
     let mut response = shared.handler.handle(context, request).await;
     if let Some(upgrade) = upgrade
         && response.status() == StatusCode::OK
@@ -212,6 +163,18 @@ async fn handle<H: Handler>(
         response.extensions_mut().insert(upgrade);
     }
     Ok(response)
+}
+
+/// What a step says, or that the time is over.
+async fn within<H, T>(
+    shared: &Shared<H>,
+    deadline: Instant,
+    step: impl Future<Output = Result<T, Status>>,
+) -> Result<T, Status> {
+    tokio::time::timeout_at(deadline, step).await.unwrap_or_else(|_elapsed| {
+        shared.metrics.terminated("timeout");
+        Err(Status::timeout("request did not complete within the allotted timeout", 0))
+    })
 }
 
 /// The time that a request is given.
@@ -252,11 +215,6 @@ async fn impersonate<H>(
     let assumed = shared.authenticator.assume(wanted).map_err(Status::bad_request)?;
     tracing::debug!(user = caller.name, impersonated = assumed.name, "acting as somebody else");
     Ok(assumed)
-}
-
-fn timed_out<H>(shared: &Shared<H>) -> Status {
-    shared.metrics.terminated("timeout");
-    Status::timeout("request did not complete within the allotted timeout", 0)
 }
 
 /// A place among the requests under way; the server's own endpoints need none.

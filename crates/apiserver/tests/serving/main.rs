@@ -8,10 +8,12 @@ mod http;
 mod impersonation;
 mod limits;
 mod matrix;
+mod observed;
 mod reload;
 mod reviews;
 mod sockets;
 mod tokens;
+mod traces;
 
 #[path = "../../examples/widgets/widget.rs"]
 mod widget;

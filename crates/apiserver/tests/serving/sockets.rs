@@ -1,24 +1,13 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
-use crate::support::pki::{Ca, Identity};
+use crate::support::served::Served;
 use crate::support::socket::{HANDSHAKE, Said, Socket, ask};
-use crate::support::{TenantPolicy, WIDGETS, World, few, until, write_serving};
-use crate::widget;
-use apiserver::dispatch::Api;
-use apiserver::openapi::About;
-use apiserver::server::{Parts, Server, Settings};
+use crate::support::{WIDGETS, World, few, until};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use http_body_util::BodyExt;
-use runtime::{Clock, Health, Metrics, Tasks};
 use serde_json::{Value, json};
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::sync::Arc;
-use store::{Kind, Store};
-use tokio::task::JoinHandle;
 use tokio_tungstenite::tungstenite::Message;
-use tokio_util::sync::CancellationToken;
 
 fn watch() -> String {
     format!("{WIDGETS}?watch=1")
@@ -128,80 +117,18 @@ async fn a_page_brings_its_token_among_the_subprotocols() {
     assert_eq!(plain.code, 403, "not without a handshake");
 }
 
-/// The library's own verbs behind TLS, on a database.
-struct Served {
-    address: SocketAddr,
-    ca: Ca,
-    master: Identity,
-    tasks: Tasks,
-    store_tasks: Tasks,
-    dir: PathBuf,
-    served: JoinHandle<Result<(), apiserver::Error>>,
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        self.tasks.cancel();
-        self.store_tasks.cancel();
-        drop(std::fs::remove_dir_all(&self.dir));
-    }
-}
-
-const LIST: &str = "/apis/sample.example.io/v1/namespaces/n/widgets";
-
-impl Served {
-    async fn start() -> Self {
-        let dir = std::env::temp_dir().join(format!("apiserver-{}", uuid::Uuid::new_v4()));
-        std::fs::create_dir_all(&dir).unwrap();
-        let (ca, clients) = (Ca::new("serving"), Ca::new("clients"));
-        write_serving(&dir, &ca);
-        std::fs::write(dir.join("clients.crt"), clients.pem()).unwrap();
-        let mut settings = Settings::new(dir.join("tls.crt"), dir.join("tls.key"));
-        settings.authentication.trust.client_ca_file = Some(dir.join("clients.crt"));
-
-        let database = store::testing::database().await.unwrap();
-        let (store_tasks, metrics) = (Tasks::new(), Metrics::new());
-        let kinds: Vec<Arc<dyn Kind>> = vec![Arc::new(widget::Widgets)];
-        let store = Store::open(store::Config::new(database.url), kinds, &store_tasks, &metrics).unwrap();
-        let id = store.kind_id(widget::GROUP, "widgets").unwrap();
-        store.until_synced().await;
-        let (resources, draining) = (vec![Arc::new(widget::resource(id))], CancellationToken::new());
-        let about = About { title: "Widgets".to_owned(), version: "v1".to_owned() };
-        let api = Api::new(resources.clone(), store, Clock::system(), draining.clone(), &about);
-        let parts = Parts {
-            handler: Arc::new(api),
-            resources,
-            policy: Arc::new(TenantPolicy),
-            kube: None,
-            metrics,
-            live: Health::new(),
-            ready: Health::new(),
-            draining,
-            clock: Clock::system(),
-        };
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (address, tasks) = (listener.local_addr().unwrap(), Tasks::new());
-        let server = Server::new(settings, parts).await.unwrap();
-        let served = tokio::spawn(server.run(listener, tasks.clone()));
-        let master = clients.client("root", &["system:masters"]);
-        Self { address, ca, master, tasks, store_tasks, dir, served }
-    }
-
-    async fn open(&self, query: &str) -> Result<Socket, (u16, http::HeaderMap, String)> {
-        let to = (self.address, &self.ca, Some(&self.master));
-        Socket::open(to, &format!("{LIST}?watch=true&{query}"), &[]).await
-    }
-
-    async fn create(&self, name: &str) {
-        let tls = crate::support::client::tls(self.address, &self.ca, Some(&self.master), "http/1.1").await;
-        let io = hyper_util::rt::TokioIo::new(tls.unwrap());
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await.unwrap();
-        tokio::spawn(connection);
-        let body = json!({"metadata": {"name": name}, "spec": {"colour": "red"}}).to_string();
-        let request =
-            http::Request::post(LIST).header("host", "localhost").body(axum::body::Body::from(body));
-        assert_eq!(sender.send_request(request.unwrap()).await.unwrap().status(), 201);
-    }
+#[tokio::test]
+async fn a_stream_that_panics_is_cut_and_counted_whatever_it_runs_over() {
+    let world = World::start().await;
+    let (address, ca, master) = (world.address, &world.serving_ca, world.master());
+    let path = format!("{}&fieldSelector=metadata.name%3Dbroken", watch());
+    let mut socket = Socket::open((address, ca, Some(&master)), &path, &[]).await.unwrap();
+    assert_eq!(socket.next().await, Said::Event(json!({"type": "ADDED"})));
+    assert_eq!(socket.next().await, Said::End(1011), "an internal error");
+    let chunked = ask(address, ca, Some(&master), &path, &[]).await;
+    assert_eq!(chunked.status(), 200);
+    assert!(chunked.into_body().collect().await.is_err(), "not a clean end");
+    assert!(world.metrics().await.contains("apiserver_panics_total 2"));
 }
 
 fn brief(said: Said) -> (String, String) {

@@ -10,7 +10,9 @@
 pub(crate) mod client;
 pub(crate) mod kube_api;
 pub(crate) mod logs;
+pub(crate) mod collector;
 pub(crate) mod pki;
+pub(crate) mod served;
 pub(crate) mod socket;
 pub(crate) mod tokens;
 
@@ -71,7 +73,7 @@ impl Policy for TenantPolicy {
 }
 
 /// Answers with what it was given. An object called `panic` panics, `slow` waits to be released, a watch streams
-/// until the server drains.
+/// until the server drains; that of an object called `broken` panics after its first event.
 #[derive(Clone)]
 pub(crate) struct Echo {
     pub(crate) release: Arc<Semaphore>,
@@ -94,7 +96,7 @@ impl Handler for Echo {
             _ => {}
         }
         if cx.info.verb == "watch" {
-            return self.watch();
+            return self.watch(cx.info.name == "broken");
         }
         let body = json!({
             "user": cx.caller.name,
@@ -111,12 +113,15 @@ impl Handler for Echo {
 }
 
 impl Echo {
-    fn watch(&self) -> Response<Body> {
+    fn watch(&self, broken: bool) -> Response<Body> {
         let first = futures_util::stream::iter([Ok::<_, std::io::Error>(Bytes::from_static(
             b"{\"type\":\"ADDED\"}\n",
         ))]);
         let draining = self.draining.clone();
         let rest = futures_util::stream::once(async move {
+            // What came before it is sent.
+            tokio::task::yield_now().await;
+            assert!(!broken, "on purpose");
             draining.cancelled().await;
             Ok(Bytes::from_static(b"{\"type\":\"BOOKMARK\"}\n"))
         });

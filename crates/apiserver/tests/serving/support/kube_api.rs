@@ -18,6 +18,8 @@ pub(crate) struct KubeApi {
     pub(crate) down: AtomicBool,
     pub(crate) access_reviews: Mutex<Vec<Value>>,
     pub(crate) token_reviews: AtomicUsize,
+    /// `traceparent` of each request.
+    pub(crate) traceparents: Mutex<Vec<String>>,
 }
 
 impl KubeApi {
@@ -29,6 +31,7 @@ impl KubeApi {
             down: AtomicBool::new(false),
             access_reviews: Mutex::default(),
             token_reviews: AtomicUsize::new(0),
+            traceparents: Mutex::default(),
         })
     }
 
@@ -68,6 +71,9 @@ impl KubeApi {
         let body = body.collect().await.unwrap().to_bytes();
         if self.down.load(Ordering::SeqCst) {
             return status(503);
+        }
+        if let Some(parent) = head.headers.get("traceparent") {
+            self.traceparents.lock().unwrap().push(parent.to_str().unwrap().to_owned());
         }
         let query = head.uri.query().unwrap_or_default();
         match head.uri.path() {

@@ -1,0 +1,183 @@
+use crate::audit::{Change, Phases, Record};
+use crate::authn::{Caller, Via};
+use crate::authz::MASTERS;
+use crate::metrics::{Outcome, ServerMetrics};
+use crate::request::{RequestInfo, query};
+use axum::body::Body;
+use http::header::HeaderName;
+use http::{HeaderMap, Method, Request, Response};
+use runtime::trace::{Parent, Root, Tracer};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A request that left before its answer, as proxies write it.
+const CLIENT_LEFT: u16 = 499;
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
+
+/// What is known of a request when it ends, however it ends.
+pub(super) struct Trail {
+    metrics: Arc<ServerMetrics>,
+    pub(super) audit_id: Arc<str>,
+    peer: SocketAddr,
+    method: Method,
+    /// Nothing is stored.
+    dry_run: bool,
+    validation: Option<&'static str>,
+    pub(super) started: Instant,
+    pub(super) phases: Phases,
+    pub(super) info: Option<Arc<RequestInfo>>,
+    pub(super) caller: Option<Arc<Caller>>,
+    pub(super) impersonated: Option<Arc<Caller>>,
+    /// Where this request is traced.
+    pub(super) trace: Option<Root>,
+    answered: bool,
+}
+
+impl Trail {
+    pub(super) fn begin<B>(
+        request: &Request<B>,
+        audit_id: Arc<str>,
+        peer: SocketAddr,
+        metrics: &Arc<ServerMetrics>,
+        tracer: &Tracer,
+    ) -> Self {
+        Self {
+            metrics: Arc::clone(metrics),
+            audit_id,
+            peer,
+            method: request.method().clone(),
+            validation: validation(request),
+            dry_run: request.uri().query().is_some_and(|query| query.contains("dryRun=")),
+            started: Instant::now(),
+            phases: Phases::default(),
+            info: None,
+            caller: None,
+            impersonated: None,
+            trace: tracer.begin(|| parent(request.headers())),
+            answered: false,
+        }
+    }
+
+    pub(super) fn authenticated(&mut self, caller: &Arc<Caller>) {
+        self.caller = Some(Arc::clone(caller));
+        self.phases.authenticated = self.started.elapsed();
+        // Who asks through kube-apiserver was sampled there; of others only masters may say what is traced.
+        if let Some(trace) = &mut self.trace
+            && (caller.via == Via::FrontProxy || caller.in_group(MASTERS))
+        {
+            trace.trust();
+        }
+    }
+
+    pub(super) fn authorized(&mut self) {
+        self.phases.authorized = self.started.elapsed();
+    }
+
+    pub(super) fn answered(&mut self, response: &Response<Body>) {
+        self.answered = true;
+        let (code, took) = (response.status().as_u16(), self.started.elapsed());
+        let size = http_body::Body::size_hint(response.body()).exact();
+        let outcome = Outcome { code, took, size, validation: self.validation };
+        self.metrics.answered(self.info.as_deref(), self.dry_run, &outcome);
+        self.end(code, took, response.extensions().get());
+    }
+
+    fn end(&mut self, code: u16, took: Duration, change: Option<&Change>) {
+        let logged = Record {
+            audit_id: &self.audit_id,
+            peer: self.peer,
+            caller: self.caller.as_deref(),
+            impersonated: self.impersonated.as_deref(),
+            info: self.info.as_deref(),
+            code,
+            took,
+            phases: self.phases,
+            change,
+        }
+        .log();
+        if logged {
+            self.metrics.audit_events.inc();
+        }
+        if let Some(trace) = &mut self.trace {
+            trace.name(name(&self.method, self.info.as_deref()));
+            trace.set("http.request.method", self.method.as_str());
+            trace.set("http.response.status_code", code);
+            trace.set("audit-id", &*self.audit_id);
+            if let Some(info) = &self.info {
+                trace.set("url.path", info.path.as_str());
+                trace.set("k8s.verb", info.verb.as_str());
+            }
+            if code >= 500 {
+                trace.failed();
+            }
+        }
+    }
+}
+
+impl Drop for Trail {
+    /// The client left. A write may have happened all the same: the audit log must not miss it.
+    fn drop(&mut self) {
+        if !self.answered {
+            self.metrics.aborts.inc();
+            self.end(CLIENT_LEFT, self.started.elapsed(), None);
+        }
+    }
+}
+
+fn parent(headers: &HeaderMap) -> Option<Parent> {
+    let text = |name| headers.get(name)?.to_str().ok();
+    Parent::parse(text(TRACEPARENT)?, text(TRACESTATE).unwrap_or_default())
+}
+
+/// `fieldValidation` of a write with a body, as the metric's label has it.
+fn validation<B>(request: &Request<B>) -> Option<&'static str> {
+    if !matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH) {
+        return None;
+    }
+    let asked =
+        query::first(request.uri().query().unwrap_or_default(), "fieldValidation").unwrap_or_default();
+    Some(["", "Ignore", "Warn", "Strict"].into_iter().find(|known| *known == asked).unwrap_or("invalid"))
+}
+
+/// What is asked, without names, so that traces can be counted by it.
+fn name(method: &Method, info: Option<&RequestInfo>) -> String {
+    let Some(info) = info.filter(|info| info.is_resource) else { return method.to_string() };
+    let mut name = format!("{method} /apis/{}/{}", info.group, info.version);
+    if !info.namespace.is_empty() {
+        name.push_str("/namespaces/{:namespace}");
+    }
+    let object = if info.name.is_empty() { "" } else { "{:name}" };
+    for part in [info.resource.as_str(), object, &info.subresource] {
+        if !part.is_empty() {
+            name.push('/');
+            name.push_str(part);
+        }
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_is_named_by_what_is_asked_and_not_of_whom() {
+        for (method, url, want) in [
+            ("GET", "/apis/g/v1/widgets?watch=1", "GET /apis/g/v1/widgets"),
+            (
+                "PUT",
+                "/apis/g/v1/namespaces/box/widgets/a/status",
+                "PUT /apis/g/v1/namespaces/{:namespace}/widgets/{:name}/status",
+            ),
+            ("GET", "/readyz", "GET"),
+        ] {
+            let method: Method = method.parse().unwrap();
+            let info = RequestInfo::parse(&method, &url.parse().unwrap()).unwrap();
+            assert_eq!(name(&method, Some(&info)), want);
+        }
+        assert_eq!(name(&Method::POST, None), "POST");
+    }
+}

@@ -1,0 +1,99 @@
+use super::pki::{Ca, Identity};
+use super::socket::{Plain, Socket};
+use super::{TenantPolicy, client, write_serving};
+use crate::widget;
+use apiserver::dispatch::Api;
+use apiserver::openapi::About;
+use apiserver::server::{Parts, Server, Settings};
+use axum::body::Body;
+use http::Request;
+use hyper_util::rt::TokioIo;
+use runtime::{Clock, Health, Metrics, Tasks};
+use serde_json::json;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use store::{Kind, Store};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// The library's own verbs behind TLS, on a database.
+pub(crate) struct Served {
+    pub(crate) address: SocketAddr,
+    pub(crate) ca: Ca,
+    pub(crate) master: Identity,
+    pub(crate) tasks: Tasks,
+    store_tasks: Tasks,
+    dir: PathBuf,
+    pub(crate) served: JoinHandle<Result<(), apiserver::Error>>,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.tasks.cancel();
+        self.store_tasks.cancel();
+        drop(std::fs::remove_dir_all(&self.dir));
+    }
+}
+
+pub(crate) const LIST: &str = "/apis/sample.example.io/v1/namespaces/n/widgets";
+
+impl Served {
+    pub(crate) async fn start() -> Self {
+        Self::start_with(|_| {}).await
+    }
+
+    pub(crate) async fn start_with(change: impl FnOnce(&mut Settings)) -> Self {
+        let dir = std::env::temp_dir().join(format!("apiserver-{}", uuid::Uuid::new_v4()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let (ca, clients) = (Ca::new("serving"), Ca::new("clients"));
+        write_serving(&dir, &ca);
+        std::fs::write(dir.join("clients.crt"), clients.pem()).unwrap();
+        let mut settings = Settings::new(dir.join("tls.crt"), dir.join("tls.key"));
+        settings.authentication.trust.client_ca_file = Some(dir.join("clients.crt"));
+        change(&mut settings);
+
+        let database = store::testing::database().await.unwrap();
+        let (store_tasks, metrics) = (Tasks::new(), Metrics::new());
+        let kinds: Vec<Arc<dyn Kind>> = vec![Arc::new(widget::Widgets)];
+        let store = Store::open(store::Config::new(database.url), kinds, &store_tasks, &metrics).unwrap();
+        let id = store.kind_id(widget::GROUP, "widgets").unwrap();
+        store.until_synced().await;
+        let (resources, draining) = (vec![Arc::new(widget::resource(id))], CancellationToken::new());
+        let about = About { title: "Widgets".to_owned(), version: "v1".to_owned() };
+        let api = Api::new(resources.clone(), store, Clock::system(), draining.clone(), &about);
+        let parts = Parts {
+            handler: Arc::new(api),
+            resources,
+            policy: Arc::new(TenantPolicy),
+            kube: None,
+            metrics,
+            live: Health::new(),
+            ready: Health::new(),
+            draining,
+            clock: Clock::system(),
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, tasks) = (listener.local_addr().unwrap(), Tasks::new());
+        let server = Server::new(settings, parts).await.unwrap();
+        let served = tokio::spawn(server.run(listener, tasks.clone()));
+        let master = clients.client("root", &["system:masters"]);
+        Self { address, ca, master, tasks, store_tasks, dir, served }
+    }
+
+    pub(crate) async fn open(&self, query: &str) -> Result<Socket, Plain> {
+        let to = (self.address, &self.ca, Some(&self.master));
+        Socket::open(to, &format!("{LIST}?watch=true&{query}"), &[]).await
+    }
+
+    pub(crate) async fn create(&self, name: &str) {
+        let tls = client::tls(self.address, &self.ca, Some(&self.master), "http/1.1").await;
+        let io = TokioIo::new(tls.unwrap());
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await.unwrap();
+        tokio::spawn(connection);
+        let body = json!({"metadata": {"name": name}, "spec": {"colour": "red"}}).to_string();
+        let request = Request::post(LIST).header("host", "localhost").body(Body::from(body));
+        assert_eq!(sender.send_request(request.unwrap()).await.unwrap().status(), 201);
+    }
+}

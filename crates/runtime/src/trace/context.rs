@@ -1,0 +1,79 @@
+/// The trace that a request comes with, from its `traceparent` and `tracestate` (W3C trace context, level 1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parent {
+    pub(super) trace: u128,
+    pub(super) span: u64,
+    pub(super) sampled: bool,
+    pub(super) state: String,
+}
+
+/// Longest `tracestate` handed on; the standard asks for 512 at least.
+const STATE_LIMIT: usize = 512;
+const SAMPLED: u8 = 1;
+
+impl Parent {
+    /// Reads both headers. What is malformed is as if it were not there.
+    pub fn parse(traceparent: &str, tracestate: &str) -> Option<Self> {
+        let mut parts = traceparent.trim().split('-');
+        let version = hexadecimal(parts.next()?, 2)?;
+        let trace = hexadecimal(parts.next()?, 32)?;
+        let span = u64::try_from(hexadecimal(parts.next()?, 16)?).ok()?;
+        let flags = u8::try_from(hexadecimal(parts.next()?, 2)?).ok()?;
+        // Later versions may say more behind these four; the last one is none.
+        if version == 0xff || (version == 0 && parts.next().is_some()) || trace == 0 || span == 0 {
+            return None;
+        }
+        let state = if tracestate.len() <= STATE_LIMIT { tracestate.trim() } else { "" };
+        Some(Self { trace, span, sampled: flags & SAMPLED != 0, state: state.to_owned() })
+    }
+}
+
+fn hexadecimal(text: &str, digits: usize) -> Option<u128> {
+    let lower = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    if text.len() != digits || !text.bytes().all(lower) {
+        return None;
+    }
+    u128::from_str_radix(text, 16).ok()
+}
+
+/// The header of a request inside a sampled trace.
+pub(super) fn traceparent(trace: u128, span: u64) -> String {
+    format!("00-{trace:032x}-{span:016x}-{SAMPLED:02x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+    #[test]
+    fn a_parent_is_read_and_written_as_the_standard_says() {
+        let parent = Parent::parse(GOOD, "vendor=1").unwrap();
+        assert_eq!((parent.sampled, parent.state.as_str()), (true, "vendor=1"));
+        assert_eq!(traceparent(parent.trace, parent.span), GOOD);
+        let unsampled = Parent::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-02", "").unwrap();
+        assert!(!unsampled.sampled);
+        assert!(Parent::parse(&GOOD.replace("00-", "cc-"), "").is_some(), "a later version");
+        assert!(Parent::parse(&format!("{}-more", GOOD.replace("00-", "cc-")), "").is_some());
+        assert_eq!(Parent::parse(GOOD, &"x".repeat(600)).unwrap().state, "");
+    }
+
+    #[test]
+    fn what_is_malformed_is_not_there() {
+        for bad in [
+            "",
+            "00",
+            "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+            "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-1",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-x",
+            "00-+af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        ] {
+            assert_eq!(Parent::parse(bad, ""), None, "{bad}");
+        }
+    }
+}
