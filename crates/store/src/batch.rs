@@ -5,11 +5,11 @@ mod charge;
 
 use crate::model::{Change, State};
 use crate::writer::Pending;
-use crate::{Attributes, Error, Key};
+use crate::{Attributes, Error, Key, connect};
 pub(crate) use charge::{Quota, asked};
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
-use sqlx::{Postgres, postgres::PgConnection};
+use sqlx::{Connection as _, Postgres, postgres::PgConnection};
 use uuid::Uuid;
 
 const APPLY: &str = "SELECT base, outcome, detail FROM apply_batch($1, $2, $3, $4, $5, \
@@ -26,6 +26,8 @@ pub(crate) struct Rules {
     pub(crate) scope_kind: i16,
     pub(crate) children_max: i64,
     pub(crate) notify: bool,
+    /// The next transaction may run in another session: nothing is prepared, and nothing of the session relied on.
+    pub(crate) pooled: bool,
 }
 
 /// One change of one row of `objects` each.
@@ -118,7 +120,24 @@ impl<'a> Batch<'a> {
         rules: &Rules,
         seq: i64,
     ) -> Result<Answer, sqlx::Error> {
+        if !rules.pooled {
+            return self.call(connection, rules, seq).await;
+        }
+        let mut transaction = connection.begin_with(connect::BEGIN_POOLED).await?;
+        let answer = self.call(&mut transaction, rules, seq).await?;
+        transaction.commit().await?;
+        Ok(answer)
+    }
+
+    /// Runs it as a part of a transaction.
+    pub(crate) async fn call(
+        &self,
+        connection: &mut PgConnection,
+        rules: &Rules,
+        seq: i64,
+    ) -> Result<Answer, sqlx::Error> {
         let query = sqlx::query(APPLY)
+            .persistent(!rules.pooled)
             .bind(rules.writer)
             .bind(seq)
             .bind(rules.scope_kind)

@@ -19,6 +19,11 @@ const SESSION: &str = "SET statement_timeout = '10s'; SET lock_timeout = '5s'; \
      SET tcp_keepalives_idle = '10s'; SET tcp_keepalives_interval = '3s'; SET tcp_keepalives_count = 3; \
      SET default_transaction_isolation = 'read committed'; SET synchronous_commit = on";
 
+/// Begins a transaction whose session may be anybody's.
+pub(crate) const BEGIN_POOLED: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = '10s'; \
+     SET LOCAL lock_timeout = '5s'; SET LOCAL idle_in_transaction_session_timeout = '5s'; \
+     SET LOCAL synchronous_commit = on";
+
 /// Opens a connection for one of the store's tasks, whose name the server shows.
 pub async fn connect(url: &str, task: &str) -> Result<PgConnection, sqlx::Error> {
     let options = PgConnectOptions::from_str(url)?

@@ -59,6 +59,9 @@ pub enum Error {
     /// The outcome of a write could not be learnt before the deadline. It may or may not have happened.
     #[error("the outcome of the write is unknown")]
     Unknown,
+    /// The schema of the database is not one that this program can bring to its own version.
+    #[error("the schema does not fit: {0}")]
+    Schema(String),
     /// A stored body or row is not what was written.
     #[error("corrupt data: {0}")]
     Corrupt(String),

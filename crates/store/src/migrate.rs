@@ -29,13 +29,13 @@ async fn run(migrations: &Migrator, url: &str) -> Result<(), Error> {
     let outcome = migrations.run(&mut connection).await.map_err(|error| match error {
         MigrateError::VersionMissing(newer) => {
             let own = newest(migrations);
-            Error::Corrupt(format!(
-                "the schema of the database is at version {newer}, which this program does not know: its own is \
+            Error::Schema(format!(
+                "the database is at version {newer}, which this program does not know: its own is \
                  {own}; run a program that is as new as the schema"
             ))
         }
-        MigrateError::VersionMismatch(version) => Error::Corrupt(format!(
-            "version {version} of the schema is not the one of this program: another program made it"
+        MigrateError::VersionMismatch(version) => Error::Schema(format!(
+            "version {version} of the database is not the one of this program: another program made it"
         )),
         error => Error::Unavailable(format!("migrate: {error}")),
     });

@@ -18,8 +18,10 @@ pub const CHILDREN_MAX: i64 = 10_000;
 /// How a store is opened.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// `postgres://…`
+    /// `postgres://…`. Through a proxy that pools by transaction, [`CacheConfig::prepared`] must be off, and `direct` set.
     pub url: String,
+    /// The same database without a proxy in between, for audits and operators; `None` if `url` is that.
+    pub direct: Option<String>,
     /// Whether batches announce themselves by NOTIFY. Without it a change is seen up to a poll later.
     pub notify: bool,
     /// Children that a scope may have.
@@ -31,7 +33,13 @@ pub struct Config {
 impl Config {
     /// The defaults for a database.
     pub fn new(url: impl Into<String>) -> Self {
-        Self { url: url.into(), notify: true, children_max: CHILDREN_MAX, cache: CacheConfig::default() }
+        Self {
+            url: url.into(),
+            direct: None,
+            notify: true,
+            children_max: CHILDREN_MAX,
+            cache: CacheConfig::default(),
+        }
     }
 }
 
@@ -75,6 +83,7 @@ impl Store {
             scope_kind: scope_kind.map_or(0, |kind| kind.0),
             children_max: config.children_max,
             notify: config.notify,
+            pooled: !config.cache.prepared,
         };
         let handover = Arc::clone(&cache.0.handover);
         let link =
@@ -88,9 +97,14 @@ impl Store {
         migrate::migrate(url).await
     }
 
+    /// Whether the schema of a database is at this version or a later one.
+    pub async fn is_migrated(url: &str) -> Result<bool, Error> {
+        migrate::schema_ready(url).await
+    }
+
     /// Whether the schema of the database is at this version or a later one.
     pub async fn schema_ready(&self) -> Result<bool, Error> {
-        migrate::schema_ready(&self.config.url).await
+        migrate::schema_ready(self.url()).await
     }
 
     /// The number of a kind.
@@ -109,8 +123,9 @@ impl Store {
         self.database.get().is_ok()
     }
 
+    /// Where sessions last as long as connections.
     pub(crate) fn url(&self) -> &str {
-        &self.config.url
+        self.config.direct.as_ref().unwrap_or(&self.config.url)
     }
 
     /// The kind whose objects are scopes.
@@ -128,7 +143,7 @@ impl Store {
         if let Some(reason) = self.database.silence() {
             return Err(Error::Unavailable(reason));
         }
-        let revision = self.writer.write(write).await?;
+        let revision = runtime::trace::span("store write", self.writer.write(write)).await?;
         self.cache.saw(revision);
         Ok(revision)
     }
@@ -143,8 +158,9 @@ impl Store {
             scope_kind: self.scope_kind.map_or(0, |kind| kind.0),
             children_max: self.config.children_max,
             notify: false,
+            pooled: !self.config.cache.prepared,
         };
-        rehearse(&self.config.url, &rules, write).await.map(|_revision| ())
+        rehearse(self.url(), &rules, write).await.map(|_revision| ())
     }
 
     /// One object.

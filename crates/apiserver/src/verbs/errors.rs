@@ -52,7 +52,7 @@ pub(crate) fn status_of(error: &Error, resource: &Resource, name: &str) -> Statu
         Error::Unknown => {
             Status::timeout("the outcome of the write is unknown: read the object before trying again", 0)
         }
-        Error::Corrupt(why) => {
+        Error::Corrupt(why) | Error::Schema(why) => {
             tracing::error!(why, resource = resource.plural, name, "corrupt data");
             Status::internal("stored data cannot be read")
         }

@@ -3,7 +3,7 @@ use crate::connect::{self, Failure};
 use crate::store::{KindName, number};
 use crate::tail::handover::Handover;
 use runtime::Backoff;
-use sqlx::PgConnection;
+use sqlx::{Connection as _, PgConnection, Row as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
@@ -158,30 +158,8 @@ impl Link {
     /// Connects, and makes sure that this program and the database mean the same by the kinds' numbers, and that
     /// no batch of the past is undecided.
     async fn open(&mut self) -> Result<PgConnection, String> {
-        let told = |error: sqlx::Error| match Failure::of(&error) {
-            Failure::Lost(text)
-            | Failure::Unavailable(text)
-            | Failure::Unfit(text)
-            | Failure::Fault(text) => text,
-        };
         let mut connection = connect::connect(&self.url, "store writer").await.map_err(told)?;
-        for (index, kind) in self.kinds.iter().enumerate() {
-            let id = number(index).map_or(0, |id| id.0);
-            let query = "WITH added AS (INSERT INTO kinds (id, grp, resource) VALUES ($1, $2, $3) \
-                 ON CONFLICT DO NOTHING RETURNING id) \
-                 SELECT EXISTS (SELECT FROM added) OR EXISTS (SELECT FROM kinds WHERE id = $1 AND grp = $2 AND resource = $3)";
-            let agreed: bool = sqlx::query_scalar(query)
-                .bind(id)
-                .bind(&kind.group)
-                .bind(&kind.resource)
-                .fetch_one(&mut connection)
-                .await
-                .map_err(told)?;
-            if !agreed {
-                let KindName { group, resource } = kind;
-                return Err(format!("{resource}.{group} is not kind number {id} of this database"));
-            }
-        }
+        self.agree(&mut connection).await?;
         if let Some(batch) = self.unsettled {
             let fate = settle(&mut connection, batch).await.map_err(told)?;
             self.unsettled = None;
@@ -193,6 +171,30 @@ impl Link {
             );
         }
         Ok(connection)
+    }
+
+    /// Gives the kinds their numbers, or finds that they have them.
+    async fn agree(&self, connection: &mut PgConnection) -> Result<(), String> {
+        let mut transaction = connection.begin().await.map_err(told)?;
+        for (index, kind) in self.kinds.iter().enumerate() {
+            let id = number(index).map_or(0, |id| id.0);
+            let query = "WITH added AS (INSERT INTO kinds (id, grp, resource) VALUES ($1, $2, $3) \
+                 ON CONFLICT DO NOTHING RETURNING id) \
+                 SELECT EXISTS (SELECT FROM added) OR EXISTS (SELECT FROM kinds WHERE id = $1 AND grp = $2 AND resource = $3)";
+            let agreed: bool = sqlx::query_scalar(query)
+                .persistent(false)
+                .bind(id)
+                .bind(&kind.group)
+                .bind(&kind.resource)
+                .fetch_one(&mut *transaction)
+                .await
+                .map_err(told)?;
+            if !agreed {
+                let KindName { group, resource } = kind;
+                return Err(format!("{resource}.{group} is not kind number {id} of this database"));
+            }
+        }
+        transaction.commit().await.map_err(told)
     }
 
     /// Forgets the connection.
@@ -215,8 +217,11 @@ impl Link {
     /// Looks whether the database takes writes, so that health is known while nobody writes.
     pub(super) async fn check(&mut self) {
         let Ok(connection) = self.get().await else { return };
-        let query = sqlx::query_scalar::<_, String>("SHOW transaction_read_only").fetch_one(connection);
-        match tokio::time::timeout(CHECK_DEADLINE, query).await {
+        let asking = async {
+            let row = sqlx::raw_sql("SHOW transaction_read_only").fetch_one(connection).await?;
+            row.try_get::<String, _>(0)
+        };
+        match tokio::time::timeout(CHECK_DEADLINE, asking).await {
             Ok(Ok(read_only)) if read_only == "off" => self.state.set(Ok(())),
             Ok(Ok(_)) => self.lost("PostgreSQL is read-only"),
             Ok(Err(error)) => self.lost(&error.to_string()),
@@ -272,12 +277,34 @@ impl Link {
 async fn settle(connection: &mut PgConnection, batch: BatchId) -> Result<Fate, sqlx::Error> {
     let cancel = "INSERT INTO batches (writer, seq, cancelled, base) \
          SELECT $1, $2, true, v FROM rev WHERE id = 1 ON CONFLICT DO NOTHING";
-    let cancelled = sqlx::query(cancel).bind(batch.writer).bind(batch.seq).execute(&mut *connection).await?;
-    if cancelled.rows_affected() == 1 {
-        return Ok(Fate::Never);
+    let mut transaction = connection.begin().await?;
+    let cancelled = sqlx::query(cancel)
+        .persistent(false)
+        .bind(batch.writer)
+        .bind(batch.seq)
+        .execute(&mut *transaction)
+        .await?;
+    let fate = if cancelled.rows_affected() == 1 {
+        Fate::Never
+    } else {
+        let query =
+            "SELECT base, outcome, detail FROM batches WHERE writer = $1 AND seq = $2 AND NOT cancelled";
+        let row: Option<Answer> = sqlx::query_as(query)
+            .persistent(false)
+            .bind(batch.writer)
+            .bind(batch.seq)
+            .fetch_optional(&mut *transaction)
+            .await?;
+        row.map_or(Fate::Never, Fate::Committed)
+    };
+    transaction.commit().await?;
+    Ok(fate)
+}
+
+fn told(error: sqlx::Error) -> String {
+    match Failure::of(&error) {
+        Failure::Lost(text) | Failure::Unavailable(text) | Failure::Unfit(text) | Failure::Fault(text) => {
+            text
+        }
     }
-    let query = "SELECT base, outcome, detail FROM batches WHERE writer = $1 AND seq = $2 AND NOT cancelled";
-    let row: Option<Answer> =
-        sqlx::query_as(query).bind(batch.writer).bind(batch.seq).fetch_optional(connection).await?;
-    Ok(row.map_or(Fate::Never, Fate::Committed))
 }

@@ -22,7 +22,7 @@ pub(crate) async fn rehearse(url: &str, rules: &Rules, write: Write) -> Result<R
     let deciding = async {
         let mut connection = connect::connect(url, "store rehearsal").await?;
         let mut transaction = connection.begin().await?;
-        let answer = batch.apply(&mut transaction, rules, 1).await?;
+        let answer = batch.call(&mut transaction, rules, 1).await?;
         transaction.rollback().await?;
         Ok(answer)
     };

@@ -260,3 +260,33 @@ async fn a_long_list_is_one_snapshot_although_writes_go_on() {
     }
     writing.await.unwrap();
 }
+
+#[tokio::test]
+async fn no_look_reads_a_whole_table_however_it_has_grown() {
+    let mut fixture = Fixture::new().await;
+    // The statement has its plan while there is next to nothing.
+    for _ in 0..10 {
+        fixture.cache.current_revision().await.unwrap();
+    }
+    for chunk in 0..4 {
+        let write = |number| (THINGS, object("x", &format!("n{chunk}{number:03}"), "", &json!({})), false);
+        fixture.hand.batch((0..1000).map(write).collect()).await;
+    }
+    fixture.cache.current_revision().await.unwrap();
+    let mut sql = Hand::new(&fixture.database).await.connection;
+    let mut scans = async || {
+        let query = "SELECT seq_scan, idx_scan FROM pg_stat_user_tables WHERE relname = 'events'";
+        sqlx::query_as::<_, (i64, i64)>(query).fetch_one(&mut sql).await.unwrap()
+    };
+    let before = scans().await;
+    let cache = fixture.cache.clone();
+    // What a session has counted shows after a while, when it has something to do.
+    let mut after = before;
+    eventually("count of the looks", async || {
+        cache.current_revision().await.unwrap();
+        after = scans().await;
+        after.1 > before.1 + 100
+    })
+    .await;
+    assert_eq!(after.0, before.0, "sequential scans of events");
+}

@@ -20,6 +20,10 @@ mod outage;
 mod failures;
 /// A backup that is restored.
 mod restore;
+/// A pool of transactions in between.
+mod pgbouncer;
+/// Two versions of the program on one database.
+mod upgrade;
 /// A connection that can be cut.
 mod proxy;
 /// The quota rules, one sentence each.

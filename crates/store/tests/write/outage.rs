@@ -195,11 +195,7 @@ async fn a_batch_whose_callers_were_told_unknown_is_settled_before_anything_else
     kit.create(Object::note("b")).await.unwrap();
     let events = kit.events().await;
     assert_eq!(events[..settled.len()], settled);
-    assert_eq!(
-        events[settled.len()..],
-        ["c b"],
-        "the old backend has committed after its batch was settled"
-    );
+    assert_eq!(events[settled.len()..], ["c b"], "the old backend has committed after its batch was settled");
     proxy.close();
 }
 

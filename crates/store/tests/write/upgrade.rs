@@ -1,0 +1,146 @@
+//! A new version comes while the old one serves: migrations only add, and both write.
+
+use crate::kit::{Bodies, Kit, Object, kinds};
+use runtime::{Metrics, Tasks};
+use sqlx::PgConnection;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use store::testing::postgres::NOT_DURABLE;
+use store::testing::{Database, Server};
+use store::{Access, Config, Error, Store};
+use uuid::Uuid;
+
+/// How the program of the version before this one creates an object without quota. Written down with each new
+/// version, and never changed: that program is out there.
+const OLD_APPLY: &str = "SELECT base, outcome FROM apply_batch($1, $2, 1::smallint, 10000, true, \
+     ARRAY['c']::\"char\"[], ARRAY[3]::smallint[], ARRAY[''], ARRAY[$3], ARRAY[$4], ARRAY[0]::bigint[], \
+     ARRAY['t'], ARRAY[NULL]::text[], ARRAY[false], ARRAY[false], ARRAY[NULL]::text[], ARRAY[$5], \
+     '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', \
+     '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')";
+
+/// The program of the version before this one, as far as the database sees it.
+struct OldProgram {
+    sql: PgConnection,
+    writer: Uuid,
+    seq: i64,
+}
+
+impl OldProgram {
+    async fn new(database: &Database) -> Self {
+        let mut sql = database.connect().await.unwrap();
+        for (id, resource) in [(1_i16, "projects"), (2, "namespaces"), (3, "notes")] {
+            let known =
+                "INSERT INTO kinds (id, grp, resource) VALUES ($1, 'sample', $2) ON CONFLICT DO NOTHING";
+            sqlx::query(known).bind(id).bind(resource).execute(&mut sql).await.unwrap();
+        }
+        Self { sql, writer: Uuid::new_v4(), seq: 0 }
+    }
+
+    async fn create(&mut self, object: &Object) -> i64 {
+        self.seq += 1;
+        let (base, outcome): (i64, Vec<i16>) = sqlx::query_as(OLD_APPLY)
+            .bind(self.writer)
+            .bind(self.seq)
+            .bind(&object.name)
+            .bind(object.uid)
+            .bind(object.state().body)
+            .fetch_one(&mut self.sql)
+            .await
+            .unwrap();
+        assert_eq!(outcome, [0]);
+        base + 1
+    }
+}
+
+fn open(database: &Database, tasks: &Tasks) -> Store {
+    Store::open(Config::new(&database.url), kinds(), tasks, &Metrics::new()).unwrap()
+}
+
+#[tokio::test]
+async fn the_old_version_and_the_new_one_write_side_by_side_while_the_schema_is_migrated() {
+    let server = Server::start(&NOT_DURABLE).await.unwrap();
+    let database = server.old_database().await.unwrap();
+    let mut old = OldProgram::new(&database).await;
+    let first = Object::note("before");
+    old.create(&first).await;
+
+    let tasks = Tasks::new();
+    let store = open(&database, &tasks);
+    assert!(!store.schema_ready().await.unwrap(), "a migration is missing");
+    let (stop, mut made) = (AtomicBool::new(false), vec![first]);
+    let writing = async {
+        while !stop.load(Ordering::SeqCst) {
+            let object = Object::note(&format!("old{}", made.len()));
+            old.create(&object).await;
+            made.push(object);
+        }
+        made
+    };
+    let upgrading = async {
+        tokio::try_join!(Store::migrate(&database.url), Store::migrate(&database.url)).unwrap();
+        assert!(store.schema_ready().await.unwrap());
+        let access = Access::internal("test");
+        let kit = Kit { store: store.clone(), database: database.clone(), tasks: tasks.clone(), access };
+        kit.until("the new version writes", || kit.store.database_ok()).await;
+        kit.create(Object::project("p", "", "c1: cpu=100")).await.unwrap();
+        for n in 0..20 {
+            kit.create(Object::namespace("p", &format!("n{n}"), "c1: cpu=1")).await.unwrap();
+            kit.create(Object::note(&format!("new{n}"))).await.unwrap();
+        }
+        stop.store(true, Ordering::SeqCst);
+        kit
+    };
+    let (made, kit) = tokio::join!(writing, upgrading);
+    assert!(made.len() > 2, "the old version has stood still");
+    let events = kit.events().await;
+    assert_eq!(events.len(), made.len() + 41);
+    for object in &made {
+        assert!(events.contains(&format!("c {}", object.name)), "{}", object.name);
+    }
+    let behind: i64 = sqlx::query_scalar("SELECT count(*) FROM objects WHERE rv > (SELECT v FROM rev)")
+        .fetch_one(&mut kit.sql().await)
+        .await
+        .unwrap();
+    assert_eq!(behind, 0);
+    kit.check().await;
+    kit.stop().await;
+}
+
+#[tokio::test]
+async fn a_schema_that_is_newer_than_the_program_is_served_and_never_changed() {
+    let server = Server::start(&NOT_DURABLE).await.unwrap();
+    let database = server.database().await.unwrap();
+    let newer = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
+         VALUES (99991231235959, 'from the future', true, '\\x00', 1)";
+    sqlx::query(newer).execute(&mut database.connect().await.unwrap()).await.unwrap();
+    let refused = Store::migrate(&database.url).await;
+    assert!(
+        matches!(&refused, Err(Error::Schema(why)) if why.contains("99991231235959") && why.contains("its own is")),
+        "{refused:?}"
+    );
+    // A replica of the version before, restarted in the middle of an upgrade, goes on.
+    let kit = Kit::on(database).await;
+    assert!(kit.store.schema_ready().await.unwrap());
+    kit.create(Object::note("a")).await.unwrap();
+    assert!(kit.store.audit(&kit.access, &Bodies).await.unwrap().differences.is_empty());
+}
+
+#[tokio::test]
+async fn a_new_program_before_its_schema_says_so_or_serves() {
+    let server = Server::start(&NOT_DURABLE).await.unwrap();
+    let database = server.old_database().await.unwrap();
+    let tasks = Tasks::new();
+    let store = open(&database, &tasks);
+    let access = Access::internal("test");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        match store.write(&access, Object::note("a").create()).await {
+            Ok(_) => break,
+            Err(Error::Unavailable(why)) if why.contains("schema") => break,
+            Err(Error::Unavailable(_)) => {}
+            Err(other) => panic!("{other:?}"),
+        }
+        assert!(Instant::now() < deadline);
+    }
+    tasks.cancel();
+}
