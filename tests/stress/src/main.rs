@@ -13,6 +13,7 @@ mod faults;
 mod plants;
 mod proxy;
 mod run;
+mod flood;
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -31,6 +32,8 @@ enum Command {
     Run(run::Settings),
     /// The whole test once for every planted bug: it must catch each.
     Plants(run::Settings),
+    /// Updates without a pause, with compaction and a foreign snapshot: what a minute brings, and what it costs.
+    Flood(flood::Settings),
     /// One replica; started by `run`.
     Replica(replica::Settings),
 }
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
     let outcome = match args.command {
         Command::Run(settings) => block_on(run::run(settings)),
         Command::Plants(settings) => block_on(run::plants(settings)),
+        Command::Flood(settings) => block_on(flood::run(settings)).map(|()| true),
         Command::Replica(settings) => block_on(replica::run(settings)).map(|()| true),
     };
     match outcome {

@@ -9,6 +9,7 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use store::model::{Change, Write};
 use store::quota::{LimitsChange, QuotaChange};
 use store::read::At;
@@ -17,6 +18,9 @@ use uuid::Uuid;
 
 /// Items that a writer remembers, so that it can come back to them, also with what it read long ago.
 const MEMORY: usize = 200;
+
+/// Until a writer comes back whom the store could not serve.
+const RETRY: Duration = Duration::from_millis(20);
 
 /// The scope of a leaf's number: `leaf-3` below `mid-1` below `root`.
 pub(crate) fn leaf(number: usize) -> String {
@@ -317,6 +321,9 @@ impl Writer {
             }
         };
         self.replica.log.line(&Line::Write { op: op.to_owned(), token, told })?;
+        if told == Told::Unavailable {
+            tokio::time::sleep(RETRY).await;
+        }
         Ok(matches!(told, Told::Done(_)))
     }
 }
