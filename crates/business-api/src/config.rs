@@ -1,10 +1,12 @@
 //! The command line.
 
 use crate::roles::Roles;
+use apiserver::request::query::go_duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use runtime::telemetry::LogFormat;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 use uuid::Uuid;
 
 /// The API server of business.tkestack.io: projects and namespaces of many clusters on one PostgreSQL.
@@ -91,6 +93,24 @@ pub struct Serve {
     /// is always among them.
     #[arg(long, value_delimiter = ',', default_value = "default,kube-*")]
     pub forbidden_namespaces: Vec<String>,
+    /// How long requests are still taken after /readyz has begun to fail, such as 5s: as long as others may not have
+    /// heard of it.
+    #[arg(long, default_value = "0s", value_parser = duration)]
+    pub shutdown_delay: Duration,
+    /// Traces.
+    #[command(flatten)]
+    pub traces: Traces,
+}
+
+/// Traces of requests.
+#[derive(Clone, Debug, Args)]
+pub struct Traces {
+    /// Collector of traces, OTLP over HTTP, such as http://collector:4318. Without it nothing is traced.
+    #[arg(long)]
+    pub otlp_endpoint: Option<String>,
+    /// Part of the requests that is traced, from 0 to 1. What kube-apiserver traces is traced here, too.
+    #[arg(long, default_value_t = 0.01, value_parser = ratio, requires = "otlp_endpoint")]
+    pub otlp_sampling_ratio: f64,
 }
 
 /// JSON web tokens of direct callers.
@@ -148,6 +168,15 @@ pub enum Output {
     Json,
 }
 
+fn duration(text: &str) -> Result<Duration, String> {
+    go_duration(text).ok_or_else(|| format!("{text:?} is no duration such as 5s"))
+}
+
+fn ratio(text: &str) -> Result<f64, String> {
+    let ratio = text.parse::<f64>().ok().filter(|ratio| (0.0..=1.0).contains(ratio));
+    ratio.ok_or_else(|| format!("{text:?} is no number from 0 to 1"))
+}
+
 impl Serve {
     /// Who is who among callers with a tenant.
     pub fn roles(&self) -> Roles {
@@ -180,10 +209,34 @@ mod tests {
         assert_eq!(serve.tenant_extra_keys, ["tenantid", "business.tkestack.io/tenantid"]);
         assert_eq!(serve.forbidden(), ["default", "kube-*", "tke-business"]);
         assert!(serve.tenant_grant && !serve.migrate && !serve.no_kubernetes);
+        assert!(serve.traces.otlp_endpoint.is_none() && serve.shutdown_delay.is_zero());
         let off = format!("{line} --tenant-grant=false --log-format text");
         let cli = Cli::parse_from(off.split(' '));
         assert_eq!(cli.log_format, LogFormat::Text);
         let Command::Serve(serve) = cli.command else { panic!("not serve") };
         assert!(!serve.tenant_grant);
+    }
+
+    #[test]
+    fn traces_and_the_delay_are_what_they_say_or_refused() {
+        let parse = |more: &str| {
+            let line = format!(
+                "business-api serve --database-url x --tls-cert-file c --tls-private-key-file k {more}"
+            );
+            Cli::try_parse_from(line.split(' ')).map(|cli| match cli.command {
+                Command::Serve(serve) => serve,
+                _ => panic!("not serve"),
+            })
+        };
+        let traced =
+            parse("--otlp-endpoint http://c:4318 --otlp-sampling-ratio 0.5 --shutdown-delay 1m30s").unwrap();
+        assert_eq!(traced.traces.otlp_endpoint.as_deref(), Some("http://c:4318"));
+        assert!((traced.traces.otlp_sampling_ratio - 0.5).abs() < f64::EPSILON);
+        assert_eq!(traced.shutdown_delay, Duration::from_secs(90));
+        for bad in
+            ["--otlp-sampling-ratio 0.5", "--otlp-endpoint x --otlp-sampling-ratio 2", "--shutdown-delay 5"]
+        {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
     }
 }

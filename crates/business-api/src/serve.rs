@@ -19,6 +19,7 @@ use business_types::names;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use runtime::admin::{self, Admin};
+use runtime::trace::{self, Tracer};
 use runtime::{Backoff, Clock, Health, Metrics, Tasks};
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,9 +90,11 @@ pub async fn serve(
     let version = format!("v{}", env!("CARGO_PKG_VERSION"));
     let about = About { title: "TKEStack business".to_owned(), version };
     let api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about);
+    let mut server = server_settings(settings);
+    server.tracer = tracer(settings, &below, &metrics)?;
     let parts =
         Parts { handler: Arc::new(api), resources, policy, kube, metrics, live, ready, draining, clock };
-    let server = Server::new(server_settings(settings), parts).await?;
+    let server = Server::new(server, parts).await?;
     // A task below that ends by itself ends the server, too.
     let (end, failed) = (tasks.clone(), below.token());
     tasks.spawn_draining("store", async move {
@@ -206,7 +209,17 @@ fn server_settings(settings: &Serve) -> Settings {
     authentication.token_review = !settings.no_kubernetes;
     authentication.trust.client_ca_file.clone_from(&settings.client_ca_file);
     authentication.issuers = issuer(&settings.jwt).into_iter().collect();
+    server.shutdown_delay = settings.shutdown_delay;
     server
+}
+
+/// Traces go on after the requests: their task is one of those below.
+fn tracer(settings: &Serve, below: &Tasks, metrics: &Metrics) -> Result<Tracer> {
+    let Some(endpoint) = settings.traces.otlp_endpoint.clone() else { return Ok(Tracer::default()) };
+    let ratio = settings.traces.otlp_sampling_ratio;
+    let (service, version) = (env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
+    let settings = trace::Settings { endpoint, ratio, service, version };
+    Tracer::start(&settings, below, metrics).context("--otlp-endpoint")
 }
 
 fn issuer(settings: &Jwt) -> Option<jwt::Settings> {

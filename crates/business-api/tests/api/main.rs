@@ -7,6 +7,8 @@ mod interleavings;
 #[cfg(test)]
 mod main_job;
 #[cfg(test)]
+mod matrix;
+#[cfg(test)]
 mod refusals;
 #[cfg(test)]
 mod support;

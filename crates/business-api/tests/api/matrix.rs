@@ -1,0 +1,153 @@
+//! Who gets what at every route that the program serves. The routes are its own discovery's; what each kind of caller
+//! gets there is recorded, so that a new route, or somebody's new right, is seen.
+
+mod world;
+
+use crate::support::{GROUP, namespace, project, until};
+use http::Method;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use world::{Caller, World};
+
+/// So that every caller finds the same objects.
+const DRY_RUN: &str = "?dryRun=All";
+
+/// One route: what discovery calls it, and how it is asked.
+struct Route {
+    method: Method,
+    path: String,
+    query: &'static str,
+    body: Option<Value>,
+}
+
+/// A change of the recorded file is a change of somebody's rights.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_authorization_matrix_is_as_recorded() {
+    let world = World::start().await;
+    let root = world.masters();
+    let acme = world.tenant_admin("acme");
+    let mut body = project("p", json!({"pods": "10"}));
+    body["spec"]["members"] = json!(["alice"]);
+    root.until_ready().await;
+    acme.send(&Method::POST, &format!("{GROUP}/projects"), Some(body)).await.expect(201);
+    let namespaces = format!("{GROUP}/namespaces/p/namespaces");
+    acme.send(&Method::POST, &namespaces, Some(namespace("n", json!({"pods": "1"})))).await.expect(201);
+    let member = world.member("alice", "acme");
+    until("alice is a member", async || member.get(&format!("{namespaces}/c1-n")).await.code == 200).await;
+
+    let routes = routes(&root).await;
+    let callers = world.callers();
+    let mut matrix = format!("{:<75}", "");
+    for (who, _) in &callers {
+        write!(matrix, " {who:<10}").unwrap();
+    }
+    for route in &routes {
+        // That writes are dry runs goes without saying.
+        let shown = format!("{}{}", route.path, route.query.trim_end_matches(DRY_RUN));
+        write!(matrix, "\n{:<7}{shown:<68}", route.method.as_str()).unwrap();
+        for (_, caller) in &callers {
+            write!(matrix, " {:<10}", outcome(caller, route).await).unwrap();
+        }
+    }
+    let matrix: String = matrix.lines().flat_map(|line| [line.trim_end(), "\n"]).collect();
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/output/authz_matrix.txt");
+    if std::env::var_os("UPDATE_OUTPUT").is_some() {
+        std::fs::write(file, &matrix).unwrap();
+    }
+    let recorded = std::fs::read_to_string(file).unwrap_or_default();
+    assert!(
+        matrix == recorded,
+        "the matrix changed; look at it, then record it with UPDATE_OUTPUT=1:\n{matrix}"
+    );
+}
+
+/// The code, and of a list how many objects it has.
+async fn outcome(caller: &Caller, route: &Route) -> String {
+    let path = format!("{}{}", route.path, route.query);
+    if route.query.contains("watch") {
+        return caller.begin(&path).await.to_string();
+    }
+    let answer = caller.send(&route.method, &path, route.body.clone()).await;
+    match answer.body["items"].as_array() {
+        Some(items) => format!("{} ({})", answer.code, items.len()),
+        None => answer.code.to_string(),
+    }
+}
+
+/// Every route of discovery, in its order, and the server's own paths. What OpenAPI describes must be among them.
+async fn routes(root: &Caller) -> Vec<Route> {
+    let mut routes = Vec::new();
+    let mut templates = BTreeSet::new();
+    let served = root.get(GROUP).await.expect(200);
+    for resource in served["resources"].as_array().unwrap() {
+        let (name, namespaced) = (resource["name"].as_str().unwrap(), resource["namespaced"] == true);
+        let (plural, subresource) = name.split_once('/').map_or((name, ""), |(plural, sub)| (plural, sub));
+        for verb in resource["verbs"].as_array().unwrap() {
+            let verb = verb.as_str().unwrap();
+            let everywhere = namespaced && matches!(verb, "list" | "watch");
+            let scopes: &[bool] = if everywhere { &[true, false] } else { &[namespaced] };
+            for in_namespace in scopes {
+                let (route, template) = route(root, verb, plural, subresource, *in_namespace).await;
+                templates.insert(format!("{} {template}", route.method.as_str().to_lowercase()));
+                routes.push(route);
+            }
+        }
+    }
+    let described = root.get(&format!("/openapi/v3{GROUP}")).await.expect(200);
+    for (path, operations) in described["paths"].as_object().unwrap() {
+        for method in operations.as_object().unwrap().keys().filter(|key| *key != "parameters") {
+            let is_root = path.trim_end_matches('/') == GROUP;
+            let known = is_root || templates.contains(&format!("{method} {path}"));
+            assert!(known, "{method} {path} is described by OpenAPI and not in discovery");
+        }
+    }
+    let index = root.get("/").await.expect(200);
+    let listed = index["paths"].as_array().unwrap().iter().map(|path| path.as_str().unwrap().to_owned());
+    let own = ["/", "/healthz", "/livez", "/readyz", "/readyz/ping", "/metrics", "/version", "/no/such/path"];
+    let mut paths: BTreeSet<String> = listed.chain(own.map(str::to_owned)).collect();
+    paths.insert(format!("/openapi/v3{GROUP}"));
+    routes.extend(paths.into_iter().map(|path| Route { method: Method::GET, path, query: "", body: None }));
+    routes
+}
+
+/// How a verb of a resource is asked, without changing anything; and OpenAPI's template of its path.
+async fn route(
+    root: &Caller,
+    verb: &str,
+    plural: &str,
+    subresource: &str,
+    in_namespace: bool,
+) -> (Route, String) {
+    let (at, template) = if in_namespace {
+        (format!("{GROUP}/namespaces/p/{plural}"), format!("{GROUP}/namespaces/{{namespace}}/{plural}"))
+    } else {
+        (format!("{GROUP}/{plural}"), format!("{GROUP}/{plural}"))
+    };
+    let object = if plural == "projects" { "p" } else { "c1-n" };
+    let of = |end: &str| if subresource.is_empty() { end.to_owned() } else { format!("{end}/{subresource}") };
+    let one = (of(&format!("{at}/{object}")), of(&format!("{template}/{{name}}")));
+    let all = (at, template);
+    let new = match plural {
+        "projects" => project("q", json!({"pods": "5"})),
+        _ => namespace("m", json!({"pods": "1"})),
+    };
+    let (method, (path, template), query) = match verb {
+        "create" => (Method::POST, all, DRY_RUN),
+        "list" => (Method::GET, all, ""),
+        "watch" => (Method::GET, all, "?watch=1"),
+        "deletecollection" => (Method::DELETE, all, DRY_RUN),
+        "get" => (Method::GET, one, ""),
+        "update" => (Method::PUT, one, DRY_RUN),
+        "patch" => (Method::PATCH, one, DRY_RUN),
+        "delete" => (Method::DELETE, one, DRY_RUN),
+        other => panic!("the verb {other} is new: say how it is asked"),
+    };
+    let body = match verb {
+        "create" => Some(new),
+        "update" => Some(root.get(&path).await.expect(200)),
+        "patch" => Some(json!({})),
+        _ => None,
+    };
+    (Route { method, path, query, body }, template)
+}

@@ -1,0 +1,350 @@
+use crate::support::{Answer, cluster, until};
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use business_api::clusters::Clusters;
+use business_api::config::{Cli, Command};
+use business_api::serve::{Listeners, serve};
+use clap::Parser;
+use http::{Method, Request, Response, header};
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Bytes, Frame, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use runtime::Tasks;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::{Value, json};
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
+use store::testing;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsConnector;
+
+const ISSUER: &str = "https://issuer.test";
+const AUDIENCE: &str = "business-api";
+
+/// The program with a kube-apiserver that answers its reviews, and every kind of caller.
+pub(super) struct World {
+    address: SocketAddr,
+    serving: Authority,
+    clients: Authority,
+    proxies: Authority,
+    signing: KeyPair,
+    tasks: Tasks,
+    directory: PathBuf,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.tasks.cancel();
+        let _gone = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Somebody, by certificate, token and headers.
+pub(super) struct Caller {
+    address: SocketAddr,
+    tls: TlsConnector,
+    headers: Vec<(String, String)>,
+}
+
+impl World {
+    pub(super) async fn start() -> Self {
+        let directory = std::env::temp_dir().join(format!("business-api-matrix-{}", uuid::Uuid::new_v4()));
+        std::fs::create_dir(&directory).unwrap();
+        let database = testing::database().await.unwrap();
+        let [serving, clients, proxies] = ["serving", "clients", "front proxy"].map(Authority::new);
+        let signing = KeyPair::generate().unwrap();
+        let kube = kube_apiserver(&clients.pem, &proxies.pem).await;
+        let (certificate, key) = serving.issue("server", &[]);
+        let file = |name: &str, text: &str| {
+            std::fs::write(directory.join(name), text).unwrap();
+            directory.join(name).to_string_lossy().into_owned()
+        };
+        let line = [
+            "business-api".to_owned(),
+            "serve".to_owned(),
+            format!("--database-url={}", database.url),
+            format!("--kubeconfig={}", file("kubeconfig", &kubeconfig(kube))),
+            format!("--tls-cert-file={}", file("tls.crt", &certificate)),
+            format!("--tls-private-key-file={}", file("tls.key", &key)),
+            format!("--jwt-issuer={ISSUER}"),
+            format!("--jwt-audience={AUDIENCE}"),
+            format!("--jwt-jwks-file={}", file("jwks.json", &key_set(&signing).to_string())),
+        ];
+        let Command::Serve(settings) = Cli::parse_from(line).command else { panic!("not serve") };
+        let clusters = Clusters::awaited();
+        clusters.replace([("c1".to_owned(), cluster("*"))]);
+        let (tasks, (bound, address)) = (Tasks::new(), tokio::sync::oneshot::channel());
+        let served = tasks.clone();
+        // A runtime of its own, as in a process of its own.
+        std::thread::spawn(move || {
+            let runtime =
+                tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+            let outcome = runtime.block_on(async {
+                let listen = async || TcpListener::bind("127.0.0.1:0").await.unwrap();
+                let listeners = Listeners { api: listen().await, admin: listen().await };
+                bound.send(listeners.api.local_addr().unwrap()).unwrap();
+                serve(&settings, listeners, Some(clusters), served).await
+            });
+            assert!(outcome.is_ok(), "{outcome:?}");
+        });
+        let address = address.await.unwrap();
+        Self { address, serving, clients, proxies, signing, tasks, directory }
+    }
+
+    /// Each kind of caller under its column's name.
+    pub(super) fn callers(&self) -> Vec<(&'static str, Caller)> {
+        let stranger = KeyPair::generate().unwrap();
+        let root = [("x-remote-user", "root"), ("x-remote-group", "system:masters")];
+        let tenant_key = "x-remote-extra-business.tkestack.io%2Ftenantid";
+        let alice = [("impersonate-user", "alice"), ("impersonate-extra-tenantid", "acme")];
+        vec![
+            ("masters", self.masters()),
+            ("operator", self.proxied(&[("x-remote-user", "operator")])),
+            ("viewer", self.proxied(&[("x-remote-user", "viewer")])),
+            ("kcm", self.proxied(&[("x-remote-user", "system:kube-controller-manager")])),
+            (
+                "admin-prox",
+                self.proxied(&[
+                    ("x-remote-user", "ann"),
+                    ("x-remote-group", "tenant-admins"),
+                    (tenant_key, "acme"),
+                ]),
+            ),
+            ("admin", self.tenant_admin("acme")),
+            ("member", self.member("alice", "acme")),
+            ("as-member", self.caller(Some(self.clients.issue("root", &["system:masters"])), &alice)),
+            ("no-member", self.member("bob", "acme")),
+            ("other", self.tenant_admin("umbrella")),
+            ("eve-cert", self.caller(Some(self.clients.issue("eve", &["somebody"])), &[])),
+            ("eve-forged", self.caller(Some(self.clients.issue("eve", &["somebody"])), &root)),
+            ("eve-as", self.caller(Some(self.clients.issue("eve", &["somebody"])), &alice)),
+            ("anonymous", self.caller(None, &[])),
+            ("forged-hdr", self.caller(None, &root)),
+            ("expired", self.bearer(&self.signing, |claims| claims["exp"] = json!(1))),
+            ("no-tenant", self.bearer(&self.signing, |claims| claims["tenantid"] = json!(""))),
+            ("forged-jwt", self.bearer(&stranger, |_| {})),
+            ("foreign", self.bearer(&stranger, |claims| claims["iss"] = json!("https://elsewhere.test"))),
+        ]
+    }
+
+    pub(super) fn masters(&self) -> Caller {
+        self.caller(Some(self.clients.issue("root", &["system:masters"])), &[])
+    }
+
+    pub(super) fn tenant_admin(&self, tenant: &str) -> Caller {
+        self.bearer(&self.signing, |claims| {
+            claims["tenantid"] = json!(tenant);
+            claims["groups"] = json!(["tenant-admins"]);
+        })
+    }
+
+    pub(super) fn member(&self, name: &str, tenant: &str) -> Caller {
+        self.bearer(&self.signing, |claims| {
+            claims["sub"] = json!(name);
+            claims["tenantid"] = json!(tenant);
+        })
+    }
+
+    fn proxied(&self, headers: &[(&str, &str)]) -> Caller {
+        self.caller(Some(self.proxies.issue("aggregator", &[])), headers)
+    }
+
+    fn bearer(&self, key: &KeyPair, change: impl FnOnce(&mut Value)) -> Caller {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+        let mut claims = json!({
+            "iss": ISSUER, "aud": AUDIENCE, "exp": now + 600, "sub": "ann", "tenantid": "acme", "groups": [],
+        });
+        change(&mut claims);
+        let mut header = Header::new(Algorithm::ES256);
+        header.kid = Some("k1".to_owned());
+        let key = EncodingKey::from_ec_pem(key.serialize_pem().as_bytes()).unwrap();
+        let token = jsonwebtoken::encode(&header, &claims, &key).unwrap();
+        self.caller(None, &[("authorization", &format!("Bearer {token}"))])
+    }
+
+    fn caller(&self, identity: Option<(String, String)>, headers: &[(&str, &str)]) -> Caller {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(self.serving.pem.as_bytes()).unwrap()).unwrap();
+        let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
+        let config = match identity {
+            None => config.with_no_client_auth(),
+            Some((certificate, key)) => {
+                let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
+                let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+                config.with_client_auth_cert(chain, key).unwrap()
+            }
+        };
+        let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Caller { address: self.address, tls: TlsConnector::from(Arc::new(config)), headers }
+    }
+}
+
+impl Caller {
+    pub(super) async fn until_ready(&self) {
+        until("the server is ready", async || self.get("/readyz").await.code == 200).await;
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Answer {
+        self.send(&Method::GET, path, None).await
+    }
+
+    pub(super) async fn send(&self, method: &Method, path: &str, body: Option<Value>) -> Answer {
+        let response = self.ask(method, path, body).await;
+        let code = response.status().as_u16();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        let text = || Value::String(String::from_utf8_lossy(&bytes).into_owned());
+        let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| text());
+        Answer { code, body, warnings: Vec::new() }
+    }
+
+    /// The code of a stream, which is not read.
+    pub(super) async fn begin(&self, path: &str) -> u16 {
+        self.ask(&Method::GET, path, None).await.status().as_u16()
+    }
+
+    async fn ask(&self, method: &Method, path: &str, body: Option<Value>) -> Response<Incoming> {
+        let stream = TcpStream::connect(self.address).await.unwrap();
+        let tls = self.tls.connect(ServerName::try_from("127.0.0.1").unwrap(), stream).await.unwrap();
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(tls)).await.unwrap();
+        tokio::spawn(connection);
+        let mut request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
+        if body.is_some() {
+            let patch = *method == Method::PATCH;
+            let content = if patch { "application/merge-patch+json" } else { "application/json" };
+            request = request.header(header::CONTENT_TYPE, content);
+        }
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        let bytes = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
+        sender.send_request(request.body(Full::new(bytes)).unwrap()).await.unwrap()
+    }
+}
+
+/// As much of kube-apiserver as is asked: whom to trust, and RBAC by a few names.
+async fn kube_apiserver(clients: &str, proxies: &str) -> SocketAddr {
+    let data = json!({
+        "client-ca-file": clients,
+        "requestheader-client-ca-file": proxies,
+        "requestheader-username-headers": r#"["X-Remote-User"]"#,
+        "requestheader-group-headers": r#"["X-Remote-Group"]"#,
+        "requestheader-extra-headers-prefix": r#"["X-Remote-Extra-"]"#,
+        "requestheader-allowed-names": r#"["aggregator"]"#,
+    });
+    let map = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "data": data,
+        "metadata": {"name": "extension-apiserver-authentication", "namespace": "kube-system", "resourceVersion": "1"},
+    });
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let map = map.clone();
+            let service = service_fn(move |request| answer(request, map.clone()));
+            tokio::spawn(
+                hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service),
+            );
+        }
+    });
+    address
+}
+
+type Body = BoxBody<Bytes, Infallible>;
+
+async fn answer(request: Request<Incoming>, map: Value) -> Result<Response<Body>, Infallible> {
+    let (head, body) = request.into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    let review = || serde_json::from_slice::<Value>(&body).unwrap();
+    let of_map = head.uri.path().ends_with("/configmaps/extension-apiserver-authentication");
+    let reply = match head.uri.path() {
+        "/apis/authorization.k8s.io/v1/subjectaccessreviews" => {
+            let spec = review()["spec"].clone();
+            let allowed = rbac(&spec);
+            json!({"spec": spec, "status": {"allowed": allowed}})
+        }
+        "/apis/authentication.k8s.io/v1/tokenreviews" => {
+            json!({"spec": {"token": ""}, "status": {"authenticated": false}})
+        }
+        _ if of_map => map,
+        _ if head.uri.query().is_some_and(|query| query.contains("watch=true")) => {
+            let silence = futures_util::stream::pending::<Result<Frame<Bytes>, Infallible>>();
+            return Ok(Response::new(BodyExt::boxed(StreamBody::new(silence))));
+        }
+        _ => json!({"metadata": {"resourceVersion": "1"}, "items": [map]}),
+    };
+    Ok(Response::new(Full::new(Bytes::from(reply.to_string())).boxed()))
+}
+
+/// The operator may do everything with our kinds, the viewer read, kube-controller-manager what its roles say.
+fn rbac(spec: &Value) -> bool {
+    let asked = &spec["resourceAttributes"];
+    let verb = asked["verb"].as_str().unwrap_or_default();
+    let reads = matches!(verb, "get" | "list" | "watch");
+    let ours = asked["group"] == "business.tkestack.io";
+    match spec["user"].as_str().unwrap_or_default() {
+        "operator" => ours,
+        "viewer" => ours && reads,
+        "system:kube-controller-manager" => ours && (reads || matches!(verb, "delete" | "deletecollection")),
+        _ => false,
+    }
+}
+
+fn kubeconfig(address: SocketAddr) -> String {
+    json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": format!("http://{address}")}}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    })
+    .to_string()
+}
+
+struct Authority {
+    pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    fn new(name: &str) -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, name);
+        let key = KeyPair::generate().unwrap();
+        let pem = params.self_signed(&key).unwrap().pem();
+        Self { pem, issuer: Issuer::new(params, key) }
+    }
+
+    /// Certificate and key, PEM.
+    fn issue(&self, name: &str, groups: &[&str]) -> (String, String) {
+        let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        for group in groups {
+            params.distinguished_name.push(DnType::OrganizationName, *group);
+        }
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth];
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        (certificate.pem(), key.serialize_pem())
+    }
+}
+
+fn key_set(key: &KeyPair) -> Value {
+    let point = key.public_key_raw();
+    let part = |range: std::ops::Range<usize>| BASE64_URL_SAFE_NO_PAD.encode(&point[range]);
+    json!({"keys": [{"kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": "k1",
+        "x": part(1..33), "y": part(33..65)}]})
+}
