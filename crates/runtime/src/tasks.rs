@@ -1,6 +1,7 @@
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -51,6 +52,29 @@ impl Tasks {
         set.spawn(async move {
             let _guard = guard;
             task.await;
+        });
+    }
+
+    /// Runs a task like [`Tasks::spawn_draining`], on a thread of its own: it is never kept waiting by tasks that
+    /// take the others' threads.
+    pub fn spawn_thread<F>(&self, name: &'static str, task: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.spawn_draining(name, async move {
+            let (running, ended) = oneshot::channel::<()>();
+            let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+                let _running = running;
+                match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+                    Ok(runtime) => runtime.block_on(task),
+                    Err(error) => tracing::error!(%error, name, "a thread has no runtime"),
+                }
+            });
+            match thread {
+                // Told or dropped: both are the end.
+                Ok(_detached) => drop(ended.await),
+                Err(error) => tracing::error!(%error, name, "a thread could not be started"),
+            }
         });
     }
 
@@ -121,6 +145,19 @@ mod tests {
         let tasks = Tasks::new();
         tasks.spawn("steady", std::future::pending());
         tasks.spawn("fragile", async { panic!("on purpose") });
+        let error = tasks.join(Duration::from_secs(5)).await.unwrap_err();
+        assert_eq!(error.to_string(), "task fragile ended unexpectedly");
+    }
+
+    #[tokio::test]
+    async fn a_thread_that_panics_ends_the_set_and_one_that_is_told_to_ends_cleanly() {
+        let tasks = Tasks::new();
+        let token = tasks.token();
+        tasks.spawn_thread("steady", async move { token.cancelled().await });
+        tasks.cancel();
+        tasks.join(Duration::from_secs(5)).await.unwrap();
+        let tasks = Tasks::new();
+        tasks.spawn_thread("fragile", async { panic!("on purpose") });
         let error = tasks.join(Duration::from_secs(5)).await.unwrap_err();
         assert_eq!(error.to_string(), "task fragile ended unexpectedly");
     }

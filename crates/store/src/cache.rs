@@ -21,6 +21,7 @@ use crate::model::{Entry, Key, Kind, KindId, Revision};
 use crate::read::{At, Selection};
 use crate::tail;
 use crate::tail::handover::Handover;
+use crate::tail::sql::plan_by_index;
 use crate::watch::subscriptions::Subscriptions;
 use filter::Filter;
 use metrics::CacheMetrics;
@@ -208,9 +209,13 @@ impl Cache {
             Listen::Off => None,
         };
         let reading = if config.prepared { reading } else { reading.statement_cache_capacity(0) };
+        let prepared = config.prepared;
         let pool = PgPoolOptions::new()
             .max_connections(CONNECTIONS)
             .acquire_timeout(READ_WAIT)
+            .after_connect(move |connection, _| {
+                Box::pin(async move { if prepared { plan_by_index(connection).await } else { Ok(()) } })
+            })
             .connect_lazy_with(reading);
         let state = RwLock::new(State::empty(config.ring_limits()));
         let metrics = CacheMetrics::default();

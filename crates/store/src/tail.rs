@@ -98,6 +98,9 @@ impl Tail {
     async fn session(&mut self) -> Result<(), TailError> {
         let options = self.cache.pool.connect_options();
         let mut connection = in_time(options.connect()).await?;
+        if self.cache.config.prepared {
+            in_time(sql::plan_by_index(&mut connection)).await?;
+        }
         let result = self.follow(&mut connection).await;
         // It may hang in the middle of an answer: no farewell.
         if let Err(error) = connection.close_hard().await {

@@ -77,7 +77,7 @@ impl Writer {
         let (queue, receiver) = mpsc::channel(QUEUE_WRITES_MAX);
         let task =
             Task { inbox: Inbox::new(receiver), link, handover, rules, seq: 0, meters: Meters::new(metrics) };
-        tasks.spawn_draining("store writer", task.run(tasks.token()));
+        tasks.spawn_thread("store-writer", task.run(tasks.token()));
         Self { queue }
     }
 

@@ -6,8 +6,10 @@ use crate::{Target, objects, rival};
 use anyhow::{Result, ensure};
 use bytes::Bytes;
 use http::Method;
+use http_body_util::BodyExt;
 use kit::{Connection, Endpoint};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,17 +17,25 @@ use std::time::Duration;
 /// Objects of one project; it may have 10,000.
 const PROJECT_OBJECTS: u64 = 8_000;
 /// Projects that are made ready for a run.
-const PROJECTS: u64 = 40;
+const PROJECTS: u64 = 60;
 
-/// Creates an object under a new name with every step.
+const JSON: &str = "application/json";
+const APPLY: &str = "application/apply-patch+yaml";
+
+const DIRECT: &str = "direct";
+const THROUGH: &str = "through kube-apiserver";
+const CUSTOM: &str = "custom resource";
+const EMPTY: &str = "empty backend through the aggregator";
+
+/// Makes objects under new names.
 #[derive(Clone)]
-struct Create {
+struct Maker {
     /// The collection and the object of a number.
     make: Arc<dyn Fn(u64) -> (String, Value) + Send + Sync>,
     made: Arc<AtomicU64>,
 }
 
-impl Create {
+impl Maker {
     fn new(make: impl Fn(u64) -> (String, Value) + Send + Sync + 'static) -> Self {
         Self { make: Arc::new(make), made: Arc::default() }
     }
@@ -33,44 +43,127 @@ impl Create {
     fn next(&self) -> (String, Value) {
         (self.make)(self.made.fetch_add(1, Ordering::Relaxed))
     }
-}
 
-impl AsyncStep<Connection> for Create {
-    async fn step(&self, connection: &mut Connection, _client: usize, _number: usize) -> Result<()> {
+    /// The next object and its own path.
+    fn next_named(&self) -> (String, Value) {
         let (path, object) = self.next();
-        let (status, answer) = connection.call(Method::POST, &path, Bytes::from(object.to_string())).await?;
-        ensure!(
-            status == http::StatusCode::CREATED,
-            "create: {status}: {}",
-            String::from_utf8_lossy(&answer)
-        );
+        (format!("{path}/{}", object["metadata"]["name"].as_str().unwrap_or_default()), object)
+    }
+}
+
+/// What is measured of a contender.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Act {
+    /// Each request creates an object.
+    Create,
+    /// All read one object.
+    Get,
+    /// Each request creates an object by server-side apply.
+    ApplyNew,
+    /// Each client applies its own object again and again.
+    ApplySame,
+}
+
+const CREATES: &[Act] = &[Act::Create];
+const ALL: &[Act] = &[Act::Create, Act::Get, Act::ApplyNew, Act::ApplySame];
+
+/// A client with the request that it repeats.
+struct Client {
+    connection: Connection,
+    /// The request of an act that repeats one.
+    fixed: (String, Bytes),
+}
+
+/// One act of a client.
+#[derive(Clone)]
+struct Step {
+    act: Act,
+    maker: Maker,
+}
+
+impl AsyncStep<Client> for Step {
+    async fn step(&self, client: &mut Client, _client: usize, _number: usize) -> Result<()> {
+        let (method, content, (path, body)) = match self.act {
+            Act::Create => {
+                let (path, object) = self.maker.next();
+                (Method::POST, JSON, (path, Bytes::from(object.to_string())))
+            }
+            Act::Get => (Method::GET, JSON, client.fixed.clone()),
+            Act::ApplyNew => {
+                let (path, object) = self.maker.next_named();
+                (Method::PATCH, APPLY, applied(&path, &object))
+            }
+            Act::ApplySame => (Method::PATCH, APPLY, client.fixed.clone()),
+        };
+        let answer = client.connection.open_as(method, &path, content, body).await?;
+        let status = answer.status();
+        let answer = answer.into_body().collect().await?.to_bytes();
+        ensure!(status.is_success(), "{:?} {path}: {status}: {}", self.act, String::from_utf8_lossy(&answer));
         Ok(())
     }
 }
 
-/// Reads one object again and again.
-#[derive(Clone)]
-struct Get(String);
-
-impl AsyncStep<Connection> for Get {
-    async fn step(&self, connection: &mut Connection, _client: usize, _number: usize) -> Result<()> {
-        let (status, answer) = connection.call(Method::GET, &self.0, Bytes::new()).await?;
-        ensure!(status.is_success(), "get: {status}: {}", String::from_utf8_lossy(&answer));
-        Ok(())
-    }
+fn applied(path: &str, object: &Value) -> (String, Bytes) {
+    (format!("{path}?fieldManager=bench"), Bytes::from(object.to_string()))
 }
 
 /// One of the servers under test.
 struct Contender {
     name: &'static str,
     endpoint: Endpoint,
-    create: Create,
-    samples: Vec<Sample>,
-    reads: Vec<Sample>,
+    maker: Maker,
+    acts: &'static [Act],
+    samples: BTreeMap<Act, Vec<Sample>>,
 }
 
-/// Measures and prints.
-pub(crate) async fn run(target: &Target, connections: usize) -> Result<()> {
+impl Contender {
+    fn new(name: &'static str, endpoint: &Endpoint, maker: Maker, acts: &'static [Act]) -> Self {
+        Self { name, endpoint: endpoint.clone(), maker, acts, samples: BTreeMap::new() }
+    }
+
+    async fn measure(&mut self, act: Act, connections: usize, duration: Duration) -> Result<Sample> {
+        let shared = (act == Act::Get).then(|| self.maker.next_named());
+        if let Some((path, object)) = &shared {
+            let collection = path.rsplit_once('/').map_or("", |(collection, _)| collection);
+            self.endpoint.connect().await?.json(Method::POST, collection, object).await?;
+        }
+        let start = |_| {
+            let (endpoint, maker, shared) = (self.endpoint.clone(), self.maker.clone(), shared.clone());
+            async move {
+                let fixed = match (act, shared) {
+                    (_, Some((path, _))) => (path, Bytes::new()),
+                    (Act::ApplySame, None) => {
+                        let (path, object) = maker.next_named();
+                        applied(&path, &object)
+                    }
+                    (_, None) => Default::default(),
+                };
+                let mut connection = endpoint.connect().await?;
+                if act == Act::ApplySame {
+                    let (path, body) = fixed.clone();
+                    connection
+                        .open_as(Method::PATCH, &path, APPLY, body)
+                        .await?
+                        .into_body()
+                        .collect()
+                        .await?;
+                }
+                anyhow::Ok(Client { connection, fixed })
+            }
+        };
+        let sample =
+            closed_loop(connections, duration, start, Step { act, maker: self.maker.clone() }).await?;
+        self.samples.entry(act).or_default().push(sample.clone());
+        Ok(sample)
+    }
+
+    fn median(&self, act: Act) -> Option<Sample> {
+        self.samples.get(&act).cloned().map(median)
+    }
+}
+
+/// Measures and prints. With `only`, the contenders whose name contains it.
+pub(crate) async fn run(target: &Target, connections: usize, only: &str) -> Result<()> {
     let kube = Endpoint::from_kubeconfig(&target.kubeconfig)?;
     let tenant = Endpoint::from_kubeconfig(&target.tenant_kubeconfig)?;
     progress("installing the rivals");
@@ -85,7 +178,7 @@ pub(crate) async fn run(target: &Target, connections: usize) -> Result<()> {
     }
     let ours = {
         let run = run.clone();
-        Create::new(move |number| {
+        Maker::new(move |number| {
             let project = format!("{run}-{}", number / PROJECT_OBJECTS);
             let name = format!("{run}-{number}");
             let object =
@@ -95,7 +188,7 @@ pub(crate) async fn run(target: &Target, connections: usize) -> Result<()> {
     };
     let made = |path: String, api_version: String, kind: &'static str| {
         let run = run.clone();
-        Create::new(move |number| {
+        Maker::new(move |number| {
             let name = format!("{run}-{number}");
             (path.clone(), objects::namespace(&api_version, kind, "rival", "c", &name))
         })
@@ -103,72 +196,42 @@ pub(crate) async fn run(target: &Target, connections: usize) -> Result<()> {
     let crd = made(rival::crd_path(), format!("{}/v1", rival::CRD), "Rival");
     let empty = made(rival::empty_path(), format!("{}/v1", rival::EMPTY), "Thing");
     let mut contenders = [
-        contender("direct", &tenant, ours.clone()),
-        contender("through kube-apiserver", &kube, ours),
-        contender("custom resource", &kube, crd),
-        contender("empty backend through the aggregator", &kube, empty),
+        Contender::new(DIRECT, &tenant, ours.clone(), ALL),
+        Contender::new(THROUGH, &kube, ours, CREATES),
+        Contender::new(CUSTOM, &kube, crd, ALL),
+        Contender::new(EMPTY, &kube, empty, CREATES),
     ];
+    let duration = Duration::from_secs(target.seconds);
     for round in 1..=target.rounds {
-        for contender in &mut contenders {
-            progress(&format!("round {round}: {}", contender.name));
-            measure(contender, connections, Duration::from_secs(target.seconds)).await?;
+        for contender in contenders.iter_mut().filter(|contender| contender.name.contains(only)) {
+            for act in contender.acts {
+                progress(&format!("round {round}: {}: {act:?}", contender.name));
+                let sample = contender.measure(*act, connections, duration).await?;
+                progress(&format!("    {}", sample.text()));
+            }
         }
     }
-    print(contenders, connections);
+    print(&contenders, connections);
     Ok(())
 }
 
-fn contender(name: &'static str, endpoint: &Endpoint, create: Create) -> Contender {
-    Contender { name, endpoint: endpoint.clone(), create, samples: Vec::new(), reads: Vec::new() }
-}
-
-async fn measure(contender: &mut Contender, connections: usize, duration: Duration) -> Result<()> {
-    let endpoint = contender.endpoint.clone();
-    let start = |_| {
-        let endpoint = endpoint.clone();
-        async move { endpoint.connect().await }
-    };
-    contender.samples.push(closed_loop(connections, duration, start, contender.create.clone()).await?);
-    let (path, object) = contender.create.next();
-    endpoint.connect().await?.json(Method::POST, &path, &object).await?;
-    let get = Get(format!("{path}/{}", object["metadata"]["name"].as_str().unwrap_or_default()));
-    contender.reads.push(closed_loop(connections, duration / 2, start, get).await?);
-    Ok(())
-}
-
-fn print(contenders: [Contender; 4], connections: usize) {
-    let [direct, through, crd, empty] = contenders.map(|c| (median(c.samples), median(c.reads)));
+fn print(contenders: &[Contender], connections: usize) {
+    let rows: [(&str, Act, &str, &str, &str); 6] = [
+        ("create, direct / custom resource", Act::Create, DIRECT, CUSTOM, "≥ 8 ×, p99 ≤ 25 ms"),
+        ("create, through / aggregator's ceiling", Act::Create, THROUGH, EMPTY, "≥ 0.85 ×"),
+        ("create, through / custom resource", Act::Create, THROUGH, CUSTOM, "≥ 2.2 ×"),
+        ("GET by name, direct / custom resource", Act::Get, DIRECT, CUSTOM, "≥ 4 ×"),
+        ("apply that creates, direct / custom resource", Act::ApplyNew, DIRECT, CUSTOM, "≥ 8 ×"),
+        ("apply that changes nothing, direct / custom resource", Act::ApplySame, DIRECT, CUSTOM, "≥ 8 ×"),
+    ];
+    let of = |name: &str, act: Act| contenders.iter().find(|c| c.name == name).and_then(|c| c.median(act));
     let mut table = Table::default();
-    let ratio = |a: &Sample, b: &Sample| Some(a.rate / b.rate.max(1e-9));
-    let label = |what: &str| format!("{what}, {connections} connections");
-    table.row(
-        &label("create, direct / custom resource"),
-        direct.0.text(),
-        crd.0.text(),
-        ratio(&direct.0, &crd.0),
-        "≥ 8 ×, p99 ≤ 25 ms",
-    );
-    table.row(
-        &label("create, through / aggregator's ceiling"),
-        through.0.text(),
-        empty.0.text(),
-        ratio(&through.0, &empty.0),
-        "≥ 0.85 ×",
-    );
-    table.row(
-        &label("create, through / custom resource"),
-        through.0.text(),
-        crd.0.text(),
-        ratio(&through.0, &crd.0),
-        "≥ 2.2 ×",
-    );
-    table.row(
-        &label("GET by name, direct / custom resource"),
-        direct.1.text(),
-        crd.1.text(),
-        ratio(&direct.1, &crd.1),
-        "≥ 4 ×",
-    );
+    for (what, act, ours, rival, goal) in rows {
+        let (ours, rival) = (of(ours, act), of(rival, act));
+        let ratio = ours.as_ref().zip(rival.as_ref()).map(|(ours, rival)| ours.rate / rival.rate.max(1e-9));
+        let text = |sample: Option<Sample>| sample.map_or_else(|| "–".to_owned(), |sample| sample.text());
+        table.row(&format!("{what}, {connections} connections"), text(ours), text(rival), ratio, goal);
+    }
     table.print();
 }
 

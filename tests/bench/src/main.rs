@@ -51,6 +51,9 @@ enum What {
         /// Connections.
         #[arg(long, default_value_t = 64)]
         connections: usize,
+        /// Only the contenders whose name contains this.
+        #[arg(long, default_value = "")]
+        only: String,
     },
     /// From a POST to the event at each of many watchers.
     Watch {
@@ -79,7 +82,7 @@ enum What {
 async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     match args.what {
-        What::Http { connections } => http::run(&args.target, connections).await,
+        What::Http { connections, only } => http::run(&args.target, connections, &only).await,
         What::Watch { watchers, rate } => watch::run(&args.target, watchers, rate).await,
         What::List { objects } => list::run(&args.target, objects).await,
         What::Job { namespaces } => job::run(&args.target, &namespaces).await,

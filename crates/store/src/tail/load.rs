@@ -19,7 +19,7 @@ const PAST_BYTES: usize = 64 << 20;
 /// Longest silence of the server while it sends a snapshot.
 const SILENCE: Duration = Duration::from_secs(30);
 
-const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
+const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL enable_seqscan = on";
 const HEAD: &str =
     "SELECT r.v, r.epoch, c.compacted FROM rev r CROSS JOIN compaction c WHERE r.id = 1 AND c.id = 1";
 const OBJECTS: &str = "SELECT kind, namespace, name, uid, rv, body FROM objects";

@@ -11,6 +11,14 @@ use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, Row};
 use uuid::Uuid;
 
+/// A statement that stays prepared keeps the plan of its first days, when the tables were small.
+const BY_INDEX: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off";
+
+/// Readies a session in which statements stay prepared.
+pub(crate) async fn plan_by_index(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    sqlx::raw_sql(BY_INDEX).execute(connection).await.map(drop)
+}
+
 /// A parameter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Arg {

@@ -1,26 +1,31 @@
 use super::Pending;
 use crate::model::{Change, Key};
 use std::collections::HashSet;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 /// Writes in a batch at most.
 const BATCH_WRITES_MAX: usize = 512;
 /// Bytes of bodies in a batch at most, unless its first write alone is larger.
 const BATCH_BYTES_MAX: usize = 4 << 20;
-/// How often the task steps aside after the first write, so that callers who were just answered come back
-/// in time for this batch.
-const LINGER_YIELDS: usize = 8;
+/// How long the first write of a batch waits for as many as the last batch had: those callers were just answered
+/// and may come back.
+const LINGER_MAX: Duration = Duration::from_micros(300);
+/// Between two looks at the queue meanwhile.
+const LINGER_STEP: Duration = Duration::from_micros(50);
 
 /// The writes that wait for a batch.
 #[derive(Debug)]
 pub(super) struct Inbox {
     queue: mpsc::Receiver<Pending>,
     waiting: Vec<Pending>,
+    /// Writes of the last batch.
+    last: usize,
 }
 
 impl Inbox {
     pub(super) fn new(queue: mpsc::Receiver<Pending>) -> Self {
-        Self { queue, waiting: Vec::with_capacity(BATCH_WRITES_MAX) }
+        Self { queue, waiting: Vec::with_capacity(BATCH_WRITES_MAX), last: 0 }
     }
 
     /// Takes no more writes; those in the queue are still served.
@@ -40,18 +45,24 @@ impl Inbox {
                 return false;
             }
         }
-        for _ in 0..LINGER_YIELDS {
-            if self.waiting.len() >= BATCH_WRITES_MAX {
-                break;
-            }
-            tokio::task::yield_now().await;
+        self.linger();
+        true
+    }
+
+    /// The task has a thread of its own, and nothing to do there meanwhile.
+    fn linger(&mut self) {
+        let begun = Instant::now();
+        loop {
             while self.waiting.len() < BATCH_WRITES_MAX
                 && let Ok(pending) = self.queue.try_recv()
             {
                 self.waiting.push(pending);
             }
+            if self.waiting.len() >= self.last || begun.elapsed() >= LINGER_MAX {
+                return;
+            }
+            std::thread::sleep(LINGER_STEP);
         }
-        true
     }
 
     /// The next batch: in order of arrival, each key at most once, the rest stays. Whoever has given up is left out.
@@ -78,6 +89,7 @@ impl Inbox {
             }
         }
         self.waiting = later;
+        self.last = batch.len();
         batch
     }
 }
