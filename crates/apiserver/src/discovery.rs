@@ -14,6 +14,10 @@ use meta::status::Status;
 
 const DISCOVERY_V2: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const DISCOVERY_V2BETA1: &str = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
+/// As kubectl and client-go ask for OpenAPI v2; the first name is no media type by the letter of the standard.
+const OPENAPI_V2_PROTOBUF_ASKED: [&str; 2] =
+    ["com.github.proto-openapi.spec.v2@v1.0+protobuf", "com.github.proto-openapi.spec.v2.v1.0+protobuf"];
+const OPENAPI_V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 /// A moment far enough away for a document whose URL changes with its content.
 const FAR_AWAY: &str = "Fri, 31 Dec 2100 23:59:59 GMT";
 
@@ -28,6 +32,9 @@ pub(crate) fn answer(documents: &Documents, path: &str, request: &Request<Body>)
     let query = request.uri().query();
     let answer = match path {
         "/apis" => group_list(documents, headers, &errors),
+        "/openapi/v2" if wants_protobuf(headers) => {
+            Ok(with_etag(&documents.openapi_v2_protobuf, OPENAPI_V2_PROTOBUF, headers))
+        }
         "/openapi/v2" => described(&documents.openapi_v2, headers, None),
         "/openapi/v3" => described(&documents.openapi_v3, headers, None),
         "/" | "" => Ok(json_response(StatusCode::OK, BytesMut::from(&*documents.paths), &errors)),
@@ -81,6 +88,15 @@ fn aggregated(document: &Document, content_type: &'static str, headers: &HeaderM
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public"));
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
     response
+}
+
+/// Whether protobuf is asked for, and before JSON.
+fn wants_protobuf(headers: &HeaderMap) -> bool {
+    let clauses = clauses(headers);
+    let wanted = clauses.iter().find(|c| {
+        c.covers("json") || OPENAPI_V2_PROTOBUF_ASKED.iter().any(|subtype| c.covers(subtype))
+    });
+    wanted.is_some_and(|clause| !clause.covers("json"))
 }
 
 /// An OpenAPI document. A stale hash in the URL gets the new document, not a redirect, which the aggregator refuses.

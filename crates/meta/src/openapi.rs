@@ -2,12 +2,14 @@
 
 mod operations;
 mod parameters;
+mod protobuf;
 mod schemas;
 mod shared;
 
 use crate::gvk::GroupVersionKind;
 use crate::schema::Schema;
 use operations::Paths;
+pub use protobuf::v2_protobuf;
 use schemas::{Definitions, Dialect};
 use serde_json::{Value, json};
 

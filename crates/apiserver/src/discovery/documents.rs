@@ -21,14 +21,15 @@ pub(super) struct Document {
 }
 
 impl Document {
-    fn new(json: String) -> Self {
-        let digest = Sha512::digest(json.as_bytes());
+    fn new(json: impl Into<Bytes>) -> Self {
+        let json = json.into();
+        let digest = Sha512::digest(&json);
         let mut hash = String::with_capacity(128);
         for byte in digest {
             let _written = write!(hash, "{byte:02X}");
         }
         let etag = format!("\"{hash}\"");
-        Self { json: json.into(), hash, etag }
+        Self { json, hash, etag }
     }
 }
 
@@ -41,6 +42,8 @@ pub struct Documents {
     /// `/apis/G`, `/apis/G/V` and `/version`.
     legacy: BTreeMap<String, Bytes>,
     pub(super) openapi_v2: Document,
+    /// The same as protobuf.
+    pub(super) openapi_v2_protobuf: Document,
     pub(super) openapi_v3: Document,
     /// By path.
     openapi_v3_documents: BTreeMap<String, Document>,
@@ -67,6 +70,7 @@ impl Documents {
             groups: group_list.to_string().into(),
             aggregated_v2: Document::new(aggregated(resources, &groups, "apidiscovery.k8s.io/v2")),
             aggregated_v2beta1: Document::new(aggregated(resources, &groups, "apidiscovery.k8s.io/v2beta1")),
+            openapi_v2_protobuf: Document::new(meta::openapi::v2_protobuf(&built.v2).unwrap_or_default()),
             openapi_v2: Document::new(built.v2),
             openapi_v3: Document::new(openapi_root(&openapi_v3_documents)),
             openapi_v3_documents,
