@@ -1,28 +1,31 @@
 //! How full the projects are, kept from the store's own watch. It is a hint for people, a moment behind: what is
 //! admitted is decided by the ledger.
 
+use crate::follow::{Follower, follow};
 use crate::kinds::{NAMESPACE, PROJECT};
 use business_types::{NamespaceSpec, ProjectSpec, charge};
 use meta::quantity::{Quantity, ResourceList};
-use meta::selector::{FieldSelector, LabelSelector};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
 use store::quota::{Amounts, Charge};
-use store::read::{At, Op, Selection, WatchFrom, WatchItem, WatchQuery};
-use store::{Access, Entry, KindId, Store};
+use store::{Entry, KindId, Store};
 
 /// Percent of a limit from which on a write is warned.
 const HIGH: i128 = 80;
 /// Percent of a limit from which on it is almost used up.
 const VERY_HIGH: i128 = 95;
-const RETRY: Duration = Duration::from_millis(200);
 
 /// What is allocated of every project's limits.
 #[derive(Clone, Debug, Default)]
 pub struct Levels(Arc<RwLock<Sums>>);
+
+/// The part of the sums that comes from one kind.
+struct Part {
+    levels: Levels,
+    kind: KindId,
+}
 
 #[derive(Debug, Default)]
 struct Sums {
@@ -49,40 +52,24 @@ impl Levels {
         warnings
     }
 
-    /// Follows the objects of a kind for ever.
-    #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
-    pub async fn follow(self, kind: KindId, store: Store) {
-        let access = Access::internal("levels");
-        let selection = Selection {
-            kind,
-            namespace: None,
-            labels: LabelSelector::default(),
-            fields: FieldSelector::default(),
-        };
-        let query = WatchQuery { selection, from: WatchFrom::State(At::Any) };
-        loop {
-            match store.watch(&access, &query).await {
-                Ok(mut watch) => {
-                    self.change(|sums| sums.clear(kind));
-                    while let Ok(item) = watch.next().await {
-                        if let WatchItem::Event { op, entry, .. } = item {
-                            self.change(|sums| sums.take(kind, &entry, op != Op::Deleted));
-                        }
-                    }
-                }
-                Err(error) => tracing::debug!(%error, "follow the charges"),
-            }
-            tokio::time::sleep(RETRY).await;
-        }
-    }
-
     /// Follows both kinds for ever.
     pub async fn follow_all(self, store: Store) {
-        tokio::join!(self.clone().follow(PROJECT, store.clone()), self.follow(NAMESPACE, store));
+        let of = |kind| follow(store.clone(), kind, "levels", Part { levels: self.clone(), kind });
+        tokio::join!(of(PROJECT), of(NAMESPACE));
     }
 
     fn change(&self, change: impl FnOnce(&mut Sums)) {
         change(&mut self.0.write().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Follower for Part {
+    fn clear(&self) {
+        self.levels.change(|sums| sums.clear(self.kind));
+    }
+
+    fn take(&self, entry: &Entry, exists: bool) {
+        self.levels.change(|sums| sums.take(self.kind, entry, exists));
     }
 }
 

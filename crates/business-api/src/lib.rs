@@ -11,6 +11,8 @@ pub mod config;
 pub mod kinds;
 /// Who is who among callers with a tenant.
 pub mod roles;
+/// What is kept from the store's own watch.
+pub mod follow;
 /// Who is a member of which projects.
 pub mod members;
 /// How full the projects are.

@@ -1,14 +1,10 @@
 //! Who is a member of which projects, kept from the store's own watch.
 
+use crate::follow::{Follower, follow};
 use crate::kinds::PROJECT;
-use meta::selector::{FieldSelector, LabelSelector};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
-use store::read::{At, Op, Selection, WatchFrom, WatchItem, WatchQuery};
-use store::{Access, Attributes, Store};
-
-const RETRY: Duration = Duration::from_millis(200);
+use store::{Attributes, Entry, Store};
 
 /// The projects of every member, by tenant and user.
 #[derive(Clone, Debug, Default)]
@@ -47,37 +43,19 @@ impl Members {
         self.0.write().unwrap_or_else(PoisonError::into_inner).set(project, membership);
     }
 
+    /// Follows the projects for ever.
+    pub async fn follow(self, store: Store) {
+        follow(store, PROJECT, "members", self).await;
+    }
+}
+
+impl Follower for Members {
     fn clear(&self) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Index::default();
     }
 
-    /// Follows the projects for ever.
-    #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
-    pub async fn follow(self, store: Store) {
-        let access = Access::internal("members");
-        loop {
-            let query = WatchQuery {
-                selection: Selection {
-                    kind: PROJECT,
-                    namespace: None,
-                    labels: LabelSelector::default(),
-                    fields: FieldSelector::default(),
-                },
-                from: WatchFrom::State(At::Any),
-            };
-            match store.watch(&access, &query).await {
-                Ok(mut watch) => {
-                    self.clear();
-                    while let Ok(item) = watch.next().await {
-                        if let WatchItem::Event { op, entry, .. } = item {
-                            self.set(&entry.key.name, (op != Op::Deleted).then_some(&entry.attributes));
-                        }
-                    }
-                }
-                Err(error) => tracing::debug!(%error, "follow the members of projects"),
-            }
-            tokio::time::sleep(RETRY).await;
-        }
+    fn take(&self, entry: &Entry, exists: bool) {
+        self.set(&entry.key.name, exists.then_some(&entry.attributes));
     }
 }
 
