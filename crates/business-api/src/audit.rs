@@ -1,12 +1,17 @@
 //! Compares the quota ledger with the objects: on command for an operator, and all the time in the background.
 
+/// All the time.
+mod auditor;
+/// What projects are told of it.
+mod told;
+
+pub use auditor::{Auditor, Growth};
+
 use crate::config::{Audit, Output};
 use crate::{kinds, serve};
 use anyhow::{Context, Result};
 use business_types::{NamespaceSpec, NamespaceStatus, ProjectSpec, ProjectStatus, charge};
 use meta::object::Object;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::gauge::Gauge;
 use runtime::{Metrics, Tasks};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -17,10 +22,6 @@ use store::quota::{Charge, Claim};
 use store::repair::Repair;
 use store::{Access, KindId, Store};
 
-/// Between two audits in the background.
-const EVERY: Duration = Duration::from_mins(10);
-/// Before the first one: a start has better things to do.
-const FIRST: Duration = Duration::from_mins(1);
 const JOIN_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Reads our kinds' bodies for the store's audit.
@@ -66,38 +67,6 @@ fn namespace(object: &Object) -> Result<Account, serde_json::Error> {
         claim: Some(Claim { cluster: spec.cluster_name, namespace: spec.namespace }),
         tenant: spec.tenant_id,
     })
-}
-
-/// Audits for ever, and raises what is too low; lowering is left to an operator.
-#[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
-pub async fn watch(store: Store, metrics: Metrics) {
-    let differences: Gauge = metrics.register(
-        "business_audit_differences",
-        "Differences between ledger and objects in the last audit",
-        Gauge::default(),
-    );
-    let audits: Counter = metrics.register("business_audits", "Audits that have ended", Counter::default());
-    let access = Access::internal("audit");
-    tokio::time::sleep(FIRST).await;
-    loop {
-        match store.audit(&access, &Books).await {
-            Ok(report) => {
-                audits.inc();
-                differences.set(i64::try_from(report.differences.len()).unwrap_or(i64::MAX));
-                raise(&store, &access, &report).await;
-            }
-            Err(error) => tracing::warn!(%error, "the audit could not be made"),
-        }
-        tokio::time::sleep(EVERY).await;
-    }
-}
-
-async fn raise(store: &Store, access: &Access, report: &Report) {
-    for scope in scopes(report) {
-        if let Err(error) = store.repair(access, &Books, scope, Repair::Raise).await {
-            tracing::warn!(scope, %error, "the ledger of a project could not be raised");
-        }
-    }
 }
 
 fn scopes(report: &Report) -> BTreeSet<&str> {

@@ -1,7 +1,7 @@
 //! The member clusters that the controller makes known: names and who may use them, no credentials.
 
 use arc_swap::ArcSwapOption;
-use business_types::{Cluster, names};
+use business_types::{Cluster, Comparison, names};
 use futures_util::TryStreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::{WatchStreamExt, watcher};
@@ -9,12 +9,16 @@ use kube::{Api, Client};
 use meta::status::Status;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tokio::sync::watch;
 
 const RETRY_AFTER_SECONDS: u32 = 2;
 
 /// A live directory of member clusters.
 #[derive(Clone, Debug)]
-pub struct Clusters(Directory);
+pub struct Clusters {
+    directory: Directory,
+    compared: watch::Sender<Arc<Comparison>>,
+}
 
 #[derive(Clone, Debug)]
 enum Directory {
@@ -29,17 +33,35 @@ type Entries = BTreeMap<String, Arc<Cluster>>;
 impl Clusters {
     /// A directory that accepts every name.
     pub fn unchecked() -> Self {
-        Self(Directory::Unknown)
+        Self::of(Directory::Unknown)
     }
 
     /// A directory that waits to be filled.
     pub fn awaited() -> Self {
-        Self(Directory::Known(Arc::default()))
+        Self::of(Directory::Known(Arc::default()))
+    }
+
+    fn of(directory: Directory) -> Self {
+        Self { directory, compared: watch::Sender::default() }
+    }
+
+    /// How far the controller has compared the member clusters with the objects.
+    pub fn compared(&self) -> watch::Receiver<Arc<Comparison>> {
+        self.compared.subscribe()
+    }
+
+    /// The controller has compared them anew.
+    pub fn set_compared(&self, comparison: Comparison) {
+        self.compared.send_if_modified(|held| {
+            let new = **held != comparison;
+            *held = Arc::new(comparison);
+            new
+        });
     }
 
     /// Puts these clusters in the place of all others.
     pub fn replace(&self, clusters: impl IntoIterator<Item = (String, Cluster)>) {
-        if let Directory::Known(entries) = &self.0 {
+        if let Directory::Known(entries) = &self.directory {
             let new: Entries =
                 clusters.into_iter().map(|(name, cluster)| (name, Arc::new(cluster))).collect();
             entries.store(Some(Arc::new(new)));
@@ -57,7 +79,7 @@ impl Clusters {
 
     /// Whether the directory was read.
     pub fn is_loaded(&self) -> bool {
-        match &self.0 {
+        match &self.directory {
             Directory::Unknown => true,
             Directory::Known(entries) => entries.load().is_some(),
         }
@@ -65,12 +87,13 @@ impl Clusters {
 
     /// Whether a tenant may use a cluster. One that is not there and another tenant's are told alike.
     pub fn allows(&self, name: &str, tenant: &str) -> bool {
-        matches!(self.0, Directory::Unknown) || self.get(name).is_some_and(|cluster| cluster.allows(tenant))
+        matches!(self.directory, Directory::Unknown)
+            || self.get(name).is_some_and(|cluster| cluster.allows(tenant))
     }
 
     /// A cluster by name.
     pub fn get(&self, name: &str) -> Option<Arc<Cluster>> {
-        match &self.0 {
+        match &self.directory {
             Directory::Unknown => None,
             Directory::Known(entries) => entries.load().as_ref()?.get(name).cloned(),
         }
@@ -88,6 +111,9 @@ impl Clusters {
             match followed.try_next().await {
                 Ok(Some(map)) => {
                     let clusters = parse(&map);
+                    if let Some(comparison) = comparison(&map) {
+                        self.set_compared(comparison);
+                    }
                     tracing::info!(clusters = clusters.len(), "member clusters are known");
                     self.replace(clusters);
                 }
@@ -112,6 +138,13 @@ fn parse(map: &ConfigMap) -> Vec<(String, Cluster)> {
         .collect()
 }
 
+fn comparison(map: &ConfigMap) -> Option<Comparison> {
+    let text = map.metadata.annotations.as_ref()?.get(names::COMPARED_ANNOTATION)?;
+    serde_json::from_str(text)
+        .inspect_err(|error| tracing::error!(%error, "the controller's comparison cannot be read"))
+        .ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,6 +158,22 @@ mod tests {
         assert_eq!(clusters.check_loaded(), Ok(()));
         assert!(!clusters.allows("c1", "t"));
         assert!(Clusters::unchecked().allows("c1", "t"));
+    }
+
+    #[test]
+    fn what_was_compared_is_news_once() {
+        let clusters = Clusters::awaited();
+        let mut compared = clusters.compared();
+        let text = r#"{"clusters":{"c1":7},"missing":{"c2":"no answer"}}"#;
+        let annotations = [(names::COMPARED_ANNOTATION.to_owned(), text.to_owned())].into();
+        let metadata = kube::api::ObjectMeta { annotations: Some(annotations), ..Default::default() };
+        let map = ConfigMap { metadata, ..ConfigMap::default() };
+        for new in [true, false] {
+            clusters.set_compared(comparison(&map).unwrap());
+            assert_eq!(compared.has_changed().unwrap(), new);
+            assert_eq!(compared.borrow_and_update().clusters["c1"], 7);
+        }
+        assert!(comparison(&ConfigMap::default()).is_none());
     }
 
     #[test]

@@ -105,7 +105,7 @@ pub struct Serve {
 /// Traces of requests.
 #[derive(Clone, Debug, Args)]
 pub struct Traces {
-    /// Collector of traces, OTLP over HTTP, such as http://collector:4318. Without it nothing is traced.
+    /// Collector of traces, OTLP over HTTP, such as `http://collector:4318`. Without it nothing is traced.
     #[arg(long)]
     pub otlp_endpoint: Option<String>,
     /// Part of the requests that is traced, from 0 to 1. What kube-apiserver traces is traced here, too.

@@ -1,5 +1,6 @@
 //! Puts the program together: database, rules, server, admin port; and ends it in the opposite order.
 
+use crate::audit::{Auditor, Growth};
 use crate::clusters::Clusters;
 use crate::config::{Jwt, Serve};
 use crate::kinds::{self, NamespaceKind, ProjectKind};
@@ -66,7 +67,8 @@ pub async fn serve(
     tasks: Tasks,
 ) -> Result<()> {
     let url = &settings.database.database_url;
-    if settings.migrate {
+    // A later version's schema is served as it is: this program may be the one that is being replaced.
+    if settings.migrate && !Store::is_migrated(url).await.unwrap_or_default() {
         migrate(url, MIGRATE_DEADLINE).await?;
     }
     let kube = client(settings).await?;
@@ -74,13 +76,14 @@ pub async fn serve(
     let below = Tasks::new();
     let (metrics, live, ready) = (Metrics::new(), Health::new(), Health::new());
     let store = open(url, &below, &metrics)?;
-    add_checks(&ready, &store);
+    let growth = Growth::default();
+    add_checks(&ready, &store, &growth);
     let members = Members::default();
     below.spawn("members", members.clone().follow(store.clone()));
     let levels = Levels::default();
     below.spawn("levels", levels.clone().follow_all(store.clone()));
     let clusters = follow_clusters(settings, clusters, kube.as_ref(), &below);
-    below.spawn("audit", crate::audit::watch(store.clone(), metrics.clone()));
+    below.spawn("audit", Auditor::new(store.clone(), &clusters, growth, &metrics).run());
     let served = Admin { live: live.clone(), ready: ready.clone(), metrics: metrics.clone() };
     below.spawn_draining("admin port", admin::serve(listeners.admin, served, below.clone()));
 
@@ -161,12 +164,13 @@ fn follow_clusters(
 }
 
 /// `/readyz` fails until the cache is filled for the first time, and while the database is away: probes leave the
-/// check `postgres` out, so that an absent database takes nobody out of service.
-fn add_checks(ready: &Health, store: &Store) {
+/// check `postgres` out, so that an absent database takes nobody out of service. A database with another history is
+/// told by the same check while growth waits for the audit.
+fn add_checks(ready: &Health, store: &Store, growth: &Growth) {
     let synced = store.clone();
     ready.add("cache-sync", move || if synced.synced() { Ok(()) } else { Err("not filled yet".to_owned()) });
-    let store = store.clone();
-    ready.add("postgres", move || store.database());
+    let (store, growth) = (store.clone(), growth.clone());
+    ready.add("postgres", move || store.database().and_then(|()| growth.check()));
 }
 
 /// The kinds, in the order of discovery.

@@ -1,65 +1,87 @@
 //! A slow full pass over the member clusters, which finds what no watch tells of: namespaces with our mark and no
-//! object, whatever their labels. It only looks and reports; it wakes objects whose namespace looks wrong.
+//! object, whatever their labels. They are shown in the status of the project that they are labelled with, and the
+//! API server holds what they may take against it until they are gone. The pass also tells the API server how far
+//! everything was compared, which growth waits for after the database's history has diverged.
 
+/// Which namespaces belong to no object.
+mod orphans;
+
+use crate::business::Survey;
 use crate::context::Context;
+use crate::error::{Error, Failure};
+use crate::events::Level;
 use crate::member::{Member, Reach};
+use crate::objects::ProjectView;
 use crate::queue::Lane;
-use business_types::names;
-use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{Api, ListParams, PartialObjectMeta};
-use std::collections::HashSet;
+use business_types::names::{CLUSTERS_CONFIG_MAP, COMPARED_ANNOTATION};
+use business_types::{Comparison, Orphan};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, Patch, PatchParams};
+use orphans::{Found, Sighting};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 /// Time between two passes.
 const PERIOD: Duration = Duration::from_mins(5);
 /// Until the first pass, so that everything else has begun.
 const FIRST_AFTER: Duration = Duration::from_secs(30);
-/// Objects a page of a list.
-const PAGE: u32 = 500;
+/// Until a pass that is wanted at once, so that what goes together is seen by one.
+const SOON: Duration = Duration::from_secs(2);
 /// A call that takes longer has failed.
 const DEADLINE: Duration = Duration::from_secs(30);
+/// How often a status is written whose project somebody else changes at the same time.
+const TRIES_MAX: usize = 5;
+/// Orphans that one project's status holds.
+const ORPHANS_MAX: usize = 500;
 /// Orphans of one cluster that are named in logs and events.
 const NAMED_MAX: usize = 20;
 
-/// A namespace of a member cluster that carries our mark and belongs to no object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Orphan {
-    name: String,
-    uid: String,
-}
-
-/// Audits again and again.
-pub async fn run(cx: Arc<Context>, namespace: String, end: CancellationToken) {
-    let mut ticks = interval_at(Instant::now() + FIRST_AFTER, PERIOD);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+/// Audits again and again: in its time, and soon after all our objects had to be listed anew.
+pub async fn run(cx: Arc<Context>, maps: Api<ConfigMap>, namespace: String, end: CancellationToken) {
+    let mut due = Instant::now() + FIRST_AFTER;
+    let mut first = true;
     while !end.is_cancelled() {
-        ticks.tick().await;
-        pass(&cx, &namespace).await;
+        if first || timeout(due.duration_since(Instant::now()), cx.relisted.notified()).await.is_err() {
+            sleep_until(due).await;
+        } else {
+            tokio::time::sleep(SOON).await;
+        }
+        first = false;
+        due = Instant::now() + PERIOD;
+        match pass(&cx, &namespace).await {
+            Ok(comparison) => publish(&maps, &comparison).await,
+            Err(error) => tracing::warn!(error = crate::error::chain(&error), "the audit could not be made"),
+        }
     }
 }
 
-async fn pass(cx: &Context, namespace: &str) {
-    let mut orphans = 0_usize;
-    let mut complete = true;
+/// One pass over everything.
+pub async fn pass(cx: &Context, namespace: &str) -> Result<Comparison, Error> {
+    // Taken first: whatever is found later is compared with at least these.
+    let survey = cx.business.survey().await.map_err(Error::Api)?;
+    let mut comparison = Comparison::default();
+    let mut sightings = Vec::new();
     for member in cx.members.all() {
-        if member.reach() != Reach::Reachable {
-            complete = false;
-            continue;
-        }
-        match audit(cx, &member).await {
-            Ok(found) => {
-                orphans = orphans.saturating_add(found.len());
-                report(cx, namespace, &member, &found);
+        match look(&member, &survey).await {
+            Ok(seen) => {
+                comparison.clusters.insert(member.name.clone(), survey.revision);
+                sightings.extend(seen);
             }
-            Err(error) => {
-                complete = false;
-                tracing::warn!(cluster = member.name, error, "cannot audit a member cluster");
+            Err(why) => {
+                tracing::warn!(cluster = member.name, error = why, "cannot audit a member cluster");
+                comparison.missing.insert(member.name.clone(), why);
             }
         }
     }
+    let alive = cx.business.namespace_uids().await.map_err(Error::Api)?;
+    let found = find(sightings, &alive, &mut comparison).await;
+    cx.metrics.orphans.set(i64::try_from(found.len()).unwrap_or(i64::MAX));
+    let audited: BTreeSet<String> = comparison.clusters.keys().cloned().collect();
+    comparison.unreported = tell(cx, namespace, &survey, &audited, found).await?;
     // Every object is looked at once more; one that is as it should be costs no call.
     for object in cx.objects.namespaces_in(None) {
         cx.wake_namespace(&object, Lane::Later, Duration::ZERO);
@@ -67,72 +89,148 @@ async fn pass(cx: &Context, namespace: &str) {
     for project in cx.objects.projects() {
         cx.wake_project(&project.name, Lane::Later);
     }
-    cx.metrics.orphans.set(i64::try_from(orphans).unwrap_or(i64::MAX));
-    if complete {
+    if comparison.missing.is_empty() {
         cx.metrics.audited.set(cx.clock.unix_seconds());
     }
+    Ok(comparison)
 }
 
-/// The orphans of a member cluster.
-async fn audit(cx: &Context, member: &Member) -> Result<Vec<Orphan>, String> {
-    let api: Api<Namespace> = Api::all(member.api.client());
-    let mut params = ListParams::default().limit(PAGE);
+/// What in a member cluster carries our mark, or is at a place that something is held for.
+async fn look(member: &Arc<Member>, survey: &Survey) -> Result<Vec<Sighting>, String> {
+    if let Reach::Reachable = member.reach() {
+        let held: HashSet<&str> = survey.held_in(&member.name).collect();
+        return orphans::look(member, &held).await;
+    }
+    Err("it does not answer".to_owned())
+}
+
+/// Of what was seen, what belongs to no object. It is looked at again, now that the objects were; a cluster that does
+/// not answer then is not compared.
+async fn find(seen: Vec<Sighting>, alive: &HashSet<String>, comparison: &mut Comparison) -> Vec<Found> {
     let mut found = Vec::new();
-    loop {
-        let page = match tokio::time::timeout(DEADLINE, api.list_metadata(&params)).await {
-            Ok(result) => result.map_err(|error| crate::error::chain(&error))?,
-            Err(_elapsed) => return Err("no answer in time".to_owned()),
+    for sighting in seen.into_iter().filter(|sighting| !sighting.belongs_to(alive)) {
+        let cluster = sighting.cluster();
+        if comparison.missing.contains_key(cluster) {
+            continue;
+        }
+        let failed = match timeout(DEADLINE, sighting.verify()).await {
+            Ok(Ok(orphan)) => {
+                found.extend(orphan);
+                continue;
+            }
+            Ok(Err(failure)) => failure.to_string(),
+            Err(_elapsed) => "no answer in time".to_owned(),
         };
-        // Taken after the page: an object is there before its namespace.
-        found.extend(orphans(&page.items, &cx.objects.namespace_uids()));
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params = params.continue_token(&token),
-            None => return Ok(found),
+        tracing::warn!(cluster, error = failed, "cannot audit a member cluster");
+        comparison.clusters.remove(cluster);
+        comparison.missing.insert(cluster.to_owned(), failed);
+    }
+    found.retain(|found: &Found| comparison.clusters.contains_key(&found.orphan.cluster_name));
+    found
+}
+
+/// Brings the status of every project to what was found; tells how many orphans stand in none.
+async fn tell(
+    cx: &Context,
+    namespace: &str,
+    survey: &Survey,
+    audited: &BTreeSet<String>,
+    found: Vec<Found>,
+) -> Result<u64, Error> {
+    let mut wanted: BTreeMap<&str, Vec<Orphan>> = BTreeMap::new();
+    let mut homeless = Vec::new();
+    for Found { project, orphan } in found {
+        let holder = survey.holder(&orphan.cluster_name, &orphan.namespace);
+        match holder.or_else(|| survey.name_of(project.as_deref().unwrap_or_default())) {
+            Some(project) => wanted.entry(project).or_default().push(orphan),
+            None => homeless.push(orphan),
+        }
+    }
+    for orphan in homeless.iter().take(NAMED_MAX) {
+        report_homeless(cx, namespace, orphan);
+    }
+    let mut unreported = homeless.len();
+    for (name, told) in survey.telling() {
+        // What was found in a cluster that does not answer now may still be there.
+        let kept = told.iter().filter(|orphan| !audited.contains(&orphan.cluster_name));
+        wanted.entry(name).or_default().extend(kept.cloned());
+    }
+    for (name, mut orphans) in wanted {
+        orphans.sort_unstable();
+        unreported = unreported.saturating_add(orphans.len().saturating_sub(ORPHANS_MAX));
+        orphans.truncate(ORPHANS_MAX);
+        if survey.told(name) == orphans {
+            continue;
+        }
+        if !show(cx, name, &orphans).await? {
+            unreported = unreported.saturating_add(orphans.len());
+        }
+    }
+    Ok(u64::try_from(unreported).unwrap_or(u64::MAX))
+}
+
+/// Writes the orphans of a project into its status. Whether there still is such a project.
+async fn show(cx: &Context, name: &str, orphans: &[Orphan]) -> Result<bool, Error> {
+    let Some(project) = write(cx, name, orphans).await? else { return Ok(false) };
+    for orphan in orphans.iter().filter(|orphan| !project.status.orphans.contains(orphan)).take(NAMED_MAX) {
+        let note = format!(
+            "namespace {} of cluster {} is marked as this project's and belongs to no object; what it may take is held",
+            orphan.namespace, orphan.cluster_name
+        );
+        tracing::warn!(
+            project = name,
+            cluster = orphan.cluster_name,
+            object.name = orphan.namespace,
+            "an orphan"
+        );
+        cx.events.report(&project, Level::Warning, ("Orphan", "Audit"), note);
+    }
+    Ok(true)
+}
+
+/// The project as it was before; `None` when there is none.
+async fn write(cx: &Context, name: &str, orphans: &[Orphan]) -> Result<Option<ProjectView>, Error> {
+    let told = if orphans.is_empty() { Value::Null } else { json!(orphans) };
+    let mut tries = 0;
+    loop {
+        let Some(project) = cx.business.project(name).await.map_err(Error::Api)? else { return Ok(None) };
+        cx.fence.permit()?;
+        tries += 1;
+        match cx.business.patch_status(&project, json!({ "orphans": told })).await {
+            Ok(_written) => return Ok(Some(project)),
+            Err(Failure::NotFound) => return Ok(None),
+            Err(Failure::Conflict(_)) if tries < TRIES_MAX => {}
+            Err(failure) => return Err(Error::Api(failure)),
         }
     }
 }
 
-fn orphans(page: &[PartialObjectMeta<Namespace>], alive: &HashSet<String>) -> Vec<Orphan> {
-    let marked =
-        page.iter().filter(|object| object.metadata.deletion_timestamp.is_none()).filter_map(|object| {
-            let uid = object.metadata.annotations.as_ref()?.get(names::UID_ANNOTATION)?.clone();
-            Some(Orphan { name: object.metadata.name.clone()?, uid })
-        });
-    marked.filter(|orphan| !alive.contains(&orphan.uid)).collect()
+fn report_homeless(cx: &Context, namespace: &str, orphan: &Orphan) {
+    let Orphan { cluster_name, namespace: name, uid, .. } = orphan;
+    tracing::warn!(
+        cluster = cluster_name,
+        object.name = name,
+        object.uid = uid,
+        "an orphan without a project"
+    );
+    let note = format!(
+        "namespace {name} of cluster {cluster_name} (uid {uid}) is marked as ours and belongs to no object and no project"
+    );
+    cx.events.report_directory(namespace, "Orphan", note);
 }
 
-fn report(cx: &Context, namespace: &str, member: &Member, found: &[Orphan]) {
-    for orphan in found.iter().take(NAMED_MAX) {
-        tracing::warn!(
-            cluster = member.name,
-            object.name = orphan.name,
-            object.uid = orphan.uid,
-            "a namespace with our mark belongs to no object"
-        );
-        let note = format!(
-            "namespace {} of cluster {} carries the mark of an object that does not exist (uid {})",
-            orphan.name, member.name, orphan.uid
-        );
-        cx.events.report_directory(namespace, "Orphan", note);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn an_orphan_carries_a_mark_that_no_object_has() {
-        let page: Vec<PartialObjectMeta<Namespace>> = serde_json::from_value(json!([
-            { "metadata": { "name": "alive", "annotations": { "business.tkestack.io/uid": "u1" } } },
-            { "metadata": { "name": "orphan", "annotations": { "business.tkestack.io/uid": "u2" } } },
-            { "metadata": { "name": "going", "deletionTimestamp": "2026-01-01T00:00:00Z",
-                            "annotations": { "business.tkestack.io/uid": "u3" } } },
-            { "metadata": { "name": "foreign" } },
-        ]))
-        .unwrap();
-        let found = orphans(&page, &HashSet::from(["u1".to_owned()]));
-        assert_eq!(found, [Orphan { name: "orphan".into(), uid: "u2".into() }]);
+/// Tells the API server how far everything was compared.
+async fn publish(maps: &Api<ConfigMap>, comparison: &Comparison) {
+    let text = json!(comparison).to_string();
+    let body = json!({ "metadata": { "annotations": { (COMPARED_ANNOTATION): text } } });
+    let params = PatchParams::default();
+    let patch = Patch::Merge(body);
+    let call = maps.patch_metadata(CLUSTERS_CONFIG_MAP, &params, &patch);
+    match timeout(DEADLINE, call).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => {
+            tracing::warn!(error = crate::error::chain(&error), "cannot publish what was compared");
+        }
+        Err(_elapsed) => tracing::warn!("what was compared was not taken in time"),
     }
 }

@@ -1,8 +1,8 @@
 //! Calls to the API of our kinds, through kube-apiserver.
 
 use crate::error::Failure;
-use crate::objects::{NamespaceView, ProjectView, View};
-use business_types::names;
+use crate::objects::{NamespaceView, ProjectView, View, revision};
+use business_types::{Orphan, ProjectStatus, names};
 use kube::Client;
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Preconditions,
@@ -10,10 +10,13 @@ use kube::api::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 /// A call that takes longer has failed.
 const CALL_DEADLINE: Duration = Duration::from_secs(20);
+/// Objects a page of a list.
+const PAGE: u32 = 500;
 /// Who is named in `managedFields`.
 pub const FIELD_MANAGER: &str = "business-controller";
 
@@ -28,6 +31,58 @@ pub struct Business {
 impl std::fmt::Debug for Business {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Business").finish_non_exhaustive()
+    }
+}
+
+/// All projects at one revision, as far as the audit needs them.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// The revision.
+    pub revision: u64,
+    projects: BTreeMap<String, Said>,
+}
+
+#[derive(Debug)]
+struct Said {
+    orphans: Vec<Orphan>,
+    /// Places that something is held for: cluster and namespace.
+    places: Vec<(String, String)>,
+}
+
+impl Said {
+    fn of(status: ProjectStatus) -> Self {
+        let places = status.ledger.held.into_iter().map(|held| (held.cluster_name, held.namespace));
+        Self { orphans: status.orphans, places: places.collect() }
+    }
+}
+
+impl Survey {
+    /// The name of a project, if there is one of that name.
+    pub fn name_of(&self, project: &str) -> Option<&str> {
+        self.projects.get_key_value(project).map(|(name, _)| name.as_str())
+    }
+
+    /// Namespaces of a member cluster that something is held for.
+    pub fn held_in<'a>(&'a self, cluster: &'a str) -> impl Iterator<Item = &'a str> {
+        let places = self.projects.values().flat_map(|said| &said.places);
+        places.filter(move |(name, _)| name == cluster).map(|(_, namespace)| namespace.as_str())
+    }
+
+    /// The project that something at a place is held against.
+    pub fn holder(&self, cluster: &str, namespace: &str) -> Option<&str> {
+        let at = |said: &Said| said.places.iter().any(|(c, n)| c == cluster && n == namespace);
+        self.projects.iter().find(|(_, said)| at(said)).map(|(name, _)| name.as_str())
+    }
+
+    /// Projects whose status names orphans.
+    pub fn telling(&self) -> impl Iterator<Item = (&str, &[Orphan])> {
+        let telling = self.projects.iter().filter(|(_, said)| !said.orphans.is_empty());
+        telling.map(|(name, said)| (name.as_str(), said.orphans.as_slice()))
+    }
+
+    /// The orphans that a project's status names.
+    pub fn told(&self, project: &str) -> &[Orphan] {
+        self.projects.get(project).map(|said| said.orphans.as_slice()).unwrap_or_default()
     }
 }
 
@@ -68,6 +123,49 @@ impl Business {
     /// Where an object lives.
     fn api_of<S, T>(&self, object: &View<S, T>) -> Api<DynamicObject> {
         if object.namespace.is_empty() { self.projects() } else { self.namespaces(&object.namespace) }
+    }
+
+    /// The project as it is now, not as it was last seen.
+    pub async fn project(&self, name: &str) -> Result<Option<ProjectView>, Failure> {
+        let api = self.projects();
+        let object = bounded(api.get_opt(name)).await?;
+        object.map(decode).transpose()
+    }
+
+    /// All projects at one revision: their names, and what their status says of the audits.
+    pub async fn survey(&self) -> Result<Survey, Failure> {
+        let api = self.projects();
+        let mut survey = Survey::default();
+        let mut params = ListParams::default().limit(PAGE);
+        loop {
+            let page = bounded(api.list(&params)).await?;
+            if params.continue_token.is_none() {
+                survey.revision = revision(page.metadata.resource_version.as_deref().unwrap_or_default());
+            }
+            for object in page.items {
+                let project: ProjectView = decode(object)?;
+                survey.projects.insert(project.name, Said::of(project.status));
+            }
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => return Ok(survey),
+            }
+        }
+    }
+
+    /// The uids of all namespaces as they are now.
+    pub async fn namespace_uids(&self) -> Result<HashSet<String>, Failure> {
+        let api = self.all_namespaces();
+        let mut uids = HashSet::new();
+        let mut params = ListParams::default().limit(PAGE);
+        loop {
+            let page = bounded(api.list_metadata(&params)).await?;
+            uids.extend(page.items.into_iter().filter_map(|object| object.metadata.uid));
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => return Ok(uids),
+            }
+        }
     }
 
     /// The namespace as it is now, not as it was last seen.

@@ -11,6 +11,7 @@ use runtime::Clock;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// Objects of one member cluster, and projects, that may be at work at a time.
@@ -41,6 +42,8 @@ pub struct Context {
     pub forbidden: Vec<String>,
     /// From when on the figures of a project may be written again.
     pub figures: Mutex<HashMap<String, Instant>>,
+    /// Our objects had to be listed anew: what is known of them may have been another history's.
+    pub relisted: Notify,
 }
 
 impl Context {

@@ -221,11 +221,6 @@ impl Objects {
         all.filter(|object| cluster.is_none_or(|name| object.spec.cluster_name == name)).cloned().collect()
     }
 
-    /// Uids of all namespaces.
-    pub fn namespace_uids(&self) -> HashSet<String> {
-        self.read().namespaces.objects.values().map(|object| object.uid.clone()).collect()
-    }
-
     /// All projects.
     pub fn projects(&self) -> Vec<Arc<ProjectView>> {
         self.read().projects.objects.values().cloned().collect()

@@ -11,7 +11,8 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::events::Level;
 use crate::outcome::Outcome;
-use business_types::ProjectPhase;
+use business_types::condition::{self, FALSE, QUOTA_CONSISTENT};
+use business_types::{ProjectPhase, ProjectStatus};
 use std::time::Duration;
 
 /// Shortest time between two writes of a project's figures.
@@ -56,10 +57,20 @@ pub async fn reconcile(cx: &Context, name: &str) -> Result<Outcome, Error> {
             "the project is active".to_owned(),
         );
     }
+    if let Some(found) = newly_inconsistent(&object.status, &next) {
+        cx.events.report(&*object, Level::Warning, ("QuotaInconsistent", "Audit"), found.to_owned());
+    }
     if object.deleting {
         return cleanup::run(cx, current.as_ref().unwrap_or(&object), (&namespaces, &children)).await;
     }
     Ok(outcome)
+}
+
+/// What is wrong with a project's quota and was not, or was something else, before.
+fn newly_inconsistent<'a>(old: &ProjectStatus, new: &'a ProjectStatus) -> Option<&'a str> {
+    let of = |status: &'a ProjectStatus| condition::find(&status.conditions, QUOTA_CONSISTENT);
+    let before = condition::find(&old.conditions, QUOTA_CONSISTENT).map(|was| was.message.as_str());
+    of(new).filter(|now| now.status == FALSE && before != Some(&now.message)).map(|now| now.message.as_str())
 }
 
 fn figures_period(children: usize) -> Duration {

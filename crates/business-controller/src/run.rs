@@ -121,6 +121,7 @@ fn lead(
     (tasks, ready): (&Tasks, &Health),
 ) {
     let (recorder, sender) = events::channel(client.clone(), &identity, metrics.events_dropped.clone());
+    let maps = Api::namespaced(client.clone(), &config.namespace);
     let cx = Arc::new(Context {
         business: Business::new(client),
         objects: Objects::default(),
@@ -132,6 +133,7 @@ fn lead(
         clock: Clock::system(),
         forbidden: config.forbidden_namespaces.clone(),
         figures: std::sync::Mutex::default(),
+        relisted: tokio::sync::Notify::new(),
     });
     let shown = Arc::clone(&cx);
     ready.add("objects", move || {
@@ -141,6 +143,6 @@ fn lead(
     tasks.spawn("watch-namespaces", watches::namespaces(Arc::clone(&cx)));
     tasks.spawn("directory", Directory::new(Arc::clone(&cx), source, publisher).run());
     tasks.spawn("events", sender.run());
-    tasks.spawn("audit", audit::run(Arc::clone(&cx), config.namespace.clone(), tasks.token()));
+    tasks.spawn("audit", audit::run(Arc::clone(&cx), maps, config.namespace.clone(), tasks.token()));
     tasks.spawn_draining("controller", controller::run(cx, tasks.token()));
 }

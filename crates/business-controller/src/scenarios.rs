@@ -150,6 +150,7 @@ impl World {
             clock: Clock::fixed(0),
             forbidden: Vec::new(),
             figures: Mutex::default(),
+            relisted: tokio::sync::Notify::new(),
         };
         Self { cx, server, member }
     }
@@ -352,4 +353,87 @@ async fn a_cluster_that_does_not_answer_gets_no_calls_and_keeps_the_charge() {
     world.holds(&given_up);
     assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
     assert_eq!(world.calls(), [format!("PATCH {OBJECT}/finalize")]);
+}
+
+const PROJECTS: &str = "/apis/business.tkestack.io/v1/projects";
+const ALL: &str = "/apis/business.tkestack.io/v1/namespaces";
+
+impl World {
+    /// What lists and reads answer: our objects by uid, and one namespace in the cluster with its quota.
+    fn lists(&self, project: &Value, alive: &[&str], in_cluster: Option<&Value>) {
+        let mut server = self.server.lock().unwrap();
+        let list =
+            |items: Vec<Value>| json!({ "kind": "List", "apiVersion": "v1", "metadata": {}, "items": items });
+        let items =
+            alive.iter().map(|uid| json!({ "metadata": { "name": "n", "namespace": "p", "uid": uid } }));
+        server.put(ALL, list(items.collect()));
+        server.put("/api/v1/namespaces", list(in_cluster.into_iter().cloned().collect()));
+        match in_cluster {
+            Some(namespace) => drop(server.put(NAMESPACE, namespace.clone())),
+            None => drop(server.objects.remove(NAMESPACE)),
+        }
+        let quota = json!({ "metadata": { "name": "web" }, "spec": { "hard": { "pods": "3" } },
+            "status": { "hard": { "pods": "3" }, "used": { "pods": "1" } } });
+        server.put(QUOTA, quota);
+        let stored = server.put(&format!("{PROJECTS}/p"), project.clone());
+        server.put(PROJECTS, list(vec![stored]));
+    }
+}
+
+#[tokio::test]
+async fn an_orphan_is_told_to_its_project_and_forgotten_when_it_is_gone() {
+    let world = World::new();
+    let project = json!({ "metadata": { "name": "p", "uid": "p" }, "spec": {}, "status": {} });
+    let namespace = json!({ "metadata": {
+        "name": "web", "uid": "w", "labels": { "tkestack.io/projectName": "p" },
+        "annotations": { "business.tkestack.io/uid": "lost" },
+    } });
+    world.lists(&project, &["lost"], Some(&namespace));
+    let comparison = crate::audit::pass(&world.cx, "tke-business").await.unwrap();
+    assert!(comparison.is_complete_since(1) && comparison.clusters.contains_key("c1"));
+    assert_eq!(world.stored(&format!("{PROJECTS}/p"))["status"], json!({}), "it belongs to an object");
+
+    world.lists(&project, &[], Some(&namespace));
+    let comparison = crate::audit::pass(&world.cx, "tke-business").await.unwrap();
+    let told = json!([{ "clusterName": "c1", "namespace": "web", "uid": "w", "hard": { "pods": "3" } }]);
+    let project = world.stored(&format!("{PROJECTS}/p"));
+    assert_eq!((&project["status"]["orphans"], comparison.unreported), (&told, 0));
+
+    // A cluster that does not answer takes nothing back.
+    let since = "2026-01-01T00:00:00Z".to_owned();
+    world.member.set_reach(Reach::Unreachable { since, reason: "no answer".into() });
+    world.lists(&project, &[], None);
+    let comparison = crate::audit::pass(&world.cx, "tke-business").await.unwrap();
+    assert!(comparison.missing.contains_key("c1") && comparison.clusters.is_empty());
+    assert_eq!(world.stored(&format!("{PROJECTS}/p"))["status"]["orphans"], told);
+
+    world.member.set_reach(Reach::Reachable);
+    world.lists(&project, &[], None);
+    crate::audit::pass(&world.cx, "tke-business").await.unwrap();
+    assert_eq!(world.stored(&format!("{PROJECTS}/p"))["status"], json!({}));
+}
+
+#[tokio::test]
+async fn what_is_held_for_a_place_is_looked_for_there_whatever_its_marks() {
+    let world = World::new();
+    let held = json!({ "uid": "u", "state": "abandoned", "clusterName": "c1", "namespace": "web", "reason": "lost" });
+    let project = json!({ "metadata": { "name": "p", "uid": "p" }, "spec": {}, "status": { "ledger": { "held": [held] } } });
+    let unmarked = json!({ "metadata": { "name": "web", "uid": "w" } });
+    world.lists(&project, &[], Some(&unmarked));
+    crate::audit::pass(&world.cx, "tke-business").await.unwrap();
+    assert_eq!(world.stored(&format!("{PROJECTS}/p"))["status"]["orphans"][0]["namespace"], "web");
+}
+
+#[tokio::test]
+async fn an_orphan_without_a_project_keeps_the_comparison_from_being_complete() {
+    let world = World::new();
+    let project = json!({ "metadata": { "name": "p", "uid": "p" }, "spec": {}, "status": {} });
+    let namespace = json!({ "metadata": {
+        "name": "web", "uid": "w", "labels": { "tkestack.io/projectName": "gone" },
+        "annotations": { "business.tkestack.io/uid": "lost" },
+    } });
+    world.lists(&project, &[], Some(&namespace));
+    let comparison = crate::audit::pass(&world.cx, "tke-business").await.unwrap();
+    assert_eq!(comparison.unreported, 1);
+    assert!(!comparison.is_complete_since(1));
 }

@@ -60,6 +60,7 @@ where
                 for change in View::<S, T>::list_ends(&cx.objects) {
                     changed(cx, &change);
                 }
+                cx.relisted.notify_one();
             }
             Err(error) => tracing::warn!(error = crate::error::of_watch(&error), "watch of our kinds failed"),
         }

@@ -60,6 +60,10 @@ pub mod reason {
     pub const CONSISTENT: &str = "Consistent";
     /// The audit found a difference.
     pub const INCONSISTENT: &str = "Inconsistent";
+    /// The audit of the ledger found that it is not what the objects add up to.
+    pub const LEDGER_DIFFERS: &str = "LedgerDiffers";
+    /// Namespaces of member clusters are marked as the project's and belong to no object.
+    pub const ORPHANED: &str = "Orphaned";
 }
 
 /// One aspect of an object's current state (`metav1.Condition`).

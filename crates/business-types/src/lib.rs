@@ -7,6 +7,8 @@
 pub mod names;
 /// A member cluster as the controller makes it known.
 pub mod cluster;
+/// What the programs tell each other of their audits.
+pub mod audit;
 /// `metav1.Condition`: one aspect of an object's state.
 pub mod condition;
 /// Which resources quota knows, and which amounts they take.
@@ -20,6 +22,7 @@ pub mod charge;
 /// What is wrong with an object, beyond its shape.
 pub mod validation;
 
+pub use audit::{Comparison, Held, LedgerStatus, Orphan};
 pub use cluster::Cluster;
 pub use condition::Condition;
 pub use namespace::{NamespacePhase, NamespaceSpec, NamespaceStatus};

@@ -51,6 +51,10 @@ pub const FORBIDDEN_NAMESPACES: [&str; 3] = ["default", "kube-*", "tke-business"
 /// Name of the `ConfigMap` by which the controller tells the API server the member clusters.
 pub const CLUSTERS_CONFIG_MAP: &str = "business-clusters";
 
+/// Annotation of that `ConfigMap`: how far the controller has compared the member clusters with the objects, as
+/// [`crate::Comparison`] in JSON.
+pub const COMPARED_ANNOTATION: &str = "business.tkestack.io/compared";
+
 /// Whether a namespace of a member cluster may not be claimed. Case does not count.
 pub fn is_forbidden<S: AsRef<str>>(namespace: &str, forbidden: &[S]) -> bool {
     let namespace = namespace.to_lowercase();

@@ -1,3 +1,4 @@
+use crate::audit::{LedgerStatus, Orphan};
 use crate::condition::Condition;
 use meta::gvk::{GroupResource, GroupVersionKind};
 use meta::object::Object;
@@ -99,6 +100,12 @@ pub struct ProjectStatus {
     /// Aspects of its state.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
+    /// Namespaces of member clusters that are marked as its own and belong to no object. Written by the controller.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub orphans: Vec<Orphan>,
+    /// What the audit of its ledger says. Written by the API server.
+    #[serde(skip_serializing_if = "LedgerStatus::is_empty")]
+    pub ledger: LedgerStatus,
 }
 
 /// Where in its life a project is.

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod accounts;
 #[cfg(test)]
+mod audits;
+#[cfg(test)]
 mod interleavings;
 #[cfg(test)]
 mod main_job;

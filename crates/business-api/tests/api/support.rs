@@ -293,7 +293,7 @@ impl Client {
         content: &str,
         body: Option<Value>,
     ) -> Answer {
-        let whole = if path.starts_with("/apis") || path == "/readyz" {
+        let whole = if path.starts_with("/apis") || path.starts_with("/readyz") {
             path.to_owned()
         } else {
             format!("{GROUP}{path}")

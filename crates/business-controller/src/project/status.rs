@@ -30,15 +30,7 @@ pub fn next(object: &ProjectView, account: Account, now: &str) -> ProjectStatus 
     status.observed_generation = Some(object.generation);
     status.cached_spec_clusters = object.spec.clusters.clone();
     status.cached_parent = Some(object.spec.parent_project_name.clone());
-    let consistent = match account.excess(&object.spec) {
-        None => Condition::new(QUOTA_CONSISTENT, TRUE, reason::CONSISTENT, ""),
-        Some((cluster, resource)) => Condition::new(
-            QUOTA_CONSISTENT,
-            FALSE,
-            reason::INCONSISTENT,
-            format!("more {resource} of cluster {cluster} is given away than the project holds"),
-        ),
-    };
+    let consistent = consistent(object, &account);
     condition::set(&mut status.conditions, consistent.at(object.generation), now);
     if object.deleting {
         let left = account.namespaces.len().saturating_add(account.children.len());
@@ -65,6 +57,29 @@ pub fn next(object: &ProjectView, account: Account, now: &str) -> ProjectStatus 
     status.calculated_namespaces = namespaces;
     status.calculated_child_projects = children;
     status
+}
+
+/// Whether ledger, objects and member clusters agree, as far as anybody has looked.
+fn consistent(object: &ProjectView, account: &Account) -> Condition {
+    let differs = |reason, message| Condition::new(QUOTA_CONSISTENT, FALSE, reason, message);
+    if let Some((cluster, resource)) = account.excess(&object.spec) {
+        let message = format!("more {resource} of cluster {cluster} is given away than the project holds");
+        return differs(reason::INCONSISTENT, message);
+    }
+    if let Some(first) = object.status.ledger.differences.first() {
+        let message = format!("business-api audit --repair sets right what differs: {first}");
+        return differs(reason::LEDGER_DIFFERS, message);
+    }
+    if let Some(first) = object.status.orphans.first() {
+        let message = format!(
+            "{} namespaces of member clusters belong to no object and are held against the project: {} of cluster {}",
+            object.status.orphans.len(),
+            first.namespace,
+            first.cluster_name
+        );
+        return differs(reason::ORPHANED, message);
+    }
+    Condition::new(QUOTA_CONSISTENT, TRUE, reason::CONSISTENT, "")
 }
 
 /// An operator's lock on a project that is active stays.
@@ -121,6 +136,22 @@ mod tests {
         object.status.phase = ProjectPhase::Active;
         object.status.locked = Some(true);
         assert_eq!(next(&object, Account::default(), "now").locked, Some(true));
+    }
+
+    #[test]
+    fn what_the_audits_found_is_a_condition() {
+        let mut object = ProjectView::default();
+        let reason = |object: &ProjectView| {
+            let status = next(object, Account::default(), "now");
+            condition::find(&status.conditions, QUOTA_CONSISTENT).unwrap().reason.clone()
+        };
+        assert_eq!(reason(&object), reason::CONSISTENT);
+        object.status.orphans.push(business_types::Orphan::default());
+        assert_eq!(reason(&object), reason::ORPHANED);
+        object.status.ledger.differences.push("ledger p/c1/pods".into());
+        assert_eq!(reason(&object), reason::LEDGER_DIFFERS);
+        let status = next(&object, Account::default(), "now");
+        assert_eq!((status.orphans, status.ledger), (object.status.orphans, object.status.ledger));
     }
 
     #[test]

@@ -150,6 +150,82 @@ fn status() -> Schema {
                 )
                 .optional(),
             ),
+            (
+                "orphans",
+                Schema::list(
+                    "Namespaces of member clusters that are marked as the project's and belong to no object, as the \
+                     controller's last audit found them. What they may take is held against the project.",
+                    ListType::Atomic,
+                    orphan(),
+                )
+                .optional(),
+            ),
+            ("ledger", ledger().optional()),
+        ],
+    )
+}
+
+fn orphan() -> Schema {
+    Schema::object(
+        "A namespace of a member cluster that belongs to no object.",
+        Some("io.tkestack.business.v1.Orphan"),
+        [
+            ("clusterName", Schema::string("Name of the member cluster.").always()),
+            ("namespace", Schema::string("Name of the namespace in the cluster.").always()),
+            ("uid", Schema::string("The namespace's uid in the cluster.").always()),
+            (
+                "hard",
+                Schema::resource_list("What it may take, by resource: the hard limits of its quota there.")
+                    .optional(),
+            ),
+        ],
+    )
+}
+
+fn ledger() -> Schema {
+    Schema::object(
+        "What the API server's audit of the quota ledger says. Absent when there is nothing to say.",
+        Some("io.tkestack.business.v1.LedgerStatus"),
+        [
+            (
+                "differences",
+                Schema::strings(
+                    "Differences between the ledger and the objects, one a line. business-api audit --repair sets \
+                     them right.",
+                    ListType::Atomic,
+                )
+                .optional(),
+            ),
+            (
+                "held",
+                Schema::list(
+                    "Amounts that count against the project although no object stands for them.",
+                    ListType::Atomic,
+                    held(),
+                )
+                .optional(),
+            ),
+        ],
+    )
+}
+
+fn held() -> Schema {
+    Schema::object(
+        "An amount that counts without an object until its namespace is gone or an operator writes it off.",
+        Some("io.tkestack.business.v1.Held"),
+        [
+            ("uid", Schema::string("What names it for business-api audit --write-off.").always()),
+            (
+                "state",
+                Schema::string(
+                    "orphaned if the audit found it, abandoned if an operator gave its object up.",
+                )
+                .always(),
+            ),
+            ("clusterName", Schema::string("Name of the member cluster.").optional()),
+            ("namespace", Schema::string("Name of the namespace in the cluster.").optional()),
+            ("hard", Schema::resource_list("What counts, by resource.").optional()),
+            ("reason", Schema::string("Why it counts.").always()),
         ],
     )
 }

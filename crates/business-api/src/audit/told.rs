@@ -1,0 +1,156 @@
+//! What the status of a project says of the audits: orphans, from the controller; differences and holds, from here.
+
+use super::Books;
+use crate::follow;
+use crate::kinds::PROJECT;
+use business_types::{Held, LedgerStatus, Orphan, ProjectStatus};
+use meta::object::Object;
+use meta::quantity::ResourceList;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use store::audit::{Accounts as _, Difference};
+use store::hold::Hold;
+use store::model::{Change, State, Write};
+use store::quota::{LimitsChange, QuotaChange};
+use store::read::{At, ListQuery};
+use store::{Access, Entry, Error, Revision, Store};
+
+/// Differences that a status names; of more it tells the number.
+const NAMED_MAX: usize = 20;
+const LEDGER: &[&str] = &["status", "ledger"];
+
+/// What a project's status says.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) revision: Revision,
+    pub(super) orphans: Vec<Orphan>,
+    pub(super) ledger: LedgerStatus,
+}
+
+/// The projects whose status says something, by name.
+pub(super) async fn read(store: &Store, access: &Access) -> Result<BTreeMap<String, Told>, Error> {
+    let mut told = BTreeMap::new();
+    for entry in projects(store, access).await? {
+        if !mentions(&entry, "\"orphans\"") && !mentions(&entry, "\"ledger\"") {
+            continue;
+        }
+        let status = status_of(&entry)?;
+        let ProjectStatus { orphans, ledger, .. } = status;
+        told.insert(entry.key.name.to_string(), Told { revision: entry.revision, orphans, ledger });
+    }
+    Ok(told)
+}
+
+/// Brings every project's status to what the audit has found.
+pub(super) async fn write(
+    store: &Store,
+    access: &Access,
+    differences: &[Difference],
+    holds: &[Hold],
+) -> Result<(), Error> {
+    let mut wanted: BTreeMap<&str, LedgerStatus> = BTreeMap::new();
+    for difference in differences {
+        if let Some(project) = project_of(difference) {
+            wanted.entry(project).or_default().differences.push(difference.to_string());
+        }
+    }
+    for hold in holds {
+        wanted.entry(&hold.scope).or_default().held.push(held(hold));
+    }
+    for status in wanted.values_mut() {
+        let more = status.differences.len().saturating_sub(NAMED_MAX);
+        if more > 0 {
+            status.differences.truncate(NAMED_MAX);
+            status.differences.push(format!("and {more} more"));
+        }
+    }
+    for entry in projects(store, access).await? {
+        let wanted = wanted.remove(&*entry.key.name).unwrap_or_default();
+        if wanted.is_empty() && !mentions(&entry, "\"ledger\"") {
+            continue;
+        }
+        if status_of(&entry)?.ledger == wanted {
+            continue;
+        }
+        match put(store, access, &entry, &wanted).await {
+            // Somebody else was faster: the next time.
+            Ok(_) | Err(Error::Conflict | Error::NotFound) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+async fn projects(store: &Store, access: &Access) -> Result<Vec<Arc<Entry>>, Error> {
+    let query =
+        ListQuery { selection: follow::all(PROJECT), at: At::Latest, limit: None, continue_token: None };
+    Ok(store.list(access, &query).await?.items)
+}
+
+fn mentions(entry: &Entry, field: &str) -> bool {
+    std::str::from_utf8(&entry.body).is_ok_and(|body| body.contains(field))
+}
+
+fn status_of(entry: &Entry) -> Result<ProjectStatus, Error> {
+    let object = Object::from_stored(&entry.body, entry.revision.0).map_err(|error| corrupt(entry, error))?;
+    ProjectStatus::of(&object).map_err(|error| corrupt(entry, error))
+}
+
+fn corrupt(entry: &Entry, error: impl std::fmt::Display) -> Error {
+    Error::Corrupt(format!("project {}: {error}", entry.key.name))
+}
+
+fn project_of(difference: &Difference) -> Option<&str> {
+    match difference {
+        Difference::Object { key, .. } if key.kind == PROJECT => Some(&key.name),
+        Difference::Object { key, .. } => Some(&key.namespace),
+        Difference::Ledger { .. } | Difference::Claim { .. } => difference.scope(),
+    }
+}
+
+fn held(hold: &Hold) -> Held {
+    let mut hard = ResourceList::new();
+    for amounts in hold.amounts.values() {
+        hard.extend(amounts.iter().map(|(resource, amount)| (resource.clone(), *amount)));
+    }
+    let (cluster_name, namespace) =
+        hold.claim.clone().map(|claim| (claim.cluster, claim.namespace)).unwrap_or_default();
+    let state = if hold.orphaned { "orphaned" } else { "abandoned" }.to_owned();
+    Held { uid: hold.uid.to_string(), state, cluster_name, namespace, hard, reason: hold.reason.clone() }
+}
+
+/// Writes the status of exactly the version that was read. Nothing that is charged changes.
+async fn put(
+    store: &Store,
+    access: &Access,
+    entry: &Entry,
+    ledger: &LedgerStatus,
+) -> Result<Revision, Error> {
+    let mut object =
+        Object::from_stored(&entry.body, entry.revision.0).map_err(|error| corrupt(entry, error))?;
+    if ledger.is_empty() {
+        object.remove(LEDGER);
+    } else {
+        object.set(LEDGER, json!(ledger));
+    }
+    let account = Books.account(PROJECT, &entry.body).map_err(|error| corrupt(entry, error))?;
+    let limits = LimitsChange { before: account.limits.clone(), after: account.limits };
+    let quota = QuotaChange {
+        before: account.charge.clone(),
+        after: account.charge,
+        admit: false,
+        limits: Some(limits),
+        claim: None,
+        abandon: None,
+    };
+    let state = State {
+        body: object.to_stored(),
+        tenant: account.tenant,
+        deleting: account.deleting,
+        locked: account.locked,
+    };
+    let change = Change::Update { expected: entry.revision, before: entry.attributes.clone(), state };
+    let write = Write { key: entry.key.clone(), uid: entry.uid, change, quota: Some(quota) };
+    store.write(access, write).await
+}

@@ -1,0 +1,105 @@
+//! What the audits of both sides find: held, shown in the project, and what growth waits for.
+
+use crate::support::{Client, World, namespace, namespaces, project, until};
+use business_api::config::{Cli, Command};
+use business_types::Comparison;
+use clap::Parser;
+use serde_json::{Value, json};
+
+const PROJECT: &str = "/projects/p";
+
+/// The controller tells that both clusters were compared with the objects as they are now.
+async fn compare(world: &World) {
+    let news = json!({"metadata": {"annotations": {"compared": uuid::Uuid::new_v4().to_string()}}});
+    let project = world.operator().patch(PROJECT, news).await.expect(200);
+    let revision = project["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+    let clusters = ["c1", "c2"].map(|cluster| (cluster.to_owned(), revision));
+    world.clusters.set_compared(Comparison { clusters: clusters.into(), ..Comparison::default() });
+}
+
+async fn sql(world: &World, statement: &'static str) {
+    let done = sqlx::query(statement).execute(&mut world.database.connect().await.unwrap()).await.unwrap();
+    assert_eq!(done.rows_affected(), 1);
+}
+
+async fn ledger(operator: &Client) -> Value {
+    operator.get(PROJECT).await.expect(200)["status"]["ledger"].clone()
+}
+
+#[tokio::test]
+async fn an_orphan_counts_against_its_project_until_it_is_gone() {
+    let world = World::new().await;
+    let (admin, operator) = (world.admin("t"), world.operator());
+    admin.post("/projects", project("p", json!({"pods": "10"}))).await.expect(201);
+    let orphan = json!({
+        "clusterName": "c1", "namespace": "lost", "uid": "7b0ab1a6-63f1-4f36-b7a1-6ad2ba2f24d0", "hard": {"pods": "4"},
+    });
+    let report = async |orphans: Value| {
+        let body = json!({"status": {"orphans": orphans}});
+        operator.patch(&format!("{PROJECT}/status"), body).await.expect(200);
+    };
+    report(json!([orphan])).await;
+    compare(&world).await;
+    until("the orphan is held", async || ledger(&operator).await["held"][0]["namespace"] == "lost").await;
+    let held = &ledger(&operator).await["held"][0];
+    assert_eq!((&held["state"], &held["hard"]), (&json!("orphaned"), &json!({"pods": "4"})));
+    let refused = admin.post(&namespaces("p"), namespace("a", json!({"pods": "7"}))).await;
+    assert_eq!(refused.code, 403, "{refused:?}");
+    assert_eq!(admin.post(&namespaces("p"), namespace("lost", json!({"pods": "1"}))).await.code, 409);
+
+    // it is still there, whoever compares how often
+    for _ in 0..2 {
+        compare(&world).await;
+        report(json!([orphan])).await;
+    }
+    assert_eq!(ledger(&operator).await["held"].as_array().map(Vec::len), Some(1));
+    report(json!([])).await;
+    compare(&world).await;
+    until("the orphan is written off", async || ledger(&operator).await == Value::Null).await;
+    admin.post(&namespaces("p"), namespace("a", json!({"pods": "10"}))).await.expect(201);
+    world.assert_books_agree().await;
+}
+
+#[tokio::test]
+async fn growth_goes_on_by_itself_when_both_sides_were_compared_and_nothing_is_left() {
+    let world = World::new().await;
+    let (admin, operator) = (world.admin("t"), world.operator());
+    admin.post("/projects", project("p", json!({"pods": "10"}))).await.expect(201);
+    sql(&world, "UPDATE ledger SET allocated = hard WHERE scope = 'p' AND resource = 'pods'").await;
+    sql(&world, "UPDATE rev SET held = true, held_reason = 'history has diverged'").await;
+    let create = async |name: &str| admin.post(&namespaces("p"), namespace(name, json!({"pods": "1"}))).await;
+    assert_eq!(create("a").await.code, 503);
+    until("the difference is shown", async || {
+        let told = ledger(&operator).await;
+        told["differences"][0].as_str().is_some_and(|text| text.contains("p/c1/pods"))
+    })
+    .await;
+    compare(&world).await;
+    assert_eq!(create("a").await.code, 503, "the ledger gives less than there is");
+    let health = operator.get("/readyz/postgres").await;
+    assert_eq!(health.code, 500, "{health:?}");
+
+    let line = format!("business-api audit --repair --database-url {}", world.database.url);
+    let Command::Audit(settings) = Cli::parse_from(line.split(' ')).command else { panic!("not audit") };
+    assert!(business_api::audit::run(&settings).await.unwrap().consistent);
+    until("growth goes on", async || create("a").await.code == 201).await;
+    until("nothing is told any more", async || ledger(&operator).await == Value::Null).await;
+    until("health says so", async || operator.get("/readyz/postgres").await.code == 200).await;
+    world.assert_books_agree().await;
+}
+
+#[tokio::test]
+async fn growth_that_an_operator_holds_waits_for_him() {
+    let world = World::new().await;
+    let admin = world.admin("t");
+    admin.post("/projects", project("p", json!({"pods": "10"}))).await.expect(201);
+    sql(&world, "UPDATE rev SET held = true, held_reason = 'maintenance'").await;
+    let client = world.operator();
+    until("health says so", async || client.get("/readyz/postgres").await.code == 500).await;
+    compare(&world).await;
+    assert_eq!(admin.post(&namespaces("p"), namespace("a", json!({"pods": "1"}))).await.code, 503);
+    let line = format!("business-api audit --go-on --database-url {}", world.database.url);
+    let Command::Audit(settings) = Cli::parse_from(line.split(' ')).command else { panic!("not audit") };
+    business_api::audit::run(&settings).await.unwrap();
+    admin.post(&namespaces("p"), namespace("a", json!({"pods": "1"}))).await.expect(201);
+}

@@ -1,0 +1,95 @@
+use meta::quantity::ResourceList;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// How far the controller has compared the member clusters with the objects: the value, as JSON, of the annotation
+/// [`crate::names::COMPARED_ANNOTATION`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Comparison {
+    /// By member cluster: the revision of our objects that it was last compared with.
+    pub clusters: BTreeMap<String, u64>,
+    /// Member clusters that were not compared the last time, and why.
+    pub missing: BTreeMap<String, String>,
+    /// Orphans that stand in no project's status: their project does not exist, or there are too many.
+    pub unreported: u64,
+}
+
+impl Comparison {
+    /// Whether every member cluster was compared with the objects of this revision or a later one, and everything
+    /// that was found is reported.
+    pub fn is_complete_since(&self, revision: u64) -> bool {
+        self.missing.is_empty() && self.unreported == 0 && self.clusters.values().all(|at| *at >= revision)
+    }
+}
+
+/// A namespace of a member cluster that is marked as one of a project's and belongs to no object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Orphan {
+    /// The member cluster.
+    pub cluster_name: String,
+    /// The namespace's name there.
+    pub namespace: String,
+    /// The namespace's uid there.
+    pub uid: String,
+    /// What it may take: its quota there.
+    #[serde(skip_serializing_if = "ResourceList::is_empty")]
+    pub hard: ResourceList,
+}
+
+/// What counts against a project although no object stands for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Held {
+    /// What names it, as `business-api audit --write-off` takes it.
+    pub uid: String,
+    /// `orphaned` or `abandoned`.
+    pub state: String,
+    /// The member cluster.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub cluster_name: String,
+    /// The namespace's name there.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// What counts.
+    #[serde(skip_serializing_if = "ResourceList::is_empty")]
+    pub hard: ResourceList,
+    /// Why.
+    pub reason: String,
+}
+
+/// What the ledger's audit says of a project.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LedgerStatus {
+    /// Differences between the ledger and the objects.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub differences: Vec<String>,
+    /// What counts without an object.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<Held>,
+}
+
+impl LedgerStatus {
+    /// Whether there is nothing to say.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comparison_counts_from_the_revision_that_every_cluster_has_reached() {
+        let clusters = BTreeMap::from([("c1".to_owned(), 7), ("c2".to_owned(), 9)]);
+        let comparison = Comparison { clusters, ..Comparison::default() };
+        assert!(comparison.is_complete_since(7) && !comparison.is_complete_since(8));
+        let lost = Comparison { unreported: 1, ..comparison.clone() };
+        assert!(!lost.is_complete_since(7));
+        let missing = BTreeMap::from([("c3".to_owned(), "no answer".to_owned())]);
+        assert!(!Comparison { missing, ..comparison }.is_complete_since(7));
+    }
+}
