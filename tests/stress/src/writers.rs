@@ -4,6 +4,7 @@ use crate::log::{Line, Told};
 use crate::replica::Replica;
 use crate::world::{Body, CLUSTERS, RESOURCES, Units, high_water};
 use anyhow::Result;
+use meta::selector::{FieldSelector, LabelSelector};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::model::{Change, Write};
 use store::quota::{LimitsChange, QuotaChange};
-use store::read::At;
+use store::read::{At, ListQuery, Selection};
 use store::{Access, Attributes, Entry, Error, Key, KindId, Revision};
 use uuid::Uuid;
 
@@ -40,6 +41,8 @@ struct Writer {
     access: Access,
     random: StdRng,
     remembered: Vec<(Key, Arc<Entry>)>,
+    /// Items that were given up and still count.
+    given_up: Vec<Uuid>,
 }
 
 /// Writes until told to stop.
@@ -49,6 +52,7 @@ pub(crate) async fn run(replica: Replica, seed: u64) -> Result<()> {
         access: Access::internal("stress"),
         random: StdRng::seed_from_u64(seed),
         remembered: Vec::new(),
+        given_up: Vec::new(),
     };
     while !writer.replica.is_stopping() {
         for _ in 0..32 {
@@ -68,7 +72,8 @@ impl Writer {
             65..85 => self.delete().await,
             85..88 => self.move_item().await,
             88..90 => self.abandon().await,
-            90..95 => self.resize_scope().await,
+            90 => self.write_off().await,
+            91..95 => self.resize_scope().await,
             95..98 => self.reparent().await,
             _ => self.lose_cluster().await,
         }
@@ -109,6 +114,9 @@ impl Writer {
 
     /// Reads an item again, so that it can be written; `None` when it is gone or the database is away.
     async fn item(&mut self) -> Option<(Key, Arc<Entry>, Body)> {
+        if self.remembered.is_empty() || self.random.random_range(0..10) == 0 {
+            self.find().await;
+        }
         let index = self.random.random_range(0..self.remembered.len().max(1));
         let (key, _) = self.remembered.get(index)?.clone();
         match self.replica.store.get(&self.access, &key, At::Latest).await {
@@ -122,6 +130,33 @@ impl Writer {
             }
             Err(_) => None,
         }
+    }
+
+    /// Remembers an item that somebody else has made: those of replicas that died would stay for ever.
+    async fn find(&mut self) {
+        let selection = Selection {
+            kind: self.replica.items,
+            namespace: Some(self.leaf()),
+            labels: LabelSelector::default(),
+            fields: FieldSelector::default(),
+        };
+        let query = ListQuery { selection, at: At::Any, limit: None, continue_token: None };
+        if let Ok(page) = self.replica.store.list(&self.access, &query).await
+            && let Some(entry) = page.items.choose(&mut self.random)
+        {
+            let key = entry.key.clone();
+            self.remember(key).await;
+        }
+    }
+
+    /// Stops counting an item that was given up.
+    async fn write_off(&mut self) -> Result<()> {
+        let Some(uid) = self.given_up.pop() else { return Ok(()) };
+        match self.replica.store.write_off(&self.access, uid).await {
+            Ok(()) | Err(Error::NotFound) => {}
+            Err(_) => self.given_up.push(uid),
+        }
+        Ok(())
     }
 
     /// Raises or lowers an item's spec: its charge follows upwards only.
@@ -166,10 +201,11 @@ impl Writer {
 
     async fn abandon(&mut self) -> Result<()> {
         let Some((key, entry, old)) = self.item().await else { return Ok(()) };
-        // Holds stay for ever here: only few, or the scopes fill up with them.
-        if !old.deleting || old.charge.is_empty() || self.random.random_range(0..20) > 0 {
+        // Holds of replicas that die stay for ever: only few, or the scopes fill up with them.
+        if !old.deleting || old.charge.is_empty() || self.random.random_range(0..10) > 0 {
             return Ok(());
         }
+        self.given_up.push(entry.uid);
         self.remove("abandon", &key, &entry, &old, Some("stress".to_owned())).await
     }
 
