@@ -163,43 +163,32 @@ impl WatchEvents {
 
 impl ServerMetrics {
     pub(crate) fn new(metrics: &Metrics, resources: &[Arc<Resource>]) -> Self {
-        let mut subjects = Vec::new();
-        for resource in resources {
-            let subresources = std::iter::once("").chain(resource.subresources.iter().map(|s| s.name));
-            for subresource in subresources {
-                subjects.push(Arc::new(Subject {
-                    number: subjects.len() + 1,
-                    group: resource.gvk.group.clone(),
-                    version: resource.gvk.version.clone(),
-                    resource: resource.plural,
-                    subresource,
-                }));
-            }
-        }
+        let counter = |name, help| metrics.register(name, help, Counter::default());
+        let gauge = |name, help| metrics.register(name, help, Gauge::default());
+        let counters = |name, help| metrics.register(name, help, Family::<[Label; 1], Counter>::default());
         let in_flight = metrics.register(
             "apiserver_current_inflight_requests",
             "Requests under way",
             Family::<[Label; 1], Gauge>::default(),
         );
-        let attempts = metrics.register(
-            "authentication_attempts",
-            "Authentications by result",
-            Family::<[Label; 1], Counter>::default(),
-        );
+        let attempts = counters("authentication_attempts", "Authentications by result");
+        let users =
+            counters("authenticated_user_requests", "Requests of callers who are known; names are no labels");
+        // Nothing that the service level does not answer for is in these times: both names mean the same here.
         let durations: Histograms<DurationLabels> = Family::new_with_constructor(latencies);
         for name in ["apiserver_request_duration_seconds", "apiserver_request_sli_duration_seconds"] {
             metrics.register(name, "Time to the answer's head", durations.clone());
         }
-        let users = metrics.register(
-            "authenticated_user_requests",
-            "Requests of callers who are known; names are no labels",
-            Family::<[Label; 1], Counter>::default(),
-        );
         Self {
-            subjects,
+            subjects: subjects(resources),
             other: Arc::new(Subject::default()),
             requests: metrics.register("apiserver_request", "Answered requests", Family::default()),
             durations,
+            sizes: metrics.register(
+                "apiserver_response_sizes",
+                "Bytes of an answer to a read",
+                Family::new_with_constructor(sizes),
+            ),
             validations: metrics.register(
                 "field_validation_request_duration_seconds",
                 "Time to the answer's head of writes, by fieldValidation",
@@ -215,48 +204,23 @@ impl ServerMetrics {
                 "Bytes of an event sent to a watcher",
                 Family::new_with_constructor(event_sizes),
             ),
-            users: users.get_or_create_owned(&[("username", "other")]),
             certificates: metrics.register(
                 "apiserver_client_certificate_expiration_seconds",
                 "What is left of the client certificate of a request",
                 lifetimes(),
             ),
-            audit_events: metrics.register(
-                "apiserver_audit_event",
-                "Writes in the audit log",
-                Counter::default(),
-            ),
-            sizes: metrics.register(
-                "apiserver_response_sizes",
-                "Bytes of an answer to a read",
-                Family::new_with_constructor(sizes),
-            ),
-            terminations: metrics.register(
-                "apiserver_request_terminations",
-                "Requests that were cut off",
-                Family::default(),
-            ),
+            terminations: counters("apiserver_request_terminations", "Requests that were cut off"),
+            users: users.get_or_create_owned(&[("username", "other")]),
             authenticated: attempts.get_or_create_owned(&[("result", "success")]),
             unauthenticated: attempts.get_or_create_owned(&[("result", "error")]),
-            panics: metrics.register("apiserver_panics", "Panics in requests", Counter::default()),
-            aborts: metrics.register(
-                "apiserver_request_aborts",
-                "Requests whose client left before the answer",
-                Counter::default(),
-            ),
-            tls_handshake_errors: metrics.register(
-                "apiserver_tls_handshake_errors",
-                "TLS handshakes that failed",
-                Counter::default(),
-            ),
-            connections: metrics.register("apiserver_open_connections", "Open connections", Gauge::default()),
+            audit_events: counter("apiserver_audit_event", "Writes in the audit log"),
+            panics: counter("apiserver_panics", "Panics in requests"),
+            aborts: counter("apiserver_request_aborts", "Requests whose client left before the answer"),
+            tls_handshake_errors: counter("apiserver_tls_handshake_errors", "TLS handshakes that failed"),
+            connections: gauge("apiserver_open_connections", "Open connections"),
             reads: in_flight.get_or_create_owned(&[("request_kind", "readOnly")]),
             writes: in_flight.get_or_create_owned(&[("request_kind", "mutating")]),
-            watches: metrics.register(
-                "apiserver_longrunning_requests",
-                "Watches under way",
-                Gauge::default(),
-            ),
+            watches: gauge("apiserver_longrunning_requests", "Watches under way"),
             delegated_authn: Delegated::new(metrics, "apiserver_delegated_authn_request"),
             delegated_authz: Delegated::new(metrics, "apiserver_delegated_authz_request"),
         }
@@ -325,6 +289,23 @@ impl ServerMetrics {
                 && subject.group == info.group
         })
     }
+}
+
+fn subjects(resources: &[Arc<Resource>]) -> Vec<Arc<Subject>> {
+    let mut subjects = Vec::new();
+    for resource in resources {
+        let subresources = std::iter::once("").chain(resource.subresources.iter().map(|s| s.name));
+        for subresource in subresources {
+            subjects.push(Arc::new(Subject {
+                number: subjects.len() + 1,
+                group: resource.gvk.group.clone(),
+                version: resource.gvk.version.clone(),
+                resource: resource.plural,
+                subresource,
+            }));
+        }
+    }
+    subjects
 }
 
 /// Requests to kube-apiserver for a review.

@@ -1,4 +1,4 @@
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+#![expect(clippy::indexing_slicing, clippy::panic, reason = "a test may panic")]
 
 use crate::support::served::Served;
 use crate::support::socket::{HANDSHAKE, Said, Socket, ask};
