@@ -19,6 +19,8 @@ use serde_json::{Value, json};
 
 const FINALIZERS: &[&str] = &["spec", "finalizers"];
 const TENANT: &[&str] = &["spec", "tenantID"];
+/// Set to 0 on create: whoever compares it with metadata.generation knows that nobody has looked yet.
+const OBSERVED: &[&str] = &["status", "observedGeneration"];
 
 /// Objects of a caller with a tenant are that tenant's; what an operator makes without a tenant is its project's.
 /// What nobody says on an update stays.

@@ -162,6 +162,7 @@ impl Strategy for NamespaceStrategy {
             }
         }
         object.set(&["status", "phase"], json!("Pending"));
+        object.set(super::OBSERVED, json!(0));
         object.set(CHARGED, amounts_value(&spec.hard));
         self.clusters.check_loaded()
     }

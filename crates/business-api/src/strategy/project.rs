@@ -127,6 +127,7 @@ impl Strategy for ProjectStrategy {
             object.set(&["metadata", "generateName"], json!(names::PROJECT_NAME_PREFIX));
         }
         object.set(&["status", "phase"], json!("Pending"));
+        object.set(super::OBSERVED, json!(0));
         if spec_of(object)?.clusters.is_empty() { Ok(()) } else { self.clusters.check_loaded() }
     }
 

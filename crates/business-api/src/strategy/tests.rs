@@ -120,7 +120,7 @@ fn a_new_project_is_the_callers_tenants_and_pending() {
     assert_eq!(made.text(&["spec", "tenantID"]), "t");
     assert_eq!(made.text(&["metadata", "generateName"]), "prj-");
     assert_eq!(made.strings(&["spec", "finalizers"]).collect::<Vec<_>>(), ["mine", "project"]);
-    assert_eq!(made.get(&["status"]), Some(&json!({"phase": "Pending"})));
+    assert_eq!(made.get(&["status"]), Some(&json!({"phase": "Pending", "observedGeneration": 0})));
 }
 
 #[test]
@@ -132,7 +132,8 @@ fn a_new_namespace_is_charged_what_it_asks_for() {
     assert!(errors.is_empty(), "{errors:?}");
     assert_eq!(made.name(), "c1-web");
     assert_eq!(made.text(&["spec", "clusterVersion"]), "", "filled in on reads only");
-    assert_eq!(made.get(&["status"]), Some(&json!({"phase": "Pending", "cachedSpecHard": {"pods": "10"}})));
+    let status = json!({"phase": "Pending", "observedGeneration": 0, "cachedSpecHard": {"pods": "10"}});
+    assert_eq!(made.get(&["status"]), Some(&status));
     let mut named = object(given);
     named.set(&["metadata", "name"], json!("own-name"));
     let (made, _) = create(&namespaces(), &member, named.into_value()).unwrap();

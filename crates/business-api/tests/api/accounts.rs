@@ -53,7 +53,8 @@ async fn a_status_sent_with_a_create_is_dropped() {
     let mut body = namespace("b", json!({"pods": "2"}));
     body["status"] = json!({"phase": "Available", "cachedSpecHard": {}, "used": {"pods": "1"}});
     let made = admin.post(&namespaces("p"), body).await.expect(201);
-    assert_eq!(made["status"], json!({"phase": "Pending", "cachedSpecHard": {"pods": "2"}}));
+    let status = json!({"phase": "Pending", "observedGeneration": 0, "cachedSpecHard": {"pods": "2"}});
+    assert_eq!(made["status"], status);
 }
 
 #[tokio::test]

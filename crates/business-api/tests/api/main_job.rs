@@ -12,7 +12,7 @@ async fn a_project_and_a_namespace_are_made_together_and_deleted_in_order() {
     assert_eq!(made["spec"]["tenantID"], "t");
     assert_eq!(made["spec"]["finalizers"], json!(["project"]));
     assert_eq!(made["spec"]["members"], json!([]), "always there");
-    assert_eq!(made["status"], json!({"phase": "Pending"}));
+    assert_eq!(made["status"], json!({"phase": "Pending", "observedGeneration": 0}));
     let shop = namespace("shop", json!({"pods": "40", "requests.cpu": "0.5"}));
     let made = admin.post(&namespaces("web"), shop).await.expect(201);
     assert_eq!(made["metadata"]["name"], "c1-shop");
