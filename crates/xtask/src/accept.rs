@@ -18,8 +18,18 @@ mod tenant;
 mod input;
 /// kube-controller-manager and our kinds.
 mod collector;
+/// `kubectl wait`.
+mod waiting;
+/// `kubectl get -w`.
+mod watching;
+/// `kubectl apply --server-side`.
+mod applying;
+/// `kubectl apply --prune`.
+mod pruning;
 /// Other people's programs.
 mod clients;
+/// The same requests to custom resources.
+mod differential;
 /// Plain HTTP through `kubectl proxy`.
 mod proxy;
 
@@ -44,8 +54,16 @@ const STEPS: &[(&str, Step)] = &[
     ("the tenant's administrator rules his tenant and sees no other", tenant::tenant),
     ("bad input is refused with the field's path and nothing is stored", input::input),
     ("the garbage and namespace controllers of Kubernetes work with our kinds", collector::collector),
-    ("client-go works unmodified", clients::client_go),
+    ("kubectl waits for conditions, fields, creation and deletion", waiting::waiting),
+    ("kubectl watches in every form of output", watching::watching),
+    ("kubectl applies on the server's side, and moves there and back", applying::applying),
+    ("kubectl prunes by selector, by project and by ApplySet", pruning::pruning),
+    ("client-go works unmodified, as do Argo CD's and Flux's ways", clients::client_go),
+    ("Helm installs, upgrades, rolls back and uninstalls", clients::helm),
+    ("Python's client works unmodified", clients::python),
+    ("kube-rs's reflector follows, through a partition and a forgotten history", clients::kube_rs),
     ("server-side apply agrees with a custom resource", clients::apply_differential),
+    ("answers agree with those of custom resources", differential::requests),
     ("a member cluster stops and comes back", outage::member),
     ("a tree with 50 namespaces in two clusters is deleted in order", tree::tree),
     ("a replica is killed under load", outage::replica),
@@ -107,6 +125,14 @@ fn killed_up(layout: &Layout, options: &Options) -> Result<()> {
     }
     child.kill().context("kill up")?;
     child.wait()?;
+    Ok(())
+}
+
+/// What a program printed holds all of these.
+fn contains(text: &str, parts: &[&str]) -> Result<()> {
+    for part in parts {
+        ensure!(text.contains(part), "`{part}` is missing in:\n{text}");
+    }
     Ok(())
 }
 

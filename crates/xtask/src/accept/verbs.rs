@@ -1,3 +1,4 @@
+use super::contains;
 use crate::instance::{HOST_CLUSTER, Instance};
 use crate::job::{self, Hard, apply, namespace, project, until_active, until_available, until_gone};
 use crate::kubectl::Kubectl;
@@ -12,13 +13,6 @@ use std::time::Duration;
 const HARD: Hard<'_> = &[("cpu", "10"), ("memory", "10Gi")];
 const SMALL: Hard<'_> = &[("cpu", "1"), ("memory", "1Gi")];
 const LINES_MAX: usize = 1000;
-
-fn contains(text: &str, parts: &[&str]) -> Result<()> {
-    for part in parts {
-        ensure!(text.contains(part), "`{part}` is missing in:\n{text}");
-    }
-    Ok(())
-}
 
 /// apply, get, label, annotate, patch, diff, wait, delete.
 pub(super) fn verbs(instance: &Instance) -> Result<()> {
