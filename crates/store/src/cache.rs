@@ -115,7 +115,7 @@ impl Default for CacheConfig {
             prepared: true,
             poll: Duration::from_millis(200),
             ring_changes: 100_000,
-            ring_bytes: 256 << 20,
+            ring_bytes: 64 << 20,
             retention: Duration::from_mins(5),
             compact_every: Duration::from_mins(1),
             watches: 100_000,

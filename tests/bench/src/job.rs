@@ -16,17 +16,50 @@ use tokio::task::JoinSet;
 
 const CLIENTS: usize = 16;
 const PATIENCE: Duration = Duration::from_mins(10);
+/// Namespaces of a project while the platform is filled.
+const FILL_STEP: usize = 500;
 const NAMESPACES: &str = "/api/v1/namespaces";
 
-/// The first member cluster's name, from the files in the members' folder.
-pub(crate) fn first_member(members: &Path) -> Result<String> {
+/// The first member cluster's name.
+pub(crate) fn first_member(folder: &Path) -> Result<String> {
+    members(folder)?.into_iter().next().context("no member cluster")
+}
+
+/// The member clusters' names, from the files in their folder.
+fn members(members: &Path) -> Result<Vec<String>> {
     let mut names: Vec<String> = std::fs::read_dir(members)
         .with_context(|| format!("read {}", members.display()))?
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .filter_map(|name| name.strip_suffix(".kubeconfig").map(str::to_owned))
         .collect();
     names.sort();
-    names.into_iter().next().context("no member cluster")
+    Ok(names)
+}
+
+/// Fills the platform with namespaces, the same number in every cluster, and tells what the programs take then.
+pub(crate) async fn fill(target: &Target, size: usize) -> Result<()> {
+    let kube = Endpoint::from_kubeconfig(&target.kubeconfig)?;
+    let clusters = members(&target.members)?;
+    let begin = Instant::now();
+    let mut made = 0;
+    while made < size {
+        for cluster in &clusters {
+            let (project, _) = new_project(&kube, cluster).await?;
+            let path = objects::namespaces_path(&project);
+            let objects: Vec<Value> =
+                (0..FILL_STEP).map(|n| namespace(&project, cluster, &format!("{project}-{n}"))).collect();
+            let mut stream = Stream::open(&kube, &format!("{path}?watch=1")).await?;
+            send_all(&kube, objects.iter().map(|o| (Method::POST, path.clone(), o.clone())).collect())
+                .await?;
+            wait_phase(&mut stream, "Available", &mut names(&objects)).await?;
+            made += FILL_STEP;
+            progress(&format!("{made} namespaces are Available after {} s", begin.elapsed().as_secs()));
+        }
+    }
+    let mut table = Table::default();
+    memory(&mut table)?;
+    table.print();
+    Ok(())
 }
 
 /// Measures and prints.

@@ -70,6 +70,12 @@ enum What {
         #[arg(long, default_value_t = 20_000)]
         objects: usize,
     },
+    /// Memory of the programs when the platform is full.
+    Memory {
+        /// Namespaces, spread over the clusters.
+        #[arg(long, default_value_t = 10_000)]
+        namespaces: usize,
+    },
     /// The main job: projects and namespaces from POST to usable, and back.
     Job {
         /// Numbers of namespaces.
@@ -85,6 +91,7 @@ async fn main() -> anyhow::Result<()> {
         What::Http { connections, only } => http::run(&args.target, connections, &only).await,
         What::Watch { watchers, rate } => watch::run(&args.target, watchers, rate).await,
         What::List { objects } => list::run(&args.target, objects).await,
+        What::Memory { namespaces } => job::fill(&args.target, namespaces).await,
         What::Job { namespaces } => job::run(&args.target, &namespaces).await,
     }
 }

@@ -5,10 +5,12 @@
 pub(crate) struct Table(Vec<[String; 5]>);
 
 impl Table {
-    /// Adds a row: measure, ours, the rival's, ratio, goal.
+    /// Adds a row: measure, ours, the rival's, ratio, goal; shows it at once, too.
     pub(crate) fn row(&mut self, measure: &str, ours: String, rival: String, ratio: Option<f64>, goal: &str) {
         let ratio = ratio.map_or_else(|| "–".to_owned(), |r| format!("{r:.2} ×"));
-        self.0.push([measure.to_owned(), ours, rival, ratio, goal.to_owned()]);
+        let row = [measure.to_owned(), ours, rival, ratio, goal.to_owned()];
+        progress(&row.join(" | "));
+        self.0.push(row);
     }
 
     /// Prints it as Markdown, so that it can be kept.
