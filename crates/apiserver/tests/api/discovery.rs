@@ -68,7 +68,10 @@ async fn openapi_is_served_by_hash_and_never_redirected() {
     assert_eq!(kit.ask(Method::GET, path, &[("if-none-match", &etag)], Vec::new()).await.code, 304);
     let v2 = kit.get("/openapi/v2").await;
     assert_eq!((v2.code, v2.header("etag").is_empty()), (200, false));
-    let protobuf =
-        kit.get_as("/openapi/v2", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf").await;
-    assert_eq!(protobuf.code, 406);
+    let protobuf = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+    let told = kit.get_as("/openapi/v2", protobuf).await;
+    let named = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+    assert_eq!((told.code, told.header("content-type")), (200, named));
+    assert!(told.header("etag") != v2.header("etag"), "another document");
+    assert_eq!(kit.get_as("/openapi/v3", protobuf).await.code, 406);
 }
