@@ -124,14 +124,13 @@ impl Auditor {
         }
         self.tell().await?;
         let Some(hold) = &self.waiting else { return Ok(()) };
-        match obstacle(hold, &comparison, unheld, &self.differences) {
-            Some(why) => self.growth.0.store(Some(Arc::new(format!("{}; {why}", hold.reason)))),
-            None => {
-                self.store.release_growth(&self.access, hold).await?;
-                let hold = self.store.growth_hold(&self.access).await?;
-                self.notice(hold.as_ref());
-            }
+        if let Some(why) = obstacle(hold, &comparison, unheld, &self.differences) {
+            self.growth.0.store(Some(Arc::new(format!("{}; {why}", hold.reason))));
+            return Ok(());
         }
+        self.store.release_growth(&self.access, hold).await?;
+        let hold = self.store.growth_hold(&self.access).await?;
+        self.notice(hold.as_ref());
         Ok(())
     }
 
@@ -147,7 +146,7 @@ impl Auditor {
         match hold {
             None => self.growth.0.store(None),
             Some(hold) if news || diverged.is_none() => {
-                self.growth.0.store(Some(Arc::new(hold.reason.clone())))
+                self.growth.0.store(Some(Arc::new(hold.reason.clone())));
             }
             Some(_) => {}
         }

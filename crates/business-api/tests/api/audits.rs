@@ -82,6 +82,7 @@ async fn growth_goes_on_by_itself_when_both_sides_were_compared_and_nothing_is_l
     let line = format!("business-api audit --repair --database-url {}", world.database.url);
     let Command::Audit(settings) = Cli::parse_from(line.split(' ')).command else { panic!("not audit") };
     assert!(business_api::audit::run(&settings).await.unwrap().consistent);
+    compare(&world).await;
     until("growth goes on", async || create("a").await.code == 201).await;
     until("nothing is told any more", async || ledger(&operator).await == Value::Null).await;
     until("health says so", async || operator.get("/readyz/postgres").await.code == 200).await;

@@ -46,7 +46,8 @@ pub type Trouble = Box<dyn std::error::Error + Send + Sync>;
 /// For tests in which the machine does not lose power.
 pub const NOT_DURABLE: [&str; 3] = ["fsync=off", "synchronous_commit=off", "full_page_writes=off"];
 
-const START_DEADLINE: Duration = Duration::from_mins(1);
+const START_DEADLINE: Duration = Duration::from_mins(5);
+/// Without a word from it, for so long; one that says that it is starting is left to it.
 const START_ATTEMPT: Duration = Duration::from_secs(10);
 /// Runs a server until its own input ends, then stops it; and removes the data unless told to keep it.
 const KEEPER: &str = r#"data="$1"; shift; "$@" & server=$!; read -r word; kill -QUIT "$server" 2>/dev/null
@@ -154,7 +155,7 @@ impl Server {
         let deadline = Instant::now() + START_DEADLINE;
         loop {
             self.spawn()?;
-            match self.ready(Instant::now() + START_ATTEMPT).await {
+            match self.ready(deadline).await {
                 Err(_) if Instant::now() < deadline => self.stop()?,
                 outcome => return outcome,
             }
@@ -173,35 +174,41 @@ impl Server {
         }
         let log = std::fs::OpenOptions::new().create(true).append(true).open(own.data.join("log"))?;
         let uid = unprivileged(&own.data)?;
-        let mut keeper = match (&own.small_disk, uid) {
-            (Some(disk), Some(uid)) => {
-                let (bytes, uid) = (disk.bytes.to_string(), uid.to_string());
-                let mut keeper = Command::new("unshare");
-                keeper.args(["--mount", "sh", "-c", MOUNTER, "sh", &bytes]).arg(&disk.place).arg(&uid);
-                keeper.args(&line);
-                keeper
+        let mut keeper;
+        if let (Some(disk), Some(uid)) = (&own.small_disk, uid) {
+            let (bytes, uid) = (disk.bytes.to_string(), uid.to_string());
+            keeper = Command::new("unshare");
+            keeper.args(["--mount", "sh", "-c", MOUNTER, "sh", &bytes]).arg(&disk.place).arg(&uid);
+            keeper.args(&line);
+        } else {
+            keeper = Command::new("sh");
+            keeper.args(line.iter().skip(1));
+            if let Some(uid) = uid {
+                keeper.uid(uid);
             }
-            _ => {
-                let mut keeper = Command::new("sh");
-                keeper.args(line.iter().skip(1));
-                if let Some(uid) = uid {
-                    keeper.uid(uid);
-                }
-                keeper
-            }
-        };
+        }
         keeper.stdin(Stdio::piped()).stdout(log.try_clone()?).stderr(log).current_dir("/");
         own.keeper = Some(keeper.spawn()?);
         Ok(())
     }
 
     async fn ready(&self, deadline: Instant) -> Result<(), Trouble> {
+        let mut heard = Instant::now();
         loop {
-            match connect::connect(&self.url, "test").await {
+            let error = match connect::connect(&self.url, "test").await {
                 Ok(_connection) => return Ok(()),
-                Err(error) if Instant::now() > deadline => return Err(error.into()),
-                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+                Err(error) => error,
+            };
+            let now = Instant::now();
+            let refused =
+                matches!(&error, sqlx::Error::Io(io) if io.kind() == std::io::ErrorKind::ConnectionRefused);
+            if !refused {
+                heard = now;
             }
+            if now > deadline || now.duration_since(heard) > START_ATTEMPT {
+                return Err(error.into());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 

@@ -158,10 +158,11 @@ impl Link {
     /// Connects, and makes sure that this program and the database mean the same by the kinds' numbers, and that
     /// no batch of the past is undecided.
     async fn open(&mut self) -> Result<PgConnection, String> {
-        let mut connection = connect::connect(&self.url, "store writer").await.map_err(told)?;
+        let mut connection =
+            connect::connect(&self.url, "store writer").await.map_err(|error| told(&error))?;
         self.agree(&mut connection).await?;
         if let Some(batch) = self.unsettled {
-            let fate = settle(&mut connection, batch).await.map_err(told)?;
+            let fate = settle(&mut connection, batch).await.map_err(|error| told(&error))?;
             self.unsettled = None;
             let committed = matches!(fate, Fate::Committed(_));
             tracing::warn!(
@@ -175,7 +176,7 @@ impl Link {
 
     /// Gives the kinds their numbers, or finds that they have them.
     async fn agree(&self, connection: &mut PgConnection) -> Result<(), String> {
-        let mut transaction = connection.begin().await.map_err(told)?;
+        let mut transaction = connection.begin().await.map_err(|error| told(&error))?;
         for (index, kind) in self.kinds.iter().enumerate() {
             let id = number(index).map_or(0, |id| id.0);
             let query = "WITH added AS (INSERT INTO kinds (id, grp, resource) VALUES ($1, $2, $3) \
@@ -188,13 +189,13 @@ impl Link {
                 .bind(&kind.resource)
                 .fetch_one(&mut *transaction)
                 .await
-                .map_err(told)?;
+                .map_err(|error| told(&error))?;
             if !agreed {
                 let KindName { group, resource } = kind;
                 return Err(format!("{resource}.{group} is not kind number {id} of this database"));
             }
         }
-        transaction.commit().await.map_err(told)
+        transaction.commit().await.map_err(|error| told(&error))
     }
 
     /// Forgets the connection.
@@ -301,8 +302,8 @@ async fn settle(connection: &mut PgConnection, batch: BatchId) -> Result<Fate, s
     Ok(fate)
 }
 
-fn told(error: sqlx::Error) -> String {
-    match Failure::of(&error) {
+fn told(error: &sqlx::Error) -> String {
+    match Failure::of(error) {
         Failure::Lost(text) | Failure::Unavailable(text) | Failure::Unfit(text) | Failure::Fault(text) => {
             text
         }
