@@ -33,7 +33,8 @@ fn labelled(objects: &[Value], label: &str) -> String {
 
 /// A file of several documents. `v1 List` is for kube-apiserver only: kubectl knows it by discovery of the core group.
 fn documents(objects: &[Value]) -> String {
-    objects.iter().map(|object| format!("---\n{object}\n")).collect()
+    let documents: Vec<String> = objects.iter().map(Value::to_string).collect();
+    documents.join("\n---\n")
 }
 
 fn object(number: u8) -> Value {
