@@ -1,5 +1,6 @@
 //! Field errors with the texts of `k8s.io/apimachinery/pkg/util/validation/field`.
 
+use crate::validation::is_printable;
 use serde_json::Value;
 use std::fmt;
 
@@ -97,24 +98,24 @@ impl FieldError {
 
     /// A value that is malformed or out of range.
     pub fn invalid(path: &Path, value: &Value, detail: &str) -> Self {
-        Self::build(Cause::Invalid, path, &format!("Invalid value: {value}"), detail)
+        Self::build(Cause::Invalid, path, &format!("Invalid value: {}", shown(value)), detail)
     }
 
     /// A value outside a fixed set.
     pub fn not_supported(path: &Path, value: &Value, supported: &[&str]) -> Self {
         let list = supported.iter().map(|s| format!("{s:?}")).collect::<Vec<_>>().join(", ");
         let detail = if list.is_empty() { String::new() } else { format!("supported values: {list}") };
-        Self::build(Cause::NotSupported, path, &format!("Unsupported value: {value}"), &detail)
+        Self::build(Cause::NotSupported, path, &format!("Unsupported value: {}", shown(value)), &detail)
     }
 
     /// A value given twice.
     pub fn duplicate(path: &Path, value: &Value) -> Self {
-        Self::build(Cause::Duplicate, path, &format!("Duplicate value: {value}"), "")
+        Self::build(Cause::Duplicate, path, &format!("Duplicate value: {}", shown(value)), "")
     }
 
     /// A reference to something that does not exist.
     pub fn not_found(path: &Path, value: &Value) -> Self {
-        Self::build(Cause::NotFound, path, &format!("Not found: {value}"), "")
+        Self::build(Cause::NotFound, path, &format!("Not found: {}", shown(value)), "")
     }
 
     /// A field that may not be set or changed.
@@ -139,7 +140,7 @@ impl FieldError {
 
     /// A value of the wrong JSON type.
     pub fn type_invalid(path: &Path, value: &Value, detail: &str) -> Self {
-        Self::build(Cause::TypeInvalid, path, &format!("Invalid value: {value}"), detail)
+        Self::build(Cause::TypeInvalid, path, &format!("Invalid value: {}", shown(value)), detail)
     }
 
     fn build(cause: Cause, path: &Path, head: &str, detail: &str) -> Self {
@@ -158,5 +159,58 @@ impl fmt::Display for FieldError {
     }
 }
 
+/// Texts as Go quotes them, everything else as JSON.
+fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), quoted)
+}
+
+/// A text in quotes, with the escapes of Go's `strconv.Quote`.
+pub fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len().saturating_add(2));
+    out.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{b}' => out.push_str("\\v"),
+            '\u{c}' => out.push_str("\\f"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            _ if is_printable(character) => out.push(character),
+            _ => {
+                let code = u32::from(character);
+                out.extend([match code {
+                    0..0x20 | 0x7f => format!("\\x{code:02x}"),
+                    0..0x1_0000 => format!("\\u{code:04x}"),
+                    _ => format!("\\U{code:08x}"),
+                }]);
+            }
+        }
+    }
+    out.push('"');
+    out
+}
+
 /// Field errors in the order they were found.
 pub type FieldErrors = Vec<FieldError>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn texts_are_quoted_as_go_quotes_them() {
+        let path = Path::new("f");
+        for (value, want) in [
+            (json!("a\u{7}\u{1}\"\\é\n"), r#""a\a\x01\"\\é\n""#),
+            (json!("\u{202e}\u{a0}\u{e000}\u{10ffff}"), r#""\u202e\u00a0\ue000\U0010ffff""#),
+            (json!({"a": "\u{7}"}), r#"{"a":"\u0007"}"#),
+        ] {
+            assert_eq!(FieldError::duplicate(&path, &value).message, format!("Duplicate value: {want}"));
+        }
+    }
+}

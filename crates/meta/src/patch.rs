@@ -44,7 +44,7 @@ impl PatchError {
         match self {
             Self::Malformed(_) => Status::bad_request(self.to_string()),
             Self::TooLarge(_) => Status::too_large(self.to_string()),
-            Self::Rejected(_) => Status::failure(422, "Invalid", self.to_string()),
+            Self::Rejected(_) => Status::failure(422, "Invalid", self.to_string()).with_causes(Vec::new()),
         }
     }
 }
@@ -53,7 +53,7 @@ impl PatchError {
 pub fn merge_patch(document: &Value, patch: &[u8]) -> Result<Patched, PatchError> {
     let (patch, strict_errors) = read(patch)?;
     if !patch.is_object() {
-        return Err(PatchError::Rejected("a merge patch must be an object".to_owned()));
+        return Err(PatchError::Malformed("a merge patch must be an object".to_owned()));
     }
     let mut document = document.clone();
     merge(&mut document, patch);
@@ -62,7 +62,7 @@ pub fn merge_patch(document: &Value, patch: &[u8]) -> Result<Patched, PatchError
 
 fn merge(target: &mut Value, patch: Value) {
     let Value::Object(patch) = patch else {
-        *target = patch;
+        *target = without_nulls(patch);
         return;
     };
     if !target.is_object() {
@@ -75,6 +75,18 @@ fn merge(target: &mut Value, patch: Value) {
         } else {
             merge(map.entry(key).or_insert(Value::Null), value);
         }
+    }
+}
+
+/// What a Go server makes of a list: its objects lose what is null in them, although RFC 7386 would keep it.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Array(items) => items.into_iter().map(without_nulls).collect(),
+        Value::Object(map) => {
+            let kept = map.into_iter().filter(|(_, value)| !value.is_null());
+            Value::Object(kept.map(|(key, value)| (key, without_nulls(value))).collect())
+        }
+        other => other,
     }
 }
 

@@ -28,7 +28,7 @@ pub struct Status {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Details>,
     /// HTTP status code.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_no_code")]
     pub code: u16,
 }
 
@@ -72,6 +72,11 @@ pub struct Details {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_no_code(code: &u16) -> bool {
+    *code == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn is_zero(n: &u32) -> bool {
     *n == 0
 }
@@ -107,7 +112,7 @@ impl Status {
 
     /// A plain success, as the answer to a delete.
     pub fn success(details: Details) -> Self {
-        Self { status: "Success".to_owned(), details: Some(details), ..Self::failure(200, "", "") }
+        Self { status: "Success".to_owned(), details: Some(details), ..Self::failure(0, "", "") }
     }
 
     /// Adds what the failure is about.

@@ -23,6 +23,9 @@ pub fn rfc3339_micro(unix_micros: i64) -> String {
     format!("{:.6}", clamped(unix_micros.div_euclid(MICROS_PER_SECOND), nanos))
 }
 
+/// Unix seconds of the years 0 to 9999.
+const YEARS: std::ops::Range<i64> = -62_167_219_200..253_402_300_800;
+
 /// Unix seconds of an RFC 3339 time; digits below a second are dropped.
 pub fn parse(text: &str) -> Result<i64, TimeError> {
     Ok(parse_micro(text)?.div_euclid(MICROS_PER_SECOND))
@@ -34,7 +37,9 @@ pub fn parse_micro(text: &str) -> Result<i64, TimeError> {
     if !is_rfc3339(text.as_bytes()) {
         return Err(error());
     }
-    text.parse::<Timestamp>().map(Timestamp::as_microsecond).map_err(|_error| error())
+    let micros = text.parse::<Timestamp>().map(Timestamp::as_microsecond).map_err(|_error| error())?;
+    // An offset can lead out of the years that can be written.
+    if YEARS.contains(&micros.div_euclid(MICROS_PER_SECOND)) { Ok(micros) } else { Err(error()) }
 }
 
 fn clamped(unix_seconds: i64, nanos: i64) -> Timestamp {

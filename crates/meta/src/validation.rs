@@ -33,12 +33,11 @@ const DUPLICATE_OWNERS: &str = ".metadata.ownerReferences contains duplicate ent
 impl NameRule {
     /// What is wrong with a name.
     pub fn check(self, value: &str) -> Vec<String> {
-        let mut wrong = match self {
+        // What these allow is always a segment of a path, too.
+        match self {
             Self::Label => name::dns1123_label(value),
             Self::Subdomain => name::dns1123_subdomain(value),
-        };
-        wrong.extend(name::path_segment(value));
-        wrong
+        }
     }
 
     /// What is wrong with the beginning of a name; it may end with a dash.
@@ -127,6 +126,7 @@ pub fn object_meta_update(new: &Object, old: &Object) -> FieldErrors {
     }
     labels_and_annotations(new, &path, &mut errors);
     owner_references(new, &path.child("ownerReferences"), &mut errors);
+    finalizers(new, &path.child("finalizers"), &mut errors);
     managed_fields(new, &path.child("managedFields"), &mut errors);
     errors
 }
@@ -135,13 +135,20 @@ pub fn object_meta_update(new: &Object, old: &Object) -> FieldErrors {
 pub fn dedup_owner_references(object: &mut Object) -> Option<String> {
     let Some(Value::Array(owners)) = object.get(&["metadata", "ownerReferences"]) else { return None };
     let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
-    let mut seen = BTreeSet::new();
-    kept.extend(owners.iter().filter(|owner| seen.insert(owner.to_string())).cloned());
-    if kept.len() == owners.len() {
+    let (mut seen, mut uids) = (BTreeSet::new(), Vec::new());
+    for owner in owners {
+        if seen.insert(owner.to_string()) {
+            kept.push(owner.clone());
+        } else {
+            uids.push(owner.get("uid").and_then(Value::as_str).unwrap_or_default());
+        }
+    }
+    if uids.is_empty() {
         return None;
     }
+    let warning = format!("{DUPLICATE_OWNERS}; duplicate UID(s) observed: {}", uids.join(", "));
     object.set(&["metadata", "ownerReferences"], Value::Array(kept));
-    Some(DUPLICATE_OWNERS.to_owned())
+    Some(warning)
 }
 
 /// Warnings for new finalizers without a domain.
@@ -151,9 +158,10 @@ pub fn finalizer_warnings(new: &Object, old: Option<&Object>) -> Vec<String> {
         .filter(|text| !known.contains(text) && !matches!(*text, ORPHAN | FOREGROUND_DELETION))
         .filter(|text| !text.contains('/'))
         .map(|text| {
+            let path = if text.contains('.') { " including a path (/)" } else { "" };
             format!(
-                "metadata.finalizers: {text:?}: prefer a domain-qualified finalizer name including a path (/) to \
-                 avoid accidental conflicts with other finalizer writers"
+                "metadata.finalizers: {text:?}: prefer a domain-qualified finalizer name{path} to avoid accidental \
+                 conflicts with other finalizer writers"
             )
         })
         .collect()
@@ -177,7 +185,7 @@ fn manager_name(manager: &str, path: &Path, errors: &mut FieldErrors) {
 }
 
 /// Whether a character shows: letters, marks, numbers, punctuation, symbols, and the plain space.
-fn is_printable(character: char) -> bool {
+pub(crate) fn is_printable(character: char) -> bool {
     // What Rust would escape when it prints a string for debugging is what does not show.
     character == ' ' || (!character.is_whitespace() && character.escape_debug().len() <= 2)
 }
@@ -352,7 +360,7 @@ mod tests {
             "metadata.finalizers: Invalid value: [\"orphan\",\"foregroundDeletion\",\"a b\"]: finalizer orphan and",
             "metadata.managedFields[0].operation: Invalid value: \"X\": must be `Apply` or `Update`",
             "metadata.managedFields[0].fieldsType: Invalid value: \"V2\": must be `FieldsV1`",
-            "metadata.managedFields[0].manager: Invalid value: \"a\\u0007\": invalid character U+0007 (at position 1)",
+            "metadata.managedFields[0].manager: Invalid value: \"a\\a\": invalid character U+0007 (at position 1)",
         ];
         assert_eq!(errors.len(), starts.len(), "{errors:#?}");
         for (error, start) in errors.iter().zip(starts) {
@@ -386,6 +394,16 @@ mod tests {
                 "metadata.uid: Invalid value: \"2\": field is immutable",
                 "metadata.deletionTimestamp: Invalid value: null: field is immutable",
             ]
+        );
+    }
+
+    #[test]
+    fn finalizers_of_a_change_are_checked_as_those_of_a_new_object() {
+        let old = object(json!({"name": "a", "resourceVersion": "1"}));
+        let new = object(json!({"name": "a", "resourceVersion": "1", "finalizers": ["x_y/z"]}));
+        assert!(
+            texts(&object_meta_update(&new, &old))[0]
+                .starts_with("metadata.finalizers: Invalid value: \"x_y/z\"")
         );
     }
 

@@ -8,6 +8,10 @@ use std::fmt;
 /// What a tree may cost beyond its own text, so that YAML aliases cannot blow it up.
 const EXPANSION_MAX: usize = 4 * 1024 * 1024;
 
+/// Bytes times brackets that a YAML document may have: reading one that is all nested takes time in proportion.
+/// JSON has no such limit.
+const YAML_COST_MAX: usize = 1 << 31;
+
 /// Reads a body as plain JSON; beside it the `duplicate field "…"` reports. Of repeated keys the last counts.
 pub fn decode_value(body: &[u8], media: Media) -> Result<(Value, Vec<String>), DecodeError> {
     // Apply bodies are declared as YAML and are nearly always JSON.
@@ -28,6 +32,12 @@ fn read_json(body: &[u8]) -> Result<(Value, Vec<String>), DecodeError> {
 }
 
 fn read_yaml(body: &[u8]) -> Result<(Value, Vec<String>), DecodeError> {
+    let brackets = body.iter().filter(|byte| matches!(byte, b'{' | b'[')).count();
+    if brackets.saturating_mul(body.len()) > YAML_COST_MAX {
+        return Err(DecodeError::Syntax(
+            "error converting YAML to JSON: too many brackets for a document of this size".to_owned(),
+        ));
+    }
     let mut reader = Reader::new(body);
     let value = Place(&mut reader)
         .deserialize(serde_yaml_ng::Deserializer::from_slice(body))

@@ -45,9 +45,9 @@ impl Element {
             Self::Field(name) => ["f:", name].concat(),
             Self::Key(keys) => {
                 let map: Map<String, Value> = keys.iter().cloned().collect();
-                format!("k:{}", Value::Object(map))
+                format!("k:{}", go_json(&Value::Object(map)))
             }
-            Self::Value(value) => format!("v:{value}"),
+            Self::Value(value) => format!("v:{}", go_json(value)),
             Self::Index(index) => format!("i:{index}"),
         }
     }
@@ -68,6 +68,24 @@ impl Element {
             Self::Index(_) => 3,
         }
     }
+}
+
+/// JSON as Go writes it: what HTML or JavaScript could stumble over is escaped.
+fn go_json(value: &Value) -> String {
+    let mut json = value.to_string();
+    // Outside of strings none of them can stand.
+    for (character, escape) in [
+        ('<', "\\u003c"),
+        ('>', "\\u003e"),
+        ('&', "\\u0026"),
+        ('\u{2028}', "\\u2028"),
+        ('\u{2029}', "\\u2029"),
+    ] {
+        if json.contains(character) {
+            json = json.replace(character, escape);
+        }
+    }
+    json
 }
 
 impl Ord for Element {
@@ -148,5 +166,23 @@ fn rank(value: &Value) -> u8 {
         Value::Array(_) => 3,
         Value::Object(_) => 4,
         Value::Null => 5,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_written_as_go_writes_them_and_read_back() {
+        for (key, want) in [
+            (r#"v:"<&>""#, r#"v:"\u003c\u0026\u003e""#),
+            (r#"k:{"name":"a>b"}"#, r#"k:{"name":"a\u003eb"}"#),
+            (r#"v:"é\n""#, r#"v:"é\n""#),
+        ] {
+            let element = Element::parse(key).unwrap().unwrap();
+            assert_eq!(element.to_key(), want);
+            assert_eq!(Element::parse(want).unwrap().unwrap(), element);
+        }
     }
 }

@@ -3,13 +3,16 @@
 use super::{JSON_PATCH_COPY_BYTES_MAX, JSON_PATCH_OPERATIONS_MAX, PatchError, Patched, read};
 use json_patch::PatchOperation;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Applies a JSON patch (RFC 6902).
 pub fn json_patch(document: &Value, patch: &[u8]) -> Result<Patched, PatchError> {
     let (patch, strict_errors) = read(patch)?;
-    let Value::Array(operations) = patch else {
-        return Err(PatchError::Malformed("a JSON patch must be a list of operations".to_owned()));
+    let operations = match patch {
+        Value::Array(operations) => operations,
+        // As a Go server reads it.
+        Value::Null => Vec::new(),
+        _ => return Err(PatchError::Malformed("a JSON patch must be a list of operations".to_owned())),
     };
     if operations.len() > JSON_PATCH_OPERATIONS_MAX {
         return Err(PatchError::TooLarge(format!(
@@ -20,12 +23,18 @@ pub fn json_patch(document: &Value, patch: &[u8]) -> Result<Patched, PatchError>
     let mut document = document.clone();
     let mut copied = 0_usize;
     for (index, operation) in operations.iter().enumerate() {
-        if !operation.is_object() {
+        let Value::Object(operation) = operation else {
             return Err(PatchError::Malformed(format!("operation {index} of the JSON patch is no object")));
-        }
+        };
         let rejected =
             |error: &dyn ToString| PatchError::Rejected(format!("operation {index}: {}", error.to_string()));
-        let operation = PatchOperation::deserialize(operation).map_err(|error| rejected(&error))?;
+        let mut operation = from_the_end(operation, &document);
+        if tests_for_nothing(&operation, &document) {
+            continue;
+        }
+        add_instead(&mut operation, &document);
+        let operation =
+            PatchOperation::deserialize(Value::Object(operation)).map_err(|error| rejected(&error))?;
         if let PatchOperation::Copy(copy) = &operation {
             let source = copy.from.resolve(&document).map_err(|error| rejected(&error))?;
             copied = copied.saturating_add(source.to_string().len());
@@ -38,4 +47,65 @@ pub fn json_patch(document: &Value, patch: &[u8]) -> Result<Patched, PatchError>
     }
     let strict_errors = strict_errors.into_iter().map(|error| format!("json patch {error}")).collect();
     Ok(Patched { document, strict_errors })
+}
+
+/// Whether a pointer ends at an object that has no such member. Go's library takes its value for null: it can be
+/// tested for, replaced, and copied.
+fn lacks_member(operation: &Map<String, Value>, pointer: &str, document: &Value) -> bool {
+    let path = operation.get(pointer).and_then(Value::as_str).unwrap_or_default();
+    let parent = path.rsplit_once('/').and_then(|(parent, _)| document.pointer(parent));
+    parent.is_some_and(Value::is_object) && document.pointer(path).is_none()
+}
+
+fn is(operation: &Map<String, Value>, name: &str) -> bool {
+    operation.get("op").and_then(Value::as_str) == Some(name)
+}
+
+fn tests_for_nothing(operation: &Map<String, Value>, document: &Value) -> bool {
+    is(operation, "test")
+        && operation.get("value").is_some_and(Value::is_null)
+        && lacks_member(operation, "path", document)
+}
+
+/// What would replace a member that is not there adds it; what would copy one adds null.
+fn add_instead(operation: &mut Map<String, Value>, document: &Value) {
+    let copies = is(operation, "copy") && lacks_member(operation, "from", document);
+    if copies {
+        operation.insert("value".to_owned(), Value::Null);
+    }
+    if copies || (is(operation, "replace") && lacks_member(operation, "path", document)) {
+        operation.insert("op".to_owned(), Value::from("add"));
+    }
+}
+
+/// An operation with `/-1` and the like made plain: Go's library counts such an index from the list's end.
+fn from_the_end(operation: &Map<String, Value>, document: &Value) -> Map<String, Value> {
+    let mut operation = operation.clone();
+    let adds = matches!(operation.get("op").and_then(Value::as_str), Some("add" | "copy" | "move"));
+    for (member, room) in [("path", usize::from(adds)), ("from", 0)] {
+        if let Some(Value::String(path)) = operation.get_mut(member)
+            && path.contains("/-")
+        {
+            *path = plain_pointer(path, document, room);
+        }
+    }
+    operation
+}
+
+/// A pointer without negative indices. `room` is the place behind the last one, which can be added to.
+fn plain_pointer(path: &str, document: &Value, room: usize) -> String {
+    let mut plain = String::with_capacity(path.len());
+    let mut tokens = path.split('/').skip(1).peekable();
+    while let Some(token) = tokens.next() {
+        let list = document.pointer(&plain).and_then(Value::as_array);
+        let room = if tokens.peek().is_none() { room } else { 0 };
+        let index = list.zip(token.strip_prefix('-').and_then(|digits| digits.parse::<usize>().ok()));
+        let index = index.and_then(|(list, back)| list.len().saturating_add(room).checked_sub(back));
+        plain.push('/');
+        match index {
+            Some(index) => plain.push_str(&index.to_string()),
+            None => plain.push_str(token),
+        }
+    }
+    plain
 }

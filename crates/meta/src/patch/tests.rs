@@ -62,21 +62,40 @@ fn json_patches_do_what_rfc_6902_says() {
 }
 
 #[test]
+fn json_patches_have_the_ways_of_gos_library() {
+    let document = json!({"a": [1, 2]});
+    for (patch, want) in [
+        (json!(null), document.clone()),
+        (json!([{"op": "test", "path": "/b", "value": null}]), document.clone()),
+        (json!([{"op": "replace", "path": "/b", "value": 1}]), json!({"a": [1, 2], "b": 1})),
+        (json!([{"op": "copy", "from": "/b", "path": "/c"}]), json!({"a": [1, 2], "c": null})),
+        (json!([{"op": "remove", "path": "/a/-1"}]), json!({"a": [1]})),
+        (json!([{"op": "replace", "path": "/a/-2", "value": 7}]), json!({"a": [7, 2]})),
+        (json!([{"op": "add", "path": "/a/-1", "value": 3}]), json!({"a": [1, 2, 3]})),
+    ] {
+        assert_eq!(json_patched(&document, &patch), Ok(want), "{patch}");
+    }
+}
+
+#[test]
 fn json_patches_fail_in_three_ways() {
     let document = json!({"a": [1]});
     let code = |patch: &str| json_patch(&document, patch.as_bytes()).unwrap_err().status().code;
-    for malformed in ["", "{}", "[1]", "[{]", "null"] {
+    for malformed in ["", "{}", "[1]", "[{]", "7"] {
         assert_eq!(code(malformed), 400, "{malformed}");
     }
     for rejected in [
         r#"[{"op":"test","path":"/a/0","value":2}]"#,
         r#"[{"op":"remove","path":"/b"}]"#,
-        r#"[{"op":"replace","path":"/b","value":1}]"#,
+        r#"[{"op":"replace","path":"/a/1","value":1}]"#,
+        r#"[{"op":"test","path":"/b","value":1}]"#,
+        r#"[{"op":"move","from":"/b","path":"/c"}]"#,
+        r#"[{"op":"remove","path":"/a/-2"}]"#,
         r#"[{"op":"add","path":"/b/c","value":1}]"#,
         r#"[{"op":"add","path":"/a/7","value":1}]"#,
         r#"[{"op":"jump","path":"/a"}]"#,
         r#"[{"op":"add","value":1}]"#,
-        r#"[{"op":"copy","from":"/x","path":"/y"}]"#,
+        r#"[{"op":"copy","from":"/x/y","path":"/y"}]"#,
     ] {
         assert_eq!(code(rejected), 422, "{rejected}");
     }
@@ -95,13 +114,15 @@ fn merge_patches_do_what_rfc_7386_says() {
     for (patch, want) in [
         (json!({"a": {"b": null, "c": [2], "e": {"f": null}}}), json!({"a": {"c": [2], "e": {}}, "d": 2})),
         (json!({"a": null, "d": {"x": 1}}), json!({"d": {"x": 1}})),
+        // Not RFC 7386, but what a Go server does with nulls within lists.
+        (json!({"a": [null, {"x": null, "y": 1}]}), json!({"a": [null, {"y": 1}], "d": 2})),
         (json!({}), document.clone()),
     ] {
         let patched = merge_patch(&document, patch.to_string().as_bytes()).unwrap();
         assert_eq!(patched.document, want, "{patch}");
     }
     assert_eq!(merge_patch(&document, b"{").unwrap_err().status().code, 400);
-    assert_eq!(merge_patch(&document, b"[]").unwrap_err().status().code, 422);
+    assert_eq!(merge_patch(&document, b"[]").unwrap_err().status().code, 400);
     let twice = merge_patch(&document, br#"{"d":1,"d":3}"#).unwrap();
     assert_eq!(
         (twice.document["d"].clone(), twice.strict_errors),
