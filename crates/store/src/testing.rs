@@ -6,3 +6,8 @@ pub mod model;
 pub mod postgres;
 
 pub use postgres::{Database, Server, database};
+
+/// Reads a continue token and writes it again.
+pub fn continue_token(text: &str) -> Result<String, crate::Error> {
+    crate::token::ContinueToken::decode(text).map(|token| token.encode())
+}

@@ -1,6 +1,6 @@
 //! The same schema as a custom resource definition.
 
-use meta::schema::{ListType, Schema, Type};
+use meta::schema::{Field, ListType, Schema, StringFormat, Type};
 use serde_json::{Map, Value, json};
 
 /// Group of all custom resources of this test.
@@ -35,11 +35,20 @@ pub(crate) fn definition(schema: &Schema, plural: &str) -> Value {
     })
 }
 
-fn json_schema(schema: &Schema) -> Value {
+/// A structural schema of the same shape, defaults included.
+pub(crate) fn json_schema(schema: &Schema) -> Value {
+    let mut out = of_type(schema);
+    if let Some(default) = &schema.default {
+        out["default"] = default.clone();
+    }
+    out
+}
+
+fn of_type(schema: &Schema) -> Value {
     match &schema.ty {
         Type::Struct { fields, atomic, .. } => {
             let properties: Map<String, Value> =
-                fields.iter().map(|(name, field)| ((*name).to_owned(), json_schema(&field.schema))).collect();
+                fields.iter().map(|(name, field)| ((*name).to_owned(), field_schema(field))).collect();
             let required: Vec<&str> =
                 fields.iter().filter(|(_, f)| f.required).map(|(name, _)| *name).collect();
             let mut out = json!({"type": "object", "properties": properties});
@@ -66,10 +75,27 @@ fn json_schema(schema: &Schema) -> Value {
         }
         Type::Integer { .. } => json!({"type": "integer", "format": "int64"}),
         Type::Boolean => json!({"type": "boolean"}),
+        Type::String(StringFormat::Time) => json!({"type": "string", "format": "date-time"}),
+        Type::String(StringFormat::Enum(values)) => json!({"type": "string", "enum": values}),
         Type::String(_) => json!({"type": "string"}),
         Type::Quantity => {
             json!({"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": true})
         }
         Type::Any => json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
     }
+}
+
+/// What is always written has a default there.
+fn field_schema(field: &Field) -> Value {
+    let mut out = json_schema(&field.schema);
+    if field.always && !field.required && out.get("default").is_none() {
+        out["default"] = match &field.schema.ty {
+            Type::List { .. } => json!([]),
+            Type::Struct { .. } | Type::Map { .. } => json!({}),
+            Type::Integer { .. } => json!(0),
+            Type::Boolean => json!(false),
+            _ => json!(""),
+        };
+    }
+    out
 }

@@ -1,5 +1,8 @@
-//! Random schemas and random histories of managers, through our server-side apply and through a custom
-//! resource with the same schema on the real kube-apiserver. Objects and managedFields must be equal but for times.
+//! The same requests through us and through custom resources with the same schema on a real kube-apiserver.
+//!
+//! Without a command: random schemas and random histories of managers through server-side apply; objects and
+//! managedFields must be equal but for times. `requests`: random HTTP requests of every verb; whole answers must be
+//! equal but for what must differ and for the differences that are listed with their reasons.
 
 #![expect(clippy::indexing_slicing, reason = "a JSON value answers null for what it does not hold")]
 
@@ -9,16 +12,19 @@ mod value;
 mod history;
 mod ours;
 mod compare;
+mod requests;
 
 use anyhow::Result;
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// How much.
 #[derive(Debug, Parser)]
-#[command(about)]
+#[command(about, args_conflicts_with_subcommands = true)]
 struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// Kubeconfig of a cluster administrator.
     #[arg(long, default_value = ".dev/kubeconfig")]
     kubeconfig: PathBuf,
@@ -39,11 +45,23 @@ struct Args {
     seed: u64,
 }
 
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// HTTP requests of every verb, answer by answer.
+    Requests(requests::Args),
+}
+
 #[tokio::main]
 async fn main() -> Result<ExitCode> {
     let args = Args::parse();
-    let failures = compare::run(&args).await?;
-    say(&format!("{} histories, {failures} differ", args.histories));
+    let failures = match &args.command {
+        Some(Command::Requests(args)) => requests::run(args).await?,
+        None => {
+            let failures = compare::run(&args).await?;
+            say(&format!("{} histories, {failures} differ", args.histories));
+            failures
+        }
+    };
     Ok(if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -149,6 +149,17 @@ impl Connection {
         Ok(self.sender.send_request(request.body(Full::new(body))?).await?)
     }
 
+    /// Sends a request as it is; only the host and the token are added.
+    pub async fn send(&mut self, mut request: Request<Full<Bytes>>) -> Result<http::Response<Incoming>> {
+        let headers = request.headers_mut();
+        headers.insert("host", self.endpoint.authority.parse()?);
+        if let Some(token) = &self.endpoint.token {
+            headers.insert("authorization", format!("Bearer {token}").parse()?);
+        }
+        self.sender.ready().await?;
+        Ok(self.sender.send_request(request).await?)
+    }
+
     /// Sends a request and reads the whole answer.
     pub async fn call(&mut self, method: Method, path: &str, body: Bytes) -> Result<(StatusCode, Bytes)> {
         let response = self.open(method, path, body).await?;
