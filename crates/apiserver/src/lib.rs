@@ -48,6 +48,9 @@ pub mod error;
 mod cache;
 /// Questions to the core kube-apiserver.
 mod delegate;
+/// The parsers, for those who try to break them.
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 
 pub use authn::Caller;
 pub use error::Error;

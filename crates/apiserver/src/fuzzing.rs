@@ -1,0 +1,52 @@
+//! The parsers of this crate, for programs that feed them nonsense. No part of the library's interface.
+
+use crate::authn::{jwks, jwt};
+use crate::response::{OFFERED, OFFERED_STREAM, Style};
+use crate::verbs::options::{DeleteOptions, ListOptions, WriteKind, WriteOptions, resource_version};
+use crate::verbs::query::Query;
+use http::HeaderMap;
+use meta::status::Status;
+use serde_json::Value;
+
+/// What `Accept` and the like lead to, in words.
+pub fn style(headers: &HeaderMap, query: &str, watch: bool) -> Result<String, Status> {
+    let offered = if watch { OFFERED_STREAM } else { OFFERED };
+    let style = Style::of(headers, &Query::parse(Some(query)), offered)?;
+    Ok(format!("{style:?}"))
+}
+
+/// Options of lists and watches.
+pub fn list_options(query: &str, watch: bool) -> Result<String, Status> {
+    let options = ListOptions::parse(&Query::parse(Some(query)), watch)?;
+    resource_version(&options.resource_version)?;
+    Ok(format!("{options:?}"))
+}
+
+/// Options of create, update, patch and apply.
+pub fn write_options(query: &str, headers: &HeaderMap) -> Result<String, Status> {
+    let query = Query::parse(Some(query));
+    [WriteKind::Create, WriteKind::Update, WriteKind::Patch, WriteKind::Apply]
+        .into_iter()
+        .map(|kind| WriteOptions::parse(&query, headers, kind).map(|options| format!("{options:?}")))
+        .collect()
+}
+
+/// Options of a delete out of the query.
+pub fn delete_options_of_query(query: &str) -> Result<String, Status> {
+    DeleteOptions::from_query(&Query::parse(Some(query))).map(|options| format!("{options:?}"))
+}
+
+/// Options of a delete out of a body.
+pub fn delete_options(body: Value) -> Result<String, Status> {
+    DeleteOptions::from_body(body, "example.com/v1").map(|options| format!("{options:?}"))
+}
+
+/// The issuer that a token names.
+pub fn issuer_of(token: &str) -> Option<String> {
+    jwt::issuer_of(token)
+}
+
+/// How many keys for signatures a JSON web key set has.
+pub fn key_set(document: &[u8]) -> Result<usize, String> {
+    jwks::count(document)
+}

@@ -1,0 +1,72 @@
+use crate::{Outcome, ensure, outcome, shape};
+use meta::decode::{FieldValidation, Media, apply_defaults, decode_body, decode_value};
+use meta::object::{Object, splice_point};
+use meta::schema::Schema;
+use meta::validation::{self, NameRule};
+use serde_json::json;
+use std::sync::LazyLock;
+
+pub(super) static PROJECT: LazyLock<Schema> = LazyLock::new(business_types::project::schema);
+static NAMESPACE: LazyLock<Schema> = LazyLock::new(business_types::namespace::schema);
+
+pub(super) fn json(input: &[u8]) -> Result<Outcome, String> {
+    decoded(input, Media::Json)
+}
+
+pub(super) fn yaml(input: &[u8]) -> Result<Outcome, String> {
+    decoded(input, Media::Yaml)
+}
+
+/// What was decoded, pruned and completed is in the schema's form: decoding it again changes nothing.
+fn decoded(input: &[u8], media: Media) -> Result<Outcome, String> {
+    let mut outcomes = Vec::new();
+    for schema in [&*PROJECT, &*NAMESPACE] {
+        outcomes.push(match decode_body(input, media, schema, FieldValidation::Warn) {
+            Err(error) => shape(&error.to_string()),
+            Ok(decoded) => {
+                let mut object = decoded.object;
+                apply_defaults(&mut object, schema);
+                let printed = object.clone().into_value().to_string();
+                let again = decode_body(printed.as_bytes(), Media::Json, schema, FieldValidation::Strict)
+                    .map_err(|error| format!("what was decoded does not decode: {error}"))?;
+                let mut second = again.object;
+                apply_defaults(&mut second, schema);
+                ensure(second == object, || format!("decoding again changes {printed}"))?;
+                let stored = object.to_stored();
+                ensure(Object::from_stored(stored.as_bytes(), 7).is_ok(), || {
+                    format!("{stored} is not read back")
+                })?;
+                outcome((decoded.strict_errors.len().min(4), object.as_map().len(), printed.len().ilog2()))
+            }
+        });
+    }
+    Ok(outcome(outcomes))
+}
+
+/// An object whose metadata is the input: every generic rule.
+pub(super) fn metadata(input: &[u8]) -> Result<Outcome, String> {
+    let spliced = splice_point(&String::from_utf8_lossy(input)).is_some();
+    let Ok((value, _)) = decode_value(input, Media::Json) else { return Ok(outcome(spliced)) };
+    let value = if value.get("metadata").is_some() { value } else { json!({"metadata": value}) };
+    let printed = value.to_string();
+    let Ok(decoded) = decode_body(printed.as_bytes(), Media::Json, &PROJECT, FieldValidation::Ignore) else {
+        return Ok(1);
+    };
+    let mut object = decoded.object;
+    let warned = validation::dedup_owner_references(&mut object).is_some();
+    ensure(validation::dedup_owner_references(&mut object).is_none(), || {
+        "owners stand twice still".to_owned()
+    })?;
+    let mut texts: Vec<Outcome> = Vec::new();
+    for (namespaced, rule) in [(true, NameRule::Label), (false, NameRule::Subdomain)] {
+        texts
+            .extend(validation::object_meta(&object, namespaced, rule).iter().map(|e| shape(&e.to_string())));
+    }
+    texts.extend(
+        validation::object_meta_update(&object, &Object::default()).iter().map(|e| shape(&e.to_string())),
+    );
+    texts.extend(validation::finalizer_warnings(&object, None).iter().map(|text| shape(text)));
+    texts.sort_unstable();
+    texts.dedup();
+    Ok(outcome((warned, texts)))
+}
