@@ -102,6 +102,8 @@ pub struct CacheConfig {
     pub ring_bytes: usize,
     /// How long history is kept.
     pub retention: Duration,
+    /// How long what became of a batch is remembered: far longer than anybody asks.
+    pub batches_kept: Duration,
     /// How often history is compacted.
     pub compact_every: Duration,
     /// Most watches at a time.
@@ -117,6 +119,7 @@ impl Default for CacheConfig {
             ring_changes: 100_000,
             ring_bytes: 64 << 20,
             retention: Duration::from_mins(5),
+            batches_kept: Duration::from_hours(1),
             compact_every: Duration::from_mins(1),
             watches: 100_000,
         }

@@ -14,8 +14,6 @@ use tokio::time::Instant;
 
 /// Revisions deleted in one statement.
 const BATCH: i64 = 1000;
-/// How long the row of a batch is kept: a hundred times what anybody waits for its fate.
-const BATCHES_KEPT: Duration = Duration::from_mins(50);
 /// Longest time that one statement may take.
 const STATEMENT_DEADLINE: Duration = Duration::from_secs(30);
 
@@ -36,7 +34,7 @@ pub(crate) async fn run(cache: Arc<Inner>) {
     let mut every = tokio::time::interval(cache.config.compact_every);
     loop {
         let now = every.tick().await;
-        if let Some(revision) = batches.take(now, cache.newest(), BATCHES_KEPT)
+        if let Some(revision) = batches.take(now, cache.newest(), cache.config.batches_kept)
             && let Err(error) = run_one(&cache, BATCHES, &[revision.into()]).await
         {
             tracing::warn!(%error, "forget old batches");

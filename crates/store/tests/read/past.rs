@@ -87,13 +87,13 @@ async fn what_is_compacted_is_expired_and_a_token_tells_how_to_go_on() {
     let query = ListQuery { limit: Some(1), ..list(all(THINGS), At::Latest) };
     let page = fixture.cache.list(&everything(), &query).await.unwrap();
     let old = page.revision;
-    sqlx::query("INSERT INTO batches (writer, seq, created) SELECT gen_random_uuid(), 1, now() - i * interval '2 hours' \
-                 FROM generate_series(0, 1) i")
+    sqlx::query("INSERT INTO batches (writer, seq, base) SELECT gen_random_uuid(), 1, i * 1000 FROM generate_series(0, 1) i")
         .execute(&mut fixture.hand.connection)
         .await
         .unwrap();
     let quick = CacheConfig {
         retention: Duration::from_millis(50),
+        batches_kept: Duration::from_millis(50),
         compact_every: Duration::from_millis(20),
         ..config()
     };
