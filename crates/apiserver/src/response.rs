@@ -36,16 +36,18 @@ impl Style {
         headers: &HeaderMap,
         query: &Query,
         offered: &'static [Media],
-        watch: bool,
     ) -> Result<Self, Status> {
-        let accepted = negotiate::negotiate(headers, offered, watch)?;
-        let pretty = query.flag("pretty").unwrap_or_else(|| is_read_by_a_person(headers)) || accepted.pretty;
+        let accepted = negotiate::negotiate(headers, offered)?;
+        let pretty = match query.text("pretty") {
+            "" => is_read_by_a_person(headers),
+            text => matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True"),
+        } || accepted.pretty;
         Ok(Self { accepted, pretty, gzip: accepts_gzip(headers) })
     }
 
     /// The one for errors: conversions are ignored, and JSON is used where nothing offered is accepted.
     pub(crate) fn of_error(headers: &HeaderMap, uri: &Uri) -> Self {
-        let mut style = Self::of(headers, &Query::parse(uri.query()), OFFERED, true).unwrap_or_default();
+        let mut style = Self::of(headers, &Query::parse(uri.query()), OFFERED).unwrap_or_default();
         style.accepted.form = Form::Object;
         style
     }
@@ -176,9 +178,9 @@ mod tests {
     #[test]
     fn people_get_indented_answers() {
         let of = |pairs: &[_], query| {
-            Style::of(&headers(pairs), &Query::parse(Some(query)), OFFERED, false).unwrap()
+            Style::of(&headers(pairs), &Query::parse(Some(query)), OFFERED).unwrap()
         };
-        assert!(of(&[], "pretty").pretty);
+        assert!(of(&[], "pretty=1").pretty);
         assert!(of(&[("user-agent", "curl/8")], "").pretty);
         assert!(!of(&[("user-agent", "curl/8")], "pretty=0").pretty);
         assert!(!of(&[("user-agent", "kubectl/v1")], "").pretty);

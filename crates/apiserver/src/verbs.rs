@@ -108,7 +108,7 @@ impl Call {
             if self.route.verb == Verb::Patch { Some(patch::PatchType::of(&self.headers)?) } else { None };
         let watch = self.route.verb == Verb::Watch;
         let offered = if watch { OFFERED_STREAM } else { OFFERED };
-        self.style = Style::of(&self.headers, &self.query, offered, watch)?;
+        self.style = Style::of(&self.headers, &self.query, offered)?;
         self.check_form()?;
         match (self.route.verb, patch) {
             (Verb::Patch, Some(kind)) => patch::patch(self, kind, body).await,

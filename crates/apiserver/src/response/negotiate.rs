@@ -104,11 +104,7 @@ fn clause(text: &str) -> Option<Clause<'_>> {
 }
 
 /// The best form that is both accepted and offered.
-pub(crate) fn negotiate(
-    headers: &HeaderMap,
-    offered: &'static [Media],
-    watch: bool,
-) -> Result<Accepted, Status> {
+pub(crate) fn negotiate(headers: &HeaderMap, offered: &'static [Media]) -> Result<Accepted, Status> {
     let clauses = clauses(headers);
     if clauses.is_empty() && headers.get(ACCEPT).is_none_or(|value| value.as_bytes().trim_ascii().is_empty())
     {
@@ -118,7 +114,7 @@ pub(crate) fn negotiate(
         for media in offered {
             let subtype = media.content_type().strip_prefix("application/").unwrap_or_default();
             if clause.covers(subtype)
-                && let Some(accepted) = accept(clause, *media, watch)
+                && let Some(accepted) = accept(clause, *media)
             {
                 return Ok(accepted);
             }
@@ -128,9 +124,10 @@ pub(crate) fn negotiate(
     Err(Status::not_acceptable(&types))
 }
 
-fn accept(clause: &Clause<'_>, media: Media, watch: bool) -> Option<Accepted> {
-    let stream_fits =
-        clause.parameter("stream").is_none_or(|stream| stream.is_empty() || (watch && stream == "watch"));
+fn accept(clause: &Clause<'_>, media: Media) -> Option<Accepted> {
+    let stream_fits = clause
+        .parameter("stream")
+        .is_none_or(|stream| stream.is_empty() || (media == Media::Json && stream == "watch"));
     let server_version_fits =
         clause.parameter("sv").is_none_or(|version| version.is_empty() || version == "v1");
     let form = match clause.parameter("as").filter(|kind| !kind.is_empty()) {
@@ -165,7 +162,7 @@ mod tests {
     }
 
     fn chosen(accept: &str) -> Option<(Media, Form)> {
-        negotiate(&headers(accept), OFFERED, false).ok().map(|a| (a.media, a.form))
+        negotiate(&headers(accept), OFFERED).ok().map(|a| (a.media, a.form))
     }
 
     #[test]
@@ -182,7 +179,7 @@ mod tests {
             ("*/*, application/yaml", yaml),
             ("application/json;as=Unknown;g=meta.k8s.io;v=v1, application/yaml", yaml),
             ("application/json;as=Table;g=other;v=v1,application/json", json),
-            ("application/json;stream=watch", None),
+            ("application/json;stream=watch", json),
             ("application/json;q=0", None),
             ("text/plain", None),
             ("application/cbor", None),
@@ -204,12 +201,12 @@ mod tests {
 
     #[test]
     fn a_refusal_names_what_is_offered() {
-        let status = negotiate(&headers("text/html"), OFFERED, false).unwrap_err();
+        let status = negotiate(&headers("text/html"), OFFERED).unwrap_err();
         assert_eq!(
             status.message,
             "only the following media types are accepted: application/json, application/yaml"
         );
         assert_eq!((status.code, status.reason.as_str()), (406, "NotAcceptable"));
-        assert!(negotiate(&headers("application/yaml"), OFFERED_STREAM, true).is_err());
+        assert!(negotiate(&headers("application/yaml"), OFFERED_STREAM).is_err());
     }
 }

@@ -8,7 +8,7 @@ use crate::verbs::options::{WriteKind, WriteOptions};
 use crate::verbs::update::check_identity;
 use axum::body::Body;
 use http::{Response, StatusCode};
-use meta::decode::{self, Media};
+use meta::decode::{self, FieldValidation, Media};
 use meta::status::Status;
 use serde_json::Value;
 use std::sync::Arc;
@@ -21,7 +21,9 @@ pub(crate) async fn apply(call: &mut Call, bytes: &[u8]) -> Result<Response<Body
     let options = WriteOptions::parse(&call.query, &call.headers, WriteKind::Apply)?;
     let (mut applied, duplicates) = decode::decode_value(bytes, Media::Yaml)
         .map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
-    if !duplicates.is_empty() {
+    if options.validation == FieldValidation::Warn {
+        call.warnings.extend(duplicates);
+    } else if options.validation == FieldValidation::Strict && !duplicates.is_empty() {
         return Err(Status::bad_request(format!("error strict decoding YAML: {}", duplicates.join(", "))));
     }
     name_it(call, &mut applied)?;

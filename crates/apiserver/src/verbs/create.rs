@@ -197,6 +197,10 @@ fn prepare(
     strategy.prepare_create(&mut cx, &mut object)?;
     // A strategy may bring a prefix of its own for an object that has neither name nor prefix.
     generate_name(&mut object);
+    // Owners that cannot be read are forgotten, and no error.
+    if track {
+        object = tracker(resource, Part::Main).update(None, object, writer(call, &options.manager, &now));
+    }
     let mut errors = validation::object_meta(&object, resource.namespaced, strategy.name_rule());
     errors.extend(strategy.validate_create(&mut cx, &object));
     if !errors.is_empty() {
@@ -205,9 +209,6 @@ fn prepare(
     if !object.resource_version().is_empty() {
         // What a Go server says: a bare storage error without a reason.
         return Err(Status::failure(500, "", "resourceVersion should not be set on objects to be created"));
-    }
-    if track {
-        object = tracker(resource, Part::Main).update(None, object, writer(call, &options.manager, &now));
     }
     let mut warnings = cx.warnings;
     warnings.extend(validation::finalizer_warnings(&object, None));

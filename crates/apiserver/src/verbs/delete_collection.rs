@@ -17,10 +17,10 @@ use store::read::At;
 const PAGE_ITEMS: usize = 500;
 
 pub(crate) async fn delete_collection(call: &mut Call, body: Body) -> Result<Response<Body>, Status> {
-    let options = read_options(call, body).await?;
     let list_options = ListOptions::parse(&call.query, false)?;
     let renderer = call.renderer()?;
     let mut query = list_query(call, &list_options)?;
+    let options = read_options(call, body).await?;
     if call.sees_nothing() {
         let page = nothing(call);
         return Ok(list_response(renderer, &list_meta(&page), page.items, &call.style));
@@ -35,9 +35,9 @@ pub(crate) async fn delete_collection(call: &mut Call, body: Body) -> Result<Res
         let page = page.map_err(|error| status_of(&error, call.resource(), ""))?;
         for entry in &page.items {
             match remove(call, &entry.key, &options).await {
-                Ok(Removal::Gone(entry) | Removal::Marked(entry)) => removed.push(Arc::new(entry)),
+                // Each as it was listed, what is on its way already included.
+                Ok(Removal::Gone(_) | Removal::Marked(_)) => removed.push(Arc::clone(entry)),
                 Err(status) if status.code == 404 => {}
-                // It is on its way already.
                 Err(status) if status.code == 409 && is_deleting(entry) => removed.push(Arc::clone(entry)),
                 Err(status) => return Err(status),
             }

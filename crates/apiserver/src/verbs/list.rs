@@ -7,7 +7,6 @@ use crate::verbs::errors::status_of;
 use crate::verbs::options::{ListOptions, Match, resource_version};
 use axum::body::Body;
 use http::Response;
-use meta::selector::{FieldSelector, LabelSelector};
 use meta::status::{ListMeta, Status};
 use store::Revision;
 use store::read::{At, ListQuery, Page, Selection};
@@ -42,8 +41,8 @@ pub(crate) fn list_meta(page: &Page) -> ListMeta {
 }
 
 pub(crate) fn list_query(call: &Call, options: &ListOptions) -> Result<ListQuery, Status> {
-    let (at, limit) = freshness(options)?;
     let selection = selection(call.resource(), &call.route.namespace, options)?;
+    let (at, limit) = freshness(options)?;
     Ok(ListQuery { selection, at, limit, continue_token: options.continue_token.clone() })
 }
 
@@ -73,8 +72,7 @@ pub(crate) fn selection(
     namespace: &str,
     options: &ListOptions,
 ) -> Result<Selection, Status> {
-    let labels: LabelSelector = options.labels.parse().map_err(|error| bad("labelSelector", &error))?;
-    let fields: FieldSelector = options.fields.parse().map_err(|error| bad("fieldSelector", &error))?;
+    let (labels, fields) = (options.labels.clone(), options.fields.clone());
     let known = resource.kind.fields();
     for term in fields.requirements() {
         let field = term.key.as_str();
@@ -84,11 +82,6 @@ pub(crate) fn selection(
     }
     let namespace = (!namespace.is_empty()).then(|| namespace.to_owned());
     Ok(Selection { kind: resource.id, namespace, labels, fields })
-}
-
-fn bad(parameter: &str, error: &meta::selector::SelectorError) -> Status {
-    tracing::debug!(parameter, %error, "unreadable selector");
-    Status::bad_request(error.to_string())
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use http::header::USER_AGENT;
 use meta::decode::FieldValidation;
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::gvk::GroupVersionKind;
+use meta::selector::{FieldSelector, LabelSelector, SelectorError};
 use meta::status::Status;
 use meta::validation::{FIELD_MANAGER_BYTES_MAX, field_manager};
 use serde::Deserialize;
@@ -40,7 +41,7 @@ impl WriteOptions {
             WriteKind::Apply if manager.is_empty() => {
                 errors.push(FieldError::required(&Path::new("fieldManager"), "is required for apply patch"));
             }
-            WriteKind::Patch if force => {
+            WriteKind::Patch if query.get("force").is_some() => {
                 errors.push(FieldError::forbidden(
                     &Path::new("force"),
                     "may not be specified for non-apply patch",
@@ -204,8 +205,8 @@ pub(crate) enum Match {
 /// Options of list, watch and deletecollection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ListOptions {
-    pub(crate) labels: String,
-    pub(crate) fields: String,
+    pub(crate) labels: LabelSelector,
+    pub(crate) fields: FieldSelector,
     pub(crate) resource_version: String,
     pub(crate) version_match: Option<Match>,
     pub(crate) limit: Option<usize>,
@@ -217,13 +218,16 @@ pub(crate) struct ListOptions {
 
 impl ListOptions {
     pub(crate) fn parse(query: &Query, watch: bool) -> Result<Self, Status> {
-        let limit = query.integer("limit")?;
         let timeout_seconds = query.integer("timeoutSeconds")?;
+        let limit = query.integer("limit")?;
+        let unreadable = |error: SelectorError| Status::bad_request(error.to_string());
+        let labels = query.text("labelSelector").parse().map_err(unreadable)?;
+        let fields = query.text("fieldSelector").parse().map_err(unreadable)?;
         let continue_token = query.text("continue");
         let raw_match = query.text("resourceVersionMatch");
         let options = Self {
-            labels: query.text("labelSelector").to_owned(),
-            fields: query.text("fieldSelector").to_owned(),
+            labels,
+            fields,
             resource_version: query.text("resourceVersion").to_owned(),
             version_match: match raw_match {
                 "Exact" => Some(Match::Exact),
@@ -297,8 +301,18 @@ pub(crate) fn resource_version(text: &str) -> Result<Option<u64>, Status> {
     }
     match text.parse::<u64>() {
         Ok(value) if text.bytes().all(|byte| byte.is_ascii_digit()) => Ok(Some(value)),
-        _ => Err(Status::bad_request(format!("invalid resource version: {text:?}"))),
+        Ok(_) => Err(invalid_revision(text, "invalid syntax")),
+        Err(error) => Err(match error.kind() {
+            std::num::IntErrorKind::PosOverflow => invalid_revision(text, "value out of range"),
+            _ => invalid_revision(text, "invalid syntax"),
+        }),
     }
+}
+
+fn invalid_revision(text: &str, why: &str) -> Status {
+    Status::bad_request(format!(
+        "invalid resource version: resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: {why}"
+    ))
 }
 
 #[cfg(test)]
@@ -405,7 +419,11 @@ mod tests {
     fn revisions_are_plain_decimal_numbers() {
         assert_eq!(resource_version("").unwrap(), None);
         assert_eq!(resource_version("7").unwrap(), Some(7));
-        assert_eq!(message(resource_version("+7")), "invalid resource version: \"+7\"");
-        assert!(resource_version("x").is_err());
+        assert_eq!(
+            message(resource_version("+7")),
+            "invalid resource version: resourceVersion: Invalid value: \"+7\": strconv.ParseUint: parsing \"+7\": invalid \
+             syntax"
+        );
+        assert!(message(resource_version("99999999999999999999")).ends_with("value out of range"));
     }
 }

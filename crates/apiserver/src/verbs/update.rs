@@ -35,15 +35,15 @@ pub(crate) async fn update(call: &mut Call, body: Body) -> Result<Response<Body>
             );
             return Err(Status::conflict(&resource.group_resource(), live.name(), &why));
         }
-        if given.resource_version().is_empty() && !resource.strategy.allows_unconditional_update() {
+        let unversioned = matches!(given.resource_version(), "" | "0");
+        if unversioned && !resource.strategy.allows_unconditional_update() {
             let path = Path::new("metadata").child("resourceVersion");
             let error = FieldError::invalid(&path, &Value::from(0), "must be specified for an update");
             // A Go server shows the plural where every other 422 shows the kind.
             let shown = GroupVersionKind::new(resource.gvk.group.as_str(), "", resource.plural);
             return Err(Status::invalid(&shown, live.name(), &vec![error]));
         }
-        let versioned = !given.resource_version().is_empty();
-        Ok(Computed { object: given.clone(), track: true, versioned, warnings: Vec::new() })
+        Ok(Computed { object: given.clone(), track: true, versioned: !unversioned, warnings: Vec::new() })
     });
     let entry = entry.await?;
     call.respond(StatusCode::OK, &entry)

@@ -24,7 +24,7 @@ async fn an_object_that_nobody_holds_goes_at_once() {
     assert_eq!(gone.code, 200);
     assert_eq!(
         gone.json(),
-        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 200,
+        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
             "details": {"name": "a", "group": "sample.example.io", "kind": "widgets", "uid": uid}})
     );
     assert_eq!(kit.delete(&url, &json!(null)).await.code, 404);
