@@ -93,9 +93,9 @@ fn aggregated(document: &Document, content_type: &'static str, headers: &HeaderM
 /// Whether protobuf is asked for, and before JSON.
 fn wants_protobuf(headers: &HeaderMap) -> bool {
     let clauses = clauses(headers);
-    let wanted = clauses.iter().find(|c| {
-        c.covers("json") || OPENAPI_V2_PROTOBUF_ASKED.iter().any(|subtype| c.covers(subtype))
-    });
+    let wanted = clauses
+        .iter()
+        .find(|c| c.covers("json") || OPENAPI_V2_PROTOBUF_ASKED.iter().any(|subtype| c.covers(subtype)));
     wanted.is_some_and(|clause| !clause.covers("json"))
 }
 

@@ -32,11 +32,7 @@ pub(crate) struct Style {
 
 impl Style {
     /// Reads it from the request; 406 where nothing offered is accepted.
-    pub(crate) fn of(
-        headers: &HeaderMap,
-        query: &Query,
-        offered: &'static [Media],
-    ) -> Result<Self, Status> {
+    pub(crate) fn of(headers: &HeaderMap, query: &Query, offered: &'static [Media]) -> Result<Self, Status> {
         let accepted = negotiate::negotiate(headers, offered)?;
         let pretty = match query.text("pretty") {
             "" => is_read_by_a_person(headers),
@@ -177,9 +173,8 @@ mod tests {
 
     #[test]
     fn people_get_indented_answers() {
-        let of = |pairs: &[_], query| {
-            Style::of(&headers(pairs), &Query::parse(Some(query)), OFFERED).unwrap()
-        };
+        let of =
+            |pairs: &[_], query| Style::of(&headers(pairs), &Query::parse(Some(query)), OFFERED).unwrap();
         assert!(of(&[], "pretty=1").pretty);
         assert!(of(&[("user-agent", "curl/8")], "").pretty);
         assert!(!of(&[("user-agent", "curl/8")], "pretty=0").pretty);

@@ -37,7 +37,11 @@ async fn a_list_is_paged_on_one_snapshot() {
     assert_eq!(bad.code, 400, "{}", bad.text);
     let bad = kit.get(&format!("{LIST}?resourceVersion=x")).await;
     assert_eq!(bad.code, 400);
-    assert!(bad.message().ends_with("\"x\": strconv.ParseUint: parsing \"x\": invalid syntax"), "{}", bad.message());
+    assert!(
+        bad.message().ends_with("\"x\": strconv.ParseUint: parsing \"x\": invalid syntax"),
+        "{}",
+        bad.message()
+    );
     let everywhere = kit.get("/apis/sample.example.io/v1/widgets").await.json();
     assert_eq!(names(&everywhere), ["a", "b", "c", "d"]);
 }
