@@ -1,6 +1,6 @@
 //! Traces: which part of a request took how long, sent to a collector over OTLP.
 //!
-//! A request that is traced carries its [`Root`] in a task-local value; [`span`] then times a part of it from
+//! A request that is traced carries its `Root` in a task-local value; `span` then times a part of it from
 //! anywhere below, without knowing who asked. Where nothing is traced, that is one look at the task-local value.
 
 use crate::{Metrics, Tasks};

@@ -82,7 +82,7 @@ struct Step {
 }
 
 impl AsyncStep<Client> for Step {
-    async fn step(&self, client: &mut Client, _client: usize, _number: usize) -> Result<()> {
+    async fn step(&self, client: &mut Client, _index: usize, _number: usize) -> Result<()> {
         let (method, content, (path, body)) = match self.act {
             Act::Create => {
                 let (path, object) = self.maker.next();
