@@ -14,6 +14,8 @@ const FATE_DEADLINE: Duration = Duration::from_secs(30);
 /// How long while it does not answer. Then the callers are told that the outcome is unknown, and the batch is
 /// settled by the next connection, before anything else is sent over it.
 const SILENCE_MAX: Duration = Duration::from_secs(3);
+/// The same while it may be there: it says that it is starting, or only the answer does not come.
+const SLOW_MAX: Duration = Duration::from_secs(10);
 /// How long a check of an idle connection may take.
 const CHECK_DEADLINE: Duration = Duration::from_secs(5);
 const RETRY_FLOOR: Duration = Duration::from_millis(50);
@@ -243,11 +245,10 @@ impl Link {
 
     async fn ask_fate(&mut self, batch: BatchId) -> Fate {
         let mut backoff = Backoff::new(RETRY_FLOOR, RETRY_CEILING);
-        let mut patience = Instant::now() + SILENCE_MAX;
+        let mut heard = Instant::now();
         loop {
-            let connecting = connect::connect(&self.url, "store writer");
-            match timeout_at(patience, connecting).await {
-                Ok(Ok(mut connection)) => {
+            match connect::connect(&self.url, "store writer").await {
+                Ok(mut connection) => {
                     self.state.set_silent(false);
                     match settle(&mut connection, batch).await {
                         Ok(fate) => {
@@ -259,19 +260,29 @@ impl Link {
                         }
                         Err(error) => tracing::warn!(%error, seq = batch.seq, "ask for the fate of a batch"),
                     }
-                    patience = Instant::now() + SILENCE_MAX;
+                    heard = Instant::now();
                 }
-                Ok(Err(error)) => {
+                Err(error) => {
                     tracing::debug!(%error, seq = batch.seq, "connect to ask for the fate of a batch");
                     self.state.set_silent(true);
+                    if heard.elapsed() >= patience(&error) {
+                        return Fate::Unknown;
+                    }
                 }
-                Err(_elapsed) => return Fate::Unknown,
             }
-            if timeout_at(patience, backoff.wait()).await.is_err() {
-                return Fate::Unknown;
-            }
+            backoff.wait().await;
         }
     }
+}
+
+/// How long a server that cannot be connected to is waited for.
+fn patience(error: &sqlx::Error) -> Duration {
+    let comes_back = match error {
+        sqlx::Error::Io(io) => io.kind() == std::io::ErrorKind::TimedOut,
+        sqlx::Error::Database(told) => told.code().is_some_and(|code| code == "57P03"),
+        _ => false,
+    };
+    if comes_back { SLOW_MAX } else { SILENCE_MAX }
 }
 
 /// Makes sure that a batch is either committed or never will be.
