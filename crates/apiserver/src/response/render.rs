@@ -27,8 +27,8 @@ impl Include {
             "Object" => Ok(Self::Object),
             other => {
                 let path = Path::new("includeObject");
-                let error =
-                    FieldError::not_supported(&path, &Value::from(other), &["None", "Metadata", "Object"]);
+                let detail = "must be 'Metadata', 'Object', 'None', or empty";
+                let error = FieldError::invalid(&path, &Value::from(other), detail);
                 Err(Status::bad_request(format!("Unable to convert to Table as requested: {error}")))
             }
         }
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(Include::parse("").unwrap(), Include::Metadata);
         let message = Include::parse("All").unwrap_err().message;
         assert!(message.starts_with(
-            "Unable to convert to Table as requested: includeObject: Unsupported value: \"All\""
+            "Unable to convert to Table as requested: includeObject: Invalid value: \"All\": must be"
         ));
     }
 }
