@@ -111,7 +111,11 @@ impl Memory {
                 if let Some(Value::Object(metadata)) = map.get_mut("metadata") {
                     self.metadata(metadata);
                 }
-                for (key, value) in map.iter_mut() {
+                // A row's cells may name what its object tells.
+                if let Some(object) = map.get_mut("object") {
+                    self.rewrite(object);
+                }
+                for (key, value) in map.iter_mut().filter(|(key, _)| *key != "object") {
                     match value {
                         Value::String(text) => *text = self.words(text, key == "message"),
                         Value::Array(cells) if key == "cells" => self.cells(cells),
