@@ -297,11 +297,6 @@ impl Cache {
         });
     }
 
-    /// Makes the tail look at the database now.
-    pub fn hint(&self) {
-        self.0.handover.ask();
-    }
-
     /// What the cache tells of itself.
     pub fn status(&self) -> CacheStatus {
         let progress = self.0.progress.borrow().clone();
