@@ -96,6 +96,7 @@ func TestArgoCD(t *testing.T) {
 		if synced.GetAnnotations()[tracking] == "" {
 			t.Error("the tracking annotation is missing")
 		}
+		synced = eventually(t, c.Resource(projects), name, "ready", ready)
 		if again, err := applied(t, c, target, argo, nil); err != nil || again.GetResourceVersion() != synced.GetResourceVersion() {
 			t.Errorf("the same again is no write: %v", err)
 		}

@@ -126,11 +126,13 @@ func TestUpdateConflictsAndRetries(t *testing.T) {
 		if _, err := c.Resource(projects).Update(ctx, old, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
 			t.Errorf("stale update: %v", err)
 		}
-		patched, err := c.Resource(projects).Patch(ctx, old.GetName(), types.JSONPatchType,
+		_, err = c.Resource(projects).Patch(ctx, old.GetName(), types.JSONPatchType,
 			[]byte(`[{"op":"replace","path":"/spec/displayName","value":"fourth"}]`), metav1.PatchOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
+		// the controller has an answer of its own to write
+		patched := eventually(t, c.Resource(projects), old.GetName(), "ready", ready)
 		again, err := c.Resource(projects).Patch(ctx, old.GetName(), types.MergePatchType,
 			[]byte(`{"spec":{"displayName":"fourth"}}`), metav1.PatchOptions{})
 		if err != nil || again.GetResourceVersion() != patched.GetResourceVersion() {
