@@ -28,6 +28,8 @@ use std::time::{Duration, Instant};
 
 /// Events that one look reads at most; [`LOOK`] has the number as a literal, so that no plan forgets it.
 const LOOK_MAX: usize = 1000;
+/// Between two looks, unless a reader waits: when many replicas write, one look has the batches of several.
+const LOOK_PAUSE: Duration = Duration::from_millis(2);
 /// Longest time a look may take before the connection is given up.
 const LOOK_DEADLINE: Duration = Duration::from_secs(5);
 /// While nothing happens, the own history is compared with the database's this often.
@@ -137,13 +139,17 @@ impl Tail {
         }
     }
 
-    /// Takes over what this replica writes itself, until it is time to look at the database.
+    /// Takes over what this replica writes itself, until it is time to look at the database: at once for a
+    /// reader, soon for what others have written.
     async fn wait(&self) {
         let handover = &self.cache.handover;
-        let next_look = tokio::time::Instant::now() + self.cache.config.poll;
+        let looked = tokio::time::Instant::now();
+        let mut next_look = looked + self.cache.config.poll;
         while !handover.was_asked() && tokio::time::Instant::now() < next_look {
-            let woken = tokio::time::timeout_at(next_look, handover.woken()).await.is_ok();
-            if !woken || !self.take_over() {
+            if handover.has_heard() || !self.take_over() {
+                next_look = next_look.min(looked + LOOK_PAUSE);
+            }
+            if tokio::time::timeout_at(next_look, handover.woken()).await.is_err() {
                 return;
             }
         }

@@ -238,7 +238,8 @@ impl Task {
     }
 
     /// Answers the callers, and hands what was written to the tail.
-    fn answer(&self, part: Vec<Pending>, done: &Done) {
+    fn answer(&mut self, part: Vec<Pending>, done: &Done) {
+        self.inbox.answering(part.len());
         let Done { answer, places, entries } = done;
         let mut written = Vec::with_capacity(*entries);
         self.meters.batch_writes.observe(f64::from(u32::try_from(part.len()).unwrap_or(u32::MAX)));

@@ -54,8 +54,10 @@ pub(crate) struct Handover {
     writer: Uuid,
     waiting: Mutex<Vec<Committed>>,
     connections: AtomicU64,
-    /// There may be something that only the database can tell.
+    /// A reader waits for what only the database can tell.
     look: AtomicBool,
+    /// There is something in the database that nobody waits for.
+    news: AtomicBool,
     wake: Notify,
 }
 
@@ -66,6 +68,7 @@ impl Handover {
             waiting: Mutex::default(),
             connections: AtomicU64::new(0),
             look: AtomicBool::new(false),
+            news: AtomicBool::new(false),
             wake: Notify::new(),
         }
     }
@@ -91,7 +94,7 @@ impl Handover {
         if waiting.len() < WAITING_MAX {
             waiting.push(batch);
         } else {
-            self.look.store(true, Ordering::SeqCst);
+            self.news.store(true, Ordering::SeqCst);
         }
         drop(waiting);
         self.wake.notify_one();
@@ -108,9 +111,20 @@ impl Handover {
         self.wake.notify_one();
     }
 
+    /// Others have written; the tail looks soon.
+    pub(crate) fn hear(&self) {
+        self.news.store(true, Ordering::SeqCst);
+        self.wake.notify_one();
+    }
+
     /// Whether somebody has asked for a look since the last time.
     pub(crate) fn was_asked(&self) -> bool {
         self.look.swap(false, Ordering::SeqCst)
+    }
+
+    /// Whether others have written since the last time.
+    pub(crate) fn has_heard(&self) -> bool {
+        self.news.swap(false, Ordering::SeqCst)
     }
 
     /// Waits for something to do.

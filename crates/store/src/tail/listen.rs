@@ -49,6 +49,6 @@ async fn listen(cache: &Inner, pool: &sqlx::PgPool, backoff: &mut Backoff) -> Re
                 .unwrap_or(Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())))?,
         }
         backoff.reset();
-        cache.handover.ask();
+        cache.handover.hear();
     }
 }

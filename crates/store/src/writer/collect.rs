@@ -8,24 +8,24 @@ use tokio::sync::mpsc;
 const BATCH_WRITES_MAX: usize = 512;
 /// Bytes of bodies in a batch at most, unless its first write alone is larger.
 const BATCH_BYTES_MAX: usize = 4 << 20;
-/// How long the first write of a batch waits for as many as the last batch had: those callers were just answered
-/// and may come back.
-const LINGER_MAX: Duration = Duration::from_micros(300);
-/// Between two looks at the queue meanwhile.
-const LINGER_STEP: Duration = Duration::from_micros(50);
+/// How long a batch waits for the callers that were just answered: they may come back. Without that the callers
+/// of a busy store are two halves, each of which waits for the other's commit and then for its own.
+const LINGER_MAX: Duration = Duration::from_micros(500);
+/// When nobody came for so long, nobody is waited for any more.
+const SILENCE_MAX: Duration = Duration::from_micros(60);
 
 /// The writes that wait for a batch.
 #[derive(Debug)]
 pub(super) struct Inbox {
     queue: mpsc::Receiver<Pending>,
     waiting: Vec<Pending>,
-    /// Writes of the last batch.
-    last: usize,
+    /// Callers that were there when the last batch was answered: its own, and those that waited already.
+    callers: usize,
 }
 
 impl Inbox {
     pub(super) fn new(queue: mpsc::Receiver<Pending>) -> Self {
-        Self { queue, waiting: Vec::with_capacity(BATCH_WRITES_MAX), last: 0 }
+        Self { queue, waiting: Vec::with_capacity(BATCH_WRITES_MAX), callers: 0 }
     }
 
     /// Takes no more writes; those in the queue are still served.
@@ -52,17 +52,32 @@ impl Inbox {
     /// The task has a thread of its own, and nothing to do there meanwhile.
     fn linger(&mut self) {
         let begun = Instant::now();
-        loop {
-            while self.waiting.len() < BATCH_WRITES_MAX
-                && let Ok(pending) = self.queue.try_recv()
-            {
-                self.waiting.push(pending);
-            }
-            if self.waiting.len() >= self.last || begun.elapsed() >= LINGER_MAX {
+        let mut heard = begun;
+        while self.waiting.len() < self.callers && begun.elapsed() < LINGER_MAX {
+            if self.receive() {
+                heard = Instant::now();
+            } else if heard.elapsed() > SILENCE_MAX {
                 return;
             }
-            std::thread::sleep(LINGER_STEP);
+            std::thread::yield_now();
         }
+    }
+
+    /// So many callers are about to be answered, and may come back.
+    pub(super) fn answering(&mut self, count: usize) {
+        self.receive();
+        self.callers = self.waiting.len().saturating_add(count).min(BATCH_WRITES_MAX);
+    }
+
+    /// Takes what is in the queue. False when nothing was.
+    fn receive(&mut self) -> bool {
+        let before = self.waiting.len();
+        while self.waiting.len() < BATCH_WRITES_MAX
+            && let Ok(pending) = self.queue.try_recv()
+        {
+            self.waiting.push(pending);
+        }
+        self.waiting.len() > before
     }
 
     /// The next batch: in order of arrival, each key at most once, the rest stays. Whoever has given up is left out.
@@ -89,7 +104,6 @@ impl Inbox {
             }
         }
         self.waiting = later;
-        self.last = batch.len();
         batch
     }
 }
