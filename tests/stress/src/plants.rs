@@ -47,8 +47,8 @@ pub(crate) const PLANTS: [Plant; 8] = [
     Plant {
         name: "event-outside-the-transaction",
         before: "SELECT 1",
-        find: "    WHERE k.code = 0;\n\n    -- the ledger",
-        replace: "    WHERE k.code = 0 AND random() > 0.001;\n\n    -- the ledger",
+        find: "WHERE outcome[k.i] = 0;\n\n    -- the ledger",
+        replace: "WHERE outcome[k.i] = 0 AND random() > 0.001;\n\n    -- the ledger",
     },
     Plant {
         name: "revision-before-the-lock",
@@ -91,5 +91,22 @@ impl Plant {
         let changed = text.replace(self.find, self.replace);
         sqlx::raw_sql(sqlx::AssertSqlSafe(changed)).execute(connection).await?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PLANTS;
+
+    #[test]
+    fn every_plant_finds_its_place_in_the_newest_function() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations");
+        let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+        files.sort();
+        let texts = files.iter().rev().map(|file| std::fs::read_to_string(file).unwrap());
+        let newest = texts.into_iter().find(|text| text.contains("FUNCTION apply_batch")).unwrap();
+        for plant in PLANTS {
+            assert!(newest.contains(plant.find), "{}", plant.name);
+        }
     }
 }
