@@ -8,9 +8,11 @@ use tokio::sync::mpsc;
 const BATCH_WRITES_MAX: usize = 512;
 /// Bytes of bodies in a batch at most, unless its first write alone is larger.
 const BATCH_BYTES_MAX: usize = 4 << 20;
-/// How long a batch waits for the callers that were just answered: they may come back. Without that the callers
-/// of a busy store are two halves, each of which waits for the other's commit and then for its own.
+/// How long a small batch waits for the callers that were just answered: they may come back. Without that they are
+/// two halves, each of which waits for the other's commit and then for its own.
 const LINGER_MAX: Duration = Duration::from_micros(500);
+/// A batch of so many waits for nobody: its callers are worked for while the other half's batch is in the database.
+const LINGER_WRITES_MAX: usize = 24;
 /// When nobody came for so long, nobody is waited for any more.
 const SILENCE_MAX: Duration = Duration::from_micros(60);
 
@@ -19,7 +21,7 @@ const SILENCE_MAX: Duration = Duration::from_micros(60);
 pub(super) struct Inbox {
     queue: mpsc::Receiver<Pending>,
     waiting: Vec<Pending>,
-    /// Callers that were there when the last batch was answered: its own, and those that waited already.
+    /// Callers that are waited for: those of the last batch, and those that waited already when it was answered.
     callers: usize,
 }
 
@@ -66,7 +68,7 @@ impl Inbox {
     /// So many callers are about to be answered, and may come back.
     pub(super) fn answering(&mut self, count: usize) {
         self.receive();
-        self.callers = self.waiting.len().saturating_add(count).min(BATCH_WRITES_MAX);
+        self.callers = self.waiting.len().saturating_add(count).min(LINGER_WRITES_MAX);
     }
 
     /// Takes what is in the queue. False when nothing was.
