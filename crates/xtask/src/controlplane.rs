@@ -66,6 +66,7 @@ pub(crate) fn build(bin: &Path) -> Result<()> {
             .args(["build", "-trimpath", "-ldflags", &set, "-o"])
             .arg(&partial)
             .arg(".")
+            .stdout(say::lines())
             .status()?;
         ensure!(built.success(), "the control plane cannot be built");
         std::fs::rename(&partial, &program)?;

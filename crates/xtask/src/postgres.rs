@@ -55,6 +55,7 @@ pub(crate) fn programs() -> Result<PathBuf> {
         .args(["run", "--quiet", "--package", "xtask", "--features", "fetch-postgresql", "--"])
         .arg("fetch-postgresql")
         .arg(&dir)
+        .stdout(say::lines())
         .status()?;
     ensure!(fetched.success(), "PostgreSQL cannot be fetched: install it or set DATABASE_URL");
     ensure!(complete(&dir.join("bin")), "the fetched archive holds no initdb in {}", dir.display());

@@ -4,6 +4,7 @@ use crate::kubeconfig::{Kubeconfig, token};
 use crate::kubectl::Kubectl;
 use crate::layout::{self, Layout};
 use crate::manifests::NAMESPACE;
+use crate::say;
 use crate::supervisor::{Spec, Supervisor};
 use crate::token::{AUDIENCE, ISSUER, Issuer};
 use crate::wait::Seen;
@@ -32,6 +33,7 @@ pub(crate) fn build(release: bool) -> Result<()> {
         .current_dir(layout::workspace())
         .args(["build", "--quiet", "--package", "business-api", "--package", "business-controller"])
         .args(release.then_some("--release"))
+        .stdout(say::lines())
         .status()?;
     ensure!(built.success(), "the programs do not build");
     Ok(())
@@ -114,7 +116,7 @@ pub(crate) struct Controller<'a> {
 impl Controller<'_> {
     pub(crate) fn spec(&self, layout: &Layout) -> Result<Spec> {
         let text = |path: &Path| path.to_string_lossy().into_owned();
-        let args = [
+        let mut args = vec![
             ("kubeconfig", text(self.kubeconfig)),
             ("namespace", NAMESPACE.to_owned()),
             ("members-kubeconfig", text(self.members)),

@@ -1,23 +1,28 @@
 //! `cargo xtask test`: every level, the real parts included. CI runs exactly this.
 
+use crate::instance::Options;
 use crate::layout;
-use crate::{accept, install, layers, postgres, say, tidy, wait};
+use crate::{accept, install, layers, postgres, say, tidy, up, wait};
 use anyhow::{Context, Result, bail, ensure};
+use clap::builder::PossibleValuesParser;
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 /// What is to be run.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Test {
     /// Only the steps with these names.
-    #[arg(value_name = "STEP")]
+    #[arg(value_name = "STEP", value_parser = PossibleValuesParser::new(STEPS.iter().map(|(name, _)| *name)))]
     only: Vec<String>,
+    /// Whom to talk to.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: say::Output,
 }
 
 /// How many checks of a step passed and failed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct Count {
     pub(crate) passed: usize,
     pub(crate) failed: usize,
@@ -45,7 +50,7 @@ const STEPS: &[(&str, Step)] = &[
     ("unit", unit),
     ("stress", || cargo(STRESS, &[])),
     ("manifests", || install::check().map(|()| Count::ONE)),
-    ("check", || myself(&["up", "--check"])),
+    ("check", || up::check(&Options::default()).map(|()| Count::ONE)),
     ("elsewhere", || install::elsewhere().map(|()| Count::ONE)),
     ("accept", accept::run),
 ];
@@ -55,32 +60,19 @@ const STRESS: &[&str] =
     &["run", "--quiet", "--package", "stress", "--", "run", "--operations", "15000", "--kills", "60"];
 
 /// Runs the chosen steps, all steps when none is chosen.
-pub(crate) fn test(args: &Test) -> Result<ExitCode> {
+pub(crate) fn test(args: &Test) -> Result<Count> {
     let only: Vec<&str> = args.only.iter().map(String::as_str).collect();
     self::only(&only)
 }
 
 /// Runs steps, all of them even when one fails; the last line is the sum.
-pub(crate) fn only(only: &[&str]) -> Result<ExitCode> {
-    if let Some(unknown) = only.iter().find(|only| !STEPS.iter().any(|(name, _)| name == *only)) {
-        bail!("there is no step {unknown}");
-    }
+pub(crate) fn only(only: &[&str]) -> Result<Count> {
     wait::listen_for_signals()?;
     let start = Instant::now();
     let mut sum = Count::default();
     let mut bad = Vec::new();
-    for (name, run) in STEPS {
-        if !only.is_empty() && !only.contains(name) {
-            continue;
-        }
-        say::line(format_args!("---- {name}"));
-        let begun = Instant::now();
-        let (count, verdict) = match run() {
-            Ok(count) if count.failed == 0 => (count, "ok".to_owned()),
-            Ok(count) => (count, "FAILED".to_owned()),
-            Err(error) => (Count { passed: 0, failed: 1 }, format!("FAILED\n{error:#}")),
-        };
-        say::line(format_args!("---- {name}: {verdict} ({})", say::seconds(begun.elapsed())));
+    for (name, run) in STEPS.iter().filter(|(name, _)| only.is_empty() || only.contains(name)) {
+        let count = say::level(name, run);
         sum.add(count);
         if count.failed > 0 {
             bad.push(*name);
@@ -94,7 +86,7 @@ pub(crate) fn only(only: &[&str]) -> Result<ExitCode> {
         say::line(format_args!("failed: {}", bad.join(", ")));
     }
     say::line(format_args!("{} passed, {} failed", sum.passed, sum.failed));
-    Ok(if bad.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(sum)
 }
 
 fn command(args: &[&str]) -> Command {
@@ -105,14 +97,8 @@ fn command(args: &[&str]) -> Command {
 }
 
 fn cargo(args: &[&str], env: &[(&str, &str)]) -> Result<Count> {
-    let status = command(args).envs(env.iter().copied()).status()?;
+    let status = command(args).envs(env.iter().copied()).stdout(say::lines()).status()?;
     ensure!(status.success(), "cargo {} failed", args.join(" "));
-    Ok(Count::ONE)
-}
-
-fn myself(args: &[&str]) -> Result<Count> {
-    let status = Command::new(std::env::current_exe()?).args(args).status()?;
-    ensure!(status.success(), "xtask {} failed", args.join(" "));
     Ok(Count::ONE)
 }
 
@@ -154,12 +140,13 @@ fn result(line: &str) -> Option<Count> {
 /// Bans, licences and sources of all dependencies.
 fn deny() -> Result<Count> {
     let Some(program) = cargo_deny()? else {
-        say::line("skipped: cargo-deny is not installed and cannot be");
+        say::skipped("cargo-deny is not installed and cannot be");
         return Ok(Count::default());
     };
     let status = Command::new(program)
         .current_dir(layout::workspace())
         .args(["--log-level", "error", "check", "bans", "licenses", "sources"])
+        .stdout(say::lines())
         .status()?;
     ensure!(status.success(), "cargo deny found something");
     Ok(Count::ONE)
@@ -176,6 +163,7 @@ fn cargo_deny() -> Result<Option<PathBuf>> {
         say::begin("cargo-deny is installed, once");
         let installed = command(&["install", "--quiet", "--locked", "--debug", "cargo-deny", "--root"])
             .arg(&root)
+            .stdout(say::lines())
             .status()?;
         return Ok(installed.success().then_some(program));
     }

@@ -27,6 +27,9 @@ pub(crate) struct Up {
     /// Run the whole main job in a directory of its own, stop everything, and say whether it worked.
     #[arg(long)]
     check: bool,
+    /// Whom to talk to.
+    #[arg(short, long, value_enum, default_value_t, requires = "check")]
+    pub(crate) output: say::Output,
     /// Go on in the background once everything runs.
     #[arg(long, conflicts_with = "check")]
     detach: bool,
@@ -77,7 +80,7 @@ impl Up {
 /// Runs `up` in one of its three ways.
 pub(crate) fn up(args: &Up) -> Result<()> {
     if args.check {
-        return check(args);
+        return check(&args.options());
     }
     if args.detach {
         return detach(&args.layout()?);
@@ -101,12 +104,12 @@ fn first_objects(instance: &Instance) -> Result<()> {
 }
 
 /// The main job from an empty directory to an empty directory.
-fn check(args: &Up) -> Result<()> {
+pub(crate) fn check(options: &Options) -> Result<()> {
     wait::listen_for_signals()?;
     let layout = Layout::of_check();
     clear(&layout)?;
     let start = Instant::now();
-    let instance = Instance::start(&layout, &Options { members: args.members.max(1), ..args.options() })?;
+    let instance = Instance::start(&layout, &Options { members: options.members.max(1), ..options.clone() })?;
     let outcome = job::main_job(&instance);
     let stopped = say::step("everything stopped", || instance.stop());
     outcome.and(stopped)?;

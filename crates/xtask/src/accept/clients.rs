@@ -51,7 +51,7 @@ fn passes(command: &mut Command) -> Result<()> {
 pub(super) fn python(instance: &Instance) -> Result<()> {
     match packages() {
         Err(reason) => {
-            say::line(format_args!("      skipped: {reason:#}"));
+            say::skipped(&format!("{reason:#}"));
             Ok(())
         }
         Ok(packages) => {
@@ -106,6 +106,7 @@ fn built(package: &str) -> Result<PathBuf> {
     let built = Command::new(cargo)
         .current_dir(layout::workspace())
         .args(["build", "--quiet", "--package", package])
+        .stdout(say::lines())
         .status()?;
     ensure!(built.success(), "{package} does not build");
     layout::built(package, false)

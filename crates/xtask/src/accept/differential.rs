@@ -1,5 +1,5 @@
 use crate::instance::{HOST_CLUSTER, Instance};
-use crate::layout;
+use crate::{layout, say};
 use anyhow::{Result, ensure};
 use std::process::{Command, Output};
 
@@ -10,6 +10,7 @@ pub(super) fn requests(instance: &Instance) -> Result<()> {
     let built = Command::new(cargo)
         .current_dir(layout::workspace())
         .args(["build", "--quiet", "--package", "differential"])
+        .stdout(say::lines())
         .status()?;
     ensure!(built.success(), "the comparing program does not build");
     let controllers = ["business-controller".to_owned(), format!("kube-controller-manager-{HOST_CLUSTER}")];
