@@ -3,14 +3,14 @@
 
 use crate::follow::{Follower, follow};
 use crate::kinds::{NAMESPACE, PROJECT};
-use business_types::{NamespaceSpec, ProjectSpec, charge};
+use business_types::{Held, LedgerStatus, NamespaceSpec, ProjectSpec, charge};
 use meta::quantity::{Quantity, ResourceList};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use store::quota::{Amounts, Charge};
 use store::{Entry, KindId, Store};
+use uuid::Uuid;
 
 /// Percent of a limit from which on a write is warned.
 const HIGH: i128 = 80;
@@ -27,11 +27,41 @@ struct Part {
     kind: KindId,
 }
 
+/// What of a project's allocation no object stands for, as its status tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unowned {
+    /// How much.
+    pub amount: Quantity,
+    /// The places in the cluster that it is held for.
+    pub places: Vec<String>,
+}
+
 #[derive(Debug, Default)]
 struct Sums {
     limits: HashMap<Box<str>, Amounts>,
-    charges: HashMap<(KindId, Box<str>), Charge>,
+    held: HashMap<Box<str>, Vec<Held>>,
+    charges: HashMap<Uuid, Share>,
     allocated: HashMap<Box<str>, Amounts>,
+}
+
+/// What an object costs its project, without the room that a map has to spare: every namespace has one.
+#[derive(Debug, PartialEq, Eq)]
+struct Share {
+    kind: KindId,
+    scope: Box<str>,
+    amounts: Box<[(Box<str>, Packed)]>,
+}
+
+/// Amounts by resource.
+type Packed = Box<[(Box<str>, Quantity)]>;
+
+impl Share {
+    fn of(kind: KindId, charge: Charge) -> Self {
+        let packed =
+            |list: ResourceList| list.into_iter().map(|(key, amount)| (key.into(), amount)).collect();
+        let amounts = charge.amounts.into_iter().map(|(cluster, list)| (cluster.into(), packed(list)));
+        Self { kind, scope: charge.scope.into(), amounts: amounts.collect() }
+    }
 }
 
 impl Levels {
@@ -50,6 +80,24 @@ impl Levels {
             }
         }
         warnings
+    }
+
+    /// What is held against a project in a cluster without an object; `None` when that is nothing.
+    pub fn unowned(&self, scope: &str, cluster: &str, resource: &str) -> Option<Unowned> {
+        let sums = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let mut unowned = Unowned { amount: Quantity::ZERO, places: Vec::new() };
+        for (held, amount) in sums.held(scope, cluster, resource) {
+            unowned.amount = unowned.amount.checked_add(amount)?;
+            unowned.places.push(format!("{} ({})", held.namespace, held.state));
+        }
+        (!unowned.amount.is_zero()).then_some(unowned)
+    }
+
+    /// Whether this names something that is held without an object.
+    pub fn holds(&self, uid: Uuid) -> bool {
+        let sums = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let mut all = sums.held.values().flatten();
+        all.any(|held| held.uid.parse() == Ok(uid))
     }
 
     /// Follows both kinds for ever.
@@ -83,7 +131,10 @@ impl Sums {
         own: Quantity,
     ) -> Option<String> {
         let hard = *self.limits.get(scope)?.get(cluster)?.get(resource)?;
-        let others = of(self.allocated.get(scope), cluster, resource).checked_sub(own)?;
+        let mut others = of(self.allocated.get(scope), cluster, resource).checked_sub(own)?;
+        for (_, held) in self.held(scope, cluster, resource) {
+            others = others.checked_add(held)?;
+        }
         let allocated = others.checked_add(amount)?;
         let percent = allocated.nanos().checked_mul(100)?.checked_div(hard.nanos())?;
         let almost = if percent >= VERY_HIGH { "almost used up: " } else { "" };
@@ -94,57 +145,76 @@ impl Sums {
         })
     }
 
+    fn held<'a>(
+        &'a self,
+        scope: &str,
+        cluster: &'a str,
+        resource: &'a str,
+    ) -> impl Iterator<Item = (&'a Held, Quantity)> {
+        let all = self.held.get(scope).into_iter().flatten().filter(move |held| held.cluster_name == cluster);
+        all.filter_map(move |held| Some((held, *held.hard.get(resource)?)))
+    }
+
     fn take(&mut self, kind: KindId, entry: &Entry, exists: bool) {
         let name = &*entry.key.name;
-        let key: Box<str> = format!("{}/{name}", entry.key.namespace).into();
         let counted = if exists { Counted::read(kind, entry) } else { None };
-        let Counted { charge, limits } = counted.unwrap_or_default();
-        self.charge(kind, key, charge.filter(|charge| !charge.scope.is_empty()));
+        let Counted { charge, limits, held } = counted.unwrap_or_default();
+        let share = charge.filter(|charge| !charge.scope.is_empty()).map(|charge| Share::of(kind, charge));
+        // An object that was moved to another project keeps its uid, and its end here tells nothing of its place there.
+        let moved = |held: &Share| kind == NAMESPACE && *held.scope != *entry.key.namespace;
+        if exists || !self.charges.get(&entry.uid).is_some_and(moved) {
+            self.charge(entry.uid, share);
+        }
         if let Some(limits) = limits {
             self.limits.insert(name.into(), limits);
         } else if kind == PROJECT {
             self.limits.remove(name);
         }
+        if !held.is_empty() {
+            self.held.insert(name.into(), held);
+        } else if kind == PROJECT {
+            self.held.remove(name);
+        }
     }
 
-    fn charge(&mut self, kind: KindId, key: Box<str>, charge: Option<Charge>) {
-        let key = (kind, key);
-        if self.charges.get(&key) == charge.as_ref() {
+    fn charge(&mut self, object: Uuid, share: Option<Share>) {
+        if self.charges.get(&object) == share.as_ref() {
             return;
         }
-        if let Some(old) = self.charges.remove(&key) {
+        if let Some(old) = self.charges.remove(&object) {
             self.add(&old, Quantity::checked_sub);
         }
-        if let Some(new) = charge {
+        if let Some(new) = share {
             self.add(&new, Quantity::checked_add);
-            self.charges.insert(key, new);
+            self.charges.insert(object, new);
         }
     }
 
-    fn add(&mut self, charge: &Charge, combine: fn(Quantity, Quantity) -> Option<Quantity>) {
-        let allocated = self.allocated.entry(charge.scope.as_str().into()).or_default();
-        for (cluster, amounts) in &charge.amounts {
-            let sums = allocated.entry(cluster.clone()).or_default();
+    fn add(&mut self, share: &Share, combine: fn(Quantity, Quantity) -> Option<Quantity>) {
+        let allocated = self.allocated.entry(share.scope.clone()).or_default();
+        for (cluster, amounts) in &share.amounts {
+            let sums = allocated.entry(cluster.to_string()).or_default();
             for (resource, amount) in amounts {
-                let sum = sums.entry(resource.clone()).or_insert(Quantity::ZERO);
+                let sum = sums.entry(resource.to_string()).or_insert(Quantity::ZERO);
                 *sum = combine(*sum, *amount).unwrap_or(*sum);
             }
             sums.retain(|_resource, sum| !sum.is_zero());
         }
         allocated.retain(|_cluster, sums| !sums.is_empty());
         if allocated.is_empty() {
-            self.allocated.remove(charge.scope.as_str());
+            self.allocated.remove(&share.scope);
         }
     }
 
     fn clear(&mut self, kind: KindId) {
-        let keys: Vec<Box<str>> =
-            self.charges.keys().filter(|(of, _)| *of == kind).map(|(_, key)| key.clone()).collect();
-        for key in keys {
-            self.charge(kind, key, None);
+        let of_kind = self.charges.iter().filter(|(_, share)| share.kind == kind);
+        let objects: Vec<Uuid> = of_kind.map(|(object, _)| *object).collect();
+        for object in objects {
+            self.charge(object, None);
         }
         if kind == PROJECT {
             self.limits.clear();
+            self.held.clear();
         }
     }
 }
@@ -154,6 +224,7 @@ impl Sums {
 struct Counted {
     charge: Option<Charge>,
     limits: Option<Amounts>,
+    held: Vec<Held>,
 }
 
 /// The part of a stored body that is counted: what is not named here is passed over unread.
@@ -170,6 +241,12 @@ struct Mark {
     cached_spec_hard: Option<ResourceList>,
 }
 
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Told {
+    ledger: LedgerStatus,
+}
+
 impl Counted {
     fn read(kind: KindId, entry: &Entry) -> Option<Self> {
         let counted = if kind == PROJECT { Self::project(&entry.body) } else { Self::namespace(entry) };
@@ -177,19 +254,18 @@ impl Counted {
     }
 
     fn project(body: &[u8]) -> Result<Self, serde_json::Error> {
-        let Body { spec, status: IgnoredAny } =
-            serde_json::from_slice::<Body<ProjectSpec, IgnoredAny>>(body)?;
+        let Body { spec, status } = serde_json::from_slice::<Body<ProjectSpec, Told>>(body)?;
         let amounts = charge::limits(&spec);
         let charge =
             Charge { scope: spec.parent_project_name, amounts: amounts.clone(), ..Charge::default() };
-        Ok(Self { charge: Some(charge), limits: Some(amounts) })
+        Ok(Self { charge: Some(charge), limits: Some(amounts), held: status.ledger.held })
     }
 
     fn namespace(entry: &Entry) -> Result<Self, serde_json::Error> {
         let Body { spec, status } = serde_json::from_slice::<Body<NamespaceSpec, Mark>>(&entry.body)?;
         let amounts = Amounts::from([(spec.cluster_name, status.cached_spec_hard.unwrap_or(spec.hard))]);
         let charge = Charge { scope: entry.key.namespace.to_string(), amounts, ..Charge::default() };
-        Ok(Self { charge: Some(charge), limits: None })
+        Ok(Self { charge: Some(charge), ..Self::default() })
     }
 }
 
@@ -206,7 +282,7 @@ mod tests {
     fn set(levels: &Levels, kind: KindId, namespace: &str, name: &str, body: Option<&Value>) {
         let entry = Entry {
             key: Key::new(kind, namespace, name),
-            uid: uuid::Uuid::nil(),
+            uid: Uuid::from_u128(name.bytes().fold(0, |sum, byte| sum * 256 + u128::from(byte))),
             revision: Revision(1),
             body: body.map(ToString::to_string).unwrap_or_default().into(),
             attributes: Attributes::default(),
@@ -248,5 +324,50 @@ mod tests {
         assert_eq!(levels.warnings(None, &charge("15")), [""; 0]);
         set(&levels, PROJECT, "", "p", None);
         assert_eq!(levels.warnings(None, &charge("20")), [""; 0], "no limit any more");
+    }
+
+    #[test]
+    fn what_is_moved_counts_in_its_new_project_only() {
+        let levels = Levels::default();
+        for project in ["p", "q"] {
+            let limited = json!({"metadata": {}, "spec": {"clusters": {"c": {"hard": {"pods": "20"}}}}});
+            set(&levels, PROJECT, "", project, Some(&limited));
+        }
+        let body = json!({"metadata": {}, "spec": {"clusterName": "c", "hard": {"pods": "16"}}});
+        let into = |project: &str| Charge { scope: project.to_owned(), ..charge("1") };
+        for moves in [[("q", true), ("p", false)], [("q", false), ("p", true)]] {
+            set(&levels, NAMESPACE, "p", "a", Some(&body));
+            for (project, exists) in moves {
+                set(&levels, NAMESPACE, project, "a", exists.then_some(&body));
+            }
+            let here = if moves[0].1 { "q" } else { "p" };
+            let there = if moves[0].1 { "p" } else { "q" };
+            assert_eq!(levels.warnings(None, &into(here)).len(), 1, "17 of 20");
+            assert_eq!(levels.warnings(None, &into(there)), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn what_no_object_stands_for_is_named_and_counts() {
+        let levels = Levels::default();
+        let uid = Uuid::from_u128(7);
+        let held = |cluster: &str, namespace: &str, pods: &str| {
+            json!({"uid": uid.to_string(), "state": "orphaned", "clusterName": cluster, "namespace": namespace,
+                   "hard": {"pods": pods}, "reason": "found"})
+        };
+        let project = |held: Value| {
+            json!({"metadata": {}, "spec": {"clusters": {"c": {"hard": {"pods": "20"}}}},
+                   "status": {"ledger": {"held": held}}})
+        };
+        let all = json!([held("c", "one", "4"), held("c", "two", "11"), held("d", "three", "1")]);
+        set(&levels, PROJECT, "", "p", Some(&project(all)));
+        let unowned = levels.unowned("p", "c", "pods").unwrap();
+        assert_eq!(unowned.amount.to_string(), "15");
+        assert_eq!(unowned.places, ["one (orphaned)", "two (orphaned)"]);
+        assert_eq!(levels.unowned("p", "c", "cpu"), None);
+        assert!(levels.holds(uid) && !levels.holds(Uuid::nil()));
+        assert_eq!(levels.warnings(None, &charge("1")).len(), 1, "16 of 20");
+        set(&levels, PROJECT, "", "p", Some(&project(json!([]))));
+        assert_eq!(levels.unowned("p", "c", "pods"), None);
     }
 }
