@@ -10,7 +10,7 @@ pub use auditor::{Auditor, Growth};
 use crate::config::{Audit, Output};
 use crate::{kinds, serve};
 use anyhow::{Context, Result};
-use business_types::{NamespaceSpec, NamespaceStatus, ProjectSpec, ProjectStatus, charge};
+use business_types::{Held, NamespaceSpec, NamespaceStatus, ProjectSpec, ProjectStatus, charge};
 use meta::object::Object;
 use runtime::{Metrics, Tasks};
 use serde_json::json;
@@ -124,8 +124,14 @@ async fn command(store: &Store, settings: &Audit) -> Result<Finding> {
 fn text(report: &Report, holds: &[Hold], held: Option<&str>) -> String {
     let mut lines: Vec<String> = report.differences.iter().map(ToString::to_string).collect();
     for hold in holds {
-        let what = if hold.orphaned { "orphaned" } else { "abandoned" };
-        lines.push(format!("{what} in project {}: {} ({})", hold.scope, hold.uid, hold.reason));
+        let Held { uid, state, cluster_name, namespace, hard, reason } = told::held(hold);
+        let amounts: Vec<String> =
+            hard.iter().map(|(resource, amount)| format!("{resource}={amount}")).collect();
+        lines.push(format!(
+            "{state} in project {}: namespace {namespace:?} of cluster {cluster_name:?} holds {} as {uid} ({reason})",
+            hold.scope,
+            if amounts.is_empty() { "no amount".to_owned() } else { amounts.join(" ") },
+        ));
     }
     if let Some(reason) = held {
         lines.push(format!("growth is held: {reason}"));
@@ -147,7 +153,13 @@ fn json_text(report: &Report, holds: &[Hold], held: Option<&str>) -> String {
         .collect();
     let holds: Vec<_> = holds
         .iter()
-        .map(|h| json!({"uid": h.uid.to_string(), "project": h.scope, "orphaned": h.orphaned, "reason": h.reason}))
+        .map(|hold| {
+            let Held { uid, cluster_name, namespace, hard, reason, .. } = told::held(hold);
+            json!({
+                "uid": uid, "project": hold.scope, "orphaned": hold.orphaned, "reason": reason,
+                "cluster": cluster_name, "namespace": namespace, "hard": hard,
+            })
+        })
         .collect();
     json!({
         "consistent": report.differences.is_empty(),

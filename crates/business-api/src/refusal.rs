@@ -1,6 +1,7 @@
 //! The answer to a write that the quota rules refused: one Status that says which project, cluster and resource,
 //! what was asked for, and what would have fitted. See `docs/api.md` for its machine-readable half.
 
+use crate::levels::{Levels, Unowned};
 use business_types::{namespace, project};
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::gvk::{GroupResource, GroupVersionKind};
@@ -26,6 +27,8 @@ pub const CLAIM_TAKEN: &str = "ClaimTaken";
 /// `details.causes[].reason` of a project that still has children.
 pub const PROJECT_IN_USE: &str = "ProjectInUse";
 const NOT_FOUND: &str = "FieldValueNotFound";
+/// Places that a message names.
+const PLACES_MAX: usize = 5;
 
 /// The object whose write was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,24 +56,24 @@ enum Class {
     Amount,
 }
 
-/// One Status for all violations of one write.
-pub fn status(subject: Subject<'_>, violations: &[Violation]) -> Status {
+/// One Status for all violations of one write. `levels` tell what of the amounts no object stands for.
+pub fn status(subject: Subject<'_>, violations: &[Violation], levels: &Levels) -> Status {
     let Some(class) = violations.iter().map(class).min() else {
         return Status::internal("the write was refused without a reason");
     };
-    let causes: Vec<StatusCause> = violations.iter().map(|v| cause(subject, v)).collect();
+    let causes: Vec<StatusCause> = violations.iter().map(|v| cause(subject, v, levels)).collect();
     let of_class: Vec<&Violation> = violations.iter().filter(|v| self::class(v) == class).collect();
     let (resource, name) = (subject.resource(), subject.name());
     let base = match class {
         Class::Missing => missing(&of_class),
         Class::Terminating | Class::Locked | Class::Amount => {
-            Status::forbidden(&resource, name, &texts(&of_class))
+            Status::forbidden(&resource, name, &texts(&of_class, levels))
         }
         Class::Malformed => {
             let errors: FieldErrors = of_class.iter().map(|v| field_error(subject, v)).collect();
             Status::invalid(&subject.kind(), name, &errors)
         }
-        Class::Conflict => Status::conflict(&resource, name, &texts(&of_class)),
+        Class::Conflict => Status::conflict(&resource, name, &texts(&of_class, levels)),
     };
     base.with_causes(causes)
 }
@@ -143,8 +146,39 @@ fn missing(violations: &[&Violation]) -> Status {
     Status::not_found(&project::group_resource(), scope.unwrap_or_default())
 }
 
-fn texts(violations: &[&Violation]) -> String {
-    violations.iter().map(|v| text(v)).collect::<Vec<_>>().join("; ")
+fn texts(violations: &[&Violation], levels: &Levels) -> String {
+    let told = violations.iter().map(|v| match v {
+        Violation::DoesNotFit(shortage) | Violation::BelowAllocated(shortage) => {
+            text(v) + &unowned(shortage, levels).as_ref().map(held).unwrap_or_default()
+        }
+        Violation::ClaimTaken { claim, holder } if levels.holds(*holder) => format!(
+            "namespace {:?} of cluster {:?} is held: it is there, or was, and no object stands for it",
+            claim.namespace, claim.cluster
+        ),
+        other => text(other),
+    });
+    told.collect::<Vec<_>>().join("; ")
+}
+
+fn unowned(shortage: &Shortage, levels: &Levels) -> Option<Unowned> {
+    let Unowned { amount, places } =
+        levels.unowned(&shortage.scope, &shortage.cluster, &shortage.resource)?;
+    let amount = Quantity::from_nanos(amount.nanos(), shortage.allocated.format());
+    Some(Unowned { amount, places })
+}
+
+fn held(unowned: &Unowned) -> String {
+    let Unowned { amount, places } = unowned;
+    let more = places.len().saturating_sub(PLACES_MAX);
+    let mut named: Vec<&str> = places.iter().take(PLACES_MAX).map(String::as_str).collect();
+    let rest = format!("{more} more");
+    if more > 0 {
+        named.push(&rest);
+    }
+    format!(
+        " (of what is allocated, {amount} is held for namespaces of the cluster that no object stands for: {})",
+        named.join(", ")
+    )
 }
 
 /// What a person reads.
@@ -240,11 +274,13 @@ fn field_error(subject: Subject<'_>, violation: &Violation) -> FieldError {
 }
 
 /// What a program reads: a reason, the field, and for amounts `key=value` pairs.
-fn cause(subject: Subject<'_>, violation: &Violation) -> StatusCause {
+fn cause(subject: Subject<'_>, violation: &Violation, levels: &Levels) -> StatusCause {
     let (reason, field, message) = match violation {
-        Violation::DoesNotFit(s) => (QUOTA_EXCEEDED, subject.amount_field(&s.cluster, &s.resource), facts(s)),
+        Violation::DoesNotFit(s) => {
+            (QUOTA_EXCEEDED, subject.amount_field(&s.cluster, &s.resource), facts(s, levels))
+        }
         Violation::BelowAllocated(s) => {
-            (BELOW_ALLOCATED, subject.amount_field(&s.cluster, &s.resource), facts(s))
+            (BELOW_ALLOCATED, subject.amount_field(&s.cluster, &s.resource), facts(s, levels))
         }
         Violation::TooManyChildren { scope, children_max } => {
             (TOO_MANY_CHILDREN, subject.scope_field(), format!("project={scope} max={children_max}"))
@@ -282,12 +318,14 @@ fn cause(subject: Subject<'_>, violation: &Violation) -> StatusCause {
     StatusCause { reason: reason.to_owned(), message, field: field.to_string() }
 }
 
-fn facts(shortage: &Shortage) -> String {
+fn facts(shortage: &Shortage, levels: &Levels) -> String {
     let Shortage { scope, cluster, resource, requested, hard, allocated, would_fit } = shortage;
     let remaining = remaining(shortage);
+    let held = unowned(shortage, levels).map(|unowned| format!(" held={}", unowned.amount));
     format!(
         "project={scope} cluster={cluster} resource={resource} requested={requested} hard={hard} \
-         allocated={allocated} remaining={remaining} fits={would_fit}"
+         allocated={allocated} remaining={remaining} fits={would_fit}{}",
+        held.unwrap_or_default()
     )
 }
 
@@ -295,6 +333,10 @@ fn facts(shortage: &Shortage) -> String {
 mod tests {
     use super::*;
     use store::quota::Claim;
+
+    fn status(subject: Subject<'_>, violations: &[Violation]) -> Status {
+        super::status(subject, violations, &Levels::default())
+    }
 
     fn shortage(requested: &str, would_fit: &str) -> Shortage {
         let [requested, hard, allocated, would_fit] =
@@ -331,6 +373,17 @@ mod tests {
         assert_eq!(
             details.causes[0].message,
             "project=ca cluster=c1 resource=pods requested=90 hard=100 allocated=41 remaining=59 fits=59"
+        );
+    }
+
+    #[test]
+    fn what_is_held_without_an_object_is_named() {
+        let places = (1..=6).map(|n| format!("lost-{n} (orphaned)")).collect();
+        let unowned = Unowned { amount: "40".parse().unwrap(), places };
+        assert_eq!(
+            held(&unowned),
+            " (of what is allocated, 40 is held for namespaces of the cluster that no object stands for: lost-1 \
+             (orphaned), lost-2 (orphaned), lost-3 (orphaned), lost-4 (orphaned), lost-5 (orphaned), 1 more)"
         );
     }
 

@@ -25,9 +25,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// Time between two passes.
-const PERIOD: Duration = Duration::from_mins(5);
-/// Until the first pass, so that everything else has begun.
+/// Until the first pass, so that everything else has begun; not longer than between two.
 const FIRST_AFTER: Duration = Duration::from_secs(30);
 /// Until a pass that is wanted at once, so that what goes together is seen by one.
 const SOON: Duration = Duration::from_secs(2);
@@ -40,9 +38,14 @@ const ORPHANS_MAX: usize = 500;
 /// Orphans of one cluster that are named in logs and events.
 const NAMED_MAX: usize = 20;
 
-/// Audits again and again: in its time, and soon after all our objects had to be listed anew.
-pub async fn run(cx: Arc<Context>, maps: Api<ConfigMap>, namespace: String, end: CancellationToken) {
-    let mut due = Instant::now() + FIRST_AFTER;
+/// Audits again and again: once in a `period`, and soon after all our objects had to be listed anew.
+pub async fn run(
+    cx: Arc<Context>,
+    maps: Api<ConfigMap>,
+    (namespace, period): (String, Duration),
+    end: CancellationToken,
+) {
+    let mut due = Instant::now() + FIRST_AFTER.min(period);
     let mut first = true;
     while !end.is_cancelled() {
         if first || timeout(due.duration_since(Instant::now()), cx.relisted.notified()).await.is_err() {
@@ -51,7 +54,7 @@ pub async fn run(cx: Arc<Context>, maps: Api<ConfigMap>, namespace: String, end:
             tokio::time::sleep(SOON).await;
         }
         first = false;
-        due = Instant::now() + PERIOD;
+        due = Instant::now() + period;
         match pass(&cx, &namespace).await {
             Ok(comparison) => publish(&maps, &comparison).await,
             Err(error) => tracing::warn!(error = crate::error::chain(&error), "the audit could not be made"),
@@ -81,7 +84,7 @@ pub async fn pass(cx: &Context, namespace: &str) -> Result<Comparison, Error> {
     let found = find(sightings, &alive, &mut comparison).await;
     cx.metrics.orphans.set(i64::try_from(found.len()).unwrap_or(i64::MAX));
     let audited: BTreeSet<String> = comparison.clusters.keys().cloned().collect();
-    comparison.unreported = tell(cx, namespace, &survey, &audited, found).await?;
+    (comparison.unreported, comparison.homeless) = tell(cx, namespace, &survey, &audited, found).await?;
     // Every object is looked at once more; one that is as it should be costs no call.
     for object in cx.objects.namespaces_in(None) {
         cx.wake_namespace(&object, Lane::Later, Duration::ZERO);
@@ -129,14 +132,15 @@ async fn find(seen: Vec<Sighting>, alive: &HashSet<String>, comparison: &mut Com
     found
 }
 
-/// Brings the status of every project to what was found; tells how many orphans stand in none.
+/// Brings the status of every project to what was found; tells how many orphans stand in none, and how many of these
+/// because there is no such project.
 async fn tell(
     cx: &Context,
     namespace: &str,
     survey: &Survey,
     audited: &BTreeSet<String>,
     found: Vec<Found>,
-) -> Result<u64, Error> {
+) -> Result<(u64, u64), Error> {
     let mut wanted: BTreeMap<&str, Vec<Orphan>> = BTreeMap::new();
     let mut homeless = Vec::new();
     for Found { project, orphan } in found {
@@ -149,7 +153,8 @@ async fn tell(
     for orphan in homeless.iter().take(NAMED_MAX) {
         report_homeless(cx, namespace, orphan);
     }
-    let mut unreported = homeless.len();
+    let homeless = homeless.len();
+    let mut unreported = homeless;
     for (name, told) in survey.telling() {
         // What was found in a cluster that does not answer now may still be there.
         let kept = told.iter().filter(|orphan| !audited.contains(&orphan.cluster_name));
@@ -166,7 +171,8 @@ async fn tell(
             unreported = unreported.saturating_add(orphans.len());
         }
     }
-    Ok(u64::try_from(unreported).unwrap_or(u64::MAX))
+    let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+    Ok((count(unreported), count(homeless)))
 }
 
 /// Writes the orphans of a project into its status. Whether there still is such a project.

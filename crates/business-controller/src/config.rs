@@ -8,6 +8,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// A member cluster is not listed more often than this.
+const PERIOD_MIN: Duration = Duration::from_secs(1);
+
 /// The controller of business.tkestack.io/v1.
 #[derive(Debug, Parser)]
 #[command(version, about)]
@@ -59,6 +62,9 @@ pub struct Config {
     /// Deadline of every write to a member cluster.
     #[arg(long, default_value = "5s", value_parser = duration)]
     pub write_deadline: Duration,
+    /// Time between two audits of the member clusters: every namespace of each is listed.
+    #[arg(long, default_value = "5m", value_parser = period)]
+    pub audit_period: Duration,
     /// Namespaces of member clusters that are never ours; a trailing * stands for any ending.
     #[arg(long, value_delimiter = ',', default_values_t = forbidden())]
     pub forbidden_namespaces: Vec<String>,
@@ -87,6 +93,11 @@ fn duration(text: &str) -> Result<Duration, String> {
     } else {
         Err(format!("{text:?} is no duration such as 500ms, 15s or 2m"))
     }
+}
+
+fn period(text: &str) -> Result<Duration, String> {
+    let period = duration(text)?;
+    if period < PERIOD_MIN { Err(format!("{text} is less than {PERIOD_MIN:?}")) } else { Ok(period) }
 }
 
 impl Config {
@@ -132,6 +143,8 @@ mod tests {
         let Cli { command: Command::Run(config) } =
             Cli::try_parse_from(["business-controller", "run"]).unwrap();
         assert!(config.times().is_ok());
+        assert_eq!(config.audit_period, Duration::from_mins(5));
+        assert!(Cli::try_parse_from(["x", "run", "--audit-period", "0s"]).is_err());
         assert_eq!(config.forbidden_namespaces, business_types::names::FORBIDDEN_NAMESPACES);
         let two =
             Cli::try_parse_from(["x", "run", "--forbidden-namespaces", "a,b*", "--retry-period", "500ms"]);

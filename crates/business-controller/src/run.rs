@@ -143,6 +143,7 @@ fn lead(
     tasks.spawn("watch-namespaces", watches::namespaces(Arc::clone(&cx)));
     tasks.spawn("directory", Directory::new(Arc::clone(&cx), source, publisher).run());
     tasks.spawn("events", sender.run());
-    tasks.spawn("audit", audit::run(Arc::clone(&cx), maps, config.namespace.clone(), tasks.token()));
+    let settings = (config.namespace.clone(), config.audit_period);
+    tasks.spawn("audit", audit::run(Arc::clone(&cx), maps, settings, tasks.token()));
     tasks.spawn_draining("controller", controller::run(cx, tasks.token()));
 }

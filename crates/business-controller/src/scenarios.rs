@@ -414,6 +414,21 @@ async fn an_orphan_is_told_to_its_project_and_forgotten_when_it_is_gone() {
 }
 
 #[tokio::test]
+async fn what_is_released_while_the_audit_looks_is_no_orphan() {
+    let world = World::new();
+    let project = json!({ "metadata": { "name": "p", "uid": "p" }, "spec": {}, "status": {} });
+    let mut namespace = json!({ "metadata": {
+        "name": "web", "uid": "w", "labels": { "tkestack.io/projectName": "p" },
+        "annotations": { "business.tkestack.io/uid": "released" },
+    } });
+    world.lists(&project, &[], Some(&namespace));
+    namespace["metadata"]["annotations"] = json!({});
+    world.server.lock().unwrap().put(NAMESPACE, namespace);
+    crate::audit::pass(&world.cx, "tke-business").await.unwrap();
+    assert_eq!(world.stored(&format!("{PROJECTS}/p"))["status"], json!({}));
+}
+
+#[tokio::test]
 async fn what_is_held_for_a_place_is_looked_for_there_whatever_its_marks() {
     let world = World::new();
     let held = json!({ "uid": "u", "state": "abandoned", "clusterName": "c1", "namespace": "web", "reason": "lost" });
@@ -434,6 +449,6 @@ async fn an_orphan_without_a_project_keeps_the_comparison_from_being_complete() 
     } });
     world.lists(&project, &[], Some(&namespace));
     let comparison = crate::audit::pass(&world.cx, "tke-business").await.unwrap();
-    assert_eq!(comparison.unreported, 1);
+    assert_eq!((comparison.unreported, comparison.homeless), (1, 1));
     assert!(!comparison.is_complete_since(1));
 }

@@ -13,6 +13,8 @@ pub struct Comparison {
     pub missing: BTreeMap<String, String>,
     /// Orphans that stand in no project's status: their project does not exist, or there are too many.
     pub unreported: u64,
+    /// Of these, the ones whose project does not exist.
+    pub homeless: u64,
 }
 
 impl Comparison {

@@ -6,6 +6,8 @@ mod verbs;
 mod quota;
 /// Changes made behind our back in a cluster.
 mod drift;
+/// What is in a cluster without an object.
+mod orphan;
 /// A member cluster, PostgreSQL or a replica is gone for a while.
 mod outage;
 /// Whole trees.
@@ -39,7 +41,7 @@ use crate::say;
 use crate::test::Count;
 use crate::{up, wait};
 use anyhow::{Context, Result, ensure};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 type Step = fn(&Instance) -> Result<()>;
@@ -51,6 +53,7 @@ const STEPS: &[(&str, Step)] = &[
     ("64 creates in parallel of which 10 fit", quota::parallel_creates),
     ("raise, then lower: the refund waits for the cluster", quota::raise_and_lower),
     ("what somebody changes in the cluster is repaired or reported", drift::drift),
+    ("a cluster's namespace without an object is held against its project until it is gone", orphan::orphan),
     ("the tenant's administrator rules his tenant and sees no other", tenant::tenant),
     ("bad input is refused with the field's path and nothing is stored", input::input),
     ("the garbage and namespace controllers of Kubernetes work with our kinds", collector::collector),
@@ -72,13 +75,16 @@ const STEPS: &[(&str, Step)] = &[
     ("the books balance at the end", books),
 ];
 
+/// Often, so that nobody waits for an audit; and an audit that is wrong in the middle of things shows.
+const AUDIT_PERIOD: &str = "1s";
 const START: Duration = Duration::from_mins(4);
 
 /// Runs all steps on an instance of their own.
 pub(crate) fn run() -> Result<Count> {
     let layout = Layout::of_accept();
     up::clear(&layout)?;
-    let options = Options { members: 1, replicas: 2, ..Options::default() };
+    let audit_period = Some(AUDIT_PERIOD.to_owned());
+    let options = Options { members: 1, replicas: 2, audit_period, ..Options::default() };
     say::step("`up` is killed -9 once it runs", || killed_up(&layout, &options))?;
     let instance = Instance::start(&layout, &options)?;
     let mut count = Count { passed: 1, failed: 0 };
@@ -110,7 +116,7 @@ fn killed_up(layout: &Layout, options: &Options) -> Result<()> {
     let out = std::fs::File::create(&log)?;
     let mut child = Command::new(std::env::current_exe()?)
         .args(["up", "--instance", "accept", "--members", &options.members.to_string()])
-        .args(["--replicas", &options.replicas.to_string()])
+        .args(["--replicas", &options.replicas.to_string(), "--audit-period", AUDIT_PERIOD])
         .stdin(Stdio::null())
         .stdout(out.try_clone()?)
         .stderr(out)
@@ -136,13 +142,17 @@ fn contains(text: &str, parts: &[&str]) -> Result<()> {
     Ok(())
 }
 
+/// `business-api audit`.
+fn audit(instance: &Instance) -> Result<Output> {
+    let mut command = Command::new(layout::built("business-api", false)?);
+    command.args(["audit", "-o", "text"]).env("DATABASE_URL", &instance.database_url);
+    Ok(command.output()?)
+}
+
 /// Ledger, objects, statuses and clusters agree.
 pub(crate) fn books(instance: &Instance) -> Result<()> {
     wait::until("the audit finds nothing", Duration::from_mins(1), || {
-        let output = Command::new(layout::built("business-api", false)?)
-            .args(["audit", "-o", "text"])
-            .env("DATABASE_URL", &instance.database_url)
-            .output()?;
+        let output = audit(instance)?;
         Ok(if output.status.success() {
             wait::Seen::Yes(())
         } else {

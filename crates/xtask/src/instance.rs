@@ -43,6 +43,8 @@ pub(crate) struct Options {
     pub(crate) bare: bool,
     /// Programs of the release profile.
     pub(crate) release: bool,
+    /// Time between two audits of the member clusters, when not the controller's own.
+    pub(crate) audit_period: Option<String>,
 }
 
 /// A started instance.
@@ -277,8 +279,13 @@ impl<'a> Starter<'a> {
             let kubeconfig = self.layout.path("programs/business-controller.kubeconfig");
             programs::kubeconfig(&admin, &like, "business-controller", &kubeconfig)?;
             let members = self.layout.path("programs/members.kubeconfig");
-            let release = self.options.release;
-            let controller = Controller { release, kubeconfig: &kubeconfig, members: &members, admin_port };
+            let controller = Controller {
+                release: self.options.release,
+                kubeconfig: &kubeconfig,
+                members: &members,
+                admin_port,
+                audit_period: self.options.audit_period.as_deref(),
+            };
             self.supervisor.start(controller.spec(self.layout)?)?;
             programs::ready(self.supervisor, "business-controller", admin_port)
         })

@@ -111,6 +111,7 @@ pub(crate) struct Controller<'a> {
     pub(crate) kubeconfig: &'a Path,
     pub(crate) members: &'a Path,
     pub(crate) admin_port: u16,
+    pub(crate) audit_period: Option<&'a str>,
 }
 
 impl Controller<'_> {
@@ -124,6 +125,7 @@ impl Controller<'_> {
             ("identity", format!("up-{}", layout.short_hash())),
             ("log-format", "text".to_owned()),
         ];
+        args.extend(self.audit_period.map(|period| ("audit-period", period.to_owned())));
         let args = args.into_iter().map(|(key, value)| format!("--{key}={value}"));
         let program = layout::built("business-controller", self.release)?;
         Ok(Spec::new("business-controller", &program).args(["run"]).args(args))

@@ -51,6 +51,9 @@ pub(crate) struct Up {
     /// Only PostgreSQL and the clusters.
     #[arg(long, hide = true)]
     bare: bool,
+    /// Time between two audits of the member clusters.
+    #[arg(long, hide = true, value_name = "TIME")]
+    audit_period: Option<String>,
 }
 
 impl Up {
@@ -65,6 +68,7 @@ impl Up {
             database_url,
             bare: self.bare,
             release: false,
+            audit_period: self.audit_period.clone(),
         }
     }
 

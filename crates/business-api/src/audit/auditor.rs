@@ -60,6 +60,8 @@ pub struct Auditor {
     due: Instant,
     /// The hold on growth that is waited for.
     waiting: Option<GrowthHold>,
+    /// What was found could not all be told: it is tried again without news.
+    again: bool,
     /// From which revision on the controller knows of a hold.
     known: HashMap<Uuid, Revision>,
     differences: Vec<Difference>,
@@ -86,6 +88,7 @@ impl Auditor {
             meters,
             due: Instant::now() + FIRST,
             waiting: None,
+            again: false,
             known: HashMap::new(),
             differences: Vec::new(),
         }
@@ -97,6 +100,7 @@ impl Auditor {
         loop {
             if let Err(error) = self.step().await {
                 tracing::warn!(%error, "the audit could not be made");
+                self.again = true;
             }
             match tokio::time::timeout(LOOK, self.compared.changed()).await {
                 Ok(Ok(())) => self.compared.mark_changed(),
@@ -110,7 +114,8 @@ impl Auditor {
     pub async fn step(&mut self) -> Result<(), Error> {
         let hold = self.store.growth_hold(&self.access).await?;
         self.notice(hold.as_ref());
-        let news = self.compared.has_changed().unwrap_or_default();
+        let again = std::mem::take(&mut self.again);
+        let news = again || self.compared.has_changed().unwrap_or_default();
         let due = Instant::now() >= self.due;
         if !news && !due {
             return Ok(());
@@ -200,7 +205,11 @@ impl Auditor {
                 all.any(|o| o.cluster_name == claim.cluster && o.namespace == claim.namespace)
             };
             if self.was_looked_for(hold, comparison) && !hold.claim.as_ref().is_some_and(reported) {
-                self.store.write_off(&self.access, hold.uid).await?;
+                match self.store.write_off(&self.access, hold.uid).await {
+                    // Another replica has seen the same.
+                    Ok(()) | Err(Error::NotFound) => {}
+                    Err(error) => return Err(error),
+                }
             }
         }
         Ok(unheld)
@@ -210,16 +219,23 @@ impl Auditor {
     fn was_looked_for(&self, hold: &Hold, comparison: &Comparison) -> bool {
         let compared = hold.claim.as_ref().and_then(|claim| comparison.clusters.get(&claim.cluster));
         match (compared, self.known.get(&hold.uid)) {
-            (Some(compared), Some(known)) => *compared >= known.0 && comparison.unreported == 0,
+            (Some(compared), Some(known)) => {
+                *compared >= known.0 && comparison.unreported == comparison.homeless
+            }
             _ => false,
         }
     }
 
     /// Shows in every project's status what was found, and what is held.
-    async fn tell(&self) -> Result<(), Error> {
+    async fn tell(&mut self) -> Result<(), Error> {
         let holds = self.store.holds(&self.access, None).await?;
         self.meters.holds.set(i64::try_from(holds.len()).unwrap_or(i64::MAX));
-        told::write(&self.store, &self.access, &self.differences, &holds).await
+        let round = told::write(&self.store, &self.access, &self.differences, &holds).await?;
+        self.again = round.behind;
+        for (hold, revision) in round.shown {
+            self.known.entry(hold).or_insert(revision);
+        }
+        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@ use crate::follow;
 use crate::kinds::PROJECT;
 use business_types::{Held, LedgerStatus, Orphan, ProjectStatus};
 use meta::object::Object;
-use meta::quantity::ResourceList;
+use meta::quantity::{Format, Quantity, ResourceList};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use store::model::{Change, State, Write};
 use store::quota::{LimitsChange, QuotaChange};
 use store::read::{At, ListQuery};
 use store::{Access, Entry, Error, Revision, Store};
+use uuid::Uuid;
 
 /// Differences that a status names; of more it tells the number.
 const NAMED_MAX: usize = 20;
@@ -42,13 +43,22 @@ pub(super) async fn read(store: &Store, access: &Access) -> Result<BTreeMap<Stri
     Ok(told)
 }
 
+/// What a round of writing has done.
+#[derive(Debug, Default)]
+pub(super) struct Round {
+    /// Holds that statuses show from these revisions on.
+    pub(super) shown: Vec<(Uuid, Revision)>,
+    /// Whether somebody else was faster, so that a status does not say everything yet.
+    pub(super) behind: bool,
+}
+
 /// Brings every project's status to what the audit has found.
 pub(super) async fn write(
     store: &Store,
     access: &Access,
     differences: &[Difference],
     holds: &[Hold],
-) -> Result<(), Error> {
+) -> Result<Round, Error> {
     let mut wanted: BTreeMap<&str, LedgerStatus> = BTreeMap::new();
     for difference in differences {
         if let Some(project) = project_of(difference) {
@@ -65,6 +75,7 @@ pub(super) async fn write(
             status.differences.push(format!("and {more} more"));
         }
     }
+    let mut round = Round::default();
     for entry in projects(store, access).await? {
         let wanted = wanted.remove(&*entry.key.name).unwrap_or_default();
         if wanted.is_empty() && !mentions(&entry, "\"ledger\"") {
@@ -74,12 +85,15 @@ pub(super) async fn write(
             continue;
         }
         match put(store, access, &entry, &wanted).await {
-            // Somebody else was faster: the next time.
-            Ok(_) | Err(Error::Conflict | Error::NotFound) => {}
+            Ok(revision) => {
+                let uids = wanted.held.iter().filter_map(|held| held.uid.parse().ok());
+                round.shown.extend(uids.map(|uid| (uid, revision)));
+            }
+            Err(Error::Conflict | Error::NotFound) => round.behind = true,
             Err(error) => return Err(error),
         }
     }
-    Ok(())
+    Ok(round)
 }
 
 async fn projects(store: &Store, access: &Access) -> Result<Vec<Arc<Entry>>, Error> {
@@ -109,15 +123,21 @@ fn project_of(difference: &Difference) -> Option<&str> {
     }
 }
 
-fn held(hold: &Hold) -> Held {
+pub(super) fn held(hold: &Hold) -> Held {
     let mut hard = ResourceList::new();
     for amounts in hold.amounts.values() {
-        hard.extend(amounts.iter().map(|(resource, amount)| (resource.clone(), *amount)));
+        hard.extend(amounts.iter().map(|(resource, amount)| (resource.clone(), shown(resource, *amount))));
     }
     let (cluster_name, namespace) =
         hold.claim.clone().map(|claim| (claim.cluster, claim.namespace)).unwrap_or_default();
     let state = if hold.orphaned { "orphaned" } else { "abandoned" }.to_owned();
     Held { uid: hold.uid.to_string(), state, cluster_name, namespace, hard, reason: hold.reason.clone() }
+}
+
+/// The ledger's amounts have lost their suffix: bytes are told as one writes them.
+fn shown(resource: &str, amount: Quantity) -> Quantity {
+    let bytes = resource.ends_with("memory") || resource.ends_with("storage");
+    Quantity::from_nanos(amount.nanos(), if bytes { Format::BinarySi } else { amount.format() })
 }
 
 /// Writes the status of exactly the version that was read. Nothing that is charged changes.

@@ -283,7 +283,7 @@ impl Strategy for NamespaceStrategy {
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
-        refusal::status(Subject::Namespace(object.name()), violations)
+        refusal::status(Subject::Namespace(object.name()), violations, &self.levels)
     }
 
     fn cells(&self, object: &Object, _now_unix_seconds: i64) -> Vec<Value> {

@@ -268,7 +268,7 @@ impl Strategy for ProjectStrategy {
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
-        refusal::status(Subject::Project(object.name()), violations)
+        refusal::status(Subject::Project(object.name()), violations, &self.levels)
     }
 
     fn name_rule(&self) -> NameRule {

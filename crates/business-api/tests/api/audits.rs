@@ -43,9 +43,18 @@ async fn an_orphan_counts_against_its_project_until_it_is_gone() {
     until("the orphan is held", async || ledger(&operator).await["held"][0]["namespace"] == "lost").await;
     let held = &ledger(&operator).await["held"][0];
     assert_eq!((&held["state"], &held["hard"]), (&json!("orphaned"), &json!({"pods": "4"})));
-    let refused = admin.post(&namespaces("p"), namespace("a", json!({"pods": "7"}))).await;
-    assert_eq!(refused.code, 403, "{refused:?}");
-    assert_eq!(admin.post(&namespaces("p"), namespace("lost", json!({"pods": "1"}))).await.code, 409);
+    until("refusals name what is held", async || {
+        let refused = admin.post(&namespaces("p"), namespace("a", json!({"pods": "7"}))).await;
+        assert_eq!(refused.code, 403, "{refused:?}");
+        let text = refused.body.to_string();
+        text.contains("4 is held for namespaces")
+            && text.contains("lost (orphaned)")
+            && text.contains(" held=4")
+    })
+    .await;
+    let taken = admin.post(&namespaces("p"), namespace("lost", json!({"pods": "1"}))).await;
+    assert_eq!(taken.code, 409, "{taken:?}");
+    assert!(taken.body.to_string().contains("is held"), "{taken:?}");
 
     // it is still there, whoever compares how often
     for _ in 0..2 {

@@ -2,8 +2,7 @@
 
 use super::DEADLINE;
 use crate::error::Failure;
-use crate::member::Member;
-use crate::member::observed::ClusterQuota;
+use crate::member::{ClusterNamespace, ClusterQuota, Member};
 use business_types::{Orphan, names};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ListParams, PartialObjectMeta};
@@ -28,6 +27,8 @@ struct Seen {
     uid: String,
     /// The uid of the object that it is marked with.
     mark: Option<String>,
+    /// Whether something is held for its place.
+    held: bool,
 }
 
 /// An orphan, and the project that it is labelled with.
@@ -60,11 +61,8 @@ fn concerns_us(object: &PartialObjectMeta<Namespace>, held: &HashSet<&str>) -> O
     let metadata = &object.metadata;
     let name = metadata.name.clone()?;
     let mark = metadata.annotations.as_ref().and_then(|all| all.get(names::UID_ANNOTATION)).cloned();
-    (mark.is_some() || held.contains(name.as_str())).then(|| Seen {
-        name,
-        uid: metadata.uid.clone().unwrap_or_default(),
-        mark,
-    })
+    let held = held.contains(name.as_str());
+    (mark.is_some() || held).then(|| Seen { name, uid: metadata.uid.clone().unwrap_or_default(), mark, held })
 }
 
 impl Sighting {
@@ -77,12 +75,11 @@ impl Sighting {
         self.seen.mark.as_ref().is_some_and(|mark| alive.contains(mark))
     }
 
-    /// What it is now; `None` when it has gone.
+    /// What it is now; `None` when it has gone, or was released or adopted meanwhile.
     pub(super) async fn verify(&self) -> Result<Option<Found>, Failure> {
-        let Seen { name, uid, .. } = &self.seen;
-        let Some(namespace) = self.member.api.namespace(name).await?.filter(|now| now.uid == *uid) else {
-            return Ok(None);
-        };
+        let Seen { name, uid, mark, held } = &self.seen;
+        let same = |now: &ClusterNamespace| now.uid == *uid && (*held || now.marks.uid == *mark);
+        let Some(namespace) = self.member.api.namespace(name).await?.filter(same) else { return Ok(None) };
         let hard = self.member.api.quota(name).await?.as_ref().map(may_take).unwrap_or_default();
         let orphan = Orphan {
             cluster_name: self.member.name.clone(),
