@@ -4,7 +4,7 @@ mod documents;
 
 pub use documents::Documents;
 
-use crate::response::{self, Style, bytes_response, clauses, json_response};
+use crate::response::{self, Style, bytes_response, clauses, rendered};
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use documents::Document;
@@ -25,25 +25,24 @@ const FAR_AWAY: &str = "Fri, 31 Dec 2100 23:59:59 GMT";
 pub(crate) fn answer(documents: &Documents, path: &str, request: &Request<Body>) -> Response<Body> {
     let headers = request.headers();
     let errors = Style::of_error(headers, request.uri());
+    let style = Style::of_document(headers, request.uri());
     let path = if path.len() > 1 { path.trim_end_matches('/') } else { path };
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return response::failure(&Status::method_not_allowed(), &errors);
     }
     let query = request.uri().query();
     let answer = match path {
-        "/apis" => group_list(documents, headers, &errors),
+        "/apis" => group_list(documents, headers, &style),
         "/openapi/v2" if wants_protobuf(headers) => {
             Ok(with_etag(&documents.openapi_v2_protobuf, OPENAPI_V2_PROTOBUF, headers))
         }
         "/openapi/v2" => described(&documents.openapi_v2, headers, None),
         "/openapi/v3" => described(&documents.openapi_v3, headers, None),
-        "/" | "" => Ok(json_response(StatusCode::OK, BytesMut::from(&*documents.paths), &errors)),
+        "/" | "" => Ok(rendered(StatusCode::OK, BytesMut::from(&*documents.paths), &style)),
         _ => match (documents.legacy(path), documents.openapi_v3_of(path)) {
-            (Some(json), _) => legacy(json, headers, &errors),
+            (Some(json), _) => legacy(json, headers, &style),
             (None, Some(document)) => described(document, headers, query),
-            (None, None) => {
-                Ok(json_response(StatusCode::NOT_FOUND, BytesMut::from(&*documents.paths), &errors))
-            }
+            (None, None) => Ok(rendered(StatusCode::NOT_FOUND, BytesMut::from(&*documents.paths), &style)),
         },
     };
     answer.unwrap_or_else(|status| response::failure(&status, &errors))
@@ -55,7 +54,7 @@ fn legacy(json: &Bytes, headers: &HeaderMap, style: &Style) -> Result<Response<B
     if !acceptable {
         return Err(Status::not_acceptable(&["application/json", "application/yaml"]));
     }
-    Ok(json_response(StatusCode::OK, BytesMut::from(&**json), style))
+    Ok(rendered(StatusCode::OK, BytesMut::from(&**json), style))
 }
 
 /// `/apis`: aggregated for who asks for it, legacy for all others.

@@ -1,7 +1,7 @@
 //! The parsers of this crate, for programs that feed them nonsense. No part of the library's interface.
 
 use crate::authn::{jwks, jwt};
-use crate::response::{OFFERED, OFFERED_STREAM, Style};
+use crate::response::{Offer, Style};
 use crate::verbs::options::{DeleteOptions, ListOptions, WriteKind, WriteOptions, resource_version};
 use crate::verbs::query::Query;
 use http::HeaderMap;
@@ -10,8 +10,8 @@ use serde_json::Value;
 
 /// What `Accept` and the like lead to, in words.
 pub fn style(headers: &HeaderMap, query: &str, watch: bool) -> Result<String, Status> {
-    let offered = if watch { OFFERED_STREAM } else { OFFERED };
-    let style = Style::of(headers, &Query::parse(Some(query)), offered)?;
+    let offer = if watch { Offer::Events } else { Offer::Objects };
+    let style = Style::of(headers, &Query::parse(Some(query)), offer)?;
     Ok(format!("{style:?}"))
 }
 

@@ -4,11 +4,13 @@ mod list;
 mod negotiate;
 mod render;
 mod warning;
+mod wire;
 
 pub(crate) use list::list_response;
-pub(crate) use negotiate::{Accepted, Form, Media, OFFERED, OFFERED_STREAM, clauses};
+pub(crate) use negotiate::{Accepted, Form, Media, Offer, PROTOBUF, PROTOBUF_STREAM, clauses};
 pub(crate) use render::{Include, Renderer};
 pub(crate) use warning::add_warnings;
+pub(crate) use wire::{event_frame, status_body};
 
 use crate::verbs::query::Query;
 use axum::body::Body;
@@ -19,7 +21,6 @@ use http::header::{
 };
 use http::{HeaderMap, Response, StatusCode, Uri};
 use meta::status::Status;
-use serde::Serialize;
 use serde_json::Value;
 
 /// How one request wants its answer.
@@ -32,8 +33,8 @@ pub(crate) struct Style {
 
 impl Style {
     /// Reads it from the request; 406 where nothing offered is accepted.
-    pub(crate) fn of(headers: &HeaderMap, query: &Query, offered: &'static [Media]) -> Result<Self, Status> {
-        let accepted = negotiate::negotiate(headers, offered)?;
+    pub(crate) fn of(headers: &HeaderMap, query: &Query, offer: Offer) -> Result<Self, Status> {
+        let accepted = negotiate::negotiate(headers, offer)?;
         let pretty = match query.text("pretty") {
             "" => is_read_by_a_person(headers),
             text => matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True"),
@@ -41,16 +42,23 @@ impl Style {
         Ok(Self { accepted, pretty, gzip: accepts_gzip(headers) })
     }
 
-    /// The one for errors: conversions are ignored, and JSON is used where nothing offered is accepted.
+    /// The one for errors; JSON where nothing offered is accepted.
     pub(crate) fn of_error(headers: &HeaderMap, uri: &Uri) -> Self {
-        let mut style = Self::of(headers, &Query::parse(uri.query()), OFFERED).unwrap_or_default();
-        style.accepted.form = Form::Object;
-        style
+        Self::of(headers, &Query::parse(uri.query()), Offer::Failure).unwrap_or_default()
     }
 
-    /// Whether stored JSON can go out as it is.
+    /// The one for documents about the server, which look at their clauses themselves.
+    pub(crate) fn of_document(headers: &HeaderMap, uri: &Uri) -> Self {
+        Self::of(headers, &Query::parse(uri.query()), Offer::Document).unwrap_or_default()
+    }
+
+    /// Whether what was rendered can go out as it is.
     pub(crate) fn is_plain(&self) -> bool {
-        self.accepted.media == Media::Json && !self.pretty
+        match self.accepted.media {
+            Media::Json => !self.pretty,
+            Media::Yaml => false,
+            Media::Protobuf => true,
+        }
     }
 }
 
@@ -74,7 +82,7 @@ pub fn status_response(status: &Status, headers: &HeaderMap, uri: &Uri) -> Respo
 
 pub(crate) fn failure(status: &Status, style: &Style) -> Response<Body> {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = value(code, status, style);
+    let mut response = answer(code, status, style);
     let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
     if seconds > 0 {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
@@ -85,38 +93,37 @@ pub(crate) fn failure(status: &Status, style: &Style) -> Response<Body> {
     response
 }
 
-/// Anything that serialises.
-pub(crate) fn value(code: StatusCode, value: &impl Serialize, style: &Style) -> Response<Body> {
-    let mut json = BytesMut::new();
-    match serde_json::to_writer((&mut json).writer(), value) {
-        Ok(()) => json_response(code, json, style),
-        Err(error) => {
-            tracing::error!(%error, "serialise an answer");
-            bytes_response(StatusCode::INTERNAL_SERVER_ERROR, "application/json", Bytes::new())
-        }
+/// A Status, which has every form.
+pub(crate) fn answer(code: StatusCode, status: &Status, style: &Style) -> Response<Body> {
+    let mut out = BytesMut::new();
+    if style.accepted.media == Media::Protobuf {
+        status_body(status, &mut out);
+    } else if let Err(error) = serde_json::to_writer((&mut out).writer(), status) {
+        tracing::error!(%error, "serialise an answer");
+        return bytes_response(StatusCode::INTERNAL_SERVER_ERROR, "application/json", Bytes::new());
     }
+    rendered(code, out, style)
 }
 
-/// Finished JSON, rewritten only for people and for YAML.
-pub(crate) fn json_response(code: StatusCode, json: BytesMut, style: &Style) -> Response<Body> {
-    bytes_response(code, style.accepted.media.content_type(), finish(json, style))
+/// What was rendered: JSON is rewritten only for people and for YAML.
+pub(crate) fn rendered(code: StatusCode, bytes: BytesMut, style: &Style) -> Response<Body> {
+    bytes_response(code, style.accepted.media.content_type(), finish(bytes, style))
 }
 
 /// The bytes that leave: JSON ends with a newline.
-fn finish(mut json: BytesMut, style: &Style) -> Bytes {
+fn finish(mut bytes: BytesMut, style: &Style) -> Bytes {
     if !style.is_plain()
-        && let Ok(value) = serde_json::from_slice::<Value>(&json)
+        && let Ok(value) = serde_json::from_slice::<Value>(&bytes)
     {
-        let text = match style.accepted.media {
-            Media::Json => serde_json::to_string_pretty(&value).ok(),
-            Media::Yaml => {
-                return serde_yaml_ng::to_string(&value).map_or_else(|_| json.freeze(), Bytes::from);
-            }
-        };
-        json = text.map_or(json, |text| BytesMut::from(text.as_str()));
+        if style.accepted.media == Media::Yaml {
+            return serde_yaml_ng::to_string(&value).map_or_else(|_| bytes.freeze(), Bytes::from);
+        }
+        if let Ok(text) = serde_json::to_string_pretty(&value) {
+            bytes = BytesMut::from(text.as_str());
+        }
     }
-    json.put_u8(b'\n');
-    json.freeze()
+    bytes.put_slice(style.accepted.media.end());
+    bytes.freeze()
 }
 
 pub(crate) fn bytes_response(code: StatusCode, content_type: &'static str, bytes: Bytes) -> Response<Body> {
@@ -171,10 +178,25 @@ mod tests {
         );
     }
 
+    #[tokio::test]
+    async fn a_failure_is_told_in_protobuf_to_who_takes_it() {
+        let status = Status::not_found(&GroupResource::new("g", "as"), "x");
+        let plain = headers(&[("accept", "application/vnd.kubernetes.protobuf, application/json")]);
+        let response = status_response(&status, &plain, &Uri::from_static("/x"));
+        assert_eq!((response.status().as_u16(), &response.headers()["content-type"]), (404, PROTOBUF));
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        let told = meta::protobuf::decode(&bytes, "").unwrap();
+        assert_eq!(told["message"], "as.g \"x\" not found");
+        let partial = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+        let partial = status_response(&status, &headers(&[("accept", partial)]), &Uri::from_static("/x"));
+        assert_eq!(partial.headers()["content-type"], "application/json");
+    }
+
     #[test]
     fn people_get_indented_answers() {
-        let of =
-            |pairs: &[_], query| Style::of(&headers(pairs), &Query::parse(Some(query)), OFFERED).unwrap();
+        let of = |pairs: &[_], query| {
+            Style::of(&headers(pairs), &Query::parse(Some(query)), Offer::Objects).unwrap()
+        };
         assert!(of(&[], "pretty=1").pretty);
         assert!(of(&[("user-agent", "curl/8")], "").pretty);
         assert!(!of(&[("user-agent", "curl/8")], "pretty=0").pretty);

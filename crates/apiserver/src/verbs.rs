@@ -24,7 +24,7 @@ use crate::authz::{Attributes, Authorization};
 use crate::dispatch::{Api, RequestContext, Route, Verb};
 use crate::request::RequestInfo;
 use crate::resource::{Part, Resource};
-use crate::response::{self, Form, Include, OFFERED, OFFERED_STREAM, Renderer, Style};
+use crate::response::{self, Form, Include, Offer, Renderer, Style};
 use crate::strategy::ExtraRight;
 use axum::body::Body;
 use bytes::BytesMut;
@@ -107,8 +107,8 @@ impl Call {
         let patch =
             if self.route.verb == Verb::Patch { Some(patch::PatchType::of(&self.headers)?) } else { None };
         let watch = self.route.verb == Verb::Watch;
-        let offered = if watch { OFFERED_STREAM } else { OFFERED };
-        self.style = Style::of(&self.headers, &self.query, offered)?;
+        let offer = if watch { Offer::Events } else { Offer::Objects };
+        self.style = Style::of(&self.headers, &self.query, offer)?;
         self.check_form()?;
         match (self.route.verb, patch) {
             (Verb::Patch, Some(kind)) => patch::patch(self, kind, body).await,
@@ -214,7 +214,7 @@ impl Call {
 
     /// What writes the objects of this request's answer. Only what is read is decorated.
     pub(crate) fn renderer(&self) -> Result<Renderer, Status> {
-        let form = self.style.accepted.form;
+        let (media, form) = (self.style.accepted.media, self.style.accepted.form);
         let include = match form {
             Form::Table(_) => Include::parse(self.query.text("includeObject"))?,
             _ => Include::Metadata,
@@ -222,13 +222,13 @@ impl Call {
         let is_read = matches!(self.route.verb, Verb::Get | Verb::List);
         let decorate = is_read && self.route.resource.strategy.decorates();
         let now = self.api.clock.unix_seconds();
-        Ok(Renderer { resource: Arc::clone(&self.route.resource), form, include, now, decorate })
+        Ok(Renderer { resource: Arc::clone(&self.route.resource), media, form, include, now, decorate })
     }
 
     /// Answers with one object.
     pub(crate) fn respond(&self, code: StatusCode, entry: &Entry) -> Result<Response<Body>, Status> {
-        let mut json = BytesMut::with_capacity(entry.body.len().saturating_add(64));
-        self.renderer()?.object(entry, &mut json);
-        Ok(response::json_response(code, json, &self.style))
+        let mut bytes = BytesMut::with_capacity(entry.body.len().saturating_add(64));
+        self.renderer()?.object(entry, &mut bytes);
+        Ok(response::rendered(code, bytes, &self.style))
     }
 }

@@ -14,6 +14,8 @@ pub mod quantity;
 pub mod field;
 /// `metav1.Status`: every failure a client sees.
 pub mod status;
+/// The meta types as protobuf.
+pub mod protobuf;
 /// An API object as a JSON tree with typed access to its metadata.
 pub mod object;
 /// Structural schemas: the one description of a kind that decoding, OpenAPI, patches and apply share.

@@ -12,8 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
-	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
@@ -87,17 +85,6 @@ func TestSharedInformer(t *testing.T) {
 	each(t, func(t *testing.T, config *rest.Config) {
 		c := client(t, config)
 		informs(t, c, dynamicinformer.NewDynamicSharedInformerFactory(c, 0).ForResource(projects).Informer())
-	})
-}
-
-// The garbage collector and the quota controller watch everything as metadata only.
-func TestMetadataInformer(t *testing.T) {
-	each(t, func(t *testing.T, config *rest.Config) {
-		c, err := metadata.NewForConfig(config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		informs(t, client(t, config), metadatainformer.NewSharedInformerFactory(c, 0).ForResource(projects).Informer())
 	})
 }
 

@@ -375,6 +375,23 @@ const DELETE: &[&str] = &[
     "{",
     "}",
 ];
+const PROTOBUF: &[&str] = &[
+    "k8s\0\n\u{13}\n\u{2}v1\u{12}\rDeleteOptions\u{12}",
+    "k8s\0\n\u{e}\n\0\u{12}\nStatus",
+    "\u{12}\u{15}PartialObjectMetadata",
+    "k8s\0",
+    "\u{1a}\0\"\0",
+    "\n\u{2}",
+    "\u{12}\u{4}",
+    "\u{8}\u{1}",
+    "*\u{3}All",
+    "B\u{4}\u{8}\u{1}\u{10}\0",
+    "\t",
+    "\r",
+    "\u{b}",
+    "\u{7f}",
+    "\0",
+];
 const TOKEN: &[&str] = &[
     "ns/name\0",
     "name\0",
@@ -455,6 +472,7 @@ targets! {
     "list-options" http::list_options, QUERY, false;
     "write-options" http::write_options, QUERY, false;
     "delete-options" http::delete_options, DELETE, false;
+    "protobuf" body::protobuf, PROTOBUF, true;
     "label-selector" text::label_selector, LABELS, true;
     "field-selector" text::field_selector, FIELDS, true;
     "quantity" text::quantity, QUANTITIES, true;

@@ -1,6 +1,6 @@
-//! Lists, written in pieces out of the cache's bytes: a large list never exists as one text.
+//! Lists, written in pieces out of the cache's bytes: a large list never exists as one text or message.
 
-use crate::response::{Renderer, Style, body_response, json_response};
+use crate::response::{Renderer, Style, body_response, rendered};
 use axum::body::Body;
 use bytes::{BufMut, Bytes, BytesMut};
 use flate2::Compression;
@@ -20,31 +20,38 @@ const PIECE_BYTES: usize = 64 * 1024;
 const WHOLE_BYTES_MAX: usize = 128 * 1024;
 
 /// Answers with a list of entries.
-pub(crate) fn list_response(
+pub(crate) async fn list_response(
     renderer: Renderer,
     meta: &ListMeta,
     items: Vec<Arc<Entry>>,
     style: &Style,
 ) -> Response<Body> {
-    let head = renderer.head(meta, true);
-    let mut pieces =
-        Pieces { head: Some(head), items: items.into_iter(), renderer, first: true, done: false };
+    let (head, between, end) = renderer.around(meta, &items).await;
+    let mut pieces = Pieces {
+        head: Some(head),
+        between,
+        end,
+        items: items.into_iter(),
+        renderer,
+        first: true,
+        done: false,
+    };
     let mut start = BytesMut::new();
     while start.len() <= WHOLE_BYTES_MAX || !style.is_plain() {
         match pieces.next() {
             Some(piece) => start.put_slice(&piece),
-            None => return json_response(StatusCode::OK, start, style),
+            None => return rendered(StatusCode::OK, start, style),
         }
     }
-    let newline = std::iter::once(Bytes::from_static(b"\n"));
-    let rest = std::iter::once(start.freeze()).chain(pieces).chain(newline);
-    let media = style.accepted.media.content_type();
+    let media = style.accepted.media;
+    let last = Some(media.end()).filter(|end| !end.is_empty()).map(Bytes::from_static);
+    let rest = std::iter::once(start.freeze()).chain(pieces).chain(last);
     if !style.gzip {
-        return body_response(StatusCode::OK, media, body_of(rest));
+        return body_response(StatusCode::OK, media.content_type(), body_of(rest));
     }
     let zipped =
         Zipped { pieces: Some(rest), encoder: Some(GzEncoder::new(Vec::new(), Compression::fast())) };
-    let mut response = body_response(StatusCode::OK, media, body_of(zipped));
+    let mut response = body_response(StatusCode::OK, media.content_type(), body_of(zipped));
     response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     response.headers_mut().append(VARY, HeaderValue::from_static("Accept-Encoding"));
     response
@@ -55,7 +62,9 @@ fn body_of(pieces: impl Iterator<Item = Bytes> + Send + 'static) -> Body {
 }
 
 struct Pieces {
-    head: Option<String>,
+    head: Option<Bytes>,
+    between: &'static [u8],
+    end: Bytes,
     items: std::vec::IntoIter<Arc<Entry>>,
     renderer: Renderer,
     first: bool,
@@ -71,16 +80,16 @@ impl Iterator for Pieces {
         }
         let mut piece = BytesMut::with_capacity(if self.items.len() > 16 { PIECE_BYTES } else { 4096 });
         if let Some(head) = self.head.take() {
-            piece.put_slice(head.as_bytes());
+            piece.put_slice(&head);
         }
         while piece.len() < PIECE_BYTES {
             let Some(entry) = self.items.next() else {
-                piece.put_slice(b"]}");
+                piece.put_slice(&self.end);
                 self.done = true;
                 break;
             };
             if !std::mem::replace(&mut self.first, false) {
-                piece.put_u8(b',');
+                piece.put_slice(self.between);
             }
             self.renderer.item(&entry, &mut piece);
         }

@@ -9,6 +9,8 @@ use meta::status::Status;
 pub(crate) enum Media {
     Json,
     Yaml,
+    /// Of metadata and of Status only: kinds have no such form, as custom resources have none.
+    Protobuf,
 }
 
 impl Media {
@@ -16,6 +18,23 @@ impl Media {
         match self {
             Self::Json => "application/json",
             Self::Yaml => "application/yaml",
+            Self::Protobuf => PROTOBUF,
+        }
+    }
+
+    /// What a body ends with.
+    pub(crate) fn end(self) -> &'static [u8] {
+        match self {
+            Self::Json | Self::Yaml => b"\n",
+            Self::Protobuf => b"",
+        }
+    }
+
+    /// That of a watch. YAML has no events.
+    pub(crate) fn stream_type(self) -> &'static str {
+        match self {
+            Self::Json | Self::Yaml => "application/json",
+            Self::Protobuf => PROTOBUF_STREAM,
         }
     }
 }
@@ -43,9 +62,23 @@ impl Default for Accepted {
     }
 }
 
-pub(crate) const OFFERED: &[Media] = &[Media::Json, Media::Yaml];
-/// Events have no YAML form.
-pub(crate) const OFFERED_STREAM: &[Media] = &[Media::Json];
+/// What is to be answered, and so what can be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Offer {
+    /// Objects and lists of them.
+    Objects,
+    /// Events of a watch.
+    Events,
+    /// A Status: in any media type, never converted.
+    Failure,
+    /// A document about the server.
+    Document,
+}
+
+pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+pub(crate) const PROTOBUF_STREAM: &str = "application/vnd.kubernetes.protobuf;stream=watch";
+/// Best first.
+const MEDIA: [Media; 3] = [Media::Json, Media::Yaml, Media::Protobuf];
 /// Clauses of an `Accept` header that are looked at.
 const CLAUSES_MAX: usize = 64;
 
@@ -104,38 +137,48 @@ fn clause(text: &str) -> Option<Clause<'_>> {
 }
 
 /// The best form that is both accepted and offered.
-pub(crate) fn negotiate(headers: &HeaderMap, offered: &'static [Media]) -> Result<Accepted, Status> {
+pub(crate) fn negotiate(headers: &HeaderMap, offer: Offer) -> Result<Accepted, Status> {
     let clauses = clauses(headers);
     if clauses.is_empty() && headers.get(ACCEPT).is_none_or(|value| value.as_bytes().trim_ascii().is_empty())
     {
         return Ok(Accepted::default());
     }
-    for clause in &clauses {
-        for media in offered {
-            let subtype = media.content_type().strip_prefix("application/").unwrap_or_default();
-            if clause.covers(subtype)
-                && let Some(accepted) = accept(clause, *media)
-            {
-                return Ok(accepted);
-            }
+    let pairs = clauses.iter().flat_map(|clause| MEDIA.into_iter().map(move |media| (clause, media)));
+    let accepted = pairs
+        .filter(|(clause, media)| {
+            clause.covers(media.content_type().strip_prefix("application/").unwrap_or_default())
+        })
+        .find_map(|(clause, media)| accept(clause, media, offer));
+    match accepted {
+        // The stream is looked at last, when the clause is chosen.
+        Some(Accepted { media: Media::Yaml, .. }) if offer == Offer::Events => {
+            Err(Status::not_acceptable(&["application/json;stream=watch", PROTOBUF_STREAM]))
         }
+        Some(accepted) => Ok(accepted),
+        None => Err(Status::not_acceptable(&MEDIA.map(Media::content_type))),
     }
-    let types: Vec<&str> = offered.iter().map(|media| media.content_type()).collect();
-    Err(Status::not_acceptable(&types))
 }
 
-fn accept(clause: &Clause<'_>, media: Media) -> Option<Accepted> {
-    let stream_fits = clause
-        .parameter("stream")
-        .is_none_or(|stream| stream.is_empty() || (media == Media::Json && stream == "watch"));
-    let server_version_fits =
-        clause.parameter("sv").is_none_or(|version| version.is_empty() || version == "v1");
-    let form = match clause.parameter("as").filter(|kind| !kind.is_empty()) {
-        None => Form::Object,
-        Some(kind) => convert(kind, clause.parameter("g")?, clause.parameter("v")?)?,
+fn accept(clause: &Clause<'_>, media: Media, offer: Offer) -> Option<Accepted> {
+    let told = |name: &str| clause.parameter(name).filter(|value| !value.is_empty());
+    let stream_fits = told("stream").is_none_or(|stream| media != Media::Yaml && stream == "watch");
+    let is_of_objects = matches!(offer, Offer::Objects | Offer::Events);
+    let server_version_fits = told("sv").is_none_or(|version| is_of_objects && version == "v1");
+    let converts = ["as", "g", "v"].iter().any(|name| clause.parameter(name).is_some());
+    let form = match (converts, offer) {
+        (false, _) => Form::Object,
+        (true, Offer::Objects | Offer::Events) => convert(told("as")?, told("g")?, told("v")?)?,
+        (true, Offer::Failure | Offer::Document) => return None,
+    };
+    let can_be_had = match (media, offer) {
+        (Media::Json | Media::Yaml, _) | (Media::Protobuf, Offer::Failure) => true,
+        (Media::Protobuf, Offer::Objects | Offer::Events) => {
+            matches!(form, Form::Partial(_) | Form::PartialList(_))
+        }
+        (Media::Protobuf, Offer::Document) => false,
     };
     let pretty = clause.parameter("pretty") == Some("1");
-    (stream_fits && server_version_fits).then_some(Accepted { media, form, pretty })
+    (stream_fits && server_version_fits && can_be_had).then_some(Accepted { media, form, pretty })
 }
 
 fn convert(kind: &str, group: &str, version: &str) -> Option<Form> {
@@ -161,8 +204,12 @@ mod tests {
         HeaderMap::from_iter([(ACCEPT, HeaderValue::from_str(accept).unwrap())])
     }
 
+    fn chosen_of(accept: &str, offer: Offer) -> Option<(Media, Form)> {
+        negotiate(&headers(accept), offer).ok().map(|a| (a.media, a.form))
+    }
+
     fn chosen(accept: &str) -> Option<(Media, Form)> {
-        negotiate(&headers(accept), OFFERED).ok().map(|a| (a.media, a.form))
+        chosen_of(accept, Offer::Objects)
     }
 
     #[test]
@@ -176,9 +223,11 @@ mod tests {
             ("application/yaml", yaml),
             ("application/json;q=0.5, application/yaml;q=0.9", yaml),
             ("application/vnd.kubernetes.protobuf, application/json", json),
+            ("application/vnd.kubernetes.protobuf", None),
             ("*/*, application/yaml", yaml),
             ("application/json;as=Unknown;g=meta.k8s.io;v=v1, application/yaml", yaml),
             ("application/json;as=Table;g=other;v=v1,application/json", json),
+            ("application/json;g=meta.k8s.io, application/yaml", yaml),
             ("application/json;stream=watch", json),
             ("application/json;q=0", None),
             ("text/plain", None),
@@ -196,17 +245,54 @@ mod tests {
         assert_eq!(chosen(kubectl), Some((Media::Json, Form::Table("meta.k8s.io/v1"))));
         let collector = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
                          application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
-        assert_eq!(chosen(collector), Some((Media::Json, Form::PartialList("meta.k8s.io/v1"))));
+        assert_eq!(chosen(collector), Some((Media::Protobuf, Form::PartialList("meta.k8s.io/v1"))));
+    }
+
+    #[test]
+    fn protobuf_is_had_for_metadata_and_for_failures() {
+        let partial = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+        let old = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1beta1";
+        let stream =
+            "application/vnd.kubernetes.protobuf;stream=watch;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+        let table = "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1, application/yaml";
+        let yaml = Some((Media::Yaml, Form::Object));
+        let as_metadata = Some((Media::Protobuf, Form::Partial("meta.k8s.io/v1")));
+        for (accept, offer, want) in [
+            (partial, Offer::Objects, as_metadata),
+            (partial, Offer::Events, as_metadata),
+            (partial, Offer::Failure, None),
+            (partial, Offer::Document, None),
+            (old, Offer::Objects, Some((Media::Protobuf, Form::Partial("meta.k8s.io/v1beta1")))),
+            (stream, Offer::Events, as_metadata),
+            (table, Offer::Objects, yaml),
+            (table, Offer::Events, None),
+            (PROTOBUF, Offer::Objects, None),
+            (PROTOBUF, Offer::Events, None),
+            (PROTOBUF, Offer::Failure, Some((Media::Protobuf, Form::Object))),
+            (PROTOBUF, Offer::Document, None),
+            (PROTOBUF_STREAM, Offer::Failure, Some((Media::Protobuf, Form::Object))),
+            ("application/vnd.kubernetes.protobuf;sv=v1, application/yaml", Offer::Failure, yaml),
+            ("application/json;as=Table;g=meta.k8s.io;v=v1, application/yaml", Offer::Failure, yaml),
+        ] {
+            assert_eq!(chosen_of(accept, offer), want, "{accept} of {offer:?}");
+        }
     }
 
     #[test]
     fn a_refusal_names_what_is_offered() {
-        let status = negotiate(&headers("text/html"), OFFERED).unwrap_err();
+        let refused = |accept, offer| negotiate(&headers(accept), offer).unwrap_err();
+        let status = refused("text/html", Offer::Objects);
         assert_eq!(
             status.message,
-            "only the following media types are accepted: application/json, application/yaml"
+            "only the following media types are accepted: application/json, application/yaml, \
+             application/vnd.kubernetes.protobuf"
         );
         assert_eq!((status.code, status.reason.as_str()), (406, "NotAcceptable"));
-        assert!(negotiate(&headers("application/yaml"), OFFERED_STREAM).is_err());
+        assert_eq!(refused("text/html", Offer::Events), status);
+        assert_eq!(
+            refused("application/yaml, application/json", Offer::Events).message,
+            "only the following media types are accepted: application/json;stream=watch, \
+             application/vnd.kubernetes.protobuf;stream=watch"
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! Stored bytes in the form that was asked for: as they are, as metadata only, as a row of a table.
 
 use crate::resource::Resource;
-use crate::response::Form;
-use bytes::{BufMut, BytesMut};
+use crate::response::{Form, Media, wire};
+use bytes::{BufMut, Bytes, BytesMut};
 use meta::field::{FieldError, Path};
 use meta::object::{Object, SPLICE_AFTER, splice_point};
 use meta::status::{ListMeta, Status};
@@ -39,6 +39,7 @@ impl Include {
 #[derive(Clone, Debug)]
 pub(crate) struct Renderer {
     pub(crate) resource: Arc<Resource>,
+    pub(crate) media: Media,
     pub(crate) form: Form,
     pub(crate) include: Include,
     /// Unix seconds, for ages.
@@ -52,6 +53,7 @@ impl Renderer {
     pub(crate) fn object(&self, entry: &Entry, out: &mut BytesMut) {
         match self.form {
             Form::Table(_) => self.table(entry, true, out),
+            Form::Partial(version) if self.media == Media::Protobuf => wire::object(entry, version, out),
             _ => self.item(entry, out),
         }
     }
@@ -68,13 +70,29 @@ impl Renderer {
     pub(crate) fn item(&self, entry: &Entry, out: &mut BytesMut) {
         match self.form {
             Form::Object => self.whole(entry, out),
+            Form::PartialList(version) if self.media == Media::Protobuf => wire::item(entry, version, out),
             Form::Partial(version) | Form::PartialList(version) => metadata_only(entry, version, out),
             Form::Table(version) => self.row(entry, version, out),
         }
     }
 
+    /// What stands before the elements of a list, between them, and behind them.
+    pub(crate) async fn around(
+        &self,
+        meta: &ListMeta,
+        items: &[Arc<Entry>],
+    ) -> (Bytes, &'static [u8], Bytes) {
+        match self.form {
+            Form::PartialList(version) if self.media == Media::Protobuf => {
+                let (before, after) = wire::around(version, meta, items).await;
+                (before, b"", after)
+            }
+            _ => (Bytes::from(self.head(meta, true)), b",", Bytes::from_static(b"]}")),
+        }
+    }
+
     /// A list's JSON up to its first element.
-    pub(crate) fn head(&self, meta: &ListMeta, columns: bool) -> String {
+    fn head(&self, meta: &ListMeta, columns: bool) -> String {
         let metadata = serde_json::to_string(meta).unwrap_or_else(|_| "{}".to_owned());
         match self.form {
             Form::Object => {
@@ -131,7 +149,7 @@ pub(crate) fn write_entry(entry: &Entry, out: &mut BytesMut) {
     if entry.revision.0 == 0 { out.put_slice(&entry.body) } else { entry.write_json(out) }
 }
 
-fn resource_version(entry: &Entry) -> String {
+pub(super) fn resource_version(entry: &Entry) -> String {
     if entry.revision.0 == 0 { String::new() } else { entry.revision.to_string() }
 }
 
@@ -158,6 +176,13 @@ fn metadata_only(entry: &Entry, version: &str, out: &mut BytesMut) {
     }
     out.put_slice(inner.as_bytes());
     out.put_slice(b"}}");
+}
+
+/// The object `metadata`.
+pub(super) fn metadata_object(body: &str) -> Option<&str> {
+    let (start, end) =
+        (splice_point(body)?.0.len().checked_sub(1)?, metadata_of(body)?.len().checked_add(2)?);
+    body.get(start..)?.get(..end)
 }
 
 /// What stands between the braces of `metadata`.
@@ -210,6 +235,8 @@ mod tests {
     fn metadata_is_cut_out_of_stored_bytes() {
         let body = r#"{"apiVersion":"g/v1","kind":"A","metadata":{"annotations":{"a":"}\"{\\"},"name":"x"},"spec":{}}"#;
         assert_eq!(metadata_of(body), Some(r#""annotations":{"a":"}\"{\\"},"name":"x""#));
+        let object = r#"{"annotations":{"a":"}\"{\\"},"name":"x"}"#;
+        assert_eq!(metadata_object(body), Some(object));
         assert_eq!(metadata_of(r#"{"metadata":{"#), None);
         assert_eq!(metadata_of(r#"{"metadata":{}}"#), Some(""));
     }

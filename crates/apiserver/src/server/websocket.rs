@@ -3,9 +3,11 @@
 
 use crate::authn::{Caller, Via, subprotocol};
 use crate::request::RequestInfo;
+use crate::response::PROTOBUF_STREAM;
 use axum::body::{Body, Bytes};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use bytes::Buf;
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, SinkExt, StreamExt};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, Version, header};
@@ -91,8 +93,10 @@ impl Upgrade {
         afterwards: &Afterwards,
         draining: CancellationToken,
     ) -> Response<Body> {
-        let (connection, events) = (self.connection, response.into_body());
-        afterwards.set(session(connection, events, draining).boxed());
+        let protobuf = response.headers().get(header::CONTENT_TYPE).is_some_and(|ty| ty == PROTOBUF_STREAM);
+        let message = if protobuf { binary } else { text };
+        let session = session(self.connection, response.into_body(), message, draining);
+        afterwards.set(session.boxed());
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
         let headers = response.headers_mut();
@@ -146,7 +150,7 @@ fn check_origin(headers: &HeaderMap, caller: &Caller) -> Result<(), Status> {
 }
 
 /// Tells the events of a watch until they or the client end.
-async fn session(connection: OnUpgrade, events: Body, draining: CancellationToken) {
+async fn session(connection: OnUpgrade, events: Body, message: Wrap, draining: CancellationToken) {
     let upgraded = match connection.await {
         Ok(upgraded) => TokioIo::new(upgraded),
         Err(error) => return tracing::debug!(%error, "the connection was not handed over"),
@@ -156,7 +160,7 @@ async fn session(connection: OnUpgrade, events: Body, draining: CancellationToke
         .max_message_size(Some(MESSAGE_LIMIT))
         .max_frame_size(Some(MESSAGE_LIMIT));
     let mut socket = WebSocketStream::from_raw_socket(upgraded, Role::Server, Some(config)).await;
-    let ending = match tell(&mut socket, events).await {
+    let ending = match tell(&mut socket, events, message).await {
         Ended::Left => None,
         Ended::Failed => Some(CloseCode::Error),
         // A client that hears the server goes away asks another one.
@@ -179,7 +183,7 @@ enum Ended {
 
 type Socket = WebSocketStream<TokioIo<Upgraded>>;
 
-async fn tell(socket: &mut Socket, events: Body) -> Ended {
+async fn tell(socket: &mut Socket, events: Body, message: Wrap) -> Ended {
     let mut events = events.into_data_stream();
     let mut ahead = None;
     loop {
@@ -198,24 +202,33 @@ async fn tell(socket: &mut Socket, events: Body) -> Ended {
                 },
             }
         };
-        let message = match event {
+        let wrapped = match event {
             None => return Ended::Told,
             Some(Ok(event)) => message(event),
             Some(Err(_)) => return Ended::Failed,
         };
-        if !matches!(timeout(SEND_WAIT, socket.feed(message)).await, Ok(Ok(()))) {
+        if !matches!(timeout(SEND_WAIT, socket.feed(wrapped)).await, Ok(Ok(()))) {
             return Ended::Left;
         }
         ahead = events.next().now_or_never();
     }
 }
 
+/// Makes an event's frame a message.
+type Wrap = fn(Bytes) -> Message;
+
 /// JSON is text.
-fn message(event: Bytes) -> Message {
+fn text(event: Bytes) -> Message {
     match Utf8Bytes::try_from(event.clone()) {
         Ok(text) => Message::Text(text),
         Err(_) => Message::Binary(event),
     }
+}
+
+/// A message has an end of its own: the length before an event is left out.
+fn binary(mut event: Bytes) -> Message {
+    event.advance(event.len().min(size_of::<u32>()));
+    Message::Binary(event)
 }
 
 async fn close(mut socket: Socket, code: Option<CloseCode>) {

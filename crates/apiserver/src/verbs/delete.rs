@@ -1,7 +1,7 @@
 //! `DELETE` of one object: marked while somebody waits for it, removed otherwise.
 
 use crate::resource::Part;
-use crate::response;
+use crate::response::{self, PROTOBUF};
 use crate::strategy::Strategy;
 use crate::verbs::Call;
 use crate::verbs::body;
@@ -10,10 +10,11 @@ use crate::verbs::errors::status_of;
 use crate::verbs::options::{DeleteOptions, Propagation};
 use axum::body::Body;
 use bytes::Bytes;
-use http::{Response, StatusCode};
+use http::{HeaderMap, Response, StatusCode};
 use meta::decode;
 use meta::gvk::GroupResource;
 use meta::object::Object;
+use meta::protobuf;
 use meta::status::{Details, Status};
 use serde_json::Value;
 use store::model::Change;
@@ -45,7 +46,7 @@ pub(crate) async fn delete(call: &mut Call, body: Body) -> Result<Response<Body>
                 uid: entry.uid.to_string(),
                 ..Details::default()
             };
-            Ok(response::value(StatusCode::OK, &Status::success(details), &call.style))
+            Ok(response::answer(StatusCode::OK, &Status::success(details), &call.style))
         }
         Removal::Marked(entry) => {
             // The one case in which a Go server says that it is not done yet.
@@ -62,11 +63,21 @@ pub(crate) async fn read_options(call: &Call, body: Body) -> Result<DeleteOption
     if bytes.is_empty() {
         return DeleteOptions::from_query(&call.query);
     }
-    let media = body::media(&call.headers)?;
-    let (value, _duplicates) = decode::decode_value(&bytes, media).map_err(|error| {
-        Status::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
+    DeleteOptions::from_body(decoded(&bytes, &call.headers)?, &call.resource().gvk.api_version())
+}
+
+/// Options are a meta type: unlike objects, protobuf can say them.
+fn decoded(bytes: &[u8], headers: &HeaderMap) -> Result<Value, Status> {
+    if body::content_type(headers) == PROTOBUF {
+        return protobuf::decode(bytes, "DeleteOptions")
+            .map_err(|error| Status::bad_request(error.to_string()));
+    }
+    let media = body::media(headers).map_err(|_other| {
+        Status::unsupported_media_type(&["application/json", "application/yaml", PROTOBUF])
     })?;
-    DeleteOptions::from_body(value, &call.resource().gvk.api_version())
+    let decoded = decode::decode_value(bytes, media).map(|(value, _duplicates)| value);
+    decoded
+        .map_err(|error| Status::bad_request(format!("couldn't get version/kind; json parse error: {error}")))
 }
 
 /// Runs one object's deletion as far as it goes now.

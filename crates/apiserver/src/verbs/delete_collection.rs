@@ -23,7 +23,7 @@ pub(crate) async fn delete_collection(call: &mut Call, body: Body) -> Result<Res
     let options = read_options(call, body).await?;
     if call.sees_nothing() {
         let page = nothing(call);
-        return Ok(list_response(renderer, &list_meta(&page), page.items, &call.style));
+        return Ok(list_response(renderer, &list_meta(&page), page.items, &call.style).await);
     }
     if query.limit.is_none() {
         query.limit = Some(PAGE_ITEMS);
@@ -44,7 +44,7 @@ pub(crate) async fn delete_collection(call: &mut Call, body: Body) -> Result<Res
         }
         if list_options.limit.is_some() || page.continue_token.is_none() {
             call.audit_collection(removed.len(), options.dry_run);
-            return Ok(list_response(renderer, &list_meta(&page), removed, &call.style));
+            return Ok(list_response(renderer, &list_meta(&page), removed, &call.style).await);
         }
         query.continue_token = page.continue_token;
     }

@@ -22,7 +22,7 @@ pub(crate) async fn list(call: &mut Call) -> Result<Response<Body>, Status> {
         page.map_err(|error| status_of(&error, call.resource(), ""))?
     };
     let meta = list_meta(&page);
-    Ok(list_response(renderer, &meta, page.items, &call.style))
+    Ok(list_response(renderer, &meta, page.items, &call.style).await)
 }
 
 /// What a caller who sees nothing gets, without anybody being asked.

@@ -2,7 +2,7 @@
 
 mod frames;
 
-use crate::response::body_response;
+use crate::response::{Media, body_response};
 use crate::verbs::Call;
 use crate::verbs::errors::{status_of, watch_expired};
 use crate::verbs::list::selection;
@@ -31,6 +31,7 @@ const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
 pub(crate) async fn watch(call: &mut Call) -> Result<Response<Body>, Status> {
     let options = ListOptions::parse(&call.query, true)?;
+    let media = call.style.accepted.media;
     let frames = Frames::new(call.renderer()?);
     let selection = selection(call.resource(), &call.route.namespace, &options)?;
     let from = beginning(&options)?;
@@ -52,18 +53,20 @@ pub(crate) async fn watch(call: &mut Call) -> Result<Response<Body>, Status> {
             });
             Body::from_stream(frames)
         }
-        Err(store::Error::Expired { asked, current }) => failed_at_once(&watch_expired(asked.0, current.0)),
+        Err(store::Error::Expired { asked, current }) => {
+            failed_at_once(&watch_expired(asked.0, current.0), media)
+        }
         Err(error @ store::Error::TooFarAhead { .. }) => {
-            failed_at_once(&status_of(&error, call.resource(), ""))
+            failed_at_once(&status_of(&error, call.resource(), ""), media)
         }
         Err(error) => return Err(status_of(&error, call.resource(), "")),
     };
-    Ok(body_response(StatusCode::OK, "application/json", body))
+    Ok(body_response(StatusCode::OK, media.stream_type(), body))
 }
 
 /// A stream, without Content-Length, of one error.
-fn failed_at_once(status: &Status) -> Body {
-    Body::from_stream(stream::iter([Ok::<_, Infallible>(frames::error(status))]))
+fn failed_at_once(status: &Status, media: Media) -> Body {
+    Body::from_stream(stream::iter([Ok::<_, Infallible>(frames::error(status, media))]))
 }
 
 /// `resourceVersion` and `sendInitialEvents`, with the old meaning of "" and "0".
@@ -135,7 +138,7 @@ impl Stream {
                 }
                 Err(WatchEnd::Expired { asked, current }) => {
                     self.ended = true;
-                    return Some(frames::error(&watch_expired(asked.0, current.0)));
+                    return Some(self.frames.error(&watch_expired(asked.0, current.0)));
                 }
                 Err(WatchEnd::Slow | WatchEnd::Shutdown) => return None,
             }

@@ -5,7 +5,7 @@ use apiserver::dispatch::{Api, RequestContext, dispatch};
 use apiserver::openapi::About;
 use apiserver::{Caller, RequestInfo};
 use axum::body::{Body, BodyDataStream};
-use bytes::BytesMut;
+use bytes::{Buf, Bytes, BytesMut};
 use futures_util::StreamExt;
 use http::{HeaderMap, Method, Request};
 use http_body_util::BodyExt;
@@ -42,12 +42,19 @@ pub(crate) struct Kit {
 pub(crate) struct Answer {
     pub(crate) code: u16,
     pub(crate) headers: HeaderMap,
+    pub(crate) bytes: Bytes,
     pub(crate) text: String,
 }
 
 impl Answer {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON: {}", self.text))
+    }
+
+    /// A body in protobuf, as its JSON would be.
+    pub(crate) fn protobuf(&self) -> Value {
+        assert_eq!(self.header("content-type"), "application/vnd.kubernetes.protobuf", "{}", self.text);
+        meta::protobuf::decode(&self.bytes, "").unwrap()
     }
 
     pub(crate) fn message(&self) -> String {
@@ -118,7 +125,7 @@ impl Kit {
         let response = self.open(method, url, headers, body.into()).await;
         let (code, headers) = (response.status().as_u16(), response.headers().clone());
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
-        Answer { code, headers, text: String::from_utf8_lossy(&bytes).into_owned() }
+        Answer { code, headers, text: String::from_utf8_lossy(&bytes).into_owned(), bytes }
     }
 
     pub(crate) async fn get(&self, url: &str) -> Answer {
@@ -162,7 +169,9 @@ impl Kit {
         let response = self.open(Method::GET, url, &[("accept", accept)], Vec::new()).await;
         assert_eq!(response.status(), 200);
         assert!(response.headers().get("content-length").is_none());
-        Events { stream: response.into_body().into_data_stream(), rest: BytesMut::new() }
+        let protobuf =
+            response.headers()["content-type"] == "application/vnd.kubernetes.protobuf;stream=watch";
+        Events { protobuf, stream: response.into_body().into_data_stream(), rest: BytesMut::new() }
     }
 }
 
@@ -170,13 +179,21 @@ impl Kit {
 pub(crate) struct Events {
     stream: BodyDataStream,
     rest: BytesMut,
+    protobuf: bool,
 }
 
 impl Events {
     /// The next event; `None` at the end of the stream.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
-            if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+            if self.protobuf {
+                let frame =
+                    self.rest.first_chunk().map_or(usize::MAX, |head| u32::from_be_bytes(*head) as usize);
+                if self.rest.len().saturating_sub(4) >= frame {
+                    self.rest.advance(4);
+                    return Some(meta::protobuf::decode_event(&self.rest.split_to(frame)).unwrap());
+                }
+            } else if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
                 let line = self.rest.split_to(end + 1);
                 return Some(serde_json::from_slice(&line).unwrap());
             }

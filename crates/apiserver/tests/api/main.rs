@@ -12,6 +12,7 @@ mod changes;
 mod deletes;
 mod discovery;
 mod kit;
+mod protobuf;
 mod reads;
 mod watches;
 mod writes;

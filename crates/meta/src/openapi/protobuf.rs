@@ -1,6 +1,7 @@
 //! An OpenAPI v2 document as protobuf (the messages of gnostic's `openapi.v2`), which kubectl and client-go ask for.
 //! Security definitions are left out: no client reads them.
 
+use crate::protobuf::Message;
 use serde_json::{Map, Value};
 
 type Object = Map<String, Value>;
@@ -10,45 +11,24 @@ type Fields = &'static [(&'static str, u32)];
 /// The document of [`super::v2`], encoded; nothing if it is not JSON.
 pub fn v2_protobuf(document: &str) -> Option<Vec<u8>> {
     let document: Value = serde_json::from_str(document).ok()?;
-    Some(root(document.as_object()?).0)
+    Some(root(document.as_object()?).0.as_slice().to_vec())
 }
 
 /// A message being written.
 #[derive(Default)]
-struct Message(Vec<u8>);
+struct Node(Message);
 
-impl Message {
-    fn varint(&mut self, mut value: u64) {
-        while value > 0x7f {
-            self.0.push(u8::try_from(value & 0x7f).unwrap_or_default() | 0x80);
-            value >>= 7;
-        }
-        self.0.push(u8::try_from(value).unwrap_or_default());
-    }
-
-    fn key(&mut self, field: u32, wire: u64) {
-        self.varint(u64::from(field) << 3 | wire);
-    }
-
-    fn bytes(&mut self, field: u32, bytes: &[u8]) {
-        self.key(field, 2);
-        self.varint(u64::try_from(bytes.len()).unwrap_or_default());
-        self.0.extend_from_slice(bytes);
-    }
-
+impl Node {
     fn message(&mut self, field: u32, message: &Self) {
-        self.bytes(field, &message.0);
+        self.0.bytes(field, message.0.as_slice());
     }
 
     fn texts(&mut self, object: &Object, fields: Fields) {
         for (name, field) in fields {
             match object.get(*name) {
-                Some(Value::String(text)) => self.bytes(*field, text.as_bytes()),
+                Some(Value::String(text)) => self.0.text(*field, text),
                 Some(Value::Array(texts)) => {
-                    texts
-                        .iter()
-                        .filter_map(Value::as_str)
-                        .for_each(|text| self.bytes(*field, text.as_bytes()));
+                    texts.iter().filter_map(Value::as_str).for_each(|text| self.0.text(*field, text));
                 }
                 _ => {}
             }
@@ -57,16 +37,14 @@ impl Message {
 
     fn flags(&mut self, object: &Object, fields: Fields) {
         for (_, field) in fields.iter().filter(|(name, _)| object.get(*name) == Some(&Value::Bool(true))) {
-            self.key(*field, 0);
-            self.varint(1);
+            self.0.flag(*field, true);
         }
     }
 
     fn counts(&mut self, object: &Object, fields: Fields) {
         for (name, field) in fields {
-            if let Some(count) = object.get(*name).and_then(Value::as_u64) {
-                self.key(*field, 0);
-                self.varint(count);
+            if let Some(count) = object.get(*name).and_then(Value::as_i64) {
+                self.0.integer(*field, count);
             }
         }
     }
@@ -74,8 +52,7 @@ impl Message {
     fn numbers(&mut self, object: &Object, fields: Fields) {
         for (name, field) in fields {
             if let Some(number) = object.get(*name).and_then(Value::as_f64) {
-                self.key(*field, 1);
-                self.0.extend_from_slice(&number.to_le_bytes());
+                self.0.double(*field, number);
             }
         }
     }
@@ -106,7 +83,7 @@ impl Message {
     ) {
         for (name, value) in entries {
             let mut entry = Self::default();
-            entry.bytes(1, name.as_bytes());
+            entry.0.text(1, name);
             entry.message(2, &encode(value));
             self.message(field, &entry);
         }
@@ -124,37 +101,37 @@ impl Message {
     }
 }
 
-fn any(value: &Value) -> Message {
-    let mut message = Message::default();
-    message.bytes(2, value.to_string().as_bytes());
+fn any(value: &Value) -> Node {
+    let mut message = Node::default();
+    message.0.text(2, &value.to_string());
     message
 }
 
 /// Encodes an object; what is none is an empty message.
-fn of(encode: fn(&Object) -> Message) -> impl Fn(&Value) -> Message {
+fn of(encode: fn(&Object) -> Node) -> impl Fn(&Value) -> Node {
     move |value| value.as_object().map(encode).unwrap_or_default()
 }
 
-fn root(document: &Object) -> Message {
-    let mut message = Message::default();
+fn root(document: &Object) -> Node {
+    let mut message = Node::default();
     message.texts(
         document,
         &[("swagger", 1), ("host", 3), ("basePath", 4), ("schemes", 5), ("consumes", 6), ("produces", 7)],
     );
     message.part(document, "info", 2, |info| {
-        let mut message = Message::default();
+        let mut message = Node::default();
         message.texts(info, &[("title", 1), ("version", 2), ("description", 3)]);
         message.extensions(info, 7);
         message
     });
     message.part(document, "paths", 8, |paths| {
-        let mut message = Message::default();
+        let mut message = Node::default();
         message.named(2, paths.iter().filter(|(name, _)| name.starts_with('/')), of(path_item));
         message
     });
     message.part(document, "definitions", 9, schemas);
     message.part(document, "parameters", 10, |parameters| {
-        let mut message = Message::default();
+        let mut message = Node::default();
         message.named(1, parameters.iter(), of(parameter));
         message
     });
@@ -162,8 +139,8 @@ fn root(document: &Object) -> Message {
     message
 }
 
-fn path_item(item: &Object) -> Message {
-    let mut message = Message::default();
+fn path_item(item: &Object) -> Node {
+    let mut message = Node::default();
     let methods =
         [("get", 2), ("put", 3), ("post", 4), ("delete", 5), ("options", 6), ("head", 7), ("patch", 8)];
     for (method, field) in methods {
@@ -174,8 +151,8 @@ fn path_item(item: &Object) -> Message {
     message
 }
 
-fn operation(operation: &Object) -> Message {
-    let mut message = Message::default();
+fn operation(operation: &Object) -> Node {
+    let mut message = Node::default();
     message.texts(
         operation,
         &[
@@ -190,7 +167,7 @@ fn operation(operation: &Object) -> Message {
     );
     parameters(&mut message, operation, 8);
     message.part(operation, "responses", 9, |responses| {
-        let mut message = Message::default();
+        let mut message = Node::default();
         message.named(1, responses.iter(), of(response));
         message
     });
@@ -199,7 +176,7 @@ fn operation(operation: &Object) -> Message {
     message
 }
 
-fn parameters(message: &mut Message, owner: &Object, field: u32) {
+fn parameters(message: &mut Node, owner: &Object, field: u32) {
     let list = owner.get("parameters").and_then(Value::as_array).into_iter().flatten();
     for item in list.filter_map(Value::as_object) {
         let encoded =
@@ -208,15 +185,15 @@ fn parameters(message: &mut Message, owner: &Object, field: u32) {
     }
 }
 
-fn reference(object: &Object) -> Message {
-    let mut message = Message::default();
+fn reference(object: &Object) -> Node {
+    let mut message = Node::default();
     message.texts(object, &[("$ref", 1), ("description", 2)]);
     message
 }
 
 /// `Parameter`: in the body, in the query or in the path.
-fn parameter(parameter: &Object) -> Message {
-    let mut message = Message::default();
+fn parameter(parameter: &Object) -> Node {
+    let mut message = Node::default();
     match parameter.get("in").and_then(Value::as_str) {
         Some("body") => {
             message.texts(parameter, &[("description", 1), ("name", 2), ("in", 3)]);
@@ -240,25 +217,25 @@ fn parameter(parameter: &Object) -> Message {
 }
 
 /// `ResponseValue`.
-fn response(response: &Object) -> Message {
+fn response(response: &Object) -> Node {
     if response.contains_key("$ref") {
         return reference(response).inside(2);
     }
-    let mut message = Message::default();
+    let mut message = Node::default();
     message.texts(response, &[("description", 1)]);
     message.part(response, "schema", 2, |object| schema(object).inside(1));
     message.inside(1)
 }
 
 /// `Definitions` and `Properties`.
-fn schemas(schemas: &Object) -> Message {
-    let mut message = Message::default();
+fn schemas(schemas: &Object) -> Node {
+    let mut message = Node::default();
     message.named(1, schemas.iter(), of(schema));
     message
 }
 
-fn schema(object: &Object) -> Message {
-    let mut message = Message::default();
+fn schema(object: &Object) -> Node {
+    let mut message = Node::default();
     message.texts(
         object,
         &[
@@ -295,15 +272,14 @@ fn schema(object: &Object) -> Message {
     match object.get("additionalProperties") {
         Some(Value::Object(items)) => message.message(21, &schema(items).inside(1)),
         Some(Value::Bool(_)) => {
-            let mut allowed = Message::default();
-            allowed.key(2, 0);
-            allowed.varint(u64::from(object.get("additionalProperties") == Some(&Value::Bool(true))));
+            let mut allowed = Node::default();
+            allowed.0.flag(2, object.get("additionalProperties") == Some(&Value::Bool(true)));
             message.message(21, &allowed);
         }
         _ => {}
     }
     if object.contains_key("type") {
-        let mut kinds = Message::default();
+        let mut kinds = Node::default();
         kinds.texts(object, &[("type", 1)]);
         message.message(22, &kinds);
     }
@@ -332,12 +308,5 @@ mod tests {
                 .concat();
         assert_eq!(v2_protobuf(document).unwrap(), whole);
         assert_eq!(v2_protobuf("[]"), None);
-    }
-
-    #[test]
-    fn long_lengths_take_several_bytes() {
-        let mut message = Message::default();
-        message.varint(300);
-        assert_eq!(message.0, [0xac, 0x02]);
     }
 }

@@ -477,12 +477,17 @@ func patches(r *rand.Rand, count int, schemas map[string]*spec.Schema) {
 func main() {
 	changes := flag.Bool("patches", false, "print strategic merge patches instead of histories")
 	amounts := flag.Bool("quantities", false, "print quantities instead of histories")
+	bodies := flag.Bool("protobuf", false, "print objects of meta types instead of histories")
 	count := flag.Int("n", 200, "histories")
 	seed := flag.Int64("seed", 1, "seed")
 	path := flag.String("schema", "schema.json", "OpenAPI v3 document")
 	flag.Parse()
 	if *amounts {
 		quantities(rand.New(rand.NewSource(*seed)), *count)
+		return
+	}
+	if *bodies {
+		messages(rand.New(rand.NewSource(*seed)), *count)
 		return
 	}
 	text, err := os.ReadFile(*path)

@@ -3,10 +3,13 @@
 
 use super::body;
 use super::target::Target;
+use meta::protobuf::{self, Message};
 use rand::RngExt;
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
 use std::fmt;
+
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// One request, with symbols in it: `<<name:a>>`, `<<uid:a>>`, `<<rv:a>>` and `<<rv0:a>>` (newest and first revision
 /// seen), `<<list>>` (revision of the last list), `<<cont>>` (its token), `<<G>>` and `<<ns>>`.
@@ -123,7 +126,7 @@ fn any(target: &Target, random: &mut StdRng) -> Request {
         93..95 => watch(target, random),
         _ => super::odd::request(target, random),
     };
-    if chance(6, random) { accept(request, random) } else { request }
+    if chance(9, random) { accept(request, random) } else { request }
 }
 
 fn accept(request: Request, random: &mut StdRng) -> Request {
@@ -141,6 +144,14 @@ fn accept(request: Request, random: &mut StdRng) -> Request {
         "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
         "application/json;as=Table;v=v9;g=meta.k8s.io,application/json",
         "application/vnd.kubernetes.protobuf, application/json",
+        "application/vnd.kubernetes.protobuf",
+        "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json",
+        "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
+        "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json",
+        "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
+        "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;v=v1beta1;g=meta.k8s.io",
+        "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io,application/yaml",
+        "application/json;g=meta.k8s.io,application/yaml",
         "application/json;stream=watch",
         "application/json;pretty=1",
         "text/html",
@@ -413,10 +424,35 @@ fn waits(options: &str) -> bool {
     ["Foreground", "Orphan", "orphanDependents"].iter().any(|word| options.contains(word))
 }
 
+/// Those whose bytes are a text.
+fn options_in_protobuf(target: &Target, random: &mut StdRng) -> String {
+    let said = random.random_range(0..9);
+    let mut body = Message::default();
+    let (version, kind) = *pick(
+        &[("v1", "DeleteOptions"), ("", ""), ("meta.k8s.io/v1", "DeleteOptions"), ("v1", "Status")],
+        random,
+    );
+    protobuf::body(&mut body, version, kind, |options| match said {
+        0 => options.text(4, "Background"),
+        1 if !target.collected => options.text(4, "Orphan"),
+        2 => options.text(4, "Sideways"),
+        3 => options.nested(2, |conditions| conditions.text(1, "7a3c4a3e-0000-4000-8000-000000000000")),
+        4 => options.text(5, "All"),
+        5 => options.integer(1, 30),
+        6 => options.nested(2, |conditions| conditions.text(2, "")),
+        7 => options.text(40, "of another version"),
+        _ => {}
+    });
+    let whole = String::from_utf8(body.as_slice().to_vec()).unwrap_or_default();
+    let cut = whole.get(..whole.len() / 2).unwrap_or_default().to_owned();
+    pick(&[whole.clone(), whole.clone(), whole, cut, "k8s\0".to_owned(), "{}".to_owned()], random).clone()
+}
+
 fn delete_options(target: &Target, request: Request, random: &mut StdRng) -> Request {
-    match random.random_range(0..10) {
-        0..4 => request,
-        4..7 => {
+    match random.random_range(0..20) {
+        0 => request.text(PROTOBUF, options_in_protobuf(target, random)),
+        1..8 => request,
+        8..14 => {
             let mut options = vec![
                 json!({"kind": "DeleteOptions", "apiVersion": "v1"}),
                 json!({"propagationPolicy": "Foreground"}),

@@ -344,16 +344,23 @@ const RULES: &[Rule] = &[
         },
     },
     Rule {
-        name: "no protobuf",
-        why: "protobuf is not served; the custom resource handler breaks down over a body that claims to be it",
+        name: "objects in protobuf",
+        why: "a body that claims to be an object in protobuf is refused, 415; the custom resource handler breaks down over it",
         settle: |_, request, ours, theirs| {
-            let claims = request.content_type().contains("protobuf");
-            let answers = theirs.headers.get("content-type").is_some_and(|value| value.contains("protobuf"));
-            if claims && ours.code == 415 || answers && ours.code == theirs.code {
+            if request.content_type().contains("protobuf") && ours.code == 415 {
                 accept(ours, theirs);
             }
-            if both_say(ours, theirs, &["only the following media types are accepted"]) {
-                without(ours, theirs, "message");
+        },
+    },
+    Rule {
+        name: "documents in protobuf",
+        why: "protobuf is for metadata, options and Status; documents of discovery are JSON and YAML",
+        settle: |_, request, ours, theirs| {
+            let wanted =
+                request.headers.iter().any(|(name, value)| *name == "accept" && value.contains("protobuf"));
+            let is_document = request.path.trim_end_matches('/').split('/').count() <= 4;
+            if wanted && is_document && theirs.form == "text" && theirs.succeeded() {
+                accept(ours, theirs);
             }
         },
     },

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http_body_util::{BodyExt, Full};
 use kit::{Connection, Endpoint};
+use meta::protobuf;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -151,10 +152,31 @@ fn read_body(request: &Request, code: u16, content: &str, bytes: &[u8]) -> (&'st
             return (if text.starts_with("{\n ") { "indented" } else { "json" }, value);
         }
     }
+    if content == "application/vnd.kubernetes.protobuf"
+        && let Ok(value) = protobuf::decode(bytes, "")
+    {
+        return ("protobuf", value);
+    }
+    if content == "application/vnd.kubernetes.protobuf;stream=watch"
+        && let Some(events) = frames(bytes)
+    {
+        return ("events", Value::Array(events));
+    }
     if content.starts_with("application/yaml")
         && let Ok(value) = serde_yaml_ng::from_str(&text)
     {
         return ("yaml", value);
     }
     ("text", json!(text))
+}
+
+/// The events of a stream in protobuf.
+fn frames(mut bytes: &[u8]) -> Option<Vec<Value>> {
+    let mut events = Vec::new();
+    while let Some(length) = bytes.split_off(..size_of::<u32>()) {
+        let length = u32::from_be_bytes(length.try_into().ok()?);
+        let event = bytes.split_off(..usize::try_from(length).ok()?)?;
+        events.push(protobuf::decode_event(event).ok()?);
+    }
+    bytes.is_empty().then_some(events)
 }

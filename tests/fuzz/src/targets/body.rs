@@ -1,6 +1,7 @@
 use crate::{Outcome, ensure, outcome, shape};
 use meta::decode::{FieldValidation, Media, apply_defaults, decode_body, decode_value};
 use meta::object::{Object, splice_point};
+use meta::protobuf;
 use meta::schema::Schema;
 use meta::validation::{self, NameRule};
 use serde_json::json;
@@ -69,4 +70,54 @@ pub(super) fn metadata(input: &[u8]) -> Result<Outcome, String> {
     texts.sort_unstable();
     texts.dedup();
     Ok(outcome((warned, texts)))
+}
+
+/// A body or an event in protobuf. Metadata that was read is written alike.
+pub(super) fn protobuf(input: &[u8]) -> Result<Outcome, String> {
+    let event = protobuf::decode_event(input).map_or_else(|error| shape(&error.to_string()), |_| 1);
+    let body = match protobuf::decode(input, "DeleteOptions") {
+        Err(error) => shape(&error.to_string()),
+        Ok(object) => {
+            if object["kind"] == "PartialObjectMetadata" && object["metadata"].is_object() {
+                written_alike(&object)?;
+            }
+            let names: Vec<&String> =
+                object.as_object().into_iter().flat_map(|object| object.keys()).collect();
+            let options = apiserver::fuzzing::delete_options(object.clone());
+            outcome((names, options.map_err(|status| shape(&status.message)).is_ok()))
+        }
+    };
+    Ok(outcome((event, body)))
+}
+
+fn written_alike(object: &serde_json::Value) -> Result<(), String> {
+    let mut out = protobuf::Message::default();
+    let version = object["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+    let mut result = Ok(());
+    protobuf::body(&mut out, "", "PartialObjectMetadata", |out| {
+        result = protobuf::partial_object_metadata(out, &object["metadata"].to_string(), version);
+    });
+    result.map_err(|error| format!("{object} cannot be written: {error}"))?;
+    let again = protobuf::decode(out.as_slice(), "").map_err(|error| error.to_string())?;
+    let (mut wanted, mut found) = (object["metadata"].clone(), again["metadata"].clone());
+    for metadata in [&mut wanted, &mut found] {
+        leave_out(metadata, &|name, value| {
+            // Not kept since 2020; a time that no calendar has.
+            let time = name.ends_with("Timestamp") || name == "time";
+            name == "selfLink" || time && value.as_str().is_none_or(|text| meta::time::parse(text).is_err())
+        });
+    }
+    ensure(wanted == found, || format!("{wanted} is written as {found}"))
+}
+
+/// Takes members out of an object and of the objects in its lists.
+fn leave_out(value: &mut serde_json::Value, unwanted: &dyn Fn(&str, &serde_json::Value) -> bool) {
+    match value {
+        serde_json::Value::Object(map) => {
+            map.retain(|name, value| !unwanted(name, value));
+            map.values_mut().filter(|value| value.is_array()).for_each(|value| leave_out(value, unwanted));
+        }
+        serde_json::Value::Array(list) => list.iter_mut().for_each(|value| leave_out(value, unwanted)),
+        _ => {}
+    }
 }

@@ -1,6 +1,6 @@
-//! The JSON frames of a watch. Those of whole objects are made once and shared by all streams.
+//! The frames of a watch. Those of whole objects are made once and shared by all streams.
 
-use crate::response::{Form, Include, Renderer};
+use crate::response::{Form, Include, Media, Renderer, event_frame, status_body};
 use bytes::{BufMut, Bytes, BytesMut};
 use meta::status::Status;
 use serde_json::json;
@@ -20,14 +20,22 @@ pub(super) struct Frames {
 }
 
 /// A failure inside a stream, which ends with it.
-pub(super) fn error(status: &Status) -> Bytes {
+pub(super) fn error(status: &Status, media: Media) -> Bytes {
+    if media == Media::Protobuf {
+        return event_frame("ERROR", |out| status_body(status, out));
+    }
     let json = serde_json::to_vec(status).unwrap_or_else(|_| b"{}".to_vec());
-    framed("ERROR", |out| out.put_slice(&json))
+    framed("ERROR", |out: &mut BytesMut| out.put_slice(&json))
 }
 
 impl Frames {
     pub(super) fn new(renderer: Renderer) -> Self {
         Self { renderer, columns_sent: false }
+    }
+
+    /// A failure, which ends the stream.
+    pub(super) fn error(&self, status: &Status) -> Bytes {
+        error(status, self.renderer.media)
     }
 
     pub(super) fn event(&mut self, op: Op, entry: &Entry, shared: &OnceLock<Bytes>) -> Bytes {
@@ -40,7 +48,7 @@ impl Frames {
             return shared.get_or_init(|| framed(op, |out| entry.write_json(out))).clone();
         }
         let columns = !std::mem::replace(&mut self.columns_sent, true);
-        framed(op, |out| write(&self.renderer, entry, columns, out))
+        rendered(op, &self.renderer, entry, columns)
     }
 
     /// A revision that was reached, in an object of the stream's form.
@@ -64,15 +72,16 @@ impl Frames {
             renderer.include = Include::Metadata;
         }
         let columns = !std::mem::replace(&mut self.columns_sent, true);
-        framed("BOOKMARK", |out| write(&renderer, &entry, columns, out))
+        rendered("BOOKMARK", &renderer, &entry, columns)
     }
 }
 
-fn write(renderer: &Renderer, entry: &Entry, columns: bool, out: &mut BytesMut) {
-    match renderer.form {
+fn rendered(op: &str, renderer: &Renderer, entry: &Entry, columns: bool) -> Bytes {
+    let write = |out: &mut BytesMut| match renderer.form {
         Form::Table(_) => renderer.table(entry, columns, out),
-        _ => renderer.item(entry, out),
-    }
+        _ => renderer.object(entry, out),
+    };
+    if renderer.media == Media::Protobuf { event_frame(op, write) } else { framed(op, write) }
 }
 
 fn framed(op: &str, write: impl FnOnce(&mut BytesMut)) -> Bytes {

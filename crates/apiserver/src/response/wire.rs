@@ -1,0 +1,63 @@
+//! Protobuf: metadata, lists of it, events of it, and Status.
+
+use bytes::{Bytes, BytesMut};
+use meta::protobuf::{self, Message};
+use meta::status::{ListMeta, Status};
+use std::sync::Arc;
+use store::Entry;
+use tokio::task::yield_now;
+
+use super::render::{metadata_object, resource_version};
+
+/// Entries that are looked at before others get their turn.
+const TURN_ENTRIES: usize = 256;
+
+/// One object's metadata alone.
+pub(super) fn object(entry: &Entry, version: &str, out: &mut BytesMut) {
+    append(out, |out| protobuf::body(out, version, "PartialObjectMetadata", |out| metadata(entry, out)));
+}
+
+/// One element of a list of metadata.
+pub(super) fn item(entry: &Entry, version: &str, out: &mut BytesMut) {
+    append(out, |out| out.nested(protobuf::items_field(version), |out| metadata(entry, out)));
+}
+
+/// What stands around a list's elements. Their length comes first, so they are encoded twice: to know it, and when they
+/// are sent. Kept, they would be the whole list in memory.
+pub(super) async fn around(version: &str, meta: &ListMeta, items: &[Arc<Entry>]) -> (Bytes, Bytes) {
+    let (mut total, mut scratch) = (0_usize, BytesMut::new());
+    for turn in items.chunks(TURN_ENTRIES) {
+        for entry in turn {
+            scratch.clear();
+            item(entry, version, &mut scratch);
+            total = total.saturating_add(scratch.len());
+        }
+        yield_now().await;
+    }
+    let (before, after) = protobuf::around_items(version, meta, total);
+    (before.into_bytes().freeze(), after.into_bytes().freeze())
+}
+
+/// The body of a Status.
+pub(crate) fn status_body(status: &Status, out: &mut BytesMut) {
+    append(out, |out| protobuf::status(out, status));
+}
+
+/// An event of a watch, around an object's body.
+pub(crate) fn event_frame(op: &str, write: impl FnOnce(&mut BytesMut)) -> Bytes {
+    protobuf::event_frame(op, |out| write(out.buffer())).freeze()
+}
+
+fn metadata(entry: &Entry, out: &mut Message) {
+    let text = std::str::from_utf8(&entry.body).ok().and_then(metadata_object).unwrap_or("{}");
+    if let Err(error) = protobuf::partial_object_metadata(out, text, &resource_version(entry)) {
+        tracing::error!(%error, key = ?entry.key, "stored metadata cannot be read");
+    }
+}
+
+/// Goes on in a buffer.
+fn append(out: &mut BytesMut, write: impl FnOnce(&mut Message)) {
+    let mut message = Message::from(std::mem::take(out));
+    write(&mut message);
+    *out = message.into_bytes();
+}
