@@ -286,6 +286,14 @@ mod tests {
     }
 
     #[test]
+    fn an_event_in_protobuf_is_a_binary_message_without_the_length_before_it() {
+        let frame = meta::protobuf::event_frame("ADDED", |object| object.text(1, "x")).freeze();
+        assert_eq!(frame.first_chunk(), Some(&14_u32.to_be_bytes()));
+        assert_eq!(binary(frame.clone()), Message::Binary(frame.slice(4..)));
+        assert_eq!(binary(Bytes::new()), Message::Binary(Bytes::new()));
+    }
+
+    #[test]
     fn one_subprotocol_is_echoed_and_several_are_refused() {
         assert_eq!(protocol(&headers(&[])).unwrap(), None);
         let one = headers(&[("sec-websocket-protocol", " json.k8s.io ")]);

@@ -168,6 +168,19 @@ async fn a_real_watch_tells_what_the_chunked_one_tells() {
 }
 
 #[tokio::test]
+async fn metadata_comes_in_protobuf_one_binary_message_an_event() {
+    let served = Served::start().await;
+    served.create("a").await;
+    let accept = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+    let mut socket = served.open_with("resourceVersion=0", &[("accept", accept)]).await.unwrap();
+    let Said::Event(event) = socket.next().await else { panic!("no event") };
+    assert_eq!((&event["type"], &event["object"]["metadata"]["name"]), (&json!("ADDED"), &json!("a")));
+    assert_eq!(event["object"]["kind"], "PartialObjectMetadata");
+    served.create("b").await;
+    assert_eq!(brief(socket.next().await), ("ADDED".to_owned(), "b".to_owned()));
+}
+
+#[tokio::test]
 async fn many_events_at_once_all_come_in_order() {
     let served = Served::start().await;
     for number in 0..200 {

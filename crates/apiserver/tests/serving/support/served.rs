@@ -83,8 +83,12 @@ impl Served {
     }
 
     pub(crate) async fn open(&self, query: &str) -> Result<Socket, Plain> {
+        self.open_with(query, &[]).await
+    }
+
+    pub(crate) async fn open_with(&self, query: &str, headers: &[(&str, &str)]) -> Result<Socket, Plain> {
         let to = (self.address, &self.ca, Some(&self.master));
-        Socket::open(to, &format!("{LIST}?watch=true&{query}"), &[]).await
+        Socket::open(to, &format!("{LIST}?watch=true&{query}"), headers).await
     }
 
     pub(crate) async fn create(&self, name: &str) {

@@ -75,6 +75,7 @@ impl Socket {
         let message = tokio::time::timeout(WAIT, self.stream.next()).await.unwrap();
         match message {
             Some(Ok(Message::Text(text))) => Said::Event(serde_json::from_str(&text).unwrap()),
+            Some(Ok(Message::Binary(event))) => Said::Event(meta::protobuf::decode_event(&event).unwrap()),
             Some(Ok(Message::Pong(bytes))) => Said::Pong(bytes.to_vec()),
             Some(Ok(Message::Close(Some(frame)))) => Said::End(frame.code.into()),
             Some(Ok(Message::Close(None))) => Said::Agreed,
