@@ -311,18 +311,27 @@ fn memory(table: &mut Table) -> Result<()> {
     for (program, goal) in
         [("business-controller", "≤ 300 MB at 10,000 namespaces"), ("business-api", "≤ 200 MB")]
     {
-        for entry in std::fs::read_dir("/proc")?.flatten() {
-            let read = |file: &str| std::fs::read_to_string(entry.path().join(file)).unwrap_or_default();
-            let command = read("cmdline");
-            let named = command.split('\0').next().is_some_and(|c| c.ends_with(&format!("/{program}")));
-            if !named {
-                continue;
-            }
-            let status = read("status");
-            let resident =
-                status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("?").trim().to_owned();
-            table.row(&format!("resident memory of {program} now"), resident, "–".to_owned(), None, goal);
+        for bytes in resident(program)? {
+            let text = format!("{:.0} MB", bytes / 1e6);
+            table.row(&format!("resident memory of {program} now"), text, "–".to_owned(), None, goal);
         }
     }
     Ok(())
+}
+
+/// Bytes of resident memory of every running program of this name.
+pub(crate) fn resident(program: &str) -> Result<Vec<f64>> {
+    let mut sizes = Vec::new();
+    for entry in std::fs::read_dir("/proc")?.flatten() {
+        let read = |file: &str| std::fs::read_to_string(entry.path().join(file)).unwrap_or_default();
+        let command = read("cmdline");
+        if !command.split('\0').next().is_some_and(|c| c.ends_with(&format!("/{program}"))) {
+            continue;
+        }
+        let status = read("status");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+        sizes.push(kibibytes.with_context(|| format!("the memory of {program} is not told"))? * 1024.0);
+    }
+    Ok(sizes)
 }

@@ -19,19 +19,19 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, clap::Args)]
 struct Target {
     /// Kubeconfig of the operator, through kube-apiserver.
-    #[arg(long, default_value = ".dev/kubeconfig")]
+    #[arg(long, global = true, default_value = ".dev/kubeconfig")]
     kubeconfig: PathBuf,
     /// Kubeconfig of a tenant administrator, directly to business-api.
-    #[arg(long, default_value = ".dev/tenant.kubeconfig")]
+    #[arg(long, global = true, default_value = ".dev/tenant.kubeconfig")]
     tenant_kubeconfig: PathBuf,
     /// Folder with a kubeconfig for each member cluster.
-    #[arg(long, default_value = ".dev/members")]
+    #[arg(long, global = true, default_value = ".dev/members")]
     members: PathBuf,
     /// Rounds a figure; the median is printed.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, global = true, default_value_t = 3)]
     rounds: usize,
     /// Seconds a measurement.
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, global = true, default_value_t = 4)]
     seconds: u64,
 }
 
@@ -56,14 +56,7 @@ enum What {
         only: String,
     },
     /// From a POST to the event at each of many watchers.
-    Watch {
-        /// Watchers.
-        #[arg(long, default_value_t = 100)]
-        watchers: usize,
-        /// Writes a second.
-        #[arg(long, default_value_t = 1000)]
-        rate: u64,
-    },
+    Watch(watch::Watches),
     /// Whole lists, selectors, tenants.
     List {
         /// Objects to fill in.
@@ -89,7 +82,7 @@ async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     match args.what {
         What::Http { connections, only } => http::run(&args.target, connections, &only).await,
-        What::Watch { watchers, rate } => watch::run(&args.target, watchers, rate).await,
+        What::Watch(watches) => watch::run(&args.target, watches).await,
         What::List { objects } => list::run(&args.target, objects).await,
         What::Memory { namespaces } => job::fill(&args.target, namespaces).await,
         What::Job { namespaces } => job::run(&args.target, &namespaces).await,

@@ -67,7 +67,12 @@ pub(crate) async fn install_crd(kube: &Endpoint) -> Result<()> {
 
 /// The collection of rivals.
 pub(crate) fn crd_path() -> String {
-    format!("/apis/{CRD}/v1/namespaces/rival/rivals")
+    crd_path_in("rival")
+}
+
+/// The same in a namespace.
+pub(crate) fn crd_path_in(namespace: &str) -> String {
+    format!("/apis/{CRD}/v1/namespaces/{namespace}/rivals")
 }
 
 /// Starts the empty backend in this process, registers it, and waits until the aggregator serves it.

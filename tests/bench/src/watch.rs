@@ -2,13 +2,13 @@
 
 use crate::load::Sample;
 use crate::table::{Table, progress};
-use crate::{Target, objects};
+use crate::{Target, objects, rival};
 use anyhow::{Context, Result, ensure};
 use bytes::{Bytes, BytesMut};
 use http::Method;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use kit::{Connection, Endpoint};
+use kit::{Connection, Endpoint, Shared};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +21,12 @@ pub(crate) struct Stream {
     body: Incoming,
     buffer: BytesMut,
     // The body ends with its connection.
-    _connection: Connection,
+    _held: Held,
+}
+
+enum Held {
+    Alone { _connection: Connection },
+    Together { _connection: Shared },
 }
 
 impl Stream {
@@ -29,8 +34,19 @@ impl Stream {
     pub(crate) async fn open(endpoint: &Endpoint, path: &str) -> Result<Self> {
         let mut connection = endpoint.connect().await?;
         let response = connection.open(Method::GET, path, Bytes::new()).await?;
+        Self::of(response, path, Held::Alone { _connection: connection })
+    }
+
+    /// Opens a watch over a connection that has others.
+    async fn open_over(connection: &Shared, path: &str) -> Result<Self> {
+        let mut connection = connection.clone();
+        let response = connection.open(path).await?;
+        Self::of(response, path, Held::Together { _connection: connection })
+    }
+
+    fn of(response: http::Response<Incoming>, path: &str, held: Held) -> Result<Self> {
         ensure!(response.status().is_success(), "watch {path}: {}", response.status());
-        Ok(Self { body: response.into_body(), buffer: BytesMut::new(), _connection: connection })
+        Ok(Self { body: response.into_body(), buffer: BytesMut::new(), _held: held })
     }
 
     /// The next event.
@@ -50,39 +66,177 @@ impl Stream {
 
 type SentTimes = Arc<Mutex<HashMap<String, Instant>>>;
 
-/// Measures and prints.
-pub(crate) async fn run(target: &Target, watchers: usize, rate: u64) -> Result<()> {
-    let tenant = Endpoint::from_kubeconfig(&target.tenant_kubeconfig)?;
-    let cluster = crate::job::first_member(&target.members)?;
-    let project = objects::fresh("watch");
-    let body = objects::project(&project, std::slice::from_ref(&cluster));
-    let mut connection = tenant.connect().await?;
-    connection.json(Method::POST, &format!("{}/projects", objects::OURS), &body).await?;
-    let path = objects::namespaces_path(&project);
-    let list = connection.json(Method::GET, &format!("{path}?limit=1"), &Value::Null).await?;
-    let revision = list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+/// How many watches there are, and how they come.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct Watches {
+    /// Watchers whose events are timed.
+    #[arg(long, default_value_t = 100)]
+    watchers: usize,
+    /// Writes a second meanwhile.
+    #[arg(long, default_value_t = 1000)]
+    rate: u64,
+    /// HTTP/2 connections that the watches share.
+    #[arg(long, default_value_t = 50)]
+    connections: usize,
+    /// Watches without events, whose memory is measured.
+    #[arg(long, default_value_t = 5000)]
+    idle: usize,
+    /// Watches with events that are open with them.
+    #[arg(long, default_value_t = 500)]
+    busy: usize,
+}
 
+/// A collection that is written to and watched.
+struct Watched {
+    endpoint: Endpoint,
+    project: String,
+    cluster: String,
+    path: String,
+}
+
+impl Watched {
+    async fn new(target: &Target) -> Result<Self> {
+        let endpoint = Endpoint::from_kubeconfig(&target.tenant_kubeconfig)?;
+        let cluster = crate::job::first_member(&target.members)?;
+        let project = objects::fresh("watch");
+        let body = objects::project(&project, std::slice::from_ref(&cluster));
+        let mut connection = endpoint.connect().await?;
+        connection.json(Method::POST, &format!("{}/projects", objects::OURS), &body).await?;
+        let path = objects::namespaces_path(&project);
+        Ok(Self { endpoint, project, cluster, path })
+    }
+
+    /// The path of a watch from now on.
+    async fn watch_path(&self) -> Result<String> {
+        let path = &self.path;
+        let mut connection = self.endpoint.connect().await?;
+        let list = connection.json(Method::GET, &format!("{path}?limit=1"), &Value::Null).await?;
+        let revision = list["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+        Ok(format!("{path}?watch=1&resourceVersion={revision}"))
+    }
+}
+
+/// Connections for many watches.
+async fn shared(endpoint: &Endpoint, count: usize) -> Result<Vec<Shared>> {
+    let mut connections = Vec::with_capacity(count);
+    for _ in 0..count.max(1) {
+        connections.push(endpoint.share().await?);
+    }
+    Ok(connections)
+}
+
+/// Measures and prints.
+pub(crate) async fn run(target: &Target, watches: Watches) -> Result<()> {
+    let mut table = Table::default();
+    latency(target, watches, true, &mut table).await?;
+    latency(target, watches, false, &mut table).await?;
+    memory(target, watches, &mut table).await?;
+    table.print();
+    Ok(())
+}
+
+/// From a POST to the event at each watcher; one more watcher never reads.
+async fn latency(target: &Target, watches: Watches, together: bool, table: &mut Table) -> Result<()> {
+    let Watches { watchers, rate, connections, .. } = watches;
+    let watched = Watched::new(target).await?;
+    let path = watched.watch_path().await?;
+    let connections = shared(&watched.endpoint, connections.min(watchers)).await?;
     let count = usize::try_from(rate * target.seconds)?;
     let sent: SentTimes = Arc::default();
     let mut readers = JoinSet::new();
-    for _ in 0..watchers {
-        let stream = Stream::open(&tenant, &format!("{path}?watch=1&resourceVersion={revision}")).await?;
+    let stuck = Stream::open(&watched.endpoint, &path).await?;
+    for (_, connection) in (0..watchers).zip(connections.iter().cycle()) {
+        let stream = if together {
+            Stream::open_over(connection, &path).await?
+        } else {
+            Stream::open(&watched.endpoint, &path).await?
+        };
         readers.spawn(read(stream, Arc::clone(&sent), count));
     }
     progress(&format!("{watchers} watchers, {rate} writes/s for {} s", target.seconds));
-    write(&tenant, &project, &cluster, &sent, count, rate).await?;
+    write(&watched, &sent, count, rate).await?;
 
     let mut latencies = Vec::new();
     let begin = Instant::now();
     while let Some(done) = readers.join_next().await {
         latencies.extend(done??);
     }
+    drop(stuck);
     let sample = Sample::new(latencies, Duration::from_secs(target.seconds) + begin.elapsed());
-    let mut table = Table::default();
-    let measure = format!("POST to the event at each of {watchers} watchers, {rate} writes/s");
+    let how = if together { "over shared HTTP/2 connections" } else { "each over its own connection" };
+    let measure = format!(
+        "POST to the event at each of {watchers} watchers {how}, {rate} writes/s, one more never reads"
+    );
     table.row(&measure, sample.text(), "–".to_owned(), None, "p99 ≤ 10 ms, none lost or out of order");
-    table.print();
     Ok(())
+}
+
+/// What a server's memory grows by with idle and busy watches.
+async fn memory(target: &Target, watches: Watches, table: &mut Table) -> Result<()> {
+    let kube = Endpoint::from_kubeconfig(&target.kubeconfig)?;
+    rival::install_crd(&kube).await?;
+    let watched = Watched::new(target).await?;
+    let busy = watched.watch_path().await?;
+    let idle = format!("{}?watch=1", objects::namespaces_path("nobody-writes-here"));
+    let ours = Watching { endpoint: watched.endpoint.clone(), idle, busy, program: "business-api" };
+    let theirs = Watching {
+        endpoint: kube,
+        idle: format!("{}?watch=1", rival::crd_path_in("nobody-writes-here")),
+        busy: format!("{}?watch=1", rival::crd_path()),
+        program: "kube-apiserver",
+    };
+    let mine = ours.grown_by(watches, async || write(&watched, &SentTimes::default(), 200, 50).await).await?;
+    let crd = theirs.grown_by(watches, async || Ok(())).await?;
+    let count = watches.idle + watches.busy;
+    table.row(
+        &format!("memory for each of {} idle and {} busy watches", watches.idle, watches.busy),
+        format!("{:.1} kB", mine / kilobytes(count)),
+        format!("{:.1} kB", crd / kilobytes(count)),
+        Some(crd / mine),
+        "≤ 25 kB",
+    );
+    Ok(())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a count of watches")]
+fn kilobytes(count: usize) -> f64 {
+    count as f64 * 1000.0
+}
+
+/// Watches at one server.
+struct Watching {
+    endpoint: Endpoint,
+    idle: String,
+    busy: String,
+    program: &'static str,
+}
+
+impl Watching {
+    /// Bytes that the program's memory grows by while all are open and `work` is done.
+    async fn grown_by(&self, watches: Watches, work: impl AsyncFnOnce() -> Result<()>) -> Result<f64> {
+        let before = resident(self.program)?;
+        let connections = shared(&self.endpoint, watches.connections).await?;
+        let (mut streams, mut readers) = (Vec::new(), JoinSet::new());
+        for (number, connection) in (0..watches.idle + watches.busy).zip(connections.iter().cycle()) {
+            if number < watches.idle {
+                streams.push(Stream::open_over(connection, &self.idle).await?);
+            } else {
+                let mut stream = Stream::open_over(connection, &self.busy).await?;
+                readers.spawn(async move { while stream.next().await.is_ok() {} });
+            }
+        }
+        progress(&format!("{} watches at {}", streams.len() + readers.len(), self.program));
+        work().await?;
+        let grown = resident(self.program)? - before;
+        readers.shutdown().await;
+        Ok(grown)
+    }
+}
+
+/// Resident memory of a program in bytes; of several with the name, the largest's.
+fn resident(program: &str) -> Result<f64> {
+    let sizes = crate::job::resident(program)?;
+    sizes.into_iter().max_by(f64::total_cmp).with_context(|| format!("{program} does not run"))
 }
 
 async fn read(mut stream: Stream, sent: SentTimes, count: usize) -> Result<Vec<u64>> {
@@ -108,20 +262,13 @@ async fn read(mut stream: Stream, sent: SentTimes, count: usize) -> Result<Vec<u
     Ok(latencies)
 }
 
-async fn write(
-    tenant: &Endpoint,
-    project: &str,
-    cluster: &str,
-    sent: &SentTimes,
-    count: usize,
-    rate: u64,
-) -> Result<()> {
+async fn write(watched: &Watched, sent: &SentTimes, count: usize, rate: u64) -> Result<()> {
     const WRITERS: usize = 16;
-    let path = objects::namespaces_path(project);
     let mut writers = JoinSet::new();
     for writer in 0..WRITERS {
-        let (endpoint, path, sent) = (tenant.clone(), path.clone(), Arc::clone(sent));
-        let (project, cluster) = (project.to_owned(), cluster.to_owned());
+        let (endpoint, path) = (watched.endpoint.clone(), watched.path.clone());
+        let (project, cluster) = (watched.project.clone(), watched.cluster.clone());
+        let sent = Arc::clone(sent);
         writers.spawn(async move {
             let mut connection = endpoint.connect().await?;
             let period =

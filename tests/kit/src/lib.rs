@@ -1,4 +1,5 @@
-//! A plain HTTPS client for measurements and comparisons: one HTTP/1.1 connection each, so that N clients are N connections for every server.
+//! A plain HTTPS client for measurements and comparisons: one HTTP/1.1 connection each, so that N clients are N
+//! connections for every server; or many answers over one HTTP/2 connection.
 
 #![expect(clippy::indexing_slicing, reason = "a JSON value answers null for what it does not hold")]
 
@@ -9,7 +10,8 @@ use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
-use hyper_util::rt::TokioIo;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use serde_json::Value;
@@ -17,6 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 /// A server and who we are to it, as a kubeconfig says.
 #[derive(Clone, Debug)]
@@ -62,20 +65,44 @@ impl Endpoint {
         Ok(Self { host, authority, tls: Arc::new(tls), token })
     }
 
-    /// Opens one connection.
-    pub async fn connect(&self) -> Result<Connection> {
+    async fn dial(&self, tls: Arc<rustls::ClientConfig>) -> Result<TokioIo<TlsStream<TcpStream>>> {
         let tcp = TcpStream::connect(&self.authority)
             .await
             .with_context(|| format!("connect {}", self.authority))?;
         tcp.set_nodelay(true)?;
         let name = ServerName::try_from(self.host.clone())?;
-        let stream = TlsConnector::from(Arc::clone(&self.tls)).connect(name, tcp).await?;
-        let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+        Ok(TokioIo::new(TlsConnector::from(tls).connect(name, tcp).await?))
+    }
+
+    /// Opens one HTTP/2 connection.
+    pub async fn share(&self) -> Result<Shared> {
+        let mut tls = rustls::ClientConfig::clone(&self.tls);
+        tls.alpn_protocols = vec![b"h2".to_vec()];
+        let stream = self.dial(Arc::new(tls)).await?;
+        let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
         let driver = tokio::spawn(async move {
             // The requester sees the failure of a broken connection itself.
             drop(connection.await);
         });
-        Ok(Connection { endpoint: self.clone(), sender, driver })
+        Ok(Shared { endpoint: self.clone(), sender, _driver: Arc::new(Driver(driver)) })
+    }
+
+    fn authorized(&self, request: http::request::Builder) -> http::request::Builder {
+        match &self.token {
+            Some(token) => request.header("authorization", format!("Bearer {token}")),
+            None => request,
+        }
+    }
+
+    /// Opens one connection.
+    pub async fn connect(&self) -> Result<Connection> {
+        let stream = self.dial(Arc::clone(&self.tls)).await?;
+        let (sender, connection) = hyper::client::conn::http1::handshake(stream).await?;
+        let driver = tokio::spawn(async move {
+            // The requester sees the failure of a broken connection itself.
+            drop(connection.await);
+        });
+        Ok(Connection { endpoint: self.clone(), sender, _driver: Driver(driver) })
     }
 }
 
@@ -106,12 +133,35 @@ fn material(section: &Value, name: &str, kubeconfig: &Path) -> Result<Option<Vec
 pub struct Connection {
     endpoint: Endpoint,
     sender: SendRequest<Full<Bytes>>,
-    driver: tokio::task::JoinHandle<()>,
+    _driver: Driver,
 }
 
-impl Drop for Connection {
+/// What moves a connection's bytes; it ends with the connection.
+#[derive(Debug)]
+struct Driver(tokio::task::JoinHandle<()>);
+
+impl Drop for Driver {
     fn drop(&mut self) {
-        self.driver.abort();
+        self.0.abort();
+    }
+}
+
+/// One HTTP/2 connection, for many requests at once; it ends with its last copy.
+#[derive(Clone, Debug)]
+pub struct Shared {
+    endpoint: Endpoint,
+    sender: http2::SendRequest<Full<Bytes>>,
+    _driver: Arc<Driver>,
+}
+
+impl Shared {
+    /// Sends a GET and hands the answer over with its body unread.
+    pub async fn open(&mut self, path: &str) -> Result<http::Response<Incoming>> {
+        let request = Request::get(format!("https://{}{path}", self.endpoint.authority))
+            .header("accept", "application/json");
+        self.sender.ready().await?;
+        let request = self.endpoint.authorized(request).body(Full::new(Bytes::new()))?;
+        Ok(self.sender.send_request(request).await?)
     }
 }
 
@@ -136,15 +186,13 @@ impl Connection {
         content: &str,
         body: Bytes,
     ) -> Result<http::Response<Incoming>> {
-        let mut request = Request::builder()
+        let request = Request::builder()
             .method(method)
             .uri(path)
             .header("host", &self.endpoint.authority)
             .header("content-type", content)
             .header("accept", "application/json");
-        if let Some(token) = &self.endpoint.token {
-            request = request.header("authorization", format!("Bearer {token}"));
-        }
+        let request = self.endpoint.authorized(request);
         self.sender.ready().await?;
         Ok(self.sender.send_request(request.body(Full::new(body))?).await?)
     }
