@@ -362,6 +362,9 @@ const RULES: &[Rule] = &[
             if wanted && is_document && theirs.form == "text" && theirs.succeeded() {
                 accept(ours, theirs);
             }
+            if is_document && both_say(ours, theirs, &["only the following media types are accepted"]) {
+                without(ours, theirs, "message");
+            }
         },
     },
     Rule {
