@@ -183,7 +183,8 @@ mod tests {
         let status = Status::not_found(&GroupResource::new("g", "as"), "x");
         let plain = headers(&[("accept", "application/vnd.kubernetes.protobuf, application/json")]);
         let response = status_response(&status, &plain, &Uri::from_static("/x"));
-        assert_eq!((response.status().as_u16(), &response.headers()["content-type"]), (404, PROTOBUF));
+        assert_eq!(response.status(), StatusCode::NOT_FOUND);
+        assert_eq!(response.headers()["content-type"], PROTOBUF);
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
         let told = meta::protobuf::decode(&bytes, "").unwrap();
         assert_eq!(told["message"], "as.g \"x\" not found");
