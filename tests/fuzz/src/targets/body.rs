@@ -4,7 +4,7 @@ use meta::object::{Object, splice_point};
 use meta::protobuf;
 use meta::schema::Schema;
 use meta::validation::{self, NameRule};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::LazyLock;
 
 pub(super) static PROJECT: LazyLock<Schema> = LazyLock::new(business_types::project::schema);
@@ -78,8 +78,10 @@ pub(super) fn protobuf(input: &[u8]) -> Result<Outcome, String> {
     let body = match protobuf::decode(input, "DeleteOptions") {
         Err(error) => shape(&error.to_string()),
         Ok(object) => {
-            if object["kind"] == "PartialObjectMetadata" && object["metadata"].is_object() {
-                written_alike(&object)?;
+            let partial = object.get("kind").is_some_and(|kind| kind == "PartialObjectMetadata");
+            if let Some(metadata) = object.get("metadata").filter(|metadata| partial && metadata.is_object())
+            {
+                written_alike(metadata)?;
             }
             let names: Vec<&String> =
                 object.as_object().into_iter().flat_map(|object| object.keys()).collect();
@@ -90,16 +92,17 @@ pub(super) fn protobuf(input: &[u8]) -> Result<Outcome, String> {
     Ok(outcome((event, body)))
 }
 
-fn written_alike(object: &serde_json::Value) -> Result<(), String> {
+fn written_alike(metadata: &Value) -> Result<(), String> {
     let mut out = protobuf::Message::default();
-    let version = object["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+    let version = metadata.get("resourceVersion").and_then(Value::as_str).unwrap_or_default();
     let mut result = Ok(());
     protobuf::body(&mut out, "", "PartialObjectMetadata", |out| {
-        result = protobuf::partial_object_metadata(out, &object["metadata"].to_string(), version);
+        result = protobuf::partial_object_metadata(out, &metadata.to_string(), version);
     });
-    result.map_err(|error| format!("{object} cannot be written: {error}"))?;
+    result.map_err(|error| format!("{metadata} cannot be written: {error}"))?;
     let again = protobuf::decode(out.as_slice(), "").map_err(|error| error.to_string())?;
-    let (mut wanted, mut found) = (object["metadata"].clone(), again["metadata"].clone());
+    let mut wanted = metadata.clone();
+    let mut found = again.get("metadata").cloned().unwrap_or_default();
     for metadata in [&mut wanted, &mut found] {
         leave_out(metadata, &|name, value| {
             // Not kept since 2020; a time that no calendar has.
@@ -111,13 +114,13 @@ fn written_alike(object: &serde_json::Value) -> Result<(), String> {
 }
 
 /// Takes members out of an object and of the objects in its lists.
-fn leave_out(value: &mut serde_json::Value, unwanted: &dyn Fn(&str, &serde_json::Value) -> bool) {
+fn leave_out(value: &mut Value, unwanted: &dyn Fn(&str, &Value) -> bool) {
     match value {
-        serde_json::Value::Object(map) => {
+        Value::Object(map) => {
             map.retain(|name, value| !unwanted(name, value));
             map.values_mut().filter(|value| value.is_array()).for_each(|value| leave_out(value, unwanted));
         }
-        serde_json::Value::Array(list) => list.iter_mut().for_each(|value| leave_out(value, unwanted)),
+        Value::Array(list) => list.iter_mut().for_each(|value| leave_out(value, unwanted)),
         _ => {}
     }
 }
