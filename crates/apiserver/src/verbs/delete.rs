@@ -129,6 +129,10 @@ async fn attempt(
     check_preconditions(call, &live, options)?;
     let now = call.now();
     let Some((mut object, gone, quota)) = prepare(call, &live, options, &now, warnings)? else {
+        if at == At::Any {
+            // Nothing is written that would find out that the object has gone meanwhile, and another has its name.
+            return Ok(Outcome::Conflict);
+        }
         let same = written(key, entry.uid, entry.revision, entry.body.clone());
         return Ok(Outcome::Removed(entry.revision, Removal::Marked(same)));
     };

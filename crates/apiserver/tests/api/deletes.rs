@@ -112,3 +112,17 @@ async fn a_collection_is_deleted_object_by_object() {
     let again = kit.delete(LIST, &json!(null)).await;
     assert_eq!((again.code, names(&again.json())), (200, vec!["d".to_owned(), "e".to_owned()]));
 }
+
+#[tokio::test]
+async fn a_delete_finds_the_object_that_has_a_name_anew() {
+    let kit = Kit::start().await;
+    let url = format!("{LIST}/a");
+    for _ in 0..20 {
+        kit.post(LIST, &json!({"metadata": {"name": "a", "finalizers": ["x/y"]}})).await;
+        kit.delete(&url, &json!(null)).await;
+        kit.patch(&url, "merge-patch", &json!({"metadata": {"finalizers": null}})).await;
+        kit.widget("a", "red").await;
+        let gone = kit.delete(&url, &json!(null)).await.json();
+        assert_eq!((&gone["kind"], &gone["status"]), (&json!("Status"), &json!("Success")));
+    }
+}
