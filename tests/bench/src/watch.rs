@@ -9,6 +9,7 @@ use http::Method;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use kit::{Connection, Endpoint, Shared};
+use serde::Deserialize;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -51,10 +52,14 @@ impl Stream {
 
     /// The next event.
     pub(crate) async fn next(&mut self) -> Result<Value> {
+        Ok(serde_json::from_slice(&self.next_line().await?)?)
+    }
+
+    /// The next event as it came.
+    async fn next_line(&mut self) -> Result<BytesMut> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
-                let line = self.buffer.split_to(end + 1);
-                return Ok(serde_json::from_slice(&line)?);
+                return Ok(self.buffer.split_to(end + 1));
             }
             let frame = self.body.frame().await.context("the watch ended")??;
             if let Some(data) = frame.data_ref() {
@@ -62,6 +67,28 @@ impl Stream {
             }
         }
     }
+}
+
+/// What is read of an event; a reader that takes it all apart would be what is measured.
+#[derive(Deserialize)]
+struct Event<'a> {
+    r#type: &'a str,
+    #[serde(borrow)]
+    object: Changed<'a>,
+}
+
+#[derive(Deserialize)]
+struct Changed<'a> {
+    #[serde(borrow)]
+    metadata: Metadata<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata<'a> {
+    #[serde(default)]
+    name: &'a str,
+    resource_version: &'a str,
 }
 
 type SentTimes = Arc<Mutex<HashMap<String, Instant>>>;
@@ -222,7 +249,7 @@ impl Watching {
                 streams.push(Stream::open_over(connection, &self.idle).await?);
             } else {
                 let mut stream = Stream::open_over(connection, &self.busy).await?;
-                readers.spawn(async move { while stream.next().await.is_ok() {} });
+                readers.spawn(async move { while stream.next_line().await.is_ok() {} });
             }
         }
         progress(&format!("{} watches at {}", streams.len() + readers.len(), self.program));
@@ -243,18 +270,18 @@ async fn read(mut stream: Stream, sent: SentTimes, count: usize) -> Result<Vec<u
     let mut latencies = Vec::with_capacity(count);
     let mut last = 0;
     while latencies.len() < count {
-        let event = tokio::time::timeout(Duration::from_mins(1), stream.next())
+        let line = tokio::time::timeout(Duration::from_mins(1), stream.next_line())
             .await
             .context("an event is missing")??;
         let arrived = Instant::now();
-        if event["type"] != "ADDED" {
+        let event: Event<'_> = serde_json::from_slice(&line)?;
+        if event.r#type != "ADDED" {
             continue;
         }
-        let meta = &event["object"]["metadata"];
-        let revision: u64 = meta["resourceVersion"].as_str().unwrap_or_default().parse()?;
+        let Metadata { name, resource_version } = event.object.metadata;
+        let revision: u64 = resource_version.parse()?;
         ensure!(revision > last, "out of order: {revision} after {last}");
         last = revision;
-        let name = meta["name"].as_str().unwrap_or_default();
         let begun = sent.lock().unwrap_or_else(PoisonError::into_inner).get(name).copied();
         let begun = begun.with_context(|| format!("an event for {name} that nobody wrote"))?;
         latencies.push(u64::try_from((arrived - begun).as_micros())?);
@@ -282,7 +309,7 @@ async fn write(watched: &Watched, sent: &SentTimes, count: usize, rate: u64) -> 
                     "Namespace",
                     &project,
                     &cluster,
-                    &format!("w{number}"),
+                    &format!("{project}-{number}"),
                 );
                 let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
                 sent.lock().unwrap_or_else(PoisonError::into_inner).insert(name, Instant::now());
