@@ -105,11 +105,11 @@ pub(crate) struct Watches {
     /// HTTP/2 connections that the watches share.
     #[arg(long, default_value_t = 50)]
     connections: usize,
-    /// Watches without events, whose memory is measured.
-    #[arg(long, default_value_t = 5000)]
+    /// Watches without events, whose memory is measured; one user gets no more than half of a server's watches.
+    #[arg(long, default_value_t = 4400)]
     idle: usize,
     /// Watches with events that are open with them.
-    #[arg(long, default_value_t = 500)]
+    #[arg(long, default_value_t = 440)]
     busy: usize,
 }
 
