@@ -186,8 +186,13 @@ async fn connection<H: Handler>(
     let peer = Arc::new(Peer::new(address, chain));
     let afterwards = Arc::new(Afterwards::default());
     let service = service_fn(|request: http::Request<Incoming>| {
-        let answered =
-            pipeline::serve(Arc::clone(shared), Arc::clone(&peer), Arc::clone(&afterwards), request);
+        // A stream of HTTP/2 keeps the room of what answered it to its end, a watch for hours: only a pointer's.
+        let answered = Box::pin(pipeline::serve(
+            Arc::clone(shared),
+            Arc::clone(&peer),
+            Arc::clone(&afterwards),
+            request,
+        ));
         async move { Ok::<_, Infallible>(answered.await) }
     });
     let mut served = pin!(http.serve_connection_with_upgrades(TokioIo::new(stream), service));
