@@ -236,10 +236,10 @@ fn print(contenders: &[Contender], connections: usize) {
 }
 
 /// Programs that stand still while others are measured.
-struct Paused(Vec<String>);
+pub(crate) struct Paused(Vec<String>);
 
 impl Paused {
-    fn new(programs: &[&str]) -> Result<Self> {
+    pub(crate) fn new(programs: &[&str]) -> Result<Self> {
         let mut pids = Vec::new();
         for entry in std::fs::read_dir("/proc")?.flatten() {
             let command = std::fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();

@@ -154,6 +154,7 @@ async fn shared(endpoint: &Endpoint, count: usize) -> Result<Vec<Shared>> {
 
 /// Measures and prints.
 pub(crate) async fn run(target: &Target, watches: Watches) -> Result<()> {
+    let _paused = crate::http::Paused::new(&["business-controller", "kube-controller-manager"])?;
     let mut table = Table::default();
     latency(target, watches, true, &mut table).await?;
     latency(target, watches, false, &mut table).await?;
