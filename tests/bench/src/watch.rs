@@ -168,16 +168,17 @@ async fn latency(target: &Target, watches: Watches, together: bool, table: &mut 
     let Watches { watchers, rate, connections, .. } = watches;
     let watched = Watched::new(target).await?;
     let path = watched.watch_path().await?;
-    let connections = shared(&watched.endpoint, connections.min(watchers)).await?;
+    let connections =
+        if together { shared(&watched.endpoint, connections.min(watchers)).await? } else { Vec::new() };
     let count = usize::try_from(rate * target.seconds)?;
     let sent: SentTimes = Arc::default();
     let mut readers = JoinSet::new();
     let stuck = Stream::open(&watched.endpoint, &path).await?;
-    for (_, connection) in (0..watchers).zip(connections.iter().cycle()) {
-        let stream = if together {
-            Stream::open_over(connection, &path).await?
-        } else {
-            Stream::open(&watched.endpoint, &path).await?
+    let mut shared = connections.iter().cycle();
+    for _ in 0..watchers {
+        let stream = match shared.next() {
+            Some(connection) => Stream::open_over(connection, &path).await?,
+            None => Stream::open(&watched.endpoint, &path).await?,
         };
         readers.spawn(read(stream, Arc::clone(&sent), count));
     }

@@ -80,11 +80,7 @@ impl Endpoint {
         tls.alpn_protocols = vec![b"h2".to_vec()];
         let stream = self.dial(Arc::new(tls)).await?;
         let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
-        let driver = tokio::spawn(async move {
-            // The requester sees the failure of a broken connection itself.
-            drop(connection.await);
-        });
-        Ok(Shared { endpoint: self.clone(), sender, _driver: Arc::new(Driver(driver)) })
+        Ok(Shared { endpoint: self.clone(), sender, _driver: Arc::new(Driver::of(connection)) })
     }
 
     fn authorized(&self, request: http::request::Builder) -> http::request::Builder {
@@ -98,11 +94,7 @@ impl Endpoint {
     pub async fn connect(&self) -> Result<Connection> {
         let stream = self.dial(Arc::clone(&self.tls)).await?;
         let (sender, connection) = hyper::client::conn::http1::handshake(stream).await?;
-        let driver = tokio::spawn(async move {
-            // The requester sees the failure of a broken connection itself.
-            drop(connection.await);
-        });
-        Ok(Connection { endpoint: self.clone(), sender, _driver: Driver(driver) })
+        Ok(Connection { endpoint: self.clone(), sender, _driver: Driver::of(connection) })
     }
 }
 
@@ -139,6 +131,15 @@ pub struct Connection {
 /// What moves a connection's bytes; it ends with the connection.
 #[derive(Debug)]
 struct Driver(tokio::task::JoinHandle<()>);
+
+impl Driver {
+    fn of(connection: impl Future<Output = hyper::Result<()>> + Send + 'static) -> Self {
+        Self(tokio::spawn(async move {
+            // The requester sees the failure of a broken connection itself.
+            drop(connection.await);
+        }))
+    }
+}
 
 impl Drop for Driver {
     fn drop(&mut self) {
