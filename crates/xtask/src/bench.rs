@@ -75,15 +75,9 @@ pub(crate) fn bench(args: &Bench) -> Result<()> {
     if args.what.over_https().is_empty() { Ok(()) } else { over_https(args) }
 }
 
-fn cargo() -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(layout::workspace());
-    command
-}
-
 /// A program of the store's; it starts a PostgreSQL of its own.
 fn example(name: &str, first: &[String], args: &[String]) -> Result<()> {
-    let mut command = cargo();
+    let mut command = layout::cargo();
     command.args(["run", "--quiet", "--release", "--package", "store", "--example", name, "--"]);
     let status = command.args(first).args(args).status()?;
     ensure!(status.success(), "the measurement of the store failed");
@@ -95,7 +89,7 @@ fn over_https(args: &Bench) -> Result<()> {
     let layout = Layout::of_bench();
     up::clear(&layout)?;
     say::step("measuring program built", || {
-        let built = cargo().args(["build", "--quiet", "--release", "--package", "bench"]).status()?;
+        let built = layout::cargo().args(["build", "--quiet", "--release", "--package", "bench"]).status()?;
         ensure!(built.success(), "the measuring program does not build");
         Ok(())
     })?;

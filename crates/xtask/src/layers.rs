@@ -3,7 +3,6 @@
 use crate::{layout, tree};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use std::process::Command;
 
 /// One crate: the workspace crates it may use, and the outside crates it must not.
 struct Crate {
@@ -85,11 +84,7 @@ pub(crate) fn check() -> Result<()> {
 }
 
 fn metadata() -> Result<Value> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .current_dir(layout::workspace())
-        .args(["metadata", "--format-version=1", "--no-deps"])
-        .output()?;
+    let output = layout::cargo().args(["metadata", "--format-version=1", "--no-deps"]).output()?;
     serde_json::from_slice(&output.stdout).context("read cargo metadata")
 }
 

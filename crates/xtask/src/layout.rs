@@ -3,6 +3,7 @@
 use anyhow::{Context, Result};
 use sha2::{Digest as _, Sha256};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The directory of one instance; `.dev` for `up`, one below it for checks and tests.
 #[derive(Clone, Debug)]
@@ -77,6 +78,13 @@ pub(crate) fn built(program: &str, release: bool) -> Result<PathBuf> {
     let me = std::env::current_exe().context("find the own program")?;
     let target = me.ancestors().nth(2).context("the own program lies in no target directory")?;
     Ok(target.join(if release { "release" } else { "debug" }).join(program))
+}
+
+/// The cargo that runs us, in the workspace.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(workspace());
+    command
 }
 
 /// What is expensive to make and the same for every checkout of a user.

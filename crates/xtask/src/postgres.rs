@@ -49,9 +49,7 @@ pub(crate) fn programs() -> Result<PathBuf> {
         return Ok(dir.join("bin"));
     }
     say::begin("PostgreSQL is not on this machine: its programs are fetched");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let fetched = Command::new(cargo)
-        .current_dir(layout::workspace())
+    let fetched = layout::cargo()
         .args(["run", "--quiet", "--package", "xtask", "--features", "fetch-postgresql", "--"])
         .arg("fetch-postgresql")
         .arg(&dir)

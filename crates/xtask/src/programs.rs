@@ -13,7 +13,6 @@ use serde_json::Value;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 const READY: Duration = Duration::from_mins(1);
@@ -28,9 +27,7 @@ pub(crate) fn build(release: bool) -> Result<()> {
     if std::env::var_os(PREBUILT).is_some() {
         return Ok(());
     }
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built = Command::new(cargo)
-        .current_dir(layout::workspace())
+    let built = layout::cargo()
         .args(["build", "--quiet", "--package", "business-api", "--package", "business-controller"])
         .args(release.then_some("--release"))
         .stdout(say::lines())

@@ -90,9 +90,8 @@ pub(crate) fn only(only: &[&str]) -> Result<Count> {
 }
 
 fn command(args: &[&str]) -> Command {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.current_dir(layout::workspace()).args(args);
+    let mut command = layout::cargo();
+    command.args(args);
     command
 }
 

@@ -101,13 +101,9 @@ pub(super) fn apply_differential(instance: &Instance) -> Result<()> {
 }
 
 /// Builds a program of the tests.
-fn built(package: &str) -> Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built = Command::new(cargo)
-        .current_dir(layout::workspace())
-        .args(["build", "--quiet", "--package", package])
-        .stdout(say::lines())
-        .status()?;
+pub(super) fn built(package: &str) -> Result<PathBuf> {
+    let built =
+        layout::cargo().args(["build", "--quiet", "--package", package]).stdout(say::lines()).status()?;
     ensure!(built.success(), "{package} does not build");
     layout::built(package, false)
 }

@@ -1,23 +1,18 @@
+use super::clients;
 use crate::instance::{HOST_CLUSTER, Instance};
-use crate::{layout, say};
 use anyhow::{Result, ensure};
+use std::path::Path;
 use std::process::{Command, Output};
 
 /// HTTP requests of every verb beside custom resources with the same schema, while no controller changes what is
 /// compared.
 pub(super) fn requests(instance: &Instance) -> Result<()> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built = Command::new(cargo)
-        .current_dir(layout::workspace())
-        .args(["build", "--quiet", "--package", "differential"])
-        .stdout(say::lines())
-        .status()?;
-    ensure!(built.success(), "the comparing program does not build");
+    let program = clients::built("differential")?;
     let controllers = ["business-controller".to_owned(), format!("kube-controller-manager-{HOST_CLUSTER}")];
     for name in &controllers {
         instance.supervisor.pause(name)?;
     }
-    let output = compare(instance);
+    let output = compare(instance, &program);
     for name in &controllers {
         instance.supervisor.resume(name)?;
     }
@@ -27,8 +22,8 @@ pub(super) fn requests(instance: &Instance) -> Result<()> {
     Ok(())
 }
 
-fn compare(instance: &Instance) -> Result<Output> {
-    let mut program = Command::new(layout::built("differential", false)?);
+fn compare(instance: &Instance, program: &Path) -> Result<Output> {
+    let mut program = Command::new(program);
     program.args(["requests", "--quiet-cluster", "--count", "800", "--parallel", "4", "--kubeconfig"]);
     program.arg(instance.layout.path("kubeconfig"));
     Ok(program.output()?)
