@@ -44,13 +44,15 @@ impl<K: Eq + Hash + Clone, V: Clone> Cache<K, V> {
         F: Future<Output = (V, Duration)>,
     {
         let cell = self.cell(key);
-        let answer = cell
-            .get_or_init(|| async {
-                let (value, ttl) = fetch().await;
-                Answer { value, until: Instant::now() + ttl }
-            })
-            .await;
-        answer.value.clone()
+        if let Some(answer) = cell.get() {
+            return answer.value.clone();
+        }
+        // Seldom needed, and much larger than what every request has to have room for.
+        let fetched = Box::pin(cell.get_or_init(|| async {
+            let (value, ttl) = fetch().await;
+            Answer { value, until: Instant::now() + ttl }
+        }));
+        fetched.await.value.clone()
     }
 
     /// The slot's cell: filled and fresh, being filled, or new.

@@ -5,8 +5,11 @@
 
 use crate::{Metrics, Tasks};
 use export::Exporter;
+use pin_project_lite::pin_project;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// W3C trace context.
@@ -105,13 +108,39 @@ tokio::task_local! {
 }
 
 /// Runs a part of a request in a span of its own.
-pub async fn span<F: Future>(name: &'static str, future: F) -> F::Output {
-    match CURRENT.try_with(Current::clone) {
-        Err(_not_traced) => future.await,
-        Ok(above) => {
-            let span = Span::begin(above, name.to_owned(), Kind::Internal);
-            CURRENT.scope(span.current(), future).await
+pub fn span<F: Future>(name: &'static str, future: F) -> Spanned<F> {
+    Spanned { name: Some(name), span: None, future }
+}
+
+pin_project! {
+    /// A part of a request in a span, which begins when it is polled first. An `async fn` would have room for the
+    /// part twice.
+    #[must_use = "a future does nothing unless it is awaited"]
+    #[derive(Debug)]
+    pub struct Spanned<F> {
+        name: Option<&'static str>,
+        span: Option<Span>,
+        #[pin]
+        future: F,
+    }
+}
+
+impl<F: Future> Future for Spanned<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        if let Some(name) = this.name.take()
+            && let Ok(above) = CURRENT.try_with(Current::clone)
+        {
+            *this.span = Some(Span::begin(above, name.to_owned(), Kind::Internal));
         }
+        let Some(span) = this.span else { return this.future.poll(cx) };
+        let polled = CURRENT.sync_scope(span.current(), || this.future.poll(cx));
+        if polled.is_ready() {
+            *this.span = None;
+        }
+        polled
     }
 }
 

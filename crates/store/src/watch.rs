@@ -168,7 +168,8 @@ impl Watch {
             tokio::task::yield_now().await;
             return;
         }
-        match history::read(&self.cache, &self.filter, cursor).await {
+        // Seldom needed: a watch keeps no room for it.
+        match Box::pin(history::read(&self.cache, &self.filter, cursor)).await {
             Ok(Some((items, cursor))) => self.phase = Phase::Past { items, cursor },
             Ok(None) => {
                 let current = self.cache.read().revision;

@@ -91,8 +91,12 @@ impl Api {
         let mut spec = Spec::new(&self.name, &layout::built("business-api", settings.release)?)
             .args(["serve", "--migrate"])
             .args(args);
-        // In the environment, where other users of the machine cannot read the password.
-        spec.env = vec![("DATABASE_URL".to_owned(), settings.database_url.to_owned())];
+        spec.env = vec![
+            // In the environment, where other users of the machine cannot read the password.
+            ("DATABASE_URL".to_owned(), settings.database_url.to_owned()),
+            // As in deploy/.
+            ("MIMALLOC_PURGE_DELAY".to_owned(), "60000".to_owned()),
+        ];
         Ok(spec)
     }
 

@@ -170,7 +170,7 @@ pub(crate) async fn run(target: &Target, connections: usize, only: &str) -> Resu
     rival::install_crd(&kube).await?;
     rival::install_empty_backend(&kube).await?;
     let cluster = crate::job::first_member(&target.members)?;
-    let _paused = Paused::new(&["business-controller", "kube-controller-manager"])?;
+    let _paused = crate::process::Paused::new(&["business-controller", "kube-controller-manager"])?;
     let run = objects::fresh("bench");
     for number in 0..PROJECTS {
         let body = objects::project(&format!("{run}-{number}"), std::slice::from_ref(&cluster));
@@ -233,35 +233,4 @@ fn print(contenders: &[Contender], connections: usize) {
         table.row(&format!("{what}, {connections} connections"), text(ours), text(rival), ratio, goal);
     }
     table.print();
-}
-
-/// Programs that stand still while others are measured.
-pub(crate) struct Paused(Vec<String>);
-
-impl Paused {
-    pub(crate) fn new(programs: &[&str]) -> Result<Self> {
-        let mut pids = Vec::new();
-        for entry in std::fs::read_dir("/proc")?.flatten() {
-            let command = std::fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
-            let program =
-                command.split('\0').next().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
-            if programs.contains(&program) {
-                pids.extend(entry.file_name().into_string());
-            }
-        }
-        signal("-STOP", &pids);
-        Ok(Self(pids))
-    }
-}
-
-impl Drop for Paused {
-    fn drop(&mut self) {
-        signal("-CONT", &self.0);
-    }
-}
-
-fn signal(signal: &str, pids: &[String]) {
-    if !pids.is_empty() {
-        drop(std::process::Command::new("kill").arg(signal).args(pids).status());
-    }
 }

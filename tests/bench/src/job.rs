@@ -3,7 +3,7 @@
 use crate::load::Sample;
 use crate::table::{Table, progress};
 use crate::watch::Stream;
-use crate::{Target, objects};
+use crate::{Target, objects, process};
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use http::Method;
@@ -311,27 +311,10 @@ fn memory(table: &mut Table) -> Result<()> {
     for (program, goal) in
         [("business-controller", "≤ 300 MB at 10,000 namespaces"), ("business-api", "≤ 200 MB")]
     {
-        for bytes in resident(program)? {
+        for bytes in process::resident(program)? {
             let text = format!("{:.0} MB", bytes / 1e6);
             table.row(&format!("resident memory of {program} now"), text, "–".to_owned(), None, goal);
         }
     }
     Ok(())
-}
-
-/// Bytes of resident memory of every running program of this name.
-pub(crate) fn resident(program: &str) -> Result<Vec<f64>> {
-    let mut sizes = Vec::new();
-    for entry in std::fs::read_dir("/proc")?.flatten() {
-        let read = |file: &str| std::fs::read_to_string(entry.path().join(file)).unwrap_or_default();
-        let command = read("cmdline");
-        if !command.split('\0').next().is_some_and(|c| c.ends_with(&format!("/{program}"))) {
-            continue;
-        }
-        let status = read("status");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
-        sizes.push(kibibytes.with_context(|| format!("the memory of {program} is not told"))? * 1024.0);
-    }
-    Ok(sizes)
 }

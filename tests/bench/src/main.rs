@@ -7,6 +7,7 @@ mod table;
 mod load;
 mod rival;
 mod objects;
+mod process;
 mod http;
 mod list;
 mod watch;

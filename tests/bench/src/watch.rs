@@ -2,7 +2,7 @@
 
 use crate::load::Sample;
 use crate::table::{Table, progress};
-use crate::{Target, objects, rival};
+use crate::{Target, objects, process, rival};
 use anyhow::{Context, Result, ensure};
 use bytes::{Bytes, BytesMut};
 use http::Method;
@@ -154,11 +154,12 @@ async fn shared(endpoint: &Endpoint, count: usize) -> Result<Vec<Shared>> {
 
 /// Measures and prints.
 pub(crate) async fn run(target: &Target, watches: Watches) -> Result<()> {
-    let _paused = crate::http::Paused::new(&["business-controller", "kube-controller-manager"])?;
+    let _paused = process::Paused::new(&["business-controller", "kube-controller-manager"])?;
     let mut table = Table::default();
+    // First: what a server has freed it would use again unseen.
+    memory(target, watches, &mut table).await?;
     latency(target, watches, true, &mut table).await?;
     latency(target, watches, false, &mut table).await?;
-    memory(target, watches, &mut table).await?;
     table.print();
     Ok(())
 }
@@ -264,7 +265,7 @@ impl Watching {
 
 /// Resident memory of a program in bytes; of several with the name, the largest's.
 fn resident(program: &str) -> Result<f64> {
-    let sizes = crate::job::resident(program)?;
+    let sizes = process::resident(program)?;
     sizes.into_iter().max_by(f64::total_cmp).with_context(|| format!("{program} does not run"))
 }
 
@@ -302,7 +303,9 @@ async fn write(watched: &Watched, sent: &SentTimes, count: usize, rate: u64) -> 
             let mut connection = endpoint.connect().await?;
             let period =
                 Duration::from_secs_f64(f64::from(u32::try_from(WRITERS)?) / f64::from(u32::try_from(rate)?));
-            let mut ticks = tokio::time::interval(period);
+            // One after another, not all at once.
+            let turn = period.mul_f64(f64::from(u32::try_from(writer)?) / f64::from(u32::try_from(WRITERS)?));
+            let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + turn, period);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
             for number in (writer..count).step_by(WRITERS) {
                 ticks.tick().await;

@@ -124,8 +124,7 @@ async fn answer<H: Handler>(
     let response = if info.is_long_running() {
         handled.await?
     } else {
-        let handled = async { Ok(handled.await) };
-        let handled = within(shared, deadline, handled).await;
+        let handled = within(shared, deadline, handled.map(Ok)).await;
         handled.map_err(|status| status_response(&status, &HeaderMap::new(), &uri))??
     };
     Ok(match place {
@@ -165,15 +164,17 @@ async fn handle<H: Handler>(
     Ok(response)
 }
 
-/// What a step says, or that the time is over.
-async fn within<H, T>(
+/// What a step says, or that the time is over. Not an `async fn`: that would have room for the step twice.
+fn within<H, T>(
     shared: &Shared<H>,
     deadline: Instant,
     step: impl Future<Output = Result<T, Status>>,
-) -> Result<T, Status> {
-    tokio::time::timeout_at(deadline, step).await.unwrap_or_else(|_elapsed| {
-        shared.metrics.terminated("timeout");
-        Err(Status::timeout("request did not complete within the allotted timeout", 0))
+) -> impl Future<Output = Result<T, Status>> {
+    tokio::time::timeout_at(deadline, step).map(|outcome| {
+        outcome.unwrap_or_else(|_elapsed| {
+            shared.metrics.terminated("timeout");
+            Err(Status::timeout("request did not complete within the allotted timeout", 0))
+        })
     })
 }
 

@@ -94,8 +94,8 @@ impl Upgrade {
         draining: CancellationToken,
     ) -> Response<Body> {
         let protobuf = response.headers().get(header::CONTENT_TYPE).is_some_and(|ty| ty == PROTOBUF_STREAM);
-        let message = if protobuf { binary } else { text };
-        let session = session(self.connection, response.into_body(), message, draining);
+        let take = if protobuf { take_binary } else { take_text };
+        let session = session(self.connection, response.into_body(), take, draining);
         afterwards.set(session.boxed());
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
@@ -150,7 +150,7 @@ fn check_origin(headers: &HeaderMap, caller: &Caller) -> Result<(), Status> {
 }
 
 /// Tells the events of a watch until they or the client end.
-async fn session(connection: OnUpgrade, events: Body, message: Wrap, draining: CancellationToken) {
+async fn session(connection: OnUpgrade, events: Body, take: Take, draining: CancellationToken) {
     let upgraded = match connection.await {
         Ok(upgraded) => TokioIo::new(upgraded),
         Err(error) => return tracing::debug!(%error, "the connection was not handed over"),
@@ -160,7 +160,7 @@ async fn session(connection: OnUpgrade, events: Body, message: Wrap, draining: C
         .max_message_size(Some(MESSAGE_LIMIT))
         .max_frame_size(Some(MESSAGE_LIMIT));
     let mut socket = WebSocketStream::from_raw_socket(upgraded, Role::Server, Some(config)).await;
-    let ending = match tell(&mut socket, events, message).await {
+    let ending = match tell(&mut socket, events, take).await {
         Ended::Left => None,
         Ended::Failed => Some(CloseCode::Error),
         // A client that hears the server goes away asks another one.
@@ -183,18 +183,18 @@ enum Ended {
 
 type Socket = WebSocketStream<TokioIo<Upgraded>>;
 
-async fn tell(socket: &mut Socket, events: Body, message: Wrap) -> Ended {
-    let mut events = events.into_data_stream();
+async fn tell(socket: &mut Socket, events: Body, take: Take) -> Ended {
+    let mut chunks = events.into_data_stream();
     let mut ahead = None;
     loop {
-        let event = if let Some(event) = ahead.take() {
-            event
+        let chunk = if let Some(chunk) = ahead.take() {
+            chunk
         } else {
             if !matches!(timeout(SEND_WAIT, socket.flush()).await, Ok(Ok(()))) {
                 return Ended::Left;
             }
             tokio::select! {
-                event = events.next() => event,
+                chunk = chunks.next() => chunk,
                 // Pings are answered by the library. What else a client says is not listened to.
                 said = socket.next() => match said {
                     None | Some(Err(_) | Ok(Message::Close(_))) => return Ended::Left,
@@ -202,23 +202,28 @@ async fn tell(socket: &mut Socket, events: Body, message: Wrap) -> Ended {
                 },
             }
         };
-        let wrapped = match event {
+        let mut events = match chunk {
             None => return Ended::Told,
-            Some(Ok(event)) => message(event),
+            Some(Ok(events)) => events,
             Some(Err(_)) => return Ended::Failed,
         };
-        if !matches!(timeout(SEND_WAIT, socket.feed(wrapped)).await, Ok(Ok(()))) {
-            return Ended::Left;
+        while !events.is_empty() {
+            let message = take(&mut events);
+            if !matches!(timeout(SEND_WAIT, socket.feed(message)).await, Ok(Ok(()))) {
+                return Ended::Left;
+            }
         }
-        ahead = events.next().now_or_never();
+        ahead = chunks.next().now_or_never();
     }
 }
 
-/// Makes an event's frame a message.
-type Wrap = fn(Bytes) -> Message;
+/// Takes the first event from a chunk of the stream and makes it a message.
+type Take = fn(&mut Bytes) -> Message;
 
-/// JSON is text.
-fn text(event: Bytes) -> Message {
+/// JSON is text, an event a line.
+fn take_text(events: &mut Bytes) -> Message {
+    let end = events.iter().position(|byte| *byte == b'\n').map_or(events.len(), |newline| newline + 1);
+    let event = events.split_to(end);
     match Utf8Bytes::try_from(event.clone()) {
         Ok(text) => Message::Text(text),
         Err(_) => Message::Binary(event),
@@ -226,9 +231,10 @@ fn text(event: Bytes) -> Message {
 }
 
 /// A message has an end of its own: the length before an event is left out.
-fn binary(mut event: Bytes) -> Message {
-    event.advance(event.len().min(size_of::<u32>()));
-    Message::Binary(event)
+fn take_binary(events: &mut Bytes) -> Message {
+    let Ok(length) = events.try_get_u32() else { return Message::Binary(std::mem::take(events)) };
+    let end = usize::try_from(length).unwrap_or(usize::MAX).min(events.len());
+    Message::Binary(events.split_to(end))
 }
 
 async fn close(mut socket: Socket, code: Option<CloseCode>) {
@@ -289,8 +295,23 @@ mod tests {
     fn an_event_in_protobuf_is_a_binary_message_without_the_length_before_it() {
         let frame = meta::protobuf::event_frame("ADDED", |object| object.text(1, "x")).freeze();
         assert_eq!(frame.first_chunk(), Some(&14_u32.to_be_bytes()));
-        assert_eq!(binary(frame.clone()), Message::Binary(frame.slice(4..)));
-        assert_eq!(binary(Bytes::new()), Message::Binary(Bytes::new()));
+        let mut two = Bytes::from([&*frame, &*frame].concat());
+        assert_eq!(take_binary(&mut two), Message::Binary(frame.slice(4..)));
+        assert_eq!(take_binary(&mut two), Message::Binary(frame.slice(4..)));
+        assert!(two.is_empty());
+        for broken in [&b"abc"[..], b"\0\0\0\x09abc"] {
+            let mut events = Bytes::from_static(broken);
+            take_binary(&mut events);
+            assert!(events.is_empty());
+        }
+    }
+
+    #[test]
+    fn events_in_json_are_a_message_each() {
+        let mut events = Bytes::from_static(b"{\"n\":1}\n{\"n\":2}\n");
+        assert_eq!(take_text(&mut events), Message::text("{\"n\":1}\n"));
+        assert_eq!(take_text(&mut events), Message::text("{\"n\":2}\n"));
+        assert!(events.is_empty());
     }
 
     #[test]

@@ -8,9 +8,9 @@ use crate::verbs::errors::{status_of, watch_expired};
 use crate::verbs::list::selection;
 use crate::verbs::options::{ListOptions, resource_version};
 use axum::body::Body;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use frames::Frames;
-use futures_util::stream;
+use futures_util::{FutureExt, stream};
 use http::{Response, StatusCode};
 use meta::status::Status;
 use std::convert::Infallible;
@@ -28,6 +28,11 @@ const LIFE_SECONDS_MAX: u64 = 24 * 3600;
 const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
 /// How long before its end a watch gets its last bookmark.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+/// What is sent together at most, but for its last frame.
+const CHUNK_BYTES_MAX: usize = 64 << 10;
+/// Least time between two chunks of a watch. The first event after a silence goes out at once; under load a chunk, a
+/// record of TLS and a wake-up of the client are for several events.
+const CHUNK_INTERVAL: Duration = Duration::from_millis(2);
 
 pub(crate) async fn watch(call: &mut Call) -> Result<Response<Body>, Status> {
     let options = ListOptions::parse(&call.query, true)?;
@@ -45,13 +50,14 @@ pub(crate) async fn watch(call: &mut Call) -> Result<Response<Body>, Status> {
             let bookmarks = options.bookmarks.then_some(Bookmarks { next: Some(Instant::now()), end });
             let draining = call.api.draining.clone();
             let initial = matches!(from, WatchFrom::State(_));
-            let mut stream = Stream { watch, frames, bookmarks, initial, end, draining, ended: false };
+            let mut stream =
+                Stream { watch, frames, bookmarks, initial, end, draining, ended: false, sent: None };
             stream.schedule_bookmark();
-            let frames = stream::unfold(Box::new(stream), |mut stream| async move {
-                let frame = stream.next().await?;
-                Some((Ok::<_, Infallible>(frame), stream))
+            let chunks = stream::unfold(Box::new(stream), |mut stream| async move {
+                let chunk = stream.chunk().await?;
+                Some((Ok::<_, Infallible>(chunk), stream))
             });
-            Body::from_stream(frames)
+            Body::from_stream(chunks)
         }
         Err(store::Error::Expired { asked, current }) => {
             failed_at_once(&watch_expired(asked.0, current.0), media)
@@ -108,10 +114,37 @@ struct Stream {
     end: Instant,
     draining: CancellationToken,
     ended: bool,
+    /// When the last chunk was sent.
+    sent: Option<Instant>,
 }
 
 impl Stream {
-    /// The next frame; `None` ends the stream, and the client comes back by itself.
+    /// The next frames, as many as are there; `None` ends the stream, and the client comes back by itself.
+    async fn chunk(&mut self) -> Option<Bytes> {
+        if let Some(sent) = self.sent {
+            sleep_until(sent + CHUNK_INTERVAL).await;
+        }
+        let first = self.next().await?;
+        let chunk = self.gather(first);
+        self.sent = Some(Instant::now());
+        Some(chunk)
+    }
+
+    /// A frame and those that are ready behind it.
+    fn gather(&mut self, first: Bytes) -> Bytes {
+        let Some(Some(second)) = self.next().now_or_never() else { return first };
+        let mut chunk = BytesMut::with_capacity((first.len() + second.len()) * 2);
+        chunk.extend_from_slice(&first);
+        chunk.extend_from_slice(&second);
+        while chunk.len() < CHUNK_BYTES_MAX
+            && let Some(Some(frame)) = self.next().now_or_never()
+        {
+            chunk.extend_from_slice(&frame);
+        }
+        chunk.freeze()
+    }
+
+    /// The next frame; `None`, now and later, when there are no more.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if self.ended || Instant::now() >= self.end {

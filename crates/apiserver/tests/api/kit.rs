@@ -202,6 +202,12 @@ impl Events {
         }
     }
 
+    /// What came of the stream in one piece; nothing of it may have been read before.
+    pub(crate) async fn chunk(&mut self) -> Bytes {
+        let chunk = tokio::time::timeout(WAIT, self.stream.next()).await.expect("an event in time");
+        chunk.expect("the stream goes on").unwrap()
+    }
+
     /// Type, name and revision of the next event.
     pub(crate) async fn brief(&mut self) -> (String, String, u64) {
         let event = self.next().await.expect("the stream goes on");

@@ -49,6 +49,24 @@ async fn an_informer_gets_the_state_and_then_its_end_as_a_bookmark() {
 }
 
 #[tokio::test]
+async fn events_that_are_ready_come_in_one_piece() {
+    let kit = Kit::start().await;
+    for name in ["a", "b", "c"] {
+        kit.widget(name, "red").await;
+    }
+    let lines = |piece: &[u8]| piece.split_inclusive(|byte| *byte == b'\n').count();
+    let mut state = kit.watch(&format!("{LIST}?watch=1"), JSON).await;
+    assert_eq!(lines(&state.chunk().await), 3);
+    let mut behind = kit.watch(&format!("{LIST}?watch=1&resourceVersion=1"), JSON).await;
+    let mut changes = lines(&behind.chunk().await);
+    kit.widget("d", "red").await;
+    while changes < 4 {
+        changes += lines(&behind.chunk().await);
+    }
+    assert_eq!(lines(&state.chunk().await), 1, "nothing waits for company");
+}
+
+#[tokio::test]
 async fn an_object_that_leaves_the_selection_is_deleted_for_the_watcher() {
     let kit = Kit::start().await;
     let query = "watch=1&resourceVersion=0&sendInitialEvents=false&resourceVersionMatch=NotOlderThan";
