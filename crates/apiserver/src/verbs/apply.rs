@@ -4,7 +4,7 @@ use crate::verbs::Call;
 use crate::verbs::change::{Computed, change};
 use crate::verbs::commit::{tracker, writer};
 use crate::verbs::create::insert;
-use crate::verbs::options::{WriteKind, WriteOptions};
+use crate::verbs::options::{WriteKind, WriteOptions, resource_version};
 use crate::verbs::update::check_identity;
 use axum::body::Body;
 use http::{Response, StatusCode};
@@ -95,9 +95,7 @@ async fn create_new(call: &mut Call, applied: &Value, options: &WriteOptions) ->
         );
         return Err(Status::conflict(&about, &call.route.name, &why));
     }
-    if !given(applied, "resourceVersion").is_empty() {
-        return Err(Status::not_found(&about, &call.route.name));
-    }
+    resource_version(given(applied, "resourceVersion"))?;
     call.may_create().await?;
     let now = call.now();
     let merged = tracker(&resource, call.part()).apply(
@@ -107,6 +105,8 @@ async fn create_new(call: &mut Call, applied: &Value, options: &WriteOptions) ->
         writer(call, &options.manager, &now),
     );
     let mut object = merged.map_err(|error| error.status())?;
+    // As in a Go server, the revision of an object that is gone does not stand in the way of the new one.
+    object.remove(&["metadata", "resourceVersion"]);
     decode::apply_defaults(&mut object, &resource.schema);
     insert(call, object, options, false).await
 }

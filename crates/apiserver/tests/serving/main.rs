@@ -2,6 +2,7 @@
 
 mod support;
 
+mod applies;
 mod drain;
 mod front_proxy;
 mod http;

@@ -34,6 +34,11 @@ impl Memory {
         *self = Self { number, namespace: namespace.to_owned(), ..Self::new(self.group) };
     }
 
+    /// How much was seen: two sides that have seen the same number of everything tell of the same objects.
+    pub(crate) fn seen(&self) -> [usize; 3] {
+        [self.uids.len(), self.revisions.len(), self.generated.len()]
+    }
+
     fn prefix(&self) -> String {
         format!("c{}-", self.number)
     }

@@ -105,6 +105,7 @@ impl Pair {
             let goes_on = |answer: &Answer| answer.body["metadata"]["continue"].is_string();
             if goes_on(&ours.0) != goes_on(&theirs.0)
                 || ours.0.succeeded() != theirs.0.succeeded()
+                || self.ours.memory.seen() != self.theirs.memory.seen()
                 || ours.0.body != theirs.0.body && is_write(request)
             {
                 break;

@@ -104,6 +104,8 @@ const RULES: &[Rule] = &[
                 "json parse error",
                 "cannot be handled as a",
                 "error decoding patch",
+                "Go value of type jsonpatch.Patch",
+                "unexpected end of JSON input",
                 "Invalid JSON Patch",
                 "yaml",
                 "YAML",
@@ -127,10 +129,10 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "a wrong kind",
-        why: "400 as built-in kinds answer; custom resources say 422, after they have looked for the object, and do not look at the \
-              kind in a status",
+        why: "400 as built-in kinds answer; custom resources say 422, after they have looked for the object and its uid, and do not \
+              look at the kind in a status",
         settle: |_, request, ours, theirs| {
-            let theirs_says = matches!(theirs.code, 404 | 422);
+            let theirs_says = matches!(theirs.code, 404 | 409 | 422);
             let unread = request.path.ends_with("/status");
             if ours.code == 400 && ours.message().contains("unknown conversion") && (theirs_says || unread) {
                 accept(ours, theirs);
@@ -252,6 +254,55 @@ const RULES: &[Rule] = &[
             let unread = ["cannot unmarshal", "a merge patch must be an object"];
             let unread = unread.iter().any(|words| ours.message().contains(words));
             if matches!(ours.code, 400 | 422) && unread && !theirs.succeeded() {
+                accept(ours, theirs);
+            }
+        },
+    },
+    Rule {
+        name: "wrong types beside a status",
+        why: "a patch of a status whose result is no object of the kind is refused, as for built-in kinds; there the rest is not looked at",
+        settle: |_, request, ours, theirs| {
+            let patched = request.method == "PATCH" && request.path.ends_with("/status");
+            if patched && ours.code == 422 && ours.message().contains("cannot unmarshal") {
+                accept(ours, theirs);
+            }
+        },
+    },
+    Rule {
+        name: "a patch that does not fit",
+        why: "the refusal shows the patch, there all that it would have made of the object",
+        settle: |_, _, ours, theirs| {
+            let why = |answer: &Answer| {
+                let (_, why) = answer.message().split_once(" is invalid: patch: Invalid value: ")?;
+                why.rsplit_once("\": ").map(|(_shown, why)| why.to_owned())
+            };
+            if ours.code == 422 && theirs.code == 422 && why(ours).is_some() && why(ours) == why(theirs) {
+                accept(ours, theirs);
+            }
+        },
+    },
+    Rule {
+        name: "a new object that is being deleted",
+        why: "an apply cannot create an object with a time of deletion; there it is born Terminating",
+        settle: |_, request, ours, theirs| {
+            let sent = request.body.as_ref().is_some_and(|body| body.contains("deletionTimestamp"));
+            if sent
+                && ours.code == 201
+                && theirs.code == 201
+                && ours.body["metadata"]["deletionTimestamp"].is_null()
+            {
+                for member in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+                    theirs.body["metadata"].as_object_mut().and_then(|map| map.remove(member));
+                }
+            }
+        },
+    },
+    Rule {
+        name: "which fault is told first",
+        why: "of a form that cannot be had and a fault in the URL either may be told",
+        settle: |_, _, ours, theirs| {
+            let unacceptable = ours.code == 406 || theirs.code == 406;
+            if unacceptable && !ours.succeeded() && !theirs.succeeded() {
                 accept(ours, theirs);
             }
         },

@@ -6,10 +6,11 @@ use apiserver::dispatch::Api;
 use apiserver::openapi::About;
 use apiserver::server::{Parts, Server, Settings};
 use axum::body::Body;
-use http::Request;
+use http::{Method, Request};
+use http_body_util::BodyExt;
 use hyper_util::rt::TokioIo;
 use runtime::{Clock, Health, Metrics, Tasks};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -92,12 +93,24 @@ impl Served {
     }
 
     pub(crate) async fn create(&self, name: &str) {
+        let body = json!({"metadata": {"name": name}, "spec": {"colour": "red"}});
+        assert_eq!(self.ask(Method::POST, LIST, "application/json", &body).await.0, 201);
+    }
+
+    pub(crate) async fn ask(&self, method: Method, path: &str, content: &str, body: &Value) -> (u16, Value) {
         let tls = client::tls(self.address, &self.ca, Some(&self.master), "http/1.1").await;
         let io = TokioIo::new(tls.unwrap());
         let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await.unwrap();
         tokio::spawn(connection);
-        let body = json!({"metadata": {"name": name}, "spec": {"colour": "red"}}).to_string();
-        let request = Request::post(LIST).header("host", "localhost").body(Body::from(body));
-        assert_eq!(sender.send_request(request.unwrap()).await.unwrap().status(), 201);
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "localhost")
+            .header("content-type", content)
+            .body(Body::from(body.to_string()));
+        let answer = sender.send_request(request.unwrap()).await.unwrap();
+        let code = answer.status().as_u16();
+        let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+        (code, serde_json::from_slice(&bytes).unwrap())
     }
 }
