@@ -49,8 +49,11 @@ pub(crate) fn answer(documents: &Documents, path: &str, request: &Request<Body>)
 }
 
 fn legacy(json: &Bytes, headers: &HeaderMap, style: &Style) -> Result<Response<Body>, Status> {
+    // There is no other form of them, such as a table.
     let acceptable = headers.get(ACCEPT).is_none_or(HeaderValue::is_empty)
-        || clauses(headers).iter().any(|clause| clause.covers("json") || clause.covers("yaml"));
+        || clauses(headers).iter().any(|clause| {
+            clause.parameter("as").is_none() && (clause.covers("json") || clause.covers("yaml"))
+        });
     if !acceptable {
         return Err(Status::not_acceptable(&["application/json", "application/yaml"]));
     }

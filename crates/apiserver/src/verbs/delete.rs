@@ -31,6 +31,8 @@ pub(crate) enum Removal {
     Gone(Entry),
     /// It waits for its finalizers.
     Marked(Entry),
+    /// It was marked before, and its strategy says what it waits for: a conflict for who asks for this one object.
+    Waits(Status),
 }
 
 pub(crate) async fn delete(call: &mut Call, body: Body) -> Result<Response<Body>, Status> {
@@ -54,6 +56,7 @@ pub(crate) async fn delete(call: &mut Call, body: Body) -> Result<Response<Body>
                 if options.orphan_dependents == Some(false) { StatusCode::ACCEPTED } else { StatusCode::OK };
             call.respond(code, &entry)
         }
+        Removal::Waits(status) => Err(status),
     }
 }
 
@@ -95,8 +98,9 @@ pub(crate) async fn remove(call: &mut Call, key: &Key, options: &DeleteOptions) 
             Ok(Outcome::Conflict) => {}
             Ok(Outcome::Removed(old, removal)) => {
                 call.warnings.extend(warnings);
-                let (Removal::Gone(entry) | Removal::Marked(entry)) = &removal;
-                call.audit(Some(old), entry, options.dry_run, String::new());
+                if let Removal::Gone(entry) | Removal::Marked(entry) = &removal {
+                    call.audit(Some(old), entry, options.dry_run, String::new());
+                }
                 return Ok(removal);
             }
             Ok(Outcome::Refused(status)) | Err(status) => return Err(status),
@@ -127,6 +131,17 @@ async fn attempt(
     let live = Object::from_stored(&entry.body, entry.revision.0)
         .map_err(|error| failed(&Error::Corrupt(error.to_string())))?;
     check_preconditions(call, &live, options)?;
+    if live.is_deleting()
+        && let Some(text) = resource.strategy.waits_for(&live)
+    {
+        let waits = Status::conflict(&resource.group_resource(), live.name(), &text);
+        let unseen = at == At::Any;
+        return Ok(if unseen {
+            Outcome::Conflict
+        } else {
+            Outcome::Removed(entry.revision, Removal::Waits(waits))
+        });
+    }
     let now = call.now();
     let Some((mut object, gone, quota)) = prepare(call, &live, options, &now, warnings)? else {
         if at == At::Any {
@@ -196,9 +211,6 @@ fn prepare(
     let resource = call.resource();
     let strategy: &dyn Strategy = &*resource.strategy;
     let waits = strategy.waits_for(live);
-    if let (true, Some(text)) = (live.is_deleting(), &waits) {
-        return Err(Status::conflict(&resource.group_resource(), live.name(), text));
-    }
     let finalizers = finalizers_after(live, options);
     let mut object = live.clone();
     set_finalizers(&mut object, &finalizers);

@@ -36,9 +36,10 @@ pub(crate) async fn delete_collection(call: &mut Call, body: Body) -> Result<Res
         for entry in &page.items {
             match remove(call, &entry.key, &options).await {
                 // Each as it was listed, what is on its way already included.
-                Ok(Removal::Gone(_) | Removal::Marked(_)) => removed.push(Arc::clone(entry)),
+                Ok(Removal::Gone(_) | Removal::Marked(_) | Removal::Waits(_)) => {
+                    removed.push(Arc::clone(entry));
+                }
                 Err(status) if status.code == 404 => {}
-                Err(status) if status.code == 409 && is_deleting(entry) => removed.push(Arc::clone(entry)),
                 Err(status) => return Err(status),
             }
         }
@@ -48,8 +49,4 @@ pub(crate) async fn delete_collection(call: &mut Call, body: Body) -> Result<Res
         }
         query.continue_token = page.continue_token;
     }
-}
-
-fn is_deleting(entry: &Entry) -> bool {
-    meta::object::Object::from_stored(&entry.body, entry.revision.0).is_ok_and(|object| object.is_deleting())
 }

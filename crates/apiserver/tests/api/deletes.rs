@@ -111,6 +111,8 @@ async fn a_collection_is_deleted_object_by_object() {
     assert_eq!(names(&kit.get(LIST).await.json()), ["d", "e"], "e waits for its finalizer");
     let again = kit.delete(LIST, &json!(null)).await;
     assert_eq!((again.code, names(&again.json())), (200, vec!["d".to_owned(), "e".to_owned()]));
+    let stale = kit.delete(LIST, &json!({"preconditions": {"resourceVersion": "1"}})).await;
+    assert_eq!(stale.code, 409, "what waits already is asked for its revision, too: {}", stale.text);
 }
 
 #[tokio::test]
