@@ -217,20 +217,14 @@ async fn memory(target: &Target, watches: Watches, table: &mut Table) -> Result<
     };
     let mine = ours.grown_by(watches, async || write(&watched, &SentTimes::default(), 200, 50).await).await?;
     let crd = theirs.grown_by(watches, async || Ok(())).await?;
-    let count = watches.idle + watches.busy;
     table.row(
         &format!("memory for each of {} idle and {} busy watches", watches.idle, watches.busy),
-        format!("{:.1} kB", mine / kilobytes(count)),
-        format!("{:.1} kB", crd / kilobytes(count)),
+        format!("{:.1} kB", mine / 1000.0),
+        format!("{:.1} kB", crd / 1000.0),
         Some(crd / mine),
         "≤ 25 kB",
     );
     Ok(())
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a count of watches")]
-fn kilobytes(count: usize) -> f64 {
-    count as f64 * 1000.0
 }
 
 /// Watches at one server.
@@ -242,12 +236,19 @@ struct Watching {
 }
 
 impl Watching {
-    /// Bytes that the program's memory grows by while all are open and `work` is done.
+    /// Bytes that the program's memory grows by for each watch while all are open and `work` is done. The first third
+    /// is not counted: it takes what the program had free.
+    #[expect(clippy::cast_precision_loss, reason = "a count of watches")]
     async fn grown_by(&self, watches: Watches, work: impl AsyncFnOnce() -> Result<()>) -> Result<f64> {
-        let before = resident(self.program)?;
+        let count = watches.idle + watches.busy;
+        let uncounted = count / 3;
+        let mut before = resident(self.program)?;
         let connections = shared(&self.endpoint, watches.connections).await?;
         let (mut streams, mut readers) = (Vec::new(), JoinSet::new());
-        for (number, connection) in (0..watches.idle + watches.busy).zip(connections.iter().cycle()) {
+        for (number, connection) in (0..count).zip(connections.iter().cycle()) {
+            if number == uncounted {
+                before = resident(self.program)?;
+            }
             if number < watches.idle {
                 streams.push(Stream::open_over(connection, &self.idle).await?);
             } else {
@@ -259,7 +260,7 @@ impl Watching {
         work().await?;
         let grown = resident(self.program)? - before;
         readers.shutdown().await;
-        Ok(grown)
+        Ok(grown / (count - uncounted).max(1) as f64)
     }
 }
 

@@ -106,6 +106,7 @@ const RULES: &[Rule] = &[
                 "error decoding patch",
                 "Go value of type jsonpatch.Patch",
                 "unexpected end of JSON input",
+                "proto: ",
                 "Invalid JSON Patch",
                 "yaml",
                 "YAML",
