@@ -112,6 +112,7 @@ impl Memory {
             Value::Object(map) => {
                 if let Some(details) = map.get("details") {
                     self.refused_name(details);
+                    self.gone(details);
                 }
                 if let Some(Value::Object(metadata)) = map.get_mut("metadata") {
                     self.metadata(metadata);
@@ -138,6 +139,14 @@ impl Memory {
             }
             Value::String(text) => *text = self.words(text, true),
             _ => {}
+        }
+    }
+
+    /// What was deleted may tell its uid only then.
+    fn gone(&mut self, details: &Value) {
+        let uid = details["uid"].as_str().unwrap_or_default();
+        if !uid.is_empty() && !self.uids.iter().any(|known| known == uid) {
+            self.uids.push(uid.to_owned());
         }
     }
 
