@@ -52,8 +52,13 @@ pub(crate) async fn run(args: &Args) -> Result<usize> {
             Ok(Some(format!("history {seed} of {}:\n{}\n{difference}", rival.plural, replay(&steps))))
         });
     }
-    let mut failures = 0;
+    let (mut failures, mut compared) = (0, 0_usize);
+    let begun = Instant::now();
     while let Some(done) = runs.join_next().await {
+        compared += 1;
+        if compared.is_multiple_of(1000) {
+            say(&format!("{compared} histories, {} s", begun.elapsed().as_secs()));
+        }
         if let Some(text) = done?? {
             failures += 1;
             if failures <= SHOWN_MAX {
