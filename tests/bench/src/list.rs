@@ -2,7 +2,7 @@
 
 use crate::load::{AsyncStep, Sample, closed_loop};
 use crate::table::{Table, progress};
-use crate::{Target, objects, rival};
+use crate::{Target, objects, process, rival};
 use anyhow::{Result, ensure};
 use bytes::Bytes;
 use http::Method;
@@ -11,10 +11,15 @@ use kit::{Connection, Endpoint};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-/// Fills one collection, sharing the numbers among the clients.
+/// Objects of one project; it may have 10,000.
+const PROJECT_OBJECTS: usize = 8_000;
+
+/// Fills a collection, sharing the numbers among the clients.
 #[derive(Clone)]
 struct Fill {
+    /// What is listed; the objects are made here, too, unless they are spread over projects.
     path: String,
+    spread: bool,
     api_version: String,
     kind: &'static str,
     project: String,
@@ -30,17 +35,25 @@ impl AsyncStep<Connection> for Fill {
             tokio::time::sleep(Duration::from_millis(20)).await;
             return Ok(());
         }
-        let mut object = objects::namespace(
-            &self.api_version,
-            self.kind,
-            &self.project,
-            &self.cluster,
-            &format!("l{index}"),
-        );
+        let (project, path) = if self.spread {
+            let project = self.project_of(index);
+            let path = objects::namespaces_path(&project);
+            (project, path)
+        } else {
+            (self.project.clone(), self.path.clone())
+        };
+        let mut object =
+            objects::namespace(&self.api_version, self.kind, &project, &self.cluster, &format!("l{index}"));
         if index < 10 {
             object["metadata"]["labels"]["rare"] = Value::from("yes");
         }
-        connection.ensure(&self.path, &object).await
+        connection.ensure(&path, &object).await
+    }
+}
+
+impl Fill {
+    fn project_of(&self, index: usize) -> String {
+        format!("{}-{}", self.project, index / PROJECT_OBJECTS)
     }
 }
 
@@ -50,21 +63,24 @@ pub(crate) async fn run(target: &Target, total: usize) -> Result<()> {
     let tenant = Endpoint::from_kubeconfig(&target.tenant_kubeconfig)?;
     rival::install_crd(&kube).await?;
     let cluster = crate::job::first_member(&target.members)?;
-    let project = "bench-list".to_owned();
-    let body = objects::project(&project, std::slice::from_ref(&cluster));
-    tenant.connect().await?.ensure(&format!("{}/projects", objects::OURS), &body).await?;
-
+    let _paused = process::Paused::new(&["business-controller", "kube-controller-manager"])?;
     let ours = Fill {
-        path: objects::namespaces_path(&project),
+        path: format!("{}/namespaces", objects::OURS),
+        spread: true,
         api_version: "business.tkestack.io/v1".to_owned(),
         kind: "Namespace",
-        project,
-        cluster,
+        project: "bench-list".to_owned(),
+        cluster: cluster.clone(),
         clients: 64,
         total,
     };
+    for index in (0..total).step_by(PROJECT_OBJECTS) {
+        let body = objects::project(&ours.project_of(index), std::slice::from_ref(&cluster));
+        tenant.connect().await?.ensure(&format!("{}/projects", objects::OURS), &body).await?;
+    }
     let theirs = Fill {
         path: rival::crd_path(),
+        spread: false,
         api_version: format!("{}/v1", rival::CRD),
         kind: "Rival",
         project: "rival".to_owned(),
@@ -111,10 +127,9 @@ async fn fill(endpoint: &Endpoint, fill: &Fill) -> Result<()> {
             let endpoint = endpoint.clone();
             async move { endpoint.connect().await }
         };
-        let path = format!("{}?limit=1", fill.path);
-        let list = endpoint.connect().await?.json(Method::GET, &path, &Value::Null).await?;
-        let rest = list["metadata"]["remainingItemCount"].as_u64().unwrap_or_default();
-        if rest + 1 >= u64::try_from(fill.total)? {
+        // A tenant is not told how many are left behind a page.
+        let list = endpoint.connect().await?.json(Method::GET, &fill.path, &Value::Null).await?;
+        if list["items"].as_array().is_some_and(|items| items.len() >= fill.total) {
             return Ok(());
         }
         closed_loop(fill.clients, Duration::from_secs(20), start, fill.clone()).await?;
