@@ -11,13 +11,11 @@ use kit::{Connection, Endpoint};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Objects of one project; it may have 10,000.
-const PROJECT_OBJECTS: u64 = 8_000;
 /// Projects that are made ready for a run.
-const PROJECTS: u64 = 60;
+const PROJECTS: usize = 60;
 
 const JSON: &str = "application/json";
 const APPLY: &str = "application/apply-patch+yaml";
@@ -31,12 +29,12 @@ const EMPTY: &str = "empty backend through the aggregator";
 #[derive(Clone)]
 struct Maker {
     /// The collection and the object of a number.
-    make: Arc<dyn Fn(u64) -> (String, Value) + Send + Sync>,
-    made: Arc<AtomicU64>,
+    make: Arc<dyn Fn(usize) -> (String, Value) + Send + Sync>,
+    made: Arc<AtomicUsize>,
 }
 
 impl Maker {
-    fn new(make: impl Fn(u64) -> (String, Value) + Send + Sync + 'static) -> Self {
+    fn new(make: impl Fn(usize) -> (String, Value) + Send + Sync + 'static) -> Self {
         Self { make: Arc::new(make), made: Arc::default() }
     }
 
@@ -170,7 +168,7 @@ pub(crate) async fn run(target: &Target, connections: usize, only: &str) -> Resu
     rival::install_crd(&kube).await?;
     rival::install_empty_backend(&kube).await?;
     let cluster = crate::job::first_member(&target.members)?;
-    let _paused = crate::process::Paused::new(&["business-controller", "kube-controller-manager"])?;
+    let _paused = crate::process::Paused::controllers()?;
     let run = objects::fresh("bench");
     for number in 0..PROJECTS {
         let body = objects::project(&format!("{run}-{number}"), std::slice::from_ref(&cluster));
@@ -179,7 +177,7 @@ pub(crate) async fn run(target: &Target, connections: usize, only: &str) -> Resu
     let ours = {
         let run = run.clone();
         Maker::new(move |number| {
-            let project = format!("{run}-{}", number / PROJECT_OBJECTS);
+            let project = format!("{run}-{}", number / objects::PER_PROJECT);
             let name = format!("{run}-{number}");
             let object =
                 objects::namespace("business.tkestack.io/v1", "Namespace", &project, &cluster, &name);

@@ -1,6 +1,6 @@
 //! Whole lists, a selector that matches few, and one tenant of many.
 
-use crate::load::{AsyncStep, Sample, closed_loop};
+use crate::load::Sample;
 use crate::table::{Table, progress};
 use crate::{Target, objects, process, rival};
 use anyhow::{Result, ensure};
@@ -9,13 +9,15 @@ use http::Method;
 use http_body_util::BodyExt;
 use kit::{Connection, Endpoint};
 use serde_json::Value;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+use tokio::task::JoinSet;
 
-/// Objects of one project; it may have 10,000.
-const PROJECT_OBJECTS: usize = 8_000;
+/// Clients that fill a collection.
+const CLIENTS: usize = 64;
 
-/// Fills a collection, sharing the numbers among the clients.
-#[derive(Clone)]
+/// A collection and what it is filled with.
 struct Fill {
     /// What is listed; the objects are made here, too, unless they are spread over projects.
     path: String,
@@ -24,17 +26,11 @@ struct Fill {
     kind: &'static str,
     project: String,
     cluster: String,
-    clients: usize,
     total: usize,
 }
 
-impl AsyncStep<Connection> for Fill {
-    async fn step(&self, connection: &mut Connection, client: usize, number: usize) -> Result<()> {
-        let index = number * self.clients + client;
-        if index >= self.total {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-            return Ok(());
-        }
+impl Fill {
+    async fn make(&self, connection: &mut Connection, index: usize) -> Result<()> {
         let (project, path) = if self.spread {
             let project = self.project_of(index);
             let path = objects::namespaces_path(&project);
@@ -49,11 +45,9 @@ impl AsyncStep<Connection> for Fill {
         }
         connection.ensure(&path, &object).await
     }
-}
 
-impl Fill {
     fn project_of(&self, index: usize) -> String {
-        format!("{}-{}", self.project, index / PROJECT_OBJECTS)
+        format!("{}-{}", self.project, index / objects::PER_PROJECT)
     }
 }
 
@@ -63,7 +57,7 @@ pub(crate) async fn run(target: &Target, total: usize) -> Result<()> {
     let tenant = Endpoint::from_kubeconfig(&target.tenant_kubeconfig)?;
     rival::install_crd(&kube).await?;
     let cluster = crate::job::first_member(&target.members)?;
-    let _paused = process::Paused::new(&["business-controller", "kube-controller-manager"])?;
+    let _paused = process::Paused::controllers()?;
     let ours = Fill {
         path: format!("{}/namespaces", objects::OURS),
         spread: true,
@@ -71,10 +65,9 @@ pub(crate) async fn run(target: &Target, total: usize) -> Result<()> {
         kind: "Namespace",
         project: "bench-list".to_owned(),
         cluster: cluster.clone(),
-        clients: 64,
         total,
     };
-    for index in (0..total).step_by(PROJECT_OBJECTS) {
+    for index in (0..total).step_by(objects::PER_PROJECT) {
         let body = objects::project(&ours.project_of(index), std::slice::from_ref(&cluster));
         tenant.connect().await?.ensure(&format!("{}/projects", objects::OURS), &body).await?;
     }
@@ -85,14 +78,15 @@ pub(crate) async fn run(target: &Target, total: usize) -> Result<()> {
         kind: "Rival",
         project: "rival".to_owned(),
         cluster: "c".to_owned(),
-        ..ours.clone()
+        total,
     };
-    fill(&tenant, &ours).await?;
-    fill(&kube, &theirs).await?;
+    let (our_path, their_path) = (ours.path.clone(), theirs.path.clone());
+    fill(&tenant, ours).await?;
+    fill(&kube, theirs).await?;
 
     let mut table = Table::default();
-    let (mine, bytes) = timed(&tenant, &ours.path, target.rounds).await?;
-    let (crd, _) = timed(&kube, &theirs.path, target.rounds).await?;
+    let (mine, bytes) = timed(&tenant, &our_path, target.rounds).await?;
+    let (crd, _) = timed(&kube, &their_path, target.rounds).await?;
     let measure = format!("list of {total} × 1.5 kB ({} MB), whole, JSON", bytes / 1_000_000);
     table.row(
         &measure,
@@ -102,8 +96,8 @@ pub(crate) async fn run(target: &Target, total: usize) -> Result<()> {
         "≤ 0.5 s at 100,000",
     );
     let selected = "?labelSelector=rare%3Dyes";
-    let (mine, _) = timed(&tenant, &format!("{}{selected}", ours.path), 20).await?;
-    let (crd, _) = timed(&kube, &format!("{}{selected}", theirs.path), target.rounds).await?;
+    let (mine, _) = timed(&tenant, &format!("{our_path}{selected}"), 20).await?;
+    let (crd, _) = timed(&kube, &format!("{their_path}{selected}"), target.rounds).await?;
     let measure = format!("list with a selector that matches 10 of {total}");
     table.row(
         &measure,
@@ -120,20 +114,31 @@ fn text(sample: &Sample) -> String {
     format!("{:.1} ms", sample.quantile_ms(0.5))
 }
 
-async fn fill(endpoint: &Endpoint, fill: &Fill) -> Result<()> {
+/// Makes what is not there yet.
+async fn fill(endpoint: &Endpoint, fill: Fill) -> Result<()> {
     progress(&format!("filling {}", fill.path));
-    loop {
-        let start = |_| {
-            let endpoint = endpoint.clone();
-            async move { endpoint.connect().await }
-        };
-        // A tenant is not told how many are left behind a page.
-        let list = endpoint.connect().await?.json(Method::GET, &fill.path, &Value::Null).await?;
-        if list["items"].as_array().is_some_and(|items| items.len() >= fill.total) {
-            return Ok(());
-        }
-        closed_loop(fill.clients, Duration::from_secs(20), start, fill.clone()).await?;
+    let (fill, next) = (Arc::new(fill), Arc::new(AtomicUsize::new(0)));
+    let mut clients = JoinSet::new();
+    for _ in 0..CLIENTS {
+        let mut connection = endpoint.connect().await?;
+        let (fill, next) = (Arc::clone(&fill), Arc::clone(&next));
+        clients.spawn(async move {
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                if index >= fill.total {
+                    return anyhow::Ok(());
+                }
+                if index > 0 && index.is_multiple_of(10_000) {
+                    progress(&format!("{index} of {}", fill.total));
+                }
+                fill.make(&mut connection, index).await?;
+            }
+        });
     }
+    while let Some(done) = clients.join_next().await {
+        done??;
+    }
+    Ok(())
 }
 
 /// Lists `rounds` times; the bytes are those of the last answer.

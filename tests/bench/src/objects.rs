@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 pub(crate) const OURS: &str = "/apis/business.tkestack.io/v1";
 /// Tenant of the benchmark's caller.
 pub(crate) const TENANT: &str = "default";
+/// Namespaces that are made in one project; it may have 10,000.
+pub(crate) const PER_PROJECT: usize = 8_000;
 
 /// Text that fills an object up to about 1.5 kB.
 fn filler() -> String {

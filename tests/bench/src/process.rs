@@ -37,8 +37,10 @@ pub(crate) fn resident(program: &str) -> Result<Vec<f64>> {
 pub(crate) struct Paused(Vec<String>);
 
 impl Paused {
-    pub(crate) fn new(programs: &[&str]) -> Result<Self> {
-        let pids: Vec<String> = find(programs)?.into_iter().map(|process| process.pid).collect();
+    /// Whatever changes objects by itself.
+    pub(crate) fn controllers() -> Result<Self> {
+        let found = find(&["business-controller", "kube-controller-manager"])?;
+        let pids: Vec<String> = found.into_iter().map(|process| process.pid).collect();
         signal("-STOP", &pids);
         Ok(Self(pids))
     }

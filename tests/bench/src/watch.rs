@@ -154,7 +154,7 @@ async fn shared(endpoint: &Endpoint, count: usize) -> Result<Vec<Shared>> {
 
 /// Measures and prints.
 pub(crate) async fn run(target: &Target, watches: Watches) -> Result<()> {
-    let _paused = process::Paused::new(&["business-controller", "kube-controller-manager"])?;
+    let _paused = process::Paused::controllers()?;
     let mut table = Table::default();
     // First: what a server has freed it would use again unseen.
     memory(target, watches, &mut table).await?;

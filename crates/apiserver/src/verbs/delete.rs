@@ -103,6 +103,7 @@ pub(crate) async fn remove(call: &mut Call, key: &Key, options: &DeleteOptions) 
                 }
                 return Ok(removal);
             }
+            Ok(Outcome::Waits(status)) => return Ok(Removal::Waits(status)),
             Ok(Outcome::Refused(status)) | Err(status) => return Err(status),
         }
     }
@@ -111,6 +112,8 @@ pub(crate) async fn remove(call: &mut Call, key: &Key, options: &DeleteOptions) 
 enum Outcome {
     /// It was at this revision before.
     Removed(Revision, Removal),
+    /// It is marked, and its strategy waits for something.
+    Waits(Status),
     /// Somebody was faster.
     Conflict,
     /// The store has decided: there is nothing to look at again.
@@ -131,19 +134,15 @@ async fn attempt(
     let live = Object::from_stored(&entry.body, entry.revision.0)
         .map_err(|error| failed(&Error::Corrupt(error.to_string())))?;
     check_preconditions(call, &live, options)?;
+    let waits = resource.strategy.waits_for(&live);
     if live.is_deleting()
-        && let Some(text) = resource.strategy.waits_for(&live)
+        && let Some(text) = &waits
     {
-        let waits = Status::conflict(&resource.group_resource(), live.name(), &text);
-        let unseen = at == At::Any;
-        return Ok(if unseen {
-            Outcome::Conflict
-        } else {
-            Outcome::Removed(entry.revision, Removal::Waits(waits))
-        });
+        return Ok(Outcome::Waits(Status::conflict(&resource.group_resource(), live.name(), text)));
     }
     let now = call.now();
-    let Some((mut object, gone, quota)) = prepare(call, &live, options, &now, warnings)? else {
+    let prepared = prepare(call, &live, waits.is_some(), options, &now, warnings)?;
+    let Some((mut object, gone, quota)) = prepared else {
         if at == At::Any {
             // Nothing is written that would find out that the object has gone meanwhile, and another has its name.
             return Ok(Outcome::Conflict);
@@ -204,25 +203,25 @@ fn check_preconditions(call: &Call, live: &Object, options: &DeleteOptions) -> R
 fn prepare(
     call: &Call,
     live: &Object,
+    waits: bool,
     options: &DeleteOptions,
     now: &str,
     warnings: &mut Vec<String>,
 ) -> Result<Option<(Object, bool, Option<QuotaChange>)>, Status> {
     let resource = call.resource();
     let strategy: &dyn Strategy = &*resource.strategy;
-    let waits = strategy.waits_for(live);
     let finalizers = finalizers_after(live, options);
     let mut object = live.clone();
     set_finalizers(&mut object, &finalizers);
     let mut cx = context(call, options.dry_run, options.resource_version.is_some(), now);
-    if waits.is_none() && finalizers.is_empty() {
+    if !waits && finalizers.is_empty() {
         let quota = strategy.quota(&mut cx, Part::Main, Some(live), None)?;
         warnings.append(&mut cx.warnings);
         return Ok(Some((object, true, quota)));
     }
     if !live.is_deleting() {
         object.set(&["metadata", "deletionTimestamp"], Value::from(now));
-        if waits.is_none() {
+        if !waits {
             object.set(&["metadata", "deletionGracePeriodSeconds"], Value::from(0));
         }
         if live.generation() > 0 {

@@ -56,6 +56,13 @@ fn without(ours: &mut Answer, theirs: &mut Answer, member: &str) {
     }
 }
 
+/// Takes the object's revision out of both.
+fn without_revision(ours: &mut Answer, theirs: &mut Answer) {
+    for answer in [ours, theirs] {
+        answer.body["metadata"]["resourceVersion"] = Value::Null;
+    }
+}
+
 const RULES: &[Rule] = &[
     Rule {
         name: "empty continue",
@@ -313,9 +320,7 @@ const RULES: &[Rule] = &[
                     && metadata["managedFields"].to_string().contains(&format!("\"f:{key}\":{{}}"))
             });
             if empty && ours.code == 200 && theirs.code == 200 {
-                for answer in [ours, theirs] {
-                    answer.body["metadata"]["resourceVersion"] = Value::Null;
-                }
+                without_revision(ours, theirs);
             }
         },
     },
@@ -424,9 +429,7 @@ const RULES: &[Rule] = &[
                 metadata["deletionTimestamp"].is_string() && metadata["finalizers"].is_null()
             };
             if matches!(request.method, "PUT" | "PATCH") && goes(ours) && goes(theirs) {
-                for answer in [ours, theirs] {
-                    answer.body["metadata"]["resourceVersion"] = Value::Null;
-                }
+                without_revision(ours, theirs);
             }
         },
     },
@@ -538,9 +541,7 @@ const RULES: &[Rule] = &[
         settle: |_, request, ours, theirs| {
             let empties = request.body.as_ref().is_some_and(|body| body.contains("\"finalizers\":[]"));
             if empties && ours.code == 200 && theirs.code == 200 {
-                for answer in [ours, theirs] {
-                    answer.body["metadata"]["resourceVersion"] = Value::Null;
-                }
+                without_revision(ours, theirs);
             }
         },
     },
