@@ -17,8 +17,8 @@ pub const EPOCH_JUMP: i64 = 1_000_000;
 pub const DIVERGED: &str = "history has diverged";
 
 const COMPARE: &str = "SELECT r.v, r.epoch, c.compacted, e.uid, e.op::text, e.body \
-     FROM rev r CROSS JOIN compaction c LEFT JOIN events e ON e.rv = $1 \
-     WHERE r.id = 1 AND c.id = 1";
+     FROM (SELECT * FROM rev ORDER BY v DESC LIMIT 1) r CROSS JOIN compaction c \
+     LEFT JOIN events e ON e.rv = $1 WHERE c.id = 1";
 
 /// Which server this is, and on which timeline. Not every PostgreSQL tells.
 const SERVER: &str = "SELECT system_identifier::text || '/' || \

@@ -19,9 +19,9 @@ const PAGE_DEADLINE: Duration = Duration::from_secs(10);
 
 const EVENTS: &str = "SELECT r.v, r.epoch, c.compacted, \
        e.kind, e.namespace, e.name, e.uid, e.rv, e.body, e.op::text, e.before \
-     FROM rev r CROSS JOIN compaction c \
+     FROM (SELECT * FROM rev ORDER BY v DESC LIMIT 1) r CROSS JOIN compaction c \
      LEFT JOIN (SELECT * FROM events WHERE rv > $1 ORDER BY rv LIMIT 500) e ON true \
-     WHERE r.id = 1 AND c.id = 1";
+     WHERE c.id = 1";
 
 /// What a watch sees of the events after `cursor`, and where the next page begins; `None` if they are gone.
 pub(crate) async fn read(

@@ -39,9 +39,9 @@ const BACKOFF_CEILING: Duration = Duration::from_secs(1);
 
 const LOOK: &str = "SELECT r.v, r.epoch, c.compacted, \
        e.kind, e.namespace, e.name, e.uid, e.rv, e.body, e.op::text, e.before \
-     FROM rev r CROSS JOIN compaction c \
+     FROM (SELECT * FROM rev ORDER BY v DESC LIMIT 1) r CROSS JOIN compaction c \
      LEFT JOIN (SELECT * FROM events WHERE rv > $1 ORDER BY rv LIMIT 1000) e ON true \
-     WHERE r.id = 1 AND c.id = 1";
+     WHERE c.id = 1";
 
 /// Follows until the program ends.
 pub(crate) async fn run(cache: Arc<Inner>) {

@@ -53,7 +53,8 @@ pub(crate) const PLANTS: [Plant; 8] = [
     Plant {
         name: "revision-before-the-lock",
         before: "CREATE SEQUENCE early START 1000000",
-        find: "    UPDATE rev SET v = rev.v + entries WHERE rev.id = 1 RETURNING rev.v - entries, rev.held INTO STRICT base, is_held;",
+        find: "    UPDATE rev SET v = rev.v + entries WHERE rev.v >= (SELECT max(r.v) FROM rev r)\n    \
+               RETURNING rev.v - entries, rev.held INTO STRICT base, is_held;",
         replace: "    SELECT min(nextval('early')) - 1 INTO base FROM generate_series(1, entries);\n    \
                   PERFORM pg_sleep(random() * 0.01);\n    \
                   UPDATE rev SET v = greatest(rev.v, base + entries) WHERE rev.id = 1 RETURNING rev.held INTO STRICT is_held;",
@@ -67,8 +68,8 @@ pub(crate) const PLANTS: [Plant; 8] = [
     Plant {
         name: "outcome-guessed",
         before: "SELECT 1",
-        find: "    DELETE FROM batches b WHERE b.writer = p_writer AND b.seq < p_seq;",
-        replace: "    DELETE FROM batches b WHERE b.writer = p_writer;",
+        find: "    DELETE FROM batches b WHERE b.writer = p_writer AND b.seq = (",
+        replace: "    DELETE FROM batches b WHERE b.writer = p_writer AND b.seq <> (",
     },
 ];
 

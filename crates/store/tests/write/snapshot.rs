@@ -1,0 +1,55 @@
+//! Somebody keeps a snapshot, as `pg_dump` does, and PostgreSQL cleans up no version of any row meanwhile.
+
+use crate::kit::{Kit, Object};
+use sqlx::{AssertSqlSafe, Connection as _};
+use uuid::Uuid;
+
+/// Enough old versions for a hundred blocks.
+const BATCHES: i64 = 3000;
+/// What one batch may touch of the counter and of the batches before it.
+const BLOCKS_MAX: i64 = 30;
+
+/// A batch of one create without quota, by a statement or by a loop.
+fn create(seq: &str, name: &str) -> String {
+    format!(
+        "apply_batch('{}', {seq}, 1::smallint, 10000, false, ARRAY['c']::\"char\"[], ARRAY[3]::smallint[], \
+         ARRAY[''], ARRAY[{name}], ARRAY[gen_random_uuid()], ARRAY[0]::bigint[], ARRAY['t'], ARRAY[NULL]::text[], \
+         ARRAY[false], ARRAY[false], ARRAY[NULL]::text[], ARRAY['{{}}'], \
+         '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', \
+         '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', \
+         '{{}}', '{{}}')",
+        Uuid::from_u128(7)
+    )
+}
+
+#[tokio::test]
+async fn no_batch_passes_the_versions_that_a_snapshot_keeps() {
+    let kit = Kit::new().await;
+    kit.create(Object::note("first")).await.unwrap();
+    let mut foreign = kit.sql().await;
+    let mut kept = foreign.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY").await.unwrap();
+    sqlx::query("SELECT count(*) FROM objects").execute(&mut *kept).await.unwrap();
+
+    let mut sql = kit.sql().await;
+    let many = format!(
+        "DO $$ BEGIN FOR n IN 1..{BATCHES} LOOP PERFORM {}; COMMIT; END LOOP; END $$",
+        create("n", "'o' || n")
+    );
+    sqlx::raw_sql(AssertSqlSafe(many)).execute(&mut sql).await.unwrap();
+
+    let mut transaction = sql.begin().await.unwrap();
+    let one = format!("SELECT {}", create(&(BATCHES + 1).to_string(), "'last'"));
+    sqlx::raw_sql(AssertSqlSafe(one)).execute(&mut *transaction).await.unwrap();
+    for table in ["rev", "batches"] {
+        let touched: i64 = sqlx::query_scalar("SELECT pg_stat_get_xact_blocks_fetched($1::regclass)")
+            .bind(table)
+            .fetch_one(&mut *transaction)
+            .await
+            .unwrap();
+        assert!(touched <= BLOCKS_MAX, "{touched} blocks of {table}");
+    }
+    transaction.commit().await.unwrap();
+    kept.rollback().await.unwrap();
+    kit.create(Object::note("after")).await.unwrap();
+    kit.stop().await;
+}
