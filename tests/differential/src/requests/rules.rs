@@ -140,7 +140,8 @@ const RULES: &[Rule] = &[
         why: "400 as built-in kinds answer; custom resources say 422, after they have looked for the object and its uid, and do not \
               look at the kind in a status",
         settle: |_, request, ours, theirs| {
-            let theirs_says = matches!(theirs.code, 404 | 409 | 422);
+            let theirs_says = matches!(theirs.code, 404 | 409 | 422)
+                || theirs.message().contains("does not match the name on the URL");
             let unread = request.path.ends_with("/status");
             if ours.code == 400 && ours.message().contains("unknown conversion") && (theirs_says || unread) {
                 accept(ours, theirs);
@@ -362,7 +363,8 @@ const RULES: &[Rule] = &[
         name: "a table of what was deleted",
         why: "what a deletion answers is no table; a Go server deletes and then complains about includeObject",
         settle: |_, request, ours, theirs| {
-            if request.method == "DELETE" && theirs.message().starts_with("Unable to convert to Table") {
+            let complains = |answer: &Answer| answer.message().starts_with("Unable to convert to Table");
+            if request.method == "DELETE" && (complains(ours) || complains(theirs)) {
                 accept(ours, theirs);
             }
         },
@@ -553,6 +555,12 @@ const RULES: &[Rule] = &[
                 for answer in [ours, theirs] {
                     if let Some(metadata) = answer.body.get_mut("metadata").and_then(Value::as_object_mut) {
                         metadata.remove("managedFields");
+                    }
+                    for row in answer.body.get_mut("rows").and_then(Value::as_array_mut).into_iter().flatten()
+                    {
+                        row.pointer_mut("/object/metadata")
+                            .and_then(Value::as_object_mut)
+                            .and_then(|metadata| metadata.remove("managedFields"));
                     }
                 }
             }
