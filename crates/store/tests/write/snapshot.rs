@@ -27,6 +27,7 @@ async fn no_batch_passes_the_versions_that_a_snapshot_keeps() {
     let kit = Kit::new().await;
     kit.create(Object::note("first")).await.unwrap();
     let mut foreign = kit.sql().await;
+    sqlx::raw_sql("SET idle_in_transaction_session_timeout = 0").execute(&mut foreign).await.unwrap();
     let mut kept = foreign.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY").await.unwrap();
     sqlx::query("SELECT count(*) FROM objects").execute(&mut *kept).await.unwrap();
 
