@@ -1,6 +1,7 @@
 //! Creates and reads over HTTPS: directly, through kube-apiserver, and the rivals, in turn.
 
 use crate::load::{AsyncStep, Sample, closed_loop, median};
+use crate::objects::Maker;
 use crate::table::{Table, progress};
 use crate::{Target, objects, rival};
 use anyhow::{Result, ensure};
@@ -10,8 +11,6 @@ use http_body_util::BodyExt;
 use kit::{Connection, Endpoint};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Projects that are made ready for a run.
@@ -24,30 +23,6 @@ const DIRECT: &str = "direct";
 const THROUGH: &str = "through kube-apiserver";
 const CUSTOM: &str = "custom resource";
 const EMPTY: &str = "empty backend through the aggregator";
-
-/// Makes objects under new names.
-#[derive(Clone)]
-struct Maker {
-    /// The collection and the object of a number.
-    make: Arc<dyn Fn(usize) -> (String, Value) + Send + Sync>,
-    made: Arc<AtomicUsize>,
-}
-
-impl Maker {
-    fn new(make: impl Fn(usize) -> (String, Value) + Send + Sync + 'static) -> Self {
-        Self { make: Arc::new(make), made: Arc::default() }
-    }
-
-    fn next(&self) -> (String, Value) {
-        (self.make)(self.made.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// The next object and its own path.
-    fn next_named(&self) -> (String, Value) {
-        let (path, object) = self.next();
-        (format!("{path}/{}", object["metadata"]["name"].as_str().unwrap_or_default()), object)
-    }
-}
 
 /// What is measured of a contender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -287,9 +287,9 @@ async fn by_project_size(kube: &Endpoint, member: &Endpoint, cluster: &str, tabl
     for (project, _) in &projects {
         delete(kube, &format!("{}/projects/{project}", objects::OURS)).await?;
     }
-    let [(_, small), (_, large)] = projects.as_slice() else { return Ok(()) };
-    for (name, (small, large)) in WRITES.iter().zip(small.iter().zip(large)) {
-        let median = |times: &Vec<u64>| Sample::new(times.clone(), Duration::from_secs(1)).quantile_ms(0.5);
+    let Ok([(_, small), (_, large)]) = <[_; 2]>::try_from(projects) else { return Ok(()) };
+    for (name, (small, large)) in WRITES.iter().zip(small.into_iter().zip(large)) {
+        let median = |times| Sample::new(times, Duration::from_secs(1)).quantile_ms(0.5);
         let (small, large) = (median(small), median(large));
         let measure = format!("{name} in a project of 1,000 / of 10 namespaces, p50");
         let text = |ms: f64| format!("{ms:.2} ms");

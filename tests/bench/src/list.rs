@@ -1,55 +1,23 @@
 //! Whole lists, a selector that matches few, and one tenant of many.
 
 use crate::load::Sample;
+use crate::objects::Maker;
 use crate::table::{Table, progress};
 use crate::{Target, objects, process, rival};
 use anyhow::{Result, ensure};
 use bytes::Bytes;
 use http::Method;
 use http_body_util::BodyExt;
-use kit::{Connection, Endpoint};
+use kit::Endpoint;
 use serde_json::Value;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 use tokio::task::JoinSet;
 
 /// Clients that fill a collection.
 const CLIENTS: usize = 64;
 
-/// A collection and what it is filled with.
-struct Fill {
-    /// What is listed; the objects are made here, too, unless they are spread over projects.
-    path: String,
-    spread: bool,
-    api_version: String,
-    kind: &'static str,
-    project: String,
-    cluster: String,
-    total: usize,
-}
-
-impl Fill {
-    async fn make(&self, connection: &mut Connection, index: usize) -> Result<()> {
-        let (project, path) = if self.spread {
-            let project = self.project_of(index);
-            let path = objects::namespaces_path(&project);
-            (project, path)
-        } else {
-            (self.project.clone(), self.path.clone())
-        };
-        let mut object =
-            objects::namespace(&self.api_version, self.kind, &project, &self.cluster, &format!("l{index}"));
-        if index < 10 {
-            object["metadata"]["labels"]["rare"] = Value::from("yes");
-        }
-        connection.ensure(&path, &object).await
-    }
-
-    fn project_of(&self, index: usize) -> String {
-        format!("{}-{}", self.project, index / objects::PER_PROJECT)
-    }
-}
+/// Objects that the selector matches.
+const RARE: usize = 10;
 
 /// Measures and prints.
 pub(crate) async fn run(target: &Target, total: usize) -> Result<()> {
@@ -58,31 +26,24 @@ pub(crate) async fn run(target: &Target, total: usize) -> Result<()> {
     rival::install_crd(&kube).await?;
     let cluster = crate::job::first_member(&target.members)?;
     let _paused = process::Paused::controllers()?;
-    let ours = Fill {
-        path: format!("{}/namespaces", objects::OURS),
-        spread: true,
-        api_version: "business.tkestack.io/v1".to_owned(),
-        kind: "Namespace",
-        project: "bench-list".to_owned(),
-        cluster: cluster.clone(),
-        total,
-    };
-    for index in (0..total).step_by(objects::PER_PROJECT) {
-        let body = objects::project(&ours.project_of(index), std::slice::from_ref(&cluster));
+    let project_of = |number: usize| format!("bench-list-{}", number / objects::PER_PROJECT);
+    for number in (0..total).step_by(objects::PER_PROJECT) {
+        let body = objects::project(&project_of(number), std::slice::from_ref(&cluster));
         tenant.connect().await?.ensure(&format!("{}/projects", objects::OURS), &body).await?;
     }
-    let theirs = Fill {
-        path: rival::crd_path(),
-        spread: false,
-        api_version: format!("{}/v1", rival::CRD),
-        kind: "Rival",
-        project: "rival".to_owned(),
-        cluster: "c".to_owned(),
-        total,
-    };
-    let (our_path, their_path) = (ours.path.clone(), theirs.path.clone());
-    fill(&tenant, ours).await?;
-    fill(&kube, theirs).await?;
+    let ours = Maker::new(move |number| {
+        let project = project_of(number);
+        let api_version = "business.tkestack.io/v1";
+        (objects::namespaces_path(&project), listed(api_version, "Namespace", &project, &cluster, number))
+    });
+    let api_version = format!("{}/v1", rival::CRD);
+    let theirs =
+        Maker::new(move |number| (rival::crd_path(), listed(&api_version, "Rival", "rival", "c", number)));
+    let (our_path, their_path) = (format!("{}/namespaces", objects::OURS), rival::crd_path());
+    progress(&format!("filling {our_path}"));
+    fill(&tenant, &ours, total).await?;
+    progress(&format!("filling {their_path}"));
+    fill(&kube, &theirs, total).await?;
 
     let mut table = Table::default();
     let (mine, bytes) = timed(&tenant, &our_path, target.rounds).await?;
@@ -98,7 +59,7 @@ pub(crate) async fn run(target: &Target, total: usize) -> Result<()> {
     let selected = "?labelSelector=rare%3Dyes";
     let (mine, _) = timed(&tenant, &format!("{our_path}{selected}"), 20).await?;
     let (crd, _) = timed(&kube, &format!("{their_path}{selected}"), target.rounds).await?;
-    let measure = format!("list with a selector that matches 10 of {total}");
+    let measure = format!("list with a selector that matches {RARE} of {total}");
     table.row(
         &measure,
         text(&mine),
@@ -114,24 +75,30 @@ fn text(sample: &Sample) -> String {
     format!("{:.1} ms", sample.quantile_ms(0.5))
 }
 
+fn listed(api_version: &str, kind: &str, project: &str, cluster: &str, number: usize) -> Value {
+    let mut object = objects::namespace(api_version, kind, project, cluster, &format!("l{number}"));
+    if number < RARE {
+        object["metadata"]["labels"]["rare"] = Value::from("yes");
+    }
+    object
+}
+
 /// Makes what is not there yet.
-async fn fill(endpoint: &Endpoint, fill: Fill) -> Result<()> {
-    progress(&format!("filling {}", fill.path));
-    let (fill, next) = (Arc::new(fill), Arc::new(AtomicUsize::new(0)));
+async fn fill(endpoint: &Endpoint, maker: &Maker, total: usize) -> Result<()> {
     let mut clients = JoinSet::new();
     for _ in 0..CLIENTS {
         let mut connection = endpoint.connect().await?;
-        let (fill, next) = (Arc::clone(&fill), Arc::clone(&next));
+        let maker = maker.clone();
         clients.spawn(async move {
             loop {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                if index >= fill.total {
+                let (number, path, object) = maker.numbered();
+                if number >= total {
                     return anyhow::Ok(());
                 }
-                if index > 0 && index.is_multiple_of(10_000) {
-                    progress(&format!("{index} of {}", fill.total));
+                if number > 0 && number.is_multiple_of(10_000) {
+                    progress(&format!("{number} of {total}"));
                 }
-                fill.make(&mut connection, index).await?;
+                connection.ensure(&path, &object).await?;
             }
         });
     }

@@ -1,6 +1,8 @@
 //! The objects that are written: about 1.5 kB each, the same for every server.
 
 use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// API path of our group.
 pub(crate) const OURS: &str = "/apis/business.tkestack.io/v1";
@@ -51,4 +53,37 @@ pub(crate) fn namespaces_path(project: &str) -> String {
 pub(crate) fn fresh(prefix: &str) -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     format!("{prefix}-{:x}", now.as_millis())
+}
+
+/// Makes objects of a collection, one after the other, for all who ask.
+#[derive(Clone)]
+pub(crate) struct Maker {
+    /// The collection and the object of a number.
+    make: Arc<dyn Fn(usize) -> (String, Value) + Send + Sync>,
+    made: Arc<AtomicUsize>,
+}
+
+impl Maker {
+    pub(crate) fn new(make: impl Fn(usize) -> (String, Value) + Send + Sync + 'static) -> Self {
+        Self { make: Arc::new(make), made: Arc::default() }
+    }
+
+    /// The next object, its number, and the path of its collection.
+    pub(crate) fn numbered(&self) -> (usize, String, Value) {
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        let (path, object) = (self.make)(number);
+        (number, path, object)
+    }
+
+    /// The next object and the path of its collection.
+    pub(crate) fn next(&self) -> (String, Value) {
+        let (_number, path, object) = self.numbered();
+        (path, object)
+    }
+
+    /// The next object and its own path.
+    pub(crate) fn next_named(&self) -> (String, Value) {
+        let (path, object) = self.next();
+        (format!("{path}/{}", object["metadata"]["name"].as_str().unwrap_or_default()), object)
+    }
 }

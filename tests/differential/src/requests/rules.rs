@@ -137,8 +137,8 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "a wrong kind",
-        why: "400 as built-in kinds answer; custom resources say 422, after they have looked for the object and its uid, and do not \
-              look at the kind in a status",
+        why: "400 as built-in kinds answer, before anything else is looked at; custom resources say 422, after they have looked for \
+              the object, its name and its uid, and do not look at the kind in a status",
         settle: |_, request, ours, theirs| {
             let theirs_says = matches!(theirs.code, 404 | 409 | 422)
                 || theirs.message().contains("does not match the name on the URL");
@@ -361,7 +361,8 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "a table of what was deleted",
-        why: "what a deletion answers is no table; a Go server deletes and then complains about includeObject",
+        why: "what a deletion answers is no table; a Go server deletes and then complains about includeObject, and we complain about \
+              that of a collection's deletion before",
         settle: |_, request, ours, theirs| {
             let complains = |answer: &Answer| answer.message().starts_with("Unable to convert to Table");
             if request.method == "DELETE" && (complains(ours) || complains(theirs)) {
