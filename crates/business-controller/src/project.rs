@@ -33,11 +33,12 @@ pub async fn reconcile(cx: &Context, name: &str) -> Result<Outcome, Error> {
     let account = accounting::account(&namespaces, &children);
     let count = namespaces.len().saturating_add(children.len());
     let next = status::next(&object, account, &cx.now());
-    let only_figures = status::differs_in_figures_only(&object.status, &next);
     let mut outcome = Outcome::Unchanged;
     let mut current = None;
     if next != object.status {
-        if let Some(wait) = cx.figures_wait(name).filter(|_| only_figures) {
+        if let Some(wait) = cx.figures_wait(name)
+            && status::differs_in_figures_only(&object.status, &next)
+        {
             // Coalesced: whatever changes until then goes into the same write.
             if !object.deleting {
                 return Ok(Outcome::WaitingFor(wait));

@@ -77,10 +77,21 @@ impl Object {
         map.remove(*last)
     }
 
-    /// Copies the value at a path from another object; removes it here when it is absent there.
+    /// Copies the value at a path from another object, where it is another one; removes it here when it is absent there.
     pub fn copy_from(&mut self, other: &Self, path: &[&str]) {
         match other.get(path) {
+            Some(value) if self.get(path) == Some(value) => {}
             Some(value) => self.set(path, value.clone()),
+            None => {
+                self.remove(path);
+            }
+        }
+    }
+
+    /// Takes the value at a path out of another object; removes it here when it is absent there.
+    pub fn take_from(&mut self, other: &mut Self, path: &[&str]) {
+        match other.remove(path) {
+            Some(value) => self.set(path, value),
             None => {
                 self.remove(path);
             }

@@ -50,12 +50,11 @@ impl PatchError {
 }
 
 /// Applies a merge patch (RFC 7386).
-pub fn merge_patch(document: &Value, patch: &[u8]) -> Result<Patched, PatchError> {
+pub fn merge_patch(mut document: Value, patch: &[u8]) -> Result<Patched, PatchError> {
     let (patch, strict_errors) = read(patch)?;
     if !patch.is_object() {
         return Err(PatchError::Malformed("a merge patch must be an object".to_owned()));
     }
-    let mut document = document.clone();
     merge(&mut document, patch);
     Ok(Patched { document, strict_errors })
 }

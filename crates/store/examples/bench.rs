@@ -1,6 +1,6 @@
 //! Creates of 1.5 kB objects, beside pgbench inserting the same body row by row into the same server.
 //!
-//! `cargo run --release -p store --example bench -- [--rounds N] [--seconds N] [--settle N] [--only TEXT]`
+//! `cargo run --release -p store --example bench -- [--rounds N] [--seconds N] [--settle N] [--objects N] [--only TEXT]`
 
 use meta::quantity::Quantity;
 use runtime::{Metrics, Tasks};
@@ -32,6 +32,8 @@ struct Options {
     rounds: usize,
     measured: Duration,
     settle: Duration,
+    /// How many objects there are already.
+    objects: u64,
     /// Only the points whose name contains this.
     only: String,
 }
@@ -127,7 +129,7 @@ fn median(values: Option<&Vec<f64>>) -> f64 {
 
 fn options() -> Result<Options> {
     let (measured, settle) = (Duration::from_secs(4), Duration::from_secs(1));
-    let mut options = Options { rounds: 3, measured, settle, only: String::new() };
+    let mut options = Options { rounds: 3, measured, settle, objects: 0, only: String::new() };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let value = arguments.next().ok_or("a value is missing")?;
@@ -140,6 +142,7 @@ fn options() -> Result<Options> {
             "--rounds" => options.rounds = usize::try_from(value)?,
             "--seconds" => options.measured = Duration::from_secs(value),
             "--settle" => options.settle = Duration::from_secs(value),
+            "--objects" => options.objects = value,
             other => return Err(format!("unknown argument {other}").into()),
         }
     }
@@ -149,6 +152,9 @@ fn options() -> Result<Options> {
 /// A fresh database, a checkpoint, a rest; then writes a second.
 async fn measure(server: &Server, point: Point, options: &Options) -> Result<f64> {
     let database = server.database().await?;
+    if options.objects > 0 && !matches!(point, Point::Pgbench(_)) {
+        fill(&database, options.objects).await?;
+    }
     sqlx::raw_sql("CHECKPOINT").execute(&mut server.admin().await?).await?;
     tokio::time::sleep(options.settle).await;
     match point {
@@ -156,6 +162,20 @@ async fn measure(server: &Server, point: Point, options: &Options) -> Result<f64
         Point::Create { writers, replicas } => create(&database, writers, replicas, false, options).await,
         Point::Quota { writers } => create(&database, writers, 1, true, options).await,
     }
+}
+
+/// Makes objects of the size that is measured.
+async fn fill(database: &Database, objects: u64) -> Result<()> {
+    let sql = format!(
+        "SET statement_timeout = 0; \
+         INSERT INTO objects SELECT {}, 'ns-' || i % 2000, 'n' || i, gen_random_uuid(), i + 1, i + 1, \
+         't', NULL, false, false, '{}' FROM generate_series(1, {objects}) i; \
+         UPDATE rev SET v = {objects} + 1; ANALYZE",
+        NOTES.0,
+        body("old", &[])
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&mut database.connect().await?).await?;
+    Ok(())
 }
 
 async fn pgbench(database: &Database, clients: usize, options: &Options) -> Result<f64> {

@@ -101,7 +101,7 @@ impl<'a> Ours<'a> {
 
     fn patched(&self, parts: &Value, status: bool) -> Option<Object> {
         let live = self.live.as_ref()?;
-        let merged = patch::merge_patch(&live.clone().into_value(), parts.to_string().as_bytes()).ok()?;
+        let merged = patch::merge_patch(live.clone().into_value(), parts.to_string().as_bytes()).ok()?;
         let merged = Object::new(merged.document).ok()?;
         if !status {
             return Some(merged);

@@ -86,17 +86,17 @@ pub(crate) fn owns(resource: &Resource, part: Part) -> bool {
 /// Keeps of the written object only what this endpoint owns; the rest is taken from the live one.
 pub(crate) fn keep_part(resource: &Resource, part: Part, live: &Object, computed: Computed) -> Object {
     let Computed { object: mut new, track, .. } = computed;
-    let only = |path: &[&str], given: &Object| {
+    let only = |path: &[&str], mut given: Object| {
         let mut kept = live.clone();
-        kept.copy_from(given, path);
+        kept.take_from(&mut given, path);
         if !track {
-            kept.copy_from(given, MANAGED_FIELDS);
+            kept.take_from(&mut given, MANAGED_FIELDS);
         }
         kept
     };
     match part {
-        Part::Status => only(STATUS, &new),
-        Part::Finalize => only(SPEC_FINALIZERS, &new),
+        Part::Status => only(STATUS, new),
+        Part::Finalize => only(SPEC_FINALIZERS, new),
         Part::Main => {
             if owns(resource, Part::Status) {
                 new.copy_from(live, STATUS);

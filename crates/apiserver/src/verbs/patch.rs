@@ -58,9 +58,9 @@ pub(crate) async fn patch(call: &mut Call, kind: PatchType, body: Body) -> Resul
     let entry = change(call, &options, |live| {
         let document = Value::Object(live.as_map().clone());
         let patched = match kind {
-            PatchType::Json => json_patch(&document, &bytes),
-            PatchType::Strategic => strategic_merge_patch(&document, &bytes, &resource.schema),
-            PatchType::Merge | PatchType::Apply => merge_patch(&document, &bytes),
+            PatchType::Json => json_patch(document, &bytes),
+            PatchType::Strategic => strategic_merge_patch(document, &bytes, &resource.schema),
+            PatchType::Merge | PatchType::Apply => merge_patch(document, &bytes),
         };
         let patched = patched.map_err(|error| {
             tracing::debug!(?error, "patch does not fit");

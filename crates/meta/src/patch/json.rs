@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 /// Applies a JSON patch (RFC 6902).
-pub fn json_patch(document: &Value, patch: &[u8]) -> Result<Patched, PatchError> {
+pub fn json_patch(mut document: Value, patch: &[u8]) -> Result<Patched, PatchError> {
     let (patch, strict_errors) = read(patch)?;
     let operations = match patch {
         Value::Array(operations) => operations,
@@ -20,7 +20,6 @@ pub fn json_patch(document: &Value, patch: &[u8]) -> Result<Patched, PatchError>
             operations.len()
         )));
     }
-    let mut document = document.clone();
     let mut copied = 0_usize;
     for (index, operation) in operations.iter().enumerate() {
         let Value::Object(operation) = operation else {

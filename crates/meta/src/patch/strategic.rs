@@ -14,12 +14,12 @@ const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList/";
 const SET_ORDER: &str = "$setElementOrder/";
 
 /// Applies a strategic merge patch: lists merge as the schema says, and the patch's `$` directives hold.
-pub fn strategic_merge_patch(document: &Value, patch: &[u8], schema: &Schema) -> Result<Patched, PatchError> {
+pub fn strategic_merge_patch(document: Value, patch: &[u8], schema: &Schema) -> Result<Patched, PatchError> {
     let (patch, strict_errors) = read(patch)?;
     let Value::Object(patch) = patch else {
         return Err(PatchError::Malformed("a strategic merge patch must be an object".to_owned()));
     };
-    let mut map = document.as_object().cloned().unwrap_or_default();
+    let mut map = if let Value::Object(map) = document { map } else { Map::new() };
     merge_map(&mut map, patch, Some(schema))?;
     Ok(Patched { document: Value::Object(map), strict_errors })
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 fn json_patched(document: &Value, patch: &Value) -> Result<Value, PatchError> {
-    json_patch(document, patch.to_string().as_bytes()).map(|patched| patched.document)
+    json_patch(document.clone(), patch.to_string().as_bytes()).map(|patched| patched.document)
 }
 
 fn schema() -> Schema {
@@ -37,7 +37,7 @@ fn schema() -> Schema {
 fn strategic(spec: &Value, patch: &Value) -> Result<Value, PatchError> {
     let document = json!({"metadata": {"name": "a"}, "spec": spec});
     let patch = json!({"spec": patch}).to_string();
-    let patched = strategic_merge_patch(&document, patch.as_bytes(), &schema())?;
+    let patched = strategic_merge_patch(document.clone(), patch.as_bytes(), &schema())?;
     Ok(patched.document["spec"].clone())
 }
 
@@ -80,7 +80,7 @@ fn json_patches_have_the_ways_of_gos_library() {
 #[test]
 fn json_patches_fail_in_three_ways() {
     let document = json!({"a": [1]});
-    let code = |patch: &str| json_patch(&document, patch.as_bytes()).unwrap_err().status().code;
+    let code = |patch: &str| json_patch(document.clone(), patch.as_bytes()).unwrap_err().status().code;
     for malformed in ["", "{}", "[1]", "[{]", "7"] {
         assert_eq!(code(malformed), 400, "{malformed}");
     }
@@ -118,12 +118,12 @@ fn merge_patches_do_what_rfc_7386_says() {
         (json!({"a": [null, {"x": null, "y": 1}]}), json!({"a": [null, {"y": 1}], "d": 2})),
         (json!({}), document.clone()),
     ] {
-        let patched = merge_patch(&document, patch.to_string().as_bytes()).unwrap();
+        let patched = merge_patch(document.clone(), patch.to_string().as_bytes()).unwrap();
         assert_eq!(patched.document, want, "{patch}");
     }
-    assert_eq!(merge_patch(&document, b"{").unwrap_err().status().code, 400);
-    assert_eq!(merge_patch(&document, b"[]").unwrap_err().status().code, 400);
-    let twice = merge_patch(&document, br#"{"d":1,"d":3}"#).unwrap();
+    assert_eq!(merge_patch(document.clone(), b"{").unwrap_err().status().code, 400);
+    assert_eq!(merge_patch(document.clone(), b"[]").unwrap_err().status().code, 400);
+    let twice = merge_patch(document.clone(), br#"{"d":1,"d":3}"#).unwrap();
     assert_eq!(
         (twice.document["d"].clone(), twice.strict_errors),
         (json!(3), vec!["duplicate field \"d\"".to_owned()])
@@ -233,7 +233,7 @@ fn the_garbage_collector_can_drop_an_owner() {
     let owner = |uid: &str| json!({"apiVersion": "v1", "kind": "A", "name": uid, "uid": uid});
     let document = json!({"metadata": {"uid": "self", "ownerReferences": [owner("1"), owner("2")]}});
     let patch = br#"{"metadata":{"ownerReferences":[{"$patch":"delete","uid":"1"}],"uid":"self"}}"#;
-    let patched = strategic_merge_patch(&document, patch, &schema()).unwrap();
+    let patched = strategic_merge_patch(document.clone(), patch, &schema()).unwrap();
     assert_eq!(patched.document["metadata"]["ownerReferences"], json!([owner("2")]));
 }
 
@@ -272,9 +272,9 @@ proptest! {
     fn no_patch_brings_the_server_down(document in any_patch(), patch in any_patch()) {
         let text = patch.to_string();
         // The outcome does not matter: there must be one.
-        drop(merge_patch(&document, text.as_bytes()));
-        drop(json_patch(&document, text.as_bytes()));
-        if let Ok(patched) = strategic_merge_patch(&document, text.as_bytes(), &schema()) {
+        drop(merge_patch(document.clone(), text.as_bytes()));
+        drop(json_patch(document.clone(), text.as_bytes()));
+        if let Ok(patched) = strategic_merge_patch(document.clone(), text.as_bytes(), &schema()) {
             prop_assert!(patched.document.is_object());
         }
     }
@@ -282,14 +282,14 @@ proptest! {
     #[test]
     fn a_merge_patch_applied_twice_changes_nothing_more(document in any_patch(), patch in any_patch()) {
         let text = patch.to_string();
-        if let Ok(once) = merge_patch(&document, text.as_bytes()) {
-            prop_assert_eq!(&merge_patch(&once.document, text.as_bytes()).unwrap().document, &once.document);
+        if let Ok(once) = merge_patch(document.clone(), text.as_bytes()) {
+            prop_assert_eq!(&merge_patch(once.document.clone(), text.as_bytes()).unwrap().document, &once.document);
         }
     }
 
     #[test]
     fn json_patches_never_panic(op in "add|remove|replace|move|copy|test", path in "(/[ab0-9~-]{0,3}){0,3}", from in "(/[ab0-9~-]{0,3}){0,3}") {
         let patch = json!([{"op": op, "path": path, "from": from, "value": 1}]).to_string();
-        drop(json_patch(&json!({"a": [1, {"b": 2}], "b": {"a": 0}}), patch.as_bytes()));
+        drop(json_patch(json!({"a": [1, {"b": 2}], "b": {"a": 0}}), patch.as_bytes()));
     }
 }

@@ -1,7 +1,7 @@
 //! One case on both sides.
 
 use super::plan::Request;
-use super::rules;
+use super::rules::{self, Case};
 use super::side::{Answer, Side};
 use super::target::Target;
 use anyhow::Result;
@@ -83,13 +83,14 @@ impl Pair {
         }
         let mut found = None;
         for (index, request) in requests.iter().enumerate() {
+            let case = Case { target: &self.target, earlier: requests.get(..index).unwrap_or_default() };
             let mut tries = if request.may_lag() { LAGS } else { 0 };
             let before = (self.ours.memory.clone(), self.theirs.memory.clone());
             let (ours, theirs, settled) = loop {
                 (self.ours.memory, self.theirs.memory) = before.clone();
                 let (ours, theirs) = tokio::try_join!(self.ours.ask(request), self.theirs.ask(request))?;
                 let (mut mine, mut other) = (ours.clone(), theirs.clone());
-                let settled = rules::settle(&self.target, request, &mut mine, &mut other);
+                let settled = rules::settle(&case, request, &mut mine, &mut other);
                 if settled.is_some() || tries == 0 {
                     break ((ours, mine), (theirs, other), settled);
                 }

@@ -10,12 +10,19 @@ pub(crate) struct Rule {
     pub(crate) name: &'static str,
     #[expect(dead_code, reason = "read by people")]
     pub(crate) why: &'static str,
-    settle: fn(&Target, &Request, &mut Answer, &mut Answer),
+    settle: fn(&Case<'_>, &Request, &mut Answer, &mut Answer),
+}
+
+/// Where a request stands.
+pub(crate) struct Case<'a> {
+    pub(crate) target: &'a Target,
+    /// What was asked before.
+    pub(crate) earlier: &'a [Request],
 }
 
 /// Takes every accepted difference out. Gives the rules that did something, or nothing where a difference stays.
 pub(crate) fn settle(
-    target: &Target,
+    case: &Case<'_>,
     request: &Request,
     ours: &mut Answer,
     theirs: &mut Answer,
@@ -26,7 +33,7 @@ pub(crate) fn settle(
             break;
         }
         let before = (ours.clone(), theirs.clone());
-        (rule.settle)(target, request, ours, theirs);
+        (rule.settle)(case, request, ours, theirs);
         if before.0 != *ours || before.1 != *theirs {
             used.push(rule.name);
         }
@@ -59,7 +66,9 @@ fn without(ours: &mut Answer, theirs: &mut Answer, member: &str) {
 /// Takes the object's revision out of both.
 fn without_revision(ours: &mut Answer, theirs: &mut Answer) {
     for answer in [ours, theirs] {
-        answer.body["metadata"]["resourceVersion"] = Value::Null;
+        if let Some(revision) = answer.body.pointer_mut("/metadata/resourceVersion") {
+            *revision = Value::Null;
+        }
     }
 }
 
@@ -238,8 +247,8 @@ const RULES: &[Rule] = &[
     Rule {
         name: "rules of projects",
         why: "a project's own rules: a name for people, DNS labels, a phase from the beginning, spec.finalizers",
-        settle: |target, _, ours, theirs| {
-            if target.namespaced {
+        settle: |case, _, ours, theirs| {
+            if case.target.namespaced {
                 return;
             }
             // The group has other kinds, too.
@@ -314,13 +323,15 @@ const RULES: &[Rule] = &[
         name: "a null that was applied",
         why: "labels: null or finalizers: [] in an apply is stored by a custom resource, and taken out by the next write, which has a \
               revision for it",
-        settle: |_, _, ours, theirs| {
-            let metadata = &ours.body["metadata"];
-            let empty = ["labels", "annotations", "finalizers", "ownerReferences"].iter().any(|key| {
-                metadata[key].is_null()
-                    && metadata["managedFields"].to_string().contains(&format!("\"f:{key}\":{{}}"))
-            });
-            if empty && ours.code == 200 && theirs.code == 200 {
+        settle: |case, request, ours, theirs| {
+            let nothing = ["labels", "annotations", "ownerReferences", "finalizers"]
+                .map(|member| [format!("\"{member}\":null"), format!("\"{member}\":[]")]);
+            let empties = |request: &Request| {
+                let body = request.body.as_deref().unwrap_or_default();
+                request.content_type().starts_with("application/apply-patch")
+                    && nothing.as_flattened().iter().any(|member| body.contains(member))
+            };
+            if case.earlier.iter().chain([request]).any(empties) && ours.code == 200 && theirs.code == 200 {
                 without_revision(ours, theirs);
             }
         },
@@ -613,8 +624,8 @@ const RULES: &[Rule] = &[
     Rule {
         name: "methods of discovery",
         why: "documents about a group are only got; a Go server answers any method with them",
-        settle: |target, request, ours, theirs| {
-            let about = !request.path.contains(target.plural);
+        settle: |case, request, ours, theirs| {
+            let about = !request.path.contains(case.target.plural);
             if about && request.method != "GET" && !ours.succeeded() && theirs.succeeded() {
                 accept(ours, theirs);
             }

@@ -54,25 +54,25 @@ fn live() -> Value {
 }
 
 pub(super) fn json(input: &[u8]) -> Result<Outcome, String> {
-    Ok(told(&json_patch(&live(), input)))
+    Ok(told(&json_patch(live(), input)))
 }
 
 /// A merge patch applied twice is a merge patch applied once.
 pub(super) fn merge(input: &[u8]) -> Result<Outcome, String> {
-    let once = merge_patch(&live(), input);
+    let once = merge_patch(live(), input);
     if let Ok(once) = &once {
         let twice =
-            merge_patch(&once.document, input).map_err(|error| format!("the second time: {error}"))?;
+            merge_patch(once.document.clone(), input).map_err(|error| format!("the second time: {error}"))?;
         ensure(twice.document == once.document, || "the second time changes something".to_owned())?;
     }
     Ok(told(&once))
 }
 
 pub(super) fn strategic(input: &[u8]) -> Result<Outcome, String> {
-    let once = strategic_merge_patch(&live(), input, &PROJECT);
+    let once = strategic_merge_patch(live(), input, &PROJECT);
     // The result is a document like any other.
     if let Ok(once) = &once {
-        drop(strategic_merge_patch(&once.document, input, &PROJECT));
+        drop(strategic_merge_patch(once.document.clone(), input, &PROJECT));
     }
     Ok(told(&once))
 }

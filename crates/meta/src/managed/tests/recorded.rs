@@ -69,7 +69,7 @@ fn replay_patches(recorded: &str) -> usize {
     for line in recorded.lines() {
         let mut case: Value = serde_json::from_str(line).unwrap();
         let patch = case["patch"].to_string();
-        let result = crate::patch::strategic_merge_patch(&case["document"], patch.as_bytes(), &schema);
+        let result = crate::patch::strategic_merge_patch(case["document"].clone(), patch.as_bytes(), &schema);
         match (result, case.get_mut("result")) {
             (Ok(mut patched), Some(want)) => {
                 // Upstream keeps nulls in what it adds; decoding drops them.
