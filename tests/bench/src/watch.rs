@@ -9,13 +9,16 @@ use http::Method;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use kit::{Connection, Endpoint, Shared};
-use serde::Deserialize;
+use memchr::{memchr, memmem};
 use serde_json::Value;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
+
+/// How the event of a create begins.
+const ADDED: &[u8] = br#"{"type":"ADDED""#;
 
 /// One open watch.
 pub(crate) struct Stream {
@@ -57,10 +60,12 @@ impl Stream {
 
     /// The next event as it came.
     async fn next_line(&mut self) -> Result<BytesMut> {
+        let mut searched = 0;
         loop {
-            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
-                return Ok(self.buffer.split_to(end + 1));
+            if let Some(end) = memchr(b'\n', self.buffer.get(searched..).unwrap_or_default()) {
+                return Ok(self.buffer.split_to(searched + end + 1));
             }
+            searched = self.buffer.len();
             let frame = self.body.frame().await.context("the watch ended")??;
             if let Some(data) = frame.data_ref() {
                 self.buffer.extend_from_slice(data);
@@ -69,29 +74,45 @@ impl Stream {
     }
 }
 
-/// What is read of an event; a reader that takes it all apart would be what is measured.
-#[derive(Deserialize)]
-struct Event<'a> {
-    r#type: &'a str,
-    #[serde(borrow)]
-    object: Changed<'a>,
+/// A text member of an event. A reader that takes the whole event apart would be what is measured.
+fn member<'a>(event: &'a [u8], start: &str) -> Result<&'a str> {
+    let at = memmem::find(event, start.as_bytes()).with_context(|| format!("an event without {start}"))?;
+    let rest = event.get(at + start.len()..).unwrap_or_default();
+    let end = memchr(b'"', rest).context("a text without an end")?;
+    Ok(std::str::from_utf8(rest.get(..end).unwrap_or_default())?)
 }
 
-#[derive(Deserialize)]
-struct Changed<'a> {
-    #[serde(borrow)]
-    metadata: Metadata<'a>,
+/// When each object was sent, by its number.
+#[derive(Clone)]
+struct Sent {
+    begin: Instant,
+    /// Microseconds since the beginning.
+    at: Arc<[AtomicU64]>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata<'a> {
-    #[serde(default)]
-    name: &'a str,
-    resource_version: &'a str,
-}
+impl Sent {
+    fn new(count: usize) -> Self {
+        Self { begin: Instant::now(), at: (0..count).map(|_| AtomicU64::new(u64::MAX)).collect() }
+    }
 
-type SentTimes = Arc<Mutex<HashMap<String, Instant>>>;
+    fn now(&self) -> u64 {
+        u64::try_from(self.begin.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// An object is sent now.
+    fn note(&self, number: usize) {
+        if let Some(at) = self.at.get(number) {
+            at.store(self.now(), Ordering::Relaxed);
+        }
+    }
+
+    /// Microseconds until now; `None` for what nobody has sent.
+    fn since(&self, name: &str) -> Option<u64> {
+        let now = self.now();
+        let number: usize = name.rsplit_once('-')?.1.parse().ok()?;
+        now.checked_sub(self.at.get(number)?.load(Ordering::Relaxed))
+    }
+}
 
 /// How many watches there are, and how they come.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -172,7 +193,7 @@ async fn latency(target: &Target, watches: Watches, together: bool, table: &mut 
     let connections =
         if together { shared(&watched.endpoint, connections.min(watchers)).await? } else { Vec::new() };
     let count = usize::try_from(rate * target.seconds)?;
-    let sent: SentTimes = Arc::default();
+    let sent = Sent::new(count);
     let mut readers = JoinSet::new();
     let stuck = Stream::open(&watched.endpoint, &path).await?;
     let mut shared = connections.iter().cycle();
@@ -181,7 +202,7 @@ async fn latency(target: &Target, watches: Watches, together: bool, table: &mut 
             Some(connection) => Stream::open_over(connection, &path).await?,
             None => Stream::open(&watched.endpoint, &path).await?,
         };
-        readers.spawn(read(stream, Arc::clone(&sent), count));
+        readers.spawn(read(stream, sent.clone(), count));
     }
     progress(&format!("{watchers} watchers, {rate} writes/s for {} s", target.seconds));
     write(&watched, &sent, count, rate).await?;
@@ -215,7 +236,7 @@ async fn memory(target: &Target, watches: Watches, table: &mut Table) -> Result<
         busy: format!("{}?watch=1", rival::crd_path()),
         program: "kube-apiserver",
     };
-    let mine = ours.grown_by(watches, async || write(&watched, &SentTimes::default(), 200, 50).await).await?;
+    let mine = ours.grown_by(watches, async || write(&watched, &Sent::new(200), 200, 50).await).await?;
     let crd = theirs.grown_by(watches, async || Ok(())).await?;
     table.row(
         &format!("memory for each of {} idle and {} busy watches", watches.idle, watches.busy),
@@ -270,36 +291,32 @@ fn resident(program: &str) -> Result<f64> {
     sizes.into_iter().max_by(f64::total_cmp).with_context(|| format!("{program} does not run"))
 }
 
-async fn read(mut stream: Stream, sent: SentTimes, count: usize) -> Result<Vec<u64>> {
+async fn read(mut stream: Stream, sent: Sent, count: usize) -> Result<Vec<u64>> {
     let mut latencies = Vec::with_capacity(count);
     let mut last = 0;
     while latencies.len() < count {
-        let line = tokio::time::timeout(Duration::from_mins(1), stream.next_line())
+        let event = tokio::time::timeout(Duration::from_mins(1), stream.next_line())
             .await
             .context("an event is missing")??;
-        let arrived = Instant::now();
-        let event: Event<'_> = serde_json::from_slice(&line)?;
-        if event.r#type != "ADDED" {
+        if !event.starts_with(ADDED) {
             continue;
         }
-        let Metadata { name, resource_version } = event.object.metadata;
-        let revision: u64 = resource_version.parse()?;
+        let name = member(&event, r#""name":""#)?;
+        latencies.push(sent.since(name).with_context(|| format!("an event for {name} that nobody wrote"))?);
+        let revision: u64 = member(&event, r#""resourceVersion":""#)?.parse()?;
         ensure!(revision > last, "out of order: {revision} after {last}");
         last = revision;
-        let begun = sent.lock().unwrap_or_else(PoisonError::into_inner).get(name).copied();
-        let begun = begun.with_context(|| format!("an event for {name} that nobody wrote"))?;
-        latencies.push(u64::try_from((arrived - begun).as_micros())?);
     }
     Ok(latencies)
 }
 
-async fn write(watched: &Watched, sent: &SentTimes, count: usize, rate: u64) -> Result<()> {
+async fn write(watched: &Watched, sent: &Sent, count: usize, rate: u64) -> Result<()> {
     const WRITERS: usize = 16;
     let mut writers = JoinSet::new();
     for writer in 0..WRITERS {
         let (endpoint, path) = (watched.endpoint.clone(), watched.path.clone());
         let (project, cluster) = (watched.project.clone(), watched.cluster.clone());
-        let sent = Arc::clone(sent);
+        let sent = sent.clone();
         writers.spawn(async move {
             let mut connection = endpoint.connect().await?;
             let period =
@@ -317,8 +334,7 @@ async fn write(watched: &Watched, sent: &SentTimes, count: usize, rate: u64) -> 
                     &cluster,
                     &format!("{project}-{number}"),
                 );
-                let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-                sent.lock().unwrap_or_else(PoisonError::into_inner).insert(name, Instant::now());
+                sent.note(number);
                 connection.json(Method::POST, &path, &object).await?;
             }
             anyhow::Ok(())

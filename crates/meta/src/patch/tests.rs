@@ -37,7 +37,7 @@ fn schema() -> Schema {
 fn strategic(spec: &Value, patch: &Value) -> Result<Value, PatchError> {
     let document = json!({"metadata": {"name": "a"}, "spec": spec});
     let patch = json!({"spec": patch}).to_string();
-    let patched = strategic_merge_patch(document.clone(), patch.as_bytes(), &schema())?;
+    let patched = strategic_merge_patch(document, patch.as_bytes(), &schema())?;
     Ok(patched.document["spec"].clone())
 }
 
@@ -123,7 +123,7 @@ fn merge_patches_do_what_rfc_7386_says() {
     }
     assert_eq!(merge_patch(document.clone(), b"{").unwrap_err().status().code, 400);
     assert_eq!(merge_patch(document.clone(), b"[]").unwrap_err().status().code, 400);
-    let twice = merge_patch(document.clone(), br#"{"d":1,"d":3}"#).unwrap();
+    let twice = merge_patch(document, br#"{"d":1,"d":3}"#).unwrap();
     assert_eq!(
         (twice.document["d"].clone(), twice.strict_errors),
         (json!(3), vec!["duplicate field \"d\"".to_owned()])
@@ -233,7 +233,7 @@ fn the_garbage_collector_can_drop_an_owner() {
     let owner = |uid: &str| json!({"apiVersion": "v1", "kind": "A", "name": uid, "uid": uid});
     let document = json!({"metadata": {"uid": "self", "ownerReferences": [owner("1"), owner("2")]}});
     let patch = br#"{"metadata":{"ownerReferences":[{"$patch":"delete","uid":"1"}],"uid":"self"}}"#;
-    let patched = strategic_merge_patch(document.clone(), patch, &schema()).unwrap();
+    let patched = strategic_merge_patch(document, patch, &schema()).unwrap();
     assert_eq!(patched.document["metadata"]["ownerReferences"], json!([owner("2")]));
 }
 
@@ -274,7 +274,7 @@ proptest! {
         // The outcome does not matter: there must be one.
         drop(merge_patch(document.clone(), text.as_bytes()));
         drop(json_patch(document.clone(), text.as_bytes()));
-        if let Ok(patched) = strategic_merge_patch(document.clone(), text.as_bytes(), &schema()) {
+        if let Ok(patched) = strategic_merge_patch(document, text.as_bytes(), &schema()) {
             prop_assert!(patched.document.is_object());
         }
     }
@@ -282,7 +282,7 @@ proptest! {
     #[test]
     fn a_merge_patch_applied_twice_changes_nothing_more(document in any_patch(), patch in any_patch()) {
         let text = patch.to_string();
-        if let Ok(once) = merge_patch(document.clone(), text.as_bytes()) {
+        if let Ok(once) = merge_patch(document, text.as_bytes()) {
             prop_assert_eq!(&merge_patch(once.document.clone(), text.as_bytes()).unwrap().document, &once.document);
         }
     }
