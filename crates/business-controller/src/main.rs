@@ -4,6 +4,10 @@ use business_controller::config::{Cli, Command};
 use clap::Parser as _;
 use std::process::ExitCode;
 
+/// A third of the time of a large project's status was glibc's allocator.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[tokio::main]
 async fn main() -> ExitCode {
     let Command::Run(config) = Cli::parse().command;

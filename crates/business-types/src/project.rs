@@ -108,6 +108,45 @@ pub struct ProjectStatus {
     pub ledger: LedgerStatus,
 }
 
+impl ProjectStatus {
+    /// All but what is counted of its children, which may be a thousand names.
+    #[must_use]
+    pub fn without_figures(&self) -> Self {
+        let Self {
+            locked,
+            phase,
+            clusters: _,
+            calculated_child_projects: _,
+            calculated_namespaces: _,
+            cached_spec_clusters,
+            cached_parent,
+            last_transition_time,
+            reason,
+            message,
+            observed_generation,
+            conditions,
+            orphans,
+            ledger,
+        } = self;
+        Self {
+            locked: *locked,
+            phase: *phase,
+            clusters: BTreeMap::new(),
+            calculated_child_projects: Vec::new(),
+            calculated_namespaces: Vec::new(),
+            cached_spec_clusters: cached_spec_clusters.clone(),
+            cached_parent: cached_parent.clone(),
+            last_transition_time: last_transition_time.clone(),
+            reason: reason.clone(),
+            message: message.clone(),
+            observed_generation: *observed_generation,
+            conditions: conditions.clone(),
+            orphans: orphans.clone(),
+            ledger: ledger.clone(),
+        }
+    }
+}
+
 /// Where in its life a project is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ProjectPhase {

@@ -2,7 +2,7 @@
 
 use crate::objects::{NamespaceView, ProjectView};
 use business_types::{ProjectSpec, UsedQuantity};
-use meta::quantity::{Quantity, ResourceList};
+use meta::quantity::ResourceList;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -43,12 +43,18 @@ impl Account {
         if amounts.is_empty() {
             return;
         }
-        let used = &mut self.clusters.entry(cluster.to_owned()).or_default().used;
+        if !self.clusters.contains_key(cluster) {
+            self.clusters.insert(cluster.to_owned(), UsedQuantity::default());
+        }
+        let Some(UsedQuantity { used }) = self.clusters.get_mut(cluster) else { return };
         for (resource, amount) in amounts {
-            let sum = used.entry(resource.clone()).or_insert(Quantity::ZERO);
-            // The server refuses what would not fit the range; a sum of accepted amounts that does not is kept at
-            // what was reached, which the audit of the ledger reports.
-            *sum = sum.checked_add(*amount).unwrap_or(*sum);
+            if let Some(sum) = used.get_mut(resource) {
+                // The server refuses what would not fit the range; a sum of accepted amounts that does not is kept at
+                // what was reached, which the audit of the ledger reports.
+                *sum = sum.checked_add(*amount).unwrap_or(*sum);
+            } else {
+                used.insert(resource.clone(), *amount);
+            }
         }
     }
 

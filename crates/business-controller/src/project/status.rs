@@ -14,19 +14,38 @@ pub async fn write(
     object: &ProjectView,
     next: &ProjectStatus,
 ) -> Result<Option<ProjectView>, Error> {
+    let (old, new) = apart(&object.status, next);
     let json = |status: &ProjectStatus| {
         serde_json::to_value(status).map_err(|error| Failure::Unavailable(error.to_string()))
     };
-    let Some(patch) = difference(&json(&object.status)?, &json(next)?) else { return Ok(None) };
+    let Some(patch) = difference(&json(&old)?, &json(&new)?) else { return Ok(None) };
     cx.fence.permit()?;
     let written: ProjectView = cx.business.patch_status(object, patch).await?;
     ProjectView::seen(&cx.objects, written.clone(), false);
     Ok(Some(written))
 }
 
+/// Both without the figures that they share.
+fn apart(old: &ProjectStatus, new: &ProjectStatus) -> (ProjectStatus, ProjectStatus) {
+    let (mut left, mut right) = (old.without_figures(), new.without_figures());
+    if old.clusters != new.clusters {
+        left.clusters.clone_from(&old.clusters);
+        right.clusters.clone_from(&new.clusters);
+    }
+    if old.calculated_namespaces != new.calculated_namespaces {
+        left.calculated_namespaces.clone_from(&old.calculated_namespaces);
+        right.calculated_namespaces.clone_from(&new.calculated_namespaces);
+    }
+    if old.calculated_child_projects != new.calculated_child_projects {
+        left.calculated_child_projects.clone_from(&old.calculated_child_projects);
+        right.calculated_child_projects.clone_from(&new.calculated_child_projects);
+    }
+    (left, right)
+}
+
 /// The status after what the children were seen to hold. `now` is RFC 3339.
 pub fn next(object: &ProjectView, account: Account, now: &str) -> ProjectStatus {
-    let mut status = object.status.clone();
+    let mut status = object.status.without_figures();
     status.observed_generation = Some(object.generation);
     status.cached_spec_clusters = object.spec.clusters.clone();
     status.cached_parent = Some(object.spec.parent_project_name.clone());
@@ -96,10 +115,7 @@ fn activate(status: &mut ProjectStatus, now: &str) {
 /// Whether nothing but figures is new, which can wait to be written together with the next ones.
 pub fn differs_in_figures_only(old: &ProjectStatus, new: &ProjectStatus) -> bool {
     let without = |status: &ProjectStatus| {
-        let mut status = status.clone();
-        status.clusters.clear();
-        status.calculated_namespaces.clear();
-        status.calculated_child_projects.clear();
+        let mut status = status.without_figures();
         for condition in &mut status.conditions {
             if condition.type_ == TERMINATING {
                 condition.message.clear();
@@ -152,6 +168,20 @@ mod tests {
         assert_eq!(reason(&object), reason::LEDGER_DIFFERS);
         let status = next(&object, Account::default(), "now");
         assert_eq!((status.orphans, status.ledger), (object.status.orphans, object.status.ledger));
+    }
+
+    #[test]
+    fn what_both_have_is_not_compared_and_what_one_has_is() {
+        let mut old = ProjectStatus { calculated_namespaces: vec!["n".into()], ..ProjectStatus::default() };
+        old.clusters.insert("c1".into(), business_types::UsedQuantity::default());
+        let mut new = ProjectStatus { observed_generation: Some(2), ..old.clone() };
+        assert_eq!(apart(&old, &new), (old.without_figures(), new.without_figures()));
+        new.calculated_namespaces.clear();
+        new.calculated_child_projects.push("p".into());
+        let (left, right) = apart(&old, &new);
+        assert_eq!((left.calculated_namespaces.len(), left.calculated_child_projects.len()), (1, 0));
+        assert_eq!((right.calculated_namespaces.len(), right.calculated_child_projects.len()), (0, 1));
+        assert!(left.clusters.is_empty() && right.clusters.is_empty());
     }
 
     #[test]
