@@ -22,8 +22,8 @@ mod failures;
 mod restore;
 /// A pool of transactions in between.
 mod pgbouncer;
-/// What somebody's long snapshot costs.
-mod snapshot;
+/// What one batch touches.
+mod touched;
 /// Two versions of the program on one database.
 mod upgrade;
 /// A connection that can be cut.

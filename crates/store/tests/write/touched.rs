@@ -1,7 +1,7 @@
-//! Somebody keeps a snapshot, as `pg_dump` does, and PostgreSQL cleans up no version of any row meanwhile.
+//! What one batch touches, whatever there is already.
 
 use crate::kit::{Kit, Object};
-use sqlx::{AssertSqlSafe, Connection as _};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use uuid::Uuid;
 
 /// Enough old versions for dozens of blocks.
@@ -22,6 +22,16 @@ fn create(seq: &str, name: &str) -> String {
     )
 }
 
+/// Blocks of a table that a transaction has looked at.
+async fn touched(transaction: &mut PgConnection, table: &str) -> i64 {
+    sqlx::query_scalar("SELECT pg_stat_get_xact_blocks_fetched($1::regclass)")
+        .bind(table)
+        .fetch_one(transaction)
+        .await
+        .unwrap()
+}
+
+/// Somebody keeps a snapshot, as `pg_dump` does, and PostgreSQL cleans up no version of any row meanwhile.
 #[tokio::test]
 async fn no_batch_passes_the_versions_that_a_snapshot_keeps() {
     let kit = Kit::new().await;
@@ -45,15 +55,34 @@ async fn no_batch_passes_the_versions_that_a_snapshot_keeps() {
     let one = format!("SELECT {}", create(&(BATCHES + 1).to_string(), "'last'"));
     sqlx::raw_sql(AssertSqlSafe(one)).execute(&mut *transaction).await.unwrap();
     for table in ["rev", "batches"] {
-        let touched: i64 = sqlx::query_scalar("SELECT pg_stat_get_xact_blocks_fetched($1::regclass)")
-            .bind(table)
-            .fetch_one(&mut *transaction)
-            .await
-            .unwrap();
+        let touched = touched(&mut transaction, table).await;
         assert!(touched <= BLOCKS_MAX, "{touched} blocks of {table}");
     }
     transaction.commit().await.unwrap();
     kept.rollback().await.unwrap();
     kit.create(Object::note("after")).await.unwrap();
+    kit.stop().await;
+}
+
+/// The plans of a session are made at its first batch, and kept.
+#[tokio::test]
+async fn a_plan_that_was_made_for_an_empty_table_does_not_read_a_full_one() {
+    let kit = Kit::new().await;
+    let mut sql = kit.sql().await;
+    sqlx::raw_sql("ANALYZE objects").execute(&mut sql).await.unwrap();
+    let create =
+        |seq: i64| AssertSqlSafe(format!("SELECT {}", create(&seq.to_string(), &format!("'o{seq}'"))));
+    sqlx::raw_sql(create(1)).execute(&mut sql).await.unwrap();
+    let many = format!(
+        "INSERT INTO objects SELECT 3, '', 'n' || i, gen_random_uuid(), 0, 0, 't', NULL, false, false, repeat('x', 500) \
+         FROM generate_series(1, {BATCHES}) i; SELECT pg_stat_force_next_flush()"
+    );
+    sqlx::raw_sql(AssertSqlSafe(many)).execute(&mut sql).await.unwrap();
+
+    let mut transaction = sql.begin().await.unwrap();
+    sqlx::raw_sql(create(2)).execute(&mut *transaction).await.unwrap();
+    let touched = touched(&mut transaction, "objects").await;
+    assert!(touched <= BLOCKS_MAX, "{touched} blocks of objects");
+    transaction.commit().await.unwrap();
     kit.stop().await;
 }
