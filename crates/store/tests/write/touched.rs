@@ -4,9 +4,9 @@ use crate::kit::{Kit, Object};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use uuid::Uuid;
 
-/// Enough old versions for dozens of blocks.
+/// Enough old versions, or objects, for dozens of blocks.
 const BATCHES: i64 = 2000;
-/// What one batch may touch of the counter and of the batches before it.
+/// What one batch may touch of a table.
 const BLOCKS_MAX: i64 = 8;
 /// Arrays of the function that describe quota; all are empty here.
 const NO_QUOTA: usize = 30;
