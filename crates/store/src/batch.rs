@@ -12,12 +12,12 @@ use sqlx::query::Query;
 use sqlx::{Connection as _, Postgres, postgres::PgConnection};
 use uuid::Uuid;
 
-const APPLY: &str = "SELECT base, outcome, detail FROM apply_batch($1, $2, $3, $4, $5, \
-     $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, \
-     $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, \
-     $32, $33, $34, $35, $36, $37, \
-     $38, $39::text[]::numeric[], $40::text[]::numeric[], $41, $42, \
-     $43, $44::text[]::numeric[], $45, $46, $47)";
+const APPLY: &str = "SELECT base, outcome, detail FROM apply_batch($1, $2, $3, $4, $5, $6, \
+     $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, \
+     $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, \
+     $33, $34, $35, $36, $37, $38, \
+     $39, $40::text[]::numeric[], $41::text[]::numeric[], $42, $43, \
+     $44, $45::text[]::numeric[], $46, $47, $48)";
 
 /// What is the same for all batches of a writer.
 #[derive(Clone, Copy, Debug)]
@@ -25,9 +25,32 @@ pub(crate) struct Rules {
     pub(crate) writer: Uuid,
     pub(crate) scope_kind: i16,
     pub(crate) children_max: i64,
+    /// Batches that look first after one that was wrong about a row.
+    pub(crate) wary_batches: u32,
     pub(crate) notify: bool,
     /// The next transaction may run in another session: nothing is prepared, and nothing of the session relied on.
     pub(crate) pooled: bool,
+}
+
+/// What is done before the rows are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// Each row is looked at, and each write gets its own outcome.
+    First,
+    /// Nothing: the rows are taken to be as the writes say. If one is not, the call fails with [`MISTAKEN`], and
+    /// nothing is done.
+    Never,
+}
+
+/// The error of a batch of [`Look::Never`] that was wrong about a row.
+const MISTAKEN: &str = "SB002";
+/// The same about a row that is to be new.
+const UNIQUE_VIOLATION: &str = "23505";
+
+/// Whether a call failed because a row was not as its write says.
+pub(crate) fn is_mistaken(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|told| told.code());
+    code.is_some_and(|code| code == MISTAKEN || code == UNIQUE_VIOLATION)
 }
 
 /// One change of one row of `objects` each.
@@ -119,12 +142,13 @@ impl<'a> Batch<'a> {
         connection: &mut PgConnection,
         rules: &Rules,
         seq: i64,
+        look: Look,
     ) -> Result<Answer, sqlx::Error> {
         if !rules.pooled {
-            return self.call(connection, rules, seq).await;
+            return self.call(connection, rules, seq, look).await;
         }
         let mut transaction = connection.begin_with(connect::BEGIN_POOLED).await?;
-        let answer = self.call(&mut transaction, rules, seq).await?;
+        let answer = self.call(&mut transaction, rules, seq, look).await?;
         transaction.commit().await?;
         Ok(answer)
     }
@@ -135,6 +159,7 @@ impl<'a> Batch<'a> {
         connection: &mut PgConnection,
         rules: &Rules,
         seq: i64,
+        look: Look,
     ) -> Result<Answer, sqlx::Error> {
         let query = sqlx::query(APPLY)
             .persistent(!rules.pooled)
@@ -142,7 +167,8 @@ impl<'a> Batch<'a> {
             .bind(seq)
             .bind(rules.scope_kind)
             .bind(rules.children_max)
-            .bind(rules.notify);
+            .bind(rules.notify)
+            .bind(look == Look::Never);
         let row = self.quota.bind(self.entries.bind(query)).fetch_one(connection).await?;
         sqlx::FromRow::from_row(&row)
     }

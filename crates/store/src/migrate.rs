@@ -1,10 +1,21 @@
 //! The schema: run by one replica while others serve. Migrations only add; what goes away goes a release later.
 
 use crate::{Error, connect};
+use runtime::Backoff;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::{Connection as _, PgConnection};
+use std::time::{Duration, Instant};
 
 static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations");
+
+/// A lock that a migration waits for stops everybody who comes after it, so it waits a moment only, and comes back.
+/// `pg_dump` holds locks for as long as it runs.
+const SESSION: &str =
+    "SET statement_timeout = 0; SET lock_timeout = '500ms'; SET idle_in_transaction_session_timeout = 0";
+const RETRY_FLOOR: Duration = Duration::from_millis(100);
+const RETRY_CEILING: Duration = Duration::from_secs(5);
+/// How long a migration comes back.
+const LOCK_DEADLINE: Duration = Duration::from_mins(30);
 
 /// Brings the schema to this version. Several replicas may call it at once; one works, the others wait. A schema
 /// that is newer than this program is left alone, and said.
@@ -22,11 +33,37 @@ pub(crate) async fn migrate_to_previous(url: &str) -> Result<(), Error> {
 }
 
 async fn run(migrations: &Migrator, url: &str) -> Result<(), Error> {
-    let mut connection =
-        connect::connect(url, "migrate").await.map_err(|error| connect::unavailable(&error))?;
-    let lift = "SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0";
-    sqlx::raw_sql(lift).execute(&mut connection).await.map_err(|error| connect::unavailable(&error))?;
-    let outcome = migrations.run(&mut connection).await.map_err(|error| match error {
+    let deadline = Instant::now() + LOCK_DEADLINE;
+    let mut backoff = Backoff::new(RETRY_FLOOR, RETRY_CEILING);
+    loop {
+        let mut connection =
+            connect::connect(url, "migrate").await.map_err(|error| connect::unavailable(&error))?;
+        sqlx::raw_sql(SESSION)
+            .execute(&mut connection)
+            .await
+            .map_err(|error| connect::unavailable(&error))?;
+        let outcome = migrations.run(&mut connection).await;
+        close(connection).await;
+        match outcome {
+            Err(error) if is_locked_out(&error) && Instant::now() < deadline => {
+                tracing::warn!("somebody holds a lock that a migration needs");
+                backoff.wait().await;
+            }
+            outcome => return outcome.map_err(|error| told(error, migrations)),
+        }
+    }
+}
+
+fn is_locked_out(error: &MigrateError) -> bool {
+    let cause = match error {
+        MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _) => cause,
+        _ => return false,
+    };
+    cause.as_database_error().and_then(|told| told.code()).is_some_and(|code| code == "55P03")
+}
+
+fn told(error: MigrateError, migrations: &Migrator) -> Error {
+    match error {
         MigrateError::VersionMissing(newer) => {
             let own = newest(migrations);
             Error::Schema(format!(
@@ -38,9 +75,7 @@ async fn run(migrations: &Migrator, url: &str) -> Result<(), Error> {
             "version {version} of the database is not the one of this program: another program made it"
         )),
         error => Error::Unavailable(format!("migrate: {error}")),
-    });
-    close(connection).await;
-    outcome
+    }
 }
 
 fn newest(migrations: &Migrator) -> i64 {

@@ -15,6 +15,9 @@ use uuid::Uuid;
 /// Children that a scope may have, unless configured otherwise.
 pub const CHILDREN_MAX: i64 = 10_000;
 
+/// Batches that look first after one that was wrong about a row, unless configured otherwise.
+pub const WARY_BATCHES: u32 = 200;
+
 /// How a store is opened.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -26,6 +29,9 @@ pub struct Config {
     pub notify: bool,
     /// Children that a scope may have.
     pub children_max: i64,
+    /// A batch takes the rows to be as its writes say. After one that was wrong, so many look at the rows first: where
+    /// writers race, they go on racing, and each mistake costs a batch and a line in PostgreSQL's log.
+    pub wary_batches: u32,
     /// How the cache follows the database.
     pub cache: CacheConfig,
 }
@@ -38,6 +44,7 @@ impl Config {
             direct: None,
             notify: true,
             children_max: CHILDREN_MAX,
+            wary_batches: WARY_BATCHES,
             cache: CacheConfig::default(),
         }
     }
@@ -82,6 +89,7 @@ impl Store {
             writer: cache.0.handover.writer(),
             scope_kind: scope_kind.map_or(0, |kind| kind.0),
             children_max: config.children_max,
+            wary_batches: config.wary_batches,
             notify: config.notify,
             pooled: !config.cache.prepared,
         };
@@ -157,6 +165,7 @@ impl Store {
             writer: Uuid::new_v4(),
             scope_kind: self.scope_kind.map_or(0, |kind| kind.0),
             children_max: self.config.children_max,
+            wary_batches: self.config.wary_batches,
             notify: false,
             pooled: !self.config.cache.prepared,
         };

@@ -10,7 +10,7 @@ mod outcome;
 /// A write that is decided and taken back.
 mod rehearsal;
 
-use crate::batch::{Answer, Batch, Place, Rules};
+use crate::batch::{Answer, Batch, Look, Place, Rules, is_mistaken};
 use crate::connect::Failure;
 use crate::model::Write;
 use crate::tail::handover::{Committed, Handover};
@@ -61,6 +61,7 @@ struct Meters {
     batches: Counter,
     writes: Counter,
     refused: Counter,
+    mistaken: Counter,
     unresolved: Counter,
     batch_seconds: Histogram,
     batch_writes: Histogram,
@@ -75,8 +76,15 @@ impl Writer {
         metrics: &Metrics,
     ) -> Self {
         let (queue, receiver) = mpsc::channel(QUEUE_WRITES_MAX);
-        let task =
-            Task { inbox: Inbox::new(receiver), link, handover, rules, seq: 0, meters: Meters::new(metrics) };
+        let task = Task {
+            inbox: Inbox::new(receiver),
+            link,
+            handover,
+            rules,
+            seq: 0,
+            wary: 0,
+            meters: Meters::new(metrics),
+        };
         tasks.spawn_thread("store-writer", task.run(tasks.token()));
         Self { queue }
     }
@@ -130,6 +138,8 @@ struct Task {
     handover: Arc<Handover>,
     rules: Rules,
     seq: i64,
+    /// Batches that still look first.
+    wary: u32,
     meters: Meters,
 }
 
@@ -209,12 +219,19 @@ impl Task {
         for _ in 0..SENDS_MAX {
             let connection = self.link.get().await.map_err(Unanswered::Failed)?;
             self.seq += 1;
-            let call = batch.apply(connection, &self.rules, self.seq);
+            let look = if self.wary == 0 { Look::Never } else { Look::First };
+            self.wary = self.wary.saturating_sub(1);
+            let call = batch.apply(connection, &self.rules, self.seq, look);
             let lost = match tokio::time::timeout(CALL_DEADLINE, call).await {
                 Ok(Ok(answer)) => {
                     self.meters.batches.inc();
                     self.meters.batch_seconds.observe(begun.elapsed().as_secs_f64());
                     return Ok(done(answer));
+                }
+                Ok(Err(error)) if look == Look::Never && is_mistaken(&error) => {
+                    self.wary = self.rules.wary_batches.max(1);
+                    self.meters.mistaken.inc();
+                    continue;
                 }
                 Ok(Err(error)) => match Failure::of(&error) {
                     Failure::Lost(text) => text,
@@ -271,6 +288,11 @@ impl Meters {
             refused: metrics.register(
                 "store_writes_refused",
                 "Writes that were decided against",
+                Counter::default(),
+            ),
+            mistaken: metrics.register(
+                "store_batches_mistaken",
+                "Batches that were wrong about a row, and sent again to look first",
                 Counter::default(),
             ),
             unresolved: metrics.register(

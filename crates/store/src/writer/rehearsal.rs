@@ -1,5 +1,5 @@
 use super::{Pending, outcome};
-use crate::batch::{Batch, Rules};
+use crate::batch::{Batch, Look, Rules};
 use crate::connect::{self, Failure};
 use crate::model::Write;
 use crate::{Error, Revision};
@@ -22,7 +22,7 @@ pub(crate) async fn rehearse(url: &str, rules: &Rules, write: Write) -> Result<R
     let deciding = async {
         let mut connection = connect::connect(url, "store rehearsal").await?;
         let mut transaction = connection.begin().await?;
-        let answer = batch.call(&mut transaction, rules, 1).await?;
+        let answer = batch.call(&mut transaction, rules, 1, Look::First).await?;
         transaction.rollback().await?;
         Ok(answer)
     };

@@ -1,4 +1,5 @@
 use crate::kit::{Kit, NOTES, Object};
+use sqlx::Connection as _;
 use std::sync::Arc;
 use store::model::{Change, Write};
 use store::{Access, Error, Revision, Store};
@@ -52,6 +53,51 @@ async fn an_object_that_is_being_deleted_stays_so() {
     let note = kit.create(Object::note("a")).await.unwrap();
     let note = kit.update(&note, |n| n.deleting = true).await.unwrap();
     assert!(matches!(kit.update(&note, |n| n.deleting = false).await, Err(Error::Conflict)));
+}
+
+/// What waits while somebody holds the counter goes out as one batch.
+#[tokio::test]
+async fn a_batch_that_is_wrong_about_some_rows_gives_each_write_its_own_outcome() {
+    let kit = Kit::new().await;
+    let old = kit.create(Object::note("changed")).await.unwrap();
+    let new = kit.update(&old, |n| n.locked = true).await.unwrap();
+    let gone = kit.create(Object::note("gone")).await.unwrap();
+    kit.delete(&gone).await.unwrap();
+    let project = kit.create(Object::project("p", "", "c1: cpu=2")).await.unwrap();
+    kit.create(Object::namespace("p", "n", "c1: cpu=1")).await.unwrap();
+    let before = kit.events().await.len();
+
+    let mut lock = kit.sql().await;
+    let mut held = lock.begin().await.unwrap();
+    sqlx::query("SELECT FROM rev FOR UPDATE").execute(&mut *held).await.unwrap();
+    let mut sql = kit.sql().await;
+    let releasing = async {
+        let waiting = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')";
+        while !sqlx::query_scalar::<_, bool>(waiting).fetch_one(&mut sql).await.unwrap() {
+            tokio::task::yield_now().await;
+        }
+        held.rollback().await.unwrap();
+    };
+    let (first, made, taken, stale, late, fits, raised, ()) = tokio::join!(
+        kit.create(Object::note("first")),
+        kit.create(Object::note("made")),
+        kit.create(Object::note("changed")),
+        kit.update(&old, |n| n.deleting = true),
+        kit.delete(&gone),
+        kit.create(Object::namespace("p", "fits", "c1: cpu=1")),
+        kit.update(&project, |p| p.limit("c1: cpu=3")),
+        releasing,
+    );
+    first.unwrap();
+    made.unwrap();
+    assert!(matches!(taken, Err(Error::AlreadyExists { deleting: false })), "{taken:?}");
+    assert!(matches!(stale, Err(Error::Conflict)), "{stale:?}");
+    assert!(matches!(late, Err(Error::NotFound)), "{late:?}");
+    fits.unwrap();
+    raised.unwrap();
+    assert_eq!(kit.events().await[before..], ["c first", "c made", "c p/fits", "u p"]);
+    kit.delete(&new).await.unwrap();
+    kit.check().await;
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use crate::kit::{Bodies, Kit, Object, kinds};
 use runtime::{Metrics, Tasks};
-use sqlx::PgConnection;
+use sqlx::{Connection as _, PgConnection};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use store::testing::postgres::NOT_DURABLE;
@@ -104,6 +104,42 @@ async fn the_old_version_and_the_new_one_write_side_by_side_while_the_schema_is_
     assert_eq!(behind, 0);
     kit.check().await;
     kit.stop().await;
+}
+
+/// `pg_dump` holds a lock of every table for as long as it runs.
+#[tokio::test]
+async fn a_migration_that_waits_for_a_dump_stops_nobody() {
+    let server = Server::start(&NOT_DURABLE).await.unwrap();
+    let database = server.old_database().await.unwrap();
+    let mut old = OldProgram::new(&database).await;
+    let mut foreign = database.connect().await.unwrap();
+    sqlx::raw_sql("SET idle_in_transaction_session_timeout = 0").execute(&mut foreign).await.unwrap();
+    let mut dump = foreign.begin().await.unwrap();
+    sqlx::raw_sql("LOCK TABLE objects, events, rev, batches, ledger, claims IN ACCESS SHARE MODE")
+        .execute(&mut *dump)
+        .await
+        .unwrap();
+
+    let migrated = AtomicBool::new(false);
+    let migrating = async {
+        Store::migrate(&database.url).await.unwrap();
+        migrated.store(true, Ordering::SeqCst);
+    };
+    let writing = async {
+        let mut observer = database.connect().await.unwrap();
+        let waits = "SELECT EXISTS (SELECT FROM pg_locks JOIN pg_stat_activity USING (pid) \
+             WHERE NOT granted AND application_name = 'migrate')";
+        while !sqlx::query_scalar::<_, bool>(waits).fetch_one(&mut observer).await.unwrap() {
+            tokio::task::yield_now().await;
+        }
+        for n in 0..20 {
+            old.create(&Object::note(&format!("old{n}"))).await;
+        }
+        assert!(!migrated.load(Ordering::SeqCst), "the migration has waited for nobody");
+        dump.rollback().await.unwrap();
+    };
+    tokio::join!(migrating, writing);
+    old.create(&Object::note("after")).await;
 }
 
 #[tokio::test]
