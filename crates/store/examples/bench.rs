@@ -214,6 +214,7 @@ async fn create(
     let stores = (0..replicas).map(open).collect::<std::result::Result<Vec<_>, _>>()?;
     let access = Access::internal("bench");
     for store in &stores {
+        store.until_synced().await;
         while !store.database_ok() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

@@ -31,6 +31,23 @@ struct Pin {
     epoch: Uuid,
 }
 
+/// Where a page begins.
+#[derive(Clone, Debug)]
+pub(crate) enum Start {
+    Beginning,
+    /// At a path, with how many objects there are from it on at the list's revision, where that is known.
+    At(Path, Option<u64>),
+}
+
+impl Start {
+    fn bound(&self) -> Bound<Path> {
+        match self {
+            Self::Beginning => Bound::Unbounded,
+            Self::At(path, _) => Bound::Included(path.clone()),
+        }
+    }
+}
+
 impl Cache {
     /// A page of the objects that the caller may see.
     pub async fn list(&self, access: &Access, query: &ListQuery) -> Result<Page, Error> {
@@ -40,7 +57,7 @@ impl Cache {
             return self.0.list_on(&filter, limit, &ContinueToken::decode(text)?).await;
         }
         self.0.reach(query.at).await?;
-        self.0.list_from(&filter, limit, query.at, &Bound::Unbounded).await
+        self.0.list_from(&filter, limit, query.at, &Start::Beginning).await
     }
 }
 
@@ -57,10 +74,9 @@ impl Inner {
         if namespace.is_some_and(|namespace| *start.namespace != *namespace) {
             return Err(Error::BadContinue("continue key is not valid".to_owned()));
         }
-        let start = Bound::Included(start);
         let Some(revision) = token.revision().map(Revision) else {
             self.reach(At::Latest).await?;
-            return self.list_from(filter, limit, At::Latest, &start).await;
+            return self.list_from(filter, limit, At::Latest, &Start::At(start, None)).await;
         };
         self.reach(At::Any).await?;
         let expired = || Error::ContinueExpired { continue_token: token.at_latest().encode() };
@@ -68,6 +84,7 @@ impl Inner {
             return Err(expired());
         }
         self.reach(At::Exact(revision)).await?;
+        let start = Start::At(start, token.left());
         self.list_from(filter, limit, At::Exact(revision), &start).await.map_err(|error| match error {
             Error::Expired { .. } => expired(),
             error => error,
@@ -80,11 +97,11 @@ impl Inner {
         filter: &Filter,
         limit: Option<usize>,
         at: At,
-        start: &Bound<Path>,
+        start: &Start,
     ) -> Result<Page, Error> {
         let mut tries = 0..RESTARTS;
         loop {
-            let listed = self.list_once(filter, limit, at, start.clone()).await;
+            let listed = self.list_once(filter, limit, at, start).await;
             match (listed, at) {
                 (Err(Error::Expired { .. }), At::Latest | At::Any | At::NotOlderThan(_))
                     if tries.next().is_some() => {}
@@ -98,7 +115,7 @@ impl Inner {
         filter: &Filter,
         limit: Option<usize>,
         at: At,
-        start: Bound<Path>,
+        start: &Start,
     ) -> Result<Page, Error> {
         let mut walk = {
             let state = self.read();
@@ -110,7 +127,8 @@ impl Inner {
                 pin,
                 undo: Undo::new(),
                 undone: revision,
-                start,
+                begin: start,
+                start: start.bound(),
                 items: Vec::new(),
                 begun: false,
             }
@@ -138,6 +156,9 @@ struct Walk<'a> {
     undo: Undo,
     /// Changes up to here are in `undo`.
     undone: Revision,
+    /// Where the page begins …
+    begin: &'a Start,
+    /// … and where the next step does.
     start: Bound<Path>,
     items: Vec<Arc<Entry>>,
     /// Once begun in order, a walk goes on in order.
@@ -213,23 +234,30 @@ impl Walk<'_> {
     fn page(&mut self, state: &State, more: bool) -> Page {
         let items = std::mem::take(&mut self.items);
         let last = items.last().filter(|_| more).map(|entry| Path::of(&entry.key));
-        let continue_token = last.as_ref().map(|path| {
-            ContinueToken::after(&path.to_string(), Some(self.pin.revision.0), self.pin.epoch).encode()
+        let remaining = last.as_ref().filter(|_| self.filter.takes_all()).and_then(|path| {
+            Some(self.rest(state.objects(self.filter.selection().kind)?, items.len(), path))
         });
-        let remaining = last
-            .filter(|_| self.filter.takes_all())
-            .and_then(|path| Some(self.rest(state.objects(self.filter.selection().kind)?, &path)));
+        let continue_token = last.map(|path| {
+            let token = ContinueToken::after(&path.to_string(), Some(self.pin.revision.0), self.pin.epoch);
+            token.with_left(remaining).encode()
+        });
         Page { items, revision: self.pin.revision, continue_token, remaining }
     }
 
-    /// How many objects were after a path.
-    fn rest(&self, objects: &Objects, path: &Path) -> u64 {
-        let (start, namespace) = (Bound::Excluded(path), self.filter.namespace());
-        let mut count = i64::try_from(objects.count(start, namespace)).unwrap_or(i64::MAX);
+    /// How many objects there are after the last of a page. To count what follows takes longest for the first page, of
+    /// which it can be told from the number of all.
+    fn rest(&self, objects: &Objects, sent: usize, last: &Path) -> u64 {
+        let (start, sent) = match self.begin {
+            Start::At(_, Some(left)) => return left.saturating_sub(u64::try_from(sent).unwrap_or(u64::MAX)),
+            Start::At(_, None) => (Bound::Excluded(last), 0),
+            Start::Beginning => (Bound::Unbounded, sent),
+        };
+        let namespace = self.filter.namespace();
+        let mut count = objects.count(start, namespace);
         for (path, old) in undo_range(&self.undo, start, namespace) {
-            count += i64::from(old.is_some()) - i64::from(objects.get(path).is_some());
+            count = (count + usize::from(old.is_some())) - usize::from(objects.get(path).is_some());
         }
-        u64::try_from(count).unwrap_or_default()
+        u64::try_from(count.saturating_sub(sent)).unwrap_or(u64::MAX)
     }
 }
 

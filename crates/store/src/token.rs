@@ -21,17 +21,29 @@ pub(crate) struct ContinueToken {
     start: String,
     #[serde(default)]
     epoch: Uuid,
+    /// Objects from there on, so that no page has to count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    left: Option<u64>,
 }
 
 impl ContinueToken {
     /// After `path`, at `revision`, or at the newest state.
     pub(crate) fn after(path: &str, revision: Option<u64>, epoch: Uuid) -> Self {
-        Self { v: VERSION.to_owned(), rv: as_rv(revision), start: format!("{path}\0"), epoch }
+        Self { v: VERSION.to_owned(), rv: as_rv(revision), start: format!("{path}\0"), epoch, left: None }
+    }
+
+    /// With how many objects there are from the place on.
+    pub(crate) fn with_left(self, left: Option<u64>) -> Self {
+        Self { left, ..self }
     }
 
     /// The same place at the newest state.
     pub(crate) fn at_latest(&self) -> Self {
-        Self { rv: LATEST, ..self.clone() }
+        Self { rv: LATEST, left: None, ..self.clone() }
+    }
+
+    pub(crate) fn left(&self) -> Option<u64> {
+        self.left
     }
 
     pub(crate) fn start(&self) -> &str {

@@ -16,11 +16,11 @@ use crate::cache::filter::Filter;
 use crate::cache::{Cache, Inner};
 use crate::error::Error;
 use crate::history;
+use crate::list::Start;
 use crate::model::{Entry, Revision};
 use crate::read::{At, Op, WatchEnd, WatchFrom, WatchItem, WatchQuery};
 use frames::Frames;
 use std::collections::VecDeque;
-use std::ops::Bound;
 use std::sync::Arc;
 use std::vec;
 use subscriptions::Subscription;
@@ -79,7 +79,7 @@ impl Watch {
             WatchFrom::State(at) => {
                 self.cache.reach(at).await?;
                 self.generation = self.cache.read().generation;
-                let page = self.cache.list_from(&self.filter, None, at, &Bound::Unbounded).await?;
+                let page = self.cache.list_from(&self.filter, None, at, &Start::Beginning).await?;
                 self.reached = page.revision;
                 self.phase = Phase::State(page.items.into_iter());
             }

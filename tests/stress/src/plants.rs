@@ -63,8 +63,8 @@ pub(crate) const PLANTS: [Plant; 8] = [
     Plant {
         name: "outcome-guessed",
         before: "SELECT 1",
-        find: "    DELETE FROM batches b WHERE b.writer = p_writer AND b.seq = (",
-        replace: "    DELETE FROM batches b WHERE b.writer = p_writer AND b.seq <> (",
+        find: "    SELECT p_writer, p_seq, base, outcome, detail\n",
+        replace: "    SELECT p_writer, -p_seq, base, outcome, detail\n",
     },
 ];
 
