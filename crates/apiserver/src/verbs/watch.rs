@@ -132,24 +132,32 @@ impl Stream {
 
     /// A frame and those that are ready behind it.
     fn gather(&mut self, first: Bytes) -> Bytes {
-        let Some(Some(second)) = self.next().now_or_never() else { return first };
+        let Some(second) = self.ready() else { return first };
         let mut chunk = BytesMut::with_capacity((first.len() + second.len()) * 2);
         chunk.extend_from_slice(&first);
         chunk.extend_from_slice(&second);
         while chunk.len() < CHUNK_BYTES_MAX
-            && let Some(Some(frame)) = self.next().now_or_never()
+            && let Some(frame) = self.ready()
         {
             chunk.extend_from_slice(&frame);
         }
         chunk.freeze()
     }
 
+    /// The next frame, if it can be had at once.
+    fn ready(&mut self) -> Option<Bytes> {
+        while !self.ended {
+            let item = self.watch.next().now_or_never()?;
+            if let Some(frame) = self.frame(item) {
+                return Some(frame);
+            }
+        }
+        None
+    }
+
     /// The next frame; `None`, now and later, when there are no more.
     async fn next(&mut self) -> Option<Bytes> {
-        loop {
-            if self.ended || Instant::now() >= self.end {
-                return None;
-            }
+        while !self.ended && Instant::now() < self.end {
             let due = self.bookmark_due();
             let item = tokio::select! {
                 biased;
@@ -163,30 +171,28 @@ impl Stream {
                     continue;
                 }
             };
-            match item {
-                Ok(item) => {
-                    if let Some(frame) = self.frame(item) {
-                        return Some(frame);
-                    }
-                }
-                Err(WatchEnd::Expired { asked, current }) => {
-                    self.ended = true;
-                    return Some(self.frames.error(&watch_expired(asked.0, current.0)));
-                }
-                Err(WatchEnd::Slow | WatchEnd::Shutdown) => return None,
+            if let Some(frame) = self.frame(item) {
+                return Some(frame);
             }
         }
+        None
     }
 
-    fn frame(&mut self, item: WatchItem) -> Option<Bytes> {
+    /// What an item is to the client, if it is anything.
+    fn frame(&mut self, item: Result<WatchItem, WatchEnd>) -> Option<Bytes> {
         match item {
-            WatchItem::Event { op, entry, frame } => Some(self.frames.event(op, &entry, &frame)),
-            WatchItem::InitialEnd(revision) => {
+            Ok(WatchItem::Event { op, entry, frame }) => Some(self.frames.event(op, &entry, &frame)),
+            Ok(WatchItem::InitialEnd(revision)) => {
                 let first = std::mem::take(&mut self.initial);
                 (first && self.bookmarks.is_some()).then(|| self.frames.bookmark(revision, true))
             }
-            WatchItem::Bookmark(revision) => {
+            Ok(WatchItem::Bookmark(revision)) => {
                 self.bookmarks.is_some().then(|| self.frames.bookmark(revision, false))
+            }
+            Err(end) => {
+                self.ended = true;
+                let WatchEnd::Expired { asked, current } = end else { return None };
+                Some(self.frames.error(&watch_expired(asked.0, current.0)))
             }
         }
     }

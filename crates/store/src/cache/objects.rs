@@ -4,6 +4,7 @@ use super::filter::{Filter, Subject};
 use crate::access::Visibility;
 use crate::model::{Attributes, Entry, Key};
 use std::cmp::Ordering;
+use std::collections::btree_map::Entry as Place;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Bound;
@@ -100,34 +101,40 @@ impl Objects {
         self.at(*self.paths.get(path)?)
     }
 
-    /// Puts an object in; the state before comes back.
-    pub(crate) fn put(&mut self, entry: Arc<Entry>) -> Option<Arc<Entry>> {
-        let path = Path::of(&entry.key);
-        if let Some(slot) = self.paths.get(&path).copied() {
-            let place = self.entries.get_mut(usize::try_from(slot).ok()?)?;
-            let old = place.replace(Arc::clone(&entry))?;
-            if old.attributes != entry.attributes {
-                self.index.remove(&old.attributes, slot);
-                self.index.insert(&entry.attributes, slot);
+    /// Puts an object in: what is there now, and the state before. A name that is known is not kept twice.
+    pub(crate) fn put(&mut self, mut entry: Entry) -> (Arc<Entry>, Option<Arc<Entry>>) {
+        match self.paths.entry(Path::of(&entry.key)) {
+            Place::Occupied(known) => {
+                let slot = *known.get();
+                entry.key.name = Arc::clone(&known.key().name);
+                let entry = Arc::new(entry);
+                let old = place(&mut self.entries, slot).and_then(|place| place.replace(Arc::clone(&entry)));
+                if let Some(old) = old.as_ref().filter(|old| old.attributes != entry.attributes) {
+                    self.index.remove(&old.attributes, slot);
+                    self.index.insert(&entry.attributes, slot);
+                }
+                (entry, old)
             }
-            return Some(old);
+            Place::Vacant(path) => {
+                let slot = self.free.pop().unwrap_or_else(|| {
+                    self.entries.push(None);
+                    Slot::try_from(self.entries.len() - 1).unwrap_or(Slot::MAX)
+                });
+                path.insert(slot);
+                self.index.insert(&entry.attributes, slot);
+                let entry = Arc::new(entry);
+                if let Some(place) = place(&mut self.entries, slot) {
+                    *place = Some(Arc::clone(&entry));
+                }
+                (entry, None)
+            }
         }
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(None);
-            Slot::try_from(self.entries.len() - 1).unwrap_or(Slot::MAX)
-        });
-        self.index.insert(&entry.attributes, slot);
-        if let Some(place) = usize::try_from(slot).ok().and_then(|at| self.entries.get_mut(at)) {
-            *place = Some(entry);
-        }
-        self.paths.insert(path, slot);
-        None
     }
 
     /// Takes an object out.
     pub(crate) fn remove(&mut self, path: &Path) -> Option<Arc<Entry>> {
         let slot = self.paths.remove(path)?;
-        let old = self.entries.get_mut(usize::try_from(slot).ok()?)?.take()?;
+        let old = place(&mut self.entries, slot)?.take()?;
         self.index.remove(&old.attributes, slot);
         self.free.push(slot);
         Some(old)
@@ -177,6 +184,10 @@ impl Objects {
     fn at(&self, slot: Slot) -> Option<&Arc<Entry>> {
         self.entries.get(usize::try_from(slot).ok()?)?.as_ref()
     }
+}
+
+fn place(entries: &mut [Option<Arc<Entry>>], slot: Slot) -> Option<&mut Option<Arc<Entry>>> {
+    entries.get_mut(usize::try_from(slot).ok()?)
 }
 
 /// Slots by a hash of what selects them: a tenant, a label with its value, a field with its value. Two terms

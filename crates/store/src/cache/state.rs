@@ -2,7 +2,7 @@
 
 use super::objects::{Objects, Path};
 use super::ring::{Change, Ring, RingLimits};
-use crate::model::{Attributes, Entry, Key, KindId, Revision};
+use crate::model::{Attributes, Entry, KindId, Revision};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
@@ -74,14 +74,15 @@ impl State {
             return None;
         }
         self.revision = revision;
-        let objects = self.kinds.entry(event.entry.key.kind).or_default();
-        let path = Path::of(&event.entry.key);
-        event.entry.key = match objects.get(&path) {
-            Some(known) => known.key.clone(),
-            None => Key { namespace: self.names.share(&path.namespace), ..event.entry.key },
+        let key = &mut event.entry.key;
+        key.namespace = self.names.share(&key.namespace);
+        let objects = self.kinds.entry(key.kind).or_default();
+        let (new, old) = if event.deleted {
+            let old = objects.remove(&Path::of(key));
+            (Arc::new(event.entry), old)
+        } else {
+            objects.put(event.entry)
         };
-        let new = Arc::new(event.entry);
-        let old = if event.deleted { objects.remove(&path) } else { objects.put(Arc::clone(&new)) };
         let change = Arc::new(Change { old, new, deleted: event.deleted });
         self.ring.push(Arc::clone(&change), now);
         Some(change)
