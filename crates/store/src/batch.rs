@@ -7,6 +7,7 @@ use crate::model::{Change, State};
 use crate::writer::Pending;
 use crate::{Attributes, Error, Key, connect};
 pub(crate) use charge::{Quota, asked};
+use sqlx::error::DatabaseError;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{Connection as _, Postgres, postgres::PgConnection};
@@ -49,7 +50,7 @@ const UNIQUE_VIOLATION: &str = "23505";
 
 /// Whether a call failed because a row was not as its write says.
 pub(crate) fn is_mistaken(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(|told| told.code());
+    let code = error.as_database_error().and_then(DatabaseError::code);
     code.is_some_and(|code| code == MISTAKEN || code == UNIQUE_VIOLATION)
 }
 

@@ -2,6 +2,7 @@
 
 use crate::{Error, connect};
 use runtime::Backoff;
+use sqlx::error::DatabaseError;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::{Connection as _, PgConnection};
 use std::time::{Duration, Instant};
@@ -55,11 +56,10 @@ async fn run(migrations: &Migrator, url: &str) -> Result<(), Error> {
 }
 
 fn is_locked_out(error: &MigrateError) -> bool {
-    let cause = match error {
-        MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _) => cause,
-        _ => return false,
+    let (MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _)) = error else {
+        return false;
     };
-    cause.as_database_error().and_then(|told| told.code()).is_some_and(|code| code == "55P03")
+    cause.as_database_error().and_then(DatabaseError::code).is_some_and(|code| code == "55P03")
 }
 
 fn told(error: MigrateError, migrations: &Migrator) -> Error {
