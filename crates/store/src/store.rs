@@ -48,6 +48,17 @@ impl Config {
             cache: CacheConfig::default(),
         }
     }
+
+    fn rules(&self, writer: Uuid, scope_kind: Option<KindId>) -> Rules {
+        Rules {
+            writer,
+            scope_kind: scope_kind.map_or(0, |kind| kind.0),
+            children_max: self.children_max,
+            wary_batches: self.wary_batches,
+            notify: self.notify,
+            pooled: !self.cache.prepared,
+        }
+    }
 }
 
 /// Objects, revisions, events and the quota ledger in one PostgreSQL database. Clones share everything.
@@ -85,14 +96,7 @@ impl Store {
         cache.register(metrics);
         cache.start(tasks);
         let database = Arc::new(DatabaseState::new());
-        let rules = Rules {
-            writer: cache.0.handover.writer(),
-            scope_kind: scope_kind.map_or(0, |kind| kind.0),
-            children_max: config.children_max,
-            wary_batches: config.wary_batches,
-            notify: config.notify,
-            pooled: !config.cache.prepared,
-        };
+        let rules = config.rules(cache.0.handover.writer(), scope_kind);
         let handover = Arc::clone(&cache.0.handover);
         let link =
             Link::new(config.url.clone(), Arc::clone(&names), Arc::clone(&database), Arc::clone(&handover));
@@ -161,14 +165,7 @@ impl Store {
         if !visible(access, &write) {
             return Err(Error::NotFound);
         }
-        let rules = Rules {
-            writer: Uuid::new_v4(),
-            scope_kind: self.scope_kind.map_or(0, |kind| kind.0),
-            children_max: self.config.children_max,
-            wary_batches: self.config.wary_batches,
-            notify: false,
-            pooled: !self.config.cache.prepared,
-        };
+        let rules = Rules { notify: false, ..self.config.rules(Uuid::new_v4(), self.scope_kind) };
         // No write has to have room for what opens a connection.
         Box::pin(rehearse(self.url(), &rules, write)).await.map(|_revision| ())
     }
