@@ -7,7 +7,6 @@ use crate::model::{Change, State};
 use crate::writer::Pending;
 use crate::{Attributes, Error, Key, connect};
 pub(crate) use charge::{Quota, asked};
-use sqlx::error::DatabaseError;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{Connection as _, Postgres, postgres::PgConnection};
@@ -50,8 +49,7 @@ const UNIQUE_VIOLATION: &str = "23505";
 
 /// Whether a call failed because a row was not as its write says.
 pub(crate) fn is_mistaken(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(DatabaseError::code);
-    code.is_some_and(|code| code == MISTAKEN || code == UNIQUE_VIOLATION)
+    connect::sqlstate(error).is_some_and(|code| code == MISTAKEN || code == UNIQUE_VIOLATION)
 }
 
 /// One change of one row of `objects` each.

@@ -1,8 +1,10 @@
 //! Connections to PostgreSQL, and what its errors mean.
 
 use crate::Error;
+use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{ConnectOptions as _, Connection as _};
+use std::borrow::Cow;
 use std::str::FromStr as _;
 use std::time::Duration;
 
@@ -38,6 +40,11 @@ pub async fn connect(url: &str, task: &str) -> Result<PgConnection, sqlx::Error>
     tokio::time::timeout(CONNECT_TIMEOUT, opening)
         .await
         .unwrap_or_else(|_elapsed| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())))
+}
+
+/// The code of an error that PostgreSQL has told.
+pub(crate) fn sqlstate(error: &sqlx::Error) -> Option<Cow<'_, str>> {
+    error.as_database_error().and_then(DatabaseError::code)
 }
 
 /// What a failed statement means for what it was to do.

@@ -2,7 +2,6 @@
 
 use crate::{Error, connect};
 use runtime::Backoff;
-use sqlx::error::DatabaseError;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::{Connection as _, PgConnection};
 use std::time::{Duration, Instant};
@@ -59,7 +58,7 @@ fn is_locked_out(error: &MigrateError) -> bool {
     let (MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _)) = error else {
         return false;
     };
-    cause.as_database_error().and_then(DatabaseError::code).is_some_and(|code| code == "55P03")
+    connect::sqlstate(cause).is_some_and(|code| code == "55P03")
 }
 
 fn told(error: MigrateError, migrations: &Migrator) -> Error {

@@ -1,4 +1,5 @@
 use crate::kit::{Kit, NOTES, Object};
+use crate::outage::until_waiting;
 use sqlx::Connection as _;
 use std::sync::Arc;
 use store::model::{Change, Write};
@@ -72,10 +73,7 @@ async fn a_batch_that_is_wrong_about_some_rows_gives_each_write_its_own_outcome(
     sqlx::query("SELECT FROM rev FOR UPDATE").execute(&mut *held).await.unwrap();
     let mut sql = kit.sql().await;
     let releasing = async {
-        let waiting = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')";
-        while !sqlx::query_scalar::<_, bool>(waiting).fetch_one(&mut sql).await.unwrap() {
-            tokio::task::yield_now().await;
-        }
+        until_waiting(&mut sql, "Lock", 1).await;
         held.rollback().await.unwrap();
     };
     let (first, made, taken, stale, late, fits, raised, ()) = tokio::join!(

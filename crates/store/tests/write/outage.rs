@@ -15,11 +15,16 @@ pub(crate) async fn pid_of_writer(sql: &mut PgConnection) -> Option<i32> {
 
 /// Waits until so many backends of the writer wait as told.
 pub(crate) async fn until_waiting(sql: &mut PgConnection, how: &str, count: i64) {
-    let query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'store writer' \
+    until_task_waiting(sql, "store writer", how, count).await;
+}
+
+/// Waits until so many backends of a task wait as told.
+pub(crate) async fn until_task_waiting(sql: &mut PgConnection, task: &str, how: &str, count: i64) {
+    let query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $2 \
          AND datname = current_database() AND (wait_event_type = $1 OR wait_event = $1)";
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
-        let waiting: i64 = sqlx::query_scalar(query).bind(how).fetch_one(&mut *sql).await.unwrap();
+        let waiting: i64 = sqlx::query_scalar(query).bind(how).bind(task).fetch_one(&mut *sql).await.unwrap();
         if waiting >= count {
             return;
         }

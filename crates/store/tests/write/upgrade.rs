@@ -1,6 +1,7 @@
 //! A new version comes while the old one serves: migrations only add, and both write.
 
 use crate::kit::{Bodies, Kit, Object, kinds};
+use crate::outage::until_task_waiting;
 use runtime::{Metrics, Tasks};
 use sqlx::{Connection as _, PgConnection};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -127,11 +128,7 @@ async fn a_migration_that_waits_for_a_dump_stops_nobody() {
     };
     let writing = async {
         let mut observer = database.connect().await.unwrap();
-        let waits = "SELECT EXISTS (SELECT FROM pg_locks JOIN pg_stat_activity USING (pid) \
-             WHERE NOT granted AND application_name = 'migrate')";
-        while !sqlx::query_scalar::<_, bool>(waits).fetch_one(&mut observer).await.unwrap() {
-            tokio::task::yield_now().await;
-        }
+        until_task_waiting(&mut observer, "migrate", "Lock", 1).await;
         for n in 0..20 {
             old.create(&Object::note(&format!("old{n}"))).await;
         }
