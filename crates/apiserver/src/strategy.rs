@@ -4,8 +4,8 @@ use meta::field::FieldErrors;
 use meta::object::Object;
 use meta::status::Status;
 use meta::validation::NameRule;
+use quota::{Account, Held, Violation};
 use serde_json::Value;
-use store::quota::{QuotaChange, Violation};
 
 /// What a strategy may know of the write at hand.
 #[derive(Debug)]
@@ -85,24 +85,22 @@ pub trait Strategy: Send + Sync + 'static {
     /// The text is the answer to another DELETE (409).
     fn waits_for(&self, object: &Object) -> Option<String>;
 
-    /// What a write does to quota: `old` absent is a create, `new` absent a removal.
-    fn quota(
-        &self,
-        cx: &mut WriteContext<'_>,
-        part: Part,
-        old: Option<&Object>,
-        new: Option<&Object>,
-    ) -> Result<Option<QuotaChange>, Status>;
+    /// What only the change itself can be refused for, after validation: an answer other than 422.
+    fn check_update(&self, _part: Part, _old: &Object, _new: &Object) -> Result<(), Status> {
+        Ok(())
+    }
 
-    /// The name of the quota scope of an object, for ancestor walks; `None` for a root or a kind without quota.
-    fn scope(&self, object: &Object) -> Option<String>;
+    /// What the object means to the quota ledger.
+    fn account(&self, object: &Object) -> Result<Account, Status>;
 
-    /// The tenant that owns an object.
-    fn tenant(&self, object: &Object) -> String;
+    /// What becomes of the charge that is left when an object goes.
+    fn hold(&self, _cx: &WriteContext<'_>, _old: &Object) -> Option<Held> {
+        None
+    }
 
-    /// Whether an operator has locked the object against anything new in it.
-    fn is_locked(&self, _object: &Object) -> bool {
-        false
+    /// What to tell who has grown what an object costs or grants. Only asked once the write is accepted.
+    fn growth_warnings(&self, _before: Option<&Account>, _after: &Account) -> Vec<String> {
+        Vec::new()
     }
 
     /// The answer to a write that the quota rules refused.

@@ -1,10 +1,11 @@
 //! What the store has to know of our kinds.
 
+use business_types::account;
 use business_types::names::{GROUP, NAMESPACES, PROJECTS};
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use store::{Attributes, Kind, KindId};
+use store::{Attributes, Kind, KindId, Standing};
 
 /// Number of projects in the store.
 pub const PROJECT: KindId = KindId(1);
@@ -97,8 +98,8 @@ impl Kind for ProjectKind {
         PROJECTS
     }
 
-    fn is_scope(&self) -> bool {
-        true
+    fn stands_for(&self) -> Option<Standing> {
+        Some(Standing { scope: account::PROJECT, required: true })
     }
 
     fn fields(&self) -> &'static [&'static str] {

@@ -3,12 +3,13 @@
 
 use crate::follow::{Follower, follow};
 use crate::kinds::{NAMESPACE, PROJECT};
-use business_types::{Held, LedgerStatus, NamespaceSpec, ProjectSpec, charge};
+use business_types::account::PROJECT as PROJECT_SCOPE;
+use business_types::{Held, LedgerStatus, NamespaceSpec, ProjectSpec};
 use meta::quantity::{Quantity, ResourceList};
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
-use store::quota::{Amounts, Charge};
+use store::quota::{Account, Amounts, Scope};
 use store::{Entry, KindId, Store};
 use uuid::Uuid;
 
@@ -48,7 +49,7 @@ struct Sums {
 #[derive(Debug, PartialEq, Eq)]
 struct Share {
     kind: KindId,
-    scope: Box<str>,
+    project: Box<str>,
     amounts: Box<[(Box<str>, Packed)]>,
 }
 
@@ -56,26 +57,29 @@ struct Share {
 type Packed = Box<[(Box<str>, Quantity)]>;
 
 impl Share {
-    fn of(kind: KindId, charge: Charge) -> Self {
+    fn of(kind: KindId, project: Box<str>, amounts: Amounts) -> Self {
         let packed =
             |list: ResourceList| list.into_iter().map(|(key, amount)| (key.into(), amount)).collect();
-        let amounts = charge.amounts.into_iter().map(|(cluster, list)| (cluster.into(), packed(list)));
-        Self { kind, scope: charge.scope.into(), amounts: amounts.collect() }
+        let amounts = amounts.into_iter().map(|(cluster, list)| (cluster.into(), packed(list)));
+        Self { kind, project, amounts: amounts.collect() }
     }
 }
 
 impl Levels {
     /// What to tell who grows a charge: the limits that are almost used up by it.
-    pub fn warnings(&self, before: Option<&Charge>, after: &Charge) -> Vec<String> {
+    pub fn warnings(&self, before: Option<&Account>, after: &Account) -> Vec<String> {
+        let Some(project) = after.pays.as_ref().filter(|scope| scope.kind == PROJECT_SCOPE) else {
+            return Vec::new();
+        };
         let sums = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let mut warnings = Vec::new();
-        for (cluster, amounts) in &after.amounts {
+        for (cluster, amounts) in &after.costs {
             for (resource, amount) in amounts {
                 let own = before
-                    .filter(|before| before.scope == after.scope)
-                    .map_or(Quantity::ZERO, |before| of(Some(&before.amounts), cluster, resource));
+                    .filter(|before| before.pays == after.pays)
+                    .map_or(Quantity::ZERO, |before| of(Some(&before.costs), cluster, resource));
                 if *amount > own {
-                    warnings.extend(sums.warning(&after.scope, cluster, resource, *amount, own));
+                    warnings.extend(sums.warning(&project.name, cluster, resource, *amount, own));
                 }
             }
         }
@@ -83,10 +87,10 @@ impl Levels {
     }
 
     /// What is held against a project in a cluster without an object; `None` when that is nothing.
-    pub fn unowned(&self, scope: &str, cluster: &str, resource: &str) -> Option<Unowned> {
+    pub fn unowned(&self, scope: &Scope, cluster: &str, resource: &str) -> Option<Unowned> {
         let sums = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let mut unowned = Unowned { amount: Quantity::ZERO, places: Vec::new() };
-        for (held, amount) in sums.held(scope, cluster, resource) {
+        for (held, amount) in sums.held(&scope.name, cluster, resource) {
             unowned.amount = unowned.amount.checked_add(amount)?;
             unowned.places.push(format!("{} ({})", held.namespace, held.state));
         }
@@ -159,12 +163,8 @@ impl Sums {
         let name = &*entry.key.name;
         let counted = if exists { Counted::read(kind, entry) } else { None };
         let Counted { charge, limits, held } = counted.unwrap_or_default();
-        let share = charge.filter(|charge| !charge.scope.is_empty()).map(|charge| Share::of(kind, charge));
-        // An object that was moved to another project keeps its uid, and its end here tells nothing of its place there.
-        let moved = |held: &Share| kind == NAMESPACE && *held.scope != *entry.key.namespace;
-        if exists || !self.charges.get(&entry.uid).is_some_and(moved) {
-            self.charge(entry.uid, share);
-        }
+        let share = charge.map(|(project, amounts)| Share::of(kind, project, amounts));
+        self.charge(entry.uid, share);
         if let Some(limits) = limits {
             self.limits.insert(name.into(), limits);
         } else if kind == PROJECT {
@@ -191,7 +191,7 @@ impl Sums {
     }
 
     fn add(&mut self, share: &Share, combine: fn(Quantity, Quantity) -> Option<Quantity>) {
-        let allocated = self.allocated.entry(share.scope.clone()).or_default();
+        let allocated = self.allocated.entry(share.project.clone()).or_default();
         for (cluster, amounts) in &share.amounts {
             let sums = allocated.entry(cluster.to_string()).or_default();
             for (resource, amount) in amounts {
@@ -202,7 +202,7 @@ impl Sums {
         }
         allocated.retain(|_cluster, sums| !sums.is_empty());
         if allocated.is_empty() {
-            self.allocated.remove(&share.scope);
+            self.allocated.remove(&share.project);
         }
     }
 
@@ -222,7 +222,8 @@ impl Sums {
 /// The part of an object that is counted.
 #[derive(Default)]
 struct Counted {
-    charge: Option<Charge>,
+    /// The project that is charged, and what.
+    charge: Option<(Box<str>, Amounts)>,
     limits: Option<Amounts>,
     held: Vec<Held>,
 }
@@ -255,17 +256,17 @@ impl Counted {
 
     fn project(body: &[u8]) -> Result<Self, serde_json::Error> {
         let Body { spec, status } = serde_json::from_slice::<Body<ProjectSpec, Told>>(body)?;
-        let amounts = charge::limits(&spec);
-        let charge =
-            Charge { scope: spec.parent_project_name, amounts: amounts.clone(), ..Charge::default() };
-        Ok(Self { charge: Some(charge), limits: Some(amounts), held: status.ledger.held })
+        let amounts: Amounts =
+            spec.clusters.into_iter().map(|(cluster, quota)| (cluster, quota.hard)).collect();
+        let parent: Box<str> = spec.parent_project_name.into();
+        let charge = (!parent.is_empty()).then(|| (parent, amounts.clone()));
+        Ok(Self { charge, limits: Some(amounts), held: status.ledger.held })
     }
 
     fn namespace(entry: &Entry) -> Result<Self, serde_json::Error> {
         let Body { spec, status } = serde_json::from_slice::<Body<NamespaceSpec, Mark>>(&entry.body)?;
         let amounts = Amounts::from([(spec.cluster_name, status.cached_spec_hard.unwrap_or(spec.hard))]);
-        let charge = Charge { scope: entry.key.namespace.to_string(), amounts, ..Charge::default() };
-        Ok(Self { charge: Some(charge), ..Self::default() })
+        Ok(Self { charge: Some(((&*entry.key.namespace).into(), amounts)), ..Self::default() })
     }
 }
 
@@ -290,9 +291,9 @@ mod tests {
         levels.change(|sums| sums.take(kind, &entry, body.is_some()));
     }
 
-    fn charge(pods: &str) -> Charge {
-        let amounts = [("c".to_owned(), [("pods".to_owned(), pods.parse().unwrap())].into())].into();
-        Charge { scope: "p".to_owned(), amounts, ..Charge::default() }
+    fn charge(pods: &str) -> Account {
+        let costs = [("c".to_owned(), [("pods".to_owned(), pods.parse().unwrap())].into())].into();
+        Account { pays: Some(Scope::new(PROJECT_SCOPE, "p")), costs, ..Account::default() }
     }
 
     #[test]
@@ -327,29 +328,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_moved_counts_in_its_new_project_only() {
-        let levels = Levels::default();
-        for project in ["p", "q"] {
-            let limited = json!({"metadata": {}, "spec": {"clusters": {"c": {"hard": {"pods": "20"}}}}});
-            set(&levels, PROJECT, "", project, Some(&limited));
-        }
-        let body = json!({"metadata": {}, "spec": {"clusterName": "c", "hard": {"pods": "16"}}});
-        let into = |project: &str| Charge { scope: project.to_owned(), ..charge("1") };
-        for moves in [[("q", true), ("p", false)], [("q", false), ("p", true)]] {
-            set(&levels, NAMESPACE, "p", "a", Some(&body));
-            for (project, exists) in moves {
-                set(&levels, NAMESPACE, project, "a", exists.then_some(&body));
-            }
-            let here = if moves[0].1 { "q" } else { "p" };
-            let there = if moves[0].1 { "p" } else { "q" };
-            assert_eq!(levels.warnings(None, &into(here)).len(), 1, "17 of 20");
-            assert_eq!(levels.warnings(None, &into(there)), [""; 0]);
-        }
-    }
-
-    #[test]
     fn what_no_object_stands_for_is_named_and_counts() {
-        let levels = Levels::default();
+        let (levels, p) = (Levels::default(), Scope::new(PROJECT_SCOPE, "p"));
         let uid = Uuid::from_u128(7);
         let held = |cluster: &str, namespace: &str, pods: &str| {
             json!({"uid": uid.to_string(), "state": "orphaned", "clusterName": cluster, "namespace": namespace,
@@ -361,13 +341,13 @@ mod tests {
         };
         let all = json!([held("c", "one", "4"), held("c", "two", "11"), held("d", "three", "1")]);
         set(&levels, PROJECT, "", "p", Some(&project(all)));
-        let unowned = levels.unowned("p", "c", "pods").unwrap();
+        let unowned = levels.unowned(&p, "c", "pods").unwrap();
         assert_eq!(unowned.amount.to_string(), "15");
         assert_eq!(unowned.places, ["one (orphaned)", "two (orphaned)"]);
-        assert_eq!(levels.unowned("p", "c", "cpu"), None);
+        assert_eq!(levels.unowned(&p, "c", "cpu"), None);
         assert!(levels.holds(uid) && !levels.holds(Uuid::nil()));
         assert_eq!(levels.warnings(None, &charge("1")).len(), 1, "16 of 20");
         set(&levels, PROJECT, "", "p", Some(&project(json!([]))));
-        assert_eq!(levels.unowned("p", "c", "pods"), None);
+        assert_eq!(levels.unowned(&p, "c", "pods"), None);
     }
 }

@@ -2,13 +2,14 @@
 //! what was asked for, and what would have fitted. See `docs/api.md` for its machine-readable half.
 
 use crate::levels::{Levels, Unowned};
+use business_types::account::scope_word;
 use business_types::{namespace, project};
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::gvk::{GroupResource, GroupVersionKind};
 use meta::quantity::Quantity;
 use meta::status::{Status, StatusCause};
 use serde_json::json;
-use store::quota::{Shortage, Violation};
+use store::quota::{Scope, Shortage, Violation};
 
 /// `details.causes[].reason` of an amount that does not fit into its project.
 pub const QUOTA_EXCEEDED: &str = "QuotaExceeded";
@@ -125,8 +126,8 @@ fn class(violation: &Violation) -> Class {
         Violation::ScopeLocked { .. } => Class::Locked,
         Violation::KeyMissing { .. }
         | Violation::ChildrenLackKey { .. }
-        | Violation::ClusterNotListed { .. }
-        | Violation::ClusterInUse { .. }
+        | Violation::DomainNotListed { .. }
+        | Violation::DomainInUse { .. }
         | Violation::Cycle { .. } => Class::Malformed,
         Violation::ClaimTaken { .. } | Violation::ScopeInUse { .. } => Class::Conflict,
         Violation::DoesNotFit(_) | Violation::BelowAllocated(_) | Violation::TooManyChildren { .. } => {
@@ -140,7 +141,7 @@ fn missing(violations: &[&Violation]) -> Status {
     let scope = violations.iter().find_map(|v| match v {
         Violation::ScopeMissing { scope }
         | Violation::ScopeForeign { scope }
-        | Violation::AncestorMissing { scope } => Some(scope.as_str()),
+        | Violation::AncestorMissing { scope } => Some(scope.name.as_str()),
         _ => None,
     });
     Status::not_found(&project::group_resource(), scope.unwrap_or_default())
@@ -153,7 +154,7 @@ fn texts(violations: &[&Violation], levels: &Levels) -> String {
         }
         Violation::ClaimTaken { claim, holder } if levels.holds(*holder) => format!(
             "namespace {:?} of cluster {:?} is held: it is there, or was, and no object stands for it",
-            claim.namespace, claim.cluster
+            claim.place, claim.domain
         ),
         other => text(other),
     });
@@ -161,8 +162,7 @@ fn texts(violations: &[&Violation], levels: &Levels) -> String {
 }
 
 fn unowned(shortage: &Shortage, levels: &Levels) -> Option<Unowned> {
-    let Unowned { amount, places } =
-        levels.unowned(&shortage.scope, &shortage.cluster, &shortage.resource)?;
+    let Unowned { amount, places } = levels.unowned(&shortage.scope, &shortage.domain, &shortage.key)?;
     let amount = Quantity::from_nanos(amount.nanos(), shortage.allocated.format());
     Some(Unowned { amount, places })
 }
@@ -181,64 +181,65 @@ fn held(unowned: &Unowned) -> String {
     )
 }
 
+/// A level of the tree, as a person reads it: `project "web"`.
+fn level(scope: &Scope) -> String {
+    format!("{} {:?}", scope_word(scope.kind), scope.name)
+}
+
 /// What a person reads.
 fn text(violation: &Violation) -> String {
     match violation {
         Violation::DoesNotFit(shortage) => {
-            let Shortage { scope, cluster, resource, requested, hard, allocated, would_fit } = shortage;
-            let remaining = remaining(shortage);
+            let Shortage { scope, domain, key, requested, hard, allocated, would_fit } = shortage;
+            let (level, remaining) = (level(scope), remaining(shortage));
             format!(
-                "exceeded quota of project {scope:?} on cluster {cluster:?}: requested {resource}={requested}, hard \
-                 {hard}, allocated {allocated}, remaining {remaining}; the largest that fits is {would_fit}"
+                "exceeded quota of {level} on cluster {domain:?}: requested {key}={requested}, hard {hard}, allocated \
+                 {allocated}, remaining {remaining}; the largest that fits is {would_fit}"
             )
         }
         Violation::BelowAllocated(Shortage {
-            scope,
-            cluster,
-            resource,
-            requested,
-            allocated,
-            would_fit,
-            ..
+            scope, domain, key, requested, allocated, would_fit, ..
         }) => {
             format!(
-                "project {scope:?} has already given away {resource}={allocated} on cluster {cluster:?}: hard cannot \
-                 be {requested}; the smallest that fits is {would_fit}"
+                "{} has already given away {key}={allocated} on cluster {domain:?}: hard cannot be {requested}; the \
+                 smallest that fits is {would_fit}",
+                level(scope)
             )
         }
         Violation::TooManyChildren { scope, children_max } => {
-            format!("project {scope:?} has {children_max} children, which is as many as a project may have")
+            let (level, word) = (level(scope), scope_word(scope.kind));
+            format!("{level} has {children_max} children, which is as many as a {word} may have")
         }
         Violation::ScopeTerminating { scope } => {
-            format!("unable to create new content in namespace {scope} because it is being terminated")
+            format!("unable to create new content in namespace {} because it is being terminated", scope.name)
         }
-        Violation::ScopeLocked { scope } => format!("project {scope:?} has been locked by an operator"),
-        Violation::ClaimTaken { claim, .. } => format!(
-            "namespace {:?} of cluster {:?} is already taken by another object",
-            claim.namespace, claim.cluster
-        ),
-        Violation::ScopeInUse { scope, children } => {
-            format!("project {scope:?} still has {children} children; they are deleted first")
-        }
-        Violation::KeyMissing { scope, resource, .. } => {
+        Violation::ScopeLocked { scope } => format!("{} has been locked by an operator", level(scope)),
+        Violation::ClaimTaken { claim, .. } => {
             format!(
-                "must set quota {resource:?}, for the parent project {scope:?} has set this kind of quota"
+                "namespace {:?} of cluster {:?} is already taken by another object",
+                claim.place, claim.domain
             )
         }
-        Violation::ChildrenLackKey { resource, children, .. } => {
-            format!("please first set quota {resource:?} for all children: {children} of them lack it")
+        Violation::ScopeInUse { scope, children } => {
+            format!("{} still has {children} children; they are deleted first", level(scope))
         }
-        Violation::ClusterNotListed { scope, cluster } => {
-            format!("project {scope:?} forbids its children to use cluster {cluster:?}: it does not list it")
+        Violation::KeyMissing { scope, key, .. } => {
+            format!("must set quota {key:?}, for the parent {} has set this kind of quota", level(scope))
         }
-        Violation::ClusterInUse { cluster, children, .. } => {
-            format!("can NOT remove cluster {cluster:?}: {children} children use it")
+        Violation::ChildrenLackKey { key, children, .. } => {
+            format!("please first set quota {key:?} for all children: {children} of them lack it")
         }
-        Violation::Cycle { scope } => format!("ancestor projects formed a circle at {scope:?}"),
+        Violation::DomainNotListed { scope, domain } => {
+            format!("{} forbids its children to use cluster {domain:?}: it does not list it", level(scope))
+        }
+        Violation::DomainInUse { domain, children, .. } => {
+            format!("can NOT remove cluster {domain:?}: {children} children use it")
+        }
+        Violation::Cycle { scope } => format!("ancestor projects formed a circle at {:?}", scope.name),
         Violation::ScopeMissing { scope } | Violation::ScopeForeign { scope } => {
-            format!("project {scope:?} not found")
+            format!("{} not found", level(scope))
         }
-        Violation::AncestorMissing { scope } => format!("ancestor project {scope:?} not found"),
+        Violation::AncestorMissing { scope } => format!("ancestor {} not found", level(scope)),
     }
 }
 
@@ -252,23 +253,25 @@ fn field_error(subject: Subject<'_>, violation: &Violation) -> FieldError {
     let spec = Path::new("spec");
     let detail = text(violation);
     match violation {
-        Violation::KeyMissing { resource, .. } => {
-            FieldError::invalid(&spec.child("hard").key(resource), &json!(null), &detail)
+        Violation::KeyMissing { key, .. } => {
+            FieldError::invalid(&spec.child("hard").key(key), &json!(null), &detail)
         }
-        Violation::ChildrenLackKey { cluster, resource, .. } => {
-            FieldError::invalid(&spec.child("hard").child(cluster), &json!(resource), &detail)
+        Violation::ChildrenLackKey { domain, key, .. } => {
+            FieldError::invalid(&spec.child("hard").child(domain), &json!(key), &detail)
         }
-        Violation::ClusterNotListed { cluster, .. } => {
+        Violation::DomainNotListed { domain, .. } => {
             let path = match subject {
                 Subject::Project(_) => spec.child("hard"),
                 Subject::Namespace(_) => subject.scope_field(),
             };
-            FieldError::invalid(&path, &json!(cluster), &detail)
+            FieldError::invalid(&path, &json!(domain), &detail)
         }
-        Violation::ClusterInUse { cluster, .. } => {
-            FieldError::invalid(&spec.child("clusters"), &json!(cluster), &detail)
+        Violation::DomainInUse { domain, .. } => {
+            FieldError::invalid(&spec.child("clusters"), &json!(domain), &detail)
         }
-        Violation::Cycle { scope } => FieldError::invalid(&subject.scope_field(), &json!(scope), &detail),
+        Violation::Cycle { scope } => {
+            FieldError::invalid(&subject.scope_field(), &json!(scope.name), &detail)
+        }
         other => FieldError::forbidden(&subject.scope_field(), &text(other)),
     }
 }
@@ -277,34 +280,32 @@ fn field_error(subject: Subject<'_>, violation: &Violation) -> FieldError {
 fn cause(subject: Subject<'_>, violation: &Violation, levels: &Levels) -> StatusCause {
     let (reason, field, message) = match violation {
         Violation::DoesNotFit(s) => {
-            (QUOTA_EXCEEDED, subject.amount_field(&s.cluster, &s.resource), facts(s, levels))
+            (QUOTA_EXCEEDED, subject.amount_field(&s.domain, &s.key), facts(s, levels))
         }
         Violation::BelowAllocated(s) => {
-            (BELOW_ALLOCATED, subject.amount_field(&s.cluster, &s.resource), facts(s, levels))
+            (BELOW_ALLOCATED, subject.amount_field(&s.domain, &s.key), facts(s, levels))
         }
         Violation::TooManyChildren { scope, children_max } => {
-            (TOO_MANY_CHILDREN, subject.scope_field(), format!("project={scope} max={children_max}"))
+            (TOO_MANY_CHILDREN, subject.scope_field(), format!("{} max={children_max}", pair(scope)))
         }
         Violation::ScopeTerminating { scope } => {
-            let message = format!("namespace {scope} is being terminated");
+            let message = format!("namespace {} is being terminated", scope.name);
             (NAMESPACE_TERMINATING, subject.scope_field(), message)
         }
-        Violation::ScopeLocked { scope } => {
-            (PROJECT_LOCKED, subject.scope_field(), format!("project={scope}"))
-        }
+        Violation::ScopeLocked { scope } => (PROJECT_LOCKED, subject.scope_field(), pair(scope)),
         Violation::ClaimTaken { claim, .. } => {
-            let message = format!("cluster={} namespace={}", claim.cluster, claim.namespace);
+            let message = format!("cluster={} namespace={}", claim.domain, claim.place);
             (CLAIM_TAKEN, Path::new("spec").child("namespace"), message)
         }
         Violation::ScopeInUse { scope, children } => (
             PROJECT_IN_USE,
             Path::new("spec").child("finalizers"),
-            format!("project={scope} children={children}"),
+            format!("{} children={children}", pair(scope)),
         ),
         Violation::ScopeMissing { scope }
         | Violation::ScopeForeign { scope }
         | Violation::AncestorMissing { scope } => {
-            (NOT_FOUND, subject.scope_field(), format!("Not found: {scope:?}"))
+            (NOT_FOUND, subject.scope_field(), format!("Not found: {:?}", scope.name))
         }
         malformed => {
             let error = field_error(subject, malformed);
@@ -318,12 +319,18 @@ fn cause(subject: Subject<'_>, violation: &Violation, levels: &Levels) -> Status
     StatusCause { reason: reason.to_owned(), message, field: field.to_string() }
 }
 
+/// `project=web`
+fn pair(scope: &Scope) -> String {
+    format!("{}={}", scope_word(scope.kind), scope.name)
+}
+
 fn facts(shortage: &Shortage, levels: &Levels) -> String {
-    let Shortage { scope, cluster, resource, requested, hard, allocated, would_fit } = shortage;
+    let Shortage { scope, domain, key, requested, hard, allocated, would_fit } = shortage;
+    let scope = pair(scope);
     let remaining = remaining(shortage);
     let held = unowned(shortage, levels).map(|unowned| format!(" held={}", unowned.amount));
     format!(
-        "project={scope} cluster={cluster} resource={resource} requested={requested} hard={hard} \
+        "{scope} cluster={domain} resource={key} requested={requested} hard={hard} \
          allocated={allocated} remaining={remaining} fits={would_fit}{}",
         held.unwrap_or_default()
     )
@@ -338,13 +345,17 @@ mod tests {
         super::status(subject, violations, &Levels::default())
     }
 
+    fn scope(name: &str) -> Scope {
+        Scope::new(business_types::account::PROJECT, name)
+    }
+
     fn shortage(requested: &str, would_fit: &str) -> Shortage {
         let [requested, hard, allocated, would_fit] =
             [requested, "100", "41", would_fit].map(|text| text.parse().unwrap());
         Shortage {
-            scope: "ca".into(),
-            cluster: "c1".into(),
-            resource: "pods".into(),
+            scope: scope("ca"),
+            domain: "c1".into(),
+            key: "pods".into(),
             requested,
             hard,
             allocated,
@@ -401,8 +412,7 @@ mod tests {
 
     #[test]
     fn what_no_amount_can_mend_comes_first_and_all_is_told() {
-        let missing =
-            Violation::KeyMissing { scope: "ca".into(), cluster: "c1".into(), resource: "cpu".into() };
+        let missing = Violation::KeyMissing { scope: scope("ca"), domain: "c1".into(), key: "cpu".into() };
         let refused =
             status(Subject::Project("kid"), &[Violation::DoesNotFit(shortage("90", "59")), missing]);
         assert_eq!((refused.code, refused.reason.as_str()), (422, "Invalid"));
@@ -414,7 +424,7 @@ mod tests {
 
     #[test]
     fn a_foreign_project_is_told_as_a_missing_one() {
-        let scope = "theirs".to_owned();
+        let scope = scope("theirs");
         let foreign = status(Subject::Namespace("a"), &[Violation::ScopeForeign { scope: scope.clone() }]);
         assert_eq!(foreign, status(Subject::Namespace("a"), &[Violation::ScopeMissing { scope }]));
         assert_eq!((foreign.code, foreign.reason.as_str()), (404, "NotFound"));
@@ -424,7 +434,7 @@ mod tests {
 
     #[test]
     fn a_terminating_project_is_told_as_client_go_expects_it() {
-        let refused = status(Subject::Namespace("a"), &[Violation::ScopeTerminating { scope: "p".into() }]);
+        let refused = status(Subject::Namespace("a"), &[Violation::ScopeTerminating { scope: scope("p") }]);
         assert_eq!(refused.code, 403);
         assert_eq!(
             refused.message,
@@ -441,7 +451,7 @@ mod tests {
     #[test]
     fn a_taken_claim_is_a_conflict_that_does_not_name_its_holder() {
         let holder = "6ba7b810-9dad-11d1-80b4-00c04fd430c8".parse().unwrap();
-        let claim = Claim { cluster: "c1".into(), namespace: "web".into() };
+        let claim = Claim { domain: "c1".into(), place: "web".into() };
         let refused = status(Subject::Namespace("a"), &[Violation::ClaimTaken { claim, holder }]);
         assert_eq!((refused.code, refused.reason.as_str()), (409, "Conflict"));
         assert!(!serde_json::to_string(&refused).unwrap().contains("6ba7b810"));

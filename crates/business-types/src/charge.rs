@@ -1,33 +1,4 @@
-use crate::namespace::{NamespaceSpec, NamespaceStatus};
-use crate::project::ProjectSpec;
 use meta::quantity::{Quantity, ResourceList};
-use std::collections::BTreeMap;
-
-/// Amounts by member cluster and resource. A cluster without resources is listed all the same.
-pub type Amounts = BTreeMap<String, ResourceList>;
-
-/// What a project may give away, which is also what it costs its parent.
-pub fn limits(spec: &ProjectSpec) -> Amounts {
-    spec.clusters.iter().map(|(cluster, quota)| (cluster.clone(), quota.hard.clone())).collect()
-}
-
-/// What a namespace costs its project: the high-water mark of what it was ever granted, until the cluster has
-/// confirmed less.
-pub fn charge(spec: &NamespaceSpec, status: &NamespaceStatus) -> Amounts {
-    let amounts = status.cached_spec_hard.as_ref().unwrap_or(&spec.hard).clone();
-    BTreeMap::from([(spec.cluster_name.clone(), amounts)])
-}
-
-/// The resources that a project's spec carries, by cluster.
-pub fn project_keys(spec: &ProjectSpec) -> BTreeMap<String, Vec<String>> {
-    let keys = |hard: &ResourceList| hard.keys().cloned().collect();
-    spec.clusters.iter().map(|(cluster, quota)| (cluster.clone(), keys(&quota.hard))).collect()
-}
-
-/// The resources that a namespace's spec carries, by cluster.
-pub fn namespace_keys(spec: &NamespaceSpec) -> BTreeMap<String, Vec<String>> {
-    BTreeMap::from([(spec.cluster_name.clone(), spec.hard.keys().cloned().collect())])
-}
 
 /// The high-water mark after a write of `hard`: the larger amount of each resource of either.
 pub fn raise(mark: &ResourceList, hard: &ResourceList) -> ResourceList {

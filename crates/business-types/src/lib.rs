@@ -17,7 +17,9 @@ pub mod resources;
 pub mod project;
 /// The kind Namespace.
 pub mod namespace;
-/// What an object costs the project that it lies in.
+/// What each kind means to the quota ledger.
+pub mod account;
+/// The charge of a namespace: a high-water mark.
 pub mod charge;
 /// What is wrong with an object, beyond its shape.
 pub mod validation;

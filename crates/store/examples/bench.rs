@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p store --example bench -- [--rounds N] [--seconds N] [--settle N] [--objects N] [--only TEXT]`
 
-use meta::quantity::Quantity;
+use meta::quantity::{Quantity, ResourceList};
 use runtime::{Metrics, Tasks};
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use store::model::{Change, State, Write};
-use store::quota::{Amounts, Charge, Claim, LimitsChange, QuotaChange};
+use store::quota::{Account, Claim, Grants, Limits, Scope, ScopeKind};
 use store::testing::{Database, Server};
-use store::{Access, Attributes, Config, Key, Kind, KindId, Store};
+use store::{Access, Attributes, Config, Key, Kind, KindId, Standing, Store};
 use uuid::Uuid;
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -21,6 +21,8 @@ type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 const PROJECTS: KindId = KindId(1);
 const NAMESPACES: KindId = KindId(2);
 const NOTES: KindId = KindId(3);
+/// What projects stand for.
+const PROJECT: ScopeKind = ScopeKind(1);
 const WRITERS: [usize; 3] = [16, 64, 256];
 /// Goals in percent of pgbench: one replica, three replicas.
 const GOALS: [[f64; 2]; 3] = [[110.0, 60.0], [150.0, 110.0], [200.0, 200.0]];
@@ -55,8 +57,8 @@ impl Kind for Sample {
     fn resource(&self) -> &'static str {
         self.0
     }
-    fn is_scope(&self) -> bool {
-        self.1
+    fn stands_for(&self) -> Option<Standing> {
+        self.1.then_some(Standing { scope: PROJECT, required: true })
     }
     fn fields(&self) -> &'static [&'static str] {
         &[]
@@ -271,45 +273,42 @@ fn body(name: &str, extra: &[(&str, &str)]) -> String {
     )
 }
 
-fn state(name: &str) -> State {
-    State { body: body(name, &[]), tenant: "t".to_owned(), deleting: false, locked: false }
+fn create_write(key: Key, account: Account) -> Write {
+    let account = Account { tenant: "t".to_owned(), ..account };
+    let change = Change::Create(State { body: body(&key.name, &[]), account });
+    Write { key, uid: Uuid::new_v4(), change, may_grow: true, hold: None }
 }
 
 fn note(name: &str) -> Write {
-    let key = Key::new(NOTES, "default", name);
-    Write { key, uid: Uuid::new_v4(), change: Change::Create(state(name)), quota: None }
+    create_write(Key::new(NOTES, "default", name), Account::default())
 }
 
-fn amounts(cpu: i64, memory: i64) -> Amounts {
+fn list(cpu: i64, memory: i64) -> ResourceList {
     let list = [("cpu", cpu), ("memory", memory)];
-    let list = list.into_iter().map(|(name, units)| (name.to_owned(), Quantity::from_units(units))).collect();
-    BTreeMap::from([("c1".to_owned(), list)])
+    list.into_iter().map(|(name, units)| (name.to_owned(), Quantity::from_units(units))).collect()
 }
 
-fn charge(scope: &str, amounts: Amounts) -> Charge {
-    let keys = BTreeMap::from([("c1".to_owned(), vec!["cpu".to_owned(), "memory".to_owned()])]);
-    Charge { scope: scope.to_owned(), amounts, keys }
+fn domain<T>(of: T) -> BTreeMap<String, T> {
+    BTreeMap::from([("c1".to_owned(), of)])
+}
+
+fn hot() -> Scope {
+    Scope::new(PROJECT, "hot")
 }
 
 fn project() -> Write {
-    let limits = amounts(1_000_000_000, 1_000_000_000_000);
-    let quota = QuotaChange {
-        after: Some(charge("", limits.clone())),
-        admit: true,
-        limits: Some(LimitsChange { before: None, after: Some(limits) }),
-        ..QuotaChange::default()
-    };
-    let key = Key::new(PROJECTS, "", "hot");
-    Write { key, uid: Uuid::new_v4(), change: Change::Create(state("hot")), quota: Some(quota) }
+    let limits = Limits { hard: list(1_000_000_000, 1_000_000_000_000), mandatory: true };
+    let grants = Some(Grants { scope: hot(), domains: domain(limits) });
+    create_write(Key::new(PROJECTS, "", "hot"), Account { grants, ..Account::default() })
 }
 
 fn namespace(name: &str) -> Write {
-    let quota = QuotaChange {
-        after: Some(charge("hot", amounts(1, 1024))),
-        admit: true,
-        claim: Some(Claim { cluster: "c1".to_owned(), namespace: name.to_owned() }),
-        ..QuotaChange::default()
+    let account = Account {
+        pays: Some(hot()),
+        costs: domain(list(1, 1024)),
+        carries: domain(vec!["cpu".to_owned(), "memory".to_owned()]),
+        claims: vec![Claim { domain: "c1".to_owned(), place: name.to_owned() }],
+        ..Account::default()
     };
-    let key = Key::new(NAMESPACES, "hot", name);
-    Write { key, uid: Uuid::new_v4(), change: Change::Create(state(name)), quota: Some(quota) }
+    create_write(Key::new(NAMESPACES, "hot", name), account)
 }

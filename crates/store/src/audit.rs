@@ -2,38 +2,22 @@
 //! the write path: everything is added up again, in one snapshot, from the objects themselves.
 
 use crate::connect::{self, unavailable};
-use crate::ledger::{self, Place, Row, Rows};
+use crate::ledger::{self, Row, RowKey, Rows};
 use crate::model::{Key, KindId};
-use crate::quota::{Amounts, Charge, Claim};
+use crate::scopes::Standings;
 use crate::store::Store;
 use crate::{Access, Error, Revision, Visibility};
 use futures_util::TryStreamExt as _;
+use quota::{Account, Claim, Scope};
 use sqlx::{Connection as _, PgConnection};
 use std::collections::BTreeMap;
 use std::fmt;
 use uuid::Uuid;
 
-/// What a stored body says of its object.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Account {
-    /// Its tenant.
-    pub tenant: String,
-    /// Whether it is being deleted.
-    pub deleting: bool,
-    /// Whether it is locked.
-    pub locked: bool,
-    /// What it costs its scope; `None` for a kind without quota.
-    pub charge: Option<Charge>,
-    /// Its limits, if it is a scope.
-    pub limits: Option<Amounts>,
-    /// Its claim.
-    pub claim: Option<Claim>,
-}
-
 /// Reads bodies for the audit. Whoever knows the kinds supplies it.
 pub trait Accounts: Send + Sync {
-    /// What a body says; the error says what is wrong with it.
-    fn account(&self, kind: KindId, body: &[u8]) -> Result<Account, String>;
+    /// What a body says; `None` for a kind that this program does not know. The error says what is wrong with the body.
+    fn account(&self, kind: KindId, body: &[u8]) -> Result<Option<Account>, String>;
 }
 
 /// Something that is not as it should be.
@@ -42,7 +26,7 @@ pub enum Difference {
     /// A row of the ledger.
     Ledger {
         /// Which.
-        place: Place,
+        row: RowKey,
         /// What it is.
         found: Row,
         /// What the objects and holds add up to.
@@ -68,9 +52,9 @@ pub enum Difference {
 
 impl Difference {
     /// The scope whose ledger it is about.
-    pub fn scope(&self) -> Option<&str> {
+    pub fn scope(&self) -> Option<&Scope> {
         match self {
-            Self::Ledger { place, .. } => Some(&place.scope),
+            Self::Ledger { row, .. } => Some(&row.scope),
             Self::Claim { .. } | Self::Object { .. } => None,
         }
     }
@@ -79,19 +63,14 @@ impl Difference {
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ledger { place, found, expected } => {
-                write!(f, "ledger {place}: found {found}; expected {expected}")
+            Self::Ledger { row, found, expected } => {
+                write!(f, "ledger {row}: found {found}; expected {expected}")
             }
             Self::Claim { claim, found, expected } => {
-                let Claim { cluster, namespace } = claim;
+                let Claim { domain, place } = claim;
                 let holder =
                     |uid: &Option<Uuid>| uid.map_or_else(|| "nobody".to_owned(), |uid| uid.to_string());
-                write!(
-                    f,
-                    "claim {cluster}/{namespace}: held by {}; expected {}",
-                    holder(found),
-                    holder(expected)
-                )
+                write!(f, "claim {domain}/{place}: held by {}; expected {}", holder(found), holder(expected))
             }
             Self::Object { key, reason } => {
                 write!(f, "object {}/{} of kind {}: {reason}", key.namespace, key.name, key.kind.0)
@@ -135,7 +114,7 @@ impl Store {
         let mut connection =
             connect::connect(self.url(), "store audit").await.map_err(|error| unavailable(&error))?;
         let report =
-            audit(&mut connection, accounts, self.scope_kind()).await.map_err(|error| unavailable(&error))?;
+            audit(&mut connection, accounts, self.standings()).await.map_err(|error| unavailable(&error))?;
         for difference in &report.differences {
             tracing::error!(%difference, "the audit has found a difference");
         }
@@ -151,7 +130,7 @@ pub(crate) fn operator(access: &Access) -> Result<(), Error> {
 async fn audit(
     connection: &mut PgConnection,
     accounts: &dyn Accounts,
-    scope_kind: Option<KindId>,
+    standings: &Standings,
 ) -> Result<Report, sqlx::Error> {
     sqlx::raw_sql("SET statement_timeout = '10min'; SET idle_in_transaction_session_timeout = '10min'")
         .execute(&mut *connection)
@@ -165,18 +144,18 @@ async fn audit(
         let mut stream = sqlx::query_as::<_, Stored>(OBJECT_COLUMNS).fetch(&mut *snapshot);
         while let Some(stored) = stream.try_next().await? {
             report.objects += 1;
-            if let Err(reason) = expected.add(&stored, accounts, scope_kind) {
+            if let Err(reason) = expected.add(&stored, accounts) {
                 report.differences.push(Difference::Object { key: stored.key(), reason });
             }
         }
     }
-    ledger::add_holds(&mut expected.rows, &mut snapshot, None).await?;
+    ledger::add_holds(&mut expected.rows, &mut snapshot, standings.only(), None).await?;
     let held = "SELECT DISTINCT cluster, namespace, uid FROM holds WHERE namespace <> '' AND cluster <> ''";
     for (claim, uid) in claims(&mut snapshot, held).await? {
         // An object at the same place has it.
         expected.claims.entry(claim).or_insert(uid);
     }
-    let found = ledger::read(&mut snapshot, None).await?;
+    let found = ledger::read(&mut snapshot, standings.only(), None).await?;
     let found_claims = claims(&mut snapshot, "SELECT cluster, namespace, uid FROM claims").await?;
     snapshot.rollback().await?;
     report.differences.extend(compare(&found, &expected.rows));
@@ -196,18 +175,18 @@ async fn claims(
     query: &'static str,
 ) -> Result<BTreeMap<Claim, Uuid>, sqlx::Error> {
     let rows: Vec<(String, String, Uuid)> = sqlx::query_as(query).fetch_all(connection).await?;
-    Ok(rows.into_iter().map(|(cluster, namespace, uid)| (Claim { cluster, namespace }, uid)).collect())
+    Ok(rows.into_iter().map(|(domain, place, uid)| (Claim { domain, place }, uid)).collect())
 }
 
 /// The rows that differ.
 pub(crate) fn compare(found: &Rows, expected: &Rows) -> Vec<Difference> {
-    let places: std::collections::BTreeSet<&Place> = found.keys().chain(expected.keys()).collect();
-    let rows = places.into_iter().map(|place| {
-        let (found, expected) = (found.get(place), expected.get(place));
-        (place, found.copied().unwrap_or_default(), expected.copied().unwrap_or_default())
+    let keys: std::collections::BTreeSet<&RowKey> = found.keys().chain(expected.keys()).collect();
+    let rows = keys.into_iter().map(|row| {
+        let (found, expected) = (found.get(row), expected.get(row));
+        (row, found.copied().unwrap_or_default(), expected.copied().unwrap_or_default())
     });
     rows.filter(|(_, found, expected)| found != expected)
-        .map(|(place, found, expected)| Difference::Ledger { place: place.clone(), found, expected })
+        .map(|(row, found, expected)| Difference::Ledger { row: row.clone(), found, expected })
         .collect()
 }
 
@@ -219,25 +198,17 @@ pub(crate) struct Expected {
 }
 
 impl Expected {
-    /// Adds an object; the error says what its row has wrong.
-    pub(crate) fn add(
-        &mut self,
-        stored: &Stored,
-        accounts: &dyn Accounts,
-        scope_kind: Option<KindId>,
-    ) -> Result<(), String> {
-        let account = accounts.account(KindId(stored.kind), stored.body.as_bytes())?;
-        if let Some(charge) = &account.charge {
-            ledger::add_charge(&mut self.rows, charge);
-        }
-        if let (Some(limits), true) = (&account.limits, scope_kind == Some(KindId(stored.kind))) {
-            ledger::add_limits(&mut self.rows, &stored.name, limits);
-        }
+    /// Adds an object; the error says what its row has wrong. Of a kind that nobody here knows nothing is said.
+    pub(crate) fn add(&mut self, stored: &Stored, accounts: &dyn Accounts) -> Result<(), String> {
+        let Some(account) = accounts.account(KindId(stored.kind), stored.body.as_bytes())? else {
+            return Ok(());
+        };
+        ledger::add_account(&mut self.rows, &account);
         let mut wrong = stored.wrong_columns(&account);
-        if let Some(claim) = account.claim
-            && let Some(other) = self.claims.insert(claim, stored.uid)
-        {
-            wrong.push(format!("claims what {other} claims"));
+        for claim in account.claims {
+            if let Some(other) = self.claims.insert(claim, stored.uid) {
+                wrong.push(format!("claims what {other} claims"));
+            }
         }
         if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
     }
@@ -258,7 +229,7 @@ impl Stored {
 
     /// The columns that are not what the body says.
     pub(crate) fn wrong_columns(&self, account: &Account) -> Vec<String> {
-        let scope = account.charge.as_ref().map(|charge| &*charge.scope).filter(|scope| !scope.is_empty());
+        let scope = account.pays.as_ref().map(|scope| scope.name.as_str());
         let mut wrong = Vec::new();
         if self.tenant != account.tenant {
             wrong.push(format!("tenant is {:?} in the row, {:?} in the body", self.tenant, account.tenant));

@@ -3,9 +3,11 @@
 /// Rows and indices of what the writes do to quota.
 mod charge;
 
-use crate::model::{Change, State};
+use crate::model::{Change, State, Write};
+use crate::scopes::Standings;
 use crate::writer::Pending;
-use crate::{Attributes, Error, Key, connect};
+use crate::{Error, connect};
+use ::quota::Account;
 pub(crate) use charge::{Quota, asked};
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
@@ -20,10 +22,10 @@ const APPLY: &str = "SELECT base, outcome, detail FROM apply_batch($1, $2, $3, $
      $44, $45::text[]::numeric[], $46, $47, $48)";
 
 /// What is the same for all batches of a writer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Rules {
     pub(crate) writer: Uuid,
-    pub(crate) scope_kind: i16,
+    pub(crate) standings: Standings,
     pub(crate) children_max: i64,
     /// Batches that look first after one that was wrong about a row.
     pub(crate) wary_batches: u32,
@@ -69,19 +71,11 @@ struct Entries<'a> {
     body: Vec<&'a str>,
 }
 
-/// What the writes of one batch ask for, and where each write's entries are.
+/// What the writes of one batch ask for.
 #[derive(Debug)]
 pub(crate) struct Batch<'a> {
     entries: Entries<'a>,
     quota: Quota<'a>,
-    places: Vec<Place>,
-}
-
-/// Indices of a write's entries: the one that bears the outcome, and the one that bears the revision.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    pub(crate) outcome: usize,
-    pub(crate) revision: usize,
 }
 
 /// What the function answered, or `batches` remembers.
@@ -93,46 +87,18 @@ pub(crate) struct Answer {
 }
 
 impl<'a> Batch<'a> {
-    pub(crate) fn new(writes: &'a [Pending], scope_kind: i16) -> Result<Self, Error> {
-        let mut batch = Self {
-            entries: Entries::default(),
-            quota: Quota::default(),
-            places: Vec::with_capacity(writes.len()),
-        };
+    pub(crate) fn new(writes: &'a [Pending], standings: &Standings) -> Result<Self, Error> {
+        let mut batch = Self { entries: Entries::default(), quota: Quota::default() };
         for pending in writes {
             let write = &pending.write;
-            let scope = write.quota.as_ref().map(|q| q.after.as_ref().map_or("", |charge| &*charge.scope));
-            let entries = &mut batch.entries;
-            let place = match &write.change {
-                Change::Create(state) => entries.push(b'c', &write.key, write.uid, 0, None, scope, state)?,
-                Change::Update { expected, before, state } => {
-                    entries.push(b'u', &write.key, write.uid, expected.0, Some(before), scope, state)?
-                }
-                Change::Delete { expected, before, last } => {
-                    entries.push(b'd', &write.key, write.uid, expected.0, Some(before), None, last)?
-                }
-                Change::Move { expected, before, last, to, state } => {
-                    let outcome =
-                        entries.push(b'd', &write.key, write.uid, expected.0, Some(before), None, last)?;
-                    let created = entries.push(b'c', to, write.uid, 0, None, scope, state)?;
-                    Place { revision: created.revision, ..outcome }
-                }
-            };
-            batch.places.push(place);
-            if write.quota.is_some() || write.key.kind.0 == scope_kind {
-                batch.quota.push(write, place, scope_kind)?;
+            batch.entries.push(write)?;
+            let charged = [write.change.before(), write.change.after()].into_iter().flatten();
+            let stands = standings.of(write.key.kind).is_some();
+            if stands || charged.into_iter().any(Account::is_charged) {
+                batch.quota.push(write, batch.entries.op.len() - 1, stands)?;
             }
         }
         Ok(batch)
-    }
-
-    /// Number of entries, each of which takes a revision.
-    pub(crate) fn len(&self) -> usize {
-        self.entries.op.len()
-    }
-
-    pub(crate) fn places(&self) -> &[Place] {
-        &self.places
     }
 
     /// Runs it as one transaction.
@@ -164,7 +130,7 @@ impl<'a> Batch<'a> {
             .persistent(!rules.pooled)
             .bind(rules.writer)
             .bind(seq)
-            .bind(rules.scope_kind)
+            .bind(rules.standings.first().map_or(0, |kind| kind.0))
             .bind(rules.children_max)
             .bind(rules.notify)
             .bind(look == Look::Never);
@@ -174,32 +140,27 @@ impl<'a> Batch<'a> {
 }
 
 impl<'a> Entries<'a> {
-    #[expect(clippy::too_many_arguments, reason = "the columns of one row")]
-    fn push(
-        &mut self,
-        op: u8,
-        key: &'a Key,
-        uid: Uuid,
-        expected: u64,
-        before: Option<&Attributes>,
-        scope: Option<&'a str>,
-        state: &'a State,
-    ) -> Result<Place, Error> {
-        let before = before.map(serde_json::to_string).transpose();
+    fn push(&mut self, write: &'a Write) -> Result<(), Error> {
+        let (op, expected, before) = match &write.change {
+            Change::Create(_) => (b'c', 0, None),
+            Change::Update { expected, before, .. } => (b'u', expected.0, Some(before)),
+            Change::Delete { expected, before, .. } => (b'd', expected.0, Some(before)),
+        };
+        let State { body, account } = write.change.state();
+        let before = before.map(|before| serde_json::to_string(&before.attributes)).transpose();
         self.before.push(before.map_err(|error| Error::Corrupt(format!("attributes: {error}")))?);
         self.op.push(i8::try_from(op).unwrap_or_default());
-        self.kind.push(key.kind.0);
-        self.namespace.push(&key.namespace);
-        self.name.push(&key.name);
-        self.uid.push(uid);
+        self.kind.push(write.key.kind.0);
+        self.namespace.push(&write.key.namespace);
+        self.name.push(&write.key.name);
+        self.uid.push(write.uid);
         self.expected.push(i64::try_from(expected).unwrap_or(-1));
-        self.tenant.push(&state.tenant);
-        self.scope.push(scope);
-        self.deleting.push(state.deleting);
-        self.locked.push(state.locked);
-        self.body.push(&state.body);
-        let at = self.op.len() - 1;
-        Ok(Place { outcome: at, revision: at })
+        self.tenant.push(&account.tenant);
+        self.scope.push(Some(account.pays.as_ref().map_or("", |scope| &scope.name)));
+        self.deleting.push(account.deleting);
+        self.locked.push(account.locked);
+        self.body.push(body);
+        Ok(())
     }
 
     fn bind<'q>(&'q self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {

@@ -1,5 +1,5 @@
 use crate::model::Revision;
-use crate::quota::Violation;
+use quota::Violation;
 
 /// Every way the store can fail. Retry is worth it for `Unavailable`, `Held` and `Busy`.
 #[derive(Debug, thiserror::Error)]

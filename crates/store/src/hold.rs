@@ -5,10 +5,10 @@ use crate::audit::operator;
 use crate::connect::{self, unavailable};
 use crate::divergence::DIVERGED;
 use crate::ledger;
-use crate::quota::{Amounts, Claim};
 use crate::store::Store;
 use crate::{Access, Error, Revision};
 use meta::quantity::{Format, Quantity};
+use quota::{Amounts, Claim, HoldState, Scope, ScopeKind};
 use sqlx::{Connection as _, PgConnection};
 use std::collections::BTreeMap;
 use uuid::Uuid;
@@ -19,14 +19,14 @@ pub struct Hold {
     /// The object's that is gone; of an orphan, whatever names it for good.
     pub uid: Uuid,
     /// The scope that is charged.
-    pub scope: String,
-    /// The place in a member cluster that it keeps, if it has one.
+    pub scope: Scope,
+    /// The place that it keeps, if it has one.
     pub claim: Option<Claim>,
     /// What counts.
     pub amounts: Amounts,
-    /// Whether the audit has found it. Otherwise somebody has given an object up.
-    pub orphaned: bool,
-    /// Why.
+    /// Why it counts.
+    pub state: HoldState,
+    /// The same for a person.
     pub reason: String,
 }
 
@@ -111,21 +111,22 @@ impl Store {
     }
 
     /// The holds of a scope, or all.
-    pub async fn holds(&self, access: &Access, scope: Option<&str>) -> Result<Vec<Hold>, Error> {
+    pub async fn holds(&self, access: &Access, scope: Option<&Scope>) -> Result<Vec<Hold>, Error> {
         operator(access)?;
         let query = "SELECT uid, scope, cluster, resource, amount::text, namespace, state, reason \
              FROM holds WHERE $1::text IS NULL OR scope = $1 ORDER BY created, uid, cluster, resource";
         let stored: Vec<Stored> = sqlx::query_as(query)
-            .bind(scope)
+            .bind(scope.map(|scope| &scope.name))
             .fetch_all(&mut self.operate().await?)
             .await
             .map_err(|error| unavailable(&error))?;
+        let kind = self.standings().only();
         let mut holds: BTreeMap<Uuid, Hold> = BTreeMap::new();
         let mut order = Vec::new();
         for row in stored {
             let hold = holds.entry(row.uid).or_insert_with(|| {
                 order.push(row.uid);
-                row.begin()
+                row.begin(kind)
             });
             row.add_to(hold)?;
         }
@@ -148,22 +149,25 @@ impl Store {
         if rows == 0 { Err(Error::NotFound) } else { Ok(()) }
     }
 
-    /// Charges a cluster namespace that no object stands for to the scope that it is labelled with, even above the
-    /// scope's limits. Doing it again with other amounts charges those instead.
-    pub async fn hold_orphan(&self, access: &Access, hold: &Hold) -> Result<(), Error> {
+    /// Charges what no object stands for to a scope, even above the scope's limits. Doing it again with other amounts
+    /// charges those instead.
+    pub async fn hold(&self, access: &Access, hold: &Hold) -> Result<(), Error> {
         operator(access)?;
-        let kind = self.scope_kind().map_or(0, |kind| kind.0);
+        let kind = self.standings().kind_of(&hold.scope).map_or(0, |kind| kind.0);
         let mut connection = self.operate().await?;
         let mut transaction = connection.begin().await.map_err(|error| unavailable(&error))?;
         ledger::lock(&mut transaction).await?;
         let writing = async {
             let found =
                 "SELECT EXISTS (SELECT FROM objects WHERE kind = $1 AND namespace = '' AND name = $2)";
-            let scope: bool =
-                sqlx::query_scalar(found).bind(kind).bind(&hold.scope).fetch_one(&mut *transaction).await?;
+            let scope: bool = sqlx::query_scalar(found)
+                .bind(kind)
+                .bind(&hold.scope.name)
+                .fetch_one(&mut *transaction)
+                .await?;
             if scope {
                 release(&mut transaction, hold.uid).await?;
-                insert_orphan(&mut transaction, hold).await?;
+                insert_hold(&mut transaction, hold).await?;
             }
             transaction.commit().await?;
             Ok(scope)
@@ -191,32 +195,33 @@ async fn release(connection: &mut PgConnection, uid: Uuid) -> Result<u64, sqlx::
     Ok(gone.rows_affected())
 }
 
-async fn insert_orphan(connection: &mut PgConnection, hold: &Hold) -> Result<(), sqlx::Error> {
+async fn insert_hold(connection: &mut PgConnection, hold: &Hold) -> Result<(), sqlx::Error> {
     let mut rows = vec![("", "", "0".to_owned())];
     for (cluster, amounts) in &hold.amounts {
         rows.push((cluster, "", "0".to_owned()));
         rows.extend(amounts.iter().map(|(resource, amount)| (&**cluster, &**resource, amount.nanos_text())));
     }
     let insert = "INSERT INTO holds (uid, scope, cluster, resource, amount, carried, namespace, state, reason) \
-         VALUES ($1, $2, $3, $4, $5::text::numeric, true, $6, 'orphaned', $7)";
+         VALUES ($1, $2, $3, $4, $5::text::numeric, true, $6, $8, $7)";
     let charge = "INSERT INTO ledger AS g (scope, cluster, resource, children, allocated) \
          VALUES ($1, $2, $3, 1, $4::text::numeric) ON CONFLICT (scope, cluster, resource) DO UPDATE SET \
          children = g.children + 1, allocated = g.allocated + excluded.allocated, \
          ceiling = CASE WHEN g.allocated + excluded.allocated > g.hard THEN g.allocated + excluded.allocated END";
-    let namespace = hold.claim.as_ref().map_or("", |claim| &*claim.namespace);
+    let namespace = hold.claim.as_ref().map_or("", |claim| &*claim.place);
     for (cluster, resource, amount) in rows {
         sqlx::query(insert)
             .bind(hold.uid)
-            .bind(&hold.scope)
+            .bind(&hold.scope.name)
             .bind(cluster)
             .bind(resource)
             .bind(&amount)
             .bind(namespace)
             .bind(&hold.reason)
+            .bind(hold.state.as_str())
             .execute(&mut *connection)
             .await?;
         sqlx::query(charge)
-            .bind(&hold.scope)
+            .bind(&hold.scope.name)
             .bind(cluster)
             .bind(resource)
             .bind(&amount)
@@ -226,24 +231,19 @@ async fn insert_orphan(connection: &mut PgConnection, hold: &Hold) -> Result<(),
     if let Some(claim) = &hold.claim {
         let query = "INSERT INTO claims (cluster, namespace, uid, kind, object_ns, object_name) \
              VALUES ($1, $2, $3, 0, '', '') ON CONFLICT DO NOTHING";
-        sqlx::query(query)
-            .bind(&claim.cluster)
-            .bind(&claim.namespace)
-            .bind(hold.uid)
-            .execute(connection)
-            .await?;
+        sqlx::query(query).bind(&claim.domain).bind(&claim.place).bind(hold.uid).execute(connection).await?;
     }
     Ok(())
 }
 
 impl Stored {
-    fn begin(&self) -> Hold {
+    fn begin(&self, kind: ScopeKind) -> Hold {
         Hold {
             uid: self.uid,
-            scope: self.scope.clone(),
+            scope: Scope::new(kind, self.scope.clone()),
             claim: None,
             amounts: Amounts::new(),
-            orphaned: self.state == "orphaned",
+            state: HoldState::parse(&self.state).unwrap_or(HoldState::Abandoned),
             reason: self.reason.clone(),
         }
     }
@@ -253,7 +253,7 @@ impl Stored {
             return Ok(());
         }
         if !self.namespace.is_empty() {
-            hold.claim = Some(Claim { cluster: self.cluster.clone(), namespace: self.namespace });
+            hold.claim = Some(Claim { domain: self.cluster.clone(), place: self.namespace });
         }
         let amounts = hold.amounts.entry(self.cluster).or_default();
         if !self.resource.is_empty() {

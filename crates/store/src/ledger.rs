@@ -1,31 +1,31 @@
 //! The ledger's rows as Rust sees them: recomputed from objects and holds, and read.
 
 use crate::Error;
-use crate::quota::{Amounts, Charge};
+use quota::{Account, Scope, ScopeKind};
 use sqlx::PgConnection;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Where a row of the ledger is: scope, cluster, resource. Empty names stand for the whole.
+/// Which row of the ledger: scope, domain, key. Empty names stand for the whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct RowKey {
     /// The scope.
-    pub scope: String,
-    /// The member cluster; empty in the row that counts all children.
-    pub cluster: String,
-    /// The resource; empty in the row that stands for the cluster.
-    pub resource: String,
+    pub scope: Scope,
+    /// The domain; empty in the row that counts all children.
+    pub domain: String,
+    /// The key; empty in the row that stands for the domain.
+    pub key: String,
 }
 
-impl Place {
-    pub(crate) fn new(scope: &str, cluster: &str, resource: &str) -> Self {
-        Self { scope: scope.to_owned(), cluster: cluster.to_owned(), resource: resource.to_owned() }
+impl RowKey {
+    pub(crate) fn new(scope: &Scope, domain: &str, key: &str) -> Self {
+        Self { scope: scope.clone(), domain: domain.to_owned(), key: key.to_owned() }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for RowKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{}", self.scope, self.cluster, self.resource)
+        write!(f, "{}/{}/{}", self.scope.name, self.domain, self.key)
     }
 }
 
@@ -55,35 +55,31 @@ impl fmt::Display for Row {
     }
 }
 
-/// Rows by place.
-pub type Rows = BTreeMap<Place, Row>;
+/// Rows by key.
+pub type Rows = BTreeMap<RowKey, Row>;
 
-/// Counts a child.
-pub(crate) fn add_charge(rows: &mut Rows, charge: &Charge) {
-    if charge.scope.is_empty() {
-        return;
-    }
-    rows.entry(Place::new(&charge.scope, "", "")).or_default().children += 1;
-    for cluster in charge.amounts.keys().chain(charge.keys.keys()).collect::<BTreeSet<_>>() {
-        rows.entry(Place::new(&charge.scope, cluster, "")).or_default().children += 1;
-        for (resource, amount) in charge.amounts.get(cluster).into_iter().flatten() {
-            let row = rows.entry(Place::new(&charge.scope, cluster, resource)).or_default();
-            row.allocated = row.allocated.saturating_add(amount.nanos());
+/// Adds what an object costs and grants.
+pub(crate) fn add_account(rows: &mut Rows, account: &Account) {
+    if let Some(scope) = &account.pays {
+        rows.entry(RowKey::new(scope, "", "")).or_default().children += 1;
+        for domain in account.costs.keys().chain(account.carries.keys()).collect::<BTreeSet<_>>() {
+            rows.entry(RowKey::new(scope, domain, "")).or_default().children += 1;
+            for (key, amount) in account.costs.get(domain).into_iter().flatten() {
+                let row = rows.entry(RowKey::new(scope, domain, key)).or_default();
+                row.allocated = row.allocated.saturating_add(amount.nanos());
+            }
+            for key in account.carries.get(domain).into_iter().flatten().collect::<BTreeSet<_>>() {
+                rows.entry(RowKey::new(scope, domain, key)).or_default().children += 1;
+            }
         }
-        for resource in charge.keys.get(cluster).into_iter().flatten().collect::<BTreeSet<_>>() {
-            rows.entry(Place::new(&charge.scope, cluster, resource)).or_default().children += 1;
-        }
     }
-}
-
-/// Enters a scope's limits.
-pub(crate) fn add_limits(rows: &mut Rows, scope: &str, limits: &Amounts) {
-    for (cluster, list) in limits {
-        let row = rows.entry(Place::new(scope, cluster, "")).or_default();
+    let Some(grants) = &account.grants else { return };
+    for (domain, limits) in &grants.domains {
+        let row = rows.entry(RowKey::new(&grants.scope, domain, "")).or_default();
         row.listed = true;
-        row.limits = i64::try_from(list.len()).unwrap_or(i64::MAX);
-        for (resource, hard) in list {
-            rows.entry(Place::new(scope, cluster, resource)).or_default().hard = Some(hard.nanos());
+        row.limits = i64::try_from(limits.hard.len()).unwrap_or(i64::MAX);
+        for (key, hard) in &limits.hard {
+            rows.entry(RowKey::new(&grants.scope, domain, key)).or_default().hard = Some(hard.nanos());
         }
     }
 }
@@ -101,17 +97,22 @@ struct Stored {
 }
 
 /// Reads the rows of one scope, or all.
-pub(crate) async fn read(connection: &mut PgConnection, scope: Option<&str>) -> Result<Rows, sqlx::Error> {
+pub(crate) async fn read(
+    connection: &mut PgConnection,
+    kind: ScopeKind,
+    scope: Option<&str>,
+) -> Result<Rows, sqlx::Error> {
     let query = "SELECT scope, cluster, resource, listed, limits, children, hard::text, allocated::text \
          FROM ledger WHERE $1::text IS NULL OR scope = $1";
     let stored: Vec<Stored> = sqlx::query_as(query).bind(scope).fetch_all(connection).await?;
-    stored.into_iter().map(Stored::row).collect()
+    stored.into_iter().map(|stored| stored.row(kind)).collect()
 }
 
 /// Adds the holds of one scope, or all.
 pub(crate) async fn add_holds(
     rows: &mut Rows,
     connection: &mut PgConnection,
+    kind: ScopeKind,
     scope: Option<&str>,
 ) -> Result<(), sqlx::Error> {
     let query = "SELECT scope, cluster, resource, false AS listed, 0::bigint AS limits, sum(carried::int) AS children, \
@@ -119,7 +120,7 @@ pub(crate) async fn add_holds(
          FROM holds WHERE $1::text IS NULL OR scope = $1 GROUP BY scope, cluster, resource";
     let stored: Vec<Stored> = sqlx::query_as(query).bind(scope).fetch_all(connection).await?;
     for stored in stored {
-        let (place, held) = stored.row()?;
+        let (place, held) = stored.row(kind)?;
         let row = rows.entry(place).or_default();
         row.children += held.children;
         row.allocated = row.allocated.saturating_add(held.allocated);
@@ -128,7 +129,7 @@ pub(crate) async fn add_holds(
 }
 
 impl Stored {
-    fn row(self) -> Result<(Place, Row), sqlx::Error> {
+    fn row(self, kind: ScopeKind) -> Result<(RowKey, Row), sqlx::Error> {
         let amount = |text: &str| {
             text.parse::<i128>()
                 .map_err(|error| sqlx::Error::Decode(format!("amount {text:?}: {error}").into()))
@@ -136,7 +137,7 @@ impl Stored {
         let hard = self.hard.as_deref().map(amount).transpose()?;
         let allocated = amount(&self.allocated)?;
         let row = Row { listed: self.listed, limits: self.limits, children: self.children, hard, allocated };
-        Ok((Place { scope: self.scope, cluster: self.cluster, resource: self.resource }, row))
+        Ok((RowKey { scope: Scope::new(kind, self.scope), domain: self.cluster, key: self.resource }, row))
     }
 }
 

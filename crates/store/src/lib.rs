@@ -12,8 +12,6 @@
 pub mod access;
 /// Keys, revisions, entries, attributes: the words of the store.
 pub mod model;
-/// What a write does to quota: charges, limits, claims, and how a refusal explains itself.
-pub mod quota;
 /// Queries, pages and watch items.
 pub mod read;
 /// Every way the store can fail.
@@ -39,6 +37,8 @@ mod compact;
 pub mod store;
 /// Connections, and what PostgreSQL's errors mean.
 pub mod connect;
+/// Which kinds stand for scopes.
+mod scopes;
 /// The schema.
 mod migrate;
 /// The one task that writes.
@@ -61,6 +61,7 @@ pub mod testing;
 
 pub use access::{Access, Authorizer, Visibility, authorize};
 pub use error::Error;
-pub use model::{Attributes, Entry, Key, Kind, KindId, Revision};
+pub use model::{Attributes, Entry, Key, Kind, KindId, Revision, Standing};
+pub use quota;
 pub use store::{Config, Store};
 pub use watch::Watch;

@@ -1,4 +1,5 @@
 use bytes::{BufMut, Bytes, BytesMut};
+use quota::{Account, Held, ScopeKind};
 use std::fmt;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -13,15 +14,24 @@ pub trait Kind: Send + Sync + 'static {
     fn group(&self) -> &str;
     /// Plural resource name.
     fn resource(&self) -> &str;
-    /// Whether objects of it are quota scopes: others are charged to them, and they carry limits.
-    fn is_scope(&self) -> bool {
-        false
+    /// The scopes that objects of it stand for, each the one of its own name.
+    fn stands_for(&self) -> Option<Standing> {
+        None
     }
     /// Names of the selectable fields beside `metadata.name` and `metadata.namespace`, in the order of
     /// [`Attributes::fields`].
     fn fields(&self) -> &'static [&'static str];
     /// Reads the attributes out of a stored body. It must accept whatever was stored.
     fn attributes(&self, body: &[u8]) -> Attributes;
+}
+
+/// How the objects of a kind stand for scopes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// The kind of the scopes.
+    pub scope: ScopeKind,
+    /// Whether a scope without its object takes nothing. Otherwise it is there without one.
+    pub required: bool,
 }
 
 /// The part of an object that selects and filters look at. As JSON it is the column `events.before`.
@@ -125,15 +135,21 @@ fn decimal(mut value: u64, digits: &mut [u8; 20]) -> &[u8] {
 pub struct State {
     /// JSON without `metadata.resourceVersion` ([`meta::object::Object::to_stored`]).
     pub body: String,
-    /// The tenant, kept in a column of its own: a child and its scope must agree in it.
-    pub tenant: String,
-    /// `metadata.deletionTimestamp` is set: the object takes nothing new.
-    pub deleting: bool,
-    /// An operator has locked it: it takes nothing new.
-    pub locked: bool,
+    /// What the object means to the ledger in this state.
+    pub account: Account,
 }
 
-/// One write. It is decided inside its batch, after the revision counter's lock is held.
+/// The state that a writer has read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Before {
+    /// What selectors looked at, so that a watch can tell a leaving object.
+    pub attributes: Attributes,
+    /// What the object meant to the ledger. That it is true is guaranteed by the compare-and-swap.
+    pub account: Account,
+}
+
+/// One write. It is decided inside its batch, after the revision counter's lock is held. What it does to the ledger is
+/// the difference of the accounts before and after it.
 #[derive(Clone, Debug)]
 pub struct Write {
     /// Where.
@@ -142,8 +158,10 @@ pub struct Write {
     pub uid: Uuid,
     /// What.
     pub change: Change,
-    /// What it does to quota; `None` for a kind that has none.
-    pub quota: Option<crate::quota::QuotaChange>,
+    /// Whether it may grow what the object costs or grants: a main write. Any other can only lower it.
+    pub may_grow: bool,
+    /// On a delete: what is still charged goes on counting.
+    pub hold: Option<Held>,
 }
 
 /// What a write does to its object.
@@ -155,8 +173,8 @@ pub enum Change {
     Update {
         /// The revision that the writer has read.
         expected: Revision,
-        /// Attributes before the change, so that a watch with a selector can tell a leaving object.
-        before: Attributes,
+        /// The state that he has read.
+        before: Before,
         /// The new state.
         state: State,
     },
@@ -164,22 +182,34 @@ pub enum Change {
     Delete {
         /// The revision that the writer has read.
         expected: Revision,
-        /// Attributes before the change.
-        before: Attributes,
+        /// The state that he has read.
+        before: Before,
         /// The last state.
         last: State,
     },
-    /// Deletes the object here and creates it at another key, both or neither. The uid stays.
-    Move {
-        /// The revision that the writer has read.
-        expected: Revision,
-        /// Attributes before the change.
-        before: Attributes,
-        /// The last state at the old key.
-        last: State,
-        /// The new key; it must be free.
-        to: Key,
-        /// The state at the new key.
-        state: State,
-    },
+}
+
+impl Change {
+    /// What the object meant before; `None` for a create.
+    pub fn before(&self) -> Option<&Account> {
+        match self {
+            Self::Create(_) => None,
+            Self::Update { before, .. } | Self::Delete { before, .. } => Some(&before.account),
+        }
+    }
+
+    /// What it means afterwards; `None` for a delete.
+    pub fn after(&self) -> Option<&Account> {
+        match self {
+            Self::Create(state) | Self::Update { state, .. } => Some(&state.account),
+            Self::Delete { .. } => None,
+        }
+    }
+
+    /// The state that is written to the history.
+    pub fn state(&self) -> &State {
+        match self {
+            Self::Create(state) | Self::Update { state, .. } | Self::Delete { last: state, .. } => state,
+        }
+    }
 }

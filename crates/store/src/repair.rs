@@ -6,6 +6,7 @@ use crate::ledger::{self, Row};
 use crate::model::Key;
 use crate::store::Store;
 use crate::{Access, Error};
+use quota::Scope;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgTransaction};
 
 /// How far a repair may go.
@@ -23,7 +24,7 @@ impl Store {
         &self,
         access: &Access,
         accounts: &dyn Accounts,
-        scope: &str,
+        scope: &Scope,
         repair: Repair,
     ) -> Result<Vec<Difference>, Error> {
         operator(access)?;
@@ -32,7 +33,9 @@ impl Store {
         let mut transaction = connection.begin().await.map_err(|error| unavailable(&error))?;
         ledger::lock(&mut transaction).await?;
         let expected = self.expected(&mut transaction, accounts, scope).await?;
-        let found = ledger::read(&mut transaction, Some(scope)).await.map_err(|error| unavailable(&error))?;
+        let found = ledger::read(&mut transaction, scope.kind, Some(&scope.name))
+            .await
+            .map_err(|error| unavailable(&error))?;
         let differences = compare(&found, &expected.rows);
         let repairing = async {
             for difference in &differences {
@@ -43,10 +46,10 @@ impl Store {
                      SELECT $1, $2, uid, kind, namespace, name FROM objects WHERE uid = $3 AND scope = $4 \
                      ON CONFLICT DO NOTHING";
                 sqlx::query(query)
-                    .bind(&claim.cluster)
-                    .bind(&claim.namespace)
+                    .bind(&claim.domain)
+                    .bind(&claim.place)
                     .bind(uid)
-                    .bind(scope)
+                    .bind(&scope.name)
                     .execute(&mut *transaction)
                     .await?;
             }
@@ -55,7 +58,7 @@ impl Store {
         repairing.await.map_err(|error| unavailable(&error))?;
         tracing::warn!(
             actor = access.actor(),
-            scope,
+            %scope,
             differences = differences.len(),
             ?repair,
             "repaired a ledger"
@@ -85,8 +88,9 @@ impl Store {
             .map_err(|error| unavailable(&error))?;
         let stored = stored.ok_or(Error::NotFound)?;
         let account = accounts.account(key.kind, stored.body()).map_err(Error::Corrupt)?;
+        let Some(account) = account else { return Ok(false) };
         let wrong = !stored.wrong_columns(&account).is_empty();
-        let scope = account.charge.map(|charge| charge.scope).filter(|scope| !scope.is_empty());
+        let scope = account.pays.map(|scope| scope.name);
         let update = "UPDATE objects SET tenant = $4, scope = $5, deleting = $6, locked = $7 \
              WHERE kind = $1 AND namespace = $2 AND name = $3 AND uid = $8";
         let updating = async {
@@ -112,26 +116,26 @@ impl Store {
         &self,
         connection: &mut PgConnection,
         accounts: &dyn Accounts,
-        scope: &str,
+        scope: &Scope,
     ) -> Result<Expected, Error> {
-        let kind = self.scope_kind().map_or(0, |kind| kind.0);
+        let kind = self.standings().kind_of(scope).map_or(0, |kind| kind.0);
         let query =
             format!("{OBJECT_COLUMNS} WHERE scope = $1 OR (kind = $2 AND namespace = '' AND name = $1)");
         let stored: Vec<Stored> = sqlx::query_as(AssertSqlSafe(query))
-            .bind(scope)
+            .bind(&scope.name)
             .bind(kind)
             .fetch_all(&mut *connection)
             .await
             .map_err(|error| unavailable(&error))?;
         let mut expected = Expected::default();
         for stored in &stored {
-            if let Err(reason) = expected.add(stored, accounts, self.scope_kind()) {
+            if let Err(reason) = expected.add(stored, accounts) {
                 let key = stored.key();
                 return Err(Error::Corrupt(format!("{}/{}: {reason}", key.namespace, key.name)));
             }
         }
-        expected.rows.retain(|place, _| place.scope == scope);
-        ledger::add_holds(&mut expected.rows, connection, Some(scope))
+        expected.rows.retain(|row, _| row.scope == *scope);
+        ledger::add_holds(&mut expected.rows, connection, scope.kind, Some(&scope.name))
             .await
             .map_err(|error| unavailable(&error))?;
         Ok(expected)
@@ -143,7 +147,7 @@ async fn write_row(
     difference: &Difference,
     repair: Repair,
 ) -> Result<(), sqlx::Error> {
-    let Difference::Ledger { place, found, expected } = difference else { return Ok(()) };
+    let Difference::Ledger { row: key, found, expected } = difference else { return Ok(()) };
     let row = match repair {
         Repair::Rebuild => *expected,
         Repair::Raise => Row {
@@ -158,9 +162,9 @@ async fn write_row(
          ON CONFLICT (scope, cluster, resource) DO UPDATE SET listed = excluded.listed, limits = excluded.limits, \
              children = excluded.children, hard = excluded.hard, allocated = excluded.allocated, ceiling = excluded.ceiling";
     sqlx::query(query)
-        .bind(&place.scope)
-        .bind(&place.cluster)
-        .bind(&place.resource)
+        .bind(&key.scope.name)
+        .bind(&key.domain)
+        .bind(&key.key)
         .bind(row.listed)
         .bind(row.limits)
         .bind(row.children)
@@ -171,9 +175,9 @@ async fn write_row(
     let empty = "DELETE FROM ledger WHERE scope = $1 AND cluster = $2 AND resource = $3 AND NOT listed \
          AND limits = 0 AND children = 0 AND hard IS NULL AND allocated = 0";
     sqlx::query(empty)
-        .bind(&place.scope)
-        .bind(&place.cluster)
-        .bind(&place.resource)
+        .bind(&key.scope.name)
+        .bind(&key.domain)
+        .bind(&key.key)
         .execute(&mut **transaction)
         .await?;
     Ok(())

@@ -5,6 +5,7 @@ use crate::batch::Rules;
 use crate::cache::{Cache, CacheConfig, CacheStatus, Kinds};
 use crate::model::{Attributes, Change, Entry, Key, Kind, KindId, Revision, State, Write};
 use crate::read::{At, ListQuery, Page, WatchQuery};
+use crate::scopes::Standings;
 use crate::watch::Watch;
 use crate::writer::{DatabaseState, Link, Writer, rehearse};
 use crate::{Error, migrate};
@@ -49,10 +50,10 @@ impl Config {
         }
     }
 
-    fn rules(&self, writer: Uuid, scope_kind: Option<KindId>) -> Rules {
+    fn rules(&self, writer: Uuid, standings: &Standings) -> Rules {
         Rules {
             writer,
-            scope_kind: scope_kind.map_or(0, |kind| kind.0),
+            standings: standings.clone(),
             children_max: self.children_max,
             wary_batches: self.wary_batches,
             notify: self.notify,
@@ -68,7 +69,7 @@ pub struct Store {
     cache: Cache,
     database: Arc<DatabaseState>,
     kinds: Arc<[KindName]>,
-    scope_kind: Option<KindId>,
+    standings: Standings,
     config: Arc<Config>,
 }
 
@@ -90,18 +91,19 @@ impl Store {
         metrics: &Metrics,
     ) -> Result<Self, Error> {
         let names: Arc<[KindName]> = kinds.iter().map(KindName::of).collect();
-        let scope_kind = scope_kind(&kinds)?;
+        let numbered = kinds.iter().enumerate().filter_map(|(at, kind)| Some((number(at)?, kind)));
+        let standings = Standings::of_kinds(numbered);
         let known = kinds.into_iter().enumerate().filter_map(|(at, kind)| Some((number(at)?, kind)));
         let cache = Cache::open(&config.url, known.collect::<Kinds>(), config.cache.clone())?;
         cache.register(metrics);
         cache.start(tasks);
         let database = Arc::new(DatabaseState::new());
-        let rules = config.rules(cache.0.handover.writer(), scope_kind);
+        let rules = config.rules(cache.0.handover.writer(), &standings);
         let handover = Arc::clone(&cache.0.handover);
         let link =
             Link::new(config.url.clone(), Arc::clone(&names), Arc::clone(&database), Arc::clone(&handover));
         let writer = Writer::start(link, handover, rules, tasks, metrics);
-        Ok(Self { writer, cache, database, kinds: names, scope_kind, config: Arc::new(config) })
+        Ok(Self { writer, cache, database, kinds: names, standings, config: Arc::new(config) })
     }
 
     /// Brings the schema of a database to this version; replicas may go on serving.
@@ -140,9 +142,8 @@ impl Store {
         self.config.direct.as_ref().unwrap_or(&self.config.url)
     }
 
-    /// The kind whose objects are scopes.
-    pub(crate) fn scope_kind(&self) -> Option<KindId> {
-        self.scope_kind
+    pub(crate) fn standings(&self) -> &Standings {
+        &self.standings
     }
 
     /// Makes one write and tells the revision of its change.
@@ -165,7 +166,7 @@ impl Store {
         if !visible(access, &write) {
             return Err(Error::NotFound);
         }
-        let rules = Rules { notify: false, ..self.config.rules(Uuid::new_v4(), self.scope_kind) };
+        let rules = Rules { notify: false, ..self.config.rules(Uuid::new_v4(), &self.standings) };
         // No write has to have room for what opens a connection.
         Box::pin(rehearse(self.url(), &rules, write)).await.map(|_revision| ())
     }
@@ -216,13 +217,13 @@ fn visible(access: &Access, write: &Write) -> bool {
     let sees = |key: &Key, attributes: &Attributes| access.sees(&key.namespace, &key.name, attributes);
     match &write.change {
         Change::Create(state) => sees(&write.key, &owned_by(state)),
-        Change::Update { before, .. } | Change::Delete { before, .. } => sees(&write.key, before),
-        Change::Move { before, to, state, .. } => sees(&write.key, before) && sees(to, &owned_by(state)),
+        Change::Update { before, .. } | Change::Delete { before, .. } => sees(&write.key, &before.attributes),
     }
 }
 
 fn owned_by(state: &State) -> Attributes {
-    let tenant = (!state.tenant.is_empty()).then(|| Box::from(&*state.tenant));
+    let tenant = &state.account.tenant;
+    let tenant = (!tenant.is_empty()).then(|| Box::from(&**tenant));
     Attributes { tenant, ..Attributes::default() }
 }
 
@@ -234,13 +235,4 @@ impl KindName {
 
 pub(crate) fn number(index: usize) -> Option<KindId> {
     i16::try_from(index.checked_add(1)?).ok().map(KindId)
-}
-
-fn scope_kind(kinds: &[Arc<dyn Kind>]) -> Result<Option<KindId>, Error> {
-    let mut scopes = kinds.iter().enumerate().filter(|(_, kind)| kind.is_scope());
-    let first = scopes.next().and_then(|(index, _)| number(index));
-    if scopes.next().is_some() {
-        return Err(Error::Corrupt("more than one kind of scope".to_owned()));
-    }
-    Ok(first)
 }

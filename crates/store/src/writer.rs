@@ -10,7 +10,7 @@ mod outcome;
 /// A write that is decided and taken back.
 mod rehearsal;
 
-use crate::batch::{Answer, Batch, Look, Place, Rules, is_mistaken};
+use crate::batch::{Answer, Batch, Look, Rules, is_mistaken};
 use crate::connect::Failure;
 use crate::model::Write;
 use crate::tail::handover::{Committed, Handover};
@@ -143,14 +143,6 @@ struct Task {
     meters: Meters,
 }
 
-/// A batch that was committed.
-struct Done {
-    answer: Answer,
-    places: Vec<Place>,
-    /// Revisions that it took.
-    entries: usize,
-}
-
 /// Why a batch has no answer.
 enum Unanswered {
     /// It certainly was not committed.
@@ -187,7 +179,7 @@ impl Task {
                 continue;
             }
             match self.transact(&part).await {
-                Ok(done) => self.answer(part, &done),
+                Ok(answer) => self.answer(part, &answer),
                 Err(Unanswered::Failed(Failure::Fault(text))) if part.len() > 1 => {
                     tracing::warn!(writes = part.len(), error = text, "a batch failed; its halves are tried");
                     let second = part.split_off(part.len() / 2);
@@ -211,10 +203,9 @@ impl Task {
         }
     }
 
-    async fn transact(&mut self, writes: &[Pending]) -> Result<Done, Unanswered> {
+    async fn transact(&mut self, writes: &[Pending]) -> Result<Answer, Unanswered> {
         let fault = |error: Error| Unanswered::Failed(Failure::Fault(error.to_string()));
-        let batch = Batch::new(writes, self.rules.scope_kind).map_err(fault)?;
-        let done = |answer| Done { answer, places: batch.places().to_vec(), entries: batch.len() };
+        let batch = Batch::new(writes, &self.rules.standings).map_err(fault)?;
         let begun = Instant::now();
         for _ in 0..SENDS_MAX {
             let connection = self.link.get().await.map_err(Unanswered::Failed)?;
@@ -226,7 +217,7 @@ impl Task {
                 Ok(Ok(answer)) => {
                     self.meters.batches.inc();
                     self.meters.batch_seconds.observe(begun.elapsed().as_secs_f64());
-                    return Ok(done(answer));
+                    return Ok(answer);
                 }
                 Ok(Err(error)) if look == Look::Never && is_mistaken(&error) => {
                     self.wary = self.rules.wary_batches.max(1);
@@ -245,7 +236,7 @@ impl Task {
             tracing::warn!(seq = self.seq, error = lost, "the connection was lost during a batch");
             self.link.lost(&lost);
             match self.link.fate(self.rules.writer, self.seq).await {
-                Fate::Committed(answer) => return Ok(done(answer)),
+                Fate::Committed(answer) => return Ok(answer),
                 Fate::Never => {}
                 Fate::Unknown => return Err(Unanswered::Unknown),
             }
@@ -255,25 +246,23 @@ impl Task {
     }
 
     /// Answers the callers, and hands what was written to the tail.
-    fn answer(&mut self, part: Vec<Pending>, done: &Done) {
-        self.inbox.answering(part.len());
-        let Done { answer, places, entries } = done;
-        let mut written = Vec::with_capacity(*entries);
-        self.meters.batch_writes.observe(f64::from(u32::try_from(part.len()).unwrap_or(u32::MAX)));
-        for (pending, place) in part.into_iter().zip(places) {
-            let result = outcome::of(&pending.write, answer, *place, self.rules.scope_kind);
+    fn answer(&mut self, part: Vec<Pending>, answer: &Answer) {
+        let writes = part.len();
+        self.inbox.answering(writes);
+        let mut written = Vec::with_capacity(writes);
+        self.meters.batch_writes.observe(f64::from(u32::try_from(writes).unwrap_or(u32::MAX)));
+        for (place, pending) in part.into_iter().enumerate() {
+            let result = outcome::of(&pending.write, answer, place, &self.rules.standings);
             self.meters.writes.inc();
-            if result.is_err() {
+            let revision = result.as_ref().ok().copied();
+            if revision.is_none() {
                 self.meters.refused.inc();
             }
-            let made = result.is_ok();
             let write = pending.answer(result);
-            if made {
-                written.extend(outcome::written(write, answer.base, *place));
-            }
+            written.extend(revision.map(|revision| outcome::written(write, revision)));
         }
         let base = Revision(u64::try_from(answer.base).unwrap_or_default());
-        let end = Revision(base.0 + u64::try_from(*entries).unwrap_or_default());
+        let end = Revision(base.0 + u64::try_from(writes).unwrap_or_default());
         self.handover.give(Committed { base, end, written, connection: self.handover.connection() });
     }
 }

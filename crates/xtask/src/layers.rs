@@ -30,17 +30,18 @@ const IO: &[&str] = &[
 const CRATES: &[Crate] = &[
     Crate { name: "meta", may_use: &[], must_not_use: IO },
     Crate { name: "runtime", may_use: &[], must_not_use: &["kube", "k8s-openapi", "sqlx"] },
-    Crate { name: "store", may_use: &["meta", "runtime"], must_not_use: HTTP },
-    Crate { name: "apiserver", may_use: &["meta", "store", "runtime"], must_not_use: &["sqlx"] },
-    Crate { name: "business-types", may_use: &["meta"], must_not_use: IO },
+    Crate { name: "quota", may_use: &["meta"], must_not_use: IO },
+    Crate { name: "store", may_use: &["meta", "quota", "runtime"], must_not_use: HTTP },
+    Crate { name: "apiserver", may_use: &["meta", "quota", "store", "runtime"], must_not_use: &["sqlx"] },
+    Crate { name: "business-types", may_use: &["meta", "quota"], must_not_use: IO },
     Crate {
         name: "business-api",
-        may_use: &["meta", "store", "apiserver", "business-types", "runtime"],
+        may_use: &["meta", "quota", "store", "apiserver", "business-types", "runtime"],
         must_not_use: &[],
     },
     Crate {
         name: "business-controller",
-        may_use: &["meta", "business-types", "runtime"],
+        may_use: &["meta", "quota", "business-types", "runtime"],
         must_not_use: &["sqlx", "axum"],
     },
     Crate { name: "xtask", may_use: &[], must_not_use: &["sqlx", "axum"] },

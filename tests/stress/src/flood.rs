@@ -10,9 +10,10 @@ use sqlx::{Connection, Row};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use store::model::{Change, State, Write};
+use store::model::{Before, Change, State, Write};
+use store::quota::Account;
 use store::testing::Server;
-use store::{Access, Attributes, Error, Key, KindId, Revision, Store};
+use store::{Access, Error, Key, KindId, Revision, Store};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
@@ -122,7 +123,7 @@ async fn create(store: &Store, kind: KindId, settings: &Settings) -> Result<Vec<
                 let key = Key::new(kind, "flood", &format!("o{n:07}"));
                 let uid = Uuid::new_v4();
                 let change = Change::Create(state(&key, 0));
-                let write = Write { key: key.clone(), uid, change, quota: None };
+                let write = Write { key: key.clone(), uid, change, may_grow: true, hold: None };
                 let revision = store.write(&access, write).await?;
                 share.push(Object { key, uid, revision, round: 0 });
             }
@@ -142,7 +143,7 @@ fn state(key: &Key, round: u64) -> State {
     let body = format!(
         r#"{{"apiVersion":"stress/v1","kind":"Item","metadata":{{"name":"{name}","namespace":"{namespace}"}},"round":{round},"text":"{padding}"}}"#
     );
-    State { body, tenant: "t".to_owned(), deleting: false, locked: false }
+    State { body, account: Account { tenant: "t".to_owned(), ..Account::default() } }
 }
 
 async fn update(flood: Arc<Flood>, mut share: Vec<Object>) -> Result<()> {
@@ -158,10 +159,11 @@ async fn update(flood: Arc<Flood>, mut share: Vec<Object>) -> Result<()> {
             object.round += 1;
             let change = Change::Update {
                 expected: object.revision,
-                before: Attributes::default(),
+                before: Before::default(),
                 state: state(&object.key, object.round),
             };
-            let write = Write { key: object.key.clone(), uid: object.uid, change, quota: None };
+            let write =
+                Write { key: object.key.clone(), uid: object.uid, change, may_grow: true, hold: None };
             let sent = Instant::now();
             match flood.store.write(&access, write).await {
                 Ok(revision) => {

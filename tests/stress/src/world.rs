@@ -5,14 +5,18 @@ use meta::quantity::{Format, Quantity};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use store::model::State;
-use store::quota::{Amounts, Charge, Claim};
-use store::{Attributes, Kind};
+use store::quota::{Account, Amounts, Claim, Grants, Limits, Scope, ScopeKind};
+use store::{Attributes, Kind, Standing};
 use uuid::Uuid;
 
 /// Member clusters.
 pub(crate) const CLUSTERS: [&str; 2] = ["c1", "c2"];
 /// Resources that every scope limits.
 pub(crate) const RESOURCES: [&str; 2] = ["cpu", "pods"];
+/// What scopes are.
+const SCOPES: ScopeKind = ScopeKind(1);
+/// The kind of their objects.
+const SCOPE: &str = "Scope";
 /// The tenant of everything.
 const TENANT: &str = "t";
 
@@ -48,8 +52,7 @@ struct Metadata {
 impl Body {
     /// A scope with the same limits in each of its clusters.
     pub(crate) fn scope(name: &str, parent: &str, hard: BTreeMap<String, Units>) -> Self {
-        let body =
-            Self { scope: parent.to_owned(), charge: hard.clone(), hard, ..Self::named("Scope", name) };
+        let body = Self { scope: parent.to_owned(), charge: hard.clone(), hard, ..Self::named(SCOPE, name) };
         body.fresh()
     }
 
@@ -79,29 +82,28 @@ impl Body {
 
     /// As the store takes it.
     pub(crate) fn state(&self) -> State {
-        State {
-            body: serde_json::to_string(self).unwrap_or_default(),
+        State { body: serde_json::to_string(self).unwrap_or_default(), account: self.account() }
+    }
+
+    /// What it means to the ledger: a scope is charged what it may give away, an item its high-water mark.
+    pub(crate) fn account(&self) -> Account {
+        let limits = |hard| Limits { hard, mandatory: true };
+        let domains = amounts(&self.hard).into_iter().map(|(domain, hard)| (domain, limits(hard))).collect();
+        let is_scope = self.kind == SCOPE;
+        Account {
             tenant: TENANT.to_owned(),
             deleting: self.deleting,
             locked: false,
+            pays: (!self.scope.is_empty()).then(|| Scope::new(SCOPES, &self.scope)),
+            costs: amounts(&self.charge),
+            carries: self
+                .hard
+                .iter()
+                .map(|(c, units)| (c.clone(), units.keys().cloned().collect()))
+                .collect(),
+            grants: is_scope.then(|| Grants { scope: Scope::new(SCOPES, self.name()), domains }),
+            claims: self.claim.clone().into_iter().map(|(domain, place)| Claim { domain, place }).collect(),
         }
-    }
-
-    /// What its scope is charged.
-    pub(crate) fn to_charge(&self) -> Charge {
-        let keys = self.hard.iter().map(|(c, units)| (c.clone(), units.keys().cloned().collect())).collect();
-        Charge { scope: self.scope.clone(), amounts: amounts(&self.charge), keys }
-    }
-
-    /// A scope's limits.
-    pub(crate) fn limits(&self) -> Amounts {
-        amounts(&self.hard)
-    }
-
-    /// An item's place.
-    pub(crate) fn to_claim(&self) -> Option<Claim> {
-        let (cluster, namespace) = self.claim.clone()?;
-        Some(Claim { cluster, namespace })
     }
 }
 
@@ -159,8 +161,8 @@ impl Kind for TestKind {
         self.resource
     }
 
-    fn is_scope(&self) -> bool {
-        self.is_scope
+    fn stands_for(&self) -> Option<Standing> {
+        self.is_scope.then_some(Standing { scope: SCOPES, required: true })
     }
 
     fn fields(&self) -> &'static [&'static str] {

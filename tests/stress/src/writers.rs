@@ -11,10 +11,10 @@ use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use store::model::{Change, Write};
-use store::quota::{LimitsChange, QuotaChange};
+use store::model::{Before, Change, Write};
+use store::quota::{Held, HoldState};
 use store::read::{At, ListQuery, Selection};
-use store::{Access, Attributes, Entry, Error, Key, KindId, Revision};
+use store::{Access, Entry, Error, Key, KindId, Revision};
 use uuid::Uuid;
 
 /// Items that a writer remembers, so that it can come back to them, also with what it read long ago.
@@ -70,8 +70,7 @@ impl Writer {
             50..62 => self.confirm(false).await,
             62..65 => self.confirm(true).await,
             65..85 => self.delete().await,
-            85..88 => self.move_item().await,
-            88..90 => self.abandon().await,
+            85..90 => self.abandon().await,
             90 => self.write_off().await,
             91..95 => self.resize_scope().await,
             95..98 => self.reparent().await,
@@ -93,19 +92,9 @@ impl Writer {
         let name = format!("i{:012x}", self.random.random_range(0..1_u64 << 44));
         let body = Body::item(&name, &scope, cluster, self.units());
         let key = Key::new(self.replica.items, &scope, &name);
-        let quota = quota(None, Some(&body), true);
-        let made = self
-            .write(
-                "create",
-                body.token,
-                Write {
-                    key: key.clone(),
-                    uid: Uuid::new_v4(),
-                    change: Change::Create(body.state()),
-                    quota: Some(quota),
-                },
-            )
-            .await?;
+        let change = Change::Create(body.state());
+        let write = Write { key: key.clone(), uid: Uuid::new_v4(), change, may_grow: true, hold: None };
+        let made = self.write("create", body.token, write).await?;
         if made {
             self.remember(key).await;
         }
@@ -196,7 +185,7 @@ impl Writer {
             new.charge = BTreeMap::new();
             return self.update("release", &key, &entry, (&old, &new), false).await;
         }
-        self.remove("remove", &key, &entry, &old, None).await
+        self.remove("remove", &key, &entry, &old, false).await
     }
 
     async fn abandon(&mut self) -> Result<()> {
@@ -206,58 +195,16 @@ impl Writer {
             return Ok(());
         }
         self.given_up.push(entry.uid);
-        self.remove("abandon", &key, &entry, &old, Some("stress".to_owned())).await
+        self.remove("abandon", &key, &entry, &old, true).await
     }
 
-    async fn remove(
-        &mut self,
-        op: &str,
-        key: &Key,
-        entry: &Entry,
-        old: &Body,
-        abandon: Option<String>,
-    ) -> Result<()> {
+    async fn remove(&mut self, op: &str, key: &Key, entry: &Entry, old: &Body, give_up: bool) -> Result<()> {
         let last = old.clone().fresh();
-        let mut quota = quota(Some(old), None, false);
-        quota.abandon = abandon;
+        let hold = give_up.then(|| Held { state: HoldState::Abandoned, reason: "stress".to_owned() });
         let change =
-            Change::Delete { expected: entry.revision, before: entry.attributes.clone(), last: last.state() };
-        self.write(op, last.token, Write { key: key.clone(), uid: entry.uid, change, quota: Some(quota) })
-            .await?;
-        Ok(())
-    }
-
-    async fn move_item(&mut self) -> Result<()> {
-        let Some((key, entry, old)) = self.item().await else { return Ok(()) };
-        let scope = self.leaf();
-        if old.deleting || old.scope == scope {
-            return Ok(());
-        }
-        let mut new = old.clone().fresh();
-        scope.clone_into(&mut new.scope);
-        let to = Key::new(self.replica.items, &scope, &key.name);
-        let change = Change::Move {
-            expected: entry.revision,
-            before: entry.attributes.clone(),
-            last: old.clone().fresh().state(),
-            to: to.clone(),
-            state: new.state(),
-        };
-        let moved = self
-            .write(
-                "move",
-                new.token,
-                Write {
-                    key: key.clone(),
-                    uid: entry.uid,
-                    change,
-                    quota: Some(quota(Some(&old), Some(&new), true)),
-                },
-            )
-            .await?;
-        if moved {
-            self.remember(to).await;
-        }
+            Change::Delete { expected: entry.revision, before: before(entry, old), last: last.state() };
+        let write = Write { key: key.clone(), uid: entry.uid, change, may_grow: false, hold };
+        self.write(op, last.token, write).await?;
         Ok(())
     }
 
@@ -315,16 +262,12 @@ impl Writer {
         key: &Key,
         entry: &Entry,
         (old, new): (&Body, &Body),
-        admit: bool,
+        may_grow: bool,
     ) -> Result<()> {
-        let mut quota = quota(Some(old), Some(new), admit);
-        if key.kind == self.replica.scopes {
-            quota.limits = Some(LimitsChange { before: Some(old.limits()), after: Some(new.limits()) });
-        }
-        let before = Attributes::clone(&entry.attributes);
+        let before = before(entry, old);
         let change = Change::Update { expected: entry.revision, before, state: new.state() };
-        self.write(op, new.token, Write { key: key.clone(), uid: entry.uid, change, quota: Some(quota) })
-            .await?;
+        let write = Write { key: key.clone(), uid: entry.uid, change, may_grow, hold: None };
+        self.write(op, new.token, write).await?;
         Ok(())
     }
 
@@ -364,15 +307,8 @@ impl Writer {
     }
 }
 
-fn quota(old: Option<&Body>, new: Option<&Body>, admit: bool) -> QuotaChange {
-    QuotaChange {
-        before: old.map(Body::to_charge),
-        after: new.map(Body::to_charge),
-        admit,
-        limits: None,
-        claim: new.or(old).and_then(Body::to_claim),
-        abandon: None,
-    }
+fn before(entry: &Entry, body: &Body) -> Before {
+    Before { attributes: entry.attributes.clone(), account: body.account() }
 }
 
 /// The tree of scopes, made before the replicas start: a root, [`MIDDLES`] below it, leaves below those.
@@ -389,12 +325,6 @@ pub(crate) fn tree(leaves: usize) -> Vec<Body> {
 
 /// The write that creates a scope of the tree.
 pub(crate) fn create_scope(kind: KindId, body: &Body, name: &str) -> Write {
-    let mut change = quota(None, Some(body), true);
-    change.limits = Some(LimitsChange { before: None, after: Some(body.limits()) });
-    Write {
-        key: Key::new(kind, "", name),
-        uid: Uuid::new_v4(),
-        change: Change::Create(body.state()),
-        quota: Some(change),
-    }
+    let change = Change::Create(body.state());
+    Write { key: Key::new(kind, "", name), uid: Uuid::new_v4(), change, may_grow: true, hold: None }
 }

@@ -10,7 +10,7 @@ use meta::schema::{ListType, Schema};
 use meta::status::Status;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use store::quota::{QuotaChange, Violation};
+use store::quota::{Account, Violation};
 use store::{Attributes, Kind, KindId};
 
 pub(crate) const GROUP: &str = "sample.example.io";
@@ -153,22 +153,9 @@ impl Strategy for WidgetStrategy {
         waits.then(|| "the widget's finalizers have not let it go".to_owned())
     }
 
-    fn quota(
-        &self,
-        _: &mut WriteContext<'_>,
-        _: Part,
-        _: Option<&Object>,
-        _: Option<&Object>,
-    ) -> Result<Option<QuotaChange>, Status> {
-        Ok(None)
-    }
-
-    fn scope(&self, _: &Object) -> Option<String> {
-        None
-    }
-
-    fn tenant(&self, object: &Object) -> String {
-        object.annotation("tenant").unwrap_or_default().to_owned()
+    fn account(&self, object: &Object) -> Result<Account, Status> {
+        let tenant = object.annotation("tenant").unwrap_or_default().to_owned();
+        Ok(Account { tenant, deleting: object.is_deleting(), ..Account::default() })
     }
 
     fn refusal(&self, _: &WriteContext<'_>, object: &Object, _: &[Violation]) -> Status {

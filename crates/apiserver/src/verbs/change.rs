@@ -4,7 +4,8 @@ use crate::resource::{Part, Resource};
 use crate::strategy::WriteContext;
 use crate::verbs::Call;
 use crate::verbs::commit::{
-    commit, context, is_unchanged, keep_part, same_but, state, tracker, writer, written,
+    before, commit, context, growth_warnings, is_unchanged, keep_part, same_but, state, tracker, writer,
+    written,
 };
 use crate::verbs::errors::{MODIFIED, status_of};
 use crate::verbs::options::{WriteOptions, resource_version};
@@ -13,7 +14,7 @@ use meta::object::Object;
 use meta::status::Status;
 use meta::validation;
 use serde_json::Value;
-use store::model::Change;
+use store::model::{Change, Write};
 use store::read::At;
 use store::{Entry, Error, Revision};
 
@@ -117,20 +118,24 @@ where
     if let Some(right) = strategy.extra_right(&cx, part, Some(&live), &object) {
         call.demand(&right, name).await?;
     }
-    let quota = strategy.quota(&mut cx, part, Some(&live), (!gone).then_some(&object));
-    warnings.append(&mut cx.warnings);
-    let quota = quota?;
-    let note = quota.as_ref().and_then(|quota| quota.abandon.as_deref()).map_or_else(String::new, abandoned);
+    strategy.check_update(part, &live, &object)?;
+    let hold = if gone { strategy.hold(&cx, &live) } else { None };
+    let note =
+        hold.as_ref().map_or_else(String::new, |held| format!("{}: {}", held.state.as_str(), held.reason));
     let state = state(resource, &mut object)?;
     let body = Bytes::from(state.body.clone());
-    let (expected, before) = (entry.revision, entry.attributes.clone());
+    let (expected, before) = (entry.revision, before(resource, &entry, &live)?);
+    let may_grow = part == Part::Main && !object.is_deleting();
     let change = if gone {
         Change::Delete { expected, before, last: state }
     } else {
         Change::Update { expected, before, state }
     };
-    match commit(call, &key, entry.uid, change, quota, options.dry_run).await {
+    let told = if may_grow { growth_warnings(resource, &change) } else { Vec::new() };
+    let write = Write { key: key.clone(), uid: entry.uid, change, may_grow, hold };
+    match commit(call, write, options.dry_run).await {
         Ok(revision) => {
+            warnings.extend(told);
             let revision = if options.dry_run { expected } else { revision };
             let entry = written(&key, entry.uid, revision, body);
             Ok(Outcome::Written(Written { old: expected, entry, note }))
@@ -142,10 +147,6 @@ where
         }
         Err(error) => Ok(Outcome::Refused(failed(&error))),
     }
-}
-
-fn abandoned(reason: &str) -> String {
-    format!("abandoned: {reason}")
 }
 
 /// Makes of what the client wants what will be stored; `None` where that is what is stored already. `true`: nobody

@@ -9,8 +9,7 @@ use meta::managed::{Tracker, Write as Writer};
 use meta::object::Object;
 use meta::status::Status;
 use serde_json::{Map, Value};
-use store::model::{Change, State, Write};
-use store::quota::QuotaChange;
+use store::model::{Before, Change, State, Write};
 use store::{Attributes, Entry, Error, Key, Revision, Visibility};
 use uuid::Uuid;
 
@@ -41,36 +40,36 @@ pub(crate) fn context<'a>(call: &'a Call, dry_run: bool, versioned: bool, now: &
     }
 }
 
-/// The bytes to store.
+/// The state that was read.
+pub(crate) fn before(resource: &Resource, entry: &Entry, live: &Object) -> Result<Before, Status> {
+    Ok(Before { attributes: entry.attributes.clone(), account: resource.strategy.account(live)? })
+}
+
+/// The state to store.
 pub(crate) fn state(resource: &Resource, object: &mut Object) -> Result<State, Status> {
     object.remove(&["metadata", "resourceVersion"]);
     let body = serde_json::to_string(object.as_map()).map_err(|error| Status::internal(error.to_string()))?;
     if body.len() > OBJECT_BYTES_MAX {
         return Err(Status::too_large(format!("Request entity too large: limit is {OBJECT_BYTES_MAX}")));
     }
-    let strategy = &resource.strategy;
-    Ok(State {
-        body,
-        tenant: strategy.tenant(object),
-        deleting: object.is_deleting(),
-        locked: strategy.is_locked(object),
-    })
+    Ok(State { body, account: resource.strategy.account(object)? })
 }
 
 /// Has the store decide a write. `Revision(0)` for a dry run.
-pub(crate) async fn commit(
-    call: &Call,
-    key: &Key,
-    uid: Uuid,
-    change: Change,
-    quota: Option<QuotaChange>,
-    dry_run: bool,
-) -> Result<Revision, Error> {
-    let write = Write { key: key.clone(), uid, change, quota };
+pub(crate) async fn commit(call: &Call, write: Write, dry_run: bool) -> Result<Revision, Error> {
     if dry_run {
         return call.api.store.check(&call.cx.access, write).await.map(|()| Revision(0));
     }
     call.api.store.write(&call.cx.access, write).await
+}
+
+/// What to tell who has made an accepted write.
+pub(crate) fn growth_warnings(resource: &Resource, change: &Change) -> Vec<String> {
+    let (before, Some(after)) = (change.before(), change.after()) else { return Vec::new() };
+    if before.is_some_and(|before| before.weighs_as(after)) {
+        return Vec::new();
+    }
+    resource.strategy.growth_warnings(before, after)
 }
 
 /// The object as it was written, to answer with.

@@ -1,9 +1,9 @@
 //! `POST` of a collection.
 
-use crate::resource::Part;
+use crate::resource::{Part, Resource};
 use crate::verbs::Call;
 use crate::verbs::body;
-use crate::verbs::commit::{commit, context, owns, state, tracker, writer, written};
+use crate::verbs::commit::{commit, context, growth_warnings, owns, state, tracker, writer, written};
 use crate::verbs::errors::status_of;
 use crate::verbs::options::{WriteKind, WriteOptions};
 use axum::body::Body;
@@ -14,8 +14,8 @@ use meta::status::Status;
 use meta::{name, validation};
 use serde_json::Value;
 use std::sync::Arc;
-use store::model::Change;
-use store::quota::{QuotaChange, Violation};
+use store::model::{Change, Write};
+use store::quota::Violation;
 use store::read::At;
 use store::{Entry, Error, Key};
 use uuid::Uuid;
@@ -117,12 +117,16 @@ async fn try_insert(
     let made = prepare(call, object, options, (uid, track), scope_tenant.as_deref());
     let (mut object, warnings) = made.map_err(Failure::Other)?;
     call.warnings.extend(warnings);
-    let quota = charge(call, &object, options.dry_run).await.map_err(Failure::Other)?;
+    may_have(call, &object, options.dry_run).await.map_err(Failure::Other)?;
     let state = state(&resource, &mut object).map_err(Failure::Other)?;
     let key = Key::new(resource.id, object.namespace(), object.name());
     let body = Bytes::from(state.body.clone());
-    match commit(call, &key, uid, Change::Create(state), quota, options.dry_run).await {
+    let change = Change::Create(state);
+    let told = growth_warnings(&resource, &change);
+    let write = Write { key: key.clone(), uid, change, may_grow: true, hold: None };
+    match commit(call, write, options.dry_run).await {
         Ok(revision) => {
+            call.warnings.extend(told);
             let entry = written(&key, uid, revision, body);
             call.audit(None, &entry, options.dry_run, String::new());
             Ok(entry)
@@ -133,12 +137,9 @@ async fn try_insert(
         }
         // Where the caller may put nothing, there is nothing for him.
         Err(Error::NotFound) => {
-            let violations: Vec<Violation> = resource
-                .strategy
-                .scope(&object)
-                .into_iter()
-                .map(|scope| Violation::ScopeMissing { scope })
-                .collect();
+            let pays = resource.strategy.account(&object).ok().and_then(|account| account.pays);
+            let violations: Vec<Violation> =
+                pays.into_iter().map(|scope| Violation::ScopeMissing { scope }).collect();
             let cx = context(call, options.dry_run, false, &now);
             Err(Failure::Other(match violations.as_slice() {
                 [] => status_of(&Error::NotFound, &resource, object.name()),
@@ -155,14 +156,16 @@ async fn try_insert(
 /// The tenant of the new object's scope, where neither the caller nor the object says one. What the store decides
 /// does not rest on it: it compares the tenants again.
 async fn scope_tenant(call: &Call, object: &Object) -> Option<String> {
-    let strategy = &call.resource().strategy;
+    let account = call.resource().strategy.account(object).ok()?;
     let confined = context(call, true, false, "").tenant.is_some();
-    if confined || !strategy.tenant(object).is_empty() {
+    if confined || !account.tenant.is_empty() {
         return None;
     }
-    let scope = strategy.scope(object)?;
-    let kind = call.api.resources.iter().find(|resource| resource.kind.is_scope())?.id;
-    let key = Key::new(kind, "", &scope);
+    let scope = account.pays?;
+    let stands =
+        |resource: &&Arc<Resource>| resource.kind.stands_for().is_some_and(|s| s.scope == scope.kind);
+    let kind = call.api.resources.iter().find(stands)?.id;
+    let key = Key::new(kind, "", &scope.name);
     for at in [At::Any, At::Latest] {
         if let Ok(entry) = call.api.store.get(&call.cx.access, &key, at).await {
             return entry.attributes.tenant.as_deref().map(str::to_owned);
@@ -215,19 +218,15 @@ fn prepare(
     Ok((object, warnings))
 }
 
-/// What the object costs, once the caller is known to have every right it takes.
-async fn charge(call: &mut Call, object: &Object, dry_run: bool) -> Result<Option<QuotaChange>, Status> {
+/// Whether the caller has every right that the object takes.
+async fn may_have(call: &mut Call, object: &Object, dry_run: bool) -> Result<(), Status> {
     let resource = Arc::clone(call.resource());
     let now = call.now();
     let right = resource.strategy.extra_right(&context(call, dry_run, false, &now), Part::Main, None, object);
-    if let Some(right) = right {
-        call.demand(&right, object.name()).await?;
+    match right {
+        Some(right) => call.demand(&right, object.name()).await,
+        None => Ok(()),
     }
-    let mut cx = context(call, dry_run, false, &now);
-    let quota = resource.strategy.quota(&mut cx, Part::Main, None, Some(object))?;
-    let warnings = cx.warnings;
-    call.warnings.extend(warnings);
-    Ok(quota)
 }
 
 fn generate_name(object: &mut Object) {

@@ -1,11 +1,10 @@
 //! `DELETE` of one object: marked while somebody waits for it, removed otherwise.
 
-use crate::resource::Part;
 use crate::response::{self, PROTOBUF};
 use crate::strategy::Strategy;
 use crate::verbs::Call;
 use crate::verbs::body;
-use crate::verbs::commit::{commit, context, is_unchanged, state, written};
+use crate::verbs::commit::{before, commit, context, is_unchanged, state, written};
 use crate::verbs::errors::status_of;
 use crate::verbs::options::{DeleteOptions, Propagation};
 use axum::body::Body;
@@ -17,8 +16,7 @@ use meta::object::Object;
 use meta::protobuf;
 use meta::status::{Details, Status};
 use serde_json::Value;
-use store::model::Change;
-use store::quota::QuotaChange;
+use store::model::{Change, Write};
 use store::read::At;
 use store::{Entry, Error, Key, Revision};
 
@@ -142,7 +140,7 @@ async fn attempt(
     }
     let now = call.now();
     let prepared = prepare(call, &live, waits.is_some(), options, &now, warnings)?;
-    let Some((mut object, gone, quota)) = prepared else {
+    let Some((mut object, gone)) = prepared else {
         if at == At::Any {
             // Nothing is written that would find out that the object has gone meanwhile, and another has its name.
             return Ok(Outcome::Conflict);
@@ -152,13 +150,16 @@ async fn attempt(
     };
     let state = state(resource, &mut object)?;
     let body = Bytes::from(state.body.clone());
-    let (expected, before) = (entry.revision, entry.attributes.clone());
+    let (expected, before) = (entry.revision, before(resource, &entry, &live)?);
+    let hold =
+        if gone { resource.strategy.hold(&context(call, options.dry_run, false, &now), &live) } else { None };
     let change = if gone {
         Change::Delete { expected, before, last: state }
     } else {
         Change::Update { expected, before, state }
     };
-    let revision = match commit(call, key, entry.uid, change, quota, options.dry_run).await {
+    let write = Write { key: key.clone(), uid: entry.uid, change, may_grow: false, hold };
+    let revision = match commit(call, write, options.dry_run).await {
         Ok(_) if options.dry_run => expected,
         Ok(revision) => revision,
         Err(Error::Conflict) => return Ok(Outcome::Conflict),
@@ -207,7 +208,7 @@ fn prepare(
     options: &DeleteOptions,
     now: &str,
     warnings: &mut Vec<String>,
-) -> Result<Option<(Object, bool, Option<QuotaChange>)>, Status> {
+) -> Result<Option<(Object, bool)>, Status> {
     let resource = call.resource();
     let strategy: &dyn Strategy = &*resource.strategy;
     let finalizers = finalizers_after(live, options);
@@ -215,9 +216,7 @@ fn prepare(
     set_finalizers(&mut object, &finalizers);
     let mut cx = context(call, options.dry_run, options.resource_version.is_some(), now);
     if !waits && finalizers.is_empty() {
-        let quota = strategy.quota(&mut cx, Part::Main, Some(live), None)?;
-        warnings.append(&mut cx.warnings);
-        return Ok(Some((object, true, quota)));
+        return Ok(Some((object, true)));
     }
     if !live.is_deleting() {
         object.set(&["metadata", "deletionTimestamp"], Value::from(now));
@@ -231,7 +230,7 @@ fn prepare(
         warnings.append(&mut cx.warnings);
     }
     // Marking changes no charge: what the object holds is refunded when it goes.
-    Ok((!is_unchanged(live, &object)).then_some((object, false, None)))
+    Ok((!is_unchanged(live, &object)).then_some((object, false)))
 }
 
 /// The garbage collector's finalizers follow the options, all others stay.

@@ -5,7 +5,7 @@
 use super::{Books, scopes, told};
 use crate::clusters::Clusters;
 use arc_swap::ArcSwapOption;
-use business_types::{Comparison, Orphan};
+use business_types::{Comparison, Orphan, account};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use runtime::Metrics;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::audit::Difference;
 use store::hold::{GrowthHold, Hold};
-use store::quota::{Amounts, Claim};
+use store::quota::{Amounts, Claim, HoldState, Scope};
 use store::repair::Repair;
 use store::{Access, Error, Revision, Store};
 use tokio::sync::watch;
@@ -164,7 +164,7 @@ impl Auditor {
             for scope in scopes(&report) {
                 let raised = self.store.repair(&self.access, &Books, scope, Repair::Raise).await;
                 if let Err(error) = raised {
-                    tracing::warn!(scope, %error, "the ledger of a project could not be raised");
+                    tracing::warn!(%scope, %error, "the ledger of a project could not be raised");
                 }
             }
             report = self.store.audit(&self.access, &Books).await?;
@@ -189,7 +189,7 @@ impl Auditor {
                 let counted = holds
                     .iter()
                     .any(|held| *held == hold || (held.uid != hold.uid && held.claim == hold.claim));
-                if !counted && let Err(error) = self.store.hold_orphan(&self.access, &hold).await {
+                if !counted && let Err(error) = self.store.hold(&self.access, &hold).await {
                     tracing::warn!(project, namespace = orphan.namespace, %error, "an orphan cannot be held");
                     unheld += 1;
                 }
@@ -202,7 +202,7 @@ impl Auditor {
         for hold in &holds {
             let reported = |claim: &Claim| {
                 let mut all = projects.values().flat_map(|told| &told.orphans);
-                all.any(|o| o.cluster_name == claim.cluster && o.namespace == claim.namespace)
+                all.any(|o| o.cluster_name == claim.domain && o.namespace == claim.place)
             };
             if self.was_looked_for(hold, comparison) && !hold.claim.as_ref().is_some_and(reported) {
                 match self.store.write_off(&self.access, hold.uid).await {
@@ -217,7 +217,7 @@ impl Auditor {
 
     /// Whether the controller knew of a hold when it compared its cluster last.
     fn was_looked_for(&self, hold: &Hold, comparison: &Comparison) -> bool {
-        let compared = hold.claim.as_ref().and_then(|claim| comparison.clusters.get(&claim.cluster));
+        let compared = hold.claim.as_ref().and_then(|claim| comparison.clusters.get(&claim.domain));
         match (compared, self.known.get(&hold.uid)) {
             (Some(compared), Some(known)) => {
                 *compared >= known.0 && comparison.unreported == comparison.homeless
@@ -243,10 +243,10 @@ fn hold_of(project: &str, orphan: &Orphan) -> Option<Hold> {
     let Orphan { cluster_name, namespace, uid, hard } = orphan;
     Some(Hold {
         uid: uid.parse().ok()?,
-        scope: project.to_owned(),
-        claim: Some(Claim { cluster: cluster_name.clone(), namespace: namespace.clone() }),
+        scope: Scope::new(account::PROJECT, project),
+        claim: Some(Claim { domain: cluster_name.clone(), place: namespace.clone() }),
         amounts: Amounts::from([(cluster_name.clone(), hard.clone())]),
-        orphaned: true,
+        state: HoldState::Orphaned,
         reason: "a namespace of the cluster is marked as the project's and belongs to no object".to_owned(),
     })
 }

@@ -1,18 +1,16 @@
 //! What the status of a project says of the audits: orphans, from the controller; differences and holds, from here.
 
-use super::Books;
 use crate::follow;
 use crate::kinds::PROJECT;
-use business_types::{Held, LedgerStatus, Orphan, ProjectStatus};
+use business_types::{Held, LedgerStatus, Orphan, ProjectStatus, account};
 use meta::object::Object;
 use meta::quantity::{Format, Quantity, ResourceList};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use store::audit::{Accounts as _, Difference};
+use store::audit::Difference;
 use store::hold::Hold;
-use store::model::{Change, State, Write};
-use store::quota::{LimitsChange, QuotaChange};
+use store::model::{Before, Change, State, Write};
 use store::read::{At, ListQuery};
 use store::{Access, Entry, Error, Revision, Store};
 use uuid::Uuid;
@@ -66,7 +64,7 @@ pub(super) async fn write(
         }
     }
     for hold in holds {
-        wanted.entry(&hold.scope).or_default().held.push(held(hold));
+        wanted.entry(&hold.scope.name).or_default().held.push(held(hold));
     }
     for status in wanted.values_mut() {
         let more = status.differences.len().saturating_sub(NAMED_MAX);
@@ -119,7 +117,9 @@ fn project_of(difference: &Difference) -> Option<&str> {
     match difference {
         Difference::Object { key, .. } if key.kind == PROJECT => Some(&key.name),
         Difference::Object { key, .. } => Some(&key.namespace),
-        Difference::Ledger { .. } | Difference::Claim { .. } => difference.scope(),
+        Difference::Ledger { .. } | Difference::Claim { .. } => {
+            difference.scope().filter(|scope| scope.kind == account::PROJECT).map(|scope| scope.name.as_str())
+        }
     }
 }
 
@@ -129,8 +129,8 @@ pub(super) fn held(hold: &Hold) -> Held {
         hard.extend(amounts.iter().map(|(resource, amount)| (resource.clone(), shown(resource, *amount))));
     }
     let (cluster_name, namespace) =
-        hold.claim.clone().map(|claim| (claim.cluster, claim.namespace)).unwrap_or_default();
-    let state = if hold.orphaned { "orphaned" } else { "abandoned" }.to_owned();
+        hold.claim.clone().map(|claim| (claim.domain, claim.place)).unwrap_or_default();
+    let state = hold.state.as_str().to_owned();
     Held { uid: hold.uid.to_string(), state, cluster_name, namespace, hard, reason: hold.reason.clone() }
 }
 
@@ -154,23 +154,10 @@ async fn put(
     } else {
         object.set(LEDGER, json!(ledger));
     }
-    let account = Books.account(PROJECT, &entry.body).map_err(|error| corrupt(entry, error))?;
-    let limits = LimitsChange { before: account.limits.clone(), after: account.limits };
-    let quota = QuotaChange {
-        before: account.charge.clone(),
-        after: account.charge,
-        admit: false,
-        limits: Some(limits),
-        claim: None,
-        abandon: None,
-    };
-    let state = State {
-        body: object.to_stored(),
-        tenant: account.tenant,
-        deleting: account.deleting,
-        locked: account.locked,
-    };
-    let change = Change::Update { expected: entry.revision, before: entry.attributes.clone(), state };
-    let write = Write { key: entry.key.clone(), uid: entry.uid, change, quota: Some(quota) };
+    let account = account::project(&object).map_err(|error| corrupt(entry, error))?;
+    let before = Before { attributes: entry.attributes.clone(), account: account.clone() };
+    let state = State { body: object.to_stored(), account };
+    let change = Change::Update { expected: entry.revision, before, state };
+    let write = Write { key: entry.key.clone(), uid: entry.uid, change, may_grow: false, hold: None };
     store.write(access, write).await
 }

@@ -7,6 +7,7 @@ use crate::levels::Levels;
 use crate::refusal::{self, Subject};
 use apiserver::resource::{Column, Part};
 use apiserver::strategy::{Strategy, WriteContext};
+use business_types::account;
 use business_types::charge::{self, Confirmation, Confirmed};
 use business_types::namespace::group_resource;
 use business_types::{NamespaceSpec, NamespaceStatus, names, validation};
@@ -16,7 +17,7 @@ use meta::quantity::ResourceList;
 use meta::status::Status;
 use meta::validation::NameRule;
 use serde_json::{Value, json};
-use store::quota::{Charge, Claim, QuotaChange, Violation};
+use store::quota::{Account, Held, HoldState, Violation};
 
 const CHARGED: &[&str] = &["status", "cachedSpecHard"];
 /// Fields that are filled in on reads and never stored.
@@ -68,14 +69,6 @@ impl Typed {
     /// What is charged, in the one cluster it can be charged in.
     fn mark(&self) -> &ResourceList {
         self.status.cached_spec_hard.as_ref().unwrap_or(&self.spec.hard)
-    }
-
-    fn charge(&self, scope: &str) -> Charge {
-        Charge {
-            scope: scope.to_owned(),
-            amounts: charge::charge(&self.spec, &self.status),
-            keys: charge::namespace_keys(&self.spec),
-        }
     }
 }
 
@@ -239,47 +232,22 @@ impl Strategy for NamespaceStrategy {
         waiting(object, "namespace")
     }
 
-    fn quota(
-        &self,
-        cx: &mut WriteContext<'_>,
-        part: Part,
-        old: Option<&Object>,
-        new: Option<&Object>,
-    ) -> Result<Option<QuotaChange>, Status> {
-        let typed = |object: Option<&Object>| object.map(Typed::of).transpose();
-        let (before, after) = (typed(old)?, typed(new)?);
-        if part == Part::Main
-            && let (Some(before), Some(after), Some(new)) = (&before, &after, new)
-        {
-            check_use(before, after, new.name())?;
-        }
-        let scope = old.or(new).map(Object::namespace).unwrap_or_default();
-        let spec = after.as_ref().or(before.as_ref()).map(|typed| &typed.spec);
-        let claim = spec.map(|s| Claim { cluster: s.cluster_name.clone(), namespace: s.namespace.clone() });
-        let left = before.as_ref().is_some_and(|before| !before.mark().is_empty());
-        let abandoned = old.and_then(abandon_reason).filter(|_| new.is_none() && left && cx.tenant.is_none());
-        let change = QuotaChange {
-            before: before.map(|typed| typed.charge(scope)),
-            after: after.map(|typed| typed.charge(scope)),
-            admit: false,
-            limits: None,
-            claim,
-            abandon: abandoned.map(str::to_owned),
-        };
-        let alive = new.is_some_and(|new| !new.is_deleting());
-        let admit = part == Part::Main && alive && change.before != change.after;
-        if let Some(after) = change.after.as_ref().filter(|_| admit) {
-            cx.warnings.extend(self.levels.warnings(change.before.as_ref(), after));
-        }
-        Ok(Some(QuotaChange { admit, ..change }))
+    fn check_update(&self, part: Part, old: &Object, new: &Object) -> Result<(), Status> {
+        if part == Part::Main { check_use(&Typed::of(old)?, &Typed::of(new)?, new.name()) } else { Ok(()) }
     }
 
-    fn scope(&self, object: &Object) -> Option<String> {
-        Some(object.namespace().to_owned())
+    fn account(&self, object: &Object) -> Result<Account, Status> {
+        account::namespace(object).map_err(|e| unreadable(&e))
     }
 
-    fn tenant(&self, object: &Object) -> String {
-        object.text(super::TENANT).to_owned()
+    fn hold(&self, cx: &WriteContext<'_>, old: &Object) -> Option<Held> {
+        let charged = Typed::of(old).is_ok_and(|typed| !typed.mark().is_empty());
+        let reason = abandon_reason(old).filter(|_| charged && cx.tenant.is_none())?.to_owned();
+        Some(Held { state: HoldState::Abandoned, reason })
+    }
+
+    fn growth_warnings(&self, before: Option<&Account>, after: &Account) -> Vec<String> {
+        self.levels.warnings(before, after)
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {

@@ -9,14 +9,14 @@ use crate::roles::Roles;
 use apiserver::resource::{Column, Part};
 use apiserver::strategy::{ExtraRight, Strategy, WriteContext};
 use business_types::project::group_resource;
-use business_types::{ProjectSpec, ProjectStatus, charge, names, validation};
+use business_types::{ProjectSpec, ProjectStatus, account, names, validation};
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::object::Object;
 use meta::quantity::ResourceList;
 use meta::status::Status;
 use meta::validation::NameRule;
 use serde_json::{Value, json};
-use store::quota::{Charge, LimitsChange, QuotaChange, Violation};
+use store::quota::{Account, Violation};
 
 /// The verb on projects that budget out of nothing needs.
 pub const GRANT: &str = "grant";
@@ -108,14 +108,6 @@ fn is_higher(old: &ProjectSpec, new: &ProjectSpec) -> bool {
             before.hard.iter().any(|(key, limit)| quota.hard.get(key).is_none_or(|hard| hard > limit))
         }
     })
-}
-
-fn charge_of(spec: &ProjectSpec) -> Charge {
-    Charge {
-        scope: spec.parent_project_name.clone(),
-        amounts: charge::limits(spec),
-        keys: charge::project_keys(spec),
-    }
 }
 
 impl Strategy for ProjectStrategy {
@@ -224,47 +216,12 @@ impl Strategy for ProjectStrategy {
         waiting(object, "project")
     }
 
-    fn quota(
-        &self,
-        cx: &mut WriteContext<'_>,
-        part: Part,
-        old: Option<&Object>,
-        new: Option<&Object>,
-    ) -> Result<Option<QuotaChange>, Status> {
-        let (before, after) = (old.map(spec_of).transpose()?, new.map(spec_of).transpose()?);
-        let limits = LimitsChange {
-            before: before.as_ref().map(charge::limits),
-            after: after.as_ref().map(charge::limits),
-        };
-        let changed = limits.before != limits.after
-            || before.as_ref().map(|s| &s.parent_project_name)
-                != after.as_ref().map(|s| &s.parent_project_name);
-        let alive = new.is_some_and(|new| !new.is_deleting());
-        let change = QuotaChange {
-            before: before.as_ref().map(charge_of),
-            after: after.as_ref().map(charge_of),
-            admit: part == Part::Main && alive && changed,
-            limits: Some(limits),
-            claim: None,
-            abandon: None,
-        };
-        if let Some(after) = change.after.as_ref().filter(|_| change.admit) {
-            cx.warnings.extend(self.levels.warnings(change.before.as_ref(), after));
-        }
-        Ok(Some(change))
+    fn account(&self, object: &Object) -> Result<Account, Status> {
+        account::project(object).map_err(|e| unreadable(&e))
     }
 
-    fn scope(&self, object: &Object) -> Option<String> {
-        let parent = object.text(&["spec", "parentProjectName"]);
-        (!parent.is_empty()).then(|| parent.to_owned())
-    }
-
-    fn tenant(&self, object: &Object) -> String {
-        object.text(super::TENANT).to_owned()
-    }
-
-    fn is_locked(&self, object: &Object) -> bool {
-        object.get(LOCKED).and_then(Value::as_bool).unwrap_or_default()
+    fn growth_warnings(&self, before: Option<&Account>, after: &Account) -> Vec<String> {
+        self.levels.warnings(before, after)
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {

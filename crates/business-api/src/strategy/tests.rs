@@ -10,6 +10,7 @@ use meta::field::FieldErrors;
 use meta::object::Object;
 use meta::status::Status;
 use serde_json::{Value, json};
+use store::quota::HoldState;
 
 fn object(value: Value) -> Object {
     Object::new(value).unwrap()
@@ -180,15 +181,14 @@ fn a_main_write_raises_the_charge_and_never_lowers_it() {
 
 #[test]
 fn a_namespace_is_not_lowered_below_what_is_in_use() {
-    let (strategy, admin, old) = (namespaces(), caller(Some("t"), ADMIN), namespace());
+    let (strategy, old) = (namespaces(), namespace());
     let mut new = old.clone();
     new.set(&["spec", "hard"], json!({"pods": "2"}));
-    let refused = strategy.quota(&mut context(&admin), Part::Main, Some(&old), Some(&new)).unwrap_err();
+    let refused = strategy.check_update(Part::Main, &old, &new).unwrap_err();
     assert_eq!(refused.code, 403);
     assert!(refused.message.ends_with("the smallest that fits is 3"), "{}", refused.message);
     assert_eq!(refused.details.unwrap().causes[0].field, "spec.hard[pods]");
-    let status = strategy.quota(&mut context(&admin), Part::Status, Some(&old), Some(&new));
-    assert!(status.is_ok(), "a status is a report");
+    assert!(strategy.check_update(Part::Status, &old, &new).is_ok(), "a status is a report");
 }
 
 #[test]
@@ -250,12 +250,9 @@ fn the_finalizer_goes_with_the_charge_or_with_an_operators_word() {
     assert!(attempt(&abandoned, &operator).is_ok());
     assert_eq!(attempt(&abandoned, &caller(Some("t"), ADMIN)).unwrap_err().code, 409, "not a tenant's word");
     let strategy = namespaces();
-    let change =
-        strategy.quota(&mut context(&operator), Part::Finalize, Some(&abandoned), None).unwrap().unwrap();
-    assert_eq!((change.abandon.as_deref(), change.admit), (Some("cluster burnt"), false));
-    let change =
-        strategy.quota(&mut context(&operator), Part::Finalize, Some(&released), None).unwrap().unwrap();
-    assert_eq!(change.abandon, None);
+    let held = strategy.hold(&context(&operator), &abandoned).unwrap();
+    assert_eq!((held.state, held.reason.as_str()), (HoldState::Abandoned, "cluster burnt"));
+    assert_eq!(strategy.hold(&context(&operator), &released), None);
 }
 
 #[test]
@@ -328,23 +325,6 @@ fn budget_out_of_nothing_needs_the_right_to_grant() {
         None
     );
     assert_eq!(needs(Some(&root), &with(&["spec", "displayName"], json!("new"))), None);
-}
-
-#[test]
-fn only_a_change_of_amounts_is_admitted_by_the_rules() {
-    let (strategy, who, old) = (namespaces(), caller(None, &[]), namespace());
-    let admitted = |part, old: &Object, new: &Object| {
-        strategy.quota(&mut context(&who), part, Some(old), Some(new)).unwrap().unwrap().admit
-    };
-    let mut raised = old.clone();
-    raised.set(&["spec", "hard"], json!({"pods": "30"}));
-    raised.set(&["status", "cachedSpecHard"], json!({"pods": "30"}));
-    assert!(admitted(Part::Main, &old, &raised));
-    assert!(!admitted(Part::Status, &old, &raised));
-    assert!(!admitted(Part::Main, &old, &deleting(old.clone())));
-    let mut labelled = old.clone();
-    labelled.set(&["metadata", "labels"], json!({"a": "b"}));
-    assert!(!admitted(Part::Main, &old, &labelled));
 }
 
 #[test]

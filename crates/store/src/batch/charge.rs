@@ -1,8 +1,7 @@
-use super::Place;
 use crate::Error;
 use crate::model::{Change, Write};
-use crate::quota::{Amounts, Charge, LimitsChange, QuotaChange};
-use meta::quantity::Quantity;
+use meta::quantity::{Quantity, ResourceList};
+use quota::{Account, Grants, Limits as DomainLimits};
 use sqlx::Postgres;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
@@ -101,36 +100,35 @@ struct Effect {
 }
 
 impl<'a> Quota<'a> {
-    pub(super) fn push(&mut self, write: &'a Write, place: Place, scope_kind: i16) -> Result<(), Error> {
-        let own = if write.key.kind.0 == scope_kind { self.scope(&write.key.name) } else { 0 };
-        let (mut scope, mut claim, mut raises, mut effect) = (0, 0, false, Effect::default());
-        let change = write.quota.as_ref();
-        if let Some(change) = change {
-            (scope, effect) = self.charge(change)?;
-            if let (Some(limits), true) = (&change.limits, own > 0) {
-                let deleted = matches!(write.change, Change::Delete { .. });
-                raises = !deleted && self.limit(&write.key.name, limits)?;
-            }
-            // an update keeps the claim that its create has taken
-            if let (Some(wanted), false) = (&change.claim, matches!(write.change, Change::Update { .. })) {
-                named(&wanted.cluster)?;
-                named(&wanted.namespace)?;
-                claim = self.claims.place(&wanted.cluster, &wanted.namespace);
-            }
+    pub(super) fn push(&mut self, write: &'a Write, place: usize, stands: bool) -> Result<(), Error> {
+        let own = if stands { self.scope(&write.key.name) } else { 0 };
+        let (before, after) = (write.change.before(), write.change.after());
+        let (scope, effect) = self.charge(before, after)?;
+        let mut raises = false;
+        if let (true, Some(account)) = (own > 0, after) {
+            raises = self.limit(before.and_then(|b| b.grants.as_ref()), account.grants.as_ref())?;
+        }
+        let mut claim = 0;
+        let claims = after.or(before).map(|account| account.claims.as_slice()).unwrap_or_default();
+        // an update keeps the claim that its create has taken
+        if let (Some(wanted), false) = (claims.first(), matches!(write.change, Change::Update { .. })) {
+            named(&wanted.domain)?;
+            named(&wanted.place)?;
+            claim = self.claims.place(&wanted.domain, &wanted.place);
         }
         let changes = &mut self.changes;
-        changes.entry.push(one_based(place.outcome));
-        changes.pair.push(if place.revision == place.outcome { 0 } else { one_based(place.revision) });
+        changes.entry.push(one_based(place));
+        changes.pair.push(0);
         changes.own.push(own);
         changes.scope.push(scope);
-        changes.charged.push(change.is_some());
-        changes.admit.push(change.is_some_and(|c| c.admit));
+        changes.charged.push(true);
+        changes.admit.push(write.may_grow);
         changes.fresh.push(effect.fresh);
         changes.grows.push(effect.grows);
         changes.keyed.push(effect.keyed);
         changes.raises.push(raises);
         changes.claim.push(claim);
-        changes.hold.push(change.and_then(|c| c.abandon.as_deref()));
+        changes.hold.push(write.hold.as_ref().map(|held| held.reason.as_str()));
         changes.term.push(count(self.terms.row.len()));
         changes.limit.push(count(self.limits.row.len()));
         Ok(())
@@ -164,19 +162,22 @@ impl<'a> Quota<'a> {
     }
 
     /// The scope after the change, and its terms.
-    fn charge(&mut self, change: &'a QuotaChange) -> Result<(i32, Effect), Error> {
-        let before = change.before.as_ref().filter(|charge| !charge.scope.is_empty());
-        let after = change.after.as_ref().filter(|charge| !charge.scope.is_empty());
-        match (before, after) {
-            (Some(before), Some(after)) if before.scope == after.scope => {
-                self.terms(&after.scope, Some(before), Some(after))
+    fn charge(
+        &mut self,
+        before: Option<&'a Account>,
+        after: Option<&'a Account>,
+    ) -> Result<(i32, Effect), Error> {
+        let payer = |account: Option<&'a Account>| Some((account?, account?.pays.as_ref()?));
+        match (payer(before), payer(after)) {
+            (Some((before, from)), Some((after, to))) if from == to => {
+                self.terms(&to.name, Some(before), Some(after))
             }
-            _ => {
-                if let Some(before) = before {
-                    self.terms(&before.scope, Some(before), None)?;
+            (before, after) => {
+                if let Some((before, from)) = before {
+                    self.terms(&from.name, Some(before), None)?;
                 }
                 match after {
-                    Some(after) => self.terms(&after.scope, None, Some(after)),
+                    Some((after, to)) => self.terms(&to.name, None, Some(after)),
                     None => Ok((0, Effect::default())),
                 }
             }
@@ -186,8 +187,8 @@ impl<'a> Quota<'a> {
     fn terms(
         &mut self,
         scope: &'a str,
-        before: Option<&'a Charge>,
-        after: Option<&'a Charge>,
+        before: Option<&'a Account>,
+        after: Option<&'a Account>,
     ) -> Result<(i32, Effect), Error> {
         let terms = terms_of(before, after)?;
         let fresh = before.is_none() && after.is_some();
@@ -203,16 +204,17 @@ impl<'a> Quota<'a> {
     }
 
     /// Whether the change gives the scope more than it had.
-    fn limit(&mut self, scope: &'a str, change: &'a LimitsChange) -> Result<bool, Error> {
-        let none = const { &Amounts::new() };
-        let nothing = const { &BTreeMap::new() };
-        let before = change.before.as_ref().unwrap_or(none);
-        let after = change.after.as_ref().unwrap_or(none);
-        let mut raises = change.before.is_none();
+    fn limit(&mut self, before: Option<&'a Grants>, after: Option<&'a Grants>) -> Result<bool, Error> {
+        let none = const { &BTreeMap::new() };
+        let nothing = const { &ResourceList::new() };
+        let Some(scope) = after.or(before).map(|grants| grants.scope.name.as_str()) else { return Ok(false) };
+        let mut raises = before.is_none();
+        let (before, after) = (before.map_or(none, |g| &g.domains), after.map_or(none, |g| &g.domains));
+        let hard = |limits: Option<&'a DomainLimits>| limits.map_or(nothing, |limits| &limits.hard);
         for cluster in before.keys().chain(after.keys()).collect::<BTreeSet<_>>() {
             named(cluster)?;
             let (was, is) = (before.get(cluster), after.get(cluster));
-            let (old, new) = (was.unwrap_or(nothing), is.unwrap_or(nothing));
+            let (old, new) = (hard(was), hard(is));
             for resource in old.keys().chain(new.keys()).collect::<BTreeSet<_>>() {
                 named(resource)?;
                 let (was, is) = (old.get(resource), new.get(resource));
@@ -271,7 +273,7 @@ impl<'a> Quota<'a> {
 }
 
 /// A charge's terms, the resources of a cluster before the cluster, the scope's own row last.
-fn terms_of<'a>(before: Option<&'a Charge>, after: Option<&'a Charge>) -> Result<Vec<Term<'a>>, Error> {
+fn terms_of<'a>(before: Option<&'a Account>, after: Option<&'a Account>) -> Result<Vec<Term<'a>>, Error> {
     let (old, new) = (clusters(before), clusters(after));
     let mut terms = Vec::new();
     for cluster in old.union(&new).copied() {
@@ -296,19 +298,19 @@ fn terms_of<'a>(before: Option<&'a Charge>, after: Option<&'a Charge>) -> Result
     Ok(terms)
 }
 
-fn clusters(charge: Option<&Charge>) -> BTreeSet<&str> {
-    charge.into_iter().flat_map(|c| c.amounts.keys().chain(c.keys.keys())).map(String::as_str).collect()
+fn clusters(account: Option<&Account>) -> BTreeSet<&str> {
+    account.into_iter().flat_map(|a| a.costs.keys().chain(a.carries.keys())).map(String::as_str).collect()
 }
 
 /// Amount by resource, and whether the spec carries the resource.
-fn resources<'a>(charge: Option<&'a Charge>, cluster: &str) -> BTreeMap<&'a str, (i128, bool)> {
-    let amounts = charge.and_then(|c| c.amounts.get(cluster));
+fn resources<'a>(account: Option<&'a Account>, cluster: &str) -> BTreeMap<&'a str, (i128, bool)> {
+    let amounts = account.and_then(|a| a.costs.get(cluster));
     let mut found: BTreeMap<&str, (i128, bool)> = amounts
         .into_iter()
         .flatten()
         .map(|(resource, amount)| (&**resource, (amount.nanos(), false)))
         .collect();
-    for resource in charge.and_then(|c| c.keys.get(cluster)).into_iter().flatten() {
+    for resource in account.and_then(|a| a.carries.get(cluster)).into_iter().flatten() {
         found.entry(resource).or_default().1 = true;
     }
     found
@@ -365,12 +367,12 @@ impl<'a> Claims<'a> {
 
 /// The amount whose suffix family a refusal's amounts take: what the write asked for at this place.
 pub(crate) fn asked<'a>(
-    change: Option<&'a QuotaChange>,
+    after: Option<&'a Account>,
     own: bool,
-    cluster: &str,
-    resource: &str,
+    domain: &str,
+    key: &str,
 ) -> Option<&'a Quantity> {
-    let change = change?;
-    let amounts = if own { change.limits.as_ref()?.after.as_ref()? } else { &change.after.as_ref()?.amounts };
-    amounts.get(cluster)?.get(resource)
+    let amounts =
+        if own { &after?.grants.as_ref()?.domains.get(domain)?.hard } else { after?.costs.get(domain)? };
+    amounts.get(key)
 }

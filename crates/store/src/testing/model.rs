@@ -1,9 +1,9 @@
 //! The rules in the plainest form: nothing is summed up beforehand, every question goes through all objects.
 
-use crate::model::{Change, Key, KindId, State, Write};
-use crate::quota::{Amounts, Charge, Claim, LimitsChange, QuotaChange, Shortage, Violation};
+use crate::model::{Change, Key, KindId, Write};
 use crate::{Error, Revision};
-use meta::quantity::Quantity;
+use meta::quantity::{Quantity, ResourceList};
+use quota::{Account, Claim, Grants, Limits, Scope, ScopeKind, Shortage, Violation};
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
@@ -11,10 +11,11 @@ use uuid::Uuid;
 #[derive(Clone, Debug)]
 pub struct Model {
     objects: BTreeMap<Key, Object>,
-    holds: Vec<Charge>,
+    holds: Vec<Account>,
     claims: BTreeMap<Claim, Uuid>,
     events: Vec<(char, Key)>,
-    scope_kind: KindId,
+    /// The kind that stands for scopes, and which.
+    standing: (KindId, ScopeKind),
     children_max: usize,
     held: bool,
 }
@@ -23,11 +24,7 @@ pub struct Model {
 struct Object {
     uid: Uuid,
     revision: Revision,
-    tenant: String,
-    deleting: bool,
-    locked: bool,
-    charge: Option<Charge>,
-    limits: Option<Amounts>,
+    account: Account,
 }
 
 /// What a change of charge amounts to.
@@ -39,13 +36,13 @@ struct Effect {
 
 impl Model {
     /// An empty store.
-    pub fn new(scope_kind: KindId, children_max: usize) -> Self {
+    pub fn new(standing: (KindId, ScopeKind), children_max: usize) -> Self {
         Self {
             objects: BTreeMap::new(),
             holds: Vec::new(),
             claims: BTreeMap::new(),
             events: Vec::new(),
-            scope_kind,
+            standing,
             children_max,
             held: false,
         }
@@ -69,11 +66,7 @@ impl Model {
     /// Decides a write. If it is made, its object is at `revision` afterwards.
     pub fn write(&mut self, write: &Write, revision: Revision) -> Result<(), Error> {
         let deleting = self.compare(write)?;
-        if let Some(quota) = &write.quota {
-            self.admit(write, quota, deleting)?;
-        } else if matches!(write.change, Change::Delete { .. }) {
-            refuse(self.in_use(&write.key))?;
-        }
+        self.admit(write, deleting)?;
         self.make(write, revision);
         Ok(())
     }
@@ -81,34 +74,28 @@ impl Model {
     /// Compare-and-swap; tells whether the object was being deleted.
     fn compare(&self, write: &Write) -> Result<bool, Error> {
         let taken = |key: &Key| match self.objects.get(key) {
-            Some(object) => Err(Error::AlreadyExists { deleting: object.deleting }),
+            Some(object) => Err(Error::AlreadyExists { deleting: object.account.deleting }),
             None => Ok(()),
         };
         let (expected, deleting) = match &write.change {
             Change::Create(_) => return taken(&write.key).map(|()| false),
-            Change::Update { expected, state, .. } => (expected, state.deleting),
-            Change::Delete { expected, last, .. } | Change::Move { expected, last, .. } => {
-                (expected, last.deleting)
-            }
+            Change::Update { expected, state, .. } => (expected, state.account.deleting),
+            Change::Delete { expected, last, .. } => (expected, last.account.deleting),
         };
         let object = self.objects.get(&write.key).ok_or(Error::NotFound)?;
-        if object.uid != write.uid || object.revision != *expected || (object.deleting && !deleting) {
+        if object.uid != write.uid || object.revision != *expected || (object.account.deleting && !deleting) {
             return Err(Error::Conflict);
         }
-        if let Change::Move { to, .. } = &write.change {
-            taken(to)?;
-        }
-        Ok(object.deleting)
+        Ok(object.account.deleting)
     }
 
-    fn admit(&self, write: &Write, quota: &QuotaChange, was_deleting: bool) -> Result<(), Error> {
-        let state = new_state(&write.change);
-        let effect = effect(quota);
-        let own = write.key.kind == self.scope_kind;
-        let deleted = matches!(write.change, Change::Delete { .. });
-        let raises = own && !deleted && quota.limits.as_ref().is_some_and(raises);
+    fn admit(&self, write: &Write, was_deleting: bool) -> Result<(), Error> {
+        let (before, after) = (write.change.before(), write.change.after());
+        let effect = effect(before, after);
+        let own = write.key.kind == self.standing.0;
+        let raises = own && after.is_some_and(|after| raises(before, after));
         if effect.grows || raises {
-            if !quota.admit || was_deleting || state.deleting {
+            if !write.may_grow || was_deleting || write.change.state().account.deleting {
                 return Err(Error::Conflict);
             }
             if self.held {
@@ -116,23 +103,21 @@ impl Model {
             }
         }
         let mut violations = Vec::new();
-        let after = quota.after.as_ref().filter(|charge| !charge.scope.is_empty());
-        if let Some(after) = after
+        if let Some((after, scope)) = payer(after)
             && (effect.grows || effect.keyed)
         {
-            let before = quota.before.as_ref().filter(|before| before.scope == after.scope);
-            violations.extend(self.charge(write, before, after, &effect));
+            let before = before.filter(|before| before.pays == after.pays);
+            violations.extend(self.charge(write, scope, before, after, &effect));
         }
-        if own && !deleted {
-            violations.extend(quota.limits.iter().flat_map(|limits| self.limits(&write.key.name, limits)));
+        match after {
+            Some(after) if own => violations.extend(self.limits(before, after)),
+            Some(_) => {}
+            None => violations.extend(self.in_use(&write.key)),
         }
-        if deleted {
-            violations.extend(self.in_use(&write.key));
-        } else if let Some(claim) = &quota.claim
-            && let Some(holder) = self.claims.get(claim)
-            && *holder != write.uid
-        {
-            violations.push(Violation::ClaimTaken { claim: claim.clone(), holder: *holder });
+        for claim in after.into_iter().flat_map(|after| &after.claims) {
+            if let Some(holder) = self.claims.get(claim).filter(|holder| **holder != write.uid) {
+                violations.push(Violation::ClaimTaken { claim: claim.clone(), holder: *holder });
+            }
         }
         refuse(violations)
     }
@@ -140,15 +125,16 @@ impl Model {
     fn charge(
         &self,
         write: &Write,
-        before: Option<&Charge>,
-        after: &Charge,
+        to: &Scope,
+        before: Option<&Account>,
+        after: &Account,
         effect: &Effect,
     ) -> Vec<Violation> {
-        let name = || after.scope.clone();
-        let Some(scope) = self.scope(&after.scope) else {
+        let name = || to.clone();
+        let Some(scope) = self.scope(to) else {
             return vec![Violation::ScopeMissing { scope: name() }];
         };
-        if scope.tenant != new_state(&write.change).tenant {
+        if scope.tenant != after.tenant {
             return vec![Violation::ScopeForeign { scope: name() }];
         }
         let mut violations = Vec::new();
@@ -159,35 +145,34 @@ impl Model {
             violations.push(Violation::ScopeLocked { scope: name() });
         }
         if effect.fresh {
-            if self.children(&after.scope).count() >= self.children_max {
+            if self.children(to).count() >= self.children_max {
                 let children_max = i64::try_from(self.children_max).unwrap_or_default();
                 violations.push(Violation::TooManyChildren { scope: name(), children_max });
             }
-            violations.extend(self.ancestors(write, &after.scope));
+            violations.extend(self.ancestors(write, to));
         }
-        let none = Amounts::new();
-        let limits = scope.limits.as_ref().unwrap_or(&none);
         for cluster in used(after) {
             let is_new = before.is_none_or(|before| !used(before).contains(cluster));
-            if is_new && !limits.contains_key(cluster) {
-                violations.push(Violation::ClusterNotListed { scope: name(), cluster: cluster.to_owned() });
+            let list = limits_of(scope).get(cluster);
+            if is_new && list.is_none() {
+                violations.push(Violation::DomainNotListed { scope: name(), domain: cluster.to_owned() });
             }
-            let list = limits.get(cluster);
-            for resource in list.into_iter().flatten().map(|(resource, _)| resource) {
+            for resource in list.into_iter().flat_map(|list| list.hard.keys()) {
                 if effect.keyed && !carries(after, cluster, resource) {
-                    let (cluster, resource) = (cluster.to_owned(), resource.clone());
-                    violations.push(Violation::KeyMissing { scope: name(), cluster, resource });
+                    let (domain, key) = (cluster.to_owned(), resource.clone());
+                    violations.push(Violation::KeyMissing { scope: name(), domain, key });
                 }
             }
-            for (resource, want) in after.amounts.get(cluster).into_iter().flatten() {
+            for (resource, want) in after.costs.get(cluster).into_iter().flatten() {
                 let own = before.map_or(0, |before| amount(before, cluster, resource));
-                let hard = list.and_then(|list| list.get(resource)).map_or(AMOUNT_MAX, |hard| hard.nanos());
-                let allocated = self.allocated(&after.scope, cluster, resource);
+                let hard =
+                    list.and_then(|list| list.hard.get(resource)).map_or(AMOUNT_MAX, |hard| hard.nanos());
+                let allocated = self.allocated(to, cluster, resource);
                 if want.nanos() > own && allocated - own + want.nanos() > hard {
                     violations.push(Violation::DoesNotFit(Shortage {
                         scope: name(),
-                        cluster: cluster.to_owned(),
-                        resource: resource.clone(),
+                        domain: cluster.to_owned(),
+                        key: resource.clone(),
                         requested: *want,
                         hard: Quantity::from_nanos(hard, want.format()),
                         allocated: Quantity::from_nanos(allocated, want.format()),
@@ -199,47 +184,44 @@ impl Model {
         violations
     }
 
-    fn ancestors(&self, write: &Write, scope: &str) -> Option<Violation> {
-        let own = (write.key.kind == self.scope_kind).then_some(&*write.key.name);
+    fn ancestors(&self, write: &Write, scope: &Scope) -> Option<Violation> {
+        let own = (write.key.kind == self.standing.0).then_some(&*write.key.name);
         let mut seen = BTreeSet::new();
-        let mut up = scope.to_owned();
+        let mut up = scope.clone();
         loop {
-            if own == Some(&*up) || !seen.insert(up.clone()) {
-                return Some(Violation::Cycle { scope: scope.to_owned() });
+            if own == Some(&*up.name) || !seen.insert(up.clone()) {
+                return Some(Violation::Cycle { scope: scope.clone() });
             }
             let Some(object) = self.scope(&up) else {
                 return Some(Violation::AncestorMissing { scope: up });
             };
-            match &object.charge {
-                Some(charge) if !charge.scope.is_empty() => up.clone_from(&charge.scope),
-                _ => return None,
-            }
+            up = object.pays.clone()?;
         }
     }
 
-    fn limits(&self, scope: &str, change: &LimitsChange) -> Vec<Violation> {
-        let none = Amounts::new();
-        let (before, after) =
-            (change.before.as_ref().unwrap_or(&none), change.after.as_ref().unwrap_or(&none));
+    fn limits(&self, before: Option<&Account>, after: &Account) -> Vec<Violation> {
+        let Some(Grants { scope, domains: after }) = &after.grants else { return Vec::new() };
+        let none = BTreeMap::new();
+        let before = before.map_or(&none, limits_of);
         let using =
             |cluster: &str| self.children(scope).filter(|child| used(child).contains(cluster)).count();
         let count = |number: usize| i64::try_from(number).unwrap_or_default();
         let mut violations = Vec::new();
         for cluster in before.keys().filter(|cluster| !after.contains_key(*cluster)) {
-            let (scope, children) = (scope.to_owned(), count(using(cluster)));
+            let (scope, children) = (scope.clone(), count(using(cluster)));
             if children > 0 {
-                violations.push(Violation::ClusterInUse { scope, cluster: cluster.clone(), children });
+                violations.push(Violation::DomainInUse { scope, domain: cluster.clone(), children });
             }
         }
         for (cluster, list) in after {
-            for (resource, hard) in list {
-                let old = before.get(cluster).and_then(|list| list.get(resource));
+            for (resource, hard) in &list.hard {
+                let old = before.get(cluster).and_then(|list| list.hard.get(resource));
                 let allocated = self.allocated(scope, cluster, resource);
                 if hard.nanos() < allocated && old.is_none_or(|old| hard < old) {
                     violations.push(Violation::BelowAllocated(Shortage {
-                        scope: scope.to_owned(),
-                        cluster: cluster.clone(),
-                        resource: resource.clone(),
+                        scope: scope.clone(),
+                        domain: cluster.clone(),
+                        key: resource.clone(),
                         requested: *hard,
                         hard: old.copied().unwrap_or(Quantity::from_nanos(AMOUNT_MAX, hard.format())),
                         allocated: Quantity::from_nanos(allocated, hard.format()),
@@ -249,8 +231,8 @@ impl Model {
                 let carrying = self.children(scope).filter(|child| carries(child, cluster, resource)).count();
                 let children = count(using(cluster)) - count(carrying);
                 if old.is_none() && children > 0 {
-                    let (scope, cluster, resource) = (scope.to_owned(), cluster.clone(), resource.clone());
-                    violations.push(Violation::ChildrenLackKey { scope, cluster, resource, children });
+                    let (scope, domain, key) = (scope.clone(), cluster.clone(), resource.clone());
+                    violations.push(Violation::ChildrenLackKey { scope, domain, key, children });
                 }
             }
         }
@@ -258,52 +240,32 @@ impl Model {
     }
 
     fn in_use(&self, key: &Key) -> Option<Violation> {
-        let children = self.children(&key.name).count();
-        (key.kind == self.scope_kind && children > 0).then(|| Violation::ScopeInUse {
-            scope: key.name.to_string(),
-            children: i64::try_from(children).unwrap_or_default(),
-        })
+        let scope = Scope::new(self.standing.1, &*key.name);
+        let children = self.children(&scope).count();
+        (key.kind == self.standing.0 && children > 0)
+            .then(|| Violation::ScopeInUse { scope, children: i64::try_from(children).unwrap_or_default() })
     }
 
     fn make(&mut self, write: &Write, revision: Revision) {
         let old = self.objects.remove(&write.key);
-        let quota = write.quota.as_ref();
-        let state = new_state(&write.change);
-        let object = Object {
-            uid: write.uid,
-            revision,
-            tenant: state.tenant.clone(),
-            deleting: state.deleting,
-            locked: state.locked,
-            charge: quota.map_or_else(|| old.as_ref().and_then(|o| o.charge.clone()), |q| q.after.clone()),
-            limits: quota.map_or_else(
-                || old.as_ref().and_then(|o| o.limits.clone()),
-                |q| q.limits.as_ref().and_then(|limits| limits.after.clone()),
-            ),
-        };
-        let claim = quota.and_then(|quota| quota.claim.clone());
+        let account = write.change.state().account.clone();
+        let object = Object { uid: write.uid, revision, account };
         match &write.change {
             Change::Create(_) => self.put('c', &write.key, object),
             Change::Update { .. } => self.put('u', &write.key, object),
-            Change::Move { to, .. } => {
-                self.events.push(('d', write.key.clone()));
-                self.put('c', to, object);
-            }
             Change::Delete { .. } => {
                 self.events.push(('d', write.key.clone()));
-                let abandoned = quota.is_some_and(|quota| quota.abandon.is_some());
-                if abandoned {
-                    self.holds.extend(quota.and_then(|quota| quota.before.clone()));
-                } else if let Some(claim) = &claim
-                    && self.claims.get(claim) == Some(&write.uid)
-                {
-                    self.claims.remove(claim);
+                let Some(Object { account, .. }) = old else { return };
+                if write.hold.is_some() {
+                    self.holds.push(account);
+                } else {
+                    self.claims.retain(|claim, uid| *uid != write.uid || !account.claims.contains(claim));
                 }
                 return;
             }
         }
-        if let Some(claim) = claim {
-            self.claims.insert(claim, write.uid);
+        for claim in &write.change.state().account.claims {
+            self.claims.insert(claim.clone(), write.uid);
         }
     }
 
@@ -312,17 +274,17 @@ impl Model {
         self.objects.insert(key.clone(), object);
     }
 
-    fn scope(&self, name: &str) -> Option<&Object> {
-        self.objects.get(&Key::new(self.scope_kind, "", name))
+    fn scope(&self, scope: &Scope) -> Option<&Account> {
+        self.objects.get(&Key::new(self.standing.0, "", &scope.name)).map(|object| &object.account)
     }
 
-    fn children<'a>(&'a self, scope: &'a str) -> impl Iterator<Item = &'a Charge> {
-        let charges = self.objects.values().filter_map(|object| object.charge.as_ref());
-        charges.chain(&self.holds).filter(move |charge| charge.scope == scope)
+    fn children<'a>(&'a self, scope: &'a Scope) -> impl Iterator<Item = &'a Account> {
+        let accounts = self.objects.values().map(|object| &object.account);
+        accounts.chain(&self.holds).filter(move |account| account.pays.as_ref() == Some(scope))
     }
 
-    fn allocated(&self, scope: &str, cluster: &str, resource: &str) -> i128 {
-        self.children(scope).map(|charge| amount(charge, cluster, resource)).sum()
+    fn allocated(&self, scope: &Scope, domain: &str, key: &str) -> i128 {
+        self.children(scope).map(|account| amount(account, domain, key)).sum()
     }
 }
 
@@ -333,50 +295,53 @@ fn refuse(violations: impl IntoIterator<Item = Violation>) -> Result<(), Error> 
 
 const AMOUNT_MAX: i128 = (i64::MAX as i128) * 1_000_000_000;
 
-fn new_state(change: &Change) -> &State {
-    match change {
-        Change::Create(state) | Change::Update { state, .. } | Change::Move { state, .. } => state,
-        Change::Delete { last, .. } => last,
-    }
+fn payer(account: Option<&Account>) -> Option<(&Account, &Scope)> {
+    Some((account?, account?.pays.as_ref()?))
 }
 
-fn amount(charge: &Charge, cluster: &str, resource: &str) -> i128 {
-    charge.amounts.get(cluster).and_then(|list| list.get(resource)).map_or(0, |amount| amount.nanos())
+fn limits_of(account: &Account) -> &BTreeMap<String, Limits> {
+    const NONE: &BTreeMap<String, Limits> = &BTreeMap::new();
+    account.grants.as_ref().map_or(NONE, |grants| &grants.domains)
 }
 
-fn carries(charge: &Charge, cluster: &str, resource: &str) -> bool {
-    charge.keys.get(cluster).is_some_and(|keys| keys.iter().any(|key| key == resource))
+fn amount(account: &Account, domain: &str, key: &str) -> i128 {
+    account.costs.get(domain).and_then(|list| list.get(key)).map_or(0, |amount| amount.nanos())
 }
 
-fn used(charge: &Charge) -> BTreeSet<&str> {
-    charge.amounts.keys().chain(charge.keys.keys()).map(String::as_str).collect()
+fn carries(account: &Account, domain: &str, key: &str) -> bool {
+    account.carries.get(domain).is_some_and(|keys| keys.iter().any(|carried| carried == key))
 }
 
-fn effect(quota: &QuotaChange) -> Effect {
-    let Some(after) = quota.after.as_ref().filter(|charge| !charge.scope.is_empty()) else {
+fn used(account: &Account) -> BTreeSet<&str> {
+    account.costs.keys().chain(account.carries.keys()).map(String::as_str).collect()
+}
+
+fn effect(before: Option<&Account>, after: Option<&Account>) -> Effect {
+    let Some((after, scope)) = payer(after) else {
         return Effect { fresh: false, grows: false, keyed: false };
     };
-    let Some(before) = quota.before.as_ref().filter(|before| before.scope == after.scope) else {
+    let Some(before) = before.filter(|before| before.pays.as_ref() == Some(scope)) else {
         return Effect { fresh: true, grows: true, keyed: true };
     };
-    let more = after.amounts.iter().any(|(cluster, list)| {
-        list.iter().any(|(resource, want)| want.nanos() > amount(before, cluster, resource))
-    });
-    let keys = |charge: &Charge| -> BTreeSet<(String, String)> {
-        let pairs = charge.keys.iter();
-        pairs.flat_map(|(cluster, keys)| keys.iter().map(|key| (cluster.clone(), key.clone()))).collect()
+    let more = after
+        .costs
+        .iter()
+        .any(|(domain, list)| list.iter().any(|(key, want)| want.nanos() > amount(before, domain, key)));
+    let keys = |account: &Account| -> BTreeSet<(String, String)> {
+        let pairs = account.carries.iter();
+        pairs.flat_map(|(domain, keys)| keys.iter().map(|key| (domain.clone(), key.clone()))).collect()
     };
-    let new_cluster = !used(after).is_subset(&used(before));
+    let new_domain = !used(after).is_subset(&used(before));
     let keyed = used(before) != used(after) || keys(before) != keys(after);
-    Effect { fresh: false, grows: more || new_cluster, keyed }
+    Effect { fresh: false, grows: more || new_domain, keyed }
 }
 
-fn raises(change: &LimitsChange) -> bool {
-    let (Some(before), Some(after)) = (&change.before, &change.after) else { return change.after.is_some() };
-    let higher = before.iter().any(|(cluster, list)| {
-        list.iter().any(|(resource, was)| {
-            after.get(cluster).and_then(|list| list.get(resource)).is_none_or(|is| is > was)
-        })
-    });
-    higher || after.keys().any(|cluster| !before.contains_key(cluster))
+fn raises(before: Option<&Account>, after: &Account) -> bool {
+    let Some(before) = before else { return true };
+    let (before, after) = (limits_of(before), limits_of(after));
+    let higher = |old: &ResourceList, new: Option<&ResourceList>| {
+        old.iter().any(|(key, was)| new.and_then(|list| list.get(key)).is_none_or(|is| is > was))
+    };
+    before.iter().any(|(domain, list)| higher(&list.hard, after.get(domain).map(|limits| &limits.hard)))
+        || after.keys().any(|domain| !before.contains_key(domain))
 }

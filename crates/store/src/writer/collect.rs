@@ -1,5 +1,5 @@
 use super::Pending;
-use crate::model::{Change, Key};
+use crate::model::Key;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
@@ -92,12 +92,10 @@ impl Inbox {
             if pending.reply.is_closed() {
                 continue;
             }
-            let size = size(&pending.write.change);
-            let (key, other) = keys_of(&pending);
+            let size = pending.write.change.state().body.len();
+            let key = &pending.write.key;
             let fits = batch.is_empty() || bytes.saturating_add(size) <= BATCH_BYTES_MAX;
-            let first = !keys.contains(key) && other.is_none_or(|other| !keys.contains(other));
-            keys.insert(key.clone());
-            keys.extend(other.cloned());
+            let first = keys.insert(key.clone());
             if !fits || !first {
                 later.push(pending);
             } else if pending.take() {
@@ -107,21 +105,5 @@ impl Inbox {
         }
         self.waiting = later;
         batch
-    }
-}
-
-fn keys_of(pending: &Pending) -> (&Key, Option<&Key>) {
-    let other = match &pending.write.change {
-        Change::Move { to, .. } => Some(to),
-        Change::Create(_) | Change::Update { .. } | Change::Delete { .. } => None,
-    };
-    (&pending.write.key, other)
-}
-
-fn size(change: &Change) -> usize {
-    match change {
-        Change::Create(state) | Change::Update { state, .. } => state.body.len(),
-        Change::Delete { last, .. } => last.body.len(),
-        Change::Move { last, state, .. } => last.body.len().saturating_add(state.body.len()),
     }
 }

@@ -1,21 +1,27 @@
-use crate::batch::{Answer, Place, asked};
-use crate::model::{Change, State, Write};
-use crate::quota::{Claim, Shortage, Violation};
+use crate::batch::{Answer, asked};
+use crate::model::{Change, Write};
+use crate::scopes::Standings;
 use crate::tail::handover::Written;
 use crate::{Error, Revision};
 use meta::quantity::{Format, Quantity};
+use quota::{Claim, Scope, Shortage, Violation};
 use serde::Deserialize;
 use uuid::Uuid;
 
 /// What one write's place in the answer means.
-pub(super) fn of(write: &Write, answer: &Answer, place: Place, scope_kind: i16) -> Result<Revision, Error> {
-    let Some(code) = answer.outcome.get(place.outcome) else {
+pub(super) fn of(
+    write: &Write,
+    answer: &Answer,
+    place: usize,
+    standings: &Standings,
+) -> Result<Revision, Error> {
+    let Some(code) = answer.outcome.get(place) else {
         return Err(Error::Corrupt("an answer without an outcome".to_owned()));
     };
     match code {
         0 => {
             let base = u64::try_from(answer.base).unwrap_or_default();
-            let step = u64::try_from(place.revision).unwrap_or_default();
+            let step = u64::try_from(place).unwrap_or_default();
             Ok(Revision(base + step + 1))
         }
         1 => Err(Error::AlreadyExists { deleting: false }),
@@ -23,11 +29,11 @@ pub(super) fn of(write: &Write, answer: &Answer, place: Place, scope_kind: i16) 
         3 => Err(Error::NotFound),
         4 => Err(Error::Conflict),
         5 => {
-            let detail = answer.detail.get(place.outcome).and_then(Option::as_deref).unwrap_or_default();
+            let detail = answer.detail.get(place).and_then(Option::as_deref).unwrap_or_default();
             let told: Vec<Told> = serde_json::from_str(detail)
                 .map_err(|error| Error::Corrupt(format!("violations: {error}")))?;
-            let own = write.key.kind.0 == scope_kind;
-            let violations: Result<Vec<_>, _> = told.into_iter().map(|t| t.violation(write, own)).collect();
+            let violations: Result<Vec<_>, _> =
+                told.into_iter().map(|told| told.violation(write, standings)).collect();
             Err(Error::Refused(violations?))
         }
         6 => Err(Error::Held),
@@ -35,30 +41,15 @@ pub(super) fn of(write: &Write, answer: &Answer, place: Place, scope_kind: i16) 
     }
 }
 
-/// The events of a write that was made.
-pub(super) fn written(write: Write, base: i64, place: Place) -> impl Iterator<Item = Written> {
-    let revision = |index: usize| {
-        Revision(u64::try_from(base).unwrap_or_default() + u64::try_from(index).unwrap_or_default() + 1)
-    };
+/// The event of a write that was made.
+pub(super) fn written(write: Write, revision: Revision) -> Written {
     let Write { key, uid, change, .. } = write;
-    let of = |key, at, state: State, deleted, before| Written {
-        key,
-        uid,
-        revision: revision(at),
-        body: state.body,
-        deleted,
-        before,
+    let (state, before, deleted) = match change {
+        Change::Create(state) => (state, None, false),
+        Change::Update { before, state, .. } => (state, Some(before.attributes), false),
+        Change::Delete { before, last, .. } => (last, Some(before.attributes), true),
     };
-    let (first, second) = match change {
-        Change::Create(state) => (of(key, place.outcome, state, false, None), None),
-        Change::Update { before, state, .. } => (of(key, place.outcome, state, false, Some(before)), None),
-        Change::Delete { before, last, .. } => (of(key, place.outcome, last, true, Some(before)), None),
-        Change::Move { before, last, to, state, .. } => {
-            let made = of(to, place.revision, state, false, None);
-            (of(key, place.outcome, last, true, Some(before)), Some(made))
-        }
-    };
-    std::iter::once(first).chain(second)
+    Written { key, uid, revision, body: state.body, deleted, before }
 }
 
 /// A violation as the function tells it.
@@ -79,12 +70,14 @@ struct Told {
 }
 
 impl Told {
-    fn violation(self, write: &Write, own: bool) -> Result<Violation, Error> {
-        let Self { scope, cluster, resource, children, .. } = self;
+    fn violation(self, write: &Write, standings: &Standings) -> Result<Violation, Error> {
+        let Self { scope, cluster: domain, resource: key, children, .. } = self;
+        let own = standings.of(write.key.kind).is_some();
+        let scope = Scope::new(standings.only(), scope);
         Ok(match &*self.kind {
             "DoesNotFit" | "BelowAllocated" => {
                 let limit = own && self.kind == "BelowAllocated";
-                let format = asked(write.quota.as_ref(), limit, &cluster, &resource)
+                let format = asked(write.change.after(), limit, &domain, &key)
                     .map_or(Format::DecimalSi, |quantity| quantity.format());
                 let amount = |nanos: &str| {
                     Quantity::from_nanos_text(nanos, format)
@@ -94,13 +87,13 @@ impl Told {
                 let hard = amount(&self.hard)?;
                 let allocated = amount(&self.allocated)?;
                 let would_fit = amount(&self.would_fit)?;
-                let shortage = Shortage { scope, cluster, resource, requested, hard, allocated, would_fit };
+                let shortage = Shortage { scope, domain, key, requested, hard, allocated, would_fit };
                 if limit { Violation::BelowAllocated(shortage) } else { Violation::DoesNotFit(shortage) }
             }
-            "KeyMissing" => Violation::KeyMissing { scope, cluster, resource },
-            "ChildrenLackKey" => Violation::ChildrenLackKey { scope, cluster, resource, children },
-            "ClusterNotListed" => Violation::ClusterNotListed { scope, cluster },
-            "ClusterInUse" => Violation::ClusterInUse { scope, cluster, children },
+            "KeyMissing" => Violation::KeyMissing { scope, domain, key },
+            "ChildrenLackKey" => Violation::ChildrenLackKey { scope, domain, key, children },
+            "ClusterNotListed" => Violation::DomainNotListed { scope, domain },
+            "ClusterInUse" => Violation::DomainInUse { scope, domain, children },
             "ScopeMissing" => Violation::ScopeMissing { scope },
             "ScopeForeign" => Violation::ScopeForeign { scope },
             "ScopeTerminating" => Violation::ScopeTerminating { scope },
@@ -109,10 +102,9 @@ impl Told {
             "Cycle" => Violation::Cycle { scope },
             "TooManyChildren" => Violation::TooManyChildren { scope, children_max: children },
             "ScopeInUse" => Violation::ScopeInUse { scope, children },
-            "ClaimTaken" => Violation::ClaimTaken {
-                claim: Claim { cluster, namespace: self.namespace },
-                holder: self.holder,
-            },
+            "ClaimTaken" => {
+                Violation::ClaimTaken { claim: Claim { domain, place: self.namespace }, holder: self.holder }
+            }
             other => return Err(Error::Corrupt(format!("violation {other:?}"))),
         })
     }

@@ -18,7 +18,7 @@ pub(crate) async fn rehearse(url: &str, rules: &Rules, write: Write) -> Result<R
     let _place = REHEARSALS.acquire().await.map_err(|closed| Error::Unavailable(closed.to_string()))?;
     let (reply, _nobody) = oneshot::channel();
     let writes = [Pending { write, taken: Arc::new(AtomicBool::new(true)), reply }];
-    let batch = Batch::new(&writes, rules.scope_kind)?;
+    let batch = Batch::new(&writes, &rules.standings)?;
     let deciding = async {
         let mut connection = connect::connect(url, "store rehearsal").await?;
         let mut transaction = connection.begin().await?;
@@ -31,8 +31,5 @@ pub(crate) async fn rehearse(url: &str, rules: &Rules, write: Write) -> Result<R
         failure => failure.into_error(),
     })?;
     let [pending] = &writes;
-    match batch.places() {
-        [place] => outcome::of(&pending.write, &answer, *place, rules.scope_kind),
-        _ => Err(Error::Corrupt("a batch of one write has another number of places".to_owned())),
-    }
+    outcome::of(&pending.write, &answer, 0, &rules.standings)
 }

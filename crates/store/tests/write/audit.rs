@@ -1,8 +1,8 @@
-use crate::kit::{Bodies, Kit, Object, amounts, q};
+use crate::kit::{Bodies, Kit, Object, amounts, q, scope};
 use store::Error;
 use store::audit::Difference;
 use store::hold::Hold;
-use store::quota::Claim;
+use store::quota::{Claim, HoldState};
 use store::repair::Repair;
 use uuid::Uuid;
 
@@ -31,13 +31,13 @@ async fn a_corrupt_ledger_row_is_found_named_and_repaired_in_its_scope_alone() {
     let places: Vec<String> = found
         .iter()
         .map(|difference| match difference {
-            Difference::Ledger { place, .. } => place.to_string(),
+            Difference::Ledger { row, .. } => row.to_string(),
             other => panic!("{other}"),
         })
         .collect();
     assert_eq!(places, ["p/c1/", "p/c1/cpu"]);
-    assert_eq!(kit.store.repair(&kit.access, &Bodies, "q", Repair::Rebuild).await.unwrap(), []);
-    assert_eq!(kit.store.repair(&kit.access, &Bodies, "p", Repair::Rebuild).await.unwrap(), found);
+    assert_eq!(kit.store.repair(&kit.access, &Bodies, &scope("q"), Repair::Rebuild).await.unwrap(), []);
+    assert_eq!(kit.store.repair(&kit.access, &Bodies, &scope("p"), Repair::Rebuild).await.unwrap(), found);
     kit.check().await;
 }
 
@@ -46,11 +46,11 @@ async fn the_audit_by_itself_raises_an_allocation_and_never_lowers_one() {
     let (kit, _web) = sample().await;
     corrupt(&kit, "UPDATE ledger SET allocated = 1 WHERE scope = 'p' AND resource = 'cpu'").await;
     corrupt(&kit, "UPDATE ledger SET allocated = hard WHERE scope = 'q' AND resource = 'cpu'").await;
-    kit.store.repair(&kit.access, &Bodies, "p", Repair::Raise).await.unwrap();
-    kit.store.repair(&kit.access, &Bodies, "q", Repair::Raise).await.unwrap();
+    kit.store.repair(&kit.access, &Bodies, &scope("p"), Repair::Raise).await.unwrap();
+    kit.store.repair(&kit.access, &Bodies, &scope("q"), Repair::Raise).await.unwrap();
     let left = kit.audit().await.differences;
-    assert_eq!(left.iter().map(|d| d.scope().unwrap()).collect::<Vec<_>>(), ["q"]);
-    kit.store.repair(&kit.access, &Bodies, "q", Repair::Rebuild).await.unwrap();
+    assert_eq!(left.iter().map(|d| d.scope().unwrap().name.as_str()).collect::<Vec<_>>(), ["q"]);
+    kit.store.repair(&kit.access, &Bodies, &scope("q"), Repair::Rebuild).await.unwrap();
     kit.check().await;
 }
 
@@ -61,7 +61,7 @@ async fn what_a_repair_finds_above_the_limit_is_kept_and_takes_nothing_new() {
     let larger =
         "UPDATE objects SET body = replace(body, '\"cpu\":\"3\"', '\"cpu\":\"6\"') WHERE name = 'web'";
     corrupt(&kit, larger).await;
-    kit.store.repair(&kit.access, &Bodies, "p", Repair::Raise).await.unwrap();
+    kit.store.repair(&kit.access, &Bodies, &scope("p"), Repair::Raise).await.unwrap();
     kit.check().await;
     let grown = kit.create(Object::namespace("p", "more", "c1: cpu=1n memory=0")).await;
     assert!(matches!(grown, Err(Error::Refused(_))), "{grown:?}");
@@ -84,7 +84,7 @@ async fn a_corrupt_body_and_corrupt_columns_are_found_and_named() {
     let other = Object::namespace("q", "other", "c1:").key();
     assert!(matches!(kit.store.repair_object(&kit.access, &Bodies, &other).await, Err(Error::Corrupt(_))));
     assert!(matches!(
-        kit.store.repair(&kit.access, &Bodies, "q", Repair::Raise).await,
+        kit.store.repair(&kit.access, &Bodies, &scope("q"), Repair::Raise).await,
         Err(Error::Corrupt(_))
     ));
 }
@@ -93,12 +93,12 @@ async fn a_corrupt_body_and_corrupt_columns_are_found_and_named() {
 async fn a_lost_claim_is_found_and_taken_again() {
     let (kit, web) = sample().await;
     corrupt(&kit, "DELETE FROM claims WHERE namespace = 'web'").await;
-    let claim = Claim { cluster: "c1".to_owned(), namespace: "web".to_owned() };
+    let claim = Claim { domain: "c1".to_owned(), place: "web".to_owned() };
     assert_eq!(
         kit.audit().await.differences,
         [Difference::Claim { claim, found: None, expected: Some(web.uid) }]
     );
-    kit.store.repair(&kit.access, &Bodies, "p", Repair::Raise).await.unwrap();
+    kit.store.repair(&kit.access, &Bodies, &scope("p"), Repair::Raise).await.unwrap();
     kit.check().await;
 }
 
@@ -107,16 +107,16 @@ async fn an_abandoned_hold_counts_until_it_is_written_off() {
     let (kit, web) = sample().await;
     kit.write(web.abandon("the cluster burnt down")).await.unwrap();
     kit.check().await;
-    let claim = Some(Claim { cluster: "c1".to_owned(), namespace: "web".to_owned() });
+    let claim = Some(Claim { domain: "c1".to_owned(), place: "web".to_owned() });
     let want = Hold {
         uid: web.uid,
-        scope: "p".to_owned(),
+        scope: scope("p"),
         claim,
         amounts: web.amounts.clone(),
-        orphaned: false,
+        state: HoldState::Abandoned,
         reason: "the cluster burnt down".to_owned(),
     };
-    assert_eq!(kit.store.holds(&kit.access, Some("p")).await.unwrap(), [want]);
+    assert_eq!(kit.store.holds(&kit.access, Some(&scope("p"))).await.unwrap(), [want]);
     kit.store.write_off(&kit.access, web.uid).await.unwrap();
     assert!(matches!(kit.store.write_off(&kit.access, web.uid).await, Err(Error::NotFound)));
     kit.check().await;
@@ -128,41 +128,41 @@ async fn an_orphan_is_charged_once_even_above_the_limit() {
     let (kit, _web) = sample().await;
     let orphan = Hold {
         uid: Uuid::new_v4(),
-        scope: "p".to_owned(),
-        claim: Some(Claim { cluster: "c1".to_owned(), namespace: "lost".to_owned() }),
+        scope: scope("p"),
+        claim: Some(Claim { domain: "c1".to_owned(), place: "lost".to_owned() }),
         amounts: amounts("c1: cpu=2"),
-        orphaned: true,
+        state: HoldState::Orphaned,
         reason: "no object".to_owned(),
     };
-    kit.store.hold_orphan(&kit.access, &orphan).await.unwrap();
-    kit.store.hold_orphan(&kit.access, &orphan).await.unwrap();
+    kit.store.hold(&kit.access, &orphan).await.unwrap();
+    kit.store.hold(&kit.access, &orphan).await.unwrap();
     kit.check().await;
     assert!(kit.ledger().await.contains(&"p/c1/cpu 0 0 2 4 5".to_owned()));
     assert_eq!(kit.store.holds(&kit.access, None).await.unwrap(), std::slice::from_ref(&orphan));
     let larger = Hold { amounts: amounts("c1: cpu=7 pods=1"), ..orphan.clone() };
-    kit.store.hold_orphan(&kit.access, &larger).await.unwrap();
+    kit.store.hold(&kit.access, &larger).await.unwrap();
     kit.check().await;
     assert_eq!(kit.store.holds(&kit.access, None).await.unwrap(), [larger]);
     kit.store.write_off(&kit.access, orphan.uid).await.unwrap();
     kit.check().await;
     assert_eq!(orphan.amounts["c1"]["cpu"], q("2"));
-    let nowhere = Hold { scope: "nobody".to_owned(), ..orphan };
-    assert!(matches!(kit.store.hold_orphan(&kit.access, &nowhere).await, Err(Error::NotFound)));
+    let nowhere = Hold { scope: scope("nobody"), ..orphan };
+    assert!(matches!(kit.store.hold(&kit.access, &nowhere).await, Err(Error::NotFound)));
 }
 
 #[tokio::test]
 async fn an_orphan_at_the_place_of_an_object_is_charged_and_takes_no_claim() {
     let (kit, web) = sample().await;
-    let claim = Claim { cluster: "c1".to_owned(), namespace: "web".to_owned() };
+    let claim = Claim { domain: "c1".to_owned(), place: "web".to_owned() };
     let orphan = Hold {
         uid: Uuid::new_v4(),
-        scope: "p".to_owned(),
+        scope: scope("p"),
         claim: Some(claim),
         amounts: amounts("c1: cpu=1"),
-        orphaned: true,
+        state: HoldState::Orphaned,
         reason: "no object".to_owned(),
     };
-    kit.store.hold_orphan(&kit.access, &orphan).await.unwrap();
+    kit.store.hold(&kit.access, &orphan).await.unwrap();
     kit.check().await;
     kit.store.write_off(&kit.access, orphan.uid).await.unwrap();
     kit.check().await;

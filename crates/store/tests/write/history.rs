@@ -1,9 +1,9 @@
 //! Generated histories: the store and the model decide alike, write by write, and leave the same behind.
 
-use crate::kit::{Kit, Object, PROJECTS, amounts};
+use crate::kit::{Kit, Object, PROJECT, PROJECTS, amounts};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
-use store::model::{Change, Write};
+use store::model::Write;
 use store::quota::Violation;
 use store::testing::model::Model;
 use store::{Error, Key, Revision};
@@ -51,7 +51,6 @@ enum Edit {
     Terminate,
     Delete,
     Abandon,
-    Move(usize),
     Touch,
 }
 
@@ -64,7 +63,6 @@ fn edit() -> impl Strategy<Value = Edit> {
         1 => Just(Edit::Terminate),
         2 => Just(Edit::Delete),
         1 => Just(Edit::Abandon),
-        2 => (0..4_usize).prop_map(Edit::Move),
         1 => Just(Edit::Touch),
     ]
 }
@@ -126,23 +124,10 @@ fn change(object: &Object, edit: &Edit) -> Option<(Write, Option<Object>)> {
         Edit::Terminate => to.deleting = true,
         Edit::Delete => return Some((object.delete(), None)),
         Edit::Abandon if !is_project => return Some((object.abandon("given up"), None)),
-        Edit::Move(index) if !is_project && project(*index) != object.namespace => {
-            to.namespace = project(*index);
-            to.scope = project(*index);
-            return Some((object.move_to(&to), Some(to)));
-        }
         Edit::Touch => {}
-        Edit::Lower(_) | Edit::Parent(_) | Edit::Abandon | Edit::Move(_) => return None,
+        Edit::Lower(_) | Edit::Parent(_) | Edit::Abandon => return None,
     }
     Some((object.update(&to, admit), Some(to)))
-}
-
-fn keys_of(write: &Write) -> Vec<Key> {
-    let mut keys = vec![write.key.clone()];
-    if let Change::Move { to, .. } = &write.change {
-        keys.push(to.clone());
-    }
-    keys
 }
 
 /// An outcome without revision, violations in a fixed order.
@@ -162,7 +147,7 @@ async fn agree(groups: Vec<Vec<Command>>) {
     let mut config = store::Config::new(&database.url);
     config.children_max = i64::try_from(CHILDREN_MAX).unwrap();
     let kit = Kit::with(config, database).await;
-    let mut model = Model::new(PROJECTS, CHILDREN_MAX);
+    let mut model = Model::new((PROJECTS, PROJECT), CHILDREN_MAX);
     let mut known: BTreeMap<Key, Object> = BTreeMap::new();
     for (name, parent, limits) in FIRST {
         let object = kit.create(Object::project(name, parent, limits)).await.unwrap();
@@ -174,9 +159,8 @@ async fn agree(groups: Vec<Vec<Command>>) {
         let mut writes = Vec::new();
         for command in &group {
             if let Some((write, object)) = resolve(command, &known)
-                && keys_of(&write).iter().all(|key| !keys.contains(key))
+                && keys.insert(write.key.clone())
             {
-                keys.extend(keys_of(&write));
                 writes.push((write, object));
             }
         }

@@ -7,9 +7,11 @@ use sqlx::PgConnection;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::audit::{Account, Accounts, Report};
-use store::model::{Change, State, Write};
-use store::quota::{Amounts, Charge, Claim, LimitsChange, QuotaChange, Violation};
+use store::audit::{Accounts, Report};
+use store::model::{Before, Change, Standing, State, Write};
+use store::quota::{
+    Account, Amounts, Claim, Grants, Held, HoldState, Keys, Limits, Scope, ScopeKind, Violation,
+};
 use store::testing::{self, Database};
 use store::{Access, Attributes, Config, Error, Key, Kind, KindId, Revision, Store};
 use uuid::Uuid;
@@ -17,6 +19,8 @@ use uuid::Uuid;
 pub(crate) const PROJECTS: KindId = KindId(1);
 pub(crate) const NAMESPACES: KindId = KindId(2);
 pub(crate) const NOTES: KindId = KindId(3);
+/// What projects stand for.
+pub(crate) const PROJECT: ScopeKind = ScopeKind(1);
 
 pub(crate) struct Kit {
     pub(crate) store: Store,
@@ -40,7 +44,7 @@ pub(crate) struct Object {
     /// The scope that it is charged to.
     pub(crate) scope: String,
     pub(crate) amounts: Amounts,
-    pub(crate) keys: BTreeMap<String, Vec<String>>,
+    pub(crate) keys: Keys,
     /// A project's limits.
     pub(crate) limits: Option<Amounts>,
     pub(crate) claim: Option<(String, String)>,
@@ -55,8 +59,8 @@ impl Kind for Sample {
     fn resource(&self) -> &'static str {
         self.0
     }
-    fn is_scope(&self) -> bool {
-        self.1
+    fn stands_for(&self) -> Option<Standing> {
+        self.1.then_some(Standing { scope: PROJECT, required: true })
     }
     fn fields(&self) -> &'static [&'static str] {
         &[]
@@ -71,12 +75,12 @@ impl Kind for Sample {
 pub(crate) struct Bodies;
 
 impl Accounts for Bodies {
-    fn account(&self, kind: KindId, body: &[u8]) -> Result<Account, String> {
+    fn account(&self, kind: KindId, body: &[u8]) -> Result<Option<Account>, String> {
+        if kind > NOTES {
+            return Ok(None);
+        }
         let object: Object = serde_json::from_slice(body).map_err(|error| error.to_string())?;
-        let charge = (kind != NOTES).then(|| object.charge());
-        let claim = object.claim.map(|(cluster, namespace)| Claim { cluster, namespace });
-        let Object { tenant, deleting, locked, limits, .. } = object;
-        Ok(Account { tenant, deleting, locked, charge, limits, claim })
+        Ok(Some(object.account()))
     }
 }
 
@@ -103,7 +107,12 @@ pub(crate) fn amounts(text: &str) -> Amounts {
         .collect()
 }
 
-pub(crate) fn keys_of(amounts: &Amounts) -> BTreeMap<String, Vec<String>> {
+/// The scope of a project.
+pub(crate) fn scope(project: &str) -> Scope {
+    Scope::new(PROJECT, project)
+}
+
+pub(crate) fn keys_of(amounts: &Amounts) -> Keys {
     amounts.iter().map(|(cluster, list)| (cluster.clone(), list.keys().cloned().collect())).collect()
 }
 
@@ -174,73 +183,54 @@ impl Object {
         Key::new(KindId(self.kind), &self.namespace, &self.name)
     }
 
-    pub(crate) fn state(&self) -> State {
-        State {
-            body: serde_json::to_string(self).unwrap(),
-            tenant: self.tenant.clone(),
-            deleting: self.deleting,
-            locked: self.locked,
-        }
-    }
-
-    pub(crate) fn attributes(&self) -> Attributes {
-        Attributes { tenant: Some(self.tenant.as_str().into()), ..Attributes::default() }
-    }
-
-    pub(crate) fn charge(&self) -> Charge {
-        Charge { scope: self.scope.clone(), amounts: self.amounts.clone(), keys: self.keys.clone() }
-    }
-
-    fn quota(&self, before: Option<&Self>, after: Option<&Self>, admit: bool) -> Option<QuotaChange> {
+    pub(crate) fn account(&self) -> Account {
+        let Self { tenant, deleting, locked, .. } = self.clone();
+        let flags = Account { tenant, deleting, locked, ..Account::default() };
         if self.kind == NOTES.0 {
-            return None;
+            return flags;
         }
-        let limits = (self.kind == PROJECTS.0).then(|| LimitsChange {
-            before: before.and_then(|o| o.limits.clone()),
-            after: after.and_then(|o| o.limits.clone()),
-        });
-        let claim = self.claim.clone().map(|(cluster, namespace)| Claim { cluster, namespace });
-        Some(QuotaChange {
-            before: before.map(Self::charge),
-            after: after.map(Self::charge),
-            admit,
-            limits,
-            claim,
-            abandon: None,
-        })
+        let limits = |hard| Limits { hard, mandatory: true };
+        let domains = |all: Amounts| all.into_iter().map(|(domain, hard)| (domain, limits(hard))).collect();
+        Account {
+            pays: (!self.scope.is_empty()).then(|| scope(&self.scope)),
+            costs: self.amounts.clone(),
+            carries: self.keys.clone(),
+            grants: self.limits.clone().map(|all| Grants { scope: scope(&self.name), domains: domains(all) }),
+            claims: self.claim.clone().into_iter().map(|(domain, place)| Claim { domain, place }).collect(),
+            ..flags
+        }
+    }
+
+    pub(crate) fn state(&self) -> State {
+        State { body: serde_json::to_string(self).unwrap(), account: self.account() }
+    }
+
+    pub(crate) fn before(&self) -> Before {
+        let attributes = Attributes { tenant: Some(self.tenant.as_str().into()), ..Attributes::default() };
+        Before { attributes, account: self.account() }
+    }
+
+    fn write(&self, change: Change, may_grow: bool) -> Write {
+        Write { key: self.key(), uid: self.uid, change, may_grow, hold: None }
     }
 
     pub(crate) fn create(&self) -> Write {
-        let quota = self.quota(None, Some(self), true);
-        Write { key: self.key(), uid: self.uid, change: Change::Create(self.state()), quota }
+        self.write(Change::Create(self.state()), true)
     }
 
-    pub(crate) fn update(&self, to: &Self, admit: bool) -> Write {
-        let change = Change::Update { expected: self.revision, before: self.attributes(), state: to.state() };
-        Write { key: self.key(), uid: self.uid, change, quota: to.quota(Some(self), Some(to), admit) }
+    pub(crate) fn update(&self, to: &Self, may_grow: bool) -> Write {
+        let change = Change::Update { expected: self.revision, before: self.before(), state: to.state() };
+        self.write(change, may_grow)
     }
 
     pub(crate) fn delete(&self) -> Write {
-        let change =
-            Change::Delete { expected: self.revision, before: self.attributes(), last: self.state() };
-        Write { key: self.key(), uid: self.uid, change, quota: self.quota(Some(self), None, false) }
+        let change = Change::Delete { expected: self.revision, before: self.before(), last: self.state() };
+        self.write(change, false)
     }
 
     pub(crate) fn abandon(&self, reason: &str) -> Write {
-        let mut write = self.delete();
-        write.quota.as_mut().unwrap().abandon = Some(reason.to_owned());
-        write
-    }
-
-    pub(crate) fn move_to(&self, to: &Self) -> Write {
-        let change = Change::Move {
-            expected: self.revision,
-            before: self.attributes(),
-            last: self.state(),
-            to: to.key(),
-            state: to.state(),
-        };
-        Write { key: self.key(), uid: self.uid, change, quota: to.quota(Some(self), Some(to), true) }
+        let held = Held { state: HoldState::Abandoned, reason: reason.to_owned() };
+        Write { hold: Some(held), ..self.delete() }
     }
 }
 

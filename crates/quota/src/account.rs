@@ -1,0 +1,99 @@
+use meta::quantity::ResourceList;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What sort of thing a scope is. The program gives the numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ScopeKind(pub i16);
+
+/// Whose limits something counts against.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Scope {
+    /// What sort of thing it is.
+    pub kind: ScopeKind,
+    /// Its name, unique within its kind.
+    pub name: String,
+}
+
+impl Scope {
+    /// The scope of this kind and name.
+    pub fn new(kind: ScopeKind, name: impl Into<String>) -> Self {
+        Self { kind, name: name.into() }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.kind.0, self.name)
+    }
+}
+
+/// Amounts by domain and key. A domain without keys is named all the same.
+pub type Amounts = BTreeMap<String, ResourceList>;
+
+/// Keys by domain.
+pub type Keys = BTreeMap<String, Vec<String>>;
+
+/// What one object means to the ledger. Made by a pure function of the object alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// The tenant that owns the object; empty for nobody's. An object and the scope it pays agree in it.
+    pub tenant: String,
+    /// It is being deleted: it takes nothing new and grows no more.
+    pub deleting: bool,
+    /// An operator has locked it: it takes nothing new.
+    pub locked: bool,
+    /// The scope that carries it; `None` for what costs nobody anything.
+    pub pays: Option<Scope>,
+    /// What counts in that scope. For what a cluster may still have granted, this is the high-water mark.
+    pub costs: Amounts,
+    /// The keys that the object names, by domain: a mandatory domain of the scope demands each of its limited keys here.
+    pub carries: Keys,
+    /// The limits that the object gives to a scope: usually the one that it stands for itself.
+    pub grants: Option<Grants>,
+    /// The places that the object has for itself alone.
+    pub claims: Vec<Claim>,
+}
+
+/// Limits of a scope, as one object gives them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grants {
+    /// The scope.
+    pub scope: Scope,
+    /// By domain. What is not named here is no domain of the scope; several objects may name different domains.
+    pub domains: BTreeMap<String, Limits>,
+}
+
+/// The limits of a scope in one domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Amounts by key; a key that is not named is unlimited.
+    pub hard: ResourceList,
+    /// Whether whatever pays the scope in this domain must carry each limited key.
+    pub mandatory: bool,
+}
+
+/// A place in a domain that two objects never share, such as a namespace of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Claim {
+    /// The domain.
+    pub domain: String,
+    /// The place in it.
+    pub place: String,
+}
+
+impl Account {
+    /// What both sides of a write have in common but for flags and owner: nothing of the ledger changes.
+    pub fn weighs_as(&self, other: &Self) -> bool {
+        self.pays == other.pays
+            && self.costs == other.costs
+            && self.carries == other.carries
+            && self.grants == other.grants
+            && self.claims == other.claims
+    }
+
+    /// Whether the ledger has to know of the object at all.
+    pub fn is_charged(&self) -> bool {
+        self.pays.is_some() || self.grants.is_some() || !self.claims.is_empty()
+    }
+}

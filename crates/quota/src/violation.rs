@@ -1,0 +1,118 @@
+use crate::account::{Claim, Scope};
+use meta::quantity::Quantity;
+use uuid::Uuid;
+
+/// Why the ledger refused a write. All violations of one write are told together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Violation {
+    /// The amount does not fit into the scope.
+    DoesNotFit(Shortage),
+    /// A scope's new limit is below what it has already given away.
+    BelowAllocated(Shortage),
+    /// The scope limits this key in a mandatory domain, so the child must carry it.
+    KeyMissing {
+        /// The scope.
+        scope: Scope,
+        /// The domain.
+        domain: String,
+        /// The key that the child lacks.
+        key: String,
+    },
+    /// A scope wants to limit a key that some of its children do not carry.
+    ChildrenLackKey {
+        /// The scope.
+        scope: Scope,
+        /// The domain.
+        domain: String,
+        /// The key.
+        key: String,
+        /// How many children use the domain without the key.
+        children: i64,
+    },
+    /// The scope does not list the domain.
+    DomainNotListed {
+        /// The scope.
+        scope: Scope,
+        /// The domain.
+        domain: String,
+    },
+    /// A scope wants to drop a domain that children use.
+    DomainInUse {
+        /// The scope.
+        scope: Scope,
+        /// The domain.
+        domain: String,
+        /// How many children use it.
+        children: i64,
+    },
+    /// The scope does not exist.
+    ScopeMissing {
+        /// The scope.
+        scope: Scope,
+    },
+    /// The scope is another tenant's; told to the client as missing.
+    ScopeForeign {
+        /// The scope.
+        scope: Scope,
+    },
+    /// The scope is being deleted.
+    ScopeTerminating {
+        /// The scope.
+        scope: Scope,
+    },
+    /// An operator has locked the scope.
+    ScopeLocked {
+        /// The scope.
+        scope: Scope,
+    },
+    /// An ancestor of the scope does not exist.
+    AncestorMissing {
+        /// The missing ancestor.
+        scope: Scope,
+    },
+    /// The ancestors form a circle.
+    Cycle {
+        /// The scope that closes the circle.
+        scope: Scope,
+    },
+    /// The scope has as many children as it may have.
+    TooManyChildren {
+        /// The scope.
+        scope: Scope,
+        /// The limit.
+        children_max: i64,
+    },
+    /// The scope still has children or holds and cannot be deleted.
+    ScopeInUse {
+        /// The scope.
+        scope: Scope,
+        /// How many.
+        children: i64,
+    },
+    /// Another object claims the place.
+    ClaimTaken {
+        /// The place.
+        claim: Claim,
+        /// Who has it. Never shown to another tenant.
+        holder: Uuid,
+    },
+}
+
+/// An amount against a limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shortage {
+    /// The scope whose limit it is.
+    pub scope: Scope,
+    /// The domain.
+    pub domain: String,
+    /// The key.
+    pub key: String,
+    /// What was asked for: the child's whole charge, or the scope's new limit.
+    pub requested: Quantity,
+    /// The limit.
+    pub hard: Quantity,
+    /// What the scope's children hold, this child's own part included.
+    pub allocated: Quantity,
+    /// The largest amount that would have been accepted in place of `requested` (for a limit: the smallest).
+    pub would_fit: Quantity,
+}
