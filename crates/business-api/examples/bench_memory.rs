@@ -39,7 +39,7 @@ async fn fill(connection: &mut PgConnection, kind: KindId, count: usize, body: &
     };
     let number = kind.0;
     let sql = format!(
-        "INSERT INTO objects SELECT {number}, {namespace}, {name}, gen_random_uuid(), rv, rv, 'tenant-' || p, NULL, \
+        "INSERT INTO objects SELECT {number}, {namespace}, {name}, gen_random_uuid(), rv, rv, 'tenant-' || p, NULL, NULL, \
          false, false, replace(replace($1, '@i', i::text), '@p', p::text) \
          FROM (SELECT i, i / $2 AS p, {number} * 10000000 + i AS rv FROM generate_series(0, $3 - 1) i) numbered"
     );

@@ -14,11 +14,10 @@ use business_types::{Held, account};
 use meta::object::Object;
 use runtime::{Metrics, Tasks};
 use serde_json::json;
-use std::collections::BTreeSet;
 use std::time::Duration;
 use store::audit::{Accounts, Difference, Report};
 use store::hold::Hold;
-use store::quota::{Account, HoldState, Scope};
+use store::quota::{Account, HoldState};
 use store::repair::Repair;
 use store::{Access, KindId, Store};
 
@@ -38,10 +37,6 @@ impl Accounts for Books {
         let object: Object = Object::from_stored(body, 0).map_err(|error| error.to_string())?;
         read(&object).map(Some).map_err(|error| error.to_string())
     }
-}
-
-fn scopes(report: &Report) -> BTreeSet<&Scope> {
-    report.differences.iter().filter_map(Difference::scope).collect()
 }
 
 /// What `business-api audit` found, and whether it is good.
@@ -73,8 +68,8 @@ async fn command(store: &Store, settings: &Audit) -> Result<Finding> {
     }
     if settings.repair {
         let report = store.audit(&access, &Books).await.context("audit")?;
-        for scope in scopes(&report) {
-            store.repair(&access, &Books, scope, Repair::Rebuild).await.context("repair")?;
+        if !report.differences.is_empty() {
+            store.repair(&access, &Books, None, Repair::Rebuild).await.context("repair")?;
         }
         for difference in &report.differences {
             if let Difference::Object { key, .. } = difference {

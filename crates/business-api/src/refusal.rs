@@ -27,6 +27,8 @@ pub const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
 pub const CLAIM_TAKEN: &str = "ClaimTaken";
 /// `details.causes[].reason` of a project that still has children.
 pub const PROJECT_IN_USE: &str = "ProjectInUse";
+/// `details.causes[].reason` of a project that cannot be moved, since its children have more than it is granted.
+pub const PROJECT_OVERDRAWN: &str = "ProjectOverdrawn";
 const NOT_FOUND: &str = "FieldValueNotFound";
 /// Places that a message names.
 const PLACES_MAX: usize = 5;
@@ -130,9 +132,10 @@ fn class(violation: &Violation) -> Class {
         | Violation::DomainInUse { .. }
         | Violation::Cycle { .. } => Class::Malformed,
         Violation::ClaimTaken { .. } | Violation::ScopeInUse { .. } => Class::Conflict,
-        Violation::DoesNotFit(_) | Violation::BelowAllocated(_) | Violation::TooManyChildren { .. } => {
-            Class::Amount
-        }
+        Violation::DoesNotFit(_)
+        | Violation::BelowAllocated(_)
+        | Violation::ScopeOverdrawn { .. }
+        | Violation::TooManyChildren { .. } => Class::Amount,
     }
 }
 
@@ -220,6 +223,12 @@ fn text(violation: &Violation) -> String {
                 claim.place, claim.domain
             )
         }
+        Violation::ScopeOverdrawn { scope } => {
+            format!(
+                "the children of {} have more than it is granted: it can be moved when they have less",
+                level(scope)
+            )
+        }
         Violation::ScopeInUse { scope, children } => {
             format!("{} still has {children} children; they are deleted first", level(scope))
         }
@@ -297,6 +306,7 @@ fn cause(subject: Subject<'_>, violation: &Violation, levels: &Levels) -> Status
             let message = format!("cluster={} namespace={}", claim.domain, claim.place);
             (CLAIM_TAKEN, Path::new("spec").child("namespace"), message)
         }
+        Violation::ScopeOverdrawn { scope } => (PROJECT_OVERDRAWN, subject.scope_field(), pair(scope)),
         Violation::ScopeInUse { scope, children } => (
             PROJECT_IN_USE,
             Path::new("spec").child("finalizers"),

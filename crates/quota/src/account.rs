@@ -92,8 +92,80 @@ impl Account {
             && self.claims == other.claims
     }
 
+    /// Whether more is charged, or more is granted, than before; a new scope, domain, or charge is more.
+    pub fn outgrows(&self, before: Option<&Self>) -> bool {
+        let Some(before) = before else { return self.pays.is_some() || self.grants.is_some() };
+        if self.weighs_as(before) {
+            return false;
+        }
+        let costs_more = self.costs.iter().any(|(domain, list)| {
+            let had = before.costs.get(domain);
+            list.iter()
+                .any(|(key, is)| had.and_then(|had| had.get(key)).map_or(!is.is_zero(), |was| is > was))
+        });
+        let uses = |account: &Self, domain: &String| {
+            account.costs.contains_key(domain) || account.carries.contains_key(domain)
+        };
+        let new_domain = self.costs.keys().chain(self.carries.keys()).any(|domain| !uses(before, domain));
+        self.pays.is_some() && (self.pays != before.pays || costs_more || new_domain)
+            || grants_more(before.grants.as_ref(), self.grants.as_ref())
+    }
+
     /// Whether the ledger has to know of the object at all.
     pub fn is_charged(&self) -> bool {
         self.pays.is_some() || self.grants.is_some() || !self.claims.is_empty()
+    }
+}
+
+fn grants_more(before: Option<&Grants>, after: Option<&Grants>) -> bool {
+    let Some(after) = after else { return false };
+    let Some(before) = before.filter(|before| before.scope == after.scope) else { return true };
+    let higher = |was: &Limits, is: &Limits| {
+        was.hard.iter().any(|(key, limit)| is.hard.get(key).is_none_or(|hard| hard > limit))
+    };
+    after.domains.iter().any(|(domain, is)| before.domains.get(domain).is_none_or(|was| higher(was, is)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(pods: &str) -> ResourceList {
+        [("pods".to_owned(), pods.parse().unwrap())].into()
+    }
+
+    fn child(pods: &str) -> Account {
+        let costs = [("c".to_owned(), list(pods))].into();
+        Account { pays: Some(Scope::new(ScopeKind(1), "p")), costs, ..Account::default() }
+    }
+
+    fn scope(hard: &[(&str, &str)]) -> Account {
+        let limits = |pods: &str| Limits { hard: list(pods), mandatory: true };
+        let domains = hard.iter().map(|(domain, pods)| ((*domain).to_owned(), limits(pods))).collect();
+        let grants = Some(Grants { scope: Scope::new(ScopeKind(1), "p"), domains });
+        Account { grants, ..Account::default() }
+    }
+
+    #[test]
+    fn a_charge_outgrows_another_by_amount_domain_or_scope() {
+        let two = child("2");
+        assert!(two.outgrows(None) && two.outgrows(Some(&child("1"))));
+        assert!(!two.outgrows(Some(&two)) && !two.outgrows(Some(&child("3"))));
+        let elsewhere = Account { pays: Some(Scope::new(ScopeKind(1), "q")), ..child("1") };
+        assert!(elsewhere.outgrows(Some(&two)));
+        assert!(!Account::default().outgrows(Some(&two)), "what pays nobody costs nothing");
+    }
+
+    #[test]
+    fn limits_outgrow_others_by_amount_domain_or_a_key_less() {
+        let two = scope(&[("c", "2")]);
+        assert!(two.outgrows(Some(&scope(&[("c", "1")]))) && two.outgrows(Some(&scope(&[]))));
+        assert!(!two.outgrows(Some(&scope(&[("c", "2"), ("d", "1")]))), "a domain less");
+        let mut unlimited = two.clone();
+        if let Some(grants) = &mut unlimited.grants {
+            grants.domains.values_mut().for_each(|limits| limits.hard.clear());
+        }
+        assert!(unlimited.outgrows(Some(&two)));
+        assert!(!two.outgrows(Some(&unlimited)));
     }
 }

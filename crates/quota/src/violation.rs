@@ -82,6 +82,11 @@ pub enum Violation {
         /// The limit.
         children_max: i64,
     },
+    /// The scope's children have more than its limits: it can be moved when they have less.
+    ScopeOverdrawn {
+        /// The scope.
+        scope: Scope,
+    },
     /// The scope still has children or holds and cannot be deleted.
     ScopeInUse {
         /// The scope.

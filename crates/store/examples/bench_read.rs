@@ -99,7 +99,7 @@ fn body_sql() -> String {
 async fn fill(connection: &mut PgConnection, objects: usize) -> Outcome<()> {
     let sql = format!(
         "INSERT INTO objects SELECT 1, 'ns-' || i % 2000, 'n' || i, gen_random_uuid(), i + 1, i + 1, \
-         't' || i % {TENANTS}, NULL, false, false, {} FROM generate_series(1, {objects}) i",
+         't' || i % {TENANTS}, NULL, NULL, false, false, {} FROM generate_series(1, {objects}) i",
         body_sql()
     );
     sqlx::raw_sql("SET statement_timeout = 0").execute(&mut *connection).await?;

@@ -1,25 +1,32 @@
-//! A batch of writes as the arrays of `apply_batch` (see its migration): what many writes touch is named once.
+//! A batch of writes as the arrays of `apply_batch` (see `sql/`): what many writes touch is named once.
 
-/// Rows and indices of what the writes do to quota.
+/// What the writes do to quota.
 mod charge;
+/// The scopes, rows and places that they concern.
+mod rows;
 
 use crate::model::{Change, State, Write};
 use crate::scopes::Standings;
 use crate::writer::Pending;
-use crate::{Error, connect};
-use ::quota::Account;
+use crate::{Error, connect, functions};
 pub(crate) use charge::{Quota, asked};
-use sqlx::postgres::PgArguments;
+use sqlx::postgres::{PgArguments, PgDatabaseError};
 use sqlx::query::Query;
-use sqlx::{Connection as _, Postgres, postgres::PgConnection};
+use sqlx::{AssertSqlSafe, Connection as _, Postgres, postgres::PgConnection};
+use std::sync::LazyLock;
 use uuid::Uuid;
 
-const APPLY: &str = "SELECT base, outcome, detail FROM apply_batch($1, $2, $3, $4, $5, $6, \
-     $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, \
-     $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, \
-     $33, $34, $35, $36, $37, $38, \
-     $39, $40::text[]::numeric[], $41::text[]::numeric[], $42, $43, \
-     $44, $45::text[]::numeric[], $46, $47, $48)";
+/// The call of the function. Amounts are sent as texts.
+static APPLY: LazyLock<String> = LazyLock::new(|| {
+    let types = |number: usize| match number {
+        11 => "::text::json",
+        35 | 36 | 41 => "::text[]::numeric[]",
+        _ => "",
+    };
+    let arguments: Vec<String> = (1..=ARGUMENTS).map(|n| format!("${n}{}", types(n))).collect();
+    format!("SELECT base, outcome, detail FROM {}({})", functions::name("apply_batch"), arguments.join(", "))
+});
+const ARGUMENTS: usize = 48;
 
 /// What is the same for all batches of a writer.
 #[derive(Clone, Debug)]
@@ -42,6 +49,8 @@ pub(crate) enum Look {
     /// Nothing: the rows are taken to be as the writes say. If one is not, the call fails with [`MISTAKEN`], and
     /// nothing is done.
     Never,
+    /// As at first, and then everything is taken back.
+    Rehearse,
 }
 
 /// The error of a batch of [`Look::Never`] that was wrong about a row.
@@ -49,9 +58,16 @@ const MISTAKEN: &str = "SB002";
 /// The same about a row that is to be new.
 const UNIQUE_VIOLATION: &str = "23505";
 
-/// Whether a call failed because a row was not as its write says.
+/// How a rehearsal ends.
+const REHEARSED: &str = "SB003";
+
+/// Whether a call failed because a row was not as its write says, or the writes do not fit whole.
 pub(crate) fn is_mistaken(error: &sqlx::Error) -> bool {
-    connect::sqlstate(error).is_some_and(|code| code == MISTAKEN || code == UNIQUE_VIOLATION)
+    is(error, MISTAKEN) || is(error, UNIQUE_VIOLATION)
+}
+
+fn is(error: &sqlx::Error, code: &str) -> bool {
+    connect::sqlstate(error).is_some_and(|told| told == code)
 }
 
 /// One change of one row of `objects` each.
@@ -64,6 +80,7 @@ struct Entries<'a> {
     uid: Vec<Uuid>,
     expected: Vec<i64>,
     tenant: Vec<&'a str>,
+    scope_kind: Vec<Option<i16>>,
     scope: Vec<Option<&'a str>>,
     deleting: Vec<bool>,
     locked: Vec<bool>,
@@ -79,7 +96,7 @@ pub(crate) struct Batch<'a> {
 }
 
 /// What the function answered, or `batches` remembers.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, sqlx::FromRow)]
 pub(crate) struct Answer {
     pub(crate) base: i64,
     pub(crate) outcome: Vec<i16>,
@@ -88,14 +105,13 @@ pub(crate) struct Answer {
 
 impl<'a> Batch<'a> {
     pub(crate) fn new(writes: &'a [Pending], standings: &Standings) -> Result<Self, Error> {
-        let mut batch = Self { entries: Entries::default(), quota: Quota::default() };
+        let mut batch = Self { entries: Entries::default(), quota: Quota::new() };
         for pending in writes {
             let write = &pending.write;
             batch.entries.push(write)?;
-            let charged = [write.change.before(), write.change.after()].into_iter().flatten();
-            let stands = standings.of(write.key.kind).is_some();
-            if stands || charged.into_iter().any(Account::is_charged) {
-                batch.quota.push(write, batch.entries.op.len() - 1, stands)?;
+            if charge::concerns_ledger(write, standings) {
+                let entry = i32::try_from(batch.entries.op.len()).unwrap_or(i32::MAX);
+                batch.quota.push(write, entry, standings)?;
             }
         }
         Ok(batch)
@@ -108,7 +124,7 @@ impl<'a> Batch<'a> {
         rules: &Rules,
         seq: i64,
         look: Look,
-    ) -> Result<Answer, sqlx::Error> {
+    ) -> Result<Answer, Unapplied> {
         if !rules.pooled {
             return self.call(connection, rules, seq, look).await;
         }
@@ -118,25 +134,71 @@ impl<'a> Batch<'a> {
         Ok(answer)
     }
 
-    /// Runs it as a part of a transaction.
-    pub(crate) async fn call(
+    async fn call(
         &self,
         connection: &mut PgConnection,
         rules: &Rules,
         seq: i64,
         look: Look,
-    ) -> Result<Answer, sqlx::Error> {
-        let query = sqlx::query(APPLY)
+    ) -> Result<Answer, Unapplied> {
+        let (together, grows) = self.quota.flags();
+        let detail = if look == Look::Never { None } else { Some(self.quota.detail()?) };
+        let query = sqlx::query(AssertSqlSafe(APPLY.as_str()))
             .persistent(!rules.pooled)
             .bind(rules.writer)
             .bind(seq)
-            .bind(rules.standings.first().map_or(0, |kind| kind.0))
             .bind(rules.children_max)
             .bind(rules.notify)
-            .bind(look == Look::Never);
+            .bind(rules.pooled)
+            .bind(look == Look::Rehearse)
+            .bind(rules.standings.kinds())
+            .bind(rules.standings.required())
+            .bind(together)
+            .bind(grows)
+            .bind(detail);
         let row = self.quota.bind(self.entries.bind(query)).fetch_one(connection).await?;
-        sqlx::FromRow::from_row(&row)
+        Ok(sqlx::FromRow::from_row(&row)?)
     }
+
+    /// Decides it as it would be decided now, in one statement that takes everything back.
+    pub(crate) async fn rehearse(
+        &self,
+        connection: &mut PgConnection,
+        rules: &Rules,
+    ) -> Result<Answer, Unapplied> {
+        match self.call(connection, rules, 1, Look::Rehearse).await {
+            Err(Unapplied::Database(error)) if is(&error, REHEARSED) => rehearsed(&error),
+            Err(error) => Err(error),
+            Ok(_) => Err(Error::Corrupt("a rehearsal was not taken back".to_owned()).into()),
+        }
+    }
+}
+
+/// Why a batch has no answer.
+#[derive(Debug)]
+pub(crate) enum Unapplied {
+    /// It cannot be said to the database.
+    Unsaid(Error),
+    /// The database did not answer.
+    Database(sqlx::Error),
+}
+
+impl From<Error> for Unapplied {
+    fn from(error: Error) -> Self {
+        Self::Unsaid(error)
+    }
+}
+
+impl From<sqlx::Error> for Unapplied {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Database(error)
+    }
+}
+
+fn rehearsed(error: &sqlx::Error) -> Result<Answer, Unapplied> {
+    let told = error.as_database_error().and_then(|told| told.try_downcast_ref::<PgDatabaseError>());
+    let answer = told.and_then(PgDatabaseError::detail).unwrap_or_default();
+    serde_json::from_str(answer).map_err(|why| Error::Corrupt(format!("a rehearsal's answer: {why}")).into())
 }
 
 impl<'a> Entries<'a> {
@@ -156,7 +218,8 @@ impl<'a> Entries<'a> {
         self.uid.push(write.uid);
         self.expected.push(i64::try_from(expected).unwrap_or(-1));
         self.tenant.push(&account.tenant);
-        self.scope.push(Some(account.pays.as_ref().map_or("", |scope| &scope.name)));
+        self.scope_kind.push(account.pays.as_ref().map(|scope| scope.kind.0));
+        self.scope.push(account.pays.as_ref().map(|scope| scope.name.as_str()));
         self.deleting.push(account.deleting);
         self.locked.push(account.locked);
         self.body.push(body);
@@ -172,6 +235,7 @@ impl<'a> Entries<'a> {
             .bind(&self.uid)
             .bind(&self.expected)
             .bind(&self.tenant)
+            .bind(&self.scope_kind)
             .bind(&self.scope)
             .bind(&self.deleting)
             .bind(&self.locked)

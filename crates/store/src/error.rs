@@ -16,6 +16,9 @@ pub enum Error {
     /// The object is not at the expected revision, or has another uid.
     #[error("object is at another revision")]
     Conflict,
+    /// A write that may only lower what its object costs or grants would raise it: a defect of the caller.
+    #[error("the write may not grow what its object costs or grants")]
+    NotAdmitted,
     /// The quota rules refuse the write.
     #[error("refused by {} quota rules", .0.len())]
     Refused(Vec<Violation>),

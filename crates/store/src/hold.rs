@@ -4,12 +4,11 @@
 use crate::audit::operator;
 use crate::connect::{self, unavailable};
 use crate::divergence::DIVERGED;
-use crate::ledger;
 use crate::store::Store;
-use crate::{Access, Error, Revision};
+use crate::{Access, Error, Revision, functions};
 use meta::quantity::{Format, Quantity};
 use quota::{Amounts, Claim, HoldState, Scope, ScopeKind};
-use sqlx::{Connection as _, PgConnection};
+use sqlx::{AssertSqlSafe, PgConnection};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
@@ -51,11 +50,12 @@ impl GrowthHold {
 #[derive(sqlx::FromRow)]
 struct Stored {
     uid: Uuid,
+    scope_kind: i16,
     scope: String,
-    cluster: String,
-    resource: String,
+    domain: String,
+    key: String,
     amount: String,
-    namespace: String,
+    place: String,
     state: String,
     reason: String,
 }
@@ -113,67 +113,76 @@ impl Store {
     /// The holds of a scope, or all.
     pub async fn holds(&self, access: &Access, scope: Option<&Scope>) -> Result<Vec<Hold>, Error> {
         operator(access)?;
-        let query = "SELECT uid, scope, cluster, resource, amount::text, namespace, state, reason \
-             FROM holds WHERE $1::text IS NULL OR scope = $1 ORDER BY created, uid, cluster, resource";
+        let query = "SELECT uid, scope_kind, scope, domain, key, amount::text, place, state, reason FROM holds \
+             WHERE $1::smallint IS NULL OR (scope_kind = $1 AND scope = $2) ORDER BY created, uid, domain, key";
         let stored: Vec<Stored> = sqlx::query_as(query)
+            .bind(scope.map(|scope| scope.kind.0))
             .bind(scope.map(|scope| &scope.name))
             .fetch_all(&mut self.operate().await?)
             .await
             .map_err(|error| unavailable(&error))?;
-        let kind = self.standings().only();
         let mut holds: BTreeMap<Uuid, Hold> = BTreeMap::new();
         let mut order = Vec::new();
         for row in stored {
             let hold = holds.entry(row.uid).or_insert_with(|| {
                 order.push(row.uid);
-                row.begin(kind)
+                row.begin()
             });
             row.add_to(hold)?;
         }
         Ok(order.iter().filter_map(|uid| holds.remove(uid)).collect())
     }
 
-    /// Stops counting a hold: its cluster namespace is gone, or an operator vouches for it.
+    /// Stops counting a hold: its place is empty, or an operator vouches for it.
     pub async fn write_off(&self, access: &Access, uid: Uuid) -> Result<(), Error> {
         operator(access)?;
-        let mut connection = self.operate().await?;
-        let mut transaction = connection.begin().await.map_err(|error| unavailable(&error))?;
-        ledger::lock(&mut transaction).await?;
-        let writing = async {
-            let gone = release(&mut transaction, uid).await?;
-            transaction.commit().await?;
-            Ok(gone)
-        };
-        let rows = writing.await.map_err(|error: sqlx::Error| unavailable(&error))?;
+        let query = format!("SELECT {}($1, $2)", functions::name("write_off"));
+        let rows: i64 = sqlx::query_scalar(AssertSqlSafe(query))
+            .bind(self.standings().kinds())
+            .bind(uid)
+            .fetch_one(&mut self.operate().await?)
+            .await
+            .map_err(|error| unavailable(&error))?;
         tracing::warn!(actor = access.actor(), %uid, rows, "wrote a hold off");
         if rows == 0 { Err(Error::NotFound) } else { Ok(()) }
     }
 
     /// Charges what no object stands for to a scope, even above the scope's limits. Doing it again with other amounts
-    /// charges those instead.
+    /// charges those instead. [`Error::NotFound`] when there is no such scope.
     pub async fn hold(&self, access: &Access, hold: &Hold) -> Result<(), Error> {
         operator(access)?;
-        let kind = self.standings().kind_of(&hold.scope).map_or(0, |kind| kind.0);
-        let mut connection = self.operate().await?;
-        let mut transaction = connection.begin().await.map_err(|error| unavailable(&error))?;
-        ledger::lock(&mut transaction).await?;
-        let writing = async {
-            let found =
-                "SELECT EXISTS (SELECT FROM objects WHERE kind = $1 AND namespace = '' AND name = $2)";
-            let scope: bool = sqlx::query_scalar(found)
-                .bind(kind)
-                .bind(&hold.scope.name)
-                .fetch_one(&mut *transaction)
-                .await?;
-            if scope {
-                release(&mut transaction, hold.uid).await?;
-                insert_hold(&mut transaction, hold).await?;
+        let (mut domains, mut keys, mut amounts) = (vec![""], vec![""], vec!["0".to_owned()]);
+        for (domain, list) in &hold.amounts {
+            let whole = std::iter::once(("", "0".to_owned()));
+            for (key, amount) in whole.chain(list.iter().map(|(key, amount)| (&**key, amount.nanos_text()))) {
+                domains.push(domain);
+                keys.push(key);
+                amounts.push(amount);
             }
-            transaction.commit().await?;
-            Ok(scope)
-        };
-        let scope = writing.await.map_err(|error: sqlx::Error| unavailable(&error))?;
-        if scope { Ok(()) } else { Err(Error::NotFound) }
+        }
+        let query = format!(
+            "SELECT {}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12::text[]::numeric[])",
+            functions::name("hold_amounts")
+        );
+        let (domain, place) =
+            hold.claim.as_ref().map_or(("", ""), |claim| (claim.domain.as_str(), claim.place.as_str()));
+        let found: bool = sqlx::query_scalar(AssertSqlSafe(query))
+            .bind(self.standings().kinds())
+            .bind(self.standings().required())
+            .bind(hold.uid)
+            .bind(hold.scope.kind.0)
+            .bind(&hold.scope.name)
+            .bind(hold.state.as_str())
+            .bind(&hold.reason)
+            .bind(domain)
+            .bind(place)
+            .bind(domains)
+            .bind(keys)
+            .bind(amounts)
+            .fetch_one(&mut self.operate().await?)
+            .await
+            .map_err(|error| unavailable(&error))?;
+        if found { Ok(()) } else { Err(Error::NotFound) }
     }
 
     async fn operate(&self) -> Result<PgConnection, Error> {
@@ -181,66 +190,11 @@ impl Store {
     }
 }
 
-/// Takes a hold out of the ledger; tells how many rows it had.
-async fn release(connection: &mut PgConnection, uid: Uuid) -> Result<u64, sqlx::Error> {
-    let lowered = "UPDATE ledger g SET allocated = g.allocated - h.amount, children = g.children - h.carried::int, \
-         ceiling = CASE WHEN g.allocated - h.amount > g.hard THEN g.allocated - h.amount END \
-         FROM holds h WHERE h.uid = $1 AND g.scope = h.scope AND g.cluster = h.cluster AND g.resource = h.resource";
-    let empty = "DELETE FROM ledger g USING holds h WHERE h.uid = $1 AND g.scope = h.scope AND NOT g.listed \
-         AND g.limits = 0 AND g.children = 0 AND g.hard IS NULL AND g.allocated = 0";
-    for statement in [lowered, empty, "DELETE FROM claims WHERE uid = $1"] {
-        sqlx::query(statement).bind(uid).execute(&mut *connection).await?;
-    }
-    let gone = sqlx::query("DELETE FROM holds WHERE uid = $1").bind(uid).execute(connection).await?;
-    Ok(gone.rows_affected())
-}
-
-async fn insert_hold(connection: &mut PgConnection, hold: &Hold) -> Result<(), sqlx::Error> {
-    let mut rows = vec![("", "", "0".to_owned())];
-    for (cluster, amounts) in &hold.amounts {
-        rows.push((cluster, "", "0".to_owned()));
-        rows.extend(amounts.iter().map(|(resource, amount)| (&**cluster, &**resource, amount.nanos_text())));
-    }
-    let insert = "INSERT INTO holds (uid, scope, cluster, resource, amount, carried, namespace, state, reason) \
-         VALUES ($1, $2, $3, $4, $5::text::numeric, true, $6, $8, $7)";
-    let charge = "INSERT INTO ledger AS g (scope, cluster, resource, children, allocated) \
-         VALUES ($1, $2, $3, 1, $4::text::numeric) ON CONFLICT (scope, cluster, resource) DO UPDATE SET \
-         children = g.children + 1, allocated = g.allocated + excluded.allocated, \
-         ceiling = CASE WHEN g.allocated + excluded.allocated > g.hard THEN g.allocated + excluded.allocated END";
-    let namespace = hold.claim.as_ref().map_or("", |claim| &*claim.place);
-    for (cluster, resource, amount) in rows {
-        sqlx::query(insert)
-            .bind(hold.uid)
-            .bind(&hold.scope.name)
-            .bind(cluster)
-            .bind(resource)
-            .bind(&amount)
-            .bind(namespace)
-            .bind(&hold.reason)
-            .bind(hold.state.as_str())
-            .execute(&mut *connection)
-            .await?;
-        sqlx::query(charge)
-            .bind(&hold.scope.name)
-            .bind(cluster)
-            .bind(resource)
-            .bind(&amount)
-            .execute(&mut *connection)
-            .await?;
-    }
-    if let Some(claim) = &hold.claim {
-        let query = "INSERT INTO claims (cluster, namespace, uid, kind, object_ns, object_name) \
-             VALUES ($1, $2, $3, 0, '', '') ON CONFLICT DO NOTHING";
-        sqlx::query(query).bind(&claim.domain).bind(&claim.place).bind(hold.uid).execute(connection).await?;
-    }
-    Ok(())
-}
-
 impl Stored {
-    fn begin(&self, kind: ScopeKind) -> Hold {
+    fn begin(&self) -> Hold {
         Hold {
             uid: self.uid,
-            scope: Scope::new(kind, self.scope.clone()),
+            scope: Scope::new(ScopeKind(self.scope_kind), self.scope.clone()),
             claim: None,
             amounts: Amounts::new(),
             state: HoldState::parse(&self.state).unwrap_or(HoldState::Abandoned),
@@ -249,17 +203,17 @@ impl Stored {
     }
 
     fn add_to(self, hold: &mut Hold) -> Result<(), Error> {
-        if self.cluster.is_empty() {
+        if self.domain.is_empty() {
             return Ok(());
         }
-        if !self.namespace.is_empty() {
-            hold.claim = Some(Claim { domain: self.cluster.clone(), place: self.namespace });
+        if !self.place.is_empty() {
+            hold.claim = Some(Claim { domain: self.domain.clone(), place: self.place });
         }
-        let amounts = hold.amounts.entry(self.cluster).or_default();
-        if !self.resource.is_empty() {
+        let amounts = hold.amounts.entry(self.domain).or_default();
+        if !self.key.is_empty() {
             let amount = Quantity::from_nanos_text(&self.amount, Format::DecimalSi)
                 .map_err(|error| Error::Corrupt(format!("hold {}: {error}", hold.uid)))?;
-            amounts.insert(self.resource, amount);
+            amounts.insert(self.key, amount);
         }
         Ok(())
     }

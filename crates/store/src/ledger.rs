@@ -1,6 +1,5 @@
 //! The ledger's rows as Rust sees them: recomputed from objects and holds, and read.
 
-use crate::Error;
 use quota::{Account, Scope, ScopeKind};
 use sqlx::PgConnection;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,22 +31,27 @@ impl fmt::Display for RowKey {
 /// A row of the ledger. Amounts are in units of 10⁻⁹.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Row {
-    /// The scope names the cluster.
+    /// The scope names the domain.
     pub listed: bool,
-    /// Resources of the cluster with a limit.
+    /// Whoever uses the domain carries each of its limited keys.
+    pub mandatory: bool,
+    /// Keys of the domain with a limit.
     pub limits: i64,
     /// Children and holds that count in the row.
     pub children: i64,
     /// The limit.
     pub hard: Option<i128>,
-    /// What children and holds have.
+    /// What children and holds have, and what the children of those have beyond their limits.
     pub allocated: i128,
+    /// By how much `allocated` is above the limit.
+    pub excess: i128,
 }
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { listed, limits, children, hard, allocated } = self;
-        write!(f, "listed {listed}, limits {limits}, children {children}, allocated {allocated}n, hard ")?;
+        let Self { listed, mandatory, limits, children, hard, allocated, excess } = self;
+        write!(f, "listed {listed}, mandatory {mandatory}, limits {limits}, children {children}, ")?;
+        write!(f, "allocated {allocated}n, excess {excess}n, hard ")?;
         match hard {
             Some(hard) => write!(f, "{hard}n"),
             None => f.write_str("none"),
@@ -77,6 +81,7 @@ pub(crate) fn add_account(rows: &mut Rows, account: &Account) {
     for (domain, limits) in &grants.domains {
         let row = rows.entry(RowKey::new(&grants.scope, domain, "")).or_default();
         row.listed = true;
+        row.mandatory = limits.mandatory;
         row.limits = i64::try_from(limits.hard.len()).unwrap_or(i64::MAX);
         for (key, hard) in &limits.hard {
             rows.entry(RowKey::new(&grants.scope, domain, key)).or_default().hard = Some(hard.nanos());
@@ -84,44 +89,70 @@ pub(crate) fn add_account(rows: &mut Rows, account: &Account) {
     }
 }
 
+/// Which scope each scope pays.
+pub(crate) type Parents = BTreeMap<Scope, Scope>;
+
+/// Carries what is above a limit upwards: it counts in the scope that is paid, too.
+pub(crate) fn add_excess(rows: &mut Rows, parents: &Parents) {
+    let over = |row: &Row| row.hard.map_or(0, |hard| row.allocated.saturating_sub(hard).max(0));
+    let mut changed: Vec<RowKey> =
+        rows.iter().filter(|(_, row)| over(row) > 0).map(|(key, _)| key.clone()).collect();
+    while let Some(key) = changed.pop() {
+        let Some(row) = rows.get_mut(&key) else { continue };
+        let more = over(row) - row.excess;
+        row.excess = over(row);
+        if let Some(parent) = parents.get(&key.scope).filter(|_| more != 0) {
+            let above = RowKey { scope: parent.clone(), ..key };
+            let row = rows.entry(above.clone()).or_default();
+            row.allocated = row.allocated.saturating_add(more);
+            changed.push(above);
+        }
+    }
+}
+
+/// What of each row's allocation is excess of the scopes that pay it.
+pub(crate) fn inherited(rows: &Rows, parents: &Parents) -> BTreeMap<RowKey, i128> {
+    let mut inherited = BTreeMap::new();
+    for (key, row) in rows.iter().filter(|(_, row)| row.excess != 0) {
+        if let Some(parent) = parents.get(&key.scope) {
+            *inherited.entry(RowKey { scope: parent.clone(), ..key.clone() }).or_default() += row.excess;
+        }
+    }
+    inherited
+}
+
 #[derive(sqlx::FromRow)]
 struct Stored {
+    scope_kind: i16,
     scope: String,
-    cluster: String,
-    resource: String,
+    domain: String,
+    key: String,
     listed: bool,
+    mandatory: bool,
     limits: i64,
     children: i64,
     hard: Option<String>,
     allocated: String,
+    excess: String,
 }
 
-/// Reads the rows of one scope, or all.
-pub(crate) async fn read(
-    connection: &mut PgConnection,
-    kind: ScopeKind,
-    scope: Option<&str>,
-) -> Result<Rows, sqlx::Error> {
-    let query = "SELECT scope, cluster, resource, listed, limits, children, hard::text, allocated::text \
-         FROM ledger WHERE $1::text IS NULL OR scope = $1";
-    let stored: Vec<Stored> = sqlx::query_as(query).bind(scope).fetch_all(connection).await?;
-    stored.into_iter().map(|stored| stored.row(kind)).collect()
+/// Reads all rows.
+pub(crate) async fn read(connection: &mut PgConnection) -> Result<Rows, sqlx::Error> {
+    let query = "SELECT scope_kind, scope, domain, key, listed, mandatory, limits, children, hard::text, \
+         allocated::text, excess::text FROM ledger";
+    let stored: Vec<Stored> = sqlx::query_as(query).fetch_all(connection).await?;
+    stored.into_iter().map(Stored::row).collect()
 }
 
-/// Adds the holds of one scope, or all.
-pub(crate) async fn add_holds(
-    rows: &mut Rows,
-    connection: &mut PgConnection,
-    kind: ScopeKind,
-    scope: Option<&str>,
-) -> Result<(), sqlx::Error> {
-    let query = "SELECT scope, cluster, resource, false AS listed, 0::bigint AS limits, sum(carried::int) AS children, \
-         NULL::text AS hard, sum(amount)::text AS allocated \
-         FROM holds WHERE $1::text IS NULL OR scope = $1 GROUP BY scope, cluster, resource";
-    let stored: Vec<Stored> = sqlx::query_as(query).bind(scope).fetch_all(connection).await?;
+/// Adds the holds.
+pub(crate) async fn add_holds(rows: &mut Rows, connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    let query = "SELECT scope_kind, scope, domain, key, false AS listed, false AS mandatory, 0::bigint AS limits, \
+         sum(carried::int) AS children, NULL::text AS hard, sum(amount)::text AS allocated, '0' AS excess \
+         FROM holds GROUP BY scope_kind, scope, domain, key";
+    let stored: Vec<Stored> = sqlx::query_as(query).fetch_all(connection).await?;
     for stored in stored {
-        let (place, held) = stored.row(kind)?;
-        let row = rows.entry(place).or_default();
+        let (key, held) = stored.row()?;
+        let row = rows.entry(key).or_default();
         row.children += held.children;
         row.allocated = row.allocated.saturating_add(held.allocated);
     }
@@ -129,20 +160,21 @@ pub(crate) async fn add_holds(
 }
 
 impl Stored {
-    fn row(self, kind: ScopeKind) -> Result<(RowKey, Row), sqlx::Error> {
+    fn row(self) -> Result<(RowKey, Row), sqlx::Error> {
         let amount = |text: &str| {
             text.parse::<i128>()
                 .map_err(|error| sqlx::Error::Decode(format!("amount {text:?}: {error}").into()))
         };
-        let hard = self.hard.as_deref().map(amount).transpose()?;
-        let allocated = amount(&self.allocated)?;
-        let row = Row { listed: self.listed, limits: self.limits, children: self.children, hard, allocated };
-        Ok((RowKey { scope: Scope::new(kind, self.scope), domain: self.cluster, key: self.resource }, row))
+        let row = Row {
+            listed: self.listed,
+            mandatory: self.mandatory,
+            limits: self.limits,
+            children: self.children,
+            hard: self.hard.as_deref().map(amount).transpose()?,
+            allocated: amount(&self.allocated)?,
+            excess: amount(&self.excess)?,
+        };
+        let scope = Scope::new(ScopeKind(self.scope_kind), self.scope);
+        Ok((RowKey { scope, domain: self.domain, key: self.key }, row))
     }
-}
-
-/// Waits for the revision counter's lock, as every writer does.
-pub(crate) async fn lock(connection: &mut PgConnection) -> Result<(), Error> {
-    let locked = sqlx::query("SELECT v FROM rev WHERE id = 1 FOR UPDATE").fetch_one(connection).await;
-    locked.map(drop).map_err(|error| crate::connect::unavailable(&error))
 }

@@ -39,6 +39,8 @@ pub mod store;
 pub mod connect;
 /// Which kinds stand for scopes.
 mod scopes;
+/// The functions of the database.
+mod functions;
 /// The schema.
 mod migrate;
 /// The one task that writes.

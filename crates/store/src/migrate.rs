@@ -1,6 +1,6 @@
 //! The schema: run by one replica while others serve. Migrations only add; what goes away goes a release later.
 
-use crate::{Error, connect};
+use crate::{Error, connect, functions};
 use runtime::Backoff;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::{Connection as _, PgConnection};
@@ -23,13 +23,19 @@ pub(crate) async fn migrate(url: &str) -> Result<(), Error> {
     run(&MIGRATIONS, url).await
 }
 
-/// Brings the schema to the version before this one.
+/// The suffix of the functions of a release before this one, for tests.
 #[cfg(feature = "testing")]
-pub(crate) async fn migrate_to_previous(url: &str) -> Result<(), Error> {
-    let mut migrations = MIGRATIONS.migrations.to_vec();
-    migrations.pop();
-    let previous = Migrator { migrations: migrations.into(), ..Migrator::DEFAULT };
-    run(&previous, url).await
+pub(crate) const FORMER: &str = "former";
+
+/// Brings the schema to what a former release needs: its tables, and its functions under names of their own.
+#[cfg(feature = "testing")]
+pub(crate) async fn migrate_to_former(url: &str) -> Result<(), Error> {
+    let mut connection =
+        connect::connect(url, "migrate").await.map_err(|error| connect::unavailable(&error))?;
+    MIGRATIONS.run(&mut connection).await.map_err(|error| told(error, &MIGRATIONS))?;
+    let installed = functions::install_as(&mut connection, FORMER).await;
+    close(connection).await;
+    installed.map_err(|error| connect::unavailable(&error))
 }
 
 async fn run(migrations: &Migrator, url: &str) -> Result<(), Error> {
@@ -43,6 +49,11 @@ async fn run(migrations: &Migrator, url: &str) -> Result<(), Error> {
             .await
             .map_err(|error| connect::unavailable(&error))?;
         let outcome = migrations.run(&mut connection).await;
+        // The functions of this release belong to its tables, and lie beside those of a later one.
+        let outcome = match outcome {
+            Ok(()) => functions::install(&mut connection).await.map_err(MigrateError::Execute),
+            failed => failed,
+        };
         close(connection).await;
         match outcome {
             Err(error) if is_locked_out(&error) && Instant::now() < deadline => {
@@ -97,6 +108,9 @@ pub(crate) async fn schema_ready(url: &str) -> Result<bool, Error> {
                 .await
                 .map_err(|error| connect::unavailable(&error))?;
         applied.is_some_and(|applied| applied >= wanted)
+            && functions::are_installed(&mut connection)
+                .await
+                .map_err(|error| connect::unavailable(&error))?
     } else {
         false
     };

@@ -1,13 +1,16 @@
-//! Brings the ledger back to what the objects say, one scope a transaction, while writes go on.
+//! Brings the ledger back to what the objects say, while writes go on.
 
-use crate::audit::{Accounts, Difference, Expected, OBJECT_COLUMNS, Stored, compare, operator};
+use crate::audit::{Accounts, Difference, OBJECT_COLUMNS, Stored, Survey, operator};
 use crate::connect::{self, unavailable};
-use crate::ledger::{self, Row};
+use crate::ledger::{self, Row, RowKey};
 use crate::model::Key;
+use crate::scopes::Standings;
 use crate::store::Store;
-use crate::{Access, Error};
-use quota::Scope;
-use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgTransaction};
+use crate::{Access, Error, functions};
+use quota::{Claim, Scope};
+use sqlx::{AssertSqlSafe, PgConnection};
+use std::collections::BTreeMap;
+use uuid::Uuid;
 
 /// How far a repair may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,49 +22,40 @@ pub enum Repair {
 }
 
 impl Store {
-    /// Repairs the ledger of a scope and the claims of its children, and tells what was different before.
+    /// Repairs the ledger and the claims, of one scope or of all, and tells what was different before.
+    ///
+    /// What is missing is found in a snapshot and added in one short step: writes go on meanwhile, and change rows by as
+    /// much as their objects.
     pub async fn repair(
         &self,
         access: &Access,
         accounts: &dyn Accounts,
-        scope: &Scope,
+        scope: Option<&Scope>,
         repair: Repair,
     ) -> Result<Vec<Difference>, Error> {
         operator(access)?;
+        let mut survey = self.survey(accounts).await?;
+        if let Some(scope) = scope.filter(|scope| survey.unjudged.contains(*scope)) {
+            return Err(Error::Corrupt(format!(
+                "what {scope} is charged cannot be known: look at the audit's report"
+            )));
+        }
+        let about = |difference: &Difference| {
+            let unclaimed = matches!(difference, Difference::Claim { found: None, .. });
+            scope.is_none() || difference.scope() == scope || unclaimed
+        };
+        let differences: Vec<_> =
+            std::mem::take(&mut survey.report.differences).into_iter().filter(about).collect();
+        let changes = Changes::of(&survey, &differences, repair);
         let mut connection =
             connect::connect(self.url(), "store repair").await.map_err(|error| unavailable(&error))?;
-        let mut transaction = connection.begin().await.map_err(|error| unavailable(&error))?;
-        ledger::lock(&mut transaction).await?;
-        let expected = self.expected(&mut transaction, accounts, scope).await?;
-        let found = ledger::read(&mut transaction, scope.kind, Some(&scope.name))
-            .await
-            .map_err(|error| unavailable(&error))?;
-        let differences = compare(&found, &expected.rows);
-        let repairing = async {
-            for difference in &differences {
-                write_row(&mut transaction, difference, repair).await?;
-            }
-            for (claim, uid) in &expected.claims {
-                let query = "INSERT INTO claims (cluster, namespace, uid, kind, object_ns, object_name) \
-                     SELECT $1, $2, uid, kind, namespace, name FROM objects WHERE uid = $3 AND scope = $4 \
-                     ON CONFLICT DO NOTHING";
-                sqlx::query(query)
-                    .bind(&claim.domain)
-                    .bind(&claim.place)
-                    .bind(uid)
-                    .bind(&scope.name)
-                    .execute(&mut *transaction)
-                    .await?;
-            }
-            transaction.commit().await
-        };
-        repairing.await.map_err(|error| unavailable(&error))?;
+        changes.make(&mut connection, self.standings()).await.map_err(|error| unavailable(&error))?;
         tracing::warn!(
             actor = access.actor(),
-            %scope,
+            scope = scope.map(tracing::field::display),
             differences = differences.len(),
             ?repair,
-            "repaired a ledger"
+            "repaired the ledger"
         );
         Ok(differences)
     }
@@ -76,109 +70,134 @@ impl Store {
         operator(access)?;
         let mut connection =
             connect::connect(self.url(), "store repair").await.map_err(|error| unavailable(&error))?;
-        let mut transaction = connection.begin().await.map_err(|error| unavailable(&error))?;
-        ledger::lock(&mut transaction).await?;
         let query = format!("{OBJECT_COLUMNS} WHERE kind = $1 AND namespace = $2 AND name = $3");
         let stored: Option<Stored> = sqlx::query_as(AssertSqlSafe(query))
             .bind(key.kind.0)
             .bind(&*key.namespace)
             .bind(&*key.name)
-            .fetch_optional(&mut *transaction)
+            .fetch_optional(&mut connection)
             .await
             .map_err(|error| unavailable(&error))?;
         let stored = stored.ok_or(Error::NotFound)?;
         let account = accounts.account(key.kind, stored.body()).map_err(Error::Corrupt)?;
-        let Some(account) = account else { return Ok(false) };
-        let wrong = !stored.wrong_columns(&account).is_empty();
-        let scope = account.pays.map(|scope| scope.name);
-        let update = "UPDATE objects SET tenant = $4, scope = $5, deleting = $6, locked = $7 \
-             WHERE kind = $1 AND namespace = $2 AND name = $3 AND uid = $8";
-        let updating = async {
-            sqlx::query(update)
-                .bind(key.kind.0)
-                .bind(&*key.namespace)
-                .bind(&*key.name)
-                .bind(account.tenant)
-                .bind(scope)
-                .bind(account.deleting)
-                .bind(account.locked)
-                .bind(stored.uid())
-                .execute(&mut *transaction)
-                .await?;
-            transaction.commit().await
+        let Some(account) = account.filter(|account| !stored.wrong_columns(account).is_empty()) else {
+            return Ok(false);
         };
-        updating.await.map_err(|error| unavailable(&error))?;
-        Ok(wrong)
-    }
-
-    /// What the scope, its children and its holds add up to.
-    async fn expected(
-        &self,
-        connection: &mut PgConnection,
-        accounts: &dyn Accounts,
-        scope: &Scope,
-    ) -> Result<Expected, Error> {
-        let kind = self.standings().kind_of(scope).map_or(0, |kind| kind.0);
-        let query =
-            format!("{OBJECT_COLUMNS} WHERE scope = $1 OR (kind = $2 AND namespace = '' AND name = $1)");
-        let stored: Vec<Stored> = sqlx::query_as(AssertSqlSafe(query))
-            .bind(&scope.name)
-            .bind(kind)
-            .fetch_all(&mut *connection)
+        // The body it was read from: another writer has set the columns himself.
+        let update = "UPDATE objects SET tenant = $4, scope_kind = $5, scope = $6, deleting = $7, locked = $8 \
+             WHERE kind = $1 AND namespace = $2 AND name = $3 AND uid = $9 AND body = $10";
+        let body = String::from_utf8_lossy(stored.body());
+        sqlx::query(update)
+            .bind(key.kind.0)
+            .bind(&*key.namespace)
+            .bind(&*key.name)
+            .bind(account.tenant)
+            .bind(account.pays.as_ref().map(|scope| scope.kind.0))
+            .bind(account.pays.as_ref().map(|scope| &scope.name))
+            .bind(account.deleting)
+            .bind(account.locked)
+            .bind(stored.uid())
+            .bind(body)
+            .execute(&mut connection)
             .await
             .map_err(|error| unavailable(&error))?;
-        let mut expected = Expected::default();
-        for stored in &stored {
-            if let Err(reason) = expected.add(stored, accounts) {
-                let key = stored.key();
-                return Err(Error::Corrupt(format!("{}/{}: {reason}", key.namespace, key.name)));
-            }
-        }
-        expected.rows.retain(|row, _| row.scope == *scope);
-        ledger::add_holds(&mut expected.rows, connection, scope.kind, Some(&scope.name))
-            .await
-            .map_err(|error| unavailable(&error))?;
-        Ok(expected)
+        Ok(true)
     }
 }
 
-async fn write_row(
-    transaction: &mut PgTransaction<'_>,
-    difference: &Difference,
-    repair: Repair,
-) -> Result<(), sqlx::Error> {
-    let Difference::Ledger { row: key, found, expected } = difference else { return Ok(()) };
-    let row = match repair {
-        Repair::Rebuild => *expected,
-        Repair::Raise => Row {
-            children: found.children.max(expected.children),
-            allocated: found.allocated.max(expected.allocated),
-            ..*found
-        },
-    };
-    let query = "INSERT INTO ledger AS g (scope, cluster, resource, listed, limits, children, hard, allocated, ceiling) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7::text::numeric, $8::text::numeric, \
-                 CASE WHEN $8::text::numeric > $7::text::numeric THEN $8::text::numeric END) \
-         ON CONFLICT (scope, cluster, resource) DO UPDATE SET listed = excluded.listed, limits = excluded.limits, \
-             children = excluded.children, hard = excluded.hard, allocated = excluded.allocated, ceiling = excluded.ceiling";
-    sqlx::query(query)
-        .bind(&key.scope.name)
-        .bind(&key.domain)
-        .bind(&key.key)
-        .bind(row.listed)
-        .bind(row.limits)
-        .bind(row.children)
-        .bind(row.hard.map(|hard| hard.to_string()))
-        .bind(row.allocated.to_string())
-        .execute(&mut **transaction)
-        .await?;
-    let empty = "DELETE FROM ledger WHERE scope = $1 AND cluster = $2 AND resource = $3 AND NOT listed \
-         AND limits = 0 AND children = 0 AND hard IS NULL AND allocated = 0";
-    sqlx::query(empty)
-        .bind(&key.scope.name)
-        .bind(&key.domain)
-        .bind(&key.key)
-        .execute(&mut **transaction)
-        .await?;
-    Ok(())
+/// Rows of the ledger to change, column by column, and claims to enter.
+#[derive(Debug, Default)]
+struct Changes {
+    kind: Vec<i16>,
+    scope: Vec<String>,
+    domain: Vec<String>,
+    key: Vec<String>,
+    children: Vec<i64>,
+    allocated: Vec<String>,
+    listed: Vec<bool>,
+    mandatory: Vec<bool>,
+    limits: Vec<i64>,
+    hard: Vec<Option<String>>,
+    old_listed: Vec<bool>,
+    old_limits: Vec<i64>,
+    old_hard: Vec<Option<String>>,
+    claims: Vec<(Claim, Uuid)>,
+}
+
+impl Changes {
+    fn of(survey: &Survey, differences: &[Difference], repair: Repair) -> Self {
+        let had = ledger::inherited(&survey.found, &survey.parents);
+        let has = ledger::inherited(&survey.expected, &survey.parents);
+        let mut changes = Self::default();
+        for difference in differences {
+            match difference {
+                Difference::Ledger { row, found, expected } => {
+                    // What is above a limit below is carried upwards by the function, from the rows as they are then.
+                    let own = |row_of: &Row, inherited: &BTreeMap<RowKey, i128>| {
+                        row_of.allocated - inherited.get(row).copied().unwrap_or_default()
+                    };
+                    let allocated = own(expected, &has) - own(found, &had);
+                    changes.add(row, (found, expected), allocated, repair);
+                }
+                Difference::Claim { claim, expected: Some(uid), .. } => {
+                    changes.claims.push((claim.clone(), *uid))
+                }
+                Difference::Claim { .. } | Difference::Object { .. } => {}
+            }
+        }
+        changes
+    }
+
+    fn add(&mut self, key: &RowKey, (found, expected): (&Row, &Row), allocated: i128, repair: Repair) {
+        let children = expected.children - found.children;
+        let (children, allocated, limits) = match repair {
+            Repair::Rebuild => (children, allocated, expected),
+            Repair::Raise => (children.max(0), allocated.max(0), found),
+        };
+        self.kind.push(key.scope.kind.0);
+        self.scope.push(key.scope.name.clone());
+        self.domain.push(key.domain.clone());
+        self.key.push(key.key.clone());
+        self.children.push(children);
+        self.allocated.push(allocated.to_string());
+        self.listed.push(limits.listed);
+        self.mandatory.push(limits.mandatory);
+        self.limits.push(limits.limits);
+        self.hard.push(limits.hard.map(|hard| hard.to_string()));
+        self.old_listed.push(found.listed);
+        self.old_limits.push(found.limits);
+        self.old_hard.push(found.hard.map(|hard| hard.to_string()));
+    }
+
+    async fn make(self, connection: &mut PgConnection, standings: &Standings) -> Result<(), sqlx::Error> {
+        let query = format!(
+            "SELECT {}($1, $2, $3, $4, $5, $6, $7::text[]::numeric[], $8, $9, $10, $11::text[]::numeric[], $12, $13, \
+             $14::text[]::numeric[], $15, $16, $17)",
+            functions::name("repair_ledger")
+        );
+        let (claims, uids): (Vec<Claim>, Vec<Uuid>) = self.claims.into_iter().unzip();
+        let (domains, places): (Vec<String>, Vec<String>) =
+            claims.into_iter().map(|claim| (claim.domain, claim.place)).unzip();
+        sqlx::query(AssertSqlSafe(query))
+            .bind(standings.kinds())
+            .bind(self.kind)
+            .bind(self.scope)
+            .bind(self.domain)
+            .bind(self.key)
+            .bind(self.children)
+            .bind(self.allocated)
+            .bind(self.listed)
+            .bind(self.mandatory)
+            .bind(self.limits)
+            .bind(self.hard)
+            .bind(self.old_listed)
+            .bind(self.old_limits)
+            .bind(self.old_hard)
+            .bind(domains)
+            .bind(places)
+            .bind(uids)
+            .execute(connection)
+            .await
+            .map(drop)
+    }
 }

@@ -21,11 +21,18 @@ impl Standings {
         self.0.iter().find(|(_, standing)| standing.scope == scope.kind).map(|(id, _)| *id)
     }
 
-    pub(crate) fn first(&self) -> Option<KindId> {
-        self.0.first().map(|(id, _)| *id)
+    /// By number of a kind of scopes: the kind that stands for them.
+    pub(crate) fn kinds(&self) -> Vec<Option<i16>> {
+        self.by_scope().map(|found| found.map(|(id, _)| id.0)).collect()
     }
 
-    pub(crate) fn only(&self) -> ScopeKind {
-        self.0.first().map_or(ScopeKind(0), |(_, standing)| standing.scope)
+    /// By number of a kind of scopes: whether one without its object takes nothing.
+    pub(crate) fn required(&self) -> Vec<bool> {
+        self.by_scope().map(|found| found.is_some_and(|(_, standing)| standing.required)).collect()
+    }
+
+    fn by_scope(&self) -> impl Iterator<Item = Option<&(KindId, Standing)>> {
+        let last = self.0.iter().map(|(_, standing)| standing.scope.0).max().unwrap_or_default();
+        (1..=last).map(|number| self.0.iter().find(|(_, standing)| standing.scope == ScopeKind(number)))
     }
 }

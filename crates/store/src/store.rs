@@ -153,6 +153,7 @@ impl Store {
         if !visible(access, &write) {
             return Err(Error::NotFound);
         }
+        admitted(&write)?;
         if let Some(reason) = self.database.silence() {
             return Err(Error::Unavailable(reason));
         }
@@ -166,6 +167,7 @@ impl Store {
         if !visible(access, &write) {
             return Err(Error::NotFound);
         }
+        admitted(&write)?;
         let rules = Rules { notify: false, ..self.config.rules(Uuid::new_v4(), &self.standings) };
         // No write has to have room for what opens a connection.
         Box::pin(rehearse(self.url(), &rules, write)).await.map(|_revision| ())
@@ -209,6 +211,16 @@ impl Store {
     /// What the cache tells of itself.
     pub fn cache_status(&self) -> CacheStatus {
         self.cache.status()
+    }
+}
+
+/// Nothing but a main write may grow anything, and never one of an object that is being deleted. That the state before
+/// is the true one is found out by the compare-and-swap.
+fn admitted(write: &Write) -> Result<(), Error> {
+    let may_grow = write.may_grow && !write.change.state().account.deleting;
+    match write.change.after() {
+        Some(after) if !may_grow && after.outgrows(write.change.before()) => Err(Error::NotAdmitted),
+        _ => Ok(()),
     }
 }
 

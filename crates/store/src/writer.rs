@@ -10,7 +10,7 @@ mod outcome;
 /// A write that is decided and taken back.
 mod rehearsal;
 
-use crate::batch::{Answer, Batch, Look, Rules, is_mistaken};
+use crate::batch::{Answer, Batch, Look, Rules, Unapplied, is_mistaken};
 use crate::connect::Failure;
 use crate::model::Write;
 use crate::tail::handover::{Committed, Handover};
@@ -219,12 +219,13 @@ impl Task {
                     self.meters.batch_seconds.observe(begun.elapsed().as_secs_f64());
                     return Ok(answer);
                 }
-                Ok(Err(error)) if look == Look::Never && is_mistaken(&error) => {
+                Ok(Err(Unapplied::Unsaid(error))) => return Err(fault(error)),
+                Ok(Err(Unapplied::Database(error))) if look == Look::Never && is_mistaken(&error) => {
                     self.wary = self.rules.wary_batches.max(1);
                     self.meters.mistaken.inc();
                     continue;
                 }
-                Ok(Err(error)) => match Failure::of(&error) {
+                Ok(Err(Unapplied::Database(error))) => match Failure::of(&error) {
                     Failure::Lost(text) => text,
                     failure => {
                         self.link.failed(&failure);
@@ -252,7 +253,7 @@ impl Task {
         let mut written = Vec::with_capacity(writes);
         self.meters.batch_writes.observe(f64::from(u32::try_from(writes).unwrap_or(u32::MAX)));
         for (place, pending) in part.into_iter().enumerate() {
-            let result = outcome::of(&pending.write, answer, place, &self.rules.standings);
+            let result = outcome::of(&pending.write, answer, place);
             self.meters.writes.inc();
             let revision = result.as_ref().ok().copied();
             if revision.is_none() {

@@ -21,12 +21,14 @@ type Totals = BTreeMap<(String, String, String), i128>;
 pub(crate) async fn look(connection: &mut PgConnection, scopes: i16) -> Result<Findings> {
     let mut snapshot = connection.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
     let objects = sqlx::query("SELECT kind, name, body FROM objects").fetch_all(&mut *snapshot).await?;
-    let holds = sqlx::query("SELECT scope, cluster, resource, (amount / 1000000000)::bigint AS amount FROM holds WHERE resource <> ''")
-        .fetch_all(&mut *snapshot)
-        .await?;
+    let holds = sqlx::query(
+        "SELECT scope, domain, key, (amount / 1000000000)::bigint AS amount FROM holds WHERE key <> ''",
+    )
+    .fetch_all(&mut *snapshot)
+    .await?;
     let ledger = sqlx::query(
-        "SELECT scope, cluster, resource, (allocated / 1000000000)::bigint AS allocated,
-                (hard / 1000000000)::bigint AS hard FROM ledger WHERE resource <> ''",
+        "SELECT scope, domain, key, (allocated / 1000000000)::bigint AS allocated,
+                (hard / 1000000000)::bigint AS hard FROM ledger WHERE key <> ''",
     )
     .fetch_all(&mut *snapshot)
     .await?;
@@ -51,7 +53,7 @@ pub(crate) async fn look(connection: &mut PgConnection, scopes: i16) -> Result<F
         }
     }
     for row in &holds {
-        let key = (row.try_get("scope")?, row.try_get("cluster")?, row.try_get("resource")?);
+        let key = (row.try_get("scope")?, row.try_get("domain")?, row.try_get("key")?);
         *charged.entry(key).or_default() += i128::from(row.try_get::<i64, _>("amount")?);
     }
     charged.retain(|(scope, _, _), n| !scope.is_empty() && *n != 0);
@@ -68,7 +70,7 @@ pub(crate) async fn look(connection: &mut PgConnection, scopes: i16) -> Result<F
     let mut hard = Totals::new();
     for row in &ledger {
         let key: (String, String, String) =
-            (row.try_get("scope")?, row.try_get("cluster")?, row.try_get("resource")?);
+            (row.try_get("scope")?, row.try_get("domain")?, row.try_get("key")?);
         let amount = i128::from(row.try_get::<i64, _>("allocated")?);
         if amount != 0 {
             allocated.insert(key.clone(), amount);

@@ -11,6 +11,8 @@ pub(crate) struct Plant {
     pub(crate) name: &'static str,
     /// Statements before the function is changed.
     before: &'static str,
+    /// The function, as its file says.
+    function: &'static str,
     /// What stands in the function …
     find: &'static str,
     /// … and what shall stand there.
@@ -22,12 +24,14 @@ pub(crate) const PLANTS: [Plant; 8] = [
     Plant {
         name: "amounts-unchecked",
         before: "ALTER TABLE ledger DROP CONSTRAINT ledger_never_over_committed",
-        find: "IF t_delta[t] > 0 AND l_allocated[r] + t_delta[t] > coalesce(l_hard[r], amount_max) THEN",
+        function: "decide_each",
+        find: "IF t_delta[t] > 0 AND l_allocated[r] + t_delta[t] > was THEN",
         replace: "IF false THEN",
     },
     Plant {
         name: "raise-uncharged",
         before: "SELECT 1",
+        function: "decide_each",
         find: "                l_allocated[r] := l_allocated[r] + t_delta[t];",
         replace: "                l_allocated[r] := l_allocated[r] + \
                   CASE WHEN e_op[e] = 'u' THEN least(t_delta[t], 0) ELSE t_delta[t] END;",
@@ -35,34 +39,45 @@ pub(crate) const PLANTS: [Plant; 8] = [
     Plant {
         name: "sum-unchecked",
         before: "ALTER TABLE ledger DROP CONSTRAINT ledger_never_over_committed",
+        function: "apply_batch",
         find: "k.grow = 0 OR k.allocated + k.grow <= coalesce(k.hard, amount_max)",
         replace: "k.grow IS NOT NULL",
     },
     Plant {
         name: "sum-uncharged",
         before: "SELECT 1",
+        function: "apply_batch",
         find: "array_agg(k.allocated + k.delta)",
         replace: "array_agg(k.allocated + CASE WHEN random() < 0.01 THEN least(k.delta, 0) ELSE k.delta END)",
     },
     Plant {
         name: "event-outside-the-transaction",
         before: "SELECT 1",
-        find: "\n    -- the ledger, the holds and the claims",
-        replace: "\n    DELETE FROM events x WHERE x.rv > base AND random() < 0.001;\n    -- the ledger, the holds and the claims",
+        function: "apply_batch",
+        find: "\n    -- THE CLAIMS.",
+        replace: "\n    DELETE FROM events x WHERE x.rv > base AND random() < 0.001;\n    -- THE CLAIMS.",
     },
     Plant {
         name: "revision-before-the-lock",
         before: "CREATE SEQUENCE early START 1000000",
+        function: "apply_batch",
         find: "    UPDATE rev SET v = rev.v + entries WHERE rev.v >= (SELECT max(r.v) FROM rev r)\n    \
                RETURNING rev.v - entries, rev.held INTO STRICT base, is_held;",
         replace: "    SELECT min(nextval('early')) - 1 INTO base FROM generate_series(1, entries);\n    \
                   PERFORM pg_sleep(random() * 0.01);\n    \
                   UPDATE rev SET v = greatest(rev.v, base + entries) WHERE rev.id = 1 RETURNING rev.held INTO STRICT is_held;",
     },
-    Plant { name: "version-unchecked", before: "SELECT 1", find: " AND o.rv = e_expected[k.i]", replace: "" },
+    Plant {
+        name: "version-unchecked",
+        before: "SELECT 1",
+        function: "apply_batch",
+        find: " AND o.rv = e_expected[k.i]",
+        replace: "",
+    },
     Plant {
         name: "outcome-guessed",
         before: "SELECT 1",
+        function: "apply_batch",
         find: "    SELECT p_writer, p_seq, base, outcome, detail\n",
         replace: "    SELECT p_writer, -p_seq, base, outcome, detail\n",
     },
@@ -81,8 +96,8 @@ impl Plant {
     /// Plants it in a database.
     pub(crate) async fn apply(&self, connection: &mut PgConnection) -> Result<()> {
         sqlx::raw_sql(self.before).execute(&mut *connection).await?;
-        let sql = "SELECT pg_get_functiondef(oid) FROM pg_proc WHERE proname = 'apply_batch' AND 'p_trusting' = ANY (proargnames)";
-        let text: String = sqlx::query_scalar(sql).fetch_one(&mut *connection).await?;
+        let sql = "SELECT pg_get_functiondef(oid) FROM pg_proc WHERE proname LIKE $1 || '\\_%'";
+        let text: String = sqlx::query_scalar(sql).bind(self.function).fetch_one(&mut *connection).await?;
         ensure!(text.contains(self.find), "the function does not hold what {} replaces", self.name);
         let changed = text.replace(self.find, self.replace);
         sqlx::raw_sql(sqlx::AssertSqlSafe(changed)).execute(connection).await?;
@@ -95,14 +110,11 @@ mod tests {
     use super::PLANTS;
 
     #[test]
-    fn every_plant_finds_its_place_in_the_newest_function() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations");
-        let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
-        files.sort();
-        let texts = files.iter().rev().map(|file| std::fs::read_to_string(file).unwrap());
-        let newest = texts.into_iter().find(|text| text.contains("FUNCTION apply_batch")).unwrap();
+    fn every_plant_finds_its_place() {
+        let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/store/sql"));
         for plant in PLANTS {
-            assert!(newest.contains(plant.find), "{}", plant.name);
+            let text = std::fs::read_to_string(folder.join(format!("{}.sql", plant.function))).unwrap();
+            assert!(text.contains(plant.find), "{}", plant.name);
         }
     }
 }

@@ -291,6 +291,7 @@ impl Writer {
                 Error::NotFound
                 | Error::AlreadyExists { .. }
                 | Error::Conflict
+                | Error::NotAdmitted
                 | Error::Refused(_)
                 | Error::Corrupt(_),
             ) => Told::No,

@@ -52,6 +52,14 @@ pub(crate) fn status_of(error: &Error, resource: &Resource, name: &str) -> Statu
         Error::Unknown => {
             Status::timeout("the outcome of the write is unknown: read the object before trying again", 0)
         }
+        Error::NotAdmitted => {
+            tracing::error!(
+                resource = resource.plural,
+                name,
+                "a write that may not grow anything would have"
+            );
+            Status::internal(error.to_string())
+        }
         Error::Corrupt(why) | Error::Schema(why) => {
             tracing::error!(why, resource = resource.plural, name, "corrupt data");
             Status::internal("stored data cannot be read")
@@ -94,6 +102,7 @@ mod tests {
             (Error::Busy, 429, "TooManyRequests", 1, ""),
             (Error::Unavailable(token()), 503, "ServiceUnavailable", 1, ""),
             (Error::Unknown, 504, "Timeout", 0, ""),
+            (Error::NotAdmitted, 500, "InternalError", 0, ""),
             (Error::Corrupt(token()), 500, "InternalError", 0, ""),
         ] {
             assert_eq!(of(&error), (code, reason.to_owned(), seconds, continue_token.to_owned()), "{error}");

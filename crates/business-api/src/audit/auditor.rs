@@ -2,7 +2,7 @@
 //! without an object and is gone from its cluster. Growth that is held after a divergence of history goes on when an
 //! audit of both sides, ledger and member clusters, has found nothing that is left to do.
 
-use super::{Books, scopes, told};
+use super::{Books, told};
 use crate::clusters::Clusters;
 use arc_swap::ArcSwapOption;
 use business_types::{Comparison, Orphan, account};
@@ -161,12 +161,7 @@ impl Auditor {
     async fn audit(&self) -> Result<Vec<Difference>, Error> {
         let mut report = self.store.audit(&self.access, &Books).await?;
         if !report.differences.is_empty() {
-            for scope in scopes(&report) {
-                let raised = self.store.repair(&self.access, &Books, scope, Repair::Raise).await;
-                if let Err(error) = raised {
-                    tracing::warn!(%scope, %error, "the ledger of a project could not be raised");
-                }
-            }
+            self.store.repair(&self.access, &Books, None, Repair::Raise).await?;
             report = self.store.audit(&self.access, &Books).await?;
         }
         self.meters.audits.inc();

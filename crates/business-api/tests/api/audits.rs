@@ -74,7 +74,7 @@ async fn growth_goes_on_by_itself_when_both_sides_were_compared_and_nothing_is_l
     let world = World::new().await;
     let (admin, operator) = (world.admin("t"), world.operator());
     admin.post("/projects", project("p", json!({"pods": "10"}))).await.expect(201);
-    sql(&world, "UPDATE ledger SET allocated = hard WHERE scope = 'p' AND resource = 'pods'").await;
+    sql(&world, "UPDATE ledger SET allocated = hard WHERE scope = 'p' AND key = 'pods'").await;
     sql(&world, "UPDATE rev SET held = true, held_reason = 'history has diverged'").await;
     let create = async |name: &str| admin.post(&namespaces("p"), namespace(name, json!({"pods": "1"}))).await;
     assert_eq!(create("a").await.code, 503);

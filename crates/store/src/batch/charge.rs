@@ -1,84 +1,58 @@
+use super::rows::{Claims, Rows, Scopes, at, count, named};
 use crate::Error;
-use crate::model::{Change, Write};
+use crate::model::{Change, KindId, Write};
+use crate::scopes::Standings;
 use meta::quantity::{Quantity, ResourceList};
-use quota::{Account, Grants, Limits as DomainLimits};
+use quota::{Account, Grants, Limits as DomainLimits, Scope};
+use serde::Serialize;
 use sqlx::Postgres;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// What the writes of a batch do to quota. Indices count from 1, as PostgreSQL's do; 0 is none.
-#[derive(Debug, Default)]
+/// What the writes of a batch do to quota: as sums, and write by write.
+#[derive(Debug)]
 pub(crate) struct Quota<'a> {
-    changes: Changes<'a>,
     scopes: Scopes<'a>,
-    ledger: Ledger<'a>,
-    terms: Terms,
-    limits: Limits,
+    rows: Rows<'a>,
     claims: Claims<'a>,
+    detail: Detail<'a>,
+    /// The sums say everything: no write depends on what another one of the batch does.
+    together: bool,
+    grows: bool,
 }
 
-#[derive(Debug, Default)]
-struct Changes<'a> {
-    entry: Vec<i32>,
-    pair: Vec<i32>,
-    own: Vec<i32>,
-    scope: Vec<i32>,
-    charged: Vec<bool>,
-    admit: Vec<bool>,
-    fresh: Vec<bool>,
-    grows: Vec<bool>,
-    keyed: Vec<bool>,
-    raises: Vec<bool>,
-    claim: Vec<i32>,
-    hold: Vec<Option<&'a str>>,
-    term: Vec<i32>,
-    limit: Vec<i32>,
+/// What `decide_each` reads, as JSON; amounts are texts, so that no digit is lost.
+#[derive(Debug, Default, Serialize)]
+struct Detail<'a> {
+    q_entry: Vec<i32>,
+    q_own: Vec<i32>,
+    q_scope: Vec<i32>,
+    q_fresh: Vec<bool>,
+    q_grows: Vec<bool>,
+    q_keyed: Vec<bool>,
+    q_raises: Vec<bool>,
+    q_hold: Vec<Option<&'static str>>,
+    q_why: Vec<Option<&'a str>>,
+    q_term: Vec<i32>,
+    q_limit: Vec<i32>,
+    q_place: Vec<i32>,
+    t_row: Vec<i32>,
+    t_own: Vec<String>,
+    t_delta: Vec<String>,
+    t_child: Vec<i32>,
+    t_carried: Vec<bool>,
+    h_row: Vec<i32>,
+    h_hard: Vec<Option<String>>,
+    h_listed: Vec<bool>,
+    h_mandatory: Vec<bool>,
+    w_place: Vec<i32>,
 }
 
-#[derive(Debug, Default)]
-struct Scopes<'a> {
-    places: HashMap<&'a str, i32>,
-    name: Vec<&'a str>,
-    row: Vec<i32>,
-}
-
-#[derive(Debug, Default)]
-struct Ledger<'a> {
-    places: HashMap<(&'a str, &'a str, &'a str), i32>,
-    scope: Vec<&'a str>,
-    cluster: Vec<&'a str>,
-    resource: Vec<&'a str>,
-    parent: Vec<i32>,
-}
-
-#[derive(Debug, Default)]
-struct Terms {
-    row: Vec<i32>,
-    own: Vec<String>,
-    delta: Vec<String>,
-    child: Vec<i32>,
-    carried: Vec<bool>,
-}
-
-#[derive(Debug, Default)]
-struct Limits {
-    row: Vec<i32>,
-    hard: Vec<Option<String>>,
-    listed: Vec<bool>,
-}
-
-#[derive(Debug, Default)]
-struct Claims<'a> {
-    places: HashMap<(&'a str, &'a str), i32>,
-    cluster: Vec<&'a str>,
-    namespace: Vec<&'a str>,
-}
-
-/// One write's effect on one ledger row.
+/// One write's effect on one row of the ledger.
 struct Term<'a> {
-    cluster: &'a str,
-    resource: &'a str,
+    domain: &'a str,
+    key: &'a str,
     own: i128,
     delta: i128,
     had: bool,
@@ -100,84 +74,82 @@ struct Effect {
 }
 
 impl<'a> Quota<'a> {
-    pub(super) fn push(&mut self, write: &'a Write, place: usize, stands: bool) -> Result<(), Error> {
-        let own = if stands { self.scope(&write.key.name) } else { 0 };
+    pub(super) fn new() -> Self {
+        let (scopes, rows, claims) = (Scopes::default(), Rows::default(), Claims::default());
+        Self { scopes, rows, claims, detail: Detail::default(), together: true, grows: false }
+    }
+
+    /// Adds the write of an entry.
+    pub(super) fn push(&mut self, write: &'a Write, entry: i32, standings: &Standings) -> Result<(), Error> {
         let (before, after) = (write.change.before(), write.change.after());
+        let own = self.own(write, before, after, standings)?;
         let (scope, effect) = self.charge(before, after)?;
-        let mut raises = false;
-        if let (true, Some(account)) = (own > 0, after) {
-            raises = self.limit(before.and_then(|b| b.grants.as_ref()), account.grants.as_ref())?;
-        }
-        let mut claim = 0;
-        let claims = after.or(before).map(|account| account.claims.as_slice()).unwrap_or_default();
-        // an update keeps the claim that its create has taken
-        if let (Some(wanted), false) = (claims.first(), matches!(write.change, Change::Update { .. })) {
-            named(&wanted.domain)?;
-            named(&wanted.place)?;
-            claim = self.claims.place(&wanted.domain, &wanted.place);
-        }
-        let changes = &mut self.changes;
-        changes.entry.push(one_based(place));
-        changes.pair.push(0);
-        changes.own.push(own);
-        changes.scope.push(scope);
-        changes.charged.push(true);
-        changes.admit.push(write.may_grow);
-        changes.fresh.push(effect.fresh);
-        changes.grows.push(effect.grows);
-        changes.keyed.push(effect.keyed);
-        changes.raises.push(raises);
-        changes.claim.push(claim);
-        changes.hold.push(write.hold.as_ref().map(|held| held.reason.as_str()));
-        changes.term.push(count(self.terms.row.len()));
-        changes.limit.push(count(self.limits.row.len()));
+        let raises = match after {
+            Some(account) => self.limit(before.and_then(|b| b.grants.as_ref()), account.grants.as_ref())?,
+            None => own == 0 && self.limit(before.and_then(|b| b.grants.as_ref()), None)?,
+        };
+        self.claim(write, entry)?;
+        self.grows |= effect.grows || raises;
+        self.together &= write.hold.is_none();
+        let detail = &mut self.detail;
+        detail.q_entry.push(entry);
+        detail.q_own.push(own);
+        detail.q_scope.push(scope);
+        detail.q_fresh.push(effect.fresh);
+        detail.q_grows.push(effect.grows);
+        detail.q_keyed.push(effect.keyed);
+        detail.q_raises.push(raises);
+        detail.q_hold.push(write.hold.as_ref().map(|held| held.state.as_str()));
+        detail.q_why.push(write.hold.as_ref().map(|held| held.reason.as_str()));
+        detail.q_term.push(count(detail.t_row.len()));
+        detail.q_limit.push(count(detail.h_row.len()));
+        detail.q_place.push(count(detail.w_place.len()));
         Ok(())
     }
 
-    fn scope(&mut self, name: &'a str) -> i32 {
-        if let Some(place) = self.scopes.places.get(name) {
-            return *place;
+    /// The scope that the object stands for itself.
+    fn own(
+        &mut self,
+        write: &'a Write,
+        before: Option<&'a Account>,
+        after: Option<&'a Account>,
+        standings: &Standings,
+    ) -> Result<i32, Error> {
+        let Some(standing) = standings.of(write.key.kind) else { return Ok(0) };
+        let grants = after.or(before).and_then(|account| account.grants.as_ref());
+        let Some(scope) = grants.map(|grants| &grants.scope).filter(|scope| scope.kind == standing.scope)
+        else {
+            return Err(Error::Corrupt(format!(
+                "{} stands for a scope and does not grant to it",
+                write.key.name
+            )));
+        };
+        let index = self.scopes.index(scope, &mut self.rows);
+        let state = &write.change.state().account;
+        if let Some(shut) = at(&mut self.scopes.shut, index) {
+            *shut |= state.deleting || state.locked;
         }
-        let row = self.row(name, "", "");
-        self.scopes.name.push(name);
-        self.scopes.row.push(row);
-        let place = count(self.scopes.name.len());
-        self.scopes.places.insert(name, place);
-        place
+        let moves = matches!((before, after), (Some(before), Some(after)) if before.pays != after.pays);
+        self.together &= !moves && after.is_some();
+        Ok(index)
     }
 
-    fn row(&mut self, scope: &'a str, cluster: &'a str, resource: &'a str) -> i32 {
-        if let Some(place) = self.ledger.places.get(&(scope, cluster, resource)) {
-            return *place;
-        }
-        let parent = if resource.is_empty() { 0 } else { self.row(scope, cluster, "") };
-        let ledger = &mut self.ledger;
-        ledger.scope.push(scope);
-        ledger.cluster.push(cluster);
-        ledger.resource.push(resource);
-        ledger.parent.push(parent);
-        let place = count(ledger.scope.len());
-        ledger.places.insert((scope, cluster, resource), place);
-        place
-    }
-
-    /// The scope after the change, and its terms.
+    /// The scope after the change, and what the change does there.
     fn charge(
         &mut self,
         before: Option<&'a Account>,
         after: Option<&'a Account>,
     ) -> Result<(i32, Effect), Error> {
-        let payer = |account: Option<&'a Account>| Some((account?, account?.pays.as_ref()?));
         match (payer(before), payer(after)) {
             (Some((before, from)), Some((after, to))) if from == to => {
-                self.terms(&to.name, Some(before), Some(after))
+                self.terms(to, Some(before), Some(after))
             }
             (before, after) => {
                 if let Some((before, from)) = before {
-                    self.terms(&from.name, Some(before), None)?;
+                    self.terms(from, Some(before), None)?;
                 }
                 match after {
-                    Some((after, to)) => self.terms(&to.name, None, Some(after)),
+                    Some((after, to)) => self.terms(to, None, Some(after)),
                     None => Ok((0, Effect::default())),
                 }
             }
@@ -186,193 +158,274 @@ impl<'a> Quota<'a> {
 
     fn terms(
         &mut self,
-        scope: &'a str,
+        scope: &'a Scope,
         before: Option<&'a Account>,
         after: Option<&'a Account>,
     ) -> Result<(i32, Effect), Error> {
         let terms = terms_of(before, after)?;
         let fresh = before.is_none() && after.is_some();
-        let grows = terms.iter().any(|t| t.delta > 0 || (t.resource.is_empty() && t.child() > 0));
+        let grows = terms.iter().any(|t| t.delta > 0 || (t.key.is_empty() && t.child() > 0));
         let keyed = terms.iter().any(|t| t.child() != 0 && after.is_some());
         let effect = Effect { fresh, grows: fresh || grows, keyed: fresh || keyed };
-        let place = self.scope(scope);
-        for term in terms.iter().filter(|t| effect.keyed || t.delta != 0 || t.child() != 0) {
-            let row = self.row(scope, term.cluster, term.resource);
-            self.terms.push(row, term);
+        let wanted: Vec<_> =
+            terms.into_iter().filter(|t| effect.keyed || t.delta != 0 || t.child() != 0).collect();
+        if wanted.is_empty() {
+            return Ok((0, effect));
         }
-        Ok((place, effect))
+        let index = self.scopes.index(scope, &mut self.rows);
+        if let Some(tenant) =
+            after.map(|after| after.tenant.as_str()).filter(|_| effect.grows || effect.keyed)
+        {
+            self.ask(index, tenant, effect);
+        }
+        if let Some(paid) = at(&mut self.scopes.paid, index) {
+            *paid = true;
+        }
+        for term in &wanted {
+            let row = self.rows.index(index, term.domain, term.key);
+            self.term(row, term, effect.keyed);
+        }
+        Ok((index, effect))
     }
 
-    /// Whether the change gives the scope more than it had.
+    /// A payer asks its scope for something.
+    fn ask(&mut self, scope: i32, tenant: &'a str, effect: Effect) {
+        if let Some(payer) = at(&mut self.scopes.payer, scope) {
+            self.together &= payer.is_none_or(|other| other == tenant);
+            *payer = Some(tenant);
+        }
+        if let Some(grows) = at(&mut self.scopes.grows, scope) {
+            *grows |= effect.grows;
+        }
+        if let Some(fresh) = at(&mut self.scopes.fresh, scope) {
+            *fresh |= effect.fresh;
+        }
+    }
+
+    fn term(&mut self, row: i32, term: &Term<'_>, keyed: bool) {
+        let rows = &mut self.rows;
+        let add = |counts: &mut Vec<i32>, more: i32| {
+            if let Some(sum) = at(counts, row) {
+                *sum = sum.saturating_add(more);
+            }
+        };
+        add(&mut rows.child, term.child());
+        add(&mut rows.joins, i32::from(term.has && term.child() > 0));
+        add(&mut rows.keyed, i32::from(term.has && keyed));
+        if let Some(delta) = at(&mut rows.delta, row) {
+            *delta = delta.saturating_add(term.delta);
+        }
+        if let Some(grow) = at(&mut rows.grow, row) {
+            *grow = grow.saturating_add(term.delta.max(0));
+        }
+        let detail = &mut self.detail;
+        detail.t_row.push(row);
+        detail.t_own.push(term.own.to_string());
+        detail.t_delta.push(term.delta.to_string());
+        detail.t_child.push(term.child());
+        detail.t_carried.push(term.has);
+    }
+
+    /// Whether the change gives a scope more than it had.
     fn limit(&mut self, before: Option<&'a Grants>, after: Option<&'a Grants>) -> Result<bool, Error> {
-        let none = const { &BTreeMap::new() };
-        let nothing = const { &ResourceList::new() };
-        let Some(scope) = after.or(before).map(|grants| grants.scope.name.as_str()) else { return Ok(false) };
+        const NONE: &BTreeMap<String, DomainLimits> = &BTreeMap::new();
+        if before == after {
+            return Ok(false);
+        }
+        let Some(scope) = after.or(before).map(|grants| &grants.scope) else { return Ok(false) };
+        let index = self.scopes.index(scope, &mut self.rows);
         let mut raises = before.is_none();
-        let (before, after) = (before.map_or(none, |g| &g.domains), after.map_or(none, |g| &g.domains));
-        let hard = |limits: Option<&'a DomainLimits>| limits.map_or(nothing, |limits| &limits.hard);
-        for cluster in before.keys().chain(after.keys()).collect::<BTreeSet<_>>() {
-            named(cluster)?;
-            let (was, is) = (before.get(cluster), after.get(cluster));
-            let (old, new) = (hard(was), hard(is));
-            for resource in old.keys().chain(new.keys()).collect::<BTreeSet<_>>() {
-                named(resource)?;
-                let (was, is) = (old.get(resource), new.get(resource));
-                if was != is {
-                    raises |= was.is_some_and(|was| is.is_none_or(|is| is > was));
-                    let row = self.row(scope, cluster, resource);
-                    self.limits.push(row, is.map(|hard| hard.nanos_text()), false);
-                }
-            }
-            if was.is_some() != is.is_some() {
-                raises |= is.is_some();
-                let row = self.row(scope, cluster, "");
-                self.limits.push(row, None, is.is_some());
-            }
+        let (was, is) = (before.map_or(NONE, |g| &g.domains), after.map_or(NONE, |g| &g.domains));
+        for domain in was.keys().chain(is.keys()).collect::<BTreeSet<_>>() {
+            named(domain)?;
+            raises |= self.limit_domain(index, domain, was.get(domain), is.get(domain))?;
         }
         Ok(raises)
+    }
+
+    fn limit_domain(
+        &mut self,
+        scope: i32,
+        domain: &'a str,
+        was: Option<&'a DomainLimits>,
+        is: Option<&'a DomainLimits>,
+    ) -> Result<bool, Error> {
+        const NOTHING: &ResourceList = &ResourceList::new();
+        if was == is {
+            return Ok(false);
+        }
+        if let Some(limited) = at(&mut self.scopes.limited, scope) {
+            *limited = true;
+        }
+        let mandatory = is.is_some_and(|limits| limits.mandatory);
+        let (old, new) =
+            (was.map_or(NOTHING, |limits| &limits.hard), is.map_or(NOTHING, |limits| &limits.hard));
+        let mut raises = false;
+        for key in old.keys().chain(new.keys()).collect::<BTreeSet<_>>() {
+            named(key)?;
+            let (was, is) = (old.get(key), new.get(key));
+            if was != is {
+                raises |= was.is_some_and(|was| is.is_none_or(|is| is > was));
+                let row = self.rows.index(scope, domain, key);
+                let parent = self.rows.index(scope, domain, "");
+                if let Some(more) = at(&mut self.rows.more_limits, parent) {
+                    *more += i32::from(is.is_some()) - i32::from(was.is_some());
+                }
+                self.set(row, is.map(|hard| hard.nanos_text()), false, mandatory);
+            }
+        }
+        if was.map(|limits| limits.mandatory) != is.map(|limits| limits.mandatory) {
+            raises |= was.is_none();
+            let row = self.rows.index(scope, domain, "");
+            self.set(row, None, is.is_some(), mandatory);
+        }
+        Ok(raises)
+    }
+
+    fn set(&mut self, row: i32, hard: Option<String>, listed: bool, mandatory: bool) {
+        let flags = [
+            (&mut self.rows.sets, true),
+            (&mut self.rows.new_listed, listed),
+            (&mut self.rows.new_mandatory, mandatory),
+        ];
+        for (list, value) in flags {
+            if let Some(flag) = at(list, row) {
+                *flag = value;
+            }
+        }
+        if let Some(new_hard) = at(&mut self.rows.new_hard, row) {
+            new_hard.clone_from(&hard);
+        }
+        let detail = &mut self.detail;
+        detail.h_row.push(row);
+        detail.h_hard.push(hard);
+        detail.h_listed.push(listed);
+        detail.h_mandatory.push(mandatory);
+    }
+
+    /// A create takes the object's places, a delete gives them back; an update cannot change them.
+    fn claim(&mut self, write: &'a Write, entry: i32) -> Result<(), Error> {
+        let (before, after) = (write.change.before(), write.change.after());
+        if let (Change::Update { .. }, Some(before), Some(after)) = (&write.change, before, after) {
+            return if before.claims == after.claims {
+                Ok(())
+            } else {
+                Err(Error::Corrupt(format!("an update of {} changes what it claims", write.key.name)))
+            };
+        }
+        for claim in after.or(before).map(|account| account.claims.as_slice()).unwrap_or_default() {
+            let (index, alone) = self.claims.index(claim, write.uid, entry)?;
+            self.together &= alone;
+            self.detail.w_place.push(index);
+        }
+        Ok(())
+    }
+
+    /// The same write by write.
+    pub(super) fn detail(&self) -> Result<String, Error> {
+        serde_json::to_string(&self.detail).map_err(|error| Error::Corrupt(format!("a batch: {error}")))
+    }
+
+    /// Whether the sums say everything, and whether anything grows.
+    pub(super) fn flags(&self) -> (bool, bool) {
+        (self.together && self.scopes.are_apart(), self.grows)
     }
 
     pub(super) fn bind<'q>(
         &'q self,
         query: Query<'q, Postgres, PgArguments>,
     ) -> Query<'q, Postgres, PgArguments> {
-        let (q, s, l, t) = (&self.changes, &self.scopes, &self.ledger, &self.terms);
+        let (s, l, c) = (&self.scopes, &self.rows, &self.claims);
+        let texts = |amounts: &[i128]| amounts.iter().map(ToString::to_string).collect::<Vec<_>>();
         query
-            .bind(&q.entry)
-            .bind(&q.pair)
-            .bind(&q.own)
-            .bind(&q.scope)
-            .bind(&q.charged)
-            .bind(&q.admit)
-            .bind(&q.fresh)
-            .bind(&q.grows)
-            .bind(&q.keyed)
-            .bind(&q.raises)
-            .bind(&q.claim)
-            .bind(&q.hold)
-            .bind(&q.term)
-            .bind(&q.limit)
+            .bind(&s.kind)
             .bind(&s.name)
             .bind(&s.row)
+            .bind(&s.payer)
+            .bind(&s.grows)
+            .bind(&s.fresh)
             .bind(&l.scope)
-            .bind(&l.cluster)
-            .bind(&l.resource)
+            .bind(&l.domain)
+            .bind(&l.key)
             .bind(&l.parent)
-            .bind(&t.row)
-            .bind(&t.own)
-            .bind(&t.delta)
-            .bind(&t.child)
-            .bind(&t.carried)
-            .bind(&self.limits.row)
-            .bind(&self.limits.hard)
-            .bind(&self.limits.listed)
-            .bind(&self.claims.cluster)
-            .bind(&self.claims.namespace)
+            .bind(texts(&l.delta))
+            .bind(texts(&l.grow))
+            .bind(&l.child)
+            .bind(&l.joins)
+            .bind(&l.keyed)
+            .bind(&l.sets)
+            .bind(&l.new_hard)
+            .bind(&l.new_listed)
+            .bind(&l.new_mandatory)
+            .bind(&l.more_limits)
+            .bind(&c.domain)
+            .bind(&c.place)
+            .bind(&c.uid)
+            .bind(&c.entry)
     }
 }
 
-/// A charge's terms, the resources of a cluster before the cluster, the scope's own row last.
+fn payer(account: Option<&Account>) -> Option<(&Account, &Scope)> {
+    let account = account?;
+    Some((account, account.pays.as_ref()?))
+}
+
+/// A charge's terms: the keys of a domain before the domain, the scope's own row last.
 fn terms_of<'a>(before: Option<&'a Account>, after: Option<&'a Account>) -> Result<Vec<Term<'a>>, Error> {
-    let (old, new) = (clusters(before), clusters(after));
+    let (old, new) = (domains(before), domains(after));
     let mut terms = Vec::new();
-    for cluster in old.union(&new).copied() {
-        named(cluster)?;
-        let (was, is) = (resources(before, cluster), resources(after, cluster));
-        for resource in was.keys().chain(is.keys()).copied().collect::<BTreeSet<_>>() {
-            named(resource)?;
-            let (own, had) = was.get(resource).copied().unwrap_or_default();
-            let (amount, has) = is.get(resource).copied().unwrap_or_default();
+    for domain in old.union(&new).copied() {
+        named(domain)?;
+        let (was, is) = (keys(before, domain), keys(after, domain));
+        for key in was.keys().chain(is.keys()).copied().collect::<BTreeSet<_>>() {
+            named(key)?;
+            let (own, had) = was.get(key).copied().unwrap_or_default();
+            let (amount, has) = is.get(key).copied().unwrap_or_default();
             if own < 0 || amount < 0 {
-                return Err(Error::Corrupt(format!("a charge of {resource} below nothing")));
+                return Err(Error::Corrupt(format!("a charge of {key} below nothing")));
             }
-            terms.push(Term { cluster, resource, own, delta: amount - own, had, has });
+            terms.push(Term { domain, key, own, delta: amount - own, had, has });
         }
-        let (had, has) = (old.contains(cluster), new.contains(cluster));
-        terms.push(Term { cluster, resource: "", own: 0, delta: 0, had, has });
+        let (had, has) = (old.contains(domain), new.contains(domain));
+        terms.push(Term { domain, key: "", own: 0, delta: 0, had, has });
     }
     if before.is_some() != after.is_some() {
         let (had, has) = (before.is_some(), after.is_some());
-        terms.push(Term { cluster: "", resource: "", own: 0, delta: 0, had, has });
+        terms.push(Term { domain: "", key: "", own: 0, delta: 0, had, has });
     }
     Ok(terms)
 }
 
-fn clusters(account: Option<&Account>) -> BTreeSet<&str> {
+fn domains(account: Option<&Account>) -> BTreeSet<&str> {
     account.into_iter().flat_map(|a| a.costs.keys().chain(a.carries.keys())).map(String::as_str).collect()
 }
 
-/// Amount by resource, and whether the spec carries the resource.
-fn resources<'a>(account: Option<&'a Account>, cluster: &str) -> BTreeMap<&'a str, (i128, bool)> {
-    let amounts = account.and_then(|a| a.costs.get(cluster));
-    let mut found: BTreeMap<&str, (i128, bool)> = amounts
-        .into_iter()
-        .flatten()
-        .map(|(resource, amount)| (&**resource, (amount.nanos(), false)))
-        .collect();
-    for resource in account.and_then(|a| a.carries.get(cluster)).into_iter().flatten() {
-        found.entry(resource).or_default().1 = true;
+/// Amount by key, and whether the object carries the key.
+fn keys<'a>(account: Option<&'a Account>, domain: &str) -> BTreeMap<&'a str, (i128, bool)> {
+    let costs = account.and_then(|a| a.costs.get(domain));
+    let mut found: BTreeMap<&str, (i128, bool)> =
+        costs.into_iter().flatten().map(|(key, amount)| (&**key, (amount.nanos(), false))).collect();
+    for key in account.and_then(|a| a.carries.get(domain)).into_iter().flatten() {
+        found.entry(key).or_default().1 = true;
     }
     found
-}
-
-/// The empty name stands for the whole in the ledger; nothing of a write may have it.
-fn named(name: &str) -> Result<(), Error> {
-    if name.is_empty() {
-        Err(Error::Corrupt("a charge, limit or claim without a name".to_owned()))
-    } else {
-        Ok(())
-    }
-}
-
-fn one_based(index: usize) -> i32 {
-    count(index.saturating_add(1))
-}
-
-/// A batch is far smaller than what fits.
-fn count(number: usize) -> i32 {
-    i32::try_from(number).unwrap_or(i32::MAX)
-}
-
-impl Terms {
-    fn push(&mut self, row: i32, term: &Term<'_>) {
-        self.row.push(row);
-        self.own.push(term.own.to_string());
-        self.delta.push(term.delta.to_string());
-        self.child.push(term.child());
-        self.carried.push(term.has);
-    }
-}
-
-impl Limits {
-    fn push(&mut self, row: i32, hard: Option<String>, listed: bool) {
-        self.row.push(row);
-        self.hard.push(hard);
-        self.listed.push(listed);
-    }
-}
-
-impl<'a> Claims<'a> {
-    fn place(&mut self, cluster: &'a str, namespace: &'a str) -> i32 {
-        if let Some(place) = self.places.get(&(cluster, namespace)) {
-            return *place;
-        }
-        self.cluster.push(cluster);
-        self.namespace.push(namespace);
-        let place = count(self.cluster.len());
-        self.places.insert((cluster, namespace), place);
-        place
-    }
 }
 
 /// The amount whose suffix family a refusal's amounts take: what the write asked for at this place.
 pub(crate) fn asked<'a>(
     after: Option<&'a Account>,
-    own: bool,
+    limit: bool,
     domain: &str,
     key: &str,
 ) -> Option<&'a Quantity> {
     let amounts =
-        if own { &after?.grants.as_ref()?.domains.get(domain)?.hard } else { after?.costs.get(domain)? };
+        if limit { &after?.grants.as_ref()?.domains.get(domain)?.hard } else { after?.costs.get(domain)? };
     amounts.get(key)
+}
+
+/// Whether a kind's objects concern the ledger in this write.
+pub(super) fn concerns_ledger(write: &Write, standings: &Standings) -> bool {
+    let kind: KindId = write.key.kind;
+    let mut sides = [write.change.before(), write.change.after()].into_iter().flatten();
+    standings.of(kind).is_some() || sides.any(Account::is_charged)
 }

@@ -65,20 +65,33 @@ impl Model {
 
     /// Decides a write. If it is made, its object is at `revision` afterwards.
     pub fn write(&mut self, write: &Write, revision: Revision) -> Result<(), Error> {
-        let deleting = self.compare(write)?;
-        self.admit(write, deleting)?;
+        let (before, after) = (write.change.before(), write.change.after());
+        let raises = write.key.kind == self.standing.0 && after.is_some_and(|after| raises(before, after));
+        let grows = effect(before, after).grows || raises;
+        if grows && (!write.may_grow || write.change.state().account.deleting) {
+            return Err(Error::NotAdmitted);
+        }
+        self.compare(write)?;
+        if grows && self.held {
+            return Err(Error::Held);
+        }
+        self.admit(write)?;
         self.make(write, revision);
         Ok(())
     }
 
-    /// Compare-and-swap; tells whether the object was being deleted.
-    fn compare(&self, write: &Write) -> Result<bool, Error> {
+    /// Compare-and-swap.
+    fn compare(&self, write: &Write) -> Result<(), Error> {
         let taken = |key: &Key| match self.objects.get(key) {
             Some(object) => Err(Error::AlreadyExists { deleting: object.account.deleting }),
             None => Ok(()),
         };
         let (expected, deleting) = match &write.change {
-            Change::Create(_) => return taken(&write.key).map(|()| false),
+            // Whether the scope is there for the writer comes before whether the name is taken.
+            Change::Create(state) => {
+                refuse(self.hidden(&state.account))?;
+                return taken(&write.key);
+            }
             Change::Update { expected, state, .. } => (expected, state.account.deleting),
             Change::Delete { expected, last, .. } => (expected, last.account.deleting),
         };
@@ -86,22 +99,13 @@ impl Model {
         if object.uid != write.uid || object.revision != *expected || (object.account.deleting && !deleting) {
             return Err(Error::Conflict);
         }
-        Ok(object.account.deleting)
+        Ok(())
     }
 
-    fn admit(&self, write: &Write, was_deleting: bool) -> Result<(), Error> {
+    fn admit(&self, write: &Write) -> Result<(), Error> {
         let (before, after) = (write.change.before(), write.change.after());
         let effect = effect(before, after);
         let own = write.key.kind == self.standing.0;
-        let raises = own && after.is_some_and(|after| raises(before, after));
-        if effect.grows || raises {
-            if !write.may_grow || was_deleting || write.change.state().account.deleting {
-                return Err(Error::Conflict);
-            }
-            if self.held {
-                return Err(Error::Held);
-            }
-        }
         let mut violations = Vec::new();
         if let Some((after, scope)) = payer(after)
             && (effect.grows || effect.keyed)
@@ -131,12 +135,9 @@ impl Model {
         effect: &Effect,
     ) -> Vec<Violation> {
         let name = || to.clone();
-        let Some(scope) = self.scope(to) else {
-            return vec![Violation::ScopeMissing { scope: name() }];
+        let Some(scope) = self.scope(to).filter(|scope| scope.tenant == after.tenant) else {
+            return self.hidden(after).into_iter().collect();
         };
-        if scope.tenant != after.tenant {
-            return vec![Violation::ScopeForeign { scope: name() }];
-        }
         let mut violations = Vec::new();
         if effect.grows && scope.deleting {
             violations.push(Violation::ScopeTerminating { scope: name() });
@@ -182,6 +183,15 @@ impl Model {
             }
         }
         violations
+    }
+
+    fn hidden(&self, account: &Account) -> Option<Violation> {
+        let scope = account.pays.clone()?;
+        match self.scope(&scope) {
+            None => Some(Violation::ScopeMissing { scope }),
+            Some(there) if there.tenant != account.tenant => Some(Violation::ScopeForeign { scope }),
+            Some(_) => None,
+        }
     }
 
     fn ancestors(&self, write: &Write, scope: &Scope) -> Option<Violation> {

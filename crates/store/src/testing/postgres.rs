@@ -1,4 +1,4 @@
-use crate::{Error, Store, connect, migrate};
+use crate::{Error, Store, connect, functions, migrate};
 use sqlx::{AssertSqlSafe, PgConnection};
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
@@ -134,7 +134,7 @@ impl Server {
     /// A new database with the schema of the version before this one.
     pub async fn old_database(&self) -> Result<Database, Trouble> {
         let database = self.empty_database().await?;
-        migrate::migrate_to_previous(&database.url).await?;
+        migrate::migrate_to_former(&database.url).await?;
         Ok(database)
     }
 
@@ -253,6 +253,11 @@ impl Drop for Server {
 }
 
 impl Database {
+    /// Installs the functions of a former release beside those of this one, under names that end in `_former`.
+    pub async fn install_former(&self) -> Result<(), Trouble> {
+        Ok(functions::install_as(&mut self.connect().await?, migrate::FORMER).await?)
+    }
+
     /// A connection of the test's own.
     pub async fn connect(&self) -> Result<PgConnection, Error> {
         connect::connect(&self.url, "test").await.map_err(|error| connect::unavailable(&error))

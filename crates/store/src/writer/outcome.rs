@@ -1,20 +1,14 @@
 use crate::batch::{Answer, asked};
 use crate::model::{Change, Write};
-use crate::scopes::Standings;
 use crate::tail::handover::Written;
 use crate::{Error, Revision};
 use meta::quantity::{Format, Quantity};
-use quota::{Claim, Scope, Shortage, Violation};
+use quota::{Claim, Scope, ScopeKind, Shortage, Violation};
 use serde::Deserialize;
 use uuid::Uuid;
 
 /// What one write's place in the answer means.
-pub(super) fn of(
-    write: &Write,
-    answer: &Answer,
-    place: usize,
-    standings: &Standings,
-) -> Result<Revision, Error> {
+pub(super) fn of(write: &Write, answer: &Answer, place: usize) -> Result<Revision, Error> {
     let Some(code) = answer.outcome.get(place) else {
         return Err(Error::Corrupt("an answer without an outcome".to_owned()));
     };
@@ -32,8 +26,7 @@ pub(super) fn of(
             let detail = answer.detail.get(place).and_then(Option::as_deref).unwrap_or_default();
             let told: Vec<Told> = serde_json::from_str(detail)
                 .map_err(|error| Error::Corrupt(format!("violations: {error}")))?;
-            let violations: Result<Vec<_>, _> =
-                told.into_iter().map(|told| told.violation(write, standings)).collect();
+            let violations: Result<Vec<_>, _> = told.into_iter().map(|told| told.violation(write)).collect();
             Err(Error::Refused(violations?))
         }
         6 => Err(Error::Held),
@@ -57,10 +50,11 @@ pub(super) fn written(write: Write, revision: Revision) -> Written {
 #[serde(default)]
 struct Told {
     kind: String,
+    scope_kind: i16,
     scope: String,
-    cluster: String,
-    namespace: String,
-    resource: String,
+    domain: String,
+    place: String,
+    key: String,
     requested: String,
     hard: String,
     allocated: String,
@@ -70,13 +64,12 @@ struct Told {
 }
 
 impl Told {
-    fn violation(self, write: &Write, standings: &Standings) -> Result<Violation, Error> {
-        let Self { scope, cluster: domain, resource: key, children, .. } = self;
-        let own = standings.of(write.key.kind).is_some();
-        let scope = Scope::new(standings.only(), scope);
+    fn violation(self, write: &Write) -> Result<Violation, Error> {
+        let Self { domain, key, children, .. } = self;
+        let scope = Scope::new(ScopeKind(self.scope_kind), self.scope);
         Ok(match &*self.kind {
             "DoesNotFit" | "BelowAllocated" => {
-                let limit = own && self.kind == "BelowAllocated";
+                let limit = self.kind == "BelowAllocated";
                 let format = asked(write.change.after(), limit, &domain, &key)
                     .map_or(Format::DecimalSi, |quantity| quantity.format());
                 let amount = |nanos: &str| {
@@ -92,8 +85,8 @@ impl Told {
             }
             "KeyMissing" => Violation::KeyMissing { scope, domain, key },
             "ChildrenLackKey" => Violation::ChildrenLackKey { scope, domain, key, children },
-            "ClusterNotListed" => Violation::DomainNotListed { scope, domain },
-            "ClusterInUse" => Violation::DomainInUse { scope, domain, children },
+            "DomainNotListed" => Violation::DomainNotListed { scope, domain },
+            "DomainInUse" => Violation::DomainInUse { scope, domain, children },
             "ScopeMissing" => Violation::ScopeMissing { scope },
             "ScopeForeign" => Violation::ScopeForeign { scope },
             "ScopeTerminating" => Violation::ScopeTerminating { scope },
@@ -101,9 +94,10 @@ impl Told {
             "AncestorMissing" => Violation::AncestorMissing { scope },
             "Cycle" => Violation::Cycle { scope },
             "TooManyChildren" => Violation::TooManyChildren { scope, children_max: children },
+            "ScopeOverdrawn" => Violation::ScopeOverdrawn { scope },
             "ScopeInUse" => Violation::ScopeInUse { scope, children },
             "ClaimTaken" => {
-                Violation::ClaimTaken { claim: Claim { domain, place: self.namespace }, holder: self.holder }
+                Violation::ClaimTaken { claim: Claim { domain, place: self.place }, holder: self.holder }
             }
             other => return Err(Error::Corrupt(format!("violation {other:?}"))),
         })

@@ -138,7 +138,7 @@ impl Hand {
                 .unwrap();
             if !delete {
                 sqlx::query(
-                    "INSERT INTO objects VALUES ($1, $2, $3, $4, $5, $5, '', NULL, false, false, $6)",
+                    "INSERT INTO objects VALUES ($1, $2, $3, $4, $5, $5, '', NULL, NULL, false, false, $6)",
                 )
                 .bind(kind.0)
                 .bind(&namespace)

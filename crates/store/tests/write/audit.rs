@@ -1,9 +1,9 @@
 use crate::kit::{Bodies, Kit, Object, amounts, q, scope};
-use store::Error;
 use store::audit::Difference;
 use store::hold::Hold;
 use store::quota::{Claim, HoldState};
 use store::repair::Repair;
+use store::{Error, KindId};
 use uuid::Uuid;
 
 async fn sample() -> (Kit, Object) {
@@ -24,9 +24,8 @@ async fn corrupt(kit: &Kit, statement: &'static str) {
 #[tokio::test]
 async fn a_corrupt_ledger_row_is_found_named_and_repaired_in_its_scope_alone() {
     let (kit, _web) = sample().await;
-    corrupt(&kit, "UPDATE ledger SET allocated = 1, children = 0 WHERE scope = 'p' AND resource = 'cpu'")
-        .await;
-    corrupt(&kit, "DELETE FROM ledger WHERE scope = 'p' AND cluster = 'c1' AND resource = ''").await;
+    corrupt(&kit, "UPDATE ledger SET allocated = 1, children = 0 WHERE scope = 'p' AND key = 'cpu'").await;
+    corrupt(&kit, "DELETE FROM ledger WHERE scope = 'p' AND domain = 'c1' AND key = ''").await;
     let found = kit.audit().await.differences;
     let places: Vec<String> = found
         .iter()
@@ -36,21 +35,24 @@ async fn a_corrupt_ledger_row_is_found_named_and_repaired_in_its_scope_alone() {
         })
         .collect();
     assert_eq!(places, ["p/c1/", "p/c1/cpu"]);
-    assert_eq!(kit.store.repair(&kit.access, &Bodies, &scope("q"), Repair::Rebuild).await.unwrap(), []);
-    assert_eq!(kit.store.repair(&kit.access, &Bodies, &scope("p"), Repair::Rebuild).await.unwrap(), found);
+    assert_eq!(kit.store.repair(&kit.access, &Bodies, Some(&scope("q")), Repair::Rebuild).await.unwrap(), []);
+    assert_eq!(
+        kit.store.repair(&kit.access, &Bodies, Some(&scope("p")), Repair::Rebuild).await.unwrap(),
+        found
+    );
     kit.check().await;
 }
 
 #[tokio::test]
 async fn the_audit_by_itself_raises_an_allocation_and_never_lowers_one() {
     let (kit, _web) = sample().await;
-    corrupt(&kit, "UPDATE ledger SET allocated = 1 WHERE scope = 'p' AND resource = 'cpu'").await;
-    corrupt(&kit, "UPDATE ledger SET allocated = hard WHERE scope = 'q' AND resource = 'cpu'").await;
-    kit.store.repair(&kit.access, &Bodies, &scope("p"), Repair::Raise).await.unwrap();
-    kit.store.repair(&kit.access, &Bodies, &scope("q"), Repair::Raise).await.unwrap();
+    corrupt(&kit, "UPDATE ledger SET allocated = 1 WHERE scope = 'p' AND key = 'cpu'").await;
+    corrupt(&kit, "UPDATE ledger SET allocated = hard WHERE scope = 'q' AND key = 'cpu'").await;
+    kit.store.repair(&kit.access, &Bodies, Some(&scope("p")), Repair::Raise).await.unwrap();
+    kit.store.repair(&kit.access, &Bodies, Some(&scope("q")), Repair::Raise).await.unwrap();
     let left = kit.audit().await.differences;
     assert_eq!(left.iter().map(|d| d.scope().unwrap().name.as_str()).collect::<Vec<_>>(), ["q"]);
-    kit.store.repair(&kit.access, &Bodies, &scope("q"), Repair::Rebuild).await.unwrap();
+    kit.store.repair(&kit.access, &Bodies, Some(&scope("q")), Repair::Rebuild).await.unwrap();
     kit.check().await;
 }
 
@@ -61,7 +63,7 @@ async fn what_a_repair_finds_above_the_limit_is_kept_and_takes_nothing_new() {
     let larger =
         "UPDATE objects SET body = replace(body, '\"cpu\":\"3\"', '\"cpu\":\"6\"') WHERE name = 'web'";
     corrupt(&kit, larger).await;
-    kit.store.repair(&kit.access, &Bodies, &scope("p"), Repair::Raise).await.unwrap();
+    kit.store.repair(&kit.access, &Bodies, Some(&scope("p")), Repair::Raise).await.unwrap();
     kit.check().await;
     let grown = kit.create(Object::namespace("p", "more", "c1: cpu=1n memory=0")).await;
     assert!(matches!(grown, Err(Error::Refused(_))), "{grown:?}");
@@ -84,7 +86,7 @@ async fn a_corrupt_body_and_corrupt_columns_are_found_and_named() {
     let other = Object::namespace("q", "other", "c1:").key();
     assert!(matches!(kit.store.repair_object(&kit.access, &Bodies, &other).await, Err(Error::Corrupt(_))));
     assert!(matches!(
-        kit.store.repair(&kit.access, &Bodies, &scope("q"), Repair::Raise).await,
+        kit.store.repair(&kit.access, &Bodies, Some(&scope("q")), Repair::Raise).await,
         Err(Error::Corrupt(_))
     ));
 }
@@ -92,13 +94,13 @@ async fn a_corrupt_body_and_corrupt_columns_are_found_and_named() {
 #[tokio::test]
 async fn a_lost_claim_is_found_and_taken_again() {
     let (kit, web) = sample().await;
-    corrupt(&kit, "DELETE FROM claims WHERE namespace = 'web'").await;
+    corrupt(&kit, "DELETE FROM claims WHERE place = 'web'").await;
     let claim = Claim { domain: "c1".to_owned(), place: "web".to_owned() };
     assert_eq!(
         kit.audit().await.differences,
         [Difference::Claim { claim, found: None, expected: Some(web.uid) }]
     );
-    kit.store.repair(&kit.access, &Bodies, &scope("p"), Repair::Raise).await.unwrap();
+    kit.store.repair(&kit.access, &Bodies, Some(&scope("p")), Repair::Raise).await.unwrap();
     kit.check().await;
 }
 
@@ -194,5 +196,85 @@ async fn growth_is_held_with_a_reason_until_it_is_released() {
     assert!(matches!(kit.create(Object::namespace("q", "b", "c1: cpu=1")).await, Err(Error::Held)));
     kit.store.hold_growth(&kit.access, None).await.unwrap();
     kit.create(Object::namespace("q", "b", "c1: cpu=1")).await.unwrap();
+    kit.check().await;
+}
+
+fn orphan(project: &str, amounts_of: &str) -> Hold {
+    Hold {
+        uid: Uuid::new_v4(),
+        scope: scope(project),
+        claim: None,
+        amounts: amounts(amounts_of),
+        state: HoldState::Orphaned,
+        reason: "found".to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn what_is_above_a_limit_counts_in_every_scope_above_until_it_is_gone() {
+    let kit = Kit::new().await;
+    let org = kit.create(Object::project("org", "", "c1: cpu=10")).await.unwrap();
+    kit.create(Object::project("team", "org", "c1: cpu=6")).await.unwrap();
+    let squad = kit.create(Object::project("squad", "team", "c1: cpu=4")).await.unwrap();
+    let web = kit.create(Object::namespace("squad", "web", "c1: cpu=3")).await.unwrap();
+    let lost = orphan("squad", "c1: cpu=7");
+    kit.store.hold(&kit.access, &lost).await.unwrap();
+    let cpu = async || -> Vec<String> {
+        let rows = kit.ledger().await;
+        rows.into_iter().filter(|row| row.contains("/cpu ")).collect()
+    };
+    // squad has 10 of 4; so team has 6 + 4 of 4 for squad: 10 of 6; so org has 6 + 4
+    assert_eq!(cpu().await, ["org/c1/cpu 0 0 1 10 10", "squad/c1/cpu 0 0 2 4 10", "team/c1/cpu 0 0 1 6 10"]);
+    kit.check().await;
+    let grown = kit.create(Object::project("other", "org", "c1: cpu=1")).await;
+    assert!(matches!(grown, Err(Error::Refused(_))), "what runs already is not granted again: {grown:?}");
+    let moved = kit.update(&squad, |o| "org".clone_into(&mut o.scope)).await;
+    assert!(matches!(moved, Err(Error::Refused(_))), "{moved:?}");
+    // what is raised at the bottom was counted above already
+    let org = kit.update(&org, |o| o.limit("c1: cpu=20")).await.unwrap();
+    let squad = kit.update(&squad, |o| o.limit("c1: cpu=4")).await.unwrap();
+    kit.check().await;
+    let web = kit.account(&web, |o| o.amounts = amounts("c1: cpu=1")).await.unwrap();
+    assert_eq!(cpu().await, ["org/c1/cpu 0 0 1 20 8", "squad/c1/cpu 0 0 2 4 8", "team/c1/cpu 0 0 1 6 8"]);
+    kit.check().await;
+    kit.store.write_off(&kit.access, lost.uid).await.unwrap();
+    assert_eq!(cpu().await, ["org/c1/cpu 0 0 1 20 6", "squad/c1/cpu 0 0 1 4 1", "team/c1/cpu 0 0 1 6 4"]);
+    kit.check().await;
+    kit.delete(&web).await.unwrap();
+    kit.delete(&squad).await.unwrap();
+    kit.update(&org, |o| o.limit("c1: cpu=6")).await.unwrap();
+    kit.check().await;
+}
+
+#[tokio::test]
+async fn a_lost_excess_is_found_and_repaired_once() {
+    let kit = Kit::new().await;
+    kit.create(Object::project("org", "", "c1: cpu=10")).await.unwrap();
+    kit.create(Object::project("team", "org", "c1: cpu=4")).await.unwrap();
+    kit.store.hold(&kit.access, &orphan("team", "c1: cpu=6")).await.unwrap();
+    corrupt(&kit, "UPDATE ledger SET excess = 0 WHERE scope = 'team' AND key = 'cpu'").await;
+    corrupt(&kit, "UPDATE ledger SET allocated = 4000000000 WHERE scope = 'org' AND key = 'cpu'").await;
+    assert_eq!(kit.audit().await.differences.len(), 2);
+    kit.store.repair(&kit.access, &Bodies, None, Repair::Raise).await.unwrap();
+    kit.check().await;
+}
+
+#[tokio::test]
+async fn of_a_kind_of_a_later_release_nothing_is_said_and_nothing_repaired() {
+    let (kit, _web) = sample().await;
+    let later =
+        "INSERT INTO objects SELECT 9, '', 'later', gen_random_uuid(), 0, 0, 't', 1, 'p', false, false, '?'";
+    corrupt(&kit, later).await;
+    corrupt(&kit, "UPDATE ledger SET allocated = hard WHERE scope = 'p' AND key = 'cpu'").await;
+    corrupt(&kit, "UPDATE ledger SET allocated = 1 WHERE scope = 'q' AND key = 'cpu'").await;
+    let report = kit.audit().await;
+    assert_eq!(report.unknown, [(KindId(9), 1)].into());
+    let about: Vec<_> =
+        report.differences.iter().filter_map(Difference::scope).map(|s| s.name.as_str()).collect();
+    assert_eq!(about, ["q"], "of p, which the unknown one pays, there is no verdict");
+    for repair in [Repair::Raise, Repair::Rebuild] {
+        kit.store.repair(&kit.access, &Bodies, None, repair).await.unwrap();
+    }
+    assert_eq!(kit.ledger().await[2], "p/c1/cpu 0 0 1 4 4", "and no repair");
     kit.check().await;
 }

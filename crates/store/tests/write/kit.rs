@@ -339,9 +339,9 @@ impl Kit {
 
     /// The ledger as text, one row a line: `scope/cluster/resource listed limits children hard allocated`.
     pub(crate) async fn ledger(&self) -> Vec<String> {
-        let query = "SELECT concat_ws(' ', scope || '/' || cluster || '/' || resource, listed::int, limits, children, \
+        let query = "SELECT concat_ws(' ', scope || '/' || domain || '/' || key, listed::int, limits, children, \
              coalesce((hard / 1000000000)::float8::text, '-'), (allocated / 1000000000)::float8::text) \
-             FROM ledger ORDER BY scope, cluster, resource";
+             FROM ledger ORDER BY scope, domain, key";
         sqlx::query_scalar(query).fetch_all(&mut self.sql().await).await.unwrap()
     }
 

@@ -346,6 +346,6 @@ async fn a_database_with_other_kinds_is_refused() {
     kinds.reverse();
     let config = Config::new(&kit.database.url);
     let store = store::Store::open(config, kinds, &tasks, &runtime::Metrics::new()).unwrap();
-    let refused = store.write(&kit.access, Object::note("a").create()).await;
+    let refused = store.write(&kit.access, Object::project("a", "", "c1:").create()).await;
     assert!(matches!(&refused, Err(Error::Unavailable(text)) if text.contains("kind number")), "{refused:?}");
 }

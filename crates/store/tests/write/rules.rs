@@ -350,9 +350,9 @@ async fn a_status_write_raises_nothing_and_one_of_a_terminating_object_neither()
     let kit = Kit::new().await;
     kit.create(Object::project("p", "", "c1: cpu=4")).await.unwrap();
     let web = kit.create(Object::namespace("p", "web", "c1: cpu=1")).await.unwrap();
-    assert!(matches!(kit.account(&web, |o| o.hard("c1: cpu=2")).await, Err(Error::Conflict)));
+    assert!(matches!(kit.account(&web, |o| o.hard("c1: cpu=2")).await, Err(Error::NotAdmitted)));
     let web = kit.update(&web, |o| o.deleting = true).await.unwrap();
-    assert!(matches!(kit.update(&web, |o| o.hard("c1: cpu=2")).await, Err(Error::Conflict)));
+    assert!(matches!(kit.update(&web, |o| o.hard("c1: cpu=2")).await, Err(Error::NotAdmitted)));
     let web = kit.account(&web, |o| o.amounts = crate::kit::amounts("")).await.unwrap();
     assert_eq!(kit.ledger().await[2], "p/c1/cpu 0 0 1 4 0");
     kit.delete(&web).await.unwrap();
@@ -424,7 +424,7 @@ async fn while_held_nothing_grows_and_everything_shrinks() {
 async fn over_commitment_is_impossible_even_by_hand() {
     let kit = Kit::new().await;
     kit.create(Object::project("p", "", "c1: cpu=4")).await.unwrap();
-    let by_hand = sqlx::query("UPDATE ledger SET allocated = hard + 1 WHERE resource = 'cpu'")
+    let by_hand = sqlx::query("UPDATE ledger SET allocated = hard + 1 WHERE key = 'cpu'")
         .execute(&mut kit.sql().await)
         .await;
     assert!(by_hand.is_err());
@@ -435,11 +435,11 @@ async fn what_was_found_above_the_limit_shrinks_but_does_not_grow() {
     let kit = Kit::new().await;
     let p = kit.create(Object::project("p", "", "c1: cpu=4")).await.unwrap();
     let web = kit.create(Object::namespace("p", "web", "c1: cpu=4")).await.unwrap();
-    let lower = "UPDATE ledger SET hard = 2000000000, ceiling = 4000000000 WHERE resource = 'cpu'";
+    let lower = "UPDATE ledger SET hard = 2000000000, ceiling = 4000000000 WHERE key = 'cpu'";
     sqlx::query(lower).execute(&mut kit.sql().await).await.unwrap();
     assert_eq!(names(&refused(kit.create(Object::namespace("p", "b", "c1: cpu=1n")).await)), ["DoesNotFit"]);
     let web = kit.account(&web, |o| o.amounts = crate::kit::amounts("c1: cpu=3")).await.unwrap();
-    let ceiling: String = sqlx::query_scalar("SELECT ceiling::text FROM ledger WHERE resource = 'cpu'")
+    let ceiling: String = sqlx::query_scalar("SELECT ceiling::text FROM ledger WHERE key = 'cpu'")
         .fetch_one(&mut kit.sql().await)
         .await
         .unwrap();
@@ -542,5 +542,31 @@ async fn a_budget_is_not_handed_out_twice_by_three_replicas() {
     let results = futures_util::future::join_all(creates).await;
     assert_eq!(results.iter().filter(|r| r.is_ok()).count(), 10);
     assert!(results.into_iter().filter(Result::is_err).all(|r| names(&refused(r)) == ["DoesNotFit"]));
+    kit.check().await;
+}
+
+/// A writer whose sums are false: the program above may be as wrong as it likes.
+#[tokio::test]
+async fn a_forged_sum_ends_the_transaction() {
+    let database = store::testing::database().await.unwrap();
+    database.install_former().await.unwrap();
+    let kit = Kit::on(database).await;
+    kit.create(Object::project("p", "", "c1: cpu=4")).await.unwrap();
+    // one note, whose batch adds 5 of 4 cpu to p and says that nothing grows
+    let forged = format!(
+        "SELECT apply_batch_former('{}', 1, 10000, false, false, false, ARRAY[1]::smallint[], ARRAY[true], true, false, \
+         NULL, ARRAY['c']::\"char\"[], ARRAY[3]::smallint[], ARRAY[''], ARRAY['a'], ARRAY[gen_random_uuid()], \
+         ARRAY[0]::bigint[], ARRAY['t'], ARRAY[NULL]::smallint[], ARRAY[NULL]::text[], ARRAY[false], ARRAY[false], \
+         ARRAY[NULL]::text[], ARRAY['{{}}'], ARRAY[1]::smallint[], ARRAY['p'], ARRAY[1], ARRAY[NULL]::text[], \
+         ARRAY[false], ARRAY[false], ARRAY[1, 1, 1], ARRAY['', 'c1', 'c1'], ARRAY['', '', 'cpu'], ARRAY[0, 0, 2], \
+         ARRAY[0, 0, 5000000000], ARRAY[0, 0, 0], ARRAY[0, 0, 0], ARRAY[0, 0, 0], ARRAY[0, 0, 0], \
+         ARRAY[false, false, false], ARRAY[NULL, NULL, NULL]::numeric[], ARRAY[false, false, false], \
+         ARRAY[false, false, false], ARRAY[0, 0, 0], '{{}}', '{{}}', '{{}}', '{{}}')",
+        uuid::Uuid::from_u128(9)
+    );
+    let refused = sqlx::raw_sql(sqlx::AssertSqlSafe(forged)).execute(&mut kit.sql().await).await.unwrap_err();
+    assert!(refused.to_string().contains("ledger_never_over_committed"), "{refused}");
+    assert_eq!(kit.ledger().await, ["p/c1/ 1 1 0 - 0", "p/c1/cpu 0 0 0 4 0"], "nothing of it is left");
+    assert_eq!(kit.events().await, ["c p"]);
     kit.check().await;
 }

@@ -9,18 +9,26 @@ const BATCHES: i64 = 2000;
 /// What one batch may touch of a table.
 const BLOCKS_MAX: i64 = 8;
 /// Arrays of the function that describe quota; all are empty here.
-const NO_QUOTA: usize = 30;
+const NO_QUOTA: usize = 24;
 
 /// A batch of one create without quota, by a statement or by a loop; whether its row is looked at first.
 fn create(seq: &str, name: &str, looks: bool) -> String {
     let no_quota = ", '{}'".repeat(NO_QUOTA);
     format!(
-        "apply_batch('{}', {seq}, 1::smallint, 10000, false, {}, ARRAY['c']::\"char\"[], ARRAY[3]::smallint[], \
-         ARRAY[''], ARRAY[{name}], ARRAY[gen_random_uuid()], ARRAY[0]::bigint[], ARRAY['t'], ARRAY[NULL]::text[], \
-         ARRAY[false], ARRAY[false], ARRAY[NULL]::text[], ARRAY['{{}}']{no_quota})",
+        "apply_batch_former('{}', {seq}, 10000, false, false, false, '{{}}', '{{}}', true, false, {}, \
+         ARRAY['c']::\"char\"[], ARRAY[3]::smallint[], ARRAY[''], ARRAY[{name}], ARRAY[gen_random_uuid()], \
+         ARRAY[0]::bigint[], ARRAY['t'], ARRAY[NULL]::smallint[], ARRAY[NULL]::text[], ARRAY[false], ARRAY[false], \
+         ARRAY[NULL]::text[], ARRAY['{{}}']{no_quota})",
         Uuid::from_u128(7),
-        !looks
+        if looks { "'{}'" } else { "NULL" }
     )
+}
+
+/// The functions under a name that does not change with their text.
+async fn kit() -> Kit {
+    let database = store::testing::database().await.unwrap();
+    database.install_former().await.unwrap();
+    Kit::on(database).await
 }
 
 /// Blocks of a table that a transaction has looked at.
@@ -35,7 +43,7 @@ async fn touched(transaction: &mut PgConnection, table: &str) -> i64 {
 /// Somebody keeps a snapshot, as `pg_dump` does, and PostgreSQL cleans up no version of any row meanwhile.
 #[tokio::test]
 async fn no_batch_passes_the_versions_that_a_snapshot_keeps() {
-    let kit = Kit::new().await;
+    let kit = kit().await;
     kit.create(Object::note("first")).await.unwrap();
     let mut foreign = kit.sql().await;
     sqlx::raw_sql("SET idle_in_transaction_session_timeout = 0").execute(&mut foreign).await.unwrap();
@@ -68,7 +76,7 @@ async fn no_batch_passes_the_versions_that_a_snapshot_keeps() {
 /// The plans of a session are made at its first batch, and kept.
 #[tokio::test]
 async fn a_plan_that_was_made_for_an_empty_table_does_not_read_a_full_one() {
-    let kit = Kit::new().await;
+    let kit = kit().await;
     let mut sql = kit.sql().await;
     sqlx::raw_sql("ANALYZE objects").execute(&mut sql).await.unwrap();
     let create = |seq: i64| {
@@ -79,7 +87,7 @@ async fn a_plan_that_was_made_for_an_empty_table_does_not_read_a_full_one() {
         sqlx::raw_sql(create(seq)).execute(&mut sql).await.unwrap();
     }
     let many = format!(
-        "INSERT INTO objects SELECT 3, '', 'n' || i, gen_random_uuid(), 0, 0, 't', NULL, false, false, repeat('x', 500) \
+        "INSERT INTO objects SELECT 3, '', 'n' || i, gen_random_uuid(), 0, 0, 't', NULL, NULL, false, false, repeat('x', 500) \
          FROM generate_series(1, {BATCHES}) i; SELECT pg_stat_force_next_flush()"
     );
     sqlx::raw_sql(AssertSqlSafe(many)).execute(&mut sql).await.unwrap();

@@ -7,15 +7,16 @@ CREATE TABLE kinds (
     UNIQUE (grp, resource)
 );
 
--- The revision counter. Whoever writes holds this row's lock until commit: commit order is revision order.
--- `epoch` moves when history has diverged; while `held`, nothing may grow.
+-- The revision counter, one row. Whoever writes holds its lock until commit: commit order is revision order.
+-- `epoch` moves when history has diverged; while `held`, nothing may grow. The index is on the value: while somebody keeps
+-- a snapshot, a row with a fixed key would be found through all the versions it has had since.
 CREATE TABLE rev (
-    id          int PRIMARY KEY CHECK (id = 1),
-    v           bigint NOT NULL CHECK (v >= 0),
+    id          int NOT NULL,
+    v           bigint PRIMARY KEY,
     epoch       uuid NOT NULL,
     held        boolean NOT NULL DEFAULT false,
     held_reason text NOT NULL DEFAULT ''
-) WITH (fillfactor = 10, autovacuum_vacuum_threshold = 0, autovacuum_vacuum_scale_factor = 0.02);
+) WITH (vacuum_truncate = off, autovacuum_vacuum_threshold = 0, autovacuum_vacuum_scale_factor = 0.02);
 INSERT INTO rev (id, v, epoch) VALUES (1, 1, gen_random_uuid());
 
 -- Events up to `compacted` may be gone.
@@ -25,20 +26,21 @@ CREATE TABLE compaction (
 );
 INSERT INTO compaction (id, compacted) VALUES (1, 0);
 
--- The current state, one row an object. `body` is JSON without resourceVersion. `scope` names the scope that
--- the object is charged to; NULL for one that is charged to nobody.
+-- The current state, one row an object. `body` is JSON without resourceVersion. `scope_kind` and `scope` name the
+-- scope that the object pays; NULL for one that costs nobody anything.
 CREATE TABLE objects (
-    kind      smallint NOT NULL,
-    namespace text COLLATE "C" NOT NULL,
-    name      text COLLATE "C" NOT NULL,
-    uid       uuid NOT NULL,
-    rv        bigint NOT NULL,
-    create_rv bigint NOT NULL,
-    tenant    text COLLATE "C" NOT NULL,
-    scope     text COLLATE "C",
-    deleting  boolean NOT NULL,
-    locked    boolean NOT NULL,
-    body      text NOT NULL,
+    kind       smallint NOT NULL,
+    namespace  text COLLATE "C" NOT NULL,
+    name       text COLLATE "C" NOT NULL,
+    uid        uuid NOT NULL,
+    rv         bigint NOT NULL,
+    create_rv  bigint NOT NULL,
+    tenant     text COLLATE "C" NOT NULL,
+    scope_kind smallint,
+    scope      text COLLATE "C",
+    deleting   boolean NOT NULL,
+    locked     boolean NOT NULL,
+    body       text NOT NULL,
     PRIMARY KEY (kind, namespace, name)
 ) WITH (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.1);
 
@@ -47,7 +49,7 @@ CREATE TABLE objects (
 CREATE TABLE events (
     rv        bigint PRIMARY KEY,
     kind      smallint NOT NULL,
-    op        "char" NOT NULL CHECK (op IN ('c', 'u', 'd')),
+    op        "char" NOT NULL,
     namespace text COLLATE "C" NOT NULL,
     name      text COLLATE "C" NOT NULL,
     uid       uuid NOT NULL,
@@ -66,7 +68,7 @@ CREATE TABLE batches (
     detail    text[] NOT NULL DEFAULT '{}',
     created   timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (writer, seq)
-) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 50, autovacuum_vacuum_scale_factor = 0.02);
+) WITH (fillfactor = 50, vacuum_truncate = off, autovacuum_vacuum_threshold = 50, autovacuum_vacuum_scale_factor = 0.02);
 
 -- lz4 compresses a body four times as fast as the default, where the server was built with it.
 DO $$

@@ -1,0 +1,62 @@
+-- Makes an amount count that no object stands for, even above the limits of its scope, or one that counts already be
+-- another one. False when there is no such scope.
+CREATE FUNCTION {hold_amounts}(
+    p_stands smallint[], p_required boolean[], p_uid uuid, p_kind smallint, p_scope text, p_state text, p_reason text,
+    p_claim_domain text, p_claim_place text, h_domain text[], h_key text[], h_amount numeric[])
+RETURNS boolean
+LANGUAGE plpgsql
+AS $$
+#variable_conflict use_variable
+BEGIN
+    PERFORM FROM rev ORDER BY v DESC LIMIT 1 FOR UPDATE;
+    IF p_required[p_kind] AND NOT EXISTS (SELECT FROM objects o WHERE o.kind = p_stands[p_kind] AND o.namespace = ''
+                                          AND o.name = p_scope) THEN
+        RETURN false;
+    END IF;
+    PERFORM {write_off}(p_stands, p_uid);
+    INSERT INTO holds (uid, scope_kind, scope, domain, key, amount, carried, place, state, reason)
+    SELECT p_uid, p_kind, p_scope, k.domain, k.key, k.amount, true,
+           CASE WHEN k.domain = p_claim_domain THEN p_claim_place ELSE '' END, p_state, p_reason
+    FROM unnest(h_domain, h_key, h_amount) AS k(domain, key, amount);
+    INSERT INTO ledger AS g (scope_kind, scope, domain, key, children, allocated)
+    SELECT p_kind, p_scope, k.domain, k.key, 1, k.amount FROM unnest(h_domain, h_key, h_amount) AS k(domain, key, amount)
+    ON CONFLICT ON CONSTRAINT ledger_pkey DO UPDATE
+    SET children = g.children + 1, allocated = g.allocated + excluded.allocated,
+        ceiling = CASE WHEN g.allocated + excluded.allocated > g.hard THEN g.allocated + excluded.allocated END;
+    INSERT INTO claims (domain, place, uid) SELECT p_claim_domain, p_claim_place, p_uid WHERE p_claim_place <> ''
+    ON CONFLICT DO NOTHING;
+    PERFORM {settle_excess}(p_stands, array_fill(p_kind, ARRAY[cardinality(h_key)]),
+                            array_fill(p_scope, ARRAY[cardinality(h_key)]), h_domain, h_key);
+    RETURN true;
+END
+$$;
+
+-- Stops counting a hold; tells how many rows it had.
+CREATE FUNCTION {write_off}(p_stands smallint[], p_uid uuid)
+RETURNS bigint
+LANGUAGE plpgsql
+AS $$
+#variable_conflict use_variable
+DECLARE
+    gone bigint; k_kind smallint[]; k_scope text[]; k_domain text[]; k_key text[];
+BEGIN
+    PERFORM FROM rev ORDER BY v DESC LIMIT 1 FOR UPDATE;
+    UPDATE ledger g SET allocated = g.allocated - h.amount, children = g.children - h.carried::int,
+        ceiling = CASE WHEN g.allocated - h.amount > g.hard THEN g.allocated - h.amount END
+    FROM holds h
+    WHERE h.uid = p_uid AND g.scope_kind = h.scope_kind AND g.scope = h.scope AND g.domain = h.domain AND g.key = h.key;
+    SELECT array_agg(h.scope_kind), array_agg(h.scope), array_agg(h.domain), array_agg(h.key)
+    INTO k_kind, k_scope, k_domain, k_key FROM holds h WHERE h.uid = p_uid;
+    IF k_kind IS NULL THEN
+        RETURN 0;
+    END IF;
+    PERFORM {settle_excess}(p_stands, k_kind, k_scope, k_domain, k_key);
+    DELETE FROM ledger g USING holds h
+    WHERE h.uid = p_uid AND g.scope_kind = h.scope_kind AND g.scope = h.scope AND NOT g.listed AND g.limits = 0
+      AND g.children = 0 AND g.hard IS NULL AND g.allocated = 0;
+    DELETE FROM claims WHERE uid = p_uid;
+    DELETE FROM holds WHERE uid = p_uid;
+    GET DIAGNOSTICS gone = ROW_COUNT;
+    RETURN gone;
+END
+$$;

@@ -1,0 +1,82 @@
+//! The functions of `sql/`, each under a name that its text decides: those of another release lie beside them, so that
+//! both write at the same time.
+
+use sha2::{Digest as _, Sha256};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
+use std::sync::LazyLock;
+
+/// Digits of the texts' hash in a name.
+const DIGITS: usize = 12;
+
+const TEXTS: [&str; 5] = [
+    include_str!("../sql/settle_excess.sql"),
+    include_str!("../sql/decide_each.sql"),
+    include_str!("../sql/apply_batch.sql"),
+    include_str!("../sql/hold.sql"),
+    include_str!("../sql/repair.sql"),
+];
+const NAMES: [&str; 6] =
+    ["settle_excess", "decide_each", "apply_batch", "hold_amounts", "write_off", "repair_ledger"];
+
+static SUFFIX: LazyLock<String> = LazyLock::new(|| {
+    let hash = Sha256::digest(TEXTS.concat().as_bytes());
+    let digits = hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    digits.chars().take(DIGITS).collect()
+});
+
+/// The name under which a function of this release is installed.
+pub(crate) fn name(function: &str) -> String {
+    format!("{function}_{}", *SUFFIX)
+}
+
+/// Installs the functions, unless they are there. Several may do it at once.
+pub(crate) async fn install(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    if are_installed(connection).await? {
+        return Ok(());
+    }
+    let mut transaction = connection.begin().await?;
+    sqlx::raw_sql("LOCK TABLE compaction IN SHARE ROW EXCLUSIVE MODE").execute(&mut *transaction).await?;
+    if !are_installed(&mut transaction).await? {
+        install_as(&mut transaction, &SUFFIX).await?;
+    }
+    transaction.commit().await
+}
+
+/// Installs the functions under another suffix.
+pub(crate) async fn install_as(connection: &mut PgConnection, suffix: &str) -> Result<(), sqlx::Error> {
+    for text in TEXTS {
+        let named = NAMES.iter().fold(text.to_owned(), |text, name| {
+            text.replace(&format!("{{{name}}}"), &format!("{name}_{suffix}"))
+        });
+        sqlx::raw_sql(AssertSqlSafe(named)).execute(&mut *connection).await?;
+    }
+    Ok(())
+}
+
+/// Whether the functions of this release are there.
+pub(crate) async fn are_installed(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    let names: Vec<String> = NAMES.iter().map(|function| name(function)).collect();
+    sqlx::query_scalar("SELECT bool_and(to_regproc(n) IS NOT NULL) FROM unnest($1::text[]) AS n")
+        .persistent(false)
+        .bind(names)
+        .fetch_one(connection)
+        .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_in_braces_is_a_function() {
+        let mut text = TEXTS.concat();
+        for name in NAMES {
+            assert!(text.contains(&format!("CREATE FUNCTION {{{name}}}(")), "{name}");
+            text = text.replace(&format!("{{{name}}}"), "");
+        }
+        assert!(
+            !text.contains("'{'") && !text.contains("{a") && !text.contains("{s"),
+            "a name that is no function's"
+        );
+    }
+}
