@@ -10,10 +10,10 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use store::model::{Change, State, Write};
+use store::model::{Before, Change, State, Write};
 use store::quota::{Account, Claim, Grants, Limits, Scope, ScopeKind};
 use store::testing::{Database, Server};
-use store::{Access, Attributes, Config, Key, Kind, KindId, Standing, Store};
+use store::{Access, Attributes, Config, Key, Kind, KindId, Revision, Standing, Store};
 use uuid::Uuid;
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -44,8 +44,25 @@ struct Options {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Point {
     Pgbench(usize),
-    Create { writers: usize, replicas: usize },
-    Quota { writers: usize },
+    Create {
+        writers: usize,
+        replicas: usize,
+    },
+    Quota {
+        writers: usize,
+    },
+    /// The same while somebody writes the status of the project all the time, as controllers do.
+    Mixed {
+        writers: usize,
+    },
+}
+
+/// What is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Load {
+    Notes,
+    Namespaces,
+    Mixed,
 }
 
 struct Sample(&'static str, bool);
@@ -88,6 +105,7 @@ async fn main() -> Result<()> {
         points.push(Point::Create { writers, replicas: 3 });
     }
     points.push(Point::Quota { writers: 64 });
+    points.push(Point::Mixed { writers: 64 });
     points.retain(|point| name(*point).contains(&options.only));
     let mut results: BTreeMap<Point, Vec<f64>> = BTreeMap::new();
     for round in 1..=options.rounds {
@@ -104,6 +122,7 @@ async fn main() -> Result<()> {
         }
     }
     print_row(&results, Point::Quota { writers: 64 }, 64, QUOTA_GOAL);
+    print_row(&results, Point::Mixed { writers: 64 }, 64, QUOTA_GOAL);
     Ok(())
 }
 
@@ -120,6 +139,9 @@ fn name(point: Point) -> String {
         Point::Pgbench(writers) => format!("pgbench, {writers} clients"),
         Point::Create { writers, replicas } => format!("create, {writers} writers, {replicas} replica(s)"),
         Point::Quota { writers } => format!("namespace create in one hot project, {writers} clients"),
+        Point::Mixed { writers } => {
+            format!("the same while the project's status is written, {writers} clients")
+        }
     }
 }
 
@@ -161,8 +183,11 @@ async fn measure(server: &Server, point: Point, options: &Options) -> Result<f64
     tokio::time::sleep(options.settle).await;
     match point {
         Point::Pgbench(clients) => pgbench(&database, clients, options).await,
-        Point::Create { writers, replicas } => create(&database, writers, replicas, false, options).await,
-        Point::Quota { writers } => create(&database, writers, 1, true, options).await,
+        Point::Create { writers, replicas } => {
+            create(&database, writers, replicas, Load::Notes, options).await
+        }
+        Point::Quota { writers } => create(&database, writers, 1, Load::Namespaces, options).await,
+        Point::Mixed { writers } => create(&database, writers, 1, Load::Mixed, options).await,
     }
 }
 
@@ -171,7 +196,7 @@ async fn fill(database: &Database, objects: u64) -> Result<()> {
     let sql = format!(
         "SET statement_timeout = 0; \
          INSERT INTO objects SELECT {}, 'ns-' || i % 2000, 'n' || i, gen_random_uuid(), i + 1, i + 1, \
-         't', NULL, false, false, '{}' FROM generate_series(1, {objects}) i; \
+         't', NULL, NULL, false, false, '{}' FROM generate_series(1, {objects}) i; \
          UPDATE rev SET v = {objects} + 1; ANALYZE",
         NOTES.0,
         body("old", &[])
@@ -205,7 +230,7 @@ async fn create(
     database: &Database,
     writers: usize,
     replicas: usize,
-    quota: bool,
+    load: Load,
     options: &Options,
 ) -> Result<f64> {
     let tasks = Tasks::new();
@@ -221,8 +246,11 @@ async fn create(
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
+    let quota = load != Load::Notes;
+    let mut hot = None;
     if quota && let Some(store) = stores.first() {
-        store.write(&access, project()).await?;
+        let write = project();
+        hot = Some((store.clone(), write.uid, store.write(&access, write).await?));
     }
     let (counting, ending) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let done = Arc::new(AtomicU64::new(0));
@@ -241,6 +269,15 @@ async fn create(
                 if counting.load(Ordering::Relaxed) {
                     done.fetch_add(1, Ordering::Relaxed);
                 }
+            }
+            Ok::<_, store::Error>(())
+        });
+    }
+    if let Some((store, uid, mut revision)) = hot.filter(|_| load == Load::Mixed) {
+        let (ending, access) = (Arc::clone(&ending), access.clone());
+        running.spawn(async move {
+            while !ending.load(Ordering::Relaxed) {
+                revision = store.write(&access, project_status(uid, revision)).await?;
             }
             Ok::<_, store::Error>(())
         });
@@ -311,4 +348,11 @@ fn namespace(name: &str) -> Write {
         ..Account::default()
     };
     create_write(Key::new(NAMESPACES, "hot", name), account)
+}
+
+/// A write of the project's status: nothing that is charged or granted changes.
+fn project_status(uid: Uuid, expected: Revision) -> Write {
+    let Write { key, change: Change::Create(state), .. } = project() else { return project() };
+    let before = Before { attributes: Attributes::default(), account: state.account.clone() };
+    Write { key, uid, change: Change::Update { expected, before, state }, may_grow: false, hold: None }
 }

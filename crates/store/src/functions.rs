@@ -20,8 +20,8 @@ const NAMES: [&str; 6] =
 
 static SUFFIX: LazyLock<String> = LazyLock::new(|| {
     let hash = Sha256::digest(TEXTS.concat().as_bytes());
-    let digits = hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    digits.chars().take(DIGITS).collect()
+    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('0');
+    hash.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).take(DIGITS).collect()
 });
 
 /// The name under which a function of this release is installed.

@@ -137,10 +137,10 @@ impl Changes {
                         row_of.allocated - inherited.get(row).copied().unwrap_or_default()
                     };
                     let allocated = own(expected, &has) - own(found, &had);
-                    changes.add(row, (found, expected), allocated, repair);
+                    changes.add(row, found, expected, allocated, repair);
                 }
                 Difference::Claim { claim, expected: Some(uid), .. } => {
-                    changes.claims.push((claim.clone(), *uid))
+                    changes.claims.push((claim.clone(), *uid));
                 }
                 Difference::Claim { .. } | Difference::Object { .. } => {}
             }
@@ -148,7 +148,7 @@ impl Changes {
         changes
     }
 
-    fn add(&mut self, key: &RowKey, (found, expected): (&Row, &Row), allocated: i128, repair: Repair) {
+    fn add(&mut self, key: &RowKey, found: &Row, expected: &Row, allocated: i128, repair: Repair) {
         let children = expected.children - found.children;
         let (children, allocated, limits) = match repair {
             Repair::Rebuild => (children, allocated, expected),

@@ -17,6 +17,8 @@ use std::task::{Context, Poll};
 
 /// Changes that a watch may be behind. Who is further behind is let go.
 pub(crate) const QUEUE_MAX: usize = 1024;
+/// Bytes of bodies that a watch may be behind, unless a single change is larger: an object may have megabytes.
+const QUEUE_BYTES_MAX: usize = 16 << 20;
 /// A queue that was once longer gives its memory back when it is empty.
 const QUEUE_KEPT: usize = 16;
 
@@ -77,7 +79,15 @@ pub(crate) struct Subscriber {
 #[derive(Debug, Default)]
 struct Queue {
     items: VecDeque<WatchItem>,
+    bytes: usize,
     ended: Option<WatchEnd>,
+}
+
+fn bytes_of(item: &WatchItem) -> usize {
+    match item {
+        WatchItem::Event { entry, .. } => entry.body.len(),
+        WatchItem::InitialEnd(_) | WatchItem::Bookmark(_) => 0,
+    }
 }
 
 impl Subscriber {
@@ -95,12 +105,14 @@ impl Subscriber {
         if queue.ended.is_some() {
             return false;
         }
-        if queue.items.len() >= QUEUE_MAX {
+        let bytes = queue.bytes.saturating_add(bytes_of(&item));
+        let was_empty = queue.items.is_empty();
+        if queue.items.len() >= QUEUE_MAX || (bytes > QUEUE_BYTES_MAX && !was_empty) {
             drop(queue);
             self.end(WatchEnd::Slow);
             return true;
         }
-        let was_empty = queue.items.is_empty();
+        queue.bytes = bytes;
         queue.items.push_back(item);
         drop(queue);
         if was_empty {
@@ -112,7 +124,7 @@ impl Subscriber {
     /// Ends the watch; what it has not taken yet is dropped. The first reason holds.
     fn end(&self, why: WatchEnd) {
         let mut queue = self.lock();
-        queue.items = VecDeque::new();
+        (queue.items, queue.bytes) = (VecDeque::new(), 0);
         queue.ended.get_or_insert(why);
         drop(queue);
         self.waker.wake();
@@ -133,6 +145,7 @@ impl Subscriber {
     fn take(&self) -> Poll<Result<WatchItem, WatchEnd>> {
         let mut queue = self.lock();
         if let Some(item) = queue.items.pop_front() {
+            queue.bytes = queue.bytes.saturating_sub(bytes_of(&item));
             if queue.items.is_empty() && queue.items.capacity() > QUEUE_KEPT {
                 queue.items = VecDeque::new();
             }

@@ -177,6 +177,27 @@ async fn a_bookmark_tells_a_revision_that_was_reached() {
 }
 
 #[tokio::test]
+async fn a_watcher_may_be_behind_by_so_many_bytes_and_by_one_object_of_any_size() {
+    let mut fixture = Fixture::new().await;
+    let mut slow = fixture.cache.watch(&everything(), &watch(all(THINGS), WatchFrom::Now)).await.unwrap();
+    tokio::time::timeout(std::time::Duration::from_millis(1), slow.next()).await.unwrap_err();
+    let large = json!({"text": "x".repeat(1 << 20)});
+    let write = |number: usize| (THINGS, object("x", &format!("n{number:02}"), "", &large), false);
+    let last = fixture.hand.batch((0..12).map(write).collect()).await;
+    until_revision(&fixture, last).await;
+    for _ in 0..12 {
+        assert!(matches!(next(&mut slow).await, WatchItem::Event { .. }), "twelve megabytes wait");
+    }
+    let last = fixture.hand.batch((12..40).map(write).collect()).await;
+    until_revision(&fixture, last).await;
+    assert!(matches!(slow.next().await, Err(WatchEnd::Slow)), "twenty-eight do not, few events as they are");
+}
+
+async fn until_revision(fixture: &Fixture, revision: store::Revision) {
+    eventually("the cache has it", async || fixture.cache.revision() >= revision).await;
+}
+
+#[tokio::test]
 async fn a_slow_watcher_is_let_go_and_harms_nobody() {
     let mut fixture = Fixture::new().await;
     let query = watch(all(THINGS), WatchFrom::Now);

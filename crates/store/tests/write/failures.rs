@@ -2,11 +2,12 @@
 
 use crate::kit::{Kit, Object};
 use crate::outage::pid_of_writer;
+use crate::proxy::Proxy;
 use sqlx::{Connection as _, PgConnection};
 use std::time::{Duration, Instant};
-use store::Error;
 use store::testing::postgres::NOT_DURABLE;
 use store::testing::{Database, Server};
+use store::{Config, Error};
 
 /// A write is refused for this reason, health says it, and both end with the cause.
 async fn is_unavailable(kit: &Kit, reason: &str) {
@@ -194,7 +195,7 @@ async fn a_clock_that_jumps_takes_no_proof_away() {
         let query = format!("UPDATE batches SET created = created {jump}");
         sqlx::query(sqlx::AssertSqlSafe(query)).execute(&mut sql).await.unwrap();
         let database = Database { url: kit.database.url.clone() };
-        let mut config = store::Config::new(&database.url);
+        let mut config = Config::new(&database.url);
         config.cache.retention = Duration::from_millis(20);
         config.cache.compact_every = Duration::from_millis(10);
         let other = Kit::with(config, database).await;
@@ -213,4 +214,33 @@ async fn a_clock_that_jumps_takes_no_proof_away() {
     let after: i64 = sqlx::query_scalar(rows).fetch_one(&mut sql).await.unwrap();
     assert_eq!(after, before + 2);
     is_well_again(&kit).await;
+}
+
+/// A replica that stalls in a dry run, at whatever point of it, stops nobody: a rehearsal is one statement.
+#[tokio::test]
+async fn a_rehearsal_whose_answer_is_never_taken_stops_no_writer() {
+    let database = store::testing::database().await.unwrap();
+    let stalled = Proxy::start(&database.url).await;
+    let kit = Kit::on(database.clone()).await;
+    kit.create(Object::project("p", "", "c1: cpu=100")).await.unwrap();
+    let dry = Kit::with(Config::new(&stalled.url), database).await;
+    stalled.stall_next_batch();
+    let waiting = tokio::spawn({
+        let (store, access) = (dry.store.clone(), dry.access.clone());
+        async move { store.check(&access, Object::namespace("p", "dry", "c1: cpu=1").create()).await }
+    });
+    stalled.stalled().await;
+    let begun = Instant::now();
+    for n in 0..10 {
+        kit.create(Object::namespace("p", &format!("n{n}"), "c1: cpu=1")).await.unwrap();
+    }
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(2), "ten writes took {took:?}");
+    let held = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'store rehearsal' \
+         AND datname = current_database() AND state LIKE 'idle in transaction%'";
+    let holding: i64 = sqlx::query_scalar(held).fetch_one(&mut kit.sql().await).await.unwrap();
+    assert_eq!(holding, 0, "no transaction of it is open");
+    waiting.abort();
+    dry.stop().await;
+    kit.check().await;
 }

@@ -1,4 +1,4 @@
-//! A connection that can be cut on the client's side while the server's backend goes on.
+//! A connection that can be cut, or stalled, on the client's side while the server's backend goes on.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,15 @@ pub(crate) struct Proxy {
     pub(crate) url: String,
     cut: Arc<Mutex<CancellationToken>>,
     refusing: Arc<AtomicBool>,
+    stall: Arc<Stall>,
     closed: CancellationToken,
+}
+
+/// Whether the answer to the next batch is kept from its client.
+#[derive(Default)]
+struct Stall {
+    wanted: AtomicBool,
+    begun: CancellationToken,
 }
 
 impl Proxy {
@@ -26,10 +34,11 @@ impl Proxy {
             url: format!("{head}127.0.0.1:{own}/{rest}"),
             cut: Arc::default(),
             refusing: Arc::default(),
+            stall: Arc::default(),
             closed: CancellationToken::new(),
         };
         let (cut, closed) = (Arc::clone(&proxy.cut), proxy.closed.clone());
-        let refusing = Arc::clone(&proxy.refusing);
+        let (refusing, stall) = (Arc::clone(&proxy.refusing), Arc::clone(&proxy.stall));
         tokio::spawn(async move {
             while let Some(Ok((client, _))) = closed.run_until_cancelled(listener.accept()).await {
                 if refusing.load(Ordering::SeqCst) {
@@ -40,8 +49,9 @@ impl Proxy {
                 let (from_client, to_client) = client.into_split();
                 let (from_server, to_server) = server.into_split();
                 // Whoever copies to the server keeps the server's half open after a cut.
-                tokio::spawn(copy(from_client, to_server, token.clone(), Some(closed.clone())));
-                tokio::spawn(copy(from_server, to_client, token, None));
+                let towards = Towards::Server { keep: closed.clone(), stall: Arc::clone(&stall) };
+                tokio::spawn(copy(from_client, to_server, token.clone(), towards));
+                tokio::spawn(copy(from_server, to_client, token, Towards::Client(Arc::clone(&stall))));
             }
         });
         proxy
@@ -52,6 +62,16 @@ impl Proxy {
         let mut cut = self.cut.lock().unwrap();
         cut.cancel();
         *cut = CancellationToken::new();
+    }
+
+    /// The next batch is sent, and its client never hears of it.
+    pub(crate) fn stall_next_batch(&self) {
+        self.stall.wanted.store(true, Ordering::SeqCst);
+    }
+
+    /// Waits until that batch was sent.
+    pub(crate) async fn stalled(&self) {
+        self.stall.begun.cancelled().await;
     }
 
     /// Whether whoever comes is turned away.
@@ -65,29 +85,40 @@ impl Proxy {
     }
 }
 
-async fn copy(
-    mut from: OwnedReadHalf,
-    mut to: OwnedWriteHalf,
-    cut: CancellationToken,
-    keep: Option<CancellationToken>,
-) {
+enum Towards {
+    Server { keep: CancellationToken, stall: Arc<Stall> },
+    Client(Arc<Stall>),
+}
+
+async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, cut: CancellationToken, towards: Towards) {
     let mut buffer = vec![0; 65536];
+    let mut prepared = false;
     loop {
-        let read = cut.run_until_cancelled(from.read(&mut buffer)).await;
-        match read {
-            Some(Ok(0) | Err(_)) => return,
-            Some(Ok(count)) => {
-                if to.write_all(&buffer[..count]).await.is_err() {
-                    return;
-                }
+        let Some(read) = cut.run_until_cancelled(from.read(&mut buffer)).await else {
+            drop(from);
+            if let Towards::Server { keep, .. } = towards {
+                keep.cancelled().await;
             }
-            None => {
-                drop(from);
-                if let Some(keep) = keep {
-                    keep.cancelled().await;
+            return;
+        };
+        let Ok(count @ 1..) = read else { return };
+        let chunk = &buffer[..count];
+        match &towards {
+            // a statement is parsed in one message and bound in a later one, which begins with a B
+            Towards::Server { stall, .. } => {
+                if prepared && chunk[0] == b'B' && stall.wanted.load(Ordering::SeqCst) {
+                    stall.begun.cancel();
                 }
+                prepared |= chunk.windows(12).any(|text| text == b"apply_batch_");
+            }
+            Towards::Client(stall) if stall.begun.is_cancelled() => {
+                cut.cancelled().await;
                 return;
             }
+            Towards::Client(_) => {}
+        }
+        if to.write_all(chunk).await.is_err() {
+            return;
         }
     }
 }
