@@ -6,8 +6,9 @@ pub mod project;
 pub mod namespace;
 
 pub use namespace::NamespaceStrategy;
-pub use project::{GRANT, ProjectStrategy};
+pub use project::ProjectStrategy;
 
+use crate::finalizers::FINALIZERS;
 use crate::roles::Roles;
 use apiserver::strategy::WriteContext;
 use business_types::names;
@@ -17,14 +18,13 @@ use meta::quantity::{Quantity, ResourceList};
 use meta::status::Status;
 use serde_json::{Value, json};
 
-const FINALIZERS: &[&str] = &["spec", "finalizers"];
 const TENANT: &[&str] = &["spec", "tenantID"];
 /// Set to 0 on create: whoever compares it with metadata.generation knows that nobody has looked yet.
 const OBSERVED: &[&str] = &["status", "observedGeneration"];
 
 /// Objects of a caller with a tenant are that tenant's; what an operator makes without a tenant is its project's.
 /// What nobody says on an update stays.
-fn set_tenant(cx: &WriteContext<'_>, old: Option<&Object>, object: &mut Object) {
+pub fn set_tenant(cx: &WriteContext<'_>, old: Option<&Object>, object: &mut Object) {
     if let Some(tenant) = cx.tenant.or(cx.scope_tenant) {
         object.set(TENANT, json!(tenant));
     } else if let Some(old) = old.filter(|_| object.text(TENANT).is_empty()) {

@@ -3,14 +3,15 @@ use super::{
     set_tenant, shares, unreadable, waiting,
 };
 use crate::clusters::Clusters;
+use crate::finalizers::{self, TenantFinalizers};
 use crate::levels::Levels;
-use crate::refusal::{self, Subject};
+use crate::refusal::{self, RefusedKind, Subject};
 use apiserver::resource::{Column, Part};
 use apiserver::strategy::{Strategy, WriteContext};
 use business_types::account;
 use business_types::charge::{self, Confirmation, Confirmed};
 use business_types::namespace::group_resource;
-use business_types::{NamespaceSpec, NamespaceStatus, names, validation};
+use business_types::{ChargedNamespace, NamespaceSpec, NamespaceStatus, names, validation};
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::object::Object;
 use meta::quantity::ResourceList;
@@ -20,11 +21,8 @@ use serde_json::{Value, json};
 use store::quota::{Account, Held, HoldState, Violation};
 
 const CHARGED: &[&str] = &["status", "cachedSpecHard"];
-/// Fields that are filled in on reads and never stored.
-const DECORATED: [&str; 3] = ["clusterType", "clusterVersion", "clusterDisplayName"];
-/// How a stored spec begins, up to the name of its cluster, and how it goes on behind it.
-const SPEC_BEGINS: &str = r#""spec":{"clusterDisplayName":"","clusterName":""#;
-const SPEC_GOES_ON: &str = r#","clusterType":"","clusterVersion":"""#;
+/// What the server says of the cluster, whatever a client sends.
+const DESCRIPTION: [&str; 3] = ["clusterType", "clusterVersion", "clusterDisplayName"];
 /// What a namespace's name is generated from when it can be derived from nothing.
 const NAME_PREFIX: &str = "ns";
 
@@ -41,6 +39,16 @@ pub const COLUMNS: &[Column] = &[
     column("Message", "Details of the phase.", 1),
 ];
 
+/// The fields that refusals name.
+pub static REFUSED: RefusedKind = RefusedKind {
+    gvk: business_types::namespace::gvk,
+    resource: group_resource,
+    scope: "metadata.namespace",
+    domain: "metadata.namespace",
+    place: "spec.namespace",
+    amount: |_cluster, key| Path::new("spec").child("hard").key(key),
+};
+
 const fn column(name: &'static str, description: &'static str, priority: i32) -> Column {
     Column { name, ty: "string", description, priority }
 }
@@ -51,6 +59,7 @@ pub struct NamespaceStrategy {
     clusters: Clusters,
     levels: Levels,
     forbidden: Vec<String>,
+    finalizers: TenantFinalizers,
 }
 
 /// An object read as its kind.
@@ -74,8 +83,22 @@ impl Typed {
 
 impl NamespaceStrategy {
     /// `forbidden`: names in a member cluster that none may claim; a trailing `*` stands for any ending.
-    pub fn new(clusters: Clusters, levels: Levels, forbidden: Vec<String>) -> Self {
-        Self { clusters, levels, forbidden }
+    pub fn new(
+        clusters: Clusters,
+        levels: Levels,
+        forbidden: Vec<String>,
+        finalizers: TenantFinalizers,
+    ) -> Self {
+        Self { clusters, levels, forbidden, finalizers }
+    }
+
+    /// Takes what is known of the cluster over into the object. What is stored of one that is not known any more stays.
+    fn describe(&self, object: &mut Object) {
+        let Some(cluster) = self.clusters.get(object.text(&["spec", "clusterName"])) else { return };
+        let texts = [&cluster.cluster_type, &cluster.version, &cluster.display_name];
+        for (field, text) in DESCRIPTION.into_iter().zip(texts) {
+            object.set(&["spec", field], json!(text));
+        }
     }
 
     /// A confirmation may lower what is charged; nothing else that a status says changes it.
@@ -142,9 +165,10 @@ impl Strategy for NamespaceStrategy {
         check_annotations(cx, None, object, &group_resource())?;
         set_tenant(cx, None, object);
         add_finalizer(object, names::NAMESPACE_FINALIZER);
-        for field in DECORATED {
+        for field in DESCRIPTION {
             object.set(&["spec", field], json!(""));
         }
+        self.describe(object);
         let spec = NamespaceSpec::of(object).map_err(|e| unreadable(&e))?;
         if object.name().is_empty() {
             if let Some(name) = names::derived_name(&spec.cluster_name, &spec.namespace) {
@@ -160,12 +184,15 @@ impl Strategy for NamespaceStrategy {
         self.clusters.check_loaded()
     }
 
-    fn validate_create(&self, _cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
+    fn validate_create(&self, cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
         let Ok(spec) = NamespaceSpec::of(object) else { return FieldErrors::new() };
-        let mut errors = validation::namespace(object.name(), &spec, &self.forbidden);
+        let mut errors = validation::namespace(&spec, &self.forbidden);
         if !spec.cluster_name.is_empty() && !self.clusters.allows(&spec.cluster_name, &spec.tenant_id) {
             let path = Path::new("spec").child("clusterName");
             errors.push(FieldError::not_found(&path, &json!(spec.cluster_name)));
+        }
+        if cx.tenant.is_some() {
+            errors.extend(self.finalizers.check_new(object, names::NAMESPACE_FINALIZER));
         }
         errors
     }
@@ -178,13 +205,16 @@ impl Strategy for NamespaceStrategy {
         object: &mut Object,
     ) -> Result<(), Status> {
         match part {
-            Part::Status => return Self::prepare_status(cx, old, object),
+            Part::Status => {
+                self.describe(object);
+                return Self::prepare_status(cx, old, object);
+            }
             Part::Finalize => return Self::prepare_finalize(cx, old, object),
             Part::Main => {}
         }
         check_annotations(cx, Some(old), object, &group_resource())?;
         set_tenant(cx, Some(old), object);
-        for field in DECORATED {
+        for field in DESCRIPTION {
             object.copy_from(old, &["spec", field]);
         }
         // What is being deleted can be released; its spec is frozen and raises nothing.
@@ -198,13 +228,16 @@ impl Strategy for NamespaceStrategy {
 
     fn validate_update(
         &self,
-        _cx: &mut WriteContext<'_>,
+        cx: &mut WriteContext<'_>,
         part: Part,
         old: &Object,
         object: &Object,
     ) -> FieldErrors {
         let Ok(before) = Typed::of(old) else { return FieldErrors::new() };
         match part {
+            Part::Finalize if cx.tenant.is_some() => {
+                finalizers::check_release(old, object, names::NAMESPACE_FINALIZER)
+            }
             Part::Finalize => FieldErrors::new(),
             Part::Status => match NamespaceStatus::of(object) {
                 Ok(status) => validation::namespace_status(object, &before.status, &status),
@@ -216,10 +249,7 @@ impl Strategy for NamespaceStrategy {
                     let why = "the namespace is being deleted: its spec cannot change";
                     return vec![FieldError::forbidden(&Path::new("spec"), why)];
                 }
-                let mut errors = validation::namespace_update(&before.spec, &spec);
-                // Its names cannot change any more: what is forbidden later does not stop it.
-                errors.extend(validation::namespace(object.name(), &spec, &[]));
-                errors
+                validation::namespace_update(&before.spec, &spec)
             }
         }
     }
@@ -237,7 +267,7 @@ impl Strategy for NamespaceStrategy {
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        account::namespace(object).map_err(|e| unreadable(&e))
+        account::of::<ChargedNamespace>(object).map_err(|e| unreadable(&e))
     }
 
     fn hold(&self, cx: &WriteContext<'_>, old: &Object) -> Option<Held> {
@@ -251,7 +281,7 @@ impl Strategy for NamespaceStrategy {
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
-        refusal::status(Subject::Namespace(object.name()), violations, &self.levels)
+        refusal::status(Subject { name: object.name(), kind: &REFUSED }, violations, &self.levels)
     }
 
     fn cells(&self, object: &Object, _now_unix_seconds: i64) -> Vec<Value> {
@@ -280,25 +310,6 @@ impl Strategy for NamespaceStrategy {
 
     fn name_rule(&self) -> NameRule {
         NameRule::Label
-    }
-
-    fn decorates(&self) -> bool {
-        true
-    }
-
-    fn decorate(&self, stored: &str) -> Option<String> {
-        // Stored keys are sorted and these values are stored empty. Quotes inside of strings are escaped, so that
-        // nothing before the spec can look like it.
-        let (before, rest) = stored.split_once(SPEC_BEGINS)?;
-        let (name, after) = rest.split_once('"')?;
-        let after = after.strip_prefix(SPEC_GOES_ON)?;
-        let cluster = self.clusters.get(name)?;
-        let [display_name, kind, version] = [&cluster.display_name, &cluster.cluster_type, &cluster.version]
-            .map(|text| json!(text).to_string());
-        Some(format!(
-            "{before}\"spec\":{{\"clusterDisplayName\":{display_name},\"clusterName\":\"{name}\",\
-             \"clusterType\":{kind},\"clusterVersion\":{version}{after}"
-        ))
     }
 }
 

@@ -3,13 +3,14 @@ use super::{
     set_tenant, shares, unreadable, waiting,
 };
 use crate::clusters::Clusters;
+use crate::finalizers::{self, TenantFinalizers};
 use crate::levels::Levels;
-use crate::refusal::{self, Subject};
-use crate::roles::Roles;
+use crate::refusal::{self, RefusedKind, Subject};
+use crate::roles::{GRANT, Roles};
 use apiserver::resource::{Column, Part};
 use apiserver::strategy::{ExtraRight, Strategy, WriteContext};
 use business_types::project::group_resource;
-use business_types::{ProjectSpec, ProjectStatus, account, names, validation};
+use business_types::{ChargedProject, ProjectSpec, ProjectStatus, account, names, validation};
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::object::Object;
 use meta::quantity::ResourceList;
@@ -18,8 +19,6 @@ use meta::validation::NameRule;
 use serde_json::{Value, json};
 use store::quota::{Account, Violation};
 
-/// The verb on projects that budget out of nothing needs.
-pub const GRANT: &str = "grant";
 const LOCKED: &[&str] = &["status", "locked"];
 const MEMBERS: &[&str] = &["spec", "members"];
 
@@ -44,6 +43,16 @@ pub const COLUMNS: &[Column] = &[
     column("Message", "string", "Details of the phase.", 1),
 ];
 
+/// The fields that refusals name.
+pub static REFUSED: RefusedKind = RefusedKind {
+    gvk: business_types::project::gvk,
+    resource: group_resource,
+    scope: "spec.parentProjectName",
+    domain: "spec.hard",
+    place: "metadata.name",
+    amount: |cluster, key| Path::new("spec").child("clusters").key(cluster).child("hard").key(key),
+};
+
 const fn column(name: &'static str, ty: &'static str, description: &'static str, priority: i32) -> Column {
     Column { name, ty, description, priority }
 }
@@ -54,12 +63,13 @@ pub struct ProjectStrategy {
     clusters: Clusters,
     levels: Levels,
     roles: Roles,
+    finalizers: TenantFinalizers,
 }
 
 impl ProjectStrategy {
     /// A strategy over the known clusters; `roles` tell administrators from members.
-    pub fn new(clusters: Clusters, levels: Levels, roles: Roles) -> Self {
-        Self { clusters, levels, roles }
+    pub fn new(clusters: Clusters, levels: Levels, roles: Roles, finalizers: TenantFinalizers) -> Self {
+        Self { clusters, levels, roles, finalizers }
     }
 
     /// Errors for clusters that are named for the first time and that the tenant may not use.
@@ -123,10 +133,13 @@ impl Strategy for ProjectStrategy {
         if spec_of(object)?.clusters.is_empty() { Ok(()) } else { self.clusters.check_loaded() }
     }
 
-    fn validate_create(&self, _cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
+    fn validate_create(&self, cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
         let Ok(spec) = ProjectSpec::of(object) else { return FieldErrors::new() };
         let mut errors = validation::project(object.name(), &spec);
         errors.extend(self.check_clusters(None, &spec));
+        if cx.tenant.is_some() {
+            errors.extend(self.finalizers.check_new(object, names::PROJECT_FINALIZER));
+        }
         errors
     }
 
@@ -160,12 +173,15 @@ impl Strategy for ProjectStrategy {
 
     fn validate_update(
         &self,
-        _cx: &mut WriteContext<'_>,
+        cx: &mut WriteContext<'_>,
         part: Part,
         old: &Object,
         object: &Object,
     ) -> FieldErrors {
         match part {
+            Part::Finalize if cx.tenant.is_some() => {
+                finalizers::check_release(old, object, names::PROJECT_FINALIZER)
+            }
             Part::Finalize => FieldErrors::new(),
             Part::Status => match ProjectStatus::of(object) {
                 Ok(status) => validation::project_status(object, &status),
@@ -217,7 +233,7 @@ impl Strategy for ProjectStrategy {
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        account::project(object).map_err(|e| unreadable(&e))
+        account::of::<ChargedProject>(object).map_err(|e| unreadable(&e))
     }
 
     fn growth_warnings(&self, before: Option<&Account>, after: &Account) -> Vec<String> {
@@ -225,7 +241,7 @@ impl Strategy for ProjectStrategy {
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
-        refusal::status(Subject::Project(object.name()), violations, &self.levels)
+        refusal::status(Subject { name: object.name(), kind: &REFUSED }, violations, &self.levels)
     }
 
     fn name_rule(&self) -> NameRule {

@@ -1,5 +1,6 @@
 use super::{NamespaceStrategy, ProjectStrategy};
 use crate::clusters::Clusters;
+use crate::finalizers::TenantFinalizers;
 use crate::levels::Levels;
 use crate::roles::Roles;
 use apiserver::Caller;
@@ -30,11 +31,17 @@ fn clusters() -> Clusters {
 
 fn projects() -> ProjectStrategy {
     let roles = Roles { tenant_admin_group: "tenant-admins".to_owned(), tenant_grant: true };
-    ProjectStrategy::new(clusters(), Levels::default(), roles)
+    ProjectStrategy::new(clusters(), Levels::default(), roles, TenantFinalizers::new(["mine".to_owned()]))
 }
 
 fn namespaces() -> NamespaceStrategy {
-    NamespaceStrategy::new(clusters(), Levels::default(), vec!["default".to_owned(), "kube-*".to_owned()])
+    let forbidden = vec!["default".to_owned(), "kube-*".to_owned()];
+    NamespaceStrategy::new(
+        clusters(),
+        Levels::default(),
+        forbidden,
+        TenantFinalizers::new(["mine".to_owned()]),
+    )
 }
 
 fn caller(tenant: Option<&str>, groups: &[&str]) -> Caller {
@@ -132,7 +139,7 @@ fn a_new_namespace_is_charged_what_it_asks_for() {
     let (made, errors) = create(&namespaces(), &member, given.clone()).unwrap();
     assert!(errors.is_empty(), "{errors:?}");
     assert_eq!(made.name(), "c1-web");
-    assert_eq!(made.text(&["spec", "clusterVersion"]), "", "filled in on reads only");
+    assert_eq!(made.text(&["spec", "clusterVersion"]), "v1.36.3", "whatever was sent");
     let status = json!({"phase": "Pending", "observedGeneration": 0, "cachedSpecHard": {"pods": "10"}});
     assert_eq!(made.get(&["status"]), Some(&status));
     let mut named = object(given);
@@ -160,7 +167,12 @@ fn an_unknown_cluster_and_another_tenants_are_refused_alike() {
 
 #[test]
 fn without_a_directory_new_cluster_names_wait() {
-    let strategy = NamespaceStrategy::new(Clusters::awaited(), Levels::default(), Vec::new());
+    let strategy = NamespaceStrategy::new(
+        Clusters::awaited(),
+        Levels::default(),
+        Vec::new(),
+        TenantFinalizers::default(),
+    );
     let given = json!({"metadata": {"namespace": "ca"}, "spec": {"clusterName": "c1", "namespace": "a"}});
     assert_eq!(create(&strategy, &caller(None, &[]), given).unwrap_err().code, 503);
 }
@@ -328,26 +340,32 @@ fn budget_out_of_nothing_needs_the_right_to_grant() {
 }
 
 #[test]
-fn reads_show_the_cluster_as_it_is() {
+fn what_is_said_of_a_cluster_is_the_servers() {
+    let described = |object: &Object| {
+        ["clusterType", "clusterVersion", "clusterDisplayName"]
+            .map(|field| object.text(&["spec", field]).to_owned())
+    };
+    let known = ["Imported", "v1.36.3", "Cluster one"].map(str::to_owned);
+    let lie = |o: &mut Object| o.set(&["spec", "clusterVersion"], json!("mine"));
+    let (admin, controller) = (caller(Some("t"), ADMIN), caller(None, &[]));
+    let given = json!({"metadata": {"namespace": "ca"},
+        "spec": {"clusterName": "c1", "namespace": "a", "clusterType": "mine"}});
+    assert_eq!(described(&create(&namespaces(), &admin, given).unwrap().0), known);
     let mut stored = namespace();
-    for field in ["clusterDisplayName", "clusterType", "clusterVersion"] {
-        stored.set(&["spec", field], json!(""));
+    for field in ["clusterType", "clusterVersion", "clusterDisplayName"] {
+        stored.set(&["spec", field], json!("before"));
     }
-    let text = r#"{"spec":{"clusterDisplayName":"","clusterName":"c2""#;
-    stored.set(&["metadata", "annotations"], json!({"misleading": text}));
-    let read = namespaces().decorate(&stored.to_stored()).unwrap();
-    let read = Object::from_stored(read.as_bytes(), 1).unwrap();
-    assert_eq!(read.text(&["spec", "clusterDisplayName"]), "Cluster one");
-    assert_eq!(read.text(&["spec", "clusterVersion"]), "v1.36.3");
-    assert_eq!(read.text(&["spec", "clusterType"]), "Imported");
-    let mut undone = read;
-    undone.remove(&["metadata", "resourceVersion"]);
-    for field in ["clusterDisplayName", "clusterType", "clusterVersion"] {
-        undone.set(&["spec", field], json!(""));
+    let before = ["before"; 3].map(str::to_owned);
+    for part in [Part::Main, Part::Finalize] {
+        let (written, _) = update(&namespaces(), &admin, part, &stored, |_| ()).unwrap();
+        assert_eq!(described(&written), before, "{part:?}: only what it is for changes");
     }
-    assert_eq!(undone.to_stored(), stored.to_stored(), "nothing else is touched");
-    let unknown = NamespaceStrategy::new(Clusters::unchecked(), Levels::default(), Vec::new());
-    assert_eq!(unknown.decorate(&stored.to_stored()), None);
+    assert_eq!(described(&update(&namespaces(), &admin, Part::Main, &stored, lie).unwrap().0), before);
+    let (written, _) = update(&namespaces(), &controller, Part::Status, &stored, |_| ()).unwrap();
+    assert_eq!(described(&written), known);
+    stored.set(&["spec", "clusterName"], json!("delisted"));
+    let (written, _) = update(&namespaces(), &controller, Part::Status, &stored, |_| ()).unwrap();
+    assert_eq!(described(&written), before, "nobody knows better");
 }
 
 #[test]

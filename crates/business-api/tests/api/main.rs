@@ -5,6 +5,8 @@ mod accounts;
 #[cfg(test)]
 mod audits;
 #[cfg(test)]
+mod descriptions;
+#[cfg(test)]
 mod interleavings;
 #[cfg(test)]
 mod main_job;
@@ -12,6 +14,8 @@ mod main_job;
 mod matrix;
 #[cfg(test)]
 mod refusals;
+#[cfg(test)]
+mod sample;
 #[cfg(test)]
 mod support;
 #[cfg(test)]

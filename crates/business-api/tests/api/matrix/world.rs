@@ -3,7 +3,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use business_api::clusters::Clusters;
 use business_api::config::{Cli, Command};
-use business_api::serve::{Listeners, serve};
+use business_api::serve::{Listeners, Program, serve};
 use clap::Parser;
 use http::{Method, Request, Response, header};
 use http_body_util::combinators::BoxBody;
@@ -75,6 +75,7 @@ impl World {
             format!("--kubeconfig={}", file("kubeconfig", &kubeconfig(kube))),
             format!("--tls-cert-file={}", file("tls.crt", &certificate)),
             format!("--tls-private-key-file={}", file("tls.key", &key)),
+            "--tenant-grant".to_owned(),
             format!("--jwt-issuer={ISSUER}"),
             format!("--jwt-audience={AUDIENCE}"),
             format!("--jwt-jwks-file={}", file("jwks.json", &key_set(&signing).to_string())),
@@ -92,7 +93,13 @@ impl World {
                 let listen = async || TcpListener::bind("127.0.0.1:0").await.unwrap();
                 let listeners = Listeners { api: listen().await, admin: listen().await };
                 bound.send(listeners.api.local_addr().unwrap()).unwrap();
-                serve(&settings, listeners, Some(clusters), served).await
+                serve(
+                    &settings,
+                    listeners,
+                    Program { clusters: Some(clusters), ..Program::default() },
+                    served,
+                )
+                .await
             });
             assert!(outcome.is_ok(), "{outcome:?}");
         });
