@@ -1,19 +1,97 @@
-//! What is kept from the store's own watch.
+//! Indices in memory over the objects of one kind, kept from the store's own watch.
+//!
+//! An index is built aside from a whole state and takes the old one's place when it is complete. Until then readers go on
+//! with the old one: out of date since its watch ended, and complete as of then.
 
 use meta::selector::{FieldSelector, LabelSelector};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
-use store::read::{At, Op, Selection, WatchFrom, WatchItem, WatchQuery};
-use store::{Access, Entry, KindId, Store};
+use store::read::{At, Op, Selection, WatchEnd, WatchFrom, WatchItem, WatchQuery};
+use store::{Access, Entry, KindId, Revision, Store};
 
 const RETRY: Duration = Duration::from_millis(200);
 
-/// Something that is kept from the objects of one kind.
-pub trait Follower {
-    /// Forgets everything: what there is comes anew.
-    fn clear(&self);
+/// What is kept of the objects of one kind.
+pub trait Index: Send + Sync + 'static {
+    /// One like this without any object, to be filled aside.
+    #[must_use]
+    fn emptied(&self) -> Self;
 
-    /// An object in its present state, or its last one when it is gone.
-    fn take(&self, entry: &Entry, exists: bool);
+    /// Takes an object in its present state, or its last one when it is gone.
+    fn take(&mut self, entry: &Entry, exists: bool);
+
+    /// Gives its place to a complete one. What it returns is dropped when readers wait no longer.
+    #[must_use]
+    fn replace(&mut self, complete: Self) -> Self
+    where
+        Self: Sized,
+    {
+        std::mem::replace(self, complete)
+    }
+}
+
+/// An index that is read while it is kept. Clones share it.
+#[derive(Debug)]
+pub struct Kept<I>(Arc<Shared<I>>);
+
+#[derive(Debug)]
+struct Shared<I> {
+    index: RwLock<I>,
+    complete: AtomicBool,
+}
+
+impl<I> Clone for Kept<I> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<I: Index> Kept<I> {
+    /// An index that waits to be filled.
+    pub fn new(index: I) -> Self {
+        Self(Arc::new(Shared { index: RwLock::new(index), complete: AtomicBool::new(false) }))
+    }
+
+    /// The index as it is now. Whoever holds it keeps changes waiting.
+    pub fn read(&self) -> RwLockReadGuard<'_, I> {
+        self.0.index.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the index has been complete, which it then stays.
+    pub fn is_complete(&self) -> bool {
+        self.0.complete.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut I) -> T) -> T {
+        change(&mut self.0.index.write().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Follows the objects of a kind for ever. `who` is told to the store.
+    #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
+    pub async fn follow(self, store: Store, kind: KindId, who: &'static str) {
+        let access = Access::internal(who);
+        let mut keeper = Keeper::new(self);
+        loop {
+            let query = WatchQuery { selection: all(kind), from: keeper.begin() };
+            match store.watch(&access, &query).await {
+                Ok(mut watch) => {
+                    let end = loop {
+                        match watch.next().await {
+                            Ok(item) => keeper.take(item),
+                            Err(end) => break end,
+                        }
+                        // A first state is read without a wait; others want the thread, too.
+                        tokio::task::coop::consume_budget().await;
+                    };
+                    tracing::debug!(who, ?end, "the watch of a kind's objects has ended");
+                    keeper.end(end);
+                }
+                Err(error) => tracing::debug!(who, %error, "follow the objects of a kind"),
+            }
+            tokio::time::sleep(RETRY).await;
+        }
+    }
 }
 
 /// All objects of a kind.
@@ -22,23 +100,137 @@ pub fn all(kind: KindId) -> Selection {
     Selection { kind, namespace: None, labels, fields }
 }
 
-/// Follows the objects of a kind for ever. `who` is told to the store.
-#[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
-pub async fn follow(store: Store, kind: KindId, who: &'static str, follower: impl Follower) {
-    let access = Access::internal(who);
-    let query = WatchQuery { selection: all(kind), from: WatchFrom::State(At::Any) };
-    loop {
-        match store.watch(&access, &query).await {
-            Ok(mut watch) => {
-                follower.clear();
-                while let Ok(item) = watch.next().await {
-                    if let WatchItem::Event { op, entry, .. } = item {
-                        follower.take(&entry, op != Op::Deleted);
-                    }
+/// Takes a watch's items into an index.
+#[derive(Debug)]
+struct Keeper<I> {
+    kept: Kept<I>,
+    /// What is filled from a state that has not been read to its end.
+    aside: Option<I>,
+    /// Where the index is in history; absent when it has to be built anew.
+    reached: Option<Revision>,
+}
+
+impl<I: Index> Keeper<I> {
+    fn new(kept: Kept<I>) -> Self {
+        Self { kept, aside: None, reached: None }
+    }
+
+    /// Where the next watch begins.
+    fn begin(&mut self) -> WatchFrom {
+        self.aside = self.reached.is_none().then(|| self.kept.read().emptied());
+        self.reached.map_or(WatchFrom::State(At::Any), WatchFrom::After)
+    }
+
+    fn take(&mut self, item: WatchItem) {
+        match item {
+            WatchItem::Event { op, entry, .. } => {
+                let exists = op != Op::Deleted;
+                if let Some(aside) = &mut self.aside {
+                    aside.take(&entry, exists);
+                } else {
+                    self.kept.change(|index| index.take(&entry, exists));
+                    self.reached = Some(entry.revision);
                 }
             }
-            Err(error) => tracing::debug!(who, %error, "follow the objects of a kind"),
+            WatchItem::InitialEnd(revision) => {
+                if let Some(complete) = self.aside.take() {
+                    let _old = self.kept.change(|index| index.replace(complete));
+                    self.kept.0.complete.store(true, Ordering::Release);
+                }
+                self.reached = Some(revision);
+            }
+            WatchItem::Bookmark(revision) => self.reached = Some(revision),
         }
-        tokio::time::sleep(RETRY).await;
+    }
+
+    /// A watch that could not keep up is taken up again where it ended; history that is gone is read anew.
+    fn end(&mut self, end: WatchEnd) {
+        if matches!(end, WatchEnd::Expired { .. }) {
+            self.reached = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use store::{Attributes, Key};
+
+    const KIND: KindId = KindId(1);
+
+    #[derive(Debug, Default)]
+    struct Names(BTreeSet<String>);
+
+    impl Index for Names {
+        fn emptied(&self) -> Self {
+            Self::default()
+        }
+
+        fn take(&mut self, entry: &Entry, exists: bool) {
+            let name = entry.key.name.to_string();
+            if exists {
+                self.0.insert(name)
+            } else {
+                self.0.remove(&name)
+            };
+        }
+    }
+
+    fn event(op: Op, name: &str, revision: u64) -> WatchItem {
+        let entry = Entry {
+            key: Key::new(KIND, "", name),
+            uid: uuid::Uuid::nil(),
+            revision: Revision(revision),
+            body: Vec::new().into(),
+            attributes: Attributes::default(),
+        };
+        WatchItem::Event { op, entry: Arc::new(entry), frame: Arc::default() }
+    }
+
+    fn names(keeper: &Keeper<Names>) -> Vec<String> {
+        keeper.kept.read().0.iter().cloned().collect()
+    }
+
+    fn filled() -> Keeper<Names> {
+        let mut keeper = Keeper::new(Kept::new(Names::default()));
+        assert_eq!(keeper.begin(), WatchFrom::State(At::Any));
+        for name in ["a", "b"] {
+            keeper.take(event(Op::Added, name, 1));
+            assert_eq!((names(&keeper).len(), keeper.kept.is_complete()), (0, false), "a part is not shown");
+        }
+        keeper.take(WatchItem::InitialEnd(Revision(5)));
+        keeper
+    }
+
+    const EXPIRED: WatchEnd = WatchEnd::Expired { asked: Revision(5), current: Revision(9) };
+
+    #[test]
+    fn what_is_read_anew_is_shown_when_it_is_complete() {
+        let mut keeper = filled();
+        assert!(keeper.kept.is_complete());
+        keeper.end(EXPIRED);
+        assert_eq!(keeper.begin(), WatchFrom::State(At::Any));
+        keeper.take(event(Op::Added, "b", 7));
+        assert_eq!(names(&keeper), ["a", "b"], "the old one, whole");
+        keeper.end(EXPIRED);
+        assert_eq!(keeper.begin(), WatchFrom::State(At::Any));
+        for name in ["b", "c"] {
+            keeper.take(event(Op::Added, name, 8));
+            assert_eq!(names(&keeper), ["a", "b"]);
+        }
+        keeper.take(WatchItem::InitialEnd(Revision(9)));
+        assert_eq!(names(&keeper), ["b", "c"]);
+        assert!(keeper.kept.is_complete());
+    }
+
+    #[test]
+    fn a_watch_that_was_too_slow_goes_on_where_it_ended() {
+        let mut keeper = filled();
+        keeper.take(event(Op::Deleted, "a", 8));
+        keeper.end(WatchEnd::Slow);
+        assert_eq!(keeper.begin(), WatchFrom::After(Revision(8)));
+        keeper.take(event(Op::Added, "c", 9));
+        assert_eq!(names(&keeper), ["b", "c"]);
     }
 }

@@ -1,14 +1,14 @@
 //! How full the projects are, kept from the store's own watch. It is a hint for people, a moment behind: what is
 //! admitted is decided by the ledger.
 
-use crate::follow::{Follower, follow};
+use crate::follow::{Index, Kept};
 use crate::kinds::{NAMESPACE, PROJECT};
 use business_types::account::PROJECT as PROJECT_SCOPE;
 use business_types::{Held, LedgerStatus, NamespaceSpec, ProjectSpec};
 use meta::quantity::{Quantity, ResourceList};
 use serde::Deserialize;
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLockReadGuard};
 use store::quota::{Account, Amounts, Scope};
 use store::{Entry, KindId, Store};
 use uuid::Uuid;
@@ -18,14 +18,14 @@ const HIGH: i128 = 80;
 /// Percent of a limit from which on it is almost used up.
 const VERY_HIGH: i128 = 95;
 
-/// What is allocated of every project's limits.
-#[derive(Clone, Debug, Default)]
-pub struct Levels(Arc<RwLock<Sums>>);
+/// What is allocated of every project's limits: the sums of each kind by themselves, so that each is built by itself.
+#[derive(Clone, Debug)]
+pub struct Levels(Arc<[Part]>);
 
-/// The part of the sums that comes from one kind.
+#[derive(Debug)]
 struct Part {
-    levels: Levels,
     kind: KindId,
+    sums: Kept<Sums>,
 }
 
 /// What of a project's allocation no object stands for, as its status tells.
@@ -37,18 +37,22 @@ pub struct Unowned {
     pub places: Vec<String>,
 }
 
-#[derive(Debug, Default)]
+/// What the objects of one kind add up to.
+#[derive(Debug)]
 struct Sums {
+    read: Reader,
     limits: HashMap<Box<str>, Amounts>,
     held: HashMap<Box<str>, Vec<Held>>,
     charges: HashMap<Uuid, Share>,
     allocated: HashMap<Box<str>, Amounts>,
 }
 
+/// Reads the part of an object that is counted.
+type Reader = fn(&Entry) -> Result<Counted, serde_json::Error>;
+
 /// What an object costs its project, without the room that a map has to spare: every namespace has one.
 #[derive(Debug, PartialEq, Eq)]
 struct Share {
-    kind: KindId,
     project: Box<str>,
     amounts: Box<[(Box<str>, Packed)]>,
 }
@@ -57,11 +61,18 @@ struct Share {
 type Packed = Box<[(Box<str>, Quantity)]>;
 
 impl Share {
-    fn of(kind: KindId, project: Box<str>, amounts: Amounts) -> Self {
+    fn of(project: Box<str>, amounts: Amounts) -> Self {
         let packed =
             |list: ResourceList| list.into_iter().map(|(key, amount)| (key.into(), amount)).collect();
         let amounts = amounts.into_iter().map(|(cluster, list)| (cluster.into(), packed(list)));
-        Self { kind, project, amounts: amounts.collect() }
+        Self { project, amounts: amounts.collect() }
+    }
+}
+
+impl Default for Levels {
+    fn default() -> Self {
+        let part = |kind, read| Part { kind, sums: Kept::new(Sums::new(read)) };
+        Self([part(PROJECT, Counted::project), part(NAMESPACE, Counted::namespace)].into())
     }
 }
 
@@ -71,7 +82,7 @@ impl Levels {
         let Some(project) = after.pays.as_ref().filter(|scope| scope.kind == PROJECT_SCOPE) else {
             return Vec::new();
         };
-        let sums = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let all = self.read();
         let mut warnings = Vec::new();
         for (cluster, amounts) in &after.costs {
             for (resource, amount) in amounts {
@@ -79,7 +90,8 @@ impl Levels {
                     .filter(|before| before.pays == after.pays)
                     .map_or(Quantity::ZERO, |before| of(Some(&before.costs), cluster, resource));
                 if *amount > own {
-                    warnings.extend(sums.warning(&project.name, cluster, resource, *amount, own));
+                    let limit = Limit { project: &project.name, cluster, resource };
+                    warnings.extend(all.warning(limit, *amount, own));
                 }
             }
         }
@@ -88,9 +100,9 @@ impl Levels {
 
     /// What is held against a project in a cluster without an object; `None` when that is nothing.
     pub fn unowned(&self, scope: &Scope, cluster: &str, resource: &str) -> Option<Unowned> {
-        let sums = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let all = self.read();
         let mut unowned = Unowned { amount: Quantity::ZERO, places: Vec::new() };
-        for (held, amount) in sums.held(&scope.name, cluster, resource) {
+        for (held, amount) in all.held(Limit { project: &scope.name, cluster, resource }) {
             unowned.amount = unowned.amount.checked_add(amount)?;
             unowned.places.push(format!("{} ({})", held.namespace, held.state));
         }
@@ -99,82 +111,98 @@ impl Levels {
 
     /// Whether this names something that is held without an object.
     pub fn holds(&self, uid: Uuid) -> bool {
-        let sums = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let mut all = sums.held.values().flatten();
-        all.any(|held| held.uid.parse() == Ok(uid))
+        let all = self.read();
+        all.0.iter().flat_map(|sums| sums.held.values().flatten()).any(|held| held.uid.parse() == Ok(uid))
     }
 
-    /// Follows both kinds for ever.
+    /// Follows all kinds for ever.
     pub async fn follow_all(self, store: Store) {
-        let of = |kind| follow(store.clone(), kind, "levels", Part { levels: self.clone(), kind });
-        tokio::join!(of(PROJECT), of(NAMESPACE));
+        let parts = self.0.iter().map(|part| part.sums.clone().follow(store.clone(), part.kind, "levels"));
+        futures_util::future::join_all(parts).await;
     }
 
-    fn change(&self, change: impl FnOnce(&mut Sums)) {
-        change(&mut self.0.write().unwrap_or_else(PoisonError::into_inner));
-    }
-}
-
-impl Follower for Part {
-    fn clear(&self) {
-        self.levels.change(|sums| sums.clear(self.kind));
-    }
-
-    fn take(&self, entry: &Entry, exists: bool) {
-        self.levels.change(|sums| sums.take(self.kind, entry, exists));
+    fn read(&self) -> All<'_> {
+        All(self.0.iter().map(|part| part.sums.read()).collect())
     }
 }
 
-impl Sums {
-    fn warning(
-        &self,
-        scope: &str,
-        cluster: &str,
-        resource: &str,
-        amount: Quantity,
-        own: Quantity,
-    ) -> Option<String> {
-        let hard = *self.limits.get(scope)?.get(cluster)?.get(resource)?;
-        let mut others = of(self.allocated.get(scope), cluster, resource).checked_sub(own)?;
-        for (_, held) in self.held(scope, cluster, resource) {
+/// The sums of all kinds.
+struct All<'a>(Vec<RwLockReadGuard<'a, Sums>>);
+
+/// One limit of a project.
+#[derive(Clone, Copy)]
+struct Limit<'a> {
+    project: &'a str,
+    cluster: &'a str,
+    resource: &'a str,
+}
+
+impl All<'_> {
+    fn warning(&self, limit: Limit<'_>, amount: Quantity, own: Quantity) -> Option<String> {
+        let hard = self.0.iter().find_map(|sums| sums.hard(limit))?;
+        let mut others = Quantity::ZERO.checked_sub(own)?;
+        for sums in &self.0 {
+            let allocated = of(sums.allocated.get(limit.project), limit.cluster, limit.resource);
+            others = others.checked_add(allocated)?;
+        }
+        for (_, held) in self.held(limit) {
             others = others.checked_add(held)?;
         }
         let allocated = others.checked_add(amount)?;
         let percent = allocated.nanos().checked_mul(100)?.checked_div(hard.nanos())?;
         let almost = if percent >= VERY_HIGH { "almost used up: " } else { "" };
+        let Limit { project, cluster, resource } = limit;
         (percent >= HIGH && allocated <= hard).then(|| {
             format!(
-                "{almost}{percent}% of {resource} of project {scope} on cluster {cluster} is allocated: {allocated} of {hard}"
+                "{almost}{percent}% of {resource} of project {project} on cluster {cluster} is allocated: {allocated} of {hard}"
             )
         })
     }
 
-    fn held<'a>(
-        &'a self,
-        scope: &str,
-        cluster: &'a str,
-        resource: &'a str,
-    ) -> impl Iterator<Item = (&'a Held, Quantity)> {
-        let all = self.held.get(scope).into_iter().flatten().filter(move |held| held.cluster_name == cluster);
-        all.filter_map(move |held| Some((held, *held.hard.get(resource)?)))
+    fn held<'a>(&'a self, limit: Limit<'a>) -> impl Iterator<Item = (&'a Held, Quantity)> {
+        let all = self.0.iter().flat_map(move |sums| sums.held.get(limit.project).into_iter().flatten());
+        let there = all.filter(move |held| held.cluster_name == limit.cluster);
+        there.filter_map(move |held| Some((held, *held.hard.get(limit.resource)?)))
+    }
+}
+
+impl Index for Sums {
+    fn emptied(&self) -> Self {
+        Self::new(self.read)
     }
 
-    fn take(&mut self, kind: KindId, entry: &Entry, exists: bool) {
+    fn take(&mut self, entry: &Entry, exists: bool) {
         let name = &*entry.key.name;
-        let counted = if exists { Counted::read(kind, entry) } else { None };
+        let counted = if exists { self.counted(entry) } else { None };
         let Counted { charge, limits, held } = counted.unwrap_or_default();
-        let share = charge.map(|(project, amounts)| Share::of(kind, project, amounts));
-        self.charge(entry.uid, share);
+        self.charge(entry.uid, charge.map(|(project, amounts)| Share::of(project, amounts)));
         if let Some(limits) = limits {
             self.limits.insert(name.into(), limits);
-        } else if kind == PROJECT {
+        } else {
             self.limits.remove(name);
         }
-        if !held.is_empty() {
-            self.held.insert(name.into(), held);
-        } else if kind == PROJECT {
+        if held.is_empty() {
             self.held.remove(name);
+        } else {
+            self.held.insert(name.into(), held);
         }
+    }
+}
+
+impl Sums {
+    fn new(read: Reader) -> Self {
+        let (limits, held) = (HashMap::new(), HashMap::new());
+        Self { read, limits, held, charges: HashMap::new(), allocated: HashMap::new() }
+    }
+
+    fn counted(&self, entry: &Entry) -> Option<Counted> {
+        (self.read)(entry)
+            .inspect_err(|error| tracing::error!(%error, "a stored body does not read as its kind"))
+            .ok()
+    }
+
+    fn hard(&self, limit: Limit<'_>) -> Option<Quantity> {
+        self.limits.get(limit.project)?.get(limit.cluster)?.get(limit.resource).copied()
     }
 
     fn charge(&mut self, object: Uuid, share: Option<Share>) {
@@ -203,18 +231,6 @@ impl Sums {
         allocated.retain(|_cluster, sums| !sums.is_empty());
         if allocated.is_empty() {
             self.allocated.remove(&share.project);
-        }
-    }
-
-    fn clear(&mut self, kind: KindId) {
-        let of_kind = self.charges.iter().filter(|(_, share)| share.kind == kind);
-        let objects: Vec<Uuid> = of_kind.map(|(object, _)| *object).collect();
-        for object in objects {
-            self.charge(object, None);
-        }
-        if kind == PROJECT {
-            self.limits.clear();
-            self.held.clear();
         }
     }
 }
@@ -249,13 +265,8 @@ struct Told {
 }
 
 impl Counted {
-    fn read(kind: KindId, entry: &Entry) -> Option<Self> {
-        let counted = if kind == PROJECT { Self::project(&entry.body) } else { Self::namespace(entry) };
-        counted.inspect_err(|error| tracing::error!(%error, "a stored body does not read as its kind")).ok()
-    }
-
-    fn project(body: &[u8]) -> Result<Self, serde_json::Error> {
-        let Body { spec, status } = serde_json::from_slice::<Body<ProjectSpec, Told>>(body)?;
+    fn project(entry: &Entry) -> Result<Self, serde_json::Error> {
+        let Body { spec, status } = serde_json::from_slice::<Body<ProjectSpec, Told>>(&entry.body)?;
         let amounts: Amounts =
             spec.clusters.into_iter().map(|(cluster, quota)| (cluster, quota.hard)).collect();
         let parent: Box<str> = spec.parent_project_name.into();
@@ -288,7 +299,8 @@ mod tests {
             body: body.map(ToString::to_string).unwrap_or_default().into(),
             attributes: Attributes::default(),
         };
-        levels.change(|sums| sums.take(kind, &entry, body.is_some()));
+        let part = levels.0.iter().find(|part| part.kind == kind).unwrap();
+        part.sums.change(|sums| sums.take(&entry, body.is_some()));
     }
 
     fn charge(pods: &str) -> Account {
@@ -319,9 +331,6 @@ mod tests {
         assert_eq!(levels.warnings(Some(&charge("14")), &charge("16")).len(), 1, "its own part counts once");
         assert_eq!(levels.warnings(Some(&charge("18")), &charge("16")), [""; 0], "no growth");
         set(&levels, NAMESPACE, "p", "a", None);
-        assert_eq!(levels.warnings(None, &charge("15")), [""; 0]);
-        set(&levels, NAMESPACE, "p", "b", Some(&namespace("15")));
-        levels.change(|sums| sums.clear(NAMESPACE));
         assert_eq!(levels.warnings(None, &charge("15")), [""; 0]);
         set(&levels, PROJECT, "", "p", None);
         assert_eq!(levels.warnings(None, &charge("20")), [""; 0], "no limit any more");

@@ -77,8 +77,8 @@ pub async fn serve(
     let (metrics, live, ready) = (Metrics::new(), Health::new(), Health::new());
     let store = open(url, &below, &metrics)?;
     let growth = Growth::default();
-    add_checks(&ready, &store, &growth);
     let members = Members::default();
+    add_checks(&ready, &store, &growth, &members);
     below.spawn("members", members.clone().follow(store.clone()));
     let levels = Levels::default();
     below.spawn("levels", levels.clone().follow_all(store.clone()));
@@ -163,12 +163,15 @@ fn follow_clusters(
     clusters
 }
 
-/// `/readyz` fails until the cache is filled for the first time, and while the database is away: probes leave the
-/// check `postgres` out, so that an absent database takes nobody out of service. A database with another history is
-/// told by the same check while growth waits for the audit.
-fn add_checks(ready: &Health, store: &Store, growth: &Growth) {
-    let synced = store.clone();
+/// `/readyz` fails until the cache is filled and the members are known for the first time, and while the database is
+/// away: probes leave the check `postgres` out, so that an absent database takes nobody out of service. A database with
+/// another history is told by the same check while growth waits for the audit.
+fn add_checks(ready: &Health, store: &Store, growth: &Growth, members: &Members) {
+    let (synced, members) = (store.clone(), members.clone());
     ready.add("cache-sync", move || if synced.synced() { Ok(()) } else { Err("not filled yet".to_owned()) });
+    ready.add("members", move || {
+        if members.is_complete() { Ok(()) } else { Err("the projects have not been read yet".to_owned()) }
+    });
     let (store, growth) = (store.clone(), growth.clone());
     ready.add("postgres", move || store.database().and_then(|()| growth.check()));
 }
