@@ -86,9 +86,12 @@ pub struct Serve {
     /// Keys of a user's extra information that name his tenant.
     #[arg(long, value_delimiter = ',', default_value = "tenantid,business.tkestack.io/tenantid")]
     pub tenant_extra_keys: Vec<String>,
-    /// Whether administrators of a tenant may make and raise root projects.
-    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    /// Whether administrators of a tenant may make and raise root projects: budget that nothing limits.
+    #[arg(long, default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
     pub tenant_grant: bool,
+    /// Tokens that callers with a tenant may put into spec.finalizers beside the platform's own.
+    #[arg(long, value_delimiter = ',')]
+    pub tenant_finalizers: Vec<String>,
     /// Namespaces of member clusters that none may claim; a trailing * stands for any ending. The value of --namespace
     /// is always among them.
     #[arg(long, value_delimiter = ',', default_value = "default,kube-*")]
@@ -208,13 +211,15 @@ mod tests {
         assert_eq!(serve.admin_bind.to_string(), "127.0.0.1:8080");
         assert_eq!(serve.tenant_extra_keys, ["tenantid", "business.tkestack.io/tenantid"]);
         assert_eq!(serve.forbidden(), ["default", "kube-*", "tke-business"]);
-        assert!(serve.tenant_grant && !serve.migrate && !serve.no_kubernetes);
+        assert!(!serve.tenant_grant && !serve.migrate && !serve.no_kubernetes);
+        assert!(serve.tenant_finalizers.is_empty());
         assert!(serve.traces.otlp_endpoint.is_none() && serve.shutdown_delay.is_zero());
-        let off = format!("{line} --tenant-grant=false --log-format text");
-        let cli = Cli::parse_from(off.split(' '));
+        let more = format!("{line} --tenant-grant --tenant-finalizers a,b.c/d --log-format text");
+        let cli = Cli::parse_from(more.split(' '));
         assert_eq!(cli.log_format, LogFormat::Text);
         let Command::Serve(serve) = cli.command else { panic!("not serve") };
-        assert!(!serve.tenant_grant);
+        assert!(serve.tenant_grant);
+        assert_eq!(serve.tenant_finalizers, ["a", "b.c/d"]);
     }
 
     #[test]

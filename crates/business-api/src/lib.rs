@@ -25,6 +25,10 @@ pub mod clusters;
 pub mod strategy;
 /// The answer to a write that the quota rules refused.
 pub mod refusal;
+/// Who puts tokens into `spec.finalizers`, and who takes them out.
+pub mod finalizers;
+/// Whom an object may name as its owner.
+pub mod owners;
 /// Compares the quota ledger with the objects.
 pub mod audit;
 /// Puts the program together.

@@ -3,6 +3,7 @@
 use crate::audit::{Auditor, Growth};
 use crate::clusters::Clusters;
 use crate::config::{Jwt, Serve};
+use crate::finalizers::TenantFinalizers;
 use crate::kinds::{self, NamespaceKind, ProjectKind};
 use crate::levels::Levels;
 use crate::members::Members;
@@ -178,6 +179,7 @@ fn add_checks(ready: &Health, store: &Store, growth: &Growth, members: &Members)
 
 /// The kinds, in the order of discovery.
 pub fn resources(settings: &Serve, clusters: &Clusters, levels: &Levels) -> Vec<Arc<Resource>> {
+    let finalizers = TenantFinalizers::new(settings.tenant_finalizers.iter().cloned());
     let project = Resource {
         gvk: business_types::project::gvk(),
         plural: names::PROJECTS,
@@ -190,7 +192,12 @@ pub fn resources(settings: &Serve, clusters: &Clusters, levels: &Levels) -> Vec<
         schema: Arc::new(business_types::project::schema()),
         subresources: SUBRESOURCES,
         columns: project::COLUMNS,
-        strategy: Arc::new(ProjectStrategy::new(clusters.clone(), levels.clone(), settings.roles())),
+        strategy: Arc::new(ProjectStrategy::new(
+            clusters.clone(),
+            levels.clone(),
+            settings.roles(),
+            finalizers.clone(),
+        )),
     };
     let namespace = Resource {
         gvk: business_types::namespace::gvk(),
@@ -204,7 +211,12 @@ pub fn resources(settings: &Serve, clusters: &Clusters, levels: &Levels) -> Vec<
         schema: Arc::new(business_types::namespace::schema()),
         subresources: SUBRESOURCES,
         columns: namespace::COLUMNS,
-        strategy: Arc::new(NamespaceStrategy::new(clusters.clone(), levels.clone(), settings.forbidden())),
+        strategy: Arc::new(NamespaceStrategy::new(
+            clusters.clone(),
+            levels.clone(),
+            settings.forbidden(),
+            finalizers,
+        )),
     };
     vec![Arc::new(namespace), Arc::new(project)]
 }

@@ -8,6 +8,7 @@ pub mod namespace;
 pub use namespace::NamespaceStrategy;
 pub use project::{GRANT, ProjectStrategy};
 
+use crate::finalizers::FINALIZERS;
 use crate::roles::Roles;
 use apiserver::strategy::WriteContext;
 use business_types::names;
@@ -17,7 +18,6 @@ use meta::quantity::{Quantity, ResourceList};
 use meta::status::Status;
 use serde_json::{Value, json};
 
-const FINALIZERS: &[&str] = &["spec", "finalizers"];
 const TENANT: &[&str] = &["spec", "tenantID"];
 /// Set to 0 on create: whoever compares it with metadata.generation knows that nobody has looked yet.
 const OBSERVED: &[&str] = &["status", "observedGeneration"];

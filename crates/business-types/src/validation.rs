@@ -19,7 +19,7 @@ pub const MEMBERS_MAX: usize = 10_000;
 /// What is wrong with a project's spec, whatever others exist.
 pub fn project(name: &str, spec: &ProjectSpec) -> FieldErrors {
     let path = Path::new("spec");
-    let mut errors = FieldErrors::new();
+    let mut errors = printable(&spec.tenant_id, &path.child("tenantID"));
     if spec.display_name.is_empty() {
         errors.push(FieldError::required(&path.child("displayName"), "must specify the name for people"));
     }
@@ -28,10 +28,7 @@ pub fn project(name: &str, spec: &ProjectSpec) -> FieldErrors {
     }
     errors.extend(members(&spec.members, &path.child("members")));
     for (cluster, quota) in &spec.clusters {
-        if !is_cluster_name(cluster) {
-            let wrong = "a cluster's name has 1 to 253 letters, digits, '-', '_' and '.'";
-            errors.push(FieldError::invalid(&path.child("clusters").key(cluster), &json!(cluster), wrong));
-        }
+        errors.extend(cluster_name(cluster, &path.child("clusters").key(cluster)));
         errors.extend(amounts(&quota.hard, |resource| {
             path.child("clusters").key(&format!("{cluster}{resource}"))
         }));
@@ -42,10 +39,24 @@ pub fn project(name: &str, spec: &ProjectSpec) -> FieldErrors {
     errors
 }
 
-/// What can be the key of a `ConfigMap`, in which the clusters are made known.
-fn is_cluster_name(name: &str) -> bool {
+/// A cluster's name is the key of a `ConfigMap`, in which the clusters are made known.
+fn cluster_name(name: &str, path: &Path) -> Option<FieldError> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    (1..=CLUSTER_NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(fits)
+    let is_key = (1..=CLUSTER_NAME_BYTES_MAX).contains(&name.len())
+        && name.bytes().all(fits)
+        && name != "."
+        && !name.starts_with("..");
+    let wrong =
+        "a cluster's name has 1 to 253 letters, digits, '-', '_' and '.', and does not begin with '..'";
+    (!is_key).then(|| FieldError::invalid(path, &json!(name), wrong))
+}
+
+/// What names somebody elsewhere, in a form that we do not know.
+fn printable(name: &str, path: &Path) -> FieldErrors {
+    if name.chars().any(char::is_control) {
+        return vec![FieldError::invalid(path, &json!(name), "must not contain control characters")];
+    }
+    FieldErrors::new()
 }
 
 fn members(members: &[String], path: &Path) -> FieldErrors {
@@ -57,6 +68,7 @@ fn members(members: &[String], path: &Path) -> FieldErrors {
         if member.is_empty() {
             errors.push(FieldError::required(&path.index(index), "a member has a name"));
         }
+        errors.extend(printable(member, &path.index(index)));
     }
     errors
 }
@@ -73,37 +85,44 @@ pub fn project_update(old: &ProjectSpec, new: &ProjectSpec) -> FieldErrors {
     immutable([("tenantID", &old.tenant_id, &new.tenant_id)], "disallowed change the tenant")
 }
 
-/// What is wrong with a namespace, whatever others exist. `forbidden` are the names that none may claim.
-pub fn namespace(name: &str, spec: &NamespaceSpec, forbidden: &[String]) -> FieldErrors {
+/// What is wrong with a new namespace, whatever others exist. `forbidden` are the names that none may claim.
+pub fn namespace(spec: &NamespaceSpec, forbidden: &[String]) -> FieldErrors {
     let path = Path::new("spec");
-    let mut errors = FieldErrors::new();
+    let mut errors = printable(&spec.tenant_id, &path.child("tenantID"));
+    let at = path.child("clusterName");
     if spec.cluster_name.is_empty() {
-        errors.push(FieldError::required(&path.child("clusterName"), "must specify a cluster"));
+        errors.push(FieldError::required(&at, "must specify a cluster"));
+    } else {
+        errors.extend(cluster_name(&spec.cluster_name, &at));
     }
-    errors.extend(amounts(&spec.hard, |resource| path.child("hard").key(resource)));
+    errors.extend(hard(spec));
     let at = path.child("namespace");
     let value = json!(spec.namespace);
     if spec.namespace.is_empty() {
         errors.push(FieldError::required(&at, "must specify the name of the namespace in the cluster"));
     } else if names::is_forbidden(&spec.namespace, forbidden) {
         errors.push(FieldError::invalid(&at, &value, "the namespace is forbidden to use"));
-    } else if names::derived_name(&spec.cluster_name, &spec.namespace).as_deref() != Some(name) {
-        // A derived name is checked as such, and once is enough.
-        errors.extend(
-            name::dns1123_label(&spec.namespace).iter().map(|text| FieldError::invalid(&at, &value, text)),
-        );
+    } else {
+        let wrong = name::dns1123_label(&spec.namespace);
+        errors.extend(wrong.iter().map(|text| FieldError::invalid(&at, &value, text)));
     }
     errors
 }
 
-/// What may not change in a namespace's spec.
+/// What is wrong with a changed namespace. Its names cannot change any more: what is forbidden later does not stop it.
 pub fn namespace_update(old: &NamespaceSpec, new: &NamespaceSpec) -> FieldErrors {
     let fields = [
         ("clusterName", &old.cluster_name, &new.cluster_name),
         ("namespace", &old.namespace, &new.namespace),
         ("tenantID", &old.tenant_id, &new.tenant_id),
     ];
-    immutable(fields, "field is immutable")
+    let mut errors = immutable(fields, "field is immutable");
+    errors.extend(hard(new));
+    errors
+}
+
+fn hard(spec: &NamespaceSpec) -> FieldErrors {
+    amounts(&spec.hard, |resource| Path::new("spec").child("hard").key(resource))
 }
 
 fn immutable<const N: usize>(fields: [(&str, &String, &String); N], detail: &str) -> FieldErrors {

@@ -79,6 +79,7 @@ impl Api {
             ("tls-private-key-file", text(settings.key)),
             ("kubeconfig", text(settings.kubeconfig)),
             ("namespace", NAMESPACE.to_owned()),
+            ("tenant-grant", "true".to_owned()),
             ("jwt-issuer", ISSUER.to_owned()),
             ("jwt-audience", AUDIENCE.to_owned()),
             ("jwt-jwks-file", text(settings.issuer.jwks())),

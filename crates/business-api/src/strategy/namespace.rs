@@ -3,6 +3,7 @@ use super::{
     set_tenant, shares, unreadable, waiting,
 };
 use crate::clusters::Clusters;
+use crate::finalizers::{self, TenantFinalizers};
 use crate::levels::Levels;
 use crate::refusal::{self, Subject};
 use apiserver::resource::{Column, Part};
@@ -51,6 +52,7 @@ pub struct NamespaceStrategy {
     clusters: Clusters,
     levels: Levels,
     forbidden: Vec<String>,
+    finalizers: TenantFinalizers,
 }
 
 /// An object read as its kind.
@@ -74,8 +76,13 @@ impl Typed {
 
 impl NamespaceStrategy {
     /// `forbidden`: names in a member cluster that none may claim; a trailing `*` stands for any ending.
-    pub fn new(clusters: Clusters, levels: Levels, forbidden: Vec<String>) -> Self {
-        Self { clusters, levels, forbidden }
+    pub fn new(
+        clusters: Clusters,
+        levels: Levels,
+        forbidden: Vec<String>,
+        finalizers: TenantFinalizers,
+    ) -> Self {
+        Self { clusters, levels, forbidden, finalizers }
     }
 
     /// A confirmation may lower what is charged; nothing else that a status says changes it.
@@ -160,12 +167,15 @@ impl Strategy for NamespaceStrategy {
         self.clusters.check_loaded()
     }
 
-    fn validate_create(&self, _cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
+    fn validate_create(&self, cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
         let Ok(spec) = NamespaceSpec::of(object) else { return FieldErrors::new() };
-        let mut errors = validation::namespace(object.name(), &spec, &self.forbidden);
+        let mut errors = validation::namespace(&spec, &self.forbidden);
         if !spec.cluster_name.is_empty() && !self.clusters.allows(&spec.cluster_name, &spec.tenant_id) {
             let path = Path::new("spec").child("clusterName");
             errors.push(FieldError::not_found(&path, &json!(spec.cluster_name)));
+        }
+        if cx.tenant.is_some() {
+            errors.extend(self.finalizers.check_new(object, names::NAMESPACE_FINALIZER));
         }
         errors
     }
@@ -198,13 +208,16 @@ impl Strategy for NamespaceStrategy {
 
     fn validate_update(
         &self,
-        _cx: &mut WriteContext<'_>,
+        cx: &mut WriteContext<'_>,
         part: Part,
         old: &Object,
         object: &Object,
     ) -> FieldErrors {
         let Ok(before) = Typed::of(old) else { return FieldErrors::new() };
         match part {
+            Part::Finalize if cx.tenant.is_some() => {
+                finalizers::check_release(old, object, names::NAMESPACE_FINALIZER)
+            }
             Part::Finalize => FieldErrors::new(),
             Part::Status => match NamespaceStatus::of(object) {
                 Ok(status) => validation::namespace_status(object, &before.status, &status),
@@ -216,10 +229,7 @@ impl Strategy for NamespaceStrategy {
                     let why = "the namespace is being deleted: its spec cannot change";
                     return vec![FieldError::forbidden(&Path::new("spec"), why)];
                 }
-                let mut errors = validation::namespace_update(&before.spec, &spec);
-                // Its names cannot change any more: what is forbidden later does not stop it.
-                errors.extend(validation::namespace(object.name(), &spec, &[]));
-                errors
+                validation::namespace_update(&before.spec, &spec)
             }
         }
     }

@@ -3,6 +3,7 @@ use super::{
     set_tenant, shares, unreadable, waiting,
 };
 use crate::clusters::Clusters;
+use crate::finalizers::{self, TenantFinalizers};
 use crate::levels::Levels;
 use crate::refusal::{self, Subject};
 use crate::roles::Roles;
@@ -54,12 +55,13 @@ pub struct ProjectStrategy {
     clusters: Clusters,
     levels: Levels,
     roles: Roles,
+    finalizers: TenantFinalizers,
 }
 
 impl ProjectStrategy {
     /// A strategy over the known clusters; `roles` tell administrators from members.
-    pub fn new(clusters: Clusters, levels: Levels, roles: Roles) -> Self {
-        Self { clusters, levels, roles }
+    pub fn new(clusters: Clusters, levels: Levels, roles: Roles, finalizers: TenantFinalizers) -> Self {
+        Self { clusters, levels, roles, finalizers }
     }
 
     /// Errors for clusters that are named for the first time and that the tenant may not use.
@@ -123,10 +125,13 @@ impl Strategy for ProjectStrategy {
         if spec_of(object)?.clusters.is_empty() { Ok(()) } else { self.clusters.check_loaded() }
     }
 
-    fn validate_create(&self, _cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
+    fn validate_create(&self, cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
         let Ok(spec) = ProjectSpec::of(object) else { return FieldErrors::new() };
         let mut errors = validation::project(object.name(), &spec);
         errors.extend(self.check_clusters(None, &spec));
+        if cx.tenant.is_some() {
+            errors.extend(self.finalizers.check_new(object, names::PROJECT_FINALIZER));
+        }
         errors
     }
 
@@ -160,12 +165,15 @@ impl Strategy for ProjectStrategy {
 
     fn validate_update(
         &self,
-        _cx: &mut WriteContext<'_>,
+        cx: &mut WriteContext<'_>,
         part: Part,
         old: &Object,
         object: &Object,
     ) -> FieldErrors {
         match part {
+            Part::Finalize if cx.tenant.is_some() => {
+                finalizers::check_release(old, object, names::PROJECT_FINALIZER)
+            }
             Part::Finalize => FieldErrors::new(),
             Part::Status => match ProjectStatus::of(object) {
                 Ok(status) => validation::project_status(object, &status),

@@ -1,5 +1,6 @@
 use super::{NamespaceStrategy, ProjectStrategy};
 use crate::clusters::Clusters;
+use crate::finalizers::TenantFinalizers;
 use crate::levels::Levels;
 use crate::roles::Roles;
 use apiserver::Caller;
@@ -30,11 +31,17 @@ fn clusters() -> Clusters {
 
 fn projects() -> ProjectStrategy {
     let roles = Roles { tenant_admin_group: "tenant-admins".to_owned(), tenant_grant: true };
-    ProjectStrategy::new(clusters(), Levels::default(), roles)
+    ProjectStrategy::new(clusters(), Levels::default(), roles, TenantFinalizers::new(["mine".to_owned()]))
 }
 
 fn namespaces() -> NamespaceStrategy {
-    NamespaceStrategy::new(clusters(), Levels::default(), vec!["default".to_owned(), "kube-*".to_owned()])
+    let forbidden = vec!["default".to_owned(), "kube-*".to_owned()];
+    NamespaceStrategy::new(
+        clusters(),
+        Levels::default(),
+        forbidden,
+        TenantFinalizers::new(["mine".to_owned()]),
+    )
 }
 
 fn caller(tenant: Option<&str>, groups: &[&str]) -> Caller {
@@ -160,7 +167,12 @@ fn an_unknown_cluster_and_another_tenants_are_refused_alike() {
 
 #[test]
 fn without_a_directory_new_cluster_names_wait() {
-    let strategy = NamespaceStrategy::new(Clusters::awaited(), Levels::default(), Vec::new());
+    let strategy = NamespaceStrategy::new(
+        Clusters::awaited(),
+        Levels::default(),
+        Vec::new(),
+        TenantFinalizers::default(),
+    );
     let given = json!({"metadata": {"namespace": "ca"}, "spec": {"clusterName": "c1", "namespace": "a"}});
     assert_eq!(create(&strategy, &caller(None, &[]), given).unwrap_err().code, 503);
 }
@@ -346,7 +358,12 @@ fn reads_show_the_cluster_as_it_is() {
         undone.set(&["spec", field], json!(""));
     }
     assert_eq!(undone.to_stored(), stored.to_stored(), "nothing else is touched");
-    let unknown = NamespaceStrategy::new(Clusters::unchecked(), Levels::default(), Vec::new());
+    let unknown = NamespaceStrategy::new(
+        Clusters::unchecked(),
+        Levels::default(),
+        Vec::new(),
+        TenantFinalizers::default(),
+    );
     assert_eq!(unknown.decorate(&stored.to_stored()), None);
 }
 

@@ -145,6 +145,7 @@ async fn namespaces_are_refused_with_the_fields_that_clients_know() {
         body
     };
     let long = "x".repeat(64);
+    let name = (INVALID, "metadata.name");
     let missing = vec![(INVALID, "spec.hard[pods]"), (INVALID, "spec.hard[requests.cpu]")];
     let cases = [
         ("too big", namespace("a", both("61")), 403, vec![("QuotaExceeded", "spec.hard[pods]")]),
@@ -158,8 +159,10 @@ async fn namespaces_are_refused_with_the_fields_that_clients_know() {
         ("negative", namespace("a", both("-1")), 422, vec![(INVALID, "spec.hard[pods]")]),
         ("forbidden", namespace("kube-system", both("1")), 422, vec![(INVALID, "spec.namespace")]),
         ("the platform's own", namespace("tke-business", both("1")), 422, vec![(INVALID, "spec.namespace")]),
-        ("bad namespace", namespace("Bad_Name", both("1")), 422, vec![(INVALID, "metadata.name")]),
-        ("long namespace", namespace(&long, both("1")), 422, vec![(INVALID, "metadata.name")]),
+        ("bad namespace", namespace("Bad_Name", both("1")), 422, vec![name, (INVALID, "spec.namespace")]),
+        ("long namespace", namespace(&long, both("1")), 422, vec![name, (INVALID, "spec.namespace")]),
+        ("no label", namespace("-foo", both("1")), 422, vec![(INVALID, "spec.namespace")]),
+        ("NUL", namespace("a\u{0}", both("1")), 422, vec![name, (INVALID, "spec.namespace")]),
         ("no cluster", at(""), 422, vec![("FieldValueRequired", "spec.clusterName")]),
         ("unknown cluster", at("c9"), 422, vec![("FieldValueNotFound", "spec.clusterName")]),
         ("unlisted cluster", at("c2"), 422, vec![(INVALID, "metadata.namespace")]),

@@ -100,6 +100,15 @@ impl World {
     }
 
     pub(crate) async fn with_replicas(count: usize) -> Self {
+        Self::start(count, &["--tenant-grant"]).await
+    }
+
+    /// One replica with these flags beside the usual ones.
+    pub(crate) async fn with_settings(flags: &[&str]) -> Self {
+        Self::start(1, flags).await
+    }
+
+    async fn start(count: usize, flags: &[&str]) -> Self {
         let directory = std::env::temp_dir().join(format!("business-api-test-{}", uuid::Uuid::new_v4()));
         std::fs::create_dir(&directory).unwrap();
         let database = testing::database().await.unwrap();
@@ -119,7 +128,7 @@ impl World {
         let tasks = Tasks::new();
         let mut replicas = Vec::new();
         for _replica in 0..count {
-            replicas.push(start(&directory, &database, &clusters, &tasks).await);
+            replicas.push(start(&directory, &database, &clusters, flags, &tasks).await);
         }
         let world = Self {
             replicas,
@@ -207,9 +216,15 @@ pub(crate) fn cluster(tenant: &str) -> Cluster {
     Cluster { tenants: vec![tenant.to_owned()], version: "v1.36.3".to_owned(), ..Cluster::default() }
 }
 
-async fn start(directory: &Path, database: &Database, clusters: &Clusters, tasks: &Tasks) -> SocketAddr {
+async fn start(
+    directory: &Path,
+    database: &Database,
+    clusters: &Clusters,
+    flags: &[&str],
+    tasks: &Tasks,
+) -> SocketAddr {
     let file = |name: &str| directory.join(name).to_string_lossy().into_owned();
-    let line = [
+    let mut line = vec![
         "business-api".to_owned(),
         "serve".to_owned(),
         "--no-kubernetes".to_owned(),
@@ -221,6 +236,7 @@ async fn start(directory: &Path, database: &Database, clusters: &Clusters, tasks
         format!("--jwt-audience={AUDIENCE}"),
         format!("--jwt-jwks-file={}", file("jwks.json")),
     ];
+    line.extend(flags.iter().map(|flag| (*flag).to_owned()));
     let Command::Serve(settings) = Cli::parse_from(line).command else { panic!("not serve") };
     let settings: Serve = *settings;
     let (clusters, tasks) = (clusters.clone(), tasks.clone());

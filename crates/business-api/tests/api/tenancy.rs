@@ -1,4 +1,4 @@
-use crate::support::{Client, World, cluster, namespace, namespaces, project, until};
+use crate::support::{Client, World, child, cluster, namespace, namespaces, project, until};
 use http::Method;
 use serde_json::json;
 
@@ -150,19 +150,94 @@ async fn who_has_neither_tenant_nor_right_gets_nothing() {
 }
 
 #[tokio::test]
-async fn subresources_are_not_for_tenants() {
+async fn subresources_are_not_for_tenants_but_for_tokens_of_others() {
     let world = two_tenants().await;
-    let admin = world.admin("t");
+    let (admin, alice) = (world.admin("t"), world.member("alice", "t"));
     for path in ["/projects/t-web", "/namespaces/t-web/namespaces/c1-t-shop"] {
         let object = admin.get(path).await.expect(200);
-        for subresource in ["status", "finalize"] {
-            assert_eq!(admin.put(&format!("{path}/{subresource}"), object.clone()).await.code, 403);
-            assert_eq!(admin.patch(&format!("{path}/{subresource}"), json!({})).await.code, 403);
+        let (status, finalize) = (format!("{path}/status"), format!("{path}/finalize"));
+        for (who, path) in [(&admin, &status), (&alice, &status), (&alice, &finalize)] {
+            assert_eq!(who.put(path, object.clone()).await.code, 403);
+            assert_eq!(who.patch(path, json!({})).await.code, 403);
         }
+        let unchanged = admin.put(&finalize, object.clone()).await.expect(200);
+        assert_eq!(unchanged["metadata"]["resourceVersion"], object["metadata"]["resourceVersion"]);
+        let refused = admin.patch(&finalize, json!({"spec": {"finalizers": []}})).await;
+        assert!([409, 422].contains(&refused.code), "{refused:?}");
+        let refused =
+            admin.patch(&finalize, json!({"spec": {"finalizers": ["namespace", "project", "x"]}})).await;
+        assert_eq!(refused.code, 422, "{refused:?}");
     }
     let annotate = json!({"metadata": {"annotations": {"business.tkestack.io/abandon": "please"}}});
     let refused = admin.patch("/namespaces/t-web/namespaces/c1-t-shop", annotate).await;
     assert_eq!(refused.code, 403, "{}", refused.message());
+}
+
+#[tokio::test]
+async fn nobody_makes_what_his_tenant_cannot_delete() {
+    let world = two_tenants().await;
+    let (admin, operator, alice) = (world.admin("t"), world.operator(), world.member("alice", "t"));
+    until("membership is known", async || alice.get("/projects").await.names().len() == 1).await;
+    let mut held = namespace("held", json!({"pods": "1"}));
+    held["spec"]["finalizers"] = json!(["namespace", "nobody-takes-it-off"]);
+    for who in [&alice, &admin] {
+        let refused = who.post(&namespaces("t-web"), held.clone()).await;
+        assert_eq!(refused.code, 422, "{refused:?}");
+        assert_eq!(
+            refused.causes(),
+            [("FieldValueNotSupported".to_owned(), "spec.finalizers[1]".to_owned())]
+        );
+    }
+    let mut budget = project("t-held", json!({"pods": "1"}));
+    budget["spec"]["finalizers"] = json!(["nobody-takes-it-off"]);
+    assert_eq!(admin.post("/projects", budget).await.code, 422);
+
+    held["metadata"]["finalizers"] = json!(["example.com/somebody"]);
+    operator.post(&namespaces("t-web"), held).await.expect(201);
+    let path = "/namespaces/t-web/namespaces/c1-held";
+    let finalize = format!("{path}/finalize");
+    let ours = json!({"spec": {"finalizers": ["namespace"]}});
+    assert_eq!(admin.patch(&finalize, ours.clone()).await.code, 422, "it is alive");
+    admin.delete(path).await.expect(200);
+    assert_eq!(alice.patch(&finalize, ours.clone()).await.code, 403, "a member");
+    assert_eq!(world.admin("u").patch(&finalize, ours.clone()).await.code, 404, "another tenant");
+    assert_ne!(admin.patch(&finalize, json!({"spec": {"finalizers": []}})).await.code, 200, "ours stays");
+    let freed = admin.patch(&finalize, ours).await.expect(200);
+    assert_eq!(freed["spec"]["finalizers"], json!(["namespace"]));
+    let by_main = admin.patch(path, json!({"metadata": {"finalizers": null}})).await.expect(200);
+    assert_eq!(by_main["metadata"]["finalizers"], serde_json::Value::Null);
+    let confirmed = operator.replace(path, "/status", |object| {
+        object["status"]["observedGeneration"] = object["metadata"]["generation"].clone();
+        object["status"]["cachedSpecHard"] = json!({});
+    });
+    confirmed.await.expect(200);
+    assert_eq!(
+        admin.patch(&finalize, json!({"spec": {"finalizers": []}})).await.code,
+        422,
+        "nor when it is free"
+    );
+    operator.replace(path, "/finalize", |object| object["spec"]["finalizers"] = json!([])).await.expect(200);
+    assert_eq!(admin.get(path).await.code, 404);
+    world.assert_books_agree().await;
+}
+
+#[tokio::test]
+async fn tenants_make_no_budget_out_of_nothing_unless_that_is_switched_on() {
+    let world = World::with_settings(&["--tenant-grant=false"]).await;
+    let (admin, operator) = (world.admin("t"), world.operator());
+    let refused = admin.post("/projects", project("p", json!({"pods": "1"}))).await;
+    assert_eq!(refused.code, 403, "{refused:?}");
+    assert!(refused.message().contains("grant"), "{}", refused.message());
+    let mut given = project("p", json!({"pods": "10"}));
+    given["spec"]["tenantID"] = json!("t");
+    operator.post("/projects", given).await.expect(201);
+    let raise = |pods: &str| json!({"spec": {"clusters": {"c1": {"hard": {"pods": pods}}}}});
+    assert_eq!(admin.patch("/projects/p", raise("11")).await.code, 403);
+    admin.patch("/projects/p", raise("9")).await.expect(200);
+    let kid = admin.post("/projects", child("kid", "p", json!({"pods": "5"}))).await.expect(201);
+    assert_eq!(kid["spec"]["tenantID"], "t");
+    let detach = json!({"spec": {"parentProjectName": null}});
+    assert_eq!(admin.patch("/projects/kid", detach).await.code, 403);
 }
 
 #[tokio::test]

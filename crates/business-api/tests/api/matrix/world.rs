@@ -75,6 +75,7 @@ impl World {
             format!("--kubeconfig={}", file("kubeconfig", &kubeconfig(kube))),
             format!("--tls-cert-file={}", file("tls.crt", &certificate)),
             format!("--tls-private-key-file={}", file("tls.key", &key)),
+            "--tenant-grant".to_owned(),
             format!("--jwt-issuer={ISSUER}"),
             format!("--jwt-audience={AUDIENCE}"),
             format!("--jwt-jwks-file={}", file("jwks.json", &key_set(&signing).to_string())),
