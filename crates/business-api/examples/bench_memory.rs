@@ -6,7 +6,7 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 
-use business_api::kinds::{NAMESPACE, PROJECT};
+use business_api::kinds::{KINDS, NAMESPACE, PROJECT};
 use business_api::levels::Levels;
 use business_api::serve;
 use runtime::{Metrics, Tasks};
@@ -97,10 +97,10 @@ async fn main() -> Outcome<()> {
 
     let tasks = Tasks::new();
     let before = settled().await;
-    let store = serve::open(&database.url, &tasks, &Metrics::new())?;
+    let store = serve::open(&database.url, KINDS, &tasks, &Metrics::new())?;
     store.until_synced().await;
     let cached = settled().await;
-    tasks.spawn("levels", Levels::default().follow_all(store.clone()));
+    tasks.spawn("levels", Levels::new(KINDS.accounts()).follow_all(store.clone()));
     let followed = settled().await;
     #[expect(clippy::cast_precision_loss, reason = "a mean")]
     let each = |bytes: f64| bytes / objects as f64;

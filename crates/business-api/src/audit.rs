@@ -7,13 +7,16 @@ mod told;
 
 pub use auditor::{Auditor, Growth};
 
+use crate::accounts::KindAccounts;
 use crate::config::{Audit, Output};
-use crate::{kinds, serve};
+use crate::kinds::KINDS;
+use crate::serve;
 use anyhow::{Context, Result};
 use business_types::{Held, account};
-use meta::object::Object;
 use runtime::{Metrics, Tasks};
 use serde_json::json;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use store::audit::{Accounts, Difference, Report};
 use store::hold::Hold;
@@ -23,19 +26,37 @@ use store::{Access, KindId, Store};
 
 const JOIN_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Reads our kinds' bodies for the store's audit.
-#[derive(Clone, Copy, Debug)]
-pub struct Books;
+/// Reads bodies for the store's audit, and remembers which kinds it could not.
+#[derive(Clone, Debug)]
+pub struct Books {
+    accounts: Vec<KindAccounts>,
+    unknown: Arc<Mutex<BTreeSet<KindId>>>,
+}
+
+impl Books {
+    /// Books of these kinds.
+    pub fn new(accounts: impl IntoIterator<Item = KindAccounts>) -> Self {
+        Self { accounts: accounts.into_iter().collect(), unknown: Arc::default() }
+    }
+
+    /// The kinds of which objects were found and nothing is known: those of a later release.
+    pub fn unknown(&self) -> BTreeSet<KindId> {
+        self.unknown.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
 
 impl Accounts for Books {
     fn account(&self, kind: KindId, body: &[u8]) -> Result<Option<Account>, String> {
-        let read = match kind {
-            kinds::PROJECT => account::project,
-            kinds::NAMESPACE => account::namespace,
-            _unknown => return Ok(None),
+        let Some(known) = self.accounts.iter().find(|known| known.kind == kind) else {
+            if self.unknown.lock().unwrap_or_else(PoisonError::into_inner).insert(kind) {
+                tracing::warn!(
+                    kind = kind.0,
+                    "objects of a kind that this release does not know: not audited"
+                );
+            }
+            return Ok(None);
         };
-        let object: Object = Object::from_stored(body, 0).map_err(|error| error.to_string())?;
-        read(&object).map(Some).map_err(|error| error.to_string())
+        (known.read)(body).map(Some).map_err(|error| error.to_string())
     }
 }
 
@@ -51,14 +72,14 @@ pub struct Finding {
 /// Runs `business-api audit`.
 pub async fn run(settings: &Audit) -> Result<Finding> {
     let tasks = Tasks::new();
-    let store = serve::open(&settings.database.database_url, &tasks, &Metrics::new())?;
-    let finding = command(&store, settings).await;
+    let store = serve::open(&settings.database.database_url, KINDS, &tasks, &Metrics::new())?;
+    let finding = command(&store, &Books::new(KINDS.accounts()), settings).await;
     tasks.cancel();
     tasks.join(JOIN_DEADLINE).await?;
     finding
 }
 
-async fn command(store: &Store, settings: &Audit) -> Result<Finding> {
+async fn command(store: &Store, books: &Books, settings: &Audit) -> Result<Finding> {
     let access = Access::internal("business-api audit");
     if let Some(uid) = settings.write_off {
         store.write_off(&access, uid).await.with_context(|| format!("write off {uid}"))?;
@@ -67,27 +88,27 @@ async fn command(store: &Store, settings: &Audit) -> Result<Finding> {
         store.hold_growth(&access, None).await.context("let growth go on")?;
     }
     if settings.repair {
-        let report = store.audit(&access, &Books).await.context("audit")?;
+        let report = store.audit(&access, books).await.context("audit")?;
         if !report.differences.is_empty() {
-            store.repair(&access, &Books, None, Repair::Rebuild).await.context("repair")?;
+            store.repair(&access, books, None, Repair::Rebuild).await.context("repair")?;
         }
         for difference in &report.differences {
             if let Difference::Object { key, .. } = difference {
-                store.repair_object(&access, &Books, key).await.context("repair an object's row")?;
+                store.repair_object(&access, books, key).await.context("repair an object's row")?;
             }
         }
     }
-    let report = store.audit(&access, &Books).await.context("audit")?;
+    let report = store.audit(&access, books).await.context("audit")?;
     let holds = store.holds(&access, None).await.context("read what was given up")?;
     let held = store.growth_held(&access).await.context("read whether growth is held")?;
     let text = match settings.output {
-        Output::Text => text(&report, &holds, held.as_deref()),
-        Output::Json => json_text(&report, &holds, held.as_deref()),
+        Output::Text => text(&report, &books.unknown(), &holds, held.as_deref()),
+        Output::Json => json_text(&report, &books.unknown(), &holds, held.as_deref()),
     };
     Ok(Finding { text, consistent: report.differences.is_empty() })
 }
 
-fn text(report: &Report, holds: &[Hold], held: Option<&str>) -> String {
+fn text(report: &Report, unknown: &BTreeSet<KindId>, holds: &[Hold], held: Option<&str>) -> String {
     let mut lines: Vec<String> = report.differences.iter().map(ToString::to_string).collect();
     for hold in holds {
         let Held { uid, state, cluster_name, namespace, hard, reason } = told::held(hold);
@@ -103,6 +124,9 @@ fn text(report: &Report, holds: &[Hold], held: Option<&str>) -> String {
     if let Some(reason) = held {
         lines.push(format!("growth is held: {reason}"));
     }
+    for kind in unknown {
+        lines.push(format!("objects of kind {} were not compared: this release does not know it", kind.0));
+    }
     let verdict = match report.differences.len() {
         0 => "ledger and objects agree".to_owned(),
         1 => "1 difference".to_owned(),
@@ -112,7 +136,7 @@ fn text(report: &Report, holds: &[Hold], held: Option<&str>) -> String {
     lines.join("\n")
 }
 
-fn json_text(report: &Report, holds: &[Hold], held: Option<&str>) -> String {
+fn json_text(report: &Report, unknown: &BTreeSet<KindId>, holds: &[Hold], held: Option<&str>) -> String {
     let differences: Vec<_> = report
         .differences
         .iter()
@@ -135,6 +159,7 @@ fn json_text(report: &Report, holds: &[Hold], held: Option<&str>) -> String {
         "differences": differences,
         "holds": holds,
         "growthHeld": held,
+        "unknownKinds": unknown.iter().map(|kind| kind.0).collect::<Vec<_>>(),
     })
     .to_string()
 }
@@ -142,13 +167,17 @@ fn json_text(report: &Report, holds: &[Hold], held: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kinds::{NAMESPACE, PROJECT};
 
     #[test]
     fn the_books_know_their_kinds_and_no_other() {
         let body = br#"{"metadata":{"name":"a","namespace":"p"},"spec":{"clusterName":"c","namespace":"n"}}"#;
-        assert!(Books.account(kinds::NAMESPACE, body).unwrap().unwrap().pays.is_some());
-        assert!(Books.account(kinds::PROJECT, body).unwrap().unwrap().grants.is_some());
-        assert_eq!(Books.account(KindId(99), body), Ok(None), "a later release's kind is nobody's namespace");
-        assert!(Books.account(kinds::PROJECT, b"[").is_err());
+        let books = Books::new(KINDS.accounts());
+        assert!(books.account(NAMESPACE, body).unwrap().unwrap().pays.is_some());
+        assert!(books.account(PROJECT, body).unwrap().unwrap().grants.is_some());
+        assert!(books.unknown().is_empty());
+        assert_eq!(books.account(KindId(99), body), Ok(None), "a later release's kind is nobody's namespace");
+        assert_eq!(books.unknown(), [KindId(99)].into());
+        assert!(books.account(PROJECT, b"{").is_err());
     }
 }

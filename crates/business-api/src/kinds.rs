@@ -1,137 +1,110 @@
-//! What the store has to know of our kinds.
+//! The table of kinds: one row says everything that this program has to know of a kind. What is served, stored, charged,
+//! followed and allowed is read out of it.
 
-use business_types::account;
-use business_types::names::{GROUP, NAMESPACES, PROJECTS};
-use serde::Deserialize;
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-use store::{Attributes, Kind, KindId, Standing};
+/// What selectors look at.
+pub mod attributes;
+/// The row of Project.
+pub mod project;
+/// The row of Namespace.
+pub mod namespace;
+
+use crate::accounts::{KindAccounts, ReadAccount};
+use crate::clusters::Clusters;
+use crate::finalizers::TenantFinalizers;
+use crate::levels::Levels;
+use crate::roles::{KindRights, Right, Roles};
+use anyhow::ensure;
+use apiserver::resource::{Part, Resource, Subresource};
+use std::sync::Arc;
+use store::{Kind, KindId};
+
+/// The kinds of this program. A new one goes to the end: its number is its place, from 1.
+pub const KINDS: KindTable = KindTable(&[project::ROW, namespace::ROW]);
 
 /// Number of projects in the store.
-pub const PROJECT: KindId = KindId(1);
+pub const PROJECT: KindId = project::ROW.id;
 /// Number of namespaces in the store.
-pub const NAMESPACE: KindId = KindId(2);
+pub const NAMESPACE: KindId = namespace::ROW.id;
 
-/// Projects, as the store sees them.
+/// The subresources of a kind with a status and finalizers of its own.
+pub const SUBRESOURCES: &[Subresource] = &[
+    Subresource { name: "status", writes: Part::Status },
+    Subresource { name: "finalize", writes: Part::Finalize },
+];
+
+/// One kind.
 #[derive(Clone, Copy, Debug)]
-pub struct ProjectKind;
+pub struct KindRow {
+    /// Its number in the store, for ever.
+    pub id: KindId,
+    /// Its plural.
+    pub plural: &'static str,
+    /// What the store has to know of it.
+    pub kind: fn() -> Arc<dyn Kind>,
+    /// What its objects mean to the quota ledger; `None` where they mean nothing.
+    pub account: Option<ReadAccount>,
+    /// Whether its objects name members, who then see them and what lies in them.
+    pub names_members: bool,
+    /// What callers with a tenant may do with it.
+    pub rights: &'static [Right],
+    /// How it is served.
+    pub resource: fn(&Self, &Directories) -> Resource,
+}
 
-/// Namespaces, as the store sees them.
+/// What the strategies look things up in.
+#[derive(Clone, Debug)]
+pub struct Directories {
+    /// The member clusters.
+    pub clusters: Clusters,
+    /// How full the projects are.
+    pub levels: Levels,
+    /// Who is who among callers with a tenant.
+    pub roles: Roles,
+    /// Tokens that tenants may set.
+    pub finalizers: TenantFinalizers,
+    /// Names in a member cluster that none may claim.
+    pub forbidden: Vec<String>,
+}
+
+/// All kinds of a program.
 #[derive(Clone, Copy, Debug)]
-pub struct NamespaceKind;
+pub struct KindTable(pub &'static [KindRow]);
 
-/// The part of a stored body that selectors look at.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Selected<'a> {
-    #[serde(borrow)]
-    metadata: SelectedMeta<'a>,
-    #[serde(borrow)]
-    spec: SelectedSpec<'a>,
-    #[serde(borrow)]
-    status: SelectedStatus<'a>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct SelectedMeta<'a> {
-    #[serde(borrow)]
-    labels: BTreeMap<Text<'a>, Text<'a>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct SelectedSpec<'a> {
-    #[serde(borrow, rename = "tenantID")]
-    tenant_id: Cow<'a, str>,
-    #[serde(borrow)]
-    members: Vec<Text<'a>>,
-    #[serde(borrow)]
-    parent_project_name: Cow<'a, str>,
-    #[serde(borrow)]
-    cluster_name: Cow<'a, str>,
-    #[serde(borrow)]
-    namespace: Cow<'a, str>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct SelectedStatus<'a> {
-    #[serde(borrow)]
-    phase: Cow<'a, str>,
-}
-
-/// A string borrowed where it has no escapes; inside containers `serde` needs to be told.
-#[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
-#[serde(transparent)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-
-impl Selected<'_> {
-    fn read(body: &[u8]) -> Selected<'_> {
-        serde_json::from_slice(body).unwrap_or_else(|error| {
-            tracing::error!(%error, "a stored body does not read as its kind");
-            Selected::default()
-        })
-    }
-
-    fn attributes(self, fields: Box<[Box<str>]>) -> Attributes {
-        let boxed = |text: Text<'_>| Box::<str>::from(text.0);
-        Attributes {
-            tenant: (!self.spec.tenant_id.is_empty()).then(|| self.spec.tenant_id.into()),
-            members: self.spec.members.into_iter().map(boxed).collect(),
-            labels: self.metadata.labels.into_iter().map(|(key, value)| (boxed(key), boxed(value))).collect(),
-            fields,
+impl KindTable {
+    /// What the store is opened with: it numbers kinds by their place.
+    pub fn stored(self) -> anyhow::Result<Vec<Arc<dyn Kind>>> {
+        for (row, number) in self.0.iter().zip(1..) {
+            ensure!(
+                row.id == KindId(number),
+                "kind {} stands at place {number} of the table of kinds",
+                row.id.0
+            );
         }
-    }
-}
-
-fn texts<const N: usize>(values: [&str; N]) -> Box<[Box<str>]> {
-    values.into_iter().map(Box::from).collect()
-}
-
-impl Kind for ProjectKind {
-    fn group(&self) -> &str {
-        GROUP
+        ensure!(self.0.iter().filter(|row| row.names_members).count() <= 1, "two kinds name members");
+        Ok(self.0.iter().map(|row| (row.kind)()).collect())
     }
 
-    fn resource(&self) -> &str {
-        PROJECTS
+    /// What is served.
+    pub fn resources(self, directories: &Directories) -> Vec<Arc<Resource>> {
+        let mut resources: Vec<_> =
+            self.0.iter().map(|row| Arc::new((row.resource)(row, directories))).collect();
+        resources.sort_by_key(|resource| resource.plural);
+        resources
     }
 
-    fn stands_for(&self) -> Option<Standing> {
-        Some(Standing { scope: account::PROJECT, required: true })
+    /// What is charged.
+    pub fn accounts(self) -> impl Iterator<Item = KindAccounts> {
+        self.0.iter().filter_map(|row| Some(KindAccounts { kind: row.id, read: row.account? }))
     }
 
-    fn fields(&self) -> &'static [&'static str] {
-        &["spec.tenantID", "spec.parentProjectName", "status.phase"]
+    /// What is allowed.
+    pub fn rights(self) -> Vec<KindRights> {
+        self.0.iter().map(|row| KindRights { resource: row.plural, rights: row.rights }).collect()
     }
 
-    fn attributes(&self, body: &[u8]) -> Attributes {
-        let selected = Selected::read(body);
-        let Selected { spec, status, .. } = &selected;
-        let fields = texts([&spec.tenant_id, &spec.parent_project_name, &status.phase]);
-        selected.attributes(fields)
-    }
-}
-
-impl Kind for NamespaceKind {
-    fn group(&self) -> &str {
-        GROUP
-    }
-
-    fn resource(&self) -> &str {
-        NAMESPACES
-    }
-
-    fn fields(&self) -> &'static [&'static str] {
-        &["spec.tenantID", "spec.clusterName", "spec.namespace", "status.phase"]
-    }
-
-    fn attributes(&self, body: &[u8]) -> Attributes {
-        let selected = Selected::read(body);
-        let Selected { spec, status, .. } = &selected;
-        let fields = texts([&spec.tenant_id, &spec.cluster_name, &spec.namespace, &status.phase]);
-        selected.attributes(fields)
+    /// The kind that names members.
+    pub fn naming_members(self) -> Option<KindId> {
+        self.0.iter().find(|row| row.names_members).map(|row| row.id)
     }
 }
 
@@ -139,25 +112,13 @@ impl Kind for NamespaceKind {
 mod tests {
     use super::*;
 
-    #[test]
-    fn attributes_are_read_out_of_a_body() {
-        let body = br#"{"metadata":{"name":"p","labels":{"b":"2","a":"\u00fc"}},"spec":{"tenantID":"t",
-            "members":["al\"ice"],"parentProjectName":"q","clusters":{"c":{}}},"status":{"phase":"Active"}}"#;
-        let read = ProjectKind.attributes(body);
-        assert_eq!(read.tenant.as_deref(), Some("t"));
-        assert_eq!(read.members, ["al\"ice".into()].into());
-        assert_eq!(read.labels, [("a".into(), "\u{fc}".into()), ("b".into(), "2".into())].into());
-        assert_eq!(read.fields, ["t".into(), "q".into(), "Active".into()].into());
-        let body =
-            br#"{"metadata":{},"spec":{"clusterName":"c","namespace":"n"},"status":{"phase":"Pending"}}"#;
-        let read = NamespaceKind.attributes(body);
-        assert_eq!(read.tenant, None);
-        assert_eq!(read.fields, ["".into(), "c".into(), "n".into(), "Pending".into()].into());
-    }
+    const SWAPPED: &[KindRow] = &[namespace::ROW, project::ROW];
 
     #[test]
-    fn a_body_that_cannot_be_read_selects_nothing() {
-        assert_eq!(ProjectKind.attributes(b"[]").tenant, None);
-        assert_eq!(ProjectKind.attributes(b"{\"spec\":7}").fields.len(), 3);
+    fn a_kinds_number_is_its_place() {
+        let stored = KINDS.stored().unwrap();
+        let plurals: Vec<&str> = stored.iter().map(|kind| kind.resource()).collect();
+        assert_eq!(plurals, KINDS.0.iter().map(|row| row.plural).collect::<Vec<_>>());
+        assert!(KindTable(SWAPPED).stored().is_err());
     }
 }

@@ -1,15 +1,15 @@
-//! How full the projects are, kept from the store's own watch. It is a hint for people, a moment behind: what is
+//! How full the scopes of quota are, kept from the store's own watch. It is a hint for people, a moment behind: what is
 //! admitted is decided by the ledger.
 
+use crate::accounts::{KindAccounts, ReadAccount};
 use crate::follow::{Index, Kept};
-use crate::kinds::{NAMESPACE, PROJECT};
-use business_types::account::PROJECT as PROJECT_SCOPE;
-use business_types::{Held, LedgerStatus, NamespaceSpec, ProjectSpec};
+use business_types::account::scope_word;
+use business_types::{Held, LedgerStatus};
 use meta::quantity::{Quantity, ResourceList};
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::sync::{Arc, RwLockReadGuard};
-use store::quota::{Account, Amounts, Scope};
+use store::quota::{Account, Amounts, Grants, Scope};
 use store::{Entry, KindId, Store};
 use uuid::Uuid;
 
@@ -17,9 +17,11 @@ use uuid::Uuid;
 const HIGH: i128 = 80;
 /// Percent of a limit from which on it is almost used up.
 const VERY_HIGH: i128 = 95;
+/// How a body says that its object's status tells of holds.
+const LEDGER: &str = "\"ledger\"";
 
-/// What is allocated of every project's limits: the sums of each kind by themselves, so that each is built by itself.
-#[derive(Clone, Debug)]
+/// What is allocated of every scope's limits: the sums of each kind by themselves, so that each is built by itself.
+#[derive(Clone, Debug, Default)]
 pub struct Levels(Arc<[Part]>);
 
 #[derive(Debug)]
@@ -28,7 +30,7 @@ struct Part {
     sums: Kept<Sums>,
 }
 
-/// What of a project's allocation no object stands for, as its status tells.
+/// What of a scope's allocation no object stands for, as the status of its own tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unowned {
     /// How much.
@@ -40,57 +42,64 @@ pub struct Unowned {
 /// What the objects of one kind add up to.
 #[derive(Debug)]
 struct Sums {
-    read: Reader,
-    limits: HashMap<Box<str>, Amounts>,
-    held: HashMap<Box<str>, Vec<Held>>,
-    charges: HashMap<Uuid, Share>,
-    allocated: HashMap<Box<str>, Amounts>,
+    read: ReadAccount,
+    shares: HashMap<Uuid, Share>,
+    scopes: HashMap<Arc<Scope>, Level>,
 }
 
-/// Reads the part of an object that is counted.
-type Reader = fn(&Entry) -> Result<Counted, serde_json::Error>;
+/// What is known of a scope.
+#[derive(Debug, Default)]
+struct Level {
+    limits: Amounts,
+    allocated: Amounts,
+    held: Vec<Held>,
+}
 
-/// What an object costs its project, without the room that a map has to spare: every namespace has one.
-#[derive(Debug, PartialEq, Eq)]
+/// What an object adds, without the room that a map has to spare: every namespace has one.
+#[derive(Debug, Default, PartialEq, Eq)]
 struct Share {
-    project: Box<str>,
-    amounts: Box<[(Box<str>, Packed)]>,
+    pays: Option<Arc<Scope>>,
+    costs: Packed,
+    grants: Option<Box<Granted>>,
 }
 
-/// Amounts by resource.
-type Packed = Box<[(Box<str>, Quantity)]>;
+/// Amounts by domain and key.
+type Packed = Box<[(Box<str>, Box<[(Box<str>, Quantity)]>)]>;
 
-impl Share {
-    fn of(project: Box<str>, amounts: Amounts) -> Self {
-        let packed =
-            |list: ResourceList| list.into_iter().map(|(key, amount)| (key.into(), amount)).collect();
-        let amounts = amounts.into_iter().map(|(cluster, list)| (cluster.into(), packed(list)));
-        Self { project, amounts: amounts.collect() }
-    }
+/// The part of a share that only scopes have.
+#[derive(Debug, PartialEq, Eq)]
+struct Granted {
+    scope: Arc<Scope>,
+    limits: Amounts,
+    held: Vec<Held>,
 }
 
-impl Default for Levels {
-    fn default() -> Self {
-        let part = |kind, read| Part { kind, sums: Kept::new(Sums::new(read)) };
-        Self([part(PROJECT, Counted::project), part(NAMESPACE, Counted::namespace)].into())
-    }
+/// One limit of a scope.
+#[derive(Clone, Copy)]
+struct Limit<'a> {
+    scope: &'a Scope,
+    domain: &'a str,
+    key: &'a str,
 }
 
 impl Levels {
+    /// Levels of the scopes that these kinds pay and grant.
+    pub fn new(kinds: impl IntoIterator<Item = KindAccounts>) -> Self {
+        let part = |KindAccounts { kind, read }| Part { kind, sums: Kept::new(Sums::new(read)) };
+        Self(kinds.into_iter().map(part).collect())
+    }
+
     /// What to tell who grows a charge: the limits that are almost used up by it.
     pub fn warnings(&self, before: Option<&Account>, after: &Account) -> Vec<String> {
-        let Some(project) = after.pays.as_ref().filter(|scope| scope.kind == PROJECT_SCOPE) else {
-            return Vec::new();
-        };
+        let Some(scope) = &after.pays else { return Vec::new() };
+        let before = before.filter(|before| before.pays == after.pays).map(|before| &before.costs);
         let all = self.read();
         let mut warnings = Vec::new();
-        for (cluster, amounts) in &after.costs {
-            for (resource, amount) in amounts {
-                let own = before
-                    .filter(|before| before.pays == after.pays)
-                    .map_or(Quantity::ZERO, |before| of(Some(&before.costs), cluster, resource));
+        for (domain, amounts) in &after.costs {
+            for (key, amount) in amounts {
+                let limit = Limit { scope, domain, key };
+                let own = before.map_or(Quantity::ZERO, |costs| limit.of(costs));
                 if *amount > own {
-                    let limit = Limit { project: &project.name, cluster, resource };
                     warnings.extend(all.warning(limit, *amount, own));
                 }
             }
@@ -98,11 +107,11 @@ impl Levels {
         warnings
     }
 
-    /// What is held against a project in a cluster without an object; `None` when that is nothing.
-    pub fn unowned(&self, scope: &Scope, cluster: &str, resource: &str) -> Option<Unowned> {
+    /// What is held against a scope in a domain without an object; `None` when that is nothing.
+    pub fn unowned(&self, scope: &Scope, domain: &str, key: &str) -> Option<Unowned> {
         let all = self.read();
         let mut unowned = Unowned { amount: Quantity::ZERO, places: Vec::new() };
-        for (held, amount) in all.held(Limit { project: &scope.name, cluster, resource }) {
+        for (held, amount) in all.held(Limit { scope, domain, key }) {
             unowned.amount = unowned.amount.checked_add(amount)?;
             unowned.places.push(format!("{} ({})", held.namespace, held.state));
         }
@@ -112,7 +121,8 @@ impl Levels {
     /// Whether this names something that is held without an object.
     pub fn holds(&self, uid: Uuid) -> bool {
         let all = self.read();
-        all.0.iter().flat_map(|sums| sums.held.values().flatten()).any(|held| held.uid.parse() == Ok(uid))
+        let mut held = all.0.iter().flat_map(|sums| sums.scopes.values()).flat_map(|level| &level.held);
+        held.any(|held| held.uid.parse() == Ok(uid))
     }
 
     /// Follows all kinds for ever.
@@ -126,24 +136,26 @@ impl Levels {
     }
 }
 
+impl Limit<'_> {
+    fn of(self, amounts: &Amounts) -> Quantity {
+        amounts.get(self.domain).and_then(|list| list.get(self.key)).copied().unwrap_or(Quantity::ZERO)
+    }
+}
+
 /// The sums of all kinds.
 struct All<'a>(Vec<RwLockReadGuard<'a, Sums>>);
 
-/// One limit of a project.
-#[derive(Clone, Copy)]
-struct Limit<'a> {
-    project: &'a str,
-    cluster: &'a str,
-    resource: &'a str,
-}
-
 impl All<'_> {
+    fn levels<'a>(&'a self, scope: &Scope) -> impl Iterator<Item = &'a Level> {
+        self.0.iter().filter_map(|sums| sums.scopes.get(scope))
+    }
+
     fn warning(&self, limit: Limit<'_>, amount: Quantity, own: Quantity) -> Option<String> {
-        let hard = self.0.iter().find_map(|sums| sums.hard(limit))?;
+        let Limit { scope, domain, key } = limit;
+        let hard = *self.levels(scope).find_map(|level| level.limits.get(domain)?.get(key))?;
         let mut others = Quantity::ZERO.checked_sub(own)?;
-        for sums in &self.0 {
-            let allocated = of(sums.allocated.get(limit.project), limit.cluster, limit.resource);
-            others = others.checked_add(allocated)?;
+        for level in self.levels(scope) {
+            others = others.checked_add(limit.of(&level.allocated))?;
         }
         for (_, held) in self.held(limit) {
             others = others.checked_add(held)?;
@@ -151,18 +163,17 @@ impl All<'_> {
         let allocated = others.checked_add(amount)?;
         let percent = allocated.nanos().checked_mul(100)?.checked_div(hard.nanos())?;
         let almost = if percent >= VERY_HIGH { "almost used up: " } else { "" };
-        let Limit { project, cluster, resource } = limit;
         (percent >= HIGH && allocated <= hard).then(|| {
-            format!(
-                "{almost}{percent}% of {resource} of project {project} on cluster {cluster} is allocated: {allocated} of {hard}"
-            )
+            let (word, name) = (scope_word(scope.kind), &scope.name);
+            format!("{almost}{percent}% of {key} of {word} {name} on cluster {domain} is allocated: {allocated} of {hard}")
         })
     }
 
     fn held<'a>(&'a self, limit: Limit<'a>) -> impl Iterator<Item = (&'a Held, Quantity)> {
-        let all = self.0.iter().flat_map(move |sums| sums.held.get(limit.project).into_iter().flatten());
-        let there = all.filter(move |held| held.cluster_name == limit.cluster);
-        there.filter_map(move |held| Some((held, *held.hard.get(limit.resource)?)))
+        let there = self.levels(limit.scope).flat_map(|level| &level.held);
+        there
+            .filter(move |held| held.cluster_name == limit.domain)
+            .filter_map(move |held| Some((held, *held.hard.get(limit.key)?)))
     }
 }
 
@@ -172,124 +183,137 @@ impl Index for Sums {
     }
 
     fn take(&mut self, entry: &Entry, exists: bool) {
-        let name = &*entry.key.name;
-        let counted = if exists { self.counted(entry) } else { None };
-        let Counted { charge, limits, held } = counted.unwrap_or_default();
-        self.charge(entry.uid, charge.map(|(project, amounts)| Share::of(project, amounts)));
-        if let Some(limits) = limits {
-            self.limits.insert(name.into(), limits);
-        } else {
-            self.limits.remove(name);
+        let read = |entry: &Entry| {
+            self.share(entry).map_err(|error| {
+                tracing::error!(%error, kind = entry.key.kind.0, "a stored body does not read as its kind");
+            })
+        };
+        let new = if exists { read(entry).unwrap_or_default() } else { Share::default() };
+        if self.shares.get(&entry.uid) == Some(&new) {
+            return;
         }
-        if held.is_empty() {
-            self.held.remove(name);
-        } else {
-            self.held.insert(name.into(), held);
+        if let Some(old) = self.shares.remove(&entry.uid) {
+            self.subtract(&old);
+        }
+        if new != Share::default() {
+            self.add(&new);
+            self.shares.insert(entry.uid, new);
         }
     }
 }
 
 impl Sums {
-    fn new(read: Reader) -> Self {
-        let (limits, held) = (HashMap::new(), HashMap::new());
-        Self { read, limits, held, charges: HashMap::new(), allocated: HashMap::new() }
+    fn new(read: ReadAccount) -> Self {
+        Self { read, shares: HashMap::new(), scopes: HashMap::new() }
     }
 
-    fn counted(&self, entry: &Entry) -> Option<Counted> {
-        (self.read)(entry)
-            .inspect_err(|error| tracing::error!(%error, "a stored body does not read as its kind"))
-            .ok()
+    fn share(&self, entry: &Entry) -> Result<Share, serde_json::Error> {
+        let Account { pays, costs, grants, .. } = (self.read)(&entry.body)?;
+        let held = if grants.is_some() { held(&entry.body)? } else { Vec::new() };
+        let grants = grants.map(|Grants { scope, domains }| {
+            let limits = domains.into_iter().map(|(domain, limits)| (domain, limits.hard)).collect();
+            Box::new(Granted { scope: self.known(scope), limits, held })
+        });
+        Ok(Share { pays: pays.map(|scope| self.known(scope)), costs: packed(costs), grants })
     }
 
-    fn hard(&self, limit: Limit<'_>) -> Option<Quantity> {
-        self.limits.get(limit.project)?.get(limit.cluster)?.get(limit.resource).copied()
+    /// The same scope, which is kept once.
+    fn known(&self, scope: Scope) -> Arc<Scope> {
+        self.scopes.get_key_value(&scope).map_or_else(|| Arc::new(scope), |(known, _)| Arc::clone(known))
     }
 
-    fn charge(&mut self, object: Uuid, share: Option<Share>) {
-        if self.charges.get(&object) == share.as_ref() {
-            return;
+    fn add(&mut self, share: &Share) {
+        if let Some(scope) = &share.pays {
+            self.level(scope).allocate(&share.costs, Quantity::checked_add);
         }
-        if let Some(old) = self.charges.remove(&object) {
-            self.add(&old, Quantity::checked_sub);
-        }
-        if let Some(new) = share {
-            self.add(&new, Quantity::checked_add);
-            self.charges.insert(object, new);
+        if let Some(granted) = &share.grants {
+            let level = self.level(&granted.scope);
+            level.limits.extend(granted.limits.clone());
+            level.held.extend(granted.held.iter().cloned());
         }
     }
 
-    fn add(&mut self, share: &Share, combine: fn(Quantity, Quantity) -> Option<Quantity>) {
-        let allocated = self.allocated.entry(share.project.clone()).or_default();
-        for (cluster, amounts) in &share.amounts {
-            let sums = allocated.entry(cluster.to_string()).or_default();
-            for (resource, amount) in amounts {
-                let sum = sums.entry(resource.to_string()).or_insert(Quantity::ZERO);
+    fn subtract(&mut self, share: &Share) {
+        if let Some(scope) = &share.pays {
+            self.level(scope).allocate(&share.costs, Quantity::checked_sub);
+            self.forget_if_empty(scope);
+        }
+        if let Some(granted) = &share.grants {
+            let level = self.level(&granted.scope);
+            level.limits.retain(|domain, _| !granted.limits.contains_key(domain));
+            level.held.retain(|held| !granted.held.contains(held));
+            self.forget_if_empty(&granted.scope);
+        }
+    }
+
+    fn level(&mut self, scope: &Arc<Scope>) -> &mut Level {
+        self.scopes.entry(Arc::clone(scope)).or_default()
+    }
+
+    fn forget_if_empty(&mut self, scope: &Scope) {
+        let empty =
+            |level: &Level| level.limits.is_empty() && level.allocated.is_empty() && level.held.is_empty();
+        if self.scopes.get(scope).is_some_and(empty) {
+            self.scopes.remove(scope);
+        }
+    }
+}
+
+impl Level {
+    fn allocate(&mut self, costs: &Packed, combine: fn(Quantity, Quantity) -> Option<Quantity>) {
+        for (domain, amounts) in costs {
+            let sums = self.allocated.entry(domain.to_string()).or_default();
+            for (key, amount) in amounts {
+                let sum = sums.entry(key.to_string()).or_insert(Quantity::ZERO);
                 *sum = combine(*sum, *amount).unwrap_or(*sum);
             }
-            sums.retain(|_resource, sum| !sum.is_zero());
+            sums.retain(|_key, sum| !sum.is_zero());
         }
-        allocated.retain(|_cluster, sums| !sums.is_empty());
-        if allocated.is_empty() {
-            self.allocated.remove(&share.project);
-        }
+        self.allocated.retain(|_domain, sums| !sums.is_empty());
     }
 }
 
-/// The part of an object that is counted.
-#[derive(Default)]
-struct Counted {
-    /// The project that is charged, and what.
-    charge: Option<(Box<str>, Amounts)>,
-    limits: Option<Amounts>,
-    held: Vec<Held>,
+fn packed(amounts: Amounts) -> Packed {
+    let list = |list: ResourceList| list.into_iter().map(|(key, amount)| (key.into(), amount)).collect();
+    amounts.into_iter().map(|(domain, amounts)| (domain.into(), list(amounts))).collect()
 }
 
-/// The part of a stored body that is counted: what is not named here is passed over unread.
-#[derive(Deserialize)]
-struct Body<S, T> {
-    spec: S,
+/// What an object's status tells of holds.
+fn held(body: &[u8]) -> Result<Vec<Held>, serde_json::Error> {
+    #[derive(Default, Deserialize)]
     #[serde(default)]
-    status: T,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Mark {
-    cached_spec_hard: Option<ResourceList>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Told {
-    ledger: LedgerStatus,
-}
-
-impl Counted {
-    fn project(entry: &Entry) -> Result<Self, serde_json::Error> {
-        let Body { spec, status } = serde_json::from_slice::<Body<ProjectSpec, Told>>(&entry.body)?;
-        let amounts: Amounts =
-            spec.clusters.into_iter().map(|(cluster, quota)| (cluster, quota.hard)).collect();
-        let parent: Box<str> = spec.parent_project_name.into();
-        let charge = (!parent.is_empty()).then(|| (parent, amounts.clone()));
-        Ok(Self { charge, limits: Some(amounts), held: status.ledger.held })
+    struct Body {
+        status: Option<Told>,
     }
-
-    fn namespace(entry: &Entry) -> Result<Self, serde_json::Error> {
-        let Body { spec, status } = serde_json::from_slice::<Body<NamespaceSpec, Mark>>(&entry.body)?;
-        let amounts = Amounts::from([(spec.cluster_name, status.cached_spec_hard.unwrap_or(spec.hard))]);
-        Ok(Self { charge: Some(((&*entry.key.namespace).into(), amounts)), ..Self::default() })
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Told {
+        ledger: Option<LedgerStatus>,
     }
-}
-
-fn of(amounts: Option<&Amounts>, cluster: &str, resource: &str) -> Quantity {
-    amounts.and_then(|a| a.get(cluster)?.get(resource)).copied().unwrap_or(Quantity::ZERO)
+    if !std::str::from_utf8(body).is_ok_and(|body| body.contains(LEDGER)) {
+        return Ok(Vec::new());
+    }
+    let Body { status } = serde_json::from_slice(body)?;
+    Ok(status.and_then(|status| status.ledger).unwrap_or_default().held)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use business_types::account::{self, PROJECT as SCOPE};
+    use business_types::{ChargedNamespace, ChargedProject};
     use serde_json::{Value, json};
     use store::{Attributes, Key, Revision};
+
+    const PROJECT: KindId = KindId(1);
+    const NAMESPACE: KindId = KindId(2);
+
+    fn levels() -> Levels {
+        Levels::new([
+            KindAccounts { kind: PROJECT, read: account::of_stored::<ChargedProject> },
+            KindAccounts { kind: NAMESPACE, read: account::of_stored::<ChargedNamespace> },
+        ])
+    }
 
     fn set(levels: &Levels, kind: KindId, namespace: &str, name: &str, body: Option<&Value>) {
         let entry = Entry {
@@ -305,18 +329,18 @@ mod tests {
 
     fn charge(pods: &str) -> Account {
         let costs = [("c".to_owned(), [("pods".to_owned(), pods.parse().unwrap())].into())].into();
-        Account { pays: Some(Scope::new(PROJECT_SCOPE, "p")), costs, ..Account::default() }
+        Account { pays: Some(Scope::new(SCOPE, "p")), costs, ..Account::default() }
     }
 
     #[test]
     fn growth_is_warned_when_a_limit_is_almost_used_up() {
-        let levels = Levels::default();
+        let levels = levels();
         set(
             &levels,
             PROJECT,
             "",
             "p",
-            Some(&json!({"metadata": {}, "spec": {"clusters": {"c": {"hard": {"pods": "20"}}}}})),
+            Some(&json!({"metadata": {"name": "p"}, "spec": {"clusters": {"c": {"hard": {"pods": "20"}}}}})),
         );
         let namespace = |pods: &str| json!({"metadata": {"namespace": "p"}, "spec": {"clusterName": "c", "hard": {"pods": pods}}});
         set(&levels, NAMESPACE, "p", "a", Some(&namespace("10")));
@@ -334,18 +358,20 @@ mod tests {
         assert_eq!(levels.warnings(None, &charge("15")), [""; 0]);
         set(&levels, PROJECT, "", "p", None);
         assert_eq!(levels.warnings(None, &charge("20")), [""; 0], "no limit any more");
+        let left: usize = levels.read().0.iter().map(|sums| sums.scopes.len() + sums.shares.len()).sum();
+        assert_eq!(left, 0, "nothing is left");
     }
 
     #[test]
     fn what_no_object_stands_for_is_named_and_counts() {
-        let (levels, p) = (Levels::default(), Scope::new(PROJECT_SCOPE, "p"));
+        let (levels, p) = (levels(), Scope::new(SCOPE, "p"));
         let uid = Uuid::from_u128(7);
         let held = |cluster: &str, namespace: &str, pods: &str| {
             json!({"uid": uid.to_string(), "state": "orphaned", "clusterName": cluster, "namespace": namespace,
                    "hard": {"pods": pods}, "reason": "found"})
         };
         let project = |held: Value| {
-            json!({"metadata": {}, "spec": {"clusters": {"c": {"hard": {"pods": "20"}}}},
+            json!({"metadata": {"name": "p"}, "spec": {"clusters": {"c": {"hard": {"pods": "20"}}}},
                    "status": {"ledger": {"held": held}}})
         };
         let all = json!([held("c", "one", "4"), held("c", "two", "11"), held("d", "three", "1")]);

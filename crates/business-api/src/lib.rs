@@ -1,16 +1,16 @@
 //! The API server of business.tkestack.io/v1: what is ours on top of `apiserver` and `store`.
 //!
 //! ```text
-//! config ─▶ serve ─▶ policy, members ─▶ strategy, clusters ─▶ refusal
-//!  flags    wiring    who sees what      what differs by kind   what is denied, and what would fit
+//! config ─▶ serve ─▶ kinds ─▶ policy, members ─▶ strategy, clusters ─▶ refusal
+//!  flags    wiring   table     who sees what      what differs by kind   what is denied, and what would fit
 //! ```
 
 /// The command line.
 pub mod config;
-/// What the store has to know of our kinds.
-pub mod kinds;
-/// Who is who among callers with a tenant.
+/// Who is who among callers with a tenant, and what he may do.
 pub mod roles;
+/// How accounts are read.
+pub mod accounts;
 /// What is kept from the store's own watch.
 pub mod follow;
 /// Who is a member of which projects.
@@ -29,6 +29,8 @@ pub mod refusal;
 pub mod finalizers;
 /// Whom an object may name as its owner.
 pub mod owners;
+/// The table of kinds.
+pub mod kinds;
 /// Compares the quota ledger with the objects.
 pub mod audit;
 /// Puts the program together.
@@ -52,7 +54,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             let tasks = runtime::Tasks::new();
             let listeners = serve::Listeners::bind(&settings).await?;
             tasks.spawn_draining("signals", runtime::shutdown::on_signal(tasks.clone()));
-            let outcome = serve::serve(&settings, listeners, None, tasks.clone()).await;
+            let outcome = serve::serve(&settings, listeners, serve::Program::default(), tasks.clone()).await;
             tasks.cancel();
             tasks.join(JOIN_DEADLINE).await?;
             outcome.map(|()| ExitCode::SUCCESS)

@@ -1,10 +1,9 @@
 //! Who is a member of which projects, kept from the store's own watch.
 
 use crate::follow::{Index, Kept};
-use crate::kinds::PROJECT;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
-use store::{Attributes, Entry, Store};
+use store::{Attributes, Entry, KindId, Store};
 use tokio::sync::watch;
 
 /// Subscriptions after which those that ended are looked for, at the least.
@@ -61,9 +60,9 @@ impl Members {
         self.0.is_complete()
     }
 
-    /// Follows the projects for ever.
-    pub async fn follow(self, store: Store) {
-        self.0.follow(store, PROJECT, "members").await;
+    /// Follows the objects of the kind that names members, for ever.
+    pub async fn follow(self, store: Store, kind: KindId) {
+        self.0.follow(store, kind, "members").await;
     }
 }
 
@@ -211,7 +210,7 @@ mod tests {
             ..Attributes::default()
         };
         let (uid, body) = (uuid::Uuid::nil(), Vec::new().into());
-        Entry { key: Key::new(PROJECT, "", project), uid, revision: Revision(1), body, attributes }
+        Entry { key: Key::new(KindId(1), "", project), uid, revision: Revision(1), body, attributes }
     }
 
     impl Members {

@@ -1,23 +1,15 @@
 //! Who may do what without a role in Kubernetes, and what of the store he sees.
 
 use crate::members::Members;
-use crate::roles::Roles;
-use crate::strategy::GRANT;
+use crate::roles::{GRANT, KindRights, Role, Roles};
 use apiserver::authz::{Policy, Verdict};
 use apiserver::{Caller, RequestInfo};
-use business_types::names::{GROUP, NAMESPACES, PROJECTS};
+use business_types::names::{GROUP, PROJECTS};
 use std::sync::Arc;
 use store::Visibility;
 
 /// The cross-tenant right, a verb on projects.
 pub const OPERATE: &str = "operate";
-
-const ADMIN_VERBS: [&str; 8] =
-    ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
-const READ_VERBS: [&str; 3] = ["get", "list", "watch"];
-const MEMBER_VERBS: [&str; 4] = ["create", "get", "list", "watch"];
-const FINALIZE: &str = "finalize";
-const FINALIZE_VERBS: [&str; 3] = ["get", "patch", "update"];
 
 /// Deletes what lies in a core namespace that goes away. A project of the same name is none of its business.
 const NAMESPACE_DELETERS: [&str; 2] =
@@ -33,35 +25,30 @@ const KUBERNETES_OWN: [&str; 3] = [
 #[derive(Clone, Debug)]
 pub struct BusinessPolicy {
     roles: Roles,
+    kinds: Vec<KindRights>,
     members: Members,
 }
 
 impl BusinessPolicy {
-    /// Rules over roles and memberships.
-    pub fn new(roles: Roles, members: Members) -> Self {
-        Self { roles, members }
+    /// Rules over roles, what they may do with each kind, and memberships.
+    pub fn new(roles: Roles, kinds: Vec<KindRights>, members: Members) -> Self {
+        Self { roles, kinds, members }
     }
 
-    fn decide_tenant(&self, caller: &Caller, request: &RequestInfo) -> Verdict {
-        let verb = request.verb.as_str();
-        let admin = self.roles.is_tenant_admin(caller);
-        if !request.subresource.is_empty() {
-            // What he may take out there is the strategies' to say.
-            return if admin && request.subresource == FINALIZE && FINALIZE_VERBS.contains(&verb) {
-                Verdict::Allow
-            } else {
-                Verdict::Deny(format!("the subresource {} is not for tenants", request.subresource))
-            };
+    /// Of what a role does not have by itself, roles in Kubernetes may give verbs on objects, but neither subresources nor
+    /// budget.
+    fn decide_tenant(&self, role: Role, request: &RequestInfo) -> Verdict {
+        let Some(kind) = self.kinds.iter().find(|kind| kind.resource == request.resource) else {
+            return Verdict::NoOpinion;
+        };
+        let (verb, subresource) = (request.verb.as_str(), request.subresource.as_str());
+        if kind.has(role, verb, subresource) && (verb != GRANT || self.roles.tenant_grant) {
+            return Verdict::Allow;
         }
-        match (verb, request.resource.as_str()) {
-            (GRANT, PROJECTS) if !admin => {
-                Verdict::Deny("members of a project cannot make budget".to_owned())
-            }
-            (GRANT, PROJECTS) if self.roles.tenant_grant => Verdict::Allow,
-            (_, PROJECTS | NAMESPACES) if admin && ADMIN_VERBS.contains(&verb) => Verdict::Allow,
-            (_, PROJECTS) if READ_VERBS.contains(&verb) => Verdict::Allow,
-            (_, NAMESPACES) if MEMBER_VERBS.contains(&verb) => Verdict::Allow,
-            _ => Verdict::NoOpinion,
+        match (subresource, verb, role) {
+            ("", GRANT, Role::Member) => Verdict::Deny("members of a project cannot make budget".to_owned()),
+            ("", ..) => Verdict::NoOpinion,
+            _ => Verdict::Deny(format!("the subresource {subresource} is not for tenants")),
         }
     }
 }
@@ -76,13 +63,11 @@ fn is_discovery(request: &RequestInfo) -> bool {
 
 impl Policy for BusinessPolicy {
     fn decide(&self, caller: &Caller, request: &RequestInfo) -> Verdict {
-        if caller.tenant.is_none() {
-            return Verdict::NoOpinion;
-        }
+        let Some(role) = self.roles.role(caller) else { return Verdict::NoOpinion };
         if !request.is_resource {
             return if is_discovery(request) { Verdict::Allow } else { Verdict::NoOpinion };
         }
-        if request.group == GROUP { self.decide_tenant(caller, request) } else { Verdict::NoOpinion }
+        if request.group == GROUP { self.decide_tenant(role, request) } else { Verdict::NoOpinion }
     }
 
     fn visibility(&self, caller: &Caller, request: &RequestInfo, operator: bool) -> Visibility {
@@ -117,10 +102,14 @@ impl Policy for BusinessPolicy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kinds::KINDS;
+    use crate::roles::RULE;
+    use business_types::names::NAMESPACES;
+    use std::fmt::Write as _;
 
     fn policy(tenant_grant: bool) -> BusinessPolicy {
         let roles = Roles { tenant_admin_group: "tenant-admins".to_owned(), tenant_grant };
-        BusinessPolicy::new(roles, Members::default())
+        BusinessPolicy::new(roles, KINDS.rights(), Members::default())
     }
 
     fn caller(name: &str, tenant: Option<&str>, groups: &[&str]) -> Caller {
@@ -149,7 +138,7 @@ mod tests {
     fn administrators_rule_their_tenant_but_not_its_accounts() {
         let (admin, member) =
             (caller("root", Some("t"), &["tenant-admins"]), caller("alice", Some("t"), &[]));
-        for verb in ADMIN_VERBS {
+        for verb in RULE.iter().copied() {
             for resource in [PROJECTS, NAMESPACES] {
                 let decide =
                     |who, subresource| policy(true).decide(who, &ask(verb, resource, subresource, ""));
@@ -168,6 +157,45 @@ mod tests {
         }
         let other_group = RequestInfo { group: "apps".to_owned(), ..ask("get", PROJECTS, "", "") };
         assert_eq!(policy(true).decide(&admin, &other_group), Verdict::NoOpinion);
+    }
+
+    /// A change of the recorded file is a change of what the roles of tenants may do.
+    #[test]
+    fn the_rights_of_roles_are_as_recorded() {
+        let mut table = format!("{:<21}{:<18}{:<37}member\n", "", "verb", "administrator");
+        let objects = RULE.iter().copied().chain([GRANT, OPERATE, "else"]).map(|verb| ("", verb));
+        let subresources = ["status", "finalize", "else"]
+            .into_iter()
+            .flat_map(|subresource| ["create", "get", "patch", "update"].map(|verb| (subresource, verb)));
+        let asked: Vec<(&str, &str)> = objects.chain(subresources).collect();
+        for kind in KINDS.rights() {
+            for (subresource, verb) in &asked {
+                let request = ask(verb, kind.resource, subresource, "");
+                let said = |groups: &[&str], tenant_grant| match policy(tenant_grant)
+                    .decide(&caller("u", Some("t"), groups), &request)
+                {
+                    Verdict::Allow => "yes",
+                    Verdict::Deny(_) => "no",
+                    Verdict::NoOpinion => "by a role",
+                };
+                let cell = |groups: &[&str]| match (said(groups, false), said(groups, true)) {
+                    (off, on) if off == on => off.to_owned(),
+                    (off, on) => format!("{off}, {on} with --tenant-grant"),
+                };
+                let what = format!("{}/{subresource}", kind.resource);
+                let (admin, member) = (cell(&["tenant-admins"]), cell(&[]));
+                writeln!(table, "{:<21}{verb:<18}{admin:<37}{member}", what.trim_end_matches('/')).unwrap();
+            }
+        }
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/output/rights.txt");
+        if std::env::var_os("UPDATE_OUTPUT").is_some() {
+            std::fs::write(file, &table).unwrap();
+        }
+        let recorded = std::fs::read_to_string(file).unwrap_or_default();
+        assert!(
+            table == recorded,
+            "the table changed; look at it, then record it with UPDATE_OUTPUT=1:\n{table}"
+        );
     }
 
     #[test]

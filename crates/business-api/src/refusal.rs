@@ -3,7 +3,7 @@
 
 use crate::levels::{Levels, Unowned};
 use business_types::account::scope_word;
-use business_types::{namespace, project};
+use business_types::project;
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::gvk::{GroupResource, GroupVersionKind};
 use meta::quantity::Quantity;
@@ -34,12 +34,29 @@ const NOT_FOUND: &str = "FieldValueNotFound";
 const PLACES_MAX: usize = 5;
 
 /// The object whose write was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Subject<'a> {
-    /// A project, by name.
-    Project(&'a str),
-    /// A namespace, by name.
-    Namespace(&'a str),
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its kind.
+    pub kind: &'static RefusedKind,
+}
+
+/// A kind whose writes can be refused, and where it has the fields that a refusal names.
+#[derive(Debug)]
+pub struct RefusedKind {
+    /// Its full name.
+    pub gvk: fn() -> GroupVersionKind,
+    /// Its group and plural.
+    pub resource: fn() -> GroupResource,
+    /// The field that names the scope that the object pays.
+    pub scope: &'static str,
+    /// The field that is told when the scope does not list a domain.
+    pub domain: &'static str,
+    /// The field that names the place that the object claims.
+    pub place: &'static str,
+    /// The field that holds the amount of a key in a domain.
+    pub amount: fn(domain: &str, key: &str) -> Path,
 }
 
 /// Which answer a violation asks for, the first in this order winning.
@@ -66,7 +83,7 @@ pub fn status(subject: Subject<'_>, violations: &[Violation], levels: &Levels) -
     };
     let causes: Vec<StatusCause> = violations.iter().map(|v| cause(subject, v, levels)).collect();
     let of_class: Vec<&Violation> = violations.iter().filter(|v| self::class(v) == class).collect();
-    let (resource, name) = (subject.resource(), subject.name());
+    let (resource, name) = ((subject.kind.resource)(), subject.name);
     let base = match class {
         Class::Missing => missing(&of_class),
         Class::Terminating | Class::Locked | Class::Amount => {
@@ -74,48 +91,20 @@ pub fn status(subject: Subject<'_>, violations: &[Violation], levels: &Levels) -
         }
         Class::Malformed => {
             let errors: FieldErrors = of_class.iter().map(|v| field_error(subject, v)).collect();
-            Status::invalid(&subject.kind(), name, &errors)
+            Status::invalid(&(subject.kind.gvk)(), name, &errors)
         }
         Class::Conflict => Status::conflict(&resource, name, &texts(&of_class, levels)),
     };
     base.with_causes(causes)
 }
 
-impl<'a> Subject<'a> {
-    fn name(self) -> &'a str {
-        let (Self::Project(name) | Self::Namespace(name)) = self;
-        name
-    }
-
-    fn resource(self) -> GroupResource {
-        match self {
-            Self::Project(_) => project::group_resource(),
-            Self::Namespace(_) => namespace::group_resource(),
-        }
-    }
-
-    fn kind(self) -> GroupVersionKind {
-        match self {
-            Self::Project(_) => project::gvk(),
-            Self::Namespace(_) => namespace::gvk(),
-        }
-    }
-
-    /// The field that names the project which the object is charged to.
+impl Subject<'_> {
     fn scope_field(self) -> Path {
-        match self {
-            Self::Project(_) => Path::new("spec").child("parentProjectName"),
-            Self::Namespace(_) => Path::new("metadata").child("namespace"),
-        }
+        Path::new(self.kind.scope)
     }
 
-    /// The field that holds an amount.
-    fn amount_field(self, cluster: &str, resource: &str) -> Path {
-        let spec = Path::new("spec");
-        match self {
-            Self::Project(_) => spec.child("clusters").key(cluster).child("hard").key(resource),
-            Self::Namespace(_) => spec.child("hard").key(resource),
-        }
+    fn amount_field(self, shortage: &Shortage) -> Path {
+        (self.kind.amount)(&shortage.domain, &shortage.key)
     }
 }
 
@@ -269,11 +258,7 @@ fn field_error(subject: Subject<'_>, violation: &Violation) -> FieldError {
             FieldError::invalid(&spec.child("hard").child(domain), &json!(key), &detail)
         }
         Violation::DomainNotListed { domain, .. } => {
-            let path = match subject {
-                Subject::Project(_) => spec.child("hard"),
-                Subject::Namespace(_) => subject.scope_field(),
-            };
-            FieldError::invalid(&path, &json!(domain), &detail)
+            FieldError::invalid(&Path::new(subject.kind.domain), &json!(domain), &detail)
         }
         Violation::DomainInUse { domain, .. } => {
             FieldError::invalid(&spec.child("clusters"), &json!(domain), &detail)
@@ -288,12 +273,8 @@ fn field_error(subject: Subject<'_>, violation: &Violation) -> FieldError {
 /// What a program reads: a reason, the field, and for amounts `key=value` pairs.
 fn cause(subject: Subject<'_>, violation: &Violation, levels: &Levels) -> StatusCause {
     let (reason, field, message) = match violation {
-        Violation::DoesNotFit(s) => {
-            (QUOTA_EXCEEDED, subject.amount_field(&s.domain, &s.key), facts(s, levels))
-        }
-        Violation::BelowAllocated(s) => {
-            (BELOW_ALLOCATED, subject.amount_field(&s.domain, &s.key), facts(s, levels))
-        }
+        Violation::DoesNotFit(s) => (QUOTA_EXCEEDED, subject.amount_field(s), facts(s, levels)),
+        Violation::BelowAllocated(s) => (BELOW_ALLOCATED, subject.amount_field(s), facts(s, levels)),
         Violation::TooManyChildren { scope, children_max } => {
             (TOO_MANY_CHILDREN, subject.scope_field(), format!("{} max={children_max}", pair(scope)))
         }
@@ -304,7 +285,7 @@ fn cause(subject: Subject<'_>, violation: &Violation, levels: &Levels) -> Status
         Violation::ScopeLocked { scope } => (PROJECT_LOCKED, subject.scope_field(), pair(scope)),
         Violation::ClaimTaken { claim, .. } => {
             let message = format!("cluster={} namespace={}", claim.domain, claim.place);
-            (CLAIM_TAKEN, Path::new("spec").child("namespace"), message)
+            (CLAIM_TAKEN, Path::new(subject.kind.place), message)
         }
         Violation::ScopeOverdrawn { scope } => (PROJECT_OVERDRAWN, subject.scope_field(), pair(scope)),
         Violation::ScopeInUse { scope, children } => (
@@ -349,6 +330,7 @@ fn facts(shortage: &Shortage, levels: &Levels) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::strategy::{namespace::REFUSED as NAMESPACE, project::REFUSED as PROJECT};
     use store::quota::Claim;
 
     fn status(subject: Subject<'_>, violations: &[Violation]) -> Status {
@@ -373,6 +355,14 @@ mod tests {
         }
     }
 
+    fn namespace(name: &str) -> Subject<'_> {
+        Subject { name, kind: &NAMESPACE }
+    }
+
+    fn project(name: &str) -> Subject<'_> {
+        Subject { name, kind: &PROJECT }
+    }
+
     fn causes(status: &Status) -> Vec<(&str, &str)> {
         let causes = &status.details.as_ref().unwrap().causes;
         causes.iter().map(|c| (c.reason.as_str(), c.field.as_str())).collect()
@@ -380,7 +370,7 @@ mod tests {
 
     #[test]
     fn an_amount_that_does_not_fit_says_what_would() {
-        let refused = status(Subject::Namespace("c1-web"), &[Violation::DoesNotFit(shortage("90", "59"))]);
+        let refused = status(namespace("c1-web"), &[Violation::DoesNotFit(shortage("90", "59"))]);
         assert_eq!((refused.code, refused.reason.as_str()), (403, "Forbidden"));
         assert_eq!(
             refused.message,
@@ -410,7 +400,7 @@ mod tests {
 
     #[test]
     fn a_limit_below_what_is_given_away_says_the_smallest() {
-        let refused = status(Subject::Project("ca"), &[Violation::BelowAllocated(shortage("30", "41"))]);
+        let refused = status(project("ca"), &[Violation::BelowAllocated(shortage("30", "41"))]);
         assert_eq!(refused.code, 403);
         assert!(
             refused.message.ends_with("hard cannot be 30; the smallest that fits is 41"),
@@ -423,8 +413,7 @@ mod tests {
     #[test]
     fn what_no_amount_can_mend_comes_first_and_all_is_told() {
         let missing = Violation::KeyMissing { scope: scope("ca"), domain: "c1".into(), key: "cpu".into() };
-        let refused =
-            status(Subject::Project("kid"), &[Violation::DoesNotFit(shortage("90", "59")), missing]);
+        let refused = status(project("kid"), &[Violation::DoesNotFit(shortage("90", "59")), missing]);
         assert_eq!((refused.code, refused.reason.as_str()), (422, "Invalid"));
         assert_eq!(
             causes(&refused),
@@ -435,8 +424,8 @@ mod tests {
     #[test]
     fn a_foreign_project_is_told_as_a_missing_one() {
         let scope = scope("theirs");
-        let foreign = status(Subject::Namespace("a"), &[Violation::ScopeForeign { scope: scope.clone() }]);
-        assert_eq!(foreign, status(Subject::Namespace("a"), &[Violation::ScopeMissing { scope }]));
+        let foreign = status(namespace("a"), &[Violation::ScopeForeign { scope: scope.clone() }]);
+        assert_eq!(foreign, status(namespace("a"), &[Violation::ScopeMissing { scope }]));
         assert_eq!((foreign.code, foreign.reason.as_str()), (404, "NotFound"));
         assert_eq!(foreign.message, "projects.business.tkestack.io \"theirs\" not found");
         assert_eq!(causes(&foreign), [("FieldValueNotFound", "metadata.namespace")]);
@@ -444,7 +433,7 @@ mod tests {
 
     #[test]
     fn a_terminating_project_is_told_as_client_go_expects_it() {
-        let refused = status(Subject::Namespace("a"), &[Violation::ScopeTerminating { scope: scope("p") }]);
+        let refused = status(namespace("a"), &[Violation::ScopeTerminating { scope: scope("p") }]);
         assert_eq!(refused.code, 403);
         assert_eq!(
             refused.message,
@@ -462,7 +451,7 @@ mod tests {
     fn a_taken_claim_is_a_conflict_that_does_not_name_its_holder() {
         let holder = "6ba7b810-9dad-11d1-80b4-00c04fd430c8".parse().unwrap();
         let claim = Claim { domain: "c1".into(), place: "web".into() };
-        let refused = status(Subject::Namespace("a"), &[Violation::ClaimTaken { claim, holder }]);
+        let refused = status(namespace("a"), &[Violation::ClaimTaken { claim, holder }]);
         assert_eq!((refused.code, refused.reason.as_str()), (409, "Conflict"));
         assert!(!serde_json::to_string(&refused).unwrap().contains("6ba7b810"));
     }

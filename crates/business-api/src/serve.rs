@@ -1,23 +1,20 @@
 //! Puts the program together: database, rules, server, admin port; and ends it in the opposite order.
 
-use crate::audit::{Auditor, Growth};
+use crate::audit::{Auditor, Books, Growth};
 use crate::clusters::Clusters;
 use crate::config::{Jwt, Serve};
 use crate::finalizers::TenantFinalizers;
-use crate::kinds::{self, NamespaceKind, ProjectKind};
+use crate::kinds::{Directories, KINDS, KindTable};
 use crate::levels::Levels;
 use crate::members::Members;
 use crate::policy::BusinessPolicy;
-use crate::strategy::{NamespaceStrategy, ProjectStrategy, namespace, project};
 use anyhow::{Context, Result};
 use apiserver::authn::jwks::KeySource;
 use apiserver::authn::jwt;
 use apiserver::authz::Policy;
 use apiserver::dispatch::Api;
 use apiserver::openapi::About;
-use apiserver::resource::{Part, Resource, Subresource};
 use apiserver::server::{Parts, Server, Settings};
-use business_types::names;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use runtime::admin::{self, Admin};
@@ -25,7 +22,7 @@ use runtime::trace::{self, Tracer};
 use runtime::{Backoff, Clock, Health, Metrics, Tasks};
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Kind, Store};
+use store::Store;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -35,11 +32,6 @@ const MIGRATE_DEADLINE: Duration = Duration::from_mins(2);
 const JOIN_DEADLINE: Duration = Duration::from_secs(10);
 const RETRY_FLOOR: Duration = Duration::from_millis(200);
 const RETRY_CEILING: Duration = Duration::from_secs(5);
-
-const SUBRESOURCES: &[Subresource] = &[
-    Subresource { name: "status", writes: Part::Status },
-    Subresource { name: "finalize", writes: Part::Finalize },
-];
 
 /// Where the program listens.
 #[derive(Debug)]
@@ -59,14 +51,24 @@ impl Listeners {
     }
 }
 
-/// Serves until `tasks` is cancelled and what was under way has ended. `clusters` takes the place of the directory
-/// that the controller publishes.
-pub async fn serve(
-    settings: &Serve,
-    listeners: Listeners,
-    clusters: Option<Clusters>,
-    tasks: Tasks,
-) -> Result<()> {
+/// What a program is made of.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// What it serves.
+    pub kinds: KindTable,
+    /// Takes the place of the directory that the controller publishes.
+    pub clusters: Option<Clusters>,
+}
+
+impl Default for Program {
+    fn default() -> Self {
+        Self { kinds: KINDS, clusters: None }
+    }
+}
+
+/// Serves until `tasks` is cancelled and what was under way has ended.
+pub async fn serve(settings: &Serve, listeners: Listeners, program: Program, tasks: Tasks) -> Result<()> {
+    let Program { kinds, clusters } = program;
     let url = &settings.database.database_url;
     // A later version's schema is served as it is: this program may be the one that is being replaced.
     if settings.migrate && !Store::is_migrated(url).await.unwrap_or_default() {
@@ -76,21 +78,24 @@ pub async fn serve(
     // What requests need ends after them.
     let below = Tasks::new();
     let (metrics, live, ready) = (Metrics::new(), Health::new(), Health::new());
-    let store = open(url, &below, &metrics)?;
+    let store = open(url, kinds, &below, &metrics)?;
     let growth = Growth::default();
     let members = Members::default();
     add_checks(&ready, &store, &growth, &members);
-    below.spawn("members", members.clone().follow(store.clone()));
-    let levels = Levels::default();
+    if let Some(kind) = kinds.naming_members() {
+        below.spawn("members", members.clone().follow(store.clone(), kind));
+    }
+    let levels = Levels::new(kinds.accounts());
     below.spawn("levels", levels.clone().follow_all(store.clone()));
     let clusters = follow_clusters(settings, clusters, kube.as_ref(), &below);
-    below.spawn("audit", Auditor::new(store.clone(), &clusters, growth, &metrics).run());
+    let books = Books::new(kinds.accounts());
+    below.spawn("audit", Auditor::new(store.clone(), books, &clusters, growth, &metrics).run());
     let served = Admin { live: live.clone(), ready: ready.clone(), metrics: metrics.clone() };
     below.spawn_draining("admin port", admin::serve(listeners.admin, served, below.clone()));
 
     let (draining, clock) = (CancellationToken::new(), Clock::default());
-    let policy: Arc<dyn Policy> = Arc::new(BusinessPolicy::new(settings.roles(), members));
-    let resources = resources(settings, &clusters, &levels);
+    let policy: Arc<dyn Policy> = Arc::new(BusinessPolicy::new(settings.roles(), kinds.rights(), members));
+    let resources = kinds.resources(&directories(settings, clusters, levels));
     let version = format!("v{}", env!("CARGO_PKG_VERSION"));
     let about = About { title: "TKEStack business".to_owned(), version };
     let api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about);
@@ -127,10 +132,9 @@ pub async fn migrate(url: &str, patience: Duration) -> Result<()> {
     }
 }
 
-/// Opens the store with the kinds of this program.
-pub fn open(url: &str, tasks: &Tasks, metrics: &Metrics) -> Result<Store> {
-    let kinds: Vec<Arc<dyn Kind>> = vec![Arc::new(ProjectKind), Arc::new(NamespaceKind)];
-    Store::open(store::Config::new(url), kinds, tasks, metrics).context("open the store")
+/// Opens the store with the kinds of a program.
+pub fn open(url: &str, kinds: KindTable, tasks: &Tasks, metrics: &Metrics) -> Result<Store> {
+    Store::open(store::Config::new(url), kinds.stored()?, tasks, metrics).context("open the store")
 }
 
 async fn client(settings: &Serve) -> Result<Option<Client>> {
@@ -177,48 +181,14 @@ fn add_checks(ready: &Health, store: &Store, growth: &Growth, members: &Members)
     ready.add("postgres", move || store.database().and_then(|()| growth.check()));
 }
 
-/// The kinds, in the order of discovery.
-pub fn resources(settings: &Serve, clusters: &Clusters, levels: &Levels) -> Vec<Arc<Resource>> {
-    let finalizers = TenantFinalizers::new(settings.tenant_finalizers.iter().cloned());
-    let project = Resource {
-        gvk: business_types::project::gvk(),
-        plural: names::PROJECTS,
-        singular: "project",
-        short_names: &["prj"],
-        categories: &[],
-        namespaced: false,
-        id: kinds::PROJECT,
-        kind: Arc::new(ProjectKind),
-        schema: Arc::new(business_types::project::schema()),
-        subresources: SUBRESOURCES,
-        columns: project::COLUMNS,
-        strategy: Arc::new(ProjectStrategy::new(
-            clusters.clone(),
-            levels.clone(),
-            settings.roles(),
-            finalizers.clone(),
-        )),
-    };
-    let namespace = Resource {
-        gvk: business_types::namespace::gvk(),
-        plural: names::NAMESPACES,
-        singular: "namespace",
-        short_names: &["bns"],
-        categories: &[],
-        namespaced: true,
-        id: kinds::NAMESPACE,
-        kind: Arc::new(NamespaceKind),
-        schema: Arc::new(business_types::namespace::schema()),
-        subresources: SUBRESOURCES,
-        columns: namespace::COLUMNS,
-        strategy: Arc::new(NamespaceStrategy::new(
-            clusters.clone(),
-            levels.clone(),
-            settings.forbidden(),
-            finalizers,
-        )),
-    };
-    vec![Arc::new(namespace), Arc::new(project)]
+fn directories(settings: &Serve, clusters: Clusters, levels: Levels) -> Directories {
+    Directories {
+        clusters,
+        levels,
+        roles: settings.roles(),
+        finalizers: TenantFinalizers::new(settings.tenant_finalizers.iter().cloned()),
+        forbidden: settings.forbidden(),
+    }
 }
 
 fn server_settings(settings: &Serve) -> Settings {

@@ -6,7 +6,7 @@ pub mod project;
 pub mod namespace;
 
 pub use namespace::NamespaceStrategy;
-pub use project::{GRANT, ProjectStrategy};
+pub use project::ProjectStrategy;
 
 use crate::finalizers::FINALIZERS;
 use crate::roles::Roles;

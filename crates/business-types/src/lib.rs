@@ -13,12 +13,12 @@ pub mod audit;
 pub mod condition;
 /// Which resources quota knows, and which amounts they take.
 pub mod resources;
+/// What objects mean to the quota ledger.
+pub mod account;
 /// The kind Project.
 pub mod project;
 /// The kind Namespace.
 pub mod namespace;
-/// What each kind means to the quota ledger.
-pub mod account;
 /// The charge of a namespace: a high-water mark.
 pub mod charge;
 /// What is wrong with an object, beyond its shape.
@@ -27,5 +27,5 @@ pub mod validation;
 pub use audit::{Comparison, Held, LedgerStatus, Orphan};
 pub use cluster::Cluster;
 pub use condition::Condition;
-pub use namespace::{NamespacePhase, NamespaceSpec, NamespaceStatus};
-pub use project::{HardQuantity, ProjectPhase, ProjectSpec, ProjectStatus, UsedQuantity};
+pub use namespace::{ChargedNamespace, NamespacePhase, NamespaceSpec, NamespaceStatus};
+pub use project::{ChargedProject, HardQuantity, ProjectPhase, ProjectSpec, ProjectStatus, UsedQuantity};

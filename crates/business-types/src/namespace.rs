@@ -4,8 +4,10 @@ use meta::object::Object;
 use meta::quantity::ResourceList;
 use serde::{Deserialize, Serialize};
 
+mod account;
 mod schema;
 
+pub use account::ChargedNamespace;
 pub use schema::schema;
 
 /// Its full name.

@@ -6,8 +6,10 @@ use meta::quantity::ResourceList;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+mod account;
 mod schema;
 
+pub use account::ChargedProject;
 pub use schema::schema;
 
 /// Its full name.

@@ -46,6 +46,7 @@ struct Meters {
     differences: Gauge,
     holds: Gauge,
     held: Gauge,
+    unknown: Gauge,
     audits: Counter,
 }
 
@@ -53,6 +54,7 @@ struct Meters {
 #[derive(Debug)]
 pub struct Auditor {
     store: Store,
+    books: Books,
     access: Access,
     compared: watch::Receiver<Arc<Comparison>>,
     growth: Growth,
@@ -69,7 +71,7 @@ pub struct Auditor {
 
 impl Auditor {
     /// An auditor of a store. `growth` is told what it sees.
-    pub fn new(store: Store, clusters: &Clusters, growth: Growth, metrics: &Metrics) -> Self {
+    pub fn new(store: Store, books: Books, clusters: &Clusters, growth: Growth, metrics: &Metrics) -> Self {
         let gauge = |name, help| metrics.register(name, help, Gauge::default());
         let meters = Meters {
             differences: gauge(
@@ -78,10 +80,12 @@ impl Auditor {
             ),
             holds: gauge("business_holds", "Amounts that count without an object"),
             held: gauge("business_growth_held", "1 while growth is held"),
+            unknown: gauge("business_unknown_kinds", "Kinds in the database that this release does not know"),
             audits: metrics.register("business_audits", "Audits that have ended", Counter::default()),
         };
         Self {
             store,
+            books,
             access: Access::internal("audit"),
             compared: clusters.compared(),
             growth,
@@ -159,12 +163,13 @@ impl Auditor {
 
     /// Compares ledger and objects, raises what is too low, and tells what is left.
     async fn audit(&self) -> Result<Vec<Difference>, Error> {
-        let mut report = self.store.audit(&self.access, &Books).await?;
+        let mut report = self.store.audit(&self.access, &self.books).await?;
         if !report.differences.is_empty() {
-            self.store.repair(&self.access, &Books, None, Repair::Raise).await?;
-            report = self.store.audit(&self.access, &Books).await?;
+            self.store.repair(&self.access, &self.books, None, Repair::Raise).await?;
+            report = self.store.audit(&self.access, &self.books).await?;
         }
         self.meters.audits.inc();
+        self.meters.unknown.set(i64::try_from(self.books.unknown().len()).unwrap_or(i64::MAX));
         self.meters.differences.set(i64::try_from(report.differences.len()).unwrap_or(i64::MAX));
         Ok(report.differences)
     }

@@ -2,7 +2,7 @@
 
 use crate::follow;
 use crate::kinds::PROJECT;
-use business_types::{Held, LedgerStatus, Orphan, ProjectStatus, account};
+use business_types::{ChargedProject, Held, LedgerStatus, Orphan, ProjectStatus, account};
 use meta::object::Object;
 use meta::quantity::{Format, Quantity, ResourceList};
 use serde_json::json;
@@ -154,7 +154,7 @@ async fn put(
     } else {
         object.set(LEDGER, json!(ledger));
     }
-    let account = account::project(&object).map_err(|error| corrupt(entry, error))?;
+    let account = account::of::<ChargedProject>(&object).map_err(|error| corrupt(entry, error))?;
     let before = Before { attributes: entry.attributes.clone(), account: account.clone() };
     let state = State { body: object.to_stored(), account };
     let change = Change::Update { expected: entry.revision, before, state };

@@ -5,13 +5,13 @@ use super::{
 use crate::clusters::Clusters;
 use crate::finalizers::{self, TenantFinalizers};
 use crate::levels::Levels;
-use crate::refusal::{self, Subject};
+use crate::refusal::{self, RefusedKind, Subject};
 use apiserver::resource::{Column, Part};
 use apiserver::strategy::{Strategy, WriteContext};
 use business_types::account;
 use business_types::charge::{self, Confirmation, Confirmed};
 use business_types::namespace::group_resource;
-use business_types::{NamespaceSpec, NamespaceStatus, names, validation};
+use business_types::{ChargedNamespace, NamespaceSpec, NamespaceStatus, names, validation};
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::object::Object;
 use meta::quantity::ResourceList;
@@ -41,6 +41,16 @@ pub const COLUMNS: &[Column] = &[
     column("Reason", "Why the namespace is in its phase.", 1),
     column("Message", "Details of the phase.", 1),
 ];
+
+/// The fields that refusals name.
+pub static REFUSED: RefusedKind = RefusedKind {
+    gvk: business_types::namespace::gvk,
+    resource: group_resource,
+    scope: "metadata.namespace",
+    domain: "metadata.namespace",
+    place: "spec.namespace",
+    amount: |_cluster, key| Path::new("spec").child("hard").key(key),
+};
 
 const fn column(name: &'static str, description: &'static str, priority: i32) -> Column {
     Column { name, ty: "string", description, priority }
@@ -247,7 +257,7 @@ impl Strategy for NamespaceStrategy {
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        account::namespace(object).map_err(|e| unreadable(&e))
+        account::of::<ChargedNamespace>(object).map_err(|e| unreadable(&e))
     }
 
     fn hold(&self, cx: &WriteContext<'_>, old: &Object) -> Option<Held> {
@@ -261,7 +271,7 @@ impl Strategy for NamespaceStrategy {
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
-        refusal::status(Subject::Namespace(object.name()), violations, &self.levels)
+        refusal::status(Subject { name: object.name(), kind: &REFUSED }, violations, &self.levels)
     }
 
     fn cells(&self, object: &Object, _now_unix_seconds: i64) -> Vec<Value> {

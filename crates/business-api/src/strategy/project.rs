@@ -5,12 +5,12 @@ use super::{
 use crate::clusters::Clusters;
 use crate::finalizers::{self, TenantFinalizers};
 use crate::levels::Levels;
-use crate::refusal::{self, Subject};
-use crate::roles::Roles;
+use crate::refusal::{self, RefusedKind, Subject};
+use crate::roles::{GRANT, Roles};
 use apiserver::resource::{Column, Part};
 use apiserver::strategy::{ExtraRight, Strategy, WriteContext};
 use business_types::project::group_resource;
-use business_types::{ProjectSpec, ProjectStatus, account, names, validation};
+use business_types::{ChargedProject, ProjectSpec, ProjectStatus, account, names, validation};
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::object::Object;
 use meta::quantity::ResourceList;
@@ -19,8 +19,6 @@ use meta::validation::NameRule;
 use serde_json::{Value, json};
 use store::quota::{Account, Violation};
 
-/// The verb on projects that budget out of nothing needs.
-pub const GRANT: &str = "grant";
 const LOCKED: &[&str] = &["status", "locked"];
 const MEMBERS: &[&str] = &["spec", "members"];
 
@@ -44,6 +42,16 @@ pub const COLUMNS: &[Column] = &[
     column("Reason", "string", "Why the project is in its phase.", 1),
     column("Message", "string", "Details of the phase.", 1),
 ];
+
+/// The fields that refusals name.
+pub static REFUSED: RefusedKind = RefusedKind {
+    gvk: business_types::project::gvk,
+    resource: group_resource,
+    scope: "spec.parentProjectName",
+    domain: "spec.hard",
+    place: "metadata.name",
+    amount: |cluster, key| Path::new("spec").child("clusters").key(cluster).child("hard").key(key),
+};
 
 const fn column(name: &'static str, ty: &'static str, description: &'static str, priority: i32) -> Column {
     Column { name, ty, description, priority }
@@ -225,7 +233,7 @@ impl Strategy for ProjectStrategy {
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        account::project(object).map_err(|e| unreadable(&e))
+        account::of::<ChargedProject>(object).map_err(|e| unreadable(&e))
     }
 
     fn growth_warnings(&self, before: Option<&Account>, after: &Account) -> Vec<String> {
@@ -233,7 +241,7 @@ impl Strategy for ProjectStrategy {
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
-        refusal::status(Subject::Project(object.name()), violations, &self.levels)
+        refusal::status(Subject { name: object.name(), kind: &REFUSED }, violations, &self.levels)
     }
 
     fn name_rule(&self) -> NameRule {

@@ -111,6 +111,15 @@ async fn routes(root: &Caller) -> Vec<Route> {
     routes
 }
 
+/// The name of an object of a kind, and the body of a new one.
+fn samples(plural: &str) -> (&'static str, Value) {
+    match plural {
+        "projects" => ("p", project("q", json!({"pods": "5"}))),
+        "namespaces" => ("c1-n", namespace("m", json!({"pods": "1"}))),
+        new => panic!("the kind {new} is new: say what one looks like"),
+    }
+}
+
 /// How a verb of a resource is asked, without changing anything; and OpenAPI's template of its path.
 async fn route(
     root: &Caller,
@@ -124,14 +133,10 @@ async fn route(
     } else {
         (format!("{GROUP}/{plural}"), format!("{GROUP}/{plural}"))
     };
-    let object = if plural == "projects" { "p" } else { "c1-n" };
+    let (object, new) = samples(plural);
     let of = |end: &str| if subresource.is_empty() { end.to_owned() } else { format!("{end}/{subresource}") };
     let one = (of(&format!("{at}/{object}")), of(&format!("{template}/{{name}}")));
     let all = (at, template);
-    let new = match plural {
-        "projects" => project("q", json!({"pods": "5"})),
-        _ => namespace("m", json!({"pods": "1"})),
-    };
     let (method, (path, template), query) = match verb {
         "create" => (Method::POST, all, DRY_RUN),
         "list" => (Method::GET, all, ""),

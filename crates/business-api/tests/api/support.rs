@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use business_api::clusters::Clusters;
 use business_api::config::{Cli, Command, Serve};
-use business_api::serve::{Listeners, serve};
+use business_api::serve::{Listeners, Program, serve};
 use business_types::Cluster;
 use clap::Parser;
 use http::{Method, Request, header};
@@ -251,7 +251,8 @@ async fn start(
                 admin: TcpListener::bind("127.0.0.1:0").await.unwrap(),
             };
             address.send(listeners.api.local_addr().unwrap()).unwrap();
-            serve(&settings, listeners, Some(clusters), tasks).await
+            serve(&settings, listeners, Program { clusters: Some(clusters), ..Program::default() }, tasks)
+                .await
         });
         assert!(outcome.is_ok(), "{outcome:?}");
     });

@@ -3,7 +3,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use business_api::clusters::Clusters;
 use business_api::config::{Cli, Command};
-use business_api::serve::{Listeners, serve};
+use business_api::serve::{Listeners, Program, serve};
 use clap::Parser;
 use http::{Method, Request, Response, header};
 use http_body_util::combinators::BoxBody;
@@ -93,7 +93,13 @@ impl World {
                 let listen = async || TcpListener::bind("127.0.0.1:0").await.unwrap();
                 let listeners = Listeners { api: listen().await, admin: listen().await };
                 bound.send(listeners.api.local_addr().unwrap()).unwrap();
-                serve(&settings, listeners, Some(clusters), served).await
+                serve(
+                    &settings,
+                    listeners,
+                    Program { clusters: Some(clusters), ..Program::default() },
+                    served,
+                )
+                .await
             });
             assert!(outcome.is_ok(), "{outcome:?}");
         });

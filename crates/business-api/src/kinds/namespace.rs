@@ -1,0 +1,92 @@
+use super::attributes::Selected;
+use super::{Directories, KindRow, SUBRESOURCES};
+use crate::roles::{ADD, CHANGE, RULE, Right, Role};
+use crate::strategy::{NamespaceStrategy, namespace};
+use apiserver::resource::Resource;
+use business_types::account;
+use business_types::names::{GROUP, NAMESPACES};
+use business_types::namespace::{ChargedNamespace, gvk, schema};
+use serde::Deserialize;
+use std::sync::Arc;
+use store::{Attributes, Kind, KindId};
+
+/// Namespaces.
+pub const ROW: KindRow = KindRow {
+    id: KindId(2),
+    plural: NAMESPACES,
+    kind: || Arc::new(NamespaceKind),
+    account: Some(account::of_stored::<ChargedNamespace>),
+    names_members: false,
+    rights: &[
+        Right::object(Role::Administrator, RULE),
+        Right::subresource(Role::Administrator, "finalize", CHANGE),
+        Right::object(Role::Member, ADD),
+    ],
+    resource,
+};
+
+fn resource(row: &KindRow, directories: &Directories) -> Resource {
+    let Directories { clusters, levels, finalizers, forbidden, .. } = directories.clone();
+    Resource {
+        gvk: gvk(),
+        plural: row.plural,
+        singular: "namespace",
+        short_names: &["bns"],
+        categories: &[],
+        namespaced: true,
+        id: row.id,
+        kind: (row.kind)(),
+        schema: Arc::new(schema()),
+        subresources: SUBRESOURCES,
+        columns: namespace::COLUMNS,
+        strategy: Arc::new(NamespaceStrategy::new(clusters, levels, forbidden, finalizers)),
+    }
+}
+
+/// Namespaces, as the store sees them.
+#[derive(Clone, Copy, Debug)]
+pub struct NamespaceKind;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Spec {
+    #[serde(rename = "tenantID")]
+    tenant_id: Box<str>,
+    cluster_name: Box<str>,
+    namespace: Box<str>,
+}
+
+impl Kind for NamespaceKind {
+    fn group(&self) -> &str {
+        GROUP
+    }
+
+    fn resource(&self) -> &str {
+        NAMESPACES
+    }
+
+    fn fields(&self) -> &'static [&'static str] {
+        &["spec.tenantID", "spec.clusterName", "spec.namespace", "status.phase"]
+    }
+
+    fn attributes(&self, body: &[u8]) -> Attributes {
+        let mut selected = Selected::<Spec>::read(body);
+        let Spec { tenant_id, cluster_name, namespace } = std::mem::take(&mut selected.spec);
+        let fields = [tenant_id.clone(), cluster_name, namespace, std::mem::take(&mut selected.status.phase)];
+        selected.attributes(tenant_id, fields)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_read_out_of_a_body() {
+        let body =
+            br#"{"metadata":{},"spec":{"clusterName":"c","namespace":"n"},"status":{"phase":"Pending"}}"#;
+        let read = NamespaceKind.attributes(body);
+        assert_eq!(read.tenant, None);
+        assert_eq!(read.fields, ["".into(), "c".into(), "n".into(), "Pending".into()].into());
+    }
+}

@@ -1,0 +1,105 @@
+use super::attributes::Selected;
+use super::{Directories, KindRow, SUBRESOURCES};
+use crate::roles::{CHANGE, GRANT, READ, RULE, Right, Role};
+use crate::strategy::{ProjectStrategy, project};
+use apiserver::resource::Resource;
+use business_types::account;
+use business_types::names::{GROUP, PROJECTS};
+use business_types::project::{ChargedProject, gvk, schema};
+use serde::Deserialize;
+use std::sync::Arc;
+use store::{Attributes, Kind, KindId, Standing};
+
+/// Projects.
+pub const ROW: KindRow = KindRow {
+    id: KindId(1),
+    plural: PROJECTS,
+    kind: || Arc::new(ProjectKind),
+    account: Some(account::of_stored::<ChargedProject>),
+    names_members: true,
+    rights: &[
+        Right::object(Role::Administrator, RULE),
+        Right::object(Role::Administrator, &[GRANT]),
+        Right::subresource(Role::Administrator, "finalize", CHANGE),
+        Right::object(Role::Member, READ),
+    ],
+    resource,
+};
+
+fn resource(row: &KindRow, directories: &Directories) -> Resource {
+    let Directories { clusters, levels, roles, finalizers, .. } = directories.clone();
+    Resource {
+        gvk: gvk(),
+        plural: row.plural,
+        singular: "project",
+        short_names: &["prj"],
+        categories: &[],
+        namespaced: false,
+        id: row.id,
+        kind: (row.kind)(),
+        schema: Arc::new(schema()),
+        subresources: SUBRESOURCES,
+        columns: project::COLUMNS,
+        strategy: Arc::new(ProjectStrategy::new(clusters, levels, roles, finalizers)),
+    }
+}
+
+/// Projects, as the store sees them.
+#[derive(Clone, Copy, Debug)]
+pub struct ProjectKind;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Spec {
+    #[serde(rename = "tenantID")]
+    tenant_id: Box<str>,
+    members: Box<[Box<str>]>,
+    parent_project_name: Box<str>,
+}
+
+impl Kind for ProjectKind {
+    fn group(&self) -> &str {
+        GROUP
+    }
+
+    fn resource(&self) -> &str {
+        PROJECTS
+    }
+
+    fn stands_for(&self) -> Option<Standing> {
+        Some(Standing { scope: account::PROJECT, required: true })
+    }
+
+    fn fields(&self) -> &'static [&'static str] {
+        &["spec.tenantID", "spec.parentProjectName", "status.phase"]
+    }
+
+    fn attributes(&self, body: &[u8]) -> Attributes {
+        let mut selected = Selected::<Spec>::read(body);
+        let Spec { tenant_id, members, parent_project_name } = std::mem::take(&mut selected.spec);
+        let fields = [tenant_id.clone(), parent_project_name, std::mem::take(&mut selected.status.phase)];
+        Attributes { members, ..selected.attributes(tenant_id, fields) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_read_out_of_a_body() {
+        let body = br#"{"metadata":{"name":"p","labels":{"b":"2","a":"\u00fc"}},"spec":{"tenantID":"t",
+            "members":["al\"ice"],"parentProjectName":"q","clusters":{"c":{}}},"status":{"phase":"Active"}}"#;
+        let read = ProjectKind.attributes(body);
+        assert_eq!(read.tenant.as_deref(), Some("t"));
+        assert_eq!(read.members, ["al\"ice".into()].into());
+        assert_eq!(read.labels, [("a".into(), "\u{fc}".into()), ("b".into(), "2".into())].into());
+        assert_eq!(read.fields, ["t".into(), "q".into(), "Active".into()].into());
+    }
+
+    #[test]
+    fn a_body_that_cannot_be_read_selects_nothing() {
+        assert_eq!(ProjectKind.attributes(b"[]").tenant, None);
+        assert_eq!(ProjectKind.attributes(b"{\"spec\":7}").fields.len(), 3);
+    }
+}

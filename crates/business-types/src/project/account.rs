@@ -1,0 +1,68 @@
+use super::ProjectSpec;
+use crate::account::{Charged, ChargedMeta, PROJECT, keys};
+use meta::quantity::ResourceList;
+use quota::{Account, Amounts, Grants, Limits, Scope};
+use serde::Deserialize;
+
+/// What of a project its account is made of: it costs its parent what it may give away itself.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ChargedProject {
+    metadata: ChargedMeta,
+    spec: Option<ProjectSpec>,
+    status: Option<Lock>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Lock {
+    locked: Option<bool>,
+}
+
+impl Charged for ChargedProject {
+    fn account(self) -> Account {
+        let spec = self.spec.unwrap_or_default();
+        let costs: Amounts =
+            spec.clusters.into_iter().map(|(cluster, quota)| (cluster, quota.hard)).collect();
+        let limits = |hard: &ResourceList| Limits { hard: hard.clone(), mandatory: true };
+        let domains = costs.iter().map(|(cluster, hard)| (cluster.clone(), limits(hard))).collect();
+        let parent = spec.parent_project_name;
+        Account {
+            tenant: spec.tenant_id,
+            deleting: self.metadata.is_deleting(),
+            locked: self.status.and_then(|status| status.locked).unwrap_or_default(),
+            pays: (!parent.is_empty()).then(|| Scope::new(PROJECT, parent)),
+            carries: costs.iter().map(|(cluster, hard)| (cluster.clone(), keys(hard))).collect(),
+            costs,
+            grants: Some(Grants { scope: Scope::new(PROJECT, self.metadata.name), domains }),
+            claims: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account;
+    use meta::object::Object;
+    use serde_json::json;
+
+    #[test]
+    fn a_project_costs_its_parent_what_it_grants() {
+        let object = json!({
+            "metadata": {"name": "p"},
+            "spec": {"parentProjectName": "q", "clusters": {"c": {"hard": {"pods": "5"}}, "d": {}}},
+            "status": {"locked": true},
+        });
+        let account = account::of_stored::<ChargedProject>(object.to_string().as_bytes()).unwrap();
+        assert_eq!(account::of::<ChargedProject>(&Object::new(object).unwrap()).unwrap(), account);
+        assert_eq!(account.pays, Some(Scope::new(PROJECT, "q")));
+        let grants = account.grants.unwrap();
+        assert_eq!(grants.scope, Scope::new(PROJECT, "p"));
+        assert!(account.locked && grants.domains["c"].mandatory && grants.domains["d"].hard.is_empty());
+        assert_eq!(grants.domains["c"].hard, account.costs["c"]);
+        let bare = Object::new(json!({"metadata": {"name": "p"}, "spec": null})).unwrap();
+        let root = account::of::<ChargedProject>(&bare).unwrap();
+        assert!(root.pays.is_none() && root.grants.is_some());
+    }
+}
