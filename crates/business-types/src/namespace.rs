@@ -32,11 +32,11 @@ pub struct NamespaceSpec {
     pub tenant_id: String,
     /// The member cluster that it lives in.
     pub cluster_name: String,
-    /// The type of that cluster; filled in on reads.
+    /// The type of that cluster; kept by the server.
     pub cluster_type: String,
-    /// The Kubernetes version of that cluster; filled in on reads.
+    /// The Kubernetes version of that cluster; kept by the server.
     pub cluster_version: String,
-    /// The name of that cluster for people; filled in on reads.
+    /// The name of that cluster for people; kept by the server.
     pub cluster_display_name: String,
     /// Its name in the member cluster.
     pub namespace: String,

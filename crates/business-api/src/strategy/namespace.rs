@@ -21,11 +21,8 @@ use serde_json::{Value, json};
 use store::quota::{Account, Held, HoldState, Violation};
 
 const CHARGED: &[&str] = &["status", "cachedSpecHard"];
-/// Fields that are filled in on reads and never stored.
-const DECORATED: [&str; 3] = ["clusterType", "clusterVersion", "clusterDisplayName"];
-/// How a stored spec begins, up to the name of its cluster, and how it goes on behind it.
-const SPEC_BEGINS: &str = r#""spec":{"clusterDisplayName":"","clusterName":""#;
-const SPEC_GOES_ON: &str = r#","clusterType":"","clusterVersion":"""#;
+/// What the server says of the cluster, whatever a client sends.
+const DESCRIPTION: [&str; 3] = ["clusterType", "clusterVersion", "clusterDisplayName"];
 /// What a namespace's name is generated from when it can be derived from nothing.
 const NAME_PREFIX: &str = "ns";
 
@@ -95,6 +92,15 @@ impl NamespaceStrategy {
         Self { clusters, levels, forbidden, finalizers }
     }
 
+    /// Takes what is known of the cluster over into the object. What is stored of one that is not known any more stays.
+    fn describe(&self, object: &mut Object) {
+        let Some(cluster) = self.clusters.get(object.text(&["spec", "clusterName"])) else { return };
+        let texts = [&cluster.cluster_type, &cluster.version, &cluster.display_name];
+        for (field, text) in DESCRIPTION.into_iter().zip(texts) {
+            object.set(&["spec", field], json!(text));
+        }
+    }
+
     /// A confirmation may lower what is charged; nothing else that a status says changes it.
     fn prepare_status(cx: &WriteContext<'_>, old: &Object, object: &mut Object) -> Result<(), Status> {
         let before = Typed::of(old)?;
@@ -159,9 +165,10 @@ impl Strategy for NamespaceStrategy {
         check_annotations(cx, None, object, &group_resource())?;
         set_tenant(cx, None, object);
         add_finalizer(object, names::NAMESPACE_FINALIZER);
-        for field in DECORATED {
+        for field in DESCRIPTION {
             object.set(&["spec", field], json!(""));
         }
+        self.describe(object);
         let spec = NamespaceSpec::of(object).map_err(|e| unreadable(&e))?;
         if object.name().is_empty() {
             if let Some(name) = names::derived_name(&spec.cluster_name, &spec.namespace) {
@@ -198,13 +205,16 @@ impl Strategy for NamespaceStrategy {
         object: &mut Object,
     ) -> Result<(), Status> {
         match part {
-            Part::Status => return Self::prepare_status(cx, old, object),
+            Part::Status => {
+                self.describe(object);
+                return Self::prepare_status(cx, old, object);
+            }
             Part::Finalize => return Self::prepare_finalize(cx, old, object),
             Part::Main => {}
         }
         check_annotations(cx, Some(old), object, &group_resource())?;
         set_tenant(cx, Some(old), object);
-        for field in DECORATED {
+        for field in DESCRIPTION {
             object.copy_from(old, &["spec", field]);
         }
         // What is being deleted can be released; its spec is frozen and raises nothing.
@@ -300,25 +310,6 @@ impl Strategy for NamespaceStrategy {
 
     fn name_rule(&self) -> NameRule {
         NameRule::Label
-    }
-
-    fn decorates(&self) -> bool {
-        true
-    }
-
-    fn decorate(&self, stored: &str) -> Option<String> {
-        // Stored keys are sorted and these values are stored empty. Quotes inside of strings are escaped, so that
-        // nothing before the spec can look like it.
-        let (before, rest) = stored.split_once(SPEC_BEGINS)?;
-        let (name, after) = rest.split_once('"')?;
-        let after = after.strip_prefix(SPEC_GOES_ON)?;
-        let cluster = self.clusters.get(name)?;
-        let [display_name, kind, version] = [&cluster.display_name, &cluster.cluster_type, &cluster.version]
-            .map(|text| json!(text).to_string());
-        Some(format!(
-            "{before}\"spec\":{{\"clusterDisplayName\":{display_name},\"clusterName\":\"{name}\",\
-             \"clusterType\":{kind},\"clusterVersion\":{version}{after}"
-        ))
     }
 }
 

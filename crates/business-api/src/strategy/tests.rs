@@ -139,7 +139,7 @@ fn a_new_namespace_is_charged_what_it_asks_for() {
     let (made, errors) = create(&namespaces(), &member, given.clone()).unwrap();
     assert!(errors.is_empty(), "{errors:?}");
     assert_eq!(made.name(), "c1-web");
-    assert_eq!(made.text(&["spec", "clusterVersion"]), "", "filled in on reads only");
+    assert_eq!(made.text(&["spec", "clusterVersion"]), "v1.36.3", "whatever was sent");
     let status = json!({"phase": "Pending", "observedGeneration": 0, "cachedSpecHard": {"pods": "10"}});
     assert_eq!(made.get(&["status"]), Some(&status));
     let mut named = object(given);
@@ -340,31 +340,32 @@ fn budget_out_of_nothing_needs_the_right_to_grant() {
 }
 
 #[test]
-fn reads_show_the_cluster_as_it_is() {
+fn what_is_said_of_a_cluster_is_the_servers() {
+    let described = |object: &Object| {
+        ["clusterType", "clusterVersion", "clusterDisplayName"]
+            .map(|field| object.text(&["spec", field]).to_owned())
+    };
+    let known = ["Imported", "v1.36.3", "Cluster one"].map(str::to_owned);
+    let lie = |o: &mut Object| o.set(&["spec", "clusterVersion"], json!("mine"));
+    let (admin, controller) = (caller(Some("t"), ADMIN), caller(None, &[]));
+    let given = json!({"metadata": {"namespace": "ca"},
+        "spec": {"clusterName": "c1", "namespace": "a", "clusterType": "mine"}});
+    assert_eq!(described(&create(&namespaces(), &admin, given).unwrap().0), known);
     let mut stored = namespace();
-    for field in ["clusterDisplayName", "clusterType", "clusterVersion"] {
-        stored.set(&["spec", field], json!(""));
+    for field in ["clusterType", "clusterVersion", "clusterDisplayName"] {
+        stored.set(&["spec", field], json!("before"));
     }
-    let text = r#"{"spec":{"clusterDisplayName":"","clusterName":"c2""#;
-    stored.set(&["metadata", "annotations"], json!({"misleading": text}));
-    let read = namespaces().decorate(&stored.to_stored()).unwrap();
-    let read = Object::from_stored(read.as_bytes(), 1).unwrap();
-    assert_eq!(read.text(&["spec", "clusterDisplayName"]), "Cluster one");
-    assert_eq!(read.text(&["spec", "clusterVersion"]), "v1.36.3");
-    assert_eq!(read.text(&["spec", "clusterType"]), "Imported");
-    let mut undone = read;
-    undone.remove(&["metadata", "resourceVersion"]);
-    for field in ["clusterDisplayName", "clusterType", "clusterVersion"] {
-        undone.set(&["spec", field], json!(""));
+    let before = ["before"; 3].map(str::to_owned);
+    for part in [Part::Main, Part::Finalize] {
+        let (written, _) = update(&namespaces(), &admin, part, &stored, |_| ()).unwrap();
+        assert_eq!(described(&written), before, "{part:?}: only what it is for changes");
     }
-    assert_eq!(undone.to_stored(), stored.to_stored(), "nothing else is touched");
-    let unknown = NamespaceStrategy::new(
-        Clusters::unchecked(),
-        Levels::default(),
-        Vec::new(),
-        TenantFinalizers::default(),
-    );
-    assert_eq!(unknown.decorate(&stored.to_stored()), None);
+    assert_eq!(described(&update(&namespaces(), &admin, Part::Main, &stored, lie).unwrap().0), before);
+    let (written, _) = update(&namespaces(), &controller, Part::Status, &stored, |_| ()).unwrap();
+    assert_eq!(described(&written), known);
+    stored.set(&["spec", "clusterName"], json!("delisted"));
+    let (written, _) = update(&namespaces(), &controller, Part::Status, &stored, |_| ()).unwrap();
+    assert_eq!(described(&written), before, "nobody knows better");
 }
 
 #[test]

@@ -36,14 +36,14 @@ fn spec() -> Schema {
                 Schema::string("Name of the member cluster that the namespace lives in. Required; immutable.")
                     .required_always(),
             ),
-            ("clusterType", Schema::string("Type of that cluster. Filled in by the server on reads.").always()),
+            ("clusterType", Schema::string("Type of that cluster. Kept by the server.").always()),
             (
                 "clusterVersion",
-                Schema::string("Kubernetes version of that cluster. Filled in by the server on reads.").always(),
+                Schema::string("Kubernetes version of that cluster. Kept by the server.").always(),
             ),
             (
                 "clusterDisplayName",
-                Schema::string("Name of that cluster for people. Filled in by the server on reads.").always(),
+                Schema::string("Name of that cluster for people. Kept by the server.").always(),
             ),
             (
                 "namespace",
