@@ -1,6 +1,6 @@
 use crate::support::{Client, World, child, cluster, namespace, namespaces, project, until};
 use http::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 async fn two_tenants() -> World {
     let world = World::new().await;
@@ -78,8 +78,7 @@ async fn what_an_operator_makes_without_a_tenant_is_its_projects() {
 async fn collections_are_deleted_within_the_tenant_only() {
     let world = two_tenants().await;
     world.admin("t").delete("/projects").await.expect(200);
-    let phase =
-        |project: &serde_json::Value| project["status"]["phase"].as_str().unwrap_or_default().to_owned();
+    let phase = |project: &Value| project["status"]["phase"].as_str().unwrap_or_default().to_owned();
     for (name, expected) in
         [("t-web", "Terminating"), ("t-api", "Terminating"), ("u-web", "Pending"), ("u-api", "Pending")]
     {
@@ -205,7 +204,7 @@ async fn nobody_makes_what_his_tenant_cannot_delete() {
     let freed = admin.patch(&finalize, ours).await.expect(200);
     assert_eq!(freed["spec"]["finalizers"], json!(["namespace"]));
     let by_main = admin.patch(path, json!({"metadata": {"finalizers": null}})).await.expect(200);
-    assert_eq!(by_main["metadata"]["finalizers"], serde_json::Value::Null);
+    assert_eq!(by_main["metadata"]["finalizers"], Value::Null);
     let confirmed = operator.replace(path, "/status", |object| {
         object["status"]["observedGeneration"] = object["metadata"]["generation"].clone();
         object["status"]["cachedSpecHard"] = json!({});
@@ -255,4 +254,132 @@ async fn a_cluster_for_one_tenant_is_unknown_to_the_other() {
     world.admin("u").post("/projects", with("p")).await.expect(201);
     let add = json!({"spec": {"clusters": {"private": {"hard": {"pods": "1"}}}}});
     assert_eq!(world.admin("t").patch("/projects/t-web", add).await.code, 422, "on update as well");
+}
+
+/// What a tenant is told of projects that he does not see, by what he asks for.
+struct Told {
+    what: &'static str,
+    method: Method,
+    path: String,
+    content: &'static str,
+    body: Value,
+}
+
+/// Every way to put something into a project, or below it.
+fn attempts(project: &str) -> Vec<Told> {
+    let new = namespace("new", json!({"pods": "1"}));
+    let huge = namespace("huge", json!({"pods": "1000"}));
+    let keyless = namespace("keyless", json!({}));
+    let taken = namespace("shop", json!({"pods": "1"}));
+    let mut applied = taken.clone();
+    applied["metadata"]["name"] = json!("c1-shop");
+    let mut kid = project_body("kid");
+    kid["spec"]["parentProjectName"] = json!(project);
+    let post = |what, path: &str, body: &Value| Told {
+        what,
+        method: Method::POST,
+        path: path.to_owned(),
+        content: "application/json",
+        body: body.clone(),
+    };
+    let within = namespaces(project);
+    let apply = Told {
+        what: "apply",
+        method: Method::PATCH,
+        path: format!("{within}/c1-shop?fieldManager=m"),
+        content: "application/apply-patch+yaml",
+        body: applied,
+    };
+    vec![
+        post("new", &within, &new),
+        post("huge", &within, &huge),
+        post("keyless", &within, &keyless),
+        post("taken", &within, &taken),
+        post("rehearsed", &format!("{within}?dryRun=All"), &new),
+        post("a taken name, rehearsed", &format!("{within}?dryRun=All"), &taken),
+        apply,
+        post("a child", "/projects", &kid),
+        post("a child, rehearsed", "/projects?dryRun=All", &kid),
+    ]
+}
+
+fn project_body(name: &str) -> Value {
+    project(name, json!({"pods": "1"}))
+}
+
+#[tokio::test]
+async fn what_is_not_seen_gives_one_answer_whatever_state_it_is_in() {
+    let world = two_tenants().await;
+    let (theirs, operator) = (world.admin("u"), world.operator());
+    let states = ["open", "full", "locked", "ending"];
+    for state in states {
+        theirs.post("/projects", project(state, json!({"pods": "10"}))).await.expect(201);
+    }
+    let mut shop = namespace("shop", json!({"pods": "9"}));
+    for state in states {
+        // The same name in each, in clusters' namespaces of their own.
+        shop["metadata"]["name"] = json!("c1-shop");
+        shop["spec"]["namespace"] = json!(format!("shop-{state}"));
+        theirs.post(&namespaces(state), shop.clone()).await.expect(201);
+    }
+    let full = json!({"spec": {"hard": {"pods": "10"}}});
+    theirs.patch(&format!("{}/c1-shop", namespaces("full")), full).await.expect(200);
+    operator
+        .replace("/projects/locked", "/status", |p| p["status"]["locked"] = json!(true))
+        .await
+        .expect(200);
+    theirs.delete("/projects/ending").await.expect(200);
+
+    let (admin, alice) = (world.admin("t"), world.member("alice", "t"));
+    until("membership is known", async || alice.get("/projects").await.names().len() == 1).await;
+    let mut expected = Vec::new();
+    for told in attempts("nowhere") {
+        let answer = admin.send(told.method, &told.path, told.content, Some(told.body)).await;
+        assert_eq!((answer.code, answer.warnings.len()), (404, 0), "{}: {answer:?}", told.what);
+        assert_eq!(answer.message(), "projects.business.tkestack.io \"nowhere\" not found", "{}", told.what);
+        expected.push(answer.body.to_string());
+    }
+    for state in states {
+        for (told, expected) in attempts(state).into_iter().zip(&expected) {
+            let who: &[&Client] =
+                if told.path.starts_with("/projects") { &[&admin] } else { &[&admin, &alice] };
+            for who in who {
+                let answer =
+                    who.send(told.method.clone(), &told.path, told.content, Some(told.body.clone())).await;
+                let body = answer.body.to_string().replace(state, "nowhere");
+                assert_eq!((answer.code, &body), (404, expected), "{state}, {}", told.what);
+                assert_eq!(answer.warnings, [""; 0], "{state}, {}", told.what);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_is_taken_says_only_that() {
+    let world = two_tenants().await;
+    let theirs = world.admin("u");
+    for state in ["open", "ending"] {
+        theirs.post("/projects", project(state, json!({"pods": "10"}))).await.expect(201);
+        theirs.post(&namespaces(state), namespace(state, json!({"pods": "9"}))).await.expect(201);
+    }
+    theirs.delete("/projects/ending").await.expect(200);
+    let admin = world.admin("t");
+    let mut answers = Vec::new();
+    for state in ["open", "ending"] {
+        let apply = format!("/projects/{state}?fieldManager=m");
+        for (method, path, content) in [
+            (Method::POST, "/projects", "application/json"),
+            (Method::POST, "/projects?dryRun=All", "application/json"),
+            (Method::PATCH, apply.as_str(), "application/apply-patch+yaml"),
+        ] {
+            let answer = admin.send(method.clone(), path, content, Some(project_body(state))).await;
+            assert_eq!((answer.code, answer.warnings.len()), (409, 0), "{method} {path}: {answer:?}");
+            answers.push((method, answer.body.to_string().replace(state, "NAME")));
+        }
+    }
+    let (open, ending) = answers.split_at(3);
+    assert_eq!(open, ending);
+    let told: Value = serde_json::from_str(&open[0].1).unwrap();
+    assert_eq!(told["message"], "projects.business.tkestack.io \"NAME\" already exists");
+    assert_eq!(told["details"]["causes"], Value::Null);
 }
