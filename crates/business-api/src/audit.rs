@@ -9,7 +9,7 @@ pub use auditor::{Auditor, Growth};
 
 use crate::accounts::KindAccounts;
 use crate::config::{Audit, Output};
-use crate::kinds::KINDS;
+use crate::kinds::{KINDS, KindTable};
 use crate::serve;
 use anyhow::{Context, Result};
 use business_types::{Held, account};
@@ -71,9 +71,14 @@ pub struct Finding {
 
 /// Runs `business-api audit`.
 pub async fn run(settings: &Audit) -> Result<Finding> {
+    run_with(settings, KINDS).await
+}
+
+/// The same for a program with these kinds.
+pub async fn run_with(settings: &Audit, kinds: KindTable) -> Result<Finding> {
     let tasks = Tasks::new();
-    let store = serve::open(&settings.database.database_url, KINDS, &tasks, &Metrics::new())?;
-    let finding = command(&store, &Books::new(KINDS.accounts()), settings).await;
+    let store = serve::open(&settings.database.database_url, kinds, &tasks, &Metrics::new())?;
+    let finding = command(&store, &Books::new(kinds.accounts()), settings).await;
     tasks.cancel();
     tasks.join(JOIN_DEADLINE).await?;
     finding

@@ -24,7 +24,7 @@ const OBSERVED: &[&str] = &["status", "observedGeneration"];
 
 /// Objects of a caller with a tenant are that tenant's; what an operator makes without a tenant is its project's.
 /// What nobody says on an update stays.
-fn set_tenant(cx: &WriteContext<'_>, old: Option<&Object>, object: &mut Object) {
+pub fn set_tenant(cx: &WriteContext<'_>, old: Option<&Object>, object: &mut Object) {
     if let Some(tenant) = cx.tenant.or(cx.scope_tenant) {
         object.set(TENANT, json!(tenant));
     } else if let Some(old) = old.filter(|_| object.text(TENANT).is_empty()) {

@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use business_api::clusters::Clusters;
 use business_api::config::{Cli, Command, Serve};
+use business_api::kinds::{KINDS, KindTable};
 use business_api::serve::{Listeners, Program, serve};
 use business_types::Cluster;
 use clap::Parser;
@@ -100,15 +101,20 @@ impl World {
     }
 
     pub(crate) async fn with_replicas(count: usize) -> Self {
-        Self::start(count, &["--tenant-grant"]).await
+        Self::start(count, &["--tenant-grant"], KINDS).await
     }
 
     /// One replica with these flags beside the usual ones.
     pub(crate) async fn with_settings(flags: &[&str]) -> Self {
-        Self::start(1, flags).await
+        Self::start(1, flags, KINDS).await
     }
 
-    async fn start(count: usize, flags: &[&str]) -> Self {
+    /// One replica that serves other kinds.
+    pub(crate) async fn with_kinds(kinds: KindTable) -> Self {
+        Self::start(1, &["--tenant-grant"], kinds).await
+    }
+
+    async fn start(count: usize, flags: &[&str], kinds: KindTable) -> Self {
         let directory = std::env::temp_dir().join(format!("business-api-test-{}", uuid::Uuid::new_v4()));
         std::fs::create_dir(&directory).unwrap();
         let database = testing::database().await.unwrap();
@@ -126,9 +132,10 @@ impl World {
         let clusters = Clusters::awaited();
         clusters.replace(["c1", "c2"].map(|name| (name.to_owned(), cluster("*"))));
         let tasks = Tasks::new();
+        let program = Program { kinds, clusters: Some(clusters.clone()) };
         let mut replicas = Vec::new();
         for _replica in 0..count {
-            replicas.push(start(&directory, &database, &clusters, flags, &tasks).await);
+            replicas.push(start(&directory, &database, program.clone(), flags, &tasks).await);
         }
         let world = Self {
             replicas,
@@ -204,9 +211,14 @@ impl World {
 
     /// Ledger, claims and objects agree.
     pub(crate) async fn assert_books_agree(&self) {
+        self.assert_books_of(KINDS).await;
+    }
+
+    /// The same with the kinds of another program.
+    pub(crate) async fn assert_books_of(&self, kinds: KindTable) {
         let line = format!("business-api audit --database-url {}", self.database.url);
         let Command::Audit(settings) = Cli::parse_from(line.split(' ')).command else { panic!("not audit") };
-        let finding = business_api::audit::run(&settings).await.unwrap();
+        let finding = business_api::audit::run_with(&settings, kinds).await.unwrap();
         assert!(finding.consistent, "{}", finding.text);
     }
 }
@@ -219,7 +231,7 @@ pub(crate) fn cluster(tenant: &str) -> Cluster {
 async fn start(
     directory: &Path,
     database: &Database,
-    clusters: &Clusters,
+    program: Program,
     flags: &[&str],
     tasks: &Tasks,
 ) -> SocketAddr {
@@ -239,7 +251,7 @@ async fn start(
     line.extend(flags.iter().map(|flag| (*flag).to_owned()));
     let Command::Serve(settings) = Cli::parse_from(line).command else { panic!("not serve") };
     let settings: Serve = *settings;
-    let (clusters, tasks) = (clusters.clone(), tasks.clone());
+    let tasks = tasks.clone();
     let (address, bound) = tokio::sync::oneshot::channel();
     // A runtime of its own, as in a process of its own.
     std::thread::spawn(move || {
@@ -251,8 +263,7 @@ async fn start(
                 admin: TcpListener::bind("127.0.0.1:0").await.unwrap(),
             };
             address.send(listeners.api.local_addr().unwrap()).unwrap();
-            serve(&settings, listeners, Program { clusters: Some(clusters), ..Program::default() }, tasks)
-                .await
+            serve(&settings, listeners, program, tasks).await
         });
         assert!(outcome.is_ok(), "{outcome:?}");
     });

@@ -1,0 +1,224 @@
+//! A kind that this program does not have: a shelf for images in a project. It costs its project what it may hold, in the
+//! domain of the registry; a shelf that has limits gives them to the project instead. Everything that a charged kind needs is
+//! in this file, but for its row in the table of kinds.
+
+use apiserver::resource::{Column, Part, Resource};
+use apiserver::strategy::{Strategy, WriteContext};
+use business_api::kinds::attributes::Selected;
+use business_api::kinds::{Directories, KindRow};
+use business_api::levels::Levels;
+use business_api::refusal::{self, RefusedKind, Subject};
+use business_api::roles::{ADD, RULE, Right, Role};
+use business_api::strategy::set_tenant;
+use business_types::account::{self, Charged, ChargedMeta, PROJECT};
+use business_types::names::{GROUP, VERSION};
+use meta::field::{FieldErrors, Path};
+use meta::gvk::{GroupResource, GroupVersionKind};
+use meta::object::Object;
+use meta::quantity::ResourceList;
+use meta::schema::Schema;
+use meta::status::Status;
+use meta::validation::NameRule;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use store::quota::{Account, Claim, Grants, Limits, Scope, Violation};
+use store::{Attributes, Kind, KindId};
+
+const PLURAL: &str = "shelves";
+/// What the ledger counts it in: no cluster, so that no key has to be carried.
+const REGISTRY: &str = "registry";
+
+pub(crate) const ROW: KindRow = KindRow {
+    id: KindId(3),
+    plural: PLURAL,
+    kind: || Arc::new(ShelfKind),
+    account: Some(account::of_stored::<ChargedShelf>),
+    names_members: false,
+    rights: &[Right::object(Role::Administrator, RULE), Right::object(Role::Member, ADD)],
+    resource,
+};
+
+fn gvk() -> GroupVersionKind {
+    GroupVersionKind::new(GROUP, VERSION, "Shelf")
+}
+
+fn group_resource() -> GroupResource {
+    GroupResource::new(GROUP, PLURAL)
+}
+
+fn resource(row: &KindRow, directories: &Directories) -> Resource {
+    Resource {
+        gvk: gvk(),
+        plural: row.plural,
+        singular: "shelf",
+        short_names: &[],
+        categories: &[],
+        namespaced: true,
+        id: row.id,
+        kind: (row.kind)(),
+        schema: Arc::new(schema()),
+        subresources: &[],
+        columns: &[Column {
+            name: "Tenant",
+            ty: "string",
+            description: "The tenant that owns it.",
+            priority: 0,
+        }],
+        strategy: Arc::new(ShelfStrategy { levels: directories.levels.clone() }),
+    }
+}
+
+fn schema() -> Schema {
+    let spec = Schema::object(
+        "What the shelf is meant to hold.",
+        Some("io.tkestack.business.v1.ShelfSpec"),
+        [
+            ("tenantID", Schema::string("The tenant that owns the shelf.").always()),
+            ("path", Schema::string("Where the registry has it; no two shelves share one.").optional()),
+            ("hard", Schema::resource_list("What it may hold.").optional()),
+            ("limits", Schema::resource_list("What all shelves of the project may hold.").optional()),
+        ],
+    );
+    Schema::kind("io.tkestack.business.v1.Shelf", "A shelf for images.", [("spec", spec.optional())])
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ShelfSpec {
+    #[serde(rename = "tenantID")]
+    tenant_id: String,
+    path: String,
+    hard: ResourceList,
+    limits: Option<ResourceList>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ChargedShelf {
+    metadata: ChargedMeta,
+    spec: ShelfSpec,
+}
+
+impl Charged for ChargedShelf {
+    fn account(self) -> Account {
+        let deleting = self.metadata.is_deleting();
+        let ShelfSpec { tenant_id, path, hard, limits } = self.spec;
+        let project = Scope::new(PROJECT, self.metadata.namespace);
+        let registry = |hard| BTreeMap::from([(REGISTRY.to_owned(), Limits { hard, mandatory: false })]);
+        let base = Account { tenant: tenant_id, deleting, ..Account::default() };
+        match limits {
+            Some(limits) => {
+                Account { grants: Some(Grants { scope: project, domains: registry(limits) }), ..base }
+            }
+            None => Account {
+                pays: Some(project),
+                carries: BTreeMap::from([(REGISTRY.to_owned(), account::keys(&hard))]),
+                costs: BTreeMap::from([(REGISTRY.to_owned(), hard)]),
+                claims: vec![Claim { domain: REGISTRY.to_owned(), place: path }],
+                ..base
+            },
+        }
+    }
+}
+
+struct ShelfKind;
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct SelectedSpec {
+    #[serde(rename = "tenantID")]
+    tenant_id: Box<str>,
+}
+
+impl Kind for ShelfKind {
+    fn group(&self) -> &str {
+        GROUP
+    }
+
+    fn resource(&self) -> &str {
+        PLURAL
+    }
+
+    fn fields(&self) -> &'static [&'static str] {
+        &["spec.tenantID"]
+    }
+
+    fn attributes(&self, body: &[u8]) -> Attributes {
+        let mut selected = Selected::<SelectedSpec>::read(body);
+        let tenant = std::mem::take(&mut selected.spec.tenant_id);
+        selected.attributes(tenant.clone(), [tenant])
+    }
+}
+
+static REFUSED: RefusedKind = RefusedKind {
+    gvk,
+    resource: group_resource,
+    scope: "metadata.namespace",
+    domain: "metadata.namespace",
+    place: "spec.path",
+    amount: |_registry, key| Path::new("spec").child("hard").key(key),
+};
+
+struct ShelfStrategy {
+    levels: Levels,
+}
+
+impl Strategy for ShelfStrategy {
+    fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
+        set_tenant(cx, None, object);
+        Ok(())
+    }
+
+    fn validate_create(&self, _cx: &mut WriteContext<'_>, _object: &Object) -> FieldErrors {
+        FieldErrors::new()
+    }
+
+    fn prepare_update(
+        &self,
+        cx: &mut WriteContext<'_>,
+        _part: Part,
+        old: &Object,
+        object: &mut Object,
+    ) -> Result<(), Status> {
+        set_tenant(cx, Some(old), object);
+        Ok(())
+    }
+
+    fn validate_update(
+        &self,
+        _cx: &mut WriteContext<'_>,
+        _part: Part,
+        _old: &Object,
+        _object: &Object,
+    ) -> FieldErrors {
+        FieldErrors::new()
+    }
+
+    fn prepare_delete(&self, _cx: &mut WriteContext<'_>, _object: &mut Object) {}
+
+    fn waits_for(&self, _object: &Object) -> Option<String> {
+        None
+    }
+
+    fn account(&self, object: &Object) -> Result<Account, Status> {
+        account::of::<ChargedShelf>(object).map_err(|error| Status::internal(error.to_string()))
+    }
+
+    fn growth_warnings(&self, before: Option<&Account>, after: &Account) -> Vec<String> {
+        self.levels.warnings(before, after)
+    }
+
+    fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
+        refusal::status(Subject { name: object.name(), kind: &REFUSED }, violations, &self.levels)
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::Label
+    }
+
+    fn cells(&self, object: &Object, _now_unix_seconds: i64) -> Vec<Value> {
+        vec![json!(object.text(&["spec", "tenantID"]))]
+    }
+}
