@@ -117,8 +117,8 @@ impl<'a> Quota<'a> {
     ) -> Result<i32, Error> {
         let Some(standing) = standings.of(write.key.kind) else { return Ok(0) };
         let grants = after.or(before).and_then(|account| account.grants.as_ref());
-        let Some(scope) = grants.map(|grants| &grants.scope).filter(|scope| scope.kind == standing.scope)
-        else {
+        let stands_for = |scope: &&Scope| scope.kind == standing.scope && *scope.name == *write.key.name;
+        let Some(scope) = grants.map(|grants| &grants.scope).filter(stands_for) else {
             return Err(Error::Corrupt(format!(
                 "{} stands for a scope and does not grant to it",
                 write.key.name

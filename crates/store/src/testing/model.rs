@@ -14,8 +14,10 @@ pub struct Model {
     holds: Vec<Account>,
     claims: BTreeMap<Claim, Uuid>,
     events: Vec<(char, Key)>,
-    /// The kind that stands for scopes, and which.
-    standing: (KindId, ScopeKind),
+    /// The kind that stands for scopes.
+    kind: KindId,
+    /// What it stands for.
+    stands_for: ScopeKind,
     children_max: usize,
     held: bool,
 }
@@ -35,14 +37,15 @@ struct Effect {
 }
 
 impl Model {
-    /// An empty store.
-    pub fn new(standing: (KindId, ScopeKind), children_max: usize) -> Self {
+    /// An empty store in which objects of one kind stand for scopes.
+    pub fn new(kind: KindId, stands_for: ScopeKind, children_max: usize) -> Self {
         Self {
             objects: BTreeMap::new(),
             holds: Vec::new(),
             claims: BTreeMap::new(),
             events: Vec::new(),
-            standing,
+            kind,
+            stands_for,
             children_max,
             held: false,
         }
@@ -66,7 +69,7 @@ impl Model {
     /// Decides a write. If it is made, its object is at `revision` afterwards.
     pub fn write(&mut self, write: &Write, revision: Revision) -> Result<(), Error> {
         let (before, after) = (write.change.before(), write.change.after());
-        let raises = write.key.kind == self.standing.0 && after.is_some_and(|after| raises(before, after));
+        let raises = write.key.kind == self.kind && after.is_some_and(|after| raises(before, after));
         let grows = effect(before, after).grows || raises;
         if grows && (!write.may_grow || write.change.state().account.deleting) {
             return Err(Error::NotAdmitted);
@@ -105,7 +108,7 @@ impl Model {
     fn admit(&self, write: &Write) -> Result<(), Error> {
         let (before, after) = (write.change.before(), write.change.after());
         let effect = effect(before, after);
-        let own = write.key.kind == self.standing.0;
+        let own = write.key.kind == self.kind;
         let mut violations = Vec::new();
         if let Some((after, scope)) = payer(after)
             && (effect.grows || effect.keyed)
@@ -195,7 +198,7 @@ impl Model {
     }
 
     fn ancestors(&self, write: &Write, scope: &Scope) -> Option<Violation> {
-        let own = (write.key.kind == self.standing.0).then_some(&*write.key.name);
+        let own = (write.key.kind == self.kind).then_some(&*write.key.name);
         let mut seen = BTreeSet::new();
         let mut up = scope.clone();
         loop {
@@ -250,9 +253,9 @@ impl Model {
     }
 
     fn in_use(&self, key: &Key) -> Option<Violation> {
-        let scope = Scope::new(self.standing.1, &*key.name);
+        let scope = Scope::new(self.stands_for, &*key.name);
         let children = self.children(&scope).count();
-        (key.kind == self.standing.0 && children > 0)
+        (key.kind == self.kind && children > 0)
             .then(|| Violation::ScopeInUse { scope, children: i64::try_from(children).unwrap_or_default() })
     }
 
@@ -285,7 +288,7 @@ impl Model {
     }
 
     fn scope(&self, scope: &Scope) -> Option<&Account> {
-        self.objects.get(&Key::new(self.standing.0, "", &scope.name)).map(|object| &object.account)
+        self.objects.get(&Key::new(self.kind, "", &scope.name)).map(|object| &object.account)
     }
 
     fn children<'a>(&'a self, scope: &'a Scope) -> impl Iterator<Item = &'a Account> {

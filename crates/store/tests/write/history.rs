@@ -147,7 +147,7 @@ async fn agree(groups: Vec<Vec<Command>>) {
     let mut config = store::Config::new(&database.url);
     config.children_max = i64::try_from(CHILDREN_MAX).unwrap();
     let kit = Kit::with(config, database).await;
-    let mut model = Model::new((PROJECTS, PROJECT), CHILDREN_MAX);
+    let mut model = Model::new(PROJECTS, PROJECT, CHILDREN_MAX);
     let mut known: BTreeMap<Key, Object> = BTreeMap::new();
     for (name, parent, limits) in FIRST {
         let object = kit.create(Object::project(name, parent, limits)).await.unwrap();

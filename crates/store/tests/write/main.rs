@@ -28,5 +28,7 @@ mod touched;
 mod upgrade;
 /// A connection that can be cut.
 mod proxy;
+/// Scopes of several kinds.
+mod scopes;
 /// The quota rules, one sentence each.
 mod rules;

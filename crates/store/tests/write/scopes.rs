@@ -1,0 +1,209 @@
+//! Scopes of several kinds: clusters give their capacity to a fleet, tenants take of it, projects take of their tenant.
+
+use crate::kit::{amounts, keys_of, refused};
+use runtime::{Metrics, Tasks};
+use std::sync::Arc;
+use store::audit::Accounts;
+use store::model::{Before, Change, Standing, State, Write};
+use store::quota::{Account, Grants, Limits, Scope, ScopeKind, Violation};
+use store::testing::{self, Database};
+use store::{Access, Attributes, Config, Error, Key, Kind, KindId, Revision, Store};
+use uuid::Uuid;
+
+const CLUSTER: KindId = KindId(1);
+const TENANT: KindId = KindId(2);
+const PROJECT: KindId = KindId(3);
+
+struct Sample(&'static str, Option<Standing>);
+
+impl Kind for Sample {
+    fn group(&self) -> &'static str {
+        "sample"
+    }
+    fn resource(&self) -> &'static str {
+        self.0
+    }
+    fn stands_for(&self) -> Option<Standing> {
+        self.1
+    }
+    fn fields(&self) -> &'static [&'static str] {
+        &[]
+    }
+    fn attributes(&self, _body: &[u8]) -> Attributes {
+        Attributes::default()
+    }
+}
+
+fn kinds() -> Vec<Arc<dyn Kind>> {
+    let required = |kind| Some(Standing { scope: ScopeKind(kind), required: true });
+    vec![
+        // A cluster gives to the fleet and does not stand for it: that is there without an object.
+        Arc::new(Sample("clusters", None)),
+        Arc::new(Sample("tenants", required(2))),
+        Arc::new(Sample("projects", required(3))),
+    ]
+}
+
+fn fleet() -> Scope {
+    Scope::new(ScopeKind(1), "fleet")
+}
+
+fn tenant_scope(name: &str) -> Scope {
+    Scope::new(ScopeKind(2), name)
+}
+
+#[derive(Clone, Debug)]
+struct Object {
+    kind: KindId,
+    name: &'static str,
+    uid: Uuid,
+    revision: Revision,
+    account: Account,
+}
+
+impl Object {
+    fn new(kind: KindId, name: &'static str, account: Account) -> Self {
+        Self { kind, name, uid: Uuid::new_v4(), revision: Revision(0), account }
+    }
+
+    fn cluster(name: &'static str, capacity: &str) -> Self {
+        Self::new(
+            CLUSTER,
+            name,
+            Account { grants: Some(grants(fleet(), capacity, false)), ..Account::default() },
+        )
+    }
+
+    fn tenant(name: &'static str, hard: &str) -> Self {
+        let grants = Some(grants(tenant_scope(name), hard, true));
+        Self::new(TENANT, name, Account { tenant: name.to_owned(), grants, ..paying(fleet(), hard) })
+    }
+
+    fn project(tenant: &str, name: &'static str, hard: &str) -> Self {
+        let grants = Some(grants(Scope::new(ScopeKind(3), name), hard, true));
+        let account = paying(tenant_scope(tenant), hard);
+        Self::new(PROJECT, name, Account { tenant: tenant.to_owned(), grants, ..account })
+    }
+
+    fn state(&self) -> State {
+        State { body: self.name.to_owned(), account: self.account.clone() }
+    }
+
+    fn before(&self) -> Before {
+        Before { attributes: Attributes::default(), account: self.account.clone() }
+    }
+
+    fn write(&self, change: Change) -> Write {
+        let may_grow = !matches!(change, Change::Delete { .. });
+        Write { key: Key::new(self.kind, "", self.name), uid: self.uid, change, may_grow, hold: None }
+    }
+}
+
+fn grants(scope: Scope, hard: &str, mandatory: bool) -> Grants {
+    let limits = |(domain, hard)| (domain, Limits { hard, mandatory });
+    Grants { scope, domains: amounts(hard).into_iter().map(limits).collect() }
+}
+
+fn paying(scope: Scope, hard: &str) -> Account {
+    let costs = amounts(hard);
+    Account { pays: Some(scope), carries: keys_of(&costs), costs, ..Account::default() }
+}
+
+struct Tree {
+    store: Store,
+    access: Access,
+    _database: Database,
+}
+
+impl Tree {
+    async fn new() -> Self {
+        let database = testing::database().await.unwrap();
+        let store = Store::open(Config::new(&database.url), kinds(), &Tasks::new(), &Metrics::new()).unwrap();
+        Self { store, access: Access::internal("test"), _database: database }
+    }
+
+    async fn create(&self, mut object: Object) -> Result<Object, Error> {
+        let write = object.write(Change::Create(object.state()));
+        object.revision = self.store.write(&self.access, write).await?;
+        Ok(object)
+    }
+
+    async fn update(&self, object: &Object, mut to: Object) -> Result<Object, Error> {
+        to.uid = object.uid;
+        let (expected, before) = (object.revision, object.before());
+        let write = to.write(Change::Update { expected, before, state: to.state() });
+        to.revision = self.store.write(&self.access, write).await?;
+        Ok(to)
+    }
+
+    async fn delete(&self, object: &Object) -> Result<(), Error> {
+        let (expected, before) = (object.revision, object.before());
+        let write = object.write(Change::Delete { expected, before, last: object.state() });
+        self.store.write(&self.access, write).await.map(drop)
+    }
+
+    /// The ledger is what these objects say.
+    async fn check(&self, objects: impl Into<Vec<Object>>) {
+        let report = self.store.audit(&self.access, &Books(objects.into())).await.unwrap();
+        assert!(report.differences.is_empty(), "{report:?}");
+    }
+}
+
+/// Knows what the objects mean by their names.
+struct Books(Vec<Object>);
+
+impl Accounts for Books {
+    fn account(&self, kind: KindId, body: &[u8]) -> Result<Option<Account>, String> {
+        let known = self.0.iter().find(|object| object.kind == kind && object.name.as_bytes() == body);
+        known.map(|object| Some(object.account.clone())).ok_or_else(|| "an object too many".to_owned())
+    }
+}
+
+fn short(violations: &[Violation]) -> Vec<(Scope, String, String)> {
+    let told = |violation: &Violation| match violation {
+        Violation::DoesNotFit(told) | Violation::BelowAllocated(told) => {
+            (told.scope.clone(), format!("{}/{}", told.domain, told.key), told.would_fit.to_string())
+        }
+        other => panic!("another violation: {other:?}"),
+    };
+    violations.iter().map(told).collect()
+}
+
+#[tokio::test]
+async fn every_level_is_charged_to_the_one_above_and_no_level_gives_more_than_it_has() {
+    let tree = Tree::new().await;
+    let c1 = tree.create(Object::cluster("c1", "c1: cpu=10 pods=100")).await.unwrap();
+    let c2 = tree.create(Object::cluster("c2", "c2: cpu=5")).await.unwrap();
+    // The fleet's limits are not mandatory: a tenant names what it wants of them.
+    let t = tree.create(Object::tenant("t", "c1: cpu=8; c2: cpu=5")).await.unwrap();
+    let over = refused(tree.create(Object::tenant("u", "c1: cpu=3; c2: cpu=1")).await);
+    let told = |key: &str, fits: &str| (fleet(), key.to_owned(), fits.to_owned());
+    assert_eq!(short(&over), [told("c1/cpu", "2"), told("c2/cpu", "0")]);
+    let u = tree.create(Object::tenant("u", "c1: cpu=2")).await.unwrap();
+
+    let p = tree.create(Object::project("t", "p", "c1: cpu=8")).await.unwrap();
+    let over = refused(tree.create(Object::project("t", "q", "c1: cpu=1")).await);
+    assert_eq!(short(&over), [(tenant_scope("t"), "c1/cpu".to_owned(), "0".to_owned())]);
+    let below = refused(tree.update(&t, Object::tenant("t", "c1: cpu=7")).await);
+    assert_eq!(short(&below), [(tenant_scope("t"), "c1/cpu".to_owned(), "8".to_owned())]);
+
+    let below = refused(tree.update(&c1, Object::cluster("c1", "c1: cpu=9")).await);
+    assert_eq!(short(&below), [told("c1/cpu", "10")]);
+    let in_use = |children| Violation::DomainInUse { scope: fleet(), domain: "c1".to_owned(), children };
+    assert_eq!(refused(tree.delete(&c1).await), [in_use(2)]);
+    tree.delete(&u).await.unwrap();
+    let c1 = tree.update(&c1, Object::cluster("c1", "c1: cpu=8")).await.unwrap();
+    tree.check([c1, c2, t, p]).await;
+}
+
+#[tokio::test]
+async fn a_domain_that_no_cluster_gives_is_nobodys() {
+    let tree = Tree::new().await;
+    let unlisted = Violation::DomainNotListed { scope: fleet(), domain: "c1".to_owned() };
+    assert_eq!(refused(tree.create(Object::tenant("t", "c1: cpu=1")).await), [unlisted.clone()]);
+    let c1 = tree.create(Object::cluster("c1", "c1: cpu=1")).await.unwrap();
+    let t = tree.create(Object::tenant("t", "c1: cpu=1")).await.unwrap();
+    tree.delete(&t).await.unwrap();
+    tree.delete(&c1).await.unwrap();
+    assert_eq!(refused(tree.create(Object::tenant("t", "c1: cpu=1")).await), [unlisted]);
+}
