@@ -8,7 +8,6 @@
 
 use business_api::kinds::{KINDS, NAMESPACE, PROJECT};
 use business_api::levels::Levels;
-use business_api::serve;
 use runtime::{Metrics, Tasks};
 use sqlx::{AssertSqlSafe, PgConnection};
 use std::time::{Duration, Instant};
@@ -97,7 +96,7 @@ async fn main() -> Outcome<()> {
 
     let tasks = Tasks::new();
     let before = settled().await;
-    let store = serve::open(&database.url, KINDS, &tasks, &Metrics::new())?;
+    let store = KINDS.open(&database.url, &tasks, &Metrics::new())?;
     store.until_synced().await;
     let cached = settled().await;
     tasks.spawn("levels", Levels::new(KINDS.accounts()).follow_all(store.clone()));

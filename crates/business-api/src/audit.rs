@@ -10,7 +10,6 @@ pub use auditor::{Auditor, Growth};
 use crate::accounts::KindAccounts;
 use crate::config::{Audit, Output};
 use crate::kinds::{KINDS, KindTable};
-use crate::serve;
 use anyhow::{Context, Result};
 use business_types::{Held, account};
 use runtime::{Metrics, Tasks};
@@ -77,7 +76,7 @@ pub async fn run(settings: &Audit) -> Result<Finding> {
 /// The same for a program with these kinds.
 pub async fn run_with(settings: &Audit, kinds: KindTable) -> Result<Finding> {
     let tasks = Tasks::new();
-    let store = serve::open(&settings.database.database_url, kinds, &tasks, &Metrics::new())?;
+    let store = kinds.open(&settings.database.database_url, &tasks, &Metrics::new())?;
     let finding = command(&store, &Books::new(kinds.accounts()), settings).await;
     tasks.cancel();
     tasks.join(JOIN_DEADLINE).await?;

@@ -13,10 +13,11 @@ use crate::clusters::Clusters;
 use crate::finalizers::TenantFinalizers;
 use crate::levels::Levels;
 use crate::roles::{KindRights, Right, Roles};
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use apiserver::resource::{Part, Resource, Subresource};
+use runtime::{Metrics, Tasks};
 use std::sync::Arc;
-use store::{Kind, KindId};
+use store::{Kind, KindId, Store};
 
 /// The kinds of this program. A new one goes to the end: its number is its place, from 1.
 pub const KINDS: KindTable = KindTable(&[project::ROW, namespace::ROW]);
@@ -82,6 +83,11 @@ impl KindTable {
         }
         ensure!(self.0.iter().filter(|row| row.names_members).count() <= 1, "two kinds name members");
         Ok(self.0.iter().map(|row| (row.kind)()).collect())
+    }
+
+    /// Opens the store of these kinds.
+    pub fn open(self, url: &str, tasks: &Tasks, metrics: &Metrics) -> anyhow::Result<Store> {
+        Store::open(store::Config::new(url), self.stored()?, tasks, metrics).context("open the store")
     }
 
     /// What is served.

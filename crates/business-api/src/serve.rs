@@ -78,7 +78,7 @@ pub async fn serve(settings: &Serve, listeners: Listeners, program: Program, tas
     // What requests need ends after them.
     let below = Tasks::new();
     let (metrics, live, ready) = (Metrics::new(), Health::new(), Health::new());
-    let store = open(url, kinds, &below, &metrics)?;
+    let store = kinds.open(url, &below, &metrics)?;
     let growth = Growth::default();
     let members = Members::default();
     add_checks(&ready, &store, &growth, &members);
@@ -130,11 +130,6 @@ pub async fn migrate(url: &str, patience: Duration) -> Result<()> {
             outcome => return outcome.context("migrate the database"),
         }
     }
-}
-
-/// Opens the store with the kinds of a program.
-pub fn open(url: &str, kinds: KindTable, tasks: &Tasks, metrics: &Metrics) -> Result<Store> {
-    Store::open(store::Config::new(url), kinds.stored()?, tasks, metrics).context("open the store")
 }
 
 async fn client(settings: &Serve) -> Result<Option<Client>> {
