@@ -42,12 +42,17 @@ async fn run(migrations: &Migrator, url: &str) -> Result<(), Error> {
             .execute(&mut connection)
             .await
             .map_err(|error| connect::unavailable(&error))?;
-        let outcome = migrations.run(&mut connection).await;
+        let outcome = migrations.run_direct(None, &mut connection, false).await;
         close(connection).await;
         match outcome {
             Err(error) if is_locked_out(&error) && Instant::now() < deadline => {
                 tracing::warn!("somebody holds a lock that a migration needs");
                 backoff.wait().await;
+            }
+            Err(MigrateError::VersionMissing(newer)) if newer > newest(migrations) => {
+                let own = newest(migrations);
+                tracing::warn!(newer, own, "the schema is newer than this program and stays as it is");
+                return Ok(());
             }
             outcome => return outcome.map_err(|error| told(error, migrations)),
         }
@@ -63,13 +68,11 @@ fn is_locked_out(error: &MigrateError) -> bool {
 
 fn told(error: MigrateError, migrations: &Migrator) -> Error {
     match error {
-        MigrateError::VersionMissing(newer) => {
-            let own = newest(migrations);
-            Error::Schema(format!(
-                "the database is at version {newer}, which this program does not know: its own is \
-                 {own}; run a program that is as new as the schema"
-            ))
-        }
+        MigrateError::VersionMissing(version) => Error::Schema(format!(
+            "the database has version {version}, which this program does not know although its own, {}, is \
+             later: another program made it",
+            newest(migrations)
+        )),
         MigrateError::VersionMismatch(version) => Error::Schema(format!(
             "version {version} of the database is not the one of this program: another program made it"
         )),

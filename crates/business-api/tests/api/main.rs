@@ -13,6 +13,8 @@ mod matrix;
 #[cfg(test)]
 mod refusals;
 #[cfg(test)]
+mod startup;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod tenancy;

@@ -100,9 +100,15 @@ impl World {
     }
 
     pub(crate) async fn with_replicas(count: usize) -> Self {
+        let world = Self::started(testing::database().await.unwrap(), count, &[]).await;
+        world.until_ready().await;
+        world
+    }
+
+    /// Replicas that may not be ready: their database is wherever it is.
+    pub(crate) async fn started(database: Database, count: usize, flags: &[&str]) -> Self {
         let directory = std::env::temp_dir().join(format!("business-api-test-{}", uuid::Uuid::new_v4()));
         std::fs::create_dir(&directory).unwrap();
-        let database = testing::database().await.unwrap();
         let authority = Authority::new();
         let (certificate, key) = authority.issue("server", None, &["127.0.0.1"]);
         let signing = KeyPair::generate().unwrap();
@@ -119,9 +125,9 @@ impl World {
         let tasks = Tasks::new();
         let mut replicas = Vec::new();
         for _replica in 0..count {
-            replicas.push(start(&directory, &database, &clusters, &tasks).await);
+            replicas.push(start(&directory, &database, flags, &clusters, &tasks).await);
         }
-        let world = Self {
+        Self {
             replicas,
             clusters,
             database,
@@ -131,12 +137,10 @@ impl World {
             stranger: authority.connector(Some(authority.issue("eve", Some("somebody"), &[]))),
             tasks,
             directory,
-        };
-        world.until_ready().await;
-        world
+        }
     }
 
-    async fn until_ready(&self) {
+    pub(crate) async fn until_ready(&self) {
         for replica in 0..self.replicas.len() {
             let client = self.operator_at(replica);
             until("the server is ready", async || client.get("/readyz").await.code == 200).await;
@@ -207,7 +211,13 @@ pub(crate) fn cluster(tenant: &str) -> Cluster {
     Cluster { tenants: vec![tenant.to_owned()], version: "v1.36.3".to_owned(), ..Cluster::default() }
 }
 
-async fn start(directory: &Path, database: &Database, clusters: &Clusters, tasks: &Tasks) -> SocketAddr {
+async fn start(
+    directory: &Path,
+    database: &Database,
+    flags: &[&str],
+    clusters: &Clusters,
+    tasks: &Tasks,
+) -> SocketAddr {
     let file = |name: &str| directory.join(name).to_string_lossy().into_owned();
     let line = [
         "business-api".to_owned(),
@@ -221,6 +231,7 @@ async fn start(directory: &Path, database: &Database, clusters: &Clusters, tasks
         format!("--jwt-audience={AUDIENCE}"),
         format!("--jwt-jwks-file={}", file("jwks.json")),
     ];
+    let line = line.into_iter().chain(flags.iter().map(|&flag| flag.to_owned()));
     let Command::Serve(settings) = Cli::parse_from(line).command else { panic!("not serve") };
     let settings: Serve = *settings;
     let (clusters, tasks) = (clusters.clone(), tasks.clone());
