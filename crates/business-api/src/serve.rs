@@ -124,7 +124,9 @@ pub async fn migrate(url: &str, patience: Option<Duration>) -> Result<()> {
     let deadline = patience.map(|patience| Instant::now() + patience);
     loop {
         match Store::migrate(url).await {
-            Err(store::Error::Unavailable(why)) if deadline.is_none_or(|deadline| Instant::now() < deadline) => {
+            Err(store::Error::Unavailable(why))
+                if deadline.is_none_or(|deadline| Instant::now() < deadline) =>
+            {
                 tracing::warn!(why, "the database cannot be migrated yet");
                 backoff.wait().await;
             }
