@@ -85,12 +85,14 @@ pub(crate) struct Place {
 }
 
 /// What the function answered, or `batches` remembers.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) base: i64,
     pub(crate) outcome: Vec<i16>,
     pub(crate) detail: Vec<Option<String>>,
 }
+
+crate::row::columns!(Answer { base, outcome, detail });
 
 impl<'a> Batch<'a> {
     pub(crate) fn new(writes: &'a [Pending], scope_kind: i16) -> Result<Self, Error> {

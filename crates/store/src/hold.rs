@@ -48,7 +48,6 @@ impl GrowthHold {
     }
 }
 
-#[derive(sqlx::FromRow)]
 struct Stored {
     uid: Uuid,
     scope: String,
@@ -59,6 +58,8 @@ struct Stored {
     state: String,
     reason: String,
 }
+
+crate::row::columns!(Stored { uid, scope, cluster, resource, amount, namespace, state, reason });
 
 impl Store {
     /// Why growth is held; `None` when it is not.

@@ -88,7 +88,6 @@ pub(crate) fn add_limits(rows: &mut Rows, scope: &str, limits: &Amounts) {
     }
 }
 
-#[derive(sqlx::FromRow)]
 struct Stored {
     scope: String,
     cluster: String,
@@ -99,6 +98,8 @@ struct Stored {
     hard: Option<String>,
     allocated: String,
 }
+
+crate::row::columns!(Stored { scope, cluster, resource, listed, limits, children, hard, allocated });
 
 /// Reads the rows of one scope, or all.
 pub(crate) async fn read(connection: &mut PgConnection, scope: Option<&str>) -> Result<Rows, sqlx::Error> {

