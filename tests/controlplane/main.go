@@ -1,5 +1,6 @@
-// Command controlplane is a Kubernetes control plane in one program: etcd, kube-apiserver,
-// kube-controller-manager and kubectl, chosen by the program's name or by its first argument.
+// Command controlplane is a Kubernetes control plane in one program: etcd, kube-apiserver, the controllers of
+// kube-controller-manager that a cluster without nodes needs, and kubectl; chosen by the program's name or by its
+// first argument. A tag without_NAME leaves a part out that the machine has.
 package main
 
 import (
@@ -7,28 +8,12 @@ import (
 	"os"
 	"path/filepath"
 
-	"go.etcd.io/etcd/server/v3/etcdmain"
-	"k8s.io/component-base/cli"
-	"k8s.io/kubectl/pkg/cmd"
-	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
-	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
-	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
-
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	_ "k8s.io/component-base/metrics/prometheus/version"
 )
 
 var programs = map[string]func(){
-	"etcd":                    func() { etcdmain.Main(os.Args) },
-	"kube-apiserver":          func() { os.Exit(cli.Run(apiserver.NewAPIServerCommand())) },
-	"kube-controller-manager": func() { os.Exit(cli.Run(controllermanager.NewControllerManagerCommand())) },
-	"kubectl":                 kubectl,
-}
-
-func kubectl() {
-	if err := cli.RunNoErrOutput(cmd.NewDefaultKubectlCommand()); err != nil {
-		kubectlutil.CheckErr(err)
-	}
+	"kube-controller-manager": controllers,
 }
 
 func main() {

@@ -55,7 +55,7 @@ pub struct Serve {
     /// Where the objects are.
     #[command(flatten)]
     pub database: Database,
-    /// Brings the schema of the database to this version first.
+    /// Brings the schema of the database to this version as soon as it is there.
     #[arg(long)]
     pub migrate: bool,
     /// Serving certificate and chain, PEM. Read again when it changes.

@@ -60,7 +60,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             outcome.map(|()| ExitCode::SUCCESS)
         }
         Command::Migrate(database) => {
-            serve::migrate(&database.database_url, MIGRATE_DEADLINE).await.map(|()| ExitCode::SUCCESS)
+            serve::migrate(&database.database_url, Some(MIGRATE_DEADLINE)).await.map(|()| ExitCode::SUCCESS)
         }
         Command::Audit(settings) => {
             let finding = audit::run(&settings).await?;

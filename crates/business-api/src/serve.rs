@@ -24,10 +24,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::Store;
 use tokio::net::TcpListener;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How long a database that is starting is waited for before it is migrated.
-const MIGRATE_DEADLINE: Duration = Duration::from_mins(2);
 /// How long the program's own tasks may take to end.
 const JOIN_DEADLINE: Duration = Duration::from_secs(10);
 const RETRY_FLOOR: Duration = Duration::from_millis(200);
@@ -70,13 +69,12 @@ impl Default for Program {
 pub async fn serve(settings: &Serve, listeners: Listeners, program: Program, tasks: Tasks) -> Result<()> {
     let Program { kinds, clusters } = program;
     let url = &settings.database.database_url;
-    // A later version's schema is served as it is: this program may be the one that is being replaced.
-    if settings.migrate && !Store::is_migrated(url).await.unwrap_or_default() {
-        migrate(url, MIGRATE_DEADLINE).await?;
-    }
     let kube = client(settings).await?;
     // What requests need ends after them.
     let below = Tasks::new();
+    if settings.migrate {
+        below.spawn("migration", migrate_in_background(url.clone()));
+    }
     let (metrics, live, ready) = (Metrics::new(), Health::new(), Health::new());
     let store = kinds.open(url, &below, &metrics)?;
     let growth = Growth::default();
@@ -117,13 +115,24 @@ pub async fn serve(settings: &Serve, listeners: Listeners, program: Program, tas
     Ok(outcome?)
 }
 
-/// Brings the schema to this version; a database that does not answer yet is waited for.
-pub async fn migrate(url: &str, patience: Duration) -> Result<()> {
+/// Brings the schema to this version while discovery and probes are served already, however long the database is
+/// away. A migration that can never succeed ends the program.
+async fn migrate_in_background(url: String) {
+    match migrate(&url, None).await {
+        Ok(()) => std::future::pending().await,
+        Err(error) => tracing::error!("{error:#}"),
+    }
+}
+
+/// Brings the schema to this version; a database that does not answer yet is waited for, with patience or without end.
+pub async fn migrate(url: &str, patience: Option<Duration>) -> Result<()> {
     let mut backoff = Backoff::new(RETRY_FLOOR, RETRY_CEILING);
-    let patience = tokio::time::Instant::now() + patience;
+    let deadline = patience.map(|patience| Instant::now() + patience);
     loop {
         match Store::migrate(url).await {
-            Err(store::Error::Unavailable(why)) if tokio::time::Instant::now() < patience => {
+            Err(store::Error::Unavailable(why))
+                if deadline.is_none_or(|deadline| Instant::now() < deadline) =>
+            {
                 tracing::warn!(why, "the database cannot be migrated yet");
                 backoff.wait().await;
             }

@@ -94,7 +94,7 @@ pub struct Report {
 }
 
 /// A row of `objects`.
-#[derive(Debug, sqlx::FromRow)]
+#[derive(Debug)]
 pub(crate) struct Stored {
     kind: i16,
     namespace: String,
@@ -107,6 +107,19 @@ pub(crate) struct Stored {
     locked: bool,
     body: String,
 }
+
+crate::row::columns!(Stored {
+    kind,
+    namespace,
+    name,
+    uid,
+    tenant,
+    scope_kind,
+    scope,
+    deleting,
+    locked,
+    body
+});
 
 pub(crate) const OBJECT_COLUMNS: &str =
     "SELECT kind, namespace, name, uid, tenant, scope_kind, scope, deleting, locked, body FROM objects";

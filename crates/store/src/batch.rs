@@ -96,12 +96,14 @@ pub(crate) struct Batch<'a> {
 }
 
 /// What the function answered, or `batches` remembers.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 pub(crate) struct Answer {
     pub(crate) base: i64,
     pub(crate) outcome: Vec<i16>,
     pub(crate) detail: Vec<Option<String>>,
 }
+
+crate::row::columns!(Answer { base, outcome, detail });
 
 impl<'a> Batch<'a> {
     pub(crate) fn new(writes: &'a [Pending], standings: &Standings) -> Result<Self, Error> {

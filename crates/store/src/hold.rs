@@ -47,7 +47,6 @@ impl GrowthHold {
     }
 }
 
-#[derive(sqlx::FromRow)]
 struct Stored {
     uid: Uuid,
     scope_kind: i16,
@@ -59,6 +58,8 @@ struct Stored {
     state: String,
     reason: String,
 }
+
+crate::row::columns!(Stored { uid, scope_kind, scope, domain, key, amount, place, state, reason });
 
 impl Store {
     /// Why growth is held; `None` when it is not.

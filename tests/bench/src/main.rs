@@ -1,5 +1,5 @@
-//! Measurements beside their rivals, against a control plane and programs that are already running
-//! (`cargo xtask bench` starts them). Every figure is printed with the rival's of the same run.
+//! Measurements beside their rivals, on an instance of their own (`platform`) or on one that runs already. Every figure
+//! is printed with the rival's of the same run.
 
 #![expect(clippy::indexing_slicing, reason = "a JSON value answers null for what it does not hold")]
 
@@ -12,6 +12,7 @@ mod http;
 mod list;
 mod watch;
 mod job;
+mod platform;
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -47,6 +48,8 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum What {
+    /// Starts everything, takes measurements, stops everything.
+    Platform(platform::Platform),
     /// Creates and reads over HTTPS, directly and through kube-apiserver.
     Http {
         /// Connections.
@@ -82,6 +85,7 @@ enum What {
 async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     match args.what {
+        What::Platform(platform) => tokio::task::block_in_place(|| platform.run()),
         What::Http { connections, only } => http::run(&args.target, connections, &only).await,
         What::Watch(watches) => watch::run(&args.target, watches).await,
         What::List { objects } => list::run(&args.target, objects).await,

@@ -17,6 +17,8 @@ mod refusals;
 #[cfg(test)]
 mod sample;
 #[cfg(test)]
+mod startup;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod tenancy;

@@ -101,23 +101,33 @@ impl World {
     }
 
     pub(crate) async fn with_replicas(count: usize) -> Self {
-        Self::start(count, &["--tenant-grant"], KINDS).await
+        Self::ready(count, &["--tenant-grant"], KINDS).await
     }
 
     /// One replica with these flags beside the usual ones.
     pub(crate) async fn with_settings(flags: &[&str]) -> Self {
-        Self::start(1, flags, KINDS).await
+        Self::ready(1, flags, KINDS).await
     }
 
     /// One replica that serves other kinds.
     pub(crate) async fn with_kinds(kinds: KindTable) -> Self {
-        Self::start(1, &["--tenant-grant"], kinds).await
+        Self::ready(1, &["--tenant-grant"], kinds).await
     }
 
-    async fn start(count: usize, flags: &[&str], kinds: KindTable) -> Self {
+    async fn ready(count: usize, flags: &[&str], kinds: KindTable) -> Self {
+        let world = Self::start(testing::database().await.unwrap(), count, flags, kinds).await;
+        world.until_ready().await;
+        world
+    }
+
+    /// One replica that may not be ready: its database is wherever it is.
+    pub(crate) async fn started(database: Database, flags: &[&str]) -> Self {
+        Self::start(database, 1, flags, KINDS).await
+    }
+
+    async fn start(database: Database, count: usize, flags: &[&str], kinds: KindTable) -> Self {
         let directory = std::env::temp_dir().join(format!("business-api-test-{}", uuid::Uuid::new_v4()));
         std::fs::create_dir(&directory).unwrap();
-        let database = testing::database().await.unwrap();
         let authority = Authority::new();
         let (certificate, key) = authority.issue("server", None, &["127.0.0.1"]);
         let signing = KeyPair::generate().unwrap();
@@ -137,7 +147,7 @@ impl World {
         for _replica in 0..count {
             replicas.push(start(&directory, &database, program.clone(), flags, &tasks).await);
         }
-        let world = Self {
+        Self {
             replicas,
             clusters,
             database,
@@ -147,12 +157,10 @@ impl World {
             stranger: authority.connector(Some(authority.issue("eve", Some("somebody"), &[]))),
             tasks,
             directory,
-        };
-        world.until_ready().await;
-        world
+        }
     }
 
-    async fn until_ready(&self) {
+    pub(crate) async fn until_ready(&self) {
         for replica in 0..self.replicas.len() {
             let client = self.operator_at(replica);
             until("the server is ready", async || client.get("/readyz").await.code == 200).await;

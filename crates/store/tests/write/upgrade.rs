@@ -141,17 +141,31 @@ async fn a_schema_that_is_newer_than_the_program_is_served_and_never_changed() {
     let database = server.database().await.unwrap();
     let newer = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
          VALUES (99991231235959, 'from the future', true, '\\x00', 1)";
-    sqlx::query(newer).execute(&mut database.connect().await.unwrap()).await.unwrap();
-    let refused = Store::migrate(&database.url).await;
-    assert!(
-        matches!(&refused, Err(Error::Schema(why)) if why.contains("99991231235959") && why.contains("its own is")),
-        "{refused:?}"
-    );
+    let mut sql = database.connect().await.unwrap();
+    sqlx::query(newer).execute(&mut sql).await.unwrap();
+    Store::migrate(&database.url).await.unwrap();
+    let versions = "SELECT count(*) FROM _sqlx_migrations WHERE version = 99991231235959";
+    assert_eq!(sqlx::query_scalar::<_, i64>(versions).fetch_one(&mut sql).await.unwrap(), 1);
     // A replica of the version before, restarted in the middle of an upgrade, goes on.
     let kit = Kit::on(database).await;
     assert!(kit.store.schema_ready().await.unwrap());
     kit.create(Object::note("a")).await.unwrap();
     assert!(kit.store.audit(&kit.access, &Bodies).await.unwrap().differences.is_empty());
+}
+
+/// An unknown version among the known ones is no later release: somebody else's schema.
+#[tokio::test]
+async fn a_schema_with_an_unknown_past_is_refused() {
+    let server = Server::start(&NOT_DURABLE).await.unwrap();
+    let database = server.database().await.unwrap();
+    let unknown = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
+         VALUES (1, 'of another program', true, '\\x00', 1)";
+    sqlx::query(unknown).execute(&mut database.connect().await.unwrap()).await.unwrap();
+    let refused = Store::migrate(&database.url).await;
+    assert!(
+        matches!(&refused, Err(Error::Schema(why)) if why.contains("version 1,") && why.contains("another program")),
+        "{refused:?}"
+    );
 }
 
 #[tokio::test]

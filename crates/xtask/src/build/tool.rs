@@ -1,0 +1,168 @@
+use crate::workspace;
+use anyhow::{Context, Result, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::fmt::{Display, Formatter};
+use std::fs::File;
+use std::io::{Read, Write as _};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Lines of a log that are shown when its tool has failed.
+const SHOWN_MAX: usize = 60;
+
+/// Where the tools' own lines go.
+pub(super) fn logs() -> PathBuf {
+    workspace::dev().join("logs/build")
+}
+
+/// How far a tool has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Progress {
+    pub(super) done: usize,
+    /// Zero as long as nobody knows.
+    pub(super) total: usize,
+}
+
+#[derive(Debug)]
+struct State {
+    progress: Progress,
+    running: Option<Pid>,
+    stopped: bool,
+    log: File,
+}
+
+/// A tool at work: its lines go to a log, and what they say about its progress is kept.
+#[derive(Debug)]
+pub(super) struct Tool {
+    what: &'static str,
+    unit: &'static str,
+    log: PathBuf,
+    state: Mutex<State>,
+}
+
+impl Display for Tool {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let Progress { done, total } = self.state().progress;
+        match total {
+            0 => write!(f, "{}: downloading", self.what),
+            _ => write!(f, "{}: {done} of {total} {}", self.what, self.unit),
+        }
+    }
+}
+
+impl Tool {
+    /// A tool with a new log of this name, and what its progress is counted in.
+    pub(super) fn new(what: &'static str, unit: &'static str, name: &str) -> Result<Self> {
+        std::fs::create_dir_all(logs())?;
+        let path = logs().join(format!("{name}.log"));
+        let log = File::create(&path).with_context(|| format!("write {}", path.display()))?;
+        let state = State { progress: Progress::default(), running: None, stopped: false, log };
+        Ok(Self { what, unit, log: path, state: Mutex::new(state) })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn told(&self, progress: Progress) {
+        self.state().progress = progress;
+    }
+
+    pub(super) fn note(&self, line: &str) {
+        // A log that cannot be written is no reason to stop.
+        drop(writeln!(self.state().log, "{line}"));
+    }
+
+    /// Runs a command to its end. `look` sees each line of its standard error.
+    pub(super) fn run(&self, command: &mut Command, mut look: impl FnMut(&str)) -> Result<()> {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let name = command.get_program().to_string_lossy().into_owned();
+        let mut child = {
+            let mut state = self.state();
+            if state.stopped {
+                bail!("{} stopped", self.what);
+            }
+            let child = command.spawn().with_context(|| format!("start {name}"))?;
+            state.running = i32::try_from(child.id()).ok().map(Pid::from_raw);
+            child
+        };
+        if let Some(errors) = child.stderr.take() {
+            each_line(errors, |line| look(line))?;
+        }
+        let status = child.wait()?;
+        self.state().running = None;
+        if status.success() {
+            return Ok(());
+        }
+        bail!("{name} failed ({status}); the end of {}:\n{}", self.log.display(), self.end_of_log())
+    }
+
+    /// Asks what runs to end, and runs nothing any more.
+    pub(super) fn stop(&self) {
+        let mut state = self.state();
+        state.stopped = true;
+        if let Some(pid) = state.running {
+            // It may have ended by itself.
+            let _gone = kill(pid, Signal::SIGTERM);
+        }
+    }
+
+    /// From the first error on, if one is near.
+    fn end_of_log(&self) -> String {
+        let text = std::fs::read(&self.log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().collect();
+        let first = lines.iter().position(|line| line.starts_with("error")).unwrap_or(0);
+        let from = first.max(lines.len().saturating_sub(SHOWN_MAX));
+        lines.get(from..).unwrap_or_default().join("\n")
+    }
+}
+
+/// Lines end with a line feed, or with a carriage return where one is written over.
+fn each_line(mut input: impl Read, mut each: impl FnMut(&str)) -> Result<()> {
+    let mut chunk = vec![0; 1 << 14];
+    let mut line = Vec::new();
+    loop {
+        let count = input.read(&mut chunk)?;
+        for &byte in chunk.iter().take(count) {
+            if !matches!(byte, b'\n' | b'\r') {
+                line.push(byte);
+                continue;
+            }
+            let text = String::from_utf8_lossy(&line);
+            if !text.trim().is_empty() {
+                each(&text);
+            }
+            line.clear();
+        }
+        if count == 0 {
+            return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_are_written_over_are_lines() {
+        let mut seen = Vec::new();
+        let text = "one\r\ntwo\rthree  \r   \r\nfour\n";
+        each_line(text.as_bytes(), |line| seen.push(line.to_owned())).unwrap();
+        assert_eq!(seen, ["one", "two", "three  ", "four"]);
+    }
+
+    #[test]
+    fn a_tool_that_fails_shows_the_end_of_its_log_and_a_stopped_one_runs_nothing() {
+        let tool = Tool::new("a thing", "parts", "test-tool").unwrap();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "echo 'error: no such thing' >&2; exit 3"]);
+        let error = tool.run(&mut shell, |line| tool.note(line)).unwrap_err().to_string();
+        assert!(error.contains("error: no such thing") && error.contains("test-tool.log"), "{error}");
+        tool.stop();
+        assert_eq!(tool.run(&mut Command::new("true"), |_| {}).unwrap_err().to_string(), "a thing stopped");
+    }
+}

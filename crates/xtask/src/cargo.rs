@@ -1,0 +1,65 @@
+//! The cargo inside: it sees the environment of the person, not what the cargo outside has set for this program.
+
+use crate::workspace;
+use std::process::Command;
+
+/// What cargo sets for the programs it runs. Build scripts that look at one of these would run again, and everything
+/// above them would be compiled again, whenever `cargo build` and `cargo xtask` take turns.
+fn is_set_by_cargo(name: &str) -> bool {
+    const EXACT: [&str; 6] = [
+        "CARGO",
+        "CARGO_MANIFEST_DIR",
+        "CARGO_MANIFEST_PATH",
+        "CARGO_MANIFEST_LINKS",
+        "CARGO_PRIMARY_PACKAGE",
+        "OUT_DIR",
+    ];
+    const BEGINNING: [&str; 4] = ["CARGO_PKG_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_CFG_"];
+    EXACT.contains(&name) || BEGINNING.iter().any(|beginning| name.starts_with(beginning))
+}
+
+/// The cargo that runs us, in the workspace.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(is_set_by_cargo) {
+            command.env_remove(name);
+        }
+    }
+    command.current_dir(workspace::root());
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_reach_the_cargo_inside_and_what_cargo_says_of_this_program_does_not() {
+        for ours in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "CARGO_PKG_VERSION_PRE", "CARGO"] {
+            assert!(is_set_by_cargo(ours), "{ours}");
+            assert!(std::env::var_os(ours).is_some(), "cargo has not set {ours} for this test");
+        }
+        for theirs in [
+            "CARGO_HOME",
+            "CARGO_TARGET_DIR",
+            "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER",
+            "CARGO_INCREMENTAL",
+            "CARGO_BUILD_JOBS",
+            "CARGO_PROFILE_DEV_DEBUG",
+            "CARGO_REGISTRIES_MIRROR_INDEX",
+            "CARGO_SOURCE_CRATES_IO_REPLACE_WITH",
+            "CARGO_HTTP_PROXY",
+            "CARGO_NET_OFFLINE",
+            "CARGO_TERM_COLOR",
+            "RUSTUP_TOOLCHAIN",
+            "RUSTFLAGS",
+        ] {
+            assert!(!is_set_by_cargo(theirs), "{theirs}");
+        }
+        let inside = cargo();
+        let given: Vec<_> = inside.get_envs().filter_map(|(name, value)| Some((name, value?))).collect();
+        assert!(given.is_empty(), "{given:?}");
+        assert!(inside.get_envs().any(|(name, _)| name == "CARGO_PKG_NAME"), "it is taken away");
+    }
+}

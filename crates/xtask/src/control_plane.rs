@@ -1,0 +1,165 @@
+//! The programs of a local control plane: those of the machine where their versions fit, the others in one program
+//! that is built once per user (tests/controlplane).
+
+use crate::workspace;
+use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use terminal::say;
+
+/// The Kubernetes that is built.
+pub(crate) const VERSION: &str = "v1.36.3";
+/// Where the tools of Kubernetes' own tests are.
+const ASSETS: &str = "KUBEBUILDER_ASSETS";
+
+/// A program that a machine may have.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    name: &'static str,
+    /// Leaves it out of the program that is built.
+    tag: &'static str,
+    version: &'static [&'static str],
+    /// What it says of its version when that fits.
+    fits: &'static [&'static str],
+}
+
+const KUBECTL: Part = Part {
+    name: "kubectl",
+    tag: "without_kubectl",
+    version: &["version", "--client"],
+    fits: &["Client Version: v1.36."],
+};
+const PARTS: [Part; 4] = [
+    Part { name: "etcd", tag: "without_etcd", version: &["--version"], fits: &["etcd Version: 3.6."] },
+    Part {
+        name: "kube-apiserver",
+        tag: "without_apiserver",
+        version: &["--version"],
+        fits: &["Kubernetes v1.36."],
+    },
+    // Always ours: it has only the controllers that a cluster without nodes needs.
+    Part { name: "kube-controller-manager", tag: "without_controllers", version: &[], fits: &[] },
+    KUBECTL,
+];
+
+/// Which programs are taken from the machine and which are built.
+#[derive(Debug)]
+pub(crate) struct ControlPlane {
+    found: Vec<(Part, PathBuf)>,
+    built: Vec<Part>,
+}
+
+impl ControlPlane {
+    /// All of it.
+    pub(crate) fn whole() -> Self {
+        Self::of(&PARTS, &places(), fits)
+    }
+
+    /// Only kubectl, for a cluster the user has; whatever version he has for it.
+    pub(crate) fn kubectl() -> Self {
+        Self::of(&[KUBECTL], &places(), |_, file| !is_ours(file))
+    }
+
+    fn of(parts: &[Part], places: &[PathBuf], good: impl Fn(&Part, &Path) -> bool) -> Self {
+        let mut this = Self { found: Vec::new(), built: Vec::new() };
+        for part in parts {
+            match workspace::find(part.name, places.iter().cloned(), |file| good(part, file)) {
+                Some(file) => this.found.push((*part, file)),
+                None => this.built.push(*part),
+            }
+        }
+        this
+    }
+
+    /// The program to be built, which may be there already.
+    pub(crate) fn program(&self) -> Result<PathBuf> {
+        let mut sources = Vec::new();
+        for entry in std::fs::read_dir(source())? {
+            let path = entry?.path();
+            if path.is_file() {
+                sources.push(path);
+            }
+        }
+        sources.sort();
+        let mut bytes = self.tags().into_bytes();
+        for file in sources {
+            bytes.extend(std::fs::read(&file).with_context(|| format!("read {}", file.display()))?);
+        }
+        Ok(workspace::cache().join(format!("controlplane-{}", workspace::key(bytes))))
+    }
+
+    pub(crate) fn is_to_be_built(&self) -> bool {
+        !self.built.is_empty() && !self.program().is_ok_and(|program| program.exists())
+    }
+
+    /// The tags of what is left out.
+    pub(crate) fn tags(&self) -> String {
+        let is_built = |part: &&Part| !self.built.iter().any(|built| built.name == part.name);
+        PARTS.iter().filter(is_built).map(|part| part.tag).collect::<Vec<_>>().join(",")
+    }
+
+    /// Links all programs into `.dev/bin`.
+    pub(crate) fn link(&self) -> Result<()> {
+        let bin = workspace::dev().join("bin");
+        std::fs::create_dir_all(&bin)?;
+        for (part, file) in &self.found {
+            say::line(format_args!("      {} of this machine is used: {}", part.name, file.display()));
+            workspace::link(file, &bin.join(part.name))?;
+        }
+        let program = self.program()?;
+        self.built.iter().try_for_each(|part| workspace::link(&program, &bin.join(part.name)))
+    }
+}
+
+pub(crate) fn source() -> PathBuf {
+    workspace::root().join("tests/controlplane")
+}
+
+fn places() -> Vec<PathBuf> {
+    std::env::var_os(ASSETS).map(PathBuf::from).into_iter().chain(workspace::path()).collect()
+}
+
+/// Whether it is a link to what was built here: `.dev/bin` may be on PATH.
+fn is_ours(file: &Path) -> bool {
+    let target = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    target.starts_with(workspace::cache()) || file.starts_with(workspace::dev())
+}
+
+fn fits(part: &Part, file: &Path) -> bool {
+    if part.fits.is_empty() || is_ours(file) {
+        return false;
+    }
+    let said = Command::new(file).args(part.version).output();
+    said.is_ok_and(|said| {
+        let text = String::from_utf8_lossy(&said.stdout);
+        part.fits.iter().any(|fits| text.contains(fits))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn programs_of_the_machine_are_used_where_their_versions_fit() {
+        let dir = std::env::temp_dir().join(format!("xtask-parts-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let write = |name: &str, says: &str| {
+            let file = dir.join(name);
+            std::fs::write(&file, format!("#!/bin/sh\necho '{says}'\n")).unwrap();
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        write("etcd", "etcd Version: 3.6.4");
+        write("kube-apiserver", "Kubernetes v1.36.0");
+        write("kube-controller-manager", "Kubernetes v1.36.0");
+        write("kubectl", "Client Version: v1.32.4");
+        let plane = ControlPlane::of(&PARTS, std::slice::from_ref(&dir), fits);
+        let names: Vec<&str> = plane.found.iter().map(|(part, _)| part.name).collect();
+        assert_eq!(names, ["etcd", "kube-apiserver"]);
+        assert_eq!(plane.tags(), "without_etcd,without_apiserver");
+        let only_kubectl = ControlPlane::of(&[KUBECTL], std::slice::from_ref(&dir), |_, file| !is_ours(file));
+        assert_eq!((only_kubectl.found.len(), only_kubectl.built.len()), (1, 0));
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+}

@@ -1,0 +1,167 @@
+//! The files under deploy/, rendered and applied to a real kube-apiserver, dry and for real.
+
+use anyhow::{Result, ensure};
+use instance::kubectl::Kubectl;
+use instance::layout::Layout;
+use instance::manifests::NAMESPACE;
+use instance::wait::{self, Seen};
+use instance::{Instance, Options};
+use instance::{job, manifests, up};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const AGGREGATED: Duration = Duration::from_secs(20);
+
+/// Their kinds need an operator that this machine does not run.
+const FOREIGN: [&str; 2] = ["cert-manager.io/", "monitoring.coreos.com/"];
+
+/// Renders every overlay, applies it, and asks what each identity may.
+pub(crate) fn check() -> Result<()> {
+    let layout = Layout::of_manifests();
+    up::clear(&layout)?;
+    let instance = Instance::start(&layout, &Options { bare: true, ..Options::default() })?;
+    let kubectl = &instance.kubectl;
+    let outcome = apply_all(kubectl).and_then(|()| rights(kubectl)).and_then(|()| roles_for_people(kubectl));
+    instance.stop()?;
+    outcome?;
+    up::clear(&layout)
+}
+
+/// `up --kubeconfig`: the main job with the APIService in a cluster that is not ours, here a second local one.
+pub(crate) fn elsewhere() -> Result<()> {
+    let (theirs, ours) = (Layout::of_manifests(), Layout::of_check());
+    up::clear(&theirs)?;
+    up::clear(&ours)?;
+    let cluster = Instance::start(&theirs, &Options { bare: true, ..Options::default() })?;
+    let options = Options { kubeconfig: Some(theirs.path("kubeconfig")), members: 1, ..Options::default() };
+    let outcome = Instance::start(&ours, &options).and_then(|instance| {
+        let worked = job::main_job(&instance);
+        instance.stop().and(worked)
+    });
+    cluster.stop()?;
+    outcome?;
+    up::clear(&theirs)?;
+    up::clear(&ours)
+}
+
+fn apply_all(kubectl: &Kubectl) -> Result<()> {
+    for directory in ["member", "overlays/local", "overlays/dev", "overlays/prod"] {
+        let mut objects = manifests::render(kubectl, directory)?;
+        objects.retain(|object| {
+            let version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+            !FOREIGN.iter().any(|foreign| version.starts_with(foreign))
+        });
+        manifests::apply(kubectl, &objects)?;
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
+        let dry = [
+            "apply",
+            "--server-side",
+            "--force-conflicts",
+            "--dry-run=server",
+            "--validate=strict",
+            "-f",
+            "-",
+        ];
+        kubectl.feed(&dry, &list)?;
+    }
+    Ok(())
+}
+
+/// One question to kube-apiserver: group, resource (with subresource), name, namespace.
+type Asked = (&'static str, &'static str, &'static str, &'static str);
+
+const API: &str = "business-api";
+const CONTROLLER: &str = "business-controller";
+const MEMBER: &str = "business-member";
+const OURS: &str = "business.tkestack.io";
+
+const MAY: &[(&str, &str, Asked)] = &[
+    (API, "create", ("authorization.k8s.io", "subjectaccessreviews", "", "")),
+    (API, "create", ("authentication.k8s.io", "tokenreviews", "", "")),
+    (API, "watch", ("", "configmaps", "business-clusters", NAMESPACE)),
+    (API, "get", ("", "configmaps", "extension-apiserver-authentication", "kube-system")),
+    (CONTROLLER, "operate", (OURS, "projects", "", "")),
+    (CONTROLLER, "patch", (OURS, "namespaces/status", "x", "project")),
+    (CONTROLLER, "update", (OURS, "projects/finalize", "x", "")),
+    (CONTROLLER, "watch", ("", "secrets", "", NAMESPACE)),
+    (CONTROLLER, "create", ("events.k8s.io", "events", "", "default")),
+    (CONTROLLER, "update", ("coordination.k8s.io", "leases", "business-controller", NAMESPACE)),
+    (MEMBER, "delete", ("", "namespaces", "x", "")),
+    (MEMBER, "update", ("", "resourcequotas", "x", "anywhere")),
+];
+
+const MAY_NOT: &[(&str, &str, Asked)] = &[
+    (API, "get", ("", "secrets", "x", NAMESPACE)),
+    (API, "get", ("", "configmaps", "another", NAMESPACE)),
+    (API, "list", (OURS, "namespaces", "", "project")),
+    (CONTROLLER, "get", ("", "secrets", "x", "kube-system")),
+    (CONTROLLER, "delete", ("", "namespaces", "x", "")),
+    (CONTROLLER, "create", (OURS, "projects", "", "")),
+    (CONTROLLER, "grant", (OURS, "projects", "", "")),
+    (MEMBER, "list", ("", "secrets", "", "anywhere")),
+    (MEMBER, "list", ("", "pods", "", "anywhere")),
+    (MEMBER, "get", (OURS, "projects", "x", "")),
+];
+
+/// Both programs and the member role hold the rights they need, and not those beside them.
+fn rights(kubectl: &Kubectl) -> Result<()> {
+    for (wanted, cases) in [(true, MAY), (false, MAY_NOT)] {
+        for (account, verb, asked) in cases {
+            let user = format!("system:serviceaccount:{NAMESPACE}:{account}");
+            let allowed = allowed(kubectl, &json!({"user": user}), verb, asked)?;
+            ensure!(allowed == wanted, "{account} {verb} {asked:?}: {allowed}, not {wanted}");
+        }
+    }
+    Ok(())
+}
+
+/// Nobody with a role for people may write /status or /finalize.
+fn roles_for_people(kubectl: &Kubectl) -> Result<()> {
+    for role in ["view", "edit", "admin", "business-tenant-admin", "business-operator"] {
+        let binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": format!("test:{role}")},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": role}],
+        });
+        kubectl.apply(&binding.to_string())?;
+        let somebody = json!({"user": "somebody", "groups": [role]});
+        // Roles are aggregated by a controller.
+        wait::until(&format!("{role} reads projects"), AGGREGATED, || {
+            let reads = allowed(kubectl, &somebody, "get", &(OURS, "projects", "x", ""))?;
+            Ok(if reads { Seen::Yes(()) } else { Seen::NotYet("not yet".to_owned()) })
+        })?;
+        let writes = allowed(kubectl, &somebody, "create", &(OURS, "namespaces", "", "project"))?;
+        ensure!(writes == (role != "view"), "{role} may create namespaces: {writes}");
+        let operates = allowed(kubectl, &somebody, "operate", &(OURS, "projects", "", ""))?;
+        ensure!(operates == (role == "business-operator"), "{role} may operate: {operates}");
+        for resource in ["projects/status", "projects/finalize", "namespaces/status", "namespaces/finalize"] {
+            for verb in ["update", "patch"] {
+                let held = allowed(kubectl, &somebody, verb, &(OURS, resource, "x", "project"))?;
+                ensure!(!held, "{role} may {verb} {resource}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Asks with a `SubjectAccessReview`.
+fn allowed(kubectl: &Kubectl, subject: &Value, verb: &str, asked: &Asked) -> Result<bool> {
+    let (group, resource, name, namespace) = asked;
+    let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+    let attributes = json!({
+        "verb": verb, "group": group, "resource": resource, "subresource": subresource,
+        "name": name, "namespace": namespace,
+    });
+    let mut spec = subject.clone();
+    if let Some(spec) = spec.as_object_mut() {
+        spec.insert("resourceAttributes".to_owned(), attributes);
+    }
+    let kind = "SubjectAccessReview";
+    let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec});
+    let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+    let answer = kubectl.feed(&["create", "--raw", path, "-f", "-"], &review.to_string())?;
+    let answer: Value = serde_json::from_str(&answer)?;
+    Ok(answer.pointer("/status/allowed") == Some(&json!(true)))
+}

@@ -1,0 +1,43 @@
+//! What `cargo xtask accept` and the levels of `cargo xtask test` with real parts call once everything is built.
+
+/// What the platform promises.
+mod steps;
+/// deploy/ on a real kube-apiserver.
+mod install;
+
+use anyhow::Result;
+use clap::{ArgMatches, Command};
+use std::process::ExitCode;
+use terminal::caller::Caller;
+use terminal::line;
+use terminal::say::Count;
+
+type Work = fn() -> Result<Count>;
+
+const PARTS: [(&str, Work); 3] = [
+    ("steps", steps::run),
+    ("manifests", || install::check().map(|()| Count::ONE)),
+    ("elsewhere", || install::elsewhere().map(|()| Count::ONE)),
+];
+
+fn command() -> Command {
+    let parts = PARTS.map(|(name, _)| Caller::flags(Command::new(name)).arg(line::output()));
+    Command::new("accept").subcommand_required(true).subcommands(parts)
+}
+
+fn run(name: &str, matches: &ArgMatches) -> ExitCode {
+    let part = PARTS.iter().find(|(part, _)| *part == name);
+    part.map_or(ExitCode::FAILURE, |(_, work)| {
+        Caller::of(matches).run(name, || {
+            instance::wait::listen_for_signals()?;
+            work().map(Some)
+        })
+    })
+}
+
+fn main() -> ExitCode {
+    match command().get_matches().subcommand() {
+        Some((name, matches)) => run(name, matches),
+        None => ExitCode::FAILURE,
+    }
+}

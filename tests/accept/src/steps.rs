@@ -1,0 +1,166 @@
+//! What the platform promises, tried through kubectl on real parts. Each step is one function.
+
+/// What a user of kubectl expects.
+mod verbs;
+/// Asking for too much, and giving back.
+mod quota;
+/// Changes made behind our back in a cluster.
+mod drift;
+/// What is in a cluster without an object.
+mod orphan;
+/// A member cluster, PostgreSQL or a replica is gone for a while.
+mod outage;
+/// Whole trees.
+mod tree;
+/// A release comes and goes.
+mod rollback;
+/// kill -9 in the middle.
+mod crash;
+/// What a tenant may see and do.
+mod tenant;
+/// What must be refused.
+mod input;
+/// kube-controller-manager and our kinds.
+mod collector;
+/// `kubectl wait`.
+mod waiting;
+/// `kubectl get -w`.
+mod watching;
+/// `kubectl apply --server-side`.
+mod applying;
+/// `kubectl apply --prune`.
+mod pruning;
+/// Other people's programs.
+mod clients;
+/// The same requests to custom resources.
+mod differential;
+/// Plain HTTP through `kubectl proxy`.
+mod proxy;
+
+use anyhow::{Context, Result, ensure};
+use instance::layout::{self, Layout};
+use instance::{Instance, Options};
+use instance::{up, wait};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use terminal::say::{self, Count};
+
+type Step = fn(&Instance) -> Result<()>;
+
+const STEPS: &[(&str, Step)] = &[
+    ("kubectl's verbs do what a user expects", verbs::verbs),
+    ("kubectl watches, edits, explains and describes", verbs::conveniences),
+    ("over-asking is refused with the explanation and changes nothing", quota::over_asking),
+    ("64 creates in parallel of which 10 fit", quota::parallel_creates),
+    ("raise, then lower: the refund waits for the cluster", quota::raise_and_lower),
+    ("what somebody changes in the cluster is repaired or reported", drift::drift),
+    ("a cluster's namespace without an object is held against its project until it is gone", orphan::orphan),
+    ("the tenant's administrator rules his tenant and sees no other", tenant::tenant),
+    ("bad input is refused with the field's path and nothing is stored", input::input),
+    ("the garbage and namespace controllers of Kubernetes work with our kinds", collector::collector),
+    ("kubectl waits for conditions, fields, creation and deletion", waiting::waiting),
+    ("kubectl watches in every form of output", watching::watching),
+    ("kubectl applies on the server's side, and moves there and back", applying::applying),
+    ("kubectl prunes by selector, by project and by ApplySet", pruning::pruning),
+    ("client-go works unmodified, as do Argo CD's and Flux's ways", clients::client_go),
+    ("Helm installs, upgrades, rolls back and uninstalls", clients::helm),
+    ("Python's client works unmodified", clients::python),
+    ("kube-rs's reflector follows, through a partition and a forgotten history", clients::kube_rs),
+    ("server-side apply agrees with a custom resource", clients::apply_differential),
+    ("answers agree with those of custom resources", differential::requests),
+    ("a member cluster stops and comes back", outage::member),
+    ("a tree with 50 namespaces in two clusters is deleted in order", tree::tree),
+    ("a replica is killed under load", outage::replica),
+    ("PostgreSQL is down for a while", outage::postgres),
+    ("a release comes, goes, and starts before its database", rollback::rollback),
+    ("every process killed -9 in the middle of things", crash::crash),
+    ("the books balance at the end", books),
+];
+
+/// Often, so that nobody waits for an audit; and an audit that is wrong in the middle of things shows.
+const AUDIT_PERIOD: &str = "1s";
+const START: Duration = Duration::from_mins(4);
+
+/// Runs all steps on an instance of their own.
+pub(crate) fn run() -> Result<Count> {
+    let layout = Layout::of_accept();
+    up::clear(&layout)?;
+    let audit_period = Some(AUDIT_PERIOD.to_owned());
+    let options = Options { members: 1, replicas: 2, audit_period, ..Options::default() };
+    say::step("`up` is killed -9 once it runs", || killed_up(&layout, &options))?;
+    let instance = Instance::start(&layout, &options)?;
+    let mut count = Count { passed: 1, failed: 0 };
+    let only = std::env::var("XTASK_ACCEPT").unwrap_or_default();
+    let chosen = |what: &str| only.split(',').any(|word| what.contains(word));
+    for (what, step) in STEPS.iter().filter(|(what, _)| chosen(what)) {
+        match say::step(what, || step(&instance)) {
+            Ok(()) => count.passed += 1,
+            Err(error) => {
+                count.failed += 1;
+                say::line(format_args!("      {error:#}"));
+            }
+        }
+        if wait::interrupted() {
+            break;
+        }
+    }
+    say::step("everything stopped", || instance.stop())?;
+    if count.failed == 0 {
+        up::clear(&layout)?;
+    }
+    Ok(count)
+}
+
+/// Starts `up` as a process of its own and kills it: the next one takes its children over.
+fn killed_up(layout: &Layout, options: &Options) -> Result<()> {
+    let log = layout.path("logs/up.log");
+    std::fs::create_dir_all(layout.path("logs"))?;
+    let out = std::fs::File::create(&log)?;
+    let mut child = Command::new(layout::beside("instance")?)
+        .args(["up", "--instance", "accept", "--members", &options.members.to_string()])
+        .args(["--replicas", &options.replicas.to_string(), "--audit-period", AUDIT_PERIOD])
+        .stdin(Stdio::null())
+        .stdout(out.try_clone()?)
+        .stderr(out)
+        .spawn()?;
+    let end = Instant::now() + START;
+    let ready = layout.path("ready");
+    while !std::fs::read_to_string(&ready).is_ok_and(|pid| pid == child.id().to_string()) {
+        let alive = child.try_wait()?.is_none();
+        let shown = || std::fs::read_to_string(&log).unwrap_or_default();
+        ensure!(alive && Instant::now() < end && !wait::interrupted(), "up did not get ready:\n{}", shown());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    child.kill().context("kill up")?;
+    child.wait()?;
+    Ok(())
+}
+
+/// What a program printed holds all of these.
+fn contains(text: &str, parts: &[&str]) -> Result<()> {
+    for part in parts {
+        ensure!(text.contains(part), "`{part}` is missing in:\n{text}");
+    }
+    Ok(())
+}
+
+/// `business-api audit`.
+fn audit(instance: &Instance) -> Result<Output> {
+    let mut command = Command::new(layout::beside("business-api")?);
+    command.args(["audit", "-o", "text"]).env("DATABASE_URL", &instance.database_url);
+    Ok(command.output()?)
+}
+
+/// Ledger, objects, statuses and clusters agree.
+pub(crate) fn books(instance: &Instance) -> Result<()> {
+    wait::until("the audit finds nothing", Duration::from_mins(1), || {
+        let output = audit(instance)?;
+        Ok(if output.status.success() {
+            wait::Seen::Yes(())
+        } else {
+            let (out, err) =
+                (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            wait::Seen::NotYet(format!("{out}{err}"))
+        })
+    })
+}

@@ -1,0 +1,103 @@
+use anyhow::{Context, Result, ensure};
+use instance::layout;
+use instance::{HOST_CLUSTER, Instance};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use terminal::say;
+
+/// client-go's own code against the server, aggregated and direct; informers with and without `WatchList`.
+pub(super) fn client_go(instance: &Instance) -> Result<()> {
+    for (watch_list, tests) in [("true", "."), ("false", "Informer")] {
+        let mut go = go_test(instance, "tests/controlplane", &["-run", tests, "./clientgo"]);
+        go.env("KUBE_FEATURE_WatchListClient", watch_list);
+        passes(&mut go).with_context(|| format!("with WatchList {watch_list}"))?;
+    }
+    Ok(())
+}
+
+/// Helm 3 with its three-way merge patches, Helm 4 with server-side apply.
+pub(super) fn helm(instance: &Instance) -> Result<()> {
+    passes(&mut go_test(instance, "tests/helm", &["."]))
+}
+
+fn go_test(instance: &Instance, module: &str, args: &[&str]) -> Command {
+    let mut command = Command::new("go");
+    command
+        .current_dir(layout::workspace().join(module))
+        .args(["test", "-trimpath", "-count=1"])
+        .args(args)
+        .env("CGO_ENABLED", "0");
+    ways(&mut command, instance);
+    command
+}
+
+/// Tells a client's tests the ways to the server.
+fn ways(command: &mut Command, instance: &Instance) {
+    command
+        .env("OPERATOR_KUBECONFIG", instance.layout.path("kubeconfig"))
+        .env("TENANT_KUBECONFIG", instance.layout.path("tenant.kubeconfig"))
+        .env("MEMBER", HOST_CLUSTER)
+        .stdin(Stdio::null());
+}
+
+fn passes(command: &mut Command) -> Result<()> {
+    let output = command.output().with_context(|| format!("start {}", command.get_program().display()))?;
+    let (text, complaint) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    ensure!(output.status.success(), "{text}{complaint}");
+    Ok(())
+}
+
+/// The package `kubernetes` of Python; skipped where Python or the package is not to be had.
+pub(super) fn python(instance: &Instance) -> Result<()> {
+    match packages() {
+        Err(reason) => {
+            say::skipped(&format!("{reason:#}"));
+            Ok(())
+        }
+        Ok(packages) => {
+            let mut command = Command::new("python3");
+            ways(command.arg(layout::workspace().join("tests/python/clients.py")), instance);
+            passes(command.env("PYTHONPATH", packages).env("PYTHONDONTWRITEBYTECODE", "1"))
+        }
+    }
+}
+
+/// The directory of the packages that the tests import, installed once per checkout.
+fn packages() -> Result<PathBuf> {
+    let wanted = layout::workspace().join("tests/python/requirements.txt");
+    let packages =
+        layout::workspace().join(format!(".dev/python-{}", layout::hash(&std::fs::read(&wanted)?)));
+    if packages.exists() {
+        return Ok(packages);
+    }
+    let partial = packages.with_extension(format!("partial-{}", std::process::id()));
+    let mut install = Command::new("python3");
+    install
+        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target"])
+        .arg(&partial)
+        .arg("--requirement")
+        .arg(&wanted)
+        .stdin(Stdio::null());
+    passes(&mut install)?;
+    std::fs::rename(&partial, &packages)?;
+    Ok(packages)
+}
+
+/// kube-rs's watcher, reflector and store, aggregated and direct.
+pub(super) fn kube_rs(instance: &Instance) -> Result<()> {
+    let program = layout::beside("reflector")?;
+    for kubeconfig in ["kubeconfig", "tenant.kubeconfig"] {
+        let mut command = Command::new(&program);
+        command.arg("--kubeconfig").arg(instance.layout.path(kubeconfig));
+        passes(command.env("DATABASE_URL", &instance.database_url)).context(kubeconfig)?;
+    }
+    Ok(())
+}
+
+/// Server-side apply beside a custom resource with the same schema on the instance's kube-apiserver.
+pub(super) fn apply_differential(instance: &Instance) -> Result<()> {
+    let mut command = Command::new(layout::beside("differential")?);
+    command.arg("--kubeconfig").arg(instance.layout.path("kubeconfig"));
+    passes(command.args(["--histories", "300", "--schemas", "4"]))
+}

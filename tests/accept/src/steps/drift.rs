@@ -1,0 +1,34 @@
+use anyhow::Result;
+use instance::job::{self, Hard, apply, namespace, project, until_available, until_field, until_gone};
+use instance::{HOST_CLUSTER, Instance};
+use serde_json::{Value, json};
+
+/// Quota edited, quota deleted, label removed, namespace deleted.
+pub(super) fn drift(instance: &Instance) -> Result<()> {
+    let k = &instance.kubectl;
+    let member = instance.member(HOST_CLUSTER);
+    let hard: Hard<'_> = &[("cpu", "4"), ("memory", "4Gi")];
+    let two: Hard<'_> = &[("cpu", "2"), ("memory", "2Gi")];
+    apply(k, &project("drift", None, &[(HOST_CLUSTER, hard)]))?;
+    apply(k, &namespace("drift", HOST_CLUSTER, "drift", two))?;
+    until_available(k, "drift", &format!("{HOST_CLUSTER}-drift"))?;
+    let quota = ["resourcequota", "drift", "-n", "drift"];
+    let more = r#"{"spec":{"hard":{"cpu":"50"}}}"#;
+    member.run(&["patch", "resourcequota", "drift", "-n", "drift", "--type=merge", "-p", more])?;
+    until_field(&member, &quota, "/spec/hard/cpu", &json!("2"))?;
+    member.run(&["delete", "resourcequota", "drift", "-n", "drift"])?;
+    until_field(&member, &quota, "/status/hard/cpu", &json!("2"))?;
+    member.run(&["label", "namespace", "drift", "tkestack.io/projectName-"])?;
+    let label = "/metadata/labels/tkestack.io~1projectName";
+    until_field(&member, &["namespace", "drift"], label, &json!("drift"))?;
+    let uid = |object: &Value| object.pointer("/metadata/uid").cloned();
+    let old = uid(&member.json(&["get", "namespace", "drift"])?);
+    member.run(&["delete", "namespace", "drift", "--wait=false"])?;
+    job::until(&member, &["namespace", "drift"], |object| {
+        uid(object) != old && object.pointer("/status/phase") == Some(&json!("Active"))
+    })?;
+    until_field(&member, &quota, "/status/hard/cpu", &json!("2"))?;
+    until_available(k, "drift", &format!("{HOST_CLUSTER}-drift"))?;
+    k.run(&["delete", "project", "drift", "--wait=false"])?;
+    until_gone(k, &["project", "drift"])
+}

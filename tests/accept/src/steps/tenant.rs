@@ -1,0 +1,82 @@
+use anyhow::{Context, Result, ensure};
+use instance::job::{Hard, apply, namespace, project, until_active, until_available, until_gone};
+use instance::kubeconfig::{Kubeconfig, token};
+use instance::pki::Pki;
+use instance::{HOST_CLUSTER, Instance};
+use serde_json::{Value, json};
+
+/// Two tenants: each rules his own, and the other's objects do not exist for him.
+pub(super) fn tenant(instance: &Instance) -> Result<()> {
+    let (k, mine) = (&instance.kubectl, instance.tenant());
+    let api = instance.apis.first().context("no replica")?;
+    let pki = Pki::open(&instance.layout.path("pki"))?;
+    let server = format!("https://{}:{}", api.host, api.port);
+    let user = |name: &str, tenant: Option<&str>, groups: &[&str]| -> Result<instance::kubectl::Kubectl> {
+        let file = instance.layout.path(&format!("home/{name}.kubeconfig"));
+        let token = token(&instance.issuer.token(name, tenant, groups)?);
+        Kubeconfig::default().context(name, &server, &pki.cert("serving-ca"), &token)?.write(&file)?;
+        Ok(k.with_kubeconfig(&file))
+    };
+    let other = user("other-admin", Some("other"), &["tenant-admins"])?;
+    let hard: Hard<'_> = &[("cpu", "4"), ("memory", "4Gi")];
+    let one: Hard<'_> = &[("cpu", "1"), ("memory", "1Gi")];
+    apply(&mine, &project("mine", None, &[(HOST_CLUSTER, hard)]))?;
+    apply(&other, &untenanted(project("theirs", None, &[(HOST_CLUSTER, hard)])))?;
+    until_active(&mine, "mine")?;
+    until_active(&other, "theirs")?;
+    apply(&mine, &namespace("mine", HOST_CLUSTER, "mine", one))?;
+    until_available(&mine, "mine", &format!("{HOST_CLUSTER}-mine"))?;
+    let tenant_of = k.json(&["get", "project", "theirs"])?.pointer("/spec/tenantID").cloned();
+    ensure!(tenant_of == Some(json!("other")), "the tenant of a tenant's project is {tenant_of:?}");
+    let seen = mine.run(&["get", "projects,bns", "-A", "-o", "name"])?;
+    ensure!(seen.contains("/mine") && !seen.contains("theirs"), "the tenant sees {seen}");
+    let foreign: [&[&str]; 5] = [
+        &["get", "project", "theirs"],
+        &["delete", "project", "theirs"],
+        &["label", "project", "theirs", "a=b"],
+        &["patch", "project", "theirs", "--type=merge", "-p", "{}"],
+        &["patch", "project", "theirs", "--subresource=status", "--type=merge", "-p", "{}"],
+    ];
+    for args in foreign {
+        let refusal = mine.refused(args, None)?;
+        let refused = refusal.contains("NotFound") || refusal.contains("Forbidden");
+        ensure!(refused, "{}: {refusal}", args.join(" "));
+        ensure!(!refusal.contains("\"other\""), "the refusal names the other tenant: {refusal}");
+    }
+    let status: &[&str] = &["patch", "project", "mine", "--subresource=status", "--type=merge", "-p", "{}"];
+    ensure!(mine.refused(status, None)?.contains("Forbidden"), "a tenant wrote a status");
+    let refusal = mine.refused(
+        &["create", "-f", "-"],
+        Some(&project("child", Some("theirs"), &[(HOST_CLUSTER, one)]).to_string()),
+    )?;
+    ensure!(refusal.contains("NotFound") || refusal.contains("not found"), "unexpected refusal: {refusal}");
+    let stranger = user("stranger", None, &["tenant-admins"])?;
+    let refusal = stranger.refused(&["get", "projects"], None)?;
+    ensure!(refusal.contains("Unauthorized") || refusal.contains("logged in"), "unexpected: {refusal}");
+    member(&user("member", Some("default"), &[])?)?;
+    for (kubectl, name) in [(&mine, "mine"), (&other, "theirs")] {
+        kubectl.run(&["delete", "project", name, "--wait=false"])?;
+        until_gone(kubectl, &["project", name])?;
+    }
+    Ok(())
+}
+
+/// Somebody of the tenant who belongs to no project sees none and may create none.
+fn member(kubectl: &instance::kubectl::Kubectl) -> Result<()> {
+    let output = kubectl.output(&["get", "projects", "-o", "name"], None)?;
+    ensure!(
+        !String::from_utf8_lossy(&output.stdout).contains("/mine"),
+        "a stranger of the tenant sees a project"
+    );
+    let refusal = kubectl.refused(&["create", "-f", "-"], Some(&project("nope", None, &[]).to_string()))?;
+    ensure!(refusal.contains("Forbidden"), "unexpected refusal: {refusal}");
+    Ok(())
+}
+
+/// Leaves the tenant to the server.
+fn untenanted(mut object: Value) -> Value {
+    if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.remove("tenantID");
+    }
+    object
+}

@@ -1,0 +1,17 @@
+//go:build !without_kubectl
+
+package main
+
+import (
+	"k8s.io/component-base/cli"
+	"k8s.io/kubectl/pkg/cmd"
+	"k8s.io/kubectl/pkg/cmd/util"
+)
+
+func init() {
+	programs["kubectl"] = func() {
+		if err := cli.RunNoErrOutput(cmd.NewDefaultKubectlCommand()); err != nil {
+			util.CheckErr(err)
+		}
+	}
+}

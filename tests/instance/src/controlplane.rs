@@ -1,0 +1,200 @@
+//! A Kubernetes control plane of real parts: etcd, kube-apiserver and the controllers of kube-controller-manager.
+
+use crate::kubeconfig::{Kubeconfig, certificate};
+use crate::kubectl::Kubectl;
+use crate::layout::{self, Layout};
+use crate::pki::{Pki, Subject, Use};
+use crate::supervisor::{Spec, Supervisor};
+use crate::wait::Seen;
+use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const READY: Duration = Duration::from_secs(90);
+/// The group that the operator of a local control plane belongs to.
+const OPERATORS: &str = "business:operators";
+
+/// The one etcd of all local control planes; each has its own prefix.
+pub fn etcd(layout: &Layout, port: u16, peer_port: u16) -> Result<Spec> {
+    let pki = Pki::open(&layout.path("pki"))?;
+    pki.authority("etcd-ca")?;
+    let names = ["127.0.0.1", "localhost"];
+    let server = Subject { user: "etcd", groups: &[], names: &names, usage: Use::Both };
+    pki.issue("etcd-ca", "etcd", &server)?;
+    pki.issue("etcd-ca", "etcd-client", &Subject::client("kube-apiserver", &[]))?;
+    let client = format!("https://127.0.0.1:{port}");
+    let peer = format!("https://127.0.0.1:{peer_port}");
+    let file = |path: PathBuf| path.to_string_lossy().into_owned();
+    let args = [
+        ("name", "local".to_owned()),
+        ("data-dir", file(layout.path("etcd"))),
+        ("listen-client-urls", client.clone()),
+        ("advertise-client-urls", client),
+        ("listen-peer-urls", peer.clone()),
+        ("initial-advertise-peer-urls", peer.clone()),
+        ("initial-cluster", format!("local={peer}")),
+        ("cert-file", file(pki.cert("etcd"))),
+        ("key-file", file(pki.key("etcd"))),
+        ("trusted-ca-file", file(pki.cert("etcd-ca"))),
+        ("client-cert-auth", "true".to_owned()),
+        ("peer-cert-file", file(pki.cert("etcd"))),
+        ("peer-key-file", file(pki.key("etcd"))),
+        ("peer-trusted-ca-file", file(pki.cert("etcd-ca"))),
+        ("peer-client-cert-auth", "true".to_owned()),
+        ("quota-backend-bytes", (4_u64 << 30).to_string()),
+        ("auto-compaction-retention", "10m".to_owned()),
+        ("logger", "zap".to_owned()),
+        ("log-level", "warn".to_owned()),
+    ];
+    let program = layout::bin().join("etcd");
+    Ok(Spec::new("etcd", &program).args(args.iter().map(|(key, value)| format!("--{key}={value}"))))
+}
+
+/// One control plane.
+#[derive(Clone, Debug)]
+pub struct ControlPlane {
+    /// The name of the cluster: `spec.clusterName` of what runs in it.
+    pub name: String,
+    pub port: u16,
+    layout: Layout,
+    pki: Pki,
+}
+
+impl ControlPlane {
+    /// Makes its authorities, certificates and kubeconfigs.
+    pub fn prepare(layout: &Layout, name: &str, port: u16) -> Result<(Self, Vec<Spec>)> {
+        let pki = Pki::open(&layout.path("clusters").join(name).join("pki"))?;
+        let this = Self { name: name.to_owned(), port, layout: layout.clone(), pki };
+        this.certificates()?;
+        let kubeconfig = |user: &str, path: &Path| -> Result<()> {
+            let user = certificate(&this.pki, user)?;
+            Kubeconfig::default().context(name, &this.server(), &this.pki.cert("ca"), &user)?.write(path)
+        };
+        kubeconfig("admin", &this.admin())?;
+        kubeconfig("operator", &this.operator())?;
+        kubeconfig("controllers", &this.file("controllers.kubeconfig"))?;
+        let specs = vec![this.apiserver_spec()?, this.controllers_spec()];
+        Ok((this, specs))
+    }
+
+    pub fn server(&self) -> String {
+        format!("https://127.0.0.1:{}", self.port)
+    }
+
+    /// The kubeconfig of `system:masters`: only to set things up.
+    pub fn admin(&self) -> PathBuf {
+        self.file("admin.kubeconfig")
+    }
+
+    /// The kubeconfig of the person in front of the machine, a cluster administrator by RBAC.
+    pub fn operator(&self) -> PathBuf {
+        self.file("operator.kubeconfig")
+    }
+
+    /// The authority of its client certificates.
+    pub fn client_ca(&self) -> PathBuf {
+        self.pki.cert("ca")
+    }
+
+    pub fn process(&self) -> String {
+        format!("kube-apiserver-{}", self.name)
+    }
+
+    pub fn wait(&self, supervisor: &Supervisor, kubectl: &Kubectl) -> Result<()> {
+        let kubectl = kubectl.with_kubeconfig(&self.admin());
+        supervisor.wait(&self.process(), READY, || {
+            Ok(match kubectl.run(&["get", "--raw", "/readyz", "--request-timeout=5s"]) {
+                Ok(_) => Seen::Yes(()),
+                Err(error) => Seen::NotYet(error.to_string()),
+            })
+        })?;
+        kubectl.apply(&operators()).map(drop)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.layout.path("clusters").join(&self.name).join(name)
+    }
+
+    fn certificates(&self) -> Result<()> {
+        let pki = &self.pki;
+        pki.authority("ca")?;
+        pki.authority("front-proxy-ca")?;
+        pki.key_pair("service-accounts", &rcgen::PKCS_ECDSA_P256_SHA256)?;
+        let names = [
+            "127.0.0.1",
+            "localhost",
+            "kubernetes",
+            "kubernetes.default",
+            "kubernetes.default.svc",
+            "kubernetes.default.svc.cluster.local",
+            "10.0.0.1",
+        ];
+        pki.issue("ca", "apiserver", &Subject::server(&names))?;
+        pki.issue("front-proxy-ca", "front-proxy-client", &Subject::client("front-proxy-client", &[]))?;
+        pki.issue("ca", "admin", &Subject::client("xtask", &["system:masters"]))?;
+        pki.issue("ca", "operator", &Subject::client("operator", &[OPERATORS]))?;
+        pki.issue("ca", "controllers", &Subject::client("system:kube-controller-manager", &[]))
+    }
+
+    fn apiserver_spec(&self) -> Result<Spec> {
+        let etcd = Pki::open(&self.layout.path("pki"))?;
+        let file = |path: PathBuf| path.to_string_lossy().into_owned();
+        let pki = &self.pki;
+        let etcd_port = crate::state::State::load(&self.layout.path("state.json"))?;
+        let etcd_port = etcd_port.ports.get("etcd").copied().context("etcd has no port")?;
+        let args = [
+            ("etcd-servers", format!("https://127.0.0.1:{etcd_port}")),
+            ("etcd-prefix", format!("/{}", self.name)),
+            ("etcd-cafile", file(etcd.cert("etcd-ca"))),
+            ("etcd-certfile", file(etcd.cert("etcd-client"))),
+            ("etcd-keyfile", file(etcd.key("etcd-client"))),
+            ("bind-address", "127.0.0.1".to_owned()),
+            ("secure-port", self.port.to_string()),
+            ("tls-cert-file", file(pki.cert("apiserver"))),
+            ("tls-private-key-file", file(pki.key("apiserver"))),
+            ("client-ca-file", file(pki.cert("ca"))),
+            ("requestheader-client-ca-file", file(pki.cert("front-proxy-ca"))),
+            ("requestheader-allowed-names", "front-proxy-client".to_owned()),
+            ("requestheader-username-headers", "X-Remote-User".to_owned()),
+            ("requestheader-uid-headers", "X-Remote-Uid".to_owned()),
+            ("requestheader-group-headers", "X-Remote-Group".to_owned()),
+            ("requestheader-extra-headers-prefix", "X-Remote-Extra-".to_owned()),
+            ("proxy-client-cert-file", file(pki.cert("front-proxy-client"))),
+            ("proxy-client-key-file", file(pki.key("front-proxy-client"))),
+            ("service-account-issuer", "https://kubernetes.default.svc".to_owned()),
+            ("service-account-key-file", file(pki.public("service-accounts"))),
+            ("service-account-signing-key-file", file(pki.key("service-accounts"))),
+            ("authorization-mode", "Node,RBAC".to_owned()),
+            ("service-cluster-ip-range", "10.0.0.0/24".to_owned()),
+            ("endpoint-reconciler-type", "none".to_owned()),
+            ("disable-admission-plugins", "ServiceAccount".to_owned()),
+            ("profiling", "false".to_owned()),
+        ];
+        let program = layout::bin().join("kube-apiserver");
+        Ok(Spec::new(&self.process(), &program)
+            .args(args.iter().map(|(key, value)| format!("--{key}={value}"))))
+    }
+
+    fn controllers_spec(&self) -> Spec {
+        let file = |path: PathBuf| path.to_string_lossy().into_owned();
+        let args = [
+            ("kubeconfig", file(self.file("controllers.kubeconfig"))),
+            ("service-account-private-key-file", file(self.pki.key("service-accounts"))),
+            ("root-ca-file", file(self.pki.cert("ca"))),
+        ];
+        let program = layout::bin().join("kube-controller-manager");
+        let name = format!("kube-controller-manager-{}", self.name);
+        Spec::new(&name, &program).args(args.iter().map(|(key, value)| format!("--{key}={value}")))
+    }
+}
+
+fn operators() -> String {
+    serde_json::json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "business:operators"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": OPERATORS}],
+    })
+    .to_string()
+}

@@ -1,0 +1,99 @@
+//! kubectl, as a person would call it.
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// kubectl with a kubeconfig.
+#[derive(Clone, Debug)]
+pub struct Kubectl {
+    program: PathBuf,
+    kubeconfig: PathBuf,
+    home: PathBuf,
+}
+
+impl Kubectl {
+    /// `home` holds the discovery cache, so that no other cluster's is used.
+    pub fn new(program: &Path, kubeconfig: &Path, home: &Path) -> Self {
+        Self { program: program.to_owned(), kubeconfig: kubeconfig.to_owned(), home: home.to_owned() }
+    }
+
+    #[must_use]
+    pub fn with_kubeconfig(&self, kubeconfig: &Path) -> Self {
+        Self { kubeconfig: kubeconfig.to_owned(), ..self.clone() }
+    }
+
+    /// The command, for a caller who wants to keep it running.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(args).env("KUBECONFIG", &self.kubeconfig).env("HOME", &self.home);
+        command.env("KUBECACHEDIR", self.home.join("kube-cache"));
+        command.env_remove("KUBECTL_EXTERNAL_DIFF").stdin(Stdio::null());
+        command
+    }
+
+    /// Runs it, whatever the outcome.
+    pub fn output(&self, args: &[&str], input: Option<&str>) -> Result<Output> {
+        let mut command = self.command(args);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        if input.is_some() {
+            command.stdin(Stdio::piped());
+        }
+        let mut child = command.spawn().with_context(|| format!("start {}", self.program.display()))?;
+        if let (Some(text), Some(mut stdin)) = (input, child.stdin.take()) {
+            let text = text.to_owned();
+            std::thread::spawn(move || drop(stdin.write_all(text.as_bytes())));
+        }
+        Ok(child.wait_with_output()?)
+    }
+
+    /// Runs it and gives what it printed; its complaint is the error.
+    pub fn run(&self, args: &[&str]) -> Result<String> {
+        text(args, &self.output(args, None)?)
+    }
+
+    /// Applies manifests.
+    pub fn apply(&self, manifests: &str) -> Result<String> {
+        let args = ["apply", "--server-side", "--force-conflicts", "--field-manager=xtask", "-f", "-"];
+        text(&args, &self.output(&args, Some(manifests))?)
+    }
+
+    /// Feeds `input` to a command that reads from `-`.
+    pub fn feed(&self, args: &[&str], input: &str) -> Result<String> {
+        text(args, &self.output(args, Some(input))?)
+    }
+
+    /// `kubectl get … -o json`.
+    pub fn json(&self, args: &[&str]) -> Result<Value> {
+        let args: Vec<&str> = args.iter().copied().chain(["-o", "json"]).collect();
+        let text = self.run(&args)?;
+        serde_json::from_str(&text).with_context(|| format!("output of kubectl {}", args.join(" ")))
+    }
+
+    /// As [`Kubectl::json`] with `--ignore-not-found`: nothing when nothing is printed.
+    pub fn json_or_nothing(&self, args: &[&str]) -> Result<Option<Value>> {
+        let args: Vec<&str> = args.iter().copied().chain(["-o", "json"]).collect();
+        let text = self.run(&args)?;
+        Ok(if text.trim().is_empty() { None } else { Some(serde_json::from_str(&text)?) })
+    }
+
+    /// Runs it and gives its complaint; success is the error.
+    pub fn refused(&self, args: &[&str], input: Option<&str>) -> Result<String> {
+        let output = self.output(args, input)?;
+        if output.status.success() {
+            let printed = String::from_utf8_lossy(&output.stdout);
+            bail!("kubectl {} should have been refused; it printed: {printed}", args.join(" "));
+        }
+        Ok(String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+}
+
+fn text(args: &[&str], output: &Output) -> Result<String> {
+    if !output.status.success() {
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        bail!("kubectl {}: {}", args.join(" "), complaint.trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

@@ -1,0 +1,107 @@
+use anyhow::{Context, Result};
+use sha2::{Digest as _, Sha256};
+use std::path::{Path, PathBuf};
+
+/// The directory of one instance; `.dev` for `up`, one below it for checks and tests.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// All of it lies here.
+    pub dir: PathBuf,
+    /// Ports are looked for from here on.
+    pub first_port: u16,
+}
+
+impl Layout {
+    /// That of `up`.
+    pub fn of_up() -> Self {
+        Self { dir: workspace().join(".dev"), first_port: 20_000 }
+    }
+
+    /// That of `up --check`.
+    pub fn of_check() -> Self {
+        Self { dir: workspace().join(".dev/check"), first_port: 21_000 }
+    }
+
+    /// That of acceptance.
+    pub fn of_accept() -> Self {
+        Self { dir: workspace().join(".dev/accept"), first_port: 22_000 }
+    }
+
+    /// That of the tests of deploy/.
+    pub fn of_manifests() -> Self {
+        Self { dir: workspace().join(".dev/manifests"), first_port: 22_500 }
+    }
+
+    /// That of measurements.
+    pub fn of_bench() -> Self {
+        Self { dir: workspace().join(".dev/bench"), first_port: 23_000 }
+    }
+
+    /// What has this name in it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// Deletes everything but other instances' directories.
+    pub fn wipe(&self) -> Result<()> {
+        let others = ["check", "accept", "manifests", "bench"].map(|name| self.dir.join(name));
+        let entries = match std::fs::read_dir(&self.dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        for entry in entries {
+            let path = entry?.path();
+            if others.contains(&path) {
+                continue;
+            }
+            let removed = if path.is_dir() && !path.is_symlink() {
+                std::fs::remove_dir_all(&path)
+            } else {
+                std::fs::remove_file(&path)
+            };
+            removed.with_context(|| format!("remove {}", path.display()))?;
+        }
+        Ok(())
+    }
+
+    /// A short name of this directory, for what has to lie elsewhere.
+    pub fn short_hash(&self) -> String {
+        hash(self.dir.to_string_lossy().as_bytes())
+    }
+}
+
+/// The root of the workspace.
+pub fn workspace() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here).to_owned()
+}
+
+/// Programs that are not ours, as the command that builds everything has linked them: etcd, kube-apiserver,
+/// kube-controller-manager and kubectl.
+pub fn bin() -> PathBuf {
+    workspace().join(".dev/bin")
+}
+
+/// PostgreSQL's programs, linked likewise.
+pub fn postgresql() -> Result<PathBuf> {
+    let link = workspace().join(".dev/postgresql");
+    link.canonicalize().with_context(|| format!("find PostgreSQL's programs by {}", link.display()))
+}
+
+/// A program of ours: cargo puts all of a profile into one directory.
+pub fn beside(program: &str) -> Result<PathBuf> {
+    let me = std::env::current_exe().context("find the own program")?;
+    Ok(me.with_file_name(program))
+}
+
+/// Sixteen hexadecimal digits that stand for these bytes.
+pub fn hash(bytes: &[u8]) -> String {
+    hex(Sha256::digest(bytes).get(..8).unwrap_or_default())
+}
+
+/// Bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or_default();
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}

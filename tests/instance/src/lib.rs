@@ -1,0 +1,46 @@
+//! The whole platform on this machine, as `cargo xtask up`, acceptance and measurements need it.
+//!
+//! ```text
+//! layout, state, ports, process ─▶ supervisor ─▶ postgres ─┐
+//! pki, token, kubeconfig ─▶ kubectl, manifests ────────────┼─▶ platform ─▶ job, up
+//!                                controlplane, programs ───┘
+//! ```
+
+#![expect(missing_docs, reason = "tests of this workspace are its only users")]
+
+/// Waiting for conditions.
+pub mod wait;
+/// Where things lie.
+pub mod layout;
+/// Processes by pid and start time.
+pub mod process;
+/// What a run leaves behind.
+pub mod state;
+/// Ports that stay the same.
+pub mod ports;
+/// Children that are looked after.
+pub mod supervisor;
+/// Certificates.
+pub mod pki;
+/// Tokens of tenants.
+pub mod token;
+/// Kubeconfig files.
+pub mod kubeconfig;
+/// kubectl.
+pub mod kubectl;
+/// A private PostgreSQL.
+pub mod postgres;
+/// A local Kubernetes control plane.
+pub mod controlplane;
+/// deploy/ on this machine.
+pub mod manifests;
+/// business-api and business-controller.
+pub mod programs;
+/// All of it, in order.
+pub mod platform;
+/// The main job.
+pub mod job;
+/// `up` and `down`.
+pub mod up;
+
+pub use platform::{HOST_CLUSTER, Instance, Options};

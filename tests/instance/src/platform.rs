@@ -1,0 +1,346 @@
+//! One running whole: PostgreSQL, the control planes, business-api, business-controller; started in order.
+
+use crate::controlplane::{self, ControlPlane};
+use crate::kubeconfig::{self, Kubeconfig};
+use crate::kubectl::Kubectl;
+use crate::layout::{self, Layout};
+use crate::manifests::{self, APISERVICE, Address, NAMESPACE, SERVICE};
+use crate::pki::{Pki, Subject};
+use crate::ports::Ports;
+use crate::postgres::Postgres;
+use crate::programs::{self, Api, ApiSettings, Controller};
+use crate::supervisor::Supervisor;
+use crate::token::Issuer;
+use crate::wait::{self, Seen};
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+use std::net::{ToSocketAddrs as _, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use terminal::say;
+
+/// The cluster that the control plane itself is.
+pub const HOST_CLUSTER: &str = "local";
+const MEMBERS_MAX: u8 = 20;
+const REPLICAS_MAX: u8 = 8;
+const AVAILABLE: Duration = Duration::from_mins(1);
+
+/// What an instance consists of.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// A cluster the user has, instead of a local control plane.
+    pub kubeconfig: Option<PathBuf>,
+    /// Member clusters besides the host cluster.
+    pub members: u8,
+    /// Address under which that cluster's kube-apiserver reaches this machine.
+    pub advertise_address: Option<String>,
+    /// Replicas of business-api; the aggregator asks the first.
+    pub replicas: u8,
+    /// PostgreSQL of the user instead of a private one.
+    pub database_url: Option<String>,
+    /// Without business-api and business-controller.
+    pub bare: bool,
+    /// Time between two audits of the member clusters, when not the controller's own.
+    pub audit_period: Option<String>,
+}
+
+/// A started instance.
+#[derive(Debug)]
+pub struct Instance {
+    pub layout: Layout,
+    pub supervisor: Supervisor,
+    /// The operator's kubectl, through kube-apiserver.
+    pub kubectl: Kubectl,
+    /// Names of the member clusters, the host cluster first.
+    pub clusters: Vec<String>,
+    pub apis: Vec<Api>,
+    pub controller_admin_port: Option<u16>,
+    pub database_url: String,
+    /// Signs tokens of tenants.
+    pub issuer: Issuer,
+}
+
+impl Instance {
+    /// Starts everything. When a step fails, what was started is stopped again.
+    pub fn start(layout: &Layout, options: &Options) -> Result<Self> {
+        ensure!(options.members <= MEMBERS_MAX, "at most {MEMBERS_MAX} members");
+        ensure!(options.replicas <= REPLICAS_MAX, "at most {REPLICAS_MAX} replicas");
+        for dir in ["logs", "members", "programs", "home"] {
+            std::fs::create_dir_all(layout.path(dir))?;
+        }
+        let supervisor = Supervisor::open(&layout.dir)?;
+        let started = Starter::new(layout, &supervisor, options).and_then(Starter::run);
+        if started.is_err() {
+            supervisor.stop().context("stop after a failed start")?;
+        }
+        started
+    }
+
+    /// kubectl in a member cluster, as its administrator.
+    pub fn member(&self, cluster: &str) -> Kubectl {
+        self.kubectl.with_kubeconfig(&self.layout.path("members").join(format!("{cluster}.kubeconfig")))
+    }
+
+    /// kubectl of the tenant's administrator, directly at business-api.
+    pub fn tenant(&self) -> Kubectl {
+        self.kubectl.with_kubeconfig(&self.layout.path("tenant.kubeconfig"))
+    }
+
+    pub fn stop(self) -> Result<()> {
+        self.supervisor.stop()
+    }
+}
+
+/// The cluster that holds our APIService.
+enum Host {
+    Local(ControlPlane),
+    /// Kubeconfig of a cluster the user has.
+    Given(PathBuf),
+}
+
+struct Starter<'a> {
+    layout: &'a Layout,
+    supervisor: &'a Supervisor,
+    options: &'a Options,
+    ports: Ports,
+    pki: Pki,
+}
+
+impl<'a> Starter<'a> {
+    fn new(layout: &'a Layout, supervisor: &'a Supervisor, options: &'a Options) -> Result<Self> {
+        let known = supervisor.state(|state| state.ports.clone())?;
+        let ports = Ports::new(layout.first_port, known);
+        Ok(Self { layout, supervisor, options, ports, pki: Pki::open(&layout.path("pki"))? })
+    }
+
+    /// The port of a child, kept from the last time and for the next.
+    fn port(&mut self, name: &str, child: &str) -> Result<u16> {
+        let port = self.ports.get(name, self.supervisor.left_behind(child))?;
+        let all = self.ports.all().clone();
+        self.supervisor.state(|state| state.ports = all)?;
+        Ok(port)
+    }
+
+    fn run(mut self) -> Result<Instance> {
+        let database_url = self.postgres()?;
+        let (host, members) = self.control_planes()?;
+        let kubeconfig = self.layout.path("kubeconfig");
+        let kubectl = self.kubectl(&kubeconfig);
+        let clusters =
+            std::iter::once(HOST_CLUSTER.to_owned()).chain(members.iter().map(|m| m.name.clone())).collect();
+        let issuer = Issuer::open(&self.layout.path("pki"))?;
+        let mut instance = Instance {
+            layout: self.layout.clone(),
+            supervisor: self.supervisor.clone(),
+            kubectl,
+            clusters,
+            apis: Vec::new(),
+            controller_admin_port: None,
+            database_url,
+            issuer,
+        };
+        if !self.options.bare {
+            self.business(&host, &members, &mut instance)?;
+        }
+        self.supervisor.stop_strangers()?;
+        self.supervisor.state(|state| state.ready = true)?;
+        Ok(instance)
+    }
+
+    fn kubectl(&self, kubeconfig: &Path) -> Kubectl {
+        Kubectl::new(&layout::bin().join("kubectl"), kubeconfig, &self.layout.path("home"))
+    }
+
+    fn postgres(&mut self) -> Result<String> {
+        if let Some(url) = &self.options.database_url {
+            say::line("      PostgreSQL of DATABASE_URL is used");
+            return Ok(url.clone());
+        }
+        let port = self.port("postgres", "postgres")?;
+        say::step("PostgreSQL ready", || {
+            let postgres = Postgres::prepare(self.layout, self.supervisor, port)?;
+            self.supervisor.start(postgres.spec())?;
+            postgres.wait(self.supervisor)?;
+            Ok(postgres.url())
+        })
+    }
+
+    fn control_planes(&mut self) -> Result<(Host, Vec<ControlPlane>)> {
+        let mut names = Vec::new();
+        if self.options.kubeconfig.is_none() {
+            names.push(HOST_CLUSTER.to_owned());
+        }
+        names.extend((1..=self.options.members).map(|number| format!("member-{number}")));
+        if !names.is_empty() {
+            let (port, peer) = (self.port("etcd", "etcd")?, self.port("etcd-peer", "etcd")?);
+            self.supervisor.start(controlplane::etcd(self.layout, port, peer)?)?;
+        }
+        let mut planes = Vec::new();
+        for name in names {
+            planes.push(self.control_plane(&name)?);
+        }
+        let host = match &self.options.kubeconfig {
+            None => Host::Local(planes.remove(0)),
+            Some(file) => Host::Given(self.given(file)?),
+        };
+        Ok((host, planes))
+    }
+
+    fn control_plane(&mut self, name: &str) -> Result<ControlPlane> {
+        let apiserver = format!("kube-apiserver-{name}");
+        let port = self.port(&apiserver, &apiserver)?;
+        say::step(&format!("cluster {name} ready"), || {
+            let (plane, specs) = ControlPlane::prepare(self.layout, name, port)?;
+            let mut specs = specs.into_iter();
+            self.supervisor.start(specs.next().context("no kube-apiserver")?)?;
+            plane.wait(self.supervisor, &self.kubectl(&plane.admin()))?;
+            specs.try_for_each(|spec| self.supervisor.start(spec))?;
+            std::fs::copy(plane.operator(), self.layout.path("members").join(format!("{name}.kubeconfig")))?;
+            if name == HOST_CLUSTER {
+                std::fs::copy(plane.operator(), self.layout.path("kubeconfig"))?;
+            }
+            Ok(plane)
+        })
+    }
+
+    /// Takes the current context of the user's kubeconfig, its files read into it.
+    fn given(&self, file: &Path) -> Result<PathBuf> {
+        let text = self.kubectl(file).run(&["config", "view", "--raw", "--flatten", "--minify"])?;
+        let own = self.layout.path("kubeconfig");
+        crate::pki::secret(&own, &text)?;
+        crate::pki::secret(&self.layout.path("members").join(format!("{HOST_CLUSTER}.kubeconfig")), &text)?;
+        self.kubectl(&own)
+            .run(&["get", "--raw", "/readyz", "--request-timeout=10s"])
+            .with_context(|| format!("reach the cluster of {}", file.display()))?;
+        Ok(own)
+    }
+
+    /// Rights first, then the programs, then the wait for the aggregator.
+    fn business(&mut self, host: &Host, members: &[ControlPlane], instance: &mut Instance) -> Result<()> {
+        let admin = self.kubectl(&match host {
+            Host::Local(plane) => plane.admin(),
+            Host::Given(file) => file.clone(),
+        });
+        let like = admin.json(&["config", "view", "--raw", "--flatten", "--minify"])?;
+        let address = self.advertised(&like)?;
+        instance.apis = self.replicas(&address)?;
+        let first = instance.apis.first().context("no replica")?.clone();
+        self.serving_certificate(&address)?;
+        let ca = std::fs::read_to_string(self.pki.cert("serving-ca"))?;
+        say::step("rights, Service and APIService applied", || {
+            manifests::apply_local(&admin, &Address { host: address, port: first.port, ca })?;
+            self.member_kubeconfig(&admin, &like, members)
+        })?;
+        self.start_apis(host, &admin, &like, instance)?;
+        tenant_kubeconfig(self.layout, &self.pki, &instance.issuer, &first)?;
+        say::step("business-api ready", || {
+            instance.apis.iter().try_for_each(|api| api.wait(self.supervisor))?;
+            apiservice_available(&admin)
+        })?;
+        let admin_port = self.port("business-controller", "business-controller")?;
+        instance.controller_admin_port = Some(admin_port);
+        say::step("business-controller ready", || {
+            let kubeconfig = self.layout.path("programs/business-controller.kubeconfig");
+            programs::kubeconfig(&admin, &like, "business-controller", &kubeconfig)?;
+            let members = self.layout.path("programs/members.kubeconfig");
+            let controller = Controller {
+                kubeconfig: &kubeconfig,
+                members: &members,
+                admin_port,
+                audit_period: self.options.audit_period.as_deref(),
+            };
+            self.supervisor.start(controller.spec(self.layout)?)?;
+            programs::ready(self.supervisor, "business-controller", admin_port)
+        })
+    }
+
+    fn start_apis(&self, host: &Host, admin: &Kubectl, like: &Value, instance: &Instance) -> Result<()> {
+        let kubeconfig = self.layout.path("programs/business-api.kubeconfig");
+        programs::kubeconfig(admin, like, "business-api", &kubeconfig)?;
+        let client_ca = match host {
+            Host::Local(plane) => Some(plane.client_ca()),
+            Host::Given(_) => None,
+        };
+        let settings = ApiSettings {
+            database_url: &instance.database_url,
+            kubeconfig: &kubeconfig,
+            certificate: &self.pki.cert("serving"),
+            key: &self.pki.key("serving"),
+            client_ca,
+            issuer: &instance.issuer,
+        };
+        instance.apis.iter().try_for_each(|api| self.supervisor.start(api.spec(&settings)?))
+    }
+
+    fn replicas(&mut self, host: &str) -> Result<Vec<Api>> {
+        let mut apis = Vec::new();
+        for number in 1..=self.options.replicas.max(1) {
+            let name = if number == 1 { "business-api".to_owned() } else { format!("business-api-{number}") };
+            let port = self.port(&name, &name)?;
+            let admin_port = self.port(&format!("{name}-admin"), &name)?;
+            apis.push(Api { name, host: host.to_owned(), port, admin_port });
+        }
+        Ok(apis)
+    }
+
+    /// The address under which the host cluster's kube-apiserver reaches us.
+    fn advertised(&self, like: &Value) -> Result<String> {
+        if let Some(address) = &self.options.advertise_address {
+            return Ok(address.clone());
+        }
+        let server = kubeconfig::server(like).context("the kubeconfig names no server")?;
+        let authority = server.split("://").nth(1).unwrap_or(&server).split('/').next().unwrap_or_default();
+        let target = if authority.contains(':') { authority.to_owned() } else { format!("{authority}:443") };
+        let Some(remote) = target.to_socket_addrs().with_context(|| format!("resolve {target}"))?.next()
+        else {
+            bail!("{target} has no address");
+        };
+        let any = if remote.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let socket = UdpSocket::bind(any)?;
+        socket.connect(remote).with_context(|| format!("find the way to {remote}"))?;
+        Ok(socket.local_addr()?.ip().to_string())
+    }
+
+    fn serving_certificate(&self, address: &str) -> Result<()> {
+        self.pki.authority("serving-ca")?;
+        let name = format!("{SERVICE}.{NAMESPACE}.svc");
+        let names = [name.as_str(), "localhost", "127.0.0.1", address];
+        self.pki.issue("serving-ca", "serving", &Subject::server(&names))
+    }
+
+    /// One context a member, each with the member role and nothing more.
+    fn member_kubeconfig(&self, admin: &Kubectl, like: &Value, members: &[ControlPlane]) -> Result<()> {
+        manifests::apply_member(admin)?;
+        let user = programs::service_account(admin, "business-member")?;
+        let mut all = Kubeconfig::default().context_like(HOST_CLUSTER, like, &user)?;
+        for plane in members {
+            let kubectl = self.kubectl(&plane.admin());
+            manifests::apply_member(&kubectl)?;
+            let user = programs::service_account(&kubectl, "business-member")?;
+            let like = kubectl.json(&["config", "view", "--raw", "--flatten", "--minify"])?;
+            all = all.context_like(&plane.name, &like, &user)?;
+        }
+        all.write(&self.layout.path("programs/members.kubeconfig"))
+    }
+}
+
+fn tenant_kubeconfig(layout: &Layout, pki: &Pki, issuer: &Issuer, api: &Api) -> Result<()> {
+    let token = issuer.token("tenant-admin", Some("default"), &["tenant-admins"])?;
+    let server = format!("https://{}:{}", api.host, api.port);
+    Kubeconfig::default()
+        .context("tenant", &server, &pki.cert("serving-ca"), &kubeconfig::token(&token))?
+        .write(&layout.path("tenant.kubeconfig"))
+}
+
+/// Waits until kube-apiserver hands our group on.
+pub fn apiservice_available(kubectl: &Kubectl) -> Result<()> {
+    wait::until("APIService available", AVAILABLE, || {
+        let object = kubectl.json(&["get", "apiservice", APISERVICE])?;
+        let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
+        let available = conditions.into_iter().flatten().find(|c| c.get("type") == Some(&"Available".into()));
+        Ok(match available.and_then(|condition| condition.get("status")?.as_str()) {
+            Some("True") => Seen::Yes(()),
+            _ => Seen::NotYet(available.map(Value::to_string).unwrap_or_default()),
+        })
+    })
+}

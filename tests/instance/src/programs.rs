@@ -1,0 +1,138 @@
+//! business-api and business-controller, started under the rights that deploy/ gives them.
+
+use crate::kubeconfig::{Kubeconfig, token};
+use crate::kubectl::Kubectl;
+use crate::layout::{self, Layout};
+use crate::manifests::NAMESPACE;
+use crate::supervisor::{Spec, Supervisor};
+use crate::token::{AUDIENCE, ISSUER, Issuer};
+use crate::wait::Seen;
+use anyhow::Result;
+use serde_json::Value;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const READY: Duration = Duration::from_mins(1);
+const PROBE: Duration = Duration::from_secs(2);
+const TOKEN: &str = "--duration=8760h";
+
+/// A token of a `ServiceAccount`, from the cluster itself.
+pub fn service_account(kubectl: &Kubectl, name: &str) -> Result<Value> {
+    let printed = kubectl.run(&["create", "token", name, "--namespace", NAMESPACE, TOKEN])?;
+    Ok(token(printed.trim()))
+}
+
+/// Writes the kubeconfig with which a program acts in the cluster described by `like`.
+pub fn kubeconfig(kubectl: &Kubectl, like: &Value, account: &str, path: &Path) -> Result<()> {
+    let user = service_account(kubectl, account)?;
+    Kubeconfig::default().context_like("host", like, &user)?.write(path)
+}
+
+/// One replica of `business-api`.
+#[derive(Clone, Debug)]
+pub struct Api {
+    pub name: String,
+    pub host: String,
+    pub port: u16,
+    pub admin_port: u16,
+}
+
+/// What every replica shares.
+#[derive(Debug)]
+pub struct ApiSettings<'a> {
+    pub database_url: &'a str,
+    pub kubeconfig: &'a Path,
+    pub certificate: &'a Path,
+    pub key: &'a Path,
+    pub client_ca: Option<PathBuf>,
+    pub issuer: &'a Issuer,
+}
+
+impl Api {
+    pub fn spec(&self, settings: &ApiSettings<'_>) -> Result<Spec> {
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        let mut args = vec![
+            ("bind", format!("{}:{}", self.host, self.port)),
+            ("admin-bind", format!("127.0.0.1:{}", self.admin_port)),
+            ("tls-cert-file", text(settings.certificate)),
+            ("tls-private-key-file", text(settings.key)),
+            ("kubeconfig", text(settings.kubeconfig)),
+            ("namespace", NAMESPACE.to_owned()),
+            ("tenant-grant", "true".to_owned()),
+            ("jwt-issuer", ISSUER.to_owned()),
+            ("jwt-audience", AUDIENCE.to_owned()),
+            ("jwt-jwks-file", text(settings.issuer.jwks())),
+            ("log-format", "text".to_owned()),
+        ];
+        if let Some(ca) = &settings.client_ca {
+            args.push(("client-ca-file", text(ca)));
+        }
+        let args = args.into_iter().map(|(key, value)| format!("--{key}={value}"));
+        let mut spec =
+            Spec::new(&self.name, &layout::beside("business-api")?).args(["serve", "--migrate"]).args(args);
+        spec.env = vec![
+            // In the environment, where other users of the machine cannot read the password.
+            ("DATABASE_URL".to_owned(), settings.database_url.to_owned()),
+            // As in deploy/.
+            ("MIMALLOC_PURGE_DELAY".to_owned(), "60000".to_owned()),
+        ];
+        Ok(spec)
+    }
+
+    pub fn wait(&self, supervisor: &Supervisor) -> Result<()> {
+        ready(supervisor, &self.name, self.admin_port)
+    }
+}
+
+/// The controller.
+#[derive(Debug)]
+pub struct Controller<'a> {
+    pub kubeconfig: &'a Path,
+    pub members: &'a Path,
+    pub admin_port: u16,
+    pub audit_period: Option<&'a str>,
+}
+
+impl Controller<'_> {
+    pub fn spec(&self, layout: &Layout) -> Result<Spec> {
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        let mut args = vec![
+            ("kubeconfig", text(self.kubeconfig)),
+            ("namespace", NAMESPACE.to_owned()),
+            ("members-kubeconfig", text(self.members)),
+            ("admin-bind", format!("127.0.0.1:{}", self.admin_port)),
+            ("identity", format!("up-{}", layout.short_hash())),
+            ("log-format", "text".to_owned()),
+        ];
+        args.extend(self.audit_period.map(|period| ("audit-period", period.to_owned())));
+        let args = args.into_iter().map(|(key, value)| format!("--{key}={value}"));
+        let program = layout::beside("business-controller")?;
+        Ok(Spec::new("business-controller", &program).args(["run"]).args(args))
+    }
+}
+
+/// Waits for `/readyz` on a program's admin port.
+pub fn ready(supervisor: &Supervisor, name: &str, admin_port: u16) -> Result<()> {
+    supervisor.wait(name, READY, || {
+        Ok(match get(admin_port, "/readyz?verbose") {
+            Ok((200, _)) => Seen::Yes(()),
+            Ok((code, text)) => Seen::NotYet(format!("/readyz answers {code}: {}", text.trim())),
+            Err(error) => Seen::NotYet(error.to_string()),
+        })
+    })
+}
+
+/// GET over plain HTTP on 127.0.0.1: code and body.
+pub fn get(port: u16, path: &str) -> std::io::Result<(u16, String)> {
+    let mut stream = TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), PROBE)?;
+    stream.set_read_timeout(Some(PROBE))?;
+    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes())?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    let answer = String::from_utf8_lossy(&answer);
+    let code = answer.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or_default();
+    let body = answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default();
+    Ok((code, body))
+}

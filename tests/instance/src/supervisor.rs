@@ -1,0 +1,428 @@
+//! Children that are started in order, started again when they die, and stopped in the opposite order.
+//! Those of a killed `up` are taken over when they still are what would be started, else stopped first.
+
+use crate::layout;
+use crate::process::Identity;
+use crate::state::{self, State};
+use crate::wait::{self, Seen};
+use anyhow::{Context, Result, bail};
+use nix::sys::signal::Signal;
+use std::fs::{File, OpenOptions};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::str::FromStr as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use terminal::say;
+
+const TICK: Duration = Duration::from_millis(50);
+const PATIENCE: Duration = Duration::from_secs(15);
+const BACKOFF_FLOOR: Duration = Duration::from_millis(100);
+const BACKOFF_CEILING: Duration = Duration::from_secs(5);
+/// A child that lived this long has recovered: its next death waits the shortest time again.
+const STEADY: Duration = Duration::from_secs(30);
+/// Deaths in a row after which the start of `up` is given up.
+const DEATHS_MAX: u32 = 8;
+const LOG_BYTES_MAX: u64 = 64 << 20;
+const LOG_TAIL_LINES: usize = 15;
+
+/// What is to be run.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    pub name: String,
+    pub program: PathBuf,
+    pub args: Vec<String>,
+    pub env: Vec<(String, String)>,
+    /// User and group, when not those of `up`.
+    pub user: Option<(u32, u32)>,
+    /// The signal that asks it to end.
+    pub stop: Signal,
+}
+
+impl Spec {
+    pub fn new(name: &str, program: &Path) -> Self {
+        Self {
+            name: name.to_owned(),
+            program: program.to_owned(),
+            args: Vec::new(),
+            env: Vec::new(),
+            user: None,
+            stop: Signal::SIGTERM,
+        }
+    }
+
+    #[must_use]
+    pub fn args<S: Into<String>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    fn fingerprint(&self) -> String {
+        let built = self.program.metadata().and_then(|meta| meta.modified()).ok();
+        let program = self.program.display();
+        layout::hash(format!("{program} {built:?} {:?} {:?} {:?}", self.args, self.env, self.user).as_bytes())
+    }
+}
+
+#[derive(Debug)]
+struct Running {
+    spec: Spec,
+    identity: Option<Identity>,
+    /// Absent for one that was taken over: it is not our child.
+    child: Option<std::process::Child>,
+    started: Instant,
+    deaths: u32,
+    next_try: Option<Instant>,
+    paused: bool,
+}
+
+#[derive(Debug)]
+struct Inner {
+    file: PathBuf,
+    logs: PathBuf,
+    state: State,
+    running: Vec<Running>,
+    quiet: bool,
+}
+
+/// Owns the children of one directory.
+#[derive(Clone, Debug)]
+pub struct Supervisor {
+    inner: Arc<Mutex<Inner>>,
+    ended: Arc<AtomicBool>,
+}
+
+impl Supervisor {
+    /// Becomes the supervisor of `dir`, unless another one lives.
+    pub fn open(dir: &Path) -> Result<Self> {
+        let logs = dir.join("logs");
+        std::fs::create_dir_all(&logs)?;
+        let file = dir.join("state.json");
+        let mut state = State::load(&file)?;
+        if let Some(other) = state.supervisor.as_ref().filter(|other| other.alive()) {
+            bail!("`up` is running already, as process {}: `cargo xtask down` stops it", other.pid);
+        }
+        state.supervisor = Identity::current();
+        state.ready = false;
+        state.save(&file)?;
+        let inner = Inner { file, logs, state, running: Vec::new(), quiet: false };
+        let this = Self { inner: Arc::new(Mutex::new(inner)), ended: Arc::default() };
+        let watched = this.clone();
+        std::thread::spawn(move || {
+            while !watched.ended.load(Ordering::Relaxed) {
+                watched.lock().tick();
+                std::thread::sleep(TICK);
+            }
+        });
+        Ok(this)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn state<T>(&self, change: impl FnOnce(&mut State) -> T) -> Result<T> {
+        let mut inner = self.lock();
+        let result = change(&mut inner.state);
+        inner.state.save(&inner.file)?;
+        Ok(result)
+    }
+
+    /// Whether a living child of a former `up` has this name.
+    pub fn left_behind(&self, name: &str) -> bool {
+        self.lock().state.children.iter().any(|child| child.name == name && child.identity.alive())
+    }
+
+    /// Starts the child, or takes over the one that a killed `up` left.
+    pub fn start(&self, spec: Spec) -> Result<()> {
+        self.lock().start(spec)
+    }
+
+    /// Stops what a former `up` left and this one has no use for.
+    pub fn stop_strangers(&self) -> Result<()> {
+        let mut inner = self.lock();
+        let known: Vec<String> = inner.running.iter().map(|running| running.spec.name.clone()).collect();
+        let (keep, strangers) =
+            inner.state.children.drain(..).partition::<Vec<_>, _>(|child| known.contains(&child.name));
+        inner.state.children = keep;
+        for child in strangers.iter().rev() {
+            stop_left_behind(child)?;
+        }
+        inner.save()
+    }
+
+    /// Ends the wait for `name` when it dies again and again.
+    pub fn check(&self, name: &str) -> Result<()> {
+        let inner = self.lock();
+        let Some(running) = inner.running.iter().find(|running| running.spec.name == name) else {
+            return Ok(());
+        };
+        if running.deaths >= DEATHS_MAX {
+            bail!("{name} does not stay up; the end of {}:\n{}", inner.log(name).display(), inner.tail(name));
+        }
+        Ok(())
+    }
+
+    /// Waits for a condition that `name` has to bring about.
+    pub fn wait(
+        &self,
+        name: &str,
+        deadline: Duration,
+        mut look: impl FnMut() -> Result<Seen<()>>,
+    ) -> Result<()> {
+        wait::until(&format!("{name} ready"), deadline, || {
+            self.check(name)?;
+            look()
+        })
+        .with_context(|| format!("start {name}; its log is {}", self.lock().log(name).display()))
+    }
+
+    /// kill -9, as an accident would do it. The supervisor starts it again.
+    pub fn kill(&self, name: &str) -> Result<()> {
+        let identity = self.lock().find(name)?.identity.clone();
+        identity.context("it is not running")?.signal(Signal::SIGKILL)
+    }
+
+    /// Stops a child and leaves it down until [`Supervisor::resume`].
+    pub fn pause(&self, name: &str) -> Result<()> {
+        let mut inner = self.lock();
+        let running = inner.find(name)?;
+        running.paused = true;
+        running.stop()?;
+        inner.save()
+    }
+
+    pub fn resume(&self, name: &str) -> Result<()> {
+        let mut inner = self.lock();
+        let logs = inner.logs.clone();
+        let running = inner.find(name)?;
+        running.paused = false;
+        running.spawn(&logs)?;
+        inner.save()
+    }
+
+    /// Goes on with another program in the place of a child's.
+    pub fn replace(&self, name: &str, program: &Path) -> Result<()> {
+        self.pause(name)?;
+        program.clone_into(&mut self.lock().find(name)?.spec.program);
+        self.resume(name)
+    }
+
+    /// The process of a running child.
+    pub fn pid(&self, name: &str) -> Option<u32> {
+        let mut inner = self.lock();
+        inner.find(name).ok()?.identity.as_ref().map(|identity| identity.pid)
+    }
+
+    /// Stops all children, the last started first.
+    pub fn stop(&self) -> Result<()> {
+        self.ended.store(true, Ordering::Relaxed);
+        let mut inner = self.lock();
+        inner.quiet = true;
+        let mut outcome = Ok(());
+        while let Some(mut running) = inner.running.pop() {
+            outcome = outcome.and(running.stop().with_context(|| format!("stop {}", running.spec.name)));
+        }
+        inner.state.supervisor = None;
+        inner.state.ready = false;
+        let saved = inner.save();
+        outcome.and(saved)
+    }
+}
+
+impl Inner {
+    fn find(&mut self, name: &str) -> Result<&mut Running> {
+        let found = self.running.iter_mut().find(|running| running.spec.name == name);
+        found.with_context(|| format!("no child is called {name}"))
+    }
+
+    fn log(&self, name: &str) -> PathBuf {
+        self.logs.join(format!("{name}.log"))
+    }
+
+    fn tail(&self, name: &str) -> String {
+        let text = std::fs::read(self.log(name)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().collect();
+        let from = lines.len().saturating_sub(LOG_TAIL_LINES);
+        lines.get(from..).unwrap_or_default().join("\n")
+    }
+
+    fn start(&mut self, spec: Spec) -> Result<()> {
+        let fingerprint = spec.fingerprint();
+        let mut running = Running {
+            spec,
+            identity: None,
+            child: None,
+            started: Instant::now(),
+            deaths: 0,
+            next_try: None,
+            paused: false,
+        };
+        let left = self.state.children.iter().find(|child| child.name == running.spec.name).cloned();
+        match left.filter(|child| child.identity.alive()) {
+            Some(child) if child.fingerprint == fingerprint => {
+                say::line(format_args!("{} is taken over: process {}", child.name, child.identity.pid));
+                running.identity = Some(child.identity);
+            }
+            Some(child) => {
+                stop_left_behind(&child)?;
+                running.spawn(&self.logs)?;
+            }
+            None => running.spawn(&self.logs)?,
+        }
+        self.running.push(running);
+        self.save()
+    }
+
+    /// Starts again whoever died.
+    fn tick(&mut self) {
+        if self.quiet {
+            return;
+        }
+        let logs = self.logs.clone();
+        let mut changed = false;
+        for running in &mut self.running {
+            changed |= running.tick(&logs);
+        }
+        if changed && let Err(error) = self.save() {
+            say::line(format_args!("state cannot be saved: {error:#}"));
+        }
+    }
+
+    fn save(&mut self) -> Result<()> {
+        let known: Vec<&str> = self.running.iter().map(|running| running.spec.name.as_str()).collect();
+        let mut children = self.state.children.clone();
+        children.retain(|child| !known.contains(&child.name.as_str()) && child.identity.alive());
+        children.extend(self.running.iter().filter_map(Running::to_state));
+        self.state.children = children;
+        self.state.save(&self.file)
+    }
+}
+
+impl Running {
+    fn to_state(&self) -> Option<state::Child> {
+        Some(state::Child {
+            name: self.spec.name.clone(),
+            identity: self.identity.clone()?,
+            fingerprint: self.spec.fingerprint(),
+            signal: self.spec.stop.as_str().to_owned(),
+        })
+    }
+
+    fn spawn(&mut self, logs: &Path) -> Result<()> {
+        let log = open_log(&logs.join(format!("{}.log", self.spec.name)))?;
+        let mut command = Command::new(&self.spec.program);
+        command.args(&self.spec.args).envs(self.spec.env.iter().map(|(k, v)| (k, v)));
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        // A group of its own: Ctrl-C reaches `up` alone, which stops its children in order.
+        command.process_group(0);
+        if let Some((uid, gid)) = self.spec.user {
+            command.uid(uid).gid(gid).current_dir("/");
+        }
+        let child = command.spawn().with_context(|| format!("start {}", self.spec.program.display()))?;
+        self.identity = Identity::of(child.id());
+        self.child = Some(child);
+        self.started = Instant::now();
+        self.next_try = None;
+        Ok(())
+    }
+
+    fn tick(&mut self, logs: &Path) -> bool {
+        let status = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
+        if self.paused || self.identity.as_ref().is_some_and(Identity::alive) {
+            return false;
+        }
+        let now = Instant::now();
+        let Some(at) = self.next_try else {
+            self.deaths = if self.started.elapsed() > STEADY { 1 } else { self.deaths.saturating_add(1) };
+            let doubled = BACKOFF_FLOOR.saturating_mul(1 << self.deaths.min(10));
+            let delay = doubled.min(BACKOFF_CEILING);
+            let how = status.map_or_else(|| "ended".to_owned(), |status| format!("ended ({status})"));
+            say::line(format_args!("{} {how}; started again in {}", self.spec.name, say::seconds(delay)));
+            self.identity = None;
+            self.next_try = Some(now + delay);
+            return true;
+        };
+        if now < at {
+            return false;
+        }
+        if let Err(error) = self.spawn(logs) {
+            say::line(format_args!("{error:#}"));
+            self.next_try = Some(now + BACKOFF_CEILING);
+        }
+        true
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        let Some(identity) = self.identity.take() else { return Ok(()) };
+        let child = &mut self.child;
+        identity.stop(self.spec.stop, PATIENCE, || {
+            if let Some(child) = child {
+                drop(child.try_wait());
+            }
+        })?;
+        self.child = None;
+        Ok(())
+    }
+}
+
+/// Stops a child that a killed `up` left behind.
+pub fn stop_left_behind(child: &state::Child) -> Result<()> {
+    if child.identity.alive() {
+        say::line(format_args!("{} of a former run is stopped: process {}", child.name, child.identity.pid));
+    }
+    let signal = Signal::from_str(&child.signal).unwrap_or(Signal::SIGTERM);
+    child.identity.stop(signal, PATIENCE, || {})
+}
+
+fn open_log(path: &Path) -> Result<File> {
+    if path.metadata().is_ok_and(|meta| meta.len() > LOG_BYTES_MAX) {
+        std::fs::rename(path, path.with_extension("log.1"))?;
+    }
+    let file = OpenOptions::new().create(true).append(true).open(path);
+    file.with_context(|| format!("open {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directory(name: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("xtask-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        dir
+    }
+
+    #[test]
+    fn a_killed_child_is_started_again_and_all_are_stopped_at_the_end() {
+        let dir = directory("supervise");
+        let supervisor = Supervisor::open(&dir).unwrap();
+        supervisor.start(Spec::new("sleeper", Path::new("/bin/sleep")).args(["600"])).unwrap();
+        let first = supervisor.pid("sleeper").unwrap();
+        supervisor.kill("sleeper").unwrap();
+        let second = wait::until("a new process", Duration::from_secs(10), || {
+            Ok(match supervisor.pid("sleeper").filter(|pid| *pid != first) {
+                Some(pid) => Seen::Yes(pid),
+                None => Seen::NotYet("the old one".to_owned()),
+            })
+        })
+        .unwrap();
+        let second = Identity::of(second).unwrap();
+        supervisor.stop().unwrap();
+        assert!(!second.alive());
+        assert!(State::load(&dir.join("state.json")).unwrap().children.is_empty());
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_second_supervisor_of_a_directory_is_refused() {
+        let dir = directory("second");
+        let first = Supervisor::open(&dir).unwrap();
+        assert!(Supervisor::open(&dir).unwrap_err().to_string().contains("running already"));
+        first.stop().unwrap();
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+}

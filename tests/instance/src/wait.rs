@@ -1,0 +1,58 @@
+//! Waiting for a condition, with a deadline, the last seen state in the error, and an ear for Ctrl-C.
+
+use anyhow::{Result, bail};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
+
+const POLL: Duration = Duration::from_millis(100);
+
+static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+
+/// From now on SIGINT, SIGTERM and SIGHUP end every wait instead of the program.
+pub fn listen_for_signals() -> Result<()> {
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&INTERRUPTED))?;
+    }
+    Ok(())
+}
+
+/// Whether somebody has asked the program to end.
+pub fn interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
+}
+
+/// What one look at a condition found.
+#[derive(Debug)]
+pub enum Seen<T> {
+    /// It holds.
+    Yes(T),
+    /// Not yet, and this is how things stand.
+    NotYet(String),
+}
+
+/// Looks until the condition holds. `look`'s own error ends the wait at once.
+pub fn until<T>(what: &str, deadline: Duration, mut look: impl FnMut() -> Result<Seen<T>>) -> Result<T> {
+    let end = Instant::now() + deadline;
+    loop {
+        let last = match look()? {
+            Seen::Yes(found) => return Ok(found),
+            Seen::NotYet(last) => last,
+        };
+        if interrupted() {
+            bail!("interrupted while waiting for {what}");
+        }
+        if Instant::now() >= end {
+            bail!("{what}: not within {} s; last seen: {last}", deadline.as_secs());
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+/// Sleeps until somebody asks the program to end.
+pub fn until_interrupted() {
+    while !interrupted() {
+        std::thread::sleep(POLL);
+    }
+}

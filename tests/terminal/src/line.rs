@@ -1,0 +1,136 @@
+use crate::say::Output;
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use std::path::PathBuf;
+
+/// What `up` was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Up {
+    /// Run the main job and stop.
+    pub check: bool,
+    /// Whom to talk to.
+    pub output: Output,
+    /// Go on in the background.
+    pub detach: bool,
+    /// A cluster the user has.
+    pub kubeconfig: Option<PathBuf>,
+    /// Member clusters besides the host cluster.
+    pub members: u8,
+    /// Address of this machine as that cluster reaches it.
+    pub advertise_address: Option<String>,
+    /// Replicas of business-api.
+    pub replicas: u8,
+}
+
+impl Up {
+    /// `up` and its flags.
+    pub fn command() -> Command {
+        let check =
+            "Run the whole main job in a directory of its own, stop everything, and say whether it worked.";
+        let cluster = "A cluster you have, instead of a local control plane.";
+        let advertise = "Address of this machine as the cluster of --kubeconfig reaches it.";
+        Command::new("up").about("Run the whole platform on this machine.").args([
+            Arg::new("check").long("check").action(ArgAction::SetTrue).help(check),
+            output().requires("check"),
+            Arg::new("detach")
+                .long("detach")
+                .action(ArgAction::SetTrue)
+                .conflicts_with("check")
+                .help("Go on in the background once everything runs."),
+            Arg::new("kubeconfig")
+                .long("kubeconfig")
+                .value_name("FILE")
+                .value_parser(value_parser!(PathBuf))
+                .help(cluster),
+            members("0"),
+            Arg::new("advertise-address")
+                .long("advertise-address")
+                .value_name("ADDRESS")
+                .requires("kubeconfig")
+                .help(advertise),
+            replicas(),
+        ])
+    }
+
+    /// What its flags say.
+    pub fn of(matches: &ArgMatches) -> Self {
+        Self {
+            check: matches.get_flag("check"),
+            output: output_of(matches),
+            detach: matches.get_flag("detach"),
+            kubeconfig: matches.get_one("kubeconfig").cloned(),
+            members: number(matches, "members"),
+            advertise_address: matches.get_one("advertise-address").cloned(),
+            replicas: number(matches, "replicas"),
+        }
+    }
+}
+
+/// `--output`.
+pub fn output() -> Arg {
+    Arg::new("output")
+        .short('o')
+        .long("output")
+        .value_parser(PossibleValuesParser::new(["text", "json"]))
+        .default_value("text")
+        .help("Whom to talk to: a person, or a program that reads one JSON document a line.")
+}
+
+/// What `--output` says.
+pub fn output_of(matches: &ArgMatches) -> Output {
+    match matches.get_one::<String>("output").map(String::as_str) {
+        Some("json") => Output::Json,
+        _ => Output::Text,
+    }
+}
+
+/// `--members`.
+pub fn members(default: &'static str) -> Arg {
+    let help = "Member clusters besides the host cluster.";
+    Arg::new("members")
+        .long("members")
+        .value_name("N")
+        .value_parser(value_parser!(u8))
+        .default_value(default)
+        .help(help)
+}
+
+/// `--replicas`.
+pub fn replicas() -> Arg {
+    let help = "Replicas of business-api.";
+    Arg::new("replicas")
+        .long("replicas")
+        .value_name("N")
+        .value_parser(value_parser!(u8))
+        .default_value("1")
+        .help(help)
+}
+
+/// What a flag with a number says.
+pub fn number(matches: &ArgMatches, name: &str) -> u8 {
+    matches.get_one(name).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn up(line: &[&str]) -> Result<Up, clap::Error> {
+        Up::command().try_get_matches_from(["up"].iter().chain(line)).map(|matches| Up::of(&matches))
+    }
+
+    #[test]
+    fn flags_are_read_and_those_that_do_not_go_together_are_refused() {
+        let plain = up(&[]).unwrap();
+        assert_eq!((plain.members, plain.replicas, plain.output), (0, 1, Output::Text));
+        assert_eq!(up(&["--check", "-o", "json", "--members=2"]).unwrap().members, 2);
+        for wrong in [
+            &["-o", "json"][..],
+            &["--check", "--detach"],
+            &["--advertise-address", "x"],
+            &["--members", "x"],
+        ] {
+            assert_eq!(up(wrong).unwrap_err().exit_code(), 2, "{wrong:?}");
+        }
+    }
+}
