@@ -3,16 +3,19 @@
 //! API server holds what they may take against it until they are gone. The pass also tells the API server how far
 //! everything was compared, which growth waits for after the database's history has diverged.
 
+/// What the projects say.
+pub mod survey;
 /// Which namespaces belong to no object.
 mod orphans;
 
-use crate::business::Survey;
 use crate::context::Context;
+use crate::dispatch;
 use crate::error::{Error, Failure};
-use crate::events::Level;
+use crate::events::Topic;
+use crate::kinds::{ObjectKey as _, RootKey};
 use crate::member::{Member, Reach};
-use crate::objects::ProjectView;
-use crate::queue::Lane;
+use crate::namespace::kind::BusinessNamespace;
+use crate::project::kind::{BusinessProject, ProjectView};
 use business_types::names::{CLUSTERS_CONFIG_MAP, COMPARED_ANNOTATION};
 use business_types::{Comparison, Orphan};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -22,6 +25,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
+use survey::Survey;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -38,34 +42,45 @@ const ORPHANS_MAX: usize = 500;
 /// Orphans of one cluster that are named in logs and events.
 const NAMED_MAX: usize = 20;
 
-/// Audits again and again: once in a `period`, and soon after all our objects had to be listed anew.
-pub async fn run(
-    cx: Arc<Context>,
-    maps: Api<ConfigMap>,
-    (namespace, period): (String, Duration),
-    end: CancellationToken,
-) {
-    let mut due = Instant::now() + FIRST_AFTER.min(period);
-    let mut first = true;
-    while !end.is_cancelled() {
-        if first || timeout(due.duration_since(Instant::now()), cx.relisted.notified()).await.is_err() {
-            sleep_until(due).await;
-        } else {
-            tokio::time::sleep(SOON).await;
-        }
-        first = false;
-        due = Instant::now() + period;
-        match pass(&cx, &namespace).await {
-            Ok(comparison) => publish(&maps, &comparison).await,
-            Err(error) => tracing::warn!(error = crate::error::chain(&error), "the audit could not be made"),
+const ORPHAN: Topic = Topic::warning("Orphan", "Audit");
+
+/// Audits again and again.
+#[derive(Debug)]
+pub struct Audit {
+    pub cx: Arc<Context>,
+    /// Where it is told how far everything was compared.
+    pub maps: Api<ConfigMap>,
+    pub period: Duration,
+}
+
+impl Audit {
+    /// Once in a period, and soon after all our objects had to be listed anew.
+    pub async fn run(self, end: CancellationToken) {
+        let Self { cx, maps, period } = self;
+        let mut due = Instant::now() + FIRST_AFTER.min(period);
+        let mut first = true;
+        while !end.is_cancelled() {
+            if first || timeout(due.duration_since(Instant::now()), cx.relisted.notified()).await.is_err() {
+                sleep_until(due).await;
+            } else {
+                tokio::time::sleep(SOON).await;
+            }
+            first = false;
+            due = Instant::now() + period;
+            match pass(&cx).await {
+                Ok(comparison) => publish(&maps, &comparison).await,
+                Err(error) => {
+                    tracing::warn!(error = crate::error::chain(&error), "the audit could not be made");
+                }
+            }
         }
     }
 }
 
 /// One pass over everything.
-pub async fn pass(cx: &Context, namespace: &str) -> Result<Comparison, Error> {
+pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
     // Taken first: whatever is found later is compared with at least these.
-    let survey = cx.business.survey().await.map_err(Error::Api)?;
+    let survey = Survey::make(&cx.business).await.map_err(Error::Api)?;
     let mut comparison = Comparison::default();
     let mut sightings = Vec::new();
     for member in cx.members.all() {
@@ -80,18 +95,13 @@ pub async fn pass(cx: &Context, namespace: &str) -> Result<Comparison, Error> {
             }
         }
     }
-    let alive = cx.business.namespace_uids().await.map_err(Error::Api)?;
+    let alive = cx.business.uids::<BusinessNamespace>().await.map_err(Error::Api)?;
     let found = find(sightings, &alive, &mut comparison).await;
     cx.metrics.orphans.set(i64::try_from(found.len()).unwrap_or(i64::MAX));
     let audited: BTreeSet<String> = comparison.clusters.keys().cloned().collect();
-    (comparison.unreported, comparison.homeless) = tell(cx, namespace, &survey, &audited, found).await?;
+    (comparison.unreported, comparison.homeless) = tell(cx, &survey, &audited, found).await?;
     // Every object is looked at once more; one that is as it should be costs no call.
-    for object in cx.objects.namespaces_in(None) {
-        cx.wake_namespace(&object, Lane::Later, Duration::ZERO);
-    }
-    for project in cx.objects.projects() {
-        cx.wake_project(&project.name, Lane::Later);
-    }
+    dispatch::look_at_all(cx);
     if comparison.missing.is_empty() {
         cx.metrics.audited.set(cx.clock.unix_seconds());
     }
@@ -136,7 +146,6 @@ async fn find(seen: Vec<Sighting>, alive: &HashSet<String>, comparison: &mut Com
 /// because there is no such project.
 async fn tell(
     cx: &Context,
-    namespace: &str,
     survey: &Survey,
     audited: &BTreeSet<String>,
     found: Vec<Found>,
@@ -151,7 +160,7 @@ async fn tell(
         }
     }
     for orphan in homeless.iter().take(NAMED_MAX) {
-        report_homeless(cx, namespace, orphan);
+        report_homeless(cx, orphan);
     }
     let homeless = homeless.len();
     let mut unreported = homeless;
@@ -189,7 +198,7 @@ async fn show(cx: &Context, name: &str, orphans: &[Orphan]) -> Result<bool, Erro
             object.name = orphan.namespace,
             "an orphan"
         );
-        cx.events.report(&project, Level::Warning, ("Orphan", "Audit"), note);
+        cx.events.report(&project, ORPHAN, note);
     }
     Ok(true)
 }
@@ -198,8 +207,11 @@ async fn show(cx: &Context, name: &str, orphans: &[Orphan]) -> Result<bool, Erro
 async fn write(cx: &Context, name: &str, orphans: &[Orphan]) -> Result<Option<ProjectView>, Error> {
     let told = if orphans.is_empty() { Value::Null } else { json!(orphans) };
     let mut tries = 0;
+    let key = RootKey::new(None, name);
     loop {
-        let Some(project) = cx.business.project(name).await.map_err(Error::Api)? else { return Ok(None) };
+        let Some(project) = cx.business.get::<BusinessProject>(&key).await.map_err(Error::Api)? else {
+            return Ok(None);
+        };
         cx.fence.permit()?;
         tries += 1;
         match cx.business.patch_status(&project, json!({ "orphans": told })).await {
@@ -211,7 +223,7 @@ async fn write(cx: &Context, name: &str, orphans: &[Orphan]) -> Result<Option<Pr
     }
 }
 
-fn report_homeless(cx: &Context, namespace: &str, orphan: &Orphan) {
+fn report_homeless(cx: &Context, orphan: &Orphan) {
     let Orphan { cluster_name, namespace: name, uid, .. } = orphan;
     tracing::warn!(
         cluster = cluster_name,
@@ -222,7 +234,7 @@ fn report_homeless(cx: &Context, namespace: &str, orphan: &Orphan) {
     let note = format!(
         "namespace {name} of cluster {cluster_name} (uid {uid}) is marked as ours and belongs to no object and no project"
     );
-    cx.events.report_directory(namespace, "Orphan", note);
+    cx.events.report_directory(ORPHAN, note);
 }
 
 /// Tells the API server how far everything was compared.

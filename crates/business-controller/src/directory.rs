@@ -14,7 +14,9 @@ pub mod platform;
 pub mod publish;
 
 use crate::context::Context;
+use crate::dispatch;
 use crate::error::Error;
+use crate::events::Topic;
 use crate::member::{Member, MemberApi, Reach, session};
 use crate::outcome::StateLabels;
 use futures_util::future::BoxFuture;
@@ -31,6 +33,8 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(4);
 
 /// A cluster that did not say everything is asked again after this time.
 const ASK_PERIOD: Duration = Duration::from_secs(15);
+
+const REFUSED: Topic = Topic::warning("ClusterRefused", "Audit");
 
 /// Where the member clusters are listed.
 pub trait Source: Debug + Send + Sync {
@@ -101,7 +105,9 @@ impl Directory {
             if let Err(error) = self.follow().await {
                 tracing::warn!(error = error.text(), "cannot publish the member clusters");
             } else if self.cx.members.set_loaded() {
-                self.wake_all();
+                for cluster in self.cx.objects.namespaces.clusters() {
+                    dispatch::cluster_changed(&self.cx, &cluster);
+                }
             }
             self.count();
             tokio::select! {
@@ -160,20 +166,14 @@ impl Directory {
         }
         self.refused.remove(name);
         self.cx.members.remove(name);
-        self.cx.wake_cluster(name);
+        dispatch::cluster_changed(&self.cx, name);
     }
 
     /// Accepts clusters that answer for the first time, follows those accepted, and publishes them.
     async fn follow(&mut self) -> Result<(), Error> {
         self.publisher.load().await?;
         self.identify().await;
-        let in_use: BTreeSet<String> = self
-            .cx
-            .objects
-            .namespaces_in(None)
-            .iter()
-            .map(|object| object.spec.cluster_name.clone())
-            .collect();
+        let in_use: BTreeSet<String> = self.cx.objects.namespaces.clusters().into_iter().collect();
         let keep = |name: &str| {
             self.listed.contains_key(name) || in_use.contains(name) || !self.cx.objects.is_synced()
         };
@@ -192,7 +192,7 @@ impl Directory {
                 self.cx.members.insert(Arc::clone(&held.member));
                 let run = session::run(Arc::clone(&self.cx), Arc::clone(&held.member), uid.to_owned());
                 held.session = Some(self.sessions.spawn(run));
-                self.cx.wake_cluster(name);
+                dispatch::cluster_changed(&self.cx, name);
             }
         }
         Ok(())
@@ -234,14 +234,8 @@ impl Directory {
         };
         let note = format!("cluster {name} is refused: it is the cluster that {other} stands for already");
         tracing::error!(cluster = name, other, uid, "a second name for a member cluster is refused");
-        self.cx.events.report_directory(self.publisher.namespace(), "ClusterRefused", note);
+        self.cx.events.report_directory(REFUSED, note);
         self.refused.insert(name, uid);
-    }
-
-    fn wake_all(&self) {
-        for object in self.cx.objects.namespaces_in(None) {
-            self.cx.wake_namespace(&object, crate::queue::Lane::Urgent, Duration::ZERO);
-        }
     }
 
     fn count(&self) {

@@ -1,8 +1,9 @@
 //! Objects for tests: a namespace `p/n` in the place `web` of cluster `c1`, and what a cluster shows of it.
 
+use crate::kinds::{ObjectKey as _, ProjectKey};
 use crate::member::observed::Marks;
 use crate::member::{ClusterNamespace, ClusterQuota};
-use crate::objects::NamespaceView;
+use crate::namespace::kind::NamespaceView;
 use business_types::{NamespacePhase, NamespaceSpec, NamespaceStatus};
 use meta::quantity::ResourceList;
 
@@ -14,8 +15,7 @@ pub(crate) fn amounts(pairs: &[(&str, &str)]) -> ResourceList {
 /// A namespace that is pending and charged what it asks for.
 pub(crate) fn pending(hard: &[(&str, &str)]) -> NamespaceView {
     NamespaceView {
-        namespace: "p".into(),
-        name: "n".into(),
+        key: ProjectKey::new(Some("p"), "n"),
         uid: "u".into(),
         resource_version: "1".into(),
         generation: 1,
@@ -46,7 +46,7 @@ impl NamespaceView {
 
     /// It is being deleted.
     pub(crate) fn ending(mut self) -> Self {
-        self.deleting = true;
+        self.deleting_since = Some(0);
         self.generation += 1;
         self.status.phase = NamespacePhase::Terminating;
         self
@@ -54,8 +54,8 @@ impl NamespaceView {
 
     fn marks(&self) -> Marks {
         Marks {
-            project: Some(self.namespace.clone()),
-            namespace: Some(self.name.clone()),
+            project: Some(self.key.project.to_string()),
+            namespace: Some(self.key.name.to_string()),
             uid: Some(self.uid.clone()),
         }
     }

@@ -1,12 +1,16 @@
 //! Whole passes against a server in memory: each scenario is the exact list of calls that are made.
 
 use crate::business::Business;
-use crate::context::{Context, GROUP_RUNNING_MAX, Members};
+use crate::context::{Context, GROUP_RUNNING_MAX};
+use crate::controller::Controller as _;
 use crate::error::Error;
 use crate::fixtures::{amounts, pending};
+use crate::kinds::{ObjectKey as _, ProjectKey};
 use crate::leader::{Fence, Times};
 use crate::member::{Member, MemberApi, Reach};
-use crate::objects::{Kind as _, NamespaceView, Objects};
+use crate::members::Members;
+use crate::namespace::kind::{BusinessNamespace, NamespaceView};
+use crate::objects::{Heard, Objects};
 use crate::outcome::{ControllerMetrics, Outcome};
 use crate::queue::Queue;
 use bytes::Bytes;
@@ -134,7 +138,7 @@ impl World {
         fence.acquired(Instant::now(), true);
         let metrics = ControllerMetrics::register(&Metrics::new());
         let (events, _sender) =
-            crate::events::channel(client.clone(), "test", metrics.events_dropped.clone());
+            crate::events::channel(client.clone(), "tke-business", "test", metrics.events_dropped.clone());
         let member = Member::new("c1", MemberApi::new(client.clone(), Arc::clone(&fence)));
         member.set_reach(Reach::Reachable);
         let members = Members::default();
@@ -149,7 +153,6 @@ impl World {
             metrics,
             clock: Clock::fixed(0),
             forbidden: Vec::new(),
-            figures: Mutex::default(),
             relisted: tokio::sync::Notify::new(),
         };
         Self { cx, server, member }
@@ -158,20 +161,17 @@ impl World {
     /// The API holds this object, and the controller has seen it.
     fn holds(&self, view: &NamespaceView) {
         let mut metadata = json!({
-            "namespace": view.namespace, "name": view.name, "uid": view.uid, "generation": view.generation,
+            "namespace": &*view.key.project, "name": &*view.key.name, "uid": view.uid, "generation": view.generation,
             "annotations": view.annotations,
         });
-        if view.deleting {
+        if view.is_deleting() {
             metadata["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         }
         let body = json!({ "metadata": metadata, "spec": view.spec, "status": view.status });
         let stored = self.server.lock().unwrap().put(OBJECT, body);
         let revision = stored["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
-        NamespaceView::seen(
-            &self.cx.objects,
-            NamespaceView { resource_version: revision, ..view.clone() },
-            true,
-        );
+        let view = NamespaceView { resource_version: revision, ..view.clone() };
+        self.cx.objects.namespaces.seen(view, Heard::ByWatch);
     }
 
     /// The watches of the member cluster catch up.
@@ -201,7 +201,7 @@ impl World {
     }
 
     async fn pass(&self) -> Result<Outcome, Error> {
-        crate::namespace::reconcile(&self.cx, "p", "n").await
+        BusinessNamespace::reconcile(&self.cx, &ProjectKey::new(Some("p"), "n")).await
     }
 
     fn calls(&self) -> Vec<String> {
@@ -213,7 +213,7 @@ impl World {
     }
 
     fn seen(&self) -> NamespaceView {
-        self.cx.objects.namespace("p", "n").unwrap().as_ref().clone()
+        self.cx.objects.namespaces.get(&ProjectKey::new(Some("p"), "n")).unwrap().as_ref().clone()
     }
 }
 
@@ -389,12 +389,12 @@ async fn an_orphan_is_told_to_its_project_and_forgotten_when_it_is_gone() {
         "annotations": { "business.tkestack.io/uid": "lost" },
     } });
     world.lists(&project, &["lost"], Some(&namespace));
-    let comparison = crate::audit::pass(&world.cx, "tke-business").await.unwrap();
+    let comparison = crate::audit::pass(&world.cx).await.unwrap();
     assert!(comparison.is_complete_since(1) && comparison.clusters.contains_key("c1"));
     assert_eq!(world.stored(&format!("{PROJECTS}/p"))["status"], json!({}), "it belongs to an object");
 
     world.lists(&project, &[], Some(&namespace));
-    let comparison = crate::audit::pass(&world.cx, "tke-business").await.unwrap();
+    let comparison = crate::audit::pass(&world.cx).await.unwrap();
     let told = json!([{ "clusterName": "c1", "namespace": "web", "uid": "w", "hard": { "pods": "3" } }]);
     let project = world.stored(&format!("{PROJECTS}/p"));
     assert_eq!((&project["status"]["orphans"], comparison.unreported), (&told, 0));
@@ -403,13 +403,13 @@ async fn an_orphan_is_told_to_its_project_and_forgotten_when_it_is_gone() {
     let since = "2026-01-01T00:00:00Z".to_owned();
     world.member.set_reach(Reach::Unreachable { since, reason: "no answer".into() });
     world.lists(&project, &[], None);
-    let comparison = crate::audit::pass(&world.cx, "tke-business").await.unwrap();
+    let comparison = crate::audit::pass(&world.cx).await.unwrap();
     assert!(comparison.missing.contains_key("c1") && comparison.clusters.is_empty());
     assert_eq!(world.stored(&format!("{PROJECTS}/p"))["status"]["orphans"], told);
 
     world.member.set_reach(Reach::Reachable);
     world.lists(&project, &[], None);
-    crate::audit::pass(&world.cx, "tke-business").await.unwrap();
+    crate::audit::pass(&world.cx).await.unwrap();
     assert_eq!(world.stored(&format!("{PROJECTS}/p"))["status"], json!({}));
 }
 
@@ -424,7 +424,7 @@ async fn what_is_released_while_the_audit_looks_is_no_orphan() {
     world.lists(&project, &[], Some(&namespace));
     namespace["metadata"]["annotations"] = json!({});
     world.server.lock().unwrap().put(NAMESPACE, namespace);
-    crate::audit::pass(&world.cx, "tke-business").await.unwrap();
+    crate::audit::pass(&world.cx).await.unwrap();
     assert_eq!(world.stored(&format!("{PROJECTS}/p"))["status"], json!({}));
 }
 
@@ -435,7 +435,7 @@ async fn what_is_held_for_a_place_is_looked_for_there_whatever_its_marks() {
     let project = json!({ "metadata": { "name": "p", "uid": "p" }, "spec": {}, "status": { "ledger": { "held": [held] } } });
     let unmarked = json!({ "metadata": { "name": "web", "uid": "w" } });
     world.lists(&project, &[], Some(&unmarked));
-    crate::audit::pass(&world.cx, "tke-business").await.unwrap();
+    crate::audit::pass(&world.cx).await.unwrap();
     assert_eq!(world.stored(&format!("{PROJECTS}/p"))["status"]["orphans"][0]["namespace"], "web");
 }
 
@@ -448,7 +448,7 @@ async fn an_orphan_without_a_project_keeps_the_comparison_from_being_complete() 
         "annotations": { "business.tkestack.io/uid": "lost" },
     } });
     world.lists(&project, &[], Some(&namespace));
-    let comparison = crate::audit::pass(&world.cx, "tke-business").await.unwrap();
+    let comparison = crate::audit::pass(&world.cx).await.unwrap();
     assert_eq!((comparison.unreported, comparison.homeless), (1, 1));
     assert!(!comparison.is_complete_since(1));
 }

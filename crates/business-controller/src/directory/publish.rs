@@ -56,7 +56,6 @@ impl Entry {
 #[derive(Debug)]
 pub struct Publisher {
     api: Api<ConfigMap>,
-    namespace: String,
     /// By name of the cluster.
     uids: BTreeMap<String, String>,
     stored: Option<ConfigMap>,
@@ -69,17 +68,11 @@ impl Publisher {
     pub fn new(client: kube::Client, namespace: &str) -> Self {
         Self {
             api: Api::namespaced(client, namespace),
-            namespace: namespace.to_owned(),
             uids: BTreeMap::new(),
             stored: None,
             loaded: false,
             verified: None,
         }
-    }
-
-    /// Where it is.
-    pub fn namespace(&self) -> &str {
-        &self.namespace
     }
 
     /// Whether no controller has ever worked here.

@@ -1,6 +1,6 @@
 //! Namespaces and quotas of a member cluster, trimmed to what is decided from.
 
-use crate::objects::revision;
+use crate::kinds::revision;
 use business_types::names;
 use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;

@@ -3,6 +3,8 @@
 use super::observed::Concern;
 use super::{ClusterNamespace, ClusterQuota, Member, Reach};
 use crate::context::Context;
+use crate::controller::PlaceChange;
+use crate::dispatch;
 use crate::queue::Lane;
 use business_types::names;
 use futures_util::{StreamExt as _, pin_mut};
@@ -106,14 +108,14 @@ fn unreachable(cx: &Context, member: &Member, reason: &str) {
     let since = meta::time::rfc3339(cx.clock.unix_seconds());
     member.set_reach(Reach::Unreachable { since, reason: reason.to_owned() });
     tracing::warn!(cluster = member.name, reason, "member cluster unreachable");
-    cx.wake_cluster(&member.name);
+    dispatch::cluster_changed(cx, &member.name);
 }
 
 /// Everything was listed: what is seen of the cluster can be acted on.
 fn synced(cx: &Context, member: &Member) {
     if member.observed.is_synced() && member.set_reach(Reach::Reachable) {
         tracing::info!(cluster = member.name, "member cluster reachable");
-        cx.wake_cluster(&member.name);
+        dispatch::cluster_changed(cx, &member.name);
     }
 }
 
@@ -136,13 +138,13 @@ async fn watch_namespaces(cx: &Context, member: &Member, error: &LastError) {
                 let object = ClusterNamespace::from(object);
                 let name = object.name.clone();
                 if member.observed.namespace(object, true) {
-                    cx.wake_place(&member.name, &name, Lane::Urgent, Duration::ZERO);
+                    changed(cx, member, &name, Lane::Urgent, Duration::ZERO);
                 }
             }
             Ok(Event::Delete(object)) => {
                 let object = ClusterNamespace::from(object);
                 member.observed.namespace_gone(&object);
-                cx.wake_place(&member.name, &object.name, Lane::Urgent, Duration::ZERO);
+                changed(cx, member, &object.name, Lane::Urgent, Duration::ZERO);
             }
             Err(failure) => failed(member, error, &failure),
         }
@@ -165,14 +167,14 @@ async fn watch_quotas(cx: &Context, member: &Member, error: &LastError) {
                 let concern = member.observed.quota(&namespace, ClusterQuota::from(object), true);
                 match concern {
                     Concern::Nothing => {}
-                    Concern::Figures => cx.wake_place(&member.name, &namespace, Lane::Later, FIGURES_PERIOD),
-                    Concern::State => cx.wake_place(&member.name, &namespace, Lane::Later, Duration::ZERO),
+                    Concern::Figures => changed(cx, member, &namespace, Lane::Later, FIGURES_PERIOD),
+                    Concern::State => changed(cx, member, &namespace, Lane::Later, Duration::ZERO),
                 }
             }
             Ok(Event::Delete(object)) => {
                 let Some(namespace) = place(&object) else { continue };
                 member.observed.quota_gone(&namespace, &ClusterQuota::from(object));
-                cx.wake_place(&member.name, &namespace, Lane::Urgent, Duration::ZERO);
+                changed(cx, member, &namespace, Lane::Urgent, Duration::ZERO);
             }
             Err(failure) => failed(member, error, &failure),
         }
@@ -183,6 +185,10 @@ async fn watch_quotas(cx: &Context, member: &Member, error: &LastError) {
 fn place(quota: &ResourceQuota) -> Option<String> {
     let metadata = &quota.metadata;
     metadata.namespace.clone().filter(|namespace| metadata.name.as_ref() == Some(namespace))
+}
+
+fn changed(cx: &Context, member: &Member, namespace: &str, lane: Lane, delay: Duration) {
+    dispatch::place_changed(cx, &PlaceChange { cluster: &member.name, namespace, lane, delay });
 }
 
 fn failed(member: &Member, error: &LastError, failure: &watcher::Error) {

@@ -1,9 +1,9 @@
 //! The writes to a member cluster. The namespace comes first: the quota lies in it.
 
 use super::build::{Prepared, Write};
+use super::kind::NamespaceView;
 use crate::error::Error;
 use crate::member::{ClusterQuota, Member};
-use crate::objects::NamespaceView;
 use std::sync::Arc;
 
 /// What is in place after the writes.

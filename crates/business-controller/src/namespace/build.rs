@@ -1,8 +1,8 @@
 //! The bodies of the writes to a member cluster. Pure.
 
-use super::validate::{NamespaceStep, Plan, QuotaStep};
+use super::kind::NamespaceView;
+use super::verdict::{NamespaceStep, Plan, QuotaStep};
 use crate::member::ClusterQuota;
-use crate::objects::NamespaceView;
 use business_types::names;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -84,8 +84,8 @@ fn quota_patch(object: &NamespaceView, from: &ClusterQuota) -> Value {
 
 /// Metadata with the marks of ours.
 fn marked(object: &NamespaceView, mut metadata: Value) -> Value {
-    set(&mut metadata, "labels", names::PROJECT_LABEL, json!(object.namespace));
-    set(&mut metadata, "labels", names::NAMESPACE_LABEL, json!(object.name));
+    set(&mut metadata, "labels", names::PROJECT_LABEL, json!(&*object.key.project));
+    set(&mut metadata, "labels", names::NAMESPACE_LABEL, json!(&*object.key.name));
     set(&mut metadata, "annotations", names::UID_ANNOTATION, json!(object.uid));
     metadata
 }

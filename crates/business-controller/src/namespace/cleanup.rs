@@ -3,20 +3,28 @@
 
 use super::build;
 use super::dereference::Place;
-use super::status::{self, Situation};
+use super::kind::NamespaceView;
+use super::status;
 use super::validate::{Owner, owner};
+use super::verdict::Situation;
 use crate::context::Context;
 use crate::error::{Error, Failure};
-use crate::events::Level;
+use crate::events::Topic;
 use crate::member::{ClusterNamespace, ClusterQuota, Member};
-use crate::objects::NamespaceView;
 use crate::outcome::Outcome;
 use business_types::condition::reason;
 use business_types::names;
 use std::time::Duration;
 
 /// A namespace that takes longer to go is shown as such, with what its cluster says holds it up.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(PATIENCE_SECONDS.unsigned_abs());
+const PATIENCE_SECONDS: i64 = 30;
+
+const BLOCKED: Topic = Topic::warning("DeletionBlocked", "Delete");
+const REFUSED: Topic = Topic::warning("DeletionRefused", "Delete");
+const RELEASED: Topic = Topic::normal("Released", "Delete");
+const DELETED: Topic = Topic::normal("Deleted", "Delete");
+const ABANDONED: Topic = Topic::warning("Abandoned", "Delete");
 
 /// What to do about what is left in the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +63,7 @@ pub fn decide(object: &NamespaceView, there: Option<&ClusterNamespace>) -> Step 
 
 /// One pass over a namespace that is being deleted.
 pub async fn run(cx: &Context, object: &NamespaceView, place: &Place) -> Result<Outcome, Error> {
-    if !object.spec.finalizers.iter().any(|token| token == names::NAMESPACE_FINALIZER) {
+    if NamespaceView::without(&object.spec.finalizers, names::NAMESPACE_FINALIZER).is_none() {
         return Ok(Outcome::Skipped);
     }
     if object.status.cached_spec_hard.as_ref().is_some_and(meta::quantity::ResourceList::is_empty)
@@ -82,18 +90,13 @@ pub async fn run(cx: &Context, object: &NamespaceView, place: &Place) -> Result<
             let situation =
                 Situation::Deleting { reason: reason::NAMESPACE_CONFLICT, message: message.clone() };
             if status::write(cx, object, &situation).await?.is_some() {
-                cx.events.report(object, Level::Warning, ("DeletionBlocked", "Delete"), message);
+                cx.events.report(object, BLOCKED, message);
             }
             Ok(Outcome::Refused)
         }
         Step::Release => {
             release(object, member, there.as_ref()).await?;
-            cx.events.report(
-                object,
-                Level::Normal,
-                ("Released", "Delete"),
-                format!("namespace {name} was given back"),
-            );
+            cx.events.report(object, RELEASED, format!("namespace {name} was given back"));
             gone(cx, object, member).await
         }
         Step::Gone => {
@@ -118,7 +121,7 @@ async fn delete(cx: &Context, object: &NamespaceView, member: &Member, uid: &str
             let message = format!("cluster {} refused the deletion with {code}: {message}", member.name);
             let situation = Situation::Deleting { reason: reason::REFUSED, message: message.clone() };
             if status::write(cx, object, &situation).await?.is_some() {
-                cx.events.report(object, Level::Warning, ("DeletionRefused", "Delete"), message);
+                cx.events.report(object, REFUSED, message);
             }
             return Ok(Outcome::Refused);
         }
@@ -135,7 +138,7 @@ async fn wait(cx: &Context, object: &NamespaceView, remaining: &[String]) -> Res
     if !remaining.is_empty() {
         message.push_str(": ");
         message.push_str(&remaining.join("; "));
-    } else if !cx.is_overdue(object, PATIENCE) {
+    } else if !object.has_been_going(PATIENCE_SECONDS, cx.clock.unix_seconds()) {
         return Ok(Outcome::WaitingFor(PATIENCE));
     }
     status::write(cx, object, &Situation::Deleting { reason: reason::CONTENT_REMAINING, message }).await?;
@@ -182,12 +185,12 @@ async fn gone(cx: &Context, object: &NamespaceView, member: &Member) -> Result<O
 
 async fn finalize(cx: &Context, object: &NamespaceView) -> Result<Outcome, Error> {
     cx.fence.permit()?;
-    let left: Vec<String> =
-        object.spec.finalizers.iter().filter(|token| *token != names::NAMESPACE_FINALIZER).cloned().collect();
+    let left =
+        NamespaceView::without(&object.spec.finalizers, names::NAMESPACE_FINALIZER).unwrap_or_default();
     cx.business.finalize(object, &left).await?;
     let place = format!("namespace {} of cluster {}", object.spec.namespace, object.spec.cluster_name);
     let note = format!("nothing of ours is left in {place}");
-    cx.events.report(object, Level::Normal, ("Deleted", "Delete"), note);
+    cx.events.report(object, DELETED, note);
     Ok(Outcome::Applied)
 }
 
@@ -200,7 +203,7 @@ pub fn is_abandoned(object: &NamespaceView) -> bool {
 pub async fn abandon(cx: &Context, object: &NamespaceView) -> Result<Outcome, Error> {
     let note =
         format!("namespace {} of cluster {} is abandoned", object.spec.namespace, object.spec.cluster_name);
-    cx.events.report(object, Level::Warning, ("Abandoned", "Delete"), note);
+    cx.events.report(object, ABANDONED, note);
     finalize(cx, object).await
 }
 

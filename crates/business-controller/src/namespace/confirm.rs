@@ -3,8 +3,8 @@
 //! The charge is a high-water mark: it covers everything that the member cluster may still let in. It falls only
 //! when the cluster's admission counts with the lower quota, and per resource not below what is in use.
 
+use super::kind::NamespaceView;
 use crate::member::ClusterQuota;
-use crate::objects::NamespaceView;
 use meta::quantity::ResourceList;
 
 /// Whether the member cluster's admission counts with exactly what the object asks for.

@@ -1,10 +1,11 @@
 //! What there is in the member cluster, unjudged.
 
-use super::status::Situation;
-use crate::context::{Context, Lookup};
+use super::kind::NamespaceView;
+use super::verdict::Situation;
+use crate::context::Context;
 use crate::error::Error;
 use crate::member::{ClusterNamespace, ClusterQuota, Member, Reach};
-use crate::objects::NamespaceView;
+use crate::members::Lookup;
 use business_types::condition::reason;
 use std::sync::Arc;
 

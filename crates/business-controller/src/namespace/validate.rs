@@ -1,99 +1,11 @@
 //! What has to be done in the member cluster. Pure: what there is and what is asked for, to a verdict.
 
 use super::dereference::Found;
-use super::status::Situation;
+use super::kind::NamespaceView;
+use super::verdict::{NamespaceStep, Plan, QuotaStep, Refusal, Situation, Verdict};
 use crate::member::{ClusterNamespace, ClusterQuota};
-use crate::objects::NamespaceView;
-use business_types::condition::reason;
 use business_types::names;
 use std::sync::Arc;
-
-/// What has to be done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// This, which may be nothing.
-    Proceed(Plan),
-    /// Nothing now: something else must happen first.
-    Wait(Situation),
-    /// Nothing, until a person changes something.
-    Refuse(Refusal),
-    /// The quota was written from a later generation than ours: either we are behind, or the mark is false.
-    Recheck,
-}
-
-/// Steps in a member cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
-    /// For the namespace.
-    pub namespace: NamespaceStep,
-    /// For the quota.
-    pub quota: QuotaStep,
-}
-
-impl Plan {
-    /// Whether nothing has to be done.
-    pub fn is_empty(&self) -> bool {
-        matches!(self, Self { namespace: NamespaceStep::Keep, quota: QuotaStep::Keep { .. } })
-    }
-}
-
-/// What to do with the namespace.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NamespaceStep {
-    /// It is right.
-    Keep,
-    /// It is missing.
-    Create,
-    /// It is ours, but its labels are missing.
-    Restore {
-        /// The version read.
-        from: Arc<ClusterNamespace>,
-    },
-    /// It was there before us, and consent is given.
-    Adopt {
-        /// The version read.
-        from: Arc<ClusterNamespace>,
-    },
-}
-
-/// What to do with the quota.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum QuotaStep {
-    /// It is right.
-    Keep {
-        /// The version seen.
-        seen: Arc<ClusterQuota>,
-    },
-    /// It is missing.
-    Create,
-    /// It is not what is asked for.
-    Update {
-        /// The version read.
-        from: Arc<ClusterQuota>,
-        /// It was right before: somebody else has changed it.
-        drift: bool,
-    },
-}
-
-/// Why a namespace cannot be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// One word.
-    pub reason: &'static str,
-    /// For a person.
-    pub message: String,
-}
-
-impl Refusal {
-    /// The member cluster has declined a write.
-    pub fn by_cluster(cluster: &str, code: u16, message: &str) -> Self {
-        Self { reason: reason::REFUSED, message: format!("cluster {cluster} refused with {code}: {message}") }
-    }
-
-    fn conflict(message: String) -> Verdict {
-        Verdict::Refuse(Self { reason: reason::NAMESPACE_CONFLICT, message })
-    }
-}
 
 /// What has to be done.
 pub fn validate(object: &NamespaceView, found: &Found, forbidden: &[String]) -> Verdict {
@@ -116,8 +28,8 @@ pub fn validate(object: &NamespaceView, found: &Found, forbidden: &[String]) -> 
                      adopted",
                     object.spec.cluster_name,
                     names::ADOPT_ANNOTATION,
-                    object.namespace,
-                    object.name
+                    object.key.project,
+                    object.key.name
                 ));
             }
             Owner::Another(who) => {
@@ -179,7 +91,8 @@ pub enum Owner {
 
 /// Whose a namespace of a member cluster is, from the view of one of our objects.
 pub fn owner(object: &NamespaceView, there: &ClusterNamespace) -> Owner {
-    let other_project = there.marks.project.as_deref().filter(|project| *project != object.namespace);
+    let other_project =
+        there.marks.project.as_deref().filter(|project| *project != object.key.project.as_ref());
     match (there.marks.uid.as_deref(), other_project) {
         (_, Some(project)) => Owner::Another(format!("project {project}, as its label says")),
         (Some(uid), None) if uid == object.uid => Owner::Us { marked: is_marked(object, &there.marks) },
@@ -189,11 +102,12 @@ pub fn owner(object: &NamespaceView, there: &ClusterNamespace) -> Owner {
 }
 
 fn is_marked(object: &NamespaceView, marks: &crate::member::observed::Marks) -> bool {
-    marks.project.as_deref() == Some(&object.namespace) && marks.namespace.as_deref() == Some(&object.name)
+    marks.project.as_deref() == Some(&*object.key.project)
+        && marks.namespace.as_deref() == Some(&*object.key.name)
 }
 
 fn has_consent(object: &NamespaceView, there: &ClusterNamespace) -> bool {
-    let by_cluster = there.adopt.as_deref() == Some(&format!("{}/{}", object.namespace, object.name));
+    let by_cluster = there.adopt.as_deref() == Some(&format!("{}/{}", object.key.project, object.key.name));
     let by_operator = object.annotations.get(names::ADOPT_ANNOTATION).is_some_and(|value| value == "true");
     by_cluster || by_operator
 }

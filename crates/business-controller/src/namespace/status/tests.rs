@@ -1,6 +1,8 @@
 use super::*;
 use crate::fixtures::{amounts, pending};
+use crate::namespace::verdict::Refusal;
 use business_types::condition::find;
+use std::sync::Arc;
 
 const NOW: &str = "2026-01-02T03:04:05Z";
 const LATER: &str = "2026-01-02T04:00:00Z";
