@@ -20,7 +20,7 @@ use crate::events::Topic;
 use crate::member::{Member, MemberApi, Reach, session};
 use crate::outcome::StateLabels;
 use futures_util::future::BoxFuture;
-use publish::{Entry, Publisher};
+use publish::{Entry, Published, Publisher};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -185,7 +185,9 @@ impl Directory {
             .map(|(name, held)| (name.clone(), held.entry.clone()))
             .collect();
         // What a name stands for is on record before anything is written to the cluster.
-        self.publisher.publish(accepted).await?;
+        if self.publisher.publish(accepted).await? == Published::ForTheFirstTime {
+            self.cx.fence.renewed_from_now_on().await;
+        }
         for (name, held) in &mut self.listed {
             let Some(uid) = self.publisher.uid(name) else { continue };
             if held.session.is_none() {

@@ -1,5 +1,12 @@
 //! Objects for tests: a namespace `p/n` in the place `web` of cluster `c1`, and what a cluster shows of it.
 
+/// An API server in memory.
+pub(crate) mod server;
+/// A controller whose API and only member cluster are that server.
+pub(crate) mod world;
+/// What business-api keeps of a charge.
+pub(crate) mod charges;
+
 use crate::kinds::{ObjectKey as _, ProjectKey};
 use crate::member::observed::Marks;
 use crate::member::{ClusterNamespace, ClusterQuota};

@@ -151,7 +151,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 impl<K: Clone + Eq + Hash> State<K> {
     fn add(&mut self, key: &K, group: &str, lane: Lane, due: Instant, now: Instant) {
         let Some(entry) = self.entries.get_mut(key) else {
-            let entry = Entry { group: Arc::from(group), place: Slot::Nowhere, backoff: None, again: None };
+            let entry = Entry { group: Arc::from(group), slot: Slot::Nowhere, backoff: None, again: None };
             self.entries.insert(key.clone(), entry);
             self.put(key, lane, due, now);
             return;

@@ -45,16 +45,15 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     let standby = Arc::clone(&standing_by);
     ready.add("kubernetes", move || reached(&standby));
 
-    let mut publisher = Publisher::new(client.clone(), &config.namespace);
+    let publisher = Publisher::new(client.clone(), &config.namespace);
     let fence = Arc::new(Fence::new(times));
-    let leases = Api::namespaced(client.clone(), &config.namespace);
     let identity = config.identity();
     let end = tasks.token();
-    let Some(virgin) = end.run_until_cancelled(first_contact(&mut publisher)).await else {
+    let mut elector = Elector::new(client.clone(), &config.namespace, identity.clone(), Arc::clone(&fence));
+    if end.run_until_cancelled(first_contact(&elector)).await.is_none() {
         return Ok(tasks.join(DRAIN).await?);
-    };
+    }
     standing_by.store(true, Ordering::Relaxed);
-    let mut elector = Elector::new(leases, identity.clone(), Arc::clone(&fence), virgin);
     tracing::info!(identity, lease = LEASE, namespace = config.namespace, "standing by");
     if end.run_until_cancelled(elector.acquire()).await.is_none() {
         return Ok(tasks.join(DRAIN).await?);
@@ -97,13 +96,9 @@ fn reached(standing_by: &AtomicBool) -> Result<(), String> {
     }
 }
 
-/// Waits until kube-apiserver answers; whether no controller has ever worked here.
-async fn first_contact(publisher: &mut Publisher) -> bool {
-    loop {
-        match publisher.is_virgin().await {
-            Ok(virgin) => return virgin,
-            Err(error) => tracing::warn!(error = error.text(), "cannot reach kube-apiserver"),
-        }
+async fn first_contact(elector: &Elector) {
+    while let Err(failure) = elector.reach().await {
+        tracing::warn!(error = %failure, "cannot reach kube-apiserver");
         tokio::time::sleep(START_RETRY).await;
     }
 }

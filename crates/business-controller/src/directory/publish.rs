@@ -52,6 +52,13 @@ impl Entry {
     }
 }
 
+/// Whether there was a record before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Published {
+    ForTheFirstTime,
+    Before,
+}
+
 /// Keeps the `ConfigMap`.
 #[derive(Debug)]
 pub struct Publisher {
@@ -73,12 +80,6 @@ impl Publisher {
             loaded: false,
             verified: None,
         }
-    }
-
-    /// Whether no controller has ever worked here.
-    pub async fn is_virgin(&mut self) -> Result<bool, Error> {
-        self.load().await?;
-        Ok(self.uids.is_empty())
     }
 
     /// Reads what is recorded, once.
@@ -116,7 +117,7 @@ impl Publisher {
     }
 
     /// Makes the `ConfigMap` say this.
-    pub async fn publish(&mut self, entries: BTreeMap<String, Entry>) -> Result<(), Error> {
+    pub async fn publish(&mut self, entries: BTreeMap<String, Entry>) -> Result<Published, Error> {
         let data = texts(entries)?;
         let uids = text(&self.uids)?;
         let says_it = |map: &ConfigMap| {
@@ -124,9 +125,10 @@ impl Publisher {
         };
         let fresh = self.verified.is_some_and(|at| at.elapsed() < VERIFY_PERIOD);
         if fresh && self.stored.as_ref().is_some_and(says_it) {
-            return Ok(());
+            return Ok(Published::Before);
         }
         self.stored = self.get().await?;
+        let published = if self.stored.is_none() { Published::ForTheFirstTime } else { Published::Before };
         let written = match &self.stored {
             Some(map) if says_it(map) => None,
             Some(map) => Some(self.change(map, &data, &uids).await?),
@@ -137,7 +139,7 @@ impl Publisher {
             self.stored = Some(map);
         }
         self.verified = Some(Instant::now());
-        Ok(())
+        Ok(published)
     }
 
     async fn get(&self) -> Result<Option<ConfigMap>, Error> {
