@@ -4,10 +4,11 @@ use crate::error::Failure;
 use crate::kinds::{Kind, ObjectKey as _, View, revision};
 use kube::Client;
 use kube::api::{
-    Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Preconditions, PropagationPolicy,
+    Api, DeleteParams, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, Preconditions,
+    PropagationPolicy,
 };
 use serde_json::{Map, Value, json};
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::time::Duration;
 
 /// A call that takes longer has failed.
@@ -70,17 +71,18 @@ impl Business {
         }
     }
 
-    /// The uids of all objects of a kind as they are now.
-    pub async fn uids<K: Kind>(&self) -> Result<HashSet<String>, Failure> {
+    /// The generations of all objects of a kind as they are now, by uid.
+    pub async fn generations<K: Kind>(&self) -> Result<HashMap<String, i64>, Failure> {
         let api = self.everywhere::<K>();
-        let mut uids = HashSet::new();
+        let mut generations = HashMap::new();
         let mut params = ListParams::default().limit(PAGE);
         loop {
             let page = bounded(api.list_metadata(&params)).await?;
-            uids.extend(page.items.into_iter().filter_map(|object| object.metadata.uid));
+            let of = |metadata: ObjectMeta| Some((metadata.uid?, metadata.generation.unwrap_or_default()));
+            generations.extend(page.items.into_iter().filter_map(|object| of(object.metadata)));
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params = params.continue_token(&token),
-                None => return Ok(uids),
+                None => return Ok(generations),
             }
         }
     }

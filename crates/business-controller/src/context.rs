@@ -7,6 +7,7 @@ use crate::members::Members;
 use crate::objects::{Key, Objects};
 use crate::outcome::ControllerMetrics;
 use crate::queue::Queue;
+use crate::seal::Seals;
 use runtime::Clock;
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -27,11 +28,14 @@ pub struct Context {
     pub fence: Arc<Fence>,
     pub events: Recorder,
     pub metrics: ControllerMetrics,
+    /// The keys that what we write into member clusters is sealed with.
+    pub seals: Seals,
     pub clock: Clock,
     /// Names in member clusters that are never ours.
     pub forbidden: Vec<String>,
-    /// Our objects had to be listed anew: what is known of them may have been another history's.
-    pub relisted: Notify,
+    /// An audit is wanted soon: our objects had to be listed anew, so what is known of them may have been another
+    /// history's; or a pass waits for one.
+    pub audit_wanted: Notify,
 }
 
 impl Context {

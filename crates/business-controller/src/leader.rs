@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::Client;
 use kube::api::{Api, ObjectMeta, PostParams};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -58,6 +59,8 @@ pub struct Fence {
     confirm_after: Mutex<Option<Instant>>,
     /// To any member cluster.
     writes: OpenWrites,
+    /// By the uid of the cluster.
+    clusters: Mutex<HashMap<String, Arc<OpenWrites>>>,
 }
 
 impl Fence {
@@ -69,6 +72,7 @@ impl Fence {
             wanted: Notify::new(),
             confirm_after: Mutex::default(),
             writes: OpenWrites::default(),
+            clusters: Mutex::default(),
         }
     }
 
@@ -84,6 +88,12 @@ impl Fence {
         if Instant::now() < last_start { Ok(()) } else { Err(Error::NotLeading) }
     }
 
+    /// The writes to a cluster.
+    pub fn writes_to(&self, uid: &str) -> Arc<OpenWrites> {
+        let mut clusters = self.clusters.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(clusters.entry(uid.to_owned()).or_default())
+    }
+
     /// Leave to begin a write to a member cluster, which counts as under way from now on.
     pub fn begin_write<'a>(&'a self, member: &'a OpenWrites) -> Result<OpenWrite<'a>, Error> {
         self.permit()?;
@@ -95,8 +105,13 @@ impl Fence {
     /// Whether no write to a member cluster can happen any more that is not seen yet, neither a former leader's nor
     /// one of ours without an answer. Else the time to wait.
     pub fn may_confirm(&self, member: &OpenWrites) -> Result<(), Duration> {
-        until(*self.confirm_after.lock().unwrap_or_else(PoisonError::into_inner))?;
+        self.former_leaders_have_ended()?;
         member.have_ended(self.times.write_deadline)
+    }
+
+    /// Whether no former leader's write can arrive anywhere any more. Else the time to wait.
+    pub fn former_leaders_have_ended(&self) -> Result<(), Duration> {
+        until(*self.confirm_after.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Waits until the lease was renewed by a call that was sent after this one: what was recorded before is seen by
@@ -111,8 +126,7 @@ impl Fence {
 
     /// Whether the next leader may rely on all of our writes having ended.
     fn may_release(&self) -> bool {
-        let former = until(*self.confirm_after.lock().unwrap_or_else(PoisonError::into_inner));
-        former.is_ok()
+        self.former_leaders_have_ended().is_ok()
             && self.writes.none_is_open()
             && self.writes.have_ended(self.times.write_deadline).is_ok()
     }

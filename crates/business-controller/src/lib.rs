@@ -12,6 +12,8 @@ pub mod run;
 pub mod leader;
 /// The member clusters: which there are, and what the API server is told of them.
 pub mod directory;
+/// What we have written into a member cluster, sealed.
+pub mod seal;
 /// One member cluster.
 pub mod member;
 /// The member clusters that the directory has accepted.

@@ -14,6 +14,7 @@ pub struct Members {
 struct Accepted {
     loaded: bool,
     members: BTreeMap<String, Arc<Member>>,
+    absent: BTreeMap<String, String>,
 }
 
 /// What the directory says of a name.
@@ -47,6 +48,15 @@ impl Members {
 
     pub fn remove(&self, name: &str) {
         self.write().members.remove(name);
+    }
+
+    /// Names that stand for a cluster and are not among the members, and why.
+    pub fn absent(&self) -> BTreeMap<String, String> {
+        self.read().absent.clone()
+    }
+
+    pub fn set_absent(&self, absent: BTreeMap<String, String>) {
+        self.write().absent = absent;
     }
 
     /// The directory was read; `true` the first time.

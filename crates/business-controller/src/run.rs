@@ -15,6 +15,8 @@ use crate::members::Members;
 use crate::objects::Objects;
 use crate::outcome::ControllerMetrics;
 use crate::queue::Queue;
+use crate::seal::Seals;
+use crate::seal::keeper::Keeper;
 use crate::{dispatch, events};
 use kube::{Api, Client};
 use runtime::{Clock, Health, Metrics, Tasks, admin::Admin, shutdown};
@@ -128,6 +130,7 @@ impl Leader<'_> {
         let dropped = metrics.events_dropped.clone();
         let (recorder, sender) = events::channel(client.clone(), &config.namespace, &identity, dropped);
         let maps = Api::namespaced(client.clone(), &config.namespace);
+        let secrets = Api::namespaced(client.clone(), &config.namespace);
         let cx = Arc::new(Context {
             business: Business::new(client),
             objects: Objects::default(),
@@ -136,15 +139,17 @@ impl Leader<'_> {
             fence,
             events: recorder,
             metrics,
+            seals: Seals::default(),
             clock: Clock::system(),
             forbidden: config.forbidden_namespaces.clone(),
-            relisted: tokio::sync::Notify::new(),
+            audit_wanted: tokio::sync::Notify::new(),
         });
         let shown = Arc::clone(&cx);
         ready.add("objects", move || {
             if shown.objects.is_synced() { Ok(()) } else { Err("our kinds were not listed yet".to_owned()) }
         });
         dispatch::watch(&cx, tasks);
+        tasks.spawn("seal-keys", Keeper::new(secrets, Arc::clone(&cx)).run());
         tasks.spawn("directory", Directory::new(Arc::clone(&cx), source, publisher).run());
         tasks.spawn("events", sender.run());
         let audit = Audit { cx: Arc::clone(&cx), maps, period: config.audit_period };

@@ -45,7 +45,7 @@ pub async fn follow<C: Controller>(cx: Arc<Context>) {
                 for change in cache.list_ends() {
                     C::changed(&cx, &change);
                 }
-                cx.relisted.notify_one();
+                cx.audit_wanted.notify_one();
             }
             Err(error) => tracing::warn!(error = crate::error::of_watch(&error), "watch of our kinds failed"),
         }

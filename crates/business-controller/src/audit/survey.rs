@@ -4,56 +4,90 @@ use crate::business::Business;
 use crate::error::Failure;
 use crate::kinds::ObjectKey as _;
 use crate::project::kind::{BusinessProject, ProjectView};
-use business_types::{Orphan, ProjectStatus};
-use std::collections::BTreeMap;
+use business_types::{Held, Orphan, OrphanState};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+/// `state` of an amount whose object has gone and whose namespace stays.
+const RELEASED: &str = "released";
 
 /// All projects at one revision, as far as the audit needs them.
 #[derive(Debug, Default)]
 pub struct Survey {
-    /// The revision.
     pub revision: u64,
     projects: BTreeMap<String, Said>,
 }
 
 #[derive(Debug)]
 struct Said {
+    uid: String,
     orphans: Vec<Orphan>,
-    /// Places that something is held for: cluster and namespace.
-    places: Vec<(String, String)>,
+    held: Vec<Held>,
+    written_off: Vec<String>,
 }
 
-impl Said {
-    fn of(status: ProjectStatus) -> Self {
-        let places = status.ledger.held.into_iter().map(|held| (held.cluster_name, held.namespace));
-        Self { orphans: status.orphans, places: places.collect() }
-    }
+/// What something at a place is held against.
+#[derive(Clone, Copy, Debug)]
+pub struct Holder<'a> {
+    pub project: &'a str,
+    pub is_released: bool,
 }
 
 impl Survey {
     pub async fn make(business: &Business) -> Result<Self, Failure> {
         let mut projects = BTreeMap::new();
         let take = |project: ProjectView| {
-            projects.insert(project.key.name().to_owned(), Said::of(project.status));
+            let name = project.key.name().to_owned();
+            let status = project.status;
+            let said = Said {
+                uid: project.uid,
+                orphans: status.orphans,
+                held: status.ledger.held,
+                written_off: status.ledger.written_off,
+            };
+            projects.insert(name, said);
         };
         let revision = business.each::<BusinessProject>(take).await?;
         Ok(Self { revision, projects })
     }
 
-    /// The name of a project, if there is one of that name.
-    pub fn name_of(&self, project: &str) -> Option<&str> {
-        self.projects.get_key_value(project).map(|(name, _)| name.as_str())
+    /// Whether there is this very project.
+    pub fn has(&self, project: &str, uid: &str) -> bool {
+        self.projects.get(project).is_some_and(|said| said.uid == uid)
     }
 
-    /// Namespaces of a member cluster that something is held for.
-    pub fn held_in<'a>(&'a self, cluster: &'a str) -> impl Iterator<Item = &'a str> {
-        let places = self.projects.values().flat_map(|said| &said.places);
-        places.filter(move |(name, _)| name == cluster).map(|(_, namespace)| namespace.as_str())
+    /// The member clusters that something is held for.
+    pub fn clusters(&self) -> BTreeSet<String> {
+        let held = self.projects.values().flat_map(|said| &said.held).map(|held| &held.cluster_name);
+        let told = self.projects.values().flat_map(|said| &said.orphans).map(|orphan| &orphan.cluster_name);
+        held.chain(told).filter(|name| !name.is_empty()).cloned().collect()
     }
 
-    /// The project that something at a place is held against.
-    pub fn holder(&self, cluster: &str, namespace: &str) -> Option<&str> {
-        let at = |said: &Said| said.places.iter().any(|(c, n)| c == cluster && n == namespace);
-        self.projects.iter().find(|(_, said)| at(said)).map(|(name, _)| name.as_str())
+    /// Namespaces of a member cluster that something is held for, or was told of.
+    pub fn places_in(&self, cluster: &str) -> HashSet<&str> {
+        let all = self.projects.values();
+        let held = all.clone().flat_map(|said| &said.held).filter(|held| held.cluster_name == cluster);
+        let told = all.flat_map(|said| &said.orphans).filter(|orphan| orphan.cluster_name == cluster);
+        held.map(|held| held.namespace.as_str()).chain(told.map(|orphan| orphan.namespace.as_str())).collect()
+    }
+
+    /// The project that something at a place is held against, whatever stands there.
+    pub fn holder(&self, cluster: &str, namespace: &str) -> Option<Holder<'_>> {
+        let at = |held: &&Held| held.cluster_name == cluster && held.namespace == namespace;
+        self.projects.iter().find_map(|(project, said)| {
+            let held = said.held.iter().find(at)?;
+            Some(Holder { project, is_released: held.state == RELEASED })
+        })
+    }
+
+    /// Whether nothing is held any more for a released namespace of this uid.
+    pub fn is_written_off(&self, project: &str, uid: &str) -> bool {
+        self.projects.get(project).is_some_and(|said| said.written_off.iter().any(|gone| gone == uid))
+    }
+
+    /// Whether a namespace of this uid was found to take more than its object is charged.
+    pub fn is_ahead(&self, uid: &str) -> bool {
+        let is_it = |told: &Orphan| told.state == OrphanState::Ahead && told.uid == uid;
+        self.projects.values().any(|said| said.orphans.iter().any(is_it))
     }
 
     /// Projects whose status names orphans.

@@ -101,6 +101,11 @@ impl Publisher {
         self.uids.get(name).map(String::as_str)
     }
 
+    /// All names that stand for a cluster.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.uids.keys().map(String::as_str)
+    }
+
     /// The name that stands for a cluster.
     pub fn name_of(&self, uid: &str) -> Option<String> {
         self.uids.iter().find(|(_, held)| *held == uid).map(|(name, _)| name.clone())

@@ -32,9 +32,15 @@ impl std::fmt::Debug for MemberApi {
 }
 
 impl MemberApi {
-    /// Through this client; writes only as the fence allows.
-    pub fn new(client: Client, fence: Arc<Fence>) -> Self {
-        Self { client, fence, writes: Arc::default() }
+    /// Through this client; writes only as the fence allows. `uid` is the cluster's: what may be under way to it is
+    /// known whatever way there is taken.
+    pub fn new(client: Client, uid: &str, fence: &Arc<Fence>) -> Self {
+        Self { client, fence: Arc::clone(fence), writes: fence.writes_to(uid) }
+    }
+
+    /// To a cluster of which it is not known yet which one it is.
+    pub fn for_questions(client: Client, fence: &Arc<Fence>) -> Self {
+        Self { client, fence: Arc::clone(fence), writes: Arc::default() }
     }
 
     /// The client, for watches.

@@ -35,25 +35,25 @@ const PAGE: u32 = 500;
 /// The last error of a watch.
 type LastError = Mutex<Option<String>>;
 
-/// Follows one member cluster for as long as it is in the directory. `uid` is the cluster that the name stands for.
-pub async fn run(cx: Arc<Context>, member: Arc<Member>, uid: String) {
+/// Follows one member cluster for as long as it is in the directory.
+pub async fn run(cx: Arc<Context>, member: Arc<Member>) {
     loop {
-        connect(&cx, &member, &uid).await;
+        connect(&cx, &member).await;
         member.observed.reset();
         let error = LastError::default();
         tokio::select! {
             () = watch_namespaces(&cx, &member, &error) => {}
             () = watch_quotas(&cx, &member, &error) => {}
-            () = keep_probing(&cx, &member, &uid, &error) => {}
+            () = keep_probing(&cx, &member, &error) => {}
         }
     }
 }
 
 /// Asks until the cluster answers.
-async fn connect(cx: &Context, member: &Member, uid: &str) {
+async fn connect(cx: &Context, member: &Member) {
     let mut backoff = Backoff::new(RETRY_FLOOR, RETRY_CEILING);
     let mut failures = 0_u32;
-    while let Err(reason) = probe(member, uid).await {
+    while let Err(reason) = probe(member).await {
         failures = failures.saturating_add(1);
         if failures >= FAILURES {
             unreachable(cx, member, &reason);
@@ -63,7 +63,7 @@ async fn connect(cx: &Context, member: &Member, uid: &str) {
 }
 
 /// Asks again and again; returns when the cluster has not answered a few times.
-async fn keep_probing(cx: &Context, member: &Member, uid: &str, error: &LastError) {
+async fn keep_probing(cx: &Context, member: &Member, error: &LastError) {
     let begun = Instant::now();
     let mut failures = 0_u32;
     loop {
@@ -71,7 +71,7 @@ async fn keep_probing(cx: &Context, member: &Member, uid: &str, error: &LastErro
             () = member.suspect.notified() => {}
             () = tokio::time::sleep(if failures == 0 { PROBE_PERIOD } else { RETRY_FLOOR }) => {}
         }
-        match probe(member, uid).await {
+        match probe(member).await {
             Ok(()) => failures = 0,
             Err(reason) => {
                 failures = failures.saturating_add(1);
@@ -91,9 +91,10 @@ async fn keep_probing(cx: &Context, member: &Member, uid: &str, error: &LastErro
     }
 }
 
-async fn probe(member: &Member, uid: &str) -> Result<(), String> {
+async fn probe(member: &Member) -> Result<(), String> {
+    let uid = &member.uid;
     match member.api.cluster_uid().await {
-        Ok(found) if found == uid => Ok(()),
+        Ok(found) if found == *uid => Ok(()),
         Ok(found) => {
             Err(format!("another cluster answers in its place: kube-system has uid {found}, not {uid}"))
         }

@@ -1,5 +1,6 @@
 //! What a namespace is to the controller.
 
+use super::memory::Untried;
 use crate::kinds::{Change, Index, Kind, ObjectKey as _, ProjectKey, View};
 use crate::objects::Cache;
 use business_types::{NamespaceSpec, NamespaceStatus, names};
@@ -18,7 +19,7 @@ impl Kind for BusinessNamespace {
     type Status = NamespaceStatus;
     type Key = ProjectKey;
     type Index = ClaimedPlaces;
-    type Memory = ();
+    type Memory = Untried;
 }
 
 /// Which namespace a place in a member cluster belongs to: by cluster, then by the name there.

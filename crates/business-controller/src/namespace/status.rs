@@ -1,17 +1,16 @@
 //! The status to show. What it says is pure; a write happens only when it says something new.
 
-use super::confirm;
 use super::kind::NamespaceView;
-use super::verdict::Situation;
+use super::verdict::{Finding, InPlace, Situation};
 use crate::context::Context;
 use crate::error::{Error, Failure};
-use crate::member::ClusterQuota;
 use crate::merge::difference;
 use crate::objects::Heard;
 use crate::project;
 use crate::queue::Lane;
 use business_types::condition::{
-    self, CLUSTER_REACHABLE, FALSE, PROVISIONED, QUOTA_ENFORCED, READY, TERMINATING, TRUE, UNKNOWN, reason,
+    self, CLUSTER_REACHABLE, FALSE, PROVISIONED, QUOTA_ENFORCED, READY, REPLACED, TERMINATING, TRUE, UNKNOWN,
+    reason,
 };
 use business_types::{Condition, NamespacePhase, NamespaceStatus};
 use meta::quantity::ResourceList;
@@ -20,9 +19,9 @@ use meta::quantity::ResourceList;
 pub async fn write(
     cx: &Context,
     object: &NamespaceView,
-    situation: &Situation,
+    finding: &Finding,
 ) -> Result<Option<NamespaceView>, Error> {
-    let next = next(object, situation, &cx.now());
+    let next = next(object, finding, &cx.now());
     if next == object.status {
         return Ok(None);
     }
@@ -42,18 +41,29 @@ pub async fn write(
 }
 
 /// The status after what was found out. `now` is RFC 3339.
-pub fn next(object: &NamespaceView, situation: &Situation, now: &str) -> NamespaceStatus {
+pub fn next(object: &NamespaceView, finding: &Finding, now: &str) -> NamespaceStatus {
     let mut draft = Draft { status: object.status.clone(), object, now };
     draft.status.observed_generation = Some(object.generation);
-    match situation {
+    if finding.record.is_some() {
+        draft.status.cluster_namespace.clone_from(&finding.record);
+    }
+    match &finding.situation {
         Situation::Unreachable { reason: why, message } => draft.unreachable(why, message),
         Situation::NotActive { message } => draft.failed(reason::NAMESPACE_TERMINATING, message),
-        Situation::Refused(refusal) => draft.failed(refusal.reason, &refusal.message),
-        Situation::InPlace { quota, charge } => draft.in_place(quota, charge.as_ref()),
+        Situation::Refused { reason: why, message } => draft.failed(why, message),
+        Situation::Ahead { message } => {
+            draft.reached();
+            draft.set(QUOTA_ENFORCED, FALSE, reason::AHEAD, message);
+        }
+        Situation::InPlace(quota) => draft.in_place(quota),
+        Situation::Replaced { quota, message } => draft.replaced(quota, message),
         Situation::Deleting { reason: why, message } => {
             draft.reached();
             draft.set(TERMINATING, TRUE, why, message);
             draft.set(READY, FALSE, reason::DELETING, "");
+            if *why == reason::REPLACED {
+                draft.set(REPLACED, TRUE, why, message);
+            }
         }
         Situation::Gone => draft.gone(),
     }
@@ -110,28 +120,50 @@ impl Draft<'_> {
         self.move_to(NamespacePhase::Failed);
     }
 
-    fn in_place(&mut self, quota: &ClusterQuota, charge: Option<&ResourceList>) {
-        if let Some(charge) = charge {
-            self.status.cached_spec_hard = Some(charge.clone());
-        }
-        self.object.spec.namespace.clone_into(&mut self.status.resource_quota_name);
-        if !quota.status_used.is_empty() {
-            self.status.used = quota.status_used.clone();
-        }
-        self.reached();
-        self.enforced(quota);
+    fn in_place(&mut self, in_place: &InPlace) {
+        self.quota(in_place);
         self.set(PROVISIONED, TRUE, reason::PROVISIONED, "");
         self.set(READY, TRUE, reason::READY, "");
+        self.not_replaced();
         self.explain("", "");
         self.move_to(NamespacePhase::Available);
     }
 
-    fn enforced(&mut self, quota: &ClusterQuota) {
+    fn replaced(&mut self, in_place: &InPlace, message: &str) {
+        self.quota(in_place);
+        for type_ in [PROVISIONED, READY] {
+            self.set(type_, FALSE, reason::REPLACED, message);
+        }
+        self.set(REPLACED, TRUE, reason::REPLACED, message);
+        self.explain(reason::REPLACED, message);
+        self.move_to(NamespacePhase::Failed);
+    }
+
+    fn not_replaced(&mut self) {
+        if condition::find(&self.status.conditions, REPLACED).is_some() {
+            self.set(REPLACED, FALSE, reason::IN_PLACE, "");
+        }
+    }
+
+    fn quota(&mut self, in_place: &InPlace) {
+        if let Some(charge) = &in_place.charge {
+            self.status.cached_spec_hard = Some(charge.clone());
+        }
+        self.object.spec.namespace.clone_into(&mut self.status.resource_quota_name);
+        if !in_place.quota.status_used.is_empty() {
+            self.status.used = in_place.quota.status_used.clone();
+        }
+        self.reached();
+        self.enforced(in_place);
+    }
+
+    fn enforced(&mut self, in_place: &InPlace) {
+        let quota = &in_place.quota;
         let hard = &self.object.spec.hard;
         let charged = self.status.cached_spec_hard.as_ref();
         let above = charged.is_some_and(|charged| charged != hard);
         let over = quota.status_used.iter().any(|(key, used)| hard.get(key).is_some_and(|hard| used > hard));
-        let (value, why, message) = match confirm::is_enforced(self.object, quota) {
+        let (value, why, message) = match in_place.enforced {
             true if over => (
                 FALSE,
                 reason::USED_ABOVE_HARD,
@@ -154,6 +186,7 @@ impl Draft<'_> {
         for type_ in [PROVISIONED, QUOTA_ENFORCED, READY] {
             self.set(type_, FALSE, reason::DELETING, "");
         }
+        self.not_replaced();
         self.status.used = ResourceList::new();
         self.status.cached_spec_hard = Some(ResourceList::new());
     }
