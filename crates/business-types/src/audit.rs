@@ -78,6 +78,11 @@ pub enum OrphanState {
     Released,
 }
 
+impl OrphanState {
+    /// All of them, as they are written.
+    pub const NAMES: [&'static str; 3] = ["Lost", "Ahead", "Released"];
+}
+
 /// What counts against a project although no object stands for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -1,4 +1,5 @@
 use super::ProjectPhase;
+use crate::audit::OrphanState;
 use meta::schema::{ListType, Schema};
 use serde_json::json;
 
@@ -175,10 +176,12 @@ fn orphan() -> Schema {
             ("uid", Schema::string("The namespace's uid in the cluster.").always()),
             (
                 "state",
-                Schema::string(
+                Schema::one_of(
                     "Lost if it belongs to no object, Ahead if its object is charged less than it may take, Released if \
                      its object has released it and it is still in use.",
+                    &OrphanState::NAMES,
                 )
+                .with_default(json!("Lost"))
                 .always(),
             ),
             (
