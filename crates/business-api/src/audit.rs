@@ -2,6 +2,10 @@
 
 /// All the time.
 mod auditor;
+/// What the controller reports, as the ledger holds it.
+mod orphans;
+/// What growth waits for.
+mod growth;
 /// What projects are told of it.
 mod told;
 

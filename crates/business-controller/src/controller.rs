@@ -1,91 +1,36 @@
-//! Takes objects from the queue and gives each a pass of its kind's controller.
+//! What a controller of one kind does: whom a change wakes, and a pass over an object.
 
 use crate::context::Context;
 use crate::error::Error;
-use crate::objects::Key;
-use crate::outcome::{self, Outcome, StateLabels};
-use crate::{namespace, project};
-use std::sync::Arc;
+use crate::kinds::Change;
+use crate::objects::Tabled;
+use crate::outcome::Outcome;
+use crate::queue::Lane;
 use std::time::Duration;
-use tokio::task::JoinSet;
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
-/// Passes at a time, all groups together.
-const RUNNING_MAX: usize = 256;
-/// How often to look whether our objects were listed.
-const SYNC_PERIOD: Duration = Duration::from_millis(20);
-/// A pass that takes longer than this hangs: no call takes so long.
-const PASS_DEADLINE: Duration = Duration::from_mins(2);
+/// The controller of a kind.
+pub trait Controller: Tabled {
+    /// An object is another one than before: wakes whoever has to look again.
+    fn changed(cx: &Context, change: &Change<Self>);
 
-/// Works until it is told to end, and then ends what it has begun.
-pub async fn run(cx: Arc<Context>, end: CancellationToken) {
-    while !cx.objects.is_synced() {
-        tokio::select! {
-            () = end.cancelled() => return,
-            () = tokio::time::sleep(SYNC_PERIOD) => {}
-        }
-    }
-    tracing::info!(projects = cx.objects.projects().len(), "reconciling");
-    let mut passes = JoinSet::new();
-    loop {
-        tokio::select! {
-            () = end.cancelled() => break,
-            Some(ended) = passes.join_next() => {
-                if !is_sound(&ended) {
-                    return;
-                }
-            }
-            key = cx.queue.next(), if passes.len() < RUNNING_MAX => {
-                passes.spawn(pass(Arc::clone(&cx), key));
-            }
-        }
-    }
-    while let Some(ended) = passes.join_next().await {
-        if !is_sound(&ended) {
-            return;
-        }
-    }
+    /// One pass over an object.
+    fn reconcile(cx: &Context, key: &Self::Key) -> impl Future<Output = Result<Outcome, Error>> + Send;
+
+    /// Looks at every object once more, without a cause.
+    fn look_at_all(cx: &Context);
+
+    /// A member cluster answers again, or no more.
+    fn cluster_changed(_cx: &Context, _cluster: &str) {}
+
+    /// Something at a place in a member cluster is another one than before.
+    fn place_changed(_cx: &Context, _place: &PlaceChange<'_>) {}
 }
 
-/// A pass that panics leaves its object locked in the queue: nothing goes on half alive.
-fn is_sound(ended: &Result<(), tokio::task::JoinError>) -> bool {
-    if let Err(error) = ended {
-        tracing::error!(%error, "a pass has broken down");
-    }
-    ended.is_ok()
-}
-
-async fn pass(cx: Arc<Context>, key: Key) {
-    let begun = Instant::now();
-    let call = async {
-        match &key {
-            Key::Project(name) => project::reconcile(&cx, name).await,
-            Key::Namespace(project, name) => namespace::reconcile(&cx, project, name).await,
-        }
-    };
-    let result = match tokio::time::timeout(PASS_DEADLINE, call).await {
-        Ok(result) => result,
-        Err(_elapsed) => Err(Error::Unsettled),
-    };
-    cx.metrics.count(key.kind(), &result, begun.elapsed());
-    log(&key, &result);
-    cx.queue.done(&key, outcome::next(&result));
-    let (waiting, running) = cx.queue.sizes();
-    for (state, count) in [("waiting", waiting), ("running", running)] {
-        cx.metrics.queue.get_or_create(&StateLabels { state }).set(i64::try_from(count).unwrap_or(i64::MAX));
-    }
-}
-
-fn log(key: &Key, result: &Result<Outcome, Error>) {
-    match result {
-        Ok(outcome) => tracing::debug!(object.kind = key.kind(), object.name = %key, ?outcome, "pass"),
-        // Somebody else wrote in between: the next pass sees it.
-        Err(error) if error.is_conflict() => {
-            tracing::debug!(object.kind = key.kind(), object.name = %key, error = error.text(), "pass");
-        }
-        Err(error) => {
-            tracing::warn!(object.kind = key.kind(), object.name = %key, error = error.text(), "pass failed");
-        }
-    }
+/// A namespace of a member cluster in which something has changed.
+#[derive(Clone, Copy, Debug)]
+pub struct PlaceChange<'a> {
+    pub cluster: &'a str,
+    pub namespace: &'a str,
+    pub lane: Lane,
+    pub delay: Duration,
 }

@@ -12,13 +12,17 @@ pub mod secrets;
 pub mod platform;
 /// The `ConfigMap` by which the API server learns of the clusters.
 pub mod publish;
+/// The clusters that something of ours may lie in.
+pub mod in_use;
 
 use crate::context::Context;
+use crate::dispatch;
 use crate::error::Error;
+use crate::events::Topic;
 use crate::member::{Member, MemberApi, Reach, session};
 use crate::outcome::StateLabels;
 use futures_util::future::BoxFuture;
-use publish::{Entry, Publisher};
+use publish::{Entry, Published, Publisher};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -32,12 +36,33 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(4);
 /// A cluster that did not say everything is asked again after this time.
 const ASK_PERIOD: Duration = Duration::from_secs(15);
 
+const REFUSED: Topic = Topic::warning("ClusterRefused", "Accept");
+const UNUSABLE: Topic = Topic::warning("KubeconfigUnusable", "Accept");
+
 /// Where the member clusters are listed.
 pub trait Source: Debug + Send + Sync {
     /// All of them as they are listed now.
-    fn load(&self) -> BoxFuture<'_, Result<Vec<Listed>, Error>>;
+    fn load(&self) -> BoxFuture<'_, Result<Listing, Error>>;
     /// How often to look.
     fn period(&self) -> Duration;
+}
+
+/// What a source lists.
+#[derive(Debug, Default)]
+pub struct Listing {
+    pub clusters: Vec<Listed>,
+    /// Names of which there is no usable kubeconfig, and why.
+    pub unusable: BTreeMap<String, String>,
+}
+
+impl Listing {
+    /// One that cannot be used takes no other down.
+    fn take(&mut self, name: &str, listed: Result<Listed, Error>) {
+        match listed {
+            Ok(listed) => self.clusters.push(listed),
+            Err(error) => drop(self.unusable.insert(name.to_owned(), error.text())),
+        }
+    }
 }
 
 /// A member cluster as a source lists it.
@@ -63,17 +88,40 @@ pub struct Directory {
     listed: BTreeMap<String, Held>,
     /// Names refused, by the uid of the cluster that they would stand for.
     refused: BTreeMap<String, String>,
+    /// Names without a usable kubeconfig, and why.
+    unusable: BTreeMap<String, String>,
     sessions: JoinSet<()>,
 }
 
-#[derive(Debug)]
 struct Held {
     fingerprint: String,
     entry: Entry,
-    member: Arc<Member>,
-    session: Option<AbortHandle>,
+    client: kube::Client,
+    /// Since it was accepted.
+    followed: Option<Followed>,
     /// When it was last asked for what is not known of it.
     asked: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Followed {
+    member: Arc<Member>,
+    session: AbortHandle,
+}
+
+impl Held {
+    fn reach(&self) -> Reach {
+        self.followed.as_ref().map_or(Reach::Connecting, |followed| followed.member.reach())
+    }
+}
+
+impl Debug for Held {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Held")
+            .field("entry", &self.entry)
+            .field("followed", &self.followed)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Directory {
@@ -85,15 +133,18 @@ impl Directory {
             publisher,
             listed: BTreeMap::new(),
             refused: BTreeMap::new(),
+            unusable: BTreeMap::new(),
             sessions: JoinSet::new(),
         }
     }
 
     /// Follows the source. Returns only if following a member cluster has ended, which is never asked for.
     pub async fn run(mut self) {
+        // Nothing is written to a cluster without a seal.
+        self.cx.seals.read().await;
         loop {
             match self.source.load().await {
-                Ok(listed) => self.take(listed),
+                Ok(listing) => self.take(listing),
                 Err(error) => {
                     tracing::warn!(error = error.text(), "cannot read the directory of member clusters");
                 }
@@ -101,7 +152,9 @@ impl Directory {
             if let Err(error) = self.follow().await {
                 tracing::warn!(error = error.text(), "cannot publish the member clusters");
             } else if self.cx.members.set_loaded() {
-                self.wake_all();
+                for cluster in self.cx.objects.namespaces.clusters() {
+                    dispatch::cluster_changed(&self.cx, &cluster);
+                }
             }
             self.count();
             tokio::select! {
@@ -118,15 +171,22 @@ impl Directory {
     }
 
     /// Takes over what the source lists.
-    fn take(&mut self, listed: Vec<Listed>) {
-        let names: BTreeSet<&str> = listed.iter().map(|one| one.name.as_str()).collect();
+    fn take(&mut self, listing: Listing) {
+        let Listing { clusters, unusable } = listing;
+        for (name, why) in unusable.iter().filter(|(name, why)| self.unusable.get(*name) != Some(why)) {
+            tracing::error!(cluster = name, error = why, "the kubeconfig of a member cluster cannot be used");
+            let note = format!("the kubeconfig of cluster {name} cannot be used: {why}");
+            self.cx.events.report_directory(UNUSABLE, note);
+        }
+        self.unusable = unusable;
+        let names: BTreeSet<&str> = clusters.iter().map(|one| one.name.as_str()).collect();
         let gone: Vec<String> =
             self.listed.keys().filter(|name| !names.contains(name.as_str())).cloned().collect();
         for name in gone {
             tracing::warn!(cluster = name, "member cluster is no longer listed");
             self.drop_member(&name);
         }
-        for one in listed {
+        for one in clusters {
             match self.listed.get_mut(&one.name) {
                 Some(held) if held.fingerprint == one.fingerprint => held.entry.take_described(&one.entry),
                 _ => self.add(one),
@@ -144,36 +204,30 @@ impl Directory {
             Err(error) => {
                 let error = crate::error::chain(&error);
                 tracing::error!(cluster = one.name, error, "cannot use the credentials of a member cluster");
+                self.unusable.insert(one.name, error);
                 return;
             }
         };
-        let member = Member::new(&one.name, MemberApi::new(client, Arc::clone(&self.cx.fence)));
         let held =
-            Held { fingerprint: one.fingerprint, entry: one.entry, member, session: None, asked: None };
+            Held { fingerprint: one.fingerprint, entry: one.entry, client, followed: None, asked: None };
         self.listed.insert(one.name, held);
     }
 
     fn drop_member(&mut self, name: &str) {
         let Some(held) = self.listed.remove(name) else { return };
-        if let Some(session) = held.session {
-            session.abort();
+        if let Some(followed) = held.followed {
+            followed.session.abort();
         }
         self.refused.remove(name);
         self.cx.members.remove(name);
-        self.cx.wake_cluster(name);
+        dispatch::cluster_changed(&self.cx, name);
     }
 
     /// Accepts clusters that answer for the first time, follows those accepted, and publishes them.
     async fn follow(&mut self) -> Result<(), Error> {
         self.publisher.load().await?;
         self.identify().await;
-        let in_use: BTreeSet<String> = self
-            .cx
-            .objects
-            .namespaces_in(None)
-            .iter()
-            .map(|object| object.spec.cluster_name.clone())
-            .collect();
+        let in_use = in_use::clusters(&self.cx.objects);
         let keep = |name: &str| {
             self.listed.contains_key(name) || in_use.contains(name) || !self.cx.objects.is_synced()
         };
@@ -185,17 +239,30 @@ impl Directory {
             .map(|(name, held)| (name.clone(), held.entry.clone()))
             .collect();
         // What a name stands for is on record before anything is written to the cluster.
-        self.publisher.publish(accepted).await?;
-        for (name, held) in &mut self.listed {
-            let Some(uid) = self.publisher.uid(name) else { continue };
-            if held.session.is_none() {
-                self.cx.members.insert(Arc::clone(&held.member));
-                let run = session::run(Arc::clone(&self.cx), Arc::clone(&held.member), uid.to_owned());
-                held.session = Some(self.sessions.spawn(run));
-                self.cx.wake_cluster(name);
-            }
+        if self.publisher.publish(accepted).await? == Published::ForTheFirstTime {
+            self.cx.fence.renewed_from_now_on().await;
         }
+        for (name, held) in self.listed.iter_mut().filter(|(_, held)| held.followed.is_none()) {
+            let Some(uid) = self.publisher.uid(name) else { continue };
+            let member = Member::new(name, uid, held.client.clone(), &self.cx.fence);
+            self.cx.members.insert(Arc::clone(&member));
+            let session = self.sessions.spawn(session::run(Arc::clone(&self.cx), Arc::clone(&member)));
+            held.followed = Some(Followed { member, session });
+            dispatch::cluster_changed(&self.cx, name);
+        }
+        self.cx.members.set_absent(self.absent());
         Ok(())
+    }
+
+    /// Names on record that cannot be reached, and why.
+    fn absent(&self) -> BTreeMap<String, String> {
+        let followed = |name: &str| self.listed.get(name).is_some_and(|held| held.followed.is_some());
+        let why = |name: &str| match self.unusable.get(name) {
+            Some(why) => format!("its kubeconfig cannot be used: {why}"),
+            None => "it is not listed any more".to_owned(),
+        };
+        let absent = self.publisher.names().filter(|name| !followed(name));
+        absent.map(|name| (name.to_owned(), why(name))).collect()
     }
 
     /// Asks clusters for what is not known of them: who they are, and their version.
@@ -205,12 +272,13 @@ impl Directory {
         self.refused.retain(|_, uid| self.publisher.name_of(uid).is_some());
         for (name, held) in &mut self.listed {
             let known = self.publisher.uid(name).is_some();
-            let reachable = held.session.is_none() || held.member.reach() == Reach::Reachable;
+            let reachable = held.followed.is_none() || held.reach() == Reach::Reachable;
             let lacks_something = !known || held.entry.version.is_empty();
             let is_due = held.asked.is_none_or(|at| at.elapsed() >= ASK_PERIOD);
             if reachable && lacks_something && is_due && !self.refused.contains_key(name) {
                 held.asked = Some(Instant::now());
-                questions.spawn(question(name.clone(), held.member.api.clone(), known));
+                let api = MemberApi::for_questions(held.client.clone(), &self.cx.fence);
+                questions.spawn(question(name.clone(), api, known));
             }
         }
         // In the order of names: of two names for one cluster it is always the same that is refused.
@@ -234,20 +302,14 @@ impl Directory {
         };
         let note = format!("cluster {name} is refused: it is the cluster that {other} stands for already");
         tracing::error!(cluster = name, other, uid, "a second name for a member cluster is refused");
-        self.cx.events.report_directory(self.publisher.namespace(), "ClusterRefused", note);
+        self.cx.events.report_directory(REFUSED, note);
         self.refused.insert(name, uid);
-    }
-
-    fn wake_all(&self) {
-        for object in self.cx.objects.namespaces_in(None) {
-            self.cx.wake_namespace(&object, crate::queue::Lane::Urgent, Duration::ZERO);
-        }
     }
 
     fn count(&self) {
         let (mut reachable, mut unreachable, mut waiting) = (0, 0, 0);
         for held in self.listed.values() {
-            match held.member.reach() {
+            match held.reach() {
                 Reach::Reachable => reachable += 1,
                 Reach::Unreachable { .. } => unreachable += 1,
                 Reach::Connecting => waiting += 1,

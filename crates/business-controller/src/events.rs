@@ -1,6 +1,6 @@
 //! Kubernetes events for what matters, at a bounded rate. Losing one loses nothing but a line in a list.
 
-use crate::objects::View;
+use crate::kinds::{Kind, ObjectKey as _, View};
 use business_types::names;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -34,20 +34,36 @@ const NOTE_BYTES_MAX: usize = 1024;
 
 /// How much an event matters. A normal one gives way when many wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
-    /// Something went as it should.
+enum Level {
     Normal,
-    /// Somebody should look.
     Warning,
+}
+
+/// What an event is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Topic {
+    level: Level,
+    reason: &'static str,
+    action: &'static str,
+}
+
+impl Topic {
+    /// Something went as it should.
+    pub const fn normal(reason: &'static str, action: &'static str) -> Self {
+        Self { level: Level::Normal, reason, action }
+    }
+
+    /// Somebody should look.
+    pub const fn warning(reason: &'static str, action: &'static str) -> Self {
+        Self { level: Level::Warning, reason, action }
+    }
 }
 
 /// One event to send.
 #[derive(Debug)]
 struct Report {
     regarding: ObjectReference,
-    level: Level,
-    reason: &'static str,
-    action: &'static str,
+    topic: Topic,
     note: String,
 }
 
@@ -55,6 +71,8 @@ struct Report {
 #[derive(Clone, Debug)]
 pub struct Recorder {
     sender: mpsc::Sender<Report>,
+    /// Namespace of the `ConfigMap` of the member clusters.
+    home: String,
     dropped: Counter,
 }
 
@@ -67,13 +85,21 @@ pub struct Sender {
     dropped: Counter,
     tokens: f64,
     filled: Instant,
-    sent: HashMap<(String, &'static str, String), Instant>,
+    sent: HashMap<Said, Instant>,
 }
 
-/// A recorder, and the task's end of it.
-pub fn channel(client: kube::Client, instance: &str, dropped: Counter) -> (Recorder, Sender) {
+/// What tells a repeated event.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Said {
+    uid: String,
+    reason: &'static str,
+    note: String,
+}
+
+/// A recorder, and the task's end of it. `home` is the controller's namespace, `instance` its name.
+pub fn channel(client: kube::Client, home: &str, instance: &str, dropped: Counter) -> (Recorder, Sender) {
     let (sender, reports) = mpsc::channel(WAITING_MAX);
-    let recorder = Recorder { sender, dropped: dropped.clone() };
+    let recorder = Recorder { sender, home: home.to_owned(), dropped: dropped.clone() };
     let sender = Sender {
         reports,
         api: Api::namespaced(client, NAMESPACE),
@@ -88,36 +114,28 @@ pub fn channel(client: kube::Client, instance: &str, dropped: Counter) -> (Recor
 
 impl Recorder {
     /// Reports something about one of our objects.
-    pub fn report<S, T>(
-        &self,
-        object: &View<S, T>,
-        level: Level,
-        (reason, action): (&'static str, &'static str),
-        note: String,
-    ) {
-        let is_project = object.namespace.is_empty();
-        let kind = if is_project { names::PROJECT_KIND } else { names::NAMESPACE_KIND };
+    pub fn report<K: Kind>(&self, object: &View<K>, topic: Topic, note: String) {
         let regarding = ObjectReference {
             api_version: Some(names::API_VERSION.to_owned()),
-            kind: Some(kind.to_owned()),
-            namespace: (!is_project).then(|| object.namespace.clone()),
-            name: Some(object.name.clone()),
+            kind: Some(K::KIND.to_owned()),
+            namespace: object.key.namespace().map(str::to_owned),
+            name: Some(object.key.name().to_owned()),
             uid: Some(object.uid.clone()),
             ..ObjectReference::default()
         };
-        self.take(Report { regarding, level, reason, action, note });
+        self.take(Report { regarding, topic, note });
     }
 
     /// Reports something about the `ConfigMap` of the member clusters, which stands for the directory.
-    pub fn report_directory(&self, namespace: &str, reason: &'static str, note: String) {
+    pub fn report_directory(&self, topic: Topic, note: String) {
         let regarding = ObjectReference {
             api_version: Some("v1".to_owned()),
             kind: Some("ConfigMap".to_owned()),
-            namespace: Some(namespace.to_owned()),
+            namespace: Some(self.home.clone()),
             name: Some(names::CLUSTERS_CONFIG_MAP.to_owned()),
             ..ObjectReference::default()
         };
-        self.take(Report { regarding, level: Level::Warning, reason, action: "Audit", note });
+        self.take(Report { regarding, topic, note });
     }
 
     fn take(&self, report: Report) {
@@ -151,13 +169,13 @@ impl Sender {
         self.tokens = (self.tokens + now.duration_since(self.filled).as_secs_f64() * RATE).min(BURST);
         self.filled = now;
         let uid = report.regarding.uid.clone().unwrap_or_default();
-        let key = (uid, report.reason, report.note.clone());
-        let repeated = self.sent.get(&key).is_some_and(|at| now.duration_since(*at) < REPEAT_AFTER);
+        let said = Said { uid, reason: report.topic.reason, note: report.note.clone() };
+        let repeated = self.sent.get(&said).is_some_and(|at| now.duration_since(*at) < REPEAT_AFTER);
         if repeated {
             return false;
         }
         // The last half of what may be sent is kept for warnings.
-        let floor = if report.level == Level::Normal { BURST / 2.0 } else { 1.0 };
+        let floor = if report.topic.level == Level::Normal { BURST / 2.0 } else { 1.0 };
         if self.tokens < floor {
             self.dropped.inc();
             return false;
@@ -169,7 +187,7 @@ impl Sender {
                 self.sent.clear();
             }
         }
-        self.sent.insert(key, now);
+        self.sent.insert(said, now);
         true
     }
 
@@ -184,13 +202,13 @@ impl Sender {
                 ..ObjectMeta::default()
             },
             event_time: Some(MicroTime(Timestamp::now())),
-            action: Some(report.action.to_owned()),
-            reason: Some(report.reason.to_owned()),
+            action: Some(report.topic.action.to_owned()),
+            reason: Some(report.topic.reason.to_owned()),
             note: Some(note),
             regarding: Some(report.regarding),
             reporting_controller: Some(CONTROLLER.to_owned()),
             reporting_instance: Some(self.instance.clone()),
-            type_: Some(if report.level == Level::Normal { "Normal" } else { "Warning" }.to_owned()),
+            type_: Some(if report.topic.level == Level::Normal { "Normal" } else { "Warning" }.to_owned()),
             ..Event::default()
         };
         self.api.create(&PostParams::default(), &event).await.map(drop)

@@ -3,12 +3,18 @@
 //! Only the holder of the lease reconciles. Losing it ends the process.
 
 use crate::error::{Error, Failure};
+use business_types::names::CLUSTERS_CONFIG_MAP;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::Client;
 use kube::api::{Api, ObjectMeta, PostParams};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 /// Name of the Lease.
@@ -45,23 +51,29 @@ impl Times {
 #[derive(Debug)]
 pub struct Fence {
     times: Times,
-    state: Mutex<FenceState>,
-}
-
-#[derive(Debug, Default)]
-struct FenceState {
-    /// When the last renewal that succeeded was sent.
-    renewed: Option<Instant>,
+    /// When the last renewal that succeeded was sent; none while the lease is not ours.
+    renewed: watch::Sender<Option<Instant>>,
+    /// Somebody waits for a renewal.
+    wanted: Notify,
     /// Before this, a former leader's write may still arrive somewhere.
-    confirm_after: Option<Instant>,
-    /// When a write to a member cluster last ended without an answer.
-    unknown: Option<Instant>,
+    confirm_after: Mutex<Option<Instant>>,
+    /// To any member cluster.
+    writes: OpenWrites,
+    /// By the uid of the cluster.
+    clusters: Mutex<HashMap<String, Arc<OpenWrites>>>,
 }
 
 impl Fence {
     /// A closed fence.
     pub fn new(times: Times) -> Self {
-        Self { times, state: Mutex::default() }
+        Self {
+            times,
+            renewed: watch::Sender::default(),
+            wanted: Notify::new(),
+            confirm_after: Mutex::default(),
+            writes: OpenWrites::default(),
+            clusters: Mutex::default(),
+        }
     }
 
     /// Deadline of every write to a member cluster.
@@ -71,47 +83,120 @@ impl Fence {
 
     /// Leave to begin a write that ends before the lease does, whatever happens.
     pub fn permit(&self) -> Result<(), Error> {
-        let state = self.lock();
-        let Some(renewed) = state.renewed else { return Err(Error::NotLeading) };
+        let Some(renewed) = *self.renewed.borrow() else { return Err(Error::NotLeading) };
         let last_start = renewed + self.times.lease_duration.saturating_sub(self.times.write_deadline);
         if Instant::now() < last_start { Ok(()) } else { Err(Error::NotLeading) }
     }
 
-    /// Whether every write of a former leader has ended, so that what is seen in a member cluster can be relied
-    /// on to stay. Else the time to wait.
-    pub fn may_confirm(&self) -> Result<(), Duration> {
-        until(self.lock().confirm_after)
+    /// The writes to a cluster.
+    pub fn writes_to(&self, uid: &str) -> Arc<OpenWrites> {
+        let mut clusters = self.clusters.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(clusters.entry(uid.to_owned()).or_default())
     }
 
-    /// A write to a member cluster ended without an answer: it may still happen for a while.
-    pub fn outcome_unknown(&self) {
-        self.lock().unknown = Some(Instant::now());
+    /// Leave to begin a write to a member cluster, which counts as under way from now on.
+    pub fn begin_write<'a>(&'a self, member: &'a OpenWrites) -> Result<OpenWrite<'a>, Error> {
+        self.permit()?;
+        self.writes.begin();
+        member.begin();
+        Ok(OpenWrite { all: &self.writes, member, answered: false })
+    }
+
+    /// Whether no write to a member cluster can happen any more that is not seen yet, neither a former leader's nor
+    /// one of ours without an answer. Else the time to wait.
+    pub fn may_confirm(&self, member: &OpenWrites) -> Result<(), Duration> {
+        self.former_leaders_have_ended()?;
+        member.have_ended(self.times.write_deadline)
+    }
+
+    /// Whether no former leader's write can arrive anywhere any more. Else the time to wait.
+    pub fn former_leaders_have_ended(&self) -> Result<(), Duration> {
+        until(*self.confirm_after.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Waits until the lease was renewed by a call that was sent after this one: what was recorded before is seen by
+    /// every later leader.
+    pub async fn renewed_from_now_on(&self) {
+        let begun = Instant::now();
+        let mut renewed = self.renewed.subscribe();
+        self.wanted.notify_one();
+        // The sender lives as long as the fence.
+        drop(renewed.wait_for(|sent| sent.is_some_and(|sent| sent >= begun)).await);
     }
 
     /// Whether the next leader may rely on all of our writes having ended.
     fn may_release(&self) -> bool {
-        let state = self.lock();
-        let unknown = state.unknown.map(|at| at + self.times.write_deadline);
-        until(state.confirm_after).is_ok() && until(unknown).is_ok()
+        self.former_leaders_have_ended().is_ok()
+            && self.writes.none_is_open()
+            && self.writes.have_ended(self.times.write_deadline).is_ok()
     }
 
     pub(crate) fn acquired(&self, sent: Instant, clean: bool) {
-        let mut state = self.lock();
-        state.renewed = Some(sent);
         let margin = self.times.lease_duration + self.times.write_deadline;
-        state.confirm_after = (!clean).then(|| Instant::now() + margin);
+        let confirm_after = (!clean).then(|| Instant::now() + margin);
+        *self.confirm_after.lock().unwrap_or_else(PoisonError::into_inner) = confirm_after;
+        self.renewed(sent);
     }
 
     pub(crate) fn renewed(&self, sent: Instant) {
-        self.lock().renewed = Some(sent);
+        self.renewed.send_replace(Some(sent));
     }
 
     fn close(&self) {
-        self.lock().renewed = None;
+        self.renewed.send_replace(None);
+    }
+}
+
+/// Writes that are under way, or may be.
+#[derive(Debug, Default)]
+pub struct OpenWrites {
+    open: AtomicUsize,
+    /// When a write last ended without an answer.
+    unanswered: Mutex<Option<Instant>>,
+}
+
+impl OpenWrites {
+    fn begin(&self) {
+        self.open.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn lock(&self) -> MutexGuard<'_, FenceState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn end(&self, answered: bool) {
+        if !answered {
+            *self.unanswered.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        }
+        self.open.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn none_is_open(&self) -> bool {
+        self.open.load(Ordering::SeqCst) == 0
+    }
+
+    /// Whether none that was given up may still happen. Else the time to wait.
+    fn have_ended(&self, deadline: Duration) -> Result<(), Duration> {
+        let unanswered = *self.unanswered.lock().unwrap_or_else(PoisonError::into_inner);
+        until(unanswered.map(|at| at + deadline))
+    }
+}
+
+/// A write to a member cluster. Dropped without an answer, it may still happen until its deadline has passed.
+#[derive(Debug)]
+pub struct OpenWrite<'a> {
+    all: &'a OpenWrites,
+    member: &'a OpenWrites,
+    answered: bool,
+}
+
+impl OpenWrite<'_> {
+    /// The cluster has said what became of it.
+    pub fn answered(mut self) {
+        self.answered = true;
+    }
+}
+
+impl Drop for OpenWrite<'_> {
+    fn drop(&mut self) {
+        self.member.end(self.answered);
+        self.all.end(self.answered);
     }
 }
 
@@ -126,28 +211,31 @@ pub(crate) fn until(time: Option<Instant>) -> Result<(), Duration> {
 /// One candidate.
 #[derive(Debug)]
 pub struct Elector {
-    api: Api<Lease>,
+    leases: Api<Lease>,
+    maps: Api<ConfigMap>,
     identity: String,
     times: Times,
     fence: Arc<Fence>,
-    /// No controller has ever worked here, so nobody's writes can be under way.
-    virgin: bool,
-    seen: Option<Seen>,
+    seen: Option<LeaseSight>,
 }
 
 /// A state of the lease, and when it was first seen.
 #[derive(Clone, Debug)]
-struct Seen {
+struct LeaseSight {
     lease: Lease,
     at: Instant,
 }
 
 impl Elector {
-    /// A candidate under this identity, which no other process may have. `virgin` says that no controller has
-    /// ever worked here.
-    pub fn new(api: Api<Lease>, identity: String, fence: Arc<Fence>, virgin: bool) -> Self {
-        let times = fence.times;
-        Self { api, identity, times, fence, virgin, seen: None }
+    /// A candidate in this namespace under this identity, which no other process may have.
+    pub fn new(client: Client, namespace: &str, identity: String, fence: Arc<Fence>) -> Self {
+        let (leases, maps) = (Api::namespaced(client.clone(), namespace), Api::namespaced(client, namespace));
+        Self { leases, maps, identity, times: fence.times, fence, seen: None }
+    }
+
+    /// Whether kube-apiserver answers.
+    pub async fn reach(&self) -> Result<(), Failure> {
+        self.get().await.map(drop)
     }
 
     /// Waits until the lease is ours.
@@ -166,7 +254,10 @@ impl Elector {
     pub async fn hold(&mut self) {
         let mut renewed = Instant::now();
         while renewed.elapsed() < self.times.renew_deadline {
-            tokio::time::sleep(self.times.retry_period).await;
+            tokio::select! {
+                () = tokio::time::sleep(self.times.retry_period) => {}
+                () = self.fence.wanted.notified() => {}
+            }
             let sent = Instant::now();
             match self.renew().await {
                 Ok(true) => {
@@ -205,8 +296,11 @@ impl Elector {
         let sent = Instant::now();
         let Some(lease) = self.get().await? else {
             self.create().await?;
-            self.fence.acquired(sent, self.virgin);
-            tracing::info!(identity = self.identity, "leading, on a new lease");
+            // Asked after the lease was made: a leader of a former lease that has recorded anything is seen now, and
+            // one that does so later finds that it has lost its lease before it writes.
+            let clean = self.is_untouched_ground().await;
+            self.fence.acquired(sent, clean);
+            tracing::info!(identity = self.identity, clean, "leading, on a new lease");
             return Ok(true);
         };
         self.observe(&lease);
@@ -240,8 +334,14 @@ impl Elector {
         self.take(lease, false).await.map(|()| true)
     }
 
+    /// Whether no controller has ever worked here: each records the clusters before it writes to one.
+    async fn is_untouched_ground(&self) -> bool {
+        let record = bounded(self.times.retry_period, self.maps.get_metadata_opt(CLUSTERS_CONFIG_MAP)).await;
+        matches!(record, Ok(None))
+    }
+
     async fn get(&self) -> Result<Option<Lease>, Failure> {
-        bounded(self.times.retry_period, self.api.get_opt(LEASE)).await
+        bounded(self.times.retry_period, self.leases.get_opt(LEASE)).await
     }
 
     async fn create(&mut self) -> Result<(), Failure> {
@@ -257,7 +357,7 @@ impl Elector {
             }),
         };
         let params = PostParams::default();
-        let lease = bounded(self.times.retry_period, self.api.create(&params, &lease)).await?;
+        let lease = bounded(self.times.retry_period, self.leases.create(&params, &lease)).await?;
         self.observe(&lease);
         Ok(())
     }
@@ -276,7 +376,7 @@ impl Elector {
 
     async fn replace(&mut self, lease: Lease) -> Result<(), Failure> {
         let params = PostParams::default();
-        let call = self.api.replace(LEASE, &params, &lease);
+        let call = self.leases.replace(LEASE, &params, &lease);
         let lease = bounded(self.times.retry_period, call).await?;
         self.observe(&lease);
         Ok(())
@@ -290,7 +390,7 @@ impl Elector {
     fn observe(&mut self, lease: &Lease) {
         let same = self.seen.as_ref().is_some_and(|seen| seen.lease.spec == lease.spec);
         let at = if same { self.seen.as_ref().map(|seen| seen.at) } else { None };
-        self.seen = Some(Seen { lease: lease.clone(), at: at.unwrap_or_else(Instant::now) });
+        self.seen = Some(LeaseSight { lease: lease.clone(), at: at.unwrap_or_else(Instant::now) });
     }
 
     fn has_run_out(&self) -> bool {
@@ -328,6 +428,8 @@ async fn bounded<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures::server::Server;
+    use serde_json::json;
 
     fn times() -> Times {
         Times {
@@ -356,23 +458,69 @@ mod tests {
 
     #[test]
     fn a_new_leader_confirms_nothing_until_the_former_ones_writes_have_ended() {
-        let fence = Fence::new(times());
+        let (fence, member) = (Fence::new(times()), OpenWrites::default());
         fence.acquired(Instant::now(), false);
-        let wait = fence.may_confirm().unwrap_err();
+        let wait = fence.may_confirm(&member).unwrap_err();
         assert!(wait > Duration::from_secs(19) && wait <= Duration::from_secs(20), "{wait:?}");
         fence.acquired(Instant::now(), true);
-        assert_eq!(fence.may_confirm(), Ok(()), "the lease was given back cleanly");
+        assert_eq!(fence.may_confirm(&member), Ok(()), "the lease was given back cleanly");
     }
 
     #[test]
-    fn the_lease_is_not_given_back_while_an_own_write_may_still_happen() {
-        let fence = Fence::new(times());
+    fn a_write_that_is_given_up_may_still_happen_until_its_deadline() {
+        let (fence, member, other) = (Fence::new(times()), OpenWrites::default(), OpenWrites::default());
         fence.acquired(Instant::now(), true);
-        assert!(fence.may_release());
-        fence.outcome_unknown();
-        assert!(!fence.may_release());
-        fence.lock().unknown = Some(seconds_ago(5));
-        assert!(fence.may_release());
+        fence.begin_write(&member).unwrap().answered();
+        assert!(fence.may_confirm(&member).is_ok() && fence.may_release());
+        let open = fence.begin_write(&member).unwrap();
+        assert!(!fence.may_release(), "it is under way");
+        drop(open);
+        assert!(!fence.may_release(), "it may still happen");
+        assert!(fence.may_confirm(&member).is_err() && fence.may_confirm(&other).is_ok());
+        for writes in [&member, &fence.writes] {
+            *writes.unanswered.lock().unwrap() = Some(seconds_ago(5));
+        }
+        assert!(fence.may_confirm(&member).is_ok() && fence.may_release());
+    }
+
+    fn candidate(server: &Server, identity: &str) -> Elector {
+        let fence = Arc::new(Fence::new(times()));
+        Elector::new(server.client(), "tke-business", identity.to_owned(), fence)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_that_vanished_does_not_make_its_next_holder_believe_that_nobody_has_worked() {
+        let server = Server::default();
+        let (mut first, mut second) = (candidate(&server, "first"), candidate(&server, "second"));
+        second.reach().await.unwrap();
+        first.acquire().await;
+        let none = OpenWrites::default();
+        assert_eq!(first.fence.may_confirm(&none), Ok(()), "nobody has ever worked here");
+        server.put("/api/v1/namespaces/tke-business/configmaps/business-clusters", &json!({}));
+        server.remove("/apis/coordination.k8s.io/v1/namespaces/tke-business/leases/business-controller");
+        second.acquire().await;
+        assert!(second.fence.may_confirm(&none).is_err(), "the first one's writes may be under way");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_recorded_is_acted_on_only_after_the_lease_was_renewed() {
+        let server = Server::default();
+        let mut leader = candidate(&server, "leader");
+        leader.acquire().await;
+        let fence = Arc::clone(&leader.fence);
+        let begun = Instant::now();
+        tokio::select! {
+            () = leader.hold() => panic!("the lease is lost"),
+            () = fence.renewed_from_now_on() => {}
+        }
+        assert!(begun.elapsed() < times().retry_period, "it does not wait for its turn");
+        server.remove("/apis/coordination.k8s.io/v1/namespaces/tke-business/leases/business-controller");
+        tokio::time::advance(Duration::from_millis(1)).await;
+        tokio::select! {
+            () = leader.hold() => {}
+            () = fence.renewed_from_now_on() => panic!("the lease was not renewed"),
+        }
+        assert!(fence.permit().is_err());
     }
 
     #[test]

@@ -3,33 +3,45 @@
 //! holds no truth: killing it loses nothing.
 //!
 //! Modules stand in the order in which a change travels.
+#![expect(missing_docs, reason = "no library is published: names and types speak")]
 
-/// The command line.
 pub mod config;
 /// Puts the parts together.
 pub mod run;
 /// Who may work, and until when.
 pub mod leader;
-/// The member clusters.
+/// The member clusters: which there are, and what the API server is told of them.
 pub mod directory;
+/// What we have written into a member cluster, sealed.
+pub mod seal;
 /// One member cluster.
 pub mod member;
+/// The member clusters that the directory has accepted.
+pub mod members;
+/// The table of controllers.
+pub mod controllers;
+/// What a kind of ours says of itself.
+pub mod kinds;
 /// Our objects as last seen.
 pub mod objects;
-/// Every watch on our kinds, and whom a change wakes.
+/// Every watch on our kinds.
 pub mod watches;
 /// Objects to look at.
 pub mod queue;
 /// Gives each object its pass.
-pub mod controller;
+pub mod dispatch;
 /// What every pass is given.
 pub mod context;
+/// What a controller of one kind does.
+pub mod controller;
 /// The controller of projects.
 pub mod project;
 /// The controller of namespaces.
 pub mod namespace;
 /// Calls to our API.
 pub mod business;
+/// The difference of two documents.
+pub mod merge;
 /// Kubernetes events.
 pub mod events;
 /// The slow full pass over the member clusters.

@@ -10,6 +10,8 @@ pub mod session;
 pub use api::MemberApi;
 pub use observed::{ClusterNamespace, ClusterQuota, Observed};
 
+use crate::leader::Fence;
+use kube::Client;
 use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::Notify;
 
@@ -34,6 +36,8 @@ pub enum Reach {
 pub struct Member {
     /// Its name, as in `spec.clusterName`.
     pub name: String,
+    /// The cluster that the name stands for: the uid of its `kube-system`.
+    pub uid: String,
     /// Calls to it.
     pub api: MemberApi,
     /// What is seen of it.
@@ -45,10 +49,11 @@ pub struct Member {
 
 impl Member {
     /// A member cluster that was not asked yet.
-    pub fn new(name: &str, api: MemberApi) -> Arc<Self> {
+    pub fn new(name: &str, uid: &str, client: Client, fence: &Arc<Fence>) -> Arc<Self> {
         Arc::new(Self {
             name: name.to_owned(),
-            api,
+            uid: uid.to_owned(),
+            api: MemberApi::new(client, uid, fence),
             observed: Observed::default(),
             reach: RwLock::new(Reach::Connecting),
             suspect: Notify::new(),

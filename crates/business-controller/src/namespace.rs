@@ -1,7 +1,13 @@
-//! The controller of namespaces: dereference → validate → build → apply → status, and cleanup at the end.
+//! The controller of namespaces: site → validate → build → apply → status, and cleanup at the end.
 
+/// What a namespace is to the controller.
+pub mod kind;
+/// Objects for which nothing can have been made yet.
+pub mod memory;
+/// What a pass comes to.
+pub mod verdict;
 /// What there is in the member cluster.
-pub mod dereference;
+pub mod site;
 /// What has to be done there; pure.
 pub mod validate;
 /// The bodies of the writes; pure.
@@ -12,102 +18,179 @@ pub mod apply;
 pub mod confirm;
 /// The status to show; pure but for its write.
 pub mod status;
+/// Events for what a pass has done.
+pub mod report;
 /// The end of a namespace.
 pub mod cleanup;
 
 use crate::context::Context;
+use crate::controller::{Controller, PlaceChange};
 use crate::error::{Error, Failure};
-use crate::events::Level;
-use crate::objects::NamespaceView;
-use crate::outcome::{Drift, DriftLabels, Outcome};
+use crate::kinds::{Change, ProjectKey};
+use crate::objects::Tabled as _;
+use crate::outcome::Outcome;
+use crate::project;
+use crate::queue::Lane;
+use crate::seal::Origin;
+use apply::Applied;
 use business_types::NamespacePhase;
-use dereference::Place;
-use status::Situation;
+use kind::{BusinessNamespace, NamespaceView};
+use site::{Found, Nowhere, Site};
 use std::time::Duration;
-use validate::{NamespaceStep, Plan, QuotaStep, Verdict};
+use validate::Wanted;
+use verdict::{Finding, InPlace, Plan, Refusal, Situation, Standing, Verdict, record_of};
 
 /// Times that a pass begins anew when the member cluster was changed under it.
 const ROUNDS_MAX: usize = 4;
 /// Latest time to look again at something that should tell of itself.
 pub const RECHECK: Duration = Duration::from_secs(30);
+/// How often to look whether an excess is held.
+const EXCESS_RECHECK: Duration = Duration::from_secs(5);
+/// What is older when it is first seen has come back from a backup, and somebody may have written for it.
+const NEWBORN_SECONDS: i64 = 300;
+/// How often to look for what was not known yet and has no event of its own.
+const SOON: Duration = Duration::from_secs(1);
 
-/// One pass over a namespace.
-pub async fn reconcile(cx: &Context, project: &str, name: &str) -> Result<Outcome, Error> {
-    let Some(object) = cx.objects.namespace(project, name) else { return Ok(Outcome::Skipped) };
-    let place = match dereference::place(cx, &object) {
-        Ok(place) => place,
-        Err(situation) => return not_there(cx, &object, situation).await,
+impl Controller for BusinessNamespace {
+    fn changed(cx: &Context, change: &Change<Self>) {
+        let (old, new) = (change.old.as_deref(), change.new.as_deref());
+        note(cx, old, new);
+        if let Some(new) = new {
+            wake(cx, new, Lane::Urgent, Duration::ZERO);
+        }
+        let charge = |view: &NamespaceView| (view.uid.clone(), view.status.cached_spec_hard.clone());
+        if old.map(charge) != new.map(charge)
+            && let Some(view) = new.or(old)
+        {
+            project::wake(cx, &view.key.project, Lane::Later);
+        }
+    }
+
+    async fn reconcile(cx: &Context, key: &ProjectKey) -> Result<Outcome, Error> {
+        reconcile(cx, key).await
+    }
+
+    fn look_at_all(cx: &Context) {
+        for object in cx.objects.namespaces.all() {
+            wake(cx, &object, Lane::Later, Duration::ZERO);
+        }
+    }
+
+    /// Those first that somebody waits for.
+    fn cluster_changed(cx: &Context, cluster: &str) {
+        for object in cx.objects.namespaces.in_cluster(cluster) {
+            let settled = object.status.phase == NamespacePhase::Available && !object.is_deleting();
+            wake(cx, &object, if settled { Lane::Later } else { Lane::Urgent }, Duration::ZERO);
+        }
+    }
+
+    fn place_changed(cx: &Context, place: &PlaceChange<'_>) {
+        if let Some(object) = cx.objects.namespaces.at_place(place.cluster, place.namespace) {
+            wake(cx, &object, place.lane, place.delay);
+        }
+    }
+}
+
+/// Looks at a namespace again. Its group in the queue is its member cluster.
+fn wake(cx: &Context, object: &NamespaceView, lane: Lane, delay: Duration) {
+    let key = BusinessNamespace::queued(object.key.clone());
+    cx.queue.add_after(&key, &object.spec.cluster_name, lane, delay);
+}
+
+/// Remembers an object that is new: as long as this process leads and nobody else can have written for it, it is known
+/// what was made for it.
+fn note(cx: &Context, old: Option<&NamespaceView>, new: Option<&NamespaceView>) {
+    let untried = &cx.objects.namespaces.memory;
+    if let Some(gone) = old.filter(|old| new.is_none_or(|new| new.uid != old.uid)) {
+        untried.forget(&gone.uid);
+    }
+    let age = |new: &NamespaceView| cx.clock.unix_seconds().saturating_sub(new.created);
+    let is_born = |new: &&NamespaceView| {
+        old.is_none_or(|old| old.uid != new.uid)
+            && age(new) < NEWBORN_SECONDS
+            && new.status.cluster_namespace.is_none()
+            && cx.objects.namespaces.is_synced()
+            && cx.fence.former_leaders_have_ended().is_ok()
     };
-    let result = if object.deleting {
-        cleanup::run(cx, &object, &place).await
+    if let Some(new) = new.filter(is_born) {
+        untried.remember(&new.uid);
+    }
+}
+
+async fn reconcile(cx: &Context, key: &ProjectKey) -> Result<Outcome, Error> {
+    let Some(object) = cx.objects.namespaces.get(key) else { return Ok(Outcome::Skipped) };
+    let site = match site::of(cx, &object).await {
+        Ok(site) => site,
+        Err(Nowhere::NotYet) => return Ok(Outcome::Waiting),
+        Err(Nowhere::WithoutProject) => return Ok(Outcome::WaitingFor(SOON)),
+        Err(Nowhere::Failed(error)) => return Err(error),
+        Err(Nowhere::Because(situation)) => return not_there(cx, &object, situation).await,
+    };
+    let result = if object.is_deleting() {
+        cleanup::run(cx, &object, &site).await
     } else {
-        converge(cx, &object, &place).await
+        converge(cx, &object, &site).await
     };
     if let Err(Error::Member(Failure::Unavailable(_))) = &result {
-        place.member.suspect.notify_one();
+        site.member.suspect.notify_one();
     }
     result
 }
 
 /// The cluster does not answer, or is not known: said once, and nothing is tried.
-async fn not_there(
-    cx: &Context,
-    object: &NamespaceView,
-    situation: Option<Situation>,
-) -> Result<Outcome, Error> {
-    let Some(situation) = situation else { return Ok(Outcome::Waiting) };
-    if object.deleting && cleanup::is_abandoned(object) {
+async fn not_there(cx: &Context, object: &NamespaceView, situation: Situation) -> Result<Outcome, Error> {
+    if object.is_deleting() && cleanup::is_abandoned(object) {
         return cleanup::abandon(cx, object).await;
     }
-    let known = object.status.clone();
-    let written = status::write(cx, object, &situation).await?;
-    if let (true, Situation::Unreachable { message, .. }) = (written.is_some(), &situation)
-        && business_types::condition::find(&known.conditions, business_types::condition::CLUSTER_REACHABLE)
-            .is_none_or(business_types::Condition::is_true)
-    {
-        cx.events.report(object, Level::Warning, ("ClusterUnreachable", "Provision"), message.clone());
+    let written = status::write(cx, object, &situation.clone().into()).await?;
+    if written.is_some() {
+        report::unreachable(cx, object, &situation);
     }
     Ok(Outcome::Waiting)
 }
 
 /// Brings the member cluster to what the spec asks for, and the status to what there is.
-async fn converge(cx: &Context, object: &NamespaceView, place: &Place) -> Result<Outcome, Error> {
-    let mut found = place.found.clone();
+async fn converge(cx: &Context, object: &NamespaceView, site: &Site) -> Result<Outcome, Error> {
+    let forbidden = &cx.forbidden;
+    let mut wanted = Wanted { object, project_uid: &site.project.uid, is_newest: false, forbidden };
+    let mut found = site.seen(cx, object);
     for _ in 0..ROUNDS_MAX {
-        match validate::validate(object, &found, &cx.forbidden) {
-            Verdict::Wait(situation) => {
-                let written = status::write(cx, object, &situation).await?;
-                if let (Some(_), Situation::NotActive { message }) = (written, &situation) {
-                    cx.events.report(
-                        object,
-                        Level::Warning,
-                        ("NamespaceTerminating", "Provision"),
-                        message.clone(),
-                    );
-                }
-                return Ok(Outcome::WaitingFor(RECHECK));
-            }
+        match validate::validate(wanted, &found) {
+            Verdict::Wait(finding) => return wait(cx, object, &finding).await,
             Verdict::Refuse(refusal) => return refuse(cx, object, refusal).await,
             Verdict::Recheck => {
                 if object_is_behind(cx, object).await? {
-                    return Ok(Outcome::WaitingFor(Duration::from_secs(1)));
+                    return Ok(Outcome::WaitingFor(SOON));
                 }
-                found.generation_is_false = true;
+                wanted.is_newest = true;
+            }
+            Verdict::Ahead { message } => {
+                status::write(cx, object, &Situation::Ahead { message }.into()).await?;
+                cx.audit_wanted.notify_one();
+                return Ok(Outcome::WaitingFor(EXCESS_RECHECK));
+            }
+            Verdict::DeleteReplaced { uid } => {
+                site.member.api.delete_namespace(&object.spec.namespace, &uid).await?;
+                report::replaced_deleted(cx, object);
+                return Ok(Outcome::WaitingFor(SOON));
             }
             Verdict::Proceed(plan) => {
-                let prepared = build::build(object, &plan);
-                match apply::apply(&place.member, object, prepared).await {
-                    Ok(applied) => return settle(cx, object, place, (&plan, applied)).await,
+                let memory = &cx.objects.namespaces.memory;
+                match apply::apply(site, memory, object, &plan).await {
+                    Ok(applied) => return settle(cx, object, site, &plan, applied).await,
                     Err(Error::Member(Failure::Refused { code, message })) => {
-                        found = dereference::live(&place.member, object, &found).await?;
+                        found = site.live(cx, object).await?;
                         if found.namespace.as_ref().is_some_and(|there| there.deleting) {
                             continue;
                         }
-                        let refusal = validate::Refusal::by_cluster(&place.member.name, code, &message);
+                        let refusal = Refusal {
+                            record: on_record(object, &found),
+                            ..Refusal::by_cluster(&site.member.name, code, &message)
+                        };
                         return refuse(cx, object, refusal).await;
                     }
                     Err(Error::Member(Failure::Conflict(_) | Failure::Exists | Failure::NotFound)) => {
-                        found = dereference::live(&place.member, object, &found).await?;
+                        found = site.live(cx, object).await?;
                     }
                     Err(error) => return Err(error),
                 }
@@ -117,9 +200,25 @@ async fn converge(cx: &Context, object: &NamespaceView, place: &Place) -> Result
     Err(Error::Unsettled)
 }
 
+/// What goes on record of what was found, if it is the object's.
+fn on_record(object: &NamespaceView, found: &Found) -> Option<business_types::ClusterNamespaceRecord> {
+    let there = found.namespace.as_ref()?;
+    match validate::standing(object, there, found) {
+        Standing::Ours(origin) => record_of(&there.uid, origin),
+        Standing::Replaced | Standing::Foreign | Standing::Unclear => None,
+    }
+}
+
+async fn wait(cx: &Context, object: &NamespaceView, finding: &Finding) -> Result<Outcome, Error> {
+    if status::write(cx, object, finding).await?.is_some() {
+        report::terminating(cx, object, &finding.situation);
+    }
+    Ok(Outcome::WaitingFor(RECHECK))
+}
+
 /// Whether the object that we decide from is not the newest: the quota was written from a later generation.
 async fn object_is_behind(cx: &Context, object: &NamespaceView) -> Result<bool, Error> {
-    let newest = cx.business.namespace(&object.namespace, &object.name).await?;
+    let newest = cx.business.get::<BusinessNamespace>(&object.key).await?;
     Ok(newest.is_none_or(|newest| newest.uid != object.uid || newest.generation != object.generation))
 }
 
@@ -127,15 +226,33 @@ async fn object_is_behind(cx: &Context, object: &NamespaceView) -> Result<bool, 
 async fn settle(
     cx: &Context,
     object: &NamespaceView,
-    place: &Place,
-    (plan, applied): (&Plan, apply::Applied),
+    site: &Site,
+    plan: &Plan,
+    applied: Applied,
 ) -> Result<Outcome, Error> {
-    tell(cx, object, plan);
-    let lower = confirm::charge(object, &applied.quota);
-    let wait = lower.as_ref().and_then(|_| place.member.api.may_confirm().err());
-    let situation =
-        Situation::InPlace { quota: applied.quota, charge: if wait.is_some() { None } else { lower } };
-    let written = status::write(cx, object, &situation).await?;
+    report::done(cx, object, plan);
+    let Applied { namespace_uid, quota } = applied;
+    let seal = quota.marks.seal.as_deref();
+    let sealed = seal.and_then(|seal| site.open(&object.spec.namespace, &namespace_uid, seal));
+    let sealed = sealed.map(|opened| opened.sealed).filter(|sealed| sealed.namespace_uid.is_some());
+    let enforced = confirm::is_enforced(object, &quota, sealed.as_ref());
+    let mut charge = confirm::charge(object, &quota, sealed.as_ref());
+    let record = record_of(&namespace_uid, plan.origin);
+    let mut wait = None;
+    let situation = if plan.origin == Origin::Replaced {
+        let quota = InPlace { charge: None, quota, enforced };
+        Situation::Replaced { message: report::replaced(object, &namespace_uid), quota }
+    } else {
+        if charge.is_some() {
+            wait = site.settled.err();
+            charge = charge.filter(|_| wait.is_none());
+        }
+        Situation::InPlace(InPlace { quota, enforced, charge })
+    };
+    let written = status::write(cx, object, &Finding { situation, record }).await?;
+    if written.is_some() && plan.origin == Origin::Replaced {
+        report::is_replaced(cx, object, &namespace_uid);
+    }
     Ok(match wait {
         Some(wait) => Outcome::WaitingFor(wait),
         None if written.is_some() || !plan.is_empty() => Outcome::Applied,
@@ -143,46 +260,12 @@ async fn settle(
     })
 }
 
-/// Events and metrics for what a plan has done.
-fn tell(cx: &Context, object: &NamespaceView, plan: &Plan) {
-    let place = format!("namespace {} of cluster {}", object.spec.namespace, object.spec.cluster_name);
-    let was_deleted = object.status.reason == business_types::condition::reason::NAMESPACE_TERMINATING;
-    if object.status.phase != NamespacePhase::Available && !was_deleted {
-        if !plan.is_empty() {
-            let note = match plan.namespace {
-                NamespaceStep::Adopt { .. } => format!("adopted {place}"),
-                _ => format!("{place} is in place"),
-            };
-            cx.events.report(object, Level::Normal, ("Provisioned", "Provision"), note);
-        }
-        return;
-    }
-    let drifted = |what: Drift, reason: &'static str, note: String| {
-        cx.metrics.drift.get_or_create(&DriftLabels { what }).inc();
-        cx.events.report(object, Level::Warning, (reason, "Repair"), note);
-    };
-    match plan.namespace {
-        NamespaceStep::Create => {
-            drifted(Drift::Namespace, "NamespaceRecreated", format!("{place} was gone; it was created anew"));
-        }
-        NamespaceStep::Restore { .. } => {
-            drifted(Drift::Marks, "DriftRepaired", format!("labels of {place} were restored"));
-        }
-        NamespaceStep::Keep | NamespaceStep::Adopt { .. } => {}
-    }
-    if plan.namespace != NamespaceStep::Create
-        && let QuotaStep::Create | QuotaStep::Update { drift: true, .. } = plan.quota
-    {
-        drifted(Drift::Quota, "DriftRepaired", format!("the ResourceQuota of {place} was repaired"));
-    }
-}
-
 /// Shows why it cannot be; tried again with a growing wait.
-async fn refuse(cx: &Context, object: &NamespaceView, refusal: validate::Refusal) -> Result<Outcome, Error> {
-    let note = refusal.message.clone();
-    let written = status::write(cx, object, &Situation::Refused(refusal)).await?;
-    if written.is_some() {
-        cx.events.report(object, Level::Warning, ("Failed", "Provision"), note);
+async fn refuse(cx: &Context, object: &NamespaceView, refusal: Refusal) -> Result<Outcome, Error> {
+    let Refusal { reason, message, record } = refusal;
+    let finding = Finding { situation: Situation::Refused { reason, message: message.clone() }, record };
+    if status::write(cx, object, &finding).await?.is_some() {
+        report::failed(cx, object, message);
     }
     Ok(Outcome::Refused)
 }

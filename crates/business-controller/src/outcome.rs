@@ -99,8 +99,10 @@ pub struct ControllerMetrics {
     pub queue: Family<StateLabels, Gauge>,
     /// Member clusters by whether they answer.
     pub members: Family<StateLabels, Gauge>,
-    /// Namespaces of member clusters that carry our mark and belong to no object.
+    /// Namespaces of member clusters that may take what no object is charged for.
     pub orphans: Gauge,
+    /// Namespaces of member clusters with our marks and without our seal.
+    pub strangers: Gauge,
     /// When the last audit of all members that answer ended, in seconds since 1970.
     pub audited: Gauge,
     /// Events that were not sent.
@@ -143,7 +145,12 @@ impl ControllerMetrics {
             members: r.register("business_controller_members", "Member clusters by state", Family::default()),
             orphans: r.register(
                 "business_controller_orphans",
-                "Namespaces of member clusters with our mark and no object",
+                "Namespaces of member clusters that may take what no object is charged for",
+                Gauge::default(),
+            ),
+            strangers: r.register(
+                "business_controller_strangers",
+                "Namespaces of member clusters with our marks and without our seal",
                 Gauge::default(),
             ),
             audited: r.register(

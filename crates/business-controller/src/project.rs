@@ -1,5 +1,9 @@
 //! The controller of projects: Pending → Active, accounting of what the children hold, children first at the end.
 
+/// What a project is to the controller.
+pub mod kind;
+/// When its figures may be written again.
+pub mod figures;
 /// What the children hold; pure.
 pub mod accounting;
 /// The status to show.
@@ -8,13 +12,21 @@ pub mod status;
 pub mod cleanup;
 
 use crate::context::Context;
+use crate::controller::Controller;
 use crate::error::Error;
-use crate::events::Level;
+use crate::events::Topic;
+use crate::kinds::{Change, ObjectKey as _, RootKey};
+use crate::objects::Tabled as _;
 use crate::outcome::Outcome;
+use crate::queue::Lane;
 use business_types::condition::{self, FALSE, QUOTA_CONSISTENT};
 use business_types::{ProjectPhase, ProjectStatus};
+use cleanup::Children;
+use kind::{BusinessProject, ProjectView};
 use std::time::Duration;
 
+/// The group of projects in the queue: no member cluster has an empty name.
+const GROUP: &str = "";
 /// Shortest time between two writes of a project's figures.
 const FIGURES_FLOOR: Duration = Duration::from_millis(250);
 /// More for each child, since every write carries all their names.
@@ -22,47 +34,81 @@ const FIGURES_PER_CHILD: Duration = Duration::from_millis(1);
 /// Longest time between two writes.
 const FIGURES_CEILING: Duration = Duration::from_secs(10);
 
-/// One pass over a project.
-pub async fn reconcile(cx: &Context, name: &str) -> Result<Outcome, Error> {
-    let Some(object) = cx.objects.project(name) else {
-        cx.forget_figures(name);
+const ACTIVATED: Topic = Topic::normal("Activated", "Activate");
+const INCONSISTENT: Topic = Topic::warning("QuotaInconsistent", "Audit");
+
+impl Controller for BusinessProject {
+    fn changed(cx: &Context, change: &Change<Self>) {
+        let (old, new) = (change.old.as_deref(), change.new.as_deref());
+        if let Some(view) = new.or(old) {
+            wake(cx, view.key.name(), Lane::Urgent);
+        }
+        let charge = |view: &ProjectView| (view.spec.parent_project_name.clone(), view.spec.clusters.clone());
+        if old.map(charge) != new.map(charge) {
+            for view in [old, new].into_iter().flatten() {
+                wake(cx, &view.spec.parent_project_name, Lane::Urgent);
+            }
+        }
+    }
+
+    async fn reconcile(cx: &Context, key: &RootKey) -> Result<Outcome, Error> {
+        reconcile(cx, key).await
+    }
+
+    fn look_at_all(cx: &Context) {
+        for project in cx.objects.projects.all() {
+            wake(cx, project.key.name(), Lane::Later);
+        }
+    }
+}
+
+/// Looks at a project again. What only changes its figures waits until they may be written.
+pub fn wake(cx: &Context, name: &str, lane: Lane) {
+    if name.is_empty() {
+        return;
+    }
+    let key = RootKey::new(None, name);
+    let wait = if lane == Lane::Later { cx.objects.projects.memory.wait(&key) } else { None };
+    cx.queue.add_after(&BusinessProject::queued(key), GROUP, lane, wait.unwrap_or_default());
+}
+
+async fn reconcile(cx: &Context, key: &RootKey) -> Result<Outcome, Error> {
+    let figures = &cx.objects.projects.memory;
+    let Some(object) = cx.objects.projects.get(key) else {
+        figures.forget(key);
         return Ok(Outcome::Skipped);
     };
-    let namespaces = cx.objects.namespaces_of(name);
-    let children = cx.objects.children_of(name);
-    let account = accounting::account(&namespaces, &children);
-    let count = namespaces.len().saturating_add(children.len());
+    let children = Children {
+        namespaces: cx.objects.namespaces.of_project(key.name()),
+        projects: cx.objects.projects.children_of(key.name()),
+    };
+    let account = accounting::account(&children.namespaces, &children.projects);
     let next = status::next(&object, account, &cx.now());
     let mut outcome = Outcome::Unchanged;
     let mut current = None;
     if next != object.status {
-        if let Some(wait) = cx.figures_wait(name)
+        if let Some(wait) = figures.wait(key)
             && status::differs_in_figures_only(&object.status, &next)
         {
             // Coalesced: whatever changes until then goes into the same write.
-            if !object.deleting {
+            if !object.is_deleting() {
                 return Ok(Outcome::WaitingFor(wait));
             }
             outcome = Outcome::WaitingFor(wait);
         } else {
             current = status::write(cx, &object, &next).await?;
-            cx.figures_written(name, figures_period(count));
+            figures.written(key, figures_period(children.count()));
             outcome = Outcome::Applied;
         }
     }
     if object.status.phase == ProjectPhase::Pending && next.phase == ProjectPhase::Active {
-        cx.events.report(
-            &*object,
-            Level::Normal,
-            ("Activated", "Activate"),
-            "the project is active".to_owned(),
-        );
+        cx.events.report(&*object, ACTIVATED, "the project is active".to_owned());
     }
     if let Some(found) = newly_inconsistent(&object.status, &next) {
-        cx.events.report(&*object, Level::Warning, ("QuotaInconsistent", "Audit"), found.to_owned());
+        cx.events.report(&*object, INCONSISTENT, found.to_owned());
     }
-    if object.deleting {
-        return cleanup::run(cx, current.as_ref().unwrap_or(&object), (&namespaces, &children)).await;
+    if object.is_deleting() {
+        return cleanup::run(cx, current.as_ref().unwrap_or(&object), &children).await;
     }
     Ok(outcome)
 }

@@ -56,14 +56,14 @@ struct State<K> {
 #[derive(Debug)]
 struct Entry {
     group: Arc<str>,
-    place: Place,
+    slot: Slot,
     backoff: Option<Backoff>,
     /// Added while it was at work.
     again: Option<(Lane, Instant)>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum Slot {
     Ready(Lane, u64),
     Delayed(Lane, Instant, u64),
     Running,
@@ -151,20 +151,20 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 impl<K: Clone + Eq + Hash> State<K> {
     fn add(&mut self, key: &K, group: &str, lane: Lane, due: Instant, now: Instant) {
         let Some(entry) = self.entries.get_mut(key) else {
-            let entry = Entry { group: Arc::from(group), place: Place::Nowhere, backoff: None, again: None };
+            let entry = Entry { group: Arc::from(group), slot: Slot::Nowhere, backoff: None, again: None };
             self.entries.insert(key.clone(), entry);
             self.put(key, lane, due, now);
             return;
         };
-        match entry.place {
-            Place::Running => {
+        match entry.slot {
+            Slot::Running => {
                 let (old_lane, old_due) = entry.again.unwrap_or((lane, due));
                 entry.again = Some((lane.min(old_lane), due.min(old_due)));
             }
-            Place::Ready(old, _) if lane >= old || due > now => {}
-            Place::Delayed(old_lane, old_due, _) if due >= old_due && lane >= old_lane => {}
-            Place::Delayed(old_lane, old_due, _) => self.put(key, lane.min(old_lane), due.min(old_due), now),
-            Place::Ready(..) | Place::Nowhere => self.put(key, lane, due, now),
+            Slot::Ready(old, _) if lane >= old || due > now => {}
+            Slot::Delayed(old_lane, old_due, _) if due >= old_due && lane >= old_lane => {}
+            Slot::Delayed(old_lane, old_due, _) => self.put(key, lane.min(old_lane), due.min(old_due), now),
+            Slot::Ready(..) | Slot::Nowhere => self.put(key, lane, due, now),
         }
     }
 
@@ -174,17 +174,17 @@ impl<K: Clone + Eq + Hash> State<K> {
         let sequence = self.sequence;
         let Some(entry) = self.entries.get_mut(key) else { return };
         let group = self.groups.entry(Arc::clone(&entry.group)).or_default();
-        match entry.place {
-            Place::Ready(old, at) => drop(group.ready.remove(&(old, at))),
-            Place::Delayed(_, at, number) => drop(self.delayed.remove(&(at, number))),
-            Place::Running | Place::Nowhere => {}
+        match entry.slot {
+            Slot::Ready(old, at) => drop(group.ready.remove(&(old, at))),
+            Slot::Delayed(_, at, number) => drop(self.delayed.remove(&(at, number))),
+            Slot::Running | Slot::Nowhere => {}
         }
         if due > now {
             self.delayed.insert((due, sequence), key.clone());
-            entry.place = Place::Delayed(lane, due, sequence);
+            entry.slot = Slot::Delayed(lane, due, sequence);
         } else {
             group.ready.insert((lane, sequence), key.clone());
-            entry.place = Place::Ready(lane, sequence);
+            entry.slot = Slot::Ready(lane, sequence);
         }
     }
 
@@ -195,8 +195,8 @@ impl<K: Clone + Eq + Hash> State<K> {
                 return;
             }
             let key = key.clone();
-            let lane = match self.entries.get(&key).map(|entry| entry.place) {
-                Some(Place::Delayed(lane, ..)) => lane,
+            let lane = match self.entries.get(&key).map(|entry| entry.slot) {
+                Some(Slot::Delayed(lane, ..)) => lane,
                 _ => Lane::Urgent,
             };
             self.put(&key, lane, due, now);
@@ -217,7 +217,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         let (_, key) = group.ready.pop_first()?;
         group.running += 1;
         if let Some(entry) = self.entries.get_mut(&key) {
-            entry.place = Place::Running;
+            entry.slot = Slot::Running;
         }
         self.served = Some(name);
         Some(key)
@@ -225,7 +225,7 @@ impl<K: Clone + Eq + Hash> State<K> {
 
     fn done(&mut self, key: &K, next: Next, now: Instant) {
         let Some(entry) = self.entries.get_mut(key) else { return };
-        entry.place = Place::Nowhere;
+        entry.slot = Slot::Nowhere;
         let again = entry.again.take();
         let group_name = Arc::clone(&entry.group);
         if next != Next::Retry {

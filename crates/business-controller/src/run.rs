@@ -1,8 +1,9 @@
 //! Puts the parts together: a candidate for the lease, and all that the leader does.
 
+use crate::audit::Audit;
 use crate::business::Business;
 use crate::config::{self, Config};
-use crate::context::{Context, GROUP_RUNNING_MAX, Members};
+use crate::context::{Context, GROUP_RUNNING_MAX};
 use crate::directory::kubeconfig::KubeconfigSource;
 use crate::directory::platform::PlatformSource;
 use crate::directory::publish::Publisher;
@@ -10,10 +11,13 @@ use crate::directory::secrets::SecretSource;
 use crate::directory::{Directory, Source};
 use crate::error::Error;
 use crate::leader::{Elector, Fence, LEASE};
+use crate::members::Members;
 use crate::objects::Objects;
 use crate::outcome::ControllerMetrics;
 use crate::queue::Queue;
-use crate::{audit, controller, events, watches};
+use crate::seal::Seals;
+use crate::seal::keeper::Keeper;
+use crate::{dispatch, events};
 use kube::{Api, Client};
 use runtime::{Clock, Health, Metrics, Tasks, admin::Admin, shutdown};
 use std::sync::Arc;
@@ -43,22 +47,23 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     let standby = Arc::clone(&standing_by);
     ready.add("kubernetes", move || reached(&standby));
 
-    let mut publisher = Publisher::new(client.clone(), &config.namespace);
+    let publisher = Publisher::new(client.clone(), &config.namespace);
     let fence = Arc::new(Fence::new(times));
-    let leases = Api::namespaced(client.clone(), &config.namespace);
     let identity = config.identity();
     let end = tasks.token();
-    let Some(virgin) = end.run_until_cancelled(first_contact(&mut publisher)).await else {
+    let mut elector = Elector::new(client.clone(), &config.namespace, identity.clone(), Arc::clone(&fence));
+    if end.run_until_cancelled(first_contact(&elector)).await.is_none() {
         return Ok(tasks.join(DRAIN).await?);
-    };
+    }
     standing_by.store(true, Ordering::Relaxed);
-    let mut elector = Elector::new(leases, identity.clone(), Arc::clone(&fence), virgin);
     tracing::info!(identity, lease = LEASE, namespace = config.namespace, "standing by");
     if end.run_until_cancelled(elector.acquire()).await.is_none() {
         return Ok(tasks.join(DRAIN).await?);
     }
     controller_metrics.leading.set(1);
-    lead(&config, client, (controller_metrics, identity), (fence, source, publisher), (&tasks, &ready));
+    let leader =
+        Leader { config: &config, client, metrics: controller_metrics, identity, fence, source, publisher };
+    leader.start(&tasks, &ready);
     let lost = tokio::select! {
         () = elector.hold() => true,
         () = end.cancelled() => false,
@@ -93,13 +98,9 @@ fn reached(standing_by: &AtomicBool) -> Result<(), String> {
     }
 }
 
-/// Waits until kube-apiserver answers; whether no controller has ever worked here.
-async fn first_contact(publisher: &mut Publisher) -> bool {
-    loop {
-        match publisher.is_virgin().await {
-            Ok(virgin) => return virgin,
-            Err(error) => tracing::warn!(error = error.text(), "cannot reach kube-apiserver"),
-        }
+async fn first_contact(elector: &Elector) {
+    while let Err(failure) = elector.reach().await {
+        tracing::warn!(error = %failure, "cannot reach kube-apiserver");
         tokio::time::sleep(START_RETRY).await;
     }
 }
@@ -112,38 +113,47 @@ async fn source(config: &Config, client: &Client) -> Result<Box<dyn Source>, Err
     })
 }
 
-/// Starts everything that only the leader does.
-fn lead(
-    config: &Config,
+/// What only the leader does, ready to be started.
+struct Leader<'a> {
+    config: &'a Config,
     client: Client,
-    (metrics, identity): (ControllerMetrics, String),
-    (fence, source, publisher): (Arc<Fence>, Box<dyn Source>, Publisher),
-    (tasks, ready): (&Tasks, &Health),
-) {
-    let (recorder, sender) = events::channel(client.clone(), &identity, metrics.events_dropped.clone());
-    let maps = Api::namespaced(client.clone(), &config.namespace);
-    let cx = Arc::new(Context {
-        business: Business::new(client),
-        objects: Objects::default(),
-        members: Members::default(),
-        queue: Queue::new(GROUP_RUNNING_MAX),
-        fence,
-        events: recorder,
-        metrics,
-        clock: Clock::system(),
-        forbidden: config.forbidden_namespaces.clone(),
-        figures: std::sync::Mutex::default(),
-        relisted: tokio::sync::Notify::new(),
-    });
-    let shown = Arc::clone(&cx);
-    ready.add("objects", move || {
-        if shown.objects.is_synced() { Ok(()) } else { Err("our kinds were not listed yet".to_owned()) }
-    });
-    tasks.spawn("watch-projects", watches::projects(Arc::clone(&cx)));
-    tasks.spawn("watch-namespaces", watches::namespaces(Arc::clone(&cx)));
-    tasks.spawn("directory", Directory::new(Arc::clone(&cx), source, publisher).run());
-    tasks.spawn("events", sender.run());
-    let settings = (config.namespace.clone(), config.audit_period);
-    tasks.spawn("audit", audit::run(Arc::clone(&cx), maps, settings, tasks.token()));
-    tasks.spawn_draining("controller", controller::run(cx, tasks.token()));
+    metrics: ControllerMetrics,
+    identity: String,
+    fence: Arc<Fence>,
+    source: Box<dyn Source>,
+    publisher: Publisher,
+}
+
+impl Leader<'_> {
+    fn start(self, tasks: &Tasks, ready: &Health) {
+        let Self { config, client, metrics, identity, fence, source, publisher } = self;
+        let dropped = metrics.events_dropped.clone();
+        let (recorder, sender) = events::channel(client.clone(), &config.namespace, &identity, dropped);
+        let maps = Api::namespaced(client.clone(), &config.namespace);
+        let secrets = Api::namespaced(client.clone(), &config.namespace);
+        let cx = Arc::new(Context {
+            business: Business::new(client),
+            objects: Objects::default(),
+            members: Members::default(),
+            queue: Queue::new(GROUP_RUNNING_MAX),
+            fence,
+            events: recorder,
+            metrics,
+            seals: Seals::default(),
+            clock: Clock::system(),
+            forbidden: config.forbidden_namespaces.clone(),
+            audit_wanted: tokio::sync::Notify::new(),
+        });
+        let shown = Arc::clone(&cx);
+        ready.add("objects", move || {
+            if shown.objects.is_synced() { Ok(()) } else { Err("our kinds were not listed yet".to_owned()) }
+        });
+        dispatch::watch(&cx, tasks);
+        tasks.spawn("seal-keys", Keeper::new(secrets, Arc::clone(&cx)).run());
+        tasks.spawn("directory", Directory::new(Arc::clone(&cx), source, publisher).run());
+        tasks.spawn("events", sender.run());
+        let audit = Audit { cx: Arc::clone(&cx), maps, period: config.audit_period };
+        tasks.spawn("audit", audit.run(tasks.token()));
+        tasks.spawn_draining("controller", dispatch::run(cx, tasks.token()));
+    }
 }

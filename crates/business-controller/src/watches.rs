@@ -1,4 +1,4 @@
-//! Every watch on our own kinds, and whom a change wakes.
+//! Every watch on our own kinds.
 //!
 //! | what changes | who looks again |
 //! |---|---|
@@ -8,59 +8,44 @@
 //! | a member cluster answers again, or no more | all namespaces in it |
 
 use crate::context::Context;
-use crate::objects::{Change, Kind, NamespaceView, ProjectView, View};
-use crate::queue::Lane;
+use crate::controller::Controller;
+use crate::kinds::View;
+use crate::objects::Heard;
 use futures_util::{StreamExt as _, pin_mut};
-use kube::Api;
 use kube::api::DynamicObject;
 use kube::runtime::watcher::{Config, Event};
 use kube::runtime::{WatchStreamExt as _, watcher};
-use serde::de::DeserializeOwned;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Objects a page of a list.
 const PAGE: u32 = 500;
 
-/// Follows the projects.
-pub async fn projects(cx: Arc<Context>) {
-    follow(cx.business.projects(), &cx, project_changed).await;
-}
-
-/// Follows the namespaces.
-pub async fn namespaces(cx: Arc<Context>) {
-    follow(cx.business.all_namespaces(), &cx, namespace_changed).await;
-}
-
-async fn follow<S, T>(api: Api<DynamicObject>, cx: &Context, changed: fn(&Context, &Change<View<S, T>>))
-where
-    S: DeserializeOwned + Default + Send + Sync + 'static,
-    T: DeserializeOwned + Default + Send + Sync + 'static,
-    View<S, T>: Kind,
-{
+/// Follows the objects of one kind for ever.
+pub async fn follow<C: Controller>(cx: Arc<Context>) {
+    let cache = C::cache(&cx.objects);
     let config = Config::default().page_size(PAGE);
-    let stream = watcher(api, config).default_backoff();
+    let stream = watcher(cx.business.everywhere::<C>(), config).default_backoff();
     pin_mut!(stream);
     while let Some(event) = stream.next().await {
         match event {
-            Ok(Event::Init) => View::<S, T>::list_begins(&cx.objects),
+            Ok(Event::Init) => cache.list_begins(),
             Ok(Event::InitApply(object) | Event::Apply(object)) => {
-                let Some(object) = decoded::<S, T>(object) else { continue };
-                if let Some(change) = View::seen(&cx.objects, object, true) {
-                    changed(cx, &change);
+                let Some(object) = decoded::<C>(object) else { continue };
+                if let Some(change) = cache.seen(object, Heard::ByWatch) {
+                    C::changed(&cx, &change);
                 }
             }
             Ok(Event::Delete(object)) => {
-                let Some(object) = decoded::<S, T>(object) else { continue };
-                if let Some(change) = View::gone(&cx.objects, &object) {
-                    changed(cx, &change);
+                let Some(object) = decoded::<C>(object) else { continue };
+                if let Some(change) = cache.gone(&object) {
+                    C::changed(&cx, &change);
                 }
             }
             Ok(Event::InitDone) => {
-                for change in View::<S, T>::list_ends(&cx.objects) {
-                    changed(cx, &change);
+                for change in cache.list_ends() {
+                    C::changed(&cx, &change);
                 }
-                cx.relisted.notify_one();
+                cx.audit_wanted.notify_one();
             }
             Err(error) => tracing::warn!(error = crate::error::of_watch(&error), "watch of our kinds failed"),
         }
@@ -68,46 +53,20 @@ where
 }
 
 /// An object that is not what its schema says is passed over: it awaits a change.
-fn decoded<S, T>(object: DynamicObject) -> Option<View<S, T>>
-where
-    S: DeserializeOwned + Default,
-    T: DeserializeOwned + Default,
-{
+fn decoded<C: Controller>(object: DynamicObject) -> Option<View<C>> {
     let (namespace, name) = (object.metadata.namespace.clone(), object.metadata.name.clone());
     match View::decode(object) {
         Ok(view) => Some(view),
         Err(error) => {
             let error = crate::error::chain(&error);
-            tracing::error!(object.namespace = namespace, object.name = name, error, "cannot read an object");
+            tracing::error!(
+                object.kind = C::KIND,
+                object.namespace = namespace,
+                object.name = name,
+                error,
+                "cannot read an object"
+            );
             None
         }
-    }
-}
-
-/// A project is another one than before.
-pub fn project_changed(cx: &Context, change: &Change<ProjectView>) {
-    let (old, new) = (change.old.as_deref(), change.new.as_deref());
-    if let Some(view) = new.or(old) {
-        cx.wake_project(&view.name, Lane::Urgent);
-    }
-    let charge = |view: &ProjectView| (view.spec.parent_project_name.clone(), view.spec.clusters.clone());
-    if old.map(charge) != new.map(charge) {
-        for view in [old, new].into_iter().flatten() {
-            cx.wake_project(&view.spec.parent_project_name, Lane::Urgent);
-        }
-    }
-}
-
-/// A namespace is another one than before.
-pub fn namespace_changed(cx: &Context, change: &Change<NamespaceView>) {
-    let (old, new) = (change.old.as_deref(), change.new.as_deref());
-    if let Some(new) = new {
-        cx.wake_namespace(new, Lane::Urgent, Duration::ZERO);
-    }
-    let charge = |view: &NamespaceView| (view.uid.clone(), view.status.cached_spec_hard.clone());
-    if old.map(charge) != new.map(charge)
-        && let Some(view) = new.or(old)
-    {
-        cx.wake_project(&view.namespace, Lane::Later);
     }
 }

@@ -15,6 +15,30 @@ pub struct Comparison {
     pub unreported: u64,
     /// Of these, the ones whose project does not exist.
     pub homeless: u64,
+    /// Namespaces that carry our marks without our seal: anybody may have written them. They are charged to no project.
+    /// Some of them; `strange` is how many there are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub strangers: Vec<Stranger>,
+    /// How many strangers there are.
+    pub strange: u64,
+}
+
+/// A namespace of a member cluster that carries our marks without our seal.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Stranger {
+    /// The member cluster.
+    pub cluster_name: String,
+    /// The namespace's name there.
+    pub namespace: String,
+    /// The namespace's uid there.
+    pub uid: String,
+    /// The project that its label names.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub project: String,
+    /// What it may take, as far as a quota there says.
+    #[serde(skip_serializing_if = "ResourceList::is_empty")]
+    pub hard: ResourceList,
 }
 
 impl Comparison {
@@ -25,7 +49,7 @@ impl Comparison {
     }
 }
 
-/// A namespace of a member cluster that is marked as one of a project's and belongs to no object.
+/// A namespace of a member cluster that may take what no object is charged for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Orphan {
@@ -35,9 +59,28 @@ pub struct Orphan {
     pub namespace: String,
     /// The namespace's uid there.
     pub uid: String,
-    /// What it may take: its quota there.
+    /// Why it is told.
+    pub state: OrphanState,
+    /// What it may take, beyond what is charged for it.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub hard: ResourceList,
+}
+
+/// Why an orphan is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum OrphanState {
+    /// It belongs to no object.
+    #[default]
+    Lost,
+    /// Its object is there and is charged less than it may take: a raise was lost with the database's history.
+    Ahead,
+    /// Its object has released it, and something in it still counts.
+    Released,
+}
+
+impl OrphanState {
+    /// All of them, as they are written.
+    pub const NAMES: [&'static str; 3] = ["Lost", "Ahead", "Released"];
 }
 
 /// What counts against a project although no object stands for it.
@@ -46,7 +89,7 @@ pub struct Orphan {
 pub struct Held {
     /// What names it, as `business-api audit --write-off` takes it.
     pub uid: String,
-    /// `orphaned` or `abandoned`.
+    /// `orphaned`, `abandoned` or `released`.
     pub state: String,
     /// The member cluster.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -71,6 +114,10 @@ pub struct LedgerStatus {
     /// What counts without an object.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<Held>,
+    /// Uids of released namespaces of member clusters that nothing is held for any more: an operator has written them
+    /// off.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub written_off: Vec<String>,
 }
 
 impl LedgerStatus {

@@ -10,6 +10,8 @@ pub const PROVISIONED: &str = "Provisioned";
 pub const CLUSTER_REACHABLE: &str = "ClusterReachable";
 /// The object is being deleted; the message says what remains.
 pub const TERMINATING: &str = "Terminating";
+/// Somebody has made another namespace in the place of ours in the member cluster.
+pub const REPLACED: &str = "Replaced";
 /// Ledger, objects and member clusters agree.
 pub const QUOTA_CONSISTENT: &str = "QuotaConsistent";
 
@@ -46,6 +48,16 @@ pub mod reason {
     pub const NAMESPACE_NOT_FOUND: &str = "NamespaceNotFound";
     /// The namespace in the member cluster belongs to somebody else.
     pub const NAMESPACE_CONFLICT: &str = "NamespaceConflict";
+    /// Another namespace stands in the place of ours in the member cluster. It keeps what is charged.
+    pub const REPLACED: &str = "Replaced";
+    /// It cannot be told whether the namespace in the member cluster was made for the object: it keeps what is charged.
+    pub const UNCLEAR: &str = "NamespaceUnclear";
+    /// The namespace that was made for the object stands at its place again, or nothing does.
+    pub const IN_PLACE: &str = "InPlace";
+    /// The member cluster enforces a grant that is newer than the object: the database was restored.
+    pub const AHEAD: &str = "AheadOfObject";
+    /// What is charged is held until the namespace, which stays, is unused.
+    pub const RELEASED: &str = "Released";
     /// The namespace in the member cluster is being deleted.
     pub const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
     /// The member cluster refused a write.

@@ -24,8 +24,10 @@ pub mod charge;
 /// What is wrong with an object, beyond its shape.
 pub mod validation;
 
-pub use audit::{Comparison, Held, LedgerStatus, Orphan};
+pub use audit::{Comparison, Held, LedgerStatus, Orphan, OrphanState, Stranger};
 pub use cluster::Cluster;
 pub use condition::Condition;
-pub use namespace::{ChargedNamespace, NamespacePhase, NamespaceSpec, NamespaceStatus};
+pub use namespace::{
+    ChargedNamespace, ClusterNamespaceRecord, NamespacePhase, NamespaceSpec, NamespaceStatus, Provenance,
+};
 pub use project::{ChargedProject, HardQuantity, ProjectPhase, ProjectSpec, ProjectStatus, UsedQuantity};

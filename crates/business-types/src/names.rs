@@ -28,21 +28,27 @@ pub const NAMESPACE_LABEL: &str = "tkestack.io/namespaceName";
 
 /// Annotation of a cluster's namespace and `ResourceQuota`: uid of the business namespace that they belong to.
 pub const UID_ANNOTATION: &str = "business.tkestack.io/uid";
-/// Annotation of a cluster's `ResourceQuota`: generation of the business namespace that it was written from.
-/// A lower generation never overwrites a higher one.
-pub const GENERATION_ANNOTATION: &str = "business.tkestack.io/generation";
+/// Annotation of a cluster's namespace and `ResourceQuota`: what we have written there, sealed with a key that only the
+/// controller has. It proves, when our own record was lost, what an object was granted.
+pub const SEAL_ANNOTATION: &str = "business.tkestack.io/seal";
 /// Consent to take over a namespace that exists in the cluster. On the cluster's namespace its value is
 /// `<project>/<name>` of the business namespace; on the business namespace it is `true`, and only a caller without
 /// tenant may set it.
 pub const ADOPT_ANNOTATION: &str = "business.tkestack.io/adopt";
-/// Annotation of a cluster's namespace that was there before us: it is released, not deleted.
+/// Annotation of a cluster's namespace that we did not make: it is not deleted with its object. It says so to people
+/// and to the cluster's admission policies; what we decide by is our own record.
 pub const ADOPTED_ANNOTATION: &str = "business.tkestack.io/adopted";
 /// Annotation of a business namespace, set by an operator: it may be finalized although its charge is not
 /// confirmed gone. The value is the reason.
 pub const ABANDON_ANNOTATION: &str = "business.tkestack.io/abandon";
 
+/// Annotation of a business namespace, set by an operator: consent to the deletion of a namespace that somebody made in
+/// the cluster in the place of ours. The value is that namespace's uid.
+pub const DELETE_REPLACED_ANNOTATION: &str = "business.tkestack.io/delete-replaced";
+
 /// Annotations that grant something, which a caller with a tenant may neither set nor change.
-pub const OPERATOR_ANNOTATIONS: [&str; 2] = [ADOPT_ANNOTATION, ABANDON_ANNOTATION];
+pub const OPERATOR_ANNOTATIONS: [&str; 3] =
+    [ADOPT_ANNOTATION, ABANDON_ANNOTATION, DELETE_REPLACED_ANNOTATION];
 
 /// Namespaces of a member cluster that no business namespace may claim, unless configured otherwise. A trailing `*`
 /// stands for any ending.

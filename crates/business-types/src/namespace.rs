@@ -63,6 +63,9 @@ pub struct NamespaceStatus {
     /// Name of the `ResourceQuota` in the member cluster.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub resource_quota_name: String,
+    /// The namespace of the member cluster that this object was provided with, or that stands in its way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_namespace: Option<ClusterNamespaceRecord>,
     /// What is consumed in the member cluster: a copy of the quota's `status.used`.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub used: ResourceList,
@@ -76,6 +79,35 @@ pub struct NamespaceStatus {
     /// Aspects of its state.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
+}
+
+/// What is on record of a namespace of the member cluster. It alone says whose that namespace is: marks in the
+/// cluster can be written by others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterNamespaceRecord {
+    /// Its `metadata.uid`.
+    pub uid: String,
+    /// How it came to be there.
+    pub provenance: Provenance,
+}
+
+/// How a namespace of a member cluster came to be at its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Provenance {
+    /// Made for the object, and deleted with it.
+    Made,
+    /// There before the object, and taken over with consent: at the object's end it stays.
+    Adopted,
+    /// Adopted, and the object is at its end: what is charged for it is held until it is unused.
+    Released,
+    /// Somebody else's: nothing was ever made for the object while it stood there.
+    Foreign,
+}
+
+impl Provenance {
+    /// All of them, as they are written.
+    pub const NAMES: [&'static str; 4] = ["Made", "Adopted", "Released", "Foreign"];
 }
 
 /// Where in its life a namespace is.

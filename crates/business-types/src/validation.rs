@@ -1,6 +1,6 @@
 use crate::condition::{self, Condition};
 use crate::names;
-use crate::namespace::{NamespacePhase, NamespaceSpec, NamespaceStatus};
+use crate::namespace::{NamespacePhase, NamespaceSpec, NamespaceStatus, Provenance};
 use crate::project::{ProjectPhase, ProjectSpec, ProjectStatus};
 use crate::resources;
 use meta::field::{FieldError, FieldErrors, Path};
@@ -157,8 +157,23 @@ pub fn namespace_status(object: &Object, old: &NamespaceStatus, status: &Namespa
             "only an Available namespace can be locked",
         ));
     }
+    if status.cluster_namespace.as_ref().is_some_and(|record| record.uid.is_empty()) {
+        errors.push(FieldError::required(&path.child("clusterNamespace").child("uid"), ""));
+    }
     errors.extend(amounts(&status.used, |resource| path.child("used").key(resource)));
     errors.extend(conditions(&status.conditions));
+    errors
+}
+
+/// What is wrong with a namespace status that cannot be read as a type.
+pub fn unreadable_namespace_status(object: &Object) -> FieldErrors {
+    let mut errors = phase(object, &NamespacePhase::NAMES);
+    let record = ["status", "clusterNamespace", "provenance"];
+    let provenance = object.text(&record);
+    if object.get(&record).is_some() && !Provenance::NAMES.contains(&provenance) {
+        let path = Path::new("status").child("clusterNamespace").child("provenance");
+        errors.push(FieldError::not_supported(&path, &json!(provenance), &Provenance::NAMES));
+    }
     errors
 }
 

@@ -2,10 +2,10 @@
 //! without an object and is gone from its cluster. Growth that is held after a divergence of history goes on when an
 //! audit of both sides, ledger and member clusters, has found nothing that is left to do.
 
-use super::{Books, told};
+use super::{Books, growth, orphans, told};
 use crate::clusters::Clusters;
 use arc_swap::ArcSwapOption;
-use business_types::{Comparison, Orphan, account};
+use business_types::{Comparison, Orphan, OrphanState};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use runtime::Metrics;
@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::audit::Difference;
 use store::hold::{GrowthHold, Hold};
-use store::quota::{Amounts, Claim, HoldState, Scope};
 use store::repair::Repair;
 use store::{Access, Error, Revision, Store};
 use tokio::sync::watch;
@@ -39,6 +38,15 @@ impl Growth {
     pub fn check(&self) -> Result<(), String> {
         self.0.load().as_ref().map_or(Ok(()), |why| Err(format!("growth is held: {why}")))
     }
+}
+
+/// What became of the orphans that the controller has reported.
+#[derive(Debug, Default)]
+struct Charged {
+    /// How many could not be charged.
+    unheld: usize,
+    /// Uids of released namespaces that nothing is held for any more, by project.
+    written_off: BTreeMap<String, Vec<String>>,
 }
 
 #[derive(Debug)]
@@ -125,15 +133,17 @@ impl Auditor {
             return Ok(());
         }
         let comparison = Arc::clone(&self.compared.borrow_and_update());
-        let unheld = self.hold_orphans(&comparison).await?;
+        let Charged { unheld, written_off } = self.hold_orphans(&comparison).await?;
         if due || self.waiting.is_some() {
             let held = self.waiting.is_some();
             self.due = Instant::now() + if held { EVERY_WHILE_HELD } else { EVERY };
             self.differences = self.audit().await?;
         }
-        self.tell().await?;
+        self.tell(written_off).await?;
         let Some(hold) = &self.waiting else { return Ok(()) };
-        if let Some(why) = obstacle(hold, &comparison, unheld, &self.differences) {
+        let in_use = growth::clusters_in_use(&self.store, &self.access).await?;
+        let found = growth::Found { unheld, differences: &self.differences, in_use: &in_use };
+        if let Some(why) = growth::obstacle(hold, &comparison, found) {
             self.growth.0.store(Some(Arc::new(format!("{}; {why}", hold.reason))));
             return Ok(());
         }
@@ -174,25 +184,15 @@ impl Auditor {
         Ok(report.differences)
     }
 
-    /// Charges the orphans that the controller has reported, and writes off what it has seen gone. Tells how many
-    /// orphans could not be charged.
-    async fn hold_orphans(&mut self, comparison: &Comparison) -> Result<usize, Error> {
-        let mut unheld = 0;
-        let holds = self.store.holds(&self.access, None).await?;
+    /// Charges the orphans that the controller has reported, and writes off what it has seen gone.
+    async fn hold_orphans(&mut self, comparison: &Comparison) -> Result<Charged, Error> {
+        let mut charged = Charged::default();
+        // Read first: of what is told, whatever is held is among the holds.
         let projects = told::read(&self.store, &self.access).await?;
+        let holds = self.store.holds(&self.access, None).await?;
         for (project, told) in &projects {
             for orphan in &told.orphans {
-                let Some(hold) = hold_of(project, orphan) else {
-                    unheld += 1;
-                    continue;
-                };
-                let counted = holds
-                    .iter()
-                    .any(|held| *held == hold || (held.uid != hold.uid && held.claim == hold.claim));
-                if !counted && let Err(error) = self.store.hold(&self.access, &hold).await {
-                    tracing::warn!(project, namespace = orphan.namespace, %error, "an orphan cannot be held");
-                    unheld += 1;
-                }
+                self.charge(project, orphan, &holds, &mut charged).await;
             }
             for held in told.ledger.held.iter().filter_map(|held| held.uid.parse().ok()) {
                 self.known.entry(held).or_insert(told.revision);
@@ -200,11 +200,9 @@ impl Auditor {
         }
         self.known.retain(|uid, _| holds.iter().any(|hold| hold.uid == *uid));
         for hold in &holds {
-            let reported = |claim: &Claim| {
-                let mut all = projects.values().flat_map(|told| &told.orphans);
-                all.any(|o| o.cluster_name == claim.domain && o.namespace == claim.place)
-            };
-            if self.was_looked_for(hold, comparison) && !hold.claim.as_ref().is_some_and(reported) {
+            let is_told =
+                projects.values().flat_map(|told| &told.orphans).any(|told| orphans::is_it(told, hold));
+            if !is_told && self.was_looked_for(hold, comparison) {
                 match self.store.write_off(&self.access, hold.uid).await {
                     // Another replica has seen the same.
                     Ok(()) | Err(Error::NotFound) => {}
@@ -212,91 +210,47 @@ impl Auditor {
                 }
             }
         }
-        Ok(unheld)
+        Ok(charged)
     }
 
-    /// Whether the controller knew of a hold when it compared its cluster last.
-    fn was_looked_for(&self, hold: &Hold, comparison: &Comparison) -> bool {
-        let compared = hold.claim.as_ref().and_then(|claim| comparison.clusters.get(&claim.domain));
-        match (compared, self.known.get(&hold.uid)) {
-            (Some(compared), Some(known)) => {
-                *compared >= known.0 && comparison.unreported == comparison.homeless
-            }
-            _ => false,
+    async fn charge(&self, project: &str, orphan: &Orphan, holds: &[Hold], charged: &mut Charged) {
+        let Some(hold) = orphans::hold_of(project, orphan) else {
+            charged.unheld += 1;
+            return;
+        };
+        if orphans::counts(holds, &hold) {
+            return;
+        }
+        // Only a restore takes back what was held; otherwise an operator has written it off.
+        if orphan.state == OrphanState::Released && self.waiting.is_none() {
+            charged.written_off.entry(project.to_owned()).or_default().push(orphan.uid.clone());
+            return;
+        }
+        if let Err(error) = self.store.hold(&self.access, &hold).await {
+            tracing::warn!(project, namespace = orphan.namespace, %error, "an orphan cannot be held");
+            charged.unheld += 1;
         }
     }
 
+    /// Whether the controller knew of a hold when it compared its clusters last.
+    fn was_looked_for(&self, hold: &Hold, comparison: &Comparison) -> bool {
+        let Some(known) = self.known.get(&hold.uid) else { return false };
+        let mut clusters = orphans::clusters(hold).peekable();
+        clusters.peek().is_some()
+            && clusters.all(|cluster| comparison.clusters.get(cluster).is_some_and(|at| *at >= known.0))
+            && comparison.unreported == comparison.homeless
+    }
+
     /// Shows in every project's status what was found, and what is held.
-    async fn tell(&mut self) -> Result<(), Error> {
+    async fn tell(&mut self, written_off: BTreeMap<String, Vec<String>>) -> Result<(), Error> {
         let holds = self.store.holds(&self.access, None).await?;
         self.meters.holds.set(i64::try_from(holds.len()).unwrap_or(i64::MAX));
-        let round = told::write(&self.store, &self.access, &self.differences, &holds).await?;
+        let news = told::News { differences: &self.differences, holds: &holds, written_off };
+        let round = told::write(&self.store, &self.access, news).await?;
         self.again = round.behind;
         for (hold, revision) in round.shown {
             self.known.entry(hold).or_insert(revision);
         }
         Ok(())
-    }
-}
-
-fn hold_of(project: &str, orphan: &Orphan) -> Option<Hold> {
-    let Orphan { cluster_name, namespace, uid, hard } = orphan;
-    Some(Hold {
-        uid: uid.parse().ok()?,
-        scope: Scope::new(account::PROJECT, project),
-        claim: Some(Claim { domain: cluster_name.clone(), place: namespace.clone() }),
-        amounts: Amounts::from([(cluster_name.clone(), hard.clone())]),
-        state: HoldState::Orphaned,
-        reason: "a namespace of the cluster is marked as the project's and belongs to no object".to_owned(),
-    })
-}
-
-/// What keeps growth from going on.
-fn obstacle(
-    hold: &GrowthHold,
-    comparison: &Comparison,
-    unheld: usize,
-    differences: &[Difference],
-) -> Option<String> {
-    if let Some(first) = differences.first() {
-        return Some(format!(
-            "{} differences between ledger and objects, which business-api audit --repair sets right: {first}",
-            differences.len()
-        ));
-    }
-    let unreported = comparison.unreported.saturating_add(u64::try_from(unheld).unwrap_or(u64::MAX));
-    if comparison.clusters.is_empty() || !is_recent(&comparison.clusters, hold) {
-        return Some("the controller has not compared the member clusters since".to_owned());
-    }
-    if let Some((cluster, why)) = comparison.missing.first_key_value() {
-        return Some(format!("member cluster {cluster} was not compared: {why}"));
-    }
-    (unreported > 0)
-        .then(|| format!("{unreported} namespaces of member clusters belong to no object and to no project"))
-}
-
-fn is_recent(clusters: &BTreeMap<String, u64>, hold: &GrowthHold) -> bool {
-    clusters.values().all(|at| *at >= hold.since.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn growth_waits_for_both_sides() {
-        let hold =
-            GrowthHold { reason: "history has diverged".to_owned(), epoch: Uuid::nil(), since: Revision(50) };
-        let clusters = |at| BTreeMap::from([("c1".to_owned(), at)]);
-        let old = Comparison { clusters: clusters(49), ..Comparison::default() };
-        let why = |comparison: &Comparison, unheld| obstacle(&hold, comparison, unheld, &[]);
-        assert!(why(&Comparison::default(), 0).unwrap().contains("not compared"));
-        assert!(why(&old, 0).unwrap().contains("not compared"));
-        let new = Comparison { clusters: clusters(50), ..Comparison::default() };
-        assert_eq!(why(&new, 0), None);
-        assert!(why(&new, 1).unwrap().starts_with("1 namespaces"));
-        let missing = BTreeMap::from([("c2".to_owned(), "no answer".to_owned())]);
-        let without = Comparison { missing, ..new };
-        assert_eq!(why(&without, 0).unwrap(), "member cluster c2 was not compared: no answer");
     }
 }

@@ -1,5 +1,6 @@
 //! What the status of a project says of the audits: orphans, from the controller; differences and holds, from here.
 
+use super::orphans;
 use crate::follow;
 use crate::kinds::PROJECT;
 use business_types::{ChargedProject, Held, LedgerStatus, Orphan, ProjectStatus, account};
@@ -50,14 +51,22 @@ pub(super) struct Round {
     pub(super) behind: bool,
 }
 
+/// What there is to tell.
+#[derive(Debug)]
+pub(super) struct News<'a> {
+    pub(super) differences: &'a [Difference],
+    pub(super) holds: &'a [Hold],
+    /// Uids of released namespaces that nothing is held for any more, by project.
+    pub(super) written_off: BTreeMap<String, Vec<String>>,
+}
+
 /// Brings every project's status to what the audit has found.
-pub(super) async fn write(
-    store: &Store,
-    access: &Access,
-    differences: &[Difference],
-    holds: &[Hold],
-) -> Result<Round, Error> {
+pub(super) async fn write(store: &Store, access: &Access, news: News<'_>) -> Result<Round, Error> {
+    let News { differences, holds, written_off } = news;
     let mut wanted: BTreeMap<&str, LedgerStatus> = BTreeMap::new();
+    for (project, uids) in &written_off {
+        wanted.entry(project).or_default().written_off.clone_from(uids);
+    }
     for difference in differences {
         if let Some(project) = project_of(difference) {
             wanted.entry(project).or_default().differences.push(difference.to_string());
@@ -128,8 +137,8 @@ pub(super) fn held(hold: &Hold) -> Held {
     for amounts in hold.amounts.values() {
         hard.extend(amounts.iter().map(|(resource, amount)| (resource.clone(), shown(resource, *amount))));
     }
-    let (cluster_name, namespace) =
-        hold.claim.clone().map(|claim| (claim.domain, claim.place)).unwrap_or_default();
+    let cluster_name = orphans::clusters(hold).next().unwrap_or_default().to_owned();
+    let namespace = hold.claim.as_ref().map(|claim| claim.place.clone()).unwrap_or_default();
     let state = hold.state.as_str().to_owned();
     Held { uid: hold.uid.to_string(), state, cluster_name, namespace, hard, reason: hold.reason.clone() }
 }

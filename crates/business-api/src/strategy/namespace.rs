@@ -11,7 +11,7 @@ use apiserver::strategy::{Strategy, WriteContext};
 use business_types::account;
 use business_types::charge::{self, Confirmation, Confirmed};
 use business_types::namespace::group_resource;
-use business_types::{ChargedNamespace, NamespaceSpec, NamespaceStatus, names, validation};
+use business_types::{ChargedNamespace, NamespaceSpec, NamespaceStatus, Provenance, names, validation};
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::object::Object;
 use meta::quantity::ResourceList;
@@ -21,8 +21,12 @@ use serde_json::{Value, json};
 use store::quota::{Account, Held, HoldState, Violation};
 
 const CHARGED: &[&str] = &["status", "cachedSpecHard"];
+/// The record of the namespace in the cluster.
+const RECORD: &[&str] = &["status", "clusterNamespace"];
 /// What the server says of the cluster, whatever a client sends.
 const DESCRIPTION: [&str; 3] = ["clusterType", "clusterVersion", "clusterDisplayName"];
+/// Why the charge of an adopted namespace goes on counting.
+const RELEASED: &str = "the namespace was adopted and stays in its cluster; it counts until it is unused";
 /// What a namespace's name is generated from when it can be derived from nothing.
 const NAME_PREFIX: &str = "ns";
 
@@ -79,6 +83,12 @@ impl Typed {
     fn mark(&self) -> &ResourceList {
         self.status.cached_spec_hard.as_ref().unwrap_or(&self.spec.hard)
     }
+
+    /// Whether the namespace in the cluster was adopted and stays: the charge is held when the object goes.
+    fn is_released(&self) -> bool {
+        let record = self.status.cluster_namespace.as_ref();
+        record.is_some_and(|record| record.provenance == Provenance::Released)
+    }
 }
 
 impl NamespaceStrategy {
@@ -107,6 +117,10 @@ impl NamespaceStrategy {
         if old.is_deleting() {
             object.set(&["status", "phase"], json!("Terminating"));
         }
+        // It says whose the namespace in the cluster is: it is replaced by another record, never forgotten.
+        if object.get(RECORD).is_none() {
+            object.copy_from(old, RECORD);
+        }
         let said: Option<ResourceList> = object.decode(CHARGED).map_err(|e| unreadable(&e))?;
         let observed = object.get(&["status", "observedGeneration"]).and_then(Value::as_i64);
         let said =
@@ -132,7 +146,8 @@ impl NamespaceStrategy {
         if !old.is_deleting() {
             return Err(conflict("the finalizer \"namespace\" stays until the namespace is deleted"));
         }
-        if Typed::of(old)?.mark().is_empty() {
+        let before = Typed::of(old)?;
+        if before.mark().is_empty() || before.is_released() {
             return Ok(());
         }
         match abandon_reason(old) {
@@ -241,7 +256,7 @@ impl Strategy for NamespaceStrategy {
             Part::Finalize => FieldErrors::new(),
             Part::Status => match NamespaceStatus::of(object) {
                 Ok(status) => validation::namespace_status(object, &before.status, &status),
-                Err(_unknown_phase) => validation::phase(object, &business_types::NamespacePhase::NAMES),
+                Err(_unknown_name) => validation::unreadable_namespace_status(object),
             },
             Part::Main => {
                 let Ok(spec) = NamespaceSpec::of(object) else { return FieldErrors::new() };
@@ -271,8 +286,11 @@ impl Strategy for NamespaceStrategy {
     }
 
     fn hold(&self, cx: &WriteContext<'_>, old: &Object) -> Option<Held> {
-        let charged = Typed::of(old).is_ok_and(|typed| !typed.mark().is_empty());
-        let reason = abandon_reason(old).filter(|_| charged && cx.tenant.is_none())?.to_owned();
+        let typed = Typed::of(old).ok().filter(|typed| !typed.mark().is_empty())?;
+        if typed.is_released() {
+            return Some(Held { state: HoldState::Released, reason: RELEASED.to_owned() });
+        }
+        let reason = abandon_reason(old).filter(|_| cx.tenant.is_none())?.to_owned();
         Some(Held { state: HoldState::Abandoned, reason })
     }
 

@@ -13,6 +13,8 @@ use meta::status::Status;
 use serde_json::{Value, json};
 use store::quota::HoldState;
 
+const RECORD: &[&str] = &["status", "clusterNamespace"];
+
 fn object(value: Value) -> Object {
     Object::new(value).unwrap()
 }
@@ -265,6 +267,32 @@ fn the_finalizer_goes_with_the_charge_or_with_an_operators_word() {
     let held = strategy.hold(&context(&operator), &abandoned).unwrap();
     assert_eq!((held.state, held.reason.as_str()), (HoldState::Abandoned, "cluster burnt"));
     assert_eq!(strategy.hold(&context(&operator), &released), None);
+    let mut stays = deleting(namespace());
+    stays.set(RECORD, json!({"uid": "u", "provenance": "Released"}));
+    assert!(attempt(&stays, &operator).is_ok());
+    assert_eq!(strategy.hold(&context(&operator), &stays).unwrap().state, HoldState::Released);
+    stays.set(RECORD, json!({"uid": "u", "provenance": "Adopted"}));
+    assert_eq!(attempt(&stays, &operator).unwrap_err().code, 409, "not released yet");
+}
+
+#[test]
+fn the_record_of_the_clusters_namespace_is_replaced_and_never_forgotten() {
+    let controller = caller(None, &[]);
+    let mut recorded = namespace();
+    recorded.set(RECORD, json!({"uid": "u", "provenance": "Made"}));
+    let written = |change: &dyn Fn(&mut Object)| {
+        let (written, errors) = update(&namespaces(), &controller, Part::Status, &recorded, change).unwrap();
+        (
+            written.get(RECORD).cloned(),
+            fields(&errors).into_iter().map(|(_, field)| field.to_owned()).collect(),
+        )
+    };
+    let same = recorded.get(RECORD).cloned();
+    assert_eq!(written(&|o| drop(o.remove(RECORD))), (same, Vec::<String>::new()));
+    let other = json!({"uid": "v", "provenance": "Made"});
+    assert_eq!(written(&|o| o.set(RECORD, other.clone())), (Some(other.clone()), vec![]));
+    let odd = json!({"uid": "v", "provenance": "Found"});
+    assert_eq!(written(&|o| o.set(RECORD, odd.clone())).1, ["status.clusterNamespace.provenance"]);
 }
 
 #[test]
@@ -274,6 +302,11 @@ fn what_grants_something_is_annotated_by_operators_only() {
     };
     let attempt = |who: &Caller| update(&namespaces(), who, Part::Main, &namespace(), annotate);
     assert_eq!(attempt(&caller(Some("t"), ADMIN)).unwrap_err().code, 403);
+    let consent = |o: &mut Object| {
+        o.set(&["metadata", "annotations"], json!({"business.tkestack.io/delete-replaced": "u"}));
+    };
+    let refused = update(&namespaces(), &caller(Some("t"), ADMIN), Part::Main, &namespace(), consent);
+    assert_eq!(refused.unwrap_err().code, 403);
     let (annotated, _) = attempt(&caller(None, &[])).unwrap();
     let echoed = update(&namespaces(), &caller(Some("t"), ADMIN), Part::Main, &annotated, |_| ());
     assert!(echoed.is_ok(), "what is there already may be sent back");

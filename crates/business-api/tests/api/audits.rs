@@ -113,3 +113,109 @@ async fn growth_that_an_operator_holds_waits_for_him() {
     business_api::audit::run(&settings).await.unwrap();
     admin.post(&namespaces("p"), namespace("a", json!({"pods": "1"}))).await.expect(201);
 }
+
+#[tokio::test]
+async fn an_excess_of_a_living_object_is_held_beside_it_until_it_is_gone() {
+    let world = World::new().await;
+    let (admin, operator) = (world.admin("t"), world.operator());
+    admin.post("/projects", project("p", json!({"pods": "10"}))).await.expect(201);
+    admin.post(&namespaces("p"), namespace("a", json!({"pods": "3"}))).await.expect(201);
+    let uid = "7b0ab1a6-63f1-4f36-b7a1-6ad2ba2f24d0";
+    let report = async |amount: &str| {
+        let ahead = json!({"clusterName": "c1", "namespace": "a", "uid": uid, "state": "Ahead", "hard": {"pods": amount}});
+        let orphans = if amount == "0" { json!([]) } else { json!([ahead]) };
+        operator
+            .patch(&format!("{PROJECT}/status"), json!({"status": {"orphans": orphans}}))
+            .await
+            .expect(200);
+    };
+    for amount in ["6", "5"] {
+        report(amount).await;
+        compare(&world).await;
+        until("the excess is held", async || ledger(&operator).await["held"][0]["hard"]["pods"] == amount)
+            .await;
+    }
+    let held = &ledger(&operator).await["held"][0];
+    assert_eq!((&held["uid"], &held["clusterName"]), (&json!(uid), &json!("c1")));
+    assert_eq!(admin.post(&namespaces("p"), namespace("b", json!({"pods": "3"}))).await.code, 403);
+    report("0").await;
+    compare(&world).await;
+    until("it is written off", async || ledger(&operator).await == Value::Null).await;
+    admin.post(&namespaces("p"), namespace("b", json!({"pods": "7"}))).await.expect(201);
+    world.assert_books_agree().await;
+}
+
+#[tokio::test]
+async fn what_is_released_counts_until_it_is_written_off_and_the_controller_hears_of_that() {
+    let world = World::new().await;
+    let (admin, operator) = (world.admin("t"), world.operator());
+    admin.post("/projects", project("p", json!({"pods": "10"}))).await.expect(201);
+    let made = admin.post(&namespaces("p"), namespace("a", json!({"pods": "4"}))).await.expect(201);
+    let object = "/namespaces/p/namespaces/c1-a";
+    admin.delete(object).await.expect(200);
+    let record = json!({"uid": "7b0ab1a6-63f1-4f36-b7a1-6ad2ba2f24d0", "provenance": "Released"});
+    operator
+        .patch(&format!("{object}/status"), json!({"status": {"clusterNamespace": record}}))
+        .await
+        .expect(200);
+    operator.replace(object, "/finalize", |o| o["spec"]["finalizers"] = json!([])).await.expect(200);
+    let released = json!({
+        "clusterName": "c1", "namespace": "a", "uid": record["uid"], "state": "Released", "hard": {"pods": "4"},
+    });
+    operator
+        .patch(&format!("{PROJECT}/status"), json!({"status": {"orphans": [released]}}))
+        .await
+        .expect(200);
+    compare(&world).await;
+    until("it is held", async || ledger(&operator).await["held"][0]["state"] == "released").await;
+    assert_eq!(ledger(&operator).await["held"].as_array().map(Vec::len), Some(1));
+    assert_eq!(
+        admin.post(&namespaces("p"), namespace("a", json!({"pods": "1"}))).await.code,
+        409,
+        "its place, too"
+    );
+
+    let uid = made["metadata"]["uid"].as_str().unwrap();
+    let line = format!("business-api audit --write-off {uid} --database-url {}", world.database.url);
+    let Command::Audit(settings) = Cli::parse_from(line.split(' ')).command else { panic!("not audit") };
+    business_api::audit::run(&settings).await.unwrap();
+    compare(&world).await;
+    until("the controller hears of it", async || {
+        ledger(&operator).await == json!({"writtenOff": [record["uid"]]})
+    })
+    .await;
+    operator.patch(&format!("{PROJECT}/status"), json!({"status": {"orphans": []}})).await.expect(200);
+    compare(&world).await;
+    until("nothing is told any more", async || ledger(&operator).await == Value::Null).await;
+    admin.post(&namespaces("p"), namespace("a", json!({"pods": "10"}))).await.expect(201);
+    world.assert_books_agree().await;
+}
+
+#[tokio::test]
+async fn growth_waits_for_a_cluster_that_the_controller_has_forgotten() {
+    let world = World::new().await;
+    let (admin, operator) = (world.admin("t"), world.operator());
+    admin.post("/projects", project("p", json!({"pods": "10"}))).await.expect(201);
+    admin.post(&namespaces("p"), namespace("a", json!({"pods": "1"}))).await.expect(201);
+    sql(&world, "UPDATE rev SET held = true, held_reason = 'history has diverged'").await;
+    let create = async || admin.post(&namespaces("p"), namespace("b", json!({"pods": "1"}))).await.code;
+    // With the second audit that is seen, the first has come to its end.
+    for number in 1..=2 {
+        let uid = format!("7b0ab1a6-63f1-4f36-b7a1-6ad2ba2f24d{number}");
+        let lost = format!("lost-{number}");
+        let orphan = json!({"clusterName": "c2", "namespace": lost, "uid": uid, "hard": {}});
+        let report = json!({"status": {"orphans": [orphan]}});
+        let project = operator.patch(&format!("{PROJECT}/status"), report).await.expect(200);
+        let revision = project["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+        let clusters = [("c2".to_owned(), revision)].into();
+        world.clusters.set_compared(Comparison { clusters, ..Comparison::default() });
+        until("the audit was made", async || {
+            let held = ledger(&operator).await["held"].clone();
+            held.as_array().is_some_and(|held| held.iter().any(|held| held["uid"] == *uid))
+        })
+        .await;
+    }
+    assert_eq!(create().await, 503);
+    compare(&world).await;
+    until("growth goes on", async || create().await == 201).await;
+}

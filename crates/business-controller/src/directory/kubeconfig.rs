@@ -1,7 +1,7 @@
 //! A kubeconfig file whose contexts are the clusters, or a directory of `NAME.kubeconfig` files.
 
 use super::publish::Entry;
-use super::{Listed, Source};
+use super::{Listed, Listing, Source};
 use crate::error::Error;
 use futures_util::future::{BoxFuture, FutureExt as _};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -27,27 +27,31 @@ impl KubeconfigSource {
         Self { path }
     }
 
-    async fn read(&self) -> Result<Vec<Listed>, Error> {
+    async fn read(&self) -> Result<Listing, Error> {
+        let mut listing = Listing::default();
         if !self.path.is_dir() {
             let file = Kubeconfig::read_from(&self.path)?;
             let contexts: Vec<String> = file.contexts.iter().map(|context| context.name.clone()).collect();
-            let mut listed = Vec::new();
             for name in contexts {
-                listed.push(listed_as(&name, file.clone(), Some(name.clone()), Entry::default()).await?);
+                let listed = listed_as(&name, file.clone(), Some(name.clone()), Entry::default()).await;
+                listing.take(&name, listed);
             }
-            return Ok(listed);
+            return Ok(listing);
         }
-        let mut listed = Vec::new();
         for path in kubeconfigs_in(&self.path)? {
             let Some(name) = path.file_stem().and_then(|stem| stem.to_str()) else { continue };
-            listed.push(listed_as(name, Kubeconfig::read_from(&path)?, None, Entry::default()).await?);
+            let listed = match Kubeconfig::read_from(&path) {
+                Ok(file) => listed_as(name, file, None, Entry::default()).await,
+                Err(error) => Err(error.into()),
+            };
+            listing.take(name, listed);
         }
-        Ok(listed)
+        Ok(listing)
     }
 }
 
 impl Source for KubeconfigSource {
-    fn load(&self) -> BoxFuture<'_, Result<Vec<Listed>, Error>> {
+    fn load(&self) -> BoxFuture<'_, Result<Listing, Error>> {
         self.read().boxed()
     }
 
@@ -67,6 +71,39 @@ fn kubeconfigs_in(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     }
     paths.sort();
     Ok(paths)
+}
+
+/// A cluster whose kubeconfig is not a file of the operator's own on this machine: it must neither run programs here
+/// nor read files.
+pub async fn listed_from_elsewhere(name: &str, file: Kubeconfig, entry: Entry) -> Result<Listed, Error> {
+    match reaches_here(&file) {
+        Some(field) => Err(Error::Config(format!(
+            "{field} is refused: only a kubeconfig given on the command line may run programs or name files; put the \
+             credentials themselves into it (token, client-certificate-data, client-key-data, \
+             certificate-authority-data)"
+        ))),
+        None => listed_as(name, file, None, entry).await,
+    }
+}
+
+/// The first field that runs a program or reads a file where it is used.
+fn reaches_here(file: &Kubeconfig) -> Option<String> {
+    for (index, named) in file.auth_infos.iter().enumerate() {
+        let Some(user) = &named.auth_info else { continue };
+        let fields = [
+            ("exec", user.exec.is_some()),
+            ("auth-provider", user.auth_provider.is_some()),
+            ("tokenFile", user.token_file.is_some()),
+            ("client-certificate", user.client_certificate.is_some()),
+            ("client-key", user.client_key.is_some()),
+        ];
+        if let Some((field, _)) = fields.iter().find(|(_, is_set)| *is_set) {
+            return Some(format!("users[{index}].user.{field}"));
+        }
+    }
+    let reads = |cluster: &kube::config::Cluster| cluster.certificate_authority.is_some();
+    let index = file.clusters.iter().position(|named| named.cluster.as_ref().is_some_and(reads))?;
+    Some(format!("clusters[{index}].cluster.certificate-authority"))
 }
 
 /// A cluster of this name, reached by a context of a kubeconfig (the current one, when none is named).
@@ -131,6 +168,37 @@ contexts:
   context: {cluster: b, user: u}
 current-context: east
 ";
+
+    #[tokio::test]
+    async fn what_comes_from_elsewhere_runs_nothing_here_and_reads_nothing() {
+        let user = |text: &str| FILE.replace("{token: one}", text);
+        let cases = [
+            (
+                user("{exec: {apiVersion: client.authentication.k8s.io/v1, command: /bin/sh}}"),
+                "users[0].user.exec",
+            ),
+            (user("{auth-provider: {name: oidc, config: {}}}"), "users[0].user.auth-provider"),
+            (user("{tokenFile: /etc/shadow}"), "users[0].user.tokenFile"),
+            (user("{client-certificate: /a.crt}"), "users[0].user.client-certificate"),
+            (user("{client-key: /a.key}"), "users[0].user.client-key"),
+            (
+                FILE.replace(
+                    "{server: 'https://b:6443'}",
+                    "{server: 'https://b:6443', certificate-authority: /ca}",
+                ),
+                "clusters[1].cluster.certificate-authority",
+            ),
+        ];
+        for (text, field) in cases {
+            let file = Kubeconfig::from_yaml(&text).unwrap();
+            let refused = listed_from_elsewhere("c", file.clone(), Entry::default()).await.unwrap_err();
+            assert!(refused.text().contains(&format!("{field} is refused")), "{}", refused.text());
+            let by_operator = listed_as("c", file, None, Entry::default()).await;
+            assert!(by_operator.is_ok() || field.contains("client") || field.contains("cert"), "{field}");
+        }
+        let file = Kubeconfig::from_yaml(FILE).unwrap();
+        assert!(listed_from_elsewhere("c", file, Entry::default()).await.is_ok());
+    }
 
     #[tokio::test]
     async fn every_context_is_a_cluster_and_tells_of_its_own_changes_only() {

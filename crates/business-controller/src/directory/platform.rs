@@ -1,8 +1,8 @@
 //! TKE's platform API: `clusters` and `clustercredentials` of `platform.tkestack.io/v1`.
 
-use super::kubeconfig::listed_as;
+use super::kubeconfig::listed_from_elsewhere;
 use super::publish::Entry;
-use super::{Listed, Source};
+use super::{Listing, Source};
 use crate::error::{Error, Failure};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use http::Request;
@@ -101,22 +101,20 @@ impl PlatformSource {
         Self { client }
     }
 
-    async fn read(&self) -> Result<Vec<Listed>, Error> {
+    async fn read(&self) -> Result<Listing, Error> {
         let clusters: List<Cluster> = self.list("clusters").await?;
         let credentials: List<Credential> = self.list("clustercredentials").await?;
-        let mut listed = Vec::new();
+        let mut listing = Listing::default();
         for cluster in clusters.items {
             let name = &cluster.metadata.name;
             let credential = credentials.items.iter().find(|one| one.cluster_name == *name);
-            let Some(file) = credential.and_then(|credential| kubeconfig(&cluster, credential)) else {
-                tracing::warn!(cluster = name, "cluster of the platform has no address or credential");
-                continue;
+            let listed = match kubeconfig(&cluster, credential) {
+                Ok(file) => listed_from_elsewhere(name, file, entry(&cluster)).await,
+                Err(error) => Err(error),
             };
-            let file: Kubeconfig = serde_json::from_value(file)
-                .map_err(|error| Error::Config(format!("cluster {name}: {error}")))?;
-            listed.push(listed_as(name, file, None, entry(&cluster)).await?);
+            listing.take(name, listed);
         }
-        Ok(listed)
+        Ok(listing)
     }
 
     async fn list<T: for<'a> Deserialize<'a>>(&self, plural: &str) -> Result<List<T>, Error> {
@@ -131,7 +129,7 @@ impl PlatformSource {
 }
 
 impl Source for PlatformSource {
-    fn load(&self) -> BoxFuture<'_, Result<Vec<Listed>, Error>> {
+    fn load(&self) -> BoxFuture<'_, Result<Listing, Error>> {
         self.read().boxed()
     }
 
@@ -151,14 +149,17 @@ fn entry(cluster: &Cluster) -> Entry {
     }
 }
 
-/// A kubeconfig for a cluster; `None` when it is locked or cannot be reached.
-fn kubeconfig(cluster: &Cluster, credential: &Credential) -> Option<Value> {
+/// A kubeconfig for a cluster, unless it is locked or cannot be reached.
+fn kubeconfig(cluster: &Cluster, credential: Option<&Credential>) -> Result<Kubeconfig, Error> {
+    let unusable = |why: &str| Error::Config(why.to_owned());
     if cluster.status.locked == Some(true) {
-        return None;
+        return Err(unusable("the platform has locked it"));
     }
+    let credential = credential.ok_or_else(|| unusable("the platform has no credential for it"))?;
     let address = ADDRESS_TYPES
         .iter()
-        .find_map(|type_| cluster.status.addresses.iter().find(|one| one.type_ == *type_))?;
+        .find_map(|type_| cluster.status.addresses.iter().find(|one| one.type_ == *type_))
+        .ok_or_else(|| unusable("the platform has no address of it"))?;
     let path = address.path.trim_end_matches('/');
     let mut endpoint = json!({ "server": format!("https://{}:{}{path}", address.host, address.port) });
     let mut user = json!({});
@@ -173,14 +174,15 @@ fn kubeconfig(cluster: &Cluster, credential: &Credential) -> Option<Value> {
     set(&mut user, "client-certificate-data", &credential.client_cert);
     set(&mut user, "client-key-data", &credential.client_key);
     set(&mut user, "token", &credential.token);
-    Some(json!({
+    let file = json!({
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{ "name": "c", "cluster": endpoint }],
         "users": [{ "name": "u", "user": user }],
         "contexts": [{ "name": "x", "context": { "cluster": "c", "user": "u" } }],
         "current-context": "x",
-    }))
+    });
+    serde_json::from_value(file).map_err(|error| Error::Config(error.to_string()))
 }
 
 #[cfg(test)]
@@ -199,11 +201,14 @@ mod tests {
         }))
         .unwrap();
         let credential = Credential { token: Some("secret".into()), ..Credential::default() };
-        let file = kubeconfig(&cluster, &credential).unwrap();
-        assert_eq!(file["clusters"][0]["cluster"]["server"], "https://a.example:443/x");
-        assert_eq!(file["users"][0]["user"]["token"], "secret");
+        let file = kubeconfig(&cluster, Some(&credential)).unwrap();
+        let server = file.clusters[0].cluster.as_ref().unwrap().server.as_deref();
+        assert_eq!(server, Some("https://a.example:443/x"));
+        assert!(file.auth_infos[0].auth_info.as_ref().unwrap().token.is_some());
         assert_eq!(entry(&cluster).tenants, ["t1"]);
+        let why = |cluster: &Cluster, credential| kubeconfig(cluster, credential).unwrap_err().text();
+        assert!(why(&cluster, None).contains("no credential"));
         let locked = Cluster { status: ClusterStatus { locked: Some(true), ..cluster.status }, ..cluster };
-        assert_eq!(kubeconfig(&locked, &credential), None);
+        assert!(why(&locked, Some(&credential)).contains("locked"));
     }
 }

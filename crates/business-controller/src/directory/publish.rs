@@ -52,11 +52,17 @@ impl Entry {
     }
 }
 
+/// Whether there was a record before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Published {
+    ForTheFirstTime,
+    Before,
+}
+
 /// Keeps the `ConfigMap`.
 #[derive(Debug)]
 pub struct Publisher {
     api: Api<ConfigMap>,
-    namespace: String,
     /// By name of the cluster.
     uids: BTreeMap<String, String>,
     stored: Option<ConfigMap>,
@@ -69,23 +75,11 @@ impl Publisher {
     pub fn new(client: kube::Client, namespace: &str) -> Self {
         Self {
             api: Api::namespaced(client, namespace),
-            namespace: namespace.to_owned(),
             uids: BTreeMap::new(),
             stored: None,
             loaded: false,
             verified: None,
         }
-    }
-
-    /// Where it is.
-    pub fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
-    /// Whether no controller has ever worked here.
-    pub async fn is_virgin(&mut self) -> Result<bool, Error> {
-        self.load().await?;
-        Ok(self.uids.is_empty())
     }
 
     /// Reads what is recorded, once.
@@ -107,6 +101,11 @@ impl Publisher {
         self.uids.get(name).map(String::as_str)
     }
 
+    /// All names that stand for a cluster.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.uids.keys().map(String::as_str)
+    }
+
     /// The name that stands for a cluster.
     pub fn name_of(&self, uid: &str) -> Option<String> {
         self.uids.iter().find(|(_, held)| *held == uid).map(|(name, _)| name.clone())
@@ -123,7 +122,7 @@ impl Publisher {
     }
 
     /// Makes the `ConfigMap` say this.
-    pub async fn publish(&mut self, entries: BTreeMap<String, Entry>) -> Result<(), Error> {
+    pub async fn publish(&mut self, entries: BTreeMap<String, Entry>) -> Result<Published, Error> {
         let data = texts(entries)?;
         let uids = text(&self.uids)?;
         let says_it = |map: &ConfigMap| {
@@ -131,9 +130,10 @@ impl Publisher {
         };
         let fresh = self.verified.is_some_and(|at| at.elapsed() < VERIFY_PERIOD);
         if fresh && self.stored.as_ref().is_some_and(says_it) {
-            return Ok(());
+            return Ok(Published::Before);
         }
         self.stored = self.get().await?;
+        let published = if self.stored.is_none() { Published::ForTheFirstTime } else { Published::Before };
         let written = match &self.stored {
             Some(map) if says_it(map) => None,
             Some(map) => Some(self.change(map, &data, &uids).await?),
@@ -144,7 +144,7 @@ impl Publisher {
             self.stored = Some(map);
         }
         self.verified = Some(Instant::now());
-        Ok(())
+        Ok(published)
     }
 
     async fn get(&self) -> Result<Option<ConfigMap>, Error> {

@@ -1,8 +1,8 @@
 //! Kubeconfigs in Secrets of the controller's namespace that carry the cluster's name in a label.
 
-use super::kubeconfig::listed_as;
+use super::kubeconfig::listed_from_elsewhere;
 use super::publish::Entry;
-use super::{Listed, Source};
+use super::{Listed, Listing, Source};
 use crate::error::{Error, Failure};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use k8s_openapi::api::core::v1::Secret;
@@ -37,33 +37,25 @@ impl SecretSource {
         Self { api: Api::namespaced(client, namespace) }
     }
 
-    async fn read(&self) -> Result<Vec<Listed>, Error> {
+    async fn read(&self) -> Result<Listing, Error> {
         let params = ListParams::default().labels(CLUSTER_LABEL);
         let secrets = match tokio::time::timeout(DEADLINE, self.api.list(&params)).await {
             Ok(result) => result.map_err(|error| Error::Api(error.into()))?,
             Err(_elapsed) => return Err(Error::Api(Failure::deadline(DEADLINE))),
         };
-        let mut listed = Vec::new();
+        let mut listing = Listing::default();
         for secret in secrets.items {
-            let name = secret.metadata.name.clone().unwrap_or_default();
-            match one(secret).await {
-                Ok(one) => listed.push(one),
-                // One Secret that cannot be read takes no other cluster down.
-                Err(error) => {
-                    tracing::error!(
-                        secret = name,
-                        error = error.text(),
-                        "cannot use the Secret of a cluster"
-                    );
-                }
-            }
+            let labels = secret.metadata.labels.as_ref();
+            let Some(name) = labels.and_then(|labels| labels.get(CLUSTER_LABEL)).cloned() else { continue };
+            let listed = one(&name, secret).await;
+            listing.take(&name, listed);
         }
-        Ok(listed)
+        Ok(listing)
     }
 }
 
 impl Source for SecretSource {
-    fn load(&self) -> BoxFuture<'_, Result<Vec<Listed>, Error>> {
+    fn load(&self) -> BoxFuture<'_, Result<Listing, Error>> {
         self.read().boxed()
     }
 
@@ -72,10 +64,8 @@ impl Source for SecretSource {
     }
 }
 
-async fn one(secret: Secret) -> Result<Listed, Error> {
-    let labels = secret.metadata.labels.unwrap_or_default();
+async fn one(name: &str, secret: Secret) -> Result<Listed, Error> {
     let annotations = secret.metadata.annotations.unwrap_or_default();
-    let name = labels.get(CLUSTER_LABEL).cloned().unwrap_or_default();
     if name.is_empty() {
         return Err(Error::Config(format!("label {CLUSTER_LABEL} is empty")));
     }
@@ -94,5 +84,5 @@ async fn one(secret: Secret) -> Result<Listed, Error> {
         let tenants = tenants.split(',').map(str::trim).filter(|tenant| !tenant.is_empty());
         entry.tenants = tenants.map(str::to_owned).collect();
     }
-    listed_as(&name, Kubeconfig::from_yaml(text)?, None, entry).await
+    listed_from_elsewhere(name, Kubeconfig::from_yaml(text)?, entry).await
 }

@@ -3,15 +3,14 @@
 
 use super::observed::{ClusterNamespace, ClusterQuota};
 use crate::error::{Error, Failure};
-use crate::leader::{Fence, until};
+use crate::leader::{Fence, OpenWrites};
 use http::{Method, Request};
 use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
 use kube::Client;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
 
 /// A read that takes longer has failed.
 const READ_DEADLINE: Duration = Duration::from_secs(5);
@@ -23,8 +22,7 @@ const SERVER_MARGIN: Duration = Duration::from_secs(1);
 pub struct MemberApi {
     client: Client,
     fence: Arc<Fence>,
-    /// When a write last ended without an answer.
-    unknown: Arc<Mutex<Option<Instant>>>,
+    writes: Arc<OpenWrites>,
 }
 
 impl std::fmt::Debug for MemberApi {
@@ -34,9 +32,15 @@ impl std::fmt::Debug for MemberApi {
 }
 
 impl MemberApi {
-    /// Through this client; writes only as the fence allows.
-    pub fn new(client: Client, fence: Arc<Fence>) -> Self {
-        Self { client, fence, unknown: Arc::default() }
+    /// Through this client; writes only as the fence allows. `uid` is the cluster's: what may be under way to it is
+    /// known whatever way there is taken.
+    pub fn new(client: Client, uid: &str, fence: &Arc<Fence>) -> Self {
+        Self { client, fence: Arc::clone(fence), writes: fence.writes_to(uid) }
+    }
+
+    /// To a cluster of which it is not known yet which one it is.
+    pub fn for_questions(client: Client, fence: &Arc<Fence>) -> Self {
+        Self { client, fence: Arc::clone(fence), writes: Arc::default() }
     }
 
     /// The client, for watches.
@@ -47,9 +51,7 @@ impl MemberApi {
     /// Whether no write to this cluster can happen any more that is not seen yet, neither a former leader's nor one
     /// of ours without an answer. Else the time to wait.
     pub fn may_confirm(&self) -> Result<(), Duration> {
-        let unknown = *self.unknown.lock().unwrap_or_else(PoisonError::into_inner);
-        self.fence.may_confirm()?;
-        until(unknown.map(|at| at + self.fence.write_deadline()))
+        self.fence.may_confirm(&self.writes)
     }
 
     /// What tells clusters apart: the uid of `kube-system`.
@@ -126,17 +128,16 @@ impl MemberApi {
             .header(http::header::CONTENT_TYPE, content)
             .body(body.to_string().into_bytes())
             .map_err(|error| Error::Member(kube::Error::HttpError(error).into()))?;
-        self.fence.permit()?;
-        let failure = match tokio::time::timeout(deadline, self.client.request(request)).await {
-            Ok(Ok(answer)) => return Ok(answer),
-            Ok(Err(error)) => Failure::from(error),
-            Err(_elapsed) => Failure::deadline(deadline),
+        // From here on it counts as under way, whatever becomes of this future.
+        let open = self.fence.begin_write(&self.writes)?;
+        let result = match tokio::time::timeout(deadline, self.client.request(request)).await {
+            Ok(result) => result.map_err(Failure::from),
+            Err(_elapsed) => Err(Failure::deadline(deadline)),
         };
-        if matches!(failure, Failure::Unavailable(_)) {
-            self.fence.outcome_unknown();
-            *self.unknown.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        if !matches!(result, Err(Failure::Unavailable(_))) {
+            open.answered();
         }
-        Err(Error::Member(failure))
+        result.map_err(Error::Member)
     }
 }
 

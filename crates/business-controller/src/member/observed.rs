@@ -1,6 +1,6 @@
 //! Namespaces and quotas of a member cluster, trimmed to what is decided from.
 
-use crate::objects::revision;
+use crate::kinds::revision;
 use business_types::names;
 use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
@@ -9,7 +9,7 @@ use meta::quantity::ResourceList;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Marks of ours on an object in a member cluster.
+/// Marks of ours on an object in a member cluster. Anybody may have written them: only a seal that holds says anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
     /// Label: the project.
@@ -18,15 +18,21 @@ pub struct Marks {
     pub namespace: Option<String>,
     /// Annotation: uid of the business namespace.
     pub uid: Option<String>,
+    /// Annotation: it was not made by us.
+    pub adopted: bool,
+    /// Annotation: the seal, unproved.
+    pub seal: Option<String>,
 }
 
 impl Marks {
-    fn of(metadata: &ObjectMeta) -> Self {
+    pub fn of(metadata: &ObjectMeta) -> Self {
         let label = |key: &str| metadata.labels.as_ref().and_then(|all| all.get(key)).cloned();
         Self {
             project: label(names::PROJECT_LABEL),
             namespace: label(names::NAMESPACE_LABEL),
             uid: annotation(metadata, names::UID_ANNOTATION),
+            adopted: annotation(metadata, names::ADOPTED_ANNOTATION).is_some(),
+            seal: annotation(metadata, names::SEAL_ANNOTATION),
         }
     }
 }
@@ -40,12 +46,11 @@ pub struct ClusterNamespace {
     pub uid: String,
     /// `metadata.resourceVersion`
     pub resource_version: String,
-    /// Marks of ours.
+    /// `metadata.creationTimestamp`, in seconds since 1970.
+    pub created: i64,
     pub marks: Marks,
     /// Consent to its adoption: `<project>/<name>`.
     pub adopt: Option<String>,
-    /// It was there before us.
-    pub adopted: bool,
     /// It is being deleted.
     pub deleting: bool,
     /// What holds its deletion up, as its own conditions say.
@@ -59,10 +64,7 @@ pub struct ClusterQuota {
     pub uid: String,
     /// `metadata.resourceVersion`
     pub resource_version: String,
-    /// Marks of ours.
     pub marks: Marks,
-    /// Annotation: the generation that it was written from.
-    pub generation: Option<i64>,
     /// `spec.hard`
     pub spec_hard: ResourceList,
     /// `status.hard`: what admission counts with.
@@ -83,7 +85,7 @@ impl From<Namespace> for ClusterNamespace {
         Self {
             marks: Marks::of(&metadata),
             adopt: annotation(&metadata, names::ADOPT_ANNOTATION),
-            adopted: annotation(&metadata, names::ADOPTED_ANNOTATION).is_some(),
+            created: metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second()),
             deleting: metadata.deletion_timestamp.is_some(),
             remaining: remaining.map(|condition| condition.message.unwrap_or(condition.type_)).collect(),
             name: metadata.name.unwrap_or_default(),
@@ -100,8 +102,6 @@ impl From<ResourceQuota> for ClusterQuota {
         let status = quota.status.unwrap_or_default();
         Self {
             marks: Marks::of(&metadata),
-            generation: annotation(&metadata, names::GENERATION_ANNOTATION)
-                .and_then(|text| text.parse().ok()),
             spec_hard: amounts(spec.hard),
             status_hard: amounts(status.hard),
             status_used: amounts(status.used),
@@ -138,14 +138,14 @@ fn amounts(texts: Option<BTreeMap<String, Text>>) -> ResourceList {
 
 /// What is seen of one kind, by name of the namespace.
 #[derive(Debug)]
-struct Seen<V> {
+struct Sights<V> {
     objects: HashMap<String, Arc<V>>,
     delivered: u64,
     listed: Option<HashSet<String>>,
     synced: bool,
 }
 
-impl<V> Default for Seen<V> {
+impl<V> Default for Sights<V> {
     fn default() -> Self {
         Self { objects: HashMap::new(), delivered: 0, listed: None, synced: false }
     }
@@ -169,7 +169,7 @@ impl Versioned for ClusterQuota {
     }
 }
 
-impl<V: Versioned> Seen<V> {
+impl<V: Versioned> Sights<V> {
     /// Whether `object` is news.
     fn seen(&mut self, name: &str, object: V, by_watch: bool) -> bool {
         let incoming = revision(object.resource_version());
@@ -209,8 +209,8 @@ pub struct Observed {
 
 #[derive(Debug, Default)]
 struct Inner {
-    namespaces: Seen<ClusterNamespace>,
-    quotas: Seen<ClusterQuota>,
+    namespaces: Sights<ClusterNamespace>,
+    quotas: Sights<ClusterQuota>,
 }
 
 /// What a change of a quota means for its namespace.

@@ -3,6 +3,8 @@
 use super::observed::Concern;
 use super::{ClusterNamespace, ClusterQuota, Member, Reach};
 use crate::context::Context;
+use crate::controller::PlaceChange;
+use crate::dispatch;
 use crate::queue::Lane;
 use business_types::names;
 use futures_util::{StreamExt as _, pin_mut};
@@ -33,25 +35,25 @@ const PAGE: u32 = 500;
 /// The last error of a watch.
 type LastError = Mutex<Option<String>>;
 
-/// Follows one member cluster for as long as it is in the directory. `uid` is the cluster that the name stands for.
-pub async fn run(cx: Arc<Context>, member: Arc<Member>, uid: String) {
+/// Follows one member cluster for as long as it is in the directory.
+pub async fn run(cx: Arc<Context>, member: Arc<Member>) {
     loop {
-        connect(&cx, &member, &uid).await;
+        connect(&cx, &member).await;
         member.observed.reset();
         let error = LastError::default();
         tokio::select! {
             () = watch_namespaces(&cx, &member, &error) => {}
             () = watch_quotas(&cx, &member, &error) => {}
-            () = keep_probing(&cx, &member, &uid, &error) => {}
+            () = keep_probing(&cx, &member, &error) => {}
         }
     }
 }
 
 /// Asks until the cluster answers.
-async fn connect(cx: &Context, member: &Member, uid: &str) {
+async fn connect(cx: &Context, member: &Member) {
     let mut backoff = Backoff::new(RETRY_FLOOR, RETRY_CEILING);
     let mut failures = 0_u32;
-    while let Err(reason) = probe(member, uid).await {
+    while let Err(reason) = probe(member).await {
         failures = failures.saturating_add(1);
         if failures >= FAILURES {
             unreachable(cx, member, &reason);
@@ -61,7 +63,7 @@ async fn connect(cx: &Context, member: &Member, uid: &str) {
 }
 
 /// Asks again and again; returns when the cluster has not answered a few times.
-async fn keep_probing(cx: &Context, member: &Member, uid: &str, error: &LastError) {
+async fn keep_probing(cx: &Context, member: &Member, error: &LastError) {
     let begun = Instant::now();
     let mut failures = 0_u32;
     loop {
@@ -69,7 +71,7 @@ async fn keep_probing(cx: &Context, member: &Member, uid: &str, error: &LastErro
             () = member.suspect.notified() => {}
             () = tokio::time::sleep(if failures == 0 { PROBE_PERIOD } else { RETRY_FLOOR }) => {}
         }
-        match probe(member, uid).await {
+        match probe(member).await {
             Ok(()) => failures = 0,
             Err(reason) => {
                 failures = failures.saturating_add(1);
@@ -89,9 +91,10 @@ async fn keep_probing(cx: &Context, member: &Member, uid: &str, error: &LastErro
     }
 }
 
-async fn probe(member: &Member, uid: &str) -> Result<(), String> {
+async fn probe(member: &Member) -> Result<(), String> {
+    let uid = &member.uid;
     match member.api.cluster_uid().await {
-        Ok(found) if found == uid => Ok(()),
+        Ok(found) if found == *uid => Ok(()),
         Ok(found) => {
             Err(format!("another cluster answers in its place: kube-system has uid {found}, not {uid}"))
         }
@@ -106,14 +109,14 @@ fn unreachable(cx: &Context, member: &Member, reason: &str) {
     let since = meta::time::rfc3339(cx.clock.unix_seconds());
     member.set_reach(Reach::Unreachable { since, reason: reason.to_owned() });
     tracing::warn!(cluster = member.name, reason, "member cluster unreachable");
-    cx.wake_cluster(&member.name);
+    dispatch::cluster_changed(cx, &member.name);
 }
 
 /// Everything was listed: what is seen of the cluster can be acted on.
 fn synced(cx: &Context, member: &Member) {
     if member.observed.is_synced() && member.set_reach(Reach::Reachable) {
         tracing::info!(cluster = member.name, "member cluster reachable");
-        cx.wake_cluster(&member.name);
+        dispatch::cluster_changed(cx, &member.name);
     }
 }
 
@@ -136,13 +139,13 @@ async fn watch_namespaces(cx: &Context, member: &Member, error: &LastError) {
                 let object = ClusterNamespace::from(object);
                 let name = object.name.clone();
                 if member.observed.namespace(object, true) {
-                    cx.wake_place(&member.name, &name, Lane::Urgent, Duration::ZERO);
+                    changed(cx, member, &name, Lane::Urgent, Duration::ZERO);
                 }
             }
             Ok(Event::Delete(object)) => {
                 let object = ClusterNamespace::from(object);
                 member.observed.namespace_gone(&object);
-                cx.wake_place(&member.name, &object.name, Lane::Urgent, Duration::ZERO);
+                changed(cx, member, &object.name, Lane::Urgent, Duration::ZERO);
             }
             Err(failure) => failed(member, error, &failure),
         }
@@ -165,14 +168,14 @@ async fn watch_quotas(cx: &Context, member: &Member, error: &LastError) {
                 let concern = member.observed.quota(&namespace, ClusterQuota::from(object), true);
                 match concern {
                     Concern::Nothing => {}
-                    Concern::Figures => cx.wake_place(&member.name, &namespace, Lane::Later, FIGURES_PERIOD),
-                    Concern::State => cx.wake_place(&member.name, &namespace, Lane::Later, Duration::ZERO),
+                    Concern::Figures => changed(cx, member, &namespace, Lane::Later, FIGURES_PERIOD),
+                    Concern::State => changed(cx, member, &namespace, Lane::Later, Duration::ZERO),
                 }
             }
             Ok(Event::Delete(object)) => {
                 let Some(namespace) = place(&object) else { continue };
                 member.observed.quota_gone(&namespace, &ClusterQuota::from(object));
-                cx.wake_place(&member.name, &namespace, Lane::Urgent, Duration::ZERO);
+                changed(cx, member, &namespace, Lane::Urgent, Duration::ZERO);
             }
             Err(failure) => failed(member, error, &failure),
         }
@@ -183,6 +186,10 @@ async fn watch_quotas(cx: &Context, member: &Member, error: &LastError) {
 fn place(quota: &ResourceQuota) -> Option<String> {
     let metadata = &quota.metadata;
     metadata.namespace.clone().filter(|namespace| metadata.name.as_ref() == Some(namespace))
+}
+
+fn changed(cx: &Context, member: &Member, namespace: &str, lane: Lane, delay: Duration) {
+    dispatch::place_changed(cx, &PlaceChange { cluster: &member.name, namespace, lane, delay });
 }
 
 fn failed(member: &Member, error: &LastError, failure: &watcher::Error) {

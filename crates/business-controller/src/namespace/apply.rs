@@ -1,41 +1,83 @@
-//! The writes to a member cluster. The namespace comes first: the quota lies in it.
+//! The writes to a member cluster. The namespace comes first: the quota lies in it, and is sealed with its uid.
 
-use super::build::{Prepared, Write};
-use crate::error::Error;
-use crate::member::{ClusterQuota, Member};
-use crate::objects::NamespaceView;
+use super::build;
+use super::kind::NamespaceView;
+use super::memory::Untried;
+use super::site::Site;
+use super::verdict::{NamespaceStep, Plan, QuotaStep};
+use crate::error::{Error, Failure};
+use crate::member::{ClusterNamespace, ClusterQuota};
 use std::sync::Arc;
 
 /// What is in place after the writes.
 #[derive(Clone, Debug)]
 pub struct Applied {
+    pub namespace_uid: String,
     /// The quota, as written or as seen.
     pub quota: Arc<ClusterQuota>,
 }
 
 /// Sends the writes. A conflict means that the cluster is not as it was read.
-pub async fn apply(member: &Member, object: &NamespaceView, prepared: Prepared) -> Result<Applied, Error> {
-    let Prepared { namespace, quota, seen } = prepared;
-    let name = &object.spec.namespace;
-    let namespace = match namespace {
-        Write::Nothing => None,
-        Write::Create(body) => Some(member.api.create_namespace(&body).await?),
-        Write::Patch(body) => Some(member.api.patch_namespace(name, &body).await?),
-    };
-    if let Some(namespace) = namespace {
-        member.observed.namespace(namespace, false);
-    }
-    let quota = match quota {
-        Write::Nothing => None,
-        Write::Create(body) => Some(member.api.create_quota(name, &body).await?),
-        Write::Patch(body) => Some(member.api.patch_quota(name, &body).await?),
-    };
-    let quota = match quota {
-        Some(quota) => {
-            member.observed.quota(name, quota.clone(), false);
-            Arc::new(quota)
+pub async fn apply(
+    site: &Site,
+    untried: &Untried,
+    object: &NamespaceView,
+    plan: &Plan,
+) -> Result<Applied, Error> {
+    let namespace_uid = match &plan.namespace {
+        NamespaceStep::Keep { uid } => uid.clone(),
+        NamespaceStep::Create => noted(site, create(site, untried, object).await?),
+        NamespaceStep::Mark { from, .. } => {
+            let body = build::marks(site, object, from, plan.origin);
+            noted(site, site.member.api.patch_namespace(&object.spec.namespace, &body).await?)
         }
-        None => seen.ok_or(Error::Unsettled)?,
     };
-    Ok(Applied { quota })
+    let quota = match &plan.quota {
+        QuotaStep::Keep { seen } => Arc::clone(seen),
+        step => write_quota(site, object, step, &namespace_uid, plan).await?,
+    };
+    Ok(Applied { namespace_uid, quota })
+}
+
+/// From the first try on, something may have been made for the object, unless the cluster says that it was not.
+async fn create(site: &Site, untried: &Untried, object: &NamespaceView) -> Result<ClusterNamespace, Error> {
+    let body = build::new_namespace(site, object);
+    let was_untried = untried.forget(&object.uid);
+    let result = site.member.api.create_namespace(&body).await;
+    let nothing_was_made = match &result {
+        Ok(_) | Err(Error::Member(Failure::Unavailable(_))) => false,
+        Err(_) => true,
+    };
+    if was_untried && nothing_was_made {
+        untried.remember(&object.uid);
+    }
+    result
+}
+
+fn noted(site: &Site, namespace: ClusterNamespace) -> String {
+    let uid = namespace.uid.clone();
+    site.member.observed.namespace(namespace, false);
+    uid
+}
+
+async fn write_quota(
+    site: &Site,
+    object: &NamespaceView,
+    step: &QuotaStep,
+    namespace_uid: &str,
+    plan: &Plan,
+) -> Result<Arc<ClusterQuota>, Error> {
+    let (api, name) = (&site.member.api, &object.spec.namespace);
+    let quota = match step {
+        QuotaStep::Update { from, .. } => {
+            let body = build::quota(site, object, from, namespace_uid, plan.origin);
+            api.patch_quota(name, &body).await?
+        }
+        QuotaStep::Create | QuotaStep::Keep { .. } => {
+            let body = build::new_quota(site, object, namespace_uid, plan.origin);
+            api.create_quota(name, &body).await?
+        }
+    };
+    site.member.observed.quota(name, quota.clone(), false);
+    Ok(Arc::new(quota))
 }

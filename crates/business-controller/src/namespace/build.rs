@@ -1,99 +1,93 @@
 //! The bodies of the writes to a member cluster. Pure.
 
-use super::validate::{NamespaceStep, Plan, QuotaStep};
-use crate::member::ClusterQuota;
-use crate::objects::NamespaceView;
+use super::kind::NamespaceView;
+use super::site::Site;
+use crate::member::{ClusterNamespace, ClusterQuota};
+use crate::seal::Origin;
 use business_types::names;
 use serde_json::{Map, Value, json};
-use std::sync::Arc;
 
-/// Writes that are ready to be sent.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Prepared {
-    /// To the namespace.
-    pub namespace: Write,
-    /// To the quota.
-    pub quota: Write,
-    /// The quota when nothing is written to it.
-    pub seen: Option<Arc<ClusterQuota>>,
+/// A new namespace. Its uid is not known yet, so its seal lacks it.
+pub fn new_namespace(site: &Site, object: &NamespaceView) -> Value {
+    let seal = site.keyring.seal(&site.sealed(object, None, Origin::Made));
+    let mut metadata = marked(object, json!({ "name": object.spec.namespace }));
+    set(&mut metadata, "annotations", names::SEAL_ANNOTATION, json!(seal));
+    json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": metadata })
 }
 
-/// One write.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Write {
-    /// None.
-    Nothing,
-    /// POST.
-    Create(Value),
-    /// Merge patch that carries the resourceVersion read.
-    Patch(Value),
+/// The patch that puts our marks on a namespace.
+pub fn marks(site: &Site, object: &NamespaceView, from: &ClusterNamespace, origin: Origin) -> Value {
+    let mut metadata = marked(object, json!({ "resourceVersion": from.resource_version, "uid": from.uid }));
+    let seal = site.keyring.seal(&site.sealed(object, Some(&from.uid), origin));
+    set(&mut metadata, "annotations", names::SEAL_ANNOTATION, json!(seal));
+    let adopted = if origin.is_ours_to_delete() { Value::Null } else { json!("true") };
+    set(&mut metadata, "annotations", names::ADOPTED_ANNOTATION, adopted);
+    json!({ "metadata": metadata })
 }
 
-/// The bodies of a plan's writes.
-pub fn build(object: &NamespaceView, plan: &Plan) -> Prepared {
-    let namespace = match &plan.namespace {
-        NamespaceStep::Keep => Write::Nothing,
-        NamespaceStep::Create => Write::Create(namespace(object)),
-        NamespaceStep::Restore { from } => Write::Patch(
-            json!({ "metadata": marked(object, json!({ "resourceVersion": from.resource_version })) }),
-        ),
-        NamespaceStep::Adopt { from } => {
-            let mut metadata = marked(object, json!({ "resourceVersion": from.resource_version }));
-            set(&mut metadata, "annotations", names::ADOPTED_ANNOTATION, json!("true"));
-            Write::Patch(json!({ "metadata": metadata }))
-        }
-    };
-    let (quota, seen) = match &plan.quota {
-        QuotaStep::Keep { seen } => (Write::Nothing, Some(Arc::clone(seen))),
-        QuotaStep::Create => (Write::Create(quota(object)), None),
-        QuotaStep::Update { from, .. } => (Write::Patch(quota_patch(object, from)), None),
-    };
-    Prepared { namespace, quota, seen }
-}
-
-fn namespace(object: &NamespaceView) -> Value {
-    json!({
-        "apiVersion": "v1",
-        "kind": "Namespace",
-        "metadata": marked(object, json!({ "name": object.spec.namespace })),
-    })
-}
-
-fn quota(object: &NamespaceView) -> Value {
+/// A new quota in the namespace of this uid.
+pub fn new_quota(site: &Site, object: &NamespaceView, namespace_uid: &str, origin: Origin) -> Value {
+    let metadata = json!({ "name": object.spec.namespace, "namespace": object.spec.namespace });
     json!({
         "apiVersion": "v1",
         "kind": "ResourceQuota",
-        "metadata": written(object, json!({ "name": object.spec.namespace, "namespace": object.spec.namespace })),
+        "metadata": sealed(site, object, metadata, namespace_uid, origin),
         "spec": { "hard": object.spec.hard },
     })
 }
 
-fn quota_patch(object: &NamespaceView, from: &ClusterQuota) -> Value {
-    let mut hard = Map::new();
-    for key in from.spec_hard.keys() {
-        hard.insert(key.clone(), Value::Null);
+/// The patch that makes a quota what is asked for.
+pub fn quota(
+    site: &Site,
+    object: &NamespaceView,
+    from: &ClusterQuota,
+    namespace_uid: &str,
+    origin: Origin,
+) -> Value {
+    let mut hard: Map<String, Value> =
+        from.spec_hard.keys().map(|resource| (resource.clone(), Value::Null)).collect();
+    for (resource, amount) in &object.spec.hard {
+        hard.insert(resource.clone(), json!(amount));
     }
-    for (key, amount) in &object.spec.hard {
-        hard.insert(key.clone(), json!(amount));
-    }
+    let metadata = json!({ "resourceVersion": from.resource_version, "uid": from.uid });
     json!({
-        "metadata": written(object, json!({ "resourceVersion": from.resource_version, "uid": from.uid })),
+        "metadata": sealed(site, object, metadata, namespace_uid, origin),
         "spec": { "hard": hard },
     })
 }
 
-/// Metadata with the marks of ours.
-fn marked(object: &NamespaceView, mut metadata: Value) -> Value {
-    set(&mut metadata, "labels", names::PROJECT_LABEL, json!(object.namespace));
-    set(&mut metadata, "labels", names::NAMESPACE_LABEL, json!(object.name));
-    set(&mut metadata, "annotations", names::UID_ANNOTATION, json!(object.uid));
+/// The patch that takes our marks away; the rest of the namespace stays.
+pub fn unmarked(there: &ClusterNamespace) -> Value {
+    json!({ "metadata": {
+        "resourceVersion": there.resource_version,
+        "uid": there.uid,
+        "labels": { (names::PROJECT_LABEL): null, (names::NAMESPACE_LABEL): null },
+        "annotations": {
+            (names::UID_ANNOTATION): null,
+            (names::SEAL_ANNOTATION): null,
+            (names::ADOPTED_ANNOTATION): null,
+            (names::ADOPT_ANNOTATION): null,
+        },
+    } })
+}
+
+fn sealed(
+    site: &Site,
+    object: &NamespaceView,
+    metadata: Value,
+    namespace_uid: &str,
+    origin: Origin,
+) -> Value {
+    let seal = site.keyring.seal(&site.sealed(object, Some(namespace_uid), origin));
+    let mut metadata = marked(object, metadata);
+    set(&mut metadata, "annotations", names::SEAL_ANNOTATION, json!(seal));
     metadata
 }
 
-/// Marked metadata that says which generation it was written from.
-fn written(object: &NamespaceView, metadata: Value) -> Value {
-    let mut metadata = marked(object, metadata);
-    set(&mut metadata, "annotations", names::GENERATION_ANNOTATION, json!(object.generation.to_string()));
+fn marked(object: &NamespaceView, mut metadata: Value) -> Value {
+    set(&mut metadata, "labels", names::PROJECT_LABEL, json!(&*object.key.project));
+    set(&mut metadata, "labels", names::NAMESPACE_LABEL, json!(&*object.key.name));
+    set(&mut metadata, "annotations", names::UID_ANNOTATION, json!(object.uid));
     metadata
 }
 
@@ -103,17 +97,4 @@ fn set(metadata: &mut Value, map: &str, key: &str, value: Value) {
     {
         entries.insert(key.to_owned(), value);
     }
-}
-
-/// The patch that gives an adopted namespace back: our marks go, the rest stays.
-pub fn release(resource_version: &str) -> Value {
-    json!({ "metadata": {
-        "resourceVersion": resource_version,
-        "labels": { (names::PROJECT_LABEL): null, (names::NAMESPACE_LABEL): null },
-        "annotations": {
-            (names::UID_ANNOTATION): null,
-            (names::ADOPTED_ANNOTATION): null,
-            (names::ADOPT_ANNOTATION): null,
-        },
-    } })
 }

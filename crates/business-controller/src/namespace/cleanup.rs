@@ -1,124 +1,146 @@
-//! The end of a namespace: delete the cluster's namespace if it is ours, wait until it is really gone, confirm
+//! The end of a namespace: delete the cluster's namespace if we have made it, wait until it is really gone, confirm
 //! that nothing is charged any more, and let the object go.
 
-use super::build;
-use super::dereference::Place;
-use super::status::{self, Situation};
-use super::validate::{Owner, owner};
+use super::apply::{self, Applied};
+use super::kind::NamespaceView;
+use super::site::{Found, Site};
+use super::status;
+use super::validate::{self, Wanted};
+use super::verdict::{Finding, Marking, NamespaceStep, Situation, Standing, Verdict, record_of};
 use crate::context::Context;
 use crate::error::{Error, Failure};
-use crate::events::Level;
-use crate::member::{ClusterNamespace, ClusterQuota, Member};
-use crate::objects::NamespaceView;
+use crate::events::Topic;
 use crate::outcome::Outcome;
+use crate::seal::Origin;
 use business_types::condition::reason;
 use business_types::names;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A namespace that takes longer to go is shown as such, with what its cluster says holds it up.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(PATIENCE_SECONDS.unsigned_abs());
+const PATIENCE_SECONDS: i64 = 30;
+
+const BLOCKED: Topic = Topic::warning("DeletionBlocked", "Delete");
+const REFUSED: Topic = Topic::warning("DeletionRefused", "Delete");
+const RELEASED: Topic = Topic::normal("Released", "Delete");
+const DELETED: Topic = Topic::normal("Deleted", "Delete");
+const ABANDONED: Topic = Topic::warning("Abandoned", "Delete");
 
 /// What to do about what is left in the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Delete exactly this namespace.
-    Delete {
-        /// Its uid.
-        uid: String,
-    },
+    Delete { uid: String },
     /// It is being deleted: wait.
-    Wait {
-        /// What holds it up, as its cluster says.
-        remaining: Vec<String>,
-    },
-    /// It was there before us: take our quota and our marks away.
+    Wait { remaining: Vec<String> },
+    /// It was there before us, and stays: what is charged is held until it is unused.
     Release,
-    /// It is ours by its uid, but labelled as somebody else's: a person has to decide.
-    Blocked(String),
-    /// Nothing of ours is there any more.
+    /// Something stands there that may not be deleted and keeps what is charged: a person has to decide.
+    Blocked { reason: &'static str, message: String },
+    /// Nothing of ours is there.
     Gone,
 }
 
 /// What to do about what is left in the cluster.
-pub fn decide(object: &NamespaceView, there: Option<&ClusterNamespace>) -> Step {
-    let Some(there) = there else { return Step::Gone };
-    match owner(object, there) {
-        Owner::Us { .. } if there.deleting => Step::Wait { remaining: there.remaining.clone() },
-        Owner::Us { .. } if there.adopted => Step::Release,
-        Owner::Us { .. } => Step::Delete { uid: there.uid.clone() },
-        Owner::Another(who) if there.marks.uid.as_deref() == Some(&object.uid) => {
-            Step::Blocked(format!("namespace {} was made by us but now belongs to {who}", there.name))
+pub fn decide(object: &NamespaceView, found: &Found) -> Step {
+    let Some(there) = &found.namespace else { return Step::Gone };
+    let standing = validate::standing(object, there, found);
+    match standing {
+        Standing::Foreign => Step::Gone,
+        _ if there.deleting => Step::Wait { remaining: there.remaining.clone() },
+        Standing::Ours(origin) if origin.is_ours_to_delete() => Step::Delete { uid: there.uid.clone() },
+        Standing::Ours(_) => Step::Release,
+        Standing::Replaced | Standing::Unclear if validate::may_be_deleted(object, &there.uid) => {
+            Step::Delete { uid: there.uid.clone() }
         }
-        Owner::Another(_) | Owner::Nobody => Step::Gone,
+        Standing::Replaced => blocked(object, &there.uid, reason::REPLACED),
+        Standing::Unclear => blocked(object, &there.uid, reason::UNCLEAR),
     }
 }
 
+fn blocked(object: &NamespaceView, uid: &str, why: &'static str) -> Step {
+    let what = if why == reason::REPLACED {
+        "is not the one that was made for this object: somebody has made another"
+    } else {
+        "may have been made for this object: a write whose answer was lost"
+    };
+    let message = format!(
+        "namespace {} of cluster {} (uid {uid}) {what}. What is charged stays so until it is gone; an operator may have it \
+         deleted with {}={uid}, or give the charge up with {}",
+        object.spec.namespace,
+        object.spec.cluster_name,
+        names::DELETE_REPLACED_ANNOTATION,
+        names::ABANDON_ANNOTATION,
+    );
+    Step::Blocked { reason: why, message }
+}
+
 /// One pass over a namespace that is being deleted.
-pub async fn run(cx: &Context, object: &NamespaceView, place: &Place) -> Result<Outcome, Error> {
-    if !object.spec.finalizers.iter().any(|token| token == names::NAMESPACE_FINALIZER) {
+pub async fn run(cx: &Context, object: &NamespaceView, site: &Site) -> Result<Outcome, Error> {
+    if NamespaceView::without(&object.spec.finalizers, names::NAMESPACE_FINALIZER).is_none() {
         return Ok(Outcome::Skipped);
     }
-    if object.status.cached_spec_hard.as_ref().is_some_and(meta::quantity::ResourceList::is_empty)
-        && is_confirmed(object)
-    {
+    if is_confirmed(object) || is_released(object) {
         return finalize(cx, object).await;
     }
-    let member = &place.member;
-    let name = &object.spec.namespace;
     // What the watch has seen saves a read while it is there; that it is gone is always asked.
-    if let Some(seen) = &place.found.namespace {
-        match decide(object, Some(seen)) {
-            Step::Delete { uid } => return delete(cx, object, member, &uid).await,
+    let seen = site.seen(cx, object);
+    if seen.namespace.is_some() {
+        match decide(object, &seen) {
+            Step::Delete { uid } => return delete(cx, object, site, &uid).await,
             Step::Wait { remaining } => return wait(cx, object, &remaining).await,
-            Step::Release | Step::Blocked(_) | Step::Gone => {}
+            Step::Release | Step::Blocked { .. } | Step::Gone => {}
         }
     }
-    let there = member.api.namespace(name).await.map_err(Error::Member)?;
-    match decide(object, there.as_ref()) {
-        Step::Delete { uid } => delete(cx, object, member, &uid).await,
+    let found = site.live(cx, object).await?;
+    match decide(object, &found) {
+        Step::Delete { uid } => delete(cx, object, site, &uid).await,
         Step::Wait { remaining } => wait(cx, object, &remaining).await,
-        Step::Blocked(_) if is_abandoned(object) => abandon(cx, object).await,
-        Step::Blocked(message) => {
-            let situation =
-                Situation::Deleting { reason: reason::NAMESPACE_CONFLICT, message: message.clone() };
-            if status::write(cx, object, &situation).await?.is_some() {
-                cx.events.report(object, Level::Warning, ("DeletionBlocked", "Delete"), message);
+        Step::Release => release(cx, object, site, found).await,
+        Step::Blocked { .. } if is_abandoned(object) => abandon(cx, object).await,
+        Step::Blocked { reason, message } => {
+            let situation = Situation::Deleting { reason, message: message.clone() };
+            if status::write(cx, object, &situation.into()).await?.is_some() {
+                cx.events.report(object, BLOCKED, message);
             }
             Ok(Outcome::Refused)
         }
-        Step::Release => {
-            release(object, member, there.as_ref()).await?;
-            cx.events.report(
-                object,
-                Level::Normal,
-                ("Released", "Delete"),
-                format!("namespace {name} was given back"),
-            );
-            gone(cx, object, member).await
-        }
+        // It was looked at after whatever may be under way had ended, or is looked at again then.
         Step::Gone => {
-            remove_quota(object, member, there.as_ref()).await?;
-            gone(cx, object, member).await
+            if let Err(wait) = site.settled {
+                return Ok(Outcome::WaitingFor(wait));
+            }
+            let written = status::write(cx, object, &Situation::Gone.into()).await?;
+            finalize(cx, written.as_ref().unwrap_or(object)).await
         }
     }
 }
 
 /// The charge is {} because we have said so, not because nothing was ever asked for.
 fn is_confirmed(object: &NamespaceView) -> bool {
+    let charged = object.status.cached_spec_hard.as_ref();
     let conditions = &object.status.conditions;
-    business_types::condition::find(conditions, business_types::condition::PROVISIONED)
-        .is_some_and(|condition| condition.reason == reason::DELETING)
+    charged.is_some_and(meta::quantity::ResourceList::is_empty)
+        && business_types::condition::find(conditions, business_types::condition::PROVISIONED)
+            .is_some_and(|condition| condition.reason == reason::DELETING)
 }
 
-async fn delete(cx: &Context, object: &NamespaceView, member: &Member, uid: &str) -> Result<Outcome, Error> {
-    match member.api.delete_namespace(&object.spec.namespace, uid).await {
+/// The server holds the charge when the object goes.
+fn is_released(object: &NamespaceView) -> bool {
+    let record = object.status.cluster_namespace.as_ref();
+    record.is_some_and(|record| record.provenance == business_types::Provenance::Released)
+}
+
+async fn delete(cx: &Context, object: &NamespaceView, site: &Site, uid: &str) -> Result<Outcome, Error> {
+    match site.member.api.delete_namespace(&object.spec.namespace, uid).await {
         // A conflict is one that is being deleted already, or another one by now; the next look tells.
         Ok(()) | Err(Error::Member(Failure::Conflict(_))) => {}
         Err(Error::Member(Failure::Refused { code, message })) => {
-            let message = format!("cluster {} refused the deletion with {code}: {message}", member.name);
+            let message = format!("cluster {} refused the deletion with {code}: {message}", site.member.name);
             let situation = Situation::Deleting { reason: reason::REFUSED, message: message.clone() };
-            if status::write(cx, object, &situation).await?.is_some() {
-                cx.events.report(object, Level::Warning, ("DeletionRefused", "Delete"), message);
+            if status::write(cx, object, &situation.into()).await?.is_some() {
+                cx.events.report(object, REFUSED, message);
             }
             return Ok(Outcome::Refused);
         }
@@ -135,59 +157,61 @@ async fn wait(cx: &Context, object: &NamespaceView, remaining: &[String]) -> Res
     if !remaining.is_empty() {
         message.push_str(": ");
         message.push_str(&remaining.join("; "));
-    } else if !cx.is_overdue(object, PATIENCE) {
+    } else if !object.has_been_going(PATIENCE_SECONDS, cx.clock.unix_seconds()) {
         return Ok(Outcome::WaitingFor(PATIENCE));
     }
-    status::write(cx, object, &Situation::Deleting { reason: reason::CONTENT_REMAINING, message }).await?;
+    let situation = Situation::Deleting { reason: reason::CONTENT_REMAINING, message };
+    status::write(cx, object, &situation.into()).await?;
     Ok(Outcome::WaitingFor(super::RECHECK))
 }
 
-/// Gives an adopted namespace back: our quota first, so that nothing is left of us when the marks are gone.
-async fn release(
-    object: &NamespaceView,
-    member: &Member,
-    there: Option<&ClusterNamespace>,
-) -> Result<(), Error> {
-    remove_quota(object, member, there).await?;
-    let Some(there) = there else { return Ok(()) };
-    let body = build::release(&there.resource_version);
-    match member.api.patch_namespace(&there.name, &body).await {
-        Ok(_) | Err(Error::Member(Failure::NotFound)) => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-/// Deletes a quota of ours in a namespace that stays.
-async fn remove_quota(
-    object: &NamespaceView,
-    member: &Member,
-    there: Option<&ClusterNamespace>,
-) -> Result<(), Error> {
-    let Some(there) = there else { return Ok(()) };
-    let ours = |quota: &ClusterQuota| quota.marks.uid.as_deref() == Some(&object.uid);
-    match member.api.quota(&there.name).await.map_err(Error::Member)?.filter(ours) {
-        Some(quota) => member.api.delete_quota(&there.name, &quota.uid).await,
-        None => Ok(()),
-    }
-}
-
-/// Confirms that nothing is charged any more, as soon as no write that is under way can change that.
-async fn gone(cx: &Context, object: &NamespaceView, member: &Member) -> Result<Outcome, Error> {
-    if let Err(wait) = member.api.may_confirm() {
-        return Ok(Outcome::WaitingFor(wait));
-    }
-    let written = status::write(cx, object, &Situation::Gone).await?;
+/// Leaves an adopted namespace where it is, with our quota in it, and says in its seal that it is released. Then the
+/// object can go: what it is charged becomes a hold in the same write.
+async fn release(cx: &Context, object: &NamespaceView, site: &Site, found: Found) -> Result<Outcome, Error> {
+    let Some(there) = found.namespace.clone() else { return Err(Error::Unsettled) };
+    let wanted = Wanted { object, project_uid: &site.project.uid, is_newest: true, forbidden: &[] };
+    let namespace = NamespaceStep::Mark { from: Arc::clone(&there), cause: Marking::Release };
+    let plan = match validate::quota(wanted, &found, namespace, Origin::Released) {
+        Verdict::Proceed(plan) => plan,
+        Verdict::Ahead { message } => {
+            cx.audit_wanted.notify_one();
+            let situation = Situation::Deleting { reason: reason::AHEAD, message };
+            status::write(cx, object, &situation.into()).await?;
+            return Ok(Outcome::WaitingFor(PATIENCE));
+        }
+        Verdict::Refuse(refusal) => {
+            let situation = Situation::Deleting { reason: refusal.reason, message: refusal.message };
+            status::write(cx, object, &situation.into()).await?;
+            return Ok(Outcome::Refused);
+        }
+        Verdict::Wait(_) | Verdict::Recheck | Verdict::DeleteReplaced { .. } => return Err(Error::Unsettled),
+    };
+    let memory = &cx.objects.namespaces.memory;
+    let Applied { namespace_uid, .. } = apply::apply(site, memory, object, &plan).await?;
+    let message = format!(
+        "namespace {} of cluster {} was adopted and stays; what is charged is held until it is unused",
+        object.spec.namespace, object.spec.cluster_name
+    );
+    let situation = Situation::Deleting { reason: reason::RELEASED, message: message.clone() };
+    let finding = Finding { situation, record: record_of(&namespace_uid, Origin::Released) };
+    let written = status::write(cx, object, &finding).await?;
+    cx.events.report(object, RELEASED, message);
     finalize(cx, written.as_ref().unwrap_or(object)).await
 }
 
 async fn finalize(cx: &Context, object: &NamespaceView) -> Result<Outcome, Error> {
     cx.fence.permit()?;
-    let left: Vec<String> =
-        object.spec.finalizers.iter().filter(|token| *token != names::NAMESPACE_FINALIZER).cloned().collect();
+    let Some(left) = NamespaceView::without(&object.spec.finalizers, names::NAMESPACE_FINALIZER) else {
+        return Ok(Outcome::Skipped);
+    };
     cx.business.finalize(object, &left).await?;
     let place = format!("namespace {} of cluster {}", object.spec.namespace, object.spec.cluster_name);
-    let note = format!("nothing of ours is left in {place}");
-    cx.events.report(object, Level::Normal, ("Deleted", "Delete"), note);
+    let note = if is_confirmed(object) {
+        format!("nothing of ours is left in {place}")
+    } else {
+        format!("what is charged for {place} is held")
+    };
+    cx.events.report(object, DELETED, note);
     Ok(Outcome::Applied)
 }
 
@@ -200,7 +224,7 @@ pub fn is_abandoned(object: &NamespaceView) -> bool {
 pub async fn abandon(cx: &Context, object: &NamespaceView) -> Result<Outcome, Error> {
     let note =
         format!("namespace {} of cluster {} is abandoned", object.spec.namespace, object.spec.cluster_name);
-    cx.events.report(object, Level::Warning, ("Abandoned", "Delete"), note);
+    cx.events.report(object, ABANDONED, note);
     finalize(cx, object).await
 }
 

@@ -1,16 +1,21 @@
-//! When less may be charged than before. Pure.
+//! What is charged, beside what the member cluster may let in. Pure.
 //!
 //! The charge is a high-water mark: it covers everything that the member cluster may still let in. It falls only
 //! when the cluster's admission counts with the lower quota, and per resource not below what is in use.
 
+use super::kind::NamespaceView;
 use crate::member::ClusterQuota;
-use crate::objects::NamespaceView;
-use meta::quantity::ResourceList;
+use crate::seal::Sealed;
+use meta::quantity::{Quantity, ResourceList};
 
-/// Whether the member cluster's admission counts with exactly what the object asks for.
-pub fn is_enforced(object: &NamespaceView, quota: &ClusterQuota) -> bool {
-    quota.marks.uid.as_deref() == Some(&object.uid)
-        && quota.generation == Some(object.generation)
+/// Whether the member cluster's admission counts with exactly what the object asks for, and with nothing older.
+pub fn is_enforced(object: &NamespaceView, quota: &ClusterQuota, sealed: Option<&Sealed>) -> bool {
+    let is_of_this = |sealed: &Sealed| {
+        sealed.object == object.uid
+            && sealed.generation == object.generation
+            && sealed.hard == object.spec.hard
+    };
+    sealed.is_some_and(is_of_this)
         && !quota.deleting
         && !quota.scoped
         && quota.spec_hard == object.spec.hard
@@ -18,9 +23,9 @@ pub fn is_enforced(object: &NamespaceView, quota: &ClusterQuota) -> bool {
 }
 
 /// The lower charge that can be confirmed now; `None` when there is none.
-pub fn charge(object: &NamespaceView, quota: &ClusterQuota) -> Option<ResourceList> {
+pub fn charge(object: &NamespaceView, quota: &ClusterQuota, sealed: Option<&Sealed>) -> Option<ResourceList> {
     let old = object.status.cached_spec_hard.as_ref()?;
-    if !is_enforced(object, quota) {
+    if !is_enforced(object, quota, sealed) {
         return None;
     }
     let mut new = ResourceList::new();
@@ -31,6 +36,39 @@ pub fn charge(object: &NamespaceView, quota: &ClusterQuota) -> Option<ResourceLi
         new.insert(key.clone(), (*hard).max((*used).min(*before)));
     }
     (new != *old).then_some(new)
+}
+
+/// The most that a quota lets in, or has let in.
+pub fn may_take(quota: &ClusterQuota) -> ResourceList {
+    let used = quota.status_used.iter().filter(|(resource, _)| quota.status_hard.contains_key(*resource));
+    let used: ResourceList = used.map(|(resource, amount)| (resource.clone(), *amount)).collect();
+    most([&quota.spec_hard, &quota.status_hard, &used])
+}
+
+/// What the cluster may let in, or has let in, beyond what the object is charged.
+pub fn excess(object: &NamespaceView, quota: &ClusterQuota, sealed: Option<&ResourceList>) -> ResourceList {
+    let none = ResourceList::new();
+    let charged = object.status.cached_spec_hard.as_ref().unwrap_or(&object.spec.hard);
+    let exposed = most([&may_take(quota), sealed.unwrap_or(&none)]);
+    let beyond = exposed.into_iter().filter_map(|(resource, amount)| {
+        // A difference out of range counts as everything.
+        let left = charged.get(&resource).and_then(|charged| amount.checked_sub(*charged)).unwrap_or(amount);
+        (left > Quantity::ZERO).then_some((resource, left))
+    });
+    beyond.collect()
+}
+
+/// Of each resource the largest amount.
+pub fn most<'a>(lists: impl IntoIterator<Item = &'a ResourceList>) -> ResourceList {
+    let mut most = ResourceList::new();
+    for (resource, amount) in lists.into_iter().flatten() {
+        match most.get_mut(resource) {
+            Some(held) if *amount > *held => *held = *amount,
+            Some(_) => {}
+            None => drop(most.insert(resource.clone(), *amount)),
+        }
+    }
+    most
 }
 
 #[cfg(test)]

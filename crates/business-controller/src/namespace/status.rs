@@ -1,61 +1,27 @@
 //! The status to show. What it says is pure; a write happens only when it says something new.
 
-use super::confirm;
-use super::validate::Refusal;
-use crate::business::difference;
+use super::kind::NamespaceView;
+use super::verdict::{Finding, InPlace, Situation};
 use crate::context::Context;
 use crate::error::{Error, Failure};
-use crate::member::ClusterQuota;
-use crate::objects::{Kind as _, NamespaceView};
+use crate::merge::difference;
+use crate::objects::Heard;
+use crate::project;
+use crate::queue::Lane;
 use business_types::condition::{
-    self, CLUSTER_REACHABLE, FALSE, PROVISIONED, QUOTA_ENFORCED, READY, TERMINATING, TRUE, UNKNOWN, reason,
+    self, CLUSTER_REACHABLE, FALSE, PROVISIONED, QUOTA_ENFORCED, READY, REPLACED, TERMINATING, TRUE, UNKNOWN,
+    reason,
 };
 use business_types::{Condition, NamespacePhase, NamespaceStatus};
 use meta::quantity::ResourceList;
-use std::sync::Arc;
-
-/// What a pass has found out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Situation {
-    /// The cluster does not answer or is not known.
-    Unreachable {
-        /// One word.
-        reason: &'static str,
-        /// For a person.
-        message: String,
-    },
-    /// The namespace in the cluster is being deleted although nobody asked us.
-    NotActive {
-        /// For a person.
-        message: String,
-    },
-    /// It cannot be.
-    Refused(Refusal),
-    /// Namespace and quota are as asked for.
-    InPlace {
-        /// The quota.
-        quota: Arc<ClusterQuota>,
-        /// The lower charge that is confirmed with it.
-        charge: Option<ResourceList>,
-    },
-    /// Being deleted, and something is left in the cluster.
-    Deleting {
-        /// One word.
-        reason: &'static str,
-        /// For a person.
-        message: String,
-    },
-    /// Being deleted, and seen gone from the cluster: nothing is charged any more.
-    Gone,
-}
 
 /// Writes the status if it says anything new; the object as it is then.
 pub async fn write(
     cx: &Context,
     object: &NamespaceView,
-    situation: &Situation,
+    finding: &Finding,
 ) -> Result<Option<NamespaceView>, Error> {
-    let next = next(object, situation, &cx.now());
+    let next = next(object, finding, &cx.now());
     if next == object.status {
         return Ok(None);
     }
@@ -64,133 +30,166 @@ pub async fn write(
     };
     let Some(patch) = difference(&json(&object.status)?, &json(&next)?) else { return Ok(None) };
     cx.fence.permit()?;
-    let written: NamespaceView = cx.business.patch_status(object, patch).await?;
-    if let Some(change) = NamespaceView::seen(&cx.objects, written.clone(), false) {
+    let written = cx.business.patch_status(object, patch).await?;
+    if let Some(change) = cx.objects.namespaces.seen(written.clone(), Heard::FromOwnWrite) {
         let charge = |view: &NamespaceView| view.status.cached_spec_hard.clone();
         if change.old.as_deref().map(charge) != change.new.as_deref().map(charge) {
-            cx.wake_project(&object.namespace, crate::queue::Lane::Later);
+            project::wake(cx, &object.key.project, Lane::Later);
         }
     }
     Ok(Some(written))
 }
 
 /// The status after what was found out. `now` is RFC 3339.
-pub fn next(object: &NamespaceView, situation: &Situation, now: &str) -> NamespaceStatus {
-    let mut status = object.status.clone();
-    status.observed_generation = Some(object.generation);
-    let set = |status: &mut NamespaceStatus, type_: &str, value: &str, why: &str, message: &str| {
-        let condition = Condition::new(type_, value, why, message).at(object.generation);
-        condition::set(&mut status.conditions, condition, now);
-    };
-    match situation {
-        Situation::Unreachable { reason: why, message } => {
-            set(&mut status, CLUSTER_REACHABLE, FALSE, why, message);
-            set(&mut status, READY, UNKNOWN, why, message);
-            if object.deleting {
-                set(&mut status, TERMINATING, TRUE, why, message);
-            } else if status.phase == NamespacePhase::Pending {
-                (*why).clone_into(&mut status.reason);
-                message.clone_into(&mut status.message);
+pub fn next(object: &NamespaceView, finding: &Finding, now: &str) -> NamespaceStatus {
+    let mut draft = Draft { status: object.status.clone(), object, now };
+    draft.status.observed_generation = Some(object.generation);
+    if finding.record.is_some() {
+        draft.status.cluster_namespace.clone_from(&finding.record);
+    }
+    match &finding.situation {
+        Situation::Unreachable { reason: why, message } => draft.unreachable(why, message),
+        Situation::NotActive { message } => draft.failed(reason::NAMESPACE_TERMINATING, message),
+        Situation::Refused { reason: why, message } => draft.failed(why, message),
+        Situation::Ahead { message } => {
+            draft.reached();
+            draft.set(QUOTA_ENFORCED, FALSE, reason::AHEAD, message);
+        }
+        Situation::InPlace(quota) => draft.in_place(quota),
+        Situation::Replaced { quota, message } => draft.replaced(quota, message),
+        Situation::Deleting { reason: why, message } => {
+            draft.reached();
+            draft.set(TERMINATING, TRUE, why, message);
+            draft.set(READY, FALSE, reason::DELETING, "");
+            if *why == reason::REPLACED {
+                draft.set(REPLACED, TRUE, why, message);
             }
         }
-        Situation::NotActive { message } => {
-            let why = reason::NAMESPACE_TERMINATING;
-            reached(&mut status, object, now);
-            set(&mut status, PROVISIONED, FALSE, why, message);
-            set(&mut status, QUOTA_ENFORCED, UNKNOWN, why, message);
-            set(&mut status, READY, FALSE, why, message);
-            move_to(&mut status, NamespacePhase::Failed, (why, message), now);
-        }
-        Situation::Refused(refusal) => {
-            let (why, message) = (refusal.reason, refusal.message.as_str());
-            reached(&mut status, object, now);
-            set(&mut status, PROVISIONED, FALSE, why, message);
-            set(&mut status, QUOTA_ENFORCED, UNKNOWN, why, message);
-            set(&mut status, READY, FALSE, why, message);
-            move_to(&mut status, NamespacePhase::Failed, (why, message), now);
-        }
-        Situation::InPlace { quota, charge } => in_place(&mut status, object, (quota, charge.as_ref()), now),
-        Situation::Deleting { reason: why, message } => {
-            reached(&mut status, object, now);
-            set(&mut status, TERMINATING, TRUE, why, message);
-            set(&mut status, READY, FALSE, reason::DELETING, "");
-        }
-        Situation::Gone => {
-            reached(&mut status, object, now);
-            set(&mut status, TERMINATING, TRUE, reason::DELETING, "the namespace is gone from the cluster");
-            set(&mut status, PROVISIONED, FALSE, reason::DELETING, "");
-            set(&mut status, QUOTA_ENFORCED, FALSE, reason::DELETING, "");
-            set(&mut status, READY, FALSE, reason::DELETING, "");
-            status.used = ResourceList::new();
-            status.cached_spec_hard = Some(ResourceList::new());
-        }
+        Situation::Gone => draft.gone(),
     }
-    status
+    draft.status
 }
 
-fn in_place(
-    status: &mut NamespaceStatus,
-    object: &NamespaceView,
-    (quota, charge): (&ClusterQuota, Option<&ResourceList>),
-    now: &str,
-) {
-    let generation = object.generation;
-    if let Some(charge) = charge {
-        status.cached_spec_hard = Some(charge.clone());
+struct Draft<'a> {
+    status: NamespaceStatus,
+    object: &'a NamespaceView,
+    now: &'a str,
+}
+
+impl Draft<'_> {
+    fn set(&mut self, type_: &str, value: &str, why: &str, message: &str) {
+        let condition = Condition::new(type_, value, why, message).at(self.object.generation);
+        condition::set(&mut self.status.conditions, condition, self.now);
     }
-    object.spec.namespace.clone_into(&mut status.resource_quota_name);
-    if !quota.status_used.is_empty() {
-        status.used = quota.status_used.clone();
+
+    /// The cluster answers.
+    fn reached(&mut self) {
+        self.set(CLUSTER_REACHABLE, TRUE, reason::REACHABLE, "");
     }
-    let charged = status.cached_spec_hard.as_ref();
-    let above = charged.is_some_and(|charged| charged != &object.spec.hard);
-    let over =
-        quota.status_used.iter().any(|(key, used)| object.spec.hard.get(key).is_some_and(|hard| used > hard));
-    let enforced = match confirm::is_enforced(object, quota) {
-        true if over => Condition::new(
-            QUOTA_ENFORCED,
-            FALSE,
-            reason::USED_ABOVE_HARD,
-            "more is in use than granted; it stays charged until use has fallen",
-        ),
-        true if above => {
-            Condition::new(QUOTA_ENFORCED, FALSE, reason::NOT_ENFORCED, "the charge is about to be lowered")
+
+    fn explain(&mut self, why: &str, message: &str) {
+        why.clone_into(&mut self.status.reason);
+        message.clone_into(&mut self.status.message);
+    }
+
+    /// A locked namespace stays locked, and one that is being deleted stays so.
+    fn move_to(&mut self, phase: NamespacePhase) {
+        let stays = matches!(self.status.phase, NamespacePhase::Locked | NamespacePhase::Terminating);
+        if self.status.phase != phase && !stays {
+            self.status.phase = phase;
+            self.status.last_transition_time = Some(self.now.to_owned());
         }
-        true => Condition::new(QUOTA_ENFORCED, TRUE, reason::ENFORCED, ""),
-        false => Condition::new(
-            QUOTA_ENFORCED,
-            FALSE,
-            reason::NOT_ENFORCED,
-            "written to the cluster; its quota admission does not count with it yet",
-        ),
-    };
-    reached(status, object, now);
-    condition::set(&mut status.conditions, enforced.at(generation), now);
-    let provisioned = Condition::new(PROVISIONED, TRUE, reason::PROVISIONED, "");
-    condition::set(&mut status.conditions, provisioned.at(generation), now);
-    condition::set(
-        &mut status.conditions,
-        Condition::new(READY, TRUE, reason::READY, "").at(generation),
-        now,
-    );
-    move_to(status, NamespacePhase::Available, ("", ""), now);
-}
-
-/// The cluster answers.
-fn reached(status: &mut NamespaceStatus, object: &NamespaceView, now: &str) {
-    let condition = Condition::new(CLUSTER_REACHABLE, TRUE, reason::REACHABLE, "").at(object.generation);
-    condition::set(&mut status.conditions, condition, now);
-}
-
-/// A locked namespace stays locked, and one that is being deleted stays so.
-fn move_to(status: &mut NamespaceStatus, phase: NamespacePhase, (why, message): (&str, &str), now: &str) {
-    why.clone_into(&mut status.reason);
-    message.clone_into(&mut status.message);
-    if status.phase == phase || matches!(status.phase, NamespacePhase::Locked | NamespacePhase::Terminating) {
-        return;
     }
-    status.phase = phase;
-    status.last_transition_time = Some(now.to_owned());
+
+    fn unreachable(&mut self, why: &str, message: &str) {
+        self.set(CLUSTER_REACHABLE, FALSE, why, message);
+        self.set(READY, UNKNOWN, why, message);
+        if self.object.is_deleting() {
+            self.set(TERMINATING, TRUE, why, message);
+        } else if self.status.phase == NamespacePhase::Pending {
+            self.explain(why, message);
+        }
+    }
+
+    fn failed(&mut self, why: &str, message: &str) {
+        self.reached();
+        self.set(PROVISIONED, FALSE, why, message);
+        self.set(QUOTA_ENFORCED, UNKNOWN, why, message);
+        self.set(READY, FALSE, why, message);
+        self.explain(why, message);
+        self.move_to(NamespacePhase::Failed);
+    }
+
+    fn in_place(&mut self, in_place: &InPlace) {
+        self.quota(in_place);
+        self.set(PROVISIONED, TRUE, reason::PROVISIONED, "");
+        self.set(READY, TRUE, reason::READY, "");
+        self.not_replaced();
+        self.explain("", "");
+        self.move_to(NamespacePhase::Available);
+    }
+
+    fn replaced(&mut self, in_place: &InPlace, message: &str) {
+        self.quota(in_place);
+        for type_ in [PROVISIONED, READY] {
+            self.set(type_, FALSE, reason::REPLACED, message);
+        }
+        self.set(REPLACED, TRUE, reason::REPLACED, message);
+        self.explain(reason::REPLACED, message);
+        self.move_to(NamespacePhase::Failed);
+    }
+
+    fn not_replaced(&mut self) {
+        if condition::find(&self.status.conditions, REPLACED).is_some() {
+            self.set(REPLACED, FALSE, reason::IN_PLACE, "");
+        }
+    }
+
+    fn quota(&mut self, in_place: &InPlace) {
+        if let Some(charge) = &in_place.charge {
+            self.status.cached_spec_hard = Some(charge.clone());
+        }
+        self.object.spec.namespace.clone_into(&mut self.status.resource_quota_name);
+        if !in_place.quota.status_used.is_empty() {
+            self.status.used = in_place.quota.status_used.clone();
+        }
+        self.reached();
+        self.enforced(in_place);
+    }
+
+    fn enforced(&mut self, in_place: &InPlace) {
+        let quota = &in_place.quota;
+        let hard = &self.object.spec.hard;
+        let charged = self.status.cached_spec_hard.as_ref();
+        let above = charged.is_some_and(|charged| charged != hard);
+        let over = quota.status_used.iter().any(|(key, used)| hard.get(key).is_some_and(|hard| used > hard));
+        let (value, why, message) = match in_place.enforced {
+            true if over => (
+                FALSE,
+                reason::USED_ABOVE_HARD,
+                "more is in use than granted; it stays charged until use has fallen",
+            ),
+            true if above => (FALSE, reason::NOT_ENFORCED, "the charge is about to be lowered"),
+            true => (TRUE, reason::ENFORCED, ""),
+            false => (
+                FALSE,
+                reason::NOT_ENFORCED,
+                "written to the cluster; its quota admission does not count with it yet",
+            ),
+        };
+        self.set(QUOTA_ENFORCED, value, why, message);
+    }
+
+    fn gone(&mut self) {
+        self.reached();
+        self.set(TERMINATING, TRUE, reason::DELETING, "the namespace is gone from the cluster");
+        for type_ in [PROVISIONED, QUOTA_ENFORCED, READY] {
+            self.set(type_, FALSE, reason::DELETING, "");
+        }
+        self.not_replaced();
+        self.status.used = ResourceList::new();
+        self.status.cached_spec_hard = Some(ResourceList::new());
+    }
 }
 
 #[cfg(test)]

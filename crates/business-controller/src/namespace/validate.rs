@@ -1,204 +1,120 @@
 //! What has to be done in the member cluster. Pure: what there is and what is asked for, to a verdict.
 
-use super::dereference::Found;
-use super::status::Situation;
+use super::confirm;
+use super::kind::NamespaceView;
+use super::site::Found;
+use super::verdict::{
+    Finding, Marking, NamespaceStep, Plan, QuotaStep, Refusal, Rewriting, Situation, Standing, Verdict,
+    record_of,
+};
+use crate::member::observed::Marks;
 use crate::member::{ClusterNamespace, ClusterQuota};
-use crate::objects::NamespaceView;
-use business_types::condition::reason;
-use business_types::names;
+use crate::seal::{Opened, Origin, Sealed};
+use business_types::{ClusterNamespaceRecord, Provenance, names};
 use std::sync::Arc;
 
-/// What has to be done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// This, which may be nothing.
-    Proceed(Plan),
-    /// Nothing now: something else must happen first.
-    Wait(Situation),
-    /// Nothing, until a person changes something.
-    Refuse(Refusal),
-    /// The quota was written from a later generation than ours: either we are behind, or the mark is false.
-    Recheck,
-}
+/// A namespace of a cluster that is older than our object by more than this was not made for it, whatever the clocks of
+/// both say, in seconds.
+const CLOCKS_APART_MAX: i64 = 300;
 
-/// Steps in a member cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
-    /// For the namespace.
-    pub namespace: NamespaceStep,
-    /// For the quota.
-    pub quota: QuotaStep,
-}
-
-impl Plan {
-    /// Whether nothing has to be done.
-    pub fn is_empty(&self) -> bool {
-        matches!(self, Self { namespace: NamespaceStep::Keep, quota: QuotaStep::Keep { .. } })
-    }
-}
-
-/// What to do with the namespace.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NamespaceStep {
-    /// It is right.
-    Keep,
-    /// It is missing.
-    Create,
-    /// It is ours, but its labels are missing.
-    Restore {
-        /// The version read.
-        from: Arc<ClusterNamespace>,
-    },
-    /// It was there before us, and consent is given.
-    Adopt {
-        /// The version read.
-        from: Arc<ClusterNamespace>,
-    },
-}
-
-/// What to do with the quota.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum QuotaStep {
-    /// It is right.
-    Keep {
-        /// The version seen.
-        seen: Arc<ClusterQuota>,
-    },
-    /// It is missing.
-    Create,
-    /// It is not what is asked for.
-    Update {
-        /// The version read.
-        from: Arc<ClusterQuota>,
-        /// It was right before: somebody else has changed it.
-        drift: bool,
-    },
-}
-
-/// Why a namespace cannot be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// One word.
-    pub reason: &'static str,
-    /// For a person.
-    pub message: String,
-}
-
-impl Refusal {
-    /// The member cluster has declined a write.
-    pub fn by_cluster(cluster: &str, code: u16, message: &str) -> Self {
-        Self { reason: reason::REFUSED, message: format!("cluster {cluster} refused with {code}: {message}") }
-    }
-
-    fn conflict(message: String) -> Verdict {
-        Verdict::Refuse(Self { reason: reason::NAMESPACE_CONFLICT, message })
-    }
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    pub object: &'a NamespaceView,
+    pub project_uid: &'a str,
+    /// The API was asked: the object is the newest.
+    pub is_newest: bool,
+    /// Names that are never ours.
+    pub forbidden: &'a [String],
 }
 
 /// What has to be done.
-pub fn validate(object: &NamespaceView, found: &Found, forbidden: &[String]) -> Verdict {
+pub fn validate(wanted: Wanted<'_>, found: &Found) -> Verdict {
+    let object = wanted.object;
     let name = &object.spec.namespace;
-    if names::is_forbidden(name, forbidden) {
-        return Refusal::conflict(format!("namespace {name} may not be used"));
+    if names::is_forbidden(name, wanted.forbidden) {
+        return Verdict::Refuse(Refusal::conflict(format!("namespace {name} may not be used")));
     }
-    let namespace = match &found.namespace {
-        None => NamespaceStep::Create,
-        Some(there) => match owner(object, there) {
-            Owner::Us { .. } | Owner::Nobody if there.deleting => {
-                return Verdict::Wait(being_deleted(object, there));
-            }
-            Owner::Us { marked: true } => NamespaceStep::Keep,
-            Owner::Us { marked: false } => NamespaceStep::Restore { from: Arc::clone(there) },
-            Owner::Nobody if has_consent(object, there) => NamespaceStep::Adopt { from: Arc::clone(there) },
-            Owner::Nobody => {
-                return Refusal::conflict(format!(
-                    "namespace {name} exists in cluster {} and is not ours: annotate it with {}={}/{} to have it \
-                     adopted",
-                    object.spec.cluster_name,
-                    names::ADOPT_ANNOTATION,
-                    object.namespace,
-                    object.name
-                ));
-            }
-            Owner::Another(who) => {
-                return Refusal::conflict(format!(
-                    "namespace {name} of cluster {} belongs to {who}",
-                    object.spec.cluster_name
-                ));
-            }
-        },
+    let Some(there) = &found.namespace else {
+        let namespace = NamespaceStep::Create;
+        return Verdict::Proceed(Plan { namespace, quota: QuotaStep::Create, origin: Origin::Made });
     };
-    let quota = if namespace == NamespaceStep::Create { &None } else { &found.quota };
-    match quota {
-        None => Verdict::Proceed(Plan { namespace, quota: QuotaStep::Create }),
-        Some(there) => quota_step(object, found, there, namespace),
+    let standing = standing(object, there, found);
+    if there.deleting {
+        return Verdict::Wait(being_deleted(object, there, standing));
+    }
+    match standing {
+        // Of an object that lives on nothing is released: its end was lost with the database's history.
+        Standing::Ours(Origin::Released) => keep(wanted, found, there, Origin::Adopted),
+        Standing::Ours(origin) => keep(wanted, found, there, origin),
+        Standing::Replaced | Standing::Foreign | Standing::Unclear if has_consent(object, there) => {
+            adopt(wanted, found, there)
+        }
+        Standing::Replaced if may_be_deleted(object, &there.uid) => {
+            Verdict::DeleteReplaced { uid: there.uid.clone() }
+        }
+        Standing::Replaced => keep(wanted, found, there, Origin::Replaced),
+        Standing::Foreign => Verdict::Refuse(Refusal {
+            record: Some(ClusterNamespaceRecord { uid: there.uid.clone(), provenance: Provenance::Foreign }),
+            ..in_the_way(object)
+        }),
+        Standing::Unclear => Verdict::Refuse(in_the_way(object)),
     }
 }
 
-fn quota_step(
-    object: &NamespaceView,
-    found: &Found,
-    there: &Arc<ClusterQuota>,
-    namespace: NamespaceStep,
-) -> Verdict {
-    let name = &object.spec.namespace;
-    if there.scoped {
-        return Refusal::conflict(format!(
-            "ResourceQuota {name} counts only some objects: it has scopes, which cannot be changed; delete it to have \
-             it created anew"
-        ));
+/// Whose a namespace at an object's place is.
+pub fn standing(object: &NamespaceView, there: &ClusterNamespace, found: &Found) -> Standing {
+    let record = object.status.cluster_namespace.as_ref();
+    match record.map(|record| (record.provenance, record.uid == there.uid)) {
+        Some((Provenance::Made, true)) => return Standing::Ours(Origin::Made),
+        Some((Provenance::Adopted, true)) => return Standing::Ours(Origin::Adopted),
+        Some((Provenance::Released, true)) => return Standing::Ours(Origin::Released),
+        Some((Provenance::Foreign, true)) => return Standing::Foreign,
+        Some((Provenance::Made | Provenance::Adopted | Provenance::Released, false)) => {
+            return Standing::Replaced;
+        }
+        // Another foreign one than before says nothing about this one.
+        Some((Provenance::Foreign, false)) | None => {}
     }
-    let ours = there.marks.uid.as_deref() == Some(&object.uid);
-    if ours && !found.generation_is_false && there.generation.is_some_and(|theirs| theirs > object.generation)
-    {
-        return Verdict::Recheck;
-    }
-    let written_from_this = ours && there.generation == Some(object.generation);
-    let quota = if written_from_this && is_marked(object, &there.marks) && there.spec_hard == object.spec.hard
-    {
-        QuotaStep::Keep { seen: Arc::clone(there) }
-    } else {
-        QuotaStep::Update { from: Arc::clone(there), drift: written_from_this }
-    };
-    Verdict::Proceed(Plan { namespace, quota })
-}
-
-/// Whose a namespace of a member cluster is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Owner {
-    /// Our object's; `marked` when its labels are right.
-    Us {
-        /// Whether its labels are right.
-        marked: bool,
-    },
-    /// Not marked as anybody's.
-    Nobody,
-    /// Somebody else's.
-    Another(String),
-}
-
-/// Whose a namespace of a member cluster is, from the view of one of our objects.
-pub fn owner(object: &NamespaceView, there: &ClusterNamespace) -> Owner {
-    let other_project = there.marks.project.as_deref().filter(|project| *project != object.namespace);
-    match (there.marks.uid.as_deref(), other_project) {
-        (_, Some(project)) => Owner::Another(format!("project {project}, as its label says")),
-        (Some(uid), None) if uid == object.uid => Owner::Us { marked: is_marked(object, &there.marks) },
-        (Some(uid), None) => Owner::Another(format!("the object with uid {uid}, as its annotation says")),
-        (None, None) => Owner::Nobody,
+    // Nothing is on record: an answer may have been lost. Only a seal can show that this was made for the object.
+    let ours = found.namespace_seal.as_ref().filter(|opened| opened.sealed.object == object.uid);
+    match ours.map(|opened| opened.sealed.origin) {
+        Some(Origin::Replaced) => Standing::Replaced,
+        Some(origin) => Standing::Ours(origin),
+        None if found.untried || is_older(there, object) => Standing::Foreign,
+        None => Standing::Unclear,
     }
 }
 
-fn is_marked(object: &NamespaceView, marks: &crate::member::observed::Marks) -> bool {
-    marks.project.as_deref() == Some(&object.namespace) && marks.namespace.as_deref() == Some(&object.name)
+/// Whether it was there before the object.
+fn is_older(there: &ClusterNamespace, object: &NamespaceView) -> bool {
+    there.created != 0 && there.created.saturating_add(CLOCKS_APART_MAX) < object.created
+}
+
+/// It does not say whose it is: that may be another tenant.
+fn in_the_way(object: &NamespaceView) -> Refusal {
+    let (project, name) = (&object.key.project, &object.key.name);
+    Refusal::conflict(format!(
+        "namespace {} exists in cluster {} and was not made for this object; to have it taken over, annotate it there \
+         with {}={project}/{name}",
+        object.spec.namespace,
+        object.spec.cluster_name,
+        names::ADOPT_ANNOTATION,
+    ))
 }
 
 fn has_consent(object: &NamespaceView, there: &ClusterNamespace) -> bool {
-    let by_cluster = there.adopt.as_deref() == Some(&format!("{}/{}", object.namespace, object.name));
+    let by_cluster = there.adopt.as_deref() == Some(&object.key.to_string());
     let by_operator = object.annotations.get(names::ADOPT_ANNOTATION).is_some_and(|value| value == "true");
     by_cluster || by_operator
 }
 
-fn being_deleted(object: &NamespaceView, there: &ClusterNamespace) -> Situation {
+/// Whether an operator has consented to the deletion of exactly this namespace, which somebody else has made.
+pub fn may_be_deleted(object: &NamespaceView, uid: &str) -> bool {
+    object.annotations.get(names::DELETE_REPLACED_ANNOTATION).is_some_and(|consent| consent == uid)
+}
+
+fn being_deleted(object: &NamespaceView, there: &ClusterNamespace, standing: Standing) -> Finding {
     let mut message = format!(
         "namespace {} of cluster {} is being deleted",
         object.spec.namespace, object.spec.cluster_name
@@ -207,7 +123,116 @@ fn being_deleted(object: &NamespaceView, there: &ClusterNamespace) -> Situation 
         message.push_str(": ");
         message.push_str(&there.remaining.join("; "));
     }
-    Situation::NotActive { message }
+    let record = match standing {
+        Standing::Ours(origin) => record_of(&there.uid, origin),
+        Standing::Replaced | Standing::Foreign | Standing::Unclear => None,
+    };
+    Finding { situation: Situation::NotActive { message }, record }
+}
+
+fn adopt(wanted: Wanted<'_>, found: &Found, there: &Arc<ClusterNamespace>) -> Verdict {
+    let step = NamespaceStep::Mark { from: Arc::clone(there), cause: Marking::Adoption };
+    quota(wanted, found, step, Origin::Adopted)
+}
+
+fn keep(wanted: Wanted<'_>, found: &Found, there: &Arc<ClusterNamespace>, origin: Origin) -> Verdict {
+    let mark = |cause| NamespaceStep::Mark { from: Arc::clone(there), cause };
+    let opened = found.namespace_seal.as_ref();
+    let is_right = opened.is_some_and(|opened| is_identity(wanted, &opened.sealed, origin))
+        && is_marked(wanted.object, &there.marks)
+        && there.marks.adopted != origin.is_ours_to_delete();
+    let could_be_newer = opened.is_some_and(|o| !o.is_current || o.sealed.namespace_uid.is_none());
+    let step = if !is_right {
+        // The first sight of a successor is no drift.
+        let known = opened.is_some_and(|opened| opened.sealed.origin == origin);
+        let first = origin == Origin::Replaced && !known;
+        mark(if first { Marking::Replacement } else { Marking::Drift })
+    } else if could_be_newer && found.quiet {
+        mark(Marking::Reseal)
+    } else {
+        NamespaceStep::Keep { uid: there.uid.clone() }
+    };
+    quota(wanted, found, step, origin)
+}
+
+/// Whether what is sealed says whose it is; amounts and generation are the quota's to say.
+fn is_identity(wanted: Wanted<'_>, sealed: &Sealed, origin: Origin) -> bool {
+    let Wanted { object, project_uid, .. } = wanted;
+    sealed.object == object.uid
+        && sealed.origin == origin
+        && sealed.tenant == object.spec.tenant_id
+        && sealed.project == *object.key.project
+        && sealed.project_uid == project_uid
+}
+
+fn is_marked(object: &NamespaceView, marks: &Marks) -> bool {
+    marks.project.as_deref() == Some(&*object.key.project)
+        && marks.namespace.as_deref() == Some(&*object.key.name)
+        && marks.uid.as_deref() == Some(&object.uid)
+}
+
+/// What has to be done, once it is known what to do with the namespace.
+pub fn quota(wanted: Wanted<'_>, found: &Found, namespace: NamespaceStep, origin: Origin) -> Verdict {
+    let object = wanted.object;
+    let Some(there) = &found.quota else {
+        return Verdict::Proceed(Plan { namespace, quota: QuotaStep::Create, origin });
+    };
+    if there.scoped {
+        let name = &object.spec.namespace;
+        return Verdict::Refuse(Refusal::conflict(format!(
+            "ResourceQuota {name} counts only some objects: it has scopes, which cannot be changed; delete it to have \
+             it created anew"
+        )));
+    }
+    let opened = found.quota_seal.as_ref().filter(|opened| opened.sealed.object == object.uid);
+    if opened.is_some_and(|opened| opened.sealed.generation > object.generation) {
+        if !wanted.is_newest {
+            return Verdict::Recheck;
+        }
+        // It is lowered to what the object asks for only when what it has let in is held, so that the proof of it stays.
+        let sealed = opened.map(|opened| &opened.sealed.hard);
+        if !confirm::excess(object, there, sealed).is_empty() && !found.excess_is_told {
+            return Verdict::Ahead { message: ahead(object) };
+        }
+    }
+    let quota = quota_step(wanted, found, there, opened, origin);
+    Verdict::Proceed(Plan { namespace, quota, origin })
+}
+
+fn quota_step(
+    wanted: Wanted<'_>,
+    found: &Found,
+    there: &Arc<ClusterQuota>,
+    opened: Option<&Opened>,
+    origin: Origin,
+) -> QuotaStep {
+    let object = wanted.object;
+    let is_sealed = |sealed: &Sealed| {
+        is_identity(wanted, sealed, origin)
+            && sealed.generation == object.generation
+            && sealed.hard == object.spec.hard
+    };
+    let update = |cause| QuotaStep::Update { from: Arc::clone(there), cause };
+    match opened {
+        Some(opened) if is_sealed(&opened.sealed) => {
+            let same = there.spec_hard == object.spec.hard && is_marked(object, &there.marks);
+            match (same, opened.is_current || !found.quiet) {
+                (true, true) => QuotaStep::Keep { seen: Arc::clone(there) },
+                (true, false) => update(Rewriting::Reseal),
+                (false, _) => update(Rewriting::Drift),
+            }
+        }
+        Some(_) => update(Rewriting::Asked),
+        None => update(Rewriting::Drift),
+    }
+}
+
+fn ahead(object: &NamespaceView) -> String {
+    format!(
+        "the quota of namespace {} in cluster {} was written from a later state of this object than the API has: the \
+         excess is held against the project before the quota is lowered",
+        object.spec.namespace, object.spec.cluster_name
+    )
 }
 
 #[cfg(test)]

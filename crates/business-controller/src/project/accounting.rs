@@ -1,6 +1,8 @@
 //! What the direct children of a project hold. Pure: it can be made anew from nothing at any time.
 
-use crate::objects::{NamespaceView, ProjectView};
+use super::kind::ProjectView;
+use crate::kinds::ObjectKey as _;
+use crate::namespace::kind::NamespaceView;
 use business_types::{ProjectSpec, UsedQuantity};
 use meta::quantity::ResourceList;
 use std::collections::BTreeMap;
@@ -21,14 +23,14 @@ pub struct Account {
 pub fn account(namespaces: &[Arc<NamespaceView>], children: &[Arc<ProjectView>]) -> Account {
     let mut account = Account::default();
     for namespace in namespaces {
-        account.namespaces.push(namespace.name.clone());
+        account.namespaces.push(namespace.key.name().to_owned());
         // One that the server has not charged yet holds nothing.
         if let Some(charge) = &namespace.status.cached_spec_hard {
             account.add(&namespace.spec.cluster_name, charge);
         }
     }
     for child in children {
-        account.children.push(child.name.clone());
+        account.children.push(child.key.name().to_owned());
         for (cluster, quantity) in &child.spec.clusters {
             account.add(cluster, &quantity.hard);
         }
@@ -72,6 +74,7 @@ impl Account {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kinds::{ProjectKey, RootKey};
     use business_types::{HardQuantity, NamespaceSpec, NamespaceStatus};
     use proptest::prelude::*;
 
@@ -81,8 +84,7 @@ mod tests {
 
     fn namespace(name: &str, cluster: &str, charge: Option<ResourceList>) -> Arc<NamespaceView> {
         Arc::new(NamespaceView {
-            namespace: "p".into(),
-            name: name.into(),
+            key: ProjectKey::new(Some("p"), name),
             spec: NamespaceSpec { cluster_name: cluster.into(), ..NamespaceSpec::default() },
             status: NamespaceStatus { cached_spec_hard: charge, ..NamespaceStatus::default() },
             ..NamespaceView::default()
@@ -92,13 +94,13 @@ mod tests {
     fn child(name: &str, cluster: &str, hard: ResourceList) -> Arc<ProjectView> {
         let clusters = BTreeMap::from([(cluster.to_owned(), HardQuantity { hard })]);
         let spec = ProjectSpec { clusters, ..ProjectSpec::default() };
-        Arc::new(ProjectView { name: name.into(), spec, ..ProjectView::default() })
+        Arc::new(ProjectView { key: RootKey::new(None, name), spec, ..ProjectView::default() })
     }
 
     #[test]
     fn charges_are_added_by_cluster_and_value() {
         let mut ending = NamespaceView::clone(&namespace("b", "c1", Some(amounts(&[("cpu", "500m")]))));
-        ending.deleting = true;
+        ending.deleting_since = Some(0);
         let namespaces = [
             namespace("z", "c1", Some(amounts(&[("cpu", "1"), ("memory", "1Gi")]))),
             Arc::new(ending),

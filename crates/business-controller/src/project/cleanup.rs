@@ -1,9 +1,11 @@
 //! The end of a project: its children first.
 
+use super::kind::{BusinessProject, ProjectView};
 use crate::context::Context;
 use crate::error::{Error, Failure};
-use crate::events::Level;
-use crate::objects::{NamespaceView, ProjectView, View};
+use crate::events::Topic;
+use crate::kinds::{Kind, ObjectKey as _, View};
+use crate::namespace::kind::{BusinessNamespace, NamespaceView};
 use crate::outcome::Outcome;
 use business_types::names;
 use futures_util::{StreamExt as _, stream};
@@ -17,50 +19,60 @@ const RECHECK: Duration = Duration::from_secs(30);
 /// Children asked for in the last look.
 const LAST_LOOK: u32 = 100;
 
-/// Begins the deletion of all children, and lets the project go when none is left.
-pub async fn run(
-    cx: &Context,
-    object: &ProjectView,
-    (namespaces, children): (&[Arc<NamespaceView>], &[Arc<ProjectView>]),
-) -> Result<Outcome, Error> {
-    if !object.spec.finalizers.iter().any(|token| token == names::PROJECT_FINALIZER) {
-        return Ok(Outcome::Skipped);
+const DELETED: Topic = Topic::normal("Deleted", "Delete");
+
+/// What lies in a project.
+#[derive(Clone, Debug, Default)]
+pub struct Children {
+    pub namespaces: Vec<Arc<NamespaceView>>,
+    pub projects: Vec<Arc<ProjectView>>,
+}
+
+impl Children {
+    pub fn count(&self) -> usize {
+        self.namespaces.len().saturating_add(self.projects.len())
     }
+
+    async fn delete(&self, cx: &Context) -> Result<(), Failure> {
+        delete_all(cx, &self.namespaces).await?;
+        delete_all(cx, &self.projects).await
+    }
+}
+
+/// Begins the deletion of all children, and lets the project go when none is left.
+pub async fn run(cx: &Context, object: &ProjectView, children: &Children) -> Result<Outcome, Error> {
+    let Some(tokens) = ProjectView::without(&object.spec.finalizers, names::PROJECT_FINALIZER) else {
+        return Ok(Outcome::Skipped);
+    };
     cx.fence.permit()?;
-    if !namespaces.is_empty() || !children.is_empty() {
-        delete_all(cx, namespaces).await?;
-        delete_all(cx, children).await?;
+    if children.count() > 0 {
+        children.delete(cx).await?;
         return Ok(Outcome::WaitingFor(RECHECK));
     }
     // What is held in memory may be behind: the last look is at the server's own state.
-    let left: Vec<_> =
-        cx.business.some_namespaces(&object.name, LAST_LOOK).await?.into_iter().map(Arc::new).collect();
-    let left_children: Vec<_> =
-        cx.business.some_children(&object.name, LAST_LOOK).await?.into_iter().map(Arc::new).collect();
-    if !left.is_empty() || !left_children.is_empty() {
-        delete_all(cx, &left).await?;
-        delete_all(cx, &left_children).await?;
+    let left = last_look(cx, object.key.name()).await?;
+    if left.count() > 0 {
+        left.delete(cx).await?;
         return Ok(Outcome::WaitingFor(Duration::from_secs(1)));
     }
-    let tokens: Vec<String> =
-        object.spec.finalizers.iter().filter(|token| *token != names::PROJECT_FINALIZER).cloned().collect();
     cx.business.finalize(object, &tokens).await?;
-    cx.events.report(
-        object,
-        Level::Normal,
-        ("Deleted", "Delete"),
-        "the project and its children are gone".to_owned(),
-    );
+    cx.events.report(object, DELETED, "the project and its children are gone".to_owned());
     Ok(Outcome::Applied)
 }
 
-async fn delete_all<S, T>(cx: &Context, objects: &[Arc<View<S, T>>]) -> Result<(), Failure>
-where
-    S: Send + Sync,
-    T: Send + Sync,
-{
+async fn last_look(cx: &Context, project: &str) -> Result<Children, Failure> {
+    let namespaces = cx.business.some_in::<BusinessNamespace>(project, LAST_LOOK).await?;
+    let of_parent = format!("spec.parentProjectName={project}");
+    let projects = cx.business.some_where::<BusinessProject>(&of_parent, LAST_LOOK).await?;
+    Ok(Children {
+        namespaces: namespaces.into_iter().map(Arc::new).collect(),
+        projects: projects.into_iter().map(Arc::new).collect(),
+    })
+}
+
+async fn delete_all<K: Kind>(cx: &Context, objects: &[Arc<View<K>>]) -> Result<(), Failure> {
     let mut calls = Vec::new();
-    for object in objects.iter().filter(|object| !object.deleting) {
+    for object in objects.iter().filter(|object| !object.is_deleting()) {
         let object = Arc::clone(object);
         calls.push(async move { cx.business.delete(&*object).await });
     }

@@ -1,10 +1,11 @@
 //! The status of a project. What it says is pure; a write happens only when it says something new.
 
 use super::accounting::Account;
-use crate::business::difference;
+use super::kind::ProjectView;
 use crate::context::Context;
 use crate::error::{Error, Failure};
-use crate::objects::{Kind as _, ProjectView};
+use crate::merge::difference;
+use crate::objects::Heard;
 use business_types::condition::{self, FALSE, QUOTA_CONSISTENT, READY, TERMINATING, TRUE, reason};
 use business_types::{Condition, ProjectPhase, ProjectStatus};
 
@@ -20,8 +21,8 @@ pub async fn write(
     };
     let Some(patch) = difference(&json(&old)?, &json(&new)?) else { return Ok(None) };
     cx.fence.permit()?;
-    let written: ProjectView = cx.business.patch_status(object, patch).await?;
-    ProjectView::seen(&cx.objects, written.clone(), false);
+    let written = cx.business.patch_status(object, patch).await?;
+    cx.objects.projects.seen(written.clone(), Heard::FromOwnWrite);
     Ok(Some(written))
 }
 
@@ -51,7 +52,7 @@ pub fn next(object: &ProjectView, account: Account, now: &str) -> ProjectStatus 
     status.cached_parent = Some(object.spec.parent_project_name.clone());
     let consistent = consistent(object, &account);
     condition::set(&mut status.conditions, consistent.at(object.generation), now);
-    if object.deleting {
+    if object.is_deleting() {
         let left = account.namespaces.len().saturating_add(account.children.len());
         let ending = if left == 0 {
             Condition::new(TERMINATING, TRUE, reason::DELETING, "")

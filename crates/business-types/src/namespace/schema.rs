@@ -1,4 +1,4 @@
-use super::NamespacePhase;
+use super::{NamespacePhase, Provenance};
 use meta::schema::{ListType, Schema};
 use serde_json::json;
 
@@ -87,6 +87,7 @@ fn status() -> Schema {
                 "resourceQuotaName",
                 Schema::string("Name of the ResourceQuota in the member cluster that enforces spec.hard.").optional(),
             ),
+            ("clusterNamespace", cluster_namespace().optional()),
             (
                 "used",
                 Schema::resource_list(
@@ -111,9 +112,29 @@ fn status() -> Schema {
                 "conditions",
                 Schema::conditions(
                     "Aspects of the namespace's state: Ready, Provisioned, QuotaEnforced, ClusterReachable, \
-                     Terminating (the message says what remains), QuotaConsistent.",
+                     Terminating (the message says what remains), Replaced.",
                 )
                 .optional(),
+            ),
+        ],
+    )
+}
+
+fn cluster_namespace() -> Schema {
+    Schema::object(
+        "The namespace of the member cluster that this object was provided with, or that stands in its way. Kept by the \
+         server, written through the subresource status only.",
+        Some("io.tkestack.business.v1.ClusterNamespaceRecord"),
+        [
+            ("uid", Schema::string("The namespace's metadata.uid in the member cluster.").required()),
+            (
+                "provenance",
+                Schema::one_of(
+                    "How it came to be there: Made for this object, Adopted with consent, Released at the object's end, \
+                     or Foreign: it is somebody else's.",
+                    &Provenance::NAMES,
+                )
+                .required(),
             ),
         ],
     )

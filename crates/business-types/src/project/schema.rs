@@ -1,4 +1,5 @@
 use super::ProjectPhase;
+use crate::audit::OrphanState;
 use meta::schema::{ListType, Schema};
 use serde_json::json;
 
@@ -174,9 +175,18 @@ fn orphan() -> Schema {
             ("namespace", Schema::string("Name of the namespace in the cluster.").always()),
             ("uid", Schema::string("The namespace's uid in the cluster.").always()),
             (
+                "state",
+                Schema::one_of(
+                    "Lost if it belongs to no object, Ahead if its object is charged less than it may take, Released if \
+                     its object has released it and it is still in use.",
+                    &OrphanState::NAMES,
+                )
+                .with_default(json!("Lost"))
+                .always(),
+            ),
+            (
                 "hard",
-                Schema::resource_list("What it may take, by resource: the hard limits of its quota there.")
-                    .optional(),
+                Schema::resource_list("What it may take beyond what is charged for it, by resource.").optional(),
             ),
         ],
     )
@@ -205,6 +215,14 @@ fn ledger() -> Schema {
                 )
                 .optional(),
             ),
+            (
+                "writtenOff",
+                Schema::strings(
+                    "Uids of released namespaces of member clusters that nothing is held for any more.",
+                    ListType::Atomic,
+                )
+                .optional(),
+            ),
         ],
     )
 }
@@ -218,7 +236,8 @@ fn held() -> Schema {
             (
                 "state",
                 Schema::string(
-                    "orphaned if the audit found it, abandoned if an operator gave its object up.",
+                    "orphaned if the audit found it, abandoned if an operator gave its object up, released if its \
+                     object went and its namespace, which was adopted, stays.",
                 )
                 .always(),
             ),

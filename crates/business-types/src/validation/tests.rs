@@ -126,6 +126,15 @@ fn a_status_has_a_known_phase_and_true_conditions() {
         check(json!({"phase": "Failed", "used": {"pods": "-1"}})),
         [(Cause::Invalid, "status.used[pods]".to_owned())]
     );
+    let record = json!({"phase": "Failed", "clusterNamespace": {"uid": "", "provenance": "Made"}});
+    assert_eq!(check(record), [(Cause::Required, "status.clusterNamespace.uid".to_owned())]);
+    let strange = json!({"phase": "Failed", "clusterNamespace": {"uid": "u", "provenance": "Found"}});
+    let object = Object::new(json!({"status": strange})).unwrap();
+    assert!(NamespaceStatus::of(&object).is_err());
+    assert_eq!(
+        causes(&unreadable_namespace_status(&object)),
+        [("FieldValueNotSupported", "status.clusterNamespace.provenance")]
+    );
     let condition = json!({"phase": "Failed", "conditions": [{"type": "Ready", "status": "Maybe"}]});
     assert_eq!(check(condition), [(Cause::NotSupported, "status.conditions[0].status".to_owned())]);
 }

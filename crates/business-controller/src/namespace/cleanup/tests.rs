@@ -1,62 +1,97 @@
 use super::*;
-use crate::fixtures::pending;
+use crate::fixtures::server::BEGINNING;
+use crate::fixtures::{NAMESPACE_UID, pending};
+use crate::member::observed::Marks;
+use business_types::Provenance;
 
-#[test]
-fn only_what_is_ours_is_deleted() {
-    let object = pending(&[]).ending();
-    let ours = object.in_cluster();
-    assert_eq!(decide(&object, Some(&ours)), Step::Delete { uid: "cluster-uid".into() });
-    assert_eq!(decide(&object, None), Step::Gone);
+fn ending() -> NamespaceView {
+    pending(&[]).recorded(Provenance::Made).ending()
+}
 
-    let mut unlabelled = ours.clone();
-    unlabelled.marks.project = None;
-    assert_eq!(decide(&object, Some(&unlabelled)), Step::Delete { uid: "cluster-uid".into() });
-
-    let mut foreign = ours.clone();
-    foreign.marks.uid = Some("another".into());
-    assert_eq!(
-        decide(&object, Some(&foreign)),
-        Step::Gone,
-        "never provisioned, or made anew by somebody else"
-    );
-
-    let mut unmarked = ours.clone();
-    unmarked.marks = crate::member::observed::Marks::default();
-    assert_eq!(decide(&object, Some(&unmarked)), Step::Gone);
-
-    let mut taken = ours;
-    taken.marks.project = Some("q".into());
-    assert!(matches!(decide(&object, Some(&taken)), Step::Blocked(message) if message.contains("project q")));
+fn blocked_by(step: &Step) -> &'static str {
+    match step {
+        Step::Blocked { reason, .. } => reason,
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
-fn what_was_there_before_us_is_given_back() {
+fn what_is_on_record_is_deleted_whatever_its_marks_say() {
+    let object = ending();
+    let delete = Step::Delete { uid: NAMESPACE_UID.into() };
+    assert_eq!(decide(&object, &object.found()), delete);
+    assert_eq!(decide(&object, &Found::default()), Step::Gone);
+    let unsealed = Found { namespace_seal: None, quota_seal: None, ..object.found() };
+    assert_eq!(
+        decide(&object, &unsealed.clone().with_namespace(|there| there.marks = Marks::default())),
+        delete
+    );
+    for lie in [
+        |there: &mut crate::member::ClusterNamespace| there.marks.adopted = true,
+        |there: &mut crate::member::ClusterNamespace| there.marks.project = Some("q".into()),
+        |there: &mut crate::member::ClusterNamespace| there.marks.uid = Some("another".into()),
+    ] {
+        assert_eq!(decide(&object, &unsealed.clone().with_namespace(lie)), delete);
+    }
+}
+
+#[test]
+fn what_somebody_made_in_its_place_keeps_the_charge_until_an_operator_consents() {
+    let object = ending();
+    let found = object.found().foreign();
+    let step = decide(&object, &found);
+    assert_eq!(blocked_by(&step), reason::REPLACED);
+    let consent = object.clone().annotated(names::DELETE_REPLACED_ANNOTATION, "theirs");
+    assert_eq!(decide(&consent, &found), Step::Delete { uid: "theirs".into() });
+    let other = object.annotated(names::DELETE_REPLACED_ANNOTATION, NAMESPACE_UID);
+    assert_eq!(blocked_by(&decide(&other, &found)), reason::REPLACED, "consent is to one namespace");
+}
+
+#[test]
+fn what_may_have_been_made_keeps_the_charge_and_what_was_not_does_not() {
     let object = pending(&[]).ending();
-    let adopted = ClusterNamespace { adopted: true, ..object.in_cluster() };
-    assert_eq!(decide(&object, Some(&adopted)), Step::Release);
+    let unsealed = Found { namespace_seal: None, ..object.found() };
+    assert_eq!(blocked_by(&decide(&object, &unsealed)), reason::UNCLEAR);
+    assert_eq!(
+        decide(&object, &object.found()),
+        Step::Delete { uid: NAMESPACE_UID.into() },
+        "its seal says so"
+    );
+    assert_eq!(decide(&object, &Found { untried: true, ..unsealed.clone() }), Step::Gone);
+    let older = unsealed.with_namespace(|there| there.created = BEGINNING - 1000);
+    assert_eq!(decide(&object, &older), Step::Gone, "it was there before the object");
+    let known = pending(&[]).recorded(Provenance::Foreign).ending();
+    assert_eq!(decide(&known, &known.found()), Step::Gone);
+}
+
+#[test]
+fn what_was_there_before_us_is_released_only_if_that_is_on_record() {
+    let object = pending(&[]).recorded(Provenance::Adopted).ending();
+    assert_eq!(decide(&object, &object.found()), Step::Release);
 }
 
 #[test]
 fn a_namespace_that_is_going_is_waited_for_with_what_holds_it_up() {
-    let object = pending(&[]).ending();
-    let going = ClusterNamespace { deleting: true, remaining: vec!["a pod".into()], ..object.in_cluster() };
-    assert_eq!(decide(&object, Some(&going)), Step::Wait { remaining: vec!["a pod".into()] });
+    let object = ending();
+    let going = object.found().with_namespace(|there| {
+        there.deleting = true;
+        there.remaining = vec!["a pod".into()];
+    });
+    assert_eq!(decide(&object, &going), Step::Wait { remaining: vec!["a pod".into()] });
 }
 
 #[test]
 fn a_charge_that_was_never_taken_is_no_confirmation() {
-    let mut object = pending(&[]).ending();
+    let mut object = ending();
     assert!(!is_confirmed(&object));
-    object.status = status::next(&object, &Situation::Gone, "now");
+    object.status = status::next(&object, &Situation::Gone.into(), "now");
     assert!(is_confirmed(&object));
 }
 
 #[test]
 fn giving_up_needs_a_reason() {
-    let mut object = pending(&[]).ending();
+    let object = ending();
     assert!(!is_abandoned(&object));
-    object.annotations.insert(names::ABANDON_ANNOTATION.into(), String::new());
-    assert!(!is_abandoned(&object));
-    object.annotations.insert(names::ABANDON_ANNOTATION.into(), "cluster lost".into());
-    assert!(is_abandoned(&object));
+    assert!(!is_abandoned(&object.clone().annotated(names::ABANDON_ANNOTATION, "")));
+    assert!(is_abandoned(&object.annotated(names::ABANDON_ANNOTATION, "cluster lost")));
 }

@@ -1,37 +1,62 @@
 use super::*;
 use crate::fixtures::{amounts, pending};
+use crate::seal::Origin;
 use meta::quantity::Quantity;
 use proptest::prelude::*;
+
+/// A quota as it was written for an object, with its seal.
+#[derive(Clone, Debug)]
+struct Written {
+    quota: ClusterQuota,
+    sealed: Sealed,
+}
+
+impl Written {
+    fn enforced(mut self, used: &[(&str, &str)]) -> Self {
+        self.quota = self.quota.enforced(used);
+        self
+    }
+}
+
+impl NamespaceView {
+    fn written(&self) -> Written {
+        Written { quota: self.quota(), sealed: self.sealed(Origin::Made) }
+    }
+}
+
+fn charged(object: &NamespaceView, written: &Written) -> Option<ResourceList> {
+    charge(object, &written.quota, Some(&written.sealed))
+}
 
 #[test]
 fn nothing_is_refunded_before_the_cluster_counts_with_less() {
     let object = pending(&[("pods", "10")]).asks(&[("pods", "4")]);
-    let written = object.quota();
-    assert_eq!(charge(&object, &written), None, "written, but not enforced");
+    let written = object.written();
+    assert_eq!(charged(&object, &written), None, "written, but not enforced");
     let mut stale = written.clone();
-    stale.status_hard = amounts(&[("pods", "10")]);
-    stale.status_used = amounts(&[("pods", "0")]);
-    assert_eq!(charge(&object, &stale), None, "admission still counts with 10");
-    assert_eq!(charge(&object, &written.enforced(&[("pods", "0")])), Some(amounts(&[("pods", "4")])));
+    stale.quota.status_hard = amounts(&[("pods", "10")]);
+    stale.quota.status_used = amounts(&[("pods", "0")]);
+    assert_eq!(charged(&object, &stale), None, "admission still counts with 10");
+    assert_eq!(charged(&object, &written.enforced(&[("pods", "0")])), Some(amounts(&[("pods", "4")])));
 }
 
 #[test]
 fn raised_and_lowered_between_write_and_confirmation_stays_charged_until_seen() {
     // The quota of generation 2 (raised to 10) is enforced when generation 3 (lowered to 4) is looked at.
     let raised = pending(&[("pods", "5")]).asks(&[("pods", "10")]);
-    let seen = raised.quota().enforced(&[("pods", "5")]);
+    let seen = raised.written().enforced(&[("pods", "5")]);
     let lowered = raised.asks(&[("pods", "4")]);
     assert_eq!(lowered.status.cached_spec_hard, Some(amounts(&[("pods", "10")])));
-    assert_eq!(charge(&lowered, &seen), None);
+    assert_eq!(charged(&lowered, &seen), None);
 }
 
 #[test]
 fn created_and_lowered_while_being_written_stays_charged_until_seen() {
     let created = pending(&[("pods", "10")]);
     let lowered = created.clone().asks(&[("pods", "1")]);
-    assert_eq!(charge(&lowered, &created.quota().enforced(&[("pods", "0")])), None);
+    assert_eq!(charged(&lowered, &created.written().enforced(&[("pods", "0")])), None);
     assert_eq!(
-        charge(&lowered, &lowered.quota().enforced(&[("pods", "0")])),
+        charged(&lowered, &lowered.written().enforced(&[("pods", "0")])),
         Some(amounts(&[("pods", "1")]))
     );
 }
@@ -41,37 +66,62 @@ fn what_a_paused_old_leader_wrote_is_never_confirmed() {
     // It wrote generation 2 after generation 4 was asked for, with the very amounts of generation 4.
     let object =
         pending(&[("pods", "5")]).asks(&[("pods", "3")]).asks(&[("pods", "9")]).asks(&[("pods", "3")]);
-    let mut quota = object.quota().enforced(&[("pods", "0")]);
-    quota.generation = Some(2);
-    assert_eq!(charge(&object, &quota), None);
-    let mut foreign = object.quota().enforced(&[("pods", "0")]);
-    foreign.marks.uid = Some("another".into());
-    assert_eq!(charge(&object, &foreign), None);
+    let mut quota = object.written().enforced(&[("pods", "0")]);
+    quota.sealed.generation = 2;
+    assert_eq!(charged(&object, &quota), None);
+    let mut foreign = object.written().enforced(&[("pods", "0")]);
+    foreign.sealed.object = "another".into();
+    assert_eq!(charged(&object, &foreign), None);
+    let unsealed = object.written().enforced(&[("pods", "0")]).quota;
+    assert_eq!(charge(&object, &unsealed, None), None, "whatever its marks say");
+}
+
+#[test]
+fn what_may_be_let_in_beyond_the_charge_is_the_excess() {
+    let object = pending(&[("pods", "5"), ("cpu", "2")]);
+    let quota = ClusterQuota {
+        spec_hard: amounts(&[("pods", "2"), ("cpu", "1")]),
+        status_hard: amounts(&[("pods", "8")]),
+        status_used: amounts(&[("pods", "7"), ("secrets", "9")]),
+        ..ClusterQuota::default()
+    };
+    assert_eq!(
+        may_take(&quota),
+        amounts(&[("pods", "8"), ("cpu", "1")]),
+        "what is not limited is not counted"
+    );
+    assert_eq!(excess(&object, &quota, None), amounts(&[("pods", "3")]));
+    let sealed = amounts(&[("pods", "6"), ("cpu", "3"), ("services", "1")]);
+    assert_eq!(
+        excess(&object, &quota, Some(&sealed)),
+        amounts(&[("pods", "3"), ("cpu", "1"), ("services", "1")])
+    );
+    assert_eq!(excess(&object, &object.quota(), None), amounts(&[]));
 }
 
 #[test]
 fn use_above_the_new_amount_stays_charged_until_it_has_fallen() {
     let object = pending(&[("pods", "10"), ("cpu", "8")]).asks(&[("pods", "4"), ("cpu", "8")]);
-    let quota = object.quota().enforced(&[("pods", "7"), ("cpu", "1")]);
-    assert_eq!(charge(&object, &quota), Some(amounts(&[("pods", "7"), ("cpu", "8")])));
+    let quota = object.written().enforced(&[("pods", "7"), ("cpu", "1")]);
+    assert_eq!(charged(&object, &quota), Some(amounts(&[("pods", "7"), ("cpu", "8")])));
     let mut partly = object;
     partly.status.cached_spec_hard = Some(amounts(&[("pods", "7"), ("cpu", "8")]));
-    assert_eq!(charge(&partly, &quota), None, "nothing new");
-    let fallen = partly.quota().enforced(&[("pods", "2"), ("cpu", "1")]);
-    assert_eq!(charge(&partly, &fallen), Some(amounts(&[("pods", "4"), ("cpu", "8")])));
+    assert_eq!(charged(&partly, &quota), None, "nothing new");
+    let fallen = partly.written().enforced(&[("pods", "2"), ("cpu", "1")]);
+    assert_eq!(charged(&partly, &fallen), Some(amounts(&[("pods", "4"), ("cpu", "8")])));
 }
 
 #[test]
 fn use_that_is_not_counted_yet_may_be_anything() {
     let object = pending(&[("pods", "10")]).asks(&[("pods", "4")]);
-    assert_eq!(charge(&object, &object.quota().enforced(&[])), None);
+    assert_eq!(charged(&object, &object.written().enforced(&[])), None);
 }
 
 #[test]
 fn a_resource_that_is_not_asked_for_any_more_is_refunded_with_the_confirmation() {
     let object = pending(&[("pods", "10"), ("services", "2")]).asks(&[("pods", "10")]);
-    let quota = object.quota().enforced(&[("pods", "1")]);
-    assert_eq!(charge(&object, &quota), Some(amounts(&[("pods", "10")])));
+    let quota = object.written().enforced(&[("pods", "1")]);
+    assert_eq!(charged(&object, &quota), Some(amounts(&[("pods", "10")])));
 }
 
 /// What can happen between the API and a member cluster, with the rules of both sides played out.
@@ -109,8 +159,8 @@ struct World {
     object: NamespaceView,
     version: u64,
     seen: (NamespaceView, u64),
-    quota: ClusterQuota,
-    old_leader: Option<(NamespaceView, ClusterQuota)>,
+    written: Written,
+    old_leader: Option<(NamespaceView, Written)>,
     used: i64,
 }
 
@@ -119,19 +169,19 @@ fn pods(count: i64) -> ResourceList {
 }
 
 impl World {
-    fn write(&mut self, view: &NamespaceView, read: &ClusterQuota) {
-        let newer = read.generation.is_some_and(|theirs| theirs > view.generation);
-        if read.resource_version != self.quota.resource_version || newer {
+    fn write(&mut self, view: &NamespaceView, read: &Written) {
+        let newer = read.sealed.generation > view.generation;
+        if read.quota.resource_version != self.written.quota.resource_version || newer {
             return;
         }
-        self.quota.spec_hard.clone_from(&view.spec.hard);
-        self.quota.generation = Some(view.generation);
+        self.written.quota.spec_hard.clone_from(&view.spec.hard);
+        self.written.sealed = view.sealed(Origin::Made);
         self.touch();
     }
 
     fn touch(&mut self) {
-        let version: u64 = self.quota.resource_version.parse().unwrap();
-        self.quota.resource_version = (version + 1).to_string();
+        let version: u64 = self.written.quota.resource_version.parse().unwrap();
+        self.written.quota.resource_version = (version + 1).to_string();
     }
 
     fn step(&mut self, action: &Action) {
@@ -141,23 +191,23 @@ impl World {
                 self.version += 1;
             }
             Action::Look => self.seen = (self.object.clone(), self.version),
-            Action::Write => self.write(&self.seen.0.clone(), &self.quota.clone()),
-            Action::OldLeaderReads => self.old_leader = Some((self.object.clone(), self.quota.clone())),
+            Action::Write => self.write(&self.seen.0.clone(), &self.written.clone()),
+            Action::OldLeaderReads => self.old_leader = Some((self.object.clone(), self.written.clone())),
             Action::OldLeaderWrites => {
-                if let Some((view, quota)) = self.old_leader.clone() {
-                    self.write(&view, &quota);
+                if let Some((view, written)) = self.old_leader.clone() {
+                    self.write(&view, &written);
                 }
             }
             Action::QuotaController => {
-                self.quota.status_hard = self.quota.spec_hard.clone();
-                self.quota.status_used = pods(self.used);
+                self.written.quota.status_hard = self.written.quota.spec_hard.clone();
+                self.written.quota.status_used = pods(self.used);
                 self.touch();
             }
             Action::Use(count) => {
-                let hard = self.quota.status_hard.get("pods").copied().unwrap_or(Quantity::ZERO);
+                let hard = self.written.quota.status_hard.get("pods").copied().unwrap_or(Quantity::ZERO);
                 if Quantity::from_units(self.used + count) <= hard {
                     self.used += count;
-                    self.quota.status_used = pods(self.used);
+                    self.written.quota.status_used = pods(self.used);
                     self.touch();
                 }
             }
@@ -167,7 +217,7 @@ impl World {
             }
             Action::Confirm => {
                 let (view, version) = self.seen.clone();
-                if let Some(new) = charge(&view, &self.quota)
+                if let Some(new) = charged(&view, &self.written)
                     && version == self.version
                 {
                     self.object.status.cached_spec_hard = Some(new);
@@ -180,7 +230,7 @@ impl World {
     /// What the cluster may let in without anybody at the API being asked.
     fn exposure(&self) -> Quantity {
         let hard = |list: &ResourceList| list.get("pods").copied().unwrap_or(Quantity::ZERO);
-        hard(&self.quota.status_hard).max(Quantity::from_units(self.used))
+        hard(&self.written.quota.status_hard).max(Quantity::from_units(self.used))
     }
 }
 
@@ -192,7 +242,7 @@ proptest! {
         let mut world = World {
             seen: (object.clone(), 1),
             version: 1,
-            quota: object.quota(),
+            written: object.written(),
             old_leader: None,
             used: 0,
             object,

@@ -1,12 +1,23 @@
 use super::*;
 use crate::fixtures::{amounts, pending};
+use crate::member::ClusterQuota;
+use crate::namespace::confirm;
+use crate::namespace::verdict::record_of;
+use crate::seal::Origin;
+use business_types::Provenance;
 use business_types::condition::find;
+use std::sync::Arc;
 
 const NOW: &str = "2026-01-02T03:04:05Z";
 const LATER: &str = "2026-01-02T04:00:00Z";
 
-fn in_place(quota: ClusterQuota) -> Situation {
-    Situation::InPlace { quota: Arc::new(quota), charge: None }
+fn with(object: &NamespaceView, quota: ClusterQuota) -> InPlace {
+    let enforced = confirm::is_enforced(object, &quota, Some(&object.sealed(Origin::Made)));
+    InPlace { quota: Arc::new(quota), enforced, charge: None }
+}
+
+fn in_place(object: &NamespaceView, quota: ClusterQuota) -> Finding {
+    Situation::InPlace(with(object, quota)).into()
 }
 
 fn shown(status: &NamespaceStatus, type_: &str) -> (String, String) {
@@ -17,27 +28,29 @@ fn shown(status: &NamespaceStatus, type_: &str) -> (String, String) {
 #[test]
 fn a_namespace_is_available_at_once_and_enforced_when_seen() {
     let mut object = pending(&[("pods", "3")]);
-    let status = next(&object, &in_place(object.quota()), NOW);
+    let status = next(&object, &in_place(&object, object.quota()), NOW);
     assert_eq!(status.phase, NamespacePhase::Available);
     assert_eq!(status.last_transition_time.as_deref(), Some(NOW));
     assert_eq!(shown(&status, READY), ("True".into(), "Ready".into()));
     assert_eq!(shown(&status, QUOTA_ENFORCED), ("False".into(), "NotEnforced".into()));
     object.status = status;
-    let status = next(&object, &in_place(object.quota().enforced(&[("pods", "1")])), LATER);
+    let status = next(&object, &in_place(&object, object.quota().enforced(&[("pods", "1")])), LATER);
     assert_eq!(shown(&status, QUOTA_ENFORCED), ("True".into(), "Enforced".into()));
     assert_eq!(status.used, amounts(&[("pods", "1")]));
     assert_eq!(status.last_transition_time.as_deref(), Some(NOW));
     object.status = status.clone();
-    let quiet = next(&object, &in_place(object.quota().enforced(&[("pods", "1")])), "2027-01-01T00:00:00Z");
+    let quiet =
+        next(&object, &in_place(&object, object.quota().enforced(&[("pods", "1")])), "2027-01-01T00:00:00Z");
     assert_eq!(quiet, status, "nothing new is nothing to write");
 }
 
 #[test]
 fn an_unreachable_cluster_is_said_once_and_leaves_the_phase_alone() {
     let mut object = pending(&[("pods", "3")]);
-    object.status = next(&object, &in_place(object.quota()), NOW);
-    let silence =
-        Situation::Unreachable { reason: reason::UNREACHABLE, message: "cluster c1 has not answered".into() };
+    object.status = next(&object, &in_place(&object, object.quota()), NOW);
+    let silence: Finding =
+        Situation::Unreachable { reason: reason::UNREACHABLE, message: "cluster c1 has not answered".into() }
+            .into();
     let status = next(&object, &silence, LATER);
     assert_eq!(status.phase, NamespacePhase::Available);
     assert_eq!(shown(&status, CLUSTER_REACHABLE), ("False".into(), "Unreachable".into()));
@@ -49,12 +62,13 @@ fn an_unreachable_cluster_is_said_once_and_leaves_the_phase_alone() {
 
 #[test]
 fn a_pending_namespace_of_an_unreachable_cluster_says_why() {
-    let silence =
-        Situation::Unreachable { reason: reason::CLUSTER_UNKNOWN, message: "not in the directory".into() };
+    let silence: Finding =
+        Situation::Unreachable { reason: reason::CLUSTER_UNKNOWN, message: "not in the directory".into() }
+            .into();
     let status = next(&pending(&[]), &silence, NOW);
     assert_eq!((status.phase, status.reason.as_str()), (NamespacePhase::Pending, "ClusterUnknown"));
     let object = NamespaceView { status, ..pending(&[]) };
-    let healed = next(&object, &in_place(object.quota()), LATER);
+    let healed = next(&object, &in_place(&object, object.quota()), LATER);
     assert_eq!(
         (healed.phase, healed.reason.as_str(), healed.message.as_str()),
         (NamespacePhase::Available, "", "")
@@ -64,10 +78,10 @@ fn a_pending_namespace_of_an_unreachable_cluster_says_why() {
 #[test]
 fn a_refusal_is_shown_and_forgotten_when_it_is_over() {
     let mut object = pending(&[]);
-    let refusal = Refusal { reason: reason::NAMESPACE_CONFLICT, message: "not ours".into() };
-    object.status = next(&object, &Situation::Refused(refusal), NOW);
+    let refused = Situation::Refused { reason: reason::NAMESPACE_CONFLICT, message: "not ours".into() };
+    object.status = next(&object, &refused.into(), NOW);
     assert_eq!((object.status.phase, object.status.message.as_str()), (NamespacePhase::Failed, "not ours"));
-    let healed = next(&object, &in_place(object.quota()), LATER);
+    let healed = next(&object, &in_place(&object, object.quota()), LATER);
     assert_eq!((healed.phase, healed.message.as_str()), (NamespacePhase::Available, ""));
 }
 
@@ -76,19 +90,19 @@ fn a_locked_namespace_stays_locked_and_a_terminating_one_terminating() {
     for phase in [NamespacePhase::Locked, NamespacePhase::Terminating] {
         let mut object = pending(&[]);
         object.status.phase = phase;
-        assert_eq!(next(&object, &in_place(object.quota()), NOW).phase, phase);
+        assert_eq!(next(&object, &in_place(&object, object.quota()), NOW).phase, phase);
     }
 }
 
 #[test]
 fn the_charge_is_changed_by_a_confirmation_only() {
     let object = pending(&[("pods", "9")]).asks(&[("pods", "2")]);
-    let quota = Arc::new(object.quota().enforced(&[("pods", "0")]));
-    let before = next(&object, &Situation::InPlace { quota: Arc::clone(&quota), charge: None }, NOW);
+    let quota = object.quota().enforced(&[("pods", "0")]);
+    let before = next(&object, &in_place(&object, quota.clone()), NOW);
     assert_eq!(before.cached_spec_hard, Some(amounts(&[("pods", "9")])));
     assert_eq!(shown(&before, QUOTA_ENFORCED).0, "False");
-    let charge = confirm::charge(&object, &quota);
-    let after = next(&object, &Situation::InPlace { quota, charge }, NOW);
+    let charge = confirm::charge(&object, &quota, Some(&object.sealed(Origin::Made)));
+    let after = next(&object, &Situation::InPlace(InPlace { charge, ..with(&object, quota) }).into(), NOW);
     assert_eq!(after.cached_spec_hard, Some(amounts(&[("pods", "2")])));
     assert_eq!(after.observed_generation, Some(2));
     assert_eq!(shown(&after, QUOTA_ENFORCED).0, "True");
@@ -97,7 +111,25 @@ fn the_charge_is_changed_by_a_confirmation_only() {
 #[test]
 fn a_namespace_that_is_gone_costs_nothing() {
     let object = pending(&[("pods", "9")]).ending();
-    let status = next(&object, &Situation::Gone, NOW);
+    let status = next(&object, &Situation::Gone.into(), NOW);
     assert_eq!(status.cached_spec_hard, Some(ResourceList::new()));
     assert_eq!(status.phase, NamespacePhase::Terminating);
+}
+
+#[test]
+fn a_replacement_is_shown_until_ours_is_there_again_and_the_record_stays() {
+    let mut object = pending(&[("pods", "3")]).recorded(Provenance::Made);
+    let record = object.status.cluster_namespace.clone();
+    let quota = with(&object, object.quota());
+    let replaced = Situation::Replaced { quota, message: "another one".into() };
+    object.status =
+        next(&object, &Finding { situation: replaced, record: record_of("theirs", Origin::Replaced) }, NOW);
+    assert_eq!((object.status.phase, object.status.reason.as_str()), (NamespacePhase::Failed, "Replaced"));
+    assert_eq!(shown(&object.status, REPLACED), ("True".into(), "Replaced".into()));
+    assert_eq!(shown(&object.status, READY).0, "False");
+    assert_eq!(object.status.cluster_namespace, record);
+    let back = Finding { record: record_of("new", Origin::Made), ..in_place(&object, object.quota()) };
+    let status = next(&object, &back, LATER);
+    assert_eq!(shown(&status, REPLACED), ("False".into(), "InPlace".into()));
+    assert_eq!(status.cluster_namespace.map(|record| record.uid).as_deref(), Some("new"));
 }

@@ -1,153 +1,225 @@
 use super::*;
-use crate::fixtures::pending;
+use crate::fixtures::server::BEGINNING;
+use crate::fixtures::{PROJECT_UID, amounts, pending};
+use crate::seal::Opened;
 
 const HARD: &[(&str, &str)] = &[("pods", "3")];
 
-fn found(namespace: ClusterNamespace, quota: Option<ClusterQuota>) -> Found {
-    Found { namespace: Some(Arc::new(namespace)), quota: quota.map(Arc::new), generation_is_false: false }
+fn verdict(object: &NamespaceView, found: &Found) -> Verdict {
+    judged(object, found, false)
+}
+
+fn judged(object: &NamespaceView, found: &Found, is_newest: bool) -> Verdict {
+    let forbidden = ["kube-*".to_owned()];
+    validate(Wanted { object, project_uid: PROJECT_UID, is_newest, forbidden: &forbidden }, found)
 }
 
 fn plan(object: &NamespaceView, found: &Found) -> Plan {
-    match validate(object, found, &["kube-*".to_owned()]) {
+    match verdict(object, found) {
         Verdict::Proceed(plan) => plan,
         other => panic!("{other:?}"),
     }
 }
 
-fn refusal(object: &NamespaceView, found: &Found) -> String {
-    match validate(object, found, &["kube-*".to_owned()]) {
-        Verdict::Refuse(refusal) => refusal.message,
+fn refusal(object: &NamespaceView, found: &Found) -> Refusal {
+    match verdict(object, found) {
+        Verdict::Refuse(refusal) => refusal,
         other => panic!("{other:?}"),
     }
+}
+
+fn cause(plan: &Plan) -> Marking {
+    match plan.namespace {
+        NamespaceStep::Mark { cause, .. } => cause,
+        ref other => panic!("{other:?}"),
+    }
+}
+
+fn available() -> NamespaceView {
+    pending(HARD).recorded(Provenance::Made)
 }
 
 #[test]
 fn what_is_missing_is_created() {
     let plan = plan(&pending(HARD), &Found::default());
-    assert_eq!(plan, Plan { namespace: NamespaceStep::Create, quota: QuotaStep::Create });
+    assert_eq!(plan.namespace, NamespaceStep::Create);
+    assert_eq!(plan.quota, QuotaStep::Create);
 }
 
 #[test]
 fn what_is_right_is_left_alone_whatever_the_spelling_of_amounts() {
-    let object = pending(&[("requests.cpu", "1500m")]);
-    let mut quota = object.quota();
-    quota.spec_hard = crate::fixtures::amounts(&[("requests.cpu", "1.5")]);
-    assert!(plan(&object, &found(object.in_cluster(), Some(quota))).is_empty());
+    let object = pending(&[("requests.cpu", "1500m")]).recorded(Provenance::Made);
+    let found = object.found().with_quota(|quota| quota.spec_hard = amounts(&[("requests.cpu", "1.5")]));
+    assert!(plan(&object, &found).is_empty());
 }
 
 #[test]
 fn a_quota_of_an_older_generation_is_written_anew_even_if_its_amounts_fit() {
-    let object = pending(HARD).asks(&[("pods", "5")]).asks(HARD);
-    let mut quota = object.quota();
-    quota.generation = Some(1);
-    let plan = plan(&object, &found(object.in_cluster(), Some(quota)));
+    let old = available();
+    let object = old.clone().asks(&[("pods", "5")]).asks(HARD);
+    let plan = plan(&object, &old.found());
     assert!(
-        matches!(plan.quota, QuotaStep::Update { drift: false, .. }),
+        matches!(plan.quota, QuotaStep::Update { cause: Rewriting::Asked, .. }),
         "a paused leader's write must conflict"
     );
 }
 
 #[test]
-fn a_lower_generation_never_overwrites_a_higher_one() {
-    let object = pending(HARD);
-    let mut quota = object.quota();
-    quota.generation = Some(2);
-    let mut found = found(object.in_cluster(), Some(quota));
-    assert_eq!(validate(&object, &found, &[]), Verdict::Recheck);
-    found.generation_is_false = true;
-    assert!(
-        matches!(plan(&object, &found).quota, QuotaStep::Update { .. }),
-        "the mark was found to be false"
-    );
+fn what_is_sealed_with_a_later_generation_is_not_overwritten_before_the_excess_is_held() {
+    let object = available();
+    let later = object.clone().asks(&[("pods", "9")]);
+    let mut found = later.found();
+    assert_eq!(verdict(&object, &found), Verdict::Recheck);
+    assert!(matches!(judged(&object, &found, true), Verdict::Ahead { .. }), "9 may be in use, 3 are charged");
+    found.excess_is_told = true;
+    assert!(matches!(judged(&object, &found, true), Verdict::Proceed(_)));
+    let lower = object.clone().asks(&[("pods", "1")]).found();
+    assert!(matches!(judged(&object, &lower, true), Verdict::Proceed(_)), "3 are charged");
 }
 
 #[test]
 fn drift_of_the_quota_is_repaired() {
-    let object = pending(HARD);
-    let mut edited = object.quota();
-    edited.spec_hard = crate::fixtures::amounts(&[("pods", "99")]);
-    let mut unlabelled = object.quota();
-    unlabelled.marks.project = None;
-    for quota in [edited, unlabelled] {
-        let plan = plan(&object, &found(object.in_cluster(), Some(quota)));
-        assert!(matches!(plan.quota, QuotaStep::Update { drift: true, .. }));
+    let object = available();
+    let edited = object.found().with_quota(|quota| quota.spec_hard = amounts(&[("pods", "99")]));
+    let unlabelled = object.found().with_quota(|quota| quota.marks.project = None);
+    let unsealed = Found { quota_seal: None, ..object.found() };
+    for found in [edited, unlabelled, unsealed] {
+        assert!(matches!(plan(&object, &found).quota, QuotaStep::Update { cause: Rewriting::Drift, .. }));
     }
-    assert_eq!(plan(&object, &found(object.in_cluster(), None)).quota, QuotaStep::Create);
+    let deleted = Found { quota: None, quota_seal: None, ..object.found() };
+    assert_eq!(plan(&object, &deleted).quota, QuotaStep::Create);
 }
 
 #[test]
-fn a_missing_label_is_restored_when_the_uid_is_right() {
-    let object = pending(HARD);
+fn whatever_marks_say_the_record_decides() {
+    let object = available();
     for strip in [
         |m: &mut ClusterNamespace| m.marks.project = None,
         |m: &mut ClusterNamespace| m.marks.namespace = None,
+        |m: &mut ClusterNamespace| m.marks.project = Some("q".into()),
+        |m: &mut ClusterNamespace| m.marks.uid = Some("made-up".into()),
+        |m: &mut ClusterNamespace| m.marks.adopted = true,
+        |m: &mut ClusterNamespace| m.marks = Marks::default(),
     ] {
-        let mut namespace = object.in_cluster();
-        strip(&mut namespace);
-        let plan = plan(&object, &found(namespace, Some(object.quota())));
-        assert!(matches!(plan.namespace, NamespaceStep::Restore { .. }));
+        let found = Found { namespace_seal: None, ..object.found() }.with_namespace(strip);
+        let plan = plan(&object, &found);
+        assert_eq!((cause(&plan), plan.origin), (Marking::Drift, Origin::Made));
+        let only_marks = object.found().with_namespace(strip);
+        assert_eq!(cause(&self::plan(&object, &only_marks)), Marking::Drift);
     }
 }
 
 #[test]
-fn what_is_somebody_elses_is_not_touched() {
+fn what_stands_in_the_way_is_not_touched_and_not_told_whose_it_is() {
     let object = pending(HARD);
-    let mut other_project = object.in_cluster();
-    other_project.marks.project = Some("q".into());
-    assert!(refusal(&object, &found(other_project, None)).contains("project q"));
-    let mut other_uid = object.in_cluster();
-    other_uid.marks.uid = Some("former".into());
-    assert!(refusal(&object, &found(other_uid, None)).contains("uid former"));
+    let theirs = object.found().foreign().with_namespace(|there| {
+        there.marks.project = Some("secret-project".into());
+        there.marks.uid = Some("secret-uid".into());
+    });
+    for (known, provenance) in [(false, None), (true, Some(Provenance::Foreign))] {
+        let refusal = refusal(&object, &Found { untried: known, ..theirs.clone() });
+        assert!(!refusal.message.contains("secret"), "{}", refusal.message);
+        assert!(refusal.message.contains("business.tkestack.io/adopt=p/n"));
+        assert_eq!(refusal.record.map(|record| record.provenance), provenance);
+    }
+}
+
+#[test]
+fn without_a_record_only_a_seal_shows_that_it_was_made_for_the_object() {
+    let object = pending(HARD);
+    let found = object.found();
+    let standing = |found: &Found| standing(&object, found.namespace.as_ref().unwrap(), found);
+    assert_eq!(standing(&found), Standing::Ours(Origin::Made));
+    let opened = |change: fn(&mut Sealed)| {
+        let mut opened = Opened { sealed: object.sealed(Origin::Made), is_current: true };
+        change(&mut opened.sealed);
+        Found { namespace_seal: Some(opened), ..found.clone() }
+    };
+    assert_eq!(standing(&opened(|sealed| sealed.namespace_uid = None)), Standing::Ours(Origin::Made));
+    assert_eq!(standing(&opened(|sealed| sealed.origin = Origin::Replaced)), Standing::Replaced);
+    assert_eq!(standing(&opened(|sealed| sealed.object = "another".into())), Standing::Unclear);
+    let unsealed = Found { namespace_seal: None, ..found.clone() };
+    assert_eq!(
+        standing(&unsealed),
+        Standing::Unclear,
+        "an answer may have been lost, and the seal taken away"
+    );
+    assert_eq!(standing(&Found { untried: true, ..unsealed.clone() }), Standing::Foreign);
+    let older = unsealed.with_namespace(|there| there.created = BEGINNING - 301);
+    assert_eq!(standing(&older), Standing::Foreign, "it was there before the object");
+}
+
+#[test]
+fn a_namespace_of_another_uid_than_is_on_record_is_a_replacement() {
+    let object = available();
+    let found = object.found().with_namespace(|there| there.uid = "theirs".into());
+    let with_old_seals = Found { namespace_seal: None, quota_seal: None, ..found };
+    let plan = plan(&object, &with_old_seals);
+    assert_eq!((cause(&plan), plan.origin), (Marking::Replacement, Origin::Replaced));
+    let consent = |uid: &str| object.clone().annotated(names::DELETE_REPLACED_ANNOTATION, uid);
+    assert_eq!(
+        verdict(&consent("theirs"), &with_old_seals),
+        Verdict::DeleteReplaced { uid: "theirs".into() }
+    );
+    assert!(matches!(verdict(&consent("another"), &with_old_seals), Verdict::Proceed(_)));
+    let agreed = with_old_seals.with_namespace(|there| there.adopt = Some("p/n".into()));
+    assert_eq!(self::plan(&object, &agreed).origin, Origin::Adopted);
 }
 
 #[test]
 fn an_existing_namespace_is_adopted_only_with_consent() {
     let object = pending(HARD);
-    let mut there = object.in_cluster();
-    there.marks = crate::member::observed::Marks::default();
-    assert!(refusal(&object, &found(there.clone(), None)).contains("business.tkestack.io/adopt=p/n"));
-    let mut by_cluster = there.clone();
-    by_cluster.adopt = Some("p/other".into());
-    refusal(&object, &found(by_cluster.clone(), None));
-    by_cluster.adopt = Some("p/n".into());
-    assert!(matches!(plan(&object, &found(by_cluster, None)).namespace, NamespaceStep::Adopt { .. }));
-    let mut by_operator = object;
-    by_operator.annotations.insert(names::ADOPT_ANNOTATION.into(), "true".into());
-    assert!(matches!(plan(&by_operator, &found(there, None)).namespace, NamespaceStep::Adopt { .. }));
+    let there = object.found().foreign();
+    assert_eq!(refusal(&object, &there).reason, "NamespaceConflict");
+    let by_cluster = |consent: &str| there.clone().with_namespace(|there| there.adopt = Some(consent.into()));
+    refusal(&object, &by_cluster("p/other"));
+    let adopted = plan(&object, &by_cluster("p/n"));
+    assert_eq!((cause(&adopted), adopted.origin), (Marking::Adoption, Origin::Adopted));
+    let by_operator = object.annotated(names::ADOPT_ANNOTATION, "true");
+    assert_eq!(plan(&by_operator, &there).origin, Origin::Adopted);
 }
 
 #[test]
 fn a_namespace_that_is_being_deleted_is_waited_for() {
     let object = pending(HARD);
-    let mut there = object.in_cluster();
-    there.deleting = true;
-    there.remaining = vec!["pods remain".into()];
-    let verdict = validate(&object, &found(there, Some(object.quota())), &[]);
-    assert!(
-        matches!(verdict, Verdict::Wait(Situation::NotActive { message }) if message.contains("pods remain"))
-    );
+    let found = object.found().with_namespace(|there| {
+        there.deleting = true;
+        there.remaining = vec!["pods remain".into()];
+    });
+    let Verdict::Wait(Finding { situation: Situation::NotActive { message }, record }) =
+        verdict(&object, &found)
+    else {
+        panic!()
+    };
+    assert!(message.contains("pods remain"));
+    assert_eq!(record.map(|record| record.provenance), Some(Provenance::Made), "it is on record from now on");
+}
+
+#[test]
+fn a_seal_that_could_be_newer_is_renewed_in_a_quiet_time_only() {
+    let object = available();
+    let older_key = |mut found: Found| {
+        for seal in [&mut found.namespace_seal, &mut found.quota_seal] {
+            seal.as_mut().unwrap().is_current = false;
+        }
+        found
+    };
+    let mut without_uid = object.found();
+    without_uid.namespace_seal.as_mut().unwrap().sealed.namespace_uid = None;
+    for found in [older_key(object.found()), without_uid] {
+        assert!(plan(&object, &found).is_empty());
+        let quiet = plan(&object, &Found { quiet: true, ..found });
+        assert_eq!(cause(&quiet), Marking::Reseal);
+    }
+    let quiet = plan(&object, &Found { quiet: true, ..older_key(object.found()) });
+    assert!(matches!(quiet.quota, QuotaStep::Update { cause: Rewriting::Reseal, .. }));
 }
 
 #[test]
 fn forbidden_names_and_scoped_quotas_are_refused() {
-    let mut object = pending(HARD);
-    let mut quota = object.quota();
-    quota.scoped = true;
-    assert!(refusal(&object, &found(object.in_cluster(), Some(quota))).contains("scopes"));
+    let mut object = available();
+    let scoped = object.found().with_quota(|quota| quota.scoped = true);
+    assert!(refusal(&object, &scoped).message.contains("scopes"));
     object.spec.namespace = "kube-system".into();
-    assert!(refusal(&object, &Found::default()).contains("kube-system"));
-}
-
-#[test]
-fn bodies_carry_the_version_read_and_drop_keys_that_are_gone() {
-    let object = pending(HARD).asks(&[("services", "2")]);
-    let mut quota = object.quota();
-    quota.spec_hard = crate::fixtures::amounts(HARD);
-    quota.generation = Some(1);
-    let plan = plan(&object, &found(object.in_cluster(), Some(quota)));
-    let prepared = crate::namespace::build::build(&object, &plan);
-    let crate::namespace::build::Write::Patch(body) = prepared.quota else { panic!() };
-    assert_eq!(body["metadata"]["resourceVersion"], "11");
-    assert_eq!(body["metadata"]["annotations"]["business.tkestack.io/generation"], "2");
-    assert_eq!(body["spec"]["hard"], serde_json::json!({ "pods": null, "services": "2" }));
+    assert!(refusal(&object, &Found::default()).message.contains("kube-system"));
 }

@@ -1,0 +1,111 @@
+//! What keeps growth from going on after a divergence of history.
+
+use crate::follow;
+use crate::kinds::KINDS;
+use business_types::Comparison;
+use std::collections::BTreeSet;
+use store::audit::Difference;
+use store::hold::GrowthHold;
+use store::read::{At, ListQuery};
+use store::{Access, Error, Store};
+
+/// The field by which objects say in which cluster they live.
+const CLUSTER_FIELD: &str = "spec.clusterName";
+
+/// What the audit has found here.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found<'a> {
+    /// Orphans that could not be charged.
+    pub(super) unheld: usize,
+    pub(super) differences: &'a [Difference],
+    /// Clusters that something is charged or held for, as the store itself knows it.
+    pub(super) in_use: &'a BTreeSet<String>,
+}
+
+/// The clusters that objects live in, or that something is held for.
+pub(super) async fn clusters_in_use(store: &Store, access: &Access) -> Result<BTreeSet<String>, Error> {
+    let mut clusters = BTreeSet::new();
+    for row in KINDS.0 {
+        let kind = (row.kind)();
+        let Some(field) = kind.fields().iter().position(|field| *field == CLUSTER_FIELD) else { continue };
+        let selection = follow::all(row.id);
+        let query = ListQuery { selection, at: At::Latest, limit: None, continue_token: None };
+        for entry in store.list(access, &query).await?.items {
+            let cluster = entry.attributes.fields.get(field).map(|cluster| &**cluster).unwrap_or_default();
+            if !cluster.is_empty() && !clusters.contains(cluster) {
+                clusters.insert(cluster.to_owned());
+            }
+        }
+    }
+    for hold in store.holds(access, None).await? {
+        clusters.extend(super::orphans::clusters(&hold).map(str::to_owned));
+    }
+    Ok(clusters)
+}
+
+/// What keeps growth from going on.
+pub(super) fn obstacle(hold: &GrowthHold, comparison: &Comparison, found: Found<'_>) -> Option<String> {
+    let Found { unheld, differences, in_use } = found;
+    if let Some(first) = differences.first() {
+        return Some(format!(
+            "{} differences between ledger and objects, which business-api audit --repair sets right: {first}",
+            differences.len()
+        ));
+    }
+    let unreported = comparison.unreported.saturating_add(u64::try_from(unheld).unwrap_or(u64::MAX));
+    let is_recent = |at: &u64| *at >= hold.since.0;
+    if comparison.clusters.is_empty() || !comparison.clusters.values().all(is_recent) {
+        return Some("the controller has not compared the member clusters since".to_owned());
+    }
+    if let Some((cluster, why)) = comparison.missing.first_key_value() {
+        return Some(format!("member cluster {cluster} was not compared: {why}"));
+    }
+    // Whatever the controller knows of: it may have forgotten a cluster.
+    if let Some(cluster) = in_use.iter().find(|cluster| !comparison.clusters.contains_key(*cluster)) {
+        return Some(format!(
+            "something is charged or held in member cluster {cluster}, which was not compared"
+        ));
+    }
+    (unreported > 0)
+        .then(|| format!("{unreported} namespaces of member clusters belong to no object and to no project"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use store::Revision;
+    use uuid::Uuid;
+
+    #[test]
+    fn growth_waits_for_both_sides() {
+        let hold =
+            GrowthHold { reason: "history has diverged".to_owned(), epoch: Uuid::nil(), since: Revision(50) };
+        let clusters = |at| BTreeMap::from([("c1".to_owned(), at)]);
+        let old = Comparison { clusters: clusters(49), ..Comparison::default() };
+        let in_use = BTreeSet::from(["c1".to_owned()]);
+        let why = |comparison: &Comparison, unheld| {
+            obstacle(&hold, comparison, Found { unheld, differences: &[], in_use: &in_use })
+        };
+        assert!(why(&Comparison::default(), 0).unwrap().contains("not compared"));
+        assert!(why(&old, 0).unwrap().contains("not compared"));
+        let new = Comparison { clusters: clusters(50), ..Comparison::default() };
+        assert_eq!(why(&new, 0), None);
+        assert!(why(&new, 1).unwrap().starts_with("1 namespaces"));
+        let missing = BTreeMap::from([("c2".to_owned(), "no answer".to_owned())]);
+        let without = Comparison { missing, ..new.clone() };
+        assert_eq!(why(&without, 0).unwrap(), "member cluster c2 was not compared: no answer");
+        let strangers = Comparison { strange: 7, ..new };
+        assert_eq!(why(&strangers, 0), None, "anybody can make them");
+    }
+
+    #[test]
+    fn a_cluster_that_the_controller_has_forgotten_keeps_growth_waiting() {
+        let hold =
+            GrowthHold { reason: "history has diverged".to_owned(), epoch: Uuid::nil(), since: Revision(5) };
+        let comparison = Comparison { clusters: [("c1".to_owned(), 9)].into(), ..Comparison::default() };
+        let in_use = BTreeSet::from(["c1".to_owned(), "delisted".to_owned()]);
+        let found = Found { unheld: 0, differences: &[], in_use: &in_use };
+        assert!(obstacle(&hold, &comparison, found).unwrap().contains("member cluster delisted"));
+    }
+}

@@ -1,0 +1,103 @@
+//! What the controller reports of namespaces that may take what no object is charged for, as the ledger holds it.
+
+use business_types::{Orphan, OrphanState, account};
+use store::hold::Hold;
+use store::quota::{Amounts, Claim, HoldState, Scope};
+
+/// The hold that an orphan asks for; `None` when its uid is none.
+pub(super) fn hold_of(project: &str, orphan: &Orphan) -> Option<Hold> {
+    let Orphan { cluster_name, namespace, uid, state, hard } = orphan;
+    let claim = Claim { domain: cluster_name.clone(), place: namespace.clone() };
+    let (claim, held, reason) = match state {
+        OrphanState::Lost => (
+            Some(claim),
+            HoldState::Orphaned,
+            "a namespace of the cluster was granted out of the project and belongs to no object".to_owned(),
+        ),
+        // Its object has the place.
+        OrphanState::Ahead => (
+            None,
+            HoldState::Orphaned,
+            format!(
+                "namespace {namespace} of cluster {cluster_name} may take more than its object is charged"
+            ),
+        ),
+        OrphanState::Released => (
+            Some(claim),
+            HoldState::Released,
+            "a namespace of the cluster was released and is in use".to_owned(),
+        ),
+    };
+    Some(Hold {
+        uid: uid.parse().ok()?,
+        scope: Scope::new(account::PROJECT, project),
+        claim,
+        amounts: Amounts::from([(cluster_name.clone(), hard.clone())]),
+        state: held,
+        reason,
+    })
+}
+
+/// Whether a hold is among these, or its place is held already.
+pub(super) fn counts(holds: &[Hold], hold: &Hold) -> bool {
+    let has_the_place =
+        |held: &Hold| held.uid != hold.uid && hold.claim.is_some() && held.claim == hold.claim;
+    holds.iter().any(|held| held == hold || has_the_place(held))
+}
+
+/// Whether a hold is what an orphan is told for.
+pub(super) fn is_it(orphan: &Orphan, hold: &Hold) -> bool {
+    match &hold.claim {
+        Some(claim) => {
+            orphan.state != OrphanState::Ahead
+                && orphan.cluster_name == claim.domain
+                && orphan.namespace == claim.place
+        }
+        None => orphan.state == OrphanState::Ahead && orphan.uid.parse() == Ok(hold.uid),
+    }
+}
+
+/// The clusters that a hold counts in.
+pub(super) fn clusters(hold: &Hold) -> impl Iterator<Item = &str> {
+    let claimed = hold.claim.as_ref().map(|claim| claim.domain.as_str());
+    claimed.into_iter().chain(hold.amounts.keys().map(String::as_str))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn orphan(state: OrphanState, number: u8) -> Orphan {
+        Orphan {
+            cluster_name: "c1".into(),
+            namespace: "web".into(),
+            uid: format!("00000000-0000-4000-8000-0000000000{number:02}"),
+            state,
+            hard: [("pods".to_owned(), "3".parse().unwrap())].into(),
+        }
+    }
+
+    #[test]
+    fn an_excess_is_held_beside_its_object_and_for_itself() {
+        let [lost, ahead, other] = [(OrphanState::Lost, 1), (OrphanState::Ahead, 1), (OrphanState::Ahead, 2)]
+            .map(|(state, number)| orphan(state, number));
+        let hold = |orphan: &Orphan| hold_of("p", orphan).unwrap();
+        assert_eq!(hold(&ahead).claim, None, "the object has the place");
+        assert_eq!(clusters(&hold(&ahead)).collect::<Vec<_>>(), ["c1"]);
+        assert!(!counts(&[hold(&ahead)], &hold(&other)), "two without a place are two");
+        assert!(
+            is_it(&ahead, &hold(&ahead)) && !is_it(&other, &hold(&ahead)) && !is_it(&lost, &hold(&ahead))
+        );
+        assert!(is_it(&lost, &hold(&lost)) && !is_it(&ahead, &hold(&lost)));
+        let grown = Orphan { hard: [("pods".to_owned(), "4".parse().unwrap())].into(), ..ahead.clone() };
+        assert!(counts(&[hold(&ahead)], &hold(&ahead)) && !counts(&[hold(&ahead)], &hold(&grown)));
+    }
+
+    #[test]
+    fn a_place_is_held_once() {
+        let (lost, released) = (orphan(OrphanState::Lost, 1), orphan(OrphanState::Released, 2));
+        let hold = hold_of("p", &lost).unwrap();
+        assert!(counts(std::slice::from_ref(&hold), &hold_of("p", &released).unwrap()));
+        assert!(is_it(&released, &hold), "what stands at the place keeps it");
+    }
+}

@@ -1,0 +1,224 @@
+//! What a sighting comes to: looked at once more, now that the objects were listed. Marks say nothing; what counts is
+//! whether an object lives at the place, whether something is held for it, and what is sealed.
+
+use super::look::{self, Sighting};
+use super::survey::{Holder, Survey};
+use crate::context::Context;
+use crate::error::{Error, Failure};
+use crate::kinds::{ObjectKey as _, ProjectKey};
+use crate::member::{ClusterNamespace, ClusterQuota};
+use crate::namespace::kind::BusinessNamespace;
+use crate::namespace::{build, confirm};
+use crate::seal::{Keyring, Origin, Sealed};
+use business_types::{Orphan, OrphanState, Stranger};
+use meta::quantity::ResourceList;
+use std::collections::HashMap;
+
+/// What a sighting comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// Nothing is to be told of it.
+    Nothing,
+    /// It may take what nobody is charged for, and this project answers for it.
+    Orphan { project: String, orphan: Orphan },
+    /// The same, and the project that answers for it does not exist.
+    Homeless(Orphan),
+    /// It carries our marks, and nothing proves them.
+    Stranger(Stranger),
+}
+
+/// What the judgement is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Evidence<'a> {
+    pub survey: &'a Survey,
+    pub keyring: &'a Keyring,
+    /// Generations of all objects by uid, listed after the sightings.
+    pub alive: &'a HashMap<String, i64>,
+}
+
+/// What is there now.
+struct Scene {
+    namespace: ClusterNamespace,
+    quota: Option<ClusterQuota>,
+    sealed: Vec<Sealed>,
+}
+
+impl Evidence<'_> {
+    fn lives(&self, object: &str) -> bool {
+        self.alive.contains_key(object)
+    }
+
+    /// Whether all is well without another look: an object lives at the place, nothing there is sealed for another one
+    /// that does not live any more, and nothing sealed is newer than its object.
+    pub fn clears(&self, cx: &Context, sighting: &Sighting) -> bool {
+        let is_old = |sealed: &Sealed| {
+            self.alive.get(&sealed.object).is_some_and(|generation| sealed.generation <= *generation)
+        };
+        let belongs = !sighting.seals.is_empty() || self.owner(cx, sighting).is_some();
+        belongs
+            && sighting.seals.iter().all(|opened| is_old(&opened.sealed))
+            && !self.survey.is_ahead(&sighting.uid)
+    }
+
+    pub async fn judge(&self, cx: &Context, sighting: &Sighting) -> Result<Judgement, Error> {
+        let Some(scene) = self.scene(sighting).await.map_err(Error::Member)? else {
+            return Ok(Judgement::Nothing);
+        };
+        let lost = scene.sealed.iter().filter(|sealed| !self.lives(&sealed.object));
+        let lost = lost.max_by_key(|sealed| sealed.generation);
+        let alive = scene.sealed.iter().find(|sealed| self.lives(&sealed.object));
+        match (lost, alive, self.owner(cx, sighting)) {
+            (None, Some(sealed), _) => {
+                let all = cx.objects.namespaces.of_project(&sealed.project);
+                match all.iter().find(|object| object.uid == sealed.object) {
+                    Some(object) => self.ahead(cx, sighting, &scene, &object.key).await,
+                    // Our own view of it is behind: the next audit looks again.
+                    None => Ok(Judgement::Nothing),
+                }
+            }
+            (None, None, Some(owner)) => self.ahead(cx, sighting, &scene, &owner).await,
+            (lost, ..) => self.unowned(cx, sighting, &scene, lost).await,
+        }
+    }
+
+    /// No object lives that this was made for.
+    async fn unowned(
+        &self,
+        cx: &Context,
+        sighting: &Sighting,
+        scene: &Scene,
+        lost: Option<&Sealed>,
+    ) -> Result<Judgement, Error> {
+        let cluster = &sighting.member.name;
+        let is_released = |sealed: &Sealed| sealed.origin == Origin::Released;
+        match (self.survey.holder(cluster, &sighting.name), lost) {
+            (Some(Holder { project, is_released: true }), _) if scene.is_unused() => {
+                tracing::info!(
+                    cluster,
+                    object.name = sighting.name,
+                    project,
+                    "a released namespace is unused"
+                );
+                take_away(cx, sighting, scene).await
+            }
+            (Some(Holder { project, is_released }), _) => {
+                let state = if is_released { OrphanState::Released } else { OrphanState::Lost };
+                Ok(Judgement::Orphan { project: project.to_owned(), orphan: scene.orphan(sighting, state) })
+            }
+            (None, Some(lost)) if is_released(lost) => {
+                if self.survey.is_written_off(&lost.project, &scene.namespace.uid) {
+                    return take_away(cx, sighting, scene).await;
+                }
+                Ok(self.sealed_orphan(lost, scene.orphan(sighting, OrphanState::Released)))
+            }
+            (None, Some(lost)) => Ok(self.sealed_orphan(lost, scene.orphan(sighting, OrphanState::Lost))),
+            (None, None) => Ok(scene.stranger(sighting)),
+        }
+    }
+
+    async fn scene(&self, sighting: &Sighting) -> Result<Option<Scene>, Failure> {
+        let (member, name) = (&sighting.member, &sighting.name);
+        let Some(namespace) = member.api.namespace(name).await? else { return Ok(None) };
+        let quota = member.api.quota(name).await?;
+        let marks = [Some(&namespace.marks), quota.as_ref().map(|quota| &quota.marks)];
+        let texts = marks.into_iter().flatten().filter_map(|marks| marks.seal.as_deref());
+        let open = |text| look::open(self.keyring, member, name, &namespace.uid, text);
+        let sealed = texts.filter_map(open).map(|opened| opened.sealed).collect();
+        Ok(Some(Scene { namespace, quota, sealed }))
+    }
+
+    /// The living object that the place belongs to.
+    fn owner(&self, cx: &Context, sighting: &Sighting) -> Option<ProjectKey> {
+        let at_place = cx.objects.namespaces.at_place(&sighting.member.name, &sighting.name);
+        at_place.filter(|object| self.lives(&object.uid)).map(|object| object.key.clone())
+    }
+
+    /// What is let in beyond what the living object is charged, because a raise was lost.
+    async fn ahead(
+        &self,
+        cx: &Context,
+        sighting: &Sighting,
+        scene: &Scene,
+        key: &ProjectKey,
+    ) -> Result<Judgement, Error> {
+        let object = cx.business.get::<BusinessNamespace>(key).await.map_err(Error::Api)?;
+        let (Some(object), Some(quota)) = (object, &scene.quota) else { return Ok(Judgement::Nothing) };
+        let newer = |sealed: &&Sealed| sealed.object == object.uid && sealed.generation > object.generation;
+        let sealed: Vec<&ResourceList> =
+            scene.sealed.iter().filter(newer).map(|sealed| &sealed.hard).collect();
+        if sealed.is_empty() && !self.survey.is_ahead(&scene.namespace.uid) {
+            return Ok(Judgement::Nothing);
+        }
+        let hard = confirm::excess(&object, quota, Some(&confirm::most(sealed)));
+        if hard.is_empty() {
+            return Ok(Judgement::Nothing);
+        }
+        let orphan = Orphan { hard, ..scene.orphan(sighting, OrphanState::Ahead) };
+        Ok(Judgement::Orphan { project: key.namespace().unwrap_or_default().to_owned(), orphan })
+    }
+
+    fn sealed_orphan(&self, sealed: &Sealed, orphan: Orphan) -> Judgement {
+        if self.survey.has(&sealed.project, &sealed.project_uid) {
+            Judgement::Orphan { project: sealed.project.clone(), orphan }
+        } else {
+            Judgement::Homeless(orphan)
+        }
+    }
+}
+
+impl Scene {
+    /// Whether the quota, which is ours, counts nothing.
+    fn is_unused(&self) -> bool {
+        self.quota.as_ref().is_some_and(|quota| {
+            quota.status_hard == quota.spec_hard && quota.status_used.values().all(|used| used.is_zero())
+        })
+    }
+
+    /// The most that was granted, is granted or is in use.
+    fn may_take(&self) -> ResourceList {
+        let quota = self.quota.as_ref().map(confirm::may_take);
+        confirm::most(self.sealed.iter().map(|sealed| &sealed.hard).chain(&quota))
+    }
+
+    fn orphan(&self, sighting: &Sighting, state: OrphanState) -> Orphan {
+        Orphan {
+            cluster_name: sighting.member.name.clone(),
+            namespace: sighting.name.clone(),
+            uid: self.namespace.uid.clone(),
+            state,
+            hard: self.may_take(),
+        }
+    }
+
+    fn stranger(&self, sighting: &Sighting) -> Judgement {
+        let quota_marks = self.quota.as_ref().map(|quota| &quota.marks);
+        let is_marked = [Some(&self.namespace.marks), quota_marks]
+            .into_iter()
+            .flatten()
+            .any(|marks| marks.uid.is_some() || marks.seal.is_some());
+        if !is_marked {
+            return Judgement::Nothing;
+        }
+        Judgement::Stranger(Stranger {
+            cluster_name: sighting.member.name.clone(),
+            namespace: sighting.name.clone(),
+            uid: self.namespace.uid.clone(),
+            project: self.namespace.marks.project.clone().unwrap_or_default(),
+            hard: self.may_take(),
+        })
+    }
+}
+
+/// Our quota and our marks leave a released namespace. What was held for it is written off when it is not found any
+/// more.
+async fn take_away(cx: &Context, sighting: &Sighting, scene: &Scene) -> Result<Judgement, Error> {
+    cx.fence.permit()?;
+    let (api, name) = (&sighting.member.api, &sighting.name);
+    if let Some(quota) = &scene.quota {
+        api.delete_quota(name, &quota.uid).await?;
+    }
+    match api.patch_namespace(name, &build::unmarked(&scene.namespace)).await {
+        Ok(_) | Err(Error::Member(Failure::NotFound)) => Ok(Judgement::Nothing),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,103 @@
+//! What the projects say before the member clusters are looked at.
+
+use crate::business::Business;
+use crate::error::Failure;
+use crate::kinds::ObjectKey as _;
+use crate::project::kind::{BusinessProject, ProjectView};
+use business_types::{Held, Orphan, OrphanState};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+/// `state` of an amount whose object has gone and whose namespace stays.
+const RELEASED: &str = "released";
+
+/// All projects at one revision, as far as the audit needs them.
+#[derive(Debug, Default)]
+pub struct Survey {
+    pub revision: u64,
+    projects: BTreeMap<String, Said>,
+}
+
+#[derive(Debug)]
+struct Said {
+    uid: String,
+    orphans: Vec<Orphan>,
+    held: Vec<Held>,
+    written_off: Vec<String>,
+}
+
+/// What something at a place is held against.
+#[derive(Clone, Copy, Debug)]
+pub struct Holder<'a> {
+    pub project: &'a str,
+    pub is_released: bool,
+}
+
+impl Survey {
+    pub async fn make(business: &Business) -> Result<Self, Failure> {
+        let mut projects = BTreeMap::new();
+        let take = |project: ProjectView| {
+            let name = project.key.name().to_owned();
+            let status = project.status;
+            let said = Said {
+                uid: project.uid,
+                orphans: status.orphans,
+                held: status.ledger.held,
+                written_off: status.ledger.written_off,
+            };
+            projects.insert(name, said);
+        };
+        let revision = business.each::<BusinessProject>(take).await?;
+        Ok(Self { revision, projects })
+    }
+
+    /// Whether there is this very project.
+    pub fn has(&self, project: &str, uid: &str) -> bool {
+        self.projects.get(project).is_some_and(|said| said.uid == uid)
+    }
+
+    /// The member clusters that something is held for.
+    pub fn clusters(&self) -> BTreeSet<String> {
+        let held = self.projects.values().flat_map(|said| &said.held).map(|held| &held.cluster_name);
+        let told = self.projects.values().flat_map(|said| &said.orphans).map(|orphan| &orphan.cluster_name);
+        held.chain(told).filter(|name| !name.is_empty()).cloned().collect()
+    }
+
+    /// Namespaces of a member cluster that something is held for, or was told of.
+    pub fn places_in(&self, cluster: &str) -> HashSet<&str> {
+        let all = self.projects.values();
+        let held = all.clone().flat_map(|said| &said.held).filter(|held| held.cluster_name == cluster);
+        let told = all.flat_map(|said| &said.orphans).filter(|orphan| orphan.cluster_name == cluster);
+        held.map(|held| held.namespace.as_str()).chain(told.map(|orphan| orphan.namespace.as_str())).collect()
+    }
+
+    /// The project that something at a place is held against, whatever stands there.
+    pub fn holder(&self, cluster: &str, namespace: &str) -> Option<Holder<'_>> {
+        let at = |held: &&Held| held.cluster_name == cluster && held.namespace == namespace;
+        self.projects.iter().find_map(|(project, said)| {
+            let held = said.held.iter().find(at)?;
+            Some(Holder { project, is_released: held.state == RELEASED })
+        })
+    }
+
+    /// Whether nothing is held any more for a released namespace of this uid.
+    pub fn is_written_off(&self, project: &str, uid: &str) -> bool {
+        self.projects.get(project).is_some_and(|said| said.written_off.iter().any(|gone| gone == uid))
+    }
+
+    /// Whether a namespace of this uid was found to take more than its object is charged.
+    pub fn is_ahead(&self, uid: &str) -> bool {
+        let is_it = |told: &Orphan| told.state == OrphanState::Ahead && told.uid == uid;
+        self.projects.values().any(|said| said.orphans.iter().any(is_it))
+    }
+
+    /// Projects whose status names orphans.
+    pub fn telling(&self) -> impl Iterator<Item = (&str, &[Orphan])> {
+        let telling = self.projects.iter().filter(|(_, said)| !said.orphans.is_empty());
+        telling.map(|(name, said)| (name.as_str(), said.orphans.as_slice()))
+    }
+
+    /// The orphans that a project's status names.
+    pub fn told(&self, project: &str) -> &[Orphan] {
+        self.projects.get(project).map(|said| said.orphans.as_slice()).unwrap_or_default()
+    }
+}

@@ -1,0 +1,16 @@
+//! The table of controllers: variant, field, kind. Caches, watches, keys of the queue and the dispatch of passes are
+//! made from it.
+//!
+//! Adding a controller is a row here and its own files: `NAME/kind.rs` with its [`crate::kinds::Kind`], and `NAME.rs`
+//! with its [`crate::controller::Controller`].
+
+/// Hands the table to a macro.
+macro_rules! every_controller {
+    ($then:ident) => {
+        $then! {
+            Project, projects, crate::project::kind::BusinessProject;
+            Namespace, namespaces, crate::namespace::kind::BusinessNamespace;
+        }
+    };
+}
+pub(crate) use every_controller;

@@ -1,0 +1,200 @@
+//! What a kind of ours says of itself, and one object of it.
+
+use kube::Client;
+use kube::api::{Api, ApiResource, DynamicObject};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::fmt::{Debug, Display};
+use std::hash::Hash;
+use std::sync::Arc;
+
+/// One of our kinds: what its objects are and how they are looked up.
+pub trait Kind: Clone + Debug + Default + PartialEq + Eq + Send + Sync + 'static {
+    const KIND: &'static str;
+    const PLURAL: &'static str;
+    type Spec: Body;
+    type Status: Body;
+    type Key: ObjectKey;
+    /// Look-ups beside the one by key, kept with the cache.
+    type Index: Index<Self>;
+    /// What its controller remembers from pass to pass. It is lost with the process.
+    type Memory: Default + Debug + Send + Sync;
+
+    fn resource() -> ApiResource {
+        ApiResource {
+            group: business_types::names::GROUP.to_owned(),
+            version: business_types::names::VERSION.to_owned(),
+            api_version: business_types::names::API_VERSION.to_owned(),
+            kind: Self::KIND.to_owned(),
+            plural: Self::PLURAL.to_owned(),
+        }
+    }
+}
+
+/// `spec` or `status`.
+pub trait Body:
+    Clone + Debug + Default + PartialEq + Eq + Serialize + DeserializeOwned + Send + Sync + 'static
+{
+}
+
+impl<T> Body for T where
+    T: Clone + Debug + Default + PartialEq + Eq + Serialize + DeserializeOwned + Send + Sync + 'static
+{
+}
+
+/// Follows the changes of a cache.
+pub trait Index<K: Kind>: Default + Debug + Send + Sync {
+    fn follow(&mut self, change: &Change<K>);
+}
+
+/// What names an object of a kind.
+pub trait ObjectKey: Clone + Debug + Default + Display + Ord + Hash + Send + Sync + 'static {
+    fn new(namespace: Option<&str>, name: &str) -> Self;
+    fn namespace(&self) -> Option<&str>;
+    fn name(&self) -> &str;
+
+    /// Where the object lives.
+    fn api(&self, client: Client, resource: &ApiResource) -> Api<DynamicObject> {
+        match self.namespace() {
+            Some(namespace) => Api::namespaced_with(client, namespace, resource),
+            None => Api::all_with(client, resource),
+        }
+    }
+}
+
+/// The key of a kind that lies in nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RootKey {
+    pub name: Arc<str>,
+}
+
+impl ObjectKey for RootKey {
+    fn new(_namespace: Option<&str>, name: &str) -> Self {
+        Self { name: Arc::from(name) }
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        None
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Display for RootKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// The key of a kind whose objects lie in a project.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProjectKey {
+    pub project: Arc<str>,
+    pub name: Arc<str>,
+}
+
+impl ObjectKey for ProjectKey {
+    fn new(namespace: Option<&str>, name: &str) -> Self {
+        Self { project: Arc::from(namespace.unwrap_or_default()), name: Arc::from(name) }
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        Some(&self.project)
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Display for ProjectKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.project, self.name)
+    }
+}
+
+/// One object, trimmed to what is decided from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct View<K: Kind> {
+    pub key: K::Key,
+    pub uid: String,
+    pub resource_version: String,
+    pub generation: i64,
+    /// `metadata.creationTimestamp`, in seconds since 1970.
+    pub created: i64,
+    /// `metadata.deletionTimestamp`, in seconds since 1970.
+    pub deleting_since: Option<i64>,
+    /// Annotations of ours.
+    pub annotations: BTreeMap<String, String>,
+    pub spec: K::Spec,
+    pub status: K::Status,
+}
+
+/// What a change was: of the first sight there is no `old`, of what is gone no `new`.
+#[derive(Clone, Debug)]
+pub struct Change<K: Kind> {
+    pub old: Option<Arc<View<K>>>,
+    pub new: Option<Arc<View<K>>>,
+}
+
+/// An object that is not what its schema says.
+#[derive(Debug, thiserror::Error)]
+#[error("decode {field}")]
+pub struct Undecodable {
+    field: &'static str,
+    source: serde_json::Error,
+}
+
+impl<K: Kind> View<K> {
+    pub fn decode(object: DynamicObject) -> Result<Self, Undecodable> {
+        let DynamicObject { metadata, mut data, .. } = object;
+        let annotations = metadata.annotations.unwrap_or_default();
+        Ok(Self {
+            key: K::Key::new(metadata.namespace.as_deref(), &metadata.name.unwrap_or_default()),
+            uid: metadata.uid.unwrap_or_default(),
+            resource_version: metadata.resource_version.unwrap_or_default(),
+            generation: metadata.generation.unwrap_or_default(),
+            created: metadata.creation_timestamp.map_or(0, |time| time.0.as_second()),
+            deleting_since: metadata.deletion_timestamp.map(|time| time.0.as_second()),
+            annotations: annotations
+                .into_iter()
+                .filter(|(key, _)| key.starts_with(business_types::names::GROUP))
+                .collect(),
+            spec: part(&mut data, "spec")?,
+            status: part(&mut data, "status")?,
+        })
+    }
+
+    pub fn is_deleting(&self) -> bool {
+        self.deleting_since.is_some()
+    }
+
+    /// Whether it has been going for longer than this, in seconds.
+    pub fn has_been_going(&self, patience: i64, now: i64) -> bool {
+        self.deleting_since.is_some_and(|since| now.saturating_sub(since) >= patience)
+    }
+
+    /// `spec.finalizers` without one token; `None` when it was not among them.
+    pub fn without(tokens: &[String], token: &str) -> Option<Vec<String>> {
+        let left: Vec<String> = tokens.iter().filter(|held| *held != token).cloned().collect();
+        (left.len() < tokens.len()).then_some(left)
+    }
+}
+
+fn part<T: DeserializeOwned + Default>(
+    data: &mut serde_json::Value,
+    field: &'static str,
+) -> Result<T, Undecodable> {
+    match data.get_mut(field).map(serde_json::Value::take) {
+        None | Some(serde_json::Value::Null) => Ok(T::default()),
+        Some(value) => serde_json::from_value(value).map_err(|source| Undecodable { field, source }),
+    }
+}
+
+/// A resourceVersion as a number. They are compared only within one resource of one server.
+pub fn revision(resource_version: &str) -> u64 {
+    resource_version.parse().unwrap_or_default()
+}

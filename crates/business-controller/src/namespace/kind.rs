@@ -1,0 +1,76 @@
+//! What a namespace is to the controller.
+
+use super::memory::Untried;
+use crate::kinds::{Change, Index, Kind, ObjectKey as _, ProjectKey, View};
+use crate::objects::Cache;
+use business_types::{NamespaceSpec, NamespaceStatus, names};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BusinessNamespace;
+
+pub type NamespaceView = View<BusinessNamespace>;
+
+impl Kind for BusinessNamespace {
+    const KIND: &'static str = names::NAMESPACE_KIND;
+    const PLURAL: &'static str = names::NAMESPACES;
+    type Spec = NamespaceSpec;
+    type Status = NamespaceStatus;
+    type Key = ProjectKey;
+    type Index = ClaimedPlaces;
+    type Memory = Untried;
+}
+
+/// Which namespace a place in a member cluster belongs to: by cluster, then by the name there.
+#[derive(Debug, Default)]
+pub struct ClaimedPlaces(HashMap<String, HashMap<String, ProjectKey>>);
+
+impl Index<BusinessNamespace> for ClaimedPlaces {
+    fn follow(&mut self, change: &Change<BusinessNamespace>) {
+        if let Some(old) = &change.old
+            && let Some(cluster) = self.0.get_mut(&old.spec.cluster_name)
+            // Another object may have been seen at the place before the former one was seen gone.
+            && cluster.get(&old.spec.namespace) == Some(&old.key)
+        {
+            cluster.remove(&old.spec.namespace);
+            if cluster.is_empty() {
+                self.0.remove(&old.spec.cluster_name);
+            }
+        }
+        if let Some(new) = &change.new {
+            let cluster = self.0.entry(new.spec.cluster_name.clone()).or_default();
+            cluster.insert(new.spec.namespace.clone(), new.key.clone());
+        }
+    }
+}
+
+impl Cache<BusinessNamespace> {
+    /// The namespaces of a project, sorted by name.
+    pub fn of_project(&self, project: &str) -> Vec<Arc<NamespaceView>> {
+        self.look(|views, _| {
+            let range = views.range(ProjectKey::new(Some(project), "")..);
+            range
+                .take_while(|(key, _)| key.project.as_ref() == project)
+                .map(|(_, view)| Arc::clone(view))
+                .collect()
+        })
+    }
+
+    /// The namespace that a place in a member cluster belongs to.
+    pub fn at_place(&self, cluster: &str, namespace: &str) -> Option<Arc<NamespaceView>> {
+        self.look(|views, places| views.get(places.0.get(cluster)?.get(namespace)?).cloned())
+    }
+
+    pub fn in_cluster(&self, cluster: &str) -> Vec<Arc<NamespaceView>> {
+        self.look(|views, places| {
+            let keys = places.0.get(cluster).into_iter().flatten().map(|(_, key)| key);
+            keys.filter_map(|key| views.get(key).cloned()).collect()
+        })
+    }
+
+    /// The member clusters that namespaces live in.
+    pub fn clusters(&self) -> Vec<String> {
+        self.look(|_, places| places.0.keys().cloned().collect())
+    }
+}

@@ -1,0 +1,97 @@
+//! Events and metrics for what a pass over a namespace has done.
+
+use super::kind::NamespaceView;
+use super::verdict::{Marking, NamespaceStep, Plan, QuotaStep, Rewriting, Situation};
+use crate::context::Context;
+use crate::events::Topic;
+use crate::outcome::{Drift, DriftLabels};
+use crate::seal::Origin;
+use business_types::condition::{self, CLUSTER_REACHABLE, REPLACED, reason};
+use business_types::{Condition, NamespacePhase, names};
+
+const UNREACHABLE: Topic = Topic::warning("ClusterUnreachable", "Provision");
+const TERMINATING: Topic = Topic::warning("NamespaceTerminating", "Provision");
+const PROVISIONED: Topic = Topic::normal("Provisioned", "Provision");
+const FAILED: Topic = Topic::warning("Failed", "Provision");
+const RECREATED: Topic = Topic::warning("NamespaceRecreated", "Repair");
+const REPAIRED: Topic = Topic::warning("DriftRepaired", "Repair");
+const HAS_BEEN_REPLACED: Topic = Topic::warning("NamespaceReplaced", "Repair");
+const REPLACED_DELETED: Topic = Topic::warning("ReplacedDeleted", "Repair");
+
+fn place(object: &NamespaceView) -> String {
+    format!("namespace {} of cluster {}", object.spec.namespace, object.spec.cluster_name)
+}
+
+/// The cluster has just become unreachable.
+pub fn unreachable(cx: &Context, object: &NamespaceView, situation: &Situation) {
+    let was = condition::find(&object.status.conditions, CLUSTER_REACHABLE).is_none_or(Condition::is_true);
+    if let (true, Situation::Unreachable { message, .. }) = (was, situation) {
+        cx.events.report(object, UNREACHABLE, message.clone());
+    }
+}
+
+pub fn terminating(cx: &Context, object: &NamespaceView, situation: &Situation) {
+    if let Situation::NotActive { message } = situation {
+        cx.events.report(object, TERMINATING, message.clone());
+    }
+}
+
+pub fn failed(cx: &Context, object: &NamespaceView, message: String) {
+    cx.events.report(object, FAILED, message);
+}
+
+/// What to say of a namespace that stands in the place of ours.
+pub fn replaced(object: &NamespaceView, uid: &str) -> String {
+    format!(
+        "{} is not the one that was made for this object: somebody has made another (uid {uid}). It has the quota and stays \
+         charged. It is deleted when an operator annotates this object with {}={uid}",
+        place(object),
+        names::DELETE_REPLACED_ANNOTATION,
+    )
+}
+
+/// The same as an event, once.
+pub fn is_replaced(cx: &Context, object: &NamespaceView, uid: &str) {
+    if !condition::find(&object.status.conditions, REPLACED).is_some_and(Condition::is_true) {
+        cx.events.report(object, HAS_BEEN_REPLACED, replaced(object, uid));
+    }
+}
+
+pub fn replaced_deleted(cx: &Context, object: &NamespaceView) {
+    let note =
+        format!("{}, which somebody had made in the place of ours, is deleted with consent", place(object));
+    cx.events.report(object, REPLACED_DELETED, note);
+}
+
+/// What a plan has done.
+pub fn done(cx: &Context, object: &NamespaceView, plan: &Plan) {
+    let place = place(object);
+    let was_deleted = object.status.reason == reason::NAMESPACE_TERMINATING;
+    if object.status.phase != NamespacePhase::Available && !was_deleted {
+        if !plan.is_empty() && plan.origin != Origin::Replaced {
+            let adopted = matches!(plan.namespace, NamespaceStep::Mark { cause: Marking::Adoption, .. });
+            let note = if adopted { format!("adopted {place}") } else { format!("{place} is in place") };
+            cx.events.report(object, PROVISIONED, note);
+        }
+        return;
+    }
+    let drifted = |what: Drift, topic: Topic, note: String| {
+        cx.metrics.drift.get_or_create(&DriftLabels { what }).inc();
+        cx.events.report(object, topic, note);
+    };
+    match plan.namespace {
+        NamespaceStep::Create => {
+            drifted(Drift::Namespace, RECREATED, format!("{place} was gone; it was created anew"));
+            return;
+        }
+        NamespaceStep::Mark { cause: Marking::Drift, .. } => {
+            drifted(Drift::Marks, REPAIRED, format!("marks of {place} were restored"));
+        }
+        NamespaceStep::Keep { .. } | NamespaceStep::Mark { .. } => {}
+    }
+    if let QuotaStep::Create | QuotaStep::Update { cause: Rewriting::Drift, .. } = plan.quota
+        && plan.origin != Origin::Replaced
+    {
+        drifted(Drift::Quota, REPAIRED, format!("the ResourceQuota of {place} was repaired"));
+    }
+}

@@ -1,0 +1,171 @@
+//! The place of a namespace in its member cluster: what there is, with what is proved of it, unjudged.
+
+use super::kind::NamespaceView;
+use super::verdict::Situation;
+use crate::context::Context;
+use crate::error::Error;
+use crate::kinds::{ObjectKey as _, RootKey};
+use crate::member::{ClusterNamespace, ClusterQuota, Member, Reach};
+use crate::members::Lookup;
+use crate::project::kind::{BusinessProject, ProjectView};
+use crate::seal::{Keyring, Opened, Origin, Sealed};
+use business_types::condition::{self, PROVISIONED, reason};
+use business_types::{NamespacePhase, OrphanState};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What is in place for this long is sealed anew, when its seal could be newer: a time without other work.
+const QUIET_SECONDS: i64 = 60;
+
+/// A member cluster that answers, and what a pass needs to work in it.
+#[derive(Clone, Debug)]
+pub struct Site {
+    pub member: Arc<Member>,
+    /// Whether no write can happen any more that is not seen yet; taken before anything was looked at.
+    pub settled: Result<(), Duration>,
+    pub keyring: Arc<Keyring>,
+    pub project: Arc<ProjectView>,
+}
+
+/// What there is in the member cluster for one of our namespaces.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    pub namespace: Option<Arc<ClusterNamespace>>,
+    /// What its seal says, if it holds for this place.
+    pub namespace_seal: Option<Opened>,
+    /// The quota of its name in it.
+    pub quota: Option<Arc<ClusterQuota>>,
+    /// What its seal says, if it holds for this place and this very namespace.
+    pub quota_seal: Option<Opened>,
+    /// No write for the object can have made anything: each was refused, or none was sent.
+    pub untried: bool,
+    /// What the cluster may let in beyond the charge is held against the project.
+    pub excess_is_told: bool,
+    /// Nothing else is going on.
+    pub quiet: bool,
+}
+
+/// Where a namespace lives. The error says why nothing can be done; with `None` it is not known yet.
+pub async fn of(cx: &Context, object: &NamespaceView) -> Result<Site, Nowhere> {
+    let name = &object.spec.cluster_name;
+    let member = match cx.members.find(name) {
+        Lookup::Found(member) => member,
+        Lookup::NotLoaded => return Err(Nowhere::NotYet),
+        Lookup::Unknown => {
+            let message = format!("cluster {name} is not in the directory");
+            return Err(Situation::Unreachable { reason: reason::CLUSTER_UNKNOWN, message }.into());
+        }
+    };
+    match member.reach() {
+        Reach::Connecting => return Err(Nowhere::NotYet),
+        Reach::Unreachable { since, reason: cause } => {
+            let message = format!("cluster {name} has not answered since {since}: {cause}");
+            return Err(Situation::Unreachable { reason: reason::UNREACHABLE, message }.into());
+        }
+        Reach::Reachable => {}
+    }
+    let Some(keyring) = cx.seals.keyring() else { return Err(Nowhere::NotYet) };
+    let settled = member.api.may_confirm();
+    let project = project(cx, object).await?;
+    Ok(Site { member, settled, keyring, project })
+}
+
+/// Why a namespace cannot be worked on.
+#[derive(Debug)]
+pub enum Nowhere {
+    /// It is not known yet; an event tells when it is.
+    NotYet,
+    /// The project that it lies in is not there.
+    WithoutProject,
+    Because(Situation),
+    Failed(Error),
+}
+
+impl From<Situation> for Nowhere {
+    fn from(situation: Situation) -> Self {
+        Self::Because(situation)
+    }
+}
+
+/// The watch of projects may be behind that of namespaces.
+async fn project(cx: &Context, object: &NamespaceView) -> Result<Arc<ProjectView>, Nowhere> {
+    let key = RootKey::new(None, &object.key.project);
+    if let Some(project) = cx.objects.projects.get(&key) {
+        return Ok(project);
+    }
+    let asked = cx.business.get::<BusinessProject>(&key).await;
+    match asked.map_err(|failure| Nowhere::Failed(Error::Api(failure)))? {
+        Some(project) => Ok(Arc::new(project)),
+        None => Err(Nowhere::WithoutProject),
+    }
+}
+
+impl Site {
+    /// What the watches see.
+    pub fn seen(&self, cx: &Context, object: &NamespaceView) -> Found {
+        let (namespace, quota) = self.member.observed.at(&object.spec.namespace);
+        self.found(cx, object, namespace, quota)
+    }
+
+    /// The same asked of the cluster itself.
+    pub async fn live(&self, cx: &Context, object: &NamespaceView) -> Result<Found, Error> {
+        let name = &object.spec.namespace;
+        let namespace = self.member.api.namespace(name).await.map_err(Error::Member)?;
+        let quota = match namespace {
+            Some(_) => self.member.api.quota(name).await.map_err(Error::Member)?,
+            None => None,
+        };
+        Ok(self.found(cx, object, namespace.map(Arc::new), quota.map(Arc::new)))
+    }
+
+    fn found(
+        &self,
+        cx: &Context,
+        object: &NamespaceView,
+        namespace: Option<Arc<ClusterNamespace>>,
+        quota: Option<Arc<ClusterQuota>>,
+    ) -> Found {
+        let uid = namespace.as_ref().map(|there| there.uid.as_str()).unwrap_or_default();
+        let name = &object.spec.namespace;
+        let opened = |seal: Option<&String>| seal.and_then(|seal| self.open(name, uid, seal));
+        let told = |told: &business_types::Orphan| told.state == OrphanState::Ahead && told.uid == uid;
+        Found {
+            namespace_seal: opened(namespace.as_ref().and_then(|there| there.marks.seal.as_ref())),
+            quota_seal: opened(quota.as_ref().and_then(|there| there.marks.seal.as_ref()))
+                .filter(|opened| opened.sealed.namespace_uid.is_some()),
+            untried: cx.objects.namespaces.memory.is_untried(&object.uid),
+            excess_is_told: self.project.status.orphans.iter().any(told),
+            quiet: is_quiet(object, cx.clock.unix_seconds()),
+            namespace,
+            quota,
+        }
+    }
+
+    /// A seal, if it holds for this place: this cluster, this name, and this namespace unless it was not made yet.
+    pub fn open(&self, name: &str, uid: &str, seal: &str) -> Option<Opened> {
+        self.keyring.open(seal).filter(|opened| opened.sealed.is_of(&self.member.uid, name, uid))
+    }
+
+    /// What is sealed for an object.
+    pub fn sealed(&self, object: &NamespaceView, namespace_uid: Option<&str>, origin: Origin) -> Sealed {
+        Sealed {
+            cluster: self.member.uid.clone(),
+            namespace: object.spec.namespace.clone(),
+            namespace_uid: namespace_uid.map(str::to_owned),
+            object: object.uid.clone(),
+            tenant: object.spec.tenant_id.clone(),
+            project: object.key.project.to_string(),
+            project_uid: self.project.uid.clone(),
+            generation: object.generation,
+            origin,
+            hard: object.spec.hard.clone(),
+        }
+    }
+}
+
+fn is_quiet(object: &NamespaceView, now: i64) -> bool {
+    let provisioned = condition::find(&object.status.conditions, PROVISIONED);
+    let since = provisioned.and_then(|condition| meta::time::parse(&condition.last_transition_time).ok());
+    object.status.phase == NamespacePhase::Available
+        && since.is_some_and(|since| now.saturating_sub(since) >= QUIET_SECONDS)
+}

@@ -1,0 +1,181 @@
+//! What a pass over a namespace comes to: values only.
+
+use crate::member::{ClusterNamespace, ClusterQuota};
+use crate::seal::Origin;
+use business_types::condition::reason;
+use business_types::{ClusterNamespaceRecord, Provenance};
+use meta::quantity::ResourceList;
+use std::sync::Arc;
+
+/// What has to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// This, which may be nothing.
+    Proceed(Plan),
+    /// Nothing now: something else must happen first.
+    Wait(Finding),
+    /// Nothing, until a person changes something.
+    Refuse(Refusal),
+    /// Exactly this namespace, which stands in the place of ours, goes first: an operator has consented.
+    DeleteReplaced { uid: String },
+    /// The quota was written from a later generation than ours: we may be behind.
+    Recheck,
+    /// The object is the newest, and the cluster may let in more than it is charged: history was lost.
+    Ahead { message: String },
+}
+
+/// Steps in a member cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    pub namespace: NamespaceStep,
+    pub quota: QuotaStep,
+    /// How the namespace came to be there.
+    pub origin: Origin,
+}
+
+impl Plan {
+    /// Whether nothing has to be done.
+    pub fn is_empty(&self) -> bool {
+        matches!(self, Self { namespace: NamespaceStep::Keep { .. }, quota: QuotaStep::Keep { .. }, .. })
+    }
+}
+
+/// What to do with the namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NamespaceStep {
+    /// It is right.
+    Keep { uid: String },
+    /// It is missing.
+    Create,
+    /// Our marks are put on it.
+    Mark { from: Arc<ClusterNamespace>, cause: Marking },
+}
+
+/// Why marks are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Marking {
+    /// Somebody has changed them, or taken them away.
+    Drift,
+    /// It was there before us, and consent is given.
+    Adoption,
+    /// Somebody has made it in the place of ours.
+    Replacement,
+    /// Its object is at its end, and it stays.
+    Release,
+    /// The seal is older than it could be.
+    Reseal,
+}
+
+/// What to do with the quota.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum QuotaStep {
+    /// It is right.
+    Keep { seen: Arc<ClusterQuota> },
+    /// It is missing.
+    Create,
+    /// It is not what is asked for.
+    Update { from: Arc<ClusterQuota>, cause: Rewriting },
+}
+
+/// Why a quota is written anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rewriting {
+    /// Something else is asked for.
+    Asked,
+    /// It was right before: somebody else has changed it.
+    Drift,
+    /// The seal is older than it could be.
+    Reseal,
+}
+
+/// Why a namespace cannot be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// One word.
+    pub reason: &'static str,
+    /// For a person.
+    pub message: String,
+    /// What is known of the namespace that stands in the way.
+    pub record: Option<ClusterNamespaceRecord>,
+}
+
+impl Refusal {
+    /// The member cluster has declined a write.
+    pub fn by_cluster(cluster: &str, code: u16, message: &str) -> Self {
+        let message = format!("cluster {cluster} refused with {code}: {message}");
+        Self { reason: reason::REFUSED, message, record: None }
+    }
+
+    pub fn conflict(message: String) -> Self {
+        Self { reason: reason::NAMESPACE_CONFLICT, message, record: None }
+    }
+}
+
+/// Whose a namespace at an object's place is. Marks decide nothing of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// The object's, and how it came to be.
+    Ours(Origin),
+    /// Somebody has made it in the place of ours.
+    Replaced,
+    /// Somebody else's: nothing was ever made for the object.
+    Foreign,
+    /// It cannot be told: nothing is on record, and a write whose answer was lost may have made it.
+    Unclear,
+}
+
+/// What was found out, and what goes on record of the namespace in the cluster; `None` leaves the record as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    pub situation: Situation,
+    pub record: Option<ClusterNamespaceRecord>,
+}
+
+impl From<Situation> for Finding {
+    fn from(situation: Situation) -> Self {
+        Self { situation, record: None }
+    }
+}
+
+/// The record of a namespace that is the object's.
+pub fn record_of(uid: &str, origin: Origin) -> Option<ClusterNamespaceRecord> {
+    let provenance = match origin {
+        Origin::Made => Provenance::Made,
+        Origin::Adopted => Provenance::Adopted,
+        Origin::Released => Provenance::Released,
+        // What was made for the object stays on record.
+        Origin::Replaced => return None,
+    };
+    Some(ClusterNamespaceRecord { uid: uid.to_owned(), provenance })
+}
+
+/// What a pass has found out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Situation {
+    /// The cluster does not answer or is not known.
+    Unreachable { reason: &'static str, message: String },
+    /// The namespace in the cluster is being deleted although nobody asked us.
+    NotActive { message: String },
+    /// It cannot be.
+    Refused { reason: &'static str, message: String },
+    /// The cluster enforces more than the object is charged.
+    Ahead { message: String },
+    /// Namespace and quota are as asked for.
+    InPlace(InPlace),
+    /// Another namespace stands in the place of ours; it has our quota.
+    Replaced { quota: InPlace, message: String },
+    /// Being deleted, and something is left in the cluster.
+    Deleting { reason: &'static str, message: String },
+    /// Being deleted, and seen gone from the cluster: nothing is charged any more.
+    Gone,
+}
+
+/// A quota that is in place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InPlace {
+    pub quota: Arc<ClusterQuota>,
+    /// Whether the cluster's admission counts with exactly what the object asks for.
+    pub enforced: bool,
+    /// The lower charge that is confirmed with it.
+    pub charge: Option<ResourceList>,
+}

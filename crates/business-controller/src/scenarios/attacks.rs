@@ -1,0 +1,129 @@
+//! A person who is admin of his own cluster namespace, or of the whole cluster.
+
+use crate::fixtures::pending;
+use crate::fixtures::world::{NAMESPACE, OBJECT, QUOTA, World};
+use crate::outcome::Outcome;
+use serde_json::{Value, json};
+
+/// An object that is available, and its namespace in use.
+async fn available() -> World {
+    let world = World::new();
+    world.holds(&pending(&[("pods", "3")]));
+    world.pass().await.unwrap();
+    world.enforces("2");
+    world.pass().await.unwrap();
+    world
+}
+
+#[tokio::test]
+async fn a_label_and_a_made_up_uid_charge_no_foreign_project() {
+    let world = World::new();
+    let labels = json!({ "tkestack.io/projectName": "p", "tkestack.io/namespaceName": "was-here" });
+    let marks = json!({ "business.tkestack.io/uid": "6f2f2d68-52f0-4a47-9a2e-0d3f8e0a4f11" });
+    let metadata = json!({ "name": "web", "uid": "w", "labels": labels, "annotations": marks });
+    world.server.put(NAMESPACE, &json!({ "metadata": metadata }));
+    let hard = json!({ "pods": "100000" });
+    let quota =
+        json!({ "metadata": metadata, "spec": { "hard": hard }, "status": { "hard": hard, "used": hard } });
+    world.server.put(QUOTA, &quota);
+    let comparison = crate::audit::pass(&world.cx).await.unwrap();
+    assert_eq!(world.project()["status"].get("orphans"), None::<&Value>);
+    assert_eq!((comparison.unreported, comparison.strange), (0, 1), "nobody's growth waits for him");
+    let stranger = &comparison.strangers[0];
+    assert_eq!((stranger.namespace.as_str(), stranger.project.as_str()), ("web", "p"));
+}
+
+#[tokio::test]
+async fn an_adopted_mark_of_somebody_else_releases_nothing() {
+    let world = available().await;
+    world.server.edit(
+        NAMESPACE,
+        &json!({ "metadata": { "annotations": { "business.tkestack.io/adopted": "true" } } }),
+    );
+    world.watches();
+    world.holds(&world.seen().ending());
+    assert!(matches!(world.pass().await.unwrap(), Outcome::WaitingFor(_)));
+    assert_eq!(world.server.find(NAMESPACE), None, "it is deleted: we have made it");
+    assert_eq!(world.stored(OBJECT)["status"]["cachedSpecHard"], json!({ "pods": "3" }));
+}
+
+#[tokio::test]
+async fn marks_that_are_taken_away_free_no_charge() {
+    let world = available().await;
+    world.server.edit(NAMESPACE, &json!({ "metadata": { "annotations": null, "labels": null } }));
+    world.server.edit(QUOTA, &json!({ "metadata": { "annotations": null, "labels": null } }));
+    world.holds(&world.seen().ending());
+    world.unwatches();
+    assert!(matches!(world.pass().await.unwrap(), Outcome::WaitingFor(_)));
+    assert_eq!(world.server.find(NAMESPACE), None);
+    assert!(world.server.find(OBJECT).is_some());
+}
+
+#[tokio::test]
+async fn marks_that_are_taken_away_are_restored() {
+    let world = available().await;
+    let (before, quota) = (world.stored(NAMESPACE), world.stored(QUOTA));
+    world.server.edit(NAMESPACE, &json!({ "metadata": { "annotations": null, "labels": null } }));
+    world
+        .server
+        .edit(QUOTA, &json!({ "metadata": { "annotations": null }, "spec": { "hard": { "pods": "99" } } }));
+    world.unwatches();
+    assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
+    assert_eq!(world.stored(NAMESPACE)["metadata"]["labels"], before["metadata"]["labels"]);
+    assert_eq!(world.stored(QUOTA)["metadata"]["annotations"], quota["metadata"]["annotations"]);
+    assert_eq!(world.stored(QUOTA)["spec"], quota["spec"]);
+}
+
+#[tokio::test]
+async fn a_namespace_that_he_deletes_and_makes_again_keeps_the_charge() {
+    let world = available().await;
+    let copied = world.stored(NAMESPACE)["metadata"].clone();
+    world.server.remove(NAMESPACE);
+    let mut his = copied.clone();
+    his["uid"] = json!("his");
+    world.server.put(NAMESPACE, &json!({ "metadata": his }));
+    world.watches();
+    assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
+    let status = &world.stored(OBJECT)["status"];
+    assert_eq!((&status["reason"], &status["clusterNamespace"]["uid"]), (&json!("Replaced"), &copied["uid"]));
+    assert_eq!(world.stored(QUOTA)["spec"]["hard"], json!({ "pods": "3" }), "it gets the quota");
+    world.watches();
+    world.holds(&world.seen().ending());
+    assert_eq!(world.pass().await.unwrap(), Outcome::Refused);
+    assert_eq!(world.stored(NAMESPACE)["metadata"]["uid"], "his");
+    assert_eq!(world.stored(OBJECT)["status"]["cachedSpecHard"], json!({ "pods": "3" }));
+    world.holds(&world.seen().annotated(business_types::names::DELETE_REPLACED_ANNOTATION, "his"));
+    assert!(matches!(world.pass().await.unwrap(), Outcome::WaitingFor(_)));
+    world.watches();
+    assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
+    assert_eq!((world.server.find(NAMESPACE), world.server.find(OBJECT)), (None, None));
+}
+
+#[tokio::test]
+async fn a_seal_that_he_copies_to_another_namespace_proves_nothing() {
+    let world = available().await;
+    let (copied, quota) = (world.stored(NAMESPACE)["metadata"].clone(), world.stored(QUOTA));
+    world.server.remove(NAMESPACE);
+    world.server.remove(OBJECT);
+    let mut his = copied;
+    his["uid"] = json!("his");
+    world.server.put(NAMESPACE, &json!({ "metadata": his }));
+    world.server.put(QUOTA, &quota);
+    let comparison = crate::audit::pass(&world.cx).await.unwrap();
+    assert_eq!(world.project()["status"].get("orphans"), None::<&Value>, "what was freed stays free");
+    assert_eq!(comparison.strange, 1);
+}
+
+#[tokio::test]
+async fn a_mark_of_a_living_object_hides_no_orphan() {
+    let world = available().await;
+    world.server.remove(OBJECT);
+    let other = "/apis/business.tkestack.io/v1/namespaces/p/namespaces/other";
+    let alive = json!({ "metadata": { "name": "other", "namespace": "p", "uid": "alive", "generation": 1 } });
+    world.server.put(other, &alive);
+    world
+        .server
+        .edit(NAMESPACE, &json!({ "metadata": { "annotations": { "business.tkestack.io/uid": "alive" } } }));
+    crate::audit::pass(&world.cx).await.unwrap();
+    assert_eq!(world.project()["status"]["orphans"][0]["namespace"], "web");
+}

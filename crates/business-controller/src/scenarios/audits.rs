@@ -1,0 +1,212 @@
+use crate::fixtures::pending;
+use crate::fixtures::server::Server;
+use crate::fixtures::world::{NAMESPACE, OBJECT, PROJECT, QUOTA, World};
+use crate::member::Reach;
+use crate::seal::Keyring;
+use crate::seal::keeper::Keeper;
+use business_types::Comparison;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::time::Duration;
+
+async fn audit(world: &World) -> Comparison {
+    crate::audit::pass(&world.cx).await.unwrap()
+}
+
+/// A namespace of the project in the cluster, in use, whose object was lost.
+async fn lost() -> (World, String) {
+    let world = World::new();
+    world.holds(&pending(&[("pods", "3")]));
+    world.pass().await.unwrap();
+    world.enforces("1");
+    world.server.remove(OBJECT);
+    let uid = world.stored(NAMESPACE)["metadata"]["uid"].as_str().unwrap().to_owned();
+    (world, uid)
+}
+
+fn told(uid: &str, state: &str) -> Value {
+    json!([{ "clusterName": "c1", "namespace": "web", "uid": uid, "state": state, "hard": { "pods": "3" } }])
+}
+
+#[tokio::test]
+async fn an_orphan_is_told_to_its_project_and_forgotten_when_it_is_gone() {
+    let world = World::new();
+    world.holds(&pending(&[("pods", "3")]));
+    world.pass().await.unwrap();
+    world.enforces("1");
+    let comparison = audit(&world).await;
+    assert!(comparison.is_complete_since(1) && comparison.clusters.contains_key("c1"));
+    assert_eq!(world.project()["status"].get("orphans"), None::<&Value>, "it belongs to an object");
+
+    world.server.remove(OBJECT);
+    let comparison = audit(&world).await;
+    let uid = world.stored(NAMESPACE)["metadata"]["uid"].as_str().unwrap().to_owned();
+    assert_eq!((&world.project()["status"]["orphans"], comparison.unreported), (&told(&uid, "Lost"), 0));
+
+    // A cluster that does not answer takes nothing back.
+    let since = "2026-01-01T00:00:00Z".to_owned();
+    world.member.set_reach(Reach::Unreachable { since, reason: "no answer".into() });
+    world.server.remove(NAMESPACE);
+    let comparison = audit(&world).await;
+    assert!(comparison.missing.contains_key("c1") && comparison.clusters.is_empty());
+    assert_eq!(world.project()["status"]["orphans"], told(&uid, "Lost"));
+
+    world.member.set_reach(Reach::Reachable);
+    audit(&world).await;
+    assert_eq!(world.project()["status"].get("orphans"), None::<&Value>);
+}
+
+#[tokio::test]
+async fn an_orphan_is_found_by_either_of_its_seals_and_charged_the_most_that_anything_says() {
+    let (world, uid) = lost().await;
+    world.server.edit(NAMESPACE, &json!({ "metadata": { "annotations": null, "labels": null } }));
+    world.server.edit(QUOTA, &json!({ "status": { "hard": { "pods": "5" }, "used": { "pods": "4" } } }));
+    audit(&world).await;
+    let orphan = &world.project()["status"]["orphans"][0];
+    assert_eq!((&orphan["uid"], &orphan["hard"]), (&json!(uid), &json!({ "pods": "5" })));
+    world.server.edit(QUOTA, &json!({ "spec": { "hard": { "pods": "1" } }, "status": null }));
+    audit(&world).await;
+    assert_eq!(world.project()["status"]["orphans"][0]["hard"], json!({ "pods": "3" }), "as sealed");
+}
+
+#[tokio::test]
+async fn what_is_released_while_the_audit_looks_is_no_orphan() {
+    let world = World::new();
+    let metadata =
+        json!({ "name": "web", "uid": "w", "annotations": { "business.tkestack.io/uid": "released" } });
+    world.server.put(NAMESPACE, &json!({ "metadata": metadata }));
+    let survey = crate::audit::survey::Survey::make(&world.cx.business).await.unwrap();
+    let keyring = world.cx.seals.keyring().unwrap();
+    let sights = crate::audit::look::look(&world.member, &survey, &keyring).await.unwrap();
+    world.server.edit(NAMESPACE, &json!({ "metadata": { "annotations": null } }));
+    let alive = std::collections::HashMap::new();
+    let evidence = crate::audit::judge::Evidence { survey: &survey, keyring: &keyring, alive: &alive };
+    let judgement = evidence.judge(&world.cx, &sights.sightings[0]).await.unwrap();
+    assert_eq!(judgement, crate::audit::judge::Judgement::Nothing);
+}
+
+#[tokio::test]
+async fn what_is_held_for_a_place_is_looked_for_there_whatever_its_marks() {
+    let world = World::new();
+    let held = json!({ "uid": "u", "state": "abandoned", "clusterName": "c1", "namespace": "web", "reason": "lost" });
+    world.server.edit(PROJECT, &json!({ "status": { "ledger": { "held": [held] } } }));
+    world.server.put(NAMESPACE, &json!({ "metadata": { "name": "web", "uid": "w" } }));
+    audit(&world).await;
+    assert_eq!(world.project()["status"]["orphans"][0]["namespace"], "web");
+}
+
+#[tokio::test]
+async fn an_orphan_whose_project_is_another_one_by_now_keeps_the_comparison_from_being_complete() {
+    let (world, _) = lost().await;
+    world.server.edit(PROJECT, &json!({ "metadata": { "uid": "made anew" } }));
+    let comparison = audit(&world).await;
+    assert_eq!((comparison.unreported, comparison.homeless), (1, 1));
+    assert!(!comparison.is_complete_since(1));
+    assert_eq!(world.project()["status"].get("orphans"), None::<&Value>);
+}
+
+#[tokio::test]
+async fn what_was_released_is_held_until_it_is_unused_and_then_loses_our_quota_and_marks() {
+    let world = World::new();
+    let consent = json!({ "business.tkestack.io/adopt": "p/n" });
+    world
+        .server
+        .put(NAMESPACE, &json!({ "metadata": { "name": "web", "uid": "w", "annotations": consent } }));
+    world.holds(&pending(&[("pods", "3")]));
+    world.pass().await.unwrap();
+    world.enforces("2");
+    world.holds(&world.seen().ending());
+    world.pass().await.unwrap();
+    let held = json!({ "uid": "u", "state": "released", "clusterName": "c1", "namespace": "web", "reason": "adopted" });
+    world.server.edit(PROJECT, &json!({ "status": { "ledger": { "held": [held] } } }));
+    audit(&world).await;
+    assert_eq!(world.project()["status"]["orphans"], told("w", "Released"));
+    world.enforces("0");
+    audit(&world).await;
+    assert_eq!(world.project()["status"].get("orphans"), None::<&Value>);
+    assert_eq!(world.server.find(QUOTA), None);
+    let metadata = &world.stored(NAMESPACE)["metadata"];
+    assert_eq!((&metadata["labels"], &metadata["annotations"]), (&json!({}), &json!({})));
+}
+
+#[tokio::test]
+async fn what_was_released_and_written_off_loses_our_quota_and_marks_when_the_ledger_says_so() {
+    let world = World::new();
+    let consent = json!({ "business.tkestack.io/adopt": "p/n" });
+    world
+        .server
+        .put(NAMESPACE, &json!({ "metadata": { "name": "web", "uid": "w", "annotations": consent } }));
+    world.holds(&pending(&[("pods", "3")]));
+    world.pass().await.unwrap();
+    world.enforces("2");
+    world.holds(&world.seen().ending());
+    world.pass().await.unwrap();
+    audit(&world).await;
+    assert_eq!(
+        world.project()["status"]["orphans"],
+        told("w", "Released"),
+        "nothing is held: that may be a restore"
+    );
+    world.server.edit(PROJECT, &json!({ "status": { "ledger": { "writtenOff": ["w"] } } }));
+    audit(&world).await;
+    assert_eq!(world.project()["status"].get("orphans"), None::<&Value>);
+    assert_eq!(world.server.find(QUOTA), None);
+}
+
+#[tokio::test]
+async fn clusters_in_use_that_nobody_could_look_at_are_missing() {
+    let world = World::new();
+    let mut elsewhere = pending(&[("pods", "3")]);
+    elsewhere.spec.cluster_name = "lost".into();
+    world.holds(&elsewhere);
+    let held = json!({ "uid": "u", "state": "abandoned", "clusterName": "held", "namespace": "x", "reason": "lost" });
+    world.server.edit(PROJECT, &json!({ "status": { "ledger": { "held": [held] } } }));
+    let absent = BTreeMap::from([("locked".to_owned(), "its kubeconfig cannot be used: locked".to_owned())]);
+    world.cx.members.set_absent(absent);
+    let comparison = audit(&world).await;
+    let missing: Vec<&str> = comparison.missing.keys().map(String::as_str).collect();
+    assert_eq!(missing, ["held", "locked", "lost"]);
+    assert!(comparison.missing["locked"].contains("kubeconfig"));
+    assert!(comparison.missing["lost"].contains("not in the directory"));
+    assert!(comparison.clusters.contains_key("c1") && !comparison.is_complete_since(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_is_retired_when_no_seal_bears_it_any_more() {
+    const SECRET: &str = "/api/v1/namespaces/tke-business/secrets/business-controller-seal";
+    let server = Server::default();
+    let world = Arc::new(World::at(&server));
+    let cx = Arc::clone(&world.cx);
+    let secrets = kube::Api::namespaced(server.client(), "tke-business");
+    let mut keeper = Keeper::new(secrets, Arc::clone(&cx));
+    keeper.look().await.unwrap();
+    let keys = |server: &Server| server.get(SECRET)["data"].as_object().unwrap().len();
+    assert_eq!(keys(&server), 1, "it makes its own");
+    world.holds(&pending(&[("pods", "3")]));
+    world.pass().await.unwrap();
+    world.enforces("0");
+    server.edit(
+        SECRET,
+        &json!({ "metadata": { "annotations": { "business.tkestack.io/rotate-key": "now" } } }),
+    );
+    keeper.look().await.unwrap();
+    assert_eq!(keys(&server), 2);
+    let former: Keyring = (*cx.seals.keyring().unwrap()).clone();
+    tokio::time::advance(Duration::from_mins(6)).await;
+    cx.fence.renewed(tokio::time::Instant::now());
+    audit(&world).await;
+    keeper.look().await.unwrap();
+    assert_eq!(keys(&server), 2, "the former one is in use");
+    server.clock.advance(120_000_000);
+    world.pass().await.unwrap();
+    world.watches();
+    world.pass().await.unwrap();
+    tokio::time::advance(Duration::from_mins(6)).await;
+    cx.fence.renewed(tokio::time::Instant::now());
+    audit(&world).await;
+    keeper.look().await.unwrap();
+    assert_eq!(keys(&server), 1);
+    let seal = world.stored(QUOTA)["metadata"]["annotations"]["business.tkestack.io/seal"].clone();
+    assert!(former.open(seal.as_str().unwrap()).is_some(), "nothing but the key that nobody needs has gone");
+}

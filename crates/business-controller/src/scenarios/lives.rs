@@ -1,0 +1,264 @@
+use crate::error::Error;
+use crate::fixtures::server::Fault;
+use crate::fixtures::world::{NAMESPACE, OBJECT, QUOTA, World};
+use crate::fixtures::{amounts, pending};
+use crate::member::Reach;
+use crate::outcome::Outcome;
+use business_types::Provenance;
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::Instant;
+
+const NOTHING: [&str; 0] = [];
+
+#[tokio::test]
+async fn a_new_namespace_costs_three_calls_and_then_none() {
+    let world = World::new();
+    world.holds(&pending(&[("pods", "3")]));
+    assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
+    let status = format!("PATCH {OBJECT}/status");
+    let quotas = format!("POST {NAMESPACE}/resourcequotas");
+    assert_eq!(world.calls(), ["POST /api/v1/namespaces", quotas.as_str(), status.as_str()]);
+    let made = world.stored(NAMESPACE)["metadata"]["uid"].clone();
+    assert_eq!(world.stored(OBJECT)["status"]["phase"], "Available");
+    assert_eq!(
+        world.stored(OBJECT)["status"]["clusterNamespace"],
+        json!({ "uid": made, "provenance": "Made" })
+    );
+    assert_eq!(world.pass().await.unwrap(), Outcome::Unchanged);
+    assert_eq!(world.calls(), NOTHING);
+    world.enforces("0");
+    assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
+    assert_eq!(world.calls(), [status]);
+    assert_eq!(world.pass().await.unwrap(), Outcome::Unchanged);
+    assert_eq!(world.calls(), NOTHING);
+}
+
+#[tokio::test]
+async fn in_a_quiet_time_the_namespace_is_sealed_with_its_uid() {
+    let world = World::new();
+    world.holds(&pending(&[("pods", "3")]));
+    world.pass().await.unwrap();
+    world.enforces("0");
+    world.pass().await.unwrap();
+    world.calls();
+    world.server.clock.advance(61_000_000);
+    assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
+    assert_eq!(world.calls(), [format!("PATCH {NAMESPACE}")]);
+    let there = world.stored(NAMESPACE);
+    let seal = there["metadata"]["annotations"]["business.tkestack.io/seal"].as_str().unwrap();
+    assert!(seal.contains(&format!(r#""namespaceUID":{}"#, there["metadata"]["uid"])), "{seal}");
+    world.watches();
+    assert_eq!(world.pass().await.unwrap(), Outcome::Unchanged);
+}
+
+#[tokio::test]
+async fn lowering_is_written_first_and_refunded_when_the_cluster_counts_with_it() {
+    let world = World::new();
+    world.holds(&pending(&[("pods", "9")]));
+    world.pass().await.unwrap();
+    world.enforces("5");
+    world.pass().await.unwrap();
+    world.holds(&world.seen().asks(&[("pods", "2")]));
+    world.pass().await.unwrap();
+    assert_eq!(world.stored(QUOTA)["spec"]["hard"], json!({ "pods": "2" }));
+    assert_eq!(world.stored(OBJECT)["status"]["cachedSpecHard"], json!({ "pods": "9" }));
+    world.enforces("5");
+    world.pass().await.unwrap();
+    assert_eq!(world.stored(OBJECT)["status"]["cachedSpecHard"], json!({ "pods": "5" }), "still in use");
+    world.enforces("1");
+    world.pass().await.unwrap();
+    assert_eq!(world.stored(OBJECT)["status"]["cachedSpecHard"], json!({ "pods": "2" }));
+}
+
+#[tokio::test]
+async fn a_new_leader_writes_at_once_but_refunds_nothing_yet() {
+    let world = World::new();
+    world.cx.fence.acquired(Instant::now(), false);
+    world.holds(&pending(&[("pods", "9")]).asks(&[("pods", "2")]));
+    world.pass().await.unwrap();
+    world.enforces("0");
+    let outcome = world.pass().await.unwrap();
+    assert!(matches!(outcome, Outcome::WaitingFor(wait) if wait > Duration::from_secs(15)), "{outcome:?}");
+    assert_eq!(world.stored(OBJECT)["status"]["cachedSpecHard"], json!({ "pods": "9" }));
+    assert_eq!(world.stored(OBJECT)["status"]["phase"], "Available");
+}
+
+#[tokio::test]
+async fn a_leader_that_was_paused_writes_nothing_when_it_wakes() {
+    let world = World::new();
+    world.holds(&pending(&[("pods", "3")]));
+    world.cx.fence.renewed(Instant::now().checked_sub(Duration::from_secs(11)).unwrap());
+    assert!(matches!(world.pass().await, Err(Error::NotLeading)));
+    assert_eq!(world.calls(), NOTHING);
+}
+
+#[tokio::test]
+async fn a_leader_that_was_replaced_does_not_overwrite_the_new_ones_quota() {
+    let world = World::new();
+    world.holds(&pending(&[("pods", "9")]));
+    world.pass().await.unwrap();
+    world.watches();
+    let old = world.seen();
+    // Meanwhile the new leader carries over a later generation, which lowers to 2.
+    let new = World::at(&world.server);
+    new.holds(&old.clone().asks(&[("pods", "8")]).asks(&[("pods", "2")]));
+    new.watches();
+    new.pass().await.unwrap();
+    world.sees(&old.asks(&[("pods", "8")]));
+    let outcome = world.pass().await.unwrap();
+    assert!(matches!(outcome, Outcome::WaitingFor(_)), "it finds itself behind: {outcome:?}");
+    assert_eq!(world.stored(QUOTA)["spec"]["hard"], json!({ "pods": "2" }));
+}
+
+#[tokio::test]
+async fn what_is_there_already_is_neither_touched_nor_deleted_without_consent() {
+    let world = World::new();
+    let theirs = json!({ "name": "web", "uid": "theirs", "creationTimestamp": "2025-01-01T00:00:00Z" });
+    world.server.put(NAMESPACE, &json!({ "metadata": theirs }));
+    world.holds(&pending(&[("pods", "3")]));
+    assert_eq!(world.pass().await.unwrap(), Outcome::Refused);
+    let (get, quota, status) =
+        (format!("GET {NAMESPACE}"), format!("GET {QUOTA}"), format!("PATCH {OBJECT}/status"));
+    assert_eq!(world.calls(), ["POST /api/v1/namespaces", get.as_str(), quota.as_str(), status.as_str()]);
+    assert_eq!(world.stored(OBJECT)["status"]["reason"], "NamespaceConflict");
+    assert_eq!(world.stored(OBJECT)["status"]["clusterNamespace"]["provenance"], "Foreign");
+    world.holds(&world.seen().ending());
+    assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
+    assert_eq!(world.stored(NAMESPACE)["metadata"]["uid"], "theirs");
+    assert_eq!(world.server.find(OBJECT), None);
+}
+
+#[tokio::test]
+async fn an_object_that_this_leader_has_seen_being_born_finds_out_that_nothing_was_made_for_it() {
+    let world = World::new();
+    world.cx.objects.namespaces.list_ends();
+    world.server.put(NAMESPACE, &json!({ "metadata": { "name": "web", "uid": "theirs" } }));
+    world.is_born(&pending(&[("pods", "3")]));
+    assert_eq!(world.pass().await.unwrap(), Outcome::Refused);
+    assert_eq!(world.stored(OBJECT)["status"]["clusterNamespace"]["provenance"], "Foreign");
+    world.server.remove(NAMESPACE);
+    world.server.fault(Fault::AnswerLost);
+    tokio::time::pause();
+    assert!(world.pass().await.is_err());
+    assert!(!world.cx.objects.namespaces.memory.is_untried("u"), "its answer was lost");
+}
+
+#[tokio::test]
+async fn a_namespace_is_refunded_after_it_was_seen_gone() {
+    let world = World::new();
+    world.holds(&pending(&[("pods", "3")]));
+    world.pass().await.unwrap();
+    world.watches();
+    world.holds(&world.seen().ending());
+    world.calls();
+    assert!(matches!(world.pass().await.unwrap(), Outcome::WaitingFor(_)));
+    assert_eq!(world.calls(), [format!("DELETE {NAMESPACE}")]);
+    assert_eq!(world.stored(OBJECT)["status"]["cachedSpecHard"], json!({ "pods": "3" }));
+    world.watches();
+    assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
+    let expected =
+        [format!("GET {NAMESPACE}"), format!("PATCH {OBJECT}/status"), format!("PATCH {OBJECT}/finalize")];
+    assert_eq!(world.calls(), expected);
+    assert_eq!(world.server.find(OBJECT), None, "it goes with its charge");
+}
+
+#[tokio::test(start_paused = true)]
+async fn gone_is_what_was_looked_at_after_every_write_had_ended() {
+    let world = World::new();
+    world.holds(&pending(&[("pods", "3")]));
+    world.server.fault(Fault::Late);
+    assert!(world.pass().await.is_err(), "the create has no answer");
+    world.holds(&world.seen().ending());
+    let outcome = world.pass().await.unwrap();
+    assert!(matches!(outcome, Outcome::WaitingFor(_)), "it may still arrive: {outcome:?}");
+    tokio::time::advance(Duration::from_secs(6)).await;
+    assert_eq!(world.server.land(), 0, "its deadline has passed");
+    world.cx.fence.renewed(Instant::now());
+    assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
+    assert_eq!(world.server.find(OBJECT), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_without_an_answer_is_found_by_its_seal() {
+    let world = World::new();
+    world.holds(&pending(&[("pods", "3")]));
+    world.server.fault(Fault::AnswerLost);
+    assert!(world.pass().await.is_err());
+    assert_eq!(world.stored(OBJECT)["status"].get("clusterNamespace"), None);
+    world.holds(&world.seen().ending());
+    assert!(matches!(world.pass().await.unwrap(), Outcome::WaitingFor(_)));
+    assert_eq!(world.server.find(NAMESPACE), None, "it was made for the object, and is deleted with it");
+}
+
+#[tokio::test]
+async fn what_was_adopted_stays_with_its_quota_and_its_charge_is_held() {
+    let world = World::new();
+    let consent = json!({ "business.tkestack.io/adopt": "p/n" });
+    let metadata = json!({ "name": "web", "uid": "theirs", "annotations": consent });
+    world.server.put(NAMESPACE, &json!({ "metadata": metadata }));
+    world.holds(&pending(&[("pods", "3")]));
+    assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
+    assert_eq!(
+        world.stored(OBJECT)["status"]["clusterNamespace"],
+        json!({ "uid": "theirs", "provenance": "Adopted" })
+    );
+    world.enforces("2");
+    world.pass().await.unwrap();
+    world.holds(&world.seen().ending());
+    assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
+    assert_eq!(world.stored(QUOTA)["spec"]["hard"], json!({ "pods": "3" }));
+    let seal = world.stored(NAMESPACE)["metadata"]["annotations"]["business.tkestack.io/seal"].clone();
+    assert!(seal.as_str().unwrap().contains(r#""origin":"Released""#), "{seal}");
+    assert_eq!(world.server.find(OBJECT), None);
+    assert_eq!(world.server.held().len(), 1, "the server holds the charge");
+}
+
+#[tokio::test]
+async fn a_cluster_that_does_not_answer_gets_no_calls_and_keeps_the_charge() {
+    let world = World::new();
+    let since = "2026-01-01T00:00:00Z".to_owned();
+    world.member.set_reach(Reach::Unreachable { since, reason: "no answer".into() });
+    world.holds(&pending(&[("pods", "3")]).ending());
+    assert_eq!(world.pass().await.unwrap(), Outcome::Waiting);
+    assert_eq!(world.calls(), [format!("PATCH {OBJECT}/status")]);
+    assert_eq!(world.pass().await.unwrap(), Outcome::Waiting);
+    assert_eq!(world.calls(), NOTHING, "it is said once");
+    assert_eq!(world.seen().status.cached_spec_hard, Some(amounts(&[("pods", "3")])));
+    world.holds(&world.seen().annotated(business_types::names::ABANDON_ANNOTATION, "cluster lost"));
+    assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
+    assert_eq!(world.calls(), [format!("PATCH {OBJECT}/finalize")]);
+    assert_eq!(world.server.held().len(), 1);
+}
+
+#[tokio::test]
+async fn an_object_that_came_back_from_a_backup_lowers_the_quota_when_the_excess_is_held() {
+    let world = World::new();
+    let before = pending(&[("pods", "3")]);
+    world.holds(&before);
+    world.pass().await.unwrap();
+    world.holds(&world.seen().asks(&[("pods", "9")]));
+    world.watches();
+    world.pass().await.unwrap();
+    world.enforces("8");
+    let uid = world.stored(NAMESPACE)["metadata"]["uid"].as_str().unwrap().to_owned();
+    let mut restored = before.recorded(Provenance::Made);
+    restored.status.cluster_namespace.as_mut().unwrap().uid = uid.clone();
+    world.holds(&restored);
+    world.calls();
+    assert!(matches!(world.pass().await.unwrap(), Outcome::WaitingFor(_)));
+    assert_eq!(world.stored(QUOTA)["spec"]["hard"], json!({ "pods": "9" }), "the proof stays");
+    let told = json!([{ "clusterName": "c1", "namespace": "web", "uid": uid, "state": "Ahead", "hard": { "pods": "6" } }]);
+    crate::audit::pass(&world.cx).await.unwrap();
+    assert_eq!(world.project()["status"]["orphans"], told);
+    world.catches_up();
+    assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
+    assert_eq!(world.stored(QUOTA)["spec"]["hard"], json!({ "pods": "3" }));
+    // What is in use above the charge stays held, and goes with it.
+    world.enforces("8");
+    crate::audit::pass(&world.cx).await.unwrap();
+    assert_eq!(world.project()["status"]["orphans"][0]["hard"], json!({ "pods": "5" }));
+    world.enforces("2");
+    crate::audit::pass(&world.cx).await.unwrap();
+    assert_eq!(world.project()["status"].get("orphans"), None::<&Value>);
+}

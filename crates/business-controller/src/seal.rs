@@ -1,0 +1,245 @@
+//! The seal: what we have written into a member cluster, with a code that only the controller can make.
+//!
+//! A namespace's owner may write anything there, so nothing there is believed without a seal. It counts only where our
+//! own record may be missing: an answer that was lost, a database that was restored.
+//!
+//! The annotation reads `v1 KEY CODE VALUES`: the id of the key, the HMAC-SHA256 of everything but itself in base64url,
+//! and the sealed values as JSON.
+
+/// The keys, in a Secret.
+pub mod keeper;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use meta::quantity::ResourceList;
+use ring::hmac;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+const VERSION: &str = "v1";
+
+/// What is sealed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Sealed {
+    /// The member cluster: the uid of its `kube-system`.
+    pub cluster: String,
+    /// The namespace there.
+    pub namespace: String,
+    /// Its uid. It is not known before the namespace is made: a seal without it says only that we meant to make this
+    /// namespace for this object, and could be copied to a later one of the same name.
+    #[serde(rename = "namespaceUID", skip_serializing_if = "Option::is_none")]
+    pub namespace_uid: Option<String>,
+    /// Uid of the business namespace.
+    pub object: String,
+    pub tenant: String,
+    pub project: String,
+    #[serde(rename = "projectUID")]
+    pub project_uid: String,
+    /// The generation of the business namespace that it was made from.
+    pub generation: i64,
+    pub origin: Origin,
+    pub hard: ResourceList,
+}
+
+impl Sealed {
+    /// Whether it was made for this namespace of this cluster.
+    pub fn is_of(&self, cluster: &str, namespace: &str, uid: &str) -> bool {
+        let same_uid = self.namespace_uid.as_deref().is_none_or(|sealed| sealed == uid);
+        same_uid && self.cluster == cluster && self.namespace == namespace
+    }
+}
+
+/// How the sealed namespace came to be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Origin {
+    /// We have made it.
+    Made,
+    /// It was there, and was taken over with consent.
+    Adopted,
+    /// Its object is at its end, and it stays.
+    Released,
+    /// Somebody has made it in the place of ours.
+    Replaced,
+}
+
+impl Origin {
+    /// Whether it may be deleted without anybody's consent.
+    pub fn is_ours_to_delete(self) -> bool {
+        self == Self::Made
+    }
+}
+
+/// A seal that holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    pub sealed: Sealed,
+    /// Whether it was made with the key that new seals are made with.
+    pub is_current: bool,
+}
+
+/// The keys of seals by id.
+#[derive(Clone, Debug)]
+pub struct Keyring {
+    keys: BTreeMap<String, hmac::Key>,
+    /// The one that new seals are made with.
+    active: String,
+    signing: hmac::Key,
+}
+
+impl Keyring {
+    /// `None` when the active key is not among them.
+    pub fn new(keys: &BTreeMap<String, Vec<u8>>, active: &str) -> Option<Self> {
+        let key = |bytes: &Vec<u8>| hmac::Key::new(hmac::HMAC_SHA256, bytes);
+        let signing = key(keys.get(active)?);
+        let keys = keys.iter().map(|(id, bytes)| (id.clone(), key(bytes))).collect();
+        Some(Self { keys, active: active.to_owned(), signing })
+    }
+
+    pub fn seal(&self, values: &Sealed) -> String {
+        let values = json!(values).to_string();
+        let code = hmac::sign(&self.signing, message(&self.active, &values).as_bytes());
+        format!("{VERSION} {} {} {values}", self.active, URL_SAFE_NO_PAD.encode(code))
+    }
+
+    /// The sealed values, if the seal holds.
+    pub fn open(&self, text: &str) -> Option<Opened> {
+        let Parts { id, code, values } = parts(text)?;
+        let key = self.keys.get(id)?;
+        hmac::verify(key, message(id, values).as_bytes(), &URL_SAFE_NO_PAD.decode(code).ok()?).ok()?;
+        Some(Opened { sealed: serde_json::from_str(values).ok()?, is_current: id == self.active })
+    }
+}
+
+struct Parts<'a> {
+    id: &'a str,
+    code: &'a str,
+    values: &'a str,
+}
+
+fn parts(text: &str) -> Option<Parts<'_>> {
+    let rest = text.strip_prefix(VERSION)?.strip_prefix(' ')?;
+    let (id, rest) = rest.split_once(' ')?;
+    let (code, values) = rest.split_once(' ')?;
+    Some(Parts { id, code, values })
+}
+
+/// The id of the key that a seal says it was made with.
+pub fn key_id(text: &str) -> Option<&str> {
+    parts(text).map(|parts| parts.id)
+}
+
+fn message(id: &str, values: &str) -> String {
+    format!("{VERSION} {id} {values}")
+}
+
+/// The keys as last read, and what the audit has seen of them.
+#[derive(Debug, Default)]
+pub struct Seals {
+    keyring: watch::Sender<Option<Arc<Keyring>>>,
+    borne: Mutex<Option<Borne>>,
+}
+
+/// The keys that seals in all clusters bear.
+#[derive(Clone, Debug)]
+pub struct Borne {
+    pub ids: BTreeSet<String>,
+    /// When the look at the clusters began.
+    pub since: Instant,
+}
+
+impl Seals {
+    /// `None` until they were read for the first time.
+    pub fn keyring(&self) -> Option<Arc<Keyring>> {
+        self.keyring.borrow().clone()
+    }
+
+    /// Waits until they were read for the first time.
+    pub async fn read(&self) {
+        // The sender lives as long as this.
+        drop(self.keyring.subscribe().wait_for(Option::is_some).await);
+    }
+
+    pub fn set(&self, keyring: Keyring) {
+        self.keyring.send_replace(Some(Arc::new(keyring)));
+    }
+
+    /// Every cluster was looked at.
+    pub fn are_borne(&self, borne: Borne) {
+        *self.borne.lock().unwrap_or_else(PoisonError::into_inner) = Some(borne);
+    }
+
+    fn take_borne(&self) -> Option<Borne> {
+        self.borne.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{amounts, keyring};
+
+    fn values() -> Sealed {
+        Sealed {
+            cluster: "c".into(),
+            namespace: "web".into(),
+            namespace_uid: Some("n".into()),
+            object: "o".into(),
+            tenant: "t".into(),
+            project: "p".into(),
+            project_uid: "pu".into(),
+            generation: 3,
+            origin: Origin::Made,
+            hard: amounts(&[("pods", "3"), ("requests.cpu", "1500m")]),
+        }
+    }
+
+    #[test]
+    fn a_seal_is_read_back_and_holds() {
+        let seal = keyring().seal(&values());
+        assert_eq!(keyring().open(&seal), Some(Opened { sealed: values(), is_current: true }));
+        assert_eq!(key_id(&seal), Some("k1"));
+        assert!(seal.contains(r#""project":"p""#), "a person can read it: {seal}");
+    }
+
+    #[test]
+    fn nothing_of_a_seal_can_be_changed() {
+        let seal = keyring().seal(&values());
+        for at in 0..seal.len() {
+            let mut bytes = seal.clone().into_bytes();
+            bytes[at] ^= 1;
+            let Ok(changed) = String::from_utf8(bytes) else { continue };
+            assert_eq!(keyring().open(&changed), None, "{changed}");
+        }
+        for text in [
+            "",
+            "v1",
+            "v1 k1",
+            "v1 k1 00",
+            "v1 k1 0 {}",
+            "v1 k1 zz {}",
+            "v2 k1 00 {}",
+            "v1 k1 \u{fc}\u{fc} {}",
+        ] {
+            assert_eq!(keyring().open(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_older_key_opens_its_seals_and_makes_no_more() {
+        let old = keyring();
+        let keys = BTreeMap::from([("k1".to_owned(), vec![1; 32]), ("k2".to_owned(), vec![2; 32])]);
+        let new = Keyring::new(&keys, "k2").unwrap();
+        let opened = new.open(&old.seal(&values())).unwrap();
+        assert_eq!((opened.sealed, opened.is_current), (values(), false));
+        assert_eq!(key_id(&new.seal(&values())), Some("k2"));
+        assert_eq!(old.open(&new.seal(&values())), None);
+        let other = Keyring::new(&BTreeMap::from([("k1".to_owned(), vec![9; 32])]), "k1").unwrap();
+        assert_eq!(other.open(&old.seal(&values())), None, "the same id is not the same key");
+        assert!(Keyring::new(&keys, "k3").is_none());
+    }
+}

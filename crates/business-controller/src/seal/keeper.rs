@@ -1,0 +1,185 @@
+//! The keys of seals, in a Secret of the controller's namespace.
+//!
+//! The leader makes the Secret when there is none. An operator has a key replaced by the annotation
+//! `business.tkestack.io/rotate-key`: a new key becomes the active one, whatever bears the old one is sealed anew in quiet
+//! passes, and the old key goes when an audit of all clusters has found no seal of it.
+
+use super::{Borne, Keyring};
+use crate::context::Context;
+use crate::error::{Error, Failure};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
+use ring::rand::{SecureRandom as _, SystemRandom};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Name of the Secret.
+pub const SECRET: &str = "business-controller-seal";
+/// Annotation of it: the id of the key that new seals are made with.
+const ACTIVE_ANNOTATION: &str = "business.tkestack.io/active-key";
+/// Annotation of it, set by an operator: another key shall be made the active one.
+const ROTATE_ANNOTATION: &str = "business.tkestack.io/rotate-key";
+/// How often the Secret is looked at.
+const PERIOD: Duration = Duration::from_secs(15);
+/// A call that takes longer has failed.
+const DEADLINE: Duration = Duration::from_secs(10);
+/// A pass that began with the former key has ended by then.
+const OVERLAP: Duration = Duration::from_mins(5);
+const KEY_BYTES: usize = 32;
+const ID_BYTES: usize = 6;
+
+/// Keeps the keys.
+#[derive(Debug)]
+pub struct Keeper {
+    api: Api<Secret>,
+    cx: Arc<Context>,
+    /// Keys that are not the active one, and since when this process knows it.
+    former: BTreeMap<String, Instant>,
+}
+
+/// What the Secret says.
+#[derive(Debug)]
+struct Stored {
+    resource_version: Option<String>,
+    keys: BTreeMap<String, Vec<u8>>,
+    active: String,
+    shall_rotate: bool,
+}
+
+impl Keeper {
+    pub fn new(api: Api<Secret>, cx: Arc<Context>) -> Self {
+        Self { api, cx, former: BTreeMap::new() }
+    }
+
+    /// Follows the Secret for ever.
+    #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
+    pub async fn run(mut self) {
+        loop {
+            if let Err(error) = self.look().await {
+                tracing::warn!(error = error.text(), "the keys of seals cannot be kept");
+            }
+            tokio::time::sleep(PERIOD).await;
+        }
+    }
+
+    /// Reads the keys, and does what is due.
+    pub(crate) async fn look(&mut self) -> Result<(), Error> {
+        let stored = match self.get().await? {
+            Some(secret) => Stored::read(secret)?,
+            None => self.create().await?,
+        };
+        let stored = if stored.shall_rotate { self.rotate(stored).await? } else { stored };
+        let known = stored.keys.keys().filter(|id| **id != stored.active);
+        let (before, now) = (std::mem::take(&mut self.former), Instant::now());
+        self.former = known.map(|id| (id.clone(), before.get(id).copied().unwrap_or(now))).collect();
+        let keyring = Keyring::new(&stored.keys, &stored.active)
+            .ok_or_else(|| Error::Config(format!("Secret {SECRET} has no key {:?}", stored.active)))?;
+        self.cx.seals.set(keyring);
+        match self.cx.seals.take_borne() {
+            Some(borne) => self.retire(&stored, &borne).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn get(&self) -> Result<Option<Secret>, Error> {
+        bounded(self.api.get_opt(SECRET)).await
+    }
+
+    async fn create(&self) -> Result<Stored, Error> {
+        let (id, key) = (random_id()?, random(KEY_BYTES)?);
+        let secret = Secret {
+            metadata: ObjectMeta {
+                name: Some(SECRET.to_owned()),
+                annotations: Some(BTreeMap::from([(ACTIVE_ANNOTATION.to_owned(), id.clone())])),
+                ..ObjectMeta::default()
+            },
+            data: Some(BTreeMap::from([(id.clone(), ByteString(key))])),
+            type_: Some("Opaque".to_owned()),
+            ..Secret::default()
+        };
+        self.cx.fence.permit()?;
+        let made = bounded(self.api.create(&PostParams::default(), &secret)).await?;
+        tracing::warn!(key = id, "a key of seals was made: there was none");
+        Stored::read(made)
+    }
+
+    /// A new key becomes the active one.
+    async fn rotate(&self, stored: Stored) -> Result<Stored, Error> {
+        let (id, key) = (random_id()?, random(KEY_BYTES)?);
+        let body = json!({
+            "metadata": {
+                "resourceVersion": stored.resource_version,
+                "annotations": { (ACTIVE_ANNOTATION): id, (ROTATE_ANNOTATION): null },
+            },
+            "data": { (id.as_str()): ByteString(key) },
+        });
+        let rotated = Stored::read(self.patch(body).await?)?;
+        tracing::warn!(former = stored.active, key = id, "seals are made with a new key");
+        Ok(rotated)
+    }
+
+    /// Forgets former keys that no seal bears any more.
+    async fn retire(&mut self, stored: &Stored, borne: &Borne) -> Result<(), Error> {
+        let is_over = |since: &Instant| *since + OVERLAP <= borne.since;
+        let unused = self.former.iter().filter(|(id, since)| is_over(since) && !borne.ids.contains(*id));
+        let unused: Vec<String> = unused.map(|(id, _)| id.clone()).collect();
+        if unused.is_empty() {
+            return Ok(());
+        }
+        let data: BTreeMap<&String, Value> = unused.iter().map(|id| (id, Value::Null)).collect();
+        let metadata = json!({ "resourceVersion": stored.resource_version });
+        self.patch(json!({ "metadata": metadata, "data": data })).await?;
+        tracing::warn!(keys = ?unused, "keys of seals were retired: no seal bears them");
+        Ok(())
+    }
+
+    async fn patch(&self, body: Value) -> Result<Secret, Error> {
+        let params = PatchParams::default();
+        self.cx.fence.permit()?;
+        bounded(self.api.patch(SECRET, &params, &Patch::Merge(body))).await
+    }
+}
+
+impl Stored {
+    fn read(secret: Secret) -> Result<Self, Error> {
+        let annotations = secret.metadata.annotations.unwrap_or_default();
+        let active = annotations.get(ACTIVE_ANNOTATION).cloned().ok_or_else(|| {
+            Error::Config(format!(
+                "Secret {SECRET} does not say in {ACTIVE_ANNOTATION} which key is the active one"
+            ))
+        })?;
+        let keys: BTreeMap<String, Vec<u8>> =
+            secret.data.unwrap_or_default().into_iter().map(|(id, bytes)| (id, bytes.0)).collect();
+        if let Some((id, _)) = keys.iter().find(|(_, bytes)| bytes.len() < KEY_BYTES) {
+            return Err(Error::Config(format!(
+                "key {id} of Secret {SECRET} has less than {KEY_BYTES} bytes"
+            )));
+        }
+        let shall_rotate = annotations.contains_key(ROTATE_ANNOTATION);
+        Ok(Self { resource_version: secret.metadata.resource_version, keys, active, shall_rotate })
+    }
+}
+
+fn random_id() -> Result<String, Error> {
+    Ok(URL_SAFE_NO_PAD.encode(random(ID_BYTES)?))
+}
+
+fn random(bytes: usize) -> Result<Vec<u8>, Error> {
+    let mut key = vec![0; bytes];
+    let filled = SystemRandom::new().fill(&mut key);
+    filled.map_err(|_unspecified| Error::Config("this machine has no random numbers".to_owned()))?;
+    Ok(key)
+}
+
+async fn bounded<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Error> {
+    match tokio::time::timeout(DEADLINE, call).await {
+        Ok(result) => result.map_err(|error| Error::Api(error.into())),
+        Err(_elapsed) => Err(Error::Api(Failure::deadline(DEADLINE))),
+    }
+}
