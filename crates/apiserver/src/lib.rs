@@ -5,7 +5,8 @@
 //!
 //! ```text
 //! server ─▶ request ─▶ authn ─▶ flow ─▶ authz ─▶ dispatch ─▶ verbs ─▶ strategy ─▶ store ─▶ response
-//!  TLS      what       who      room    Access               the order of a Go API server
+//!  TLS      what       who      room    Access     │         the order of a Go API server
+//!                                                  └─ routes: documents, health, pages
 //! ```
 
 // The sample kind is compiled into the unit tests, too, and names the crate from outside.
@@ -16,14 +17,26 @@ extern crate self as apiserver;
 pub mod server;
 /// TLS: serving certificates, client CAs, reloads.
 pub mod tls;
+/// Who asks.
+pub mod caller;
 /// What is asked: one parser for router, authorizer, metrics and audit.
 pub mod request;
-/// Who asks.
+/// How callers are told apart.
 pub mod authn;
 /// Whether there is room for one more request.
 pub mod flow;
 /// Whether he may.
 pub mod authz;
+/// How long he may, where the answer is a stream.
+pub mod standing;
+/// An authorized request.
+pub mod context;
+/// What is served beside the resources.
+pub mod routes;
+/// What all requests at resources share.
+pub mod api;
+/// Which resource is meant.
+mod endpoint;
 /// Which handler answers.
 pub mod dispatch;
 /// What a kind is: the description that discovery, OpenAPI and the verbs share.
@@ -52,8 +65,10 @@ mod delegate;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 
-pub use authn::Caller;
+pub use api::Api;
+pub use caller::Caller;
+pub use context::RequestContext;
 pub use error::Error;
-pub use request::RequestInfo;
+pub use request::{RequestInfo, Verb};
 pub use resource::Resource;
 pub use strategy::Strategy;

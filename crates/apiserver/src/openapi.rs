@@ -1,7 +1,6 @@
 //! OpenAPI documents: computed once, served with an ETag, never redirected.
 
 use crate::resource::Resource;
-use crate::verbs::PATCH_TYPES;
 use meta::openapi::{OpenApiInfo, OpenApiResource};
 use std::sync::Arc;
 
@@ -13,6 +12,14 @@ pub struct About {
     /// `info.version`, also `gitVersion` of `/version`.
     pub version: String,
 }
+
+/// What a PATCH's body may be.
+pub(crate) const PATCH_TYPES: &[&str] = &[
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+];
 
 /// Verbs of every resource; `watch` on top of what has a method of its own.
 pub(crate) const VERBS: &[&str] =

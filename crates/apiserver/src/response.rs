@@ -12,7 +12,7 @@ pub(crate) use render::{Include, Renderer};
 pub(crate) use warning::add_warnings;
 pub(crate) use wire::{event_frame, status_body};
 
-use crate::verbs::query::Query;
+use crate::request::Query;
 use axum::body::Body;
 use bytes::{BufMut, Bytes, BytesMut};
 use http::header::{

@@ -1,4 +1,4 @@
-use crate::authn::Caller;
+use crate::caller::Caller;
 use crate::resource::Part;
 use meta::field::FieldErrors;
 use meta::object::Object;

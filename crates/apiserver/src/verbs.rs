@@ -2,7 +2,6 @@
 
 pub(crate) mod body;
 pub(crate) mod options;
-pub(crate) mod query;
 
 mod apply;
 mod change;
@@ -17,12 +16,12 @@ mod patch;
 mod update;
 mod watch;
 
-pub(crate) use patch::PATCH_TYPES;
-
+use crate::api::Api;
 use crate::audit;
-use crate::authz::{Attributes, Authorization};
-use crate::dispatch::{Api, RequestContext, Route, Verb};
-use crate::request::RequestInfo;
+use crate::authz::Attributes;
+use crate::context::RequestContext;
+use crate::endpoint::Endpoint;
+use crate::request::{Query, ResourceRequest, Verb};
 use crate::resource::{Part, Resource};
 use crate::response::{self, Form, Include, Offer, Renderer, Style};
 use crate::strategy::ExtraRight;
@@ -30,7 +29,6 @@ use axum::body::Body;
 use bytes::BytesMut;
 use http::{HeaderMap, Request, Response, StatusCode};
 use meta::status::Status;
-use query::Query;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Entry, Key, Revision, Visibility};
@@ -41,39 +39,36 @@ const WRITE_DEADLINE: Duration = Duration::from_secs(34);
 
 /// One request at one resource, on its way through a verb.
 #[derive(Debug)]
-pub(crate) struct Call {
-    pub(crate) api: Arc<Api>,
-    pub(crate) cx: RequestContext,
-    pub(crate) route: Route,
+pub(crate) struct Call<'r> {
+    pub(crate) api: &'r Arc<Api>,
+    pub(crate) cx: &'r mut RequestContext,
+    pub(crate) asked: Arc<ResourceRequest>,
+    endpoint: Endpoint,
     pub(crate) query: Query,
     pub(crate) headers: HeaderMap,
     pub(crate) style: Style,
     pub(crate) warnings: Vec<String>,
-    /// Asked where a write needs more than its verb's right.
-    authorization: Option<Arc<Authorization>>,
-    /// What a write did, for the audit log.
-    audit: Option<audit::Change>,
 }
 
 /// Runs the verb of a routed request.
 pub(crate) async fn run(
     api: &Arc<Api>,
-    cx: RequestContext,
-    route: Route,
+    cx: &mut RequestContext,
+    asked: Arc<ResourceRequest>,
+    endpoint: Endpoint,
     request: Request<Body>,
 ) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let errors = Style::of_error(&parts.headers, &parts.uri);
     let mut call = Call {
-        api: Arc::clone(api),
+        api,
         cx,
-        route,
+        asked,
+        endpoint,
         query: Query::parse(parts.uri.query()),
         headers: parts.headers,
         style: errors,
         warnings: Vec::new(),
-        authorization: parts.extensions.get::<Arc<Authorization>>().cloned(),
-        audit: None,
     };
     let answer = match call.deadline() {
         None => call.answer(body).await,
@@ -85,18 +80,15 @@ pub(crate) async fn run(
     };
     let mut response = answer.unwrap_or_else(|status| response::failure(&status, &errors));
     response::add_warnings(&mut response, &call.warnings);
-    if let Some(change) = call.audit {
-        response.extensions_mut().insert(change);
-    }
     response
 }
 
-impl Call {
+impl Call<'_> {
     fn deadline(&self) -> Option<Instant> {
-        match self.route.verb {
+        match self.asked.verb {
             Verb::Watch => None,
             Verb::Get | Verb::List | Verb::DeleteCollection => Some(self.cx.deadline),
-            Verb::Create | Verb::Update | Verb::Patch | Verb::Delete => {
+            Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::Other(_) => {
                 Some(self.cx.deadline.min(Instant::now() + WRITE_DEADLINE))
             }
         }
@@ -105,12 +97,12 @@ impl Call {
     async fn answer(&mut self, body: Body) -> Result<Response<Body>, Status> {
         // A patch of an unknown type is refused before anything else is looked at.
         let patch =
-            if self.route.verb == Verb::Patch { Some(patch::PatchType::of(&self.headers)?) } else { None };
-        let watch = self.route.verb == Verb::Watch;
+            if self.asked.verb == Verb::Patch { Some(patch::PatchType::of(&self.headers)?) } else { None };
+        let watch = self.asked.verb == Verb::Watch;
         let offer = if watch { Offer::Events } else { Offer::Objects };
         self.style = Style::of(&self.headers, &self.query, offer)?;
         self.check_form()?;
-        match (self.route.verb, patch) {
+        match (self.asked.verb, patch) {
             (Verb::Patch, Some(kind)) => patch::patch(self, kind, body).await,
             (Verb::Create, _) => create::create(self, body).await,
             (Verb::Get, _) => get::get(self).await,
@@ -119,14 +111,14 @@ impl Call {
             (Verb::Update, _) => update::update(self, body).await,
             (Verb::Delete, _) => delete::delete(self, body).await,
             (Verb::DeleteCollection, _) => delete_collection::delete_collection(self, body).await,
-            (Verb::Patch, None) => Err(Status::method_not_allowed()),
+            (Verb::Patch | Verb::Other(_), _) => Err(Status::method_not_allowed()),
         }
     }
 
     /// A list cannot be shown as one object's metadata, nor an object as a list.
     fn check_form(&self) -> Result<(), Status> {
-        let resource = &self.route.resource;
-        let is_list = matches!(self.route.verb, Verb::List | Verb::DeleteCollection);
+        let resource = &self.endpoint.resource;
+        let is_list = matches!(self.asked.verb, Verb::List | Verb::DeleteCollection);
         let (version, kind) = (&resource.gvk.version, &resource.gvk.kind);
         let message = match self.style.accepted.form {
             Form::Partial(_) if is_list => {
@@ -143,21 +135,21 @@ impl Call {
     }
 
     pub(crate) fn resource(&self) -> &Arc<Resource> {
-        &self.route.resource
+        &self.endpoint.resource
     }
 
     /// The part of the object that this endpoint writes.
     pub(crate) fn part(&self) -> Part {
-        self.route.subresource.map_or(Part::Main, |subresource| subresource.writes)
+        self.endpoint.subresource.map_or(Part::Main, |subresource| subresource.writes)
     }
 
     /// The subresource's name; empty for the main resource.
     pub(crate) fn subresource(&self) -> &'static str {
-        self.route.subresource.map_or("", |subresource| subresource.name)
+        self.endpoint.subresource.map_or("", |subresource| subresource.name)
     }
 
     pub(crate) fn key(&self) -> Key {
-        Key::new(self.route.resource.id, &self.route.namespace, &self.route.name)
+        Key::new(self.endpoint.resource.id, &self.asked.namespace, &self.asked.name)
     }
 
     /// Now, RFC 3339 in whole seconds.
@@ -172,31 +164,30 @@ impl Call {
 
     /// Asks for the right to create: an apply may turn out to be one.
     pub(crate) async fn may_create(&self) -> Result<(), Status> {
-        self.authorize("create").await
+        self.authorize(Verb::Create).await
     }
 
     /// Asks for a right beyond that of the request's own verb.
     pub(crate) async fn demand(&self, right: &ExtraRight, name: &str) -> Result<(), Status> {
-        self.authorize(right.verb).await.map_err(|status| match status.code {
+        self.authorize(Verb::Other(right.verb)).await.map_err(|status| match status.code {
             403 => Status::forbidden(&self.resource().group_resource(), name, &right.why),
             _ => status,
         })
     }
 
-    async fn authorize(&self, verb: &str) -> Result<(), Status> {
-        let Some(authorization) = &self.authorization else {
-            let why = format!("nobody can be asked for the verb {verb:?}");
-            return Err(Status::forbidden(&self.resource().group_resource(), &self.route.name, &why));
+    async fn authorize(&self, verb: Verb) -> Result<(), Status> {
+        let Some(authorization) = &self.cx.authorization else {
+            let why = format!("nobody can be asked for the verb {:?}", verb.as_str());
+            return Err(Status::forbidden(&self.resource().group_resource(), &self.asked.name, &why));
         };
-        let info =
-            RequestInfo { verb: verb.to_owned(), subresource: String::new(), ..(*self.cx.info).clone() };
-        let attributes = Attributes { caller: Arc::clone(&self.cx.caller), info: Arc::new(info) };
+        let right = ResourceRequest { subresource: String::new(), ..self.asked.with_verb(verb) };
+        let attributes = Attributes { caller: Arc::clone(&self.cx.caller), info: right.into() };
         authorization.authorize(&attributes).await.map(|_access| ())
     }
 
     /// Remembers what a write did. `old` is the revision before, where there was one.
     pub(crate) fn audit(&mut self, old: Option<Revision>, entry: &Entry, dry_run: bool, note: String) {
-        self.audit = Some(audit::Change {
+        self.cx.outcome = Some(audit::Change {
             name: entry.key.name.to_string(),
             uid: entry.uid.to_string(),
             old: old.map(|revision| revision.to_string()).unwrap_or_default(),
@@ -208,7 +199,7 @@ impl Call {
 
     /// Remembers how many objects a collection's deletion has touched.
     pub(crate) fn audit_collection(&mut self, objects: usize, dry_run: bool) {
-        self.audit =
+        self.cx.outcome =
             Some(audit::Change { dry_run, note: format!("{objects} objects"), ..audit::Change::default() });
     }
 
@@ -219,10 +210,10 @@ impl Call {
             Form::Table(_) => Include::parse(self.query.text("includeObject"))?,
             _ => Include::Metadata,
         };
-        let is_read = matches!(self.route.verb, Verb::Get | Verb::List);
-        let decorate = is_read && self.route.resource.strategy.decorates();
+        let is_read = matches!(self.asked.verb, Verb::Get | Verb::List);
+        let decorate = is_read && self.endpoint.resource.strategy.decorates();
         let now = self.api.clock.unix_seconds();
-        Ok(Renderer { resource: Arc::clone(&self.route.resource), media, form, include, now, decorate })
+        Ok(Renderer { resource: Arc::clone(&self.endpoint.resource), media, form, include, now, decorate })
     }
 
     /// Answers with one object.

@@ -9,11 +9,10 @@
 mod widget;
 
 use anyhow::Context;
-use apiserver::authz::{Policy, Verdict};
-use apiserver::dispatch::Api;
+use apiserver::authz::{Policy, Right, Verdict};
 use apiserver::openapi::About;
 use apiserver::server::{Parts, Server, Settings};
-use apiserver::{Caller, RequestInfo};
+use apiserver::{Api, Caller, RequestInfo};
 use runtime::{Clock, Health, Metrics, Tasks, shutdown};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,8 +32,8 @@ impl Policy for EverybodyKnown {
         Visibility::Everything
     }
 
-    fn operator_right(&self) -> (&'static str, &'static str, &'static str) {
-        ("operate", widget::GROUP, "widgets")
+    fn operator_right(&self) -> Right {
+        Right { verb: "operate", group: widget::GROUP, resource: "widgets" }
     }
 }
 
@@ -59,6 +58,7 @@ async fn main() -> anyhow::Result<()> {
     let parts = Parts {
         handler: Arc::new(api),
         resources,
+        routes: Vec::new(),
         policy: Arc::new(EverybodyKnown),
         kube: None,
         metrics,

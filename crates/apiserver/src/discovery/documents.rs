@@ -39,7 +39,7 @@ pub struct Documents {
     pub(super) groups: Bytes,
     pub(super) aggregated_v2: Document,
     pub(super) aggregated_v2beta1: Document,
-    /// `/apis/G`, `/apis/G/V` and `/version`.
+    /// `/apis/G` and `/apis/G/V`.
     legacy: BTreeMap<String, Bytes>,
     pub(super) openapi_v2: Document,
     /// The same as protobuf.
@@ -47,7 +47,6 @@ pub struct Documents {
     pub(super) openapi_v3: Document,
     /// By path.
     openapi_v3_documents: BTreeMap<String, Document>,
-    pub(super) paths: Bytes,
 }
 
 impl Documents {
@@ -62,8 +61,7 @@ impl Documents {
                 (format!("/openapi/v3/apis/{group}/{version}"), Document::new(json))
             })
             .collect();
-        let legacy = legacy(resources, &groups, about);
-        let paths = paths(legacy.keys().chain(openapi_v3_documents.keys()));
+        let legacy = legacy(resources, &groups);
         let group_list = json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": names(&groups).into_iter()
             .map(|group| group_of(group, &groups)).collect::<Vec<_>>()});
         Self {
@@ -75,8 +73,14 @@ impl Documents {
             openapi_v3: Document::new(openapi_root(&openapi_v3_documents)),
             openapi_v3_documents,
             legacy,
-            paths,
         }
+    }
+
+    /// Every path with a document.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
+        let fixed = ["/apis", "/openapi/v2", "/openapi/v3"];
+        let named = self.legacy.keys().chain(self.openapi_v3_documents.keys()).map(String::as_str);
+        fixed.into_iter().chain(named)
     }
 
     pub(super) fn legacy(&self, path: &str) -> Option<&Bytes> {
@@ -110,7 +114,7 @@ fn group_of(name: &str, groups: &Groups) -> Value {
     json!({"name": name, "versions": versions, "preferredVersion": preferred})
 }
 
-fn legacy(resources: &[Arc<Resource>], groups: &Groups, about: &About) -> BTreeMap<String, Bytes> {
+fn legacy(resources: &[Arc<Resource>], groups: &Groups) -> BTreeMap<String, Bytes> {
     let mut documents = BTreeMap::new();
     for name in names(groups) {
         let mut group = group_of(name, groups);
@@ -126,10 +130,6 @@ fn legacy(resources: &[Arc<Resource>], groups: &Groups, about: &About) -> BTreeM
             "groupVersion": format!("{group}/{version}"), "resources": list});
         documents.insert(format!("/apis/{group}/{version}"), document.to_string().into());
     }
-    let version = json!({"major": "1", "minor": "36", "gitVersion": about.version, "gitCommit": "", "gitTreeState": "",
-        "buildDate": "", "goVersion": "", "compiler": "rustc",
-        "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH)});
-    documents.insert("/version".to_owned(), version.to_string().into());
     documents
 }
 
@@ -229,11 +229,4 @@ fn openapi_root(documents: &BTreeMap<String, Document>) -> String {
         })
         .collect();
     json!({"paths": paths}).to_string()
-}
-
-fn paths<'a>(documents: impl Iterator<Item = &'a String>) -> Bytes {
-    let fixed = ["/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz"];
-    let mut paths: Vec<&str> = documents.map(String::as_str).chain(fixed).collect();
-    paths.sort_unstable();
-    json!({"paths": paths}).to_string().into()
 }

@@ -17,7 +17,7 @@ use store::Entry;
 /// How often an apply that finds the object now there, now not, goes round.
 const ROUNDS_MAX: usize = 4;
 
-pub(crate) async fn apply(call: &mut Call, bytes: &[u8]) -> Result<Response<Body>, Status> {
+pub(crate) async fn apply(call: &mut Call<'_>, bytes: &[u8]) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse(&call.query, &call.headers, WriteKind::Apply)?;
     let (mut applied, duplicates) = decode::decode_value(bytes, Media::Yaml)
         .map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
@@ -42,36 +42,36 @@ pub(crate) async fn apply(call: &mut Call, bytes: &[u8]) -> Result<Response<Body
 }
 
 /// Only the object itself may be made by an apply, and only where it is the object that is missing.
-fn is_missing(call: &Call, status: &Status) -> bool {
+fn is_missing(call: &Call<'_>, status: &Status) -> bool {
     let is_this = status.details.as_ref().is_some_and(|details| {
-        details.name == call.route.name
+        details.name == call.asked.name
             && details.kind == call.resource().plural
             && details.group == call.resource().gvk.group
     });
-    status.code == 404 && is_this && call.route.subresource.is_none()
+    status.code == 404 && is_this && call.endpoint.subresource.is_none()
 }
 
-fn name_it(call: &Call, applied: &mut Value) -> Result<(), Status> {
+fn name_it(call: &Call<'_>, applied: &mut Value) -> Result<(), Status> {
     let Some(metadata) = applied.as_object_mut().and_then(|map| {
         map.entry("metadata").or_insert_with(|| Value::Object(serde_json::Map::new())).as_object_mut()
     }) else {
         return Err(Status::bad_request("an applied configuration must be an object with metadata"));
     };
-    let name = metadata.entry("name").or_insert_with(|| Value::from(call.route.name.as_str()));
-    if name.as_str() != Some(call.route.name.as_str()) {
+    let name = metadata.entry("name").or_insert_with(|| Value::from(call.asked.name.as_str()));
+    if name.as_str() != Some(call.asked.name.as_str()) {
         return Err(Status::bad_request(format!(
             "the name of the object ({}) does not match the name on the URL ({})",
             name.as_str().unwrap_or_default(),
-            call.route.name
+            call.asked.name
         )));
     }
     Ok(())
 }
 
-async fn change_live(call: &mut Call, applied: &Value, options: &WriteOptions) -> Result<Entry, Status> {
+async fn change_live(call: &mut Call<'_>, applied: &Value, options: &WriteOptions) -> Result<Entry, Status> {
     let resource = Arc::clone(call.resource());
     let (part, now) = (call.part(), call.now());
-    let (name, namespace) = (call.route.name.clone(), call.route.namespace.clone());
+    let (name, namespace) = (call.asked.name.clone(), call.asked.namespace.clone());
     let subresource = call.subresource();
     let versioned = !given(applied, "resourceVersion").is_empty();
     let entry = change(call, options, |live| {
@@ -85,7 +85,7 @@ async fn change_live(call: &mut Call, applied: &Value, options: &WriteOptions) -
     entry.await
 }
 
-async fn create_new(call: &mut Call, applied: &Value, options: &WriteOptions) -> Result<Entry, Status> {
+async fn create_new(call: &mut Call<'_>, applied: &Value, options: &WriteOptions) -> Result<Entry, Status> {
     let resource = Arc::clone(call.resource());
     let about = resource.group_resource();
     let uid = given(applied, "uid");
@@ -93,7 +93,7 @@ async fn create_new(call: &mut Call, applied: &Value, options: &WriteOptions) ->
         let why = format!(
             "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         );
-        return Err(Status::conflict(&about, &call.route.name, &why));
+        return Err(Status::conflict(&about, &call.asked.name, &why));
     }
     resource_version(given(applied, "resourceVersion"))?;
     call.may_create().await?;

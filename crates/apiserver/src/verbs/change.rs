@@ -53,7 +53,7 @@ enum Outcome {
 /// The first look is into the cache, which saves asking the database for its revision. Whatever is then
 /// refused or left alone is looked at again at the newest state.
 pub(crate) async fn change<F>(
-    call: &mut Call,
+    call: &mut Call<'_>,
     options: &WriteOptions,
     mut compute: F,
 ) -> Result<Entry, Status>
@@ -89,7 +89,7 @@ where
 }
 
 async fn attempt<F>(
-    call: &Call,
+    call: &Call<'_>,
     options: &WriteOptions,
     at: At,
     warnings: &mut Vec<String>,
@@ -99,7 +99,7 @@ where
     F: FnMut(&Object) -> Result<Computed, Status>,
 {
     let resource = call.resource();
-    let name = call.route.name.as_str();
+    let name = call.asked.name.as_str();
     let failed = |error: &Error| status_of(error, resource, name);
     let key = call.key();
     let entry = call.api.store.get(&call.cx.access, &key, at).await.map_err(|error| failed(&error))?;
@@ -152,7 +152,7 @@ where
 /// Makes of what the client wants what will be stored; `None` where that is what is stored already. `true`: nobody
 /// waits for the object any more, and it goes with this write.
 fn prepare(
-    call: &Call,
+    call: &Call<'_>,
     options: &WriteOptions,
     live: &Object,
     computed: Computed,

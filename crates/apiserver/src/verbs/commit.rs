@@ -24,7 +24,12 @@ const MANAGED_FIELDS: &[&str] = &["metadata", "managedFields"];
 const SPEC: &[&str] = &["spec"];
 
 /// What a strategy may know of a write.
-pub(crate) fn context<'a>(call: &'a Call, dry_run: bool, versioned: bool, now: &'a str) -> WriteContext<'a> {
+pub(crate) fn context<'a>(
+    call: &'a Call<'_>,
+    dry_run: bool,
+    versioned: bool,
+    now: &'a str,
+) -> WriteContext<'a> {
     let tenant = match call.cx.access.visibility() {
         Visibility::Tenant(tenant) | Visibility::Member { tenant, .. } => Some(&**tenant),
         Visibility::Everything | Visibility::Nothing => None,
@@ -56,7 +61,7 @@ pub(crate) fn state(resource: &Resource, object: &mut Object) -> Result<State, S
 }
 
 /// Has the store decide a write. `Revision(0)` for a dry run.
-pub(crate) async fn commit(call: &Call, write: Write, dry_run: bool) -> Result<Revision, Error> {
+pub(crate) async fn commit(call: &Call<'_>, write: Write, dry_run: bool) -> Result<Revision, Error> {
     if dry_run {
         return call.api.store.check(&call.cx.access, write).await.map(|()| Revision(0));
     }
@@ -120,7 +125,7 @@ pub(crate) fn tracker(resource: &Resource, part: Part) -> Tracker<'_> {
 }
 
 /// Who writes, for the tracker.
-pub(crate) fn writer<'a>(call: &Call, manager: &'a str, now: &'a str) -> Writer<'a> {
+pub(crate) fn writer<'a>(call: &Call<'_>, manager: &'a str, now: &'a str) -> Writer<'a> {
     Writer { manager, subresource: call.subresource(), now }
 }
 

@@ -26,7 +26,7 @@ const GENERATED_NAMES_MAX: usize = 8;
 const SYSTEM_FIELDS: [&str; 5] =
     ["creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
 
-pub(crate) async fn create(call: &mut Call, body: Body) -> Result<Response<Body>, Status> {
+pub(crate) async fn create(call: &mut Call<'_>, body: Body) -> Result<Response<Body>, Status> {
     let media = body::media(&call.headers)?;
     let bytes = body::read(body).await?;
     let options = WriteOptions::parse(&call.query, &call.headers, WriteKind::Create)?;
@@ -38,7 +38,7 @@ pub(crate) async fn create(call: &mut Call, body: Body) -> Result<Response<Body>
 
 /// Stores a new object. `track` is false for an apply, which has named its fields' owner itself.
 pub(crate) async fn insert(
-    call: &mut Call,
+    call: &mut Call<'_>,
     mut object: Object,
     options: &WriteOptions,
     track: bool,
@@ -88,24 +88,24 @@ impl Failure {
 }
 
 /// The namespace is the URL's.
-fn place(call: &Call, object: &mut Object) -> Result<(), Status> {
+fn place(call: &Call<'_>, object: &mut Object) -> Result<(), Status> {
     let path = ["metadata", "namespace"];
     if !call.resource().namespaced {
         object.remove(&path);
         return Ok(());
     }
     let given = object.namespace();
-    if !given.is_empty() && given != call.route.namespace {
+    if !given.is_empty() && given != call.asked.namespace {
         return Err(Status::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",
         ));
     }
-    object.set(&path, Value::from(call.route.namespace.as_str()));
+    object.set(&path, Value::from(call.asked.namespace.as_str()));
     Ok(())
 }
 
 async fn try_insert(
-    call: &mut Call,
+    call: &mut Call<'_>,
     object: Object,
     options: &WriteOptions,
     track: bool,
@@ -155,7 +155,7 @@ async fn try_insert(
 
 /// The tenant of the new object's scope, where neither the caller nor the object says one. What the store decides
 /// does not rest on it: it compares the tenants again.
-async fn scope_tenant(call: &Call, object: &Object) -> Option<String> {
+async fn scope_tenant(call: &Call<'_>, object: &Object) -> Option<String> {
     let account = call.resource().strategy.account(object).ok()?;
     let confined = context(call, true, false, "").tenant.is_some();
     if confined || !account.tenant.is_empty() {
@@ -176,7 +176,7 @@ async fn scope_tenant(call: &Call, object: &Object) -> Option<String> {
 
 /// Makes the object what will be stored, and validates it.
 fn prepare(
-    call: &Call,
+    call: &Call<'_>,
     mut object: Object,
     options: &WriteOptions,
     (uid, track): (Uuid, bool),
@@ -219,7 +219,7 @@ fn prepare(
 }
 
 /// Whether the caller has every right that the object takes.
-async fn may_have(call: &mut Call, object: &Object, dry_run: bool) -> Result<(), Status> {
+async fn may_have(call: &mut Call<'_>, object: &Object, dry_run: bool) -> Result<(), Status> {
     let resource = Arc::clone(call.resource());
     let now = call.now();
     let right = resource.strategy.extra_right(&context(call, dry_run, false, &now), Part::Main, None, object);

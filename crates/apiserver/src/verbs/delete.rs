@@ -33,7 +33,7 @@ pub(crate) enum Removal {
     Waits(Status),
 }
 
-pub(crate) async fn delete(call: &mut Call, body: Body) -> Result<Response<Body>, Status> {
+pub(crate) async fn delete(call: &mut Call<'_>, body: Body) -> Result<Response<Body>, Status> {
     let options = read_options(call, body).await?;
     let key = call.key();
     match remove(call, &key, &options).await? {
@@ -59,7 +59,7 @@ pub(crate) async fn delete(call: &mut Call, body: Body) -> Result<Response<Body>
 }
 
 /// From the body, or from the query where there is none.
-pub(crate) async fn read_options(call: &Call, body: Body) -> Result<DeleteOptions, Status> {
+pub(crate) async fn read_options(call: &Call<'_>, body: Body) -> Result<DeleteOptions, Status> {
     let bytes = body::read(body).await?;
     if bytes.is_empty() {
         return DeleteOptions::from_query(&call.query);
@@ -82,7 +82,11 @@ fn decoded(bytes: &[u8], headers: &HeaderMap) -> Result<Value, Status> {
 }
 
 /// Runs one object's deletion as far as it goes now.
-pub(crate) async fn remove(call: &mut Call, key: &Key, options: &DeleteOptions) -> Result<Removal, Status> {
+pub(crate) async fn remove(
+    call: &mut Call<'_>,
+    key: &Key,
+    options: &DeleteOptions,
+) -> Result<Removal, Status> {
     let mut at = if options.dry_run { At::Latest } else { At::Any };
     // The deadline around the whole request bounds this loop.
     loop {
@@ -120,7 +124,7 @@ enum Outcome {
 
 /// One try.
 async fn attempt(
-    call: &Call,
+    call: &Call<'_>,
     key: &Key,
     options: &DeleteOptions,
     at: At,
@@ -173,7 +177,7 @@ async fn attempt(
     Ok(Outcome::Removed(expected, if gone { Removal::Gone(entry) } else { Removal::Marked(entry) }))
 }
 
-fn check_preconditions(call: &Call, live: &Object, options: &DeleteOptions) -> Result<(), Status> {
+fn check_preconditions(call: &Call<'_>, live: &Object, options: &DeleteOptions) -> Result<(), Status> {
     // Failed preconditions show the kind where conflicts of an update show the plural.
     let gvk = &call.resource().gvk;
     let conflict = |why: &str| {
@@ -202,7 +206,7 @@ fn check_preconditions(call: &Call, live: &Object, options: &DeleteOptions) -> R
 
 /// The object to store (or to delete, when `true`), or nothing where it waits already.
 fn prepare(
-    call: &Call,
+    call: &Call<'_>,
     live: &Object,
     waits: bool,
     options: &DeleteOptions,

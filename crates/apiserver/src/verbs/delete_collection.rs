@@ -16,7 +16,7 @@ use store::read::At;
 /// Objects listed at a time where the request has no limit.
 const PAGE_ITEMS: usize = 500;
 
-pub(crate) async fn delete_collection(call: &mut Call, body: Body) -> Result<Response<Body>, Status> {
+pub(crate) async fn delete_collection(call: &mut Call<'_>, body: Body) -> Result<Response<Body>, Status> {
     let list_options = ListOptions::parse(&call.query, false)?;
     let renderer = call.renderer()?;
     let mut query = list_query(call, &list_options)?;

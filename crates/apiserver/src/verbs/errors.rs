@@ -75,7 +75,7 @@ pub(crate) fn watch_expired(asked: u64, current: u64) -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dispatch::tests::widget;
+    use crate::endpoint::tests::widget;
     use store::Revision;
 
     fn of(error: &Error) -> (u16, String, u32, String) {

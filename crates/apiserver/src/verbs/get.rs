@@ -9,7 +9,7 @@ use meta::status::Status;
 use store::Revision;
 use store::read::At;
 
-pub(crate) async fn get(call: &mut Call) -> Result<Response<Body>, Status> {
+pub(crate) async fn get(call: &mut Call<'_>) -> Result<Response<Body>, Status> {
     if call.query.flag("export").unwrap_or_default() {
         return Err(Status::bad_request(
             "the export parameter, deprecated since v1.14, is no longer supported",
@@ -21,6 +21,6 @@ pub(crate) async fn get(call: &mut Call) -> Result<Response<Body>, Status> {
         Some(revision) => At::NotOlderThan(Revision(revision)),
     };
     let found = call.api.store.get(&call.cx.access, &call.key(), at).await;
-    let entry = found.map_err(|error| status_of(&error, call.resource(), &call.route.name))?;
+    let entry = found.map_err(|error| status_of(&error, call.resource(), &call.asked.name))?;
     call.respond(StatusCode::OK, &entry)
 }

@@ -11,7 +11,7 @@ use meta::status::{ListMeta, Status};
 use store::Revision;
 use store::read::{At, ListQuery, Page, Selection};
 
-pub(crate) async fn list(call: &mut Call) -> Result<Response<Body>, Status> {
+pub(crate) async fn list(call: &mut Call<'_>) -> Result<Response<Body>, Status> {
     let options = ListOptions::parse(&call.query, false)?;
     let renderer = call.renderer()?;
     let query = list_query(call, &options)?;
@@ -26,7 +26,7 @@ pub(crate) async fn list(call: &mut Call) -> Result<Response<Body>, Status> {
 }
 
 /// What a caller who sees nothing gets, without anybody being asked.
-pub(crate) fn nothing(call: &Call) -> Page {
+pub(crate) fn nothing(call: &Call<'_>) -> Page {
     // A list's revision is never 0, which would mean "any".
     let revision = Revision(call.api.store.revision().0.max(1));
     Page { items: Vec::new(), revision, continue_token: None, remaining: None }
@@ -40,8 +40,8 @@ pub(crate) fn list_meta(page: &Page) -> ListMeta {
     }
 }
 
-pub(crate) fn list_query(call: &Call, options: &ListOptions) -> Result<ListQuery, Status> {
-    let selection = selection(call.resource(), &call.route.namespace, options)?;
+pub(crate) fn list_query(call: &Call<'_>, options: &ListOptions) -> Result<ListQuery, Status> {
+    let selection = selection(call.resource(), &call.asked.namespace, options)?;
     let (at, limit) = freshness(options)?;
     Ok(ListQuery { selection, at, limit, continue_token: options.continue_token.clone() })
 }
@@ -87,7 +87,7 @@ pub(crate) fn selection(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verbs::query::Query;
+    use crate::request::Query;
 
     #[test]
     fn every_cell_of_the_list_table_means_what_it_should() {

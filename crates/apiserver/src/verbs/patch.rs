@@ -1,5 +1,6 @@
 //! `PATCH`: JSON patch, merge patch, strategic merge patch; server-side apply is `super::apply`.
 
+use crate::openapi::PATCH_TYPES;
 use crate::resource::Resource;
 use crate::verbs::Call;
 use crate::verbs::apply::apply;
@@ -17,14 +18,6 @@ use meta::patch::{json_patch, merge_patch, strategic_merge_patch};
 use meta::status::Status;
 use serde_json::Value;
 use std::sync::Arc;
-
-/// What a PATCH's body may be; exactly what OpenAPI promises.
-pub(crate) const PATCH_TYPES: &[&str] = &[
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-    "application/apply-patch+yaml",
-];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatchType {
@@ -46,14 +39,18 @@ impl PatchType {
     }
 }
 
-pub(crate) async fn patch(call: &mut Call, kind: PatchType, body: Body) -> Result<Response<Body>, Status> {
+pub(crate) async fn patch(
+    call: &mut Call<'_>,
+    kind: PatchType,
+    body: Body,
+) -> Result<Response<Body>, Status> {
     let bytes = body::read(body).await?;
     if kind == PatchType::Apply {
         return apply(call, &bytes).await;
     }
     let options = WriteOptions::parse(&call.query, &call.headers, WriteKind::Patch)?;
     let resource = Arc::clone(call.resource());
-    let (name, namespace) = (call.route.name.clone(), call.route.namespace.clone());
+    let (name, namespace) = (call.asked.name.clone(), call.asked.namespace.clone());
     let versioned = names_revision(kind, &bytes);
     let entry = change(call, &options, |live| {
         let document = Value::Object(live.as_map().clone());

@@ -14,14 +14,14 @@ use meta::status::Status;
 use serde_json::Value;
 use std::sync::Arc;
 
-pub(crate) async fn update(call: &mut Call, body: Body) -> Result<Response<Body>, Status> {
+pub(crate) async fn update(call: &mut Call<'_>, body: Body) -> Result<Response<Body>, Status> {
     let bytes = body::read(body).await?;
     let options = WriteOptions::parse(&call.query, &call.headers, WriteKind::Update)?;
     let media = body::media(&call.headers)?;
     let (mut given, dropped) = body::decode(&bytes, media, call.resource(), options.validation)?;
     call.warnings.extend(dropped);
     let resource = Arc::clone(call.resource());
-    check_identity(&resource, &call.route.name, &call.route.namespace, &mut given)?;
+    check_identity(&resource, &call.asked.name, &call.asked.namespace, &mut given)?;
     let entry = change(call, &options, |live| {
         let uid = given.uid();
         if !uid.is_empty() && uid != live.uid() {

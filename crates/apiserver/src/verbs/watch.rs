@@ -34,11 +34,11 @@ const CHUNK_BYTES_MAX: usize = 64 << 10;
 /// record of TLS and a wake-up of the client are for several events.
 const CHUNK_INTERVAL: Duration = Duration::from_millis(2);
 
-pub(crate) async fn watch(call: &mut Call) -> Result<Response<Body>, Status> {
+pub(crate) async fn watch(call: &mut Call<'_>) -> Result<Response<Body>, Status> {
     let options = ListOptions::parse(&call.query, true)?;
     let media = call.style.accepted.media;
     let frames = Frames::new(call.renderer()?);
-    let selection = selection(call.resource(), &call.route.namespace, &options)?;
+    let selection = selection(call.resource(), &call.asked.namespace, &options)?;
     let from = beginning(&options)?;
     if call.api.draining.is_cancelled() {
         return Err(Status::too_many_requests(1));
@@ -214,7 +214,7 @@ impl Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verbs::query::Query;
+    use crate::request::Query;
 
     #[test]
     fn a_watch_begins_where_its_parameters_say() {

@@ -1,9 +1,10 @@
 //! An API of the sample kind on a database of its own, asked without a network.
 
 use crate::widget;
-use apiserver::dispatch::{Api, RequestContext, dispatch};
+use apiserver::dispatch::dispatch;
 use apiserver::openapi::About;
-use apiserver::{Caller, RequestInfo};
+use apiserver::routes::Routes;
+use apiserver::{Api, Caller, RequestContext, RequestInfo};
 use axum::body::{Body, BodyDataStream};
 use bytes::{Buf, Bytes, BytesMut};
 use futures_util::StreamExt;
@@ -105,14 +106,14 @@ impl Kit {
         let request = request.body(Body::from(body)).unwrap();
         let info = RequestInfo::parse(&method, request.uri()).unwrap();
         let access: Access = authorize(&Sees(self.visibility.clone()), &()).await.unwrap();
-        let cx = RequestContext {
-            info: Arc::new(info),
-            caller: Arc::new(Caller { name: "tester".to_owned(), ..Caller::default() }),
-            access,
-            deadline: Instant::now() + WAIT,
-            audit_id: Arc::from("test"),
-        };
-        dispatch(&self.api, cx, request).await
+        let caller = Arc::new(Caller { name: "tester".to_owned(), ..Caller::default() });
+        let mut cx = RequestContext::new(info, caller, access, Instant::now() + WAIT);
+        match &cx.info {
+            RequestInfo::Resource(_) => dispatch(&self.api, &mut cx, request).await,
+            RequestInfo::Path(_) => {
+                Routes::new(self.api.documents.routes()).unwrap().answer(&mut cx, request).await
+            }
+        }
     }
 
     pub(crate) async fn ask(

@@ -2,7 +2,7 @@ use super::pki::{Ca, Identity};
 use super::socket::{Plain, Socket};
 use super::{TenantPolicy, client, write_serving};
 use crate::widget;
-use apiserver::dispatch::Api;
+use apiserver::Api;
 use apiserver::openapi::About;
 use apiserver::server::{Parts, Server, Settings};
 use axum::body::Body;
@@ -67,6 +67,7 @@ impl Served {
         let parts = Parts {
             handler: Arc::new(api),
             resources,
+            routes: Vec::new(),
             policy: Arc::new(TenantPolicy),
             kube: None,
             metrics,

@@ -1,4 +1,5 @@
 use super::*;
+use crate::request::RequestInfo;
 
 #[path = "../../examples/widgets/widget.rs"]
 pub(crate) mod widget;
@@ -17,16 +18,17 @@ fn resources() -> Vec<Arc<Resource>> {
 fn routed(line: &str) -> String {
     let (method, path) = line.split_once(' ').unwrap();
     let uri = format!("/apis/sample.example.io/v1{path}").parse().unwrap();
-    let method = method.parse().unwrap();
-    let info = match RequestInfo::parse(&method, &uri) {
-        Ok(info) => info,
+    let asked = match RequestInfo::parse(&method.parse().unwrap(), &uri) {
+        Ok(RequestInfo::Resource(asked)) => asked,
+        Ok(RequestInfo::Path(asked)) => return asked.path.clone(),
         Err(status) => return status.code.to_string(),
     };
-    match route(&resources(), &info, &method) {
+    match Endpoint::find(&resources(), &asked) {
         Err(status) => status.code.to_string(),
-        Ok(route) => {
-            let sub = route.subresource.map_or("", |sub| sub.name);
-            format!("{:?} {} {}/{} {sub}", route.verb, route.resource.plural, route.namespace, route.name)
+        Ok(endpoint) => {
+            let sub = endpoint.subresource.map_or("", |sub| sub.name);
+            let ResourceRequest { verb, namespace, name, .. } = &*asked;
+            format!("{verb:?} {} {namespace}/{name} {sub}", endpoint.resource.plural)
         }
     }
 }
