@@ -2,7 +2,7 @@ use crate::audit::Change;
 use crate::authz::Authorization;
 use crate::caller::Caller;
 use crate::request::RequestInfo;
-use crate::standing::Standing;
+use crate::tenure::Tenure;
 use std::sync::Arc;
 use store::Access;
 use tokio::time::Instant;
@@ -23,7 +23,7 @@ pub struct RequestContext {
     /// `Audit-ID` of the request.
     pub audit_id: Arc<str>,
     /// What the answer rests on, where it is a stream.
-    pub standing: Option<Box<Standing>>,
+    pub tenure: Option<Box<Tenure>>,
     /// What a write did, for the audit log: the handler says it.
     pub outcome: Option<Change>,
 }
@@ -38,7 +38,7 @@ impl RequestContext {
             authorization: None,
             deadline,
             audit_id: Arc::from(""),
-            standing: None,
+            tenure: None,
             outcome: None,
         }
     }

@@ -1,6 +1,6 @@
 //! An aggregated Kubernetes API server as a library.
 //!
-//! A program describes its kinds as [`Resource`]s with a [`Strategy`] each, opens a store, and serves.
+//! A program describes its kinds as [`Resource`]s, opens a store for those that are kept, and serves.
 //! Modules stand in the order in which a request meets them:
 //!
 //! ```text
@@ -28,7 +28,7 @@ pub mod flow;
 /// Whether he may.
 pub mod authz;
 /// How long he may, where the answer is a stream.
-pub mod standing;
+pub mod tenure;
 /// An authorized request.
 pub mod context;
 /// What is served beside the resources.
@@ -39,10 +39,18 @@ pub mod api;
 mod endpoint;
 /// Which handler answers.
 pub mod dispatch;
-/// What a kind is: the description that discovery, OpenAPI and the verbs share.
-pub mod resource;
+/// The endpoint that a write came through.
+pub mod part;
+/// The store, to read from.
+pub mod view;
 /// What differs by kind.
 pub mod strategy;
+/// Parts of objects with a URL of their own, and what is done to objects.
+pub mod subresource;
+/// Kinds that are made when somebody reads them.
+pub mod computed;
+/// What a kind is: the description that discovery, OpenAPI and the verbs share.
+pub mod resource;
 /// One verb a module, in the order of a Go API server.
 pub mod verbs;
 /// Content negotiation, Table, PartialObjectMetadata, errors.
@@ -57,6 +65,8 @@ pub mod audit;
 pub mod metrics;
 /// Why a server cannot start.
 pub mod error;
+/// What the store could not do, in the words of the API.
+mod errors;
 /// Answers remembered for a while.
 mod cache;
 /// Questions to the core kube-apiserver.
@@ -69,6 +79,9 @@ pub use api::Api;
 pub use caller::Caller;
 pub use context::RequestContext;
 pub use error::Error;
+pub use part::Part;
 pub use request::{RequestInfo, Verb};
-pub use resource::Resource;
+pub use resource::{Resource, Stored};
 pub use strategy::Strategy;
+pub use subresource::Subresource;
+pub use view::View;

@@ -295,7 +295,7 @@ impl ServerMetrics {
 fn subjects(resources: &[Arc<Resource>]) -> Vec<Arc<Subject>> {
     let mut subjects = Vec::new();
     for resource in resources {
-        let subresources = std::iter::once("").chain(resource.subresources.iter().map(|s| s.name));
+        let subresources = std::iter::once("").chain(resource.subresources().iter().map(|s| s.name));
         for subresource in subresources {
             subjects.push(Arc::new(Subject {
                 number: subjects.len() + 1,

@@ -105,6 +105,11 @@ pub(crate) fn answer(code: StatusCode, status: &Status, style: &Style) -> Respon
     rendered(code, out, style)
 }
 
+/// A document that has no form but its own.
+pub(crate) fn document(code: StatusCode, value: &Value, style: &Style) -> Response<Body> {
+    rendered(code, BytesMut::from(value.to_string().as_str()), style)
+}
+
 /// What was rendered: JSON is rewritten only for people and for YAML.
 pub(crate) fn rendered(code: StatusCode, bytes: BytesMut, style: &Style) -> Response<Body> {
     bytes_response(code, style.accepted.media.content_type(), finish(bytes, style))

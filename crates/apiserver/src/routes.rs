@@ -30,7 +30,7 @@ pub struct Route {
     /// Whether it answers from the store: `access` then shows what the caller sees, and nothing otherwise.
     pub sees: bool,
     /// Among which requests it counts. An answer that is a stream ([`Class::Stream`]) has no deadline; its handler ends
-    /// it when [`crate::standing::Standing::lost`] says so.
+    /// it when [`crate::tenure::Tenure::lost`] says so.
     pub class: Class,
     /// The paths that the index at `/` shows.
     pub listed: Vec<String>,

@@ -6,13 +6,19 @@ pub(crate) mod options;
 mod apply;
 mod change;
 mod commit;
+mod computed;
 mod create;
 mod delete;
 mod delete_collection;
-mod errors;
 mod get;
+mod handled;
 mod list;
+mod nul;
+mod owned;
+mod owners;
+mod parent;
 mod patch;
+mod tries;
 mod update;
 mod watch;
 
@@ -20,17 +26,20 @@ use crate::api::Api;
 use crate::audit;
 use crate::authz::Attributes;
 use crate::context::RequestContext;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, Serves};
+use crate::part::Part;
 use crate::request::{Query, ResourceRequest, Verb};
-use crate::resource::{Part, Resource};
+use crate::resource::{Resource, Stored};
 use crate::response::{self, Form, Include, Offer, Renderer, Style};
 use crate::strategy::ExtraRight;
+use crate::view::View;
 use axum::body::Body;
 use bytes::BytesMut;
 use http::{HeaderMap, Request, Response, StatusCode};
 use meta::status::Status;
 use std::sync::Arc;
 use std::time::Duration;
+use store::read::At;
 use store::{Entry, Key, Revision, Visibility};
 use tokio::time::Instant;
 
@@ -43,14 +52,16 @@ pub(crate) struct Call<'r> {
     pub(crate) api: &'r Arc<Api>,
     pub(crate) cx: &'r mut RequestContext,
     pub(crate) asked: Arc<ResourceRequest>,
-    endpoint: Endpoint,
+    pub(crate) resource: Arc<Resource>,
+    /// The endpoint, as strategies see it.
+    pub(crate) part: Part,
     pub(crate) query: Query,
     pub(crate) headers: HeaderMap,
     pub(crate) style: Style,
     pub(crate) warnings: Vec<String>,
 }
 
-/// Runs the verb of a routed request.
+/// Runs the verb of a request at its endpoint.
 pub(crate) async fn run(
     api: &Arc<Api>,
     cx: &mut RequestContext,
@@ -60,20 +71,22 @@ pub(crate) async fn run(
 ) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let errors = Style::of_error(&parts.headers, &parts.uri);
+    let Endpoint { resource, serves } = endpoint;
     let mut call = Call {
         api,
         cx,
         asked,
-        endpoint,
+        resource,
+        part: serves.part(),
         query: Query::parse(parts.uri.query()),
         headers: parts.headers,
         style: errors,
         warnings: Vec::new(),
     };
     let answer = match call.deadline() {
-        None => call.answer(body).await,
+        None => call.answer(&serves, body).await,
         Some(deadline) => {
-            tokio::time::timeout_at(deadline, call.answer(body)).await.unwrap_or_else(|_elapsed| {
+            tokio::time::timeout_at(deadline, call.answer(&serves, body)).await.unwrap_or_else(|_elapsed| {
                 Err(Status::timeout("request did not complete within the allotted timeout", 0))
             })
         }
@@ -94,32 +107,46 @@ impl Call<'_> {
         }
     }
 
-    async fn answer(&mut self, body: Body) -> Result<Response<Body>, Status> {
+    async fn answer(&mut self, serves: &Serves, body: Body) -> Result<Response<Body>, Status> {
+        match serves {
+            Serves::Objects { stored, .. } => self.objects(stored, body).await,
+            // Seldom asked, and no other request has to have room for them.
+            Serves::Handler { stored, handler, .. } => {
+                Box::pin(handled::handled(self, stored, &**handler, body)).await
+            }
+            Serves::Computed(computed) => Box::pin(computed::read(self, &**computed)).await,
+        }
+    }
+
+    async fn objects(&mut self, stored: &Stored, body: Body) -> Result<Response<Body>, Status> {
         // A patch of an unknown type is refused before anything else is looked at.
         let patch =
             if self.asked.verb == Verb::Patch { Some(patch::PatchType::of(&self.headers)?) } else { None };
-        let watch = self.asked.verb == Verb::Watch;
-        let offer = if watch { Offer::Events } else { Offer::Objects };
-        self.style = Style::of(&self.headers, &self.query, offer)?;
-        self.check_form()?;
+        self.negotiate()?;
         match (self.asked.verb, patch) {
-            (Verb::Patch, Some(kind)) => patch::patch(self, kind, body).await,
-            (Verb::Create, _) => create::create(self, body).await,
-            (Verb::Get, _) => get::get(self).await,
-            (Verb::List, _) => list::list(self).await,
-            (Verb::Watch, _) => watch::watch(self).await,
-            (Verb::Update, _) => update::update(self, body).await,
-            (Verb::Delete, _) => delete::delete(self, body).await,
-            (Verb::DeleteCollection, _) => delete_collection::delete_collection(self, body).await,
+            (Verb::Patch, Some(kind)) => patch::patch(self, stored, kind, body).await,
+            (Verb::Create, _) => create::create(self, stored, body).await,
+            (Verb::Get, _) => get::get(self, stored).await,
+            (Verb::List, _) => list::list(self, stored).await,
+            (Verb::Watch, _) => watch::watch(self, stored).await,
+            (Verb::Update, _) => update::update(self, stored, body).await,
+            (Verb::Delete, _) => delete::delete(self, stored, body).await,
+            (Verb::DeleteCollection, _) => delete_collection::delete_collection(self, stored, body).await,
             (Verb::Patch | Verb::Other(_), _) => Err(Status::method_not_allowed()),
         }
     }
 
+    /// Chooses the form of the answer.
+    pub(crate) fn negotiate(&mut self) -> Result<(), Status> {
+        let offer = if self.asked.verb == Verb::Watch { Offer::Events } else { Offer::Objects };
+        self.style = Style::of(&self.headers, &self.query, offer)?;
+        self.check_form()
+    }
+
     /// A list cannot be shown as one object's metadata, nor an object as a list.
     fn check_form(&self) -> Result<(), Status> {
-        let resource = &self.endpoint.resource;
         let is_list = matches!(self.asked.verb, Verb::List | Verb::DeleteCollection);
-        let (version, kind) = (&resource.gvk.version, &resource.gvk.kind);
+        let (version, kind) = (&self.resource.gvk.version, &self.resource.gvk.kind);
         let message = match self.style.accepted.form {
             Form::Partial(_) if is_list => {
                 format!(
@@ -134,22 +161,13 @@ impl Call<'_> {
         Err(Status::failure(406, "NotAcceptable", message))
     }
 
-    pub(crate) fn resource(&self) -> &Arc<Resource> {
-        &self.endpoint.resource
+    pub(crate) fn key(&self, stored: &Stored) -> Key {
+        Key::new(stored.id, &self.asked.namespace, &self.asked.name)
     }
 
-    /// The part of the object that this endpoint writes.
-    pub(crate) fn part(&self) -> Part {
-        self.endpoint.subresource.map_or(Part::Main, |subresource| subresource.writes)
-    }
-
-    /// The subresource's name; empty for the main resource.
-    pub(crate) fn subresource(&self) -> &'static str {
-        self.endpoint.subresource.map_or("", |subresource| subresource.name)
-    }
-
-    pub(crate) fn key(&self) -> Key {
-        Key::new(self.endpoint.resource.id, &self.asked.namespace, &self.asked.name)
+    /// The store as this caller sees it.
+    pub(crate) fn view(&self, at: At) -> View<'_> {
+        View::new(&self.api.store, &self.cx.access, &self.api.internal, at)
     }
 
     /// Now, RFC 3339 in whole seconds.
@@ -170,17 +188,22 @@ impl Call<'_> {
     /// Asks for a right beyond that of the request's own verb.
     pub(crate) async fn demand(&self, right: &ExtraRight, name: &str) -> Result<(), Status> {
         self.authorize(Verb::Other(right.verb)).await.map_err(|status| match status.code {
-            403 => Status::forbidden(&self.resource().group_resource(), name, &right.why),
+            403 => Status::forbidden(&self.resource.group_resource(), name, &right.why),
             _ => status,
         })
     }
 
     async fn authorize(&self, verb: Verb) -> Result<(), Status> {
-        let Some(authorization) = &self.cx.authorization else {
-            let why = format!("nobody can be asked for the verb {:?}", verb.as_str());
-            return Err(Status::forbidden(&self.resource().group_resource(), &self.asked.name, &why));
-        };
         let right = ResourceRequest { subresource: String::new(), ..self.asked.with_verb(verb) };
+        self.has_right(right).await
+    }
+
+    /// Asks whether the caller has a right, on whatever resource.
+    pub(crate) async fn has_right(&self, right: ResourceRequest) -> Result<(), Status> {
+        let Some(authorization) = &self.cx.authorization else {
+            let why = format!("nobody can be asked for the verb {:?}", right.verb.as_str());
+            return Err(Status::forbidden(&self.resource.group_resource(), &self.asked.name, &why));
+        };
         let attributes = Attributes { caller: Arc::clone(&self.cx.caller), info: right.into() };
         authorization.authorize(&attributes).await.map(|_access| ())
     }
@@ -203,17 +226,15 @@ impl Call<'_> {
             Some(audit::Change { dry_run, note: format!("{objects} objects"), ..audit::Change::default() });
     }
 
-    /// What writes the objects of this request's answer. Only what is read is decorated.
+    /// What writes the objects of this request's answer.
     pub(crate) fn renderer(&self) -> Result<Renderer, Status> {
         let (media, form) = (self.style.accepted.media, self.style.accepted.form);
         let include = match form {
             Form::Table(_) => Include::parse(self.query.text("includeObject"))?,
             _ => Include::Metadata,
         };
-        let is_read = matches!(self.asked.verb, Verb::Get | Verb::List);
-        let decorate = is_read && self.endpoint.resource.strategy.decorates();
         let now = self.api.clock.unix_seconds();
-        Ok(Renderer { resource: Arc::clone(&self.endpoint.resource), media, form, include, now, decorate })
+        Ok(Renderer { resource: Arc::clone(&self.resource), media, form, include, now })
     }
 
     /// Answers with one object.

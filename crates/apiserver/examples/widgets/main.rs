@@ -1,4 +1,4 @@
-//! An aggregated API server with one kind.
+//! An aggregated API server with two stored kinds, a computed one, a subresource that does something, and a page.
 //!
 //! ```text
 //! DATABASE_URL=postgres://… cargo run -p apiserver --example widgets -- tls.crt tls.key client-ca.crt
@@ -6,7 +6,11 @@
 //!
 //! Whoever comes with a certificate of the client CA may do everything; `docs/library.md` walks through it.
 
+mod colours;
+mod inventory;
+mod paint;
 mod widget;
+mod workshop;
 
 use anyhow::Context;
 use apiserver::authz::{Policy, Right, Verdict};
@@ -47,18 +51,24 @@ async fn main() -> anyhow::Result<()> {
 
     let (tasks, metrics, clock) = (Tasks::new(), Metrics::new(), Clock::system());
     Store::migrate(&url).await?;
-    let kinds: Vec<Arc<dyn Kind>> = vec![Arc::new(widget::Widgets)];
+    let kinds: Vec<Arc<dyn Kind>> = vec![Arc::new(widget::Widgets), Arc::new(workshop::Workshops)];
     let store = Store::open(store::Config::new(url), kinds, &tasks, &metrics)?;
-    let id = store.kind_id(widget::GROUP, "widgets").context("the kind has no number")?;
+    let number = |plural| store.kind_id(widget::GROUP, plural).context("the kind has no number");
+    let (widgets, workshops) = (number("widgets")?, number("workshops")?);
 
-    let resources = vec![Arc::new(widget::resource(id))];
+    let resources = vec![
+        Arc::new(colours::resource(widgets)),
+        Arc::new(widget::resource(widgets, workshops)),
+        Arc::new(workshop::resource(workshops)),
+    ];
+    let routes = vec![inventory::route(store.clone(), widgets)];
     let draining = CancellationToken::new();
     let about = About { title: "Widgets".to_owned(), version: "v1".to_owned() };
-    let api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about);
+    let api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about)?;
     let parts = Parts {
         handler: Arc::new(api),
         resources,
-        routes: Vec::new(),
+        routes,
         policy: Arc::new(EverybodyKnown),
         kube: None,
         metrics,

@@ -11,7 +11,7 @@ use crate::context::RequestContext;
 use crate::flow::{Class, Place};
 use crate::request::{RequestInfo, query};
 use crate::response::status_response;
-use crate::standing::Standing;
+use crate::tenure::Tenure;
 use crate::tls::Peer;
 use axum::body::Body;
 use futures_util::FutureExt;
@@ -121,8 +121,8 @@ async fn answer<H: Handler>(
     trail.authorized();
 
     let uri = request.uri().clone();
-    let standing = is_stream.then(|| {
-        Box::new(Standing {
+    let tenure = is_stream.then(|| {
+        Box::new(Tenure {
             authenticator: Arc::clone(&shared.authenticator),
             authorization: Arc::clone(&shared.authorization),
             peer: Arc::clone(peer),
@@ -137,7 +137,7 @@ async fn answer<H: Handler>(
     let mut context = RequestContext {
         authorization: Some(Arc::clone(&shared.authorization)),
         audit_id: Arc::clone(&trail.audit_id),
-        standing,
+        tenure,
         ..RequestContext::new(info, caller, access, deadline)
     };
     let upgrade = upgrade(&mut request, &context, is_stream)?;

@@ -1,13 +1,12 @@
 //! `PATCH`: JSON patch, merge patch, strategic merge patch; server-side apply is `super::apply`.
 
 use crate::openapi::PATCH_TYPES;
-use crate::resource::Resource;
-use crate::verbs::Call;
+use crate::resource::{Resource, Stored};
 use crate::verbs::apply::apply;
-use crate::verbs::body;
-use crate::verbs::change::{Computed, change};
+use crate::verbs::change::{Wanted, change};
 use crate::verbs::options::{WriteKind, WriteOptions};
 use crate::verbs::update::check_identity;
+use crate::verbs::{Call, body, nul};
 use axum::body::Body;
 use http::{HeaderMap, Response, StatusCode};
 use meta::decode::{self, FieldValidation};
@@ -41,18 +40,19 @@ impl PatchType {
 
 pub(crate) async fn patch(
     call: &mut Call<'_>,
+    stored: &Stored,
     kind: PatchType,
     body: Body,
 ) -> Result<Response<Body>, Status> {
     let bytes = body::read(body).await?;
     if kind == PatchType::Apply {
-        return apply(call, &bytes).await;
+        return apply(call, stored, &bytes).await;
     }
     let options = WriteOptions::parse(&call.query, &call.headers, WriteKind::Patch)?;
-    let resource = Arc::clone(call.resource());
+    let resource = Arc::clone(&call.resource);
     let (name, namespace) = (call.asked.name.clone(), call.asked.namespace.clone());
     let versioned = names_revision(kind, &bytes);
-    let entry = change(call, &options, |live| {
+    let entry = change(call, stored, &options, |live| {
         let document = Value::Object(live.as_map().clone());
         let patched = match kind {
             PatchType::Json => json_patch(document, &bytes),
@@ -66,7 +66,7 @@ pub(crate) async fn patch(
         let (mut object, warnings) =
             reread(&resource, patched.document, patched.strict_errors, options.validation, &bytes)?;
         check_identity(&resource, &name, &namespace, &mut object)?;
-        Ok(Computed { object, track: true, versioned, warnings })
+        Ok(Wanted { object, track: true, versioned, warnings })
     });
     let entry = entry.await?;
     call.respond(StatusCode::OK, &entry)
@@ -93,6 +93,7 @@ fn reread(
     validation: FieldValidation,
     patch: &[u8],
 ) -> Result<(Object, Vec<String>), Status> {
+    nul::check(patch, &document)?;
     body::check_kind(&document, &resource.gvk)?;
     let unknown = decode::prune_and_check(&mut document, &resource.schema);
     dropped.extend(unknown.map_err(|error| invalid_patch(patch, &error.to_string()))?);

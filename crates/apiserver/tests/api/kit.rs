@@ -1,6 +1,6 @@
 //! An API of the sample kind on a database of its own, asked without a network.
 
-use crate::widget;
+use crate::{colours, widget, workshop};
 use apiserver::dispatch::dispatch;
 use apiserver::openapi::About;
 use apiserver::routes::Routes;
@@ -71,14 +71,19 @@ impl Kit {
     pub(crate) async fn start() -> Self {
         let database = store::testing::database().await.unwrap();
         let (tasks, metrics) = (Tasks::new(), Metrics::new());
-        let kinds: Vec<Arc<dyn Kind>> = vec![Arc::new(widget::Widgets)];
+        let kinds: Vec<Arc<dyn Kind>> = vec![Arc::new(widget::Widgets), Arc::new(workshop::Workshops)];
         let store = Store::open(store::Config::new(database.url), kinds, &tasks, &metrics).unwrap();
-        let id = store.kind_id(widget::GROUP, "widgets").unwrap();
+        let number = |plural| store.kind_id(widget::GROUP, plural).unwrap();
+        let (widgets, workshops) = (number("widgets"), number("workshops"));
         tokio::time::timeout(WAIT, store.until_synced()).await.unwrap();
-        let resources = vec![Arc::new(widget::resource(id))];
+        let resources = vec![
+            Arc::new(colours::resource(widgets)),
+            Arc::new(widget::resource(widgets, workshops)),
+            Arc::new(workshop::resource(workshops)),
+        ];
         let draining = CancellationToken::new();
         let about = About { title: "Widgets".to_owned(), version: "v1".to_owned() };
-        let api = Arc::new(Api::new(resources, store, Clock::system(), draining.clone(), &about));
+        let api = Arc::new(Api::new(resources, store, Clock::system(), draining.clone(), &about).unwrap());
         Self { api, draining, visibility: Visibility::Everything, tasks }
     }
 

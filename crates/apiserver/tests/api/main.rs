@@ -17,5 +17,11 @@ mod reads;
 mod watches;
 mod writes;
 
+#[path = "../../examples/widgets/colours.rs"]
+mod colours;
+#[path = "../../examples/widgets/paint.rs"]
+mod paint;
 #[path = "../../examples/widgets/widget.rs"]
 mod widget;
+#[path = "../../examples/widgets/workshop.rs"]
+mod workshop;

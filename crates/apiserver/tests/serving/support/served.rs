@@ -1,7 +1,7 @@
 use super::pki::{Ca, Identity};
 use super::socket::{Plain, Socket};
 use super::{TenantPolicy, client, write_serving};
-use crate::widget;
+use crate::{colours, inventory, widget, workshop};
 use apiserver::Api;
 use apiserver::openapi::About;
 use apiserver::server::{Parts, Server, Settings};
@@ -57,17 +57,26 @@ impl Served {
 
         let database = store::testing::database().await.unwrap();
         let (store_tasks, metrics) = (Tasks::new(), Metrics::new());
-        let kinds: Vec<Arc<dyn Kind>> = vec![Arc::new(widget::Widgets)];
+        let kinds: Vec<Arc<dyn Kind>> = vec![Arc::new(widget::Widgets), Arc::new(workshop::Workshops)];
         let store = Store::open(store::Config::new(database.url), kinds, &store_tasks, &metrics).unwrap();
-        let id = store.kind_id(widget::GROUP, "widgets").unwrap();
+        let number = |plural| store.kind_id(widget::GROUP, plural).unwrap();
+        let (widgets, workshops) = (number("widgets"), number("workshops"));
         store.until_synced().await;
-        let (resources, draining) = (vec![Arc::new(widget::resource(id))], CancellationToken::new());
+        let routes = vec![inventory::route(store.clone(), widgets)];
+        let (resources, draining) = (
+            vec![
+                Arc::new(colours::resource(widgets)),
+                Arc::new(widget::resource(widgets, workshops)),
+                Arc::new(workshop::resource(workshops)),
+            ],
+            CancellationToken::new(),
+        );
         let about = About { title: "Widgets".to_owned(), version: "v1".to_owned() };
-        let api = Api::new(resources.clone(), store, Clock::system(), draining.clone(), &about);
+        let api = Api::new(resources.clone(), store, Clock::system(), draining.clone(), &about).unwrap();
         let parts = Parts {
             handler: Arc::new(api),
             resources,
-            routes: Vec::new(),
+            routes,
             policy: Arc::new(TenantPolicy),
             kube: None,
             metrics,

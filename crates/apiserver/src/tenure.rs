@@ -16,7 +16,7 @@ const INTERVAL: Duration = Duration::from_mins(1);
 
 /// What an open stream rests on: a credential, a right, and what its caller sees. All three may end before it does.
 #[derive(Debug)]
-pub struct Standing {
+pub struct Tenure {
     pub(crate) authenticator: Arc<Authenticator>,
     pub(crate) authorization: Arc<Authorization>,
     pub(crate) peer: Arc<Peer>,
@@ -42,7 +42,7 @@ pub enum Lost {
     Sight,
 }
 
-impl Standing {
+impl Tenure {
     /// Waits until the stream may not go on. While nobody can say, it may.
     pub async fn lost(mut self: Box<Self>) -> Lost {
         let ends = self.ends();
