@@ -17,6 +17,8 @@ extern crate self as apiserver;
 pub mod server;
 /// TLS: serving certificates, client CAs, reloads.
 pub mod tls;
+/// Connections of which nobody is known yet.
+mod strangers;
 /// Who asks.
 pub mod caller;
 /// What is asked: one parser for router, authorizer, metrics and audit.

@@ -47,6 +47,8 @@ pub struct Settings {
     pub limits: Limits,
     /// Open connections.
     pub connections: usize,
+    /// Of these, such on which nobody has shown who he is yet.
+    pub strangers: usize,
     /// How often credentials in files are looked at.
     pub reload_every: Duration,
     /// How long requests are still taken after `/readyz` has begun to fail.
@@ -68,6 +70,7 @@ impl Settings {
             authentication: authn::Settings::default(),
             limits: Limits::default(),
             connections: 10_000,
+            strangers: 1_000,
             reload_every: Duration::from_secs(5),
             shutdown_delay: Duration::ZERO,
             drain: Duration::from_mins(1),

@@ -99,6 +99,9 @@ async fn answer<H: Handler>(
         Err(error) => return Err(unauthenticated(&error, peer, &request)),
     };
     trail.authenticated(&authenticated.caller);
+    if authenticated.caller.is_known() {
+        peer.known();
+    }
     let info = parsed.map_err(|status| failure(&status, &request))?;
     let entrance = Entrance::of(shared, &info);
     trail.asked(&info, entrance.class);
