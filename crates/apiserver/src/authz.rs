@@ -1,4 +1,5 @@
 use crate::caller::{AUTHENTICATED, Caller, MASTERS, Via};
+use crate::delegate::Delegate;
 use crate::metrics::ServerMetrics;
 use crate::request::{RequestInfo, ResourceRequest, Verb};
 use meta::gvk::GroupResource;
@@ -108,12 +109,7 @@ impl std::fmt::Debug for PolicyBox {
 
 impl Authorization {
     /// Without a kube-apiserver to ask, what the policy does not allow is refused.
-    pub(crate) fn new(
-        policy: Arc<dyn Policy>,
-        kube: Option<kube::Client>,
-        strangers: usize,
-        metrics: Arc<ServerMetrics>,
-    ) -> Self {
+    pub(crate) fn new(policy: Arc<dyn Policy>, kube: Option<Delegate>, metrics: Arc<ServerMetrics>) -> Self {
         let Right { verb, group, resource } = policy.operator_right();
         let operator = ResourceRequest {
             verb: Verb::Other(verb),
@@ -121,7 +117,7 @@ impl Authorization {
             resource: resource.to_owned(),
             ..ResourceRequest::default()
         };
-        let reviews = kube.map(|client| Reviews::new(client, strangers));
+        let reviews = kube.map(Reviews::new);
         Self { policy: PolicyBox(policy), reviews, operator: operator.into(), metrics }
     }
 

@@ -52,11 +52,7 @@ pub(crate) fn status_of(error: &Error, about: &GroupResource, name: &str) -> Sta
             Status::timeout("the outcome of the write is unknown: read the object before trying again", 0)
         }
         Error::NotAdmitted => {
-            tracing::error!(
-                resource = resource.plural,
-                name,
-                "a write that may not grow anything would have"
-            );
+            tracing::error!(resource = about.resource, name, "a write that may not grow anything would have");
             Status::internal(error.to_string())
         }
         Error::Corrupt(why) | Error::Schema(why) => {

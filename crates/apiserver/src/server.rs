@@ -1,5 +1,6 @@
 use crate::authn::{self, Authenticator, jwt::Issuer, review::TokenReviews, trust::TrustStore};
 use crate::authz::{Authorization, Policy};
+use crate::delegate::Delegate;
 use crate::error::Error;
 use crate::flow::{Lane, Limits};
 use crate::metrics::ServerMetrics;
@@ -51,6 +52,10 @@ pub struct Settings {
     pub strangers: usize,
     /// How often credentials in files are looked at.
     pub reload_every: Duration,
+    /// How long an answer of kube-apiserver about a token or a right holds.
+    pub review_ttl: Duration,
+    /// About how often it is looked at whether an open stream may go on.
+    pub recheck_every: Duration,
     /// How long requests are still taken after `/readyz` has begun to fail.
     pub shutdown_delay: Duration,
     /// How long requests under way may then take.
@@ -72,6 +77,8 @@ impl Settings {
             connections: 10_000,
             strangers: 1_000,
             reload_every: Duration::from_secs(5),
+            review_ttl: Duration::from_secs(10),
+            recheck_every: Duration::from_mins(1),
             shutdown_delay: Duration::ZERO,
             drain: Duration::from_mins(1),
             version: Version::default(),
@@ -162,18 +169,19 @@ impl<H: Handler> Server<H> {
         for issuer in &settings.authentication.issuers {
             issuers.push(Issuer::load(issuer.clone()).await?);
         }
-        let strangers = settings.limits.strangers;
-        let reviews = parts.kube.clone().map(|client| TokenReviews::new(client, strangers));
+        let asking = parts.kube.clone().map(|client| {
+            let (strangers, ttl) = (settings.limits.strangers, settings.review_ttl);
+            Delegate { client, strangers, ttl }
+        });
         let authenticator = Authenticator::new(
             settings.authentication.clone(),
             Arc::clone(&trust),
             issuers,
-            reviews,
+            asking.clone().map(TokenReviews::new),
             parts.clock,
             Arc::clone(&metrics),
         );
-        let authorization =
-            Authorization::new(parts.policy, parts.kube.clone(), strangers, Arc::clone(&metrics));
+        let authorization = Authorization::new(parts.policy, asking, Arc::clone(&metrics));
         let stopping = Arc::new(AtomicBool::new(false));
         let checks = Checks { live: parts.live, ready: parts.ready };
         add_checks(&checks, &stopping, parts.kube.is_some().then(|| Arc::clone(&trust)));

@@ -10,10 +10,6 @@ use store::Visibility;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-/// About how often a stream's right to go on is looked at. Reviews are remembered, so that many streams of one caller
-/// are one question.
-const INTERVAL: Duration = Duration::from_mins(1);
-
 /// What an open stream rests on: a credential, a right, and what its caller sees. All three may end before it does.
 #[derive(Debug)]
 pub struct Tenure {
@@ -27,6 +23,8 @@ pub struct Tenure {
     pub(crate) demand: Demand,
     /// What was seen when the stream began.
     pub(crate) visibility: Visibility,
+    /// About how often it is looked at. Reviews are remembered, so that many streams of one caller are one question.
+    pub(crate) every: Duration,
     /// Subscribed to before the visibility was asked for.
     pub(crate) changes: Option<watch::Receiver<u64>>,
 }
@@ -47,7 +45,7 @@ impl Tenure {
     pub async fn lost(mut self: Box<Self>) -> Lost {
         let ends = self.ends();
         loop {
-            let next = Instant::now() + INTERVAL.mul_f64(0.75 + rand::random::<f64>() / 2.0);
+            let next = Instant::now() + self.every.mul_f64(0.75 + rand::random::<f64>() / 2.0);
             tokio::select! {
                 () = changed(&mut self.changes) => {}
                 () = sleep_until(ends.map_or(next, |ends| ends.min(next))) => {}

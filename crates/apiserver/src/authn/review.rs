@@ -1,6 +1,6 @@
 use crate::cache::Cache;
 use crate::caller::{Caller, Via};
-use crate::delegate;
+use crate::delegate::{self, Delegate};
 use crate::metrics::Delegated;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
 use std::collections::{HashSet, VecDeque};
@@ -9,8 +9,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
-/// How long an answer holds, and a failure.
-const TTL: Duration = Duration::from_secs(10);
+/// How long a failure holds.
 const FAILURE_TTL: Duration = Duration::from_secs(1);
 /// How many tokens are remembered.
 const CAPACITY: usize = 4096;
@@ -22,7 +21,7 @@ type Hash = [u8; 32];
 
 /// Tokens as kube-apiserver knows them.
 pub(crate) struct TokenReviews {
-    client: kube::Client,
+    delegate: Delegate,
     cache: Cache<Hash, Reviewed>,
     /// Tokens that were good once are reviewed again however many unknown ones wait.
     good: Mutex<Recent>,
@@ -68,10 +67,9 @@ impl std::fmt::Debug for TokenReviews {
 }
 
 impl TokenReviews {
-    /// `strangers` reviews at once of tokens that were never good.
-    pub(crate) fn new(client: kube::Client, strangers: usize) -> Self {
-        let room = Semaphore::new(strangers.min(Semaphore::MAX_PERMITS));
-        Self { client, cache: Cache::new(CAPACITY), good: Mutex::default(), room }
+    pub(crate) fn new(delegate: Delegate) -> Self {
+        let cache = Cache::new(CAPACITY);
+        Self { room: delegate.room(), delegate, cache, good: Mutex::default() }
     }
 
     /// Whose token it is. The group of everybody is added by kube-apiserver itself.
@@ -89,9 +87,12 @@ impl TokenReviews {
             match self.ask(token, metrics).await {
                 Ok(Some(caller)) => {
                     self.good().insert(hash);
-                    (Ok(Arc::new(caller)), TTL)
+                    (Ok(Arc::new(caller)), self.delegate.ttl)
                 }
-                Ok(None) => (Err(Failure::Refused(Arc::from("token not known to kube-apiserver"))), TTL),
+                Ok(None) => {
+                    let refused = Failure::Refused(Arc::from("token not known to kube-apiserver"));
+                    (Err(refused), self.delegate.ttl)
+                }
                 Err(why) => {
                     tracing::warn!(error = why, "token review failed");
                     (Err(Failure::Unanswered(Arc::from(why))), FAILURE_TTL)
@@ -108,7 +109,7 @@ impl TokenReviews {
     async fn ask(&self, token: &str, metrics: &Delegated) -> Result<Option<Caller>, String> {
         let spec = TokenReviewSpec { token: token.to_owned(), audiences: None };
         let review = TokenReview { spec, ..TokenReview::default() };
-        let review: TokenReview = delegate::review(&self.client, PATH, &review, metrics).await?;
+        let review: TokenReview = delegate::review(&self.delegate.client, PATH, &review, metrics).await?;
         let status = review.status.unwrap_or_default();
         let user = status.user.unwrap_or_default();
         let name = user.username.unwrap_or_default();

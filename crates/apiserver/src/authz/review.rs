@@ -1,6 +1,6 @@
 use super::Attributes;
 use crate::cache::Cache;
-use crate::delegate;
+use crate::delegate::{self, Delegate};
 use crate::metrics::Delegated;
 use crate::request::{RequestInfo, ResourceRequest};
 use k8s_openapi::api::authorization::v1::{
@@ -14,8 +14,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 const PATH: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
-/// How long an answer holds, and a failure.
-const TTL: Duration = Duration::from_secs(10);
+/// How long a failure holds.
 const FAILURE_TTL: Duration = Duration::from_millis(500);
 /// How many answers are remembered, and how many of those to callers without credentials, who can ask for anything.
 const CAPACITY: usize = 8192;
@@ -32,7 +31,7 @@ pub struct Answer {
 
 /// Access reviews, each asked once in a while.
 pub(super) struct Reviews {
-    client: kube::Client,
+    delegate: Delegate,
     cache: Cache<Attributes, Reviewed>,
     /// Of callers without credentials, so that they push out nobody else's answers.
     strangers: Cache<Attributes, Reviewed>,
@@ -57,10 +56,9 @@ impl std::fmt::Debug for Reviews {
 }
 
 impl Reviews {
-    /// `strangers` reviews at once for callers without credentials.
-    pub(super) fn new(client: kube::Client, strangers: usize) -> Self {
-        let room = Semaphore::new(strangers.min(Semaphore::MAX_PERMITS));
-        Self { client, cache: Cache::new(CAPACITY), strangers: Cache::new(STRANGERS_CAPACITY), room }
+    pub(super) fn new(delegate: Delegate) -> Self {
+        let (cache, strangers) = (Cache::new(CAPACITY), Cache::new(STRANGERS_CAPACITY));
+        Self { room: delegate.room(), delegate, cache, strangers }
     }
 
     /// The answer; a review that fails allows nothing and is a 500.
@@ -89,11 +87,11 @@ impl Reviews {
     async fn ask(&self, attributes: &Attributes, metrics: &Delegated) -> (Reviewed, Duration) {
         let review = SubjectAccessReview { spec: spec(attributes), ..SubjectAccessReview::default() };
         let reviewed: Result<SubjectAccessReview, String> =
-            delegate::review(&self.client, PATH, &review, metrics).await;
+            delegate::review(&self.delegate.client, PATH, &review, metrics).await;
         match reviewed.map(|review| review.status.unwrap_or_default()) {
             Ok(status) => {
                 let allowed = status.allowed && status.denied != Some(true);
-                (Ok(Answer { allowed, reason: status.reason.unwrap_or_default() }), TTL)
+                (Ok(Answer { allowed, reason: status.reason.unwrap_or_default() }), self.delegate.ttl)
             }
             Err(error) => {
                 tracing::warn!(error, user = attributes.caller.name, "access review failed");

@@ -133,6 +133,7 @@ async fn answer<H: Handler>(
             impersonation: acting.rights,
             demand: demand.clone(),
             visibility: access.visibility().clone(),
+            every: shared.settings.recheck_every,
             changes,
         })
     });

@@ -134,6 +134,14 @@ impl Kit {
         Answer { code, headers, text: String::from_utf8_lossy(&bytes).into_owned(), bytes }
     }
 
+    /// The code of a request whose path may be none that a router takes.
+    pub(crate) async fn code_of(&self, method: Method, url: &str) -> u16 {
+        match RequestInfo::parse(&method, &url.parse().unwrap()) {
+            Ok(_) => self.ask(method, url, &[], Vec::new()).await.code,
+            Err(status) => status.code,
+        }
+    }
+
     pub(crate) async fn get(&self, url: &str) -> Answer {
         self.ask(Method::GET, url, &[], Vec::new()).await
     }

@@ -9,11 +9,14 @@
 
 mod applies;
 mod changes;
+mod computed;
 mod deletes;
 mod discovery;
 mod kit;
+mod painting;
 mod protobuf;
 mod reads;
+mod seen;
 mod watches;
 mod writes;
 

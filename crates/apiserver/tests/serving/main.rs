@@ -12,7 +12,9 @@ mod matrix;
 mod observed;
 mod reload;
 mod reviews;
+mod routes;
 mod sockets;
+mod tenure;
 mod tokens;
 mod traces;
 
