@@ -209,7 +209,7 @@ fn operation<'a>(
     let status = || shared::STATUS.to_owned();
     Some(match verb {
         "list" => with("list", "list", "List or watch objects of kind {}.", None, format!("{name}List"), OK),
-        "create" => with("post", "create", "Create the {}.", own(), name.clone(), OK_CREATED_ACCEPTED),
+        "create" => with("post", "create", "Create the {}.", own(), name, OK_CREATED_ACCEPTED),
         "deletecollection" => with(
             "deletecollection",
             "deleteCollection",
@@ -218,11 +218,11 @@ fn operation<'a>(
             status(),
             OK,
         ),
-        "get" => with("get", "read", "Read the {}.", None, name.clone(), OK),
-        "update" => with("put", "replace", "Replace the {}.", own(), name.clone(), OK_CREATED),
+        "get" => with("get", "read", "Read the {}.", None, name, OK),
+        "update" => with("put", "replace", "Replace the {}.", own(), name, OK_CREATED),
         "patch" => {
             let patch = Some(shared::PATCH.to_owned());
-            with("patch", "patch", "Change parts of the {}.", patch, name.clone(), OK_CREATED)
+            with("patch", "patch", "Change parts of the {}.", patch, name, OK_CREATED)
         }
         "delete" => with("delete", "delete", "Delete the {}.", options(), status(), OK_ACCEPTED),
         _ => return None,

@@ -29,7 +29,7 @@ impl Dialect {
 }
 
 /// The name of a kind's definition.
-pub(super) fn definition_of<'a>(shape: OpenApiShape<'a>) -> &'a str {
+pub(super) fn definition_of(shape: OpenApiShape<'_>) -> &str {
     match &shape.schema.ty {
         Type::Struct { definition: Some(name), .. } => name,
         _ => &shape.kind.kind,
