@@ -52,6 +52,12 @@ pub trait Strategy: Send + Sync + 'static {
         None
     }
 
+    /// The answer about a parent that is not there for the caller, where it shall say more than that: the same whatever
+    /// that one is, and whatever else is true of the object.
+    fn parent_missing(&self, _object: &Object, _parent: &Key) -> Option<Status> {
+        None
+    }
+
     /// Finishes a new object before validation: forced and derived fields. Status is empty already.
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status>;
 

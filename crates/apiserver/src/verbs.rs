@@ -187,7 +187,7 @@ impl Call<'_> {
 
     /// Asks for a right beyond that of the request's own verb.
     pub(crate) async fn demand(&self, right: &ExtraRight, name: &str) -> Result<(), Status> {
-        self.authorize(Verb::Other(right.verb)).await.map_err(|status| match status.code {
+        self.authorize(Verb::from(right.verb)).await.map_err(|status| match status.code {
             403 => Status::forbidden(&self.resource.group_resource(), name, &right.why),
             _ => status,
         })

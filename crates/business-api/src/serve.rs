@@ -98,7 +98,7 @@ pub async fn serve(settings: &Serve, listeners: Listeners, program: Program, tas
     let resources = kinds.resources(&directories(settings, clusters, levels));
     let version = format!("v{}", env!("CARGO_PKG_VERSION"));
     let about = About { title: "TKEStack business".to_owned(), version };
-    let api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about);
+    let api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about)?;
     let mut server = server_settings(settings);
     server.tracer = tracer(settings, &below, &metrics)?;
     let parts = Parts {

@@ -44,6 +44,23 @@ impl Verb {
     }
 }
 
+impl From<&'static str> for Verb {
+    /// The verb of a name, as authorizers write it.
+    fn from(name: &'static str) -> Self {
+        match name {
+            "create" => Self::Create,
+            "get" => Self::Get,
+            "list" => Self::List,
+            "watch" => Self::Watch,
+            "update" => Self::Update,
+            "patch" => Self::Patch,
+            "delete" => Self::Delete,
+            "deletecollection" => Self::DeleteCollection,
+            other => Self::Other(other),
+        }
+    }
+}
+
 impl Default for Verb {
     /// None at all.
     fn default() -> Self {

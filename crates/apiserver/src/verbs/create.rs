@@ -160,7 +160,7 @@ async fn refused(call: &Call<'_>, stored: &Stored, object: &Object, key: &Key, e
         }
         // Where the caller may put nothing, there is nothing for him.
         Error::NotFound => Failure::Other(match stored.strategy.parent(object) {
-            Some(parent) => parent::missing(call, &parent),
+            Some(parent) => parent::missing(call, stored, object, &parent),
             None => status_of(&error, &about, object.name()),
         }),
         error => Failure::Other(status_of(&error, &about, object.name())),

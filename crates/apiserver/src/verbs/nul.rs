@@ -1,7 +1,7 @@
 //! U+0000: JSON can say it, and PostgreSQL cannot keep it.
 
-use meta::field::Path;
-use meta::status::Status;
+use meta::field::{Cause, Path};
+use meta::status::{Status, StatusCause};
 use serde_json::Value;
 
 /// Refuses a document with a NUL in a text or a key, by the place where it is. `body` is what it was read from: most
@@ -12,10 +12,17 @@ pub(crate) fn check(body: &[u8], document: &Value) -> Result<(), Status> {
     }
     match find(document, &Path::default()) {
         None => Ok(()),
-        Some(path) => {
-            Err(Status::bad_request(format!("{path}: a text must not contain the character U+0000")))
-        }
+        Some(path) => Err(refusal(&path)),
     }
+}
+
+fn refusal(path: &Path) -> Status {
+    const WHY: &str = "a text must not contain the character U+0000";
+    Status::bad_request(format!("{path}: {WHY}")).with_causes(vec![StatusCause {
+        reason: Cause::Invalid.reason().to_owned(),
+        message: WHY.to_owned(),
+        field: path.to_string(),
+    }])
 }
 
 /// Whether a body has the character itself, or the escapes of JSON and YAML for it: `\u0000`, `\x00`, `\0` and

@@ -25,11 +25,14 @@ pub(crate) async fn check(
     }
     match call.view(At::Any).get(&parent).await? {
         Some(_seen) => Ok(()),
-        None => Err(missing(call, &parent)),
+        None => Err(missing(call, stored, new, &parent)),
     }
 }
 
 /// The answer about a parent that is not there for the caller.
-pub(crate) fn missing(call: &Call<'_>, parent: &Key) -> Status {
-    status_of(&Error::NotFound, &call.api.resource_of(parent.kind), &parent.name)
+pub(crate) fn missing(call: &Call<'_>, stored: &Stored, new: &Object, parent: &Key) -> Status {
+    stored
+        .strategy
+        .parent_missing(new, parent)
+        .unwrap_or_else(|| status_of(&Error::NotFound, &call.api.resource_of(parent.kind), &parent.name))
 }

@@ -1,7 +1,7 @@
 //! What the status of a project says of the audits: orphans, from the controller; differences and holds, from here.
 
 use crate::follow;
-use crate::kinds::PROJECT;
+use crate::numbers::PROJECT;
 use business_types::{ChargedProject, Held, LedgerStatus, Orphan, ProjectStatus, account};
 use meta::object::Object;
 use meta::quantity::{Format, Quantity, ResourceList};

@@ -64,7 +64,7 @@ impl Library {
         let resources = vec![Arc::new(kind::resource(id))];
         let draining = CancellationToken::new();
         let about = About { title: "Items".to_owned(), version: "v1".to_owned() };
-        let api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about);
+        let api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about)?;
         let mut settings = Settings::new(files.join("tls.crt"), files.join("tls.key"));
         settings.authentication.trust.client_ca_file = Some(files.join("ca.crt"));
         let parts = Parts {
