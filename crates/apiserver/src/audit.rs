@@ -1,5 +1,6 @@
-use crate::authn::Caller;
-use crate::request::RequestInfo;
+use crate::caller::Caller;
+use crate::flow::Class;
+use crate::request::{RequestInfo, ResourceRequest};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ const ID_LIMIT: usize = 128;
 /// From here on a request is logged as slow.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// What a write did, put by its verb among the response's extensions.
+/// What a write did, as its handler says it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
     /// Name of the object, where the URL does not have it.
@@ -60,6 +61,7 @@ pub(crate) struct Record<'a> {
     /// As whom he acted, where that is somebody else.
     pub(crate) impersonated: Option<&'a Caller>,
     pub(crate) info: Option<&'a RequestInfo>,
+    pub(crate) class: Class,
     pub(crate) code: u16,
     pub(crate) took: Duration,
     pub(crate) phases: Phases,
@@ -70,13 +72,14 @@ impl Record<'_> {
     /// Writes are logged to the target `audit`, slow requests as warnings. Tells whether it was a write.
     pub(crate) fn log(&self) -> bool {
         let Some(info) = self.info else { return false };
-        if info.is_write() {
+        let is_write = self.class == Class::Write;
+        if is_write {
             self.log_write(info);
         }
-        if self.took >= SLOW && !info.is_long_running() {
+        if self.took >= SLOW && self.class != Class::Stream {
             self.warn_slow(info);
         }
-        info.is_write()
+        is_write
     }
 
     /// Says where the time went: a slow authenticator or authorizer is another's fault than a slow database.
@@ -86,9 +89,9 @@ impl Record<'_> {
             if authorized.is_zero() { Duration::ZERO } else { self.took.saturating_sub(authorized) };
         tracing::warn!(
             audit_id = self.audit_id,
-            user = name(self.caller),
-            verb = info.verb,
-            path = info.path,
+            user = name_of(self.caller),
+            verb = info.verb(),
+            path = info.path(),
             code = self.code,
             milliseconds = milliseconds(self.took),
             authentication_milliseconds = milliseconds(authenticated),
@@ -101,10 +104,17 @@ impl Record<'_> {
     fn log_write(&self, info: &RequestInfo) {
         let nothing = Change::default();
         let change = self.change.unwrap_or(&nothing);
-        let user = name(self.caller);
-        let impersonated = name(self.impersonated);
+        let user = name_of(self.caller);
+        let impersonated = name_of(self.impersonated);
         let acting = self.impersonated.or(self.caller);
         let tenant = acting.and_then(|caller| caller.tenant.as_deref()).unwrap_or_default();
+        let no_resource = ResourceRequest::default();
+        let asked = info.resource().unwrap_or(&no_resource);
+        let name = match info {
+            RequestInfo::Path(asked) => &asked.path,
+            RequestInfo::Resource(asked) if asked.name.is_empty() => &change.name,
+            RequestInfo::Resource(asked) => &asked.name,
+        };
         tracing::info!(
             target: "audit",
             audit_id = self.audit_id,
@@ -113,11 +123,11 @@ impl Record<'_> {
             impersonated,
             tenant,
             via = ?self.caller.map(|caller| caller.via).unwrap_or_default(),
-            verb = info.verb,
-            resource = info.resource,
-            subresource = info.subresource,
-            namespace = info.namespace,
-            name = if info.name.is_empty() { &change.name } else { &info.name },
+            verb = info.verb(),
+            resource = asked.resource,
+            subresource = asked.subresource,
+            namespace = asked.namespace,
+            name,
             uid = change.uid,
             old = change.old,
             new = change.new,
@@ -130,7 +140,7 @@ impl Record<'_> {
     }
 }
 
-fn name(caller: Option<&Caller>) -> &str {
+fn name_of(caller: Option<&Caller>) -> &str {
     caller.map_or("", |caller| caller.name.as_str())
 }
 

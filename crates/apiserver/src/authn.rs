@@ -1,9 +1,9 @@
+use crate::caller::{AUTHENTICATED, Caller, UNAUTHENTICATED, Via};
 use crate::metrics::ServerMetrics;
 use crate::tls::Peer;
-use http::{HeaderMap, header};
+use http::{HeaderMap, HeaderValue, header};
 use runtime::Clock;
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The CAs and headers that identities are believed by, swapped whole when they change.
@@ -25,50 +25,8 @@ pub(crate) mod impersonation;
 
 use impersonation::Wanted;
 use jwt::Issuer;
-use review::TokenReviews;
+use review::{Failure, TokenReviews};
 use trust::TrustStore;
-
-/// Who asks, after authentication.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Caller {
-    /// User name.
-    pub name: String,
-    /// User id, when the authenticator knows one.
-    pub uid: String,
-    /// Groups; `system:authenticated` included.
-    pub groups: Vec<String>,
-    /// Extra keys as received: lower case, percent-decoded.
-    pub extra: BTreeMap<String, Vec<String>>,
-    /// The tenant that the authenticator found, by the configured extra keys or token claim.
-    pub tenant: Option<String>,
-    /// How the caller came.
-    pub via: Via,
-}
-
-/// How a caller was authenticated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Via {
-    /// Not at all: `system:anonymous`.
-    #[default]
-    Anonymous,
-    /// Through kube-apiserver, as a front proxy.
-    FrontProxy,
-    /// A client certificate.
-    Certificate,
-    /// A JSON web token of a configured issuer.
-    Jwt,
-    /// A token that kube-apiserver reviewed.
-    TokenReview,
-    /// Somebody who may act as this one.
-    Impersonation,
-}
-
-impl Caller {
-    /// Whether the caller belongs to a group.
-    pub fn in_group(&self, group: &str) -> bool {
-        self.groups.iter().any(|g| g == group)
-    }
-}
 
 /// How callers are told apart.
 #[derive(Clone, Debug)]
@@ -104,8 +62,20 @@ pub(crate) enum Opinion {
     Known(Arc<Caller>),
     /// No credentials of this kind.
     None,
-    /// Credentials that do not hold; the text is for the log.
-    Error(String),
+    /// Credentials that do not hold.
+    Error(Unauthenticated),
+}
+
+impl From<Result<Arc<Caller>, String>> for Opinion {
+    fn from(outcome: Result<Arc<Caller>, String>) -> Self {
+        outcome.map_or_else(Self::invalid, Self::Known)
+    }
+}
+
+impl Opinion {
+    fn invalid(why: impl Into<String>) -> Self {
+        Self::Error(Unauthenticated::Invalid(why.into()))
+    }
 }
 
 /// Tells who asks, in the order of a Go API server: front proxy, client certificate, token, anonymous.
@@ -120,22 +90,70 @@ pub struct Authenticator {
     metrics: Arc<ServerMetrics>,
 }
 
-/// Nobody is known; the answer is 401.
+/// Nobody is known. The texts are for the log.
 #[derive(Debug, thiserror::Error)]
-#[error("unauthorized: {0}")]
-pub struct Unauthenticated(String);
+pub(crate) enum Unauthenticated {
+    /// The credentials do not hold.
+    #[error("unauthorized: {0}")]
+    Invalid(String),
+    /// Nobody could say whether they hold.
+    #[error("not reviewed: {0}")]
+    Unanswered(String),
+    /// Too many tokens that nobody knows are being reviewed.
+    #[error("too many unknown tokens are being reviewed")]
+    Busy,
+}
+
+impl Unauthenticated {
+    /// What several authenticators have said.
+    fn of(errors: Vec<Self>) -> Self {
+        if errors.iter().any(|error| matches!(error, Self::Busy)) {
+            return Self::Busy;
+        }
+        let unanswered = errors.iter().any(|error| matches!(error, Self::Unanswered(_)));
+        let text = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        if unanswered { Self::Unanswered(text) } else { Self::Invalid(text) }
+    }
+}
+
+/// The tokens of a request, taken out of its headers.
+#[derive(Debug, Default)]
+pub(crate) struct Tokens {
+    /// `Authorization`
+    bearer: Option<HeaderValue>,
+    /// Among the subprotocols of a WebSocket.
+    offered: Option<Result<String, &'static str>>,
+}
+
+impl Tokens {
+    fn take(headers: &mut HeaderMap) -> Self {
+        Self { bearer: headers.remove(header::AUTHORIZATION), offered: subprotocol::take(headers) }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Result<&str, &'static str>> {
+        let offered = self.offered.as_ref().map(|token| token.as_deref().map_err(|why| *why));
+        self.bearer.as_ref().and_then(bearer).map(Ok).into_iter().chain(offered)
+    }
+}
+
+/// Who asks, and by which tokens.
+#[derive(Debug)]
+pub(crate) struct Authenticated {
+    pub(crate) caller: Arc<Caller>,
+    pub(crate) tokens: Tokens,
+}
 
 impl Authenticator {
     pub(crate) fn new(
         mut settings: Settings,
         trust: Arc<TrustStore>,
         issuers: Vec<Issuer>,
-        kube: Option<kube::Client>,
+        reviews: Option<TokenReviews>,
         clock: Clock,
         metrics: Arc<ServerMetrics>,
     ) -> Self {
         settings.tenant_keys.iter_mut().for_each(|key| key.make_ascii_lowercase());
-        let reviews = kube.filter(|_| settings.token_review).map(TokenReviews::new);
+        let reviews = reviews.filter(|_| settings.token_review);
         let anonymous = Caller {
             name: "system:anonymous".to_owned(),
             groups: vec![UNAUTHENTICATED.to_owned()],
@@ -149,24 +167,59 @@ impl Authenticator {
         self.issuers.iter().map(|issuer| Arc::clone(issuer.keys()))
     }
 
+    /// Now, in Unix seconds.
+    pub(crate) fn now(&self) -> i64 {
+        self.clock.unix_seconds()
+    }
+
     /// The caller. Credentials are taken out of the headers, so that nothing behind can believe them again.
-    pub async fn authenticate(
+    pub(crate) async fn authenticate(
         &self,
         peer: &Peer,
         headers: &mut HeaderMap,
-    ) -> Result<Arc<Caller>, Unauthenticated> {
+    ) -> Result<Authenticated, Unauthenticated> {
         let trust = self.trust.load();
-        let offered = subprotocol::take(headers);
-        let outcome = self.union(peer, &trust, headers, offered).await;
-        headers.remove(header::AUTHORIZATION);
+        let tokens = Tokens::take(headers);
+        let outcome = self.union(peer, &trust, headers, &tokens).await;
         if let Some(proxy) = &trust.proxy {
             proxy.strip(headers);
         }
         self.metrics.authenticated(outcome.is_ok());
-        if outcome.as_ref().is_ok_and(|caller| caller.via != Via::Anonymous) {
+        let caller = outcome?;
+        if caller.is_known() {
             self.metrics.user();
         }
-        outcome
+        Ok(Authenticated { caller, tokens })
+    }
+
+    /// The same caller, later, by the same credentials. A front proxy's word holds while it is trusted.
+    pub(crate) async fn again(
+        &self,
+        peer: &Peer,
+        before: &Authenticated,
+    ) -> Result<Arc<Caller>, Unauthenticated> {
+        let trust = self.trust.load();
+        let nobody = || Unauthenticated::Invalid("the credentials do not hold any more".to_owned());
+        let opinion = match before.caller.via {
+            Via::Anonymous | Via::Impersonation => return Ok(Arc::clone(&before.caller)),
+            Via::FrontProxy => {
+                let verdict = x509::verdict(peer, &trust, self.now()).ok_or_else(nobody)?;
+                return match verdict.proxy() {
+                    Ok(()) => Ok(Arc::clone(&before.caller)),
+                    Err(why) => Err(Unauthenticated::Invalid(format!("front proxy: {why}"))),
+                };
+            }
+            Via::Certificate => x509::verdict(peer, &trust, self.now()).ok_or_else(nobody)?.client(),
+            Via::Jwt | Via::TokenReview => match before.tokens.iter().find_map(Result::ok) {
+                Some(token) => self.by_token(token).await,
+                None => Opinion::None,
+            },
+        };
+        match opinion {
+            Opinion::Known(caller) if caller.name == before.caller.name => Ok(caller),
+            Opinion::Known(_) | Opinion::None => Err(nobody()),
+            Opinion::Error(error) => Err(error),
+        }
     }
 
     async fn union(
@@ -174,10 +227,10 @@ impl Authenticator {
         peer: &Peer,
         trust: &trust::Trust,
         headers: &HeaderMap,
-        offered: Option<Result<String, &'static str>>,
+        tokens: &Tokens,
     ) -> Result<Arc<Caller>, Unauthenticated> {
         let mut errors = Vec::new();
-        let now = self.clock.unix_seconds();
+        let now = self.now();
         let verdict = x509::verdict(peer, trust, now);
         if let Some(verdict) = &verdict {
             for opinion in [self.by_proxy(trust, verdict, headers), verdict.client()] {
@@ -193,11 +246,10 @@ impl Authenticator {
                 }
             }
         }
-        let offered = offered.as_ref().map(|token| token.as_deref().map_err(|why| *why));
-        for token in bearer(headers).map(Ok).into_iter().chain(offered) {
+        for token in tokens.iter() {
             let opinion = match token {
                 Ok(token) => self.by_token(token).await,
-                Err(why) => Opinion::Error(why.to_owned()),
+                Err(why) => Opinion::invalid(why),
             };
             match opinion {
                 Opinion::Known(caller) => return Ok(caller),
@@ -208,17 +260,17 @@ impl Authenticator {
         if errors.is_empty() && self.settings.anonymous {
             return Ok(Arc::clone(&self.anonymous));
         }
-        Err(Unauthenticated(errors.join("; ")))
+        Err(Unauthenticated::of(errors))
     }
 
     fn by_proxy(&self, trust: &trust::Trust, verdict: &x509::Verdict, headers: &HeaderMap) -> Opinion {
         let Some(proxy) = &trust.proxy else { return Opinion::None };
         if let Err(why) = verdict.proxy() {
-            return Opinion::Error(format!("front proxy: {why}"));
+            return Opinion::invalid(format!("front proxy: {why}"));
         }
         match proxy.caller(headers) {
             None => Opinion::None,
-            Some(caller) => self.finish(caller),
+            Some(caller) => self.finish(caller).into(),
         }
     }
 
@@ -227,31 +279,29 @@ impl Authenticator {
         if let Some(issued_by) = jwt::issuer_of(token)
             && let Some(issuer) = self.issuers.iter().find(|issuer| issuer.name() == issued_by)
         {
-            return match issuer.verify(token, hash, self.clock.unix_seconds()).await {
+            return match issuer.verify(token, hash, self.now()).await {
                 Ok(caller) => Opinion::Known(caller),
-                Err(why) => Opinion::Error(format!("token of {issued_by}: {why}")),
+                Err(why) => Opinion::invalid(format!("token of {issued_by}: {why}")),
             };
         }
         match &self.reviews {
-            None => Opinion::Error("token of an unknown issuer".to_owned()),
+            None => Opinion::invalid("token of an unknown issuer"),
             Some(reviews) => match reviews.review(token, hash, &self.metrics.delegated_authn).await {
-                Ok(caller) => self.finish((*caller).clone()),
-                Err(why) => Opinion::Error(why),
+                Ok(caller) => self.finish((*caller).clone()).into(),
+                Err(Failure::Refused(why)) => Opinion::invalid(&*why),
+                Err(Failure::Unanswered(why)) => Opinion::Error(Unauthenticated::Unanswered(why.to_string())),
+                Err(Failure::Busy) => Opinion::Error(Unauthenticated::Busy),
             },
         }
     }
 
     /// Who a caller becomes that acts as somebody else. Whether he may was asked before.
     pub(crate) fn assume(&self, wanted: Wanted) -> Result<Arc<Caller>, String> {
-        match self.finish(wanted.into_caller()) {
-            Opinion::Known(caller) => Ok(caller),
-            Opinion::Error(why) => Err(why),
-            Opinion::None => Err("nobody is named".to_owned()),
-        }
+        self.finish(wanted.into_caller())
     }
 
     /// Adds the group of everybody who is known, and the tenant.
-    fn finish(&self, mut caller: Caller) -> Opinion {
+    fn finish(&self, mut caller: Caller) -> Result<Arc<Caller>, String> {
         if caller.name != self.anonymous.name
             && !caller.in_group(AUTHENTICATED)
             && !caller.in_group(UNAUTHENTICATED)
@@ -267,23 +317,21 @@ impl Authenticator {
             .filter(|value| !value.is_empty());
         if let Some(tenant) = tenants.next() {
             if tenants.any(|other| other != tenant) {
-                return Opinion::Error(format!("user {:?} has several tenants", caller.name));
+                return Err(format!("user {:?} has several tenants", caller.name));
+            }
+            // Nothing that PostgreSQL keeps can hold it.
+            if tenant.contains('\0') {
+                return Err(format!("the tenant of user {:?} is no text", caller.name));
             }
             caller.tenant = Some(tenant.clone());
         }
-        Opinion::Known(Arc::new(caller))
+        Ok(Arc::new(caller))
     }
 }
 
-/// The group of everybody who is known.
-pub(crate) const AUTHENTICATED: &str = "system:authenticated";
-/// The group of everybody else.
-const UNAUTHENTICATED: &str = "system:unauthenticated";
-
-/// The token of `Authorization: Bearer`.
-fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
-    let (scheme, token) = value.trim().split_once(' ')?;
+/// The token of `Bearer TOKEN`.
+fn bearer(value: &HeaderValue) -> Option<&str> {
+    let (scheme, token) = value.to_str().ok()?.trim().split_once(' ')?;
     let token = token.split(' ').next()?;
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
@@ -302,8 +350,7 @@ mod tests {
             ("Bearer  abc", None),
             ("Basic abc", None),
         ] {
-            let headers = HeaderMap::from_iter([(header::AUTHORIZATION, value.parse().unwrap())]);
-            assert_eq!(bearer(&headers), want, "{value}");
+            assert_eq!(bearer(&HeaderValue::from_static(value)), want, "{value}");
         }
     }
 }

@@ -1,10 +1,12 @@
-use crate::authn::{AUTHENTICATED, Caller, Via};
+use crate::caller::{AUTHENTICATED, Caller, MASTERS, Via};
+use crate::delegate::Delegate;
 use crate::metrics::ServerMetrics;
-use crate::request::RequestInfo;
+use crate::request::{RequestInfo, ResourceRequest, Verb};
 use meta::gvk::GroupResource;
 use meta::status::Status;
 use std::sync::Arc;
 use store::{Access, Authorizer, Visibility};
+use tokio::sync::watch;
 
 /// Reviews by kube-apiserver, remembered for a while.
 mod review;
@@ -22,8 +24,15 @@ pub trait Policy: Send + Sync + 'static {
     /// collections delete nothing without touching the database.
     fn visibility(&self, caller: &Caller, request: &RequestInfo, operator: bool) -> Visibility;
 
-    /// The cross-tenant right: verb, group and resource of a SubjectAccessReview at cluster scope.
-    fn operator_right(&self) -> (&'static str, &'static str, &'static str);
+    /// The cross-tenant right, on a resource at cluster scope.
+    fn operator_right(&self) -> Right;
+
+    /// Tells when what this caller sees may have changed, beside the changes of his credential and his rights; `None`
+    /// where it never does. Open watches are asked anew then. It may tell too often, never too late: a visibility that
+    /// was given out and is no longer given must have been told.
+    fn changes(&self, _caller: &Caller) -> Option<watch::Receiver<u64>> {
+        None
+    }
 }
 
 /// What a built-in rule says.
@@ -37,11 +46,27 @@ pub enum Verdict {
     NoOpinion,
 }
 
-/// May do anything without being asked: kube-apiserver's own probes must not depend on a review.
-pub(crate) const MASTERS: &str = "system:masters";
+/// A verb on a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Right {
+    /// Such as `operate`.
+    pub verb: &'static str,
+    /// API group of the resource.
+    pub group: &'static str,
+    /// Plural resource.
+    pub resource: &'static str,
+}
 
-/// Open to everybody, letter by letter.
-const ALWAYS_ALLOWED: [&str; 3] = ["/healthz", "/livez", "/readyz"];
+/// Who is let in at a path that is no resource's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admits {
+    /// Everybody, known or not.
+    Everybody,
+    /// Everybody who is known, as `system:discovery` says, and whom [`Admits::Reviewed`] lets in.
+    Authenticated,
+    /// Whom the policy or a SubjectAccessReview allows method and path.
+    Reviewed,
+}
 
 /// Decides whether a request may go on, and what it sees: masters, paths open to all, the program's own rules,
 /// documents open to everybody who is known, and SubjectAccessReview.
@@ -49,7 +74,7 @@ const ALWAYS_ALLOWED: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 pub struct Authorization {
     policy: PolicyBox,
     reviews: Option<Reviews>,
-    operator: Arc<RequestInfo>,
+    operator: RequestInfo,
     metrics: Arc<ServerMetrics>,
 }
 
@@ -59,7 +84,18 @@ pub struct Attributes {
     /// Who asks.
     pub caller: Arc<Caller>,
     /// What he asks.
-    pub info: Arc<RequestInfo>,
+    pub info: RequestInfo,
+}
+
+/// A request for admission, and for sight of the store.
+#[derive(Clone, Debug)]
+pub struct Demand {
+    /// Who asks for what.
+    pub attributes: Attributes,
+    /// Who is let in there.
+    pub admits: Admits,
+    /// Whether the answer is made from the store.
+    pub sees: bool,
 }
 
 #[derive(Clone)]
@@ -73,53 +109,66 @@ impl std::fmt::Debug for PolicyBox {
 
 impl Authorization {
     /// Without a kube-apiserver to ask, what the policy does not allow is refused.
-    pub(crate) fn new(
-        policy: Arc<dyn Policy>,
-        kube: Option<kube::Client>,
-        metrics: Arc<ServerMetrics>,
-    ) -> Self {
-        let (verb, group, resource) = policy.operator_right();
-        let operator = RequestInfo {
-            is_resource: true,
-            verb: verb.to_owned(),
+    pub(crate) fn new(policy: Arc<dyn Policy>, kube: Option<Delegate>, metrics: Arc<ServerMetrics>) -> Self {
+        let Right { verb, group, resource } = policy.operator_right();
+        let operator = ResourceRequest {
+            verb: Verb::Other(verb),
             group: group.to_owned(),
             resource: resource.to_owned(),
-            ..RequestInfo::default()
+            ..ResourceRequest::default()
         };
         let reviews = kube.map(Reviews::new);
-        Self { policy: PolicyBox(policy), reviews, operator: Arc::new(operator), metrics }
+        Self { policy: PolicyBox(policy), reviews, operator: operator.into(), metrics }
     }
 
-    /// The proof that a caller may do something, or the answer that he may not. A handler that finds that a
-    /// request does more than its verb says (an update that creates) asks again.
+    /// The proof that a caller may do something with a resource, or the answer that he may not. A handler that finds
+    /// that a request does more than its verb says (an update that creates) asks again.
     pub async fn authorize(&self, attributes: &Attributes) -> Result<Access, Status> {
-        store::authorize(self, attributes).await
+        let attributes = attributes.clone();
+        let sees = attributes.info.resource().is_some();
+        self.admit(&Demand { attributes, admits: Admits::Reviewed, sees }).await
+    }
+
+    pub(crate) async fn admit(&self, demand: &Demand) -> Result<Access, Status> {
+        store::authorize(self, demand).await
     }
 
     /// Whether a caller may act as somebody with this attribute. The program's own rules can refuse it but not grant
     /// it: a rule that lets somebody do anything with this server's objects must not make him anybody he likes.
     pub(crate) async fn may_impersonate(&self, attributes: &Attributes) -> Result<(), Status> {
-        self.decided(attributes, false).await
-    }
-
-    async fn is_allowed(&self, attributes: &Attributes) -> Result<(), Status> {
-        self.decided(attributes, true).await
-    }
-
-    async fn decided(&self, attributes: &Attributes, policy_grants: bool) -> Result<(), Status> {
-        let Attributes { caller, info } = attributes;
-        if caller.in_group(MASTERS) || (!info.is_resource && ALWAYS_ALLOWED.contains(&info.path.as_str())) {
+        let Attributes { caller, .. } = attributes;
+        if caller.in_group(MASTERS) {
             return Ok(());
         }
-        match self.policy.0.decide(caller, info) {
-            Verdict::Allow if !policy_grants => {}
+        match self.policy.0.decide(caller, &attributes.info) {
+            Verdict::Deny(reason) => Err(forbidden(attributes, &reason)),
+            Verdict::Allow | Verdict::NoOpinion => self.reviewed(attributes).await,
+        }
+    }
+
+    /// See [`Policy::changes`].
+    pub(crate) fn changes(&self, caller: &Caller) -> Option<watch::Receiver<u64>> {
+        self.policy.0.changes(caller)
+    }
+
+    async fn is_allowed(&self, demand: &Demand) -> Result<(), Status> {
+        let Demand { attributes, admits, .. } = demand;
+        let caller = &attributes.caller;
+        if caller.in_group(MASTERS) || *admits == Admits::Everybody {
+            return Ok(());
+        }
+        match self.policy.0.decide(caller, &attributes.info) {
             Verdict::Allow => return Ok(()),
             Verdict::Deny(reason) => return Err(forbidden(attributes, &reason)),
             Verdict::NoOpinion => {}
         }
-        if !info.is_resource && is_document(&info.path, &info.verb) && caller.in_group(AUTHENTICATED) {
+        if *admits == Admits::Authenticated && caller.in_group(AUTHENTICATED) {
             return Ok(());
         }
+        self.reviewed(attributes).await
+    }
+
+    async fn reviewed(&self, attributes: &Attributes) -> Result<(), Status> {
         match self.review(attributes).await? {
             Answer { allowed: true, .. } => Ok(()),
             Answer { reason, .. } => Err(forbidden(attributes, &reason)),
@@ -141,19 +190,19 @@ impl Authorization {
         if caller.in_group(MASTERS) {
             return Ok(true);
         }
-        let operator = Attributes { caller: Arc::clone(caller), info: Arc::clone(&self.operator) };
+        let operator = Attributes { caller: Arc::clone(caller), info: self.operator.clone() };
         Ok(self.review(&operator).await?.allowed)
     }
 }
 
 impl Authorizer for Authorization {
-    type Request = Attributes;
+    type Request = Demand;
     type Refusal = Status;
 
-    async fn decide(&self, attributes: &Attributes) -> Result<(Arc<str>, Visibility), Status> {
-        self.is_allowed(attributes).await?;
-        let Attributes { caller, info } = attributes;
-        let visibility = if info.is_resource {
+    async fn decide(&self, demand: &Demand) -> Result<(Arc<str>, Visibility), Status> {
+        self.is_allowed(demand).await?;
+        let Attributes { caller, info } = &demand.attributes;
+        let visibility = if demand.sees {
             let operator = self.is_operator(caller).await?;
             self.policy.0.visibility(caller, info, operator)
         } else {
@@ -163,44 +212,43 @@ impl Authorizer for Authorization {
     }
 }
 
-/// Discovery, OpenAPI and version, as `system:discovery` gives them to everybody who is known.
-fn is_document(path: &str, verb: &str) -> bool {
-    let below =
-        |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    matches!(verb, "get" | "head")
-        && (path == "/" || below("/apis") || below("/openapi") || below("/version"))
-}
-
 /// The 403 of a Go API server, letter by letter.
 fn forbidden(attributes: &Attributes, reason: &str) -> Status {
-    let Attributes { caller, info } = attributes;
-    let user = quoted(&caller.name);
-    let mut why = if info.is_resource {
-        let mut resource = info.resource.clone();
-        if !info.subresource.is_empty() {
-            resource = format!("{resource}/{}", info.subresource);
+    let user = quoted(&attributes.caller.name);
+    match &attributes.info {
+        RequestInfo::Resource(asked) => {
+            let why = explained(&cannot(&user, asked), reason);
+            let resource = GroupResource::new(asked.group.as_str(), asked.resource.as_str());
+            Status::forbidden(&resource, asked.object_name(), &why)
         }
-        let scope = if info.namespace.is_empty() {
-            "at the cluster scope".to_owned()
-        } else {
-            format!("in the namespace {}", quoted(&info.namespace))
-        };
-        let (resource, group) = (quoted(&resource), quoted(&info.group));
-        format!("User {user} cannot {} resource {resource} in API group {group} {scope}", info.verb)
+        RequestInfo::Path(asked) => {
+            let cannot = format!("User {user} cannot {} path {}", asked.verb, quoted(&asked.path));
+            let why = explained(&cannot, reason);
+            let mut status = Status::failure(403, "Forbidden", format!("forbidden: {why}"));
+            status.details = Some(meta::status::Details::default());
+            status
+        }
+    }
+}
+
+fn cannot(user: &str, asked: &ResourceRequest) -> String {
+    let resource = if asked.subresource.is_empty() {
+        quoted(&asked.resource)
     } else {
-        format!("User {user} cannot {} path {}", info.verb, quoted(&info.path))
+        quoted(&format!("{}/{}", asked.resource, asked.subresource))
     };
-    why = why.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    if !reason.is_empty() {
-        why = format!("{why}: {reason}");
-    }
-    if info.is_resource {
-        let resource = GroupResource::new(info.group.as_str(), info.resource.as_str());
-        return Status::forbidden(&resource, &info.name, &why);
-    }
-    let mut status = Status::failure(403, "Forbidden", format!("forbidden: {why}"));
-    status.details = Some(meta::status::Details::default());
-    status
+    let scope = if asked.namespace.is_empty() {
+        "at the cluster scope".to_owned()
+    } else {
+        format!("in the namespace {}", quoted(&asked.namespace))
+    };
+    let group = quoted(&asked.group);
+    format!("User {user} cannot {} resource {resource} in API group {group} {scope}", asked.verb)
+}
+
+fn explained(cannot: &str, reason: &str) -> String {
+    let why = cannot.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    if reason.is_empty() { why } else { format!("{why}: {reason}") }
 }
 
 /// Go's `%q`, for the texts that names are made of.

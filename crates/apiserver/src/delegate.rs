@@ -4,6 +4,7 @@ use runtime::{Backoff, trace};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 /// How long a review may take, retries included (`apiserver/pkg/server/options`).
@@ -14,6 +15,23 @@ const RETRY_FLOOR: Duration = Duration::from_millis(500);
 const RETRY_CEILING: Duration = Duration::from_secs(2);
 /// How often a review is tried.
 const TRIES: u32 = 5;
+
+/// The core kube-apiserver, and how much it is asked.
+#[derive(Clone)]
+pub(crate) struct Delegate {
+    pub(crate) client: kube::Client,
+    /// Reviews at once of what nobody is known to be behind.
+    pub(crate) strangers: usize,
+    /// How long an answer holds.
+    pub(crate) ttl: Duration,
+}
+
+impl Delegate {
+    /// Room for the reviews of those who are not known.
+    pub(crate) fn room(&self) -> Semaphore {
+        Semaphore::new(self.strangers.min(Semaphore::MAX_PERMITS))
+    }
+}
 
 /// Posts a review to the core kube-apiserver, again after a failure that may pass.
 /// The error's text is for the log, not for clients.

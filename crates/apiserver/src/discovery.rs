@@ -1,16 +1,20 @@
-//! Discovery documents, legacy and aggregated, and the other paths that describe the server.
+//! Discovery documents, legacy and aggregated, and OpenAPI documents: routes for everybody who is known.
 
 mod documents;
 
 pub use documents::Documents;
 
+use crate::authz::Admits;
+use crate::request::Query;
 use crate::response::{self, Style, bytes_response, clauses, rendered};
+use crate::routes::{Reach, Route};
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use documents::Document;
 use http::header::{ACCEPT, CACHE_CONTROL, ETAG, EXPIRES, HeaderValue, IF_NONE_MATCH, VARY};
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::{HeaderMap, Request, Response, StatusCode};
 use meta::status::Status;
+use std::sync::Arc;
 
 const DISCOVERY_V2: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const DISCOVERY_V2BETA1: &str = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
@@ -21,31 +25,41 @@ const OPENAPI_V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.
 /// A moment far enough away for a document whose URL changes with its content.
 const FAR_AWAY: &str = "Fri, 31 Dec 2100 23:59:59 GMT";
 
-/// Answers a path that is no resource's.
-pub(crate) fn answer(documents: &Documents, path: &str, request: &Request<Body>) -> Response<Body> {
-    let headers = request.headers();
-    let errors = Style::of_error(headers, request.uri());
-    let style = Style::of_document(headers, request.uri());
-    let path = if path.len() > 1 { path.trim_end_matches('/') } else { path };
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        return response::failure(&Status::method_not_allowed(), &errors);
+impl Documents {
+    /// Where the documents are served.
+    pub fn routes(self: &Arc<Self>) -> Vec<Route> {
+        let of = |root: &str| {
+            let documents = Arc::clone(self);
+            Route::document(root, Admits::Authenticated, move |cx, request| {
+                let answer = answer(&documents, cx.info.path(), request);
+                answer.unwrap_or_else(|status| {
+                    response::failure(&status, &Style::of_error(request.headers(), request.uri()))
+                })
+            })
+            .reaching(Reach::Tree)
+            .listing(self.paths().filter(|path| path.starts_with(root)).map(str::to_owned))
+        };
+        vec![of("/apis"), of("/openapi")]
     }
+}
+
+fn answer(documents: &Documents, path: &str, request: &Request<Body>) -> Result<Response<Body>, Status> {
+    let headers = request.headers();
+    let style = Style::of_document(headers, request.uri());
     let query = request.uri().query();
-    let answer = match path {
+    match path.trim_end_matches('/') {
         "/apis" => group_list(documents, headers, &style),
         "/openapi/v2" if wants_protobuf(headers) => {
             Ok(with_etag(&documents.openapi_v2_protobuf, OPENAPI_V2_PROTOBUF, headers))
         }
         "/openapi/v2" => described(&documents.openapi_v2, headers, None),
         "/openapi/v3" => described(&documents.openapi_v3, headers, None),
-        "/" | "" => Ok(rendered(StatusCode::OK, BytesMut::from(&*documents.paths), &style)),
-        _ => match (documents.legacy(path), documents.openapi_v3_of(path)) {
+        path => match (documents.legacy(path), documents.openapi_v3_of(path)) {
             (Some(json), _) => legacy(json, headers, &style),
             (None, Some(document)) => described(document, headers, query),
-            (None, None) => Ok(rendered(StatusCode::NOT_FOUND, BytesMut::from(&*documents.paths), &style)),
+            (None, None) => Err(Status::no_such_path()),
         },
-    };
-    answer.unwrap_or_else(|status| response::failure(&status, &errors))
+    }
 }
 
 fn legacy(json: &Bytes, headers: &HeaderMap, style: &Style) -> Result<Response<Body>, Status> {
@@ -114,7 +128,7 @@ fn described(
     }
     let mut response = with_etag(document, "application/json", headers);
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
-    let hash = crate::verbs::query::Query::parse(query);
+    let hash = Query::parse(query);
     if hash.get("hash") == Some(document.hash.as_str()) {
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
         response.headers_mut().insert(EXPIRES, HeaderValue::from_static(FAR_AWAY));

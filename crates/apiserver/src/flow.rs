@@ -1,8 +1,22 @@
+use crate::caller::Caller;
 use prometheus_client::metrics::gauge::Gauge;
-use std::collections::hash_map::RandomState;
+use std::collections::HashMap;
+use std::collections::hash_map::{Entry, RandomState};
 use std::hash::BuildHasher;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Among which requests one counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Counts nowhere and is never refused for lack of room: health, metrics, documents.
+    Exempt,
+    /// Changes nothing.
+    Read,
+    /// Changes something: goes into the audit log.
+    Write,
+    /// An answer that outlives every deadline, such as a watch.
+    Stream,
+}
 
 /// How many requests may be under way at once, on one replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,53 +27,123 @@ pub struct Limits {
     pub writes: usize,
     /// Watches.
     pub watches: usize,
+    /// Reviews of tokens that were never good, and of what callers without credentials want.
+    pub strangers: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { reads: 400, writes: 200, watches: 10_000 }
+        Self { reads: 400, writes: 200, watches: 10_000, strangers: 32 }
     }
 }
 
-/// Users are told apart by a hash; two of them rarely share a slot.
-const USER_SLOTS: usize = 1024;
-
-/// A number of places. While more than half of them are taken, no user holds more than an even share.
+/// A number of places. While more than half of them are taken, no tenant holds more than an even share of them, and no
+/// user more than an even share of his tenant's. Who has no tenant shares with nobody.
 #[derive(Debug)]
 pub(crate) struct Lane {
     limit: usize,
-    taken: AtomicUsize,
-    /// Users that hold a place.
-    active: AtomicUsize,
-    users: Box<[AtomicUsize]>,
     hasher: RandomState,
+    taken: Mutex<Taken>,
     shown: Gauge,
+}
+
+/// Places by those who hold some. Hashes of 64 bits with a secret key stand for names.
+#[derive(Debug, Default)]
+struct Taken {
+    all: usize,
+    tenants: HashMap<u64, Share>,
+    users: HashMap<u64, usize>,
+}
+
+#[derive(Debug, Default)]
+struct Share {
+    places: usize,
+    /// Users of the tenant that hold a place.
+    users: usize,
+}
+
+/// Whose place it is.
+#[derive(Clone, Copy, Debug)]
+struct Holder {
+    tenant: u64,
+    user: u64,
 }
 
 impl Lane {
     pub(crate) fn new(limit: usize, shown: Gauge) -> Arc<Self> {
-        let users = std::iter::repeat_with(AtomicUsize::default).take(USER_SLOTS).collect();
-        let (taken, active) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Arc::new(Self { limit, taken, active, users, hasher: RandomState::new(), shown })
+        Arc::new(Self { limit, hasher: RandomState::new(), taken: Mutex::default(), shown })
     }
 
-    /// A place for a user's request; `exempt` ones are counted but never refused.
-    pub(crate) fn enter(self: &Arc<Self>, user: &str, exempt: bool) -> Option<Place> {
-        let hash = usize::try_from(self.hasher.hash_one(user) % USER_SLOTS as u64).unwrap_or_default();
-        let slot = self.users.get(hash)?;
-        // Counted first and looked at then: what is refused is given back by the place's end.
-        let taken = self.taken.fetch_add(1, Ordering::Relaxed) + 1;
-        let own = slot.fetch_add(1, Ordering::Relaxed) + 1;
-        let active = if own == 1 {
-            self.active.fetch_add(1, Ordering::Relaxed) + 1
-        } else {
-            self.active.load(Ordering::Relaxed)
-        };
+    /// A place for a caller's request; `exempt` ones are counted but never refused.
+    pub(crate) fn enter(self: &Arc<Self>, caller: &Caller, exempt: bool) -> Option<Place> {
+        let holder = self.holder(caller);
+        if !self.lock().take(holder, self.limit, exempt) {
+            return None;
+        }
         self.shown.inc();
-        let place = Place { lane: Arc::clone(self), slot: hash };
-        let share = (self.limit / active.max(1)).max(1);
-        let fits = taken <= self.limit && (taken <= self.limit / 2 || own <= share);
-        (fits || exempt).then_some(place)
+        Some(Place { lane: Arc::clone(self), holder })
+    }
+
+    fn holder(&self, caller: &Caller) -> Holder {
+        let tenant = caller.tenant.as_deref();
+        let user = self.hasher.hash_one((tenant, &caller.name));
+        Holder { tenant: tenant.map_or(user, |tenant| self.hasher.hash_one(tenant)), user }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Taken {
+    fn take(&mut self, holder: Holder, limit: usize, exempt: bool) -> bool {
+        if !exempt && !self.has_room(holder, limit) {
+            return false;
+        }
+        self.all += 1;
+        let own = self.users.entry(holder.user).or_default();
+        *own += 1;
+        let first = *own == 1;
+        let share = self.tenants.entry(holder.tenant).or_default();
+        share.places += 1;
+        share.users += usize::from(first);
+        true
+    }
+
+    /// Whether one more place is fair.
+    fn has_room(&self, holder: Holder, limit: usize) -> bool {
+        if self.all >= limit {
+            return false;
+        }
+        if self.all < limit / 2 {
+            return true;
+        }
+        let own = self.users.get(&holder.user).copied().unwrap_or_default();
+        let (places, users) =
+            self.tenants.get(&holder.tenant).map_or((0, 0), |share| (share.places, share.users));
+        let tenants = self.tenants.len() + usize::from(places == 0);
+        let tenants_share = (limit / tenants).max(1);
+        let users_share = (tenants_share / (users + usize::from(own == 0))).max(1);
+        places < tenants_share && own < users_share
+    }
+
+    fn give_back(&mut self, holder: Holder) {
+        self.all -= 1;
+        let mut last = false;
+        if let Entry::Occupied(mut own) = self.users.entry(holder.user) {
+            *own.get_mut() -= 1;
+            last = *own.get() == 0;
+            if last {
+                own.remove();
+            }
+        }
+        if let Entry::Occupied(mut share) = self.tenants.entry(holder.tenant) {
+            share.get_mut().places -= 1;
+            share.get_mut().users -= usize::from(last);
+            if share.get().places == 0 {
+                share.remove();
+            }
+        }
     }
 }
 
@@ -67,17 +151,12 @@ impl Lane {
 #[derive(Debug)]
 pub(crate) struct Place {
     lane: Arc<Lane>,
-    slot: usize,
+    holder: Holder,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.lane.taken.fetch_sub(1, Ordering::Relaxed);
-        if let Some(slot) = self.lane.users.get(self.slot)
-            && slot.fetch_sub(1, Ordering::Relaxed) == 1
-        {
-            self.lane.active.fetch_sub(1, Ordering::Relaxed);
-        }
+        self.lane.lock().give_back(self.holder);
         self.lane.shown.dec();
     }
 }
@@ -86,25 +165,62 @@ impl Drop for Place {
 mod tests {
     use super::*;
 
+    fn user(name: &str, tenant: Option<&str>) -> Caller {
+        Caller { name: name.to_owned(), tenant: tenant.map(str::to_owned), ..Caller::default() }
+    }
+
     #[test]
     fn a_lane_is_full_at_its_limit_but_for_the_exempt() {
         let lane = Lane::new(4, Gauge::default());
-        let places: Vec<_> = (0..6).map(|_| lane.enter("a", false)).collect();
+        let places: Vec<_> = (0..6).map(|_| lane.enter(&user("a", None), false)).collect();
         assert_eq!(places.iter().flatten().count(), 4);
-        assert!(lane.enter("root", true).is_some());
-        drop(places);
-        assert_eq!((lane.taken.load(Ordering::Relaxed), lane.active.load(Ordering::Relaxed)), (0, 0));
-        assert!(lane.enter("a", false).is_some());
+        let root = lane.enter(&user("root", None), true);
+        assert!(root.is_some());
+        drop((places, root));
+        let taken = lane.lock();
+        assert_eq!((taken.all, taken.tenants.len(), taken.users.len()), (0, 0, 0));
     }
 
     #[test]
     fn a_busy_user_leaves_room_for_others_once_they_come() {
         let lane = Lane::new(100, Gauge::default());
-        let mut busy: Vec<_> = (0..90).filter_map(|_| lane.enter("busy", false)).collect();
-        assert_eq!(busy.len(), 90);
-        let _quiet = lane.enter("quiet", false).expect("room for another user");
-        assert!(lane.enter("busy", false).is_none(), "more than an even share while the lane is crowded");
-        busy.truncate(40);
-        assert!(lane.enter("busy", false).is_some());
+        let busy = user("busy", None);
+        let mut places: Vec<_> = (0..90).filter_map(|_| lane.enter(&busy, false)).collect();
+        assert_eq!(places.len(), 90);
+        let _quiet = lane.enter(&user("quiet", None), false).expect("room for another user");
+        assert!(lane.enter(&busy, false).is_none(), "more than an even share while the lane is crowded");
+        places.truncate(40);
+        assert!(lane.enter(&busy, false).is_some());
+    }
+
+    #[test]
+    fn many_users_of_one_tenant_leave_room_for_another_tenant() {
+        let lane = Lane::new(100, Gauge::default());
+        let crowd: Vec<_> =
+            (0..100).filter_map(|n| lane.enter(&user(&format!("user-{n}"), Some("big")), false)).collect();
+        assert_eq!(crowd.len(), 100);
+        drop(crowd);
+        let _one = lane.enter(&user("alice", Some("small")), false).unwrap();
+        let crowd: Vec<_> =
+            (0..100).filter_map(|n| lane.enter(&user(&format!("user-{n}"), Some("big")), false)).collect();
+        assert_eq!(crowd.len(), 50, "two tenants, half of the places each");
+        let small: Vec<_> =
+            (0..30).filter_map(|_| lane.enter(&user("alice", Some("small")), false)).collect();
+        assert_eq!(small.len(), 30);
+    }
+
+    #[test]
+    fn equal_names_of_two_tenants_share_nothing() {
+        let lane = Lane::new(4, Gauge::default());
+        let alice = |tenant| user("alice", tenant);
+        let mut places = Vec::new();
+        for _ in 0..3 {
+            places.extend(lane.enter(&alice(Some("t")), false));
+        }
+        assert_eq!(places.len(), 3);
+        let other = lane.enter(&alice(Some("u")), false);
+        assert!(other.is_some());
+        places.truncate(1);
+        assert!(lane.enter(&alice(None), false).is_some(), "nor with somebody who has no tenant");
     }
 }

@@ -1,9 +1,9 @@
 //! The parsers of this crate, for programs that feed them nonsense. No part of the library's interface.
 
 use crate::authn::{jwks, jwt};
+use crate::request::Query;
 use crate::response::{Offer, Style};
 use crate::verbs::options::{DeleteOptions, ListOptions, WriteKind, WriteOptions, resource_version};
-use crate::verbs::query::Query;
 use http::HeaderMap;
 use meta::status::Status;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-use crate::request::RequestInfo;
+use crate::request::{RequestInfo, ResourceRequest, Verb};
 use crate::resource::Resource;
 use prometheus_client::encoding::{EncodeLabel, EncodeLabelSet, LabelSetEncoder};
 use prometheus_client::metrics::counter::Counter;
@@ -51,6 +51,8 @@ pub(crate) struct Outcome {
     pub(crate) size: Option<u64>,
     /// `fieldValidation` of a write with a body.
     pub(crate) validation: Option<&'static str>,
+    /// How long its answer takes says nothing.
+    pub(crate) is_stream: bool,
 }
 
 /// A resource or subresource, as labels name it.
@@ -243,10 +245,8 @@ impl ServerMetrics {
 
     /// What counts the events of a watch; `None` for what is no watch.
     pub(crate) fn watch_events(&self, info: &RequestInfo) -> Option<WatchEvents> {
-        if !info.is_long_running() {
-            return None;
-        }
-        let labels = WatchLabels(Arc::clone(self.subject(info).unwrap_or(&self.other)));
+        let asked = info.resource().filter(|asked| asked.verb == Verb::Watch)?;
+        let labels = WatchLabels(Arc::clone(self.subject(asked).unwrap_or(&self.other)));
         let count = self.watch_events.get_or_create_owned(&labels);
         Some(WatchEvents { count, sizes: self.watch_sizes.get_or_create_owned(&labels) })
     }
@@ -258,14 +258,15 @@ impl ServerMetrics {
 
     /// A request that was answered.
     pub(crate) fn answered(&self, info: Option<&RequestInfo>, dry_run: bool, outcome: &Outcome) {
-        let subject = info.and_then(|info| self.subject(info)).unwrap_or(&self.other);
+        let asked = info.and_then(RequestInfo::resource);
+        let subject = asked.and_then(|asked| self.subject(asked)).unwrap_or(&self.other);
         let rest = DurationLabels {
-            verb: info.map_or("", verb),
-            scope: info.map_or("", scope),
+            verb: info.map_or("", |info| verb(info.verb())),
+            scope: asked.map_or("", scope),
             dry_run,
             subject: Arc::clone(subject),
         };
-        if !info.is_some_and(RequestInfo::is_long_running) {
+        if !outcome.is_stream {
             self.durations.get_or_create(&rest).observe(outcome.took.as_secs_f64());
         }
         if let Some(size) = outcome.size
@@ -281,12 +282,12 @@ impl ServerMetrics {
         self.requests.get_or_create(&RequestLabels { code: outcome.code, rest }).inc();
     }
 
-    fn subject(&self, info: &RequestInfo) -> Option<&Arc<Subject>> {
+    fn subject(&self, asked: &ResourceRequest) -> Option<&Arc<Subject>> {
         self.subjects.iter().find(|subject| {
-            subject.resource == info.resource
-                && subject.subresource == info.subresource
-                && subject.version == info.version
-                && subject.group == info.group
+            subject.resource == asked.resource
+                && subject.subresource == asked.subresource
+                && subject.version == asked.version
+                && subject.group == asked.group
         })
     }
 }
@@ -294,7 +295,7 @@ impl ServerMetrics {
 fn subjects(resources: &[Arc<Resource>]) -> Vec<Arc<Subject>> {
     let mut subjects = Vec::new();
     for resource in resources {
-        let subresources = std::iter::once("").chain(resource.subresources.iter().map(|s| s.name));
+        let subresources = std::iter::once("").chain(resource.subresources().iter().map(|s| s.name));
         for subresource in subresources {
             subjects.push(Arc::new(Subject {
                 number: subjects.len() + 1,
@@ -359,8 +360,8 @@ fn lifetimes() -> Histogram {
     Histogram::new(hours.map(|hours| hours * 3600.0))
 }
 
-fn verb(info: &RequestInfo) -> &'static str {
-    match info.verb.as_str() {
+fn verb(verb: &str) -> &'static str {
+    match verb {
         "create" | "post" => "POST",
         "get" | "head" => "GET",
         "list" => "LIST",
@@ -373,12 +374,12 @@ fn verb(info: &RequestInfo) -> &'static str {
     }
 }
 
-fn scope(info: &RequestInfo) -> &'static str {
-    match info {
-        _ if !info.is_resource => "",
-        _ if info.verb == "create" => "resource",
-        _ if !info.name.is_empty() && !matches!(info.verb.as_str(), "list" | "watch") => "resource",
-        _ if !info.namespace.is_empty() => "namespace",
+fn scope(asked: &ResourceRequest) -> &'static str {
+    let is_collection = matches!(asked.verb.as_str(), "list" | "watch");
+    match asked {
+        _ if asked.verb == Verb::Create => "resource",
+        _ if !asked.object_name().is_empty() && !is_collection => "resource",
+        _ if !asked.namespace.is_empty() => "namespace",
         _ => "cluster",
     }
 }

@@ -1,8 +1,9 @@
 //! OpenAPI documents: computed once, served with an ETag, never redirected.
 
+use crate::request::Verb;
 use crate::resource::Resource;
-use crate::verbs::PATCH_TYPES;
-use meta::openapi::{OpenApiInfo, OpenApiResource};
+use crate::subresource::{Shape, SubresourceKind};
+use meta::openapi::{OpenApiBodies, OpenApiInfo, OpenApiResource, OpenApiShape, OpenApiSubresource};
 use std::sync::Arc;
 
 /// What the documents say about the server.
@@ -14,11 +15,18 @@ pub struct About {
     pub version: String,
 }
 
-/// Verbs of every resource; `watch` on top of what has a method of its own.
-pub(crate) const VERBS: &[&str] =
-    &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
-/// Verbs of every subresource.
-pub(crate) const SUBRESOURCE_VERBS: &[&str] = &["get", "patch", "update"];
+/// What a PATCH's body may be.
+pub(crate) const PATCH_TYPES: &[&str] = &[
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+];
+
+/// Verbs, as discovery and OpenAPI name them.
+pub(crate) fn verb_names(verbs: &[Verb]) -> Vec<&'static str> {
+    verbs.iter().map(|verb| verb.as_str()).collect()
+}
 
 /// The v2 document, and the v3 document of each `(group, version)`.
 pub(crate) struct Built {
@@ -28,20 +36,19 @@ pub(crate) struct Built {
 
 pub(crate) fn build(resources: &[Arc<Resource>], about: &About) -> Built {
     let info = OpenApiInfo { title: &about.title, version: &about.version, patch_types: PATCH_TYPES };
-    let subresources: Vec<Vec<(&str, &[&str])>> = resources
-        .iter()
-        .map(|resource| resource.subresources.iter().map(|sub| (sub.name, SUBRESOURCE_VERBS)).collect())
-        .collect();
+    let verbs: Vec<Verbs> = resources.iter().map(|resource| Verbs::of(resource)).collect();
+    let subresources: Vec<Vec<OpenApiSubresource<'_>>> =
+        resources.iter().zip(&verbs).map(|(resource, verbs)| shown_subresources(resource, verbs)).collect();
     let shown: Vec<OpenApiResource<'_>> = resources
         .iter()
-        .zip(&subresources)
-        .map(|(resource, subresources)| OpenApiResource {
+        .zip(verbs.iter().zip(&subresources))
+        .map(|(resource, (verbs, subresources))| OpenApiResource {
             kind: resource.gvk.clone(),
             plural: resource.plural,
             singular: resource.singular,
             namespaced: resource.namespaced,
             schema: &resource.schema,
-            verbs: VERBS,
+            verbs: &verbs.of_resource,
             subresources,
         })
         .collect();
@@ -53,6 +60,35 @@ pub(crate) fn build(resources: &[Arc<Resource>], about: &About) -> Built {
         })
         .collect();
     Built { v2: meta::openapi::v2(&info, &shown), v3 }
+}
+
+/// The names of the verbs of a resource and of each of its subresources.
+struct Verbs {
+    of_resource: Vec<&'static str>,
+    of_subresources: Vec<Vec<&'static str>>,
+}
+
+impl Verbs {
+    fn of(resource: &Resource) -> Self {
+        let of_subresources = resource.subresources().iter().map(|sub| verb_names(sub.verbs)).collect();
+        Self { of_resource: verb_names(resource.verbs), of_subresources }
+    }
+}
+
+fn shown_subresources<'a>(resource: &'a Resource, verbs: &'a Verbs) -> Vec<OpenApiSubresource<'a>> {
+    let subresources = resource.subresources().iter().zip(&verbs.of_subresources);
+    subresources
+        .map(|(subresource, verbs)| {
+            let own = match &subresource.kind {
+                SubresourceKind::Writes(_) => None,
+                SubresourceKind::Handler(handler) => {
+                    let shape = |shape: &'a Shape| OpenApiShape { kind: &shape.kind, schema: &shape.schema };
+                    Some(OpenApiBodies { body: handler.body().map(shape), answer: shape(handler.answer()) })
+                }
+            };
+            OpenApiSubresource { name: subresource.name, verbs, own }
+        })
+        .collect()
 }
 
 /// Every `(group, version)` once, in the order of the resources.

@@ -1,20 +1,35 @@
+use crate::flow::Class;
 use http::{Method, Uri};
 use meta::selector::FieldSelector;
 use meta::status::Status;
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// Query strings and the values in them.
 pub mod query;
+mod parameters;
+mod verb;
 
-/// What a request asks for, parsed once from method and URL (`k8s.io/apiserver/pkg/endpoints/request`).
+pub(crate) use parameters::Query;
+pub use verb::Verb;
+
+/// What a request asks for, parsed once from method and URL (`k8s.io/apiserver/pkg/endpoints/request`): router,
+/// authorizer, metrics and audit read this one value.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum RequestInfo {
+    /// Something below `/apis/GROUP/VERSION/`.
+    Resource(Arc<ResourceRequest>),
+    /// Any other path.
+    Path(Arc<PathRequest>),
+}
+
+/// A verb on a resource: what a URL asks for, or a right that is asked for by itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct RequestInfo {
-    /// Whether it is below `/apis/GROUP/VERSION/`.
-    pub is_resource: bool,
-    /// Decoded path.
+pub struct ResourceRequest {
+    /// Decoded path; empty for a right that no URL asks for.
     pub path: String,
-    /// Kubernetes verb; the lower-case HTTP method for a non-resource request.
-    pub verb: String,
+    /// What is done.
+    pub verb: Verb,
     /// API group.
     pub group: String,
     /// API version.
@@ -23,14 +38,32 @@ pub struct RequestInfo {
     pub namespace: String,
     /// Plural resource.
     pub resource: String,
+    /// Object name; empty for a collection.
+    pub name: String,
     /// Subresource; empty for none. What follows it in the path belongs to it: `status/x`.
     pub subresource: String,
-    /// Object name; empty for a collection. A list or watch that a field selector pins to one name has it, too.
+    /// What a collection is narrowed to.
+    pub selectors: Selectors,
+}
+
+/// The selectors of a list, watch or deletecollection, as an authorizer gets them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Selectors {
+    /// The one name to which the field selector pins a list or watch; else empty.
     pub name: String,
-    /// Raw field selector, for the authorizer.
-    pub field_selector: String,
-    /// Raw label selector, for the authorizer.
-    pub label_selector: String,
+    /// Raw field selector.
+    pub fields: String,
+    /// Raw label selector.
+    pub labels: String,
+}
+
+/// A method on a path that is no resource's.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PathRequest {
+    /// Decoded path.
+    pub path: String,
+    /// The HTTP method in lower case.
+    pub verb: Cow<'static, str>,
 }
 
 /// Longest path and query taken. kube-apiserver forwards no longer ones that a client of ours could mean.
@@ -41,6 +74,12 @@ const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
 
 /// Verbs that were once the first segment of a resource path; no such route is served.
 const PATH_VERBS: [&str; 2] = ["watch", "proxy"];
+
+impl From<ResourceRequest> for RequestInfo {
+    fn from(request: ResourceRequest) -> Self {
+        Self::Resource(Arc::new(request))
+    }
+}
 
 impl RequestInfo {
     /// Reads method and URL. An error is a path that no router may serve; its Status is for whoever is let in.
@@ -60,33 +99,70 @@ impl RequestInfo {
             (parts.next(), parts.next(), parts.next(), parts.next())
         {
             let rest: Vec<&str> = std::iter::once(first).chain(parts).collect();
-            let mut info = Self::resource(method, &rest)?;
-            group.clone_into(&mut info.group);
-            version.clone_into(&mut info.version);
-            info.apply_query(uri.query().unwrap_or_default());
-            info.path = path.into_owned();
-            return Ok(info);
+            let mut request = ResourceRequest::below_version(method, &rest)?;
+            group.clone_into(&mut request.group);
+            version.clone_into(&mut request.version);
+            request.apply_query(method, uri.query().unwrap_or_default());
+            request.path = path.into_owned();
+            return Ok(request.into());
         }
-        Ok(Self { verb: lower_case(method).into_owned(), path: path.into_owned(), ..Self::default() })
+        let request = PathRequest { verb: lower_case(method), path: path.into_owned() };
+        Ok(Self::Path(Arc::new(request)))
     }
 
-    /// Whether the answer is a stream that outlives every deadline.
-    pub fn is_long_running(&self) -> bool {
-        self.is_resource && self.verb == "watch"
+    /// The resource that is meant, if one is.
+    pub fn resource(&self) -> Option<&ResourceRequest> {
+        match self {
+            Self::Resource(request) => Some(request),
+            Self::Path(_) => None,
+        }
     }
 
-    /// Whether the request changes something.
-    pub fn is_write(&self) -> bool {
-        self.is_resource && !matches!(self.verb.as_str(), "get" | "list" | "watch")
+    /// Decoded path.
+    pub fn path(&self) -> &str {
+        match self {
+            Self::Resource(request) => &request.path,
+            Self::Path(request) => &request.path,
+        }
+    }
+
+    /// Kubernetes' verb; the lower-case HTTP method where no resource is meant.
+    pub fn verb(&self) -> &str {
+        match self {
+            Self::Resource(request) => request.verb.as_str(),
+            Self::Path(request) => &request.verb,
+        }
+    }
+}
+
+impl ResourceRequest {
+    /// Among which requests it counts.
+    pub fn class(&self) -> Class {
+        match self.verb {
+            Verb::Watch => Class::Stream,
+            verb if verb.is_read() => Class::Read,
+            _ => Class::Write,
+        }
+    }
+
+    /// The object that an authorizer is asked about: the URL's, or the one that a selector pins.
+    pub fn object_name(&self) -> &str {
+        if self.name.is_empty() { &self.selectors.name } else { &self.name }
+    }
+
+    /// Another verb on the same object.
+    #[must_use]
+    pub fn with_verb(&self, verb: Verb) -> Self {
+        Self { verb, ..self.clone() }
     }
 
     /// The path below the group's version. Two URLs never mean the same object, so that router and
     /// authorizer cannot disagree.
-    fn resource(method: &Method, rest: &[&str]) -> Result<Self, Status> {
+    fn below_version(method: &Method, rest: &[&str]) -> Result<Self, Status> {
         if rest.iter().any(|part| part.is_empty() || part.contains('\0')) {
             return Err(Status::no_such_path());
         }
-        let mut info = Self { is_resource: true, verb: verb(method).to_owned(), ..Self::default() };
+        let mut request = Self { verb: verb(method), ..Self::default() };
         let parts = match rest {
             [verb, ..] if PATH_VERBS.contains(verb) => return Err(Status::no_such_path()),
             // Another group's namespaces are not the core's: there is no object at `namespaces/p`.
@@ -96,56 +172,59 @@ impl RequestInfo {
             }
             ["namespaces", namespace, own @ ..] if !own.is_empty() => {
                 check_segment(namespace)?;
-                (*namespace).clone_into(&mut info.namespace);
+                (*namespace).clone_into(&mut request.namespace);
                 own
             }
             parts => parts,
         };
         if let [resource, named @ ..] = parts {
-            (*resource).clone_into(&mut info.resource);
+            (*resource).clone_into(&mut request.resource);
             if let [name, below @ ..] = named {
                 check_segment(name)?;
-                (*name).clone_into(&mut info.name);
-                info.subresource = below.join("/");
+                (*name).clone_into(&mut request.name);
+                request.subresource = below.join("/");
             }
         }
-        Ok(info)
+        Ok(request)
     }
 
-    fn apply_query(&mut self, query: &str) {
+    /// A collection's verbs, and what it is narrowed to.
+    fn apply_query(&mut self, method: &Method, query: &str) {
         if !self.name.is_empty() {
             return;
         }
-        let collection = match self.verb.as_str() {
-            "get" if query::flag(query, "watch") => "watch",
-            "get" => "list",
-            "delete" => "deletecollection",
+        let collection = match *method {
+            Method::GET | Method::HEAD if query::flag(query, "watch") => Verb::Watch,
+            Method::GET | Method::HEAD => Verb::List,
+            Method::DELETE => Verb::DeleteCollection,
             _ => return,
         };
-        collection.clone_into(&mut self.verb);
+        self.verb = if *method == Method::HEAD { Verb::Other(collection.as_str()) } else { collection };
         if query.is_empty() {
             return;
         }
-        self.field_selector = query::first(query, "fieldSelector").unwrap_or_default().into_owned();
-        self.label_selector = query::first(query, "labelSelector").unwrap_or_default().into_owned();
-        if self.verb != "deletecollection"
-            && let Ok(selector) = self.field_selector.parse::<FieldSelector>()
+        let first = |key| query::first(query, key).unwrap_or_default().into_owned();
+        self.selectors.fields = first("fieldSelector");
+        self.selectors.labels = first("labelSelector");
+        if collection != Verb::DeleteCollection
+            && let Ok(selector) = self.selectors.fields.parse::<FieldSelector>()
             && let Some(name) = selector.exact("metadata.name")
             && check_segment(name).is_ok()
         {
-            name.clone_into(&mut self.name);
+            name.clone_into(&mut self.selectors.name);
         }
     }
 }
 
-fn verb(method: &Method) -> &'static str {
+fn verb(method: &Method) -> Verb {
     match *method {
-        Method::POST => "create",
-        Method::GET | Method::HEAD => "get",
-        Method::PUT => "update",
-        Method::PATCH => "patch",
-        Method::DELETE => "delete",
-        _ => "",
+        Method::POST => Verb::Create,
+        Method::GET => Verb::Get,
+        Method::HEAD => Verb::Other("get"),
+        Method::PUT => Verb::Update,
+        Method::PATCH => Verb::Patch,
+        Method::DELETE => Verb::Delete,
+        _ => Verb::Other(""),
     }
 }
 

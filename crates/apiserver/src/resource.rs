@@ -1,8 +1,28 @@
+use crate::computed::Computed;
+use crate::error::Error;
+use crate::request::Verb;
 use crate::strategy::Strategy;
+use crate::subresource::{FieldPath, Subresource, SubresourceKind};
 use meta::gvk::{GroupResource, GroupVersionKind};
+use meta::object::Object;
 use meta::schema::Schema;
+use serde_json::Value;
 use std::sync::Arc;
 use store::{Kind, KindId};
+
+/// All that can be done to a stored kind, sorted as discovery shows it.
+pub const ALL_VERBS: &[Verb] = &[
+    Verb::Create,
+    Verb::Delete,
+    Verb::DeleteCollection,
+    Verb::Get,
+    Verb::List,
+    Verb::Patch,
+    Verb::Update,
+    Verb::Watch,
+];
+/// All that can be done to a computed kind.
+pub const READS: &[Verb] = &[Verb::Get, Verb::List];
 
 /// A kind as the server knows it.
 #[derive(Clone)]
@@ -19,16 +39,36 @@ pub struct Resource {
     pub categories: &'static [&'static str],
     /// Whether objects live in a namespace (for us: a project).
     pub namespaced: bool,
+    /// What may be done, sorted as discovery shows it: some of [`ALL_VERBS`], or of [`READS`] for a computed kind.
+    pub verbs: &'static [Verb],
+    /// Its shape: `apiVersion`, `kind`, `metadata`, and its own fields.
+    pub schema: Arc<Schema>,
+    /// Columns of `kubectl get`, after Name and before Age.
+    pub columns: &'static [Column],
+    /// Where its objects come from.
+    pub source: Source,
+}
+
+/// Where the objects of a kind come from.
+#[derive(Clone)]
+pub enum Source {
+    /// The store keeps them.
+    Stored(Arc<Stored>),
+    /// They are made when somebody reads them.
+    Computed(Arc<dyn Computed>),
+}
+
+/// A kind that the store keeps.
+pub struct Stored {
     /// Its number in the store.
     pub id: KindId,
     /// What the store has to know of it.
     pub kind: Arc<dyn Kind>,
-    /// Its shape: `apiVersion`, `kind`, `metadata`, and its own fields.
-    pub schema: Arc<Schema>,
     /// Its subresources.
-    pub subresources: &'static [Subresource],
-    /// Columns of `kubectl get`, after Name and before Age.
-    pub columns: &'static [Column],
+    pub subresources: Vec<Subresource>,
+    /// Fields that are the server's alone. The strategy sets them with every write; what a client sends is not looked at,
+    /// nobody owns them, and a change of them is no new generation.
+    pub server_fields: &'static [FieldPath],
     /// What differs.
     pub strategy: Arc<dyn Strategy>,
 }
@@ -38,6 +78,24 @@ impl std::fmt::Debug for Resource {
         f.debug_struct("Resource")
             .field("gvk", &self.gvk)
             .field("plural", &self.plural)
+            .finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Stored(stored) => stored.fmt(f),
+            Self::Computed(_) => f.write_str("Computed"),
+        }
+    }
+}
+
+impl std::fmt::Debug for Stored {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stored")
+            .field("id", &self.id)
+            .field("subresources", &self.subresources)
             .finish_non_exhaustive()
     }
 }
@@ -53,30 +111,49 @@ impl Resource {
         format!("{}List", self.gvk.kind)
     }
 
-    /// The subresource of a name.
-    pub fn subresource(&self, name: &str) -> Option<&Subresource> {
-        self.subresources.iter().find(|s| s.name == name)
+    /// Its place in the store, if it has one.
+    pub fn stored(&self) -> Option<&Arc<Stored>> {
+        match &self.source {
+            Source::Stored(stored) => Some(stored),
+            Source::Computed(_) => None,
+        }
     }
-}
 
-/// A subresource with get, update and patch. A write through it changes only the paths it names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Subresource {
-    /// Its name in URLs.
-    pub name: &'static str,
-    /// What part of the object a write through it changes.
-    pub writes: Part,
-}
+    /// Its subresources.
+    pub fn subresources(&self) -> &[Subresource] {
+        self.stored().map_or(&[], |stored| &stored.subresources)
+    }
 
-/// The part of an object that a write may change. Everything else is taken from the stored object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Part {
-    /// Metadata and spec; not status, not `spec.finalizers`.
-    Main,
-    /// `status` only.
-    Status,
-    /// `spec.finalizers` only.
-    Finalize,
+    /// The cells of an object in a table.
+    pub(crate) fn cells(&self, object: &Object, now_unix_seconds: i64) -> Vec<Value> {
+        match &self.source {
+            Source::Stored(stored) => stored.strategy.cells(object, now_unix_seconds),
+            Source::Computed(computed) => computed.cells(object, now_unix_seconds),
+        }
+    }
+
+    /// What no request could be answered by.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let wrong = |why: String| Err(Error::Settings(format!("resource {}: {why}", self.plural)));
+        let possible = if self.stored().is_some() { ALL_VERBS } else { READS };
+        if let Some(verb) = self.verbs.iter().find(|verb| !possible.contains(verb)) {
+            return wrong(format!("the verb {verb} cannot be served"));
+        }
+        for (at, Subresource { name, verbs, kind }) in self.subresources().iter().enumerate() {
+            let possible = match kind {
+                SubresourceKind::Writes(_) => &[Verb::Get, Verb::Patch, Verb::Update],
+                SubresourceKind::Handler(_) => &[Verb::Create, Verb::Get, Verb::Update],
+            };
+            if let Some(verb) = verbs.iter().find(|verb| !possible.contains(verb)) {
+                return wrong(format!("the verb {verb} cannot be served by {name}"));
+            }
+            let is_taken = self.subresources().iter().take(at).any(|other| other.name == *name);
+            if name.is_empty() || name.contains('/') || is_taken {
+                return wrong(format!("{name:?} cannot be the name of a subresource"));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A column of a Table.

@@ -12,7 +12,7 @@ pub(crate) use render::{Include, Renderer};
 pub(crate) use warning::add_warnings;
 pub(crate) use wire::{event_frame, status_body};
 
-use crate::verbs::query::Query;
+use crate::request::Query;
 use axum::body::Body;
 use bytes::{BufMut, Bytes, BytesMut};
 use http::header::{
@@ -103,6 +103,11 @@ pub(crate) fn answer(code: StatusCode, status: &Status, style: &Style) -> Respon
         return bytes_response(StatusCode::INTERNAL_SERVER_ERROR, "application/json", Bytes::new());
     }
     rendered(code, out, style)
+}
+
+/// A document that has no form but its own.
+pub(crate) fn document(code: StatusCode, value: &Value, style: &Style) -> Response<Body> {
+    rendered(code, BytesMut::from(value.to_string().as_str()), style)
 }
 
 /// What was rendered: JSON is rewritten only for people and for YAML.

@@ -1,9 +1,11 @@
-use crate::authn::{self, Authenticator, jwt::Issuer, trust::TrustStore};
+use crate::authn::{self, Authenticator, jwt::Issuer, review::TokenReviews, trust::TrustStore};
 use crate::authz::{Authorization, Policy};
+use crate::delegate::Delegate;
 use crate::error::Error;
 use crate::flow::{Lane, Limits};
 use crate::metrics::ServerMetrics;
 use crate::resource::Resource;
+use crate::routes::{Route, Routes};
 use crate::tls::{self, ServingCertificate};
 use runtime::trace::Tracer;
 use runtime::{Clock, Health, Metrics, Tasks};
@@ -18,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 mod handler;
 /// Sockets, TLS, HTTP, and how they end.
 mod connection;
-/// Health, version and metrics.
+/// Health, version and metrics: the routes that every server has.
 mod endpoints;
 /// What is known of a request when it ends.
 mod trail;
@@ -29,6 +31,7 @@ mod body;
 /// Watches over WebSockets.
 mod websocket;
 
+use endpoints::Checks;
 pub use endpoints::Version;
 pub use handler::Handler;
 
@@ -45,8 +48,14 @@ pub struct Settings {
     pub limits: Limits,
     /// Open connections.
     pub connections: usize,
+    /// Of these, such on which nobody has shown who he is yet.
+    pub strangers: usize,
     /// How often credentials in files are looked at.
     pub reload_every: Duration,
+    /// How long an answer of kube-apiserver about a token or a right holds.
+    pub review_ttl: Duration,
+    /// About how often it is looked at whether an open stream may go on.
+    pub recheck_every: Duration,
     /// How long requests are still taken after `/readyz` has begun to fail.
     pub shutdown_delay: Duration,
     /// How long requests under way may then take.
@@ -66,7 +75,10 @@ impl Settings {
             authentication: authn::Settings::default(),
             limits: Limits::default(),
             connections: 10_000,
+            strangers: 1_000,
             reload_every: Duration::from_secs(5),
+            review_ttl: Duration::from_secs(10),
+            recheck_every: Duration::from_mins(1),
             shutdown_delay: Duration::ZERO,
             drain: Duration::from_mins(1),
             version: Version::default(),
@@ -81,6 +93,8 @@ pub struct Parts<H> {
     pub handler: H,
     /// The kinds it serves, for the metrics' labels.
     pub resources: Vec<Arc<Resource>>,
+    /// What is served beside them, the handler's own documents and the server's health, version and metrics.
+    pub routes: Vec<Route>,
     /// The program's own rules.
     pub policy: Arc<dyn Policy>,
     /// The kube-apiserver that is asked about tokens and rights, and publishes whom to trust; without one, only
@@ -124,15 +138,13 @@ impl std::fmt::Debug for KubeBox {
 /// What every request uses.
 pub(crate) struct Shared<H> {
     pub(crate) handler: H,
-    pub(crate) authenticator: Authenticator,
+    pub(crate) routes: Routes,
+    pub(crate) authenticator: Arc<Authenticator>,
     pub(crate) authorization: Arc<Authorization>,
     pub(crate) reads: Arc<Lane>,
     pub(crate) writes: Arc<Lane>,
     pub(crate) watches: Arc<Lane>,
     pub(crate) metrics: Arc<ServerMetrics>,
-    pub(crate) registry: Metrics,
-    pub(crate) live: Health,
-    pub(crate) ready: Health,
     pub(crate) stopping: Arc<AtomicBool>,
     pub(crate) draining: CancellationToken,
     pub(crate) settings: Settings,
@@ -157,28 +169,34 @@ impl<H: Handler> Server<H> {
         for issuer in &settings.authentication.issuers {
             issuers.push(Issuer::load(issuer.clone()).await?);
         }
+        let asking = parts.kube.clone().map(|client| {
+            let (strangers, ttl) = (settings.limits.strangers, settings.review_ttl);
+            Delegate { client, strangers, ttl }
+        });
         let authenticator = Authenticator::new(
             settings.authentication.clone(),
             Arc::clone(&trust),
             issuers,
-            parts.kube.clone(),
+            asking.clone().map(TokenReviews::new),
             parts.clock,
             Arc::clone(&metrics),
         );
-        let authorization = Authorization::new(parts.policy, parts.kube.clone(), Arc::clone(&metrics));
+        let authorization = Authorization::new(parts.policy, asking, Arc::clone(&metrics));
         let stopping = Arc::new(AtomicBool::new(false));
-        add_checks(&parts.live, &parts.ready, &stopping, parts.kube.is_some().then(|| Arc::clone(&trust)));
+        let checks = Checks { live: parts.live, ready: parts.ready };
+        add_checks(&checks, &stopping, parts.kube.is_some().then(|| Arc::clone(&trust)));
+        let mut routes = endpoints::routes(&checks, &parts.metrics, &settings.version);
+        routes.extend(parts.handler.routes());
+        routes.extend(parts.routes);
         let shared = Shared {
             handler: parts.handler,
-            authenticator,
+            routes: Routes::new(routes)?,
+            authenticator: Arc::new(authenticator),
             authorization: Arc::new(authorization),
             reads: Lane::new(settings.limits.reads, metrics.reads.clone()),
             writes: Lane::new(settings.limits.writes, metrics.writes.clone()),
             watches: Lane::new(settings.limits.watches, metrics.watches.clone()),
             metrics,
-            registry: parts.metrics,
-            live: parts.live,
-            ready: parts.ready,
             stopping,
             draining: parts.draining,
             settings,
@@ -203,7 +221,8 @@ impl<H: Handler> Server<H> {
     }
 }
 
-fn add_checks(live: &Health, ready: &Health, stopping: &Arc<AtomicBool>, trust: Option<Arc<TrustStore>>) {
+fn add_checks(checks: &Checks, stopping: &Arc<AtomicBool>, trust: Option<Arc<TrustStore>>) {
+    let Checks { live, ready } = checks;
     live.add("ping", || Ok(()));
     ready.add("ping", || Ok(()));
     let stopping = Arc::clone(stopping);

@@ -1,11 +1,14 @@
-use crate::authn::Caller;
-use crate::resource::Part;
+use crate::caller::Caller;
+use crate::part::Part;
+use crate::view::View;
+use futures_util::future::BoxFuture;
 use meta::field::FieldErrors;
 use meta::object::Object;
 use meta::status::Status;
 use meta::validation::NameRule;
 use quota::{Account, Held, Violation};
 use serde_json::Value;
+use store::Key;
 
 /// What a strategy may know of the write at hand.
 #[derive(Debug)]
@@ -14,15 +17,16 @@ pub struct WriteContext<'a> {
     pub caller: &'a Caller,
     /// His tenant, when the write is confined to one: new objects belong to it.
     pub tenant: Option<&'a str>,
-    /// On a create by somebody who is confined to no tenant, of an object that names none: its scope's tenant.
-    pub scope_tenant: Option<&'a str>,
+    /// The endpoint that he writes through.
+    pub part: Part,
     /// Nothing will be stored.
     pub dry_run: bool,
     /// The request itself named the `metadata.resourceVersion` that it was made from.
     pub versioned: bool,
     /// The time of the request, RFC 3339 in whole seconds.
     pub now: &'a str,
-    /// Texts for the `Warning` header.
+    /// Texts for the `Warning` header of an accepted write. A refused one says nothing of them: they may tell of what its
+    /// caller does not see.
     pub warnings: Vec<String>,
 }
 
@@ -36,42 +40,59 @@ pub struct ExtraRight {
     pub why: String,
 }
 
-/// What differs by kind. All methods are pure but for the directories a strategy holds in memory.
+/// What differs by kind. All methods but [`Strategy::admit`] are pure but for the directories a strategy holds in
+/// memory.
 ///
-/// The order of calls is that of `k8s.io/apiserver`: decode → prepare → validate → quota → store. Generic
-/// rules (metadata, immutability of the parts a write does not own, generation, finalizers, managed
-/// fields) are the server's.
+/// The order of calls is decode → defaults → prepare → admit → validate → extra right → account → store. Generic rules
+/// (metadata, immutability of the parts a write does not own, generation, finalizers, managed fields) are the server's.
 pub trait Strategy: Send + Sync + 'static {
+    /// The object below which this one lies, or wants to: who does not see that one gets a 404 for it, before anything
+    /// else is looked at.
+    fn parent(&self, _object: &Object) -> Option<Key> {
+        None
+    }
+
+    /// The answer about a parent that is not there for the caller, where it shall say more than that: the same whatever
+    /// that one is, and whatever else is true of the object.
+    fn parent_missing(&self, _object: &Object, _parent: &Key) -> Option<Status> {
+        None
+    }
+
     /// Finishes a new object before validation: forced and derived fields. Status is empty already.
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status>;
 
-    /// Rules for a new object beyond the schema's.
-    fn validate_create(&self, cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors;
-
-    /// Finishes a changed object. What `part` does not own was already taken from `old`.
+    /// Finishes a changed object. What the endpoint does not own was already taken from `old`.
     fn prepare_update(
         &self,
         cx: &mut WriteContext<'_>,
-        part: Part,
         old: &Object,
         object: &mut Object,
     ) -> Result<(), Status>;
 
+    /// Rules and derived fields that need a look at other objects, between prepare and validation; `old` absent is a
+    /// create. It only reads, and what it has read may have changed when the object is stored: what must hold is the
+    /// ledger's to say. `None` where there is nothing to look up.
+    fn admit<'a>(
+        &'a self,
+        _cx: &'a mut WriteContext<'_>,
+        _view: View<'a>,
+        _old: Option<&'a Object>,
+        _object: &'a mut Object,
+    ) -> Option<BoxFuture<'a, Result<(), Status>>> {
+        None
+    }
+
+    /// Rules for a new object beyond the schema's.
+    fn validate_create(&self, cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors;
+
     /// Rules for a changed object.
-    fn validate_update(
-        &self,
-        cx: &mut WriteContext<'_>,
-        part: Part,
-        old: &Object,
-        object: &Object,
-    ) -> FieldErrors;
+    fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors;
 
     /// The right that a valid write needs beyond that of its verb; asked after validation, before quota, dry-run
     /// included. `old` absent is a create.
     fn extra_right(
         &self,
         _cx: &WriteContext<'_>,
-        _part: Part,
         _old: Option<&Object>,
         _new: &Object,
     ) -> Option<ExtraRight> {
@@ -86,7 +107,7 @@ pub trait Strategy: Send + Sync + 'static {
     fn waits_for(&self, object: &Object) -> Option<String>;
 
     /// What only the change itself can be refused for, after validation: an answer other than 422.
-    fn check_update(&self, _part: Part, _old: &Object, _new: &Object) -> Result<(), Status> {
+    fn check_update(&self, _cx: &WriteContext<'_>, _old: &Object, _new: &Object) -> Result<(), Status> {
         Ok(())
     }
 
@@ -117,17 +138,5 @@ pub trait Strategy: Send + Sync + 'static {
     /// Whether a PUT without `metadata.resourceVersion` overwrites whatever is there.
     fn allows_unconditional_update(&self) -> bool {
         false
-    }
-
-    /// Whether [`Strategy::decorate`] has to be asked at all; `false` lets reads go out without being parsed.
-    fn decorates(&self) -> bool {
-        false
-    }
-
-    /// Last touch on an object that is got or listed, such as fields filled from a directory: its stored text with
-    /// them in place. Lists ask it for every object, so it looks for the place instead of parsing; only asked where
-    /// [`Strategy::decorates`]. `None` where the stored text can go out as it is.
-    fn decorate(&self, _stored: &str) -> Option<String> {
-        None
     }
 }

@@ -1,10 +1,12 @@
 use crate::error::Error;
+use crate::strangers::Stranger;
 use arc_swap::ArcSwapOption;
 use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::CertificateDer;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Certificates of clients: proof of possession in the handshake, trust when somebody asks.
 pub mod client;
@@ -41,11 +43,27 @@ pub struct Peer {
     pub certificates: Vec<CertificateDer<'static>>,
     /// What the authenticators made of the chain.
     pub(crate) verdict: ArcSwapOption<crate::authn::x509::Verdict>,
+    is_known: AtomicBool,
+    /// Its place, as long as nobody at the other end is known.
+    stranger: Mutex<Option<Stranger>>,
 }
 
 impl Peer {
     /// A peer with the chain it presented.
     pub fn new(address: SocketAddr, certificates: Vec<CertificateDer<'static>>) -> Self {
-        Self { address, certificates, verdict: ArcSwapOption::empty() }
+        let is_known = AtomicBool::new(false);
+        Self { address, certificates, verdict: ArcSwapOption::empty(), is_known, stranger: Mutex::default() }
+    }
+
+    /// Gives it the place that it has until somebody is known.
+    pub(crate) fn among(self, stranger: Stranger) -> Self {
+        Self { stranger: Mutex::new(Some(stranger)), ..self }
+    }
+
+    /// Somebody at the other end is known.
+    pub(crate) fn known(&self) {
+        if !self.is_known.swap(true, Ordering::Relaxed) {
+            drop(self.stranger.lock().unwrap_or_else(PoisonError::into_inner).take());
+        }
     }
 }

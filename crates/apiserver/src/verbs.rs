@@ -2,37 +2,44 @@
 
 pub(crate) mod body;
 pub(crate) mod options;
-pub(crate) mod query;
 
 mod apply;
 mod change;
 mod commit;
+mod computed;
 mod create;
 mod delete;
 mod delete_collection;
-mod errors;
 mod get;
+mod handled;
 mod list;
+mod nul;
+mod owned;
+mod owners;
+mod parent;
 mod patch;
+mod tries;
 mod update;
 mod watch;
 
-pub(crate) use patch::PATCH_TYPES;
-
+use crate::api::Api;
 use crate::audit;
-use crate::authz::{Attributes, Authorization};
-use crate::dispatch::{Api, RequestContext, Route, Verb};
-use crate::request::RequestInfo;
-use crate::resource::{Part, Resource};
+use crate::authz::Attributes;
+use crate::context::RequestContext;
+use crate::endpoint::{Endpoint, Serves};
+use crate::part::Part;
+use crate::request::{Query, ResourceRequest, Verb};
+use crate::resource::{Resource, Stored};
 use crate::response::{self, Form, Include, Offer, Renderer, Style};
 use crate::strategy::ExtraRight;
+use crate::view::View;
 use axum::body::Body;
 use bytes::BytesMut;
 use http::{HeaderMap, Request, Response, StatusCode};
 use meta::status::Status;
-use query::Query;
 use std::sync::Arc;
 use std::time::Duration;
+use store::read::At;
 use store::{Entry, Key, Revision, Visibility};
 use tokio::time::Instant;
 
@@ -41,93 +48,105 @@ const WRITE_DEADLINE: Duration = Duration::from_secs(34);
 
 /// One request at one resource, on its way through a verb.
 #[derive(Debug)]
-pub(crate) struct Call {
-    pub(crate) api: Arc<Api>,
-    pub(crate) cx: RequestContext,
-    pub(crate) route: Route,
+pub(crate) struct Call<'r> {
+    pub(crate) api: &'r Arc<Api>,
+    pub(crate) cx: &'r mut RequestContext,
+    pub(crate) asked: Arc<ResourceRequest>,
+    pub(crate) resource: Arc<Resource>,
+    /// The endpoint, as strategies see it.
+    pub(crate) part: Part,
     pub(crate) query: Query,
     pub(crate) headers: HeaderMap,
     pub(crate) style: Style,
     pub(crate) warnings: Vec<String>,
-    /// Asked where a write needs more than its verb's right.
-    authorization: Option<Arc<Authorization>>,
-    /// What a write did, for the audit log.
-    audit: Option<audit::Change>,
 }
 
-/// Runs the verb of a routed request.
+/// Runs the verb of a request at its endpoint.
 pub(crate) async fn run(
     api: &Arc<Api>,
-    cx: RequestContext,
-    route: Route,
+    cx: &mut RequestContext,
+    asked: Arc<ResourceRequest>,
+    endpoint: Endpoint,
     request: Request<Body>,
 ) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let errors = Style::of_error(&parts.headers, &parts.uri);
+    let Endpoint { resource, serves } = endpoint;
     let mut call = Call {
-        api: Arc::clone(api),
+        api,
         cx,
-        route,
+        asked,
+        resource,
+        part: serves.part(),
         query: Query::parse(parts.uri.query()),
         headers: parts.headers,
         style: errors,
         warnings: Vec::new(),
-        authorization: parts.extensions.get::<Arc<Authorization>>().cloned(),
-        audit: None,
     };
     let answer = match call.deadline() {
-        None => call.answer(body).await,
+        None => call.answer(&serves, body).await,
         Some(deadline) => {
-            tokio::time::timeout_at(deadline, call.answer(body)).await.unwrap_or_else(|_elapsed| {
+            tokio::time::timeout_at(deadline, call.answer(&serves, body)).await.unwrap_or_else(|_elapsed| {
                 Err(Status::timeout("request did not complete within the allotted timeout", 0))
             })
         }
     };
     let mut response = answer.unwrap_or_else(|status| response::failure(&status, &errors));
     response::add_warnings(&mut response, &call.warnings);
-    if let Some(change) = call.audit {
-        response.extensions_mut().insert(change);
-    }
     response
 }
 
-impl Call {
+impl Call<'_> {
     fn deadline(&self) -> Option<Instant> {
-        match self.route.verb {
+        match self.asked.verb {
             Verb::Watch => None,
             Verb::Get | Verb::List | Verb::DeleteCollection => Some(self.cx.deadline),
-            Verb::Create | Verb::Update | Verb::Patch | Verb::Delete => {
+            Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::Other(_) => {
                 Some(self.cx.deadline.min(Instant::now() + WRITE_DEADLINE))
             }
         }
     }
 
-    async fn answer(&mut self, body: Body) -> Result<Response<Body>, Status> {
+    async fn answer(&mut self, serves: &Serves, body: Body) -> Result<Response<Body>, Status> {
+        match serves {
+            Serves::Objects { stored, .. } => self.objects(stored, body).await,
+            // Seldom asked, and no other request has to have room for them.
+            Serves::Handler { stored, handler, .. } => {
+                Box::pin(handled::handled(self, stored, &**handler, body)).await
+            }
+            Serves::Computed(computed) => Box::pin(computed::read(self, &**computed)).await,
+        }
+    }
+
+    async fn objects(&mut self, stored: &Stored, body: Body) -> Result<Response<Body>, Status> {
         // A patch of an unknown type is refused before anything else is looked at.
         let patch =
-            if self.route.verb == Verb::Patch { Some(patch::PatchType::of(&self.headers)?) } else { None };
-        let watch = self.route.verb == Verb::Watch;
-        let offer = if watch { Offer::Events } else { Offer::Objects };
-        self.style = Style::of(&self.headers, &self.query, offer)?;
-        self.check_form()?;
-        match (self.route.verb, patch) {
-            (Verb::Patch, Some(kind)) => patch::patch(self, kind, body).await,
-            (Verb::Create, _) => create::create(self, body).await,
-            (Verb::Get, _) => get::get(self).await,
-            (Verb::List, _) => list::list(self).await,
-            (Verb::Watch, _) => watch::watch(self).await,
-            (Verb::Update, _) => update::update(self, body).await,
-            (Verb::Delete, _) => delete::delete(self, body).await,
-            (Verb::DeleteCollection, _) => delete_collection::delete_collection(self, body).await,
-            (Verb::Patch, None) => Err(Status::method_not_allowed()),
+            if self.asked.verb == Verb::Patch { Some(patch::PatchType::of(&self.headers)?) } else { None };
+        self.negotiate()?;
+        match (self.asked.verb, patch) {
+            (Verb::Patch, Some(kind)) => patch::patch(self, stored, kind, body).await,
+            (Verb::Create, _) => create::create(self, stored, body).await,
+            (Verb::Get, _) => get::get(self, stored).await,
+            (Verb::List, _) => list::list(self, stored).await,
+            (Verb::Watch, _) => watch::watch(self, stored).await,
+            (Verb::Update, _) => update::update(self, stored, body).await,
+            (Verb::Delete, _) => delete::delete(self, stored, body).await,
+            (Verb::DeleteCollection, _) => delete_collection::delete_collection(self, stored, body).await,
+            (Verb::Patch | Verb::Other(_), _) => Err(Status::method_not_allowed()),
         }
+    }
+
+    /// Chooses the form of the answer.
+    pub(crate) fn negotiate(&mut self) -> Result<(), Status> {
+        let offer = if self.asked.verb == Verb::Watch { Offer::Events } else { Offer::Objects };
+        self.style = Style::of(&self.headers, &self.query, offer)?;
+        self.check_form()
     }
 
     /// A list cannot be shown as one object's metadata, nor an object as a list.
     fn check_form(&self) -> Result<(), Status> {
-        let resource = &self.route.resource;
-        let is_list = matches!(self.route.verb, Verb::List | Verb::DeleteCollection);
-        let (version, kind) = (&resource.gvk.version, &resource.gvk.kind);
+        let is_list = matches!(self.asked.verb, Verb::List | Verb::DeleteCollection);
+        let (version, kind) = (&self.resource.gvk.version, &self.resource.gvk.kind);
         let message = match self.style.accepted.form {
             Form::Partial(_) if is_list => {
                 format!(
@@ -142,22 +161,13 @@ impl Call {
         Err(Status::failure(406, "NotAcceptable", message))
     }
 
-    pub(crate) fn resource(&self) -> &Arc<Resource> {
-        &self.route.resource
+    pub(crate) fn key(&self, stored: &Stored) -> Key {
+        Key::new(stored.id, &self.asked.namespace, &self.asked.name)
     }
 
-    /// The part of the object that this endpoint writes.
-    pub(crate) fn part(&self) -> Part {
-        self.route.subresource.map_or(Part::Main, |subresource| subresource.writes)
-    }
-
-    /// The subresource's name; empty for the main resource.
-    pub(crate) fn subresource(&self) -> &'static str {
-        self.route.subresource.map_or("", |subresource| subresource.name)
-    }
-
-    pub(crate) fn key(&self) -> Key {
-        Key::new(self.route.resource.id, &self.route.namespace, &self.route.name)
+    /// The store as this caller sees it.
+    pub(crate) fn view(&self, at: At) -> View<'_> {
+        View::new(&self.api.store, &self.cx.access, &self.api.internal, at)
     }
 
     /// Now, RFC 3339 in whole seconds.
@@ -172,31 +182,35 @@ impl Call {
 
     /// Asks for the right to create: an apply may turn out to be one.
     pub(crate) async fn may_create(&self) -> Result<(), Status> {
-        self.authorize("create").await
+        self.authorize(Verb::Create).await
     }
 
     /// Asks for a right beyond that of the request's own verb.
     pub(crate) async fn demand(&self, right: &ExtraRight, name: &str) -> Result<(), Status> {
-        self.authorize(right.verb).await.map_err(|status| match status.code {
-            403 => Status::forbidden(&self.resource().group_resource(), name, &right.why),
+        self.authorize(Verb::from(right.verb)).await.map_err(|status| match status.code {
+            403 => Status::forbidden(&self.resource.group_resource(), name, &right.why),
             _ => status,
         })
     }
 
-    async fn authorize(&self, verb: &str) -> Result<(), Status> {
-        let Some(authorization) = &self.authorization else {
-            let why = format!("nobody can be asked for the verb {verb:?}");
-            return Err(Status::forbidden(&self.resource().group_resource(), &self.route.name, &why));
+    async fn authorize(&self, verb: Verb) -> Result<(), Status> {
+        let right = ResourceRequest { subresource: String::new(), ..self.asked.with_verb(verb) };
+        self.has_right(right).await
+    }
+
+    /// Asks whether the caller has a right, on whatever resource.
+    pub(crate) async fn has_right(&self, right: ResourceRequest) -> Result<(), Status> {
+        let Some(authorization) = &self.cx.authorization else {
+            let why = format!("nobody can be asked for the verb {:?}", right.verb.as_str());
+            return Err(Status::forbidden(&self.resource.group_resource(), &self.asked.name, &why));
         };
-        let info =
-            RequestInfo { verb: verb.to_owned(), subresource: String::new(), ..(*self.cx.info).clone() };
-        let attributes = Attributes { caller: Arc::clone(&self.cx.caller), info: Arc::new(info) };
+        let attributes = Attributes { caller: Arc::clone(&self.cx.caller), info: right.into() };
         authorization.authorize(&attributes).await.map(|_access| ())
     }
 
     /// Remembers what a write did. `old` is the revision before, where there was one.
     pub(crate) fn audit(&mut self, old: Option<Revision>, entry: &Entry, dry_run: bool, note: String) {
-        self.audit = Some(audit::Change {
+        self.cx.outcome = Some(audit::Change {
             name: entry.key.name.to_string(),
             uid: entry.uid.to_string(),
             old: old.map(|revision| revision.to_string()).unwrap_or_default(),
@@ -208,21 +222,19 @@ impl Call {
 
     /// Remembers how many objects a collection's deletion has touched.
     pub(crate) fn audit_collection(&mut self, objects: usize, dry_run: bool) {
-        self.audit =
+        self.cx.outcome =
             Some(audit::Change { dry_run, note: format!("{objects} objects"), ..audit::Change::default() });
     }
 
-    /// What writes the objects of this request's answer. Only what is read is decorated.
+    /// What writes the objects of this request's answer.
     pub(crate) fn renderer(&self) -> Result<Renderer, Status> {
         let (media, form) = (self.style.accepted.media, self.style.accepted.form);
         let include = match form {
             Form::Table(_) => Include::parse(self.query.text("includeObject"))?,
             _ => Include::Metadata,
         };
-        let is_read = matches!(self.route.verb, Verb::Get | Verb::List);
-        let decorate = is_read && self.route.resource.strategy.decorates();
         let now = self.api.clock.unix_seconds();
-        Ok(Renderer { resource: Arc::clone(&self.route.resource), media, form, include, now, decorate })
+        Ok(Renderer { resource: Arc::clone(&self.resource), media, form, include, now })
     }
 
     /// Answers with one object.

@@ -6,8 +6,9 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 
-use business_api::kinds::{KINDS, NAMESPACE, PROJECT};
+use business_api::kinds::KINDS;
 use business_api::levels::Levels;
+use business_api::numbers::{NAMESPACE, PROJECT};
 use runtime::{Metrics, Tasks};
 use sqlx::{AssertSqlSafe, PgConnection};
 use std::time::{Duration, Instant};

@@ -175,7 +175,7 @@ fn json_text(report: &Report, unknown: &BTreeSet<KindId>, holds: &[Hold], held: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::{NAMESPACE, PROJECT};
+    use crate::numbers::{NAMESPACE, PROJECT};
 
     #[test]
     fn the_books_know_their_kinds_and_no_other() {

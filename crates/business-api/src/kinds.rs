@@ -14,7 +14,7 @@ use crate::finalizers::TenantFinalizers;
 use crate::levels::Levels;
 use crate::roles::{KindRights, Right, Roles};
 use anyhow::{Context, ensure};
-use apiserver::resource::{Part, Resource, Subresource};
+use apiserver::{Resource, Subresource};
 use runtime::{Metrics, Tasks};
 use std::sync::Arc;
 use store::{Kind, KindId, Store};
@@ -22,16 +22,8 @@ use store::{Kind, KindId, Store};
 /// The kinds of this program. A new one goes to the end: its number is its place, from 1.
 pub const KINDS: KindTable = KindTable(&[project::ROW, namespace::ROW]);
 
-/// Number of projects in the store.
-pub const PROJECT: KindId = project::ROW.id;
-/// Number of namespaces in the store.
-pub const NAMESPACE: KindId = namespace::ROW.id;
-
 /// The subresources of a kind with a status and finalizers of its own.
-pub const SUBRESOURCES: &[Subresource] = &[
-    Subresource { name: "status", writes: Part::Status },
-    Subresource { name: "finalize", writes: Part::Finalize },
-];
+pub const SUBRESOURCES: [Subresource; 2] = [Subresource::STATUS, Subresource::FINALIZE];
 
 /// One kind.
 #[derive(Clone, Copy, Debug)]

@@ -7,6 +7,8 @@
 
 /// The command line.
 pub mod config;
+/// The numbers of the kinds in the store.
+pub mod numbers;
 /// Who is who among callers with a tenant, and what he may do.
 pub mod roles;
 /// How accounts are read.
@@ -27,8 +29,6 @@ pub mod strategy;
 pub mod refusal;
 /// Who puts tokens into `spec.finalizers`, and who takes them out.
 pub mod finalizers;
-/// Whom an object may name as its owner.
-pub mod owners;
 /// The table of kinds.
 pub mod kinds;
 /// Compares the quota ledger with the objects.

@@ -2,11 +2,13 @@
 
 use crate::members::Members;
 use crate::roles::{GRANT, KindRights, Role, Roles};
-use apiserver::authz::{Policy, Verdict};
-use apiserver::{Caller, RequestInfo};
+use apiserver::authz::{Policy, Right, Verdict};
+use apiserver::request::ResourceRequest;
+use apiserver::{Caller, RequestInfo, Verb};
 use business_types::names::{GROUP, PROJECTS};
 use std::sync::Arc;
 use store::Visibility;
+use tokio::sync::watch;
 
 /// The cross-tenant right, a verb on projects.
 pub const OPERATE: &str = "operate";
@@ -37,11 +39,11 @@ impl BusinessPolicy {
 
     /// Of what a role does not have by itself, roles in Kubernetes may give verbs on objects, but neither subresources nor
     /// budget.
-    fn decide_tenant(&self, role: Role, request: &RequestInfo) -> Verdict {
-        let Some(kind) = self.kinds.iter().find(|kind| kind.resource == request.resource) else {
+    fn decide_tenant(&self, role: Role, asked: &ResourceRequest) -> Verdict {
+        let Some(kind) = self.kinds.iter().find(|kind| kind.resource == asked.resource) else {
             return Verdict::NoOpinion;
         };
-        let (verb, subresource) = (request.verb.as_str(), request.subresource.as_str());
+        let (verb, subresource) = (asked.verb.as_str(), asked.subresource.as_str());
         if kind.has(role, verb, subresource) && (verb != GRANT || self.roles.tenant_grant) {
             return Verdict::Allow;
         }
@@ -53,30 +55,28 @@ impl BusinessPolicy {
     }
 }
 
-/// What any known caller may read, so that clients find out what is served.
-fn is_discovery(request: &RequestInfo) -> bool {
-    let path = request.path.as_str();
-    let below =
-        |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    request.verb == "get" && ["/api", "/apis", "/openapi", "/version"].into_iter().any(below)
+/// Whether all objects of one namespace are listed or deleted.
+fn empties_a_namespace(asked: &ResourceRequest) -> bool {
+    matches!(asked.verb, Verb::List | Verb::DeleteCollection)
+        && !asked.namespace.is_empty()
+        && asked.object_name().is_empty()
 }
 
 impl Policy for BusinessPolicy {
     fn decide(&self, caller: &Caller, request: &RequestInfo) -> Verdict {
         let Some(role) = self.roles.role(caller) else { return Verdict::NoOpinion };
-        if !request.is_resource {
-            return if is_discovery(request) { Verdict::Allow } else { Verdict::NoOpinion };
+        match request.resource() {
+            Some(asked) if asked.group == GROUP => self.decide_tenant(role, asked),
+            _ => Verdict::NoOpinion,
         }
-        if request.group == GROUP { self.decide_tenant(role, request) } else { Verdict::NoOpinion }
     }
 
     fn visibility(&self, caller: &Caller, request: &RequestInfo, operator: bool) -> Visibility {
         // Only kube-apiserver vouches for the names of Kubernetes' own parts; it gives them no tenant.
         let own = |names: &[&str]| caller.tenant.is_none() && names.contains(&caller.name.as_str());
         if own(&NAMESPACE_DELETERS) {
-            let empties = matches!(request.verb.as_str(), "list" | "deletecollection");
-            let in_one_namespace = !request.namespace.is_empty() && request.name.is_empty();
-            return if empties && in_one_namespace { Visibility::Nothing } else { Visibility::Everything };
+            let empties = request.resource().is_some_and(empties_a_namespace);
+            return if empties { Visibility::Nothing } else { Visibility::Everything };
         }
         if operator || own(&KUBERNETES_OWN) {
             return Visibility::Everything;
@@ -94,8 +94,14 @@ impl Policy for BusinessPolicy {
         }
     }
 
-    fn operator_right(&self) -> (&'static str, &'static str, &'static str) {
-        (OPERATE, GROUP, PROJECTS)
+    fn operator_right(&self) -> Right {
+        Right { verb: OPERATE, group: GROUP, resource: PROJECTS }
+    }
+
+    /// Of a member, with his projects; all others see what their rights alone say.
+    fn changes(&self, caller: &Caller) -> Option<watch::Receiver<u64>> {
+        let tenant = caller.tenant.as_deref().filter(|_| !self.roles.is_tenant_admin(caller))?;
+        Some(self.members.subscribe(tenant, &caller.name))
     }
 }
 
@@ -121,17 +127,20 @@ mod tests {
         }
     }
 
-    fn ask(verb: &str, resource: &str, subresource: &str, namespace: &str) -> RequestInfo {
-        RequestInfo {
-            is_resource: true,
-            verb: verb.to_owned(),
+    fn of(verb: &'static str, resource: &str, subresource: &str, namespace: &str) -> ResourceRequest {
+        ResourceRequest {
+            verb: verb.into(),
             group: GROUP.to_owned(),
             version: "v1".to_owned(),
             resource: resource.to_owned(),
             subresource: subresource.to_owned(),
             namespace: namespace.to_owned(),
-            ..RequestInfo::default()
+            ..ResourceRequest::default()
         }
+    }
+
+    fn ask(verb: &'static str, resource: &str, subresource: &str, namespace: &str) -> RequestInfo {
+        of(verb, resource, subresource, namespace).into()
     }
 
     #[test]
@@ -155,19 +164,19 @@ mod tests {
                 }
             }
         }
-        let other_group = RequestInfo { group: "apps".to_owned(), ..ask("get", PROJECTS, "", "") };
-        assert_eq!(policy(true).decide(&admin, &other_group), Verdict::NoOpinion);
+        let other_group = ResourceRequest { group: "apps".to_owned(), ..of("get", PROJECTS, "", "") };
+        assert_eq!(policy(true).decide(&admin, &other_group.into()), Verdict::NoOpinion);
     }
 
     /// A change of the recorded file is a change of what the roles of tenants may do.
     #[test]
     fn the_rights_of_roles_are_as_recorded() {
-        let mut table = format!("{:<21}{:<18}{:<37}member\n", "", "verb", "administrator");
+        let mut table = format!("{:<23}{:<18}{:<37}member\n", "", "verb", "administrator");
         let objects = RULE.iter().copied().chain([GRANT, OPERATE, "else"]).map(|verb| ("", verb));
-        let subresources = ["status", "finalize", "else"]
+        let subresources = ["status", "finalize", "finalizers", "else"]
             .into_iter()
             .flat_map(|subresource| ["create", "get", "patch", "update"].map(|verb| (subresource, verb)));
-        let asked: Vec<(&str, &str)> = objects.chain(subresources).collect();
+        let asked: Vec<(&str, &'static str)> = objects.chain(subresources).collect();
         for kind in KINDS.rights() {
             for (subresource, verb) in &asked {
                 let request = ask(verb, kind.resource, subresource, "");
@@ -184,7 +193,7 @@ mod tests {
                 };
                 let what = format!("{}/{subresource}", kind.resource);
                 let (admin, member) = (cell(&["tenant-admins"]), cell(&[]));
-                writeln!(table, "{:<21}{verb:<18}{admin:<37}{member}", what.trim_end_matches('/')).unwrap();
+                writeln!(table, "{:<23}{verb:<18}{admin:<37}{member}", what.trim_end_matches('/')).unwrap();
             }
         }
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/output/rights.txt");
@@ -249,9 +258,10 @@ mod tests {
     fn the_namespace_controller_empties_nothing_of_ours() {
         for name in NAMESPACE_DELETERS {
             let kcm = caller(name, None, &[]);
-            let sees = |verb: &str, namespace: &str, object: &str| {
-                let request = RequestInfo { name: object.to_owned(), ..ask(verb, NAMESPACES, "", namespace) };
-                policy(true).visibility(&kcm, &request, true)
+            let sees = |verb, namespace: &str, object: &str| {
+                let request =
+                    ResourceRequest { name: object.to_owned(), ..of(verb, NAMESPACES, "", namespace) };
+                policy(true).visibility(&kcm, &request.into(), true)
             };
             assert_eq!(sees("list", "p", ""), Visibility::Nothing);
             assert_eq!(sees("deletecollection", "p", ""), Visibility::Nothing);

@@ -49,6 +49,8 @@ pub const ADD: &[&str] = &["create", "get", "list", "watch"];
 /// All verbs of a kind.
 pub const RULE: &[&str] =
     &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+/// To hold an owner's deletion back by a dependent: asked about `finalizers`, which is no subresource that is served.
+pub const HOLD_BACK: &[&str] = &["update"];
 /// To change an object through a subresource.
 pub const CHANGE: &[&str] = &["get", "patch", "update"];
 

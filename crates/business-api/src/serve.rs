@@ -9,10 +9,10 @@ use crate::levels::Levels;
 use crate::members::Members;
 use crate::policy::BusinessPolicy;
 use anyhow::{Context, Result};
+use apiserver::Api;
 use apiserver::authn::jwks::KeySource;
 use apiserver::authn::jwt;
 use apiserver::authz::Policy;
-use apiserver::dispatch::Api;
 use apiserver::openapi::About;
 use apiserver::server::{Parts, Server, Settings};
 use kube::Client;
@@ -96,11 +96,21 @@ pub async fn serve(settings: &Serve, listeners: Listeners, program: Program, tas
     let resources = kinds.resources(&directories(settings, clusters, levels));
     let version = format!("v{}", env!("CARGO_PKG_VERSION"));
     let about = About { title: "TKEStack business".to_owned(), version };
-    let api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about);
+    let api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about)?;
     let mut server = server_settings(settings);
     server.tracer = tracer(settings, &below, &metrics)?;
-    let parts =
-        Parts { handler: Arc::new(api), resources, policy, kube, metrics, live, ready, draining, clock };
+    let parts = Parts {
+        handler: Arc::new(api),
+        resources,
+        routes: Vec::new(),
+        policy,
+        kube,
+        metrics,
+        live,
+        ready,
+        draining,
+        clock,
+    };
     let server = Server::new(server, parts).await?;
     // A task below that ends by itself ends the server, too.
     let (end, failed) = (tasks.clone(), below.token());

@@ -9,27 +9,51 @@ pub use namespace::NamespaceStrategy;
 pub use project::ProjectStrategy;
 
 use crate::finalizers::FINALIZERS;
+use crate::numbers::PROJECT;
 use crate::roles::Roles;
+use apiserver::View;
 use apiserver::strategy::WriteContext;
 use business_types::names;
+use futures_util::future::BoxFuture;
 use meta::gvk::GroupResource;
 use meta::object::Object;
 use meta::quantity::{Quantity, ResourceList};
 use meta::status::Status;
 use serde_json::{Value, json};
+use store::Key;
 
 const TENANT: &[&str] = &["spec", "tenantID"];
 /// Set to 0 on create: whoever compares it with metadata.generation knows that nobody has looked yet.
 const OBSERVED: &[&str] = &["status", "observedGeneration"];
 
-/// Objects of a caller with a tenant are that tenant's; what an operator makes without a tenant is its project's.
-/// What nobody says on an update stays.
+/// Objects of a caller with a tenant are that tenant's. What nobody says on an update stays.
 pub fn set_tenant(cx: &WriteContext<'_>, old: Option<&Object>, object: &mut Object) {
-    if let Some(tenant) = cx.tenant.or(cx.scope_tenant) {
+    if let Some(tenant) = cx.tenant {
         object.set(TENANT, json!(tenant));
     } else if let Some(old) = old.filter(|_| object.text(TENANT).is_empty()) {
         object.copy_from(old, TENANT);
     }
+}
+
+/// What an operator makes without saying whose it is belongs to the tenant of its project.
+pub fn take_tenant<'a>(
+    view: View<'a>,
+    project: Option<Key>,
+    object: &'a mut Object,
+) -> Option<BoxFuture<'a, Result<(), Status>>> {
+    let project = project.filter(|_| object.text(TENANT).is_empty())?;
+    Some(Box::pin(async move {
+        let found = view.get(&project).await?;
+        if let Some(tenant) = found.as_ref().and_then(|entry| entry.attributes.tenant.as_deref()) {
+            object.set(TENANT, json!(tenant));
+        }
+        Ok(())
+    }))
+}
+
+/// The project of a name; none for the empty name.
+pub fn project_key(name: &str) -> Option<Key> {
+    (!name.is_empty()).then(|| Key::new(PROJECT, "", name))
 }
 
 /// Keeps the finalizers that were given and adds ours.

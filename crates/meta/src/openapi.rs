@@ -28,8 +28,43 @@ pub struct OpenApiResource<'a> {
     pub schema: &'a Schema,
     /// Verbs of the main resource: `create`, `delete`, `deletecollection`, `get`, `list`, `patch`, `update`, `watch`.
     pub verbs: &'a [&'a str],
-    /// Subresources with their verbs, such as `("status", &["get", "patch", "update"])`.
-    pub subresources: &'a [(&'a str, &'a [&'a str])],
+    /// Its subresources.
+    pub subresources: &'a [OpenApiSubresource<'a>],
+}
+
+/// A subresource as the documents show it.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenApiSubresource<'a> {
+    /// Its name in the path.
+    pub name: &'a str,
+    /// Its verbs: `get`, `create`, `update`, `patch`.
+    pub verbs: &'a [&'a str],
+    /// Its own bodies; `None` where it reads and writes the object.
+    pub own: Option<OpenApiBodies<'a>>,
+}
+
+/// What is sent and answered where that is not the object.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenApiBodies<'a> {
+    /// What is sent; `None` for nothing.
+    pub body: Option<OpenApiShape<'a>>,
+    /// What is answered.
+    pub answer: OpenApiShape<'a>,
+}
+
+/// A kind of bodies.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenApiShape<'a> {
+    /// Its full name.
+    pub kind: &'a GroupVersionKind,
+    /// Its shape; a [`crate::schema::Type::Struct`] with a `definition` name.
+    pub schema: &'a Schema,
+}
+
+impl<'a> OpenApiResource<'a> {
+    fn shape(&'a self) -> OpenApiShape<'a> {
+        OpenApiShape { kind: &self.kind, schema: self.schema }
+    }
 }
 
 /// What the documents say about the server.

@@ -1,4 +1,4 @@
-//! An aggregated API server with one kind.
+//! An aggregated API server with two stored kinds, a computed one, a subresource that does something, and a page.
 //!
 //! ```text
 //! DATABASE_URL=postgres://… cargo run -p apiserver --example widgets -- tls.crt tls.key client-ca.crt
@@ -6,14 +6,17 @@
 //!
 //! Whoever comes with a certificate of the client CA may do everything; `docs/library.md` walks through it.
 
+mod colours;
+mod inventory;
+mod paint;
 mod widget;
+mod workshop;
 
 use anyhow::Context;
-use apiserver::authz::{Policy, Verdict};
-use apiserver::dispatch::Api;
+use apiserver::authz::{Policy, Right, Verdict};
 use apiserver::openapi::About;
 use apiserver::server::{Parts, Server, Settings};
-use apiserver::{Caller, RequestInfo};
+use apiserver::{Api, Caller, RequestInfo};
 use runtime::{Clock, Health, Metrics, Tasks, shutdown};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,8 +36,8 @@ impl Policy for EverybodyKnown {
         Visibility::Everything
     }
 
-    fn operator_right(&self) -> (&'static str, &'static str, &'static str) {
-        ("operate", widget::GROUP, "widgets")
+    fn operator_right(&self) -> Right {
+        Right { verb: "operate", group: widget::GROUP, resource: "widgets" }
     }
 }
 
@@ -48,17 +51,24 @@ async fn main() -> anyhow::Result<()> {
 
     let (tasks, metrics, clock) = (Tasks::new(), Metrics::new(), Clock::system());
     Store::migrate(&url).await?;
-    let kinds: Vec<Arc<dyn Kind>> = vec![Arc::new(widget::Widgets)];
+    let kinds: Vec<Arc<dyn Kind>> = vec![Arc::new(widget::Widgets), Arc::new(workshop::Workshops)];
     let store = Store::open(store::Config::new(url), kinds, &tasks, &metrics)?;
-    let id = store.kind_id(widget::GROUP, "widgets").context("the kind has no number")?;
+    let number = |plural| store.kind_id(widget::GROUP, plural).context("the kind has no number");
+    let (widgets, workshops) = (number("widgets")?, number("workshops")?);
 
-    let resources = vec![Arc::new(widget::resource(id))];
+    let resources = vec![
+        Arc::new(colours::resource(widgets)),
+        Arc::new(widget::resource(widgets, workshops)),
+        Arc::new(workshop::resource(workshops)),
+    ];
+    let routes = vec![inventory::route(store.clone(), widgets)];
     let draining = CancellationToken::new();
     let about = About { title: "Widgets".to_owned(), version: "v1".to_owned() };
-    let api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about);
+    let api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about)?;
     let parts = Parts {
         handler: Arc::new(api),
         resources,
+        routes,
         policy: Arc::new(EverybodyKnown),
         kube: None,
         metrics,

@@ -1,8 +1,10 @@
 //! A kind, as the library wants to know it: its shape, what the store indexes of it, and what differs from others.
 
-use apiserver::Resource;
-use apiserver::resource::{Column, Part, Subresource};
+use super::paint::Painting;
+use apiserver::resource::{ALL_VERBS, Column, Source};
 use apiserver::strategy::{Strategy, WriteContext};
+use apiserver::{Resource, Stored, Subresource, Verb, View};
+use futures_util::future::BoxFuture;
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::gvk::GroupVersionKind;
 use meta::object::Object;
@@ -11,15 +13,17 @@ use meta::status::Status;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use store::quota::{Account, Violation};
-use store::{Attributes, Kind, KindId};
+use store::{Attributes, Key, Kind, KindId};
 
 pub(crate) const GROUP: &str = "sample.example.io";
 const COLOUR: &[&str] = &["spec", "colour"];
 const FINALIZERS: &[&str] = &["spec", "finalizers"];
+const FINISH: &[&str] = &["spec", "finish"];
+const WORKSHOP: &[&str] = &["spec", "workshop"];
 const PHASE: &[&str] = &["status", "phase"];
 
-/// The resource. Its number in the store is the place of [`Widgets`] in the list that the store is opened with.
-pub(crate) fn resource(id: KindId) -> Resource {
+/// The resource. The number of a kind in the store is its place in the list that the store is opened with.
+pub(crate) fn resource(id: KindId, workshops: KindId) -> Resource {
     Resource {
         gvk: GroupVersionKind::new(GROUP, "v1", "Widget"),
         plural: "widgets",
@@ -27,18 +31,23 @@ pub(crate) fn resource(id: KindId) -> Resource {
         short_names: &["wd"],
         categories: &["all"],
         namespaced: true,
-        id,
-        kind: Arc::new(Widgets),
+        verbs: ALL_VERBS,
         schema: Arc::new(schema()),
-        subresources: &[
-            Subresource { name: "status", writes: Part::Status },
-            Subresource { name: "finalize", writes: Part::Finalize },
-        ],
         columns: &[
             Column { name: "Colour", ty: "string", description: "Colour of the widget.", priority: 0 },
             Column { name: "Size", ty: "integer", description: "Size in millimetres.", priority: 1 },
         ],
-        strategy: Arc::new(WidgetStrategy),
+        source: Source::Stored(Arc::new(Stored {
+            id,
+            kind: Arc::new(Widgets),
+            subresources: vec![
+                Subresource::STATUS,
+                Subresource::FINALIZE,
+                Subresource::handled("paint", &[Verb::Create, Verb::Get], Painting::new()),
+            ],
+            server_fields: &[FINISH],
+            strategy: Arc::new(WidgetStrategy { workshops }),
+        })),
     }
 }
 
@@ -60,6 +69,8 @@ fn schema() -> Schema {
             ("size", Schema::integer("Size in millimetres.").optional()),
             ("weight", Schema::quantity("Weight in kilograms.").optional()),
             ("parts", Schema::list("Parts, by name.", ListType::Map(&["name"]), part).optional()),
+            ("workshop", Schema::string("The workshop that makes it.").optional()),
+            ("finish", Schema::string("The workshop's finish. The server's own.").optional()),
             ("finalizers", Schema::strings("Who must let it go.", ListType::Set).optional()),
         ],
     );
@@ -103,7 +114,10 @@ impl Kind for Widgets {
 
 /// What differs.
 #[derive(Debug)]
-pub(crate) struct WidgetStrategy;
+pub(crate) struct WidgetStrategy {
+    /// The kind that a widget may lie below.
+    workshops: KindId,
+}
 
 impl WidgetStrategy {
     fn validate(object: &Object) -> FieldErrors {
@@ -118,6 +132,12 @@ impl WidgetStrategy {
 }
 
 impl Strategy for WidgetStrategy {
+    /// Who does not see a workshop can have nothing made there, and does not learn that it exists.
+    fn parent(&self, object: &Object) -> Option<Key> {
+        let workshop = object.text(WORKSHOP);
+        (!workshop.is_empty()).then(|| Key::new(self.workshops, "", workshop))
+    }
+
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
         object.set(PHASE, json!("New"));
         if let Some(tenant) = cx.tenant {
@@ -126,21 +146,34 @@ impl Strategy for WidgetStrategy {
         Ok(())
     }
 
+    fn prepare_update(&self, _: &mut WriteContext<'_>, _: &Object, _: &mut Object) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// A widget has its workshop's finish: a field of the server's, set with every write.
+    fn admit<'a>(
+        &'a self,
+        cx: &'a mut WriteContext<'_>,
+        view: View<'a>,
+        _: Option<&'a Object>,
+        object: &'a mut Object,
+    ) -> Option<BoxFuture<'a, Result<(), Status>>> {
+        let workshop = self.parent(object)?;
+        Some(Box::pin(async move {
+            let Some(workshop) = view.unfiltered().object(&workshop).await? else {
+                cx.warnings.push("the workshop is not there yet".to_owned());
+                return Ok(());
+            };
+            object.set(FINISH, json!(workshop.text(FINISH)));
+            Ok(())
+        }))
+    }
+
     fn validate_create(&self, _: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
         Self::validate(object)
     }
 
-    fn prepare_update(
-        &self,
-        _: &mut WriteContext<'_>,
-        _: Part,
-        _: &Object,
-        _: &mut Object,
-    ) -> Result<(), Status> {
-        Ok(())
-    }
-
-    fn validate_update(&self, _: &mut WriteContext<'_>, _: Part, _: &Object, object: &Object) -> FieldErrors {
+    fn validate_update(&self, _: &mut WriteContext<'_>, _: &Object, object: &Object) -> FieldErrors {
         Self::validate(object)
     }
 

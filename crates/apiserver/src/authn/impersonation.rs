@@ -2,8 +2,8 @@
 //! `k8s.io/apiserver/pkg/endpoints/filters/impersonation` reads them.
 
 use super::proxy::extra_key;
-use super::{Caller, UNAUTHENTICATED, Via};
-use crate::request::RequestInfo;
+use crate::caller::{Caller, UNAUTHENTICATED, Via};
+use crate::request::{ResourceRequest, Verb};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use meta::name::{dns1123_label, dns1123_subdomain};
 use meta::status::Status;
@@ -15,7 +15,7 @@ const UID: &str = "impersonate-uid";
 const EXTRA_PREFIX: &str = "impersonate-extra-";
 
 /// The verb of each right.
-const VERB: &str = "impersonate";
+const VERB: Verb = Verb::Other("impersonate");
 /// The group of the resources `userextras` and `uids`; users, groups and service accounts are of the core group.
 const AUTHENTICATION: (&str, &str) = ("authentication.k8s.io", "v1");
 const ACCOUNT_PREFIX: &str = "system:serviceaccount:";
@@ -74,15 +74,15 @@ impl Wanted {
     }
 
     /// What the caller must be allowed, one right each, in the order of a Go API server.
-    pub(crate) fn rights(&self) -> Vec<RequestInfo> {
+    pub(crate) fn rights(&self) -> Vec<ResourceRequest> {
         let user = match &self.account {
             Some((namespace, name)) => {
-                RequestInfo { namespace: namespace.clone(), ..core("serviceaccounts", name) }
+                ResourceRequest { namespace: namespace.clone(), ..core("serviceaccounts", name) }
             }
             None => core("users", &self.user),
         };
         let groups = self.groups.iter().map(|group| core("groups", group));
-        let extra = self.extra.iter().map(|(key, value)| RequestInfo {
+        let extra = self.extra.iter().map(|(key, value)| ResourceRequest {
             subresource: key.clone(),
             ..authentication("userextras", value)
         });
@@ -117,19 +117,18 @@ impl Wanted {
     }
 }
 
-fn core(resource: &str, name: &str) -> RequestInfo {
-    RequestInfo {
-        is_resource: true,
-        verb: VERB.to_owned(),
+fn core(resource: &str, name: &str) -> ResourceRequest {
+    ResourceRequest {
+        verb: VERB,
         resource: resource.to_owned(),
         name: name.to_owned(),
-        ..RequestInfo::default()
+        ..ResourceRequest::default()
     }
 }
 
-fn authentication(resource: &str, name: &str) -> RequestInfo {
+fn authentication(resource: &str, name: &str) -> ResourceRequest {
     let (group, version) = AUTHENTICATION;
-    RequestInfo { group: group.to_owned(), version: version.to_owned(), ..core(resource, name) }
+    ResourceRequest { group: group.to_owned(), version: version.to_owned(), ..core(resource, name) }
 }
 
 fn service_account(user: &str) -> Option<(String, String)> {
@@ -161,7 +160,7 @@ mod tests {
 
     fn rights(wanted: &Wanted) -> Vec<String> {
         let all = wanted.rights();
-        assert!(all.iter().all(|right| right.is_resource && right.verb == "impersonate"));
+        assert!(all.iter().all(|right| right.verb == VERB));
         all.iter()
             .map(|r| {
                 [&r.group, &r.version, &r.namespace, &r.resource, &r.subresource, &r.name]

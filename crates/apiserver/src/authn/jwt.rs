@@ -1,6 +1,6 @@
 use super::jwks::{KeySet, KeySource};
-use super::{AUTHENTICATED, Caller, Via};
 use crate::cache::Cache;
+use crate::caller::{AUTHENTICATED, Caller, Via};
 use crate::error::Error;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -120,9 +120,8 @@ impl Issuer {
         let key = (hash, self.keys.generation());
         let fetch = || async {
             match self.check(token).await {
-                Ok((caller, expires)) => {
-                    let left =
-                        expires.saturating_add_unsigned(self.settings.leeway.as_secs()).saturating_sub(now);
+                Ok(caller) => {
+                    let left = caller.expires.unwrap_or(now).saturating_sub(now);
                     let left = Duration::from_secs(u64::try_from(left).unwrap_or_default());
                     (Ok(Arc::new(caller)), left.min(TTL))
                 }
@@ -132,7 +131,7 @@ impl Issuer {
         self.verified.get_or_fetch(&key, fetch).await
     }
 
-    async fn check(&self, token: &str) -> Result<(Caller, i64), String> {
+    async fn check(&self, token: &str) -> Result<Caller, String> {
         let header = decode_header(token).map_err(|error| error.to_string())?;
         if !ALGORITHMS.contains(&header.alg) {
             return Err(format!("algorithm {:?} is not accepted", header.alg));
@@ -143,15 +142,16 @@ impl Issuer {
         validation.algorithms = vec![header.alg];
         let claims =
             decode::<Map<String, Value>>(token, &key, &validation).map_err(|error| error.to_string())?.claims;
-        let caller = self.caller(&claims)?;
         let expires = claims.get("exp").and_then(Value::as_f64).unwrap_or_default();
         #[expect(clippy::cast_possible_truncation, reason = "a saturating cast of seconds")]
-        Ok((caller, expires as i64))
+        let expires = (expires as i64).saturating_add_unsigned(self.settings.leeway.as_secs());
+        Ok(Caller { expires: Some(expires), ..self.caller(&claims)? })
     }
 
     fn caller(&self, claims: &Map<String, Value>) -> Result<Caller, String> {
         let text = |claim: &str| match claims.get(claim).and_then(Value::as_str) {
-            Some(text) if !text.is_empty() => Ok(text.to_owned()),
+            // A NUL is nothing that PostgreSQL keeps as text.
+            Some(text) if !text.is_empty() && !text.contains('\0') => Ok(text.to_owned()),
             _ => Err(format!("claim {claim:?} is missing or no text")),
         };
         let tenant = text(&self.settings.tenant_claim)?;
@@ -172,7 +172,7 @@ impl Issuer {
         groups.retain(|group| !group.starts_with("system:"));
         groups.push(AUTHENTICATED.to_owned());
         let extra = BTreeMap::from([(self.settings.tenant_claim.to_lowercase(), vec![tenant.clone()])]);
-        Ok(Caller { name, uid: String::new(), groups, extra, tenant: Some(tenant), via: Via::Jwt })
+        Ok(Caller { name, groups, extra, tenant: Some(tenant), via: Via::Jwt, ..Caller::default() })
     }
 }
 

@@ -1,4 +1,4 @@
-use super::{Caller, Via};
+use crate::caller::{Caller, Via};
 use crate::error::Error;
 use crate::request::query::percent_decode;
 use crate::tls::Authority;
@@ -90,6 +90,7 @@ impl Proxy {
             extra,
             tenant: None,
             via: Via::FrontProxy,
+            expires: None,
         })
     }
 

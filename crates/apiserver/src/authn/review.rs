@@ -1,27 +1,63 @@
-use super::{Caller, Via};
 use crate::cache::Cache;
-use crate::delegate;
+use crate::caller::{Caller, Via};
+use crate::delegate::{self, Delegate};
 use crate::metrics::Delegated;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
-use std::sync::Arc;
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
-/// How long an answer holds, and a failure.
-const TTL: Duration = Duration::from_secs(10);
+/// How long a failure holds.
 const FAILURE_TTL: Duration = Duration::from_secs(1);
 /// How many tokens are remembered.
 const CAPACITY: usize = 4096;
 /// Longer tokens are nobody's.
 const TOKEN_LIMIT: usize = 16 * 1024;
 
-type Reviewed = Result<Arc<Caller>, Arc<str>>;
+type Reviewed = Result<Arc<Caller>, Failure>;
+type Hash = [u8; 32];
 
 /// Tokens as kube-apiserver knows them.
-#[derive(Clone)]
 pub(crate) struct TokenReviews {
-    client: kube::Client,
-    cache: Arc<Cache<[u8; 32], Reviewed>>,
+    delegate: Delegate,
+    cache: Cache<Hash, Reviewed>,
+    /// Tokens that were good once are reviewed again however many unknown ones wait.
+    good: Mutex<Recent>,
+    /// What unknown tokens may take of kube-apiserver.
+    room: Semaphore,
+}
+
+/// Why there is no caller. The texts are for the log.
+#[derive(Clone, Debug)]
+pub(crate) enum Failure {
+    /// The token is nobody's.
+    Refused(Arc<str>),
+    /// kube-apiserver gave no answer.
+    Unanswered(Arc<str>),
+    /// Too many unknown tokens are being reviewed.
+    Busy,
+}
+
+/// The last tokens that were good.
+#[derive(Default)]
+struct Recent {
+    known: HashSet<Hash>,
+    order: VecDeque<Hash>,
+}
+
+impl Recent {
+    fn insert(&mut self, hash: Hash) {
+        if self.known.insert(hash) {
+            self.order.push_back(hash);
+        }
+        if self.order.len() > CAPACITY
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+    }
 }
 
 impl std::fmt::Debug for TokenReviews {
@@ -31,37 +67,49 @@ impl std::fmt::Debug for TokenReviews {
 }
 
 impl TokenReviews {
-    pub(crate) fn new(client: kube::Client) -> Self {
-        Self { client, cache: Arc::new(Cache::new(CAPACITY)) }
+    pub(crate) fn new(delegate: Delegate) -> Self {
+        let cache = Cache::new(CAPACITY);
+        Self { room: delegate.room(), delegate, cache, good: Mutex::default() }
     }
 
     /// Whose token it is. The group of everybody is added by kube-apiserver itself.
-    pub(crate) async fn review(
-        &self,
-        token: &str,
-        hash: [u8; 32],
-        metrics: &Delegated,
-    ) -> Result<Arc<Caller>, String> {
+    pub(crate) async fn review(&self, token: &str, hash: Hash, metrics: &Delegated) -> Reviewed {
         if token.len() > TOKEN_LIMIT {
-            return Err("the token is too long".to_owned());
+            return Err(Failure::Refused(Arc::from("the token is too long")));
         }
         let fetch = || async {
+            let _permit = if self.good().known.contains(&hash) {
+                None
+            } else {
+                let Ok(permit) = self.room.try_acquire() else { return (Err(Failure::Busy), Duration::ZERO) };
+                Some(permit)
+            };
             match self.ask(token, metrics).await {
-                Ok(Some(caller)) => (Ok(Arc::new(caller)), TTL),
-                Ok(None) => (Err(Arc::from("token not known to kube-apiserver")), TTL),
+                Ok(Some(caller)) => {
+                    self.good().insert(hash);
+                    (Ok(Arc::new(caller)), self.delegate.ttl)
+                }
+                Ok(None) => {
+                    let refused = Failure::Refused(Arc::from("token not known to kube-apiserver"));
+                    (Err(refused), self.delegate.ttl)
+                }
                 Err(why) => {
                     tracing::warn!(error = why, "token review failed");
-                    (Err(Arc::from(why)), FAILURE_TTL)
+                    (Err(Failure::Unanswered(Arc::from(why))), FAILURE_TTL)
                 }
             }
         };
-        self.cache.get_or_fetch(&hash, fetch).await.map_err(|why| why.to_string())
+        self.cache.get_or_fetch(&hash, fetch).await
+    }
+
+    fn good(&self) -> MutexGuard<'_, Recent> {
+        self.good.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn ask(&self, token: &str, metrics: &Delegated) -> Result<Option<Caller>, String> {
         let spec = TokenReviewSpec { token: token.to_owned(), audiences: None };
         let review = TokenReview { spec, ..TokenReview::default() };
-        let review: TokenReview = delegate::review(&self.client, PATH, &review, metrics).await?;
+        let review: TokenReview = delegate::review(&self.delegate.client, PATH, &review, metrics).await?;
         let status = review.status.unwrap_or_default();
         let user = status.user.unwrap_or_default();
         let name = user.username.unwrap_or_default();
@@ -76,6 +124,7 @@ impl TokenReviews {
             extra: extra.into_iter().map(|(key, values)| (key.to_lowercase(), values)).collect(),
             tenant: None,
             via: Via::TokenReview,
+            expires: None,
         }))
     }
 }

@@ -1,5 +1,6 @@
+use super::Opinion;
 use super::trust::Trust;
-use super::{AUTHENTICATED, Caller, Opinion, Via};
+use crate::caller::{AUTHENTICATED, Caller, Via};
 use crate::tls::Peer;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -39,7 +40,7 @@ impl Verdict {
         match &self.client {
             Ok(Some(caller)) => Opinion::Known(Arc::clone(caller)),
             Ok(None) => Opinion::None,
-            Err(why) => Opinion::Error(format!("client certificate: {why}")),
+            Err(why) => Opinion::invalid(format!("client certificate: {why}")),
         }
     }
 }
@@ -82,7 +83,7 @@ fn judge(peer: &Peer, trust: &Trust, now: i64) -> Verdict {
         None => Ok(None),
         Some(clients) => clients
             .vouches_for(chain, now)
-            .map(|()| (!name.is_empty()).then(|| Arc::new(caller(name, leaf.subject(), der)))),
+            .map(|()| (!name.is_empty()).then(|| Arc::new(caller(name, &leaf, der)))),
     };
     let until_unix_seconds = match (&proxy, &client) {
         (Err(_), Err(_)) => i64::MAX,
@@ -91,7 +92,8 @@ fn judge(peer: &Peer, trust: &Trust, now: i64) -> Verdict {
     Verdict { generation: trust.generation, until_unix_seconds, proxy, client }
 }
 
-fn caller(name: &str, subject: &X509Name<'_>, der: &[u8]) -> Caller {
+fn caller(name: &str, leaf: &X509Certificate<'_>, der: &[u8]) -> Caller {
+    let subject = leaf.subject();
     let mut groups: Vec<String> =
         subject.iter_organization().filter_map(|group| group.as_str().ok()).map(str::to_owned).collect();
     if !groups.iter().any(|group| group == AUTHENTICATED) {
@@ -113,6 +115,7 @@ fn caller(name: &str, subject: &X509Name<'_>, der: &[u8]) -> Caller {
         extra: BTreeMap::from([(CREDENTIAL_ID.to_owned(), vec![id])]),
         tenant: None,
         via: Via::Certificate,
+        expires: Some(leaf.validity().not_after.timestamp()),
     }
 }
 

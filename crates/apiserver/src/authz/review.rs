@@ -1,8 +1,8 @@
 use super::Attributes;
 use crate::cache::Cache;
-use crate::delegate;
+use crate::delegate::{self, Delegate};
 use crate::metrics::Delegated;
-use crate::request::RequestInfo;
+use crate::request::{RequestInfo, ResourceRequest};
 use k8s_openapi::api::authorization::v1::{
     FieldSelectorAttributes, LabelSelectorAttributes, NonResourceAttributes, ResourceAttributes,
     SubjectAccessReview, SubjectAccessReviewSpec,
@@ -11,13 +11,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldSelectorRequirement, L
 use meta::selector::{FieldSelector, LabelSelector};
 use meta::status::Status;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 const PATH: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
-/// How long an answer holds, and a failure.
-const TTL: Duration = Duration::from_secs(10);
+/// How long a failure holds.
 const FAILURE_TTL: Duration = Duration::from_millis(500);
-/// How many answers are remembered.
+/// How many answers are remembered, and how many of those to callers without credentials, who can ask for anything.
 const CAPACITY: usize = 8192;
+const STRANGERS_CAPACITY: usize = 1024;
 
 /// What kube-apiserver says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,8 +31,22 @@ pub struct Answer {
 
 /// Access reviews, each asked once in a while.
 pub(super) struct Reviews {
-    client: kube::Client,
-    cache: Cache<Attributes, Result<Answer, ()>>,
+    delegate: Delegate,
+    cache: Cache<Attributes, Reviewed>,
+    /// Of callers without credentials, so that they push out nobody else's answers.
+    strangers: Cache<Attributes, Reviewed>,
+    /// What such callers may ask at once.
+    room: Semaphore,
+}
+
+type Reviewed = Result<Answer, Failure>;
+
+#[derive(Clone, Copy, Debug)]
+enum Failure {
+    /// The review failed.
+    Failed,
+    /// Too many callers without credentials ask at once.
+    Busy,
 }
 
 impl std::fmt::Debug for Reviews {
@@ -41,8 +56,9 @@ impl std::fmt::Debug for Reviews {
 }
 
 impl Reviews {
-    pub(super) fn new(client: kube::Client) -> Self {
-        Self { client, cache: Cache::new(CAPACITY) }
+    pub(super) fn new(delegate: Delegate) -> Self {
+        let (cache, strangers) = (Cache::new(CAPACITY), Cache::new(STRANGERS_CAPACITY));
+        Self { room: delegate.room(), delegate, cache, strangers }
     }
 
     /// The answer; a review that fails allows nothing and is a 500.
@@ -51,25 +67,37 @@ impl Reviews {
         attributes: &Attributes,
         metrics: &Delegated,
     ) -> Result<Answer, Status> {
-        let fetch = || async {
-            let review = SubjectAccessReview { spec: spec(attributes), ..SubjectAccessReview::default() };
-            let reviewed: Result<SubjectAccessReview, String> =
-                delegate::review(&self.client, PATH, &review, metrics).await;
-            match reviewed.map(|review| review.status.unwrap_or_default()) {
-                Ok(status) => {
-                    let allowed = status.allowed && status.denied != Some(true);
-                    (Ok(Answer { allowed, reason: status.reason.unwrap_or_default() }), TTL)
+        let reviewed = if attributes.caller.is_known() {
+            self.cache.get_or_fetch(attributes, || self.ask(attributes, metrics)).await
+        } else {
+            let fetch = || async {
+                match self.room.try_acquire() {
+                    Ok(_permit) => self.ask(attributes, metrics).await,
+                    Err(_full) => (Err(Failure::Busy), Duration::ZERO),
                 }
-                Err(error) => {
-                    tracing::warn!(error, user = attributes.caller.name, "access review failed");
-                    (Err(()), FAILURE_TTL)
-                }
-            }
+            };
+            self.strangers.get_or_fetch(attributes, fetch).await
         };
-        self.cache
-            .get_or_fetch(attributes, fetch)
-            .await
-            .map_err(|()| Status::internal("the access review failed"))
+        reviewed.map_err(|failure| match failure {
+            Failure::Failed => Status::internal("the access review failed"),
+            Failure::Busy => Status::too_many_requests(1),
+        })
+    }
+
+    async fn ask(&self, attributes: &Attributes, metrics: &Delegated) -> (Reviewed, Duration) {
+        let review = SubjectAccessReview { spec: spec(attributes), ..SubjectAccessReview::default() };
+        let reviewed: Result<SubjectAccessReview, String> =
+            delegate::review(&self.delegate.client, PATH, &review, metrics).await;
+        match reviewed.map(|review| review.status.unwrap_or_default()) {
+            Ok(status) => {
+                let allowed = status.allowed && status.denied != Some(true);
+                (Ok(Answer { allowed, reason: status.reason.unwrap_or_default() }), self.delegate.ttl)
+            }
+            Err(error) => {
+                tracing::warn!(error, user = attributes.caller.name, "access review failed");
+                (Err(Failure::Failed), FAILURE_TTL)
+            }
+        }
     }
 }
 
@@ -82,26 +110,27 @@ fn spec(attributes: &Attributes) -> SubjectAccessReviewSpec {
         extra: (!caller.extra.is_empty()).then(|| caller.extra.clone()),
         ..SubjectAccessReviewSpec::default()
     };
-    if info.is_resource {
-        spec.resource_attributes = Some(resource(info));
-    } else {
-        let (path, verb) = (Some(info.path.clone()), Some(info.verb.clone()));
-        spec.non_resource_attributes = Some(NonResourceAttributes { path, verb });
+    match info {
+        RequestInfo::Resource(asked) => spec.resource_attributes = Some(resource(asked)),
+        RequestInfo::Path(asked) => {
+            let (path, verb) = (Some(asked.path.clone()), Some(asked.verb.clone().into_owned()));
+            spec.non_resource_attributes = Some(NonResourceAttributes { path, verb });
+        }
     }
     spec
 }
 
-fn resource(info: &RequestInfo) -> ResourceAttributes {
+fn resource(asked: &ResourceRequest) -> ResourceAttributes {
     ResourceAttributes {
-        namespace: some(&info.namespace),
-        verb: some(&info.verb),
-        group: some(&info.group),
-        version: some(&info.version),
-        resource: some(&info.resource),
-        subresource: some(&info.subresource),
-        name: some(&info.name),
-        field_selector: field_selector(&info.field_selector),
-        label_selector: label_selector(&info.label_selector),
+        namespace: some(&asked.namespace),
+        verb: some(asked.verb.as_str()),
+        group: some(&asked.group),
+        version: some(&asked.version),
+        resource: some(&asked.resource),
+        subresource: some(&asked.subresource),
+        name: some(asked.object_name()),
+        field_selector: field_selector(&asked.selectors.fields),
+        label_selector: label_selector(&asked.selectors.labels),
     }
 }
 

@@ -1,10 +1,12 @@
 //! The documents themselves. Equal kinds give equal bytes, on every replica and after every restart.
 
-use crate::openapi::{self, About, SUBRESOURCE_VERBS, VERBS};
-use crate::resource::{Resource, Subresource};
+use crate::openapi::{self, About, verb_names};
+use crate::resource::Resource;
+use crate::subresource::{Subresource, SubresourceKind};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use meta::gvk::GroupVersionKind;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256, Sha512};
 use std::collections::BTreeMap;
@@ -39,7 +41,7 @@ pub struct Documents {
     pub(super) groups: Bytes,
     pub(super) aggregated_v2: Document,
     pub(super) aggregated_v2beta1: Document,
-    /// `/apis/G`, `/apis/G/V` and `/version`.
+    /// `/apis/G` and `/apis/G/V`.
     legacy: BTreeMap<String, Bytes>,
     pub(super) openapi_v2: Document,
     /// The same as protobuf.
@@ -47,7 +49,6 @@ pub struct Documents {
     pub(super) openapi_v3: Document,
     /// By path.
     openapi_v3_documents: BTreeMap<String, Document>,
-    pub(super) paths: Bytes,
 }
 
 impl Documents {
@@ -62,8 +63,7 @@ impl Documents {
                 (format!("/openapi/v3/apis/{group}/{version}"), Document::new(json))
             })
             .collect();
-        let legacy = legacy(resources, &groups, about);
-        let paths = paths(legacy.keys().chain(openapi_v3_documents.keys()));
+        let legacy = legacy(resources, &groups);
         let group_list = json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": names(&groups).into_iter()
             .map(|group| group_of(group, &groups)).collect::<Vec<_>>()});
         Self {
@@ -75,8 +75,14 @@ impl Documents {
             openapi_v3: Document::new(openapi_root(&openapi_v3_documents)),
             openapi_v3_documents,
             legacy,
-            paths,
         }
+    }
+
+    /// Every path with a document.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
+        let fixed = ["/apis", "/openapi/v2", "/openapi/v3"];
+        let named = self.legacy.keys().chain(self.openapi_v3_documents.keys()).map(String::as_str);
+        fixed.into_iter().chain(named)
     }
 
     pub(super) fn legacy(&self, path: &str) -> Option<&Bytes> {
@@ -110,7 +116,7 @@ fn group_of(name: &str, groups: &Groups) -> Value {
     json!({"name": name, "versions": versions, "preferredVersion": preferred})
 }
 
-fn legacy(resources: &[Arc<Resource>], groups: &Groups, about: &About) -> BTreeMap<String, Bytes> {
+fn legacy(resources: &[Arc<Resource>], groups: &Groups) -> BTreeMap<String, Bytes> {
     let mut documents = BTreeMap::new();
     for name in names(groups) {
         let mut group = group_of(name, groups);
@@ -126,10 +132,6 @@ fn legacy(resources: &[Arc<Resource>], groups: &Groups, about: &About) -> BTreeM
             "groupVersion": format!("{group}/{version}"), "resources": list});
         documents.insert(format!("/apis/{group}/{version}"), document.to_string().into());
     }
-    let version = json!({"major": "1", "minor": "36", "gitVersion": about.version, "gitCommit": "", "gitTreeState": "",
-        "buildDate": "", "goVersion": "", "compiler": "rustc",
-        "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH)});
-    documents.insert("/version".to_owned(), version.to_string().into());
     documents
 }
 
@@ -144,24 +146,46 @@ fn served<'a>(
 /// The resource and, as entries of their own, its subresources; sorted as Go sorts them, by name.
 fn legacy_entries(resource: &Resource) -> Vec<Value> {
     let gvk = &resource.gvk;
-    let identity = format!("{}/{}/{}", gvk.group, gvk.version, gvk.kind);
-    let digest = Sha256::digest(identity.as_bytes());
-    let hash = STANDARD.encode(digest.get(..8).unwrap_or_default());
     let mut entry = Map::from_iter([
         ("name".to_owned(), json!(resource.plural)),
         ("singularName".to_owned(), json!(resource.singular)),
         ("namespaced".to_owned(), json!(resource.namespaced)),
         ("kind".to_owned(), json!(gvk.kind)),
-        ("verbs".to_owned(), json!(VERBS)),
-        ("storageVersionHash".to_owned(), json!(hash)),
+        ("verbs".to_owned(), json!(verb_names(resource.verbs))),
     ]);
+    if resource.stored().is_some() {
+        let identity = format!("{}/{}/{}", gvk.group, gvk.version, gvk.kind);
+        let digest = Sha256::digest(identity.as_bytes());
+        let hash = STANDARD.encode(digest.get(..8).unwrap_or_default());
+        entry.insert("storageVersionHash".to_owned(), json!(hash));
+    }
     names_and_categories(resource, &mut entry);
     let mut entries = vec![Value::Object(entry)];
     entries.extend(sorted_subresources(resource).into_iter().map(|sub| {
-        json!({"name": format!("{}/{}", resource.plural, sub.name), "singularName": "",
-            "namespaced": resource.namespaced, "kind": gvk.kind, "verbs": SUBRESOURCE_VERBS})
+        let mut entry = Map::from_iter([
+            ("name".to_owned(), json!(format!("{}/{}", resource.plural, sub.name))),
+            ("singularName".to_owned(), json!("")),
+            ("namespaced".to_owned(), json!(resource.namespaced)),
+            ("kind".to_owned(), json!(kind_of(resource, sub).kind)),
+            ("verbs".to_owned(), json!(verb_names(sub.verbs))),
+        ]);
+        // Only where it is not that of the list, as in Go.
+        let kind = kind_of(resource, sub);
+        if (&kind.group, &kind.version) != (&gvk.group, &gvk.version) {
+            entry.insert("group".to_owned(), json!(kind.group));
+            entry.insert("version".to_owned(), json!(kind.version));
+        }
+        Value::Object(entry)
     }));
     entries
+}
+
+/// The kind that a subresource answers with.
+fn kind_of<'a>(resource: &'a Resource, subresource: &'a Subresource) -> &'a GroupVersionKind {
+    match &subresource.kind {
+        SubresourceKind::Writes(_) => &resource.gvk,
+        SubresourceKind::Handler(handler) => &handler.answer().kind,
+    }
 }
 
 fn names_and_categories(resource: &Resource, entry: &mut Map<String, Value>) {
@@ -174,7 +198,7 @@ fn names_and_categories(resource: &Resource, entry: &mut Map<String, Value>) {
 }
 
 fn sorted_subresources(resource: &Resource) -> Vec<&Subresource> {
-    let mut subresources: Vec<&Subresource> = resource.subresources.iter().collect();
+    let mut subresources: Vec<&Subresource> = resource.subresources().iter().collect();
     subresources.sort_by_key(|subresource| subresource.name);
     subresources
 }
@@ -201,18 +225,22 @@ fn aggregated(resources: &[Arc<Resource>], groups: &Groups, api_version: &str) -
 
 fn aggregated_entry(resource: &Resource) -> Value {
     let gvk = &resource.gvk;
-    let kind = json!({"group": gvk.group, "version": gvk.version, "kind": gvk.kind});
+    let shown =
+        |kind: &GroupVersionKind| json!({"group": kind.group, "version": kind.version, "kind": kind.kind});
     let mut entry = Map::from_iter([
         ("resource".to_owned(), json!(resource.plural)),
-        ("responseKind".to_owned(), kind.clone()),
+        ("responseKind".to_owned(), shown(gvk)),
         ("scope".to_owned(), json!(if resource.namespaced { "Namespaced" } else { "Cluster" })),
         ("singularResource".to_owned(), json!(resource.singular)),
-        ("verbs".to_owned(), json!(VERBS)),
+        ("verbs".to_owned(), json!(verb_names(resource.verbs))),
     ]);
     names_and_categories(resource, &mut entry);
     let subresources: Vec<Value> = sorted_subresources(resource)
         .into_iter()
-        .map(|sub| json!({"subresource": sub.name, "responseKind": kind, "verbs": SUBRESOURCE_VERBS}))
+        .map(|sub| {
+            let kind = shown(kind_of(resource, sub));
+            json!({"subresource": sub.name, "responseKind": kind, "verbs": verb_names(sub.verbs)})
+        })
         .collect();
     if !subresources.is_empty() {
         entry.insert("subresources".to_owned(), Value::from(subresources));
@@ -229,11 +257,4 @@ fn openapi_root(documents: &BTreeMap<String, Document>) -> String {
         })
         .collect();
     json!({"paths": paths}).to_string()
-}
-
-fn paths<'a>(documents: impl Iterator<Item = &'a String>) -> Bytes {
-    let fixed = ["/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz"];
-    let mut paths: Vec<&str> = documents.map(String::as_str).chain(fixed).collect();
-    paths.sort_unstable();
-    json!({"paths": paths}).to_string().into()
 }

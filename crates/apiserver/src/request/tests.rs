@@ -8,11 +8,13 @@ fn parse(method: &str, url: &str) -> Result<RequestInfo, Status> {
 fn tuple(method: &str, url: &str) -> String {
     let show = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
     match parse(method, url) {
-        Ok(info) if info.is_resource => {
-            let parts = [&info.verb, &info.namespace, &info.resource, &info.name, &info.subresource];
-            parts.map(|part| show(part)).join(" ")
+        Ok(RequestInfo::Resource(asked)) => {
+            let verb = asked.verb.as_str();
+            [verb, &asked.namespace, &asked.resource, asked.object_name(), &asked.subresource]
+                .map(show)
+                .join(" ")
         }
-        Ok(info) => format!("{} {}", info.verb, info.path),
+        Ok(RequestInfo::Path(asked)) => format!("{} {}", asked.verb, asked.path),
         Err(status) => status.code.to_string(),
     }
 }
@@ -105,9 +107,10 @@ fn other_urls_are_no_resources() {
 fn selectors_of_collections_are_kept_for_the_authorizer() {
     let info =
         parse("GET", "/apis/g/v1/projects?labelSelector=a%3Db&fieldSelector=x%3Dy&labelSelector=z").unwrap();
-    assert_eq!((info.label_selector.as_str(), info.field_selector.as_str()), ("a=b", "x=y"));
+    let selectors = &info.resource().unwrap().selectors;
+    assert_eq!((selectors.labels.as_str(), selectors.fields.as_str()), ("a=b", "x=y"));
     let info = parse("GET", "/apis/g/v1/projects/p?labelSelector=a").unwrap();
-    assert_eq!(info.label_selector, "");
+    assert_eq!(info.resource().unwrap().selectors, Selectors::default());
 }
 
 #[test]
@@ -121,9 +124,9 @@ proptest::proptest! {
     fn any_path_parses_without_a_panic(path in "/[ -~]{0,60}") {
         if let Ok(uri) = path.parse::<Uri>() {
             let info = RequestInfo::parse(&Method::GET, &uri);
-            if let Ok(info) = info {
-                proptest::prop_assert!(!info.name.contains(['/', '%']));
-                proptest::prop_assert!(!info.is_resource || !info.resource.is_empty());
+            if let Ok(RequestInfo::Resource(asked)) = info {
+                proptest::prop_assert!(!asked.name.contains(['/', '%']));
+                proptest::prop_assert!(!asked.resource.is_empty());
             }
         }
     }

@@ -44,8 +44,6 @@ pub(crate) struct Renderer {
     pub(crate) include: Include,
     /// Unix seconds, for ages.
     pub(crate) now: i64,
-    /// Whether the strategy has a say in what is read.
-    pub(crate) decorate: bool,
 }
 
 impl Renderer {
@@ -69,7 +67,7 @@ impl Renderer {
     /// One element of a list.
     pub(crate) fn item(&self, entry: &Entry, out: &mut BytesMut) {
         match self.form {
-            Form::Object => self.whole(entry, out),
+            Form::Object => write_entry(entry, out),
             Form::PartialList(version) if self.media == Media::Protobuf => wire::item(entry, version, out),
             Form::Partial(version) | Form::PartialList(version) => metadata_only(entry, version, out),
             Form::Table(version) => self.row(entry, version, out),
@@ -114,22 +112,11 @@ impl Renderer {
         }
     }
 
-    fn whole(&self, entry: &Entry, out: &mut BytesMut) {
-        let decorated = std::str::from_utf8(&entry.body)
-            .ok()
-            .filter(|_| self.decorate)
-            .and_then(|stored| self.resource.strategy.decorate(stored));
-        match decorated {
-            Some(text) => write_entry(&Entry { body: text.into(), ..entry.clone() }, out),
-            None => write_entry(entry, out),
-        }
-    }
-
     fn row(&self, entry: &Entry, version: &'static str, out: &mut BytesMut) {
         let object = read(entry).unwrap_or_default();
         let created = object.text(&["metadata", "creationTimestamp"]);
         let mut cells = vec![Value::from(object.name())];
-        cells.extend(self.resource.strategy.cells(&object, self.now));
+        cells.extend(self.resource.cells(&object, self.now));
         cells.resize(self.resource.columns.len().saturating_add(1), Value::Null);
         cells.push(Value::from(meta::time::age_since(created, self.now)));
         out.put_slice(b"{\"cells\":");
@@ -138,7 +125,7 @@ impl Renderer {
         match self.include {
             Include::None => out.put_slice(b"null"),
             Include::Metadata => metadata_only(entry, version, out),
-            Include::Object => self.whole(entry, out),
+            Include::Object => write_entry(entry, out),
         }
         out.put_slice(b"}");
     }

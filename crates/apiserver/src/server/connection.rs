@@ -1,6 +1,7 @@
 use super::websocket::Afterwards;
 use super::{Handler, Shared, pipeline};
 use crate::error::Error;
+use crate::strangers::{Stranger, Strangers};
 use crate::tls::Peer;
 use futures_util::FutureExt;
 use hyper::body::Incoming;
@@ -37,6 +38,8 @@ const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
 const HEADER_LIMIT: usize = 64 * 1024;
 /// Most header lines in HTTP/1.1: a group or an extra value each.
 const HEADER_LINES: usize = 256;
+/// How long a connection that has to make room may take to end.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 /// After an error of the socket, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -55,6 +58,7 @@ pub(super) async fn serve<H: Handler>(
         tls: TlsAcceptor::from(Arc::new(config)),
         http: http(),
         room: Arc::new(Semaphore::new(shared.settings.connections)),
+        strangers: Strangers::new(shared.settings.strangers),
         connections: JoinSet::new(),
         closing: CancellationToken::new(),
         shared: Arc::clone(&shared),
@@ -78,6 +82,7 @@ struct Acceptor<H> {
     tls: TlsAcceptor,
     http: Builder<TokioExecutor>,
     room: Arc<Semaphore>,
+    strangers: Arc<Strangers>,
     connections: JoinSet<()>,
     closing: CancellationToken,
     shared: Arc<Shared<H>>,
@@ -103,9 +108,10 @@ impl<H: Handler> Acceptor<H> {
     fn spawn(&mut self, stream: TcpStream, address: SocketAddr, permit: OwnedSemaphorePermit) {
         let (shared, tls, http) = (Arc::clone(&self.shared), self.tls.clone(), self.http.clone());
         let closing = self.closing.clone();
+        let accepted = Accepted { stream, address, stranger: self.strangers.enter() };
         self.connections.spawn(async move {
             shared.metrics.connections.inc();
-            if let Err(error) = connection(&shared, &tls, &http, (stream, address), closing).await {
+            if let Err(error) = connection(&shared, &tls, &http, accepted, closing).await {
                 tracing::debug!(%address, error, "connection ended");
             }
             shared.metrics.connections.dec();
@@ -155,15 +161,28 @@ fn http() -> Builder<TokioExecutor> {
     builder
 }
 
+/// A connection before anything was said.
+struct Accepted {
+    stream: TcpStream,
+    address: SocketAddr,
+    stranger: Stranger,
+}
+
 async fn connection<H: Handler>(
     shared: &Arc<Shared<H>>,
     tls: &TlsAcceptor,
     http: &Builder<TokioExecutor>,
-    (stream, address): (TcpStream, SocketAddr),
+    accepted: Accepted,
     closing: CancellationToken,
 ) -> Result<(), String> {
+    let Accepted { stream, address, stranger } = accepted;
+    let displaced = stranger.displaced();
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
-    let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await;
+    let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.accept(stream));
+    let handshake = tokio::select! {
+        handshake = handshake => handshake,
+        () = displaced.cancelled() => return Err("made room in its handshake".to_owned()),
+    };
     let stream = match handshake {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => {
@@ -183,7 +202,7 @@ async fn connection<H: Handler>(
         Some(_) => http.clone().http1_only(),
         None => http.clone(),
     };
-    let peer = Arc::new(Peer::new(address, chain));
+    let peer = Arc::new(Peer::new(address, chain).among(stranger));
     let afterwards = Arc::new(Afterwards::default());
     let service = service_fn(|request: http::Request<Incoming>| {
         // A stream of HTTP/2 keeps the room of what answered it to its end, a watch for hours: only a pointer's.
@@ -201,6 +220,13 @@ async fn connection<H: Handler>(
         () = closing.cancelled() => {
             served.as_mut().graceful_shutdown();
             served.await
+        }
+        () = displaced.cancelled() => {
+            served.as_mut().graceful_shutdown();
+            match tokio::time::timeout(LEAVE_TIMEOUT, served).await {
+                Ok(ended) => ended,
+                Err(_elapsed) => return Err("made room for another one".to_owned()),
+            }
         }
     };
     ended.map_err(|error| error.to_string())?;

@@ -1,9 +1,13 @@
-use super::Shared;
-use crate::request::RequestInfo;
+use crate::authz::Admits;
+use crate::context::RequestContext;
+use crate::response::{bytes_response, status_response};
+use crate::routes::{Reach, Route};
 use axum::body::Body;
 use axum::response::IntoResponse;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use runtime::{Health, admin};
+use bytes::Bytes;
+use http::{Request, Response, StatusCode, Uri, header};
+use meta::status::Status;
+use runtime::{Health, Metrics, admin};
 use serde::Serialize;
 
 /// What `/version` says, in the words of `k8s.io/apimachinery/pkg/version`.
@@ -46,55 +50,60 @@ impl Default for Version {
     }
 }
 
-/// The server's own paths; `None` for the handler's.
-pub(super) fn answer<H>(
-    shared: &Shared<H>,
-    info: &RequestInfo,
-    request: &Request<Body>,
-) -> Option<Response<Body>> {
-    if info.is_resource || !matches!(*request.method(), Method::GET | Method::HEAD) {
-        return None;
-    }
-    let (first, check) = match info.path.trim_matches('/').split_once('/') {
-        Some((first, check)) => (first, check),
-        None => (info.path.trim_matches('/'), ""),
-    };
-    let uri = request.uri();
-    match (first, check) {
-        ("livez" | "healthz", "") => Some(admin::health(&shared.live, first_name(first), uri)),
-        ("readyz", "") => Some(admin::health(&shared.ready, "readyz", uri)),
-        ("livez" | "healthz", check) => one(&shared.live, check),
-        ("readyz", check) => one(&shared.ready, check),
-        ("version", "") => Some(json(&shared.settings.version)),
-        ("metrics", "") => Some(admin::metrics(&shared.registry)),
-        _ => None,
-    }
+/// The checks of a server.
+pub(super) struct Checks {
+    pub(super) live: Health,
+    pub(super) ready: Health,
 }
 
-fn first_name(path: &str) -> &'static str {
-    if path == "livez" { "livez" } else { "healthz" }
+/// The server's own paths.
+pub(super) fn routes(checks: &Checks, metrics: &Metrics, version: &Version) -> Vec<Route> {
+    let mut routes = Vec::new();
+    let health = [("livez", &checks.live), ("healthz", &checks.live), ("readyz", &checks.ready)];
+    for (name, health) in health {
+        let (all, each) = (health.clone(), health.clone());
+        let path = format!("/{name}");
+        routes.push(Route::document(path.as_str(), Admits::Everybody, move |cx, request| {
+            report(&all, name, cx, request.uri())
+        }));
+        let one_alone = move |cx: &RequestContext, request: &Request<Body>| one(&each, cx, request);
+        routes.push(Route::document(path, Admits::Reviewed, one_alone).reaching(Reach::Below).listing([]));
+    }
+    let version = serde_json::to_vec_pretty(version).map_or_else(|_| Bytes::new(), Bytes::from);
+    routes.push(Route::document("/version", Admits::Authenticated, move |_, _| {
+        bytes_response(StatusCode::OK, "application/json", version.clone())
+    }));
+    let metrics = metrics.clone();
+    routes.push(Route::document("/metrics", Admits::Reviewed, move |_, _| admin::metrics(&metrics)));
+    routes
+}
+
+/// Who has no credentials learns the verdict alone: what this server depends on is nobody's business.
+fn report(health: &Health, name: &'static str, cx: &RequestContext, uri: &Uri) -> Response<Body> {
+    let response = admin::health(health, name, uri);
+    if cx.caller.is_known() {
+        return response;
+    }
+    let failed = format!("{name} check failed\n");
+    let ok = response.status() == StatusCode::OK;
+    response.map(|_report| if ok { Body::from("ok") } else { Body::from(failed) })
 }
 
 /// One check alone, as `/readyz/NAME`.
-fn one(health: &Health, name: &str) -> Option<Response<Body>> {
+fn one(health: &Health, cx: &RequestContext, request: &Request<Body>) -> Response<Body> {
+    let name = cx.info.path().trim_matches('/').split_once('/').map_or("", |(_, name)| name);
     let headers = [
         (header::CONTENT_TYPE, "text/plain; charset=utf-8"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::CACHE_CONTROL, "no-cache"),
     ];
-    Some(match health.one(name)? {
-        Ok(()) => (headers, "ok").into_response(),
-        Err(reason) => {
+    match health.one(name) {
+        Some(Ok(())) => (headers, "ok").into_response(),
+        Some(Err(reason)) => {
             tracing::debug!(check = name, reason, "health check failed");
             (StatusCode::INTERNAL_SERVER_ERROR, headers, "internal server error: reason withheld\n")
                 .into_response()
         }
-    })
-}
-
-fn json(value: &impl Serialize) -> Response<Body> {
-    let body = serde_json::to_vec_pretty(value).unwrap_or_default();
-    let mut response = Response::new(Body::from(body));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
+        None => status_response(&Status::no_such_path(), request.headers(), request.uri()),
+    }
 }

@@ -1,21 +1,33 @@
-use crate::dispatch::{self, Api, RequestContext};
+use crate::api::Api;
+use crate::context::RequestContext;
+use crate::dispatch;
+use crate::routes::Route;
 use axum::body::Body;
 use http::{Request, Response};
 use std::future::Future;
 use std::sync::Arc;
 
-/// What answers authorized requests.
+/// What answers authorized requests at resources.
 pub trait Handler: Send + Sync + 'static {
     /// Answers one request. The future is dropped when the request's deadline passes.
     fn handle(
         &self,
-        context: RequestContext,
+        cx: &mut RequestContext,
         request: Request<Body>,
     ) -> impl Future<Output = Response<Body>> + Send;
+
+    /// The documents about what is served here.
+    fn routes(&self) -> Vec<Route> {
+        Vec::new()
+    }
 }
 
 impl Handler for Arc<Api> {
-    async fn handle(&self, context: RequestContext, request: Request<Body>) -> Response<Body> {
-        dispatch::dispatch(self, context, request).await
+    async fn handle(&self, cx: &mut RequestContext, request: Request<Body>) -> Response<Body> {
+        dispatch::dispatch(self, cx, request).await
+    }
+
+    fn routes(&self) -> Vec<Route> {
+        self.documents.routes()
     }
 }

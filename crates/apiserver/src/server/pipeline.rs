@@ -1,15 +1,17 @@
 use super::body::Streamed;
 use super::trail::Trail;
 use super::websocket::{self, Afterwards, Upgrade};
-use super::{Handler, Shared, endpoints};
+use super::{Handler, Shared};
 use crate::audit::{self, AUDIT_ID};
+use crate::authn::Unauthenticated;
 use crate::authn::impersonation::Wanted;
-use crate::authn::{Caller, Via};
-use crate::authz::{Attributes, MASTERS};
-use crate::dispatch::RequestContext;
-use crate::flow::Place;
+use crate::authz::{Admits, Attributes, Demand};
+use crate::caller::{Caller, MASTERS, Via};
+use crate::context::RequestContext;
+use crate::flow::{Class, Place};
 use crate::request::{RequestInfo, query};
 use crate::response::status_response;
+use crate::tenure::Tenure;
 use crate::tls::Peer;
 use axum::body::Body;
 use futures_util::FutureExt;
@@ -53,7 +55,8 @@ pub(super) async fn serve<H: Handler>(
         }
     };
     let outcome = {
-        let answered = answer(&shared, &peer, request.map(Body::new), &mut trail).instrument(span);
+        let request = request.map(Body::new);
+        let answered = answer(&shared, &peer, &afterwards, request, &mut trail).instrument(span);
         let answered = pin!(AssertUnwindSafe(answered).catch_unwind());
         match at {
             None => answered.await,
@@ -61,11 +64,7 @@ pub(super) async fn serve<H: Handler>(
         }
     };
     let mut response = match outcome {
-        Ok(Ok(mut response)) => match response.extensions_mut().remove::<Upgrade>() {
-            Some(upgrade) => upgrade.accept(response, &afterwards, shared.draining.clone()),
-            None => response,
-        },
-        Ok(Err(refused)) => refused,
+        Ok(Ok(response) | Err(response)) => response,
         Err(_panic) => {
             shared.metrics.panics.inc();
             shared.metrics.terminated("panic");
@@ -86,7 +85,8 @@ pub(super) async fn serve<H: Handler>(
 
 async fn answer<H: Handler>(
     shared: &Arc<Shared<H>>,
-    peer: &Peer,
+    peer: &Arc<Peer>,
+    afterwards: &Afterwards,
     mut request: Request<Body>,
     trail: &mut Trail,
 ) -> Result<Response<Body>, Refused> {
@@ -94,74 +94,133 @@ async fn answer<H: Handler>(
     let deadline = trail.started + timeout(&request)?;
 
     let authenticated = shared.authenticator.authenticate(peer, request.headers_mut());
-    let mut caller = match trace::span("authentication", authenticated).await {
-        Ok(caller) => caller,
-        Err(error) => {
-            tracing::debug!(peer = %peer.address, %error, "authentication failed");
-            return Err(failure(&Status::unauthorized(), &request));
-        }
+    let authenticated = match trace::span("authentication", authenticated).await {
+        Ok(authenticated) => authenticated,
+        Err(error) => return Err(unauthenticated(&error, peer, &request)),
     };
-    trail.authenticated(&caller);
-    let info = Arc::new(parsed.map_err(|status| failure(&status, &request))?);
-    trail.info = Some(Arc::clone(&info));
-    let wanted = Wanted::take(request.headers_mut()).map_err(|status| failure(&status, &request))?;
-    if let Some(wanted) = wanted {
-        let assumed = trace::span("impersonation", impersonate(shared, &caller, wanted));
-        caller = within(shared, deadline, assumed).await.map_err(|status| failure(&status, &request))?;
-        trail.impersonated = Some(Arc::clone(&caller));
+    trail.authenticated(&authenticated.caller);
+    if authenticated.caller.is_known() {
+        peer.known();
     }
-    let place = enter(shared, &info, &caller)?;
-    let attributes = Attributes { caller, info: Arc::clone(&info) };
-    let asked = trace::span("authorization", shared.authorization.authorize(&attributes));
+    let info = parsed.map_err(|status| failure(&status, &request))?;
+    let entrance = Entrance::of(shared, &info);
+    trail.asked(&info, entrance.class);
+    let wanted = Wanted::take(request.headers_mut()).map_err(|status| failure(&status, &request))?;
+    let mut acting = Acting { caller: Arc::clone(&authenticated.caller), rights: Vec::new() };
+    if let Some(wanted) = wanted {
+        let assumed = trace::span("impersonation", impersonate(shared, &authenticated.caller, wanted));
+        let assumed = Box::pin(within(shared, deadline, assumed)).await;
+        acting = assumed.map_err(|status| failure(&status, &request))?;
+        trail.impersonated = Some(Arc::clone(&acting.caller));
+    }
+    let place = enter(shared, entrance.class, &acting.caller)?;
+
+    let is_stream = entrance.class == Class::Stream;
+    let changes = if is_stream { shared.authorization.changes(&acting.caller) } else { None };
+    let attributes = Attributes { caller: acting.caller, info };
+    let demand = Demand { attributes, admits: entrance.admits, sees: entrance.sees };
+    let asked = trace::span("authorization", shared.authorization.admit(&demand));
     let access = within(shared, deadline, asked).await.map_err(|status| failure(&status, &request))?;
     trail.authorized();
 
     let uri = request.uri().clone();
-    let Attributes { caller, .. } = attributes;
-    let audit_id = Arc::clone(&trail.audit_id);
-    let context = RequestContext { info: Arc::clone(&info), caller, access, deadline, audit_id };
-    let handled = handle(shared, context, request);
-    let response = if info.is_long_running() {
-        handled.await?
-    } else {
-        let handled = within(shared, deadline, handled.map(Ok)).await;
-        handled.map_err(|status| status_response(&status, &HeaderMap::new(), &uri))??
+    let tenure = is_stream.then(|| {
+        Box::new(Tenure {
+            authenticator: Arc::clone(&shared.authenticator),
+            authorization: Arc::clone(&shared.authorization),
+            peer: Arc::clone(peer),
+            authenticated,
+            impersonation: acting.rights,
+            demand: demand.clone(),
+            visibility: access.visibility().clone(),
+            every: shared.settings.recheck_every,
+            changes,
+        })
+    });
+    let Attributes { caller, info } = demand.attributes;
+    let mut context = RequestContext {
+        authorization: Some(Arc::clone(&shared.authorization)),
+        audit_id: Arc::clone(&trail.audit_id),
+        tenure,
+        ..RequestContext::new(info, caller, access, deadline)
     };
-    Ok(match place {
+    let upgrade = upgrade(&mut request, &context, is_stream)?;
+    let handled = handle(shared, &mut context, request);
+    let handled = if is_stream { Ok(handled.await) } else { within(shared, deadline, handled.map(Ok)).await };
+    trail.outcome = context.outcome.take();
+    let response = handled.map_err(|status| status_response(&status, &HeaderMap::new(), &uri))?;
+    let response = match place {
         Some(place) if http_body::Body::size_hint(response.body()).exact().is_none() => {
-            let events = shared.metrics.watch_events(&info);
+            let events = shared.metrics.watch_events(&context.info);
             response.map(|body| Streamed::wrap(body, place, events, Arc::clone(&shared.metrics)))
+        }
+        _ => response,
+    };
+    Ok(match upgrade {
+        Some(upgrade) if response.status() == StatusCode::OK => {
+            upgrade.accept(response, afterwards, shared.draining.clone())
         }
         _ => response,
     })
 }
 
-/// The server's own paths, and the handler.
+/// How a request gets in.
+struct Entrance {
+    class: Class,
+    admits: Admits,
+    sees: bool,
+}
+
+impl Entrance {
+    fn of<H>(shared: &Shared<H>, info: &RequestInfo) -> Self {
+        match info {
+            RequestInfo::Resource(asked) => {
+                Self { class: asked.class(), admits: Admits::Reviewed, sees: true }
+            }
+            RequestInfo::Path(asked) => {
+                let admits = shared.routes.admits(&asked.path);
+                match shared.routes.find(&asked.path) {
+                    Some(route) => Self { class: route.class, admits, sees: route.sees },
+                    None => Self { class: Class::Exempt, admits, sees: false },
+                }
+            }
+        }
+    }
+}
+
+/// As whom a request acts.
+struct Acting {
+    caller: Arc<Caller>,
+    /// By which rights that is somebody else than who was authenticated.
+    rights: Vec<RequestInfo>,
+}
+
 async fn handle<H: Handler>(
     shared: &Arc<Shared<H>>,
-    context: RequestContext,
-    mut request: Request<Body>,
-) -> Result<Response<Body>, Refused> {
-    let RequestContext { info, caller, .. } = &context;
-    if let Some(response) = endpoints::answer(shared, info, &request) {
-        return Ok(response);
+    context: &mut RequestContext,
+    request: Request<Body>,
+) -> Response<Body> {
+    match &context.info {
+        RequestInfo::Resource(_) => shared.handler.handle(context, request).await,
+        RequestInfo::Path(_) => shared.routes.answer(context, request).await,
     }
-    let upgrade = Upgrade::asked(&mut request, info, caller).map_err(|status| {
-        let mut refused = failure(&status, &request);
+}
+
+/// The wish to go on over a WebSocket.
+fn upgrade(
+    request: &mut Request<Body>,
+    context: &RequestContext,
+    is_stream: bool,
+) -> Result<Option<Box<Upgrade>>, Refused> {
+    let is_watch = is_stream && context.info.resource().is_some();
+    if !is_watch {
+        return Ok(None);
+    }
+    Upgrade::asked(request, &context.caller).map_err(|status| {
+        let mut refused = failure(&status, request);
         refused.headers_mut().insert(header::SEC_WEBSOCKET_VERSION, websocket::VERSION);
         refused
-    })?;
-    // A write may turn out to need another right: an apply that creates, a strategy's own.
-    if info.is_write() {
-        request.extensions_mut().insert(Arc::clone(&shared.authorization));
-    }
-    let mut response = shared.handler.handle(context, request).await;
-    if let Some(upgrade) = upgrade
-        && response.status() == StatusCode::OK
-    {
-        response.extensions_mut().insert(upgrade);
-    }
-    Ok(response)
+    })
 }
 
 /// What a step says, or that the time is over. Not an `async fn`: that would have room for the step twice.
@@ -200,45 +259,52 @@ fn timeout(request: &Request<Body>) -> Result<Duration, Refused> {
 
 /// The caller as whom a caller acts, if he may. kube-apiserver has done this before it forwards, and takes the
 /// headers out: a front proxy that sends them has looked at nothing, and who it names stays who asks.
-async fn impersonate<H>(
-    shared: &Shared<H>,
-    caller: &Arc<Caller>,
-    wanted: Wanted,
-) -> Result<Arc<Caller>, Status> {
+async fn impersonate<H>(shared: &Shared<H>, caller: &Arc<Caller>, wanted: Wanted) -> Result<Acting, Status> {
     if caller.via == Via::FrontProxy {
         let text = "impersonation is not served behind a front proxy: ask it, not us";
         return Err(Status::failure(403, "Forbidden", format!("forbidden: {text}")));
     }
-    for right in wanted.rights() {
-        let attributes = Attributes { caller: Arc::clone(caller), info: Arc::new(right) };
+    let rights: Vec<RequestInfo> = wanted.rights().into_iter().map(RequestInfo::from).collect();
+    for right in &rights {
+        let attributes = Attributes { caller: Arc::clone(caller), info: right.clone() };
         shared.authorization.may_impersonate(&attributes).await?;
     }
     let assumed = shared.authenticator.assume(wanted).map_err(Status::bad_request)?;
     tracing::debug!(user = caller.name, impersonated = assumed.name, "acting as somebody else");
-    Ok(assumed)
+    Ok(Acting { caller: assumed, rights })
 }
 
-/// A place among the requests under way; the server's own endpoints need none.
-fn enter<H>(shared: &Shared<H>, info: &RequestInfo, caller: &Caller) -> Result<Option<Place>, Refused> {
-    let lane = if info.is_long_running() {
-        &shared.watches
-    } else if info.is_write() {
-        &shared.writes
-    } else if info.is_resource {
-        &shared.reads
-    } else {
-        return Ok(None);
+/// A place among the requests under way; what is exempt needs none.
+fn enter<H>(shared: &Shared<H>, class: Class, caller: &Caller) -> Result<Option<Place>, Refused> {
+    let lane = match class {
+        Class::Exempt => return Ok(None),
+        Class::Read => &shared.reads,
+        Class::Write => &shared.writes,
+        Class::Stream => &shared.watches,
     };
-    if let Some(place) = lane.enter(&caller.name, caller.in_group(MASTERS)) {
-        return Ok(Some(place));
+    match lane.enter(caller, caller.in_group(MASTERS)) {
+        Some(place) => Ok(Some(place)),
+        None => Err(too_many(shared)),
     }
+}
+
+fn too_many<H>(shared: &Shared<H>) -> Response<Body> {
     shared.metrics.terminated("too many");
     let mut response = Response::new(Body::from("Too many requests, please try again later.\n"));
     *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
     response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
     let text = HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, text);
-    Err(response)
+    response
+}
+
+fn unauthenticated(error: &Unauthenticated, peer: &Peer, request: &Request<Body>) -> Response<Body> {
+    tracing::debug!(peer = %peer.address, %error, "authentication failed");
+    let status = match error {
+        Unauthenticated::Busy => Status::too_many_requests(1),
+        Unauthenticated::Invalid(_) | Unauthenticated::Unanswered(_) => Status::unauthorized(),
+    };
+    failure(&status, request)
 }
 
 /// A failure before the handler's turn, in the form that the request asks for.

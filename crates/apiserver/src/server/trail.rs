@@ -1,6 +1,6 @@
 use crate::audit::{Change, Phases, Record};
-use crate::authn::{Caller, Via};
-use crate::authz::MASTERS;
+use crate::caller::{Caller, MASTERS, Via};
+use crate::flow::Class;
 use crate::metrics::{Outcome, ServerMetrics};
 use crate::request::{RequestInfo, query};
 use axum::body::Body;
@@ -28,9 +28,12 @@ pub(super) struct Trail {
     validation: Option<&'static str>,
     pub(super) started: Instant,
     pub(super) phases: Phases,
-    pub(super) info: Option<Arc<RequestInfo>>,
+    info: Option<RequestInfo>,
+    class: Class,
     pub(super) caller: Option<Arc<Caller>>,
     pub(super) impersonated: Option<Arc<Caller>>,
+    /// What the handler says of a write.
+    pub(super) outcome: Option<Change>,
     /// Where this request is traced.
     pub(super) trace: Option<Root>,
     answered: bool,
@@ -54,8 +57,10 @@ impl Trail {
             started: Instant::now(),
             phases: Phases::default(),
             info: None,
+            class: Class::Exempt,
             caller: None,
             impersonated: None,
+            outcome: None,
             trace: tracer.begin(|| parent(request.headers())),
             answered: false,
         }
@@ -72,6 +77,11 @@ impl Trail {
         }
     }
 
+    pub(super) fn asked(&mut self, info: &RequestInfo, class: Class) {
+        self.info = Some(info.clone());
+        self.class = class;
+    }
+
     pub(super) fn authorized(&mut self) {
         self.phases.authorized = self.started.elapsed();
     }
@@ -80,35 +90,37 @@ impl Trail {
         self.answered = true;
         let (code, took) = (response.status().as_u16(), self.started.elapsed());
         let size = http_body::Body::size_hint(response.body()).exact();
-        let outcome = Outcome { code, took, size, validation: self.validation };
-        self.metrics.answered(self.info.as_deref(), self.dry_run, &outcome);
-        self.end(code, took, response.extensions().get());
+        let is_stream = self.class == Class::Stream;
+        let outcome = Outcome { code, took, size, validation: self.validation, is_stream };
+        self.metrics.answered(self.info.as_ref(), self.dry_run, &outcome);
+        self.end(code, took);
     }
 
-    fn end(&mut self, code: u16, took: Duration, change: Option<&Change>) {
+    fn end(&mut self, code: u16, took: Duration) {
         let logged = Record {
             audit_id: &self.audit_id,
             peer: self.peer,
             caller: self.caller.as_deref(),
             impersonated: self.impersonated.as_deref(),
-            info: self.info.as_deref(),
+            info: self.info.as_ref(),
+            class: self.class,
             code,
             took,
             phases: self.phases,
-            change,
+            change: self.outcome.as_ref(),
         }
         .log();
         if logged {
             self.metrics.audit_events.inc();
         }
         if let Some(trace) = &mut self.trace {
-            trace.name(name(&self.method, self.info.as_deref()));
+            trace.name(name(&self.method, self.info.as_ref()));
             trace.set("http.request.method", self.method.as_str());
             trace.set("http.response.status_code", code);
             trace.set("audit-id", &*self.audit_id);
             if let Some(info) = &self.info {
-                trace.set("url.path", info.path.as_str());
-                trace.set("k8s.verb", info.verb.as_str());
+                trace.set("url.path", info.path());
+                trace.set("k8s.verb", info.verb());
             }
             if code >= 500 {
                 trace.failed();
@@ -122,7 +134,7 @@ impl Drop for Trail {
     fn drop(&mut self) {
         if !self.answered {
             self.metrics.aborts.inc();
-            self.end(CLIENT_LEFT, self.started.elapsed(), None);
+            self.end(CLIENT_LEFT, self.started.elapsed());
         }
     }
 }
@@ -144,13 +156,13 @@ fn validation<B>(request: &Request<B>) -> Option<&'static str> {
 
 /// What is asked, without names, so that traces can be counted by it.
 fn name(method: &Method, info: Option<&RequestInfo>) -> String {
-    let Some(info) = info.filter(|info| info.is_resource) else { return method.to_string() };
-    let mut name = format!("{method} /apis/{}/{}", info.group, info.version);
-    if !info.namespace.is_empty() {
+    let Some(asked) = info.and_then(RequestInfo::resource) else { return method.to_string() };
+    let mut name = format!("{method} /apis/{}/{}", asked.group, asked.version);
+    if !asked.namespace.is_empty() {
         name.push_str("/namespaces/{:namespace}");
     }
-    let object = if info.name.is_empty() { "" } else { "{:name}" };
-    for part in [info.resource.as_str(), object, &info.subresource] {
+    let object = if asked.name.is_empty() { "" } else { "{:name}" };
+    for part in [asked.resource.as_str(), object, &asked.subresource] {
         if !part.is_empty() {
             name.push('/');
             name.push_str(part);

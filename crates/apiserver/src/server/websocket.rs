@@ -1,8 +1,8 @@
 //! A watch over a WebSocket (RFC 6455): one event a message, over HTTP/1.1. Only the wrapping is made here; the
 //! frames are those of the chunked stream.
 
-use crate::authn::{Caller, Via, subprotocol};
-use crate::request::RequestInfo;
+use crate::authn::subprotocol;
+use crate::caller::{Caller, Via};
 use crate::response::PROTOBUF_STREAM;
 use axum::body::{Body, Bytes};
 use base64::Engine as _;
@@ -53,7 +53,6 @@ impl Afterwards {
 }
 
 /// A client's wish to go on over a WebSocket, checked.
-#[derive(Clone)]
 pub(super) struct Upgrade {
     connection: OnUpgrade,
     accept: HeaderValue,
@@ -62,16 +61,9 @@ pub(super) struct Upgrade {
 
 impl Upgrade {
     /// The wish of a watch. Other requests are answered as if it were not there, as in Go.
-    pub(super) fn asked(
-        request: &mut Request<Body>,
-        info: &RequestInfo,
-        caller: &Caller,
-    ) -> Result<Option<Self>, Status> {
+    pub(super) fn asked(request: &mut Request<Body>, caller: &Caller) -> Result<Option<Box<Self>>, Status> {
         let headers = request.headers();
-        if !info.is_long_running()
-            || request.version() != Version::HTTP_11
-            || !subprotocol::is_websocket(headers)
-        {
+        if request.version() != Version::HTTP_11 || !subprotocol::is_websocket(headers) {
             return Ok(None);
         }
         if headers.get(header::SEC_WEBSOCKET_VERSION) != Some(&VERSION) {
@@ -83,7 +75,7 @@ impl Upgrade {
         let accept = accept(key.as_bytes());
         check_origin(headers, caller)?;
         let protocol = protocol(headers)?;
-        Ok(Some(Self { connection: hyper::upgrade::on(request), accept, protocol }))
+        Ok(Some(Box::new(Self { connection: hyper::upgrade::on(request), accept, protocol })))
     }
 
     /// Turns the answer of a watch into that of the handshake; its body is told to the client afterwards.

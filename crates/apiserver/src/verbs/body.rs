@@ -1,6 +1,6 @@
 //! Request bodies: their size, their media type, and how they become objects.
 
-use crate::resource::Resource;
+use crate::verbs::nul;
 use axum::body::Body;
 use bytes::Bytes;
 use http::HeaderMap;
@@ -9,6 +9,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use meta::decode::{self, DecodeError, FieldValidation, Media};
 use meta::gvk::GroupVersionKind;
 use meta::object::Object;
+use meta::schema::Schema;
 use meta::status::Status;
 use serde_json::Value;
 
@@ -41,30 +42,38 @@ pub(crate) fn media(headers: &HeaderMap) -> Result<Media, Status> {
     }
 }
 
-/// Reads a body as an object of the kind, with its defaults. Fields that are dropped come back as warnings.
+/// A body as an object of its kind, with its defaults.
+#[derive(Debug)]
+pub(crate) struct Decoded {
+    pub(crate) object: Object,
+    /// Fields that were dropped.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Reads a body as an object of a kind.
 pub(crate) fn decode(
     body: &[u8],
     media: Media,
-    resource: &Resource,
+    gvk: &GroupVersionKind,
+    schema: &Schema,
     validation: FieldValidation,
-) -> Result<(Object, Vec<String>), Status> {
-    let (mut value, mut dropped) =
-        decode::decode_value(body, media).map_err(|error| unreadable(resource, &error))?;
-    check_kind(&value, &resource.gvk)?;
-    dropped.extend(
-        decode::prune_and_check(&mut value, &resource.schema).map_err(|error| refused(resource, &error))?,
-    );
-    if validation == FieldValidation::Strict && !dropped.is_empty() {
-        return Err(refused(resource, &DecodeError::Strict(dropped)));
+) -> Result<Decoded, Status> {
+    let (mut value, mut warnings) =
+        decode::decode_value(body, media).map_err(|error| unreadable(gvk, &error))?;
+    nul::check(body, &value)?;
+    check_kind(&value, gvk)?;
+    warnings.extend(decode::prune_and_check(&mut value, schema).map_err(|error| refused(gvk, &error))?);
+    if validation == FieldValidation::Strict && !warnings.is_empty() {
+        return Err(refused(gvk, &DecodeError::Strict(warnings)));
     }
     let mut object =
         Object::new(value).map_err(|other| Status::bad_request(format!("the body is no object: {other}")))?;
-    set_kind(&mut object, &resource.gvk);
-    decode::apply_defaults(&mut object, &resource.schema);
+    set_kind(&mut object, gvk);
+    decode::apply_defaults(&mut object, schema);
     if validation == FieldValidation::Ignore {
-        dropped.clear();
+        warnings.clear();
     }
-    Ok((object, dropped))
+    Ok(Decoded { object, warnings })
 }
 
 /// Writes `apiVersion` and `kind`, which a body may leave out.
@@ -73,15 +82,15 @@ pub(crate) fn set_kind(object: &mut Object, kind: &GroupVersionKind) {
     object.set(&["kind"], Value::from(kind.kind.as_str()));
 }
 
-fn unreadable(resource: &Resource, error: &DecodeError) -> Status {
-    let kind = &resource.gvk.kind;
+fn unreadable(gvk: &GroupVersionKind, error: &DecodeError) -> Status {
+    let kind = &gvk.kind;
     Status::bad_request(format!(
         "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: {error}"
     ))
 }
 
-fn refused(resource: &Resource, error: &DecodeError) -> Status {
-    let (kind, version) = (&resource.gvk.kind, &resource.gvk.version);
+fn refused(gvk: &GroupVersionKind, error: &DecodeError) -> Status {
+    let GroupVersionKind { kind, version, .. } = gvk;
     Status::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {error}"))
 }
 

@@ -1,14 +1,13 @@
 //! Update, patch and apply are one thing: read, compute, compare and swap, and again when somebody was faster.
 
-use crate::resource::{Part, Resource};
-use crate::strategy::WriteContext;
-use crate::verbs::Call;
-use crate::verbs::commit::{
-    before, commit, context, growth_warnings, is_unchanged, keep_part, same_but, state, tracker, writer,
-    written,
-};
-use crate::verbs::errors::{MODIFIED, status_of};
+use crate::errors::{MODIFIED, status_of};
+use crate::part::Part;
+use crate::resource::{Resource, Stored};
+use crate::verbs::commit::{Live, Told, always_conflicts, commit, context, growth_warnings, state, written};
 use crate::verbs::options::{WriteOptions, resource_version};
+use crate::verbs::owned::{Resets, is_unchanged, is_whole, keep_owned, same_spec, writer};
+use crate::verbs::tries::Tries;
+use crate::verbs::{Call, owners, parent};
 use bytes::Bytes;
 use meta::object::Object;
 use meta::status::Status;
@@ -19,7 +18,7 @@ use store::read::At;
 use store::{Entry, Error, Revision};
 
 /// What a request wants the object to be.
-pub(crate) struct Computed {
+pub(crate) struct Wanted {
     /// The whole object as the client means it.
     pub(crate) object: Object,
     /// Whether field owners still have to be found out.
@@ -29,15 +28,15 @@ pub(crate) struct Computed {
     pub(crate) warnings: Vec<String>,
 }
 
-struct Written {
+pub(crate) struct Written {
     /// Its revision before.
-    old: Revision,
-    entry: Entry,
+    pub(crate) old: Revision,
+    pub(crate) entry: Entry,
     /// For the audit log.
-    note: String,
+    pub(crate) note: String,
 }
 
-enum Outcome {
+pub(crate) enum Outcome {
     Written(Written),
     /// Nothing changes: nothing is written.
     Same(Entry),
@@ -49,39 +48,37 @@ enum Outcome {
 
 /// Changes the object of the request. `compute` sees the live object, with its revision, and may be asked
 /// several times.
-///
-/// The first look is into the cache, which saves asking the database for its revision. Whatever is then
-/// refused or left alone is looked at again at the newest state.
 pub(crate) async fn change<F>(
-    call: &mut Call,
+    call: &mut Call<'_>,
+    stored: &Stored,
     options: &WriteOptions,
     mut compute: F,
 ) -> Result<Entry, Status>
 where
-    F: FnMut(&Object) -> Result<Computed, Status>,
+    F: FnMut(&Object) -> Result<Wanted, Status>,
 {
-    let mut at = if options.dry_run { At::Latest } else { At::Any };
-    // The deadline around the whole request bounds this loop.
+    let mut tries = Tries::new(options.dry_run);
     loop {
-        let mut warnings = Vec::new();
-        let outcome = attempt(call, options, at, &mut warnings, &mut compute).await;
-        if at == At::Any && !matches!(outcome, Ok(Outcome::Written(..) | Outcome::Refused(_))) {
-            at = At::Latest;
+        let mut told = Told::default();
+        let outcome = attempt(call, stored, options, tries.at(), &mut told, &mut compute).await;
+        let is_decided = matches!(outcome, Ok(Outcome::Written(_) | Outcome::Refused(_)));
+        if !is_decided && tries.look_again() {
             continue;
         }
         match outcome {
-            Ok(Outcome::Conflict) => {}
+            Ok(Outcome::Conflict) if tries.again().await => {}
+            Ok(Outcome::Conflict) => return Err(always_conflicts(&call.resource, &call.asked.name)),
             Ok(Outcome::Written(Written { old, entry, note })) => {
-                call.warnings.extend(warnings);
+                call.warnings.extend(told.of_accepted());
                 call.audit(Some(old), &entry, options.dry_run, note);
                 return Ok(entry);
             }
             Ok(Outcome::Same(entry)) => {
-                call.warnings.extend(warnings);
+                call.warnings.extend(told.of_accepted());
                 return Ok(entry);
             }
             Ok(Outcome::Refused(status)) | Err(status) => {
-                call.warnings.extend(warnings);
+                call.warnings.extend(told.always);
                 return Err(status);
             }
         }
@@ -89,103 +86,133 @@ where
 }
 
 async fn attempt<F>(
-    call: &Call,
+    call: &Call<'_>,
+    stored: &Stored,
     options: &WriteOptions,
     at: At,
-    warnings: &mut Vec<String>,
+    told: &mut Told,
     compute: &mut F,
 ) -> Result<Outcome, Status>
 where
-    F: FnMut(&Object) -> Result<Computed, Status>,
+    F: FnMut(&Object) -> Result<Wanted, Status>,
 {
-    let resource = call.resource();
-    let name = call.route.name.as_str();
-    let failed = |error: &Error| status_of(error, resource, name);
-    let key = call.key();
-    let entry = call.api.store.get(&call.cx.access, &key, at).await.map_err(|error| failed(&error))?;
-    let live = Object::from_stored(&entry.body, entry.revision.0)
-        .map_err(|error| failed(&Error::Corrupt(error.to_string())))?;
-    let computed = compute(&live)?;
-    warnings.extend(computed.warnings.iter().cloned());
-    let (versioned, now) = (computed.versioned, call.now());
-    let mut cx = context(call, options.dry_run, versioned, &now);
-    let prepared = prepare(call, options, &live, computed, &mut cx);
-    warnings.append(&mut cx.warnings);
-    let Some((mut object, gone)) = prepared? else {
-        return Ok(Outcome::Same(written(&key, entry.uid, entry.revision, entry.body.clone())));
+    let live = Live::read(call, &call.key(stored), at).await?;
+    let wanted = compute(&live.object)?;
+    let may_grow = call.part == Part::Main;
+    settle(call, stored, options, Proposal { live, wanted, may_grow }, told).await
+}
+
+/// What shall become of an object.
+pub(crate) struct Proposal {
+    pub(crate) live: Live,
+    pub(crate) wanted: Wanted,
+    /// Whether what it costs or grants may become more.
+    pub(crate) may_grow: bool,
+}
+
+/// Makes of what is wanted what will be stored, and has the store decide.
+pub(crate) async fn settle(
+    call: &Call<'_>,
+    stored: &Stored,
+    options: &WriteOptions,
+    proposal: Proposal,
+    told: &mut Told,
+) -> Result<Outcome, Status> {
+    let Proposal { live, wanted, may_grow } = proposal;
+    told.always.extend(wanted.warnings.iter().cloned());
+    let (versioned, now) = (wanted.versioned, call.now());
+    let Some(Prepared { mut object, gone }) =
+        prepare(call, stored, options, &live.object, wanted, told).await?
+    else {
+        return Ok(Outcome::Same(live.unchanged()));
     };
-    let (part, strategy) = (call.part(), &resource.strategy);
-    if let Some(right) = strategy.extra_right(&cx, part, Some(&live), &object) {
-        call.demand(&right, name).await?;
+    let cx = context(call, options.dry_run, versioned, &now);
+    let strategy = &stored.strategy;
+    if let Some(right) = strategy.extra_right(&cx, Some(&live.object), &object) {
+        call.demand(&right, &call.asked.name).await?;
     }
-    strategy.check_update(part, &live, &object)?;
-    let hold = if gone { strategy.hold(&cx, &live) } else { None };
+    strategy.check_update(&cx, &live.object, &object)?;
+    let hold = if gone { strategy.hold(&cx, &live.object) } else { None };
     let note =
         hold.as_ref().map_or_else(String::new, |held| format!("{}: {}", held.state.as_str(), held.reason));
-    let state = state(resource, &mut object)?;
+    let state = state(stored, &mut object)?;
     let body = Bytes::from(state.body.clone());
-    let (expected, before) = (entry.revision, before(resource, &entry, &live)?);
-    let may_grow = part == Part::Main && !object.is_deleting();
+    let (expected, before) = (live.entry.revision, live.before(stored)?);
+    let may_grow = may_grow && !object.is_deleting();
     let change = if gone {
         Change::Delete { expected, before, last: state }
     } else {
         Change::Update { expected, before, state }
     };
-    let told = if may_grow { growth_warnings(resource, &change) } else { Vec::new() };
-    let write = Write { key: key.clone(), uid: entry.uid, change, may_grow, hold };
+    let growth = if may_grow { growth_warnings(stored, &change) } else { Vec::new() };
+    let Entry { key, uid, .. } = &*live.entry;
+    let write = Write { key: key.clone(), uid: *uid, change, may_grow, hold };
     match commit(call, write, options.dry_run).await {
         Ok(revision) => {
-            warnings.extend(told);
+            told.accepted.extend(growth);
             let revision = if options.dry_run { expected } else { revision };
-            let entry = written(&key, entry.uid, revision, body);
-            Ok(Outcome::Written(Written { old: expected, entry, note }))
+            Ok(Outcome::Written(Written { old: expected, entry: written(key, *uid, revision, body), note }))
         }
         Err(Error::Conflict) => Ok(Outcome::Conflict),
-        Err(Error::Refused(violations)) => {
-            let cx = context(call, options.dry_run, versioned, &now);
-            Ok(Outcome::Refused(resource.strategy.refusal(&cx, &object, &violations)))
+        Err(Error::Refused(violations)) => Ok(Outcome::Refused(strategy.refusal(&cx, &object, &violations))),
+        Err(error) => {
+            Ok(Outcome::Refused(status_of(&error, &call.resource.group_resource(), &call.asked.name)))
         }
-        Err(error) => Ok(Outcome::Refused(failed(&error))),
     }
 }
 
-/// Makes of what the client wants what will be stored; `None` where that is what is stored already. `true`: nobody
-/// waits for the object any more, and it goes with this write.
-fn prepare(
-    call: &Call,
+/// An object, ready to be stored.
+struct Prepared {
+    object: Object,
+    /// Nobody waits for the object any more, and it goes with this write.
+    gone: bool,
+}
+
+/// Makes of what the client wants what will be stored; `None` where that is what is stored already.
+async fn prepare(
+    call: &Call<'_>,
+    stored: &Stored,
     options: &WriteOptions,
     live: &Object,
-    computed: Computed,
-    cx: &mut WriteContext<'_>,
-) -> Result<Option<(Object, bool)>, Status> {
-    let resource = call.resource();
-    let (part, strategy) = (call.part(), &resource.strategy);
-    check_revision(resource, live, &computed.object)?;
-    let track = computed.track;
-    let mut new = keep_part(resource, part, live, computed);
-    keep_identity(live, &mut new);
-    cx.warnings.extend(validation::dedup_owner_references(&mut new));
-    strategy.prepare_update(cx, part, live, &mut new)?;
-    if track {
-        let write = writer(call, &options.manager, cx.now);
-        new = tracker(resource, part).update(Some(live), new, write);
+    wanted: Wanted,
+    told: &mut Told,
+) -> Result<Option<Prepared>, Status> {
+    let (resource, strategy) = (&*call.resource, &*stored.strategy);
+    check_revision(resource, live, &wanted.object)?;
+    let (track, now) = (wanted.track, call.now());
+    let mut cx = context(call, options.dry_run, wanted.versioned, &now);
+    let mut new = keep_owned(stored, call.part, live, wanted);
+    let is_whole = is_whole(stored, call.part);
+    if is_whole {
+        parent::check(call, stored, Some(live), &new).await?;
     }
-    let spec_changed = part == Part::Main
-        && !same_but(live.as_map(), new.as_map(), &["apiVersion", "kind", "metadata", "status"]);
-    if spec_changed && live.generation() > 0 {
+    keep_identity(live, &mut new);
+    told.always.extend(validation::dedup_owner_references(&mut new));
+    strategy.prepare_update(&mut cx, live, &mut new)?;
+    if let Some(admission) = strategy.admit(&mut cx, call.view(At::Any), Some(live), &mut new) {
+        admission.await?;
+    }
+    if track {
+        let write = writer(call, &options.manager, &now);
+        let resets = Resets::of(resource, stored, call.part);
+        new = resets.track(resource, |tracker| tracker.update(Some(live), new, write));
+    }
+    if is_whole && live.generation() > 0 && !same_spec(stored, live, &new) {
         new.set(&["metadata", "generation"], Value::from(live.generation().saturating_add(1)));
     }
     let mut errors = validation::object_meta_update(&new, live);
-    errors.extend(strategy.validate_update(cx, part, live, &new));
+    errors.extend(strategy.validate_update(&mut cx, live, &new));
+    told.accepted.append(&mut cx.warnings);
     if !errors.is_empty() {
         return Err(Status::invalid(&resource.gvk, new.name(), &errors));
     }
+    owners::check(call, Some(live), &new).await?;
     let gone = new.is_deleting() && new.finalizers().next().is_none() && strategy.waits_for(&new).is_none();
     if !gone && is_unchanged(live, &new) {
         return Ok(None);
     }
-    cx.warnings.extend(validation::finalizer_warnings(&new, Some(live)));
-    Ok(Some((new, gone)))
+    told.always.extend(validation::finalizer_warnings(&new, Some(live)));
+    Ok(Some(Prepared { object: new, gone }))
 }
 
 /// A revision in the object is the one the client has seen.

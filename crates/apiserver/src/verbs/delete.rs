@@ -1,12 +1,13 @@
 //! `DELETE` of one object: marked while somebody waits for it, removed otherwise.
 
+use crate::errors::status_of;
+use crate::resource::Stored;
 use crate::response::{self, PROTOBUF};
-use crate::strategy::Strategy;
-use crate::verbs::Call;
-use crate::verbs::body;
-use crate::verbs::commit::{before, commit, context, is_unchanged, state, written};
-use crate::verbs::errors::status_of;
+use crate::verbs::commit::{Live, Told, always_conflicts, commit, context, state, written};
 use crate::verbs::options::{DeleteOptions, Propagation};
+use crate::verbs::owned::is_unchanged;
+use crate::verbs::tries::Tries;
+use crate::verbs::{Call, body};
 use axum::body::Body;
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
@@ -33,16 +34,20 @@ pub(crate) enum Removal {
     Waits(Status),
 }
 
-pub(crate) async fn delete(call: &mut Call, body: Body) -> Result<Response<Body>, Status> {
+pub(crate) async fn delete(
+    call: &mut Call<'_>,
+    stored: &Stored,
+    body: Body,
+) -> Result<Response<Body>, Status> {
     let options = read_options(call, body).await?;
-    let key = call.key();
-    match remove(call, &key, &options).await? {
+    let key = call.key(stored);
+    match remove(call, stored, &key, &options).await? {
         Removal::Gone(entry) => {
-            let gvk = &call.resource().gvk;
+            let gvk = &call.resource.gvk;
             let details = Details {
                 name: key.name.to_string(),
                 group: gvk.group.clone(),
-                kind: call.resource().plural.to_owned(),
+                kind: call.resource.plural.to_owned(),
                 uid: entry.uid.to_string(),
                 ..Details::default()
             };
@@ -59,12 +64,12 @@ pub(crate) async fn delete(call: &mut Call, body: Body) -> Result<Response<Body>
 }
 
 /// From the body, or from the query where there is none.
-pub(crate) async fn read_options(call: &Call, body: Body) -> Result<DeleteOptions, Status> {
+pub(crate) async fn read_options(call: &Call<'_>, body: Body) -> Result<DeleteOptions, Status> {
     let bytes = body::read(body).await?;
     if bytes.is_empty() {
         return DeleteOptions::from_query(&call.query);
     }
-    DeleteOptions::from_body(decoded(&bytes, &call.headers)?, &call.resource().gvk.api_version())
+    DeleteOptions::from_body(decoded(&bytes, &call.headers)?, &call.resource.gvk.api_version())
 }
 
 /// Options are a meta type: unlike objects, protobuf can say them.
@@ -82,20 +87,25 @@ fn decoded(bytes: &[u8], headers: &HeaderMap) -> Result<Value, Status> {
 }
 
 /// Runs one object's deletion as far as it goes now.
-pub(crate) async fn remove(call: &mut Call, key: &Key, options: &DeleteOptions) -> Result<Removal, Status> {
-    let mut at = if options.dry_run { At::Latest } else { At::Any };
-    // The deadline around the whole request bounds this loop.
+pub(crate) async fn remove(
+    call: &mut Call<'_>,
+    stored: &Stored,
+    key: &Key,
+    options: &DeleteOptions,
+) -> Result<Removal, Status> {
+    let mut tries = Tries::new(options.dry_run);
     loop {
-        let mut warnings = Vec::new();
-        let outcome = attempt(call, key, options, at, &mut warnings).await;
-        if at == At::Any && !matches!(outcome, Ok(Outcome::Removed(..) | Outcome::Refused(_))) {
-            at = At::Latest;
+        let mut told = Told::default();
+        let outcome = attempt(call, stored, key, options, tries.at(), &mut told).await;
+        let is_decided = matches!(outcome, Ok(Outcome::Removed(..) | Outcome::Refused(_)));
+        if !is_decided && tries.look_again() {
             continue;
         }
         match outcome {
-            Ok(Outcome::Conflict) => {}
+            Ok(Outcome::Conflict) if tries.again().await => {}
+            Ok(Outcome::Conflict) => return Err(always_conflicts(&call.resource, &key.name)),
             Ok(Outcome::Removed(old, removal)) => {
-                call.warnings.extend(warnings);
+                call.warnings.extend(told.of_accepted());
                 if let Removal::Gone(entry) | Removal::Marked(entry) = &removal {
                     call.audit(Some(old), entry, options.dry_run, String::new());
                 }
@@ -120,62 +130,59 @@ enum Outcome {
 
 /// One try.
 async fn attempt(
-    call: &Call,
+    call: &Call<'_>,
+    stored: &Stored,
     key: &Key,
     options: &DeleteOptions,
     at: At,
-    warnings: &mut Vec<String>,
+    told: &mut Told,
 ) -> Result<Outcome, Status> {
-    let resource = call.resource();
-    let failed = |error: &Error| status_of(error, resource, &key.name);
-    let entry = call.api.store.get(&call.cx.access, key, at).await.map_err(|error| failed(&error))?;
-    let live = Object::from_stored(&entry.body, entry.revision.0)
-        .map_err(|error| failed(&Error::Corrupt(error.to_string())))?;
-    check_preconditions(call, &live, options)?;
-    let waits = resource.strategy.waits_for(&live);
-    if live.is_deleting()
+    let live = Live::read(call, key, at).await?;
+    let about = call.resource.group_resource();
+    check_preconditions(call, &live.object, options)?;
+    let waits = stored.strategy.waits_for(&live.object);
+    if live.object.is_deleting()
         && let Some(text) = &waits
     {
-        return Ok(Outcome::Waits(Status::conflict(&resource.group_resource(), live.name(), text)));
+        return Ok(Outcome::Waits(Status::conflict(&about, live.object.name(), text)));
     }
-    let now = call.now();
-    let prepared = prepare(call, &live, waits.is_some(), options, &now, warnings)?;
-    let Some((mut object, gone)) = prepared else {
+    let prepared = prepare(call, stored, &live.object, waits.is_some(), options, told);
+    let Some(Prepared { mut object, gone }) = prepared else {
         if at == At::Any {
             // Nothing is written that would find out that the object has gone meanwhile, and another has its name.
             return Ok(Outcome::Conflict);
         }
-        let same = written(key, entry.uid, entry.revision, entry.body.clone());
-        return Ok(Outcome::Removed(entry.revision, Removal::Marked(same)));
+        return Ok(Outcome::Removed(live.entry.revision, Removal::Marked(live.unchanged())));
     };
-    let state = state(resource, &mut object)?;
+    let now = call.now();
+    let cx = context(call, options.dry_run, options.resource_version.is_some(), &now);
+    let state = state(stored, &mut object)?;
     let body = Bytes::from(state.body.clone());
-    let (expected, before) = (entry.revision, before(resource, &entry, &live)?);
-    let hold =
-        if gone { resource.strategy.hold(&context(call, options.dry_run, false, &now), &live) } else { None };
+    let (expected, before) = (live.entry.revision, live.before(stored)?);
+    let hold = if gone { stored.strategy.hold(&cx, &live.object) } else { None };
     let change = if gone {
         Change::Delete { expected, before, last: state }
     } else {
         Change::Update { expected, before, state }
     };
-    let write = Write { key: key.clone(), uid: entry.uid, change, may_grow: false, hold };
+    let uid = live.entry.uid;
+    let write = Write { key: key.clone(), uid, change, may_grow: false, hold };
     let revision = match commit(call, write, options.dry_run).await {
         Ok(_) if options.dry_run => expected,
         Ok(revision) => revision,
         Err(Error::Conflict) => return Ok(Outcome::Conflict),
         Err(Error::Refused(violations)) => {
-            let cx = context(call, options.dry_run, false, &now);
-            return Ok(Outcome::Refused(resource.strategy.refusal(&cx, &live, &violations)));
+            return Ok(Outcome::Refused(stored.strategy.refusal(&cx, &live.object, &violations)));
         }
-        Err(error) => return Ok(Outcome::Refused(failed(&error))),
+        Err(error) => return Ok(Outcome::Refused(status_of(&error, &about, &key.name))),
     };
-    let entry = written(key, entry.uid, revision, body);
+    let entry = written(key, uid, revision, body);
     Ok(Outcome::Removed(expected, if gone { Removal::Gone(entry) } else { Removal::Marked(entry) }))
 }
 
-fn check_preconditions(call: &Call, live: &Object, options: &DeleteOptions) -> Result<(), Status> {
+fn check_preconditions(call: &Call<'_>, live: &Object, options: &DeleteOptions) -> Result<(), Status> {
     // Failed preconditions show the kind where conflicts of an update show the plural.
-    let gvk = &call.resource().gvk;
+    let gvk = &call.resource.gvk;
     let conflict = |why: &str| {
         let about = GroupResource::new(gvk.group.as_str(), gvk.kind.as_str());
         Err(Status::conflict(&about, live.name(), why))
@@ -200,37 +207,43 @@ fn check_preconditions(call: &Call, live: &Object, options: &DeleteOptions) -> R
     }
 }
 
-/// The object to store (or to delete, when `true`), or nothing where it waits already.
+/// What will be stored.
+struct Prepared {
+    object: Object,
+    /// It goes with this write.
+    gone: bool,
+}
+
+/// What will be stored, or nothing where the object waits already.
 fn prepare(
-    call: &Call,
+    call: &Call<'_>,
+    stored: &Stored,
     live: &Object,
     waits: bool,
     options: &DeleteOptions,
-    now: &str,
-    warnings: &mut Vec<String>,
-) -> Result<Option<(Object, bool)>, Status> {
-    let resource = call.resource();
-    let strategy: &dyn Strategy = &*resource.strategy;
+    told: &mut Told,
+) -> Option<Prepared> {
     let finalizers = finalizers_after(live, options);
     let mut object = live.clone();
     set_finalizers(&mut object, &finalizers);
-    let mut cx = context(call, options.dry_run, options.resource_version.is_some(), now);
     if !waits && finalizers.is_empty() {
-        return Ok(Some((object, true)));
+        return Some(Prepared { object, gone: true });
     }
     if !live.is_deleting() {
-        object.set(&["metadata", "deletionTimestamp"], Value::from(now));
+        let now = call.now();
+        let mut cx = context(call, options.dry_run, options.resource_version.is_some(), &now);
+        object.set(&["metadata", "deletionTimestamp"], Value::from(now.as_str()));
         if !waits {
             object.set(&["metadata", "deletionGracePeriodSeconds"], Value::from(0));
         }
         if live.generation() > 0 {
             object.set(&["metadata", "generation"], Value::from(live.generation().saturating_add(1)));
         }
-        strategy.prepare_delete(&mut cx, &mut object);
-        warnings.append(&mut cx.warnings);
+        stored.strategy.prepare_delete(&mut cx, &mut object);
+        told.accepted.append(&mut cx.warnings);
     }
     // Marking changes no charge: what the object holds is refunded when it goes.
-    Ok((!is_unchanged(live, &object)).then_some((object, false)))
+    (!is_unchanged(live, &object)).then_some(Prepared { object, gone: false })
 }
 
 /// The garbage collector's finalizers follow the options, all others stay.

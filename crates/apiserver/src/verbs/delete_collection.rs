@@ -1,9 +1,10 @@
 //! `DELETE` of a collection: every object's own lifecycle, page by page.
 
+use crate::errors::status_of;
+use crate::resource::Stored;
 use crate::response::list_response;
 use crate::verbs::Call;
 use crate::verbs::delete::{Removal, read_options, remove};
-use crate::verbs::errors::status_of;
 use crate::verbs::list::{list_meta, list_query, nothing};
 use crate::verbs::options::ListOptions;
 use axum::body::Body;
@@ -16,10 +17,14 @@ use store::read::At;
 /// Objects listed at a time where the request has no limit.
 const PAGE_ITEMS: usize = 500;
 
-pub(crate) async fn delete_collection(call: &mut Call, body: Body) -> Result<Response<Body>, Status> {
+pub(crate) async fn delete_collection(
+    call: &mut Call<'_>,
+    stored: &Stored,
+    body: Body,
+) -> Result<Response<Body>, Status> {
     let list_options = ListOptions::parse(&call.query, false)?;
     let renderer = call.renderer()?;
-    let mut query = list_query(call, &list_options)?;
+    let mut query = list_query(call, stored, &list_options)?;
     let options = read_options(call, body).await?;
     if call.sees_nothing() {
         let page = nothing(call);
@@ -32,9 +37,9 @@ pub(crate) async fn delete_collection(call: &mut Call, body: Body) -> Result<Res
     let mut removed: Vec<Arc<Entry>> = Vec::new();
     loop {
         let page = call.api.store.list(&call.cx.access, &query).await;
-        let page = page.map_err(|error| status_of(&error, call.resource(), ""))?;
+        let page = page.map_err(|error| status_of(&error, &call.resource.group_resource(), ""))?;
         for entry in &page.items {
-            match remove(call, &entry.key, &options).await {
+            match remove(call, stored, &entry.key, &options).await {
                 // Each as it was listed, what is on its way already included.
                 Ok(Removal::Gone(_) | Removal::Marked(_) | Removal::Waits(_)) => {
                     removed.push(Arc::clone(entry));

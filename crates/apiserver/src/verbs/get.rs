@@ -1,7 +1,8 @@
 //! `GET` of one object, or of a subresource of it: the same object.
 
+use crate::errors::status_of;
+use crate::resource::Stored;
 use crate::verbs::Call;
-use crate::verbs::errors::status_of;
 use crate::verbs::options::resource_version;
 use axum::body::Body;
 use http::{Response, StatusCode};
@@ -9,18 +10,29 @@ use meta::status::Status;
 use store::Revision;
 use store::read::At;
 
-pub(crate) async fn get(call: &mut Call) -> Result<Response<Body>, Status> {
+pub(crate) async fn get(call: &mut Call<'_>, stored: &Stored) -> Result<Response<Body>, Status> {
+    check(call)?;
+    let found = call.api.store.get(&call.cx.access, &call.key(stored), freshness(call)?).await;
+    let entry =
+        found.map_err(|error| status_of(&error, &call.resource.group_resource(), &call.asked.name))?;
+    call.respond(StatusCode::OK, &entry)
+}
+
+/// Refuses what no GET has any more.
+pub(crate) fn check(call: &Call<'_>) -> Result<(), Status> {
     if call.query.flag("export").unwrap_or_default() {
         return Err(Status::bad_request(
             "the export parameter, deprecated since v1.14, is no longer supported",
         ));
     }
-    let at = match resource_version(call.query.text("resourceVersion"))? {
+    Ok(())
+}
+
+/// How fresh the object must be.
+pub(crate) fn freshness(call: &Call<'_>) -> Result<At, Status> {
+    Ok(match resource_version(call.query.text("resourceVersion"))? {
         None => At::Latest,
         Some(0) => At::Any,
         Some(revision) => At::NotOlderThan(Revision(revision)),
-    };
-    let found = call.api.store.get(&call.cx.access, &call.key(), at).await;
-    let entry = found.map_err(|error| status_of(&error, call.resource(), &call.route.name))?;
-    call.respond(StatusCode::OK, &entry)
+    })
 }

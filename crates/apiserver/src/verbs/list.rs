@@ -1,32 +1,33 @@
 //! `GET` of a collection.
 
-use crate::resource::Resource;
+use crate::errors::status_of;
+use crate::resource::Stored;
 use crate::response::list_response;
 use crate::verbs::Call;
-use crate::verbs::errors::status_of;
 use crate::verbs::options::{ListOptions, Match, resource_version};
 use axum::body::Body;
 use http::Response;
+use meta::selector::FieldSelector;
 use meta::status::{ListMeta, Status};
 use store::Revision;
 use store::read::{At, ListQuery, Page, Selection};
 
-pub(crate) async fn list(call: &mut Call) -> Result<Response<Body>, Status> {
+pub(crate) async fn list(call: &mut Call<'_>, stored: &Stored) -> Result<Response<Body>, Status> {
     let options = ListOptions::parse(&call.query, false)?;
     let renderer = call.renderer()?;
-    let query = list_query(call, &options)?;
+    let query = list_query(call, stored, &options)?;
     let page = if call.sees_nothing() {
         nothing(call)
     } else {
         let page = call.api.store.list(&call.cx.access, &query).await;
-        page.map_err(|error| status_of(&error, call.resource(), ""))?
+        page.map_err(|error| status_of(&error, &call.resource.group_resource(), ""))?
     };
     let meta = list_meta(&page);
     Ok(list_response(renderer, &meta, page.items, &call.style).await)
 }
 
 /// What a caller who sees nothing gets, without anybody being asked.
-pub(crate) fn nothing(call: &Call) -> Page {
+pub(crate) fn nothing(call: &Call<'_>) -> Page {
     // A list's revision is never 0, which would mean "any".
     let revision = Revision(call.api.store.revision().0.max(1));
     Page { items: Vec::new(), revision, continue_token: None, remaining: None }
@@ -40,14 +41,25 @@ pub(crate) fn list_meta(page: &Page) -> ListMeta {
     }
 }
 
-pub(crate) fn list_query(call: &Call, options: &ListOptions) -> Result<ListQuery, Status> {
-    let selection = selection(call.resource(), &call.route.namespace, options)?;
-    let (at, limit) = freshness(options)?;
+pub(crate) fn list_query(
+    call: &Call<'_>,
+    stored: &Stored,
+    options: &ListOptions,
+) -> Result<ListQuery, Status> {
+    let selection = selection(stored, &call.asked.namespace, options)?;
+    let Freshness { at, limit } = freshness(options)?;
     Ok(ListQuery { selection, at, limit, continue_token: options.continue_token.clone() })
 }
 
+/// Which state a list shows, and how much of it at once.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Freshness {
+    pub(crate) at: At,
+    pub(crate) limit: Option<usize>,
+}
+
 /// The table of `resourceVersion`, `resourceVersionMatch` and `limit`.
-fn freshness(options: &ListOptions) -> Result<(At, Option<usize>), Status> {
+pub(crate) fn freshness(options: &ListOptions) -> Result<Freshness, Status> {
     let revision = resource_version(&options.resource_version)?;
     if options.continue_token.is_some() {
         if revision.is_some_and(|revision| revision != 0) {
@@ -55,39 +67,44 @@ fn freshness(options: &ListOptions) -> Result<(At, Option<usize>), Status> {
                 "specifying resource version is not allowed when using continue",
             ));
         }
-        return Ok((At::Latest, options.limit));
+        return Ok(Freshness { at: At::Latest, limit: options.limit });
     }
     let at = match (revision, options.version_match, options.limit) {
         (None, _, _) => At::Latest,
         // Whatever the cache holds comes whole.
-        (Some(0), _, _) => return Ok((At::Any, None)),
+        (Some(0), _, _) => return Ok(Freshness { at: At::Any, limit: None }),
         (Some(n), Some(Match::Exact), _) | (Some(n), None, Some(_)) => At::Exact(Revision(n)),
         (Some(n), Some(Match::NotOlderThan), _) | (Some(n), None, None) => At::NotOlderThan(Revision(n)),
     };
-    Ok((at, options.limit))
+    Ok(Freshness { at, limit: options.limit })
 }
 
 pub(crate) fn selection(
-    resource: &Resource,
+    stored: &Stored,
     namespace: &str,
     options: &ListOptions,
 ) -> Result<Selection, Status> {
     let (labels, fields) = (options.labels.clone(), options.fields.clone());
-    let known = resource.kind.fields();
-    for term in fields.requirements() {
+    check_fields(&fields, stored.kind.fields())?;
+    let namespace = (!namespace.is_empty()).then(|| namespace.to_owned());
+    Ok(Selection { kind: stored.id, namespace, labels, fields })
+}
+
+/// Refuses a selector that asks for other fields than these.
+pub(crate) fn check_fields(selector: &FieldSelector, known: &[&str]) -> Result<(), Status> {
+    for term in selector.requirements() {
         let field = term.key.as_str();
         if !matches!(field, "metadata.name" | "metadata.namespace") && !known.contains(&field) {
             return Err(Status::bad_request(format!("field label not supported: {field}")));
         }
     }
-    let namespace = (!namespace.is_empty()).then(|| namespace.to_owned());
-    Ok(Selection { kind: resource.id, namespace, labels, fields })
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verbs::query::Query;
+    use crate::request::Query;
 
     #[test]
     fn every_cell_of_the_list_table_means_what_it_should() {
@@ -107,7 +124,8 @@ mod tests {
             ("continue=x&limit=5&resourceVersion=0", (At::Latest, Some(5))),
         ] {
             let options = ListOptions::parse(&Query::parse(Some(query)), false).unwrap();
-            assert_eq!(freshness(&options).unwrap(), want, "{query}");
+            let Freshness { at, limit } = freshness(&options).unwrap();
+            assert_eq!((at, limit), want, "{query}");
         }
         let options = ListOptions::parse(&Query::parse(Some("continue=x&resourceVersion=4")), false).unwrap();
         let message = freshness(&options).unwrap_err().message;

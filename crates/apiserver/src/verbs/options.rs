@@ -1,7 +1,7 @@
 //! The options of each verb, from the query (and, for deletes, the body), checked as `CreateOptions`,
 //! `ListOptions` and so on.
 
-use crate::verbs::query::Query;
+use crate::request::Query;
 use http::HeaderMap;
 use http::header::USER_AGENT;
 use meta::decode::FieldValidation;

@@ -1,12 +1,12 @@
 //! `PATCH`: JSON patch, merge patch, strategic merge patch; server-side apply is `super::apply`.
 
-use crate::resource::Resource;
-use crate::verbs::Call;
+use crate::openapi::PATCH_TYPES;
+use crate::resource::{Resource, Stored};
 use crate::verbs::apply::apply;
-use crate::verbs::body;
-use crate::verbs::change::{Computed, change};
+use crate::verbs::change::{Wanted, change};
 use crate::verbs::options::{WriteKind, WriteOptions};
 use crate::verbs::update::check_identity;
+use crate::verbs::{Call, body, nul};
 use axum::body::Body;
 use http::{HeaderMap, Response, StatusCode};
 use meta::decode::{self, FieldValidation};
@@ -17,14 +17,6 @@ use meta::patch::{json_patch, merge_patch, strategic_merge_patch};
 use meta::status::Status;
 use serde_json::Value;
 use std::sync::Arc;
-
-/// What a PATCH's body may be; exactly what OpenAPI promises.
-pub(crate) const PATCH_TYPES: &[&str] = &[
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-    "application/apply-patch+yaml",
-];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatchType {
@@ -46,16 +38,21 @@ impl PatchType {
     }
 }
 
-pub(crate) async fn patch(call: &mut Call, kind: PatchType, body: Body) -> Result<Response<Body>, Status> {
+pub(crate) async fn patch(
+    call: &mut Call<'_>,
+    stored: &Stored,
+    kind: PatchType,
+    body: Body,
+) -> Result<Response<Body>, Status> {
     let bytes = body::read(body).await?;
     if kind == PatchType::Apply {
-        return apply(call, &bytes).await;
+        return apply(call, stored, &bytes).await;
     }
     let options = WriteOptions::parse(&call.query, &call.headers, WriteKind::Patch)?;
-    let resource = Arc::clone(call.resource());
-    let (name, namespace) = (call.route.name.clone(), call.route.namespace.clone());
+    let resource = Arc::clone(&call.resource);
+    let (name, namespace) = (call.asked.name.clone(), call.asked.namespace.clone());
     let versioned = names_revision(kind, &bytes);
-    let entry = change(call, &options, |live| {
+    let entry = change(call, stored, &options, |live| {
         let document = Value::Object(live.as_map().clone());
         let patched = match kind {
             PatchType::Json => json_patch(document, &bytes),
@@ -69,7 +66,7 @@ pub(crate) async fn patch(call: &mut Call, kind: PatchType, body: Body) -> Resul
         let (mut object, warnings) =
             reread(&resource, patched.document, patched.strict_errors, options.validation, &bytes)?;
         check_identity(&resource, &name, &namespace, &mut object)?;
-        Ok(Computed { object, track: true, versioned, warnings })
+        Ok(Wanted { object, track: true, versioned, warnings })
     });
     let entry = entry.await?;
     call.respond(StatusCode::OK, &entry)
@@ -96,6 +93,7 @@ fn reread(
     validation: FieldValidation,
     patch: &[u8],
 ) -> Result<(Object, Vec<String>), Status> {
+    nul::check(patch, &document)?;
     body::check_kind(&document, &resource.gvk)?;
     let unknown = decode::prune_and_check(&mut document, &resource.schema);
     dropped.extend(unknown.map_err(|error| invalid_patch(patch, &error.to_string()))?);

@@ -1,10 +1,9 @@
 //! `PUT`.
 
-use crate::resource::Resource;
-use crate::verbs::Call;
-use crate::verbs::body;
-use crate::verbs::change::{Computed, change};
+use crate::resource::{Resource, Stored};
+use crate::verbs::change::{Wanted, change};
 use crate::verbs::options::{WriteKind, WriteOptions};
+use crate::verbs::{Call, body};
 use axum::body::Body;
 use http::{Response, StatusCode};
 use meta::field::{FieldError, Path};
@@ -14,15 +13,20 @@ use meta::status::Status;
 use serde_json::Value;
 use std::sync::Arc;
 
-pub(crate) async fn update(call: &mut Call, body: Body) -> Result<Response<Body>, Status> {
+pub(crate) async fn update(
+    call: &mut Call<'_>,
+    stored: &Stored,
+    body: Body,
+) -> Result<Response<Body>, Status> {
     let bytes = body::read(body).await?;
     let options = WriteOptions::parse(&call.query, &call.headers, WriteKind::Update)?;
     let media = body::media(&call.headers)?;
-    let (mut given, dropped) = body::decode(&bytes, media, call.resource(), options.validation)?;
-    call.warnings.extend(dropped);
-    let resource = Arc::clone(call.resource());
-    check_identity(&resource, &call.route.name, &call.route.namespace, &mut given)?;
-    let entry = change(call, &options, |live| {
+    let resource = Arc::clone(&call.resource);
+    let decoded = body::decode(&bytes, media, &resource.gvk, &resource.schema, options.validation)?;
+    call.warnings.extend(decoded.warnings);
+    let mut given = decoded.object;
+    check_identity(&resource, &call.asked.name, &call.asked.namespace, &mut given)?;
+    let entry = change(call, stored, &options, |live| {
         let uid = given.uid();
         if !uid.is_empty() && uid != live.uid() {
             let key =
@@ -36,14 +40,14 @@ pub(crate) async fn update(call: &mut Call, body: Body) -> Result<Response<Body>
             return Err(Status::conflict(&resource.group_resource(), live.name(), &why));
         }
         let unversioned = matches!(given.resource_version(), "" | "0");
-        if unversioned && !resource.strategy.allows_unconditional_update() {
+        if unversioned && !stored.strategy.allows_unconditional_update() {
             let path = Path::new("metadata").child("resourceVersion");
             let error = FieldError::invalid(&path, &Value::from(0), "must be specified for an update");
             // A Go server shows the plural where every other 422 shows the kind.
             let shown = GroupVersionKind::new(resource.gvk.group.as_str(), "", resource.plural);
             return Err(Status::invalid(&shown, live.name(), &vec![error]));
         }
-        Ok(Computed { object: given.clone(), track: true, versioned: !unversioned, warnings: Vec::new() })
+        Ok(Wanted { object: given.clone(), track: true, versioned: !unversioned, warnings: Vec::new() })
     });
     let entry = entry.await?;
     call.respond(StatusCode::OK, &entry)

@@ -2,14 +2,17 @@
 
 mod frames;
 
+use crate::errors::{status_of, watch_expired};
+use crate::resource::Stored;
 use crate::response::{Media, body_response};
+use crate::tenure::Lost;
 use crate::verbs::Call;
-use crate::verbs::errors::{status_of, watch_expired};
 use crate::verbs::list::selection;
 use crate::verbs::options::{ListOptions, resource_version};
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use frames::Frames;
+use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, stream};
 use http::{Response, StatusCode};
 use meta::status::Status;
@@ -24,6 +27,8 @@ use tokio_util::sync::CancellationToken;
 const LIFE_SECONDS_MIN: u64 = 1800;
 /// Longest life that a watch may ask for.
 const LIFE_SECONDS_MAX: u64 = 24 * 3600;
+/// Why somebody has to list again although nothing was compacted.
+const SEES_OTHERWISE: &str = "what the caller may see has changed: list again";
 /// About how often a bookmark is sent.
 const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
 /// How long before its end a watch gets its last bookmark.
@@ -34,11 +39,11 @@ const CHUNK_BYTES_MAX: usize = 64 << 10;
 /// record of TLS and a wake-up of the client are for several events.
 const CHUNK_INTERVAL: Duration = Duration::from_millis(2);
 
-pub(crate) async fn watch(call: &mut Call) -> Result<Response<Body>, Status> {
+pub(crate) async fn watch(call: &mut Call<'_>, stored: &Stored) -> Result<Response<Body>, Status> {
     let options = ListOptions::parse(&call.query, true)?;
     let media = call.style.accepted.media;
     let frames = Frames::new(call.renderer()?);
-    let selection = selection(call.resource(), &call.route.namespace, &options)?;
+    let selection = selection(stored, &call.asked.namespace, &options)?;
     let from = beginning(&options)?;
     if call.api.draining.is_cancelled() {
         return Err(Status::too_many_requests(1));
@@ -49,9 +54,10 @@ pub(crate) async fn watch(call: &mut Call) -> Result<Response<Body>, Status> {
             let end = Instant::now() + life(options.timeout_seconds);
             let bookmarks = options.bookmarks.then_some(Bookmarks { next: Some(Instant::now()), end });
             let draining = call.api.draining.clone();
+            let lost = call.cx.tenure.take().map(|tenure| tenure.lost().boxed());
             let initial = matches!(from, WatchFrom::State(_));
             let mut stream =
-                Stream { watch, frames, bookmarks, initial, end, draining, ended: false, sent: None };
+                Stream { watch, frames, bookmarks, initial, end, draining, lost, ended: false, sent: None };
             stream.schedule_bookmark();
             let chunks = stream::unfold(Box::new(stream), |mut stream| async move {
                 let chunk = stream.chunk().await?;
@@ -63,9 +69,9 @@ pub(crate) async fn watch(call: &mut Call) -> Result<Response<Body>, Status> {
             failed_at_once(&watch_expired(asked.0, current.0), media)
         }
         Err(error @ store::Error::TooFarAhead { .. }) => {
-            failed_at_once(&status_of(&error, call.resource(), ""), media)
+            failed_at_once(&status_of(&error, &call.resource.group_resource(), ""), media)
         }
-        Err(error) => return Err(status_of(&error, call.resource(), "")),
+        Err(error) => return Err(status_of(&error, &call.resource.group_resource(), "")),
     };
     Ok(body_response(StatusCode::OK, media.stream_type(), body))
 }
@@ -98,6 +104,14 @@ fn life(asked: Option<i64>) -> Duration {
     Duration::from_secs(seconds)
 }
 
+/// Waits until the caller may not go on; for ever where nothing can take his right away.
+async fn lost(lost: &mut Option<BoxFuture<'static, Lost>>) -> Lost {
+    match lost {
+        Some(lost) => lost.await,
+        None => std::future::pending().await,
+    }
+}
+
 /// When bookmarks are due.
 struct Bookmarks {
     next: Option<Instant>,
@@ -113,6 +127,8 @@ struct Stream {
     initial: bool,
     end: Instant,
     draining: CancellationToken,
+    /// Until the caller may not go on.
+    lost: Option<BoxFuture<'static, Lost>>,
     ended: bool,
     /// When the last chunk was sent.
     sent: Option<Instant>,
@@ -163,6 +179,7 @@ impl Stream {
                 biased;
                 item = self.watch.next() => item,
                 () = self.draining.cancelled() => return None,
+                lost = lost(&mut self.lost) => return self.lose(&lost),
                 () = sleep_until(due.unwrap_or(self.end).min(self.end)) => {
                     if due.is_some_and(|due| due < self.end) {
                         self.watch.bookmark();
@@ -176,6 +193,20 @@ impl Stream {
             }
         }
         None
+    }
+
+    /// The last frame of a stream that may not go on.
+    ///
+    /// Where the caller sees something else now, what he was told is no longer the whole truth: he has to list again, as
+    /// after a compaction. Events could be made up for what appears and disappears, but they would have no place in the
+    /// history that resource versions count, and a client that comes back from one would miss the rest.
+    fn lose(&mut self, lost: &Lost) -> Option<Bytes> {
+        self.ended = true;
+        match lost {
+            Lost::Credential => None,
+            Lost::Refused(status) => Some(self.frames.error(status)),
+            Lost::Sight => Some(self.frames.error(&Status::expired(SEES_OTHERWISE))),
+        }
     }
 
     /// What an item is to the client, if it is anything.
@@ -214,7 +245,7 @@ impl Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verbs::query::Query;
+    use crate::request::Query;
 
     #[test]
     fn a_watch_begins_where_its_parameters_say() {

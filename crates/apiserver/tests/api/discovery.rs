@@ -18,15 +18,20 @@ async fn legacy_discovery_lists_resources_and_subresources() {
     let list = kit.get("/apis/sample.example.io/v1/").await.json();
     let names: Vec<&str> =
         list["resources"].as_array().unwrap().iter().map(|r| r["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["widgets", "widgets/finalize", "widgets/status"]);
-    let widgets = &list["resources"][0];
+    let want = ["colours", "widgets", "widgets/finalize", "widgets/paint", "widgets/status", "workshops"];
+    assert_eq!(names, want);
+    let widgets = &list["resources"][1];
     assert_eq!(
         widgets["verbs"],
         json!(["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"])
     );
     assert_eq!((&widgets["singularName"], &widgets["shortNames"]), (&json!("widget"), &json!(["wd"])));
     assert_eq!(widgets["storageVersionHash"].as_str().unwrap().len(), 12);
-    assert_eq!(list["resources"][1]["verbs"], json!(["get", "patch", "update"]));
+    assert_eq!(list["resources"][2]["verbs"], json!(["get", "patch", "update"]));
+    let paint = &list["resources"][3];
+    assert_eq!((&paint["kind"], &paint["verbs"]), (&json!("Paint"), &json!(["create", "get"])));
+    let colours = &list["resources"][0];
+    assert_eq!((&colours["verbs"], &colours["storageVersionHash"]), (&json!(["get", "list"]), &Value::Null));
     assert_eq!(kit.ask(Method::POST, "/apis", &[], Vec::new()).await.code, 405);
 }
 
@@ -39,9 +44,11 @@ async fn aggregated_discovery_has_an_etag_and_its_own_type() {
         "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
     );
     assert_eq!((answer.header("vary"), answer.header("cache-control")), ("Accept", "public"));
-    let resource = answer.json()["items"][0]["versions"][0]["resources"][0].clone();
+    let resource = answer.json()["items"][0]["versions"][0]["resources"][1].clone();
     assert_eq!((&resource["resource"], &resource["scope"]), (&json!("widgets"), &json!("Namespaced")));
-    assert_eq!(resource["subresources"][1]["responseKind"]["kind"], "Widget");
+    let kinds: Vec<&Value> =
+        resource["subresources"].as_array().unwrap().iter().map(|sub| &sub["responseKind"]["kind"]).collect();
+    assert_eq!(kinds, ["Widget", "Paint", "Widget"]);
     let etag = answer.header("etag").to_owned();
     assert_eq!(etag.len(), 130);
     let again =

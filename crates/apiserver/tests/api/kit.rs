@@ -1,9 +1,10 @@
 //! An API of the sample kind on a database of its own, asked without a network.
 
-use crate::widget;
-use apiserver::dispatch::{Api, RequestContext, dispatch};
+use crate::{colours, widget, workshop};
+use apiserver::dispatch::dispatch;
 use apiserver::openapi::About;
-use apiserver::{Caller, RequestInfo};
+use apiserver::routes::Routes;
+use apiserver::{Api, Caller, RequestContext, RequestInfo};
 use axum::body::{Body, BodyDataStream};
 use bytes::{Buf, Bytes, BytesMut};
 use futures_util::StreamExt;
@@ -70,14 +71,19 @@ impl Kit {
     pub(crate) async fn start() -> Self {
         let database = store::testing::database().await.unwrap();
         let (tasks, metrics) = (Tasks::new(), Metrics::new());
-        let kinds: Vec<Arc<dyn Kind>> = vec![Arc::new(widget::Widgets)];
+        let kinds: Vec<Arc<dyn Kind>> = vec![Arc::new(widget::Widgets), Arc::new(workshop::Workshops)];
         let store = Store::open(store::Config::new(database.url), kinds, &tasks, &metrics).unwrap();
-        let id = store.kind_id(widget::GROUP, "widgets").unwrap();
+        let number = |plural| store.kind_id(widget::GROUP, plural).unwrap();
+        let (widgets, workshops) = (number("widgets"), number("workshops"));
         tokio::time::timeout(WAIT, store.until_synced()).await.unwrap();
-        let resources = vec![Arc::new(widget::resource(id))];
+        let resources = vec![
+            Arc::new(colours::resource(widgets)),
+            Arc::new(widget::resource(widgets, workshops)),
+            Arc::new(workshop::resource(workshops)),
+        ];
         let draining = CancellationToken::new();
         let about = About { title: "Widgets".to_owned(), version: "v1".to_owned() };
-        let api = Arc::new(Api::new(resources, store, Clock::system(), draining.clone(), &about));
+        let api = Arc::new(Api::new(resources, store, Clock::system(), draining.clone(), &about).unwrap());
         Self { api, draining, visibility: Visibility::Everything, tasks }
     }
 
@@ -105,14 +111,14 @@ impl Kit {
         let request = request.body(Body::from(body)).unwrap();
         let info = RequestInfo::parse(&method, request.uri()).unwrap();
         let access: Access = authorize(&Sees(self.visibility.clone()), &()).await.unwrap();
-        let cx = RequestContext {
-            info: Arc::new(info),
-            caller: Arc::new(Caller { name: "tester".to_owned(), ..Caller::default() }),
-            access,
-            deadline: Instant::now() + WAIT,
-            audit_id: Arc::from("test"),
-        };
-        dispatch(&self.api, cx, request).await
+        let caller = Arc::new(Caller { name: "tester".to_owned(), ..Caller::default() });
+        let mut cx = RequestContext::new(info, caller, access, Instant::now() + WAIT);
+        match &cx.info {
+            RequestInfo::Resource(_) => dispatch(&self.api, &mut cx, request).await,
+            RequestInfo::Path(_) => {
+                Routes::new(self.api.documents.routes()).unwrap().answer(&mut cx, request).await
+            }
+        }
     }
 
     pub(crate) async fn ask(
@@ -126,6 +132,14 @@ impl Kit {
         let (code, headers) = (response.status().as_u16(), response.headers().clone());
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
         Answer { code, headers, text: String::from_utf8_lossy(&bytes).into_owned(), bytes }
+    }
+
+    /// The code of a request whose path may be none that a router takes.
+    pub(crate) async fn code_of(&self, method: Method, url: &str) -> u16 {
+        match RequestInfo::parse(&method, &url.parse().unwrap()) {
+            Ok(_) => self.ask(method, url, &[], Vec::new()).await.code,
+            Err(status) => status.code,
+        }
     }
 
     pub(crate) async fn get(&self, url: &str) -> Answer {

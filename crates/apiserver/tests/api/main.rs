@@ -9,13 +9,22 @@
 
 mod applies;
 mod changes;
+mod computed;
 mod deletes;
 mod discovery;
 mod kit;
+mod painting;
 mod protobuf;
 mod reads;
+mod seen;
 mod watches;
 mod writes;
 
+#[path = "../../examples/widgets/colours.rs"]
+mod colours;
+#[path = "../../examples/widgets/paint.rs"]
+mod paint;
 #[path = "../../examples/widgets/widget.rs"]
 mod widget;
+#[path = "../../examples/widgets/workshop.rs"]
+mod workshop;

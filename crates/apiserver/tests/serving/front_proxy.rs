@@ -1,6 +1,6 @@
 use crate::support::client::Client;
 use crate::support::{WIDGETS, World};
-use apiserver::authn::Via;
+use apiserver::caller::Via;
 use http::Method;
 use rcgen::ExtendedKeyUsagePurpose;
 

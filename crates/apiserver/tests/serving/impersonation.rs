@@ -1,5 +1,5 @@
 use crate::support::{WIDGETS, World, logs};
-use apiserver::authn::Via;
+use apiserver::caller::Via;
 use http::Method;
 use serde_json::json;
 use std::sync::atomic::Ordering;

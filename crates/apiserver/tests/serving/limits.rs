@@ -2,6 +2,7 @@ use crate::support::client::Client;
 use crate::support::{WIDGETS, World, few, until};
 use axum::body::Body;
 use http::{Method, Request};
+use serde_json::json;
 use std::sync::atomic::Ordering;
 
 fn user(name: &str) -> [(&str, &str); 3] {
@@ -98,4 +99,60 @@ async fn a_request_ends_at_its_deadline() {
         .await;
     assert_eq!(answer.code, 400, "a bad timeout is seen before the credentials");
     assert_eq!(answer.message(), "invalid timeout specified in the request URL");
+}
+
+#[tokio::test]
+async fn tokens_that_nobody_knows_keep_no_review_from_those_that_were_good() {
+    let world = World::start_with(|settings| {
+        settings.limits.strangers = 2;
+        settings.review_ttl = std::time::Duration::ZERO;
+    })
+    .await;
+    let user = json!({"username": "bob", "groups": ["system:authenticated"]});
+    world.kube.know_token("good", user);
+    world.kube.allow(|_| true);
+    let by = async |token: &str| {
+        let header = format!("Bearer {token}");
+        world.client(None).await.send(Method::GET, WIDGETS, &[("authorization", &header)]).await.code
+    };
+    assert_eq!(by("good").await, 200);
+    let held = world.kube.hold_tokens().await;
+    let mut waiting = Vec::new();
+    for n in 0..2 {
+        let mut client = world.client(None).await;
+        waiting.push(tokio::spawn(async move {
+            let header = format!("Bearer unknown-{n}");
+            client.send(Method::GET, WIDGETS, &[("authorization", &header)]).await.code
+        }));
+    }
+    until("two reviews wait", async || world.kube.token_reviews.load(Ordering::SeqCst) == 3).await;
+    assert_eq!(by("unknown-3").await, 429, "neither let in nor told that the token is wrong");
+    let mut client = world.client(None).await;
+    let good = tokio::spawn(async move {
+        client.send(Method::GET, WIDGETS, &[("authorization", "Bearer good")]).await.code
+    });
+    until("the good one is reviewed", async || world.kube.token_reviews.load(Ordering::SeqCst) == 4).await;
+    drop(held);
+    assert_eq!(good.await.unwrap(), 200);
+    for task in waiting {
+        assert_eq!(task.await.unwrap(), 401);
+    }
+}
+
+#[tokio::test]
+async fn what_callers_without_credentials_ask_is_reviewed_within_a_limit() {
+    let world = World::start_with(|settings| settings.limits.strangers = 1).await;
+    let asked = |n: usize| format!("/nowhere/{n}");
+    let held = world.kube.hold_rights().await;
+    let mut first = world.client(None).await;
+    let first = tokio::spawn(async move { first.send(Method::GET, &asked(0), &[]).await.code });
+    until("one review waits", async || world.kube.access_reviews.lock().unwrap().len() == 1).await;
+    let second = world.client(None).await.send(Method::GET, &asked(1), &[]).await;
+    assert_eq!((second.code, second.headers["retry-after"].to_str().unwrap()), (429, "1"));
+    let mut known = world.client(Some(&world.client_ca.client("nobody", &[]))).await;
+    let known = tokio::spawn(async move { known.send(Method::GET, &asked(1), &[]).await.code });
+    until("one who is known is reviewed", async || world.kube.access_reviews.lock().unwrap().len() == 2)
+        .await;
+    drop(held);
+    assert_eq!((first.await.unwrap(), known.await.unwrap()), (403, 403));
 }

@@ -12,9 +12,19 @@ mod matrix;
 mod observed;
 mod reload;
 mod reviews;
+mod routes;
 mod sockets;
+mod tenure;
 mod tokens;
 mod traces;
 
+#[path = "../../examples/widgets/colours.rs"]
+mod colours;
+#[path = "../../examples/widgets/inventory.rs"]
+mod inventory;
+#[path = "../../examples/widgets/paint.rs"]
+mod paint;
 #[path = "../../examples/widgets/widget.rs"]
 mod widget;
+#[path = "../../examples/widgets/workshop.rs"]
+mod workshop;

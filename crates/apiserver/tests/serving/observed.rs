@@ -27,7 +27,8 @@ async fn a_slow_request_is_warned_of_with_where_its_time_went() {
 async fn health_is_told_by_name_and_checks_are_left_out_by_name() {
     let world = World::start().await;
     world.ready.add("fragile", || Err("a secret".to_owned()));
-    let mut client = world.client(None).await;
+    let known = world.client_ca.client("nobody", &[]);
+    let mut client = world.client(Some(&known)).await;
     let failed = client.send(Method::GET, "/readyz", &[]).await;
     assert_eq!(failed.code, 500);
     let want = "[+]extension-apiserver-authentication ok\n[-]fragile failed: reason withheld\n[+]ping ok\n\
@@ -55,6 +56,25 @@ async fn health_is_told_by_name_and_checks_are_left_out_by_name() {
     assert!(excluded.text.contains("[+]fragile excluded: ok\n"));
     let mut master = world.client(Some(&world.master())).await;
     assert_eq!(master.send(Method::GET, "/readyz/fragile", &[]).await.code, 500);
+}
+
+#[tokio::test]
+async fn who_has_no_credentials_learns_of_health_the_verdict_alone() {
+    let world = World::start().await;
+    world.ready.add("fragile", || Err("a secret".to_owned()));
+    let mut client = world.client(None).await;
+    for (path, code, text) in [
+        ("/readyz", 500, "readyz check failed\n"),
+        ("/readyz?verbose", 500, "readyz check failed\n"),
+        ("/readyz?verbose&exclude=fragile", 200, "ok"),
+        ("/readyz?exclude=fragile&exclude=moon&verbose", 200, "ok"),
+        ("/livez?verbose", 200, "ok"),
+        ("/healthz?verbose=1", 200, "ok"),
+    ] {
+        let answer = client.send(Method::GET, path, &[]).await;
+        assert_eq!((answer.code, answer.text.as_str()), (code, text), "{path}");
+    }
+    assert_eq!(client.send(Method::GET, "/readyz/fragile", &[]).await.code, 403);
 }
 
 #[tokio::test]

@@ -16,12 +16,13 @@ pub(crate) mod served;
 pub(crate) mod socket;
 pub(crate) mod tokens;
 
-use apiserver::authn::{Caller, Via, jwks::KeySource, jwt, trust};
-use apiserver::authz::{Policy, Verdict};
-use apiserver::dispatch::RequestContext;
+use apiserver::authn::{jwks::KeySource, jwt, trust};
+use apiserver::authz::{Admits, Policy, Right, Verdict};
+use apiserver::caller::{Caller, Via};
 use apiserver::flow::Limits;
-use apiserver::request::RequestInfo;
+use apiserver::routes::{Reach, Route};
 use apiserver::server::{Handler, Parts, Server, Settings};
+use apiserver::{RequestContext, RequestInfo, Verb};
 use axum::body::{Body, Bytes};
 use client::{Answer, Client};
 use futures_util::StreamExt;
@@ -50,10 +51,11 @@ pub(crate) struct TenantPolicy;
 
 impl Policy for TenantPolicy {
     fn decide(&self, caller: &Caller, info: &RequestInfo) -> Verdict {
-        if caller.tenant.is_none() || !info.is_resource || !caller.in_group("tenant-admins") {
+        let Some(asked) = info.resource() else { return Verdict::NoOpinion };
+        if caller.tenant.is_none() || !caller.in_group("tenant-admins") {
             return Verdict::NoOpinion;
         }
-        match info.subresource.as_str() {
+        match asked.subresource.as_str() {
             "finalize" => Verdict::Deny("finalize is the controller's".to_owned()),
             _ => Verdict::Allow,
         }
@@ -67,8 +69,8 @@ impl Policy for TenantPolicy {
         }
     }
 
-    fn operator_right(&self) -> (&'static str, &'static str, &'static str) {
-        ("operate", "example.io", "widgets")
+    fn operator_right(&self) -> Right {
+        Right { verb: "operate", group: "example.io", resource: "widgets" }
     }
 }
 
@@ -84,9 +86,10 @@ pub(crate) struct Echo {
 }
 
 impl Handler for Echo {
-    async fn handle(&self, cx: RequestContext, request: Request<Body>) -> Response<Body> {
+    async fn handle(&self, cx: &mut RequestContext, request: Request<Body>) -> Response<Body> {
         self.handled.fetch_add(1, Ordering::SeqCst);
-        match cx.info.name.as_str() {
+        let asked = cx.info.resource().unwrap().clone();
+        match asked.object_name() {
             "panic" => panic!("on purpose"),
             "slow" => {
                 self.waiting.fetch_add(1, Ordering::SeqCst);
@@ -95,8 +98,8 @@ impl Handler for Echo {
             }
             _ => {}
         }
-        if cx.info.verb == "watch" {
-            return self.watch(cx.info.name == "broken");
+        if asked.verb == Verb::Watch {
+            return self.watch(asked.object_name() == "broken");
         }
         let body = json!({
             "user": cx.caller.name,
@@ -105,7 +108,7 @@ impl Handler for Echo {
             "tenant": cx.caller.tenant,
             "via": format!("{:?}", cx.caller.via),
             "sees": format!("{:?}", cx.access.visibility()),
-            "verb": cx.info.verb,
+            "verb": asked.verb.as_str(),
             "headers": request.headers().keys().map(http::HeaderName::as_str).collect::<Vec<_>>(),
         });
         Response::new(Body::from(body.to_string()))
@@ -185,6 +188,7 @@ impl World {
         let parts = Parts {
             handler: echo.clone(),
             resources: Vec::new(),
+            routes: documents(),
             policy: Arc::new(TenantPolicy),
             kube: Some(kube.client()),
             metrics: Metrics::new(),
@@ -228,6 +232,14 @@ impl World {
     }
 }
 
+/// As much of discovery as rights are asked for.
+fn documents() -> Vec<Route> {
+    let of = |root: &str| {
+        Route::document(root, Admits::Authenticated, |_, _| Response::default()).reaching(Reach::Tree)
+    };
+    vec![of("/apis"), of("/openapi")]
+}
+
 pub(crate) fn write_serving(dir: &std::path::Path, ca: &Ca) {
     let identity = ca.server();
     std::fs::write(dir.join("tls.key"), identity.key_pem()).unwrap();
@@ -244,7 +256,7 @@ pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
 }
 
 pub(crate) fn few(limits: usize) -> Limits {
-    Limits { reads: limits, writes: limits, watches: limits }
+    Limits { reads: limits, writes: limits, watches: limits, ..Limits::default() }
 }
 
 pub(crate) fn via(answer: &Answer) -> Via {

@@ -2,7 +2,7 @@
 
 use super::orphans;
 use crate::follow;
-use crate::kinds::PROJECT;
+use crate::numbers::PROJECT;
 use business_types::{ChargedProject, Held, LedgerStatus, Orphan, ProjectStatus, account};
 use meta::object::Object;
 use meta::quantity::{Format, Quantity, ResourceList};

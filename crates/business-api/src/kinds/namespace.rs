@@ -1,18 +1,20 @@
 use super::attributes::Selected;
 use super::{Directories, KindRow, SUBRESOURCES};
-use crate::roles::{ADD, CHANGE, RULE, Right, Role};
+use crate::numbers;
+use crate::roles::{ADD, CHANGE, HOLD_BACK, RULE, Right, Role};
 use crate::strategy::{NamespaceStrategy, namespace};
-use apiserver::resource::Resource;
+use apiserver::resource::{ALL_VERBS, Source};
+use apiserver::{Resource, Stored};
 use business_types::account;
 use business_types::names::{GROUP, NAMESPACES};
 use business_types::namespace::{ChargedNamespace, gvk, schema};
 use serde::Deserialize;
 use std::sync::Arc;
-use store::{Attributes, Kind, KindId};
+use store::{Attributes, Kind};
 
 /// Namespaces.
 pub const ROW: KindRow = KindRow {
-    id: KindId(2),
+    id: numbers::NAMESPACE,
     plural: NAMESPACES,
     kind: || Arc::new(NamespaceKind),
     account: Some(account::of_stored::<ChargedNamespace>),
@@ -20,6 +22,7 @@ pub const ROW: KindRow = KindRow {
     rights: &[
         Right::object(Role::Administrator, RULE),
         Right::subresource(Role::Administrator, "finalize", CHANGE),
+        Right::subresource(Role::Administrator, "finalizers", HOLD_BACK),
         Right::object(Role::Member, ADD),
     ],
     resource,
@@ -34,12 +37,16 @@ fn resource(row: &KindRow, directories: &Directories) -> Resource {
         short_names: &["bns"],
         categories: &[],
         namespaced: true,
-        id: row.id,
-        kind: (row.kind)(),
+        verbs: ALL_VERBS,
         schema: Arc::new(schema()),
-        subresources: SUBRESOURCES,
         columns: namespace::COLUMNS,
-        strategy: Arc::new(NamespaceStrategy::new(clusters, levels, forbidden, finalizers)),
+        source: Source::Stored(Arc::new(Stored {
+            id: row.id,
+            kind: (row.kind)(),
+            subresources: SUBRESOURCES.to_vec(),
+            server_fields: namespace::SERVER_FIELDS,
+            strategy: Arc::new(NamespaceStrategy::new(clusters, levels, forbidden, finalizers)),
+        })),
     }
 }
 

@@ -1,18 +1,20 @@
 use super::attributes::Selected;
 use super::{Directories, KindRow, SUBRESOURCES};
-use crate::roles::{CHANGE, GRANT, READ, RULE, Right, Role};
+use crate::numbers;
+use crate::roles::{CHANGE, GRANT, HOLD_BACK, READ, RULE, Right, Role};
 use crate::strategy::{ProjectStrategy, project};
-use apiserver::resource::Resource;
+use apiserver::resource::{ALL_VERBS, Source};
+use apiserver::{Resource, Stored};
 use business_types::account;
 use business_types::names::{GROUP, PROJECTS};
 use business_types::project::{ChargedProject, gvk, schema};
 use serde::Deserialize;
 use std::sync::Arc;
-use store::{Attributes, Kind, KindId, Standing};
+use store::{Attributes, Kind, Standing};
 
 /// Projects.
 pub const ROW: KindRow = KindRow {
-    id: KindId(1),
+    id: numbers::PROJECT,
     plural: PROJECTS,
     kind: || Arc::new(ProjectKind),
     account: Some(account::of_stored::<ChargedProject>),
@@ -21,6 +23,7 @@ pub const ROW: KindRow = KindRow {
         Right::object(Role::Administrator, RULE),
         Right::object(Role::Administrator, &[GRANT]),
         Right::subresource(Role::Administrator, "finalize", CHANGE),
+        Right::subresource(Role::Administrator, "finalizers", HOLD_BACK),
         Right::object(Role::Member, READ),
     ],
     resource,
@@ -35,12 +38,16 @@ fn resource(row: &KindRow, directories: &Directories) -> Resource {
         short_names: &["prj"],
         categories: &[],
         namespaced: false,
-        id: row.id,
-        kind: (row.kind)(),
+        verbs: ALL_VERBS,
         schema: Arc::new(schema()),
-        subresources: SUBRESOURCES,
         columns: project::COLUMNS,
-        strategy: Arc::new(ProjectStrategy::new(clusters, levels, roles, finalizers)),
+        source: Source::Stored(Arc::new(Stored {
+            id: row.id,
+            kind: (row.kind)(),
+            subresources: SUBRESOURCES.to_vec(),
+            server_fields: &[],
+            strategy: Arc::new(ProjectStrategy::new(clusters, levels, roles, finalizers)),
+        })),
     }
 }
 

@@ -1,30 +1,35 @@
 use super::{
-    add_finalizer, amounts_value, begin_deletion, check_annotations, dash, drops_finalizer, ready,
-    set_tenant, shares, unreadable, waiting,
+    add_finalizer, amounts_value, begin_deletion, check_annotations, dash, drops_finalizer, project_key,
+    ready, set_tenant, shares, take_tenant, unreadable, waiting,
 };
 use crate::clusters::Clusters;
 use crate::finalizers::{self, TenantFinalizers};
 use crate::levels::Levels;
 use crate::refusal::{self, RefusedKind, Subject};
-use apiserver::resource::{Column, Part};
+use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
+use apiserver::subresource::FieldPath;
+use apiserver::{Part, View};
 use business_types::account;
 use business_types::charge::{self, Confirmation, Confirmed};
 use business_types::namespace::group_resource;
 use business_types::{ChargedNamespace, NamespaceSpec, NamespaceStatus, Provenance, names, validation};
+use futures_util::future::BoxFuture;
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::object::Object;
 use meta::quantity::ResourceList;
 use meta::status::Status;
 use meta::validation::NameRule;
 use serde_json::{Value, json};
-use store::quota::{Account, Held, HoldState, Violation};
+use store::Key;
+use store::quota::{Account, Held, HoldState, Scope, Violation};
 
 const CHARGED: &[&str] = &["status", "cachedSpecHard"];
 /// The record of the namespace in the cluster.
 const RECORD: &[&str] = &["status", "clusterNamespace"];
 /// What the server says of the cluster, whatever a client sends.
-const DESCRIPTION: [&str; 3] = ["clusterType", "clusterVersion", "clusterDisplayName"];
+pub const SERVER_FIELDS: &[FieldPath] =
+    &[&["spec", "clusterType"], &["spec", "clusterVersion"], &["spec", "clusterDisplayName"]];
 /// Why the charge of an adopted namespace goes on counting.
 const RELEASED: &str = "the namespace was adopted and stays in its cluster; it counts until it is unused";
 /// What a namespace's name is generated from when it can be derived from nothing.
@@ -106,8 +111,8 @@ impl NamespaceStrategy {
     fn describe(&self, object: &mut Object) {
         let Some(cluster) = self.clusters.get(object.text(&["spec", "clusterName"])) else { return };
         let texts = [&cluster.cluster_type, &cluster.version, &cluster.display_name];
-        for (field, text) in DESCRIPTION.into_iter().zip(texts) {
-            object.set(&["spec", field], json!(text));
+        for (field, text) in SERVER_FIELDS.iter().zip(texts) {
+            object.set(field, json!(text));
         }
     }
 
@@ -176,12 +181,22 @@ fn abandon_reason(object: &Object) -> Option<&str> {
 }
 
 impl Strategy for NamespaceStrategy {
+    fn parent(&self, object: &Object) -> Option<Key> {
+        project_key(object.namespace())
+    }
+
+    fn parent_missing(&self, object: &Object, parent: &Key) -> Option<Status> {
+        let subject = Subject { name: object.name(), kind: &REFUSED };
+        let missing = Violation::ScopeMissing { scope: Scope::new(account::PROJECT, &*parent.name) };
+        Some(refusal::status(subject, &[missing], &self.levels))
+    }
+
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
         check_annotations(cx, None, object, &group_resource())?;
         set_tenant(cx, None, object);
         add_finalizer(object, names::NAMESPACE_FINALIZER);
-        for field in DESCRIPTION {
-            object.set(&["spec", field], json!(""));
+        for field in SERVER_FIELDS {
+            object.set(field, json!(""));
         }
         self.describe(object);
         let spec = NamespaceSpec::of(object).map_err(|e| unreadable(&e))?;
@@ -215,23 +230,19 @@ impl Strategy for NamespaceStrategy {
     fn prepare_update(
         &self,
         cx: &mut WriteContext<'_>,
-        part: Part,
         old: &Object,
         object: &mut Object,
     ) -> Result<(), Status> {
-        match part {
-            Part::Status => {
+        match cx.part {
+            Part::STATUS => {
                 self.describe(object);
                 return Self::prepare_status(cx, old, object);
             }
-            Part::Finalize => return Self::prepare_finalize(cx, old, object),
-            Part::Main => {}
+            Part::FINALIZE => return Self::prepare_finalize(cx, old, object),
+            Part::Main | Part::Sub(_) => {}
         }
         check_annotations(cx, Some(old), object, &group_resource())?;
         set_tenant(cx, Some(old), object);
-        for field in DESCRIPTION {
-            object.copy_from(old, &["spec", field]);
-        }
         // What is being deleted can be released; its spec is frozen and raises nothing.
         if !old.is_deleting() {
             let hard = NamespaceSpec::of(object).map_err(|e| unreadable(&e))?.hard;
@@ -241,24 +252,28 @@ impl Strategy for NamespaceStrategy {
         Ok(())
     }
 
-    fn validate_update(
-        &self,
-        cx: &mut WriteContext<'_>,
-        part: Part,
-        old: &Object,
-        object: &Object,
-    ) -> FieldErrors {
+    fn admit<'a>(
+        &'a self,
+        _cx: &'a mut WriteContext<'_>,
+        view: View<'a>,
+        _old: Option<&'a Object>,
+        object: &'a mut Object,
+    ) -> Option<BoxFuture<'a, Result<(), Status>>> {
+        take_tenant(view, self.parent(object), object)
+    }
+
+    fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
         let Ok(before) = Typed::of(old) else { return FieldErrors::new() };
-        match part {
-            Part::Finalize if cx.tenant.is_some() => {
+        match cx.part {
+            Part::FINALIZE if cx.tenant.is_some() => {
                 finalizers::check_release(old, object, names::NAMESPACE_FINALIZER)
             }
-            Part::Finalize => FieldErrors::new(),
-            Part::Status => match NamespaceStatus::of(object) {
+            Part::FINALIZE => FieldErrors::new(),
+            Part::STATUS => match NamespaceStatus::of(object) {
                 Ok(status) => validation::namespace_status(object, &before.status, &status),
                 Err(_unknown_name) => validation::unreadable_namespace_status(object),
             },
-            Part::Main => {
+            Part::Main | Part::Sub(_) => {
                 let Ok(spec) = NamespaceSpec::of(object) else { return FieldErrors::new() };
                 if old.is_deleting() && spec != before.spec {
                     let why = "the namespace is being deleted: its spec cannot change";
@@ -277,8 +292,8 @@ impl Strategy for NamespaceStrategy {
         waiting(object, "namespace")
     }
 
-    fn check_update(&self, part: Part, old: &Object, new: &Object) -> Result<(), Status> {
-        if part == Part::Main { check_use(&Typed::of(old)?, &Typed::of(new)?, new.name()) } else { Ok(()) }
+    fn check_update(&self, cx: &WriteContext<'_>, old: &Object, new: &Object) -> Result<(), Status> {
+        if cx.part == Part::Main { check_use(&Typed::of(old)?, &Typed::of(new)?, new.name()) } else { Ok(()) }
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {

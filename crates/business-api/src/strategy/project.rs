@@ -1,23 +1,26 @@
 use super::{
-    add_finalizer, begin_deletion, check_annotations, dash, drops_finalizer, is_administrator, ready,
-    set_tenant, shares, unreadable, waiting,
+    add_finalizer, begin_deletion, check_annotations, dash, drops_finalizer, is_administrator, project_key,
+    ready, set_tenant, shares, take_tenant, unreadable, waiting,
 };
 use crate::clusters::Clusters;
 use crate::finalizers::{self, TenantFinalizers};
 use crate::levels::Levels;
 use crate::refusal::{self, RefusedKind, Subject};
 use crate::roles::{GRANT, Roles};
-use apiserver::resource::{Column, Part};
+use apiserver::resource::Column;
 use apiserver::strategy::{ExtraRight, Strategy, WriteContext};
+use apiserver::{Part, View};
 use business_types::project::group_resource;
 use business_types::{ChargedProject, ProjectSpec, ProjectStatus, account, names, validation};
+use futures_util::future::BoxFuture;
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::object::Object;
 use meta::quantity::ResourceList;
 use meta::status::Status;
 use meta::validation::NameRule;
 use serde_json::{Value, json};
-use store::quota::{Account, Violation};
+use store::Key;
+use store::quota::{Account, Scope, Violation};
 
 const LOCKED: &[&str] = &["status", "locked"];
 const MEMBERS: &[&str] = &["spec", "members"];
@@ -121,6 +124,16 @@ fn is_higher(old: &ProjectSpec, new: &ProjectSpec) -> bool {
 }
 
 impl Strategy for ProjectStrategy {
+    fn parent(&self, object: &Object) -> Option<Key> {
+        project_key(object.text(&["spec", "parentProjectName"]))
+    }
+
+    fn parent_missing(&self, object: &Object, parent: &Key) -> Option<Status> {
+        let subject = Subject { name: object.name(), kind: &REFUSED };
+        let missing = Violation::ScopeMissing { scope: Scope::new(account::PROJECT, &*parent.name) };
+        Some(refusal::status(subject, &[missing], &self.levels))
+    }
+
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
         check_annotations(cx, None, object, &group_resource())?;
         set_tenant(cx, None, object);
@@ -146,13 +159,11 @@ impl Strategy for ProjectStrategy {
     fn prepare_update(
         &self,
         cx: &mut WriteContext<'_>,
-        part: Part,
         old: &Object,
         object: &mut Object,
     ) -> Result<(), Status> {
-        match part {
-            Part::Main => self.prepare_main(cx, old, object),
-            Part::Status => {
+        match cx.part {
+            Part::STATUS => {
                 if cx.tenant.is_some() {
                     object.copy_from(old, LOCKED);
                 }
@@ -161,33 +172,38 @@ impl Strategy for ProjectStrategy {
                 }
                 Ok(())
             }
-            Part::Finalize
+            Part::FINALIZE
                 if drops_finalizer(old, object, names::PROJECT_FINALIZER) && !old.is_deleting() =>
             {
                 let why = "the finalizer \"project\" stays until the project is deleted";
                 Err(Status::conflict(&group_resource(), old.name(), why))
             }
-            Part::Finalize => Ok(()),
+            Part::FINALIZE => Ok(()),
+            Part::Main | Part::Sub(_) => self.prepare_main(cx, old, object),
         }
     }
 
-    fn validate_update(
-        &self,
-        cx: &mut WriteContext<'_>,
-        part: Part,
-        old: &Object,
-        object: &Object,
-    ) -> FieldErrors {
-        match part {
-            Part::Finalize if cx.tenant.is_some() => {
+    fn admit<'a>(
+        &'a self,
+        _cx: &'a mut WriteContext<'_>,
+        view: View<'a>,
+        _old: Option<&'a Object>,
+        object: &'a mut Object,
+    ) -> Option<BoxFuture<'a, Result<(), Status>>> {
+        take_tenant(view, self.parent(object), object)
+    }
+
+    fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
+        match cx.part {
+            Part::FINALIZE if cx.tenant.is_some() => {
                 finalizers::check_release(old, object, names::PROJECT_FINALIZER)
             }
-            Part::Finalize => FieldErrors::new(),
-            Part::Status => match ProjectStatus::of(object) {
+            Part::FINALIZE => FieldErrors::new(),
+            Part::STATUS => match ProjectStatus::of(object) {
                 Ok(status) => validation::project_status(object, &status),
                 Err(_unknown_phase) => validation::phase(object, &business_types::ProjectPhase::NAMES),
             },
-            Part::Main => {
+            Part::Main | Part::Sub(_) => {
                 let (Ok(before), Ok(spec)) = (ProjectSpec::of(old), ProjectSpec::of(object)) else {
                     return FieldErrors::new();
                 };
@@ -203,17 +219,11 @@ impl Strategy for ProjectStrategy {
         }
     }
 
-    fn extra_right(
-        &self,
-        _cx: &WriteContext<'_>,
-        part: Part,
-        old: Option<&Object>,
-        new: &Object,
-    ) -> Option<ExtraRight> {
+    fn extra_right(&self, cx: &WriteContext<'_>, old: Option<&Object>, new: &Object) -> Option<ExtraRight> {
         let spec = ProjectSpec::of(new).ok().filter(|spec| spec.parent_project_name.is_empty())?;
         let old = old.and_then(|old| ProjectSpec::of(old).ok());
         let why = match old {
-            _ if part != Part::Main => return None,
+            _ if cx.part != Part::Main => return None,
             None => "a project without a parent takes its budget from nobody",
             Some(old) if !old.parent_project_name.is_empty() => {
                 "a project that leaves its parent keeps its budget"

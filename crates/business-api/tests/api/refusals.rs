@@ -55,7 +55,12 @@ async fn projects_are_refused_with_the_fields_that_clients_know() {
             vec![("FieldValueRequired", "spec.displayName")],
         ),
         ("bad name", project("Bad_Name", json!({})), 422, vec![(INVALID, "metadata.name")]),
-        ("own parent", child("a", "a", json!({})), 422, vec![(INVALID, "spec.parentProjectName")]),
+        (
+            "own parent",
+            child("a", "a", json!({})),
+            404,
+            vec![("FieldValueNotFound", "spec.parentProjectName")],
+        ),
         (
             "unknown parent",
             child("a", "no", json!({})),
@@ -162,7 +167,7 @@ async fn namespaces_are_refused_with_the_fields_that_clients_know() {
         ("bad namespace", namespace("Bad_Name", both("1")), 422, vec![name, (INVALID, "spec.namespace")]),
         ("long namespace", namespace(&long, both("1")), 422, vec![name, (INVALID, "spec.namespace")]),
         ("no label", namespace("-foo", both("1")), 422, vec![(INVALID, "spec.namespace")]),
-        ("NUL", namespace("a\u{0}", both("1")), 422, vec![name, (INVALID, "spec.namespace")]),
+        ("NUL", namespace("a\u{0}", both("1")), 400, vec![(INVALID, "spec.namespace")]),
         ("no cluster", at(""), 422, vec![("FieldValueRequired", "spec.clusterName")]),
         ("unknown cluster", at("c9"), 422, vec![("FieldValueNotFound", "spec.clusterName")]),
         ("unlisted cluster", at("c2"), 422, vec![(INVALID, "metadata.namespace")]),

@@ -379,3 +379,56 @@ async fn a_name_that_is_taken_says_only_that() {
     assert_eq!(told["message"], "projects.business.tkestack.io \"NAME\" already exists");
     assert_eq!(told["details"]["causes"], Value::Null);
 }
+
+#[tokio::test]
+async fn an_open_watch_ends_when_its_member_sees_other_projects() {
+    let world = two_tenants().await;
+    let (admin, alice) = (world.admin("t"), world.member("alice", "t"));
+    until("membership is known", async || alice.get("/projects").await.names().len() == 1).await;
+    for (before, after) in [(json!(["alice"]), json!(["bob"])), (json!(["bob"]), json!(["alice"]))] {
+        let watching = {
+            let alice = alice.clone();
+            tokio::spawn(async move { alice.get("/projects?watch=true&timeoutSeconds=30").await })
+        };
+        // Again until the watch is open and sees it.
+        until("the watch has ended", async || {
+            for members in [&before, &after] {
+                admin.patch("/projects/t-web", json!({"spec": {"members": members}})).await.expect(200);
+            }
+            watching.is_finished()
+        })
+        .await;
+        let text = watching.await.unwrap().body.to_string();
+        assert!(text.contains("\"ERROR\"") || text.contains("ERROR"), "{text}");
+        assert!(text.contains("410") && text.contains("list again"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn an_owner_is_of_the_same_tenant_and_held_back_by_administrators_alone() {
+    let world = two_tenants().await;
+    let (admin, alice, operator) = (world.admin("t"), world.member("alice", "t"), world.operator());
+    until("membership is known", async || alice.get("/projects").await.names().len() == 1).await;
+    let uid = async |project: &str| {
+        let read = operator.get(&format!("/projects/{project}")).await.expect(200);
+        read["metadata"]["uid"].as_str().unwrap().to_owned()
+    };
+    let (ours, theirs) = (uid("t-web").await, uid("u-web").await);
+    let owned = |name: &str, owner: &str, uid: &str, block: bool| {
+        let mut body = namespace(name, json!({"pods": "1"}));
+        body["metadata"]["ownerReferences"] = json!([{"apiVersion": "business.tkestack.io/v1", "kind": "Project",
+            "name": owner, "uid": uid, "blockOwnerDeletion": block}]);
+        body
+    };
+    let within = namespaces("t-web");
+    for who in [&admin, &alice] {
+        let refused = who.post(&within, owned("a", "u-web", &theirs, false)).await;
+        let cause = ("FieldValueNotFound".to_owned(), "metadata.ownerReferences[0].uid".to_owned());
+        assert_eq!((refused.code, refused.causes()), (422, vec![cause]), "{refused:?}");
+    }
+    let refused = operator.post(&within, owned("a", "u-web", &theirs, false)).await;
+    assert_eq!((refused.code, refused.causes()[0].0.as_str()), (422, "FieldValueForbidden"), "{refused:?}");
+    assert_eq!(alice.post(&within, owned("a", "t-web", &ours, true)).await.code, 403);
+    alice.post(&within, owned("a", "t-web", &ours, false)).await.expect(201);
+    admin.post(&within, owned("b", "t-web", &ours, true)).await.expect(201);
+}

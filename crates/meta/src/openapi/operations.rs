@@ -1,7 +1,8 @@
 //! Paths and operations.
 
 use super::schemas::{Dialect, definition_of};
-use super::{OpenApiResource, parameters, shared};
+use super::{OpenApiResource, OpenApiShape, OpenApiSubresource, parameters, shared};
+use crate::gvk::GroupVersionKind;
 use serde_json::{Map, Value, json};
 
 const MEDIA_TYPES: [&str; 2] = ["application/json", "application/yaml"];
@@ -16,6 +17,8 @@ pub(super) struct Paths<'a> {
 /// One operation, before it is written in a dialect.
 struct Operation<'a> {
     resource: &'a OpenApiResource<'a>,
+    /// What is read or written.
+    kind: &'a GroupVersionKind,
     /// `x-kubernetes-action`
     action: &'static str,
     /// Beginning of the operation's id.
@@ -55,14 +58,17 @@ impl<'p> Paths<'p> {
         let scope = if resource.namespaced { "/namespaces/{namespace}" } else { "" };
         let collection = format!("{base}{scope}/{}", resource.plural);
         let item = format!("{collection}/{{name}}");
-        self.add(&collection, resource, &COLLECTION_VERBS, resource.verbs, "");
-        self.add(&item, resource, &ITEM_VERBS, resource.verbs, "");
-        for (name, verbs) in resource.subresources {
-            let path = format!("{item}/{name}");
-            self.add(&path, resource, &SUBRESOURCE_VERBS, verbs, name);
+        let served = |here: &[&'static str], served: &[&str]| -> Vec<&'static str> {
+            here.iter().copied().filter(|verb| served.contains(verb)).collect()
+        };
+        self.add(&collection, resource, &served(&COLLECTION_VERBS, resource.verbs), None);
+        self.add(&item, resource, &served(&ITEM_VERBS, resource.verbs), None);
+        for sub in resource.subresources {
+            let path = format!("{item}/{}", sub.name);
+            self.add(&path, resource, &served(&SUBRESOURCE_VERBS, sub.verbs), Some(sub));
         }
         if resource.namespaced && resource.verbs.contains(&"list") {
-            let operation = operation(resource, "list", "").map(|operation| {
+            let operation = operation(resource, "list", None).map(|operation| {
                 let written = self.written(&Operation { suffix: "ForAllNamespaces".to_owned(), ..operation });
                 json!({"get": written, "parameters": parameters::of_path(self.dialect, &kind.kind, false, false)})
             });
@@ -74,12 +80,11 @@ impl<'p> Paths<'p> {
         &mut self,
         path: &str,
         resource: &OpenApiResource<'_>,
-        here: &[&str],
-        served: &[&str],
-        subresource: &str,
+        verbs: &[&'static str],
+        subresource: Option<&OpenApiSubresource<'_>>,
     ) {
         let mut item = Map::new();
-        for verb in here.iter().filter(|verb| served.contains(verb)) {
+        for verb in verbs {
             if let Some(operation) = operation(resource, verb, subresource) {
                 item.insert(method(verb).to_owned(), self.written(&operation));
             }
@@ -106,7 +111,9 @@ impl<'p> Paths<'p> {
             "operationId": id,
             "tags": [format!("{}_{}", lower_first(&group), kind.version)],
             "x-kubernetes-action": operation.action,
-            "x-kubernetes-group-version-kind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
+            "x-kubernetes-group-version-kind": {
+                "group": operation.kind.group, "version": operation.kind.version, "kind": operation.kind.kind,
+            },
         });
         let Value::Object(map) = &mut written else { return written };
         let body = operation.body.as_deref().map(|name| self.dialect.reference(name));
@@ -169,28 +176,40 @@ fn method(verb: &str) -> &'static str {
     }
 }
 
-fn operation<'a>(resource: &'a OpenApiResource<'a>, verb: &str, subresource: &str) -> Option<Operation<'a>> {
-    let name = definition_of(resource).to_owned();
-    let shown = match subresource {
+fn operation<'a>(
+    resource: &'a OpenApiResource<'a>,
+    verb: &str,
+    subresource: Option<&OpenApiSubresource<'a>>,
+) -> Option<Operation<'a>> {
+    let suffix = subresource.map_or("", |sub| sub.name);
+    let shown = match suffix {
         "" => resource.kind.kind.clone(),
         sub => format!("{sub} of {}", resource.kind.kind),
     };
-    let with = |action, verb, text: &str, body, answer, codes| Operation {
+    let whole = resource.shape();
+    let (body, answer): (Option<OpenApiShape<'a>>, OpenApiShape<'a>) =
+        match subresource.and_then(|sub| sub.own) {
+            None => (Some(whole), whole),
+            Some(own) => (own.body, own.answer),
+        };
+    let name = definition_of(answer).to_owned();
+    let with = |action, verb, text: &str, body, answer_name, codes| Operation {
         resource,
+        kind: answer.kind,
         action,
         verb,
-        suffix: upper_first(subresource),
+        suffix: upper_first(suffix),
         description: text.replace("{}", &shown),
         body,
-        answer,
+        answer: answer_name,
         codes,
     };
-    let own = || Some(name.clone());
+    let own = || body.map(|body| definition_of(body).to_owned());
     let options = || Some(shared::DELETE_OPTIONS.to_owned());
     let status = || shared::STATUS.to_owned();
     Some(match verb {
         "list" => with("list", "list", "List or watch objects of kind {}.", None, format!("{name}List"), OK),
-        "create" => with("post", "create", "Create the {}.", own(), name.clone(), OK_CREATED_ACCEPTED),
+        "create" => with("post", "create", "Create the {}.", own(), name, OK_CREATED_ACCEPTED),
         "deletecollection" => with(
             "deletecollection",
             "deleteCollection",
@@ -199,11 +218,11 @@ fn operation<'a>(resource: &'a OpenApiResource<'a>, verb: &str, subresource: &st
             status(),
             OK,
         ),
-        "get" => with("get", "read", "Read the {}.", None, name.clone(), OK),
-        "update" => with("put", "replace", "Replace the {}.", own(), name.clone(), OK_CREATED),
+        "get" => with("get", "read", "Read the {}.", None, name, OK),
+        "update" => with("put", "replace", "Replace the {}.", own(), name, OK_CREATED),
         "patch" => {
             let patch = Some(shared::PATCH.to_owned());
-            with("patch", "patch", "Change parts of the {}.", patch, name.clone(), OK_CREATED)
+            with("patch", "patch", "Change parts of the {}.", patch, name, OK_CREATED)
         }
         "delete" => with("delete", "delete", "Delete the {}.", options(), status(), OK_ACCEPTED),
         _ => return None,

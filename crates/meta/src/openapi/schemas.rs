@@ -1,6 +1,6 @@
 //! Schemas to OpenAPI definitions.
 
-use super::{OpenApiResource, shared};
+use super::{OpenApiResource, OpenApiShape, shared};
 use crate::gvk::GroupVersionKind;
 use crate::schema::{Field, ListType, Schema, StringFormat, Type};
 use serde_json::{Map, Value, json};
@@ -28,11 +28,11 @@ impl Dialect {
     }
 }
 
-/// The name of a resource's own definition.
-pub(super) fn definition_of<'a>(resource: &'a OpenApiResource<'_>) -> &'a str {
-    match &resource.schema.ty {
+/// The name of a kind's definition.
+pub(super) fn definition_of(shape: OpenApiShape<'_>) -> &str {
+    match &shape.schema.ty {
         Type::Struct { definition: Some(name), .. } => name,
-        _ => &resource.kind.kind,
+        _ => &shape.kind.kind,
     }
 }
 
@@ -53,9 +53,13 @@ impl Definitions {
 
     /// Adds a resource's kind, its list, and what its operations speak of.
     pub(super) fn add_resource(&mut self, resource: &OpenApiResource<'_>) {
-        let (name, kind) = (definition_of(resource), &resource.kind);
-        self.shape(resource.schema);
-        self.add_kind(name, kind);
+        let (name, kind) = (definition_of(resource.shape()), &resource.kind);
+        let own = resource.subresources.iter().filter_map(|sub| sub.own);
+        let bodies = own.flat_map(|own| own.body.into_iter().chain([own.answer]));
+        for shape in std::iter::once(resource.shape()).chain(bodies) {
+            self.shape(shape.schema);
+            self.add_kind(definition_of(shape), shape.kind);
+        }
         let item = self.dialect.reference(name);
         let list = shared::list_meta_schema();
         let metadata = self.shape(&list);

@@ -41,7 +41,10 @@ fn documents() -> (Value, Value) {
         namespaced,
         schema: &schema,
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
-        subresources: &[("status", &["get", "patch", "update"]), ("finalize", &["update"])],
+        subresources: &[
+            OpenApiSubresource { name: "status", verbs: &["get", "patch", "update"], own: None },
+            OpenApiSubresource { name: "finalize", verbs: &["update"], own: None },
+        ],
     };
     let resources = [resource(true, "widgets"), resource(false, "gadgets")];
     let info = OpenApiInfo { title: "Example", version: "v1", patch_types: &PATCH_TYPES };

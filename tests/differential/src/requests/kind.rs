@@ -1,8 +1,8 @@
 //! A kind with every sort of field, served by our library; its twin is a custom resource.
 
-use apiserver::Resource;
-use apiserver::resource::{Column, Part, Subresource};
+use apiserver::resource::{ALL_VERBS, Column, Source};
 use apiserver::strategy::{Strategy, WriteContext};
+use apiserver::{Resource, Stored, Subresource};
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::gvk::GroupVersionKind;
 use meta::object::Object;
@@ -10,7 +10,7 @@ use meta::schema::{ListType, Schema};
 use meta::status::Status;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use store::quota::{QuotaChange, Violation};
+use store::quota::{Account, Violation};
 use store::{Attributes, Kind, KindId};
 
 /// Group of both.
@@ -29,15 +29,19 @@ pub(crate) fn resource(id: KindId) -> Resource {
         short_names: &["it"],
         categories: &["all"],
         namespaced: true,
-        id,
-        kind: Arc::new(Items),
+        verbs: ALL_VERBS,
         schema: Arc::new(schema()),
-        subresources: &[Subresource { name: "status", writes: Part::Status }],
         columns: &[
             Column { name: "Text", ty: "string", description: "Some text.", priority: 0 },
             Column { name: "Size", ty: "integer", description: "A number.", priority: 1 },
         ],
-        strategy: Arc::new(ItemStrategy),
+        source: Source::Stored(Arc::new(Stored {
+            id,
+            kind: Arc::new(Items),
+            subresources: vec![Subresource::STATUS],
+            server_fields: &[],
+            strategy: Arc::new(ItemStrategy),
+        })),
     }
 }
 
@@ -159,17 +163,11 @@ impl Strategy for ItemStrategy {
         Self::validate(object)
     }
 
-    fn prepare_update(
-        &self,
-        _: &mut WriteContext<'_>,
-        _: Part,
-        _: &Object,
-        _: &mut Object,
-    ) -> Result<(), Status> {
+    fn prepare_update(&self, _: &mut WriteContext<'_>, _: &Object, _: &mut Object) -> Result<(), Status> {
         Ok(())
     }
 
-    fn validate_update(&self, _: &mut WriteContext<'_>, _: Part, _: &Object, object: &Object) -> FieldErrors {
+    fn validate_update(&self, _: &mut WriteContext<'_>, _: &Object, object: &Object) -> FieldErrors {
         Self::validate(object)
     }
 
@@ -179,22 +177,8 @@ impl Strategy for ItemStrategy {
         None
     }
 
-    fn quota(
-        &self,
-        _: &mut WriteContext<'_>,
-        _: Part,
-        _: Option<&Object>,
-        _: Option<&Object>,
-    ) -> Result<Option<QuotaChange>, Status> {
-        Ok(None)
-    }
-
-    fn scope(&self, _: &Object) -> Option<String> {
-        None
-    }
-
-    fn tenant(&self, _: &Object) -> String {
-        String::new()
+    fn account(&self, _: &Object) -> Result<Account, Status> {
+        Ok(Account::default())
     }
 
     fn refusal(&self, _: &WriteContext<'_>, object: &Object, _: &[Violation]) -> Status {

@@ -2,11 +2,10 @@
 
 use super::kind;
 use anyhow::{Context, Result, anyhow, ensure};
-use apiserver::authz::{Policy, Verdict};
-use apiserver::dispatch::Api;
+use apiserver::authz::{Policy, Right, Verdict};
 use apiserver::openapi::About;
 use apiserver::server::{Parts, Server, Settings};
-use apiserver::{Caller, RequestInfo};
+use apiserver::{Api, Caller, RequestInfo};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -36,8 +35,8 @@ impl Policy for Everybody {
         Visibility::Everything
     }
 
-    fn operator_right(&self) -> (&'static str, &'static str, &'static str) {
-        ("operate", kind::GROUP, kind::PLURAL)
+    fn operator_right(&self) -> Right {
+        Right { verb: "operate", group: kind::GROUP, resource: kind::PLURAL }
     }
 }
 
@@ -65,12 +64,13 @@ impl Library {
         let resources = vec![Arc::new(kind::resource(id))];
         let draining = CancellationToken::new();
         let about = About { title: "Items".to_owned(), version: "v1".to_owned() };
-        let api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about);
+        let api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about)?;
         let mut settings = Settings::new(files.join("tls.crt"), files.join("tls.key"));
         settings.authentication.trust.client_ca_file = Some(files.join("ca.crt"));
         let parts = Parts {
             handler: Arc::new(api),
             resources,
+            routes: Vec::new(),
             policy: Arc::new(Everybody),
             kube: None,
             metrics,

@@ -1,6 +1,6 @@
 use crate::{Outcome, ensure, outcome, shape};
 use apiserver::fuzzing;
-use apiserver::request::{RequestInfo, query};
+use apiserver::request::{RequestInfo, ResourceRequest, Selectors, query};
 use http::header::ACCEPT;
 use http::{HeaderMap, HeaderValue, Method, Uri};
 use meta::decode::{Media, decode_value};
@@ -27,38 +27,35 @@ pub(super) fn url(input: &[u8]) -> Result<Outcome, String> {
         Ok(info) => info,
         Err(status) => return Ok(outcome((status.code, shape(&status.message)))),
     };
-    if info.is_resource {
-        let named = [&info.namespace, &info.name];
-        let stays =
-            named.iter().all(|name| !matches!(name.as_str(), "." | "..") && !name.contains(['/', '%', '\0']));
-        ensure(stays, || format!("a name leaves its place: {info:?}"))?;
-        let in_path = !matches!(info.verb.as_str(), "list" | "watch" | "deletecollection");
-        let mut parts = vec!["apis", &info.group, &info.version];
-        if !info.namespace.is_empty() {
-            parts.extend(["namespaces", &info.namespace]);
-        }
-        parts.push(&info.resource);
-        if in_path && !info.name.is_empty() {
-            parts.push(&info.name);
-            parts.extend(info.subresource.split('/').filter(|part| !part.is_empty()));
-        }
-        let path: String = parts.iter().flat_map(|part| ["/".to_owned(), percent(part)]).collect();
-        let again = uri.query().map_or(path.clone(), |query| format!("{path}?{query}"));
-        if let Ok(again) = again.parse::<Uri>()
-            && let Ok(second) = RequestInfo::parse(&method, &again)
-        {
-            let same = RequestInfo { path: info.path.clone(), ..second.clone() } == info;
-            ensure(same, || format!("{info:?} is understood as {second:?}"))?;
-        }
+    let asked = match &info {
+        RequestInfo::Resource(asked) => asked,
+        RequestInfo::Path(asked) => return Ok(outcome(shape(&asked.verb))),
+    };
+    let named = [&asked.namespace, &asked.name, &asked.selectors.name];
+    let stays =
+        named.iter().all(|name| !matches!(name.as_str(), "." | "..") && !name.contains(['/', '%', '\0']));
+    ensure(stays, || format!("a name leaves its place: {asked:?}"))?;
+    let mut parts = vec!["apis", &asked.group, &asked.version];
+    if !asked.namespace.is_empty() {
+        parts.extend(["namespaces", &asked.namespace]);
     }
-    let sizes = (info.namespace.is_empty(), info.name.is_empty(), info.subresource.is_empty());
-    Ok(outcome((
-        info.verb,
-        info.is_resource,
-        sizes,
-        info.label_selector.is_empty(),
-        info.field_selector.is_empty(),
-    )))
+    parts.push(&asked.resource);
+    if !asked.name.is_empty() {
+        parts.push(&asked.name);
+        parts.extend(asked.subresource.split('/').filter(|part| !part.is_empty()));
+    }
+    let path: String = parts.iter().flat_map(|part| ["/".to_owned(), percent(part)]).collect();
+    let again = uri.query().map_or(path.clone(), |query| format!("{path}?{query}"));
+    if let Ok(again) = again.parse::<Uri>()
+        && let Ok(RequestInfo::Resource(second)) = RequestInfo::parse(&method, &again)
+    {
+        let same = ResourceRequest { path: asked.path.clone(), ..(*second).clone() } == **asked;
+        ensure(same, || format!("{asked:?} is understood as {second:?}"))?;
+    }
+    let sizes = (asked.namespace.is_empty(), asked.name.is_empty(), asked.subresource.is_empty());
+    let Selectors { name, fields, labels } = &asked.selectors;
+    let selectors = (name.is_empty(), fields.is_empty(), labels.is_empty());
+    Ok(outcome((asked.verb, sizes, selectors)))
 }
 
 /// Pairs; each decoded value, encoded, is decoded to itself.

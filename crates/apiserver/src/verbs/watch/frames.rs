@@ -6,7 +6,7 @@ use meta::status::Status;
 use serde_json::json;
 use std::sync::OnceLock;
 use store::read::Op;
-use store::{Attributes, Entry, Key, Revision};
+use store::{Attributes, Entry, Key, KindId, Revision};
 use uuid::Uuid;
 
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
@@ -61,7 +61,7 @@ impl Frames {
         let body =
             json!({"apiVersion": gvk.api_version(), "kind": gvk.kind, "metadata": metadata}).to_string();
         let entry = Entry {
-            key: Key::new(self.renderer.resource.id, "", ""),
+            key: Key::new(KindId(0), "", ""),
             uid: Uuid::nil(),
             revision,
             body: body.into(),

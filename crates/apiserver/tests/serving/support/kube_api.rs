@@ -6,7 +6,10 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+/// Reviews at once.
+const GATE: usize = 1000;
 
 type Rights = Box<dyn Fn(&Value) -> bool + Send + Sync>;
 
@@ -18,6 +21,9 @@ pub(crate) struct KubeApi {
     pub(crate) down: AtomicBool,
     pub(crate) access_reviews: Mutex<Vec<Value>>,
     pub(crate) token_reviews: AtomicUsize,
+    /// Taken for a moment by each review of a token, or of a right: who holds it keeps them waiting.
+    token_gate: Arc<Semaphore>,
+    right_gate: Arc<Semaphore>,
     /// `traceparent` of each request.
     pub(crate) traceparents: Mutex<Vec<String>>,
 }
@@ -31,6 +37,8 @@ impl KubeApi {
             down: AtomicBool::new(false),
             access_reviews: Mutex::default(),
             token_reviews: AtomicUsize::new(0),
+            token_gate: Arc::new(Semaphore::new(GATE)),
+            right_gate: Arc::new(Semaphore::new(GATE)),
             traceparents: Mutex::default(),
         })
     }
@@ -66,6 +74,20 @@ impl KubeApi {
         self.tokens.lock().unwrap().insert(token.to_owned(), user);
     }
 
+    /// Keeps reviews of tokens waiting until it is dropped.
+    pub(crate) async fn hold_tokens(&self) -> OwnedSemaphorePermit {
+        Arc::clone(&self.token_gate).acquire_many_owned(GATE.try_into().unwrap()).await.unwrap()
+    }
+
+    /// Keeps reviews of rights waiting until it is dropped.
+    pub(crate) async fn hold_rights(&self) -> OwnedSemaphorePermit {
+        Arc::clone(&self.right_gate).acquire_many_owned(GATE.try_into().unwrap()).await.unwrap()
+    }
+
+    pub(crate) fn forget_token(&self, token: &str) {
+        self.tokens.lock().unwrap().remove(token);
+    }
+
     async fn answer(&self, request: Request<kube::client::Body>) -> Response<Body> {
         let (head, body) = request.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
@@ -82,11 +104,13 @@ impl KubeApi {
                 let spec = review["spec"].clone();
                 let allowed = (self.rights.lock().unwrap())(&spec);
                 self.access_reviews.lock().unwrap().push(spec.clone());
+                drop(self.right_gate.acquire().await.unwrap());
                 let reason = if allowed { "" } else { "no role binds him" };
                 reply(&json!({"spec": spec, "status": {"allowed": allowed, "reason": reason}}))
             }
             "/apis/authentication.k8s.io/v1/tokenreviews" => {
                 self.token_reviews.fetch_add(1, Ordering::SeqCst);
+                drop(self.token_gate.acquire().await.unwrap());
                 let review: Value = serde_json::from_slice(&body).unwrap();
                 let user =
                     self.tokens.lock().unwrap().get(review["spec"]["token"].as_str().unwrap()).cloned();

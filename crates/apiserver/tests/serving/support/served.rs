@@ -1,8 +1,12 @@
 use super::pki::{Ca, Identity};
 use super::socket::{Plain, Socket};
-use super::{TenantPolicy, client, write_serving};
-use crate::widget;
-use apiserver::dispatch::Api;
+use super::tokens::Signer;
+use super::{AUDIENCE, ISSUER, TenantPolicy, client, write_serving};
+use crate::{colours, inventory, widget, workshop};
+use apiserver::Api;
+use apiserver::authn::jwks::KeySource;
+use apiserver::authn::jwt;
+use apiserver::authz::Policy;
 use apiserver::openapi::About;
 use apiserver::server::{Parts, Server, Settings};
 use axum::body::Body;
@@ -14,6 +18,7 @@ use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use store::{Kind, Store};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -38,6 +43,19 @@ impl Drop for Served {
     }
 }
 
+/// A server's settings that trust a signer's keys; and the file that they are in.
+pub(crate) fn with_issuer(signer: &Signer) -> (PathBuf, impl FnOnce(&mut Settings)) {
+    let file = std::env::temp_dir().join(format!("jwks-{}.json", uuid::Uuid::new_v4()));
+    std::fs::write(&file, signer.key_set()).unwrap();
+    let keys = KeySource::File(file.clone());
+    let change = |settings: &mut Settings| {
+        let mut issuer = jwt::Settings::new(ISSUER, vec![AUDIENCE.to_owned()], keys);
+        issuer.leeway = Duration::ZERO;
+        settings.authentication.issuers.push(issuer);
+    };
+    (file, change)
+}
+
 pub(crate) const LIST: &str = "/apis/sample.example.io/v1/namespaces/n/widgets";
 
 impl Served {
@@ -46,6 +64,14 @@ impl Served {
     }
 
     pub(crate) async fn start_with(change: impl FnOnce(&mut Settings)) -> Self {
+        Self::start_by(Arc::new(TenantPolicy), None, change).await
+    }
+
+    pub(crate) async fn start_by(
+        policy: Arc<dyn Policy>,
+        kube: Option<kube::Client>,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
         let dir = std::env::temp_dir().join(format!("apiserver-{}", uuid::Uuid::new_v4()));
         std::fs::create_dir_all(&dir).unwrap();
         let (ca, clients) = (Ca::new("serving"), Ca::new("clients"));
@@ -57,18 +83,28 @@ impl Served {
 
         let database = store::testing::database().await.unwrap();
         let (store_tasks, metrics) = (Tasks::new(), Metrics::new());
-        let kinds: Vec<Arc<dyn Kind>> = vec![Arc::new(widget::Widgets)];
+        let kinds: Vec<Arc<dyn Kind>> = vec![Arc::new(widget::Widgets), Arc::new(workshop::Workshops)];
         let store = Store::open(store::Config::new(database.url), kinds, &store_tasks, &metrics).unwrap();
-        let id = store.kind_id(widget::GROUP, "widgets").unwrap();
+        let number = |plural| store.kind_id(widget::GROUP, plural).unwrap();
+        let (widgets, workshops) = (number("widgets"), number("workshops"));
         store.until_synced().await;
-        let (resources, draining) = (vec![Arc::new(widget::resource(id))], CancellationToken::new());
+        let routes = vec![inventory::route(store.clone(), widgets)];
+        let (resources, draining) = (
+            vec![
+                Arc::new(colours::resource(widgets)),
+                Arc::new(widget::resource(widgets, workshops)),
+                Arc::new(workshop::resource(workshops)),
+            ],
+            CancellationToken::new(),
+        );
         let about = About { title: "Widgets".to_owned(), version: "v1".to_owned() };
-        let api = Api::new(resources.clone(), store, Clock::system(), draining.clone(), &about);
+        let api = Api::new(resources.clone(), store, Clock::system(), draining.clone(), &about).unwrap();
         let parts = Parts {
             handler: Arc::new(api),
             resources,
-            policy: Arc::new(TenantPolicy),
-            kube: None,
+            routes,
+            policy,
+            kube,
             metrics,
             live: Health::new(),
             ready: Health::new(),
@@ -98,17 +134,32 @@ impl Served {
     }
 
     pub(crate) async fn ask(&self, method: Method, path: &str, content: &str, body: &Value) -> (u16, Value) {
-        let tls = client::tls(self.address, &self.ca, Some(&self.master), "http/1.1").await;
+        self.ask_by(None, method, path, content, body).await
+    }
+
+    /// By somebody's token; without one, by the master's certificate.
+    pub(crate) async fn ask_by(
+        &self,
+        token: Option<&str>,
+        method: Method,
+        path: &str,
+        content: &str,
+        body: &Value,
+    ) -> (u16, Value) {
+        let identity = if token.is_some() { None } else { Some(&self.master) };
+        let tls = client::tls(self.address, &self.ca, identity, "http/1.1").await;
         let io = TokioIo::new(tls.unwrap());
         let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await.unwrap();
         tokio::spawn(connection);
-        let request = Request::builder()
+        let mut request = Request::builder()
             .method(method)
             .uri(path)
             .header("host", "localhost")
-            .header("content-type", content)
-            .body(Body::from(body.to_string()));
-        let answer = sender.send_request(request.unwrap()).await.unwrap();
+            .header("content-type", content);
+        if let Some(token) = token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        let answer = sender.send_request(request.body(Body::from(body.to_string())).unwrap()).await.unwrap();
         let code = answer.status().as_u16();
         let bytes = answer.into_body().collect().await.unwrap().to_bytes();
         (code, serde_json::from_slice(&bytes).unwrap())

@@ -2,16 +2,18 @@
 //! domain of the registry; a shelf that has limits gives them to the project instead. Everything that a charged kind needs is
 //! in this file, but for its row in the table of kinds.
 
-use apiserver::resource::{Column, Part, Resource};
+use apiserver::resource::{ALL_VERBS, Column, Source};
 use apiserver::strategy::{Strategy, WriteContext};
+use apiserver::{Resource, Stored, View};
 use business_api::kinds::attributes::Selected;
 use business_api::kinds::{Directories, KindRow};
 use business_api::levels::Levels;
 use business_api::refusal::{self, RefusedKind, Subject};
 use business_api::roles::{ADD, RULE, Right, Role};
-use business_api::strategy::set_tenant;
+use business_api::strategy::{project_key, set_tenant, take_tenant};
 use business_types::account::{self, Charged, ChargedMeta, PROJECT};
 use business_types::names::{GROUP, VERSION};
+use futures_util::future::BoxFuture;
 use meta::field::{FieldErrors, Path};
 use meta::gvk::{GroupResource, GroupVersionKind};
 use meta::object::Object;
@@ -24,7 +26,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::quota::{Account, Claim, Grants, Limits, Scope, Violation};
-use store::{Attributes, Kind, KindId};
+use store::{Attributes, Key, Kind, KindId};
 
 const PLURAL: &str = "shelves";
 /// What the ledger counts it in: no cluster, so that no key has to be carried.
@@ -56,17 +58,21 @@ fn resource(row: &KindRow, directories: &Directories) -> Resource {
         short_names: &[],
         categories: &[],
         namespaced: true,
-        id: row.id,
-        kind: (row.kind)(),
+        verbs: ALL_VERBS,
         schema: Arc::new(schema()),
-        subresources: &[],
         columns: &[Column {
             name: "Tenant",
             ty: "string",
             description: "The tenant that owns it.",
             priority: 0,
         }],
-        strategy: Arc::new(ShelfStrategy { levels: directories.levels.clone() }),
+        source: Source::Stored(Arc::new(Stored {
+            id: row.id,
+            kind: (row.kind)(),
+            subresources: Vec::new(),
+            server_fields: &[],
+            strategy: Arc::new(ShelfStrategy { levels: directories.levels.clone() }),
+        })),
     }
 }
 
@@ -166,6 +172,20 @@ struct ShelfStrategy {
 }
 
 impl Strategy for ShelfStrategy {
+    fn parent(&self, object: &Object) -> Option<Key> {
+        project_key(object.namespace())
+    }
+
+    fn admit<'a>(
+        &'a self,
+        _cx: &'a mut WriteContext<'_>,
+        view: View<'a>,
+        _old: Option<&'a Object>,
+        object: &'a mut Object,
+    ) -> Option<BoxFuture<'a, Result<(), Status>>> {
+        take_tenant(view, self.parent(object), object)
+    }
+
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
         set_tenant(cx, None, object);
         Ok(())
@@ -178,7 +198,6 @@ impl Strategy for ShelfStrategy {
     fn prepare_update(
         &self,
         cx: &mut WriteContext<'_>,
-        _part: Part,
         old: &Object,
         object: &mut Object,
     ) -> Result<(), Status> {
@@ -186,13 +205,7 @@ impl Strategy for ShelfStrategy {
         Ok(())
     }
 
-    fn validate_update(
-        &self,
-        _cx: &mut WriteContext<'_>,
-        _part: Part,
-        _old: &Object,
-        _object: &Object,
-    ) -> FieldErrors {
+    fn validate_update(&self, _cx: &mut WriteContext<'_>, _old: &Object, _object: &Object) -> FieldErrors {
         FieldErrors::new()
     }
 

@@ -1,32 +1,38 @@
 use super::*;
+use crate::request::RequestInfo;
 
+#[path = "../../examples/widgets/colours.rs"]
+mod colours;
+#[path = "../../examples/widgets/paint.rs"]
+mod paint;
 #[path = "../../examples/widgets/widget.rs"]
-pub(crate) mod widget;
+mod widget;
 
 /// A namespaced kind with the most misleading of names, and a cluster-scoped one.
 fn resources() -> Vec<Arc<Resource>> {
-    let mut namespaces = widget::resource(store::KindId(1));
+    let mut namespaces = widget::resource(store::KindId(1), store::KindId(3));
     namespaces.plural = "namespaces";
-    let mut projects = widget::resource(store::KindId(2));
+    let mut projects = widget::resource(store::KindId(2), store::KindId(3));
     projects.plural = "projects";
     projects.namespaced = false;
-    vec![Arc::new(namespaces), Arc::new(projects)]
+    vec![Arc::new(namespaces), Arc::new(projects), Arc::new(colours::resource(store::KindId(1)))]
 }
 
 /// `VERB resource namespace/name subresource`, or the code of the refusal.
 fn routed(line: &str) -> String {
     let (method, path) = line.split_once(' ').unwrap();
     let uri = format!("/apis/sample.example.io/v1{path}").parse().unwrap();
-    let method = method.parse().unwrap();
-    let info = match RequestInfo::parse(&method, &uri) {
-        Ok(info) => info,
+    let asked = match RequestInfo::parse(&method.parse().unwrap(), &uri) {
+        Ok(RequestInfo::Resource(asked)) => asked,
+        Ok(RequestInfo::Path(asked)) => return asked.path.clone(),
         Err(status) => return status.code.to_string(),
     };
-    match route(&resources(), &info, &method) {
+    match Endpoint::find(&resources(), &asked) {
         Err(status) => status.code.to_string(),
-        Ok(route) => {
-            let sub = route.subresource.map_or("", |sub| sub.name);
-            format!("{:?} {} {}/{} {sub}", route.verb, route.resource.plural, route.namespace, route.name)
+        Ok(endpoint) => {
+            let sub = endpoint.serves.part().name();
+            let ResourceRequest { verb, namespace, name, .. } = &*asked;
+            format!("{verb:?} {} {namespace}/{name} {sub}", endpoint.resource.plural)
         }
     }
 }
@@ -55,6 +61,17 @@ fn every_odd_path_goes_where_a_go_server_sends_it() {
         ("DELETE /namespaces/p/namespaces/n/status", "405"),
         ("GET /namespaces/p/namespaces/n/log", "404"),
         ("GET /namespaces/p/namespaces/n/status/x", "404"),
+        ("POST /namespaces/p/namespaces/n/paint", "Create namespaces p/n paint"),
+        ("GET /namespaces/p/namespaces/n/paint", "Get namespaces p/n paint"),
+        ("PUT /namespaces/p/namespaces/n/paint", "405"),
+        ("PATCH /namespaces/p/namespaces/n/paint", "405"),
+        ("GET /namespaces/p/colours", "List colours p/ "),
+        ("GET /colours", "List colours / "),
+        ("GET /namespaces/p/colours/red", "Get colours p/red "),
+        ("GET /namespaces/p/colours?watch=1", "405"),
+        ("POST /namespaces/p/colours", "405"),
+        ("DELETE /namespaces/p/colours/red", "405"),
+        ("GET /namespaces/p/colours/red/status", "404"),
         ("GET /namespaces/p/projects", "404"),
         ("GET /namespaces/p/projects/x", "404"),
         ("GET /projects", "List projects / "),

@@ -1,6 +1,6 @@
 //! What the store could not do, in the words of the API.
 
-use crate::resource::Resource;
+use meta::gvk::GroupResource;
 use meta::status::Status;
 use store::Error;
 
@@ -19,20 +19,19 @@ const CONTINUE_EXPIRED: &str = "The provided continue parameter is too old to di
 const LIST_EXPIRED: &str = "The resourceVersion for the provided list is too old.";
 
 /// The answer to a request that the store refused. Quota refusals have answers of their own.
-pub(crate) fn status_of(error: &Error, resource: &Resource, name: &str) -> Status {
-    let about = resource.group_resource();
+pub(crate) fn status_of(error: &Error, about: &GroupResource, name: &str) -> Status {
     match error {
-        Error::NotFound => Status::not_found(&about, name),
+        Error::NotFound => Status::not_found(about, name),
         Error::AlreadyExists { deleting } => {
-            let mut status = Status::already_exists(&about, name);
+            let mut status = Status::already_exists(about, name);
             if *deleting {
                 status.message = format!("object is being deleted: {}", status.message);
             }
             status
         }
-        Error::Conflict => Status::conflict(&about, name, MODIFIED),
+        Error::Conflict => Status::conflict(about, name, MODIFIED),
         Error::Refused(violations) => {
-            Status::forbidden(&about, name, &format!("{} quota rules", violations.len()))
+            Status::forbidden(about, name, &format!("{} quota rules", violations.len()))
         }
         Error::Held => Status::unavailable(error.to_string(), HELD_RETRY_SECONDS),
         Error::Expired { .. } => Status::expired(LIST_EXPIRED),
@@ -53,15 +52,11 @@ pub(crate) fn status_of(error: &Error, resource: &Resource, name: &str) -> Statu
             Status::timeout("the outcome of the write is unknown: read the object before trying again", 0)
         }
         Error::NotAdmitted => {
-            tracing::error!(
-                resource = resource.plural,
-                name,
-                "a write that may not grow anything would have"
-            );
+            tracing::error!(resource = about.resource, name, "a write that may not grow anything would have");
             Status::internal(error.to_string())
         }
         Error::Corrupt(why) | Error::Schema(why) => {
-            tracing::error!(why, resource = resource.plural, name, "corrupt data");
+            tracing::error!(why, resource = about.resource, name, "corrupt data");
             Status::internal("stored data cannot be read")
         }
     }
@@ -75,11 +70,10 @@ pub(crate) fn watch_expired(asked: u64, current: u64) -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dispatch::tests::widget;
     use store::Revision;
 
     fn of(error: &Error) -> (u16, String, u32, String) {
-        let status = status_of(error, &widget::resource(store::KindId(1)), "a");
+        let status = status_of(error, &GroupResource::new("g", "as"), "a");
         let seconds = status.details.map_or(0, |details| details.retry_after_seconds);
         (status.code, status.reason, seconds, status.metadata.continue_token)
     }

@@ -1,6 +1,6 @@
 //! Query parameters as Go's `ParameterCodec` takes them: the first value wins, unknown names are ignored.
 
-use crate::request::query::pairs;
+use super::query::pairs;
 use meta::status::Status;
 
 /// Pairs of a query that are looked at.

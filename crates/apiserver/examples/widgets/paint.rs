@@ -1,0 +1,79 @@
+//! A subresource with a handler: POST `widgets/NAME/paint` gives a widget another colour, GET tells which it has.
+
+use super::widget::GROUP;
+use apiserver::strategy::WriteContext;
+use apiserver::subresource::{Action, Handled, Shape, SubresourceHandler};
+use apiserver::{Verb, View};
+use futures_util::future::BoxFuture;
+use meta::gvk::GroupVersionKind;
+use meta::object::Object;
+use meta::schema::Schema;
+use meta::status::Status;
+use serde_json::json;
+
+const COLOUR: &[&str] = &["spec", "colour"];
+
+/// Paints widgets.
+#[derive(Debug)]
+pub(crate) struct Painting {
+    shape: Shape,
+}
+
+impl Painting {
+    pub(crate) fn new() -> Self {
+        let spec = Schema::object(
+            "What is wanted.",
+            Some("io.example.sample.v1.PaintSpec"),
+            [("colour", Schema::string("The new colour.").required())],
+        );
+        let status = Schema::object(
+            "What was done.",
+            Some("io.example.sample.v1.PaintStatus"),
+            [("before", Schema::string("The colour before.").optional())],
+        );
+        let schema = Schema::kind(
+            "io.example.sample.v1.Paint",
+            "A coat of paint.",
+            [("spec", spec.optional()), ("status", status.optional())],
+        );
+        Self { shape: Shape { kind: GroupVersionKind::new(GROUP, "v1", "Paint"), schema } }
+    }
+}
+
+impl SubresourceHandler for Painting {
+    fn body(&self) -> Option<&Shape> {
+        Some(&self.shape)
+    }
+
+    fn answer(&self) -> &Shape {
+        &self.shape
+    }
+
+    fn handle<'a>(
+        &'a self,
+        cx: &'a mut WriteContext<'_>,
+        _: View<'a>,
+        action: Action<'a>,
+    ) -> BoxFuture<'a, Result<Handled, Status>> {
+        Box::pin(async move {
+            let mut answer = Object::default();
+            let before = action.object.text(COLOUR);
+            let Some(body) = action.body.filter(|_| action.verb == Verb::Create) else {
+                answer.set(COLOUR, json!(before));
+                return Ok(Handled { object: None, answer });
+            };
+            let colour = body.text(COLOUR);
+            if colour.is_empty() {
+                return Err(Status::bad_request("spec.colour: a colour is wanted"));
+            }
+            if colour == before {
+                cx.warnings.push(format!("the widget is {colour} already"));
+            }
+            let mut object = action.object.clone();
+            object.set(COLOUR, json!(colour));
+            answer.set(COLOUR, json!(colour));
+            answer.set(&["status", "before"], json!(before));
+            Ok(Handled { object: Some(object), answer })
+        })
+    }
+}

@@ -1,0 +1,62 @@
+use crate::discovery::Documents;
+use crate::error::Error;
+use crate::openapi::About;
+use crate::resource::Resource;
+use meta::gvk::GroupResource;
+use std::sync::Arc;
+use store::{Access, KindId};
+
+/// What all requests share.
+#[derive(Clone, Debug)]
+pub struct Api {
+    /// Every kind served, in the order of discovery.
+    pub resources: Vec<Arc<Resource>>,
+    /// Where objects are kept.
+    pub store: store::Store,
+    /// The clock.
+    pub clock: runtime::Clock,
+    /// Told when the server drains: watches end cleanly.
+    pub draining: tokio_util::sync::CancellationToken,
+    /// Discovery and OpenAPI, computed once.
+    pub documents: Arc<Documents>,
+    /// For what rules have to know that callers do not see.
+    pub(crate) internal: Access,
+}
+
+impl Api {
+    /// Puts an API together; discovery and OpenAPI documents are computed here. Two kinds at one URL are an error, and verbs
+    /// that nobody could answer.
+    pub fn new(
+        resources: Vec<Arc<Resource>>,
+        store: store::Store,
+        clock: runtime::Clock,
+        draining: tokio_util::sync::CancellationToken,
+        about: &About,
+    ) -> Result<Self, Error> {
+        for (at, resource) in resources.iter().enumerate() {
+            resource.check()?;
+            let same = |other: &&Arc<Resource>| {
+                (&other.gvk.group, &other.gvk.version, other.plural)
+                    == (&resource.gvk.group, &resource.gvk.version, resource.plural)
+            };
+            if resources.iter().take(at).any(|other| same(&other)) {
+                return Err(Error::Settings(format!(
+                    "resource {} is there twice",
+                    resource.group_resource()
+                )));
+            }
+        }
+        let documents = Arc::new(Documents::new(&resources, about));
+        let internal = Access::internal("admission");
+        Ok(Self { resources, store, clock, draining, documents, internal })
+    }
+
+    /// The resource of a stored kind, as error messages show it.
+    pub(crate) fn resource_of(&self, kind: KindId) -> GroupResource {
+        let is_it = |resource: &&Arc<Resource>| resource.stored().is_some_and(|stored| stored.id == kind);
+        match self.resources.iter().find(is_it) {
+            Some(resource) => resource.group_resource(),
+            None => GroupResource::new("", ""),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+use std::collections::BTreeMap;
+
+/// May do anything without being asked: kube-apiserver's own probes must not depend on a review.
+pub(crate) const MASTERS: &str = "system:masters";
+/// The group of everybody who is known.
+pub(crate) const AUTHENTICATED: &str = "system:authenticated";
+/// The group of everybody else.
+pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
+
+/// Who asks, after authentication.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Caller {
+    /// User name.
+    pub name: String,
+    /// User id, when the authenticator knows one.
+    pub uid: String,
+    /// Groups; `system:authenticated` included.
+    pub groups: Vec<String>,
+    /// Extra keys as received: lower case, percent-decoded.
+    pub extra: BTreeMap<String, Vec<String>>,
+    /// The tenant that the authenticator found, by the configured extra keys or token claim.
+    pub tenant: Option<String>,
+    /// How the caller came.
+    pub via: Via,
+    /// When his credential ends, in Unix seconds, where the credential itself says so.
+    pub expires: Option<i64>,
+}
+
+/// How a caller was authenticated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Via {
+    /// Not at all: `system:anonymous`.
+    #[default]
+    Anonymous,
+    /// Through kube-apiserver, as a front proxy.
+    FrontProxy,
+    /// A client certificate.
+    Certificate,
+    /// A JSON web token of a configured issuer.
+    Jwt,
+    /// A token that kube-apiserver reviewed.
+    TokenReview,
+    /// Somebody who may act as this one.
+    Impersonation,
+}
+
+impl Caller {
+    /// Whether the caller belongs to a group.
+    pub fn in_group(&self, group: &str) -> bool {
+        self.groups.iter().any(|g| g == group)
+    }
+
+    /// Whether anything at all is known of him.
+    pub fn is_known(&self) -> bool {
+        self.via != Via::Anonymous
+    }
+}

@@ -1,0 +1,47 @@
+use crate::caller::Caller;
+use crate::view::View;
+use futures_util::future::BoxFuture;
+use meta::object::Object;
+use meta::status::Status;
+use serde_json::Value;
+use store::Visibility;
+
+/// What a computed kind may know of the read at hand.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadContext<'a> {
+    /// Who reads.
+    pub caller: &'a Caller,
+    /// What he sees of the store.
+    pub visibility: &'a Visibility,
+    /// The store as he sees it, as fresh as he asks.
+    pub view: View<'a>,
+    /// The namespace that he reads; `None` for all, and for cluster scope.
+    pub namespace: Option<&'a str>,
+    /// The time of the request, RFC 3339 in whole seconds.
+    pub now: &'a str,
+}
+
+/// A kind whose objects are made when somebody reads them, from what he sees and from what the program knows. It is read
+/// only, and cannot be watched. What it gives has `metadata.name`, and `metadata.namespace` where the kind has one; group,
+/// version and kind are put in.
+pub trait Computed: Send + Sync + 'static {
+    /// The objects that this caller sees. Selectors are applied to what comes back.
+    fn list<'a>(&'a self, cx: ReadContext<'a>) -> BoxFuture<'a, Result<Vec<Object>, Status>>;
+
+    /// One of them; by default it is looked for in the list.
+    fn get<'a>(
+        &'a self,
+        cx: ReadContext<'a>,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Object>, Status>> {
+        Box::pin(async move { Ok(self.list(cx).await?.into_iter().find(|object| object.name() == name)) })
+    }
+
+    /// Selectable fields beside `metadata.name` and `metadata.namespace`, as paths.
+    fn fields(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// The cells of [`crate::Resource::columns`]: one JSON value each, of the column's type.
+    fn cells(&self, object: &Object, now_unix_seconds: i64) -> Vec<Value>;
+}

@@ -1,0 +1,45 @@
+use crate::audit::Change;
+use crate::authz::Authorization;
+use crate::caller::Caller;
+use crate::request::RequestInfo;
+use crate::tenure::Tenure;
+use std::sync::Arc;
+use store::Access;
+use tokio::time::Instant;
+
+/// One authorized request, from the router to the audit log.
+#[derive(Debug)]
+pub struct RequestContext {
+    /// What is asked.
+    pub info: RequestInfo,
+    /// By whom.
+    pub caller: Arc<Caller>,
+    /// The proof that he may, and what he sees.
+    pub access: Access,
+    /// Asked where a request turns out to need more than its verb's right; without one it has no more.
+    pub authorization: Option<Arc<Authorization>>,
+    /// When an answer must be out; streams have their own.
+    pub deadline: Instant,
+    /// `Audit-ID` of the request.
+    pub audit_id: Arc<str>,
+    /// What the answer rests on, where it is a stream.
+    pub tenure: Option<Box<Tenure>>,
+    /// What a write did, for the audit log: the handler says it.
+    pub outcome: Option<Change>,
+}
+
+impl RequestContext {
+    /// A request that is no stream, and that nobody can be asked about any more.
+    pub fn new(info: RequestInfo, caller: Arc<Caller>, access: Access, deadline: Instant) -> Self {
+        Self {
+            info,
+            caller,
+            access,
+            authorization: None,
+            deadline,
+            audit_id: Arc::from(""),
+            tenure: None,
+            outcome: None,
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Which resource a request is for, with the 404 and 405 of a Go API server.
+
+use crate::computed::Computed;
+use crate::part::Part;
+use crate::request::{ResourceRequest, Verb};
+use crate::resource::{Resource, Source, Stored};
+use crate::subresource::{SubresourceHandler, SubresourceKind};
+use meta::status::Status;
+use std::sync::Arc;
+
+/// A resource, or a subresource of it.
+pub(crate) struct Endpoint {
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) serves: Serves,
+}
+
+/// What is behind an endpoint.
+pub(crate) enum Serves {
+    /// Objects of the store, whole or a part of them.
+    Objects { stored: Arc<Stored>, part: Part },
+    /// Something that is done to one of them.
+    Handler { stored: Arc<Stored>, part: Part, handler: Arc<dyn SubresourceHandler> },
+    /// What is made when it is read.
+    Computed(Arc<dyn Computed>),
+}
+
+impl Endpoint {
+    /// The endpoint of a request, if it is served and has the request's verb.
+    pub(crate) fn find(resources: &[Arc<Resource>], asked: &ResourceRequest) -> Result<Self, Status> {
+        let resource = resources
+            .iter()
+            .find(|r| {
+                r.gvk.group == asked.group && r.gvk.version == asked.version && r.plural == asked.resource
+            })
+            .ok_or_else(Status::no_such_path)?;
+        let everywhere = resource.namespaced && asked.namespace.is_empty();
+        let scope_fits = if asked.namespace.is_empty() {
+            !everywhere || asked.name.is_empty()
+        } else {
+            resource.namespaced
+        };
+        if !scope_fits {
+            return Err(Status::no_such_path());
+        }
+        let resource = Arc::clone(resource);
+        if !asked.subresource.is_empty() {
+            return Self::below(resource, asked);
+        }
+        let collection = asked.name.is_empty();
+        let is_here = match asked.verb {
+            Verb::List | Verb::Watch => collection,
+            Verb::Create | Verb::DeleteCollection => collection && !everywhere,
+            Verb::Get | Verb::Update | Verb::Patch | Verb::Delete => !collection,
+            Verb::Other(_) => false,
+        };
+        if !is_here || !resource.verbs.contains(&asked.verb) {
+            return Err(Status::method_not_allowed());
+        }
+        let serves = match &resource.source {
+            Source::Stored(stored) => Serves::Objects { stored: Arc::clone(stored), part: Part::Main },
+            Source::Computed(computed) => Serves::Computed(Arc::clone(computed)),
+        };
+        Ok(Self { resource, serves })
+    }
+
+    fn below(resource: Arc<Resource>, asked: &ResourceRequest) -> Result<Self, Status> {
+        let stored = resource.stored().ok_or_else(Status::no_such_path)?;
+        let found = stored.subresources.iter().find(|subresource| subresource.name == asked.subresource);
+        let subresource = found.ok_or_else(Status::no_such_path)?;
+        if !subresource.verbs.contains(&asked.verb) {
+            return Err(Status::method_not_allowed());
+        }
+        let (stored, part) = (Arc::clone(stored), subresource.part());
+        let serves = match &subresource.kind {
+            SubresourceKind::Writes(_) => Serves::Objects { stored, part },
+            SubresourceKind::Handler(handler) => {
+                Serves::Handler { stored, part, handler: Arc::clone(handler) }
+            }
+        };
+        Ok(Self { resource, serves })
+    }
+}
+
+impl Serves {
+    /// The endpoint, as strategies see it.
+    pub(crate) fn part(&self) -> Part {
+        match self {
+            Self::Objects { part, .. } | Self::Handler { part, .. } => *part,
+            Self::Computed(_) => Part::Main,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,244 @@
+//! What is served beside the resources: documents, health, pages, downloads.
+
+use crate::authz::Admits;
+use crate::context::RequestContext;
+use crate::error::Error;
+use crate::flow::Class;
+use crate::response::{self, Style, rendered};
+use axum::body::Body;
+use bytes::{Bytes, BytesMut};
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use meta::status::Status;
+use serde_json::json;
+use std::sync::Arc;
+
+/// Reads.
+pub const GET: &[Method] = &[Method::GET, Method::HEAD];
+
+/// A path that is no resource's, who may ask for it, and who answers.
+#[derive(Clone)]
+pub struct Route {
+    /// Such as `/console`: without a slash at its end.
+    pub path: String,
+    /// How far it goes. The longest path wins.
+    pub reach: Reach,
+    /// Methods that it has; others are a 405.
+    pub methods: &'static [Method],
+    /// Who is let in.
+    pub admits: Admits,
+    /// Whether it answers from the store: `access` then shows what the caller sees, and nothing otherwise.
+    pub sees: bool,
+    /// Among which requests it counts. An answer that is a stream ([`Class::Stream`]) has no deadline; its handler ends
+    /// it when [`crate::tenure::Tenure::lost`] says so.
+    pub class: Class,
+    /// The paths that the index at `/` shows.
+    pub listed: Vec<String>,
+    /// Who answers.
+    pub handler: Arc<dyn RouteHandler>,
+}
+
+/// How far a route goes. A slash at a path's end means nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// The path alone.
+    Path,
+    /// What lies below it, without itself.
+    Below,
+    /// Both.
+    Tree,
+}
+
+impl std::fmt::Debug for Route {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Route")
+            .field("path", &self.path)
+            .field("reach", &self.reach)
+            .field("admits", &self.admits)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Answers at a route. The future is dropped when the request's deadline passes.
+pub trait RouteHandler: Send + Sync + 'static {
+    /// Answers one authorized request.
+    fn answer<'a>(
+        &'a self,
+        cx: &'a mut RequestContext,
+        request: Request<Body>,
+    ) -> BoxFuture<'a, Response<Body>>;
+}
+
+/// A handler that has its answer at once.
+struct Ready<F>(F);
+
+impl<F> RouteHandler for Ready<F>
+where
+    F: Fn(&RequestContext, &Request<Body>) -> Response<Body> + Send + Sync + 'static,
+{
+    fn answer<'a>(
+        &'a self,
+        cx: &'a mut RequestContext,
+        request: Request<Body>,
+    ) -> BoxFuture<'a, Response<Body>> {
+        let response = (self.0)(cx, &request);
+        Box::pin(std::future::ready(response))
+    }
+}
+
+impl Route {
+    /// A document at one path: read, counted nowhere, made without the store.
+    pub fn document(
+        path: impl Into<String>,
+        admits: Admits,
+        answer: impl Fn(&RequestContext, &Request<Body>) -> Response<Body> + Send + Sync + 'static,
+    ) -> Self {
+        let path = path.into();
+        Self {
+            listed: vec![path.clone()],
+            path,
+            reach: Reach::Path,
+            methods: GET,
+            admits,
+            sees: false,
+            class: Class::Exempt,
+            handler: Arc::new(Ready(answer)),
+        }
+    }
+
+    /// The same, so far.
+    #[must_use]
+    pub fn reaching(self, reach: Reach) -> Self {
+        Self { reach, ..self }
+    }
+
+    /// The same, with these paths in the index.
+    #[must_use]
+    pub fn listing(self, paths: impl IntoIterator<Item = String>) -> Self {
+        Self { listed: paths.into_iter().collect(), ..self }
+    }
+
+    fn is_at(&self, path: &str) -> bool {
+        match path.strip_prefix(self.path.as_str()) {
+            Some("") => self.reach != Reach::Below,
+            Some(rest) => self.reach != Reach::Path && rest.starts_with('/'),
+            None => false,
+        }
+    }
+
+    fn overlaps(&self, other: &Self) -> bool {
+        let apart =
+            matches!((self.reach, other.reach), (Reach::Path, Reach::Below) | (Reach::Below, Reach::Path));
+        self.path == other.path && !apart
+    }
+}
+
+/// All routes of a server, and the index at `/`.
+#[derive(Clone, Debug)]
+pub struct Routes {
+    /// Longer paths stand before those that they lie below.
+    routes: Vec<Route>,
+    index: Bytes,
+}
+
+impl Routes {
+    /// Two routes at one path, and paths that no request can reach, are an error.
+    pub fn new(mut routes: Vec<Route>) -> Result<Self, Error> {
+        routes.sort_by(|a, b| b.path.len().cmp(&a.path.len()).then_with(|| a.path.cmp(&b.path)));
+        for pair in routes.windows(2) {
+            if let [one, other] = pair
+                && one.overlaps(other)
+            {
+                return Err(Error::Settings(format!("two routes at {}", one.path)));
+            }
+        }
+        for Route { path, .. } in &routes {
+            let below_version = path.strip_prefix("/apis/").is_some_and(|rest| rest.split('/').count() > 2);
+            if !path.starts_with('/') || path.ends_with('/') || path.contains("//") || below_version {
+                return Err(Error::Settings(format!("no request reaches a route at {path:?}")));
+            }
+        }
+        let mut listed: Vec<&String> = routes.iter().flat_map(|route| &route.listed).collect();
+        listed.sort_unstable();
+        listed.dedup();
+        let index = json!({ "paths": listed }).to_string().into();
+        Ok(Self { routes, index })
+    }
+
+    pub(crate) fn find(&self, path: &str) -> Option<&Route> {
+        let path = path.trim_end_matches('/');
+        self.routes.iter().find(|route| route.is_at(path))
+    }
+
+    /// Who is let in at a path: the index is for everybody who is known, and of what is not served only who may ask for
+    /// it learns that.
+    pub(crate) fn admits(&self, path: &str) -> Admits {
+        match self.find(path) {
+            Some(route) => route.admits,
+            None if path == "/" => Admits::Authenticated,
+            None => Admits::Reviewed,
+        }
+    }
+
+    /// Answers an authorized request at a path that is no resource's.
+    pub async fn answer(&self, cx: &mut RequestContext, request: Request<Body>) -> Response<Body> {
+        let route = self.find(cx.info.path());
+        let methods = route.map_or(GET, |route| route.methods);
+        if !methods.contains(request.method()) {
+            let style = Style::of_error(request.headers(), request.uri());
+            return response::failure(&Status::method_not_allowed(), &style);
+        }
+        match route {
+            Some(route) => route.handler.answer(cx, request).await,
+            None if cx.info.path() == "/" => self.index(StatusCode::OK, request.headers(), request.uri()),
+            None => self.index(StatusCode::NOT_FOUND, request.headers(), request.uri()),
+        }
+    }
+
+    fn index(&self, code: StatusCode, headers: &HeaderMap, uri: &Uri) -> Response<Body> {
+        rendered(code, BytesMut::from(&*self.index), &Style::of_document(headers, uri))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(path: &str) -> Route {
+        Route::document(path, Admits::Everybody, |_, _| Response::default())
+    }
+
+    #[test]
+    fn the_longest_path_wins_and_only_whole_segments_count() {
+        let below = route("/readyz").reaching(Reach::Below).listing([]);
+        let routes = vec![route("/a").reaching(Reach::Tree), route("/a/b"), route("/readyz"), below];
+        let routes = Routes::new(routes).unwrap();
+        for (path, want) in [
+            ("/a", Some("/a")),
+            ("/a/", Some("/a")),
+            ("/a/c", Some("/a")),
+            ("/a/b", Some("/a/b")),
+            ("/a/b/", Some("/a/b")),
+            ("/a/b/c", Some("/a")),
+            ("/ab", None),
+            ("/readyz/x", Some("/readyz")),
+            ("/readyzx", None),
+            ("//a", None),
+            ("/", None),
+        ] {
+            assert_eq!(routes.find(path).map(|route| route.path.as_str()), want, "{path}");
+        }
+        assert_eq!(routes.index, r#"{"paths":["/a","/a/b","/readyz"]}"#);
+        assert_eq!(routes.admits("/"), Admits::Authenticated);
+        assert_eq!(routes.admits("/nowhere"), Admits::Reviewed);
+    }
+
+    #[test]
+    fn a_route_that_no_request_reaches_is_refused() {
+        for path in ["/a/", "a", "", "/apis/g/v1/x", "/a//b"] {
+            assert!(Routes::new(vec![route(path)]).is_err(), "{path}");
+        }
+        assert!(Routes::new(vec![route("/a"), route("/a").reaching(Reach::Tree)]).is_err());
+        assert!(Routes::new(vec![route("/apis/g/v1")]).is_ok());
+    }
+}

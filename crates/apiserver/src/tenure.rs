@@ -1,0 +1,118 @@
+use crate::authn::{Authenticated, Authenticator, Unauthenticated};
+use crate::authz::{Attributes, Authorization, Demand};
+use crate::caller::Caller;
+use crate::request::RequestInfo;
+use crate::tls::Peer;
+use meta::status::Status;
+use std::sync::Arc;
+use std::time::Duration;
+use store::Visibility;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+/// What an open stream rests on: a credential, a right, and what its caller sees. All three may end before it does.
+#[derive(Debug)]
+pub struct Tenure {
+    pub(crate) authenticator: Arc<Authenticator>,
+    pub(crate) authorization: Arc<Authorization>,
+    pub(crate) peer: Arc<Peer>,
+    /// Who was authenticated.
+    pub(crate) authenticated: Authenticated,
+    /// The rights by which he acts as the caller of the demand; none where he is that caller.
+    pub(crate) impersonation: Vec<RequestInfo>,
+    pub(crate) demand: Demand,
+    /// What was seen when the stream began.
+    pub(crate) visibility: Visibility,
+    /// About how often it is looked at. Reviews are remembered, so that many streams of one caller are one question.
+    pub(crate) every: Duration,
+    /// Subscribed to before the visibility was asked for.
+    pub(crate) changes: Option<watch::Receiver<u64>>,
+}
+
+/// Why a stream may not go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// The credential has ended: who comes back with a new one goes on where he was.
+    Credential,
+    /// The request would be refused now, with this answer.
+    Refused(Status),
+    /// The caller sees something else than at the beginning: what he was told is no longer the whole truth.
+    Sight,
+}
+
+impl Tenure {
+    /// Waits until the stream may not go on. While nobody can say, it may.
+    pub async fn lost(mut self: Box<Self>) -> Lost {
+        let ends = self.ends();
+        loop {
+            let next = Instant::now() + self.every.mul_f64(0.75 + rand::random::<f64>() / 2.0);
+            tokio::select! {
+                () = changed(&mut self.changes) => {}
+                () = sleep_until(ends.map_or(next, |ends| ends.min(next))) => {}
+            }
+            if ends.is_some_and(|ends| ends <= Instant::now()) {
+                return Lost::Credential;
+            }
+            // Seldom under way, and much larger than what every stream has to have room for.
+            if let Err(lost) = Box::pin(self.check()).await {
+                return lost;
+            }
+        }
+    }
+
+    fn ends(&self) -> Option<Instant> {
+        let left = self.authenticated.caller.expires?.saturating_sub(self.authenticator.now());
+        Instant::now().checked_add(Duration::from_secs(u64::try_from(left).unwrap_or_default()))
+    }
+
+    async fn check(&self) -> Result<(), Lost> {
+        let caller = match self.authenticator.again(&self.peer, &self.authenticated).await {
+            Ok(caller) => caller,
+            Err(Unauthenticated::Invalid(why)) => {
+                tracing::debug!(
+                    why,
+                    user = self.authenticated.caller.name,
+                    "a stream's credential has ended"
+                );
+                return Err(Lost::Credential);
+            }
+            Err(Unauthenticated::Unanswered(_) | Unauthenticated::Busy) => return Ok(()),
+        };
+        let mut demand = self.demand.clone();
+        if self.impersonation.is_empty() {
+            demand.attributes.caller = caller;
+        } else {
+            self.check_impersonation(&caller).await?;
+        }
+        let access = match self.authorization.admit(&demand).await {
+            Ok(access) => access,
+            Err(status) => return refused(status),
+        };
+        if *access.visibility() == self.visibility { Ok(()) } else { Err(Lost::Sight) }
+    }
+
+    async fn check_impersonation(&self, caller: &Arc<Caller>) -> Result<(), Lost> {
+        for right in &self.impersonation {
+            let attributes = Attributes { caller: Arc::clone(caller), info: right.clone() };
+            if let Err(status) = self.authorization.may_impersonate(&attributes).await {
+                refused(status)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A review that fails refuses nothing.
+fn refused(status: Status) -> Result<(), Lost> {
+    if status.code == 403 { Err(Lost::Refused(status)) } else { Ok(()) }
+}
+
+async fn changed(changes: &mut Option<watch::Receiver<u64>>) {
+    if let Some(receiver) = changes {
+        if receiver.changed().await.is_ok() {
+            return;
+        }
+        *changes = None;
+    }
+    std::future::pending().await
+}

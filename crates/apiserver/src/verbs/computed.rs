@@ -1,0 +1,89 @@
+//! Reads of kinds that are made when they are read.
+
+use crate::computed::{Computed, ReadContext};
+use crate::errors::status_of;
+use crate::request::Verb;
+use crate::response::list_response;
+use crate::verbs::list::{check_fields, freshness};
+use crate::verbs::options::ListOptions;
+use crate::verbs::{Call, body, get};
+use axum::body::Body;
+use http::{Response, StatusCode};
+use meta::object::Object;
+use meta::status::{ListMeta, Status};
+use std::sync::Arc;
+use store::read::At;
+use store::{Attributes, Entry, Error, Key, KindId, Revision};
+use uuid::Uuid;
+
+pub(crate) async fn read(call: &mut Call<'_>, computed: &dyn Computed) -> Result<Response<Body>, Status> {
+    call.negotiate()?;
+    match call.asked.verb {
+        Verb::Get => one(call, computed).await,
+        Verb::List => all(call, computed).await,
+        _ => Err(Status::method_not_allowed()),
+    }
+}
+
+async fn one(call: &Call<'_>, computed: &dyn Computed) -> Result<Response<Body>, Status> {
+    get::check(call)?;
+    let (at, now, name) = (get::freshness(call)?, call.now(), &call.asked.name);
+    match computed.get(context(call, at, &now), name).await? {
+        Some(object) => call.respond(StatusCode::OK, &entry(call, object)),
+        None => Err(status_of(&Error::NotFound, &call.resource.group_resource(), name)),
+    }
+}
+
+/// A list comes whole: it is made in one go, and there is no older state to go on in.
+async fn all(call: &Call<'_>, computed: &dyn Computed) -> Result<Response<Body>, Status> {
+    let options = ListOptions::parse(&call.query, false)?;
+    check_fields(&options.fields, computed.fields())?;
+    let renderer = call.renderer()?;
+    let at = match freshness(&options)?.at {
+        At::Exact(_) => {
+            return Err(Status::bad_request("objects of this kind are only there as they are now"));
+        }
+        at => at,
+    };
+    if options.continue_token.is_some() {
+        return Err(Status::bad_request("invalid continue token: lists of this kind have one page"));
+    }
+    // Read before the objects: whoever watches what they are made of from here on misses nothing.
+    let revision = Revision(call.api.store.revision().0.max(1));
+    let now = call.now();
+    let mut objects = computed.list(context(call, at, &now)).await?;
+    objects.retain(|object| {
+        options.labels.matches_object(object) && options.fields.matches(|field| field_of(object, field))
+    });
+    objects.sort_by(|a, b| (a.namespace(), a.name()).cmp(&(b.namespace(), b.name())));
+    let items = objects.into_iter().map(|object| Arc::new(entry(call, object))).collect();
+    let meta = ListMeta { resource_version: revision.to_string(), ..ListMeta::default() };
+    Ok(list_response(renderer, &meta, items, &call.style).await)
+}
+
+fn context<'a>(call: &'a Call<'_>, at: At, now: &'a str) -> ReadContext<'a> {
+    ReadContext {
+        caller: &call.cx.caller,
+        visibility: call.cx.access.visibility(),
+        view: call.view(at),
+        namespace: Some(call.asked.namespace.as_str()).filter(|namespace| !namespace.is_empty()),
+        now,
+    }
+}
+
+fn field_of<'o>(object: &'o Object, field: &str) -> Option<&'o str> {
+    let path: Vec<&str> = field.split('.').collect();
+    object.get(&path)?.as_str()
+}
+
+/// The object as one of the store would be written.
+fn entry(call: &Call<'_>, mut object: Object) -> Entry {
+    body::set_kind(&mut object, &call.resource.gvk);
+    Entry {
+        key: Key::new(KindId(0), object.namespace(), object.name()),
+        uid: Uuid::nil(),
+        revision: Revision(0),
+        body: object.to_stored().into(),
+        attributes: Attributes::default(),
+    }
+}

@@ -1,0 +1,84 @@
+//! U+0000: JSON can say it, and PostgreSQL cannot keep it.
+
+use meta::field::{Cause, Path};
+use meta::status::{Status, StatusCause};
+use serde_json::Value;
+
+/// Refuses a document with a NUL in a text or a key, by the place where it is. `body` is what it was read from: most
+/// bodies have nothing in them that could stand for one, and are not looked at again.
+pub(crate) fn check(body: &[u8], document: &Value) -> Result<(), Status> {
+    if !could_hold_one(body) {
+        return Ok(());
+    }
+    match find(document, &Path::default()) {
+        None => Ok(()),
+        Some(path) => Err(refusal(&path)),
+    }
+}
+
+fn refusal(path: &Path) -> Status {
+    const WHY: &str = "a text must not contain the character U+0000";
+    Status::bad_request(format!("{path}: {WHY}")).with_causes(vec![StatusCause {
+        reason: Cause::Invalid.reason().to_owned(),
+        message: WHY.to_owned(),
+        field: path.to_string(),
+    }])
+}
+
+/// Whether a body has the character itself, or the escapes of JSON and YAML for it: `\u0000`, `\x00`, `\0` and
+/// `\U00000000`.
+fn could_hold_one(body: &[u8]) -> bool {
+    memchr::memchr2_iter(b'\\', 0, body).any(|at| match body.get(at..) {
+        Some([0, ..] | [b'\\', b'0', ..]) => true,
+        Some([b'\\', b'x', rest @ ..]) => rest.starts_with(b"00"),
+        Some([b'\\', b'u', rest @ ..]) => rest.starts_with(b"0000"),
+        Some([b'\\', b'U', rest @ ..]) => rest.starts_with(b"00000000"),
+        _ => false,
+    })
+}
+
+fn find(value: &Value, at: &Path) -> Option<Path> {
+    match value {
+        Value::String(text) => text.contains('\0').then(|| at.clone()),
+        Value::Array(items) => {
+            items.iter().enumerate().find_map(|(index, item)| find(item, &at.index(index)))
+        }
+        Value::Object(fields) => fields.iter().find_map(|(key, value)| {
+            if key.contains('\0') {
+                Some(at.key(&key.replace('\0', "\\u0000")))
+            } else {
+                find(value, &at.child(key))
+            }
+        }),
+        Value::Null | Value::Bool(_) | Value::Number(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use meta::decode::{Media, decode_value};
+
+    fn refused(body: &str, media: Media) -> Option<String> {
+        let (value, _) = decode_value(body.as_bytes(), media).unwrap();
+        check(body.as_bytes(), &value).err().map(|status| status.message)
+    }
+
+    #[test]
+    fn a_nul_is_refused_by_the_place_where_it_is() {
+        let why = |path: &str| Some(format!("{path}: a text must not contain the character U+0000"));
+        for (body, media, want) in [
+            (r#"{"spec":{"a":["x","y\u0000"]}}"#, Media::Json, why("spec.a[1]")),
+            (r#"{"spec":{"a\u0000b":1}}"#, Media::Json, why("spec[a\\u0000b]")),
+            (r#"{"a":"\\u0000","b":"\u00002"}"#, Media::Json, why("b")),
+            (r#"{"a":"\\u0000"}"#, Media::Json, None),
+            (r#"{"a":"\u0001\u00e4"}"#, Media::Json, None),
+            ("a: \"x\\0\"", Media::Yaml, why("a")),
+            ("a: \"\\x00\"", Media::Yaml, why("a")),
+            ("a: [\"\\u0000\"]", Media::Yaml, why("a[0]")),
+            ("a: '\\0'", Media::Yaml, None),
+        ] {
+            assert_eq!(refused(body, media), want, "{body}");
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! What of an object each endpoint owns: what a write through it changes, and what becomes its manager's.
+
+use crate::part::Part;
+use crate::resource::{Resource, Stored};
+use crate::subresource::{Subresource, SubresourceKind};
+use crate::verbs::Call;
+use crate::verbs::change::Wanted;
+use meta::managed::{Tracker, Write as Writer};
+use meta::object::Object;
+use meta::schema::{Schema, Type};
+use serde_json::{Map, Value};
+
+const MANAGED_FIELDS: &[&str] = &["metadata", "managedFields"];
+/// What of an object is not its specification.
+const BESIDE_SPEC: [&[&str]; 4] = [&["apiVersion"], &["kind"], &["metadata"], &["status"]];
+
+fn subresource(stored: &Stored, part: Part) -> Option<&Subresource> {
+    stored.subresources.iter().find(|subresource| subresource.part() == part)
+}
+
+/// Whether an endpoint changes the object as a whole: the main one, and handlers.
+pub(crate) fn is_whole(stored: &Stored, part: Part) -> bool {
+    !subresource(stored, part).is_some_and(|sub| matches!(sub.kind, SubresourceKind::Writes(_)))
+}
+
+/// Keeps of the written object only what this endpoint owns; the rest is taken from the live one.
+pub(crate) fn keep_owned(stored: &Stored, part: Part, live: &Object, wanted: Wanted) -> Object {
+    let Wanted { object: mut new, track, .. } = wanted;
+    match subresource(stored, part) {
+        Some(Subresource { kind: SubresourceKind::Writes(writes), .. }) => {
+            let mut kept = live.clone();
+            for path in writes.paths {
+                kept.take_from(&mut new, path);
+            }
+            if !track {
+                kept.take_from(&mut new, MANAGED_FIELDS);
+            }
+            kept
+        }
+        handler => {
+            let others = stored.subresources.iter().filter(|_| handler.is_none());
+            for path in others.flat_map(|sub| sub.paths()).chain(stored.server_fields) {
+                new.copy_from(live, path);
+            }
+            new
+        }
+    }
+}
+
+/// Takes out of a new object what only a later write through a subresource brings, and what is the server's.
+pub(crate) fn keep_at_create(stored: &Stored, object: &mut Object) {
+    for subresource in &stored.subresources {
+        if let SubresourceKind::Writes(writes) = &subresource.kind
+            && !writes.kept_at_create
+        {
+            for path in writes.paths {
+                object.remove(path);
+            }
+        }
+    }
+    for path in stored.server_fields {
+        object.remove(path);
+    }
+}
+
+/// The subtrees that an endpoint does not write: nobody comes to own them through it.
+pub(crate) struct Resets(Vec<Vec<&'static str>>);
+
+impl Resets {
+    pub(crate) fn of(resource: &Resource, stored: &Stored, part: Part) -> Self {
+        let server = stored.server_fields.iter().copied();
+        let others = stored.subresources.iter().flat_map(|sub| sub.paths().iter().copied());
+        Self(match subresource(stored, part) {
+            None => others.chain(server).map(<[_]>::to_vec).collect(),
+            Some(Subresource { kind: SubresourceKind::Handler(_), .. }) => {
+                server.map(<[_]>::to_vec).collect()
+            }
+            Some(Subresource { kind: SubresourceKind::Writes(writes), .. }) => {
+                let mut resets = Vec::new();
+                everything_but(&resource.schema, writes.paths, &mut Vec::new(), &mut resets);
+                resets
+            }
+        })
+    }
+
+    /// Runs something with the tracker of field owners at this endpoint.
+    pub(crate) fn track<T>(&self, resource: &Resource, with: impl FnOnce(Tracker<'_>) -> T) -> T {
+        let reset: Vec<&[&str]> = self.0.iter().map(Vec::as_slice).collect();
+        with(Tracker { schema: &resource.schema, kind: &resource.gvk, reset: &reset })
+    }
+}
+
+/// The fields of a schema that lie on none of these paths.
+fn everything_but(
+    schema: &Schema,
+    paths: &[&'static [&'static str]],
+    at: &mut Vec<&'static str>,
+    found: &mut Vec<Vec<&'static str>>,
+) {
+    let Type::Struct { fields, .. } = &schema.ty else { return };
+    for (name, field) in fields {
+        let below: Vec<&[&str]> = paths
+            .iter()
+            .filter_map(|path| path.split_first())
+            .filter(|(first, _)| *first == name)
+            .map(|(_, rest)| rest)
+            .collect();
+        at.push(name);
+        if below.is_empty() {
+            found.push(at.clone());
+        } else if below.iter().all(|rest| !rest.is_empty()) {
+            everything_but(&field.schema, &below, at, found);
+        }
+        at.pop();
+    }
+}
+
+/// Who writes, for the tracker.
+pub(crate) fn writer<'a>(call: &Call<'_>, manager: &'a str, now: &'a str) -> Writer<'a> {
+    Writer { manager, subresource: call.part.name(), now }
+}
+
+/// Whether two states have the same specification, whatever the server has put into it.
+pub(crate) fn same_spec(stored: &Stored, live: &Object, new: &Object) -> bool {
+    let except: Vec<&[&str]> = BESIDE_SPEC.iter().chain(stored.server_fields).copied().collect();
+    same_but(live.as_map(), new.as_map(), &except)
+}
+
+/// Whether two states of an object are the same but for revision and the times of field owners.
+pub(crate) fn is_unchanged(live: &Object, new: &Object) -> bool {
+    let but_these: [&[&str]; 2] = [&["metadata", "resourceVersion"], MANAGED_FIELDS];
+    same_but(live.as_map(), new.as_map(), &but_these)
+        && same_owners(live.get(MANAGED_FIELDS), new.get(MANAGED_FIELDS))
+}
+
+/// Whether two maps agree but for what lies at these paths.
+fn same_but(left: &Map<String, Value>, right: &Map<String, Value>, except: &[&[&str]]) -> bool {
+    let below = |key: &str| -> Vec<&[&str]> {
+        let firsts = except.iter().filter_map(|path| path.split_first());
+        firsts.filter(|(first, _)| **first == key).map(|(_, rest)| rest).collect()
+    };
+    let same = |(key, value): (&String, &Value)| {
+        let rests = below(key);
+        match (value, right.get(key)) {
+            _ if rests.iter().any(|rest| rest.is_empty()) => true,
+            (Value::Object(a), Some(Value::Object(b))) if !rests.is_empty() => same_but(a, b, &rests),
+            (value, other) => other == Some(value),
+        }
+    };
+    let is_known = |key: &String| left.contains_key(key) || below(key).iter().any(|rest| rest.is_empty());
+    left.iter().all(same) && right.keys().all(is_known)
+}
+
+fn same_owners(left: Option<&Value>, right: Option<&Value>) -> bool {
+    fn entries(value: Option<&Value>) -> &[Value] {
+        value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    }
+    let (left, right) = (entries(left), entries(right));
+    left.len() == right.len()
+        && left.iter().zip(right).all(|(a, b)| match (a, b) {
+            (Value::Object(a), Value::Object(b)) => same_but(a, b, &[&["time"]]),
+            _ => a == b,
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn object(value: Value) -> Object {
+        Object::new(value).unwrap()
+    }
+
+    #[test]
+    fn only_revision_and_owner_times_do_not_count_as_a_change() {
+        let of = |rv: &str, time: &str, label: &str, spec: i64| {
+            object(json!({"metadata": {"name": "a", "labels": {"l": label}, "resourceVersion": rv,
+                "managedFields": [{"manager": "m", "time": time}]}, "spec": {"n": spec}}))
+        };
+        let live = of("1", "t1", "x", 1);
+        assert!(is_unchanged(&live, &of("2", "t2", "x", 1)));
+        assert!(!is_unchanged(&live, &of("1", "t1", "y", 1)));
+        assert!(!is_unchanged(&live, &of("1", "t1", "x", 2)));
+        let mut unowned = live.clone();
+        unowned.remove(&["metadata", "managedFields"]);
+        assert!(!is_unchanged(&live, &unowned));
+        let mut more = live.clone();
+        more.set(&["status"], json!({}));
+        assert!(!is_unchanged(&live, &more) && !is_unchanged(&more, &live));
+    }
+
+    #[test]
+    fn what_lies_at_excepted_paths_does_not_count() {
+        let except: [&[&str]; 2] = [&["a", "b"], &["c"]];
+        let same =
+            |left: Value, right: Value| same_but(object(left).as_map(), object(right).as_map(), &except);
+        assert!(same(json!({"a": {"b": 1, "x": 1}}), json!({"a": {"x": 1}, "c": 3})));
+        assert!(!same(json!({"a": {"b": 1, "x": 1}}), json!({"a": {"b": 1, "x": 2}})));
+        assert!(!same(json!({"a": {"x": 1}}), json!({"a": {"x": 1, "y": 1}})));
+        assert!(!same(json!({}), json!({"a": {"b": 1}})));
+    }
+
+    #[test]
+    fn nobody_comes_to_own_through_an_endpoint_what_it_does_not_write() {
+        let schema = Schema::object(
+            "",
+            None,
+            [
+                ("metadata", Schema::object("", None, []).optional()),
+                (
+                    "spec",
+                    Schema::object(
+                        "",
+                        None,
+                        [
+                            ("finalizers", Schema::string("").optional()),
+                            ("size", Schema::integer("").optional()),
+                        ],
+                    )
+                    .optional(),
+                ),
+                ("status", Schema::object("", None, []).optional()),
+            ],
+        );
+        let of = |paths: &[&'static [&'static str]]| {
+            let mut found = Vec::new();
+            everything_but(&schema, paths, &mut Vec::new(), &mut found);
+            found.iter().map(|path| path.join(".")).collect::<Vec<_>>()
+        };
+        assert_eq!(of(&[&["status"]]), ["metadata", "spec"]);
+        assert_eq!(of(&[&["spec", "finalizers"]]), ["metadata", "spec.size", "status"]);
+        assert_eq!(of(&[&["spec"], &["spec", "size"]]), ["metadata", "status"]);
+    }
+}

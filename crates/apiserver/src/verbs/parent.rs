@@ -1,0 +1,38 @@
+//! What an object lies below decides before the object itself is looked at.
+
+use crate::errors::status_of;
+use crate::resource::Stored;
+use crate::verbs::Call;
+use meta::object::Object;
+use meta::status::Status;
+use store::read::At;
+use store::{Error, Key, Visibility};
+
+/// Refuses a write below an object that the caller does not see, with a 404 for that one: whether it exists, in whatever
+/// state, and what lies below it, makes no difference. Who sees everything learns it from the store.
+pub(crate) async fn check(
+    call: &Call<'_>,
+    stored: &Stored,
+    live: Option<&Object>,
+    new: &Object,
+) -> Result<(), Status> {
+    if matches!(call.cx.access.visibility(), Visibility::Everything) {
+        return Ok(());
+    }
+    let Some(parent) = stored.strategy.parent(new) else { return Ok(()) };
+    if live.is_some_and(|live| stored.strategy.parent(live).as_ref() == Some(&parent)) {
+        return Ok(());
+    }
+    match call.view(At::Any).get(&parent).await? {
+        Some(_seen) => Ok(()),
+        None => Err(missing(call, stored, new, &parent)),
+    }
+}
+
+/// The answer about a parent that is not there for the caller.
+pub(crate) fn missing(call: &Call<'_>, stored: &Stored, new: &Object, parent: &Key) -> Status {
+    stored
+        .strategy
+        .parent_missing(new, parent)
+        .unwrap_or_else(|| status_of(&Error::NotFound, &call.api.resource_of(parent.kind), &parent.name))
+}

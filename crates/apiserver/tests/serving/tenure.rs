@@ -1,0 +1,249 @@
+//! A watch outlives nothing that allowed it: its credential, its right, and what its caller sees.
+
+use crate::support::client::{Client, tls};
+use crate::support::kube_api::KubeApi;
+use crate::support::pki::Ca;
+use crate::support::served::{LIST, Served, with_issuer};
+use crate::support::tokens::{Signer, now};
+use crate::support::until;
+use apiserver::authz::{Policy, Right, Verdict};
+use apiserver::server::Settings;
+use apiserver::{Caller, RequestInfo};
+use axum::body::Body;
+use http::{Method, Request};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use store::Visibility;
+use tokio::sync::watch;
+
+const WAIT: Duration = Duration::from_secs(20);
+
+/// Everybody with a tenant may do anything, and sees of it the namespaces that are told.
+struct Sighted {
+    namespaces: Mutex<Arc<BTreeSet<String>>>,
+    changes: watch::Sender<u64>,
+}
+
+impl Policy for Sighted {
+    fn decide(&self, caller: &Caller, _: &RequestInfo) -> Verdict {
+        if caller.tenant.is_some() { Verdict::Allow } else { Verdict::NoOpinion }
+    }
+
+    fn visibility(&self, caller: &Caller, _: &RequestInfo, operator: bool) -> Visibility {
+        match &caller.tenant {
+            Some(tenant) => Visibility::Member {
+                tenant: Arc::from(tenant.as_str()),
+                user: Arc::from(caller.name.as_str()),
+                namespaces: Arc::clone(&self.namespaces.lock().unwrap()),
+            },
+            None if operator => Visibility::Everything,
+            None => Visibility::Nothing,
+        }
+    }
+
+    fn operator_right(&self) -> Right {
+        Right { verb: "operate", group: "sample.example.io", resource: "widgets" }
+    }
+
+    fn changes(&self, caller: &Caller) -> Option<watch::Receiver<u64>> {
+        caller.tenant.is_some().then(|| self.changes.subscribe())
+    }
+}
+
+impl Sighted {
+    fn of(namespaces: &[&str]) -> Arc<Self> {
+        Arc::new(Self { namespaces: Mutex::new(set(namespaces)), changes: watch::Sender::new(0) })
+    }
+
+    fn show(&self, namespaces: &[&str]) {
+        *self.namespaces.lock().unwrap() = set(namespaces);
+        self.changes.send_modify(|changes| *changes += 1);
+    }
+}
+
+fn set(namespaces: &[&str]) -> Arc<BTreeSet<String>> {
+    Arc::new(namespaces.iter().map(|namespace| (*namespace).to_owned()).collect())
+}
+
+/// An open watch, event by event.
+struct Watching {
+    body: Incoming,
+    rest: Vec<u8>,
+    _client: Client,
+}
+
+impl Watching {
+    async fn open(served: &Served, headers: &[(&str, &str)]) -> Self {
+        let mut client = Client::connect(served.address, &served.ca, None, "http/1.1").await.unwrap();
+        let mut request = Request::builder().uri(format!("{LIST}?watch=true")).header("host", "localhost");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let answer = client.start(request.body(Body::empty()).unwrap()).await.unwrap();
+        assert_eq!(answer.status(), 200);
+        Self { body: answer.into_body(), rest: Vec::new(), _client: client }
+    }
+
+    /// The next event; `None` at the end of the stream.
+    async fn next(&mut self) -> Option<Value> {
+        loop {
+            if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.rest.drain(..=end).collect();
+                return Some(serde_json::from_slice(&line).unwrap());
+            }
+            let frame = tokio::time::timeout(WAIT, self.body.frame()).await.expect("something in time")?;
+            self.rest.extend(frame.unwrap().into_data().unwrap());
+        }
+    }
+
+    /// The Status that ends the stream.
+    async fn failure(&mut self) -> Value {
+        let event = self.next().await.expect("the stream says why it ends");
+        assert_eq!(event["type"], "ERROR", "{event}");
+        assert_eq!(self.next().await, None, "and ends");
+        event["object"].clone()
+    }
+}
+
+fn bearer(token: &str) -> [(&'static str, String); 1] {
+    [("authorization", format!("Bearer {token}"))]
+}
+
+/// Keys in a file, and a server that looks at everything again and again.
+fn restless(signer: &Signer) -> (PathBuf, impl FnOnce(&mut Settings)) {
+    let (file, trust) = with_issuer(signer);
+    let change = |settings: &mut Settings| {
+        trust(settings);
+        settings.reload_every = Duration::from_millis(50);
+        settings.recheck_every = Duration::from_millis(50);
+        settings.review_ttl = Duration::ZERO;
+    };
+    (file, change)
+}
+
+async fn watch_by(served: &Served, token: &str) -> Watching {
+    let [(name, value)] = bearer(token);
+    Watching::open(served, &[(name, &value)]).await
+}
+
+#[tokio::test]
+async fn a_watch_ends_with_its_token() {
+    let signer = Signer::new("key-1");
+    let (_file, change) = restless(&signer);
+    let served = Served::start_by(Sighted::of(&["n"]), None, change).await;
+    let mut watch = watch_by(&served, &signer.token(|claims| claims["exp"] = json!(now() + 2))).await;
+    assert_eq!(watch.next().await, None, "without a word: a new token goes on where it was");
+}
+
+#[tokio::test]
+async fn a_watch_ends_when_the_key_of_its_token_is_no_longer_trusted() {
+    let signer = Signer::new("key-1");
+    let (file, change) = restless(&signer);
+    let served = Served::start_by(Sighted::of(&["n"]), None, change).await;
+    let mut watch = watch_by(&served, &signer.token(|_| {})).await;
+    std::fs::write(file, Signer::new("key-2").key_set()).unwrap();
+    assert_eq!(watch.next().await, None);
+}
+
+#[tokio::test]
+async fn who_sees_something_else_has_to_list_again() {
+    let signer = Signer::new("key-1");
+    let (_file, change) = restless(&signer);
+    let sight = Sighted::of(&["n"]);
+    let change_rarely = |settings: &mut Settings| {
+        change(settings);
+        settings.recheck_every = Duration::from_hours(1);
+    };
+    let served = Served::start_by(sight.clone(), None, change_rarely).await;
+    for (what, namespaces) in [("taken away", vec![]), ("added", vec!["n", "m"])] {
+        sight.show(&["n"]);
+        let mut watch = watch_by(&served, &signer.token(|_| {})).await;
+        sight.show(&["n"]);
+        served.create(&format!("of-nobody-{}", namespaces.len())).await;
+        sight.show(&namespaces);
+        let status = watch.failure().await;
+        assert_eq!((&status["code"], &status["reason"]), (&json!(410), &json!("Expired")), "{what}");
+    }
+}
+
+#[tokio::test]
+async fn a_watch_ends_with_its_right_and_not_with_kube_apiserver() {
+    let kube = KubeApi::new();
+    kube.know_token("good", json!({"username": "bob", "groups": ["system:authenticated"]}));
+    kube.allow(|spec| spec["user"] == "bob");
+    kube.trust(&Ca::new("clients"), &Ca::new("proxy"), &[]);
+    let signer = Signer::new("key-1");
+    let (_file, change) = restless(&signer);
+    let served = Served::start_by(Sighted::of(&["n"]), Some(kube.client()), change).await;
+    let mut watch = watch_by(&served, "good").await;
+    kube.down.store(true, std::sync::atomic::Ordering::SeqCst);
+    served.create("a").await;
+    assert_eq!(watch.next().await.unwrap()["type"], "ADDED", "nobody says that he may not");
+    kube.down.store(false, std::sync::atomic::Ordering::SeqCst);
+    served.create("b").await;
+    assert_eq!(watch.next().await.unwrap()["type"], "ADDED");
+
+    kube.allow(|spec| spec["resourceAttributes"]["verb"] == "operate");
+    let status = watch.failure().await;
+    assert_eq!((&status["code"], &status["reason"]), (&json!(403), &json!("Forbidden")));
+    assert!(status["message"].as_str().unwrap().contains("\"bob\" cannot watch resource \"widgets\""));
+
+    kube.allow(|spec| spec["user"] == "bob");
+    let mut watch = watch_by(&served, "good").await;
+    kube.forget_token("good");
+    assert_eq!(watch.next().await.unwrap()["object"]["metadata"]["name"], "a");
+    assert_eq!(watch.next().await.unwrap()["object"]["metadata"]["name"], "b");
+    assert_eq!(watch.next().await, None, "the token is nobody's any more");
+}
+
+#[tokio::test]
+async fn a_socket_ends_as_a_stream_does() {
+    let signer = Signer::new("key-1");
+    let (_file, change) = restless(&signer);
+    let sight = Sighted::of(&["n"]);
+    let served = Served::start_by(sight.clone(), None, change).await;
+    let token = bearer(&signer.token(|_| {}))[0].1.clone();
+    let path = format!("{LIST}?watch=true");
+    let to = (served.address, &served.ca, None);
+    let mut socket =
+        crate::support::socket::Socket::open(to, &path, &[("authorization", &token)]).await.unwrap();
+    sight.show(&[]);
+    let crate::support::socket::Said::Event(event) = socket.next().await else { panic!("an event is due") };
+    assert_eq!((&event["type"], &event["object"]["code"]), (&json!("ERROR"), &json!(410)));
+    assert_eq!(socket.next().await, crate::support::socket::Said::End(1000));
+}
+
+/// Reads until the other end closes.
+async fn is_closed(stream: &mut tokio_rustls::client::TlsStream<tokio::net::TcpStream>) -> bool {
+    use tokio::io::AsyncReadExt;
+    let mut byte = [0];
+    matches!(
+        tokio::time::timeout(Duration::from_millis(20), stream.read(&mut byte)).await,
+        Ok(Ok(0) | Err(_))
+    )
+}
+
+#[tokio::test]
+async fn connections_of_nobody_keep_none_out_who_is_known() {
+    let served = Served::start_with(|settings| {
+        settings.connections = 6;
+        settings.strangers = 3;
+    })
+    .await;
+    let mut known = Client::connect(served.address, &served.ca, Some(&served.master), "h2").await.unwrap();
+    assert_eq!(known.send(Method::GET, LIST, &[]).await.code, 200);
+    let mut idle = Vec::new();
+    for _ in 0..8 {
+        idle.push(tls(served.address, &served.ca, None, "http/1.1").await.unwrap());
+    }
+    assert_eq!(known.send(Method::GET, LIST, &[]).await.code, 200);
+    let mut new = Client::connect(served.address, &served.ca, Some(&served.master), "h2").await.unwrap();
+    assert_eq!(new.send(Method::GET, LIST, &[]).await.code, 200);
+    let mut first = idle.remove(0);
+    until("the first ones have made room", async || is_closed(&mut first).await).await;
+}

@@ -1,0 +1,8 @@
+//! The numbers of the kinds in the store. They are in every database: none is ever changed, or used again.
+
+use store::KindId;
+
+/// Projects.
+pub const PROJECT: KindId = KindId(1);
+/// Namespaces.
+pub const NAMESPACE: KindId = KindId(2);
