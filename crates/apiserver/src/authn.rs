@@ -106,7 +106,7 @@ pub(crate) enum Unauthenticated {
 
 impl Unauthenticated {
     /// What several authenticators have said.
-    fn of(errors: Vec<Self>) -> Self {
+    fn of(errors: &[Self]) -> Self {
         if errors.iter().any(|error| matches!(error, Self::Busy)) {
             return Self::Busy;
         }
@@ -260,7 +260,7 @@ impl Authenticator {
         if errors.is_empty() && self.settings.anonymous {
             return Ok(Arc::clone(&self.anonymous));
         }
-        Err(Unauthenticated::of(errors))
+        Err(Unauthenticated::of(&errors))
     }
 
     fn by_proxy(&self, trust: &trust::Trust, verdict: &x509::Verdict, headers: &HeaderMap) -> Opinion {

@@ -35,7 +35,7 @@ pub enum Lost {
     /// The credential has ended: who comes back with a new one goes on where he was.
     Credential,
     /// The request would be refused now, with this answer.
-    Refused(Status),
+    Refused(Box<Status>),
     /// The caller sees something else than at the beginning: what he was told is no longer the whole truth.
     Sight,
 }
@@ -104,7 +104,7 @@ impl Tenure {
 
 /// A review that fails refuses nothing.
 fn refused(status: Status) -> Result<(), Lost> {
-    if status.code == 403 { Err(Lost::Refused(status)) } else { Ok(()) }
+    if status.code == 403 { Err(Lost::Refused(Box::new(status))) } else { Ok(()) }
 }
 
 async fn changed(changes: &mut Option<watch::Receiver<u64>>) {
@@ -114,5 +114,5 @@ async fn changed(changes: &mut Option<watch::Receiver<u64>>) {
         }
         *changes = None;
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }

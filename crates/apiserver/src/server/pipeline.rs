@@ -149,19 +149,29 @@ async fn answer<H: Handler>(
     let handled = if is_stream { Ok(handled.await) } else { within(shared, deadline, handled.map(Ok)).await };
     trail.outcome = context.outcome.take();
     let response = handled.map_err(|status| status_response(&status, &HeaderMap::new(), &uri))?;
-    let response = match place {
-        Some(place) if http_body::Body::size_hint(response.body()).exact().is_none() => {
-            let events = shared.metrics.watch_events(&context.info);
-            response.map(|body| Streamed::wrap(body, place, events, Arc::clone(&shared.metrics)))
-        }
-        _ => response,
-    };
+    let response = keep_place(shared, &context.info, place, response);
     Ok(match upgrade {
         Some(upgrade) if response.status() == StatusCode::OK => {
             upgrade.accept(response, afterwards, shared.draining.clone())
         }
         _ => response,
     })
+}
+
+/// A stream keeps its place as long as it lasts; what is answered in one piece gives it up at once.
+fn keep_place<H>(
+    shared: &Shared<H>,
+    info: &RequestInfo,
+    place: Option<Place>,
+    response: Response<Body>,
+) -> Response<Body> {
+    match place {
+        Some(place) if http_body::Body::size_hint(response.body()).exact().is_none() => {
+            let events = shared.metrics.watch_events(info);
+            response.map(|body| Streamed::wrap(body, place, events, Arc::clone(&shared.metrics)))
+        }
+        _ => response,
+    }
 }
 
 /// How a request gets in.

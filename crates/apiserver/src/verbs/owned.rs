@@ -39,7 +39,7 @@ pub(crate) fn keep_owned(stored: &Stored, part: Part, live: &Object, wanted: Wan
         }
         handler => {
             let others = stored.subresources.iter().filter(|_| handler.is_none());
-            for path in others.flat_map(|sub| sub.paths()).chain(stored.server_fields) {
+            for path in others.flat_map(Subresource::paths).chain(stored.server_fields) {
                 new.copy_from(live, path);
             }
             new

@@ -1,5 +1,12 @@
 //! A watch outlives nothing that allowed it: its credential, its right, and what its caller sees.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test fails where this does"
+)]
+
 use crate::support::client::{Client, tls};
 use crate::support::kube_api::KubeApi;
 use crate::support::pki::Ca;
@@ -159,7 +166,7 @@ async fn who_sees_something_else_has_to_list_again() {
         change(settings);
         settings.recheck_every = Duration::from_hours(1);
     };
-    let served = Served::start_by(sight.clone(), None, change_rarely).await;
+    let served = Served::start_by(Arc::<Sighted>::clone(&sight), None, change_rarely).await;
     for (what, namespaces) in [("taken away", vec![]), ("added", vec!["n", "m"])] {
         sight.show(&["n"]);
         let mut watch = watch_by(&served, &signer.token(|_| {})).await;
@@ -206,7 +213,7 @@ async fn a_socket_ends_as_a_stream_does() {
     let signer = Signer::new("key-1");
     let (_file, change) = restless(&signer);
     let sight = Sighted::of(&["n"]);
-    let served = Served::start_by(sight.clone(), None, change).await;
+    let served = Served::start_by(Arc::<Sighted>::clone(&sight), None, change).await;
     let token = bearer(&signer.token(|_| {}))[0].1.clone();
     let path = format!("{LIST}?watch=true");
     let to = (served.address, &served.ca, None);
