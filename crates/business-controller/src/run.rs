@@ -4,6 +4,7 @@ use crate::audit::Audit;
 use crate::business::Business;
 use crate::config::{self, Config};
 use crate::context::{Context, GROUP_RUNNING_MAX};
+use crate::descriptions::Descriptions;
 use crate::directory::kubeconfig::KubeconfigSource;
 use crate::directory::platform::PlatformSource;
 use crate::directory::publish::Publisher;
@@ -18,6 +19,7 @@ use crate::queue::Queue;
 use crate::seal::Seals;
 use crate::seal::keeper::Keeper;
 use crate::{dispatch, events};
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 use runtime::{Clock, Health, Metrics, Tasks, admin::Admin, shutdown};
 use std::sync::Arc;
@@ -129,7 +131,7 @@ impl Leader<'_> {
         let Self { config, client, metrics, identity, fence, source, publisher } = self;
         let dropped = metrics.events_dropped.clone();
         let (recorder, sender) = events::channel(client.clone(), &config.namespace, &identity, dropped);
-        let maps = Api::namespaced(client.clone(), &config.namespace);
+        let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &config.namespace);
         let secrets = Api::namespaced(client.clone(), &config.namespace);
         let cx = Arc::new(Context {
             business: Business::new(client),
@@ -152,6 +154,8 @@ impl Leader<'_> {
         tasks.spawn("seal-keys", Keeper::new(secrets, Arc::clone(&cx)).run());
         tasks.spawn("directory", Directory::new(Arc::clone(&cx), source, publisher).run());
         tasks.spawn("events", sender.run());
+        let descriptions = Descriptions { cx: Arc::clone(&cx), maps: maps.clone() };
+        tasks.spawn("descriptions", descriptions.run());
         let audit = Audit { cx: Arc::clone(&cx), maps, period: config.audit_period };
         tasks.spawn("audit", audit.run(tasks.token()));
         tasks.spawn_draining("controller", dispatch::run(cx, tasks.token()));

@@ -1,0 +1,173 @@
+//! Keeps what namespaces say of their clusters up to date. The API server writes it, with each write of a status, from what is
+//! published of the cluster. Where an object says something else, its status is written as it is: a few a second, so that a
+//! cluster with many namespaces that gets another version is a small wave and no flood.
+
+use crate::context::Context;
+use crate::error::Failure;
+use crate::namespace::kind::NamespaceView;
+use business_types::names::CLUSTERS_CONFIG_MAP;
+use business_types::{Cluster, NamespaceSpec};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Between two looks.
+const PERIOD: Duration = Duration::from_secs(15);
+/// The same where a look has found objects that say the same after they were written: the API server does not know better.
+const PERIOD_MAX: Duration = Duration::from_mins(10);
+/// Between two writes.
+const BETWEEN_WRITES: Duration = Duration::from_millis(50);
+/// A call that takes longer has failed.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Looks again and again.
+#[derive(Debug)]
+pub struct Descriptions {
+    pub cx: Arc<Context>,
+    /// Where the clusters are published.
+    pub maps: Api<ConfigMap>,
+}
+
+/// What a look has come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Wave {
+    /// Objects that say now what is published.
+    renewed: usize,
+    /// Objects that still say something else.
+    left: usize,
+}
+
+impl Descriptions {
+    /// Looks for as long as this process leads.
+    #[expect(clippy::infinite_loop, reason = "the task is cancelled when the lease is lost")]
+    pub async fn run(self) {
+        let mut period = PERIOD;
+        loop {
+            tokio::time::sleep(period).await;
+            match self.look().await {
+                Ok(wave) => {
+                    if wave.renewed > 0 {
+                        tracing::info!(
+                            objects = wave.renewed,
+                            left = wave.left,
+                            "descriptions of clusters renewed"
+                        );
+                    }
+                    let in_vain = wave.left > 0 && wave.renewed == 0;
+                    period = if in_vain { PERIOD_MAX.min(period.saturating_mul(2)) } else { PERIOD };
+                }
+                Err(failure) => tracing::warn!(error = %failure, "cannot renew the descriptions of clusters"),
+            }
+        }
+    }
+
+    async fn look(&self) -> Result<Wave, Failure> {
+        let mut wave = Wave::default();
+        for (name, cluster) in self.published().await? {
+            for view in outdated(self.cx.objects.namespaces.in_cluster(&name), &cluster) {
+                match self.cx.business.patch_status(&view, json!({})).await {
+                    Ok(written) if is_described(&written.spec, &cluster) => wave.renewed += 1,
+                    // Somebody else was faster, or another replica has not heard of it: at the next look.
+                    Ok(_) | Err(Failure::NotFound | Failure::Conflict(_)) => wave.left += 1,
+                    Err(failure) => return Err(failure),
+                }
+                tokio::time::sleep(BETWEEN_WRITES).await;
+            }
+        }
+        Ok(wave)
+    }
+
+    async fn published(&self) -> Result<BTreeMap<String, Cluster>, Failure> {
+        let get = tokio::time::timeout(DEADLINE, self.maps.get_opt(CLUSTERS_CONFIG_MAP)).await;
+        let map = get.map_err(|_elapsed| Failure::deadline(DEADLINE))?.map_err(Failure::from)?;
+        let entries = map.and_then(|map| map.data).unwrap_or_default();
+        // The API server leaves out what does not read, too.
+        Ok(entries
+            .into_iter()
+            .filter_map(|(name, text)| Some((name, serde_json::from_str(&text).ok()?)))
+            .collect())
+    }
+}
+
+/// The objects that say something else of their cluster, and will be there for a while.
+fn outdated(views: Vec<Arc<NamespaceView>>, cluster: &Cluster) -> impl Iterator<Item = Arc<NamespaceView>> {
+    views.into_iter().filter(|view| !view.is_deleting() && !is_described(&view.spec, cluster))
+}
+
+fn is_described(spec: &NamespaceSpec, cluster: &Cluster) -> bool {
+    spec.cluster_type == cluster.cluster_type
+        && spec.cluster_version == cluster.version
+        && spec.cluster_display_name == cluster.display_name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::pending;
+    use crate::fixtures::server::CLUSTERS;
+    use crate::fixtures::world::{OBJECT, World};
+
+    fn published(world: &World, version: &str) -> Descriptions {
+        let entry = json!({ "tenants": ["*"], "version": version, "displayName": "One", "type": "Imported" });
+        world.server.put(CLUSTERS, &json!({ "data": { "c1": entry.to_string(), "odd": "{" } }));
+        Descriptions {
+            cx: Arc::clone(&world.cx),
+            maps: Api::namespaced(world.server.client(), "tke-business"),
+        }
+    }
+
+    fn writes(world: &World) -> usize {
+        world.calls().iter().filter(|call| call.starts_with("PATCH")).count()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_object_that_says_something_else_is_renewed_once() {
+        let world = World::new();
+        world.holds(&pending(&[("pods", "1")]));
+        let before = world.stored(OBJECT);
+        for version in ["v1", "v2"] {
+            let descriptions = published(&world, version);
+            assert_eq!(descriptions.look().await.unwrap(), Wave { renewed: 1, left: 0 });
+            let spec = &world.stored(OBJECT)["spec"];
+            assert_eq!(
+                (&spec["clusterVersion"], &spec["clusterDisplayName"]),
+                (&json!(version), &json!("One"))
+            );
+            assert_eq!(writes(&world), 1);
+            world.catches_up();
+            assert_eq!(descriptions.look().await.unwrap(), Wave::default());
+            assert_eq!(writes(&world), 0);
+        }
+        assert_eq!(world.stored(OBJECT)["status"], before["status"], "nothing else is written");
+        world.server.put(CLUSTERS, &json!({ "data": {} }));
+        let unlisted = Descriptions {
+            cx: Arc::clone(&world.cx),
+            maps: Api::namespaced(world.server.client(), "tke-business"),
+        };
+        assert_eq!(unlisted.look().await.unwrap(), Wave::default());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_somebody_else_has_written_waits_for_the_next_look() {
+        let world = World::new();
+        world.holds(&pending(&[("pods", "1")]));
+        world.server.edit(OBJECT, &json!({ "metadata": { "labels": { "a": "b" } } }));
+        let descriptions = published(&world, "v1");
+        assert_eq!(descriptions.look().await.unwrap(), Wave { renewed: 0, left: 1 });
+        world.catches_up();
+        assert_eq!(descriptions.look().await.unwrap(), Wave { renewed: 1, left: 0 });
+        assert_eq!(world.stored(OBJECT)["metadata"]["labels"]["a"], "b");
+    }
+
+    #[test]
+    fn what_is_going_is_let_go() {
+        let cluster = Cluster { version: "v1".to_owned(), ..Cluster::default() };
+        let view = pending(&[("pods", "1")]);
+        let going = NamespaceView { deleting_since: Some(1), ..view.clone() };
+        let renewed: Vec<_> = outdated(vec![Arc::new(view.clone()), Arc::new(going)], &cluster).collect();
+        assert_eq!(renewed, [Arc::new(view)]);
+    }
+}
