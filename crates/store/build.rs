@@ -14,13 +14,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     files.sort();
     let mut list = String::from("[");
     for file in files {
+        let path = file.to_str().ok_or("a path that is no text")?;
         let name = file.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
         let (version, description) =
             name.split_once('_').ok_or_else(|| format!("{name}: not VERSION_DESCRIPTION.sql"))?;
         let description = description.replace('_', " ");
         write!(
             list,
-            "File {{ version: {version}, description: {description:?}, sql: include_str!({file:?}) }},"
+            "File {{ version: {version}, description: {description:?}, sql: include_str!({path:?}) }},"
         )?;
     }
     list.push(']');

@@ -22,6 +22,7 @@ struct File {
     sql: &'static str,
 }
 
+#[expect(clippy::unreadable_literal, reason = "versions are times, digit by digit")]
 const FILES: &[File] = &include!(concat!(env!("OUT_DIR"), "/migrations.rs"));
 
 /// A lock that a migration waits for stops everybody who comes after it, so it waits a moment only, and comes back.

@@ -200,7 +200,7 @@ async fn every_level_is_charged_to_the_one_above_and_no_level_gives_more_than_it
 async fn a_domain_that_no_cluster_gives_is_nobodys() {
     let tree = Tree::new().await;
     let unlisted = Violation::DomainNotListed { scope: fleet(), domain: "c1".to_owned() };
-    assert_eq!(refused(tree.create(Object::tenant("t", "c1: cpu=1")).await), [unlisted.clone()]);
+    assert_eq!(refused(tree.create(Object::tenant("t", "c1: cpu=1")).await), std::slice::from_ref(&unlisted));
     let c1 = tree.create(Object::cluster("c1", "c1: cpu=1")).await.unwrap();
     let t = tree.create(Object::tenant("t", "c1: cpu=1")).await.unwrap();
     tree.delete(&t).await.unwrap();
