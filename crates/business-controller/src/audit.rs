@@ -12,6 +12,7 @@ pub mod judge;
 /// Who is told.
 pub mod tell;
 
+use crate::business::Roll;
 use crate::context::Context;
 use crate::dispatch;
 use crate::error::Error;
@@ -36,6 +37,9 @@ use tokio_util::sync::CancellationToken;
 const FIRST_AFTER: Duration = Duration::from_secs(30);
 /// Until a pass that is wanted at once, so that what goes together is seen by one.
 const SOON: Duration = Duration::from_secs(2);
+/// How often to look whether the watches have caught up, and for how long.
+const CATCH_UP_PERIOD: Duration = Duration::from_millis(50);
+const CATCH_UP_MAX: Duration = Duration::from_secs(10);
 /// A call that takes longer has failed.
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -81,11 +85,16 @@ pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
     };
     // Taken first: whatever is found later is compared with at least these.
     let survey = Survey::make(&cx.business).await.map_err(Error::Api)?;
+    let roll = roll(cx).await?;
     let mut comparison = Comparison::default();
     let mut sightings = Vec::new();
     let mut keys = BTreeSet::new();
     for member in cx.members.all() {
-        match look::look(&member, &survey, &keyring).await {
+        let looked = match look::ready(cx, &member).await {
+            Ok(()) => look::look(&member, &survey, &keyring).await,
+            Err(why) => Err(why),
+        };
+        match looked {
             Ok(sights) => {
                 comparison.clusters.insert(member.name.clone(), survey.revision);
                 sightings.extend(sights.sightings);
@@ -95,8 +104,7 @@ pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
         }
     }
     not_looked_at(cx, &survey, &mut comparison);
-    let alive = cx.business.generations::<BusinessNamespace>().await.map_err(Error::Api)?;
-    let evidence = Evidence { survey: &survey, keyring: &keyring, alive: &alive };
+    let evidence = Evidence { survey: &survey, keyring: &keyring, roll: &roll };
     let mut findings = judge_all(cx, evidence, sightings, &mut comparison).await;
     findings.keep_compared(&comparison);
     let gauge = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
@@ -110,6 +118,20 @@ pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
         cx.seals.are_borne(Borne { ids: keys, since: began });
     }
     Ok(comparison)
+}
+
+/// All our objects, as soon as passes decide from none that is not among them.
+async fn roll(cx: &Context) -> Result<Roll, Error> {
+    let roll = cx.business.roll::<BusinessNamespace>().await.map_err(Error::Api)?;
+    let caught_up = async {
+        while cx.objects.namespaces.is_behind(&roll) {
+            tokio::time::sleep(CATCH_UP_PERIOD).await;
+        }
+    };
+    match timeout(CATCH_UP_MAX, caught_up).await {
+        Ok(()) => Ok(roll),
+        Err(_elapsed) => Err(Error::Behind),
+    }
 }
 
 /// Clusters in use that nobody could look at: something of ours may lie there all the same.

@@ -30,6 +30,14 @@ impl std::fmt::Debug for Business {
     }
 }
 
+/// All objects of a kind at one revision.
+#[derive(Clone, Debug, Default)]
+pub struct Roll {
+    pub revision: u64,
+    /// By uid.
+    pub generations: HashMap<String, i64>,
+}
+
 impl Business {
     pub fn new(client: Client) -> Self {
         Self { client }
@@ -71,18 +79,21 @@ impl Business {
         }
     }
 
-    /// The generations of all objects of a kind as they are now, by uid.
-    pub async fn generations<K: Kind>(&self) -> Result<HashMap<String, i64>, Failure> {
+    /// All objects of a kind at one revision.
+    pub async fn roll<K: Kind>(&self) -> Result<Roll, Failure> {
         let api = self.everywhere::<K>();
-        let mut generations = HashMap::new();
+        let mut roll = Roll::default();
         let mut params = ListParams::default().limit(PAGE);
         loop {
             let page = bounded(api.list_metadata(&params)).await?;
+            if params.continue_token.is_none() {
+                roll.revision = revision(page.metadata.resource_version.as_deref().unwrap_or_default());
+            }
             let of = |metadata: ObjectMeta| Some((metadata.uid?, metadata.generation.unwrap_or_default()));
-            generations.extend(page.items.into_iter().filter_map(|object| of(object.metadata)));
+            roll.generations.extend(page.items.into_iter().filter_map(|object| of(object.metadata)));
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params = params.continue_token(&token),
-                None => return Ok(generations),
+                None => return Ok(roll),
             }
         }
     }

@@ -114,6 +114,9 @@ pub enum Error {
     /// The member cluster changed under us again and again.
     #[error("the member cluster changes faster than it can be followed")]
     Unsettled,
+    /// Our objects are not as they were last seen, and no watch has told so yet.
+    #[error("the watches of our objects are behind")]
+    Behind,
     /// The configuration is wrong.
     #[error("configuration: {0}")]
     Config(String),
@@ -140,6 +143,7 @@ impl Error {
             Self::NotLeading => "not_leading",
             Self::Api(failure) | Self::Member(failure) => failure.category(),
             Self::Unsettled => "unsettled",
+            Self::Behind => "behind",
             Self::Config(_) | Self::Kubeconfig(_) | Self::Client(_) | Self::Read { .. } => "configuration",
         }
     }

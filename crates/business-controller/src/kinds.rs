@@ -138,6 +138,18 @@ pub struct View<K: Kind> {
 pub struct Change<K: Kind> {
     pub old: Option<Arc<View<K>>>,
     pub new: Option<Arc<View<K>>>,
+    pub heard: Heard,
+}
+
+/// How the cache heard of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// It has just happened.
+    ByEvent,
+    /// It may have happened at any time.
+    InList,
+    /// Taken only while the watch has not caught up with it, so that nothing that is gone comes back.
+    FromOwnWrite,
 }
 
 /// An object that is not what its schema says.

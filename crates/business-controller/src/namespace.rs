@@ -26,14 +26,14 @@ pub mod cleanup;
 use crate::context::Context;
 use crate::controller::{Controller, PlaceChange};
 use crate::error::{Error, Failure};
-use crate::kinds::{Change, ProjectKey};
+use crate::kinds::{Change, Heard, ProjectKey};
 use crate::objects::Tabled as _;
 use crate::outcome::Outcome;
 use crate::project;
 use crate::queue::Lane;
 use crate::seal::Origin;
 use apply::Applied;
-use business_types::NamespacePhase;
+use business_types::{ClusterNamespaceRecord, NamespacePhase, Provenance};
 use kind::{BusinessNamespace, NamespaceView};
 use site::{Found, Nowhere, Site};
 use std::time::Duration;
@@ -54,7 +54,7 @@ const SOON: Duration = Duration::from_secs(1);
 impl Controller for BusinessNamespace {
     fn changed(cx: &Context, change: &Change<Self>) {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
-        note(cx, old, new);
+        note(cx, change);
         if let Some(new) = new {
             wake(cx, new, Lane::Urgent, Duration::ZERO);
         }
@@ -99,17 +99,18 @@ fn wake(cx: &Context, object: &NamespaceView, lane: Lane, delay: Duration) {
 
 /// Remembers an object that is new: as long as this process leads and nobody else can have written for it, it is known
 /// what was made for it.
-fn note(cx: &Context, old: Option<&NamespaceView>, new: Option<&NamespaceView>) {
+fn note(cx: &Context, change: &Change<BusinessNamespace>) {
+    let (old, new) = (change.old.as_deref(), change.new.as_deref());
     let untried = &cx.objects.namespaces.memory;
     if let Some(gone) = old.filter(|old| new.is_none_or(|new| new.uid != old.uid)) {
         untried.forget(&gone.uid);
     }
     let age = |new: &NamespaceView| cx.clock.unix_seconds().saturating_sub(new.created);
     let is_born = |new: &&NamespaceView| {
-        old.is_none_or(|old| old.uid != new.uid)
+        change.heard == Heard::ByEvent
+            && old.is_none_or(|old| old.uid != new.uid)
             && age(new) < NEWBORN_SECONDS
             && new.status.cluster_namespace.is_none()
-            && cx.objects.namespaces.is_synced()
             && cx.fence.former_leaders_have_ended().is_ok()
     };
     if let Some(new) = new.filter(is_born) {
@@ -169,6 +170,11 @@ async fn converge(cx: &Context, object: &NamespaceView, site: &Site) -> Result<O
                 cx.audit_wanted.notify_one();
                 return Ok(Outcome::WaitingFor(EXCESS_RECHECK));
             }
+            Verdict::Adopt { uid } => {
+                let record = ClusterNamespaceRecord { uid, provenance: Provenance::Adopted };
+                status::record(cx, object, &record).await?;
+                return Ok(Outcome::WaitingFor(Duration::ZERO));
+            }
             Verdict::DeleteReplaced { uid } => {
                 site.member.api.delete_namespace(&object.spec.namespace, &uid).await?;
                 report::replaced_deleted(cx, object);
@@ -201,7 +207,7 @@ async fn converge(cx: &Context, object: &NamespaceView, site: &Site) -> Result<O
 }
 
 /// What goes on record of what was found, if it is the object's.
-fn on_record(object: &NamespaceView, found: &Found) -> Option<business_types::ClusterNamespaceRecord> {
+fn on_record(object: &NamespaceView, found: &Found) -> Option<ClusterNamespaceRecord> {
     let there = found.namespace.as_ref()?;
     match validate::standing(object, there, found) {
         Standing::Ours(origin) => record_of(&there.uid, origin),

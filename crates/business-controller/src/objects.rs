@@ -1,17 +1,10 @@
 //! Our own objects as last seen: a cache for each kind of the table.
 
+use crate::business::Roll;
 use crate::controllers::every_controller;
-use crate::kinds::{Change, Index as _, Kind, View, revision};
+use crate::kinds::{Change, Heard, Index as _, Kind, View, revision};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-
-/// How the cache heard of an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
-    ByWatch,
-    /// Taken only while the watch has not caught up with it, so that nothing that is gone comes back.
-    FromOwnWrite,
-}
 
 /// The objects of one kind, newest version only.
 #[derive(Debug)]
@@ -67,6 +60,14 @@ impl<K: Kind> Cache<K> {
         at(&held.objects, &held.index)
     }
 
+    /// Whether an object is held that is not on a roll and is not newer than it.
+    pub fn is_behind(&self, roll: &Roll) -> bool {
+        let lost = |view: &Arc<View<K>>| {
+            revision(&view.resource_version) <= roll.revision && !roll.generations.contains_key(&view.uid)
+        };
+        self.read().objects.values().any(lost)
+    }
+
     pub fn list_begins(&self) {
         self.write().listed = Some(HashSet::new());
     }
@@ -75,7 +76,7 @@ impl<K: Kind> Cache<K> {
     pub fn seen(&self, object: View<K>, heard: Heard) -> Option<Change<K>> {
         let incoming = revision(&object.resource_version);
         let mut held = self.write();
-        if heard == Heard::ByWatch {
+        if heard != Heard::FromOwnWrite {
             held.delivered = held.delivered.max(incoming);
             if let Some(listed) = &mut held.listed {
                 listed.insert(object.key.clone());
@@ -90,7 +91,7 @@ impl<K: Kind> Cache<K> {
         }
         let new = Arc::new(object);
         held.objects.insert(new.key.clone(), Arc::clone(&new));
-        Some(held.index(Change { old, new: Some(new) }))
+        Some(held.index(Change { old, new: Some(new), heard }))
     }
 
     pub fn gone(&self, object: &View<K>) -> Option<Change<K>> {
@@ -100,7 +101,7 @@ impl<K: Kind> Cache<K> {
             return None;
         }
         let old = held.objects.remove(&object.key);
-        Some(held.index(Change { old, new: None }))
+        Some(held.index(Change { old, new: None, heard: Heard::ByEvent }))
     }
 
     /// A list has ended: what was not in it is gone.
@@ -112,7 +113,7 @@ impl<K: Kind> Cache<K> {
         gone.iter()
             .map(|key| {
                 let old = held.objects.remove(key);
-                held.index(Change { old, new: None })
+                held.index(Change { old, new: None, heard: Heard::InList })
             })
             .collect()
     }
@@ -212,9 +213,9 @@ mod tests {
     #[test]
     fn an_answer_to_a_write_never_brings_back_what_is_gone() {
         let cache = Cache::<BusinessNamespace>::default();
-        cache.seen(namespace("p", "n", 5), Heard::ByWatch).unwrap();
+        cache.seen(namespace("p", "n", 5), Heard::ByEvent).unwrap();
         assert!(cache.seen(namespace("p", "n", 7), Heard::FromOwnWrite).is_some());
-        let older = cache.seen(namespace("p", "n", 6), Heard::ByWatch);
+        let older = cache.seen(namespace("p", "n", 6), Heard::ByEvent);
         assert!(older.is_none(), "older than what is held");
         cache.gone(&namespace("p", "n", 8)).unwrap();
         assert!(cache.seen(namespace("p", "n", 7), Heard::FromOwnWrite).is_none());
@@ -225,11 +226,11 @@ mod tests {
     fn what_a_new_list_lacks_is_gone() {
         let cache = Cache::<BusinessNamespace>::default();
         for name in ["a", "b"] {
-            cache.seen(namespace("p", name, 1), Heard::ByWatch).unwrap();
+            cache.seen(namespace("p", name, 1), Heard::ByEvent).unwrap();
         }
-        cache.seen(namespace("p2", "c", 1), Heard::ByWatch).unwrap();
+        cache.seen(namespace("p2", "c", 1), Heard::ByEvent).unwrap();
         cache.list_begins();
-        assert!(cache.seen(namespace("p", "a", 1), Heard::ByWatch).is_none());
+        assert!(cache.seen(namespace("p", "a", 1), Heard::ByEvent).is_none());
         assert_eq!(cache.list_ends().len(), 2);
         assert_eq!(cache.of_project("p").len(), 1);
         assert!(cache.at_place("c1", "a").is_some() && cache.at_place("c1", "b").is_none());
@@ -245,11 +246,11 @@ mod tests {
             spec: ProjectSpec { parent_project_name: parent.into(), ..ProjectSpec::default() },
             ..ProjectView::default()
         };
-        cache.seen(project("root", "", 1), Heard::ByWatch);
-        cache.seen(project("other", "", 2), Heard::ByWatch);
-        cache.seen(project("child", "root", 3), Heard::ByWatch);
+        cache.seen(project("root", "", 1), Heard::ByEvent);
+        cache.seen(project("other", "", 2), Heard::ByEvent);
+        cache.seen(project("child", "root", 3), Heard::ByEvent);
         assert_eq!(cache.children_of("root").len(), 1);
-        cache.seen(project("child", "other", 4), Heard::ByWatch);
+        cache.seen(project("child", "other", 4), Heard::ByEvent);
         assert!(cache.children_of("root").is_empty());
         assert_eq!(cache.children_of("other")[0].key.name(), "child");
     }

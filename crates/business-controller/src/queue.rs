@@ -2,7 +2,7 @@
 //! group are at work. A group is a member cluster, so a dead cluster slows only its own objects.
 
 use runtime::Backoff;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -39,6 +39,8 @@ pub enum Next {
 pub struct Queue<K> {
     state: Mutex<State<K>>,
     wake: Notify,
+    /// A pass has ended.
+    ended: Notify,
     /// Keys of one group that may be at work at a time.
     group_running_max: usize,
 }
@@ -66,20 +68,21 @@ struct Entry {
 enum Slot {
     Ready(Lane, u64),
     Delayed(Lane, Instant, u64),
-    Running,
+    Running(u64),
     /// Kept only while it is moved.
     Nowhere,
 }
 
 #[derive(Debug)]
 struct Group<K> {
-    running: usize,
+    /// Passes that run, by the order in which they began.
+    running: BTreeSet<u64>,
     ready: BTreeMap<(Lane, u64), K>,
 }
 
 impl<K> Default for Group<K> {
     fn default() -> Self {
-        Self { running: 0, ready: BTreeMap::new() }
+        Self { running: BTreeSet::new(), ready: BTreeMap::new() }
     }
 }
 
@@ -93,7 +96,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             served: None,
             sequence: 0,
         };
-        Self { state: Mutex::new(state), wake: Notify::new(), group_running_max }
+        Self { state: Mutex::new(state), wake: Notify::new(), ended: Notify::new(), group_running_max }
     }
 
     /// Adds a key, to be looked at as soon as its group has room.
@@ -134,12 +137,30 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     pub fn done(&self, key: &K, next: Next) {
         self.lock().done(key, next, Instant::now());
         self.wake.notify_one();
+        self.ended.notify_waiters();
+    }
+
+    /// Waits until every pass of a group that has begun by now has ended.
+    pub async fn ended_in(&self, group: &str) {
+        let begun = self.lock().sequence;
+        let is_over = || {
+            let state = self.lock();
+            let oldest = state.groups.get(group).and_then(|group| group.running.first().copied());
+            oldest.is_none_or(|oldest| oldest > begun)
+        };
+        loop {
+            let ended = self.ended.notified();
+            if is_over() {
+                return;
+            }
+            ended.await;
+        }
     }
 
     /// Keys that wait and keys that are at work.
     pub fn sizes(&self) -> (usize, usize) {
         let state = self.lock();
-        let running = state.groups.values().map(|group| group.running).sum();
+        let running = state.groups.values().map(|group| group.running.len()).sum();
         (state.entries.len().saturating_sub(running), running)
     }
 
@@ -157,7 +178,7 @@ impl<K: Clone + Eq + Hash> State<K> {
             return;
         };
         match entry.slot {
-            Slot::Running => {
+            Slot::Running(_) => {
                 let (old_lane, old_due) = entry.again.unwrap_or((lane, due));
                 entry.again = Some((lane.min(old_lane), due.min(old_due)));
             }
@@ -177,7 +198,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         match entry.slot {
             Slot::Ready(old, at) => drop(group.ready.remove(&(old, at))),
             Slot::Delayed(_, at, number) => drop(self.delayed.remove(&(at, number))),
-            Slot::Running | Slot::Nowhere => {}
+            Slot::Running(_) | Slot::Nowhere => {}
         }
         if due > now {
             self.delayed.insert((due, sequence), key.clone());
@@ -205,7 +226,7 @@ impl<K: Clone + Eq + Hash> State<K> {
 
     /// Takes the next key of the next group that has one and has room.
     fn take(&mut self, group_running_max: usize) -> Option<K> {
-        let has_work = |group: &Group<K>| group.running < group_running_max && !group.ready.is_empty();
+        let has_work = |group: &Group<K>| group.running.len() < group_running_max && !group.ready.is_empty();
         let after = |name: &Arc<str>| self.served.as_ref().is_none_or(|served| name > served);
         let name = self
             .groups
@@ -215,9 +236,10 @@ impl<K: Clone + Eq + Hash> State<K> {
             .map(|(name, _)| Arc::clone(name))?;
         let group = self.groups.get_mut(&name)?;
         let (_, key) = group.ready.pop_first()?;
-        group.running += 1;
+        self.sequence = self.sequence.wrapping_add(1);
+        group.running.insert(self.sequence);
         if let Some(entry) = self.entries.get_mut(&key) {
-            entry.slot = Slot::Running;
+            entry.slot = Slot::Running(self.sequence);
         }
         self.served = Some(name);
         Some(key)
@@ -225,7 +247,7 @@ impl<K: Clone + Eq + Hash> State<K> {
 
     fn done(&mut self, key: &K, next: Next, now: Instant) {
         let Some(entry) = self.entries.get_mut(key) else { return };
-        entry.slot = Slot::Nowhere;
+        let ran = std::mem::replace(&mut entry.slot, Slot::Nowhere);
         let again = entry.again.take();
         let group_name = Arc::clone(&entry.group);
         if next != Next::Retry {
@@ -239,8 +261,8 @@ impl<K: Clone + Eq + Hash> State<K> {
                 Some((Lane::Urgent, now + backoff.next_delay()))
             }
         };
-        if let Some(group) = self.groups.get_mut(&group_name) {
-            group.running = group.running.saturating_sub(1);
+        if let (Some(group), Slot::Running(number)) = (self.groups.get_mut(&group_name), ran) {
+            group.running.remove(&number);
         }
         match (again, due) {
             (Some((lane, at)), Some((_, due))) => self.put(key, lane, at.min(due), now),

@@ -6,3 +6,7 @@ mod lives;
 mod audits;
 /// What the owner of a cluster namespace tries.
 mod attacks;
+/// The same at random.
+mod owner;
+/// What is held without an object.
+mod ledger;

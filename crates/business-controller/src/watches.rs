@@ -9,8 +9,7 @@
 
 use crate::context::Context;
 use crate::controller::Controller;
-use crate::kinds::View;
-use crate::objects::Heard;
+use crate::kinds::{Heard, View};
 use futures_util::{StreamExt as _, pin_mut};
 use kube::api::DynamicObject;
 use kube::runtime::watcher::{Config, Event};
@@ -29,12 +28,8 @@ pub async fn follow<C: Controller>(cx: Arc<Context>) {
     while let Some(event) = stream.next().await {
         match event {
             Ok(Event::Init) => cache.list_begins(),
-            Ok(Event::InitApply(object) | Event::Apply(object)) => {
-                let Some(object) = decoded::<C>(object) else { continue };
-                if let Some(change) = cache.seen(object, Heard::ByWatch) {
-                    C::changed(&cx, &change);
-                }
-            }
+            Ok(Event::InitApply(object)) => seen::<C>(&cx, object, Heard::InList),
+            Ok(Event::Apply(object)) => seen::<C>(&cx, object, Heard::ByEvent),
             Ok(Event::Delete(object)) => {
                 let Some(object) = decoded::<C>(object) else { continue };
                 if let Some(change) = cache.gone(&object) {
@@ -49,6 +44,14 @@ pub async fn follow<C: Controller>(cx: Arc<Context>) {
             }
             Err(error) => tracing::warn!(error = crate::error::of_watch(&error), "watch of our kinds failed"),
         }
+    }
+}
+
+fn seen<C: Controller>(cx: &Context, object: DynamicObject, heard: Heard) {
+    if let Some(object) = decoded::<C>(object)
+        && let Some(change) = C::cache(&cx.objects).seen(object, heard)
+    {
+        C::changed(cx, &change);
     }
 }
 

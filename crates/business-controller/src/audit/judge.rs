@@ -3,16 +3,16 @@
 
 use super::look::{self, Sighting};
 use super::survey::{Holder, Survey};
+use crate::business::Roll;
 use crate::context::Context;
 use crate::error::{Error, Failure};
-use crate::kinds::{ObjectKey as _, ProjectKey};
+use crate::kinds::{ObjectKey as _, ProjectKey, revision};
 use crate::member::{ClusterNamespace, ClusterQuota};
-use crate::namespace::kind::BusinessNamespace;
+use crate::namespace::kind::{BusinessNamespace, NamespaceView};
 use crate::namespace::{build, confirm};
 use crate::seal::{Keyring, Origin, Sealed};
-use business_types::{Orphan, OrphanState, Stranger};
+use business_types::{Orphan, OrphanState, Provenance, Stranger};
 use meta::quantity::ResourceList;
-use std::collections::HashMap;
 
 /// What a sighting comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,8 +32,8 @@ pub enum Judgement {
 pub struct Evidence<'a> {
     pub survey: &'a Survey,
     pub keyring: &'a Keyring,
-    /// Generations of all objects by uid, listed after the sightings.
-    pub alive: &'a HashMap<String, i64>,
+    /// All objects, listed before the clusters were looked at.
+    pub roll: &'a Roll,
 }
 
 /// What is there now.
@@ -44,17 +44,28 @@ struct Scene {
 }
 
 impl Evidence<'_> {
-    fn lives(&self, object: &str) -> bool {
-        self.alive.contains_key(object)
+    /// The generation of the object that something was sealed for, if it lives: on the roll, or made since.
+    fn living(&self, cx: &Context, sealed: &Sealed) -> Option<i64> {
+        self.roll.generations.get(&sealed.object).copied().or_else(|| {
+            let all = cx.objects.namespaces.of_project(&sealed.project);
+            all.iter()
+                .find(|view| view.uid == sealed.object && self.is_newer(view))
+                .map(|view| view.generation)
+        })
+    }
+
+    fn is_newer(&self, view: &NamespaceView) -> bool {
+        revision(&view.resource_version) > self.roll.revision
     }
 
     /// Whether all is well without another look: an object lives at the place, nothing there is sealed for another one
     /// that does not live any more, and nothing sealed is newer than its object.
     pub fn clears(&self, cx: &Context, sighting: &Sighting) -> bool {
         let is_old = |sealed: &Sealed| {
-            self.alive.get(&sealed.object).is_some_and(|generation| sealed.generation <= *generation)
+            self.living(cx, sealed).is_some_and(|generation| sealed.generation <= generation)
         };
-        let belongs = !sighting.seals.is_empty() || self.owner(cx, sighting).is_some();
+        let belongs =
+            !sighting.seals.is_empty() || self.owner(cx, sighting, sighting.mark.as_deref()).is_some();
         belongs
             && sighting.seals.iter().all(|opened| is_old(&opened.sealed))
             && !self.survey.is_ahead(&sighting.uid)
@@ -64,10 +75,10 @@ impl Evidence<'_> {
         let Some(scene) = self.scene(sighting).await.map_err(Error::Member)? else {
             return Ok(Judgement::Nothing);
         };
-        let lost = scene.sealed.iter().filter(|sealed| !self.lives(&sealed.object));
+        let lost = scene.sealed.iter().filter(|sealed| self.living(cx, sealed).is_none());
         let lost = lost.max_by_key(|sealed| sealed.generation);
-        let alive = scene.sealed.iter().find(|sealed| self.lives(&sealed.object));
-        match (lost, alive, self.owner(cx, sighting)) {
+        let alive = scene.sealed.iter().find(|sealed| self.living(cx, sealed).is_some());
+        match (lost, alive, self.owner(cx, sighting, scene.namespace.marks.uid.as_deref())) {
             (None, Some(sealed), _) => {
                 let all = cx.objects.namespaces.of_project(&sealed.project);
                 match all.iter().find(|object| object.uid == sealed.object) {
@@ -127,10 +138,18 @@ impl Evidence<'_> {
         Ok(Some(Scene { namespace, quota, sealed }))
     }
 
-    /// The living object that the place belongs to.
-    fn owner(&self, cx: &Context, sighting: &Sighting) -> Option<ProjectKey> {
+    /// The living object that the place belongs to, and what stands there as well: it was provided with something
+    /// there, or nothing says that this is another one's.
+    fn owner(&self, cx: &Context, sighting: &Sighting, mark: Option<&str>) -> Option<ProjectKey> {
         let at_place = cx.objects.namespaces.at_place(&sighting.member.name, &sighting.name);
-        at_place.filter(|object| self.lives(&object.uid)).map(|object| object.key.clone())
+        let lives =
+            |object: &NamespaceView| self.roll.generations.contains_key(&object.uid) || self.is_newer(object);
+        let is_its = |object: &NamespaceView| {
+            let record = object.status.cluster_namespace.as_ref();
+            let is_provided = record.is_some_and(|record| record.provenance != Provenance::Foreign);
+            is_provided || mark.is_none_or(|mark| mark == object.uid)
+        };
+        at_place.filter(|object| lives(object) && is_its(object)).map(|object| object.key.clone())
     }
 
     /// What is let in beyond what the living object is charged, because a raise was lost.

@@ -2,6 +2,7 @@
 
 use super::DEADLINE;
 use super::survey::Survey;
+use crate::context::Context;
 use crate::member::observed::Marks;
 use crate::member::{Member, Reach};
 use crate::seal::{Keyring, Opened, key_id};
@@ -14,9 +15,13 @@ use serde::de::DeserializeOwned;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
 
 /// Objects a page of a list.
 const PAGE: u32 = 500;
+/// How long what has begun in a cluster is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A namespace of a member cluster that the audit has to judge.
 #[derive(Clone, Debug)]
@@ -24,6 +29,8 @@ pub struct Sighting {
     pub member: Arc<Member>,
     pub name: String,
     pub uid: String,
+    /// The object that its mark names.
+    pub mark: Option<String>,
     /// What its seals say, if they hold for this very namespace.
     pub seals: Vec<Opened>,
 }
@@ -36,11 +43,32 @@ pub struct Sights {
     pub keys: BTreeSet<String>,
 }
 
-/// Everything of a cluster that may concern us. The error says why it could not be looked at.
-pub async fn look(member: &Arc<Member>, survey: &Survey, keyring: &Keyring) -> Result<Sights, String> {
+/// Whether a cluster can be looked at, so that nothing appears in it afterwards that was decided before. The error says
+/// why not.
+pub async fn ready(cx: &Context, member: &Member) -> Result<(), String> {
     if member.reach() != Reach::Reachable {
         return Err("it does not answer".to_owned());
     }
+    // Passes that began before may decide from an older view of our objects.
+    if timeout(PATIENCE, cx.queue.ended_in(&member.name)).await.is_err() {
+        return Err("a pass over one of its namespaces does not end".to_owned());
+    }
+    match member.api.may_confirm() {
+        Ok(()) => Ok(()),
+        Err(wait) if wait <= PATIENCE => {
+            tokio::time::sleep(wait).await;
+            member.api.may_confirm().map_err(under_way)
+        }
+        Err(wait) => Err(under_way(wait)),
+    }
+}
+
+fn under_way(wait: Duration) -> String {
+    format!("a write to it may still be under way for {} s", wait.as_secs())
+}
+
+/// Everything of a cluster that may concern us. The error says why it could not be looked at.
+pub async fn look(member: &Arc<Member>, survey: &Survey, keyring: &Keyring) -> Result<Sights, String> {
     let mut sights = Sights::default();
     let mut quotas: HashMap<String, Marks> = HashMap::new();
     each::<ResourceQuota>(member, |metadata| {
@@ -66,7 +94,8 @@ pub async fn look(member: &Arc<Member>, survey: &Survey, keyring: &Keyring) -> R
         }
         let texts = [Some(&marks), quota].into_iter().flatten().filter_map(|marks| marks.seal.as_deref());
         let seals = texts.filter_map(|text| open(keyring, member, &name, &uid, text)).collect();
-        sights.sightings.push(Sighting { member: Arc::clone(member), name, uid, seals });
+        let mark = marks.uid;
+        sights.sightings.push(Sighting { member: Arc::clone(member), name, uid, mark, seals });
     })
     .await?;
     Ok(sights)
@@ -96,7 +125,7 @@ where
     let api: Api<K> = Api::all(member.api.client());
     let mut params = ListParams::default().limit(PAGE);
     loop {
-        let page = match tokio::time::timeout(DEADLINE, api.list_metadata(&params)).await {
+        let page = match timeout(DEADLINE, api.list_metadata(&params)).await {
             Ok(result) => result.map_err(|error| crate::error::chain(&error))?,
             Err(_elapsed) => return Err("no answer in time".to_owned()),
         };

@@ -69,8 +69,11 @@ pub fn done(cx: &Context, object: &NamespaceView, plan: &Plan) {
     let was_deleted = object.status.reason == reason::NAMESPACE_TERMINATING;
     if object.status.phase != NamespacePhase::Available && !was_deleted {
         if !plan.is_empty() && plan.origin != Origin::Replaced {
-            let adopted = matches!(plan.namespace, NamespaceStep::Mark { cause: Marking::Adoption, .. });
-            let note = if adopted { format!("adopted {place}") } else { format!("{place} is in place") };
+            let note = if plan.origin == Origin::Adopted {
+                format!("adopted {place}")
+            } else {
+                format!("{place} is in place")
+            };
             cx.events.report(object, PROVISIONED, note);
         }
         return;

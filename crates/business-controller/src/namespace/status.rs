@@ -4,16 +4,17 @@ use super::kind::NamespaceView;
 use super::verdict::{Finding, InPlace, Situation};
 use crate::context::Context;
 use crate::error::{Error, Failure};
+use crate::kinds::Heard;
 use crate::merge::difference;
-use crate::objects::Heard;
 use crate::project;
 use crate::queue::Lane;
 use business_types::condition::{
     self, CLUSTER_REACHABLE, FALSE, PROVISIONED, QUOTA_ENFORCED, READY, REPLACED, TERMINATING, TRUE, UNKNOWN,
     reason,
 };
-use business_types::{Condition, NamespacePhase, NamespaceStatus};
+use business_types::{ClusterNamespaceRecord, Condition, NamespacePhase, NamespaceStatus};
 use meta::quantity::ResourceList;
+use serde_json::json;
 
 /// Writes the status if it says anything new; the object as it is then.
 pub async fn write(
@@ -38,6 +39,18 @@ pub async fn write(
         }
     }
     Ok(Some(written))
+}
+
+/// Puts a namespace of the cluster on record, and says nothing else.
+pub async fn record(
+    cx: &Context,
+    object: &NamespaceView,
+    record: &ClusterNamespaceRecord,
+) -> Result<(), Error> {
+    cx.fence.permit()?;
+    let written = cx.business.patch_status(object, json!({ "clusterNamespace": record })).await?;
+    cx.objects.namespaces.seen(written, Heard::FromOwnWrite);
+    Ok(())
 }
 
 /// The status after what was found out. `now` is RFC 3339.

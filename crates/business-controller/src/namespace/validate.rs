@@ -48,7 +48,7 @@ pub fn validate(wanted: Wanted<'_>, found: &Found) -> Verdict {
         Standing::Ours(Origin::Released) => keep(wanted, found, there, Origin::Adopted),
         Standing::Ours(origin) => keep(wanted, found, there, origin),
         Standing::Replaced | Standing::Foreign | Standing::Unclear if has_consent(object, there) => {
-            adopt(wanted, found, there)
+            Verdict::Adopt { uid: there.uid.clone() }
         }
         Standing::Replaced if may_be_deleted(object, &there.uid) => {
             Verdict::DeleteReplaced { uid: there.uid.clone() }
@@ -128,11 +128,6 @@ fn being_deleted(object: &NamespaceView, there: &ClusterNamespace, standing: Sta
         Standing::Replaced | Standing::Foreign | Standing::Unclear => None,
     };
     Finding { situation: Situation::NotActive { message }, record }
-}
-
-fn adopt(wanted: Wanted<'_>, found: &Found, there: &Arc<ClusterNamespace>) -> Verdict {
-    let step = NamespaceStep::Mark { from: Arc::clone(there), cause: Marking::Adoption };
-    quota(wanted, found, step, Origin::Adopted)
 }
 
 fn keep(wanted: Wanted<'_>, found: &Found, there: &Arc<ClusterNamespace>, origin: Origin) -> Verdict {

@@ -16,6 +16,9 @@ pub enum Verdict {
     Wait(Finding),
     /// Nothing, until a person changes something.
     Refuse(Refusal),
+    /// It was there before us, and consent is given. That it is the object's now goes on record before anything is
+    /// written to it.
+    Adopt { uid: String },
     /// Exactly this namespace, which stands in the place of ours, goes first: an operator has consented.
     DeleteReplaced { uid: String },
     /// The quota was written from a later generation than ours: we may be behind.
@@ -56,8 +59,6 @@ pub enum NamespaceStep {
 pub enum Marking {
     /// Somebody has changed them, or taken them away.
     Drift,
-    /// It was there before us, and consent is given.
-    Adoption,
     /// Somebody has made it in the place of ours.
     Replacement,
     /// Its object is at its end, and it stays.

@@ -4,8 +4,8 @@ use super::accounting::Account;
 use super::kind::ProjectView;
 use crate::context::Context;
 use crate::error::{Error, Failure};
+use crate::kinds::Heard;
 use crate::merge::difference;
-use crate::objects::Heard;
 use business_types::condition::{self, FALSE, QUOTA_CONSISTENT, READY, TERMINATING, TRUE, reason};
 use business_types::{Condition, ProjectPhase, ProjectStatus};
 

@@ -89,3 +89,22 @@ async fn a_delayed_key_becomes_due_by_itself() {
     queue.add_after(&"a", "c1", Lane::Later, Duration::from_millis(5));
     assert_eq!(tokio::time::timeout(Duration::from_secs(5), queue.next()).await, Ok("a"));
 }
+
+#[tokio::test]
+async fn a_pass_that_began_before_is_waited_for_and_no_later_one() {
+    let queue = Queue::new(8);
+    queue.ended_in("c1").now_or_never().unwrap();
+    for key in ["a", "b"] {
+        queue.add(&key, "c1", Lane::Urgent);
+    }
+    queue.add(&"other", "c2", Lane::Urgent);
+    let (first, other) = (taken(&queue).unwrap(), taken(&queue).unwrap());
+    assert_eq!((first, other), ("a", "other"));
+    let mut ended = std::pin::pin!(queue.ended_in("c1"));
+    assert_eq!(ended.as_mut().now_or_never(), None);
+    assert_eq!(taken(&queue), Some("b"), "a later one");
+    queue.done(&"other", Next::Rest);
+    assert_eq!(ended.as_mut().now_or_never(), None);
+    queue.done(&"a", Next::Rest);
+    assert_eq!(ended.now_or_never(), Some(()));
+}

@@ -26,7 +26,7 @@ async fn a_label_and_a_made_up_uid_charge_no_foreign_project() {
     let quota =
         json!({ "metadata": metadata, "spec": { "hard": hard }, "status": { "hard": hard, "used": hard } });
     world.server.put(QUOTA, &quota);
-    let comparison = crate::audit::pass(&world.cx).await.unwrap();
+    let comparison = world.audit().await;
     assert_eq!(world.project()["status"].get("orphans"), None::<&Value>);
     assert_eq!((comparison.unreported, comparison.strange), (0, 1), "nobody's growth waits for him");
     let stranger = &comparison.strangers[0];
@@ -53,7 +53,7 @@ async fn marks_that_are_taken_away_free_no_charge() {
     world.server.edit(NAMESPACE, &json!({ "metadata": { "annotations": null, "labels": null } }));
     world.server.edit(QUOTA, &json!({ "metadata": { "annotations": null, "labels": null } }));
     world.holds(&world.seen().ending());
-    world.unwatches();
+    world.watches();
     assert!(matches!(world.pass().await.unwrap(), Outcome::WaitingFor(_)));
     assert_eq!(world.server.find(NAMESPACE), None);
     assert!(world.server.find(OBJECT).is_some());
@@ -67,7 +67,7 @@ async fn marks_that_are_taken_away_are_restored() {
     world
         .server
         .edit(QUOTA, &json!({ "metadata": { "annotations": null }, "spec": { "hard": { "pods": "99" } } }));
-    world.unwatches();
+    world.watches();
     assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
     assert_eq!(world.stored(NAMESPACE)["metadata"]["labels"], before["metadata"]["labels"]);
     assert_eq!(world.stored(QUOTA)["metadata"]["annotations"], quota["metadata"]["annotations"]);
@@ -109,7 +109,7 @@ async fn a_seal_that_he_copies_to_another_namespace_proves_nothing() {
     his["uid"] = json!("his");
     world.server.put(NAMESPACE, &json!({ "metadata": his }));
     world.server.put(QUOTA, &quota);
-    let comparison = crate::audit::pass(&world.cx).await.unwrap();
+    let comparison = world.audit().await;
     assert_eq!(world.project()["status"].get("orphans"), None::<&Value>, "what was freed stays free");
     assert_eq!(comparison.strange, 1);
 }
@@ -124,6 +124,6 @@ async fn a_mark_of_a_living_object_hides_no_orphan() {
     world
         .server
         .edit(NAMESPACE, &json!({ "metadata": { "annotations": { "business.tkestack.io/uid": "alive" } } }));
-    crate::audit::pass(&world.cx).await.unwrap();
+    world.audit().await;
     assert_eq!(world.project()["status"]["orphans"][0]["namespace"], "web");
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tokio::time::Duration;
 
 async fn audit(world: &World) -> Comparison {
-    crate::audit::pass(&world.cx).await.unwrap()
+    world.audit().await
 }
 
 /// A namespace of the project in the cluster, in use, whose object was lost.
@@ -80,8 +80,8 @@ async fn what_is_released_while_the_audit_looks_is_no_orphan() {
     let keyring = world.cx.seals.keyring().unwrap();
     let sights = crate::audit::look::look(&world.member, &survey, &keyring).await.unwrap();
     world.server.edit(NAMESPACE, &json!({ "metadata": { "annotations": null } }));
-    let alive = std::collections::HashMap::new();
-    let evidence = crate::audit::judge::Evidence { survey: &survey, keyring: &keyring, alive: &alive };
+    let roll = crate::business::Roll::default();
+    let evidence = crate::audit::judge::Evidence { survey: &survey, keyring: &keyring, roll: &roll };
     let judgement = evidence.judge(&world.cx, &sights.sightings[0]).await.unwrap();
     assert_eq!(judgement, crate::audit::judge::Judgement::Nothing);
 }
@@ -115,6 +115,7 @@ async fn what_was_released_is_held_until_it_is_unused_and_then_loses_our_quota_a
         .put(NAMESPACE, &json!({ "metadata": { "name": "web", "uid": "w", "annotations": consent } }));
     world.holds(&pending(&[("pods", "3")]));
     world.pass().await.unwrap();
+    world.pass().await.unwrap();
     world.enforces("2");
     world.holds(&world.seen().ending());
     world.pass().await.unwrap();
@@ -138,6 +139,7 @@ async fn what_was_released_and_written_off_loses_our_quota_and_marks_when_the_le
         .server
         .put(NAMESPACE, &json!({ "metadata": { "name": "web", "uid": "w", "annotations": consent } }));
     world.holds(&pending(&[("pods", "3")]));
+    world.pass().await.unwrap();
     world.pass().await.unwrap();
     world.enforces("2");
     world.holds(&world.seen().ending());

@@ -132,7 +132,6 @@ async fn what_is_there_already_is_neither_touched_nor_deleted_without_consent() 
 #[tokio::test]
 async fn an_object_that_this_leader_has_seen_being_born_finds_out_that_nothing_was_made_for_it() {
     let world = World::new();
-    world.cx.objects.namespaces.list_ends();
     world.server.put(NAMESPACE, &json!({ "metadata": { "name": "web", "uid": "theirs" } }));
     world.is_born(&pending(&[("pods", "3")]));
     assert_eq!(world.pass().await.unwrap(), Outcome::Refused);
@@ -198,11 +197,17 @@ async fn what_was_adopted_stays_with_its_quota_and_its_charge_is_held() {
     let metadata = json!({ "name": "web", "uid": "theirs", "annotations": consent });
     world.server.put(NAMESPACE, &json!({ "metadata": metadata }));
     world.holds(&pending(&[("pods", "3")]));
-    assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
+    assert_eq!(world.pass().await.unwrap(), Outcome::WaitingFor(Duration::ZERO));
     assert_eq!(
         world.stored(OBJECT)["status"]["clusterNamespace"],
         json!({ "uid": "theirs", "provenance": "Adopted" })
     );
+    assert_eq!(
+        world.stored(NAMESPACE)["metadata"].get("labels"),
+        None,
+        "it is on record before it is marked"
+    );
+    assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
     world.enforces("2");
     world.pass().await.unwrap();
     world.holds(&world.seen().ending());
@@ -249,16 +254,16 @@ async fn an_object_that_came_back_from_a_backup_lowers_the_quota_when_the_excess
     assert!(matches!(world.pass().await.unwrap(), Outcome::WaitingFor(_)));
     assert_eq!(world.stored(QUOTA)["spec"]["hard"], json!({ "pods": "9" }), "the proof stays");
     let told = json!([{ "clusterName": "c1", "namespace": "web", "uid": uid, "state": "Ahead", "hard": { "pods": "6" } }]);
-    crate::audit::pass(&world.cx).await.unwrap();
+    world.audit().await;
     assert_eq!(world.project()["status"]["orphans"], told);
     world.catches_up();
     assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
     assert_eq!(world.stored(QUOTA)["spec"]["hard"], json!({ "pods": "3" }));
     // What is in use above the charge stays held, and goes with it.
     world.enforces("8");
-    crate::audit::pass(&world.cx).await.unwrap();
+    world.audit().await;
     assert_eq!(world.project()["status"]["orphans"][0]["hard"], json!({ "pods": "5" }));
     world.enforces("2");
-    crate::audit::pass(&world.cx).await.unwrap();
+    world.audit().await;
     assert_eq!(world.project()["status"].get("orphans"), None::<&Value>);
 }

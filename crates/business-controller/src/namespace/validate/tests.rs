@@ -163,7 +163,7 @@ fn a_namespace_of_another_uid_than_is_on_record_is_a_replacement() {
     );
     assert!(matches!(verdict(&consent("another"), &with_old_seals), Verdict::Proceed(_)));
     let agreed = with_old_seals.with_namespace(|there| there.adopt = Some("p/n".into()));
-    assert_eq!(self::plan(&object, &agreed).origin, Origin::Adopted);
+    assert_eq!(verdict(&object, &agreed), Verdict::Adopt { uid: "theirs".into() });
 }
 
 #[test]
@@ -173,10 +173,12 @@ fn an_existing_namespace_is_adopted_only_with_consent() {
     assert_eq!(refusal(&object, &there).reason, "NamespaceConflict");
     let by_cluster = |consent: &str| there.clone().with_namespace(|there| there.adopt = Some(consent.into()));
     refusal(&object, &by_cluster("p/other"));
-    let adopted = plan(&object, &by_cluster("p/n"));
-    assert_eq!((cause(&adopted), adopted.origin), (Marking::Adoption, Origin::Adopted));
-    let by_operator = object.annotated(names::ADOPT_ANNOTATION, "true");
-    assert_eq!(plan(&by_operator, &there).origin, Origin::Adopted);
+    let adopt = Verdict::Adopt { uid: "theirs".into() };
+    assert_eq!(verdict(&object, &by_cluster("p/n")), adopt);
+    assert_eq!(verdict(&object.clone().annotated(names::ADOPT_ANNOTATION, "true"), &there), adopt);
+    let mut adopted = object.recorded(Provenance::Adopted);
+    adopted.status.cluster_namespace.as_mut().unwrap().uid = "theirs".into();
+    assert_eq!(plan(&adopted, &there).origin, Origin::Adopted, "then it is marked");
 }
 
 #[test]
