@@ -170,12 +170,13 @@ impl Routes {
         self.routes.iter().find(|route| route.is_at(path))
     }
 
-    /// Who is let in at a path: the index is for everybody who is known, and of what is not served only who may ask for
-    /// it learns that.
+    /// Who is let in at a path: the index is for everybody who is known, and so are the paths of discovery, of which
+    /// clients take a 404 for an answer and a 403 for a failure. Of what else is not served only who may ask for it learns
+    /// that.
     pub(crate) fn admits(&self, path: &str) -> Admits {
         match self.find(path) {
             Some(route) => route.admits,
-            None if path == "/" => Admits::Authenticated,
+            None if path == "/" || is_discovery(path) => Admits::Authenticated,
             None => Admits::Reviewed,
         }
     }
@@ -198,6 +199,13 @@ impl Routes {
     fn index(&self, code: StatusCode, headers: &HeaderMap, uri: &Uri) -> Response<Body> {
         rendered(code, BytesMut::from(&*self.index), &Style::of_document(headers, uri))
     }
+}
+
+/// As `system:discovery` names them.
+fn is_discovery(path: &str) -> bool {
+    let below =
+        |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    ["/api", "/apis", "/openapi"].into_iter().any(below)
 }
 
 #[cfg(test)]
@@ -230,7 +238,11 @@ mod tests {
         }
         assert_eq!(routes.index, r#"{"paths":["/a","/a/b","/readyz"]}"#);
         assert_eq!(routes.admits("/"), Admits::Authenticated);
+        for discovery in ["/api", "/api/v1", "/apis/g/v2", "/openapi/v4"] {
+            assert_eq!(routes.admits(discovery), Admits::Authenticated, "{discovery}");
+        }
         assert_eq!(routes.admits("/nowhere"), Admits::Reviewed);
+        assert_eq!(routes.admits("/apisx"), Admits::Reviewed);
     }
 
     #[test]
