@@ -22,7 +22,14 @@ pub trait Policy: Send + Sync + 'static {
     /// What an allowed caller sees. `operator` tells whether he holds the cross-tenant right
     /// ([`Policy::operator_right`], or `system:masters`). [`Visibility::Nothing`] lets lists answer empty and
     /// collections delete nothing without touching the database.
-    fn visibility(&self, caller: &Caller, request: &RequestInfo, operator: bool) -> Visibility;
+    /// Where that cannot be said yet, the answer is an error that asks for patience: a list that is short of something
+    /// is taken for the whole.
+    fn visibility(
+        &self,
+        caller: &Caller,
+        request: &RequestInfo,
+        operator: bool,
+    ) -> Result<Visibility, Status>;
 
     /// The cross-tenant right, on a resource at cluster scope.
     fn operator_right(&self) -> Right;
@@ -204,7 +211,7 @@ impl Authorizer for Authorization {
         let Attributes { caller, info } = &demand.attributes;
         let visibility = if demand.sees {
             let operator = self.is_operator(caller).await?;
-            self.policy.0.visibility(caller, info, operator)
+            self.policy.0.visibility(caller, info, operator)?
         } else {
             Visibility::Nothing
         };

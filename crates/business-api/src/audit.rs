@@ -11,7 +11,6 @@ mod told;
 
 pub use auditor::{Auditor, Growth};
 
-use crate::accounts::KindAccounts;
 use crate::config::{Audit, Output};
 use crate::kinds::{KINDS, KindTable};
 use anyhow::{Context, Result};
@@ -32,14 +31,14 @@ const JOIN_DEADLINE: Duration = Duration::from_secs(10);
 /// Reads bodies for the store's audit, and remembers which kinds it could not.
 #[derive(Clone, Debug)]
 pub struct Books {
-    accounts: Vec<KindAccounts>,
+    kinds: KindTable,
     unknown: Arc<Mutex<BTreeSet<KindId>>>,
 }
 
 impl Books {
     /// Books of these kinds.
-    pub fn new(accounts: impl IntoIterator<Item = KindAccounts>) -> Self {
-        Self { accounts: accounts.into_iter().collect(), unknown: Arc::default() }
+    pub fn new(kinds: KindTable) -> Self {
+        Self { kinds, unknown: Arc::default() }
     }
 
     /// The kinds of which objects were found and nothing is known: those of a later release.
@@ -50,7 +49,7 @@ impl Books {
 
 impl Accounts for Books {
     fn account(&self, kind: KindId, body: &[u8]) -> Result<Option<Account>, String> {
-        let Some(known) = self.accounts.iter().find(|known| known.kind == kind) else {
+        let Some(known) = self.kinds.accounts().find(|known| known.kind == kind) else {
             if self.unknown.lock().unwrap_or_else(PoisonError::into_inner).insert(kind) {
                 tracing::warn!(
                     kind = kind.0,
@@ -81,7 +80,7 @@ pub async fn run(settings: &Audit) -> Result<Finding> {
 pub async fn run_with(settings: &Audit, kinds: KindTable) -> Result<Finding> {
     let tasks = Tasks::new();
     let store = kinds.open(&settings.database.database_url, &tasks, &Metrics::new())?;
-    let finding = command(&store, &Books::new(kinds.accounts()), settings).await;
+    let finding = command(&store, &Books::new(kinds), settings).await;
     tasks.cancel();
     tasks.join(JOIN_DEADLINE).await?;
     finding
@@ -180,7 +179,7 @@ mod tests {
     #[test]
     fn the_books_know_their_kinds_and_no_other() {
         let body = br#"{"metadata":{"name":"a","namespace":"p"},"spec":{"clusterName":"c","namespace":"n"}}"#;
-        let books = Books::new(KINDS.accounts());
+        let books = Books::new(KINDS);
         assert!(books.account(NAMESPACE, body).unwrap().unwrap().pays.is_some());
         assert!(books.account(PROJECT, body).unwrap().unwrap().grants.is_some());
         assert!(books.unknown().is_empty());

@@ -67,6 +67,12 @@ impl<I: Index> Kept<I> {
         change(&mut self.0.index.write().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Shows a complete index in the place of the one before.
+    pub(crate) fn show(&self, complete: I) {
+        let _old = self.change(|index| index.replace(complete));
+        self.0.complete.store(true, Ordering::Release);
+    }
+
     /// Follows the objects of a kind for ever. `who` is told to the store.
     #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
     pub async fn follow(self, store: Store, kind: KindId, who: &'static str) {
@@ -134,8 +140,7 @@ impl<I: Index> Keeper<I> {
             }
             WatchItem::InitialEnd(revision) => {
                 if let Some(complete) = self.aside.take() {
-                    let _old = self.kept.change(|index| index.replace(complete));
-                    self.kept.0.complete.store(true, Ordering::Release);
+                    self.kept.show(complete);
                 }
                 self.reached = Some(revision);
             }

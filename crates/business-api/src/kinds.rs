@@ -19,7 +19,7 @@ use runtime::{Metrics, Tasks};
 use std::sync::Arc;
 use store::{Kind, KindId, Store};
 
-/// The kinds of this program. A new one goes to the end: its number is its place, from 1.
+/// The kinds of this program. A new one goes to the end: the number of a stored kind is its place among these, from 1.
 pub const KINDS: KindTable = KindTable(&[project::ROW, namespace::ROW]);
 
 /// The subresources of a kind with a status and finalizers of its own.
@@ -28,20 +28,27 @@ pub const SUBRESOURCES: [Subresource; 2] = [Subresource::STATUS, Subresource::FI
 /// One kind.
 #[derive(Clone, Copy, Debug)]
 pub struct KindRow {
-    /// Its number in the store, for ever.
-    pub id: KindId,
     /// Its plural.
     pub plural: &'static str,
+    /// Its place in the store; `None` for a computed kind.
+    pub stored: Option<StoredRow>,
+    /// What callers with a tenant may do with it.
+    pub rights: &'static [Right],
+    /// How it is served.
+    pub resource: fn(&Directories) -> Resource,
+}
+
+/// What is known of a kind that the store keeps.
+#[derive(Clone, Copy, Debug)]
+pub struct StoredRow {
+    /// Its number in the store, for ever: never changed, and never another kind's.
+    pub id: KindId,
     /// What the store has to know of it.
     pub kind: fn() -> Arc<dyn Kind>,
     /// What its objects mean to the quota ledger; `None` where they mean nothing.
     pub account: Option<ReadAccount>,
     /// Whether its objects name members, who then see them and what lies in them.
     pub names_members: bool,
-    /// What callers with a tenant may do with it.
-    pub rights: &'static [Right],
-    /// How it is served.
-    pub resource: fn(&Self, &Directories) -> Resource,
 }
 
 /// What the strategies look things up in.
@@ -66,15 +73,11 @@ pub struct KindTable(pub &'static [KindRow]);
 impl KindTable {
     /// What the store is opened with: it numbers kinds by their place.
     pub fn stored(self) -> anyhow::Result<Vec<Arc<dyn Kind>>> {
-        for (row, number) in self.0.iter().zip(1..) {
-            ensure!(
-                row.id == KindId(number),
-                "kind {} stands at place {number} of the table of kinds",
-                row.id.0
-            );
+        for (StoredRow { id, .. }, number) in self.rows().zip(1..) {
+            ensure!(id.0 == number, "kind {} stands at place {number} of the table of kinds", id.0);
         }
-        ensure!(self.0.iter().filter(|row| row.names_members).count() <= 1, "two kinds name members");
-        Ok(self.0.iter().map(|row| (row.kind)()).collect())
+        ensure!(self.rows().filter(|row| row.names_members).count() <= 1, "two kinds name members");
+        Ok(self.rows().map(|row| (row.kind)()).collect())
     }
 
     /// Opens the store of these kinds.
@@ -84,15 +87,14 @@ impl KindTable {
 
     /// What is served.
     pub fn resources(self, directories: &Directories) -> Vec<Arc<Resource>> {
-        let mut resources: Vec<_> =
-            self.0.iter().map(|row| Arc::new((row.resource)(row, directories))).collect();
+        let mut resources: Vec<_> = self.0.iter().map(|row| Arc::new((row.resource)(directories))).collect();
         resources.sort_by_key(|resource| resource.plural);
         resources
     }
 
     /// What is charged.
     pub fn accounts(self) -> impl Iterator<Item = KindAccounts> {
-        self.0.iter().filter_map(|row| Some(KindAccounts { kind: row.id, read: row.account? }))
+        self.rows().filter_map(|row| Some(KindAccounts { kind: row.id, read: row.account? }))
     }
 
     /// What is allowed.
@@ -102,7 +104,12 @@ impl KindTable {
 
     /// The kind that names members.
     pub fn naming_members(self) -> Option<KindId> {
-        self.0.iter().find(|row| row.names_members).map(|row| row.id)
+        self.rows().find(|row| row.names_members).map(|row| row.id)
+    }
+
+    /// What the store keeps.
+    pub fn rows(self) -> impl Iterator<Item = &'static StoredRow> {
+        self.0.iter().filter_map(|row| row.stored.as_ref())
     }
 }
 

@@ -214,6 +214,13 @@ mod tests {
     }
 
     impl Members {
+        /// All projects have been read, and there are none.
+        pub(crate) fn known() -> Self {
+            let members = Self::default();
+            members.0.show(Memberships::default());
+            members
+        }
+
         fn set(&self, project: &str, tenant: &str, members: &[&str]) {
             self.0.change(|index| index.take(&entry(project, tenant, members), true));
         }
@@ -276,7 +283,7 @@ mod tests {
             (members.subscribe("t", "alice"), members.subscribe("t", "bob"), members.subscribe("t", "carl"));
         let mut complete = members.0.read().emptied();
         complete.take(&entry("p", "t", &["bob", "carl"]), true);
-        let _old = members.0.change(|index| index.replace(complete));
+        members.0.show(complete);
         let told = [alice, bob, carl].map(|receiver| receiver.has_changed().unwrap());
         assert_eq!(told, [true, false, true]);
         assert!(members.names("t", "alice").is_empty());

@@ -6,10 +6,13 @@ use apiserver::authz::{Policy, Right, Verdict};
 use apiserver::request::ResourceRequest;
 use apiserver::{Caller, RequestInfo, Verb};
 use business_types::names::{GROUP, PROJECTS};
+use meta::status::Status;
 use std::sync::Arc;
 use store::Visibility;
 use tokio::sync::watch;
 
+/// The members are known moments after the database is there.
+const RETRY_AFTER_SECONDS: u32 = 1;
 /// The cross-tenant right, a verb on projects.
 pub const OPERATE: &str = "operate";
 
@@ -71,26 +74,34 @@ impl Policy for BusinessPolicy {
         }
     }
 
-    fn visibility(&self, caller: &Caller, request: &RequestInfo, operator: bool) -> Visibility {
+    fn visibility(
+        &self,
+        caller: &Caller,
+        request: &RequestInfo,
+        operator: bool,
+    ) -> Result<Visibility, Status> {
         // Only kube-apiserver vouches for the names of Kubernetes' own parts; it gives them no tenant.
         let own = |names: &[&str]| caller.tenant.is_none() && names.contains(&caller.name.as_str());
         if own(&NAMESPACE_DELETERS) {
             let empties = request.resource().is_some_and(empties_a_namespace);
-            return if empties { Visibility::Nothing } else { Visibility::Everything };
+            return Ok(if empties { Visibility::Nothing } else { Visibility::Everything });
         }
         if operator || own(&KUBERNETES_OWN) {
-            return Visibility::Everything;
+            return Ok(Visibility::Everything);
         }
         match &caller.tenant {
-            None => Visibility::Nothing,
+            None => Ok(Visibility::Nothing),
             Some(tenant) if self.roles.is_tenant_admin(caller) => {
-                Visibility::Tenant(Arc::from(tenant.as_str()))
+                Ok(Visibility::Tenant(Arc::from(tenant.as_str())))
             }
-            Some(tenant) => Visibility::Member {
+            Some(_) if !self.members.is_complete() => {
+                Err(Status::unavailable("the members of the projects are being read", RETRY_AFTER_SECONDS))
+            }
+            Some(tenant) => Ok(Visibility::Member {
                 tenant: Arc::from(tenant.as_str()),
                 user: Arc::from(caller.name.as_str()),
                 namespaces: self.members.projects(tenant, &caller.name),
-            },
+            }),
         }
     }
 
@@ -115,7 +126,7 @@ mod tests {
 
     fn policy(tenant_grant: bool) -> BusinessPolicy {
         let roles = Roles { tenant_admin_group: "tenant-admins".to_owned(), tenant_grant };
-        BusinessPolicy::new(roles, KINDS.rights(), Members::default())
+        BusinessPolicy::new(roles, KINDS.rights(), Members::known())
     }
 
     fn caller(name: &str, tenant: Option<&str>, groups: &[&str]) -> Caller {
@@ -230,15 +241,29 @@ mod tests {
             assert_eq!(decide(verb, resource), Verdict::NoOpinion, "{verb} {resource}");
         }
         let seen = policy(true).visibility(&member, &ask("list", PROJECTS, "", ""), false);
-        assert!(matches!(seen, Visibility::Member { .. }));
+        assert!(matches!(seen, Ok(Visibility::Member { .. })));
+    }
+
+    #[test]
+    fn members_wait_until_it_is_known_who_they_are() {
+        let unread = BusinessPolicy { members: Members::default(), ..policy(true) };
+        let sees = |name: &str, groups: &[&str]| {
+            let seen =
+                unread.visibility(&caller(name, Some("t"), groups), &ask("list", PROJECTS, "", ""), false);
+            seen.map_err(|status| {
+                (status.code, status.details.map_or(0, |details| details.retry_after_seconds))
+            })
+        };
+        assert_eq!(sees("alice", &[]), Err((503, 1)), "not an empty list");
+        assert_eq!(sees("root", &["tenant-admins"]), Ok(Visibility::Tenant("t".into())));
     }
 
     #[test]
     fn a_caller_with_neither_tenant_nor_right_sees_nothing() {
         let stranger = caller("eve", None, &["tenant-admins"]);
         let list = ask("list", PROJECTS, "", "");
-        assert_eq!(policy(true).visibility(&stranger, &list, false), Visibility::Nothing);
-        assert_eq!(policy(true).visibility(&stranger, &list, true), Visibility::Everything);
+        assert_eq!(policy(true).visibility(&stranger, &list, false), Ok(Visibility::Nothing));
+        assert_eq!(policy(true).visibility(&stranger, &list, true), Ok(Visibility::Everything));
         assert_eq!(policy(true).decide(&stranger, &list), Verdict::NoOpinion);
     }
 
@@ -250,7 +275,7 @@ mod tests {
                 &ask("watch", PROJECTS, "", ""),
                 false,
             );
-            assert!(matches!(seen, Visibility::Member { .. }), "{name}");
+            assert!(matches!(seen, Ok(Visibility::Member { .. })), "{name}");
         }
     }
 
@@ -263,12 +288,12 @@ mod tests {
                     ResourceRequest { name: object.to_owned(), ..of(verb, NAMESPACES, "", namespace) };
                 policy(true).visibility(&kcm, &request.into(), true)
             };
-            assert_eq!(sees("list", "p", ""), Visibility::Nothing);
-            assert_eq!(sees("deletecollection", "p", ""), Visibility::Nothing);
-            assert_eq!(sees("list", "", ""), Visibility::Everything);
-            assert_eq!(sees("watch", "p", ""), Visibility::Everything);
-            assert_eq!(sees("get", "p", "a"), Visibility::Everything);
-            assert_eq!(sees("delete", "p", "a"), Visibility::Everything);
+            assert_eq!(sees("list", "p", ""), Ok(Visibility::Nothing));
+            assert_eq!(sees("deletecollection", "p", ""), Ok(Visibility::Nothing));
+            assert_eq!(sees("list", "", ""), Ok(Visibility::Everything));
+            assert_eq!(sees("watch", "p", ""), Ok(Visibility::Everything));
+            assert_eq!(sees("get", "p", "a"), Ok(Visibility::Everything));
+            assert_eq!(sees("delete", "p", "a"), Ok(Visibility::Everything));
         }
     }
 }

@@ -86,7 +86,7 @@ pub async fn serve(settings: &Serve, listeners: Listeners, program: Program, tas
     let levels = Levels::new(kinds.accounts());
     below.spawn("levels", levels.clone().follow_all(store.clone()));
     let clusters = follow_clusters(settings, clusters, kube.as_ref(), &below);
-    let books = Books::new(kinds.accounts());
+    let books = Books::new(kinds);
     below.spawn("audit", Auditor::new(store.clone(), books, &clusters, growth, &metrics).run());
     let served = Admin { live: live.clone(), ready: ready.clone(), metrics: metrics.clone() };
     below.spawn_draining("admin port", admin::serve(listeners.admin, served, below.clone()));

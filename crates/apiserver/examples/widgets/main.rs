@@ -17,6 +17,7 @@ use apiserver::authz::{Policy, Right, Verdict};
 use apiserver::openapi::About;
 use apiserver::server::{Parts, Server, Settings};
 use apiserver::{Api, Caller, RequestInfo};
+use meta::status::Status;
 use runtime::{Clock, Health, Metrics, Tasks, shutdown};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,8 +33,8 @@ impl Policy for EverybodyKnown {
         if caller.in_group("system:authenticated") { Verdict::Allow } else { Verdict::NoOpinion }
     }
 
-    fn visibility(&self, _: &Caller, _: &RequestInfo, _: bool) -> Visibility {
-        Visibility::Everything
+    fn visibility(&self, _: &Caller, _: &RequestInfo, _: bool) -> Result<Visibility, Status> {
+        Ok(Visibility::Everything)
     }
 
     fn operator_right(&self) -> Right {

@@ -28,6 +28,7 @@ use client::{Answer, Client};
 use futures_util::StreamExt;
 use http::{Method, Request, Response};
 use kube_api::KubeApi;
+use meta::status::Status;
 use pki::{Ca, Identity};
 use runtime::{Clock, Health, Metrics, Tasks};
 use serde_json::json;
@@ -61,12 +62,12 @@ impl Policy for TenantPolicy {
         }
     }
 
-    fn visibility(&self, caller: &Caller, _info: &RequestInfo, operator: bool) -> Visibility {
-        match &caller.tenant {
+    fn visibility(&self, caller: &Caller, _info: &RequestInfo, operator: bool) -> Result<Visibility, Status> {
+        Ok(match &caller.tenant {
             _ if operator => Visibility::Everything,
             Some(tenant) => Visibility::Tenant(Arc::from(tenant.as_str())),
             None => Visibility::Nothing,
-        }
+        })
     }
 
     fn operator_right(&self) -> Right {

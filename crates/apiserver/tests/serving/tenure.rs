@@ -20,6 +20,7 @@ use axum::body::Body;
 use http::{Method, Request};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use meta::status::Status;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -41,8 +42,8 @@ impl Policy for Sighted {
         if caller.tenant.is_some() { Verdict::Allow } else { Verdict::NoOpinion }
     }
 
-    fn visibility(&self, caller: &Caller, _: &RequestInfo, operator: bool) -> Visibility {
-        match &caller.tenant {
+    fn visibility(&self, caller: &Caller, _: &RequestInfo, operator: bool) -> Result<Visibility, Status> {
+        Ok(match &caller.tenant {
             Some(tenant) => Visibility::Member {
                 tenant: Arc::from(tenant.as_str()),
                 user: Arc::from(caller.name.as_str()),
@@ -50,7 +51,7 @@ impl Policy for Sighted {
             },
             None if operator => Visibility::Everything,
             None => Visibility::Nothing,
-        }
+        })
     }
 
     fn operator_right(&self) -> Right {

@@ -1,7 +1,7 @@
 //! What keeps growth from going on after a divergence of history.
 
 use crate::follow;
-use crate::kinds::KINDS;
+use crate::kinds::KindTable;
 use business_types::Comparison;
 use std::collections::BTreeSet;
 use store::audit::Difference;
@@ -23,9 +23,13 @@ pub(super) struct Found<'a> {
 }
 
 /// The clusters that objects live in, or that something is held for.
-pub(super) async fn clusters_in_use(store: &Store, access: &Access) -> Result<BTreeSet<String>, Error> {
+pub(super) async fn clusters_in_use(
+    store: &Store,
+    access: &Access,
+    kinds: KindTable,
+) -> Result<BTreeSet<String>, Error> {
     let mut clusters = BTreeSet::new();
-    for row in KINDS.0 {
+    for row in kinds.rows() {
         let kind = (row.kind)();
         let Some(field) = kind.fields().iter().position(|field| *field == CLUSTER_FIELD) else { continue };
         let selection = follow::all(row.id);

@@ -1,5 +1,5 @@
 use super::attributes::Selected;
-use super::{Directories, KindRow, SUBRESOURCES};
+use super::{Directories, KindRow, SUBRESOURCES, StoredRow};
 use crate::numbers;
 use crate::roles::{ADD, CHANGE, HOLD_BACK, RULE, Right, Role};
 use crate::strategy::{NamespaceStrategy, namespace};
@@ -13,26 +13,27 @@ use std::sync::Arc;
 use store::{Attributes, Kind};
 
 /// Namespaces.
-pub const ROW: KindRow = KindRow {
+pub const ROW: KindRow = KindRow { plural: NAMESPACES, stored: Some(STORED), rights: RIGHTS, resource };
+
+const STORED: StoredRow = StoredRow {
     id: numbers::NAMESPACE,
-    plural: NAMESPACES,
     kind: || Arc::new(NamespaceKind),
     account: Some(account::of_stored::<ChargedNamespace>),
     names_members: false,
-    rights: &[
-        Right::object(Role::Administrator, RULE),
-        Right::subresource(Role::Administrator, "finalize", CHANGE),
-        Right::subresource(Role::Administrator, "finalizers", HOLD_BACK),
-        Right::object(Role::Member, ADD),
-    ],
-    resource,
 };
 
-fn resource(row: &KindRow, directories: &Directories) -> Resource {
+const RIGHTS: &[Right] = &[
+    Right::object(Role::Administrator, RULE),
+    Right::subresource(Role::Administrator, "finalize", CHANGE),
+    Right::subresource(Role::Administrator, "finalizers", HOLD_BACK),
+    Right::object(Role::Member, ADD),
+];
+
+fn resource(directories: &Directories) -> Resource {
     let Directories { clusters, levels, finalizers, forbidden, .. } = directories.clone();
     Resource {
         gvk: gvk(),
-        plural: row.plural,
+        plural: NAMESPACES,
         singular: "namespace",
         short_names: &["bns"],
         categories: &[],
@@ -41,8 +42,8 @@ fn resource(row: &KindRow, directories: &Directories) -> Resource {
         schema: Arc::new(schema()),
         columns: namespace::COLUMNS,
         source: Source::Stored(Arc::new(Stored {
-            id: row.id,
-            kind: (row.kind)(),
+            id: STORED.id,
+            kind: (STORED.kind)(),
             subresources: SUBRESOURCES.to_vec(),
             server_fields: namespace::SERVER_FIELDS,
             strategy: Arc::new(NamespaceStrategy::new(clusters, levels, forbidden, finalizers)),

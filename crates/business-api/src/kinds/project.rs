@@ -1,5 +1,5 @@
 use super::attributes::Selected;
-use super::{Directories, KindRow, SUBRESOURCES};
+use super::{Directories, KindRow, SUBRESOURCES, StoredRow};
 use crate::numbers;
 use crate::roles::{CHANGE, GRANT, HOLD_BACK, READ, RULE, Right, Role};
 use crate::strategy::{ProjectStrategy, project};
@@ -13,27 +13,28 @@ use std::sync::Arc;
 use store::{Attributes, Kind, Standing};
 
 /// Projects.
-pub const ROW: KindRow = KindRow {
+pub const ROW: KindRow = KindRow { plural: PROJECTS, stored: Some(STORED), rights: RIGHTS, resource };
+
+const STORED: StoredRow = StoredRow {
     id: numbers::PROJECT,
-    plural: PROJECTS,
     kind: || Arc::new(ProjectKind),
     account: Some(account::of_stored::<ChargedProject>),
     names_members: true,
-    rights: &[
-        Right::object(Role::Administrator, RULE),
-        Right::object(Role::Administrator, &[GRANT]),
-        Right::subresource(Role::Administrator, "finalize", CHANGE),
-        Right::subresource(Role::Administrator, "finalizers", HOLD_BACK),
-        Right::object(Role::Member, READ),
-    ],
-    resource,
 };
 
-fn resource(row: &KindRow, directories: &Directories) -> Resource {
+const RIGHTS: &[Right] = &[
+    Right::object(Role::Administrator, RULE),
+    Right::object(Role::Administrator, &[GRANT]),
+    Right::subresource(Role::Administrator, "finalize", CHANGE),
+    Right::subresource(Role::Administrator, "finalizers", HOLD_BACK),
+    Right::object(Role::Member, READ),
+];
+
+fn resource(directories: &Directories) -> Resource {
     let Directories { clusters, levels, roles, finalizers, .. } = directories.clone();
     Resource {
         gvk: gvk(),
-        plural: row.plural,
+        plural: PROJECTS,
         singular: "project",
         short_names: &["prj"],
         categories: &[],
@@ -42,8 +43,8 @@ fn resource(row: &KindRow, directories: &Directories) -> Resource {
         schema: Arc::new(schema()),
         columns: project::COLUMNS,
         source: Source::Stored(Arc::new(Stored {
-            id: row.id,
-            kind: (row.kind)(),
+            id: STORED.id,
+            kind: (STORED.kind)(),
             subresources: SUBRESOURCES.to_vec(),
             server_fields: &[],
             strategy: Arc::new(ProjectStrategy::new(clusters, levels, roles, finalizers)),

@@ -1,5 +1,6 @@
-//! A kind more, in a row more: what docs/adding-a-kind.md says of a charged kind, done.
+//! Two kinds more, in a row more each: what docs/adding-a-kind.md says of a charged and of a computed kind, done.
 
+mod occupancy;
 mod shelf;
 
 use crate::support::{GROUP, World, namespace, namespaces, project, until};
@@ -9,7 +10,7 @@ use business_api::kinds::{KindRow, KindTable, namespace as namespaces_kind, proj
 use clap::Parser;
 use serde_json::{Value, json};
 
-const ROWS: &[KindRow] = &[projects_kind::ROW, namespaces_kind::ROW, shelf::ROW];
+const ROWS: &[KindRow] = &[projects_kind::ROW, namespaces_kind::ROW, occupancy::ROW, shelf::ROW];
 const KINDS: KindTable = KindTable(ROWS);
 
 fn shelf(name: &str, spec: &Value) -> Value {
@@ -70,6 +71,22 @@ async fn a_kind_in_a_row_of_the_table_is_served_charged_and_refused() {
     // Namespaces know nothing of it: their clusters are other domains.
     admin.post(&namespaces("p"), namespace("n", json!({"pods": "10"}))).await.expect(201);
     world.assert_books_of(KINDS).await;
+}
+
+#[tokio::test]
+async fn a_computed_kind_in_a_row_of_the_table_shows_what_its_caller_sees() {
+    let world = world().await;
+    let (admin, alice) = (world.admin("t"), world.member("alice", "t"));
+    admin.post(SHELVES, shelf("a", &hard("t/a", "1"))).await.expect(201);
+    until("membership is known", async || alice.get("/projects").await.names().len() == 1).await;
+    for who in [&admin, &alice, &world.operator()] {
+        let seen = who.get("/occupancies").await;
+        assert_eq!(seen.names(), ["p"]);
+        assert_eq!(seen.body["items"][0]["status"]["shelves"], 2, "{seen:?}");
+    }
+    assert_eq!(world.admin("u").get("/occupancies").await.names(), [""; 0]);
+    assert_eq!(world.admin("u").get("/occupancies/p").await.code, 404);
+    assert!([403, 405].contains(&admin.delete("/occupancies/p").await.code), "it is only read");
 }
 
 #[tokio::test]

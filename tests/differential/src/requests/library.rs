@@ -11,6 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::Method;
 use kit::Endpoint;
+use meta::status::Status;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use runtime::{Clock, Health, Metrics, Tasks};
 use serde_json::json;
@@ -31,8 +32,8 @@ impl Policy for Everybody {
         if caller.in_group("system:authenticated") { Verdict::Allow } else { Verdict::NoOpinion }
     }
 
-    fn visibility(&self, _: &Caller, _: &RequestInfo, _: bool) -> Visibility {
-        Visibility::Everything
+    fn visibility(&self, _: &Caller, _: &RequestInfo, _: bool) -> Result<Visibility, Status> {
+        Ok(Visibility::Everything)
     }
 
     fn operator_right(&self) -> Right {

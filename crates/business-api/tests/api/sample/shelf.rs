@@ -6,7 +6,7 @@ use apiserver::resource::{ALL_VERBS, Column, Source};
 use apiserver::strategy::{Strategy, WriteContext};
 use apiserver::{Resource, Stored, View};
 use business_api::kinds::attributes::Selected;
-use business_api::kinds::{Directories, KindRow};
+use business_api::kinds::{Directories, KindRow, StoredRow};
 use business_api::levels::Levels;
 use business_api::refusal::{self, RefusedKind, Subject};
 use business_api::roles::{ADD, RULE, Right, Role};
@@ -33,13 +33,17 @@ const PLURAL: &str = "shelves";
 const REGISTRY: &str = "registry";
 
 pub(crate) const ROW: KindRow = KindRow {
-    id: KindId(3),
     plural: PLURAL,
+    stored: Some(STORED),
+    rights: &[Right::object(Role::Administrator, RULE), Right::object(Role::Member, ADD)],
+    resource,
+};
+
+pub(crate) const STORED: StoredRow = StoredRow {
+    id: KindId(3),
     kind: || Arc::new(ShelfKind),
     account: Some(account::of_stored::<ChargedShelf>),
     names_members: false,
-    rights: &[Right::object(Role::Administrator, RULE), Right::object(Role::Member, ADD)],
-    resource,
 };
 
 fn gvk() -> GroupVersionKind {
@@ -50,10 +54,10 @@ fn group_resource() -> GroupResource {
     GroupResource::new(GROUP, PLURAL)
 }
 
-fn resource(row: &KindRow, directories: &Directories) -> Resource {
+fn resource(directories: &Directories) -> Resource {
     Resource {
         gvk: gvk(),
-        plural: row.plural,
+        plural: PLURAL,
         singular: "shelf",
         short_names: &[],
         categories: &[],
@@ -67,8 +71,8 @@ fn resource(row: &KindRow, directories: &Directories) -> Resource {
             priority: 0,
         }],
         source: Source::Stored(Arc::new(Stored {
-            id: row.id,
-            kind: (row.kind)(),
+            id: STORED.id,
+            kind: (STORED.kind)(),
             subresources: Vec::new(),
             server_fields: &[],
             strategy: Arc::new(ShelfStrategy { levels: directories.levels.clone() }),
