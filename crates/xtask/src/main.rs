@@ -42,7 +42,8 @@ const EXIT_CODES: &str = "Exit codes: 0 everything worked, 1 something did not, 
 fn command() -> Command {
     let wipe = Arg::new("wipe").long("wipe").action(ArgAction::SetTrue).help("Delete all data, too.");
     let accept = Command::new("accept").about("Try what the platform promises on real parts.");
-    Command::new("cargo xtask")
+    Command::new("xtask")
+        .bin_name("cargo xtask")
         .about("Developer and CI commands.")
         .after_help(EXIT_CODES)
         .subcommand_required(true)
