@@ -38,12 +38,14 @@ use kind::{BusinessNamespace, NamespaceView};
 use site::{Found, Nowhere, Site};
 use std::time::Duration;
 use validate::Wanted;
-use verdict::{Finding, InPlace, Plan, Refusal, Situation, Standing, Verdict, record_of};
+use verdict::{Finding, InPlace, NamespaceStep, Plan, Refusal, Situation, Standing, Verdict, record_of};
 
 /// Times that a pass begins anew when the member cluster was changed under it.
 const ROUNDS_MAX: usize = 4;
 /// Latest time to look again at something that should tell of itself.
 pub const RECHECK: Duration = Duration::from_secs(30);
+/// What a cluster's admission may be behind.
+const ADMISSION_LAG: Duration = Duration::from_millis(200);
 /// How often to look whether an excess is held.
 const EXCESS_RECHECK: Duration = Duration::from_secs(5);
 /// What is older when it is first seen has come back from a backup, and somebody may have written for it.
@@ -187,6 +189,11 @@ async fn converge(cx: &Context, object: &NamespaceView, site: &Site) -> Result<O
                     Err(Error::Member(Failure::Refused { code, message })) => {
                         found = site.live(cx, object).await?;
                         if found.namespace.as_ref().is_some_and(|there| there.deleting) {
+                            continue;
+                        }
+                        // The cluster's admission may not have seen yet that the namespace is marked.
+                        if matches!(plan.namespace, NamespaceStep::Mark { .. }) {
+                            tokio::time::sleep(ADMISSION_LAG).await;
                             continue;
                         }
                         let refusal = Refusal {

@@ -68,9 +68,9 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Whether it may be deleted without anybody's consent.
-    pub fn is_ours_to_delete(self) -> bool {
-        self == Self::Made
+    /// Whether it is marked as adopted, so that the cluster's own policies keep us from deleting it.
+    pub fn is_adopted(self) -> bool {
+        matches!(self, Self::Adopted | Self::Released)
     }
 }
 

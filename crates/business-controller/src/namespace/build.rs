@@ -20,7 +20,7 @@ pub fn marks(site: &Site, object: &NamespaceView, from: &ClusterNamespace, origi
     let mut metadata = marked(object, json!({ "resourceVersion": from.resource_version, "uid": from.uid }));
     let seal = site.keyring.seal(&site.sealed(object, Some(&from.uid), origin));
     set(&mut metadata, "annotations", names::SEAL_ANNOTATION, json!(seal));
-    let adopted = if origin.is_ours_to_delete() { Value::Null } else { json!("true") };
+    let adopted = if origin.is_adopted() { json!("true") } else { Value::Null };
     set(&mut metadata, "annotations", names::ADOPTED_ANNOTATION, adopted);
     json!({ "metadata": metadata })
 }

@@ -2,6 +2,7 @@
 //! that nothing is charged any more, and let the object go.
 
 use super::apply::{self, Applied};
+use super::build;
 use super::kind::NamespaceView;
 use super::site::{Found, Site};
 use super::status;
@@ -10,6 +11,7 @@ use super::verdict::{Finding, Marking, NamespaceStep, Situation, Standing, Verdi
 use crate::context::Context;
 use crate::error::{Error, Failure};
 use crate::events::Topic;
+use crate::member::ClusterNamespace;
 use crate::outcome::Outcome;
 use crate::seal::Origin;
 use business_types::condition::reason;
@@ -30,8 +32,8 @@ const ABANDONED: Topic = Topic::warning("Abandoned", "Delete");
 /// What to do about what is left in the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Delete exactly this namespace.
-    Delete { uid: String },
+    /// Delete exactly this namespace, which came to be there like this.
+    Delete { there: Arc<ClusterNamespace>, origin: Origin },
     /// It is being deleted: wait.
     Wait { remaining: Vec<String> },
     /// It was there before us, and stays: what is charged is held until it is unused.
@@ -49,10 +51,10 @@ pub fn decide(object: &NamespaceView, found: &Found) -> Step {
     match standing {
         Standing::Foreign => Step::Gone,
         _ if there.deleting => Step::Wait { remaining: there.remaining.clone() },
-        Standing::Ours(origin) if origin.is_ours_to_delete() => Step::Delete { uid: there.uid.clone() },
+        Standing::Ours(Origin::Made) => Step::Delete { there: Arc::clone(there), origin: Origin::Made },
         Standing::Ours(_) => Step::Release,
         Standing::Replaced | Standing::Unclear if validate::may_be_deleted(object, &there.uid) => {
-            Step::Delete { uid: there.uid.clone() }
+            Step::Delete { there: Arc::clone(there), origin: Origin::Replaced }
         }
         Standing::Replaced => blocked(object, &there.uid, reason::REPLACED),
         Standing::Unclear => blocked(object, &there.uid, reason::UNCLEAR),
@@ -88,14 +90,14 @@ pub async fn run(cx: &Context, object: &NamespaceView, site: &Site) -> Result<Ou
     let seen = site.seen(cx, object);
     if seen.namespace.is_some() {
         match decide(object, &seen) {
-            Step::Delete { uid } => return delete(cx, object, site, &uid).await,
+            Step::Delete { there, origin } => return delete(cx, object, site, &there, origin).await,
             Step::Wait { remaining } => return wait(cx, object, &remaining).await,
             Step::Release | Step::Blocked { .. } | Step::Gone => {}
         }
     }
     let found = site.live(cx, object).await?;
     match decide(object, &found) {
-        Step::Delete { uid } => delete(cx, object, site, &uid).await,
+        Step::Delete { there, origin } => delete(cx, object, site, &there, origin).await,
         Step::Wait { remaining } => wait(cx, object, &remaining).await,
         Step::Release => release(cx, object, site, found).await,
         Step::Blocked { .. } if is_abandoned(object) => abandon(cx, object).await,
@@ -132,10 +134,16 @@ fn is_released(object: &NamespaceView) -> bool {
     record.is_some_and(|record| record.provenance == business_types::Provenance::Released)
 }
 
-async fn delete(cx: &Context, object: &NamespaceView, site: &Site, uid: &str) -> Result<Outcome, Error> {
-    match site.member.api.delete_namespace(&object.spec.namespace, uid).await {
+async fn delete(
+    cx: &Context,
+    object: &NamespaceView,
+    site: &Site,
+    there: &ClusterNamespace,
+    origin: Origin,
+) -> Result<Outcome, Error> {
+    match marked_and_deleted(object, site, there, origin).await {
         // A conflict is one that is being deleted already, or another one by now; the next look tells.
-        Ok(()) | Err(Error::Member(Failure::Conflict(_))) => {}
+        Ok(()) | Err(Error::Member(Failure::Conflict(_) | Failure::NotFound)) => {}
         Err(Error::Member(Failure::Refused { code, message })) => {
             let message = format!("cluster {} refused the deletion with {code}: {message}", site.member.name);
             let situation = Situation::Deleting { reason: reason::REFUSED, message: message.clone() };
@@ -147,6 +155,20 @@ async fn delete(cx: &Context, object: &NamespaceView, site: &Site, uid: &str) ->
         Err(error) => return Err(error),
     }
     Ok(Outcome::WaitingFor(PATIENCE))
+}
+
+/// The cluster lets us delete what carries our mark only.
+async fn marked_and_deleted(
+    object: &NamespaceView,
+    site: &Site,
+    there: &ClusterNamespace,
+    origin: Origin,
+) -> Result<(), Error> {
+    let (api, name) = (&site.member.api, &object.spec.namespace);
+    if there.marks.adopted || !validate::is_marked(object, &there.marks) {
+        api.patch_namespace(name, &build::marks(site, object, there, origin)).await?;
+    }
+    api.delete_namespace(name, &there.uid).await
 }
 
 async fn wait(cx: &Context, object: &NamespaceView, remaining: &[String]) -> Result<Outcome, Error> {

@@ -50,7 +50,8 @@ pub fn validate(wanted: Wanted<'_>, found: &Found) -> Verdict {
         Standing::Replaced | Standing::Foreign | Standing::Unclear if has_consent(object, there) => {
             Verdict::Adopt { uid: there.uid.clone() }
         }
-        Standing::Replaced if may_be_deleted(object, &there.uid) => {
+        // The cluster lets us delete what carries our mark only: it is marked first.
+        Standing::Replaced if may_be_deleted(object, &there.uid) && is_marked(object, &there.marks) => {
             Verdict::DeleteReplaced { uid: there.uid.clone() }
         }
         Standing::Replaced => keep(wanted, found, there, Origin::Replaced),
@@ -135,7 +136,7 @@ fn keep(wanted: Wanted<'_>, found: &Found, there: &Arc<ClusterNamespace>, origin
     let opened = found.namespace_seal.as_ref();
     let is_right = opened.is_some_and(|opened| is_identity(wanted, &opened.sealed, origin))
         && is_marked(wanted.object, &there.marks)
-        && there.marks.adopted != origin.is_ours_to_delete();
+        && there.marks.adopted == origin.is_adopted();
     let could_be_newer = opened.is_some_and(|o| !o.is_current || o.sealed.namespace_uid.is_none());
     let step = if !is_right {
         // The first sight of a successor is no drift.
@@ -160,7 +161,7 @@ fn is_identity(wanted: Wanted<'_>, sealed: &Sealed, origin: Origin) -> bool {
         && sealed.project_uid == project_uid
 }
 
-fn is_marked(object: &NamespaceView, marks: &Marks) -> bool {
+pub fn is_marked(object: &NamespaceView, marks: &Marks) -> bool {
     marks.project.as_deref() == Some(&*object.key.project)
         && marks.namespace.as_deref() == Some(&*object.key.name)
         && marks.uid.as_deref() == Some(&object.uid)

@@ -161,6 +161,8 @@ fn a_namespace_of_another_uid_than_is_on_record_is_a_replacement() {
         verdict(&consent("theirs"), &with_old_seals),
         Verdict::DeleteReplaced { uid: "theirs".into() }
     );
+    let unmarked = with_old_seals.clone().with_namespace(|there| there.marks = Marks::default());
+    assert!(matches!(verdict(&consent("theirs"), &unmarked), Verdict::Proceed(_)), "it is marked first");
     assert!(matches!(verdict(&consent("another"), &with_old_seals), Verdict::Proceed(_)));
     let agreed = with_old_seals.with_namespace(|there| there.adopt = Some("p/n".into()));
     assert_eq!(verdict(&object, &agreed), Verdict::Adopt { uid: "theirs".into() });
