@@ -9,6 +9,7 @@ use meta::managed::{Tracker, Write as Writer};
 use meta::object::Object;
 use meta::schema::{Schema, Type};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 
 const MANAGED_FIELDS: &[&str] = &["metadata", "managedFields"];
 /// What of an object is not its specification.
@@ -64,16 +65,16 @@ pub(crate) fn keep_at_create(stored: &Stored, object: &mut Object) {
 }
 
 /// The subtrees that an endpoint does not write: nobody comes to own them through it.
-pub(crate) struct Resets(Vec<Vec<&'static str>>);
+pub(crate) struct Resets(Vec<Cow<'static, [&'static str]>>);
 
 impl Resets {
     pub(crate) fn of(resource: &Resource, stored: &Stored, part: Part) -> Self {
         let server = stored.server_fields.iter().copied();
         let others = stored.subresources.iter().flat_map(|sub| sub.paths().iter().copied());
         Self(match subresource(stored, part) {
-            None => others.chain(server).map(<[_]>::to_vec).collect(),
+            None => others.chain(server).map(Cow::Borrowed).collect(),
             Some(Subresource { kind: SubresourceKind::Handler(_), .. }) => {
-                server.map(<[_]>::to_vec).collect()
+                server.map(Cow::Borrowed).collect()
             }
             Some(Subresource { kind: SubresourceKind::Writes(writes), .. }) => {
                 let mut resets = Vec::new();
@@ -85,7 +86,7 @@ impl Resets {
 
     /// Runs something with the tracker of field owners at this endpoint.
     pub(crate) fn track<T>(&self, resource: &Resource, with: impl FnOnce(Tracker<'_>) -> T) -> T {
-        let reset: Vec<&[&str]> = self.0.iter().map(Vec::as_slice).collect();
+        let reset: Vec<&[&str]> = self.0.iter().map(|path| &**path).collect();
         with(Tracker { schema: &resource.schema, kind: &resource.gvk, reset: &reset })
     }
 }
@@ -95,7 +96,7 @@ fn everything_but(
     schema: &Schema,
     paths: &[&'static [&'static str]],
     at: &mut Vec<&'static str>,
-    found: &mut Vec<Vec<&'static str>>,
+    found: &mut Vec<Cow<'static, [&'static str]>>,
 ) {
     let Type::Struct { fields, .. } = &schema.ty else { return };
     for (name, field) in fields {
@@ -107,7 +108,7 @@ fn everything_but(
             .collect();
         at.push(name);
         if below.is_empty() {
-            found.push(at.clone());
+            found.push(Cow::Owned(at.clone()));
         } else if below.iter().all(|rest| !rest.is_empty()) {
             everything_but(&field.schema, &below, at, found);
         }
@@ -135,20 +136,18 @@ pub(crate) fn is_unchanged(live: &Object, new: &Object) -> bool {
 
 /// Whether two maps agree but for what lies at these paths.
 fn same_but(left: &Map<String, Value>, right: &Map<String, Value>, except: &[&[&str]]) -> bool {
-    let below = |key: &str| -> Vec<&[&str]> {
-        let firsts = except.iter().filter_map(|path| path.split_first());
-        firsts.filter(|(first, _)| **first == key).map(|(_, rest)| rest).collect()
-    };
-    let same = |(key, value): (&String, &Value)| {
-        let rests = below(key);
-        match (value, right.get(key)) {
-            _ if rests.iter().any(|rest| rest.is_empty()) => true,
-            (Value::Object(a), Some(Value::Object(b))) if !rests.is_empty() => same_but(a, b, &rests),
-            (value, other) => other == Some(value),
+    let is_left_out = |key: &str| except.iter().any(|path| matches!(path, [last] if *last == key));
+    let same = |(key, value): (&String, &Value)| match (value, right.get(key)) {
+        _ if is_left_out(key) => true,
+        (Value::Object(a), Some(Value::Object(b))) => {
+            let firsts = except.iter().filter_map(|path| path.split_first());
+            let below: Vec<&[&str]> =
+                firsts.filter(|(first, _)| *first == key).map(|(_, rest)| rest).collect();
+            same_but(a, b, &below)
         }
+        (value, other) => other == Some(value),
     };
-    let is_known = |key: &String| left.contains_key(key) || below(key).iter().any(|rest| rest.is_empty());
-    left.iter().all(same) && right.keys().all(is_known)
+    left.iter().all(same) && right.keys().all(|key| left.contains_key(key) || is_left_out(key))
 }
 
 fn same_owners(left: Option<&Value>, right: Option<&Value>) -> bool {
