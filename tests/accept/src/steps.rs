@@ -146,8 +146,12 @@ fn contains(text: &str, parts: &[&str]) -> Result<()> {
 
 /// `business-api audit`.
 fn audit(instance: &Instance) -> Result<Output> {
+    audit_with(instance, &[])
+}
+
+fn audit_with(instance: &Instance, args: &[&str]) -> Result<Output> {
     let mut command = Command::new(layout::beside("business-api")?);
-    command.args(["audit", "-o", "text"]).env("DATABASE_URL", &instance.database_url);
+    command.args(["audit", "-o", "text"]).args(args).env("DATABASE_URL", &instance.database_url);
     Ok(command.output()?)
 }
 

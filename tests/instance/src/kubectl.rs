@@ -12,12 +12,19 @@ pub struct Kubectl {
     program: PathBuf,
     kubeconfig: PathBuf,
     home: PathBuf,
+    /// Flags that say as whom it acts.
+    acting: &'static [&'static str],
 }
 
 impl Kubectl {
     /// `home` holds the discovery cache, so that no other cluster's is used.
     pub fn new(program: &Path, kubeconfig: &Path, home: &Path) -> Self {
-        Self { program: program.to_owned(), kubeconfig: kubeconfig.to_owned(), home: home.to_owned() }
+        Self {
+            program: program.to_owned(),
+            kubeconfig: kubeconfig.to_owned(),
+            home: home.to_owned(),
+            acting: &[],
+        }
     }
 
     #[must_use]
@@ -25,10 +32,16 @@ impl Kubectl {
         Self { kubeconfig: kubeconfig.to_owned(), ..self.clone() }
     }
 
+    /// As somebody else.
+    #[must_use]
+    pub fn acting(&self, acting: &'static [&'static str]) -> Self {
+        Self { acting, ..self.clone() }
+    }
+
     /// The command, for a caller who wants to keep it running.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(args).env("KUBECONFIG", &self.kubeconfig).env("HOME", &self.home);
+        command.args(self.acting).args(args).env("KUBECONFIG", &self.kubeconfig).env("HOME", &self.home);
         command.env("KUBECACHEDIR", self.home.join("kube-cache"));
         command.env_remove("KUBECTL_EXTERNAL_DIFF").stdin(Stdio::null());
         command

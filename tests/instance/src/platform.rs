@@ -81,6 +81,15 @@ impl Instance {
         self.kubectl.with_kubeconfig(&self.layout.path("members").join(format!("{cluster}.kubeconfig")))
     }
 
+    /// The same in an emergency: the cluster's policies let it write what is ours.
+    pub fn break_glass(&self, cluster: &str) -> Kubectl {
+        self.member(cluster).acting(&[
+            "--as=operator",
+            "--as-group=business:break-glass",
+            "--as-group=system:masters",
+        ])
+    }
+
     /// kubectl of the tenant's administrator, directly at business-api.
     pub fn tenant(&self) -> Kubectl {
         self.kubectl.with_kubeconfig(&self.layout.path("tenant.kubeconfig"))

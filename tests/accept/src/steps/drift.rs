@@ -1,12 +1,13 @@
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use instance::job::{self, Hard, apply, namespace, project, until_available, until_field, until_gone};
 use instance::{HOST_CLUSTER, Instance};
 use serde_json::{Value, json};
 
-/// Quota edited, quota deleted, label removed, namespace deleted.
+/// Quota edited, quota deleted, label removed, namespace deleted: refused to the cluster's administrator, and repaired when
+/// somebody does it in an emergency.
 pub(super) fn drift(instance: &Instance) -> Result<()> {
     let k = &instance.kubectl;
-    let member = instance.member(HOST_CLUSTER);
+    let member = instance.break_glass(HOST_CLUSTER);
     let hard: Hard<'_> = &[("cpu", "4"), ("memory", "4Gi")];
     let two: Hard<'_> = &[("cpu", "2"), ("memory", "2Gi")];
     apply(k, &project("drift", None, &[(HOST_CLUSTER, hard)]))?;
@@ -14,6 +15,15 @@ pub(super) fn drift(instance: &Instance) -> Result<()> {
     until_available(k, "drift", &format!("{HOST_CLUSTER}-drift"))?;
     let quota = ["resourcequota", "drift", "-n", "drift"];
     let more = r#"{"spec":{"hard":{"cpu":"50"}}}"#;
+    for attempt in [
+        &["patch", "resourcequota", "drift", "-n", "drift", "--type=merge", "-p", more][..],
+        &["delete", "resourcequota", "drift", "-n", "drift"],
+        &["label", "namespace", "drift", "tkestack.io/projectName-"],
+        &["delete", "namespace", "drift", "--wait=false"],
+    ] {
+        let refusal = instance.member(HOST_CLUSTER).refused(attempt, None)?;
+        ensure!(refusal.contains("kept by business.tkestack.io"), "unexpected refusal: {refusal}");
+    }
     member.run(&["patch", "resourcequota", "drift", "-n", "drift", "--type=merge", "-p", more])?;
     until_field(&member, &quota, "/spec/hard/cpu", &json!("2"))?;
     member.run(&["delete", "resourcequota", "drift", "-n", "drift"])?;

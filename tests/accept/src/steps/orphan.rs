@@ -1,28 +1,37 @@
-use super::{audit, contains};
-use anyhow::{Context, Result};
+use super::{audit, audit_with, contains};
+use anyhow::{Context, Result, ensure};
 use instance::Instance;
-use instance::job::{self, Hard, apply, namespace, project, until_active, until_field, until_gone};
+use instance::job::{
+    self, Hard, apply, namespace, project, until_active, until_available, until_field, until_gone,
+};
 use instance::kubectl::Kubectl;
+use instance::manifests::NAMESPACE;
 use instance::wait::{self, Seen};
 use serde_json::{Value, json};
 use std::time::Duration;
 
 const PROJECT: &[&str] = &["project", "orphan"];
 const LOST: &str = "orphan-lost";
+const FORGED: &str = "orphan-forged";
 const SOON: Duration = Duration::from_secs(30);
 
-/// A namespace with our marks whose object does not exist, as an older database's restore leaves it: found, told,
-/// charged, named in refusals and audits; and its part of the budget is free again when it is gone.
+/// A namespace that was granted and whose object is lost, as an older database's restore leaves it: found by its seal, told,
+/// charged, named in refusals and audits; and its part of the budget is free again when it is gone. One that somebody has
+/// only marked as ours is told, and charges nobody.
 pub(super) fn orphan(instance: &Instance) -> Result<()> {
     let k = &instance.kubectl;
     let cluster = instance.clusters.get(1).context("no second cluster")?.as_str();
-    let member = instance.member(cluster);
+    let member = instance.break_glass(cluster);
     let all: Hard<'_> = &[("cpu", "10"), ("memory", "16Gi")];
+    let lost: Hard<'_> = &[("cpu", "8"), ("memory", "8Gi")];
     let rest: Hard<'_> = &[("cpu", "2"), ("memory", "8Gi")];
     let more: Hard<'_> = &[("cpu", "3"), ("memory", "8Gi")];
     apply(k, &project("orphan", None, &[(cluster, all)]))?;
     until_active(k, "orphan")?;
-    member.feed(&["create", "-f", "-"], &marked().to_string())?;
+    forged(instance, cluster)?;
+    apply(k, &namespace("orphan", cluster, LOST, lost))?;
+    until_available(k, "orphan", &format!("{cluster}-{LOST}"))?;
+    lose(instance, &format!("{cluster}-{LOST}"))?;
 
     until_field(k, PROJECT, "/status/orphans/0/namespace", &json!(LOST))?;
     until_field(k, PROJECT, "/status/ledger/held/0/hard", &json!({"cpu": "8", "memory": "8Gi"}))?;
@@ -51,19 +60,59 @@ pub(super) fn orphan(instance: &Instance) -> Result<()> {
     until_gone(k, PROJECT)
 }
 
-/// As the controller makes a namespace and its quota, for an object that does not exist.
+/// Anybody can write our marks where no policy keeps him from it.
+fn forged(instance: &Instance, cluster: &str) -> Result<()> {
+    let marked = marked().to_string();
+    let refusal = instance.member(cluster).refused(&["create", "-f", "-"], Some(&marked))?;
+    contains(&refusal, &["kept by business.tkestack.io"])?;
+    let member = instance.break_glass(cluster);
+    member.feed(&["create", "-f", "-"], &marked)?;
+    let maps = ["configmap", "business-clusters", "-n", NAMESPACE];
+    job::until(&instance.kubectl, &maps, |map| {
+        let compared = map.pointer("/metadata/annotations/business.tkestack.io~1compared");
+        compared.and_then(Value::as_str).is_some_and(|compared| compared.contains(FORGED))
+    })?;
+    let project = instance.kubectl.json(&["get", "project", "orphan"])?;
+    ensure!(project.pointer("/status/orphans").is_none(), "it is charged to the project: {project}");
+    member.run(&["delete", "namespace", FORGED, "--wait=false"]).map(drop)
+}
+
+/// The object goes, and what was held for it; its namespace stays as it was.
+fn lose(instance: &Instance, name: &str) -> Result<()> {
+    let k = &instance.kubectl;
+    instance.supervisor.pause("business-controller")?;
+    let gone = || -> Result<()> {
+        k.run(&["delete", "bns", name, "-n", "orphan", "--wait=false"])?;
+        k.run(&["annotate", "bns", name, "-n", "orphan", "business.tkestack.io/abandon=lost"])?;
+        let mut object = k.json(&["get", "bns", name, "-n", "orphan"])?;
+        let uid = object.pointer("/metadata/uid").and_then(Value::as_str).context("no uid")?.to_owned();
+        if let Some(tokens) = object.pointer_mut("/spec/finalizers") {
+            *tokens = json!([]);
+        }
+        let path = format!("/apis/business.tkestack.io/v1/namespaces/orphan/namespaces/{name}/finalize");
+        k.feed(&["replace", "--raw", &path, "-f", "-"], &object.to_string())?;
+        let written_off = audit_with(instance, &["--write-off", &uid])?;
+        ensure!(written_off.status.success(), "{}", String::from_utf8_lossy(&written_off.stderr));
+        Ok(())
+    };
+    let outcome = gone();
+    instance.supervisor.resume("business-controller")?;
+    outcome
+}
+
+/// As the controller makes a namespace and its quota, without its seal.
 fn marked() -> Value {
     let labels = json!({"tkestack.io/projectName": "orphan", "tkestack.io/namespaceName": "was-here"});
     let marks = json!({"business.tkestack.io/uid": "6f2f2d68-52f0-4a47-9a2e-0d3f8e0a4f11"});
-    let metadata = json!({"name": LOST, "labels": labels, "annotations": marks});
+    let metadata = json!({"name": FORGED, "labels": labels, "annotations": marks});
     let mut inside = metadata.clone();
     if let Some(inside) = inside.as_object_mut() {
-        inside.insert("namespace".to_owned(), json!(LOST));
+        inside.insert("namespace".to_owned(), json!(FORGED));
     }
     json!({"apiVersion": "v1", "kind": "List", "items": [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata},
         {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": inside,
-         "spec": {"hard": {"cpu": "8", "memory": "8Gi"}}},
+         "spec": {"hard": {"cpu": "8000", "memory": "8Ti"}}},
     ]})
 }
 
