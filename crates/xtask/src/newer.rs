@@ -13,6 +13,7 @@ const MIGRATION: (&str, &str) = (
     "migrations/99990101000000_release_after_this_one.sql",
     "ALTER TABLE objects ADD COLUMN release_after_this_one text;\n",
 );
+const VERSION: &str = "version = \"99.0.0\"";
 /// Another text gives all functions of the store other names.
 const FUNCTION: (&str, &str) = ("crates/store/sql/apply_batch.sql", "-- release after this one\n");
 const COPIED: [&str; 5] = ["Cargo.toml", "Cargo.lock", "crates", "migrations", "tests"];
@@ -42,6 +43,12 @@ pub(crate) fn build() -> Result<()> {
     })
 }
 
+/// The manifest with a version of its own: cargo takes packages of the same version for the same, wherever they lie.
+fn renumbered(manifest: &str) -> Result<String> {
+    let line = manifest.lines().find(|line| line.starts_with("version = ")).context("no version")?;
+    Ok(manifest.replacen(line, VERSION, 1))
+}
+
 fn sources() -> Result<Sources> {
     let root = workspace::root();
     let mut sources = Sources::new();
@@ -56,6 +63,8 @@ fn sources() -> Result<Sources> {
     sources.insert(file.into(), text.as_bytes().to_vec());
     let (file, more) = FUNCTION;
     sources.get_mut(Path::new(file)).with_context(|| format!("{file} is missing"))?.extend(more.bytes());
+    let manifest = sources.get_mut(Path::new("Cargo.toml")).context("Cargo.toml is missing")?;
+    *manifest = renumbered(&String::from_utf8_lossy(manifest))?.into_bytes();
     Ok(sources)
 }
 
