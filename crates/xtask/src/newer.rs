@@ -30,6 +30,8 @@ pub(crate) fn build() -> Result<()> {
         // All default members, so that what they depend on is what this release depends on, and built already.
         let target = workspace::built(false)?;
         let built = cargo::cargo()
+            // It is built once and never edited: what cargo would keep for the next build is as large as the build.
+            .env("CARGO_INCREMENTAL", "0")
             .args(["build", "--quiet", "--manifest-path"])
             .arg(tree.join("Cargo.toml"))
             .arg("--target-dir")

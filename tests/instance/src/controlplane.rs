@@ -62,7 +62,7 @@ pub struct ControlPlane {
 
 impl ControlPlane {
     /// Makes its authorities, certificates and kubeconfigs.
-    pub fn prepare(layout: &Layout, name: &str, port: u16) -> Result<(Self, Vec<Spec>)> {
+    pub fn prepare(layout: &Layout, name: &str, port: u16) -> Result<Self> {
         let pki = Pki::open(&layout.path("clusters").join(name).join("pki"))?;
         let this = Self { name: name.to_owned(), port, layout: layout.clone(), pki };
         this.certificates()?;
@@ -73,8 +73,7 @@ impl ControlPlane {
         kubeconfig("admin", &this.admin())?;
         kubeconfig("operator", &this.operator())?;
         kubeconfig("controllers", &this.file("controllers.kubeconfig"))?;
-        let specs = vec![this.apiserver_spec()?, this.controllers_spec()];
-        Ok((this, specs))
+        Ok(this)
     }
 
     pub fn server(&self) -> String {
@@ -136,7 +135,8 @@ impl ControlPlane {
         pki.issue("ca", "controllers", &Subject::client("system:kube-controller-manager", &[]))
     }
 
-    fn apiserver_spec(&self) -> Result<Spec> {
+    /// Its kube-apiserver.
+    pub fn apiserver(&self) -> Result<Spec> {
         let etcd = Pki::open(&self.layout.path("pki"))?;
         let file = |path: PathBuf| path.to_string_lossy().into_owned();
         let pki = &self.pki;
@@ -175,7 +175,8 @@ impl ControlPlane {
             .args(args.iter().map(|(key, value)| format!("--{key}={value}"))))
     }
 
-    fn controllers_spec(&self) -> Spec {
+    /// Its controllers, which need the kube-apiserver.
+    pub fn controllers(&self) -> Spec {
         let file = |path: PathBuf| path.to_string_lossy().into_owned();
         let args = [
             ("kubeconfig", file(self.file("controllers.kubeconfig"))),

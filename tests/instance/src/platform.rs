@@ -184,10 +184,12 @@ impl<'a> Starter<'a> {
             let (port, peer) = (self.port("etcd", "etcd")?, self.port("etcd-peer", "etcd")?);
             self.supervisor.start(controlplane::etcd(self.layout, port, peer)?)?;
         }
+        // All start at once, and each is waited for in turn.
         let mut planes = Vec::new();
         for name in names {
-            planes.push(self.control_plane(&name)?);
+            planes.push(self.start_cluster(&name)?);
         }
+        planes.iter().try_for_each(|plane| self.cluster_ready(plane))?;
         let host = match &self.options.kubeconfig {
             None => Host::Local(planes.remove(0)),
             Some(file) => Host::Given(self.given(file)?),
@@ -195,20 +197,24 @@ impl<'a> Starter<'a> {
         Ok((host, planes))
     }
 
-    fn control_plane(&mut self, name: &str) -> Result<ControlPlane> {
+    fn start_cluster(&mut self, name: &str) -> Result<ControlPlane> {
         let apiserver = format!("kube-apiserver-{name}");
         let port = self.port(&apiserver, &apiserver)?;
+        let plane = ControlPlane::prepare(self.layout, name, port)?;
+        self.supervisor.start(plane.apiserver()?)?;
+        Ok(plane)
+    }
+
+    fn cluster_ready(&self, plane: &ControlPlane) -> Result<()> {
+        let name = &plane.name;
         say::step(&format!("cluster {name} ready"), || {
-            let (plane, specs) = ControlPlane::prepare(self.layout, name, port)?;
-            let mut specs = specs.into_iter();
-            self.supervisor.start(specs.next().context("no kube-apiserver")?)?;
             plane.wait(self.supervisor, &self.kubectl(&plane.admin()))?;
-            specs.try_for_each(|spec| self.supervisor.start(spec))?;
+            self.supervisor.start(plane.controllers())?;
             std::fs::copy(plane.operator(), self.layout.path("members").join(format!("{name}.kubeconfig")))?;
             if name == HOST_CLUSTER {
                 std::fs::copy(plane.operator(), self.layout.path("kubeconfig"))?;
             }
-            Ok(plane)
+            Ok(())
         })
     }
 
