@@ -19,8 +19,10 @@ impl Programs {
     pub(crate) const PLATFORM: Self = Self::of(&["business-api", "business-controller", "instance"]);
     /// Acceptance, which adds nothing to what the platform depends on.
     pub(crate) const ACCEPT: Self = Self::of(&["business-api", "business-controller", "instance", "accept"]);
-    /// Clients that acceptance calls.
-    pub(crate) const CLIENTS: Self = Self::of(&["reflector", "differential"]);
+    /// Clients that acceptance calls. By themselves they choose fewer features of what everybody depends on, and all of
+    /// that would be compiled once more.
+    pub(crate) const CLIENTS: Self =
+        Self::of(&["business-controller", "instance", "accept", "reflector", "differential"]);
     /// What is measured.
     pub(crate) const MEASURED: Self =
         Self { release: true, ..Self::of(&["business-api", "business-controller"]) };
