@@ -7,6 +7,8 @@ use rand::rngs::StdRng;
 use serde_json::{Map, Value, json};
 
 const WORDS: [&str; 4] = ["x", "w", "z", "<&> \u{e9}\u{1f600}\n"];
+/// What names somebody: what we know of names elsewhere is that they have no control characters.
+const NAMES: [&str; 4] = ["x", "w", "z", "<&> \u{e9}\u{1f600}"];
 const KEYS: [&str; 3] = ["k", "l", "m"];
 
 /// An object that is fine.
@@ -122,7 +124,9 @@ fn list(schema: &Value, random: &mut StdRng) -> Value {
     let keys = schema["x-kubernetes-list-map-keys"].as_array();
     let mut out: Vec<Value> = Vec::new();
     for _ in 0..random.random_range(0..3) {
-        let item = value(&schema["items"], random);
+        let items = &schema["items"];
+        let is_name = items["type"] == json!("string") && items["enum"].is_null();
+        let item = if is_name { json!(pick(&NAMES, random)) } else { value(items, random) };
         let twin = |other: &Value| match (keys, schema["x-kubernetes-list-type"].as_str()) {
             (Some(keys), _) => keys.iter().filter_map(Value::as_str).all(|key| other[key] == item[key]),
             (None, Some("set")) => *other == item,
