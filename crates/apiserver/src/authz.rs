@@ -51,6 +51,8 @@ pub enum Verdict {
     Deny(String),
     /// Not for these rules to say.
     NoOpinion,
+    /// It cannot be said yet: the answer asks for patience.
+    Later(Box<Status>),
 }
 
 /// A verb on a resource.
@@ -149,6 +151,7 @@ impl Authorization {
         }
         match self.policy.0.decide(caller, &attributes.info) {
             Verdict::Deny(reason) => Err(forbidden(attributes, &reason)),
+            Verdict::Later(status) => Err(*status),
             Verdict::Allow | Verdict::NoOpinion => self.reviewed(attributes).await,
         }
     }
@@ -167,6 +170,7 @@ impl Authorization {
         match self.policy.0.decide(caller, &attributes.info) {
             Verdict::Allow => return Ok(()),
             Verdict::Deny(reason) => return Err(forbidden(attributes, &reason)),
+            Verdict::Later(status) => return Err(*status),
             Verdict::NoOpinion => {}
         }
         if *admits == Admits::Authenticated && caller.in_group(AUTHENTICATED) {

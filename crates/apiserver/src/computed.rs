@@ -45,3 +45,14 @@ pub trait Computed: Send + Sync + 'static {
     /// The cells of [`crate::Resource::columns`]: one JSON value each, of the column's type.
     fn cells(&self, object: &Object, now_unix_seconds: i64) -> Vec<Value>;
 }
+
+/// A computed kind of which every caller has one object, without a name: it is what GET of the collection answers, where
+/// other kinds have a list. Its one verb is list; selectors select nothing of it.
+pub trait Singleton: Send + Sync + 'static {
+    /// The object that this caller sees. Unless he asks for a revision, the view is of what is in memory, with the writes
+    /// that this replica has answered.
+    fn get<'a>(&'a self, cx: ReadContext<'a>) -> BoxFuture<'a, Result<Object, Status>>;
+
+    /// The cells of [`crate::Resource::columns`]: one JSON value each, of the column's type.
+    fn cells(&self, object: &Object, now_unix_seconds: i64) -> Vec<Value>;
+}

@@ -1,6 +1,6 @@
 //! Which resource a request is for, with the 404 and 405 of a Go API server.
 
-use crate::computed::Computed;
+use crate::computed::{Computed, Singleton};
 use crate::part::Part;
 use crate::request::{ResourceRequest, Verb};
 use crate::resource::{Resource, Source, Stored};
@@ -22,6 +22,8 @@ pub(crate) enum Serves {
     Handler { stored: Arc<Stored>, part: Part, handler: Arc<dyn SubresourceHandler> },
     /// What is made when it is read.
     Computed(Arc<dyn Computed>),
+    /// The one object that a caller has, made when he reads it.
+    Singleton(Arc<dyn Singleton>),
 }
 
 impl Endpoint {
@@ -47,18 +49,25 @@ impl Endpoint {
             return Self::below(resource, asked);
         }
         let collection = asked.name.is_empty();
+        if !collection && resource.is_singleton() {
+            return Err(Status::no_such_path());
+        }
         let is_here = match asked.verb {
             Verb::List | Verb::Watch => collection,
             Verb::Create | Verb::DeleteCollection => collection && !everywhere,
             Verb::Get | Verb::Update | Verb::Patch | Verb::Delete => !collection,
             Verb::Other(_) => false,
         };
+        if asked.verb == Verb::Watch && !resource.verbs.contains(&Verb::Watch) {
+            return Err(Status::watch_not_supported(&resource.group_resource()));
+        }
         if !is_here || !resource.verbs.contains(&asked.verb) {
             return Err(Status::method_not_allowed());
         }
         let serves = match &resource.source {
             Source::Stored(stored) => Serves::Objects { stored: Arc::clone(stored), part: Part::Main },
             Source::Computed(computed) => Serves::Computed(Arc::clone(computed)),
+            Source::Singleton(singleton) => Serves::Singleton(Arc::clone(singleton)),
         };
         Ok(Self { resource, serves })
     }
@@ -86,7 +95,7 @@ impl Serves {
     pub(crate) fn part(&self) -> Part {
         match self {
             Self::Objects { part, .. } | Self::Handler { part, .. } => *part,
-            Self::Computed(_) => Part::Main,
+            Self::Computed(_) | Self::Singleton(_) => Part::Main,
         }
     }
 }

@@ -47,6 +47,7 @@ pub(crate) fn build(resources: &[Arc<Resource>], about: &About) -> Built {
             plural: resource.plural,
             singular: resource.singular,
             namespaced: resource.namespaced,
+            singleton: resource.is_singleton(),
             schema: &resource.schema,
             verbs: &verbs.of_resource,
             subresources,

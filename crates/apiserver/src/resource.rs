@@ -1,4 +1,4 @@
-use crate::computed::Computed;
+use crate::computed::{Computed, Singleton};
 use crate::error::Error;
 use crate::request::Verb;
 use crate::strategy::Strategy;
@@ -23,6 +23,8 @@ pub const ALL_VERBS: &[Verb] = &[
 ];
 /// All that can be done to a computed kind.
 pub const READS: &[Verb] = &[Verb::Get, Verb::List];
+/// All that can be done to a kind of one object a caller.
+pub const READ_ONE: &[Verb] = &[Verb::List];
 
 /// A kind as the server knows it.
 #[derive(Clone)]
@@ -39,7 +41,8 @@ pub struct Resource {
     pub categories: &'static [&'static str],
     /// Whether objects live in a namespace (for us: a project).
     pub namespaced: bool,
-    /// What may be done, sorted as discovery shows it: some of [`ALL_VERBS`], or of [`READS`] for a computed kind.
+    /// What may be done, sorted as discovery shows it: some of [`ALL_VERBS`]; of [`READS`] for a computed
+    /// kind, and [`READ_ONE`] for one of one object a caller.
     pub verbs: &'static [Verb],
     /// Its shape: `apiVersion`, `kind`, `metadata`, and its own fields.
     pub schema: Arc<Schema>,
@@ -56,6 +59,8 @@ pub enum Source {
     Stored(Arc<Stored>),
     /// They are made when somebody reads them.
     Computed(Arc<dyn Computed>),
+    /// There is one for every caller, made when he reads it.
+    Singleton(Arc<dyn Singleton>),
 }
 
 /// A kind that the store keeps.
@@ -87,6 +92,7 @@ impl std::fmt::Debug for Source {
         match self {
             Self::Stored(stored) => stored.fmt(f),
             Self::Computed(_) => f.write_str("Computed"),
+            Self::Singleton(_) => f.write_str("Singleton"),
         }
     }
 }
@@ -115,8 +121,13 @@ impl Resource {
     pub fn stored(&self) -> Option<&Arc<Stored>> {
         match &self.source {
             Source::Stored(stored) => Some(stored),
-            Source::Computed(_) => None,
+            Source::Computed(_) | Source::Singleton(_) => None,
         }
+    }
+
+    /// Whether there is one object for every caller, and no list.
+    pub fn is_singleton(&self) -> bool {
+        matches!(self.source, Source::Singleton(_))
     }
 
     /// Its subresources.
@@ -129,13 +140,18 @@ impl Resource {
         match &self.source {
             Source::Stored(stored) => stored.strategy.cells(object, now_unix_seconds),
             Source::Computed(computed) => computed.cells(object, now_unix_seconds),
+            Source::Singleton(singleton) => singleton.cells(object, now_unix_seconds),
         }
     }
 
     /// What no request could be answered by.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let wrong = |why: String| Err(Error::Settings(format!("resource {}: {why}", self.plural)));
-        let possible = if self.stored().is_some() { ALL_VERBS } else { READS };
+        let possible = match self.source {
+            Source::Stored(_) => ALL_VERBS,
+            Source::Computed(_) => READS,
+            Source::Singleton(_) => READ_ONE,
+        };
         if let Some(verb) = self.verbs.iter().find(|verb| !possible.contains(verb)) {
             return wrong(format!("the verb {verb} cannot be served"));
         }

@@ -115,6 +115,7 @@ impl Call<'_> {
                 Box::pin(handled::handled(self, stored, &**handler, body)).await
             }
             Serves::Computed(computed) => Box::pin(computed::read(self, &**computed)).await,
+            Serves::Singleton(singleton) => Box::pin(computed::read_one(self, &**singleton)).await,
         }
     }
 
@@ -145,7 +146,8 @@ impl Call<'_> {
 
     /// A list cannot be shown as one object's metadata, nor an object as a list.
     fn check_form(&self) -> Result<(), Status> {
-        let is_list = matches!(self.asked.verb, Verb::List | Verb::DeleteCollection);
+        let is_list =
+            matches!(self.asked.verb, Verb::List | Verb::DeleteCollection) && !self.resource.is_singleton();
         let (version, kind) = (&self.resource.gvk.version, &self.resource.gvk.kind);
         let message = match self.style.accepted.form {
             Form::Partial(_) if is_list => {

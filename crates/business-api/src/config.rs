@@ -1,7 +1,10 @@
 //! The command line.
 
+use crate::members::Members;
 use crate::roles::Roles;
 use apiserver::request::query::go_duration;
+use business_types::PlatformSpec;
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use runtime::telemetry::LogFormat;
 use std::net::SocketAddr;
@@ -89,6 +92,12 @@ pub struct Serve {
     /// Whether administrators of a tenant may make and raise root projects: budget that nothing limits.
     #[arg(long, default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
     pub tenant_grant: bool,
+    /// Tenant of the platform platform-default, which is made when it is not there.
+    #[arg(long, requires = "initial_administrator_user", value_parser = NonEmptyStringValueParser::new())]
+    pub initial_administrator_tenant: Option<String>,
+    /// Administrator whom platform-default names when it is made.
+    #[arg(long, requires = "initial_administrator_tenant", value_parser = NonEmptyStringValueParser::new())]
+    pub initial_administrator_user: Option<String>,
     /// Tokens that callers with a tenant may put into spec.finalizers beside the platform's own.
     #[arg(long, value_delimiter = ',')]
     pub tenant_finalizers: Vec<String>,
@@ -181,9 +190,17 @@ fn ratio(text: &str) -> Result<f64, String> {
 }
 
 impl Serve {
-    /// Who is who among callers with a tenant.
-    pub fn roles(&self) -> Roles {
-        Roles { tenant_admin_group: self.tenant_admin_group.clone(), tenant_grant: self.tenant_grant }
+    /// Who is who among callers with a tenant; `administrators` are those whom platforms name.
+    pub fn roles(&self, administrators: Members) -> Roles {
+        let tenant_admin_group = self.tenant_admin_group.clone();
+        Roles { tenant_admin_group, administrators, tenant_grant: self.tenant_grant }
+    }
+
+    /// The platform that shall be there from the start.
+    pub fn initial_platform(&self) -> Option<PlatformSpec> {
+        let (tenant, user) =
+            (self.initial_administrator_tenant.clone()?, self.initial_administrator_user.clone()?);
+        Some(PlatformSpec { tenant_id: tenant, administrators: vec![user] })
     }
 
     /// Names in member clusters that none may claim.
@@ -212,7 +229,7 @@ mod tests {
         assert_eq!(serve.tenant_extra_keys, ["tenantid", "business.tkestack.io/tenantid"]);
         assert_eq!(serve.forbidden(), ["default", "kube-*", "tke-business"]);
         assert!(!serve.tenant_grant && !serve.migrate && !serve.no_kubernetes);
-        assert!(serve.tenant_finalizers.is_empty());
+        assert!(serve.tenant_finalizers.is_empty() && serve.initial_platform().is_none());
         assert!(serve.traces.otlp_endpoint.is_none() && serve.shutdown_delay.is_zero());
         let more = format!("{line} --tenant-grant --tenant-finalizers a,b.c/d --log-format text");
         let cli = Cli::parse_from(more.split(' '));
@@ -238,9 +255,13 @@ mod tests {
         assert_eq!(traced.traces.otlp_endpoint.as_deref(), Some("http://c:4318"));
         assert!((traced.traces.otlp_sampling_ratio - 0.5).abs() < f64::EPSILON);
         assert_eq!(traced.shutdown_delay, Duration::from_secs(90));
-        for bad in
-            ["--otlp-sampling-ratio 0.5", "--otlp-endpoint x --otlp-sampling-ratio 2", "--shutdown-delay 5"]
-        {
+        for bad in [
+            "--otlp-sampling-ratio 0.5",
+            "--otlp-endpoint x --otlp-sampling-ratio 2",
+            "--shutdown-delay 5",
+            "--initial-administrator-user root",
+            "--initial-administrator-tenant acme",
+        ] {
             assert!(parse(bad).is_err(), "{bad}");
         }
     }

@@ -7,12 +7,18 @@ pub mod attributes;
 pub mod project;
 /// The row of Namespace.
 pub mod namespace;
+/// The row of Platform.
+pub mod platform;
+/// The row of ConfigMap.
+pub mod config_map;
+/// The row of Portal.
+pub mod portal;
 
 use crate::accounts::{KindAccounts, ReadAccount};
 use crate::clusters::Clusters;
 use crate::finalizers::TenantFinalizers;
 use crate::levels::Levels;
-use crate::roles::{KindRights, Right, Roles};
+use crate::roles::{KindRights, Right, Role, Roles};
 use anyhow::{Context, ensure};
 use apiserver::{Resource, Subresource};
 use runtime::{Metrics, Tasks};
@@ -20,7 +26,8 @@ use std::sync::Arc;
 use store::{Kind, KindId, Store};
 
 /// The kinds of this program. A new one goes to the end: the number of a stored kind is its place among these, from 1.
-pub const KINDS: KindTable = KindTable(&[project::ROW, namespace::ROW]);
+pub const KINDS: KindTable =
+    KindTable(&[project::ROW, namespace::ROW, platform::ROW, config_map::ROW, portal::ROW]);
 
 /// The subresources of a kind with a status and finalizers of its own.
 pub const SUBRESOURCES: [Subresource; 2] = [Subresource::STATUS, Subresource::FINALIZE];
@@ -47,8 +54,8 @@ pub struct StoredRow {
     pub kind: fn() -> Arc<dyn Kind>,
     /// What its objects mean to the quota ledger; `None` where they mean nothing.
     pub account: Option<ReadAccount>,
-    /// Whether its objects name members, who then see them and what lies in them.
-    pub names_members: bool,
+    /// The role that its objects give, in their tenant, to the users whom they name.
+    pub gives: Option<Role>,
 }
 
 /// What the strategies look things up in.
@@ -76,7 +83,10 @@ impl KindTable {
         for (StoredRow { id, .. }, number) in self.rows().zip(1..) {
             ensure!(id.0 == number, "kind {} stands at place {number} of the table of kinds", id.0);
         }
-        ensure!(self.rows().filter(|row| row.names_members).count() <= 1, "two kinds name members");
+        for role in [Role::Administrator, Role::Member] {
+            let giving = self.rows().filter(|row| row.gives == Some(role)).count();
+            ensure!(giving <= 1, "{giving} kinds give the role {role:?}");
+        }
         Ok(self.rows().map(|row| (row.kind)()).collect())
     }
 
@@ -102,9 +112,9 @@ impl KindTable {
         self.0.iter().map(|row| KindRights { resource: row.plural, rights: row.rights }).collect()
     }
 
-    /// The kind that names members.
-    pub fn naming_members(self) -> Option<KindId> {
-        self.rows().find(|row| row.names_members).map(|row| row.id)
+    /// The kind whose objects give a role to the users whom they name.
+    pub fn giving(self, role: Role) -> Option<KindId> {
+        self.rows().find(|row| row.gives == Some(role)).map(|row| row.id)
     }
 
     /// What the store keeps.
@@ -123,7 +133,8 @@ mod tests {
     fn a_kinds_number_is_its_place() {
         let stored = KINDS.stored().unwrap();
         let plurals: Vec<&str> = stored.iter().map(|kind| kind.resource()).collect();
-        assert_eq!(plurals, KINDS.0.iter().map(|row| row.plural).collect::<Vec<_>>());
+        let rows = KINDS.0.iter().filter(|row| row.stored.is_some());
+        assert_eq!(plurals, rows.map(|row| row.plural).collect::<Vec<_>>());
         assert!(KindTable(SWAPPED).stored().is_err());
     }
 }

@@ -15,7 +15,9 @@ pub mod roles;
 pub mod accounts;
 /// What is kept from the store's own watch.
 pub mod follow;
-/// Who is a member of which projects.
+/// Who waits to be told that his roles have changed.
+pub mod role_changes;
+/// Whom the objects of a kind name.
 pub mod members;
 /// How full the projects are.
 pub mod levels;
@@ -33,6 +35,8 @@ pub mod finalizers;
 pub mod kinds;
 /// Compares the quota ledger with the objects.
 pub mod audit;
+/// What is made at the start, when it is not there.
+pub mod initial;
 /// Puts the program together.
 pub mod serve;
 

@@ -6,3 +6,7 @@ use store::KindId;
 pub const PROJECT: KindId = KindId(1);
 /// Namespaces.
 pub const NAMESPACE: KindId = KindId(2);
+/// Platforms.
+pub const PLATFORM: KindId = KindId(3);
+/// ConfigMaps.
+pub const CONFIG_MAP: KindId = KindId(4);

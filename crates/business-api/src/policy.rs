@@ -1,6 +1,7 @@
 //! Who may do what without a role in Kubernetes, and what of the store he sees.
 
 use crate::members::Members;
+use crate::role_changes::RoleChanges;
 use crate::roles::{GRANT, KindRights, Role, Roles};
 use apiserver::authz::{Policy, Right, Verdict};
 use apiserver::request::ResourceRequest;
@@ -32,12 +33,13 @@ pub struct BusinessPolicy {
     roles: Roles,
     kinds: Vec<KindRights>,
     members: Members,
+    changes: RoleChanges,
 }
 
 impl BusinessPolicy {
-    /// Rules over roles, what they may do with each kind, and memberships.
-    pub fn new(roles: Roles, kinds: Vec<KindRights>, members: Members) -> Self {
-        Self { roles, kinds, members }
+    /// Rules over roles, what they may do with each kind, and memberships. `changes` is told of those of both.
+    pub fn new(roles: Roles, kinds: Vec<KindRights>, members: Members, changes: RoleChanges) -> Self {
+        Self { roles, kinds, members, changes }
     }
 
     /// Of what a role does not have by itself, roles in Kubernetes may give verbs on objects, but neither subresources nor
@@ -58,6 +60,10 @@ impl BusinessPolicy {
     }
 }
 
+fn unsettled() -> Status {
+    Status::unavailable("the administrators of the tenants are being read", RETRY_AFTER_SECONDS)
+}
+
 /// Whether all objects of one namespace are listed or deleted.
 fn empties_a_namespace(asked: &ResourceRequest) -> bool {
     matches!(asked.verb, Verb::List | Verb::DeleteCollection)
@@ -69,7 +75,10 @@ impl Policy for BusinessPolicy {
     fn decide(&self, caller: &Caller, request: &RequestInfo) -> Verdict {
         let Some(role) = self.roles.role(caller) else { return Verdict::NoOpinion };
         match request.resource() {
-            Some(asked) if asked.group == GROUP => self.decide_tenant(role, asked),
+            Some(asked) if asked.group == GROUP && self.roles.is_settled(caller) => {
+                self.decide_tenant(role, asked)
+            }
+            Some(asked) if asked.group == GROUP => Verdict::Later(Box::new(unsettled())),
             _ => Verdict::NoOpinion,
         }
     }
@@ -91,6 +100,7 @@ impl Policy for BusinessPolicy {
         }
         match &caller.tenant {
             None => Ok(Visibility::Nothing),
+            Some(_) if !self.roles.is_settled(caller) => Err(unsettled()),
             Some(tenant) if self.roles.is_tenant_admin(caller) => {
                 Ok(Visibility::Tenant(Arc::from(tenant.as_str())))
             }
@@ -100,7 +110,7 @@ impl Policy for BusinessPolicy {
             Some(tenant) => Ok(Visibility::Member {
                 tenant: Arc::from(tenant.as_str()),
                 user: Arc::from(caller.name.as_str()),
-                namespaces: self.members.projects(tenant, &caller.name),
+                namespaces: self.members.of(tenant, &caller.name),
             }),
         }
     }
@@ -109,10 +119,12 @@ impl Policy for BusinessPolicy {
         Right { verb: OPERATE, group: GROUP, resource: PROJECTS }
     }
 
-    /// Of a member, with his projects; all others see what their rights alone say.
+    /// Of a member with his projects, and of an administrator with the platforms that name him; all others see what their
+    /// rights alone say.
     fn changes(&self, caller: &Caller) -> Option<watch::Receiver<u64>> {
-        let tenant = caller.tenant.as_deref().filter(|_| !self.roles.is_tenant_admin(caller))?;
-        Some(self.members.subscribe(tenant, &caller.name))
+        let tenant = caller.tenant.as_deref()?;
+        let by_group = caller.in_group(&self.roles.tenant_admin_group);
+        (!by_group).then(|| self.changes.subscribe(tenant, &caller.name))
     }
 }
 
@@ -125,8 +137,9 @@ mod tests {
     use std::fmt::Write as _;
 
     fn policy(tenant_grant: bool) -> BusinessPolicy {
-        let roles = Roles { tenant_admin_group: "tenant-admins".to_owned(), tenant_grant };
-        BusinessPolicy::new(roles, KINDS.rights(), Members::known())
+        let administrators = Members::known();
+        let roles = Roles { tenant_admin_group: "tenant-admins".to_owned(), administrators, tenant_grant };
+        BusinessPolicy::new(roles, KINDS.rights(), Members::known(), RoleChanges::default())
     }
 
     fn caller(name: &str, tenant: Option<&str>, groups: &[&str]) -> Caller {
@@ -197,6 +210,7 @@ mod tests {
                     Verdict::Allow => "yes",
                     Verdict::Deny(_) => "no",
                     Verdict::NoOpinion => "by a role",
+                    Verdict::Later(_) => "later",
                 };
                 let cell = |groups: &[&str]| match (said(groups, false), said(groups, true)) {
                     (off, on) if off == on => off.to_owned(),
@@ -246,7 +260,8 @@ mod tests {
 
     #[test]
     fn members_wait_until_it_is_known_who_they_are() {
-        let unread = BusinessPolicy { members: Members::default(), ..policy(true) };
+        let members = Members::new(RoleChanges::default());
+        let unread = BusinessPolicy { members, ..policy(true) };
         let sees = |name: &str, groups: &[&str]| {
             let seen =
                 unread.visibility(&caller(name, Some("t"), groups), &ask("list", PROJECTS, "", ""), false);
@@ -256,6 +271,34 @@ mod tests {
         };
         assert_eq!(sees("alice", &[]), Err((503, 1)), "not an empty list");
         assert_eq!(sees("root", &["tenant-admins"]), Ok(Visibility::Tenant("t".into())));
+    }
+
+    #[test]
+    fn whom_a_platform_names_rules_its_tenant_and_no_other() {
+        let policy = policy(true);
+        policy.roles.administrators.set("plf", "t", &["root"]);
+        let create = ask("create", PROJECTS, "", "");
+        let of = |tenant| caller("root", Some(tenant), &[]);
+        assert_eq!(policy.decide(&of("t"), &create), Verdict::Allow);
+        assert_eq!(policy.visibility(&of("t"), &create, false), Ok(Visibility::Tenant("t".into())));
+        assert_eq!(policy.decide(&of("u"), &create), Verdict::NoOpinion);
+        let namesake = caller("root", None, &[]);
+        assert_eq!(policy.decide(&namesake, &create), Verdict::NoOpinion, "without a tenant");
+        policy.roles.administrators.set("plf", "t", &["alice"]);
+        assert_eq!(policy.decide(&of("t"), &create), Verdict::NoOpinion);
+    }
+
+    #[test]
+    fn nobody_is_refused_before_the_administrators_are_known() {
+        let roles = Roles { administrators: Members::new(RoleChanges::default()), ..policy(true).roles };
+        let unread = BusinessPolicy { roles, ..policy(true) };
+        let create = ask("create", PROJECTS, "", "");
+        let decide = |who: &Caller| unread.decide(who, &create);
+        let Verdict::Later(status) = decide(&caller("root", Some("t"), &[])) else { panic!("decided") };
+        assert_eq!(status.code, 503);
+        assert!(unread.visibility(&caller("root", Some("t"), &[]), &create, false).is_err());
+        assert_eq!(decide(&caller("ann", Some("t"), &["tenant-admins"])), Verdict::Allow);
+        assert_eq!(decide(&caller("operator", None, &[])), Verdict::NoOpinion);
     }
 
     #[test]

@@ -1,3 +1,4 @@
+use crate::members::Members;
 use apiserver::Caller;
 
 /// The verb on projects that budget out of nothing needs.
@@ -13,10 +14,12 @@ pub enum Role {
 }
 
 /// Who is who among callers with a tenant.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Roles {
     /// The group whose members rule their tenant.
     pub tenant_admin_group: String,
+    /// Those whom a platform of their tenant names rule it, too.
+    pub administrators: Members,
     /// Whether those may make and raise root projects.
     pub tenant_grant: bool,
 }
@@ -42,8 +45,12 @@ pub struct KindRights {
     pub rights: &'static [Right],
 }
 
+/// To look at what a caller has one of.
+pub const LOOK: &[&str] = &["list"];
 /// To look.
 pub const READ: &[&str] = &["get", "list", "watch"];
+/// To look, and to change what is there.
+pub const REVISE: &[&str] = &["get", "list", "patch", "update", "watch"];
 /// To look, and to add something new.
 pub const ADD: &[&str] = &["create", "get", "list", "watch"];
 /// All verbs of a kind.
@@ -78,8 +85,17 @@ impl KindRights {
 impl Roles {
     /// What a caller is in his tenant; `None` without one.
     pub fn role(&self, caller: &Caller) -> Option<Role> {
-        caller.tenant.as_ref()?;
-        Some(if caller.in_group(&self.tenant_admin_group) { Role::Administrator } else { Role::Member })
+        let tenant = caller.tenant.as_ref()?;
+        let rules =
+            caller.in_group(&self.tenant_admin_group) || self.administrators.name(tenant, &caller.name);
+        Some(if rules { Role::Administrator } else { Role::Member })
+    }
+
+    /// Whether it is known already what a caller is. Before, an administrator may be taken for a member.
+    pub fn is_settled(&self, caller: &Caller) -> bool {
+        caller.tenant.is_none()
+            || caller.in_group(&self.tenant_admin_group)
+            || self.administrators.is_complete()
     }
 
     /// Whether the caller rules his tenant.

@@ -4,10 +4,13 @@ use crate::audit::{Auditor, Books, Growth};
 use crate::clusters::Clusters;
 use crate::config::{Jwt, Serve};
 use crate::finalizers::TenantFinalizers;
+use crate::initial::InitialPlatform;
 use crate::kinds::{Directories, KINDS, KindTable};
 use crate::levels::Levels;
 use crate::members::Members;
 use crate::policy::BusinessPolicy;
+use crate::role_changes::RoleChanges;
+use crate::roles::{Role, Roles};
 use anyhow::{Context, Result};
 use apiserver::Api;
 use apiserver::authn::jwks::KeySource;
@@ -78,10 +81,16 @@ pub async fn serve(settings: &Serve, listeners: Listeners, program: Program, tas
     let (metrics, live, ready) = (Metrics::new(), Health::new(), Health::new());
     let store = kinds.open(url, &below, &metrics)?;
     let growth = Growth::default();
-    let members = Members::default();
-    add_checks(&ready, &store, &growth, &members);
-    if let Some(kind) = kinds.naming_members() {
-        below.spawn("members", members.clone().follow(store.clone(), kind));
+    let changes = RoleChanges::default();
+    let (administrators, members) = (Members::new(changes.clone()), Members::new(changes.clone()));
+    add_checks(&ready, &store, &growth);
+    for (role, who, named) in
+        [(Role::Administrator, "administrators", &administrators), (Role::Member, "members", &members)]
+    {
+        if let Some(kind) = kinds.giving(role) {
+            check_named(&ready, who, named);
+            below.spawn(who, named.clone().follow(store.clone(), kind, who));
+        }
     }
     let levels = Levels::new(kinds.accounts());
     below.spawn("levels", levels.clone().follow_all(store.clone()));
@@ -92,8 +101,11 @@ pub async fn serve(settings: &Serve, listeners: Listeners, program: Program, tas
     below.spawn_draining("admin port", admin::serve(listeners.admin, served, below.clone()));
 
     let (draining, clock) = (CancellationToken::new(), Clock::default());
-    let policy: Arc<dyn Policy> = Arc::new(BusinessPolicy::new(settings.roles(), kinds.rights(), members));
-    let resources = kinds.resources(&directories(settings, clusters, levels));
+    make_initial(settings, &store, &clock, &below)?;
+    let roles = settings.roles(administrators);
+    let policy: Arc<dyn Policy> =
+        Arc::new(BusinessPolicy::new(roles.clone(), kinds.rights(), members, changes));
+    let resources = kinds.resources(&directories(settings, clusters, levels, roles));
     let version = format!("v{}", env!("CARGO_PKG_VERSION"));
     let about = About { title: "TKEStack business".to_owned(), version };
     let api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about)?;
@@ -182,24 +194,36 @@ fn follow_clusters(
     clusters
 }
 
-/// `/readyz` fails until the cache is filled and the members are known for the first time, and while the database is
+/// `/readyz` fails until the cache is filled and who is who is known for the first time, and while the database is
 /// away: probes leave the check `postgres` out, so that an absent database takes nobody out of service. A database with
 /// another history is told by the same check while growth waits for the audit.
-fn add_checks(ready: &Health, store: &Store, growth: &Growth, members: &Members) {
-    let (synced, members) = (store.clone(), members.clone());
+fn add_checks(ready: &Health, store: &Store, growth: &Growth) {
+    let synced = store.clone();
     ready.add("cache-sync", move || if synced.synced() { Ok(()) } else { Err("not filled yet".to_owned()) });
-    ready.add("members", move || {
-        if members.is_complete() { Ok(()) } else { Err("the projects have not been read yet".to_owned()) }
-    });
     let (store, growth) = (store.clone(), growth.clone());
     ready.add("postgres", move || store.database().and_then(|()| growth.check()));
 }
 
-fn directories(settings: &Serve, clusters: Clusters, levels: Levels) -> Directories {
+fn check_named(ready: &Health, who: &'static str, named: &Members) {
+    let named = named.clone();
+    let unread = move || format!("not all objects that name {who} have been read yet");
+    ready.add(who, move || if named.is_complete() { Ok(()) } else { Err(unread()) });
+}
+
+/// Makes what shall be there from the start.
+fn make_initial(settings: &Serve, store: &Store, clock: &Clock, below: &Tasks) -> Result<()> {
+    if let Some(spec) = settings.initial_platform() {
+        let initial = InitialPlatform::new(spec)?;
+        below.spawn("initial platform", initial.make(store.clone(), clock.clone()));
+    }
+    Ok(())
+}
+
+fn directories(settings: &Serve, clusters: Clusters, levels: Levels, roles: Roles) -> Directories {
     Directories {
         clusters,
         levels,
-        roles: settings.roles(),
+        roles,
         finalizers: TenantFinalizers::new(settings.tenant_finalizers.iter().cloned()),
         forbidden: settings.forbidden(),
     }

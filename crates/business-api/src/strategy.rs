@@ -5,7 +5,14 @@ pub mod project;
 /// Namespaces: what is carved out of them.
 pub mod namespace;
 
+/// Platforms: the administrators of the tenants.
+pub mod platform;
+/// ConfigMaps: texts and bytes under names.
+pub mod config_map;
+
+pub use config_map::ConfigMapStrategy;
 pub use namespace::NamespaceStrategy;
+pub use platform::PlatformStrategy;
 pub use project::ProjectStrategy;
 
 use crate::finalizers::FINALIZERS;

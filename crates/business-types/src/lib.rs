@@ -19,6 +19,10 @@ pub mod account;
 pub mod project;
 /// The kind Namespace.
 pub mod namespace;
+/// The kind Platform.
+pub mod platform;
+/// The kind ConfigMap.
+pub mod config_map;
 /// The charge of a namespace: a high-water mark.
 pub mod charge;
 /// What is wrong with an object, beyond its shape.
@@ -30,4 +34,5 @@ pub use condition::Condition;
 pub use namespace::{
     ChargedNamespace, ClusterNamespaceRecord, NamespacePhase, NamespaceSpec, NamespaceStatus, Provenance,
 };
+pub use platform::{ChargedPlatform, PlatformSpec};
 pub use project::{ChargedProject, HardQuantity, ProjectPhase, ProjectSpec, ProjectStatus, UsedQuantity};

@@ -9,10 +9,23 @@ pub const API_VERSION: &str = "business.tkestack.io/v1";
 pub const PROJECTS: &str = "projects";
 /// Plural of the kind Namespace.
 pub const NAMESPACES: &str = "namespaces";
+/// Plural of the kind Platform.
+pub const PLATFORMS: &str = "platforms";
+/// Plural of the kind Portal, of which a caller has one.
+pub const PORTAL: &str = "portal";
+/// Plural of the kind ConfigMap.
+pub const CONFIG_MAPS: &str = "configmaps";
 /// The kind Project.
 pub const PROJECT_KIND: &str = "Project";
 /// The kind Namespace.
 pub const NAMESPACE_KIND: &str = "Namespace";
+
+/// The kind Platform.
+pub const PLATFORM_KIND: &str = "Platform";
+/// The kind Portal.
+pub const PORTAL_KIND: &str = "Portal";
+/// The kind ConfigMap.
+pub const CONFIG_MAP_KIND: &str = "ConfigMap";
 
 /// The token in a project's `spec.finalizers`.
 pub const PROJECT_FINALIZER: &str = "project";
@@ -20,6 +33,14 @@ pub const PROJECT_FINALIZER: &str = "project";
 pub const NAMESPACE_FINALIZER: &str = "namespace";
 /// What a project's name is generated from when none is given.
 pub const PROJECT_NAME_PREFIX: &str = "prj-";
+
+/// What a platform's name is generated from when none is given.
+pub const PLATFORM_NAME_PREFIX: &str = "platform-";
+/// The platform that is made at start, and may stand beside another one of its tenant.
+pub const PLATFORM_DEFAULT: &str = "platform-default";
+
+/// Label of a `ConfigMap`: the tenant that owns it. Without it a `ConfigMap` is the platform's own.
+pub const TENANT_LABEL: &str = "business.tkestack.io/tenant";
 
 /// Label of a cluster's namespace: name of the project.
 pub const PROJECT_LABEL: &str = "tkestack.io/projectName";

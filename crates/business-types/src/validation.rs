@@ -13,8 +13,8 @@ use serde_json::json;
 pub const DISPLAY_NAME_BYTES_MAX: usize = 1024;
 /// Bytes that a member cluster's name may have.
 pub const CLUSTER_NAME_BYTES_MAX: usize = 253;
-/// Entries that `spec.members` may have.
-pub const MEMBERS_MAX: usize = 10_000;
+/// Users that `spec.members` and `spec.administrators` may name.
+pub const USERS_MAX: usize = 10_000;
 
 /// What is wrong with a project's spec, whatever others exist.
 pub fn project(name: &str, spec: &ProjectSpec) -> FieldErrors {
@@ -26,7 +26,7 @@ pub fn project(name: &str, spec: &ProjectSpec) -> FieldErrors {
     if spec.display_name.len() > DISPLAY_NAME_BYTES_MAX {
         errors.push(FieldError::too_long(&path.child("displayName"), DISPLAY_NAME_BYTES_MAX));
     }
-    errors.extend(members(&spec.members, &path.child("members")));
+    errors.extend(users(&spec.members, &path.child("members")));
     for (cluster, quota) in &spec.clusters {
         errors.extend(cluster_name(cluster, &path.child("clusters").key(cluster)));
         errors.extend(amounts(&quota.hard, |resource| {
@@ -52,23 +52,24 @@ fn cluster_name(name: &str, path: &Path) -> Option<FieldError> {
 }
 
 /// What names somebody elsewhere, in a form that we do not know.
-fn printable(name: &str, path: &Path) -> FieldErrors {
+pub(crate) fn printable(name: &str, path: &Path) -> FieldErrors {
     if name.chars().any(char::is_control) {
         return vec![FieldError::invalid(path, &json!(name), "must not contain control characters")];
     }
     FieldErrors::new()
 }
 
-fn members(members: &[String], path: &Path) -> FieldErrors {
+/// Users by their names.
+pub(crate) fn users(users: &[String], path: &Path) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    if members.len() > MEMBERS_MAX {
-        errors.push(FieldError::too_many(path, members.len(), MEMBERS_MAX));
+    if users.len() > USERS_MAX {
+        errors.push(FieldError::too_many(path, users.len(), USERS_MAX));
     }
-    for (index, member) in members.iter().enumerate() {
-        if member.is_empty() {
-            errors.push(FieldError::required(&path.index(index), "a member has a name"));
+    for (index, user) in users.iter().enumerate() {
+        if user.is_empty() {
+            errors.push(FieldError::required(&path.index(index), "a user has a name"));
         }
-        errors.extend(printable(member, &path.index(index)));
+        errors.extend(printable(user, &path.index(index)));
     }
     errors
 }
@@ -125,7 +126,7 @@ fn hard(spec: &NamespaceSpec) -> FieldErrors {
     amounts(&spec.hard, |resource| Path::new("spec").child("hard").key(resource))
 }
 
-fn immutable<const N: usize>(fields: [(&str, &String, &String); N], detail: &str) -> FieldErrors {
+pub(crate) fn immutable<const N: usize>(fields: [(&str, &String, &String); N], detail: &str) -> FieldErrors {
     fields
         .into_iter()
         .filter(|(_, old, new)| old != new)

@@ -22,9 +22,26 @@ const DNS1123_SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of 
 const KEY_NAME: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric \
      character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
      '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const CONFIG_MAP_KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or \
+     'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
 const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must \
      start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for \
      validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+
+/// A key of a ConfigMap: at most 253 bytes, and no path that leads out of a directory.
+pub fn config_map_key(value: &str) -> Vec<String> {
+    let mut wrong = too_long(value, SUBDOMAIN_BYTES_MAX);
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    if value.is_empty() || !value.bytes().all(fits) {
+        wrong.push(CONFIG_MAP_KEY.to_owned());
+    }
+    match value {
+        "." | ".." => wrong.push(format!("must not be '{value}'")),
+        _ if value.starts_with("..") => wrong.push("must not start with '..'".to_owned()),
+        _ => {}
+    }
+    wrong
+}
 
 /// A DNS label of RFC 1123: at most 63 bytes, lower case.
 pub fn dns1123_label(value: &str) -> Vec<String> {
@@ -147,6 +164,19 @@ mod tests {
         assert!(dns1123_subdomain("a.b-c.d").is_empty());
         assert_eq!(dns1123_subdomain("a..b"), [DNS1123_SUBDOMAIN]);
         assert_eq!(dns1123_subdomain(&"a".repeat(254)), ["must be no more than 253 characters"]);
+    }
+
+    #[test]
+    fn keys_of_a_config_map_are_file_names() {
+        for good in ["a", "a.b_c-D", ".a", "-"] {
+            assert_eq!(config_map_key(good), Vec::<String>::new(), "{good:?}");
+        }
+        assert_eq!(config_map_key("."), ["must not be '.'"]);
+        assert_eq!(config_map_key(".."), ["must not be '..'"]);
+        assert_eq!(config_map_key("..."), ["must not start with '..'"]);
+        assert_eq!(config_map_key(""), [CONFIG_MAP_KEY]);
+        assert_eq!(config_map_key("a b"), [CONFIG_MAP_KEY]);
+        assert_eq!(config_map_key(&"a".repeat(254)), ["must be no more than 253 bytes"]);
     }
 
     #[test]

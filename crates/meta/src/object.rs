@@ -1,7 +1,7 @@
 //! An API object as a JSON tree.
 //!
-//! Keys are kept sorted, so that equal objects have equal bytes, and `apiVersion`, `kind` and
-//! `metadata` always come first: `resourceVersion` can be spliced into stored bytes (see `Object::to_stored`).
+//! Keys are kept sorted, so that equal objects have equal bytes, and most kinds have nothing before `apiVersion`, `kind` and
+//! `metadata`: `resourceVersion` can be spliced into stored bytes (see `Object::to_stored`).
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -183,8 +183,31 @@ impl Object {
 
 /// Splits stored JSON at the place where `"resourceVersion":"N",` goes. `None` if it is not a stored body.
 pub fn splice_point(body: &str) -> Option<(&str, &str)> {
-    let at = body.find(SPLICE_AFTER)?.checked_add(SPLICE_AFTER.len())?;
-    body.split_at_checked(at)
+    let first = body.find(SPLICE_AFTER)?;
+    // A map that sorts before the metadata may have a key of that name.
+    let at = if body.get(1..first)?.contains('{') { top_level_metadata(body)? } else { first };
+    body.split_at_checked(at.checked_add(SPLICE_AFTER.len())?)
+}
+
+/// Where the object's own `metadata` begins.
+fn top_level_metadata(body: &str) -> Option<usize> {
+    let (mut depth, mut in_string, mut escaped) = (0_u32, false, false);
+    for (at, byte) in body.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = in_string,
+            b'"' => {
+                if !in_string && depth == 1 && body.get(at..)?.starts_with(SPLICE_AFTER) {
+                    return Some(at);
+                }
+                in_string = !in_string;
+            }
+            b'{' if !in_string => depth = depth.saturating_add(1),
+            b'}' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -202,5 +225,15 @@ mod tests {
         assert_eq!(head, r#"{"apiVersion":"g/v1","kind":"A","metadata":{"#);
         assert_eq!(tail, r#""name":"a"},"spec":{"metadata":{}}}"#);
         assert_eq!(Object::from_stored(stored.as_bytes(), 7).unwrap(), object);
+    }
+
+    #[test]
+    fn the_revision_goes_into_the_objects_own_metadata() {
+        let object = Object::new(json!({"kind": "A", "data": {"a": "}{\\\"", "metadata": {"b": 1}},
+            "metadata": {"name": "a"}, "spec": {}}))
+        .unwrap();
+        let stored = object.to_stored();
+        assert_eq!(splice_point(&stored).unwrap().1, r#""name":"a"},"spec":{}}"#);
+        assert_eq!(splice_point(r#"{"data":{"metadata":{}}}"#), None);
     }
 }

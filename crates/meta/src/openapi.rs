@@ -24,6 +24,8 @@ pub struct OpenApiResource<'a> {
     pub singular: &'a str,
     /// Whether it lives in namespaces.
     pub namespaced: bool,
+    /// Whether what stands at the collection's path is one object, and no list.
+    pub singleton: bool,
     /// Its shape; a [`crate::schema::Type::Struct`] with a `definition` name.
     pub schema: &'a Schema,
     /// Verbs of the main resource: `create`, `delete`, `deletecollection`, `get`, `list`, `patch`, `update`, `watch`.

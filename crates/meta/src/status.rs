@@ -182,6 +182,18 @@ impl Status {
         status
     }
 
+    /// 405 for a watch of what can only be listed.
+    pub fn watch_not_supported(resource: &GroupResource) -> Self {
+        let message = format!("watch is not supported on resources of kind {:?}", resource.to_string());
+        let mut status = Self::failure(405, "MethodNotAllowed", message);
+        status.details = Some(Details {
+            group: resource.group.clone(),
+            kind: resource.resource.clone(),
+            ..Details::default()
+        });
+        status
+    }
+
     /// 406.
     pub fn not_acceptable(accepted: &[&str]) -> Self {
         let list = accepted.join(", ");

@@ -67,6 +67,7 @@ impl Kind for Things {
         let Body { metadata, spec, status } = serde_json::from_slice(body).unwrap_or_default();
         Attributes {
             tenant: spec.tenant_id,
+            tenant_wide: false,
             members: Box::new([]),
             labels: metadata.labels.into_iter().collect(),
             fields: Box::new([spec.cluster_name, status.phase]),

@@ -15,8 +15,8 @@ pub enum Visibility {
     Everything,
     /// One tenant, whole.
     Tenant(Arc<str>),
-    /// Of one tenant, the cluster-scoped objects that name the caller as a member, and what lies in the
-    /// namespaces (for us: projects) of those.
+    /// Of one tenant, the cluster-scoped objects that name the caller as a member, what lies in the
+    /// namespaces (for us: projects) of those, and what all callers of the tenant see.
     Member {
         /// The tenant.
         tenant: Arc<str>,
@@ -72,12 +72,11 @@ impl Access {
             Visibility::Nothing => false,
             Visibility::Tenant(tenant) => attributes.tenant.as_deref() == Some(&**tenant),
             Visibility::Member { tenant, user, namespaces } => {
-                attributes.tenant.as_deref() == Some(&**tenant)
-                    && if namespace.is_empty() {
-                        namespaces.contains(name) || attributes.members.iter().any(|m| **m == **user)
-                    } else {
-                        namespaces.contains(namespace)
-                    }
+                let named = || match namespace {
+                    "" => namespaces.contains(name) || attributes.members.iter().any(|m| **m == **user),
+                    namespace => namespaces.contains(namespace),
+                };
+                attributes.tenant.as_deref() == Some(&**tenant) && (attributes.tenant_wide || named())
             }
         }
     }

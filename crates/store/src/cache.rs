@@ -283,6 +283,12 @@ impl Cache {
         self.0.progress.borrow().revision
     }
 
+    /// The newest revision that is known here: that of the last write answered here, or of what others were seen to write.
+    pub fn seen(&self) -> Revision {
+        let progress = self.0.progress.borrow();
+        progress.seen.max(progress.revision)
+    }
+
     /// The newest revision, asked of the database; the cache has it when this returns.
     pub async fn current_revision(&self) -> Result<Revision, Error> {
         self.0.reach(At::Latest).await?;

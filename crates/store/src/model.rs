@@ -40,6 +40,9 @@ pub struct Standing {
 pub struct Attributes {
     /// The tenant that owns it; `None` for an object of nobody.
     pub tenant: Option<Box<str>>,
+    /// Every caller of its tenant sees it, whether it names him or not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub tenant_wide: bool,
     /// Users who are named as members.
     pub members: Box<[Box<str>]>,
     /// Labels, sorted by key.

@@ -194,6 +194,12 @@ impl Store {
         self.cache.revision()
     }
 
+    /// The newest revision that is known here, without anybody being asked. Who reads at it sees the writes that this
+    /// replica has answered.
+    pub fn seen(&self) -> Revision {
+        self.cache.seen()
+    }
+
     /// Whether the cache has been filled since the start.
     pub fn synced(&self) -> bool {
         self.cache.synced()

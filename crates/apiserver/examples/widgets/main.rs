@@ -1,4 +1,5 @@
-//! An aggregated API server with two stored kinds, a computed one, a subresource that does something, and a page.
+//! An aggregated API server with two stored kinds, a computed one, one of one object a caller, a subresource that does
+//! something, and a page.
 //!
 //! ```text
 //! DATABASE_URL=postgres://… cargo run -p apiserver --example widgets -- tls.crt tls.key client-ca.crt
@@ -9,6 +10,7 @@
 mod colours;
 mod inventory;
 mod paint;
+mod summary;
 mod widget;
 mod workshop;
 
@@ -61,6 +63,7 @@ async fn main() -> anyhow::Result<()> {
         Arc::new(colours::resource(widgets)),
         Arc::new(widget::resource(widgets, workshops)),
         Arc::new(workshop::resource(workshops)),
+        Arc::new(summary::resource(widgets)),
     ];
     let routes = vec![inventory::route(store.clone(), widgets)];
     let draining = CancellationToken::new();

@@ -1,11 +1,11 @@
 //! Reads of kinds that are made when they are read.
 
-use crate::computed::{Computed, ReadContext};
+use crate::computed::{Computed, ReadContext, Singleton};
 use crate::errors::status_of;
 use crate::request::Verb;
 use crate::response::list_response;
 use crate::verbs::list::{check_fields, freshness};
-use crate::verbs::options::ListOptions;
+use crate::verbs::options::{ListOptions, resource_version};
 use crate::verbs::{Call, body, get};
 use axum::body::Body;
 use http::{Response, StatusCode};
@@ -59,6 +59,24 @@ async fn all(call: &Call<'_>, computed: &dyn Computed) -> Result<Response<Body>,
     let items = objects.into_iter().map(|object| Arc::new(entry(call, object))).collect();
     let meta = ListMeta { resource_version: revision.to_string(), ..ListMeta::default() };
     Ok(list_response(renderer, &meta, items, &call.style).await)
+}
+
+/// The object that stands for the whole collection. Selectors have to be ones, and select nothing of it.
+pub(crate) async fn read_one(
+    call: &mut Call<'_>,
+    singleton: &dyn Singleton,
+) -> Result<Response<Body>, Status> {
+    call.negotiate()?;
+    let options = ListOptions::parse(&call.query, false)?;
+    check_fields(&options.fields, &[])?;
+    let at = match resource_version(&options.resource_version)? {
+        None => At::NotOlderThan(call.api.store.seen()),
+        Some(0) => At::Any,
+        Some(revision) => At::NotOlderThan(Revision(revision)),
+    };
+    let now = call.now();
+    let object = singleton.get(context(call, at, &now)).await?;
+    call.respond(StatusCode::OK, &entry(call, object))
 }
 
 fn context<'a>(call: &'a Call<'_>, at: At, now: &'a str) -> ReadContext<'a> {

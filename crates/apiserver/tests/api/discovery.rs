@@ -18,7 +18,8 @@ async fn legacy_discovery_lists_resources_and_subresources() {
     let list = kit.get("/apis/sample.example.io/v1/").await.json();
     let names: Vec<&str> =
         list["resources"].as_array().unwrap().iter().map(|r| r["name"].as_str().unwrap()).collect();
-    let want = ["colours", "widgets", "widgets/finalize", "widgets/paint", "widgets/status", "workshops"];
+    let want =
+        ["colours", "widgets", "widgets/finalize", "widgets/paint", "widgets/status", "workshops", "summary"];
     assert_eq!(names, want);
     let widgets = &list["resources"][1];
     assert_eq!(

@@ -1,6 +1,6 @@
 //! An API of the sample kind on a database of its own, asked without a network.
 
-use crate::{colours, widget, workshop};
+use crate::{colours, summary, widget, workshop};
 use apiserver::dispatch::dispatch;
 use apiserver::openapi::About;
 use apiserver::routes::Routes;
@@ -80,6 +80,7 @@ impl Kit {
             Arc::new(colours::resource(widgets)),
             Arc::new(widget::resource(widgets, workshops)),
             Arc::new(workshop::resource(workshops)),
+            Arc::new(summary::resource(widgets)),
         ];
         let draining = CancellationToken::new();
         let about = About { title: "Widgets".to_owned(), version: "v1".to_owned() };

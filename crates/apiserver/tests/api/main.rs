@@ -17,6 +17,7 @@ mod painting;
 mod protobuf;
 mod reads;
 mod seen;
+mod singleton;
 mod watches;
 mod writes;
 
@@ -24,6 +25,8 @@ mod writes;
 mod colours;
 #[path = "../../examples/widgets/paint.rs"]
 mod paint;
+#[path = "../../examples/widgets/summary.rs"]
+mod summary;
 #[path = "../../examples/widgets/widget.rs"]
 mod widget;
 #[path = "../../examples/widgets/workshop.rs"]

@@ -41,10 +41,16 @@ impl<S: Default + DeserializeOwned> Selected<S> {
 }
 
 impl<S> Selected<S> {
+    /// A label; empty where it is absent.
+    pub fn label(&self, key: &str) -> &str {
+        self.metadata.labels.get(key).map(|value| &**value).unwrap_or_default()
+    }
+
     /// The attributes of an object that names no members.
     pub fn attributes(self, tenant: Box<str>, fields: impl IntoIterator<Item = Box<str>>) -> Attributes {
         Attributes {
             tenant: (!tenant.is_empty()).then_some(tenant),
+            tenant_wide: false,
             members: Box::default(),
             labels: self.metadata.labels.into_iter().collect(),
             fields: fields.into_iter().collect(),

@@ -19,7 +19,7 @@ const STORED: StoredRow = StoredRow {
     id: numbers::NAMESPACE,
     kind: || Arc::new(NamespaceKind),
     account: Some(account::of_stored::<ChargedNamespace>),
-    names_members: false,
+    gives: None,
 };
 
 const RIGHTS: &[Right] = &[

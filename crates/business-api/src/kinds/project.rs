@@ -19,7 +19,7 @@ const STORED: StoredRow = StoredRow {
     id: numbers::PROJECT,
     kind: || Arc::new(ProjectKind),
     account: Some(account::of_stored::<ChargedProject>),
-    names_members: true,
+    gives: Some(Role::Member),
 };
 
 const RIGHTS: &[Right] = &[

@@ -1,7 +1,8 @@
-use super::{NamespaceStrategy, ProjectStrategy};
+use super::{NamespaceStrategy, PlatformStrategy, ProjectStrategy};
 use crate::clusters::Clusters;
 use crate::finalizers::TenantFinalizers;
 use crate::levels::Levels;
+use crate::members::Members;
 use crate::roles::Roles;
 use apiserver::Caller;
 use apiserver::Part;
@@ -32,7 +33,8 @@ fn clusters() -> Clusters {
 }
 
 fn projects() -> ProjectStrategy {
-    let roles = Roles { tenant_admin_group: "tenant-admins".to_owned(), tenant_grant: true };
+    let administrators = Members::known();
+    let roles = Roles { tenant_admin_group: "tenant-admins".to_owned(), administrators, tenant_grant: true };
     ProjectStrategy::new(clusters(), Levels::default(), roles, TenantFinalizers::new(["mine".to_owned()]))
 }
 
@@ -119,6 +121,25 @@ fn deleting(mut object: Object) -> Object {
 }
 
 const ADMIN: &[&str] = &["tenant-admins"];
+
+#[test]
+fn a_member_who_may_change_platforms_makes_himself_no_administrator() {
+    let administrators = Members::known();
+    let roles = Roles { tenant_admin_group: "tenant-admins".to_owned(), administrators, tenant_grant: true };
+    let strategy = PlatformStrategy::new(roles);
+    let platform = |administrators: Value| {
+        object(json!({"metadata": {"name": "p", "labels": {"a": "b"}},
+            "spec": {"tenantID": "t", "administrators": administrators}}))
+    };
+    let tries = |groups: &[&str], after: Value| {
+        let caller = caller(Some("t"), groups);
+        let changed = &mut platform(after);
+        strategy.prepare_update(&mut context(&caller), &platform(json!(["root"])), changed)
+    };
+    assert_eq!(tries(&[], json!(["root", "u"])).unwrap_err().code, 403);
+    assert!(tries(&[], json!(["root"])).is_ok());
+    assert!(tries(&["tenant-admins"], json!(["u"])).is_ok());
+}
 
 #[test]
 fn a_new_project_is_the_callers_tenants_and_pending() {

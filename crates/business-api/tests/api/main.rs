@@ -5,6 +5,8 @@ mod accounts;
 #[cfg(test)]
 mod audits;
 #[cfg(test)]
+mod config_maps;
+#[cfg(test)]
 mod descriptions;
 #[cfg(test)]
 mod interleavings;
@@ -12,6 +14,10 @@ mod interleavings;
 mod main_job;
 #[cfg(test)]
 mod matrix;
+#[cfg(test)]
+mod platforms;
+#[cfg(test)]
+mod portal;
 #[cfg(test)]
 mod refusals;
 #[cfg(test)]

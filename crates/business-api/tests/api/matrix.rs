@@ -33,8 +33,15 @@ async fn the_authorization_matrix_is_as_recorded() {
     acme.send(&Method::POST, &format!("{GROUP}/projects"), Some(body)).await.expect(201);
     let namespaces = format!("{GROUP}/namespaces/p/namespaces");
     acme.send(&Method::POST, &namespaces, Some(namespace("n", json!({"pods": "1"})))).await.expect(201);
-    let member = world.member("alice", "acme");
-    until("alice is a member", async || member.get(&format!("{namespaces}/c1-n")).await.code == 200).await;
+    let platforms = format!("{GROUP}/platforms");
+    root.send(&Method::POST, &platforms, Some(platform("plf", "acme"))).await.expect(201);
+    let map = json!({"metadata": {"name": "map"}, "data": {"a": "1"}});
+    acme.send(&Method::POST, &format!("{GROUP}/configmaps"), Some(map)).await.expect(201);
+    for (name, role) in [("alice", "a member"), ("nora", "an administrator")] {
+        let caller = world.member(name, "acme");
+        let path = format!("{namespaces}/c1-n");
+        until(&format!("{name} is {role}"), async || caller.get(&path).await.code == 200).await;
+    }
 
     let routes = routes(&root).await;
     let callers = world.callers();
@@ -111,11 +118,18 @@ async fn routes(root: &Caller) -> Vec<Route> {
     routes
 }
 
+fn platform(name: &str, tenant: &str) -> Value {
+    json!({"metadata": {"name": name}, "spec": {"tenantID": tenant, "administrators": ["nora"]}})
+}
+
 /// The name of an object of a kind, and the body of a new one.
 fn samples(plural: &str) -> (&'static str, Value) {
     match plural {
         "projects" => ("p", project("q", json!({"pods": "5"}))),
         "namespaces" => ("c1-n", namespace("m", json!({"pods": "1"}))),
+        "platforms" => ("plf", platform("plf-new", "umbrella")),
+        "configmaps" => ("map", json!({"metadata": {"name": "new"}, "data": {"a": "1"}})),
+        "portal" => ("", Value::Null),
         new => panic!("the kind {new} is new: say what one looks like"),
     }
 }

@@ -11,6 +11,7 @@ use clap::Parser;
 use http::{Method, Request, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
+use hyper::client::conn::http1::SendRequest;
 use hyper_util::rt::TokioIo;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
@@ -25,6 +26,7 @@ use std::time::{Duration, SystemTime};
 use store::testing::{self, Database};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
+use tokio_util::task::AbortOnDropHandle;
 
 pub(crate) const GROUP: &str = "/apis/business.tkestack.io/v1";
 const ISSUER: &str = "https://issuer.test";
@@ -102,6 +104,11 @@ impl World {
 
     pub(crate) async fn with_replicas(count: usize) -> Self {
         Self::ready(count, &["--tenant-grant"], KINDS).await
+    }
+
+    /// Replicas with these flags beside the usual ones.
+    pub(crate) async fn with_replicas_and(count: usize, flags: &[&str]) -> Self {
+        Self::ready(count, flags, KINDS).await
     }
 
     /// One replica with these flags beside the usual ones.
@@ -184,6 +191,11 @@ impl World {
     /// Rules a tenant.
     pub(crate) fn admin(&self, tenant: &str) -> Client {
         self.user(&format!("admin-{tenant}"), tenant, &["tenant-admins"])
+    }
+
+    /// The same under a name of his own.
+    pub(crate) fn administrator(&self, name: &str, tenant: &str) -> Client {
+        self.user(name, tenant, &["tenant-admins"])
     }
 
     /// A tenant's user without any role.
@@ -322,6 +334,11 @@ impl Client {
         self.put(&format!("{path}{subresource}"), object).await
     }
 
+    /// In a form that is asked for.
+    pub(crate) async fn get_as(&self, path: &str, accept: &str) -> Answer {
+        self.ask(Method::GET, path, "", Some(accept), None).await
+    }
+
     pub(crate) async fn send(
         &self,
         method: Method,
@@ -329,31 +346,75 @@ impl Client {
         content: &str,
         body: Option<Value>,
     ) -> Answer {
+        self.ask(method, path, content, None, body.map(|body| body.to_string())).await
+    }
+
+    /// With whatever body, in a form that is asked for.
+    pub(crate) async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        content: &str,
+        accept: Option<&str>,
+        body: Option<String>,
+    ) -> Answer {
+        let mut request = self.request(method, path);
+        if body.is_some() {
+            request = request.header(header::CONTENT_TYPE, content);
+        }
+        if let Some(accept) = accept {
+            request = request.header(header::ACCEPT, accept);
+        }
+        let bytes = body.map(Bytes::from).unwrap_or_default();
+        self.clone().kept().await.answer(request.body(Full::new(bytes)).unwrap()).await
+    }
+
+    fn request(&self, method: Method, path: &str) -> http::request::Builder {
         let whole = if path.starts_with("/apis") || path.starts_with("/readyz") {
             path.to_owned()
         } else {
             format!("{GROUP}{path}")
         };
+        let request = Request::builder().method(method).uri(whole).header(header::HOST, "localhost");
+        match &self.token {
+            Some(token) => request.header(header::AUTHORIZATION, format!("Bearer {token}")),
+            None => request,
+        }
+    }
+
+    /// The same on one connection that is kept.
+    pub(crate) async fn kept(self) -> Kept {
         let stream = TcpStream::connect(self.address).await.unwrap();
         let name = ServerName::try_from("127.0.0.1").unwrap();
         let tls = self.tls.connect(name, stream).await.unwrap();
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(tls)).await.unwrap();
-        let driver = tokio::spawn(connection);
-        let mut request = Request::builder().method(method).uri(whole).header(header::HOST, "localhost");
-        if body.is_some() {
-            request = request.header(header::CONTENT_TYPE, content);
-        }
-        if let Some(token) = &self.token {
-            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
-        }
-        let bytes = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
-        let response = sender.send_request(request.body(Full::new(bytes)).unwrap()).await.unwrap();
+        let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(tls)).await.unwrap();
+        let driver = tokio::spawn(async move {
+            let _ended = connection.await;
+        });
+        Kept { client: self, sender, driver: AbortOnDropHandle::new(driver) }
+    }
+}
+
+/// Somebody on one connection.
+pub(crate) struct Kept {
+    client: Client,
+    sender: SendRequest<Full<Bytes>>,
+    driver: AbortOnDropHandle<()>,
+}
+
+impl Kept {
+    pub(crate) async fn get(&mut self, path: &str) -> Answer {
+        let request = self.client.request(Method::GET, path).body(Full::default()).unwrap();
+        self.answer(request).await
+    }
+
+    async fn answer(&mut self, request: Request<Full<Bytes>>) -> Answer {
+        assert!(!self.driver.is_finished(), "the connection is gone");
+        let response = self.sender.send_request(request).await.unwrap();
         let code = response.status().as_u16();
         let warnings = response.headers().get_all(header::WARNING).iter();
         let warnings = warnings.map(|value| value.to_str().unwrap_or_default().to_owned()).collect();
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
-        driver.abort();
         let text = || Value::String(String::from_utf8_lossy(&bytes).into_owned());
         Answer { code, body: serde_json::from_slice(&bytes).unwrap_or_else(|_| text()), warnings }
     }

@@ -75,6 +75,7 @@ fn print_the_schema() {
         plural: "things",
         singular: "thing",
         namespaced: false,
+        singleton: false,
         schema: &schema,
         verbs: &[],
         subresources: &[],

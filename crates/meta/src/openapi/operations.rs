@@ -208,6 +208,7 @@ fn operation<'a>(
     let options = || Some(shared::DELETE_OPTIONS.to_owned());
     let status = || shared::STATUS.to_owned();
     Some(match verb {
+        "list" if resource.singleton => with("get", "read", "Read the caller's {}.", None, name, OK),
         "list" => with("list", "list", "List or watch objects of kind {}.", None, format!("{name}List"), OK),
         "create" => with("post", "create", "Create the {}.", own(), name, OK_CREATED_ACCEPTED),
         "deletecollection" => with(

@@ -60,6 +60,24 @@ impl Definitions {
             self.shape(shape.schema);
             self.add_kind(definition_of(shape), shape.kind);
         }
+        if !resource.singleton {
+            self.add_list(name, kind);
+        }
+        for (schema, meta_kind) in shared::operation_schemas() {
+            self.shape(&schema);
+            if let Type::Struct { definition: Some(name), .. } = &schema.ty {
+                self.add_kind(name, &GroupVersionKind::new("", "v1", meta_kind));
+                if meta_kind != "Status" {
+                    self.add_kind(name, &GroupVersionKind { kind: meta_kind.to_owned(), ..kind.clone() });
+                }
+            }
+        }
+        let patch =
+            json!({"type": "object", "description": "A patch in the format that Content-Type names."});
+        self.by_name.insert(shared::PATCH.to_owned(), patch);
+    }
+
+    fn add_list(&mut self, name: &str, kind: &GroupVersionKind) {
         let item = self.dialect.reference(name);
         let list = shared::list_meta_schema();
         let metadata = self.shape(&list);
@@ -78,18 +96,6 @@ impl Definitions {
         });
         self.by_name.insert(list_name.clone(), definition);
         self.add_kind(&list_name, &list_kind);
-        for (schema, meta_kind) in shared::operation_schemas() {
-            self.shape(&schema);
-            if let Type::Struct { definition: Some(name), .. } = &schema.ty {
-                self.add_kind(name, &GroupVersionKind::new("", "v1", meta_kind));
-                if meta_kind != "Status" {
-                    self.add_kind(name, &GroupVersionKind { kind: meta_kind.to_owned(), ..kind.clone() });
-                }
-            }
-        }
-        let patch =
-            json!({"type": "object", "description": "A patch in the format that Content-Type names."});
-        self.by_name.insert(shared::PATCH.to_owned(), patch);
     }
 
     /// Notes that a definition is a kind.

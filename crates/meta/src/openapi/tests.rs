@@ -39,6 +39,7 @@ fn documents() -> (Value, Value) {
         plural,
         singular: "widget",
         namespaced,
+        singleton: false,
         schema: &schema,
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[

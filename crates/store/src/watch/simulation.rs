@@ -494,6 +494,7 @@ fn attributes((app, color, tenant): (usize, usize, usize)) -> Attributes {
     let labels = (!APPS[app].is_empty()).then(|| (Box::from("app"), Box::from(APPS[app])));
     Attributes {
         tenant: Some(Box::from(TENANTS[tenant])),
+        tenant_wide: false,
         members: Box::new([]),
         labels: labels.into_iter().collect(),
         fields: Box::new([Box::from(COLORS[color])]),

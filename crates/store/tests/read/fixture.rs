@@ -45,6 +45,7 @@ pub(crate) fn attributes(object: &Value) -> Attributes {
     let labels = labels.filter_map(|(key, value)| Some((Box::from(key.as_str()), text(value)?)));
     Attributes {
         tenant: text(&object["spec"]["tenant"]),
+        tenant_wide: object["spec"]["wide"].as_bool().unwrap_or_default(),
         members: object["spec"]["members"].as_array().into_iter().flatten().filter_map(text).collect(),
         labels: labels.collect(),
         fields: Box::new([text(&object["spec"]["color"]).unwrap_or_default()]),

@@ -219,6 +219,25 @@ async fn a_caller_sees_his_tenant_and_a_member_his_places() {
 }
 
 #[tokio::test]
+async fn what_is_tenant_wide_is_seen_by_every_caller_of_its_tenant() {
+    let mut fixture = Fixture::new().await;
+    for (name, tenant, wide) in
+        [("open", json!("t1"), true), ("closed", json!("t1"), false), ("nobodys", json!(null), true)]
+    {
+        let spec = json!({"tenant": tenant, "wide": wide});
+        fixture.hand.put_as(PLACES, object("", name, "", &spec)).await;
+    }
+    for (tenant, places) in [("t1", vec!["open"]), ("t2", vec![])] {
+        let namespaces = Arc::default();
+        let access =
+            seeing(Visibility::Member { tenant: Arc::from(tenant), user: Arc::from("ann"), namespaces });
+        let access = access.await;
+        let page = fixture.cache.list(&access, &list(all(PLACES), At::Latest)).await.unwrap();
+        assert_eq!(page.items.iter().map(|entry| path_of(entry)).collect::<Vec<_>>(), places);
+    }
+}
+
+#[tokio::test]
 async fn a_token_of_another_list_is_refused() {
     let mut fixture = Fixture::new().await;
     five(&mut fixture).await;

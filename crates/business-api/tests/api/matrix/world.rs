@@ -127,6 +127,7 @@ impl World {
                 ]),
             ),
             ("admin", self.tenant_admin("acme")),
+            ("admin-plf", self.member("nora", "acme")),
             ("member", self.member("alice", "acme")),
             ("as-member", self.caller(Some(self.clients.issue("root", &["system:masters"])), &alice)),
             ("no-member", self.member("bob", "acme")),

@@ -40,10 +40,10 @@ pub(crate) const ROW: KindRow = KindRow {
 };
 
 pub(crate) const STORED: StoredRow = StoredRow {
-    id: KindId(3),
+    id: KindId(5),
     kind: || Arc::new(ShelfKind),
     account: Some(account::of_stored::<ChargedShelf>),
-    names_members: false,
+    gives: None,
 };
 
 fn gvk() -> GroupVersionKind {

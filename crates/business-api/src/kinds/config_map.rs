@@ -1,0 +1,82 @@
+use super::attributes::Selected;
+use super::{Directories, KindRow, StoredRow};
+use crate::numbers;
+use crate::roles::{READ, RULE, Right, Role};
+use crate::strategy::{ConfigMapStrategy, config_map};
+use apiserver::resource::{ALL_VERBS, Source};
+use apiserver::{Resource, Stored};
+use business_types::config_map::{gvk, schema};
+use business_types::names::{CONFIG_MAPS, GROUP, TENANT_LABEL};
+use serde::de::IgnoredAny;
+use std::sync::Arc;
+use store::{Attributes, Kind};
+
+/// ConfigMaps.
+pub const ROW: KindRow = KindRow { plural: CONFIG_MAPS, stored: Some(STORED), rights: RIGHTS, resource };
+
+const STORED: StoredRow =
+    StoredRow { id: numbers::CONFIG_MAP, kind: || Arc::new(ConfigMapKind), account: None, gives: None };
+
+const RIGHTS: &[Right] = &[Right::object(Role::Administrator, RULE), Right::object(Role::Member, READ)];
+
+fn resource(_directories: &Directories) -> Resource {
+    Resource {
+        gvk: gvk(),
+        plural: CONFIG_MAPS,
+        singular: "configmap",
+        short_names: &["bcm"],
+        categories: &[],
+        namespaced: false,
+        verbs: ALL_VERBS,
+        schema: Arc::new(schema()),
+        columns: config_map::COLUMNS,
+        source: Source::Stored(Arc::new(Stored {
+            id: STORED.id,
+            kind: (STORED.kind)(),
+            subresources: Vec::new(),
+            server_fields: &[],
+            strategy: Arc::new(ConfigMapStrategy),
+        })),
+    }
+}
+
+/// ConfigMaps, as the store sees them.
+#[derive(Clone, Copy, Debug)]
+pub struct ConfigMapKind;
+
+impl Kind for ConfigMapKind {
+    fn group(&self) -> &str {
+        GROUP
+    }
+
+    fn resource(&self) -> &str {
+        CONFIG_MAPS
+    }
+
+    fn fields(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// A tenant's is seen by all its callers.
+    fn attributes(&self, body: &[u8]) -> Attributes {
+        let selected = Selected::<Option<IgnoredAny>>::read(body);
+        let tenant = selected.label(TENANT_LABEL).into();
+        Attributes { tenant_wide: true, ..selected.attributes(tenant, []) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_says_whose_it_is() {
+        let of = |labels: &str| {
+            let body = format!("{{\"data\":{{\"spec\":\"1\"}},\"metadata\":{{\"labels\":{labels}}}}}");
+            ConfigMapKind.attributes(body.as_bytes()).tenant
+        };
+        assert_eq!(of(r#"{"business.tkestack.io/tenant":"acme"}"#).as_deref(), Some("acme"));
+        assert_eq!(of(r#"{"business.tkestack.io/tenant":""}"#), None);
+        assert_eq!(of("{}"), None);
+    }
+}

@@ -1,0 +1,80 @@
+use super::attributes::Selected;
+use super::{Directories, KindRow, StoredRow};
+use crate::numbers;
+use crate::roles::{READ, REVISE, Right, Role};
+use crate::strategy::{PlatformStrategy, platform};
+use apiserver::resource::{ALL_VERBS, Source};
+use apiserver::{Resource, Stored};
+use business_types::account;
+use business_types::names::{GROUP, PLATFORMS};
+use business_types::platform::{ChargedPlatform, gvk, schema};
+use serde::Deserialize;
+use std::sync::Arc;
+use store::{Attributes, Kind};
+
+/// Platforms.
+pub const ROW: KindRow = KindRow { plural: PLATFORMS, stored: Some(STORED), rights: RIGHTS, resource };
+
+const STORED: StoredRow = StoredRow {
+    id: numbers::PLATFORM,
+    kind: || Arc::new(PlatformKind),
+    account: Some(account::of_stored::<ChargedPlatform>),
+    gives: Some(Role::Administrator),
+};
+
+const RIGHTS: &[Right] = &[Right::object(Role::Administrator, REVISE), Right::object(Role::Member, READ)];
+
+fn resource(directories: &Directories) -> Resource {
+    Resource {
+        gvk: gvk(),
+        plural: PLATFORMS,
+        singular: "platform",
+        short_names: &["plf"],
+        categories: &[],
+        namespaced: false,
+        verbs: ALL_VERBS,
+        schema: Arc::new(schema()),
+        columns: platform::COLUMNS,
+        source: Source::Stored(Arc::new(Stored {
+            id: STORED.id,
+            kind: (STORED.kind)(),
+            subresources: Vec::new(),
+            server_fields: &[],
+            strategy: Arc::new(PlatformStrategy::new(directories.roles.clone())),
+        })),
+    }
+}
+
+/// Platforms, as the store sees them.
+#[derive(Clone, Copy, Debug)]
+pub struct PlatformKind;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Spec {
+    #[serde(rename = "tenantID")]
+    tenant_id: Box<str>,
+    administrators: Box<[Box<str>]>,
+}
+
+impl Kind for PlatformKind {
+    fn group(&self) -> &str {
+        GROUP
+    }
+
+    fn resource(&self) -> &str {
+        PLATFORMS
+    }
+
+    fn fields(&self) -> &'static [&'static str] {
+        &["spec.tenantID"]
+    }
+
+    /// Who rules a tenant is known to all its callers.
+    fn attributes(&self, body: &[u8]) -> Attributes {
+        let mut selected = Selected::<Spec>::read(body);
+        let Spec { tenant_id, administrators } = std::mem::take(&mut selected.spec);
+        let attributes = selected.attributes(tenant_id.clone(), [tenant_id]);
+        Attributes { tenant_wide: true, members: administrators, ..attributes }
+    }
+}

@@ -1,0 +1,153 @@
+use super::{Directories, KindRow};
+use crate::numbers::PROJECT;
+use crate::roles::{LOOK, Right, Role, Roles};
+use crate::strategy::project_key;
+use apiserver::Resource;
+use apiserver::computed::{ReadContext, Singleton};
+use apiserver::resource::{Column, READ_ONE, Source};
+use business_types::names::{GROUP, PORTAL, PORTAL_KIND, VERSION};
+use futures_util::future::BoxFuture;
+use meta::gvk::GroupVersionKind;
+use meta::object::Object;
+use meta::schema::Schema;
+use meta::status::Status;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use store::{Entry, Visibility};
+
+/// The portal of a caller: what he is, and which projects he sees.
+pub const ROW: KindRow = KindRow { plural: PORTAL, stored: None, rights: RIGHTS, resource };
+
+const RIGHTS: &[Right] = &[Right::object(Role::Administrator, LOOK), Right::object(Role::Member, LOOK)];
+
+const COLUMNS: &[Column] = &[
+    Column {
+        name: "Administrator",
+        ty: "boolean",
+        description: "Whether the caller rules a tenant, or all of them.",
+        priority: 0,
+    },
+    Column { name: "Projects", ty: "string", description: "Projects that the caller sees.", priority: 0 },
+];
+
+fn resource(directories: &Directories) -> Resource {
+    Resource {
+        gvk: GroupVersionKind::new(GROUP, VERSION, PORTAL_KIND),
+        plural: PORTAL,
+        singular: "portal",
+        short_names: &["pt"],
+        categories: &[],
+        namespaced: false,
+        verbs: READ_ONE,
+        schema: Arc::new(schema()),
+        columns: COLUMNS,
+        source: Source::Singleton(Arc::new(Portal { roles: directories.roles.clone() })),
+    }
+}
+
+fn schema() -> Schema {
+    let extension = Schema::object(
+        "What is shown of a project beside its name.",
+        Some("io.tkestack.business.v1.PortalProject"),
+        [
+            ("phase", Schema::string("Where in its life the project is.").required_always()),
+            ("parent", Schema::string("Name of its parent project; empty for a root.").required_always()),
+        ],
+    );
+    let administrator = Schema::boolean("Whether the caller rules his tenant, or, without one, all of them.");
+    let projects = Schema::map(
+        "Names for people of the projects that the caller sees, by name of the project. Empty for an operator, who sees \
+         all projects.",
+        Schema::string(""),
+    );
+    let extension = Schema::map("More of the same projects; null for an operator.", extension);
+    Schema::kind(
+        "io.tkestack.business.v1.Portal",
+        "What the caller is, and which projects he sees.",
+        [
+            ("administrator", administrator.required_always()),
+            ("projects", projects.required_always()),
+            ("extension", extension.required_always()),
+        ],
+    )
+}
+
+/// Looks at who asks.
+#[derive(Debug)]
+struct Portal {
+    roles: Roles,
+}
+
+impl Singleton for Portal {
+    fn get<'a>(&'a self, cx: ReadContext<'a>) -> BoxFuture<'a, Result<Object, Status>> {
+        Box::pin(async move {
+            let operates = *cx.visibility == Visibility::Everything;
+            let (mut projects, mut extension) = (Map::new(), Map::new());
+            for entry in seen(&cx).await? {
+                let Shown { spec, status } = Shown::of(&entry);
+                let name = entry.key.name.to_string();
+                let parent = spec.parent_project_name;
+                extension.insert(name.clone(), json!({"phase": status.phase, "parent": parent}));
+                projects.insert(name, Value::from(spec.display_name));
+            }
+            let mut object = Object::default();
+            object.set(&["administrator"], json!(operates || self.roles.is_tenant_admin(cx.caller)));
+            object.set(&["projects"], Value::Object(projects));
+            object.set(&["extension"], if operates { Value::Null } else { Value::Object(extension) });
+            Ok(object)
+        })
+    }
+
+    fn cells(&self, object: &Object, _now_unix_seconds: i64) -> Vec<Value> {
+        let names: Vec<&str> = object.string_map(&["projects"]).map(|(name, _)| name).collect();
+        let administrator = object.get(&["administrator"]).cloned().unwrap_or_default();
+        vec![administrator, Value::from(if names.is_empty() { "-".to_owned() } else { names.join(",") })]
+    }
+}
+
+/// The projects that a portal shows: an operator would not look for his in a list of all. A member's are known by name:
+/// how many others there are makes no difference.
+async fn seen(cx: &ReadContext<'_>) -> Result<Vec<Arc<Entry>>, Status> {
+    match cx.visibility {
+        Visibility::Everything | Visibility::Nothing => Ok(Vec::new()),
+        Visibility::Tenant(_) => cx.view.list(PROJECT, None).await,
+        Visibility::Member { namespaces, .. } => {
+            let mut found = Vec::with_capacity(namespaces.len());
+            for key in namespaces.iter().filter_map(|name| project_key(name)) {
+                found.extend(cx.view.get(&key).await?);
+            }
+            Ok(found)
+        }
+    }
+}
+
+/// What is shown of a project.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Shown {
+    spec: ShownSpec,
+    status: ShownStatus,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ShownSpec {
+    display_name: String,
+    parent_project_name: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ShownStatus {
+    phase: String,
+}
+
+impl Shown {
+    fn of(entry: &Entry) -> Self {
+        serde_json::from_slice(&entry.body).unwrap_or_else(|error| {
+            tracing::error!(%error, "a stored project does not read as one");
+            Self::default()
+        })
+    }
+}

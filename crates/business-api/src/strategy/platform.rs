@@ -1,0 +1,102 @@
+use super::{dash, is_administrator, set_tenant, unreadable};
+use crate::roles::Roles;
+use apiserver::resource::Column;
+use apiserver::strategy::{Strategy, WriteContext};
+use business_types::platform::{
+    ChargedPlatform, PlatformSpec, group_resource, gvk, platform, platform_update,
+};
+use business_types::{account, names};
+use meta::field::{FieldError, FieldErrors, Path};
+use meta::object::Object;
+use meta::status::Status;
+use meta::validation::NameRule;
+use serde_json::{Value, json};
+use store::quota::{Account, Violation};
+
+const ADMINISTRATORS: &[&str] = &["spec", "administrators"];
+
+/// Columns of `kubectl get`.
+pub const COLUMNS: &[Column] = &[
+    Column { name: "Tenant", ty: "string", description: "The tenant.", priority: 0 },
+    Column { name: "Administrators", ty: "string", description: "Users who rule the tenant.", priority: 0 },
+];
+
+/// Platforms: made by operators, one a tenant; the tenant's administrators say who they are.
+#[derive(Clone, Debug)]
+pub struct PlatformStrategy {
+    roles: Roles,
+}
+
+impl PlatformStrategy {
+    /// `roles` tell administrators from members.
+    pub fn new(roles: Roles) -> Self {
+        Self { roles }
+    }
+}
+
+impl Strategy for PlatformStrategy {
+    fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
+        if cx.tenant.is_some() {
+            let why = "platforms are made by operators only";
+            return Err(Status::forbidden(&group_resource(), object.name(), why));
+        }
+        if object.name().is_empty() && object.text(&["metadata", "generateName"]).is_empty() {
+            object.set(&["metadata", "generateName"], json!(names::PLATFORM_NAME_PREFIX));
+        }
+        Ok(())
+    }
+
+    fn validate_create(&self, _cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
+        PlatformSpec::of(object).map(|spec| platform(&spec)).unwrap_or_default()
+    }
+
+    fn prepare_update(
+        &self,
+        cx: &mut WriteContext<'_>,
+        old: &Object,
+        object: &mut Object,
+    ) -> Result<(), Status> {
+        set_tenant(cx, Some(old), object);
+        // A role in Kubernetes that lets a member change platforms does not let him make himself an administrator.
+        if old.get(ADMINISTRATORS) != object.get(ADMINISTRATORS) && !is_administrator(cx, &self.roles) {
+            let why = "spec.administrators is changed by administrators of the tenant only";
+            return Err(Status::forbidden(&group_resource(), old.name(), why));
+        }
+        Ok(())
+    }
+
+    fn validate_update(&self, _cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
+        let (Ok(before), Ok(spec)) = (PlatformSpec::of(old), PlatformSpec::of(object)) else {
+            return FieldErrors::new();
+        };
+        let mut errors = platform_update(&before, &spec);
+        errors.extend(platform(&spec));
+        errors
+    }
+
+    fn prepare_delete(&self, _cx: &mut WriteContext<'_>, _object: &mut Object) {}
+
+    fn waits_for(&self, _object: &Object) -> Option<String> {
+        None
+    }
+
+    fn account(&self, object: &Object) -> Result<Account, Status> {
+        account::of::<ChargedPlatform>(object).map_err(|error| unreadable(&error))
+    }
+
+    /// All that can be refused to what costs nothing is its place.
+    fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, _violations: &[Violation]) -> Status {
+        let tenant = json!(object.text(&["spec", "tenantID"]));
+        let errors = vec![FieldError::duplicate(&Path::new("spec").child("tenantID"), &tenant)];
+        Status::invalid(&gvk(), object.name(), &errors)
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::Label
+    }
+
+    fn cells(&self, object: &Object, _now_unix_seconds: i64) -> Vec<Value> {
+        let administrators: Vec<&str> = object.strings(ADMINISTRATORS).collect();
+        vec![dash(object.text(&["spec", "tenantID"])), dash(&administrators.join(","))]
+    }
+}

@@ -1,0 +1,31 @@
+use meta::schema::{ListType, Schema};
+
+/// The shape of a Platform, as `kubectl explain` shows it.
+pub fn schema() -> Schema {
+    Schema::kind(
+        "io.tkestack.business.v1.Platform",
+        "The administrators of a tenant.",
+        [("spec", spec().always())],
+    )
+}
+
+fn spec() -> Schema {
+    // One value: a list that is sent takes the place of the one before, so that whoever is left out is out.
+    let administrators = Schema::strings(
+        "User names that rule the tenant: they see all that is its, make its projects and say who their members are. \
+         Changed by administrators of the tenant.",
+        ListType::Atomic,
+    );
+    Schema::object(
+        "Whose administrators they are, and who.",
+        Some("io.tkestack.business.v1.PlatformSpec"),
+        [
+            (
+                "tenantID",
+                Schema::string("The tenant. Immutable; a tenant has one platform beside platform-default.")
+                    .always(),
+            ),
+            ("administrators", administrators.always()),
+        ],
+    )
+}
