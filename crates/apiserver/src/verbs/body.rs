@@ -1,5 +1,6 @@
 //! Request bodies: their size, their media type, and how they become objects.
 
+use crate::response::PROTOBUF;
 use crate::verbs::nul;
 use axum::body::Body;
 use bytes::Bytes;
@@ -13,6 +14,10 @@ use meta::schema::Schema;
 use meta::status::Status;
 use serde_json::Value;
 
+/// Generated clients for Go may send objects in protobuf unless they are told otherwise.
+const PROTOBUF_REFUSED: &str = "the body of the request is in protobuf, and objects of this group are sent and received as JSON or YAML: set the \
+     content type application/json (in a client of client-go: rest.Config.ContentType, with AcceptContentTypes empty or \
+     the same)";
 /// Bytes of a request body.
 pub(crate) const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
@@ -38,6 +43,7 @@ pub(crate) fn media(headers: &HeaderMap) -> Result<Media, Status> {
     match content_type(headers).as_str() {
         "" | "application/json" => Ok(Media::Json),
         "application/yaml" => Ok(Media::Yaml),
+        PROTOBUF => Err(Status::failure(415, "UnsupportedMediaType", PROTOBUF_REFUSED)),
         _ => Err(Status::unsupported_media_type(&["application/json", "application/yaml"])),
     }
 }

@@ -96,6 +96,7 @@ async fn a_bad_body_is_refused_with_the_right_code_and_text() {
         .ask(Method::POST, LIST, &[("content-type", "application/vnd.kubernetes.protobuf")], "k8s\0")
         .await;
     assert_eq!((protobuf.code, protobuf.json()["reason"].as_str()), (415, Some("UnsupportedMediaType")));
+    assert!(protobuf.message().contains("set the content type application/json"), "{}", protobuf.message());
     let unacceptable = kit.ask(Method::POST, LIST, &[("accept", "text/html")], "{}").await;
     assert_eq!(unacceptable.code, 406);
     assert!(kit.get(LIST).await.json()["items"].as_array().unwrap().is_empty(), "nothing was stored");

@@ -107,7 +107,9 @@ type NamespaceStatus struct {
 
 // AddToScheme registers the kinds.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(SchemeGroupVersion, &Project{}, &ProjectList{}, &Namespace{}, &NamespaceList{})
+	scheme.AddKnownTypes(SchemeGroupVersion, &Project{}, &ProjectList{}, &Namespace{}, &NamespaceList{},
+		&Platform{}, &PlatformList{}, &Portal{}, &ConfigMap{}, &ConfigMapList{},
+		&ImageNamespace{}, &ImageNamespaceList{}, &ChartGroup{}, &ChartGroupList{}, &NsEmigration{}, &NsEmigrationList{})
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil
 }
