@@ -23,6 +23,12 @@ pub fn administrators(tenant: &str) -> Option<String> {
     named(tenant, ADMINISTRATORS)
 }
 
+/// Whether a name can be one of ours, whoever it belongs to.
+pub fn is_ours(name: &str) -> bool {
+    let rest = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once(':'));
+    rest.is_some_and(|(tenant, user)| named(tenant, user).is_some_and(|ours| ours == name && !user.is_empty()))
+}
+
 fn named(tenant: &str, name: &str) -> Option<String> {
     let text = format!("{PREFIX}{tenant}:{name}");
     let is_plain = !tenant.contains(':') && !text.chars().any(char::is_control);
@@ -67,6 +73,16 @@ mod tests {
         assert_eq!(administrators("acme").as_deref(), Some("business:acme:administrators"));
         assert_eq!(administrators("acme:x"), None);
         assert_eq!(user("", "root").as_deref(), Some("business::root"), "an operator");
+    }
+
+    #[test]
+    fn a_name_of_ours_is_known_by_its_form() {
+        for ours in ["business:acme:alice", "business::root", "business:a:b:c"] {
+            assert!(is_ours(ours), "{ours}");
+        }
+        for other in ["", "business:", "business:acme", "business:acme:", "business:break-glass", "system:masters", "xbusiness:a:b"] {
+            assert!(!is_ours(other), "{other}");
+        }
     }
 
     #[test]

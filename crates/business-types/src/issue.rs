@@ -28,9 +28,9 @@ pub struct IssueRequest {
     pub request: String,
     /// Seconds that it is to be valid.
     pub expiration_seconds: i64,
-    /// The request's `Audit-ID`; for the audit log.
+    /// A name for this request, which the audit logs of both programs carry.
     #[serde(default)]
-    pub audit_id: String,
+    pub issue_id: String,
 }
 
 /// A certificate, and where it is good.
