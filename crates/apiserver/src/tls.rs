@@ -71,7 +71,8 @@ impl Peer {
 
 /// The certificates of a PEM bundle, DER; none in it is an error.
 pub fn certificates(pem: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).map(|one| one.map(|one| one.to_vec())).collect();
+    let found: Result<Vec<_>, _> =
+        CertificateDer::pem_slice_iter(pem).map(|one| one.map(|one| one.to_vec())).collect();
     let found = found.map_err(|error| Error::credentials("certificates", error))?;
     if found.is_empty() {
         return Err(Error::credentials("certificates", "no certificate in the file"));

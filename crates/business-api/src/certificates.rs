@@ -128,11 +128,27 @@ impl Certificates {
         let group = group.as_deref().unwrap_or_default();
         match &outcome {
             Ok(_) => tracing::info!(
-                audit = true, issue_id, cluster, project, name, user, group, days, "certificate issued"
+                audit = true,
+                issue_id,
+                cluster,
+                project,
+                name,
+                user,
+                group,
+                days,
+                "certificate issued"
             ),
             Err(status) => tracing::warn!(
-                audit = true, issue_id, cluster, project, name, user, group, code = status.code,
-                why = status.message, "certificate refused"
+                audit = true,
+                issue_id,
+                cluster,
+                project,
+                name,
+                user,
+                group,
+                code = status.code,
+                why = status.message,
+                "certificate refused"
             ),
         }
         Ok(Credential { key: made.key, issued: outcome? })

@@ -1,8 +1,7 @@
 //! Who may do what without a role in Kubernetes, and what of the store he sees.
 
-use crate::kinds::namespace::CERTIFICATE;
 use crate::members::Members;
-use crate::roles::{GRANT, KindRights, Role, Roles};
+use crate::roles::{CERTIFICATE, GRANT, KindRights, Role, Roles};
 use apiserver::authz::{Policy, Right, Verdict};
 use apiserver::request::ResourceRequest;
 use apiserver::{Caller, RequestInfo, Verb};

@@ -26,7 +26,9 @@ pub fn administrators(tenant: &str) -> Option<String> {
 /// Whether a name can be one of ours, whoever it belongs to.
 pub fn is_ours(name: &str) -> bool {
     let rest = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once(':'));
-    rest.is_some_and(|(tenant, user)| named(tenant, user).is_some_and(|ours| ours == name && !user.is_empty()))
+    rest.is_some_and(|(tenant, user)| {
+        named(tenant, user).is_some_and(|ours| ours == name && !user.is_empty())
+    })
 }
 
 fn named(tenant: &str, name: &str) -> Option<String> {
@@ -80,7 +82,15 @@ mod tests {
         for ours in ["business:acme:alice", "business::root", "business:a:b:c"] {
             assert!(is_ours(ours), "{ours}");
         }
-        for other in ["", "business:", "business:acme", "business:acme:", "business:break-glass", "system:masters", "xbusiness:a:b"] {
+        for other in [
+            "",
+            "business:",
+            "business:acme",
+            "business:acme:",
+            "business:break-glass",
+            "system:masters",
+            "xbusiness:a:b",
+        ] {
             assert!(!is_ours(other), "{other}");
         }
     }

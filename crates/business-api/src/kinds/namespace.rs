@@ -1,7 +1,7 @@
 use super::attributes::Selected;
 use super::{Directories, KindRow, SUBRESOURCES, StoredRow};
 use crate::numbers;
-use crate::roles::{ADD, CHANGE, HOLD_BACK, RULE, Right, Role};
+use crate::roles::{ADD, CERTIFICATE, CHANGE, HOLD_BACK, RULE, Right, Role};
 use crate::strategy::namespace::certificate::CertificateHandler;
 use crate::strategy::{NamespaceStrategy, namespace};
 use apiserver::resource::{ALL_VERBS, Source};
@@ -12,9 +12,6 @@ use business_types::namespace::{ChargedNamespace, gvk, schema};
 use serde::Deserialize;
 use std::sync::Arc;
 use store::{Attributes, Kind};
-
-/// The subresource that issues certificates.
-pub const CERTIFICATE: &str = "certificate";
 
 /// Namespaces.
 pub const ROW: KindRow = KindRow { plural: NAMESPACES, stored: Some(STORED), rights: RIGHTS, resource };

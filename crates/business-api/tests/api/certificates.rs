@@ -70,10 +70,7 @@ async fn world(cluster: &Arc<Cluster>, flags: &[&str]) -> World {
     admin.post("/projects", body).await.expect(201);
     admin.post(&namespaces("p"), namespace("a", json!({"pods": "1"}))).await.expect(201);
     let alice = world.member("alice", "t");
-    until("alice is a member", async || {
-        alice.get("/namespaces/p/namespaces/c1-a").await.code == 200
-    })
-    .await;
+    until("alice is a member", async || alice.get("/namespaces/p/namespaces/c1-a").await.code == 200).await;
     world
 }
 
@@ -214,6 +211,7 @@ async fn what_a_status_says_of_a_certificate_is_never_kept() {
         })
         .await;
     assert_eq!(answer.expect(200)["status"].get("certificate"), None);
-    let answer = world.admin("t").patch(path, json!({ "status": { "certificate": { "apiServer": "x" } } })).await;
+    let answer =
+        world.admin("t").patch(path, json!({ "status": { "certificate": { "apiServer": "x" } } })).await;
     assert_eq!(answer.expect(200)["status"].get("certificate"), None);
 }

@@ -103,7 +103,15 @@ async fn work(places: Places, counts: Family<StateLabels, Counter>, job: Job) {
     let group = group.as_deref().unwrap_or_default();
     match &outcome {
         Ok(_) => tracing::info!(
-            audit = true, issue_id, cluster, project, name, user, group, expiration_seconds, "certificate issued"
+            audit = true,
+            issue_id,
+            cluster,
+            project,
+            name,
+            user,
+            group,
+            expiration_seconds,
+            "certificate issued"
         ),
         Err(refusal) => tracing::warn!(
             audit = true, issue_id, cluster, project, name, user, group, %refusal, "certificate refused"

@@ -123,7 +123,8 @@ fn endpoint_in(file: &Kubeconfig, cluster: &str) -> Result<Endpoint, Refusal> {
     let named = context.and_then(|context| context.context.as_ref()).map(|context| &context.cluster);
     let found = file.clusters.iter().find(|one| Some(&one.name) == named);
     let found = found.and_then(|one| one.cluster.as_ref()).ok_or_else(|| no_endpoint(cluster))?;
-    let server = found.server.clone().filter(|server| !server.is_empty()).ok_or_else(|| no_endpoint(cluster))?;
+    let server =
+        found.server.clone().filter(|server| !server.is_empty()).ok_or_else(|| no_endpoint(cluster))?;
     Ok(Endpoint { server, ca_bundle: bundle(found)? })
 }
 

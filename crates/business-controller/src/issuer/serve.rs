@@ -126,12 +126,14 @@ async fn answer(
         Ok(asked) => desk.issue(asked).await,
         Err(refusal) => Err(refusal),
     };
-    Ok(match outcome.and_then(|issued| {
-        serde_json::to_vec(&issued).map_err(|error| Refusal::Unavailable(error.to_string()))
-    }) {
-        Ok(body) => respond(StatusCode::OK, body),
-        Err(refusal) => failure(&refusal.status()),
-    })
+    Ok(
+        match outcome.and_then(|issued| {
+            serde_json::to_vec(&issued).map_err(|error| Refusal::Unavailable(error.to_string()))
+        }) {
+            Ok(body) => respond(StatusCode::OK, body),
+            Err(refusal) => failure(&refusal.status()),
+        },
+    )
 }
 
 async fn read(request: Request<Incoming>) -> Result<IssueRequest, Refusal> {

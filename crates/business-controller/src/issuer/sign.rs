@@ -39,7 +39,12 @@ pub async fn sign(place: Place, request: &IssueRequest, id: &str) -> Result<Stri
 }
 
 /// The same through a client.
-pub async fn signed_by(client: &Client, uid: &str, request: &IssueRequest, id: &str) -> Result<String, Refusal> {
+pub async fn signed_by(
+    client: &Client,
+    uid: &str,
+    request: &IssueRequest,
+    id: &str,
+) -> Result<String, Refusal> {
     let cluster = &request.cluster;
     let name = format!("business-{id}");
     let api: Api<CertificateSigningRequest> = Api::all(client.clone());
@@ -56,7 +61,9 @@ pub async fn signed_by(client: &Client, uid: &str, request: &IssueRequest, id: &
     match tokio::time::timeout(REMOVAL_DEADLINE, removal).await {
         Ok(Ok(_)) => {}
         Ok(Err(kube::Error::Api(status))) if status.code == 404 => {}
-        Ok(Err(error)) => tracing::warn!(cluster, name, error = chain(&error), "a request stays in its cluster"),
+        Ok(Err(error)) => {
+            tracing::warn!(cluster, name, error = chain(&error), "a request stays in its cluster")
+        }
         Err(_elapsed) => tracing::warn!(cluster, name, "a request stays in its cluster: no answer"),
     }
     outcome.unwrap_or_else(|_elapsed| {
@@ -114,11 +121,7 @@ async fn approve(
 }
 
 /// Waits until it is signed; the caller's deadline ends the wait with what is missing then.
-async fn issued(
-    api: &Api<CertificateSigningRequest>,
-    name: &str,
-    cluster: &str,
-) -> Result<String, Refusal> {
+async fn issued(api: &Api<CertificateSigningRequest>, name: &str, cluster: &str) -> Result<String, Refusal> {
     let end = Instant::now() + DEADLINE / 2;
     let mut backoff = Backoff::new(LOOK_FLOOR, LOOK_CEILING);
     loop {
@@ -130,9 +133,14 @@ async fn issued(
             });
         }
         let ended = status.conditions.unwrap_or_default();
-        if let Some(end) = ended.into_iter().find(|condition| matches!(condition.type_.as_str(), "Denied" | "Failed")) {
+        if let Some(end) =
+            ended.into_iter().find(|condition| matches!(condition.type_.as_str(), "Denied" | "Failed"))
+        {
             let why = end.message.or(end.reason).unwrap_or_default();
-            return Err(Refusal::CannotSign(format!("cluster {cluster} has not signed it: {}: {why}", end.type_)));
+            return Err(Refusal::CannotSign(format!(
+                "cluster {cluster} has not signed it: {}: {why}",
+                end.type_
+            )));
         }
         if Instant::now() > end {
             return Err(Refusal::CannotSign(format!(

@@ -50,7 +50,10 @@ fn names(name: &X509Name<'_>, request: &IssueRequest) -> Option<bool> {
         };
         list.push(attribute.as_str().ok()?);
     }
-    Some(users == [request.user.as_str()] && groups == request.group.as_deref().into_iter().collect::<Vec<_>>())
+    Some(
+        users == [request.user.as_str()]
+            && groups == request.group.as_deref().into_iter().collect::<Vec<_>>(),
+    )
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Calls to a member cluster. Every write has a deadline, which the server is told, so that a former leader's
 //! writes have ended before another leader believes what it sees.
 
-use super::observed::{RBAC, ClusterBinding, ClusterNamespace, ClusterQuota};
+use super::observed::{ClusterBinding, ClusterNamespace, ClusterQuota, RBAC};
 use crate::error::{Error, Failure};
 use crate::leader::{Fence, OpenWrites};
 use business_types::access::AccessRole;
@@ -112,7 +112,11 @@ impl MemberApi {
     }
 
     /// The binding of a role in a namespace as it is now.
-    pub async fn binding(&self, namespace: &str, role: AccessRole) -> Result<Option<ClusterBinding>, Failure> {
+    pub async fn binding(
+        &self,
+        namespace: &str,
+        role: AccessRole,
+    ) -> Result<Option<ClusterBinding>, Failure> {
         match self.read::<RoleBinding>(&binding_path(namespace, role)).await {
             Ok(binding) => Ok(ClusterBinding::of(binding)),
             Err(Failure::NotFound) => Ok(None),
@@ -121,7 +125,11 @@ impl MemberApi {
     }
 
     /// Creates a binding in a namespace.
-    pub async fn create_binding(&self, namespace: &str, body: &Value) -> Result<Option<ClusterBinding>, Error> {
+    pub async fn create_binding(
+        &self,
+        namespace: &str,
+        body: &Value,
+    ) -> Result<Option<ClusterBinding>, Error> {
         self.write::<RoleBinding>(Method::POST, &bindings_path(namespace), body).await.map(ClusterBinding::of)
     }
 

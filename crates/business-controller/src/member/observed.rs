@@ -128,7 +128,9 @@ impl ClusterBinding {
         Some(Self {
             role,
             marks: Marks::of(&metadata),
-            binds_its_role: api_group.as_deref() == Some(RBAC) && kind == "ClusterRole" && name == role.name(),
+            binds_its_role: api_group.as_deref() == Some(RBAC)
+                && kind == "ClusterRole"
+                && name == role.name(),
             grantees: subjects.unwrap_or_default().into_iter().map(Grantee::from).collect(),
             deleting: metadata.deletion_timestamp.is_some(),
             uid: metadata.uid.unwrap_or_default(),

@@ -212,7 +212,11 @@ async fn watch_bindings(cx: &Context, member: &Member) {
             }
             Err(failure) => {
                 let text = crate::error::of_watch(&failure);
-                tracing::warn!(cluster = member.name, error = text, "watch of a member cluster's bindings failed");
+                tracing::warn!(
+                    cluster = member.name,
+                    error = text,
+                    "watch of a member cluster's bindings failed"
+                );
                 if member.observed.bindings_failed(&text) {
                     dispatch::cluster_changed(cx, &member.name);
                 }

@@ -102,9 +102,7 @@ pub fn step(
         (Some(_), Some(there)) if !there.binds_its_role || there.deleting => {
             BindingStep::Delete { uid: there.uid.clone(), then_create: true }
         }
-        (Some(grantees), Some(there))
-            if there.grantees == *grantees && is_marked(object, &there.marks) =>
-        {
+        (Some(grantees), Some(there)) if there.grantees == *grantees && is_marked(object, &there.marks) => {
             BindingStep::Keep
         }
         (Some(_), Some(there)) => BindingStep::Update(Arc::clone(there)),
@@ -114,7 +112,8 @@ pub fn step(
 /// Keeps the bindings of a namespace right that is on record as the object's. The error says that nothing may be written.
 pub async fn keep(object: &NamespaceView, site: &Site) -> Result<Access, Error> {
     let record = object.status.cluster_namespace.as_ref();
-    let Some(record) = record.filter(|r| matches!(r.provenance, Provenance::Made | Provenance::Adopted)) else {
+    let Some(record) = record.filter(|r| matches!(r.provenance, Provenance::Made | Provenance::Adopted))
+    else {
         return Ok(Access::Unknown);
     };
     let (there, _quota) = site.member.observed.at(&object.spec.namespace);
@@ -133,7 +132,8 @@ pub async fn provide(object: &NamespaceView, site: &Site, takes_new: bool) -> Re
         SeenBindings::Listed(seen) => seen,
         SeenBindings::Unlisted(None) => return Ok(Access::Unknown),
         SeenBindings::Unlisted(Some(error)) => {
-            let message = format!("the RoleBindings of cluster {} cannot be listed: {error}", site.member.name);
+            let message =
+                format!("the RoleBindings of cluster {} cannot be listed: {error}", site.member.name);
             return Ok(Access::Failed(Denied { reason: reason::REFUSED, message, retry: false }));
         }
     };
@@ -157,7 +157,10 @@ pub async fn provide(object: &NamespaceView, site: &Site, takes_new: bool) -> Re
             Err(error) => return Err(error),
         }
     }
-    Ok(Access::failed(reason::REFUSED, "the RoleBindings change faster than they can be kept right".to_owned()))
+    Ok(Access::failed(
+        reason::REFUSED,
+        "the RoleBindings change faster than they can be kept right".to_owned(),
+    ))
 }
 
 /// All roles at once: nobody waits for two answers in turn.
@@ -228,7 +231,11 @@ pub async fn withdraw(object: &NamespaceView, site: &Site) -> Result<(), Error> 
     let found = match live(object, site).await {
         Ok(found) => found,
         Err(Failure::Refused { code: 401 | 403, message }) => {
-            tracing::warn!(cluster = site.member.name, message, "bindings of a released namespace are not seen");
+            tracing::warn!(
+                cluster = site.member.name,
+                message,
+                "bindings of a released namespace are not seen"
+            );
             return Ok(());
         }
         Err(failure) => return Err(Error::Member(failure)),

@@ -199,7 +199,8 @@ async fn release(cx: &Context, object: &NamespaceView, site: &Site, found: Found
     match access::withdraw(object, site).await {
         Ok(()) => {}
         Err(Error::Member(Failure::Refused { code, message })) => {
-            let message = format!("cluster {} keeps our RoleBindings with {code}: {message}", site.member.name);
+            let message =
+                format!("cluster {} keeps our RoleBindings with {code}: {message}", site.member.name);
             let situation = Situation::Deleting { reason: reason::REFUSED, message };
             status::write(cx, object, &situation.into()).await?;
             return Ok(Outcome::Refused);

@@ -10,8 +10,8 @@ use crate::merge::difference;
 use crate::project;
 use crate::queue::Lane;
 use business_types::condition::{
-    self, ACCESS_READY, CLUSTER_REACHABLE, FALSE, PROVISIONED, QUOTA_ENFORCED, READY, REPLACED, TERMINATING, TRUE, UNKNOWN,
-    reason,
+    self, ACCESS_READY, CLUSTER_REACHABLE, FALSE, PROVISIONED, QUOTA_ENFORCED, READY, REPLACED, TERMINATING,
+    TRUE, UNKNOWN, reason,
 };
 use business_types::{ClusterNamespaceRecord, Condition, NamespacePhase, NamespaceStatus};
 use meta::quantity::ResourceList;

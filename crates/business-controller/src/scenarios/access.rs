@@ -150,7 +150,9 @@ async fn in_a_namespace_that_somebody_made_in_the_place_of_ours_nobody_is_named(
 async fn what_was_adopted_is_bound_and_released_without_our_bindings() {
     let world = World::new();
     let consent = json!({ "business.tkestack.io/adopt": "p/n" });
-    world.server.put(NAMESPACE, &json!({ "metadata": { "name": "web", "uid": "theirs", "annotations": consent } }));
+    world
+        .server
+        .put(NAMESPACE, &json!({ "metadata": { "name": "web", "uid": "theirs", "annotations": consent } }));
     world.holds(&of_acme());
     world.has_members(&["alice"]);
     world.pass().await.unwrap();

@@ -190,11 +190,10 @@ fn operation<'a>(
     };
     let whole = resource.shape();
     let own_bodies = subresource.and_then(|sub| sub.own);
-    let (body, answer): (Option<OpenApiShape<'a>>, OpenApiShape<'a>) =
-        match own_bodies {
-            None => (Some(whole), whole),
-            Some(own) => (own.body, own.answer),
-        };
+    let (body, answer): (Option<OpenApiShape<'a>>, OpenApiShape<'a>) = match own_bodies {
+        None => (Some(whole), whole),
+        Some(own) => (own.body, own.answer),
+    };
     let name = definition_of(answer).to_owned();
     let with = |action, verb, text: &str, body, answer_name, codes| Operation {
         resource,

@@ -107,9 +107,10 @@ pub(super) fn query(dialect: Dialect, action: &str, own: &[OpenApiParameter]) ->
     };
     let mut parts: Vec<Value> =
         parts.into_iter().map(|parameter| written(dialect, "query", parameter, false)).collect();
-    parts.extend(own.iter().map(|own| {
-        written(dialect, "query", &parameter(own.name, "string", own.description), false)
-    }));
+    parts.extend(
+        own.iter()
+            .map(|own| written(dialect, "query", &parameter(own.name, "string", own.description), false)),
+    );
     parts.sort_by_key(|parameter| parameter.get("name").map(Value::to_string));
     parts
 }

@@ -156,7 +156,16 @@ fn confined(owner: &Kubectl) -> Result<()> {
     let controller = "--as=system:serviceaccount:tke-business:business-member";
     let role = "--clusterrole=business:admin";
     let binds: [&[&str]; 3] = [
-        &[controller, "create", "rolebinding", "business:admin", "-n", "default", role, "--user=business:t:eve"],
+        &[
+            controller,
+            "create",
+            "rolebinding",
+            "business:admin",
+            "-n",
+            "default",
+            role,
+            "--user=business:t:eve",
+        ],
         &[controller, "create", "rolebinding", "mine", "-n", "access", role, "--user=business:t:eve"],
         &[controller, "create", "rolebinding", "business:view", "-n", "access", role, "--user=eve"],
     ];

@@ -162,7 +162,9 @@ fn shortcomings(status: &NamespaceStatus) -> Option<String> {
         match condition::find(&status.conditions, type_) {
             Some(condition) if condition.is_true() => {}
             Some(Condition { reason, message, .. }) => {
-                return Some(format!("the certificate may open nothing yet: {type_} is not True: {reason} {message}"));
+                return Some(format!(
+                    "the certificate may open nothing yet: {type_} is not True: {reason} {message}"
+                ));
             }
             None => return Some(format!("the certificate may open nothing yet: {type_} is not known")),
         }

@@ -73,6 +73,9 @@ async fn a_cluster_that_does_not_sign_says_why_and_keeps_nothing() {
 async fn another_cluster_behind_the_name_is_asked_for_nothing() {
     let server = cluster("another");
     let outcome = ask(&server).await;
-    assert!(matches!(&outcome, Err(Refusal::CannotSign(why)) if why.contains("another cluster")), "{outcome:?}");
+    assert!(
+        matches!(&outcome, Err(Refusal::CannotSign(why)) if why.contains("another cluster")),
+        "{outcome:?}"
+    );
     assert!(!server.calls().iter().any(|call| call.starts_with("POST")));
 }

@@ -46,17 +46,16 @@ fn what_it_says_is_what_it_asks_for() {
     assert!(check(&IssueRequest { expiration_seconds: VALID_SECONDS_MAX + 1, ..right.clone() }).is_err());
     let twice = IssueRequest { request: format!("{0}{0}", right.request), ..right.clone() };
     assert!(check(&twice).is_err());
-    for request in ["", "x", "-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n"] {
+    for request in ["", "x", "-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n"]
+    {
         assert!(check(&IssueRequest { request: request.into(), ..right.clone() }).is_err(), "{request:?}");
     }
 }
 
 #[test]
 fn names_that_are_not_ours_are_never_asked_for() {
-    let mut other = asked(&[
-        (DnType::OrganizationName, "system:masters"),
-        (DnType::CommonName, "business:acme:alice"),
-    ]);
+    let mut other =
+        asked(&[(DnType::OrganizationName, "system:masters"), (DnType::CommonName, "business:acme:alice")]);
     other.group = Some("system:masters".into());
     assert!(check(&other).is_err());
     other.group = None;
