@@ -16,6 +16,7 @@ use futures_util::future::BoxFuture;
 use key::KeyPem;
 use meta::status::Status;
 use std::sync::Arc;
+use tokio::time::Instant;
 
 const DAY_SECONDS: i64 = 24 * 3600;
 
@@ -106,7 +107,7 @@ impl Certificates {
             let why = "no certificates are issued here: business-api runs without --issuer-url";
             return Err(Status::failure(422, "Invalid", why));
         };
-        self.allowance.take(&wish.holder).map_err(Status::too_many_requests)?;
+        self.allowance.take(&wish.holder, Instant::now()).map_err(Status::too_many_requests)?;
         let Wish { user, group, cluster, project, name, days, .. } = wish;
         let made = key::make(&user, group.as_deref()).map_err(|error| {
             tracing::error!(%error, "a key cannot be made");

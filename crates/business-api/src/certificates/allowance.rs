@@ -25,8 +25,7 @@ pub struct Allowance(Mutex<HashMap<Holder, Instant>>);
 
 impl Allowance {
     /// Takes one; the error is after how many seconds there is another.
-    pub fn take(&self, holder: &Holder) -> Result<(), u32> {
-        let now = Instant::now();
+    pub fn take(&self, holder: &Holder, now: Instant) -> Result<(), u32> {
         let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if used.len() >= HOLDERS_MAX {
             used.retain(|_, until| *until > now);
@@ -49,34 +48,37 @@ impl Allowance {
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    async fn each_caller_has_his_own_share_and_gets_it_back() {
+    #[test]
+    fn each_caller_has_his_own_share_and_gets_it_back() {
         let allowance = Allowance::default();
-        let holder = |tenant: &str| Holder { tenant: tenant.into(), user: "alice".into() };
+        let now = Instant::now();
+        let take = |tenant: &str, now: Instant| {
+            allowance.take(&Holder { tenant: tenant.into(), user: "alice".into() }, now)
+        };
         for _ in 0..BURST {
-            assert_eq!(allowance.take(&holder("a")), Ok(()));
+            assert_eq!(take("a", now), Ok(()));
         }
-        assert_eq!(allowance.take(&holder("a")), Err(7));
-        assert_eq!(allowance.take(&holder("b")), Ok(()), "the same name in another tenant");
-        tokio::time::advance(REFILL).await;
-        assert_eq!(allowance.take(&holder("a")), Ok(()));
-        assert!(allowance.take(&holder("a")).is_err());
-        tokio::time::advance(REFILL * BURST * 2).await;
+        assert_eq!(take("a", now), Err(7));
+        assert_eq!(take("b", now), Ok(()), "the same name in another tenant");
+        assert_eq!(take("a", now + REFILL), Ok(()));
+        assert!(take("a", now + REFILL).is_err());
+        let later = now + REFILL * BURST * 2;
         for _ in 0..BURST {
-            assert_eq!(allowance.take(&holder("a")), Ok(()));
+            assert_eq!(take("a", later), Ok(()));
         }
+        assert!(take("a", later).is_err());
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn those_who_ask_no_more_are_forgotten() {
+    #[test]
+    fn those_who_ask_no_more_are_forgotten() {
         let allowance = Allowance::default();
+        let now = Instant::now();
         let holder = |number: usize| Holder { tenant: "t".into(), user: number.to_string() };
         for number in 0..HOLDERS_MAX {
-            assert_eq!(allowance.take(&holder(number)), Ok(()));
+            assert_eq!(allowance.take(&holder(number), now), Ok(()));
         }
-        assert_eq!(allowance.take(&holder(HOLDERS_MAX)), Err(1));
-        tokio::time::advance(REFILL * 2).await;
-        assert_eq!(allowance.take(&holder(HOLDERS_MAX)), Ok(()));
+        assert_eq!(allowance.take(&holder(HOLDERS_MAX), now), Err(1));
+        assert_eq!(allowance.take(&holder(HOLDERS_MAX), now + REFILL * 2), Ok(()));
         assert_eq!(allowance.0.lock().unwrap().len(), 1);
     }
 }
