@@ -15,6 +15,7 @@ pub mod config_map;
 pub mod portal;
 
 use crate::accounts::{KindAccounts, ReadAccount};
+use crate::certificates::Certificates;
 use crate::clusters::Clusters;
 use crate::finalizers::TenantFinalizers;
 use crate::levels::Levels;
@@ -71,6 +72,8 @@ pub struct Directories {
     pub finalizers: TenantFinalizers,
     /// Names in a member cluster that none may claim.
     pub forbidden: Vec<String>,
+    /// Certificates for member clusters.
+    pub certificates: Certificates,
 }
 
 /// All kinds of a program.
