@@ -7,6 +7,8 @@ pub mod attributes;
 pub mod project;
 /// The row of Namespace.
 pub mod namespace;
+/// The row of NsEmigration.
+pub mod nsemigration;
 
 use crate::accounts::{KindAccounts, ReadAccount};
 use crate::clusters::Clusters;
@@ -20,7 +22,7 @@ use std::sync::Arc;
 use store::{Kind, KindId, Store};
 
 /// The kinds of this program. A new one goes to the end: the number of a stored kind is its place among these, from 1.
-pub const KINDS: KindTable = KindTable(&[project::ROW, namespace::ROW]);
+pub const KINDS: KindTable = KindTable(&[project::ROW, namespace::ROW, nsemigration::ROW]);
 
 /// The subresources of a kind with a status and finalizers of its own.
 pub const SUBRESOURCES: [Subresource; 2] = [Subresource::STATUS, Subresource::FINALIZE];

@@ -6,3 +6,5 @@ use store::KindId;
 pub const PROJECT: KindId = KindId(1);
 /// Namespaces.
 pub const NAMESPACE: KindId = KindId(2);
+/// Emigrations of namespaces.
+pub const NS_EMIGRATION: KindId = KindId(3);

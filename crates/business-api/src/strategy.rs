@@ -4,8 +4,11 @@
 pub mod project;
 /// Namespaces: what is carved out of them.
 pub mod namespace;
+/// Emigrations of namespaces to other projects.
+pub mod nsemigration;
 
 pub use namespace::NamespaceStrategy;
+pub use nsemigration::NsEmigrationStrategy;
 pub use project::ProjectStrategy;
 
 use crate::finalizers::FINALIZERS;

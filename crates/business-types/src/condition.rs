@@ -12,6 +12,8 @@ pub const CLUSTER_REACHABLE: &str = "ClusterReachable";
 pub const TERMINATING: &str = "Terminating";
 /// Somebody has made another namespace in the place of ours in the member cluster.
 pub const REPLACED: &str = "Replaced";
+/// The namespace was moved to another project, and the member cluster says so, too.
+pub const TRANSFERRED: &str = "Transferred";
 /// Ledger, objects and member clusters agree.
 pub const QUOTA_CONSISTENT: &str = "QuotaConsistent";
 
@@ -62,6 +64,10 @@ pub mod reason {
     pub const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
     /// The member cluster refused a write.
     pub const REFUSED: &str = "Refused";
+    /// The marks in the member cluster may still be those of the project before.
+    pub const FORMER_MARKS: &str = "FormerMarks";
+    /// The marks in the member cluster are those of the project.
+    pub const MARKED: &str = "Marked";
     /// Children are being deleted first.
     pub const WAITING_FOR_CHILDREN: &str = "WaitingForChildren";
     /// The cluster's namespace still has content.

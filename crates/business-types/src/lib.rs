@@ -19,6 +19,8 @@ pub mod account;
 pub mod project;
 /// The kind Namespace.
 pub mod namespace;
+/// The kind NsEmigration.
+pub mod nsemigration;
 /// The charge of a namespace: a high-water mark.
 pub mod charge;
 /// What is wrong with an object, beyond its shape.
@@ -28,6 +30,8 @@ pub use audit::{Comparison, Held, LedgerStatus, Orphan, OrphanState, Stranger};
 pub use cluster::Cluster;
 pub use condition::Condition;
 pub use namespace::{
-    ChargedNamespace, ClusterNamespaceRecord, NamespacePhase, NamespaceSpec, NamespaceStatus, Provenance,
+    ChargedNamespace, ClusterNamespaceRecord, NamespacePhase, NamespaceSpec, NamespaceStatus,
+    NamespaceTransfer, Provenance,
 };
+pub use nsemigration::{EmigrationPhase, NsEmigrationSpec, NsEmigrationStatus};
 pub use project::{ChargedProject, HardQuantity, ProjectPhase, ProjectSpec, ProjectStatus, UsedQuantity};

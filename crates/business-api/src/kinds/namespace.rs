@@ -1,12 +1,13 @@
 use super::attributes::Selected;
-use super::{Directories, KindRow, SUBRESOURCES, StoredRow};
+use super::{Directories, KindRow, StoredRow};
 use crate::numbers;
-use crate::roles::{ADD, CHANGE, HOLD_BACK, RULE, Right, Role};
+use crate::roles::{ACT, ADD, CHANGE, HOLD_BACK, RULE, Right, Role};
+use crate::strategy::namespace::transfer::Transfer;
 use crate::strategy::{NamespaceStrategy, namespace};
 use apiserver::resource::{ALL_VERBS, Source};
-use apiserver::{Resource, Stored};
+use apiserver::{Resource, Stored, Subresource, Verb};
 use business_types::account;
-use business_types::names::{GROUP, NAMESPACES};
+use business_types::names::{GROUP, NAMESPACES, TRANSFER};
 use business_types::namespace::{ChargedNamespace, gvk, schema};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -26,6 +27,8 @@ const RIGHTS: &[Right] = &[
     Right::object(Role::Administrator, RULE),
     Right::subresource(Role::Administrator, "finalize", CHANGE),
     Right::subresource(Role::Administrator, "finalizers", HOLD_BACK),
+    // Who moves a namespace takes it from a project, as whoever deletes it: members do neither.
+    Right::subresource(Role::Administrator, TRANSFER, ACT),
     Right::object(Role::Member, ADD),
 ];
 
@@ -44,7 +47,11 @@ fn resource(directories: &Directories) -> Resource {
         source: Source::Stored(Arc::new(Stored {
             id: STORED.id,
             kind: (STORED.kind)(),
-            subresources: SUBRESOURCES.to_vec(),
+            subresources: vec![
+                Subresource::STATUS,
+                Subresource::FINALIZE,
+                Subresource::handled(TRANSFER, &[Verb::Create], Transfer::new()),
+            ],
             server_fields: namespace::SERVER_FIELDS,
             strategy: Arc::new(NamespaceStrategy::new(clusters, levels, forbidden, finalizers)),
         })),

@@ -33,6 +33,13 @@ async fn the_authorization_matrix_is_as_recorded() {
     acme.send(&Method::POST, &format!("{GROUP}/projects"), Some(body)).await.expect(201);
     let namespaces = format!("{GROUP}/namespaces/p/namespaces");
     acme.send(&Method::POST, &namespaces, Some(namespace("n", json!({"pods": "1"})))).await.expect(201);
+    let mut other = project("other", json!({"pods": "10"}));
+    other["spec"]["members"] = json!(["alice"]);
+    acme.send(&Method::POST, &format!("{GROUP}/projects"), Some(other)).await.expect(201);
+    let status = json!({"status": {"phase": "Available"}});
+    root.send(&Method::PATCH, &format!("{namespaces}/c1-n/status"), Some(status)).await.expect(200);
+    let emigrations = format!("{GROUP}/namespaces/p/nsemigrations");
+    acme.send(&Method::POST, &emigrations, Some(samples("nsemigrations", "").1)).await.expect(201);
     let member = world.member("alice", "acme");
     until("alice is a member", async || member.get(&format!("{namespaces}/c1-n")).await.code == 200).await;
 
@@ -111,12 +118,16 @@ async fn routes(root: &Caller) -> Vec<Route> {
     routes
 }
 
-/// The name of an object of a kind, and the body of a new one.
-fn samples(plural: &str) -> (&'static str, Value) {
-    match plural {
-        "projects" => ("p", project("q", json!({"pods": "5"}))),
-        "namespaces" => ("c1-n", namespace("m", json!({"pods": "1"}))),
-        new => panic!("the kind {new} is new: say what one looks like"),
+/// The name of an object of a kind, and the body of a new one, or of what its subresource is asked to do.
+fn samples(plural: &str, subresource: &str) -> (&'static str, Value) {
+    match (plural, subresource) {
+        ("projects", _) => ("p", project("q", json!({"pods": "5"}))),
+        ("namespaces", "transfer") => ("c1-n", json!({"project": "other"})),
+        ("namespaces", _) => ("c1-n", namespace("m", json!({"pods": "1"}))),
+        ("nsemigrations", _) => {
+            ("c1-n", json!({"spec": {"namespace": "c1-n", "nsShowName": "n", "destination": "other"}}))
+        }
+        (new, _) => panic!("the kind {new} is new: say what one looks like"),
     }
 }
 
@@ -133,12 +144,13 @@ async fn route(
     } else {
         (format!("{GROUP}/{plural}"), format!("{GROUP}/{plural}"))
     };
-    let (object, new) = samples(plural);
+    let (object, new) = samples(plural, subresource);
     let of = |end: &str| if subresource.is_empty() { end.to_owned() } else { format!("{end}/{subresource}") };
     let one = (of(&format!("{at}/{object}")), of(&format!("{template}/{{name}}")));
     let all = (at, template);
     let (method, (path, template), query) = match verb {
-        "create" => (Method::POST, all, DRY_RUN),
+        "create" if subresource.is_empty() => (Method::POST, all, DRY_RUN),
+        "create" => (Method::POST, one, DRY_RUN),
         "list" => (Method::GET, all, ""),
         "watch" => (Method::GET, all, "?watch=1"),
         "deletecollection" => (Method::DELETE, all, DRY_RUN),
