@@ -9,8 +9,8 @@ use crate::merge::difference;
 use crate::project;
 use crate::queue::Lane;
 use business_types::condition::{
-    self, CLUSTER_REACHABLE, FALSE, PROVISIONED, QUOTA_ENFORCED, READY, REPLACED, TERMINATING, TRUE, UNKNOWN,
-    reason,
+    self, CLUSTER_REACHABLE, FALSE, PROVISIONED, QUOTA_ENFORCED, READY, REPLACED, TERMINATING, TRANSFERRED,
+    TRUE, UNKNOWN, reason,
 };
 use business_types::{ClusterNamespaceRecord, Condition, NamespacePhase, NamespaceStatus};
 use meta::quantity::ResourceList;
@@ -167,6 +167,9 @@ impl Draft<'_> {
             self.status.used = in_place.quota.status_used.clone();
         }
         self.reached();
+        if in_place.marked && self.object.is_being_transferred() {
+            self.set(TRANSFERRED, TRUE, reason::MARKED, "");
+        }
         self.enforced(in_place);
     }
 
