@@ -129,6 +129,18 @@ pub trait SubresourceHandler: Send + Sync + 'static {
     fn may_grow(&self) -> bool {
         false
     }
+
+    /// Whether it moves the object: what it gives back lies in another namespace. Its caller then needs the right to create
+    /// there, too; the object keeps its uid, gets a new generation, and is the answer as it was stored. No other
+    /// handler changes where an object lies.
+    fn moves(&self) -> bool {
+        false
+    }
+
+    /// What the audit log says of an action that was done.
+    fn note(&self, _action: Action<'_>) -> String {
+        String::new()
+    }
 }
 
 /// An answer that is no object.
@@ -158,6 +170,6 @@ pub struct Action<'a> {
 pub struct Handled {
     /// The object as it shall be; `None` leaves it alone. Not looked at where the verb is get.
     pub object: Option<Object>,
-    /// The answer; `apiVersion` and `kind` are put in.
+    /// The answer; `apiVersion` and `kind` are put in. Not looked at where the object moves.
     pub answer: Object,
 }

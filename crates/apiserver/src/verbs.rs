@@ -13,6 +13,7 @@ mod delete_collection;
 mod get;
 mod handled;
 mod list;
+mod moves;
 mod nul;
 mod owned;
 mod owners;

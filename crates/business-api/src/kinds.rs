@@ -13,6 +13,8 @@ pub mod platform;
 pub mod config_map;
 /// The row of Portal.
 pub mod portal;
+/// The row of NsEmigration.
+pub mod nsemigration;
 
 use crate::accounts::{KindAccounts, ReadAccount};
 use crate::certificates::Certificates;
@@ -27,8 +29,14 @@ use std::sync::Arc;
 use store::{Kind, KindId, Store};
 
 /// The kinds of this program. A new one goes to the end: the number of a stored kind is its place among these, from 1.
-pub const KINDS: KindTable =
-    KindTable(&[project::ROW, namespace::ROW, platform::ROW, config_map::ROW, portal::ROW]);
+pub const KINDS: KindTable = KindTable(&[
+    project::ROW,
+    namespace::ROW,
+    platform::ROW,
+    config_map::ROW,
+    portal::ROW,
+    nsemigration::ROW,
+]);
 
 /// The subresources of a kind with a status and finalizers of its own.
 pub const SUBRESOURCES: [Subresource; 2] = [Subresource::STATUS, Subresource::FINALIZE];

@@ -118,6 +118,15 @@ impl Levels {
         (!unowned.amount.is_zero()).then_some(unowned)
     }
 
+    /// What is left of a scope's limit; `None` where there is no limit.
+    pub fn remaining(&self, scope: &Scope, domain: &str, key: &str) -> Option<Quantity> {
+        let all = self.read();
+        let limit = Limit { scope, domain, key };
+        let hard = *all.levels(scope).find_map(|level| level.limits.get(domain)?.get(key))?;
+        let left = hard.checked_sub(all.allocated(limit)?)?;
+        Some(if left.is_negative() { Quantity::ZERO } else { left })
+    }
+
     /// Whether this names something that is held without an object.
     pub fn holds(&self, uid: Uuid) -> bool {
         let all = self.read();
@@ -153,20 +162,19 @@ impl All<'_> {
     fn warning(&self, limit: Limit<'_>, amount: Quantity, own: Quantity) -> Option<String> {
         let Limit { scope, domain, key } = limit;
         let hard = *self.levels(scope).find_map(|level| level.limits.get(domain)?.get(key))?;
-        let mut others = Quantity::ZERO.checked_sub(own)?;
-        for level in self.levels(scope) {
-            others = others.checked_add(limit.of(&level.allocated))?;
-        }
-        for (_, held) in self.held(limit) {
-            others = others.checked_add(held)?;
-        }
-        let allocated = others.checked_add(amount)?;
+        let allocated = self.allocated(limit)?.checked_sub(own)?.checked_add(amount)?;
         let percent = allocated.nanos().checked_mul(100)?.checked_div(hard.nanos())?;
         let almost = if percent >= VERY_HIGH { "almost used up: " } else { "" };
         (percent >= HIGH && allocated <= hard).then(|| {
             let (word, name) = (scope_word(scope.kind), &scope.name);
             format!("{almost}{percent}% of {key} of {word} {name} on cluster {domain} is allocated: {allocated} of {hard}")
         })
+    }
+
+    fn allocated(&self, limit: Limit<'_>) -> Option<Quantity> {
+        let given = self.levels(limit.scope).map(|level| limit.of(&level.allocated));
+        let held = self.held(limit).map(|(_, held)| held);
+        given.chain(held).try_fold(Quantity::ZERO, Quantity::checked_add)
     }
 
     fn held<'a>(&'a self, limit: Limit<'a>) -> impl Iterator<Item = (&'a Held, Quantity)> {

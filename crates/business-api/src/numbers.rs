@@ -10,3 +10,5 @@ pub const NAMESPACE: KindId = KindId(2);
 pub const PLATFORM: KindId = KindId(3);
 /// ConfigMaps.
 pub const CONFIG_MAP: KindId = KindId(4);
+/// Emigrations of namespaces.
+pub const NS_EMIGRATION: KindId = KindId(5);

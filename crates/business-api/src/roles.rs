@@ -64,6 +64,9 @@ pub const HOLD_BACK: &[&str] = &["update"];
 /// To change an object through a subresource.
 pub const CHANGE: &[&str] = &["get", "patch", "update"];
 
+/// To have something done by a subresource.
+pub const ACT: &[&str] = &["create"];
+
 impl Right {
     /// Verbs on the objects themselves.
     pub const fn object(role: Role, verbs: &'static [&'static str]) -> Self {

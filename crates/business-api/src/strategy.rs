@@ -4,6 +4,8 @@
 pub mod project;
 /// Namespaces: what is carved out of them.
 pub mod namespace;
+/// Emigrations of namespaces to other projects.
+pub mod nsemigration;
 
 /// Platforms: the administrators of the tenants.
 pub mod platform;
@@ -12,6 +14,7 @@ pub mod config_map;
 
 pub use config_map::ConfigMapStrategy;
 pub use namespace::NamespaceStrategy;
+pub use nsemigration::NsEmigrationStrategy;
 pub use platform::PlatformStrategy;
 pub use project::ProjectStrategy;
 

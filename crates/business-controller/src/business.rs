@@ -4,9 +4,10 @@ use crate::error::Failure;
 use crate::kinds::{Kind, ObjectKey as _, View, revision};
 use kube::Client;
 use kube::api::{
-    Api, DeleteParams, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, Preconditions,
+    Api, DeleteParams, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions,
     PropagationPolicy,
 };
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -129,6 +130,19 @@ impl Business {
             Ok(_) | Err(Failure::NotFound) => Ok(()),
             Err(failure) => Err(failure),
         }
+    }
+
+    /// Has something done to an object by a subresource, or only asks whether that would be done.
+    pub async fn act<K: Kind>(
+        &self,
+        key: &K::Key,
+        subresource: &str,
+        body: &impl Serialize,
+        rehearse: bool,
+    ) -> Result<(), Failure> {
+        let api = self.at::<K>(key);
+        let params = PostParams { dry_run: rehearse, field_manager: Some(FIELD_MANAGER.to_owned()) };
+        bounded(api.create_subresource::<_, Value>(subresource, key.name(), &params, body)).await.map(drop)
     }
 
     /// Begins the deletion of exactly this object.

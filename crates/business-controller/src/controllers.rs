@@ -10,6 +10,7 @@ macro_rules! every_controller {
         $then! {
             Project, projects, crate::project::kind::BusinessProject;
             Namespace, namespaces, crate::namespace::kind::BusinessNamespace;
+            NsEmigration, nsemigrations, crate::nsemigration::kind::NsEmigration;
         }
     };
 }

@@ -48,6 +48,11 @@ pub trait Index<K: Kind>: Default + Debug + Send + Sync {
     fn follow(&mut self, change: &Change<K>);
 }
 
+/// No look-ups.
+impl<K: Kind> Index<K> for () {
+    fn follow(&mut self, _change: &Change<K>) {}
+}
+
 /// What names an object of a kind.
 pub trait ObjectKey: Clone + Debug + Default + Display + Ord + Hash + Send + Sync + 'static {
     fn new(namespace: Option<&str>, name: &str) -> Self;

@@ -123,6 +123,8 @@ fn note(cx: &Context, change: &Change<BusinessNamespace>) {
             && old.is_none_or(|old| old.uid != new.uid)
             && age(new) < NEWBORN_SECONDS
             && new.status.cluster_namespace.is_none()
+            // Where it was before, a write may have been tried for it.
+            && !new.was_transferred()
             && cx.fence.former_leaders_have_ended().is_ok()
     };
     if let Some(new) = new.filter(is_born) {
@@ -204,6 +206,8 @@ async fn converge(
                 report::replaced_deleted(cx, object);
                 return Ok(Outcome::WaitingFor(SOON));
             }
+            // It may have gone to another project since the pass has begun: its marks are written from there.
+            Verdict::Proceed(_) if !is_there(cx, object) => return Ok(Outcome::Skipped),
             Verdict::Proceed(plan) => {
                 let memory = &cx.objects.namespaces.memory;
                 match apply::apply(site, memory, object, &plan).await {
@@ -233,6 +237,12 @@ async fn converge(
         }
     }
     Err(Error::Unsettled)
+}
+
+/// Whether the place in the cluster is still seen as that of the object where it was.
+fn is_there(cx: &Context, object: &NamespaceView) -> bool {
+    let at_place = cx.objects.namespaces.at_place(&object.spec.cluster_name, &object.spec.namespace);
+    at_place.is_some_and(|now| now.uid == object.uid && now.key == object.key)
 }
 
 /// What goes on record of what was found, if it is the object's.
@@ -272,32 +282,35 @@ async fn settle(
     let sealed = seal.and_then(|seal| site.open(&object.spec.namespace, &namespace_uid, seal));
     let sealed = sealed.map(|opened| opened.sealed).filter(|sealed| sealed.namespace_uid.is_some());
     let enforced = confirm::is_enforced(object, &quota, sealed.as_ref());
-    let mut charge = confirm::charge(object, &quota, sealed.as_ref());
+    let is_replaced = plan.origin == Origin::Replaced;
+    let charge = confirm::charge(object, &quota, sealed.as_ref()).filter(|_| !is_replaced);
     let record = record_of(&namespace_uid, plan.origin);
-    let (mut wait, mut retry) = (None, false);
-    let situation = if plan.origin == Origin::Replaced {
-        let quota = InPlace { charge: None, quota, enforced, access: Access::Unknown };
-        Situation::Replaced { message: report::replaced(object, &namespace_uid), quota }
+    let confirms = charge.is_some() || object.is_being_transferred();
+    let wait = site.settled.err().filter(|_| confirms);
+    let charge = charge.filter(|_| wait.is_none());
+    let access = match access {
+        Access::Unknown if !is_replaced => access::provide(object, site, true).await?,
+        known => known,
+    };
+    let retry = !is_replaced && access.is_to_be_retried();
+    let in_place = InPlace { quota, enforced, charge, marked: wait.is_none(), access };
+    let situation = if is_replaced {
+        Situation::Replaced { message: report::replaced(object, &namespace_uid), quota: in_place }
     } else {
-        if charge.is_some() {
-            wait = site.settled.err();
-            charge = charge.filter(|_| wait.is_none());
-        }
-        let access = match access {
-            Access::Unknown => access::provide(object, site, true).await?,
-            known => known,
-        };
-        retry = access.is_to_be_retried();
-        Situation::InPlace(InPlace { quota, enforced, charge, access })
+        Situation::InPlace(in_place)
     };
     let written = status::write(cx, object, &Finding { situation, record }).await?;
-    if written.is_some() && plan.origin == Origin::Replaced {
+    let wrote = written.is_some();
+    if wrote && is_replaced {
         report::is_replaced(cx, object, &namespace_uid);
+    }
+    if object.is_being_transferred() && written.is_some_and(|now| !now.is_being_transferred()) {
+        report::transferred(cx, object);
     }
     Ok(match wait {
         _ if retry => Outcome::Refused,
         Some(wait) => Outcome::WaitingFor(wait),
-        None if written.is_some() || !plan.is_empty() => Outcome::Applied,
+        None if wrote || !plan.is_empty() => Outcome::Applied,
         None => Outcome::Unchanged,
     })
 }

@@ -2,6 +2,8 @@
 
 /// The life of a namespace: each scenario is the exact list of calls that are made.
 mod lives;
+/// Objects that go to another project.
+mod moves;
 /// What the audit finds.
 mod audits;
 /// What the owner of a cluster namespace tries.

@@ -14,6 +14,8 @@ pub const TERMINATING: &str = "Terminating";
 pub const REPLACED: &str = "Replaced";
 /// Members and administrators may use the namespace in the member cluster, and nobody else by our bindings.
 pub const ACCESS_READY: &str = "AccessReady";
+/// The namespace was moved to another project, and the member cluster says so, too.
+pub const TRANSFERRED: &str = "Transferred";
 /// Ledger, objects and member clusters agree.
 pub const QUOTA_CONSISTENT: &str = "QuotaConsistent";
 
@@ -68,6 +70,10 @@ pub mod reason {
     pub const UNNAMEABLE: &str = "Unnameable";
     /// The member cluster refused a write.
     pub const REFUSED: &str = "Refused";
+    /// The marks in the member cluster may still be those of the project before.
+    pub const FORMER_MARKS: &str = "FormerMarks";
+    /// The marks in the member cluster are those of the project.
+    pub const MARKED: &str = "Marked";
     /// Children are being deleted first.
     pub const WAITING_FOR_CHILDREN: &str = "WaitingForChildren";
     /// The cluster's namespace still has content.

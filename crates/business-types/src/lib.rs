@@ -27,6 +27,8 @@ pub mod namespace;
 pub mod platform;
 /// The kind ConfigMap.
 pub mod config_map;
+/// The kind NsEmigration.
+pub mod nsemigration;
 /// The charge of a namespace: a high-water mark.
 pub mod charge;
 /// What is wrong with an object, beyond its shape.
@@ -36,7 +38,9 @@ pub use audit::{Comparison, Held, LedgerStatus, Orphan, OrphanState, Stranger};
 pub use cluster::Cluster;
 pub use condition::Condition;
 pub use namespace::{
-    ChargedNamespace, ClusterNamespaceRecord, NamespacePhase, NamespaceSpec, NamespaceStatus, Provenance,
+    ChargedNamespace, ClusterNamespaceRecord, NamespacePhase, NamespaceSpec, NamespaceStatus,
+    NamespaceTransfer, Provenance,
 };
+pub use nsemigration::{EmigrationPhase, NsEmigrationSpec, NsEmigrationStatus};
 pub use platform::{ChargedPlatform, PlatformSpec};
 pub use project::{ChargedProject, HardQuantity, ProjectPhase, ProjectSpec, ProjectStatus, UsedQuantity};

@@ -15,10 +15,18 @@ pub const PLATFORMS: &str = "platforms";
 pub const PORTAL: &str = "portal";
 /// Plural of the kind ConfigMap.
 pub const CONFIG_MAPS: &str = "configmaps";
+/// Plural of the kind NsEmigration.
+pub const NS_EMIGRATIONS: &str = "nsemigrations";
 /// The kind Project.
 pub const PROJECT_KIND: &str = "Project";
 /// The kind Namespace.
 pub const NAMESPACE_KIND: &str = "Namespace";
+/// The kind NsEmigration.
+pub const NS_EMIGRATION_KIND: &str = "NsEmigration";
+/// The kind NamespaceTransfer, the body of `namespaces/NAME/transfer`.
+pub const NAMESPACE_TRANSFER_KIND: &str = "NamespaceTransfer";
+/// The subresource of namespaces that moves one to another project.
+pub const TRANSFER: &str = "transfer";
 
 /// The kind Platform.
 pub const PLATFORM_KIND: &str = "Platform";
@@ -66,6 +74,9 @@ pub const ABANDON_ANNOTATION: &str = "business.tkestack.io/abandon";
 /// Annotation of a business namespace, set by an operator: consent to the deletion of a namespace that somebody made in
 /// the cluster in the place of ours. The value is that namespace's uid.
 pub const DELETE_REPLACED_ANNOTATION: &str = "business.tkestack.io/delete-replaced";
+
+/// Annotation of a business namespace: why it was moved to its project, as its mover has said.
+pub const TRANSFER_REASON_ANNOTATION: &str = "business.tkestack.io/transfer-reason";
 
 /// Annotations that grant something, which a caller with a tenant may neither set nor change.
 pub const OPERATOR_ANNOTATIONS: [&str; 3] =

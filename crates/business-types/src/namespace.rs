@@ -6,9 +6,12 @@ use serde::{Deserialize, Serialize};
 
 mod account;
 mod schema;
+/// The body of the subresource transfer.
+pub mod transfer;
 
 pub use account::ChargedNamespace;
 pub use schema::schema;
+pub use transfer::NamespaceTransfer;
 
 /// Its full name.
 pub fn gvk() -> GroupVersionKind {

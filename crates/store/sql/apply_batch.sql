@@ -1,6 +1,7 @@
 -- One batch of writes, in one transaction, by one statement: no lock is held while a client thinks.
 --
---   e_  one element a write: the object's row and its event
+--   e_  the objects' rows and their events, one element a write. A move has two: 'd' is what leaves, and 'm' right behind
+--       it what arrives and is decided; the other one goes with it
 --   s_  the scopes that the writes pay or stand for; s_row is the scope's own row of the ledger
 --   l_  the rows of the ledger concerned, the sums of what the writes do to each, and new limits
 --   c_  the places that are claimed or given back
@@ -154,7 +155,7 @@ BEGIN
         outcome := array_fill(0::smallint, ARRAY[entries]);
     ELSE
         SELECT array_agg(x.code) INTO outcome FROM (
-            SELECT (CASE WHEN k.op = 'c' THEN CASE WHEN o.uid IS NULL THEN 0 WHEN o.deleting THEN 2 ELSE 1 END
+            SELECT (CASE WHEN k.op IN ('c', 'm') THEN CASE WHEN o.uid IS NULL THEN 0 WHEN o.deleting THEN 2 ELSE 1 END
                          WHEN o.uid IS NULL THEN 3
                          WHEN o.uid <> k.uid OR o.rv <> k.expected OR (o.deleting AND NOT k.deleting) THEN 4
                          ELSE 0 END)::smallint AS code
@@ -166,6 +167,12 @@ BEGIN
                 WHERE o.kind = e_kind[k.i] AND o.namespace = e_namespace[k.i] COLLATE "C" AND o.name = e_name[k.i] COLLATE "C"
                 LIMIT 1) o ON true
             ORDER BY k.i) x;
+        IF 'm' = ANY (e_op) THEN
+            -- Whether the object is as it was read comes before whether its new place is free.
+            SELECT array_agg(CASE WHEN e_op[k.i] = 'm' THEN greatest(outcome[k.i - 1], outcome[k.i]) ELSE outcome[k.i] END
+                             ORDER BY k.i)
+            INTO outcome FROM generate_series(1, entries) AS k(i);
+        END IF;
         fits := fits AND 0 = ALL (outcome);
     END IF;
 
@@ -195,6 +202,10 @@ BEGIN
             e_locked, s_kind, s_name, s_row, s_found, s_tenant, s_parent_kind, s_parent, s_deleting, s_locked,
             s_gone, l_scope, l_domain, l_key, l_parent, l_listed, l_mandatory, l_limits, l_children, l_hard, l_allocated,
             l_excess, c_domain, c_place, c_uid, c_was) AS d;
+        IF 'm' = ANY (e_op) THEN
+            SELECT array_agg(outcome[CASE WHEN e_op[k.i + 1] = 'm' THEN k.i + 1 ELSE k.i END] ORDER BY k.i)
+            INTO outcome FROM generate_series(1, entries) AS k(i);
+        END IF;
     END IF;
     IF p_rehearse THEN
         RAISE EXCEPTION 'rehearsed' USING ERRCODE = 'SB003',
@@ -230,12 +241,12 @@ BEGIN
         GET DIAGNOSTICS steps = ROW_COUNT;
         written := written + steps;
     END IF;
-    IF 'c' = ANY (e_op) THEN
+    IF e_op && '{c,m}' THEN
         WITH made AS (
             INSERT INTO objects AS o (kind, namespace, name, uid, rv, create_rv, tenant, scope_kind, scope, deleting, locked, body)
             SELECT e_kind[k.i], e_namespace[k.i], e_name[k.i], e_uid[k.i], base + k.i, base + k.i, e_tenant[k.i],
                    e_scope_kind[k.i], e_scope[k.i], e_deleting[k.i], e_locked[k.i], e_body[k.i]
-            FROM generate_series(1, entries) AS k(i) WHERE e_op[k.i] = 'c' AND outcome[k.i] = 0
+            FROM generate_series(1, entries) AS k(i) WHERE e_op[k.i] IN ('c', 'm') AND outcome[k.i] = 0
             RETURNING o.rv, o.kind, o.namespace, o.name, o.uid, o.body)
         INSERT INTO events (rv, kind, op, namespace, name, uid, body)
         SELECT m.rv, m.kind, 'c', m.namespace, m.name, m.uid, m.body FROM made m;

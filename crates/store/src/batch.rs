@@ -5,11 +5,12 @@ mod charge;
 /// The scopes, rows and places that they concern.
 mod rows;
 
-use crate::model::{Change, State, Write};
+use crate::model::{Before, Change, State, Write};
 use crate::scopes::Standings;
 use crate::writer::Pending;
-use crate::{Error, connect, functions};
+use crate::{Error, Key, Revision, connect, functions};
 pub(crate) use charge::{Quota, asked};
+use quota::Account;
 use sqlx::postgres::{PgArguments, PgDatabaseError};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Connection as _, Postgres, postgres::PgConnection};
@@ -70,7 +71,7 @@ fn is(error: &sqlx::Error, code: &str) -> bool {
     connect::sqlstate(error).is_some_and(|told| told == code)
 }
 
-/// One change of one row of `objects` each.
+/// One change of one row of `objects` each. A move is two: what leaves, and right behind it what arrives.
 #[derive(Debug, Default)]
 struct Entries<'a> {
     op: Vec<i8>,
@@ -88,6 +89,17 @@ struct Entries<'a> {
     body: Vec<&'a str>,
 }
 
+/// One element of [`Entries`].
+struct Row<'a> {
+    op: u8,
+    key: &'a Key,
+    uid: Uuid,
+    expected: Revision,
+    account: &'a Account,
+    before: Option<&'a Before>,
+    body: &'a str,
+}
+
 /// What the writes of one batch ask for.
 #[derive(Debug)]
 pub(crate) struct Batch<'a> {
@@ -95,7 +107,7 @@ pub(crate) struct Batch<'a> {
     quota: Quota<'a>,
 }
 
-/// What the function answered, or `batches` remembers.
+/// What the function answered, or `batches` remembers: an outcome for each entry.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 pub(crate) struct Answer {
     pub(crate) base: i64,
@@ -204,21 +216,39 @@ fn rehearsed(error: &sqlx::Error) -> Result<Answer, Unapplied> {
 }
 
 impl<'a> Entries<'a> {
+    /// Adds a write. The last of its entries is the one that is decided.
     fn push(&mut self, write: &'a Write) -> Result<(), Error> {
-        let (op, expected, before) = match &write.change {
-            Change::Create(_) => (b'c', 0, None),
-            Change::Update { expected, before, .. } => (b'u', expected.0, Some(before)),
-            Change::Delete { expected, before, .. } => (b'd', expected.0, Some(before)),
-        };
-        let State { body, account } = write.change.state();
+        let Write { key, uid, change, .. } = write;
+        let (uid, state) = (*uid, change.state());
+        let row =
+            |op, account, body| Row { op, key, uid, expected: Revision(0), account, before: None, body };
+        let State { body, account } = state;
+        match change {
+            Change::Create(_) => self.add(&row(b'c', account, body)),
+            Change::Update { expected, before, .. } => {
+                self.add(&Row { expected: *expected, before: Some(before), ..row(b'u', account, body) })
+            }
+            Change::Delete { expected, before, .. } => {
+                self.add(&Row { expected: *expected, before: Some(before), ..row(b'd', account, body) })
+            }
+            Change::Move { to, expected, before, last, .. } => {
+                let leaves = row(b'd', &before.account, last);
+                self.add(&Row { expected: *expected, before: Some(before), ..leaves })?;
+                self.add(&Row { key: to, ..row(b'm', account, body) })
+            }
+        }
+    }
+
+    fn add(&mut self, row: &Row<'a>) -> Result<(), Error> {
+        let Row { op, key, uid, expected, account, before, body } = *row;
         let before = before.map(|before| serde_json::to_string(&before.attributes)).transpose();
         self.before.push(before.map_err(|error| Error::Corrupt(format!("attributes: {error}")))?);
         self.op.push(i8::try_from(op).unwrap_or_default());
-        self.kind.push(write.key.kind.0);
-        self.namespace.push(&write.key.namespace);
-        self.name.push(&write.key.name);
-        self.uid.push(write.uid);
-        self.expected.push(i64::try_from(expected).unwrap_or(-1));
+        self.kind.push(key.kind.0);
+        self.namespace.push(&key.namespace);
+        self.name.push(&key.name);
+        self.uid.push(uid);
+        self.expected.push(i64::try_from(expected.0).unwrap_or(-1));
         self.tenant.push(&account.tenant);
         self.scope_kind.push(account.pays.as_ref().map(|scope| scope.kind.0));
         self.scope.push(account.pays.as_ref().map(|scope| scope.name.as_str()));

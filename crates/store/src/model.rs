@@ -190,6 +190,20 @@ pub enum Change {
         /// The last state.
         last: State,
     },
+    /// The object must be at `expected`, and `to` free. It keeps its uid and what it claims; watchers get a deletion at
+    /// one revision and a creation at the next.
+    Move {
+        /// Where the object lives afterwards, with the kind that it has.
+        to: Key,
+        /// The revision that the writer has read.
+        expected: Revision,
+        /// The state that he has read.
+        before: Before,
+        /// The body that he has read, for those who watch the old place.
+        last: String,
+        /// The new state.
+        state: State,
+    },
 }
 
 impl Change {
@@ -197,22 +211,42 @@ impl Change {
     pub fn before(&self) -> Option<&Account> {
         match self {
             Self::Create(_) => None,
-            Self::Update { before, .. } | Self::Delete { before, .. } => Some(&before.account),
+            Self::Update { before, .. } | Self::Delete { before, .. } | Self::Move { before, .. } => {
+                Some(&before.account)
+            }
         }
     }
 
     /// What it means afterwards; `None` for a delete.
     pub fn after(&self) -> Option<&Account> {
         match self {
-            Self::Create(state) | Self::Update { state, .. } => Some(&state.account),
+            Self::Create(state) | Self::Update { state, .. } | Self::Move { state, .. } => {
+                Some(&state.account)
+            }
             Self::Delete { .. } => None,
         }
     }
 
-    /// The state that is written to the history.
+    /// The newest state that is written to the history.
     pub fn state(&self) -> &State {
         match self {
-            Self::Create(state) | Self::Update { state, .. } | Self::Delete { last: state, .. } => state,
+            Self::Create(state)
+            | Self::Update { state, .. }
+            | Self::Delete { last: state, .. }
+            | Self::Move { state, .. } => state,
         }
+    }
+
+    /// Where the object goes, if it goes anywhere.
+    pub fn destination(&self) -> Option<&Key> {
+        match self {
+            Self::Move { to, .. } => Some(to),
+            Self::Create(_) | Self::Update { .. } | Self::Delete { .. } => None,
+        }
+    }
+
+    /// How many revisions it takes.
+    pub(crate) fn steps(&self) -> usize {
+        if self.destination().is_some() { 2 } else { 1 }
     }
 }

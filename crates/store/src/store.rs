@@ -216,10 +216,17 @@ impl Store {
     }
 }
 
-/// Nothing but a main write may grow anything, and never one of an object that is being deleted. That the state before
-/// is the true one is found out by the compare-and-swap.
+/// Nothing but a main write may grow anything, and never one of an object that is being deleted. Such a one does not
+/// move, either, and who moves becomes no other kind. That the state before is the true one is found out by the
+/// compare-and-swap.
 fn admitted(write: &Write) -> Result<(), Error> {
     let may_grow = write.may_grow && !write.change.state().account.deleting;
+    let ends =
+        [write.change.before(), write.change.after()].into_iter().flatten().any(|state| state.deleting);
+    let stays = |to: &Key| to.kind != write.key.kind || *to == write.key;
+    if write.change.destination().is_some_and(|to| stays(to) || ends || write.hold.is_some()) {
+        return Err(Error::NotAdmitted);
+    }
     match write.change.after() {
         Some(after) if !may_grow && after.outgrows(write.change.before()) => Err(Error::NotAdmitted),
         _ => Ok(()),
@@ -232,6 +239,9 @@ fn visible(access: &Access, write: &Write) -> bool {
     match &write.change {
         Change::Create(state) => sees(&write.key, &owned_by(state)),
         Change::Update { before, .. } | Change::Delete { before, .. } => sees(&write.key, &before.attributes),
+        Change::Move { to, before, state, .. } => {
+            sees(&write.key, &before.attributes) && sees(to, &owned_by(state))
+        }
     }
 }
 

@@ -21,7 +21,7 @@ use crate::divergence::{self, Verdict};
 use crate::model::Revision;
 use load::Head;
 use runtime::Backoff;
-use sqlx::postgres::PgConnection;
+use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{ConnectOptions, Connection};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -244,14 +244,16 @@ impl Tail {
         if head.compacted > last {
             return Ok(Next::Reload);
         }
+        let full = rows.len() >= LOOK_MAX;
         let mut events: Vec<Event> = Vec::with_capacity(rows.len());
         let mut end = last;
-        for row in &rows {
+        // A deletion at the end waits for what follows: between the halves of a move its object would be nowhere.
+        let halved = full && rows.last().is_some_and(|row| is_deletion(row));
+        for row in rows.iter().rev().skip(usize::from(halved)).rev() {
             let Some(revision) = sqlx::Row::try_get::<Option<i64>, _>(row, 7)? else { continue };
             end = end.max(sql::as_revision(revision));
             events.extend(sql::event(&self.cache.kinds, row, 3)?);
         }
-        let full = rows.len() >= LOOK_MAX;
         let revision = if full { end } else { head.revision };
         self.apply(events, revision);
         self.cache.metrics.looks.inc();
@@ -307,6 +309,10 @@ impl Tail {
             changed
         });
     }
+}
+
+fn is_deletion(row: &PgRow) -> bool {
+    sqlx::Row::try_get::<Option<&str>, _>(row, 9).ok().flatten() == Some("d")
 }
 
 async fn in_time<T, E>(work: impl Future<Output = Result<T, E>>) -> Result<T, TailError>

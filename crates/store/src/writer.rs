@@ -252,18 +252,22 @@ impl Task {
         self.inbox.answering(writes);
         let mut written = Vec::with_capacity(writes);
         self.meters.batch_writes.observe(f64::from(u32::try_from(writes).unwrap_or(u32::MAX)));
-        for (place, pending) in part.into_iter().enumerate() {
-            let result = outcome::of(&pending.write, answer, place);
+        let mut entries = 0_usize;
+        for pending in part {
+            let result = outcome::of(&pending.write, answer, entries);
+            entries = entries.saturating_add(pending.write.change.steps());
             self.meters.writes.inc();
             let revision = result.as_ref().ok().copied();
             if revision.is_none() {
                 self.meters.refused.inc();
             }
             let write = pending.answer(result);
-            written.extend(revision.map(|revision| outcome::written(write, revision)));
+            if let Some(revision) = revision {
+                written.extend(outcome::written(write, revision));
+            }
         }
         let base = Revision(u64::try_from(answer.base).unwrap_or_default());
-        let end = Revision(base.0 + u64::try_from(writes).unwrap_or_default());
+        let end = Revision(base.0 + u64::try_from(entries).unwrap_or_default());
         self.handover.give(Committed { base, end, written, connection: self.handover.connection() });
     }
 }

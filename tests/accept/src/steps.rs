@@ -36,6 +36,8 @@ mod pruning;
 mod clients;
 /// The same requests to custom resources.
 mod differential;
+/// Namespaces go to another project.
+mod moving;
 /// Plain HTTP through `kubectl proxy`.
 mod proxy;
 
@@ -57,6 +59,7 @@ const STEPS: &[(&str, Step)] = &[
     ("raise, then lower: the refund waits for the cluster", quota::raise_and_lower),
     ("what somebody changes in the cluster is repaired or reported", drift::drift),
     ("a cluster's namespace without an object is held against its project until it is gone", orphan::orphan),
+    ("a namespace goes to another project and back, and its cluster sees its marks change", moving::moving),
     ("the tenant's administrator rules his tenant and sees no other", tenant::tenant),
     ("a member enters his namespace with a certificate, and no other, until he is no member", access::access),
     ("bad input is refused with the field's path and nothing is stored", input::input),

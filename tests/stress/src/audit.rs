@@ -5,6 +5,7 @@ use anyhow::Result;
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection, Row};
 use std::collections::BTreeMap;
+use uuid::Uuid;
 
 /// What one look at one snapshot found.
 #[derive(Debug, Default)]
@@ -20,7 +21,7 @@ type Totals = BTreeMap<(String, String, String), i128>;
 /// Compares in one snapshot.
 pub(crate) async fn look(connection: &mut PgConnection, scopes: i16) -> Result<Findings> {
     let mut snapshot = connection.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
-    let objects = sqlx::query("SELECT kind, name, body FROM objects").fetch_all(&mut *snapshot).await?;
+    let objects = sqlx::query("SELECT kind, name, uid, body FROM objects").fetch_all(&mut *snapshot).await?;
     let holds = sqlx::query(
         "SELECT scope, domain, key, (amount / 1000000000)::bigint AS amount FROM holds WHERE key <> ''",
     )
@@ -34,9 +35,14 @@ pub(crate) async fn look(connection: &mut PgConnection, scopes: i16) -> Result<F
     .await?;
     snapshot.rollback().await?;
 
+    let mut findings = Findings::default();
     let mut charged = Totals::new();
     let mut limits = Totals::new();
+    let mut places: BTreeMap<Uuid, String> = BTreeMap::new();
     for row in &objects {
+        if let Some(other) = places.insert(row.try_get("uid")?, row.try_get("name")?) {
+            findings.differences.push(format!("{other} lies at two places"));
+        }
         let body: Body = serde_json::from_str(row.try_get("body")?)?;
         for (cluster, units) in &body.charge {
             for (resource, n) in units {
@@ -58,7 +64,6 @@ pub(crate) async fn look(connection: &mut PgConnection, scopes: i16) -> Result<F
     }
     charged.retain(|(scope, _, _), n| !scope.is_empty() && *n != 0);
 
-    let mut findings = Findings::default();
     for (key, amount) in &charged {
         if let Some(limit) = limits.get(key)
             && amount > limit

@@ -16,6 +16,12 @@ pub(crate) struct History {
     pub(crate) tokens: HashMap<Uuid, Vec<u64>>,
     /// The state that the events add up to: revision by key.
     pub(crate) state: BTreeMap<(i16, String, String), u64>,
+    /// The token of what lies at a key.
+    lying: BTreeMap<(i16, String, String), Uuid>,
+    /// An object has left its place with the last event; the next one must be its arrival.
+    leaving: Option<Uuid>,
+    /// Moves.
+    pub(crate) moves: u64,
     /// The last revision read.
     pub(crate) last: u64,
 }
@@ -24,7 +30,7 @@ impl History {
     /// Reads on from where it stopped; tells how many events came.
     pub(crate) async fn read(&mut self, connection: &mut PgConnection) -> Result<usize> {
         let rows = sqlx::query(
-            "SELECT rv, kind, op::text AS op, namespace, name, body FROM events WHERE rv > $1 ORDER BY rv LIMIT 20000",
+            "SELECT rv, kind, op::text AS op, namespace, name, uid, body FROM events WHERE rv > $1 ORDER BY rv LIMIT 20000",
         )
         .bind(i64::try_from(self.last)?)
         .fetch_all(connection)
@@ -37,18 +43,34 @@ impl History {
             let (namespace, name): (String, String) = (row.try_get("namespace")?, row.try_get("name")?);
             self.by_kind.entry(kind).or_default().push(revision);
             let body: Body = serde_json::from_str(row.try_get("body")?)?;
-            self.tokens.entry(body.token).or_default().push(revision);
+            let uid: Uuid = row.try_get("uid")?;
             let key = (kind, namespace, name);
+            let op: &str = row.try_get("op")?;
             let present = self.state.contains_key(&key);
-            match row.try_get::<&str, _>("op")? {
+            match op {
                 "c" => ensure!(!present, "{key:?} was created twice"),
                 "u" => ensure!(present, "{key:?} was updated and does not exist"),
                 _ => ensure!(present, "{key:?} was deleted and does not exist"),
             }
-            if row.try_get::<&str, _>("op")? == "d" {
-                self.state.remove(&key);
+            if let Some(left) = self.leaving.take() {
+                ensure!(
+                    op == "c" && uid == left,
+                    "{left} left its place before event {revision} and came to none"
+                );
+                self.moves += 1;
+            }
+            // What moves away is shown as it was; whoever deletes writes a last state.
+            if op == "d" && self.lying.get(&key) == Some(&body.token) {
+                self.leaving = Some(uid);
             } else {
-                self.state.insert(key, revision);
+                self.tokens.entry(body.token).or_default().push(revision);
+            }
+            if op == "d" {
+                self.state.remove(&key);
+                self.lying.remove(&key);
+            } else {
+                self.state.insert(key.clone(), revision);
+                self.lying.insert(key, body.token);
             }
         }
         Ok(rows.len())

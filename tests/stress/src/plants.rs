@@ -20,7 +20,7 @@ pub(crate) struct Plant {
 }
 
 /// All of them.
-pub(crate) const PLANTS: [Plant; 8] = [
+pub(crate) const PLANTS: [Plant; 10] = [
     Plant {
         name: "amounts-unchecked",
         before: "ALTER TABLE ledger DROP CONSTRAINT ledger_never_over_committed",
@@ -35,6 +35,26 @@ pub(crate) const PLANTS: [Plant; 8] = [
         find: "                l_allocated[r] := l_allocated[r] + t_delta[t];",
         replace: "                l_allocated[r] := l_allocated[r] + \
                   CASE WHEN e_op[e] = 'u' THEN least(t_delta[t], 0) ELSE t_delta[t] END;",
+    },
+    Plant {
+        name: "move-uncharged",
+        before: "SELECT 1",
+        function: "decide_each",
+        find: "                l_allocated[r] := l_allocated[r] + t_delta[t];",
+        replace: "                l_allocated[r] := l_allocated[r] + \
+                  CASE WHEN e_op[e] = 'm' THEN least(t_delta[t], 0) ELSE t_delta[t] END;",
+    },
+    Plant {
+        name: "move-halved",
+        before: "SELECT 1",
+        function: "apply_batch",
+        find: "    IF written <> cardinality(array_positions(outcome, 0::smallint)) THEN",
+        replace: "    IF 'm' = ANY (e_op) AND random() < 0.2 THEN\n        \
+                  DELETE FROM objects o USING generate_series(1, entries) AS k(i)\n        \
+                  WHERE e_op[k.i] = 'm' AND o.kind = e_kind[k.i] AND o.rv = base + k.i;\n        \
+                  DELETE FROM events x USING generate_series(1, entries) AS k(i)\n        \
+                  WHERE e_op[k.i] = 'm' AND x.rv = base + k.i;\n    END IF;\n    \
+                  IF written <> cardinality(array_positions(outcome, 0::smallint)) THEN",
     },
     Plant {
         name: "sum-unchecked",

@@ -285,8 +285,9 @@ fn report(verdict: &Verdict, history: &History, kills: &Kills) -> bool {
         kills.servers
     ));
     say(&format!(
-        "events {}, looks {}, watch reports {}",
+        "events {}, moves {}, looks {}, watch reports {}",
         history.tokens.len(),
+        history.moves,
         verdict.snapshots,
         verdict.watched
     ));

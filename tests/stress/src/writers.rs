@@ -66,7 +66,8 @@ impl Writer {
     async fn step(&mut self) -> Result<()> {
         match self.random.random_range(0..100) {
             0..40 => self.create().await,
-            40..50 => self.resize().await,
+            40..47 => self.resize().await,
+            47..50 => self.relocate().await,
             50..62 => self.confirm(false).await,
             62..65 => self.confirm(true).await,
             65..85 => self.delete().await,
@@ -158,6 +159,27 @@ impl Writer {
         }
         new.charge = high_water(&old.charge, &new.hard);
         self.update("resize", &key, &entry, (&old, &new), true).await
+    }
+
+    /// Moves an item to another scope. Whoever comes back to its old place finds nothing there.
+    async fn relocate(&mut self) -> Result<()> {
+        let Some((key, entry, old)) = self.item().await else { return Ok(()) };
+        let mut new = old.clone().fresh();
+        new.scope = self.leaf();
+        let to = Key::new(key.kind, &new.scope, &key.name);
+        let Ok(last) = String::from_utf8(entry.body.to_vec()) else { return Ok(()) };
+        let change = Change::Move {
+            to: to.clone(),
+            expected: entry.revision,
+            before: before(&entry, &old),
+            last,
+            state: new.state(),
+        };
+        let write = Write { key, uid: entry.uid, change, may_grow: true, hold: None };
+        if self.write("move", new.token, write).await? {
+            self.remember(to).await;
+        }
+        Ok(())
     }
 
     /// Lowers the charge to the spec, as a controller confirms it; `stale` with what was read long ago.

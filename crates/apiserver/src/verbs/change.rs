@@ -7,7 +7,7 @@ use crate::verbs::commit::{Live, Told, always_conflicts, commit, context, growth
 use crate::verbs::options::{WriteOptions, resource_version};
 use crate::verbs::owned::{Resets, is_unchanged, is_whole, keep_owned, same_spec, writer};
 use crate::verbs::tries::Tries;
-use crate::verbs::{Call, owners, parent};
+use crate::verbs::{Call, moves, owners, parent};
 use bytes::Bytes;
 use meta::object::Object;
 use meta::status::Status;
@@ -99,7 +99,8 @@ where
     let live = Live::read(call, &call.key(stored), at).await?;
     let wanted = compute(&live.object)?;
     let may_grow = call.part == Part::Main;
-    settle(call, stored, options, Proposal { live, wanted, may_grow }, told).await
+    let proposal = Proposal { live, wanted, may_grow, moves: false, note: String::new() };
+    settle(call, stored, options, proposal, told).await
 }
 
 /// What shall become of an object.
@@ -108,6 +109,10 @@ pub(crate) struct Proposal {
     pub(crate) wanted: Wanted,
     /// Whether what it costs or grants may become more.
     pub(crate) may_grow: bool,
+    /// Whether it goes to the namespace that is wanted.
+    pub(crate) moves: bool,
+    /// For the audit log.
+    pub(crate) note: String,
 }
 
 /// Makes of what is wanted what will be stored, and has the store decide.
@@ -118,12 +123,11 @@ pub(crate) async fn settle(
     proposal: Proposal,
     told: &mut Told,
 ) -> Result<Outcome, Status> {
-    let Proposal { live, wanted, may_grow } = proposal;
+    let Proposal { live, wanted, may_grow, moves, note } = proposal;
     told.always.extend(wanted.warnings.iter().cloned());
     let (versioned, now) = (wanted.versioned, call.now());
-    let Some(Prepared { mut object, gone }) =
-        prepare(call, stored, options, &live.object, wanted, told).await?
-    else {
+    let wish = Wish { live: &live.object, wanted, moves };
+    let Some(Prepared { mut object, gone }) = prepare(call, stored, options, wish, told).await? else {
         return Ok(Outcome::Same(live.unchanged()));
     };
     let cx = context(call, options.dry_run, versioned, &now);
@@ -133,28 +137,34 @@ pub(crate) async fn settle(
     }
     strategy.check_update(&cx, &live.object, &object)?;
     let hold = if gone { strategy.hold(&cx, &live.object) } else { None };
-    let note =
-        hold.as_ref().map_or_else(String::new, |held| format!("{}: {}", held.state.as_str(), held.reason));
+    let note = hold.as_ref().map_or(note, |held| format!("{}: {}", held.state.as_str(), held.reason));
     let state = state(stored, &mut object)?;
     let body = Bytes::from(state.body.clone());
     let (expected, before) = (live.entry.revision, live.before(stored)?);
     let may_grow = may_grow && !object.is_deleting();
-    let change = if gone {
+    let Entry { key, uid, .. } = &*live.entry;
+    let at = if moves { moves::to(key, &object) } else { key.clone() };
+    let change = if moves {
+        let last = moves::last(&live.entry)?;
+        Change::Move { to: at.clone(), expected, before, last, state }
+    } else if gone {
         Change::Delete { expected, before, last: state }
     } else {
         Change::Update { expected, before, state }
     };
     let growth = if may_grow { growth_warnings(stored, &change) } else { Vec::new() };
-    let Entry { key, uid, .. } = &*live.entry;
     let write = Write { key: key.clone(), uid: *uid, change, may_grow, hold };
     match commit(call, write, options.dry_run).await {
         Ok(revision) => {
             told.accepted.extend(growth);
             let revision = if options.dry_run { expected } else { revision };
-            Ok(Outcome::Written(Written { old: expected, entry: written(key, *uid, revision, body), note }))
+            Ok(Outcome::Written(Written { old: expected, entry: written(&at, *uid, revision, body), note }))
         }
         Err(Error::Conflict) => Ok(Outcome::Conflict),
         Err(Error::Refused(violations)) => Ok(Outcome::Refused(strategy.refusal(&cx, &object, &violations))),
+        Err(Error::AlreadyExists { deleting }) if moves => {
+            Ok(Outcome::Refused(moves::taken(call, &at, deleting).await))
+        }
         Err(error) => {
             Ok(Outcome::Refused(status_of(&error, &call.resource.group_resource(), &call.asked.name)))
         }
@@ -168,15 +178,22 @@ struct Prepared {
     gone: bool,
 }
 
+/// What shall become of an object as it was read.
+struct Wish<'a> {
+    live: &'a Object,
+    wanted: Wanted,
+    moves: bool,
+}
+
 /// Makes of what the client wants what will be stored; `None` where that is what is stored already.
 async fn prepare(
     call: &Call<'_>,
     stored: &Stored,
     options: &WriteOptions,
-    live: &Object,
-    wanted: Wanted,
+    wish: Wish<'_>,
     told: &mut Told,
 ) -> Result<Option<Prepared>, Status> {
+    let Wish { live, wanted, moves } = wish;
     let (resource, strategy) = (&*call.resource, &*stored.strategy);
     check_revision(resource, live, &wanted.object)?;
     let (track, now) = (wanted.track, call.now());
@@ -185,6 +202,9 @@ async fn prepare(
     let is_whole = is_whole(stored, call.part);
     if is_whole {
         parent::check(call, stored, Some(live), &new).await?;
+    }
+    if moves {
+        Box::pin(moves::check(call, live, &new)).await?;
     }
     keep_identity(live, &mut new);
     told.always.extend(validation::dedup_owner_references(&mut new));
@@ -197,10 +217,14 @@ async fn prepare(
         let resets = Resets::of(resource, stored, call.part);
         new = resets.track(resource, |tracker| tracker.update(Some(live), new, write));
     }
-    if is_whole && live.generation() > 0 && !same_spec(stored, live, &new) {
+    if is_whole && live.generation() > 0 && (moves || !same_spec(stored, live, &new)) {
         new.set(&["metadata", "generation"], Value::from(live.generation().saturating_add(1)));
     }
-    let mut errors = validation::object_meta_update(&new, live);
+    let mut errors = if moves {
+        validation::object_meta_update(&new, &moves::relocated(live, &new))
+    } else {
+        validation::object_meta_update(&new, live)
+    };
     errors.extend(strategy.validate_update(&mut cx, live, &new));
     told.accepted.append(&mut cx.warnings);
     if !errors.is_empty() {

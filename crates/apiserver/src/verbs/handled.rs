@@ -1,5 +1,6 @@
 //! Subresources that do something of their own.
 
+use crate::errors::status_of;
 use crate::request::Verb;
 use crate::resource::Stored;
 use crate::response::{Offer, Style, bytes_response, document};
@@ -14,6 +15,7 @@ use http::{Response, StatusCode};
 use meta::object::Object;
 use meta::status::Status;
 use store::read::At;
+use store::{Entry, Error};
 
 pub(crate) async fn handled(
     call: &mut Call<'_>,
@@ -81,6 +83,7 @@ async fn act(call: &mut Call<'_>, deed: &Deed<'_>) -> Result<Object, Status> {
             Ok(Done { outcome: Outcome::Conflict, .. }) if tries.again().await => continue,
             Ok(Done { outcome: Outcome::Conflict, .. }) => always_conflicts(&call.resource, &call.asked.name),
             Ok(Done { outcome: Outcome::Written(Written { old, entry, note }), answer }) => {
+                let answer = if deed.handler.moves() { stored_object(call, &entry)? } else { answer };
                 call.warnings.extend(told.of_accepted());
                 call.audit(Some(old), &entry, deed.options.dry_run, note);
                 return Ok(answer);
@@ -113,10 +116,18 @@ async fn attempt(call: &Call<'_>, deed: &Deed<'_>, at: At, told: &mut Told) -> R
     let Some(object) = handled.object else {
         return Ok(Done { answer: handled.answer, outcome: Outcome::Same(live.unchanged()) });
     };
+    let note = handler.note(action);
     let wanted = Wanted { object, track: true, versioned: false, warnings: Vec::new() };
-    let proposal = Proposal { live, wanted, may_grow: handler.may_grow() };
+    let proposal = Proposal { live, wanted, may_grow: handler.may_grow(), moves: handler.moves(), note };
     let outcome = settle(call, stored, options, proposal, told).await?;
     Ok(Done { answer: handled.answer, outcome })
+}
+
+fn stored_object(call: &Call<'_>, entry: &Entry) -> Result<Object, Status> {
+    Object::from_stored(&entry.body, entry.revision.0).map_err(|error| {
+        let about = call.resource.group_resource();
+        status_of(&Error::Corrupt(error.to_string()), &about, &entry.key.name)
+    })
 }
 
 fn answered(

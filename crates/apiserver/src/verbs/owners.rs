@@ -11,7 +11,7 @@ use meta::status::Status;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use store::read::At;
-use store::{Key, Visibility};
+use store::{Entry, Key, Visibility};
 
 const BLOCKED: &str =
     "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on";
@@ -32,6 +32,24 @@ pub(crate) async fn check(call: &Call<'_>, live: Option<&Object>, new: &Object) 
 fn references(object: &Object) -> impl Iterator<Item = &Reference> {
     let list = object.get(&["metadata", "ownerReferences"]).and_then(Value::as_array);
     list.into_iter().flatten().filter_map(Value::as_object)
+}
+
+/// The places of an object's references to owners that lie in its namespace, as far as can be told: of kinds that are
+/// served elsewhere nothing is known.
+pub(crate) fn namespaced(call: &Call<'_>, object: &Object) -> impl Iterator<Item = usize> {
+    let is_elsewhere = |reference: &Reference| {
+        Owner::of(call, reference, object).is_some_and(|owner| !owner.resource.namespaced)
+    };
+    references(object).enumerate().filter(move |(_, reference)| !is_elsewhere(reference)).map(|(at, _)| at)
+}
+
+/// Whether a stored object names this one as its owner.
+pub(crate) fn is_owned_by(entry: &Entry, uid: &str) -> bool {
+    // Seldom: most bodies need not be read.
+    let names_it = std::str::from_utf8(&entry.body).is_ok_and(|body| body.contains(uid));
+    names_it
+        && Object::from_stored(&entry.body, entry.revision.0)
+            .is_ok_and(|object| references(&object).any(|reference| text(reference, "uid") == uid))
 }
 
 fn text<'r>(reference: &'r Reference, key: &str) -> &'r str {

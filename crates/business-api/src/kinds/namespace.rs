@@ -1,13 +1,14 @@
 use super::attributes::Selected;
-use super::{Directories, KindRow, SUBRESOURCES, StoredRow};
+use super::{Directories, KindRow, StoredRow};
 use crate::numbers;
-use crate::roles::{ADD, CERTIFICATE, CHANGE, HOLD_BACK, RULE, Right, Role};
+use crate::roles::{ACT, ADD, CERTIFICATE, CHANGE, HOLD_BACK, RULE, Right, Role};
 use crate::strategy::namespace::certificate::CertificateHandler;
+use crate::strategy::namespace::transfer::Transfer;
 use crate::strategy::{NamespaceStrategy, namespace};
 use apiserver::resource::{ALL_VERBS, Source};
 use apiserver::{Resource, Stored, Subresource, Verb};
 use business_types::account;
-use business_types::names::{GROUP, NAMESPACES};
+use business_types::names::{GROUP, NAMESPACES, TRANSFER};
 use business_types::namespace::{ChargedNamespace, gvk, schema};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -28,6 +29,8 @@ const RIGHTS: &[Right] = &[
     Right::subresource(Role::Administrator, "finalize", CHANGE),
     Right::subresource(Role::Administrator, "finalizers", HOLD_BACK),
     Right::subresource(Role::Administrator, CERTIFICATE, &["get"]),
+    // Who moves a namespace takes it from a project, as whoever deletes it: members do neither.
+    Right::subresource(Role::Administrator, TRANSFER, ACT),
     Right::object(Role::Member, ADD),
     Right::subresource(Role::Member, CERTIFICATE, &["get"]),
 ];
@@ -36,6 +39,7 @@ fn resource(directories: &Directories) -> Resource {
     let Directories { clusters, levels, roles, finalizers, forbidden, certificates } = directories.clone();
     let certificate =
         Subresource::handled(CERTIFICATE, &[Verb::Get], CertificateHandler::new(certificates, roles));
+    let transfer = Subresource::handled(TRANSFER, &[Verb::Create], Transfer::new());
     Resource {
         gvk: gvk(),
         plural: NAMESPACES,
@@ -49,7 +53,7 @@ fn resource(directories: &Directories) -> Resource {
         source: Source::Stored(Arc::new(Stored {
             id: STORED.id,
             kind: (STORED.kind)(),
-            subresources: SUBRESOURCES.into_iter().chain([certificate]).collect(),
+            subresources: SUBRESOURCES.into_iter().chain([certificate, transfer]).collect(),
             server_fields: namespace::SERVER_FIELDS,
             strategy: Arc::new(NamespaceStrategy::new(clusters, levels, forbidden, finalizers)),
         })),

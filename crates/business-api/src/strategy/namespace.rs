@@ -1,5 +1,7 @@
 /// A certificate for the namespace's cluster.
 pub mod certificate;
+/// The subresource that moves a namespace to another project.
+pub mod transfer;
 
 use super::{
     add_finalizer, amounts_value, begin_deletion, check_annotations, dash, drops_finalizer, project_key,
@@ -317,8 +319,10 @@ impl Strategy for NamespaceStrategy {
         self.levels.warnings(before, after)
     }
 
-    fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
-        refusal::status(Subject { name: object.name(), kind: &REFUSED }, violations, &self.levels)
+    fn refusal(&self, cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
+        let moves = cx.part == Part::Sub(names::TRANSFER);
+        let kind = if moves { &transfer::REFUSED } else { &REFUSED };
+        refusal::status(Subject { name: object.name(), kind }, violations, &self.levels)
     }
 
     fn cells(&self, object: &Object, _now_unix_seconds: i64) -> Vec<Value> {

@@ -32,3 +32,5 @@ mod startup;
 mod support;
 #[cfg(test)]
 mod tenancy;
+/// Namespaces that go to another project.
+mod transfers;

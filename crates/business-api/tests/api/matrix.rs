@@ -37,6 +37,13 @@ async fn the_authorization_matrix_is_as_recorded() {
     root.send(&Method::POST, &platforms, Some(platform("plf", "acme"))).await.expect(201);
     let map = json!({"metadata": {"name": "map"}, "data": {"a": "1"}});
     acme.send(&Method::POST, &format!("{GROUP}/configmaps"), Some(map)).await.expect(201);
+    let mut other = project("other", json!({"pods": "10"}));
+    other["spec"]["members"] = json!(["alice"]);
+    acme.send(&Method::POST, &format!("{GROUP}/projects"), Some(other)).await.expect(201);
+    let status = json!({"status": {"phase": "Available"}});
+    root.send(&Method::PATCH, &format!("{namespaces}/c1-n/status"), Some(status)).await.expect(200);
+    let emigrations = format!("{GROUP}/namespaces/p/nsemigrations");
+    acme.send(&Method::POST, &emigrations, Some(samples("nsemigrations", "").1)).await.expect(201);
     for (name, role) in [("alice", "a member"), ("nora", "an administrator")] {
         let caller = world.member(name, "acme");
         let path = format!("{namespaces}/c1-n");
@@ -122,15 +129,19 @@ fn platform(name: &str, tenant: &str) -> Value {
     json!({"metadata": {"name": name}, "spec": {"tenantID": tenant, "administrators": ["nora"]}})
 }
 
-/// The name of an object of a kind, and the body of a new one.
-fn samples(plural: &str) -> (&'static str, Value) {
-    match plural {
-        "projects" => ("p", project("q", json!({"pods": "5"}))),
-        "namespaces" => ("c1-n", namespace("m", json!({"pods": "1"}))),
-        "platforms" => ("plf", platform("plf-new", "umbrella")),
-        "configmaps" => ("map", json!({"metadata": {"name": "new"}, "data": {"a": "1"}})),
-        "portal" => ("", Value::Null),
-        new => panic!("the kind {new} is new: say what one looks like"),
+/// The name of an object of a kind, and the body of a new one, or of what its subresource is asked to do.
+fn samples(plural: &str, subresource: &str) -> (&'static str, Value) {
+    match (plural, subresource) {
+        ("projects", _) => ("p", project("q", json!({"pods": "5"}))),
+        ("namespaces", "transfer") => ("c1-n", json!({"project": "other"})),
+        ("namespaces", _) => ("c1-n", namespace("m", json!({"pods": "1"}))),
+        ("platforms", _) => ("plf", platform("plf-new", "umbrella")),
+        ("configmaps", _) => ("map", json!({"metadata": {"name": "new"}, "data": {"a": "1"}})),
+        ("portal", _) => ("", Value::Null),
+        ("nsemigrations", _) => {
+            ("c1-n", json!({"spec": {"namespace": "c1-n", "nsShowName": "n", "destination": "other"}}))
+        }
+        (new, _) => panic!("the kind {new} is new: say what one looks like"),
     }
 }
 
@@ -147,12 +158,13 @@ async fn route(
     } else {
         (format!("{GROUP}/{plural}"), format!("{GROUP}/{plural}"))
     };
-    let (object, new) = samples(plural);
+    let (object, new) = samples(plural, subresource);
     let of = |end: &str| if subresource.is_empty() { end.to_owned() } else { format!("{end}/{subresource}") };
     let one = (of(&format!("{at}/{object}")), of(&format!("{template}/{{name}}")));
     let all = (at, template);
     let (method, (path, template), query) = match verb {
-        "create" => (Method::POST, all, DRY_RUN),
+        "create" if subresource.is_empty() => (Method::POST, all, DRY_RUN),
+        "create" => (Method::POST, one, DRY_RUN),
         "list" => (Method::GET, all, ""),
         "watch" => (Method::GET, all, "?watch=1"),
         "deletecollection" => (Method::DELETE, all, DRY_RUN),

@@ -13,6 +13,7 @@ use crate::namespace::{build, confirm};
 use crate::seal::{Keyring, Origin, Sealed};
 use business_types::{Orphan, OrphanState, Provenance, Stranger};
 use meta::quantity::ResourceList;
+use std::sync::Arc;
 
 /// What a sighting comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,13 +45,12 @@ struct Scene {
 }
 
 impl Evidence<'_> {
-    /// The generation of the object that something was sealed for, if it lives: on the roll, or made since.
-    fn living(&self, cx: &Context, sealed: &Sealed) -> Option<i64> {
+    /// The generation of the object that something was sealed for, if it lives: on the roll, or made since. Its uid says
+    /// which it is: it may lie in another project than the sealed one by now.
+    fn living(&self, cx: &Context, sighting: &Sighting, sealed: &Sealed) -> Option<i64> {
         self.roll.generations.get(&sealed.object).copied().or_else(|| {
-            let all = cx.objects.namespaces.of_project(&sealed.project);
-            all.iter()
-                .find(|view| view.uid == sealed.object && self.is_newer(view))
-                .map(|view| view.generation)
+            let there = sealed_for(cx, sighting, sealed).filter(|view| self.is_newer(view));
+            there.map(|view| view.generation)
         })
     }
 
@@ -62,7 +62,7 @@ impl Evidence<'_> {
     /// that does not live any more, and nothing sealed is newer than its object.
     pub fn clears(&self, cx: &Context, sighting: &Sighting) -> bool {
         let is_old = |sealed: &Sealed| {
-            self.living(cx, sealed).is_some_and(|generation| sealed.generation <= generation)
+            self.living(cx, sighting, sealed).is_some_and(|generation| sealed.generation <= generation)
         };
         let belongs =
             !sighting.seals.is_empty() || self.owner(cx, sighting, sighting.mark.as_deref()).is_some();
@@ -75,13 +75,12 @@ impl Evidence<'_> {
         let Some(scene) = self.scene(sighting).await.map_err(Error::Member)? else {
             return Ok(Judgement::Nothing);
         };
-        let lost = scene.sealed.iter().filter(|sealed| self.living(cx, sealed).is_none());
+        let lost = scene.sealed.iter().filter(|sealed| self.living(cx, sighting, sealed).is_none());
         let lost = lost.max_by_key(|sealed| sealed.generation);
-        let alive = scene.sealed.iter().find(|sealed| self.living(cx, sealed).is_some());
+        let alive = scene.sealed.iter().find(|sealed| self.living(cx, sighting, sealed).is_some());
         match (lost, alive, self.owner(cx, sighting, scene.namespace.marks.uid.as_deref())) {
             (None, Some(sealed), _) => {
-                let all = cx.objects.namespaces.of_project(&sealed.project);
-                match all.iter().find(|object| object.uid == sealed.object) {
+                match sealed_for(cx, sighting, sealed) {
                     Some(object) => self.ahead(cx, sighting, &scene, &object.key).await,
                     // Our own view of it is behind: the next audit looks again.
                     None => Ok(Judgement::Nothing),
@@ -226,6 +225,12 @@ impl Scene {
             hard: self.may_take(),
         })
     }
+}
+
+/// The object that something at a place was sealed for, where it lies now.
+fn sealed_for(cx: &Context, sighting: &Sighting, sealed: &Sealed) -> Option<Arc<NamespaceView>> {
+    let at_place = cx.objects.namespaces.at_place(&sighting.member.name, &sighting.name);
+    at_place.filter(|object| object.uid == sealed.object)
 }
 
 /// Our quota and our marks leave a released namespace. What was held for it is written off when it is not found any

@@ -3,6 +3,7 @@
 use super::memory::Untried;
 use crate::kinds::{Change, Index, Kind, ObjectKey as _, ProjectKey, View};
 use crate::objects::Cache;
+use business_types::condition::{self, TRANSFERRED};
 use business_types::{NamespaceSpec, NamespaceStatus, names};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,6 +23,18 @@ impl Kind for BusinessNamespace {
     type Memory = Untried;
 }
 
+impl NamespaceView {
+    /// Whether it came from another project, and its cluster was not seen to say so.
+    pub fn is_being_transferred(&self) -> bool {
+        condition::find(&self.status.conditions, TRANSFERRED).is_some_and(|told| !told.is_true())
+    }
+
+    /// Whether it was ever in another project.
+    pub fn was_transferred(&self) -> bool {
+        condition::find(&self.status.conditions, TRANSFERRED).is_some()
+    }
+}
+
 /// Which namespace a place in a member cluster belongs to: by cluster, then by the name there.
 #[derive(Debug, Default)]
 pub struct ClaimedPlaces(HashMap<String, HashMap<String, ProjectKey>>);
@@ -30,7 +43,8 @@ impl Index<BusinessNamespace> for ClaimedPlaces {
     fn follow(&mut self, change: &Change<BusinessNamespace>) {
         if let Some(old) = &change.old
             && let Some(cluster) = self.0.get_mut(&old.spec.cluster_name)
-            // Another object may have been seen at the place before the former one was seen gone.
+            // Another object, or the same one in another project, may have been seen at the place before the former one
+            // was seen gone.
             && cluster.get(&old.spec.namespace) == Some(&old.key)
         {
             cluster.remove(&old.spec.namespace);

@@ -16,6 +16,7 @@ const FAILED: Topic = Topic::warning("Failed", "Provision");
 const RECREATED: Topic = Topic::warning("NamespaceRecreated", "Repair");
 const REPAIRED: Topic = Topic::warning("DriftRepaired", "Repair");
 const HAS_BEEN_REPLACED: Topic = Topic::warning("NamespaceReplaced", "Repair");
+const TRANSFERRED: Topic = Topic::normal("Transferred", "Transfer");
 const REPLACED_DELETED: Topic = Topic::warning("ReplacedDeleted", "Repair");
 
 fn place(object: &NamespaceView) -> String {
@@ -61,6 +62,12 @@ pub fn replaced_deleted(cx: &Context, object: &NamespaceView) {
     let note =
         format!("{}, which somebody had made in the place of ours, is deleted with consent", place(object));
     cx.events.report(object, REPLACED_DELETED, note);
+}
+
+/// The cluster says which project it lies in now.
+pub fn transferred(cx: &Context, object: &NamespaceView) {
+    let note = format!("{} is marked as project {}'s", place(object), object.key.project);
+    cx.events.report(object, TRANSFERRED, note);
 }
 
 /// What a plan has done.

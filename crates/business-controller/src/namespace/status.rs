@@ -11,6 +11,7 @@ use crate::project;
 use crate::queue::Lane;
 use business_types::condition::{
     self, ACCESS_READY, CLUSTER_REACHABLE, FALSE, PROVISIONED, QUOTA_ENFORCED, READY, REPLACED, TERMINATING,
+    TRANSFERRED,
     TRUE, UNKNOWN, reason,
 };
 use business_types::{ClusterNamespaceRecord, Condition, NamespacePhase, NamespaceStatus};
@@ -184,6 +185,9 @@ impl Draft<'_> {
             self.status.used = in_place.quota.status_used.clone();
         }
         self.reached();
+        if in_place.marked && self.object.is_being_transferred() {
+            self.set(TRANSFERRED, TRUE, reason::MARKED, "");
+        }
         self.enforced(in_place);
     }
 

@@ -142,7 +142,9 @@ fn keep(wanted: Wanted<'_>, found: &Found, there: &Arc<ClusterNamespace>, origin
         // The first sight of a successor is no drift.
         let known = opened.is_some_and(|opened| opened.sealed.origin == origin);
         let first = origin == Origin::Replaced && !known;
-        mark(if first { Marking::Replacement } else { Marking::Drift })
+        let moved = wanted.object.is_being_transferred();
+        let cause = if moved { Marking::Transfer } else { Marking::Drift };
+        mark(if first { Marking::Replacement } else { cause })
     } else if could_be_newer && found.quiet {
         mark(Marking::Reseal)
     } else {

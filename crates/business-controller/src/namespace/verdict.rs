@@ -64,6 +64,8 @@ pub enum Marking {
     Replacement,
     /// Its object is at its end, and it stays.
     Release,
+    /// The object has come from another project.
+    Transfer,
     /// The seal is older than it could be.
     Reseal,
 }
@@ -180,6 +182,8 @@ pub struct InPlace {
     pub enforced: bool,
     /// The lower charge that is confirmed with it.
     pub charge: Option<ResourceList>,
+    /// The marks are ours, and no write under way can bring those of another project.
+    pub marked: bool,
     /// Who may use the namespace.
     pub access: Access,
 }

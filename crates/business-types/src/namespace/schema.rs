@@ -112,7 +112,8 @@ fn status() -> Schema {
                 "conditions",
                 Schema::conditions(
                     "Aspects of the namespace's state: Ready, Provisioned, QuotaEnforced, ClusterReachable, \
-                     AccessReady, Terminating (the message says what remains), Replaced.",
+                     AccessReady, Terminating (the message says what remains), Replaced, Transferred (False while the \
+                     marks in the cluster may still be those of the project before).",
                 )
                 .optional(),
             ),

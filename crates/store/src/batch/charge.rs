@@ -1,6 +1,6 @@
 use super::rows::{Claims, Rows, Scopes, at, count, named};
 use crate::Error;
-use crate::model::{Change, KindId, Write};
+use crate::model::{KindId, Write};
 use crate::scopes::Standings;
 use meta::quantity::{Quantity, ResourceList};
 use quota::{Account, Grants, Limits as DomainLimits, Scope};
@@ -116,6 +116,9 @@ impl<'a> Quota<'a> {
         standings: &Standings,
     ) -> Result<i32, Error> {
         let Some(standing) = standings.of(write.key.kind) else { return Ok(0) };
+        if write.change.destination().is_some() {
+            return Err(Error::Corrupt(format!("{} stands for a scope and cannot move", write.key.name)));
+        }
         let grants = after.or(before).and_then(|account| account.grants.as_ref());
         let stands_for = |scope: &&Scope| scope.kind == standing.scope && *scope.name == *write.key.name;
         let Some(scope) = grants.map(|grants| &grants.scope).filter(stands_for) else {
@@ -303,14 +306,14 @@ impl<'a> Quota<'a> {
         detail.h_mandatory.push(mandatory);
     }
 
-    /// A create takes the object's places, a delete gives them back; an update cannot change them.
+    /// A create takes the object's places, a delete gives them back; who stays or moves keeps them.
     fn claim(&mut self, write: &'a Write, entry: i32) -> Result<(), Error> {
         let (before, after) = (write.change.before(), write.change.after());
-        if let (Change::Update { .. }, Some(before), Some(after)) = (&write.change, before, after) {
+        if let (Some(before), Some(after)) = (before, after) {
             return if before.claims == after.claims {
                 Ok(())
             } else {
-                Err(Error::Corrupt(format!("an update of {} changes what it claims", write.key.name)))
+                Err(Error::Corrupt(format!("a change of {} changes what it claims", write.key.name)))
             };
         }
         for claim in after.or(before).map(|account| account.claims.as_slice()).unwrap_or_default() {

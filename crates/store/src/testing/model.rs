@@ -74,6 +74,10 @@ impl Model {
         if grows && (!write.may_grow || write.change.state().account.deleting) {
             return Err(Error::NotAdmitted);
         }
+        let ends = [before, after].into_iter().flatten().any(|account| account.deleting);
+        if write.change.destination().is_some() && (ends || write.hold.is_some()) {
+            return Err(Error::NotAdmitted);
+        }
         self.compare(write)?;
         if grows && self.held {
             return Err(Error::Held);
@@ -95,12 +99,20 @@ impl Model {
                 refuse(self.hidden(&state.account))?;
                 return taken(&write.key);
             }
-            Change::Update { expected, state, .. } => (expected, state.account.deleting),
+            Change::Update { expected, state, .. } | Change::Move { expected, state, .. } => {
+                (expected, state.account.deleting)
+            }
             Change::Delete { expected, last, .. } => (expected, last.account.deleting),
         };
         let object = self.objects.get(&write.key).ok_or(Error::NotFound)?;
         if object.uid != write.uid || object.revision != *expected || (object.account.deleting && !deleting) {
             return Err(Error::Conflict);
+        }
+        if let Change::Move { to, before, state, .. } = &write.change {
+            if effect(Some(&before.account), Some(&state.account)).keyed {
+                refuse(self.hidden(&state.account))?;
+            }
+            return taken(to);
         }
         Ok(())
     }
@@ -266,6 +278,10 @@ impl Model {
         match &write.change {
             Change::Create(_) => self.put('c', &write.key, object),
             Change::Update { .. } => self.put('u', &write.key, object),
+            Change::Move { to, .. } => {
+                self.events.push(('d', write.key.clone()));
+                self.put('c', to, object);
+            }
             Change::Delete { .. } => {
                 self.events.push(('d', write.key.clone()));
                 let Some(Object { account, .. }) = old else { return };

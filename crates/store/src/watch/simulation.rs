@@ -67,6 +67,12 @@ struct Edit {
     place: (usize, usize),
     /// App, color and tenant; none deletes.
     state: Option<(usize, usize, usize)>,
+    /// What is there comes here, if it can; the state is its new one.
+    from: Option<(usize, usize)>,
+}
+
+fn at((namespace, name): (usize, usize)) -> String {
+    format!("{}/{}", NAMESPACES[namespace], NAMES[name])
 }
 
 /// A selection and an access, by number.
@@ -246,19 +252,29 @@ impl World {
     }
 
     fn commit(&mut self, edit: &Edit) {
-        let (namespace, name) = (NAMESPACES[edit.place.0], NAMES[edit.place.1]);
-        let path = format!("{namespace}/{name}");
-        let old = self.newest().get(&path).copied();
-        if old.is_none() && edit.state.is_none() {
+        let place = at(edit.place);
+        let old = self.newest().get(&place).copied();
+        let Some(from) = edit.from.map(at) else {
+            return self.record(&place, old, edit.state);
+        };
+        if let (Some(left), None, Some(state)) = (self.newest().get(&from).copied(), old, edit.state) {
+            self.record(&from, Some(left), None);
+            self.record(&place, None, Some(state));
+        }
+    }
+
+    fn record(&mut self, path: &str, old: Option<Known>, state: Option<(usize, usize, usize)>) {
+        if old.is_none() && state.is_none() {
             return;
         }
         self.counter += 1;
         let revision = self.counter;
-        let new = edit.state.map(|state| Known { revision, state });
+        let new = state.map(|state| Known { revision, state });
         let mut version = self.newest().clone();
-        version.remove(&path);
-        version.extend(new.map(|new| (path.clone(), new)));
+        version.remove(path);
+        version.extend(new.map(|new| (path.to_owned(), new)));
         let last = new.or(old.map(|old| Known { revision, ..old })).unwrap();
+        let (namespace, name) = path.split_once('/').unwrap();
         let event = Event {
             entry: Entry {
                 key: Key::new(KIND, namespace, name),
@@ -272,7 +288,7 @@ impl World {
         };
         self.committed.push_back((revision, Some(event)));
         self.versions.push((revision, version));
-        self.changes.push((revision, path, old, new));
+        self.changes.push((revision, path.to_owned(), old, new));
     }
 
     fn apply(&mut self, most: usize) {
@@ -511,7 +527,9 @@ fn reader() -> impl Strategy<Value = Reader> {
 
 fn edit() -> impl Strategy<Value = Edit> {
     let state = prop::option::weighted(0.8, (0..APPS.len(), 0..COLORS.len(), 0..TENANTS.len()));
-    ((0..NAMESPACES.len(), 0..NAMES.len()), state).prop_map(|(place, state)| Edit { place, state })
+    let place = || (0..NAMESPACES.len(), 0..NAMES.len());
+    let from = prop::option::weighted(0.2, place());
+    (place(), state, from).prop_map(|(place, state, from)| Edit { place, state, from })
 }
 
 fn step() -> impl Strategy<Value = Step> {

@@ -93,9 +93,11 @@ impl Inbox {
                 continue;
             }
             let size = pending.write.change.state().body.len();
-            let key = &pending.write.key;
+            let places = [Some(&pending.write.key), pending.write.change.destination()];
             let fits = batch.is_empty() || bytes.saturating_add(size) <= BATCH_BYTES_MAX;
-            let first = keys.insert(key.clone());
+            // Both places of a move, also where it waits: what comes later of them goes after it.
+            let new = places.into_iter().flatten().filter(|key| keys.insert((*key).clone())).count();
+            let first = new == pending.write.change.steps();
             if !fits || !first {
                 later.push(pending);
             } else if pending.take() {

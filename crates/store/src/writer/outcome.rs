@@ -7,8 +7,9 @@ use quota::{Claim, Scope, ScopeKind, Shortage, Violation};
 use serde::Deserialize;
 use uuid::Uuid;
 
-/// What one write's place in the answer means.
-pub(super) fn of(write: &Write, answer: &Answer, place: usize) -> Result<Revision, Error> {
+/// What an answer means for the write whose entries begin at `first`.
+pub(super) fn of(write: &Write, answer: &Answer, first: usize) -> Result<Revision, Error> {
+    let place = first.saturating_add(write.change.steps()).saturating_sub(1);
     let Some(code) = answer.outcome.get(place) else {
         return Err(Error::Corrupt("an answer without an outcome".to_owned()));
     };
@@ -34,15 +35,22 @@ pub(super) fn of(write: &Write, answer: &Answer, place: usize) -> Result<Revisio
     }
 }
 
-/// The event of a write that was made.
-pub(super) fn written(write: Write, revision: Revision) -> Written {
+/// The events of a write that was made; `revision` is that of the last one.
+pub(super) fn written(write: Write, revision: Revision) -> impl Iterator<Item = Written> {
     let Write { key, uid, change, .. } = write;
-    let (state, before, deleted) = match change {
-        Change::Create(state) => (state, None, false),
-        Change::Update { before, state, .. } => (state, Some(before.attributes), false),
-        Change::Delete { before, last, .. } => (last, Some(before.attributes), true),
+    let (at, body, before, deleted, left) = match change {
+        Change::Create(state) => (key, state.body, None, false, None),
+        Change::Update { before, state, .. } => (key, state.body, Some(before.attributes), false, None),
+        Change::Delete { before, last, .. } => (key, last.body, Some(before.attributes), true, None),
+        Change::Move { to, before, last, state, .. } => {
+            let revision = Revision(revision.0.saturating_sub(1));
+            let before = Some(before.attributes);
+            let left = Written { key, uid, revision, body: last, deleted: true, before };
+            (to, state.body, None, false, Some(left))
+        }
     };
-    Written { key, uid, revision, body: state.body, deleted, before }
+    let newest = Written { key: at, uid, revision, body, deleted, before };
+    left.into_iter().chain(std::iter::once(newest))
 }
 
 /// A violation as the function tells it.

@@ -47,6 +47,7 @@ enum Edit {
     Amounts(usize),
     Lower(usize),
     Parent(usize),
+    Move(usize),
     Lock(bool),
     Terminate,
     Delete,
@@ -59,6 +60,7 @@ fn edit() -> impl Strategy<Value = Edit> {
         4 => (0..7_usize).prop_map(Edit::Amounts),
         2 => (0..7_usize).prop_map(Edit::Lower),
         3 => (0..5_usize).prop_map(Edit::Parent),
+        4 => (0..5_usize).prop_map(Edit::Move),
         1 => any::<bool>().prop_map(Edit::Lock),
         1 => Just(Edit::Terminate),
         2 => Just(Edit::Delete),
@@ -120,12 +122,16 @@ fn change(object: &Object, edit: &Edit) -> Option<(Write, Option<Object>)> {
             admit = false;
         }
         Edit::Parent(index) if is_project => to.scope = project(*index),
+        Edit::Move(index) if !is_project && project(*index) != object.namespace => {
+            let to = object.in_project(&project(*index));
+            return Some((object.relocate(&to), Some(to)));
+        }
         Edit::Lock(locked) => to.locked = *locked,
         Edit::Terminate => to.deleting = true,
         Edit::Delete => return Some((object.delete(), None)),
         Edit::Abandon if !is_project => return Some((object.abandon("given up"), None)),
         Edit::Touch => {}
-        Edit::Lower(_) | Edit::Parent(_) | Edit::Abandon => return None,
+        Edit::Lower(_) | Edit::Parent(_) | Edit::Move(_) | Edit::Abandon => return None,
     }
     Some((object.update(&to, admit), Some(to)))
 }
@@ -159,8 +165,11 @@ async fn agree(groups: Vec<Vec<Command>>) {
         let mut writes = Vec::new();
         for command in &group {
             if let Some((write, object)) = resolve(command, &known)
-                && keys.insert(write.key.clone())
+                && !keys.contains(&write.key)
+                && write.change.destination().is_none_or(|to| !keys.contains(to))
             {
+                keys.insert(write.key.clone());
+                keys.extend(write.change.destination().cloned());
                 writes.push((write, object));
             }
         }

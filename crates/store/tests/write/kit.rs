@@ -223,6 +223,18 @@ impl Object {
         self.write(change, may_grow)
     }
 
+    /// To where `to` lies.
+    pub(crate) fn relocate(&self, to: &Self) -> Write {
+        let (before, State { body: last, .. }) = (self.before(), self.state());
+        let change = Change::Move { to: to.key(), expected: self.revision, before, last, state: to.state() };
+        self.write(change, true)
+    }
+
+    /// The same in another project.
+    pub(crate) fn in_project(&self, project: &str) -> Self {
+        Self { namespace: project.to_owned(), scope: project.to_owned(), ..self.clone() }
+    }
+
     pub(crate) fn delete(&self) -> Write {
         let change = Change::Delete { expected: self.revision, before: self.before(), last: self.state() };
         self.write(change, false)
@@ -285,6 +297,12 @@ impl Kit {
         let mut to = object.clone();
         edit(&mut to);
         to.revision = self.write(object.update(&to, true)).await?;
+        Ok(to)
+    }
+
+    pub(crate) async fn relocate(&self, object: &Object, project: &str) -> Result<Object, Error> {
+        let mut to = object.in_project(project);
+        to.revision = self.write(object.relocate(&to)).await?;
         Ok(to)
     }
 

@@ -12,6 +12,8 @@ mod kit;
 mod history;
 /// Objects, revisions and events.
 mod objects;
+/// Objects that go elsewhere.
+mod moves;
 /// Audit, repair, holds.
 mod audit;
 /// A database that goes away.

@@ -1,0 +1,82 @@
+//! An object goes to another namespace: what there is to see to beside what every change of it is checked for.
+
+use crate::errors::status_of;
+use crate::request::{ResourceRequest, Verb};
+use crate::resource::Source;
+use crate::verbs::{Call, owners};
+use meta::field::{FieldError, FieldErrors, Path};
+use meta::object::Object;
+use meta::status::Status;
+use store::read::At;
+use store::{Entry, Error, Key};
+
+/// Where the object will lie.
+pub(crate) fn to(from: &Key, object: &Object) -> Key {
+    Key::new(from.kind, object.namespace(), &from.name)
+}
+
+/// The body that those see last who watch the old place.
+pub(crate) fn last(entry: &Entry) -> Result<String, Status> {
+    String::from_utf8(entry.body.to_vec()).map_err(|error| Status::internal(error.to_string()))
+}
+
+/// The object as if it had always lain where it goes.
+pub(crate) fn relocated(live: &Object, new: &Object) -> Object {
+    let mut relocated = live.clone();
+    relocated.copy_from(new, &["metadata", "namespace"]);
+    relocated
+}
+
+/// Refuses what must stay. Owner references are resolved in an object's own namespace: who goes without his owner, or
+/// leaves what he owns, has it collected.
+pub(crate) async fn check(call: &Call<'_>, live: &Object, new: &Object) -> Result<(), Status> {
+    let about = call.resource.group_resource();
+    let right = ResourceRequest {
+        subresource: String::new(),
+        name: String::new(),
+        namespace: new.namespace().to_owned(),
+        ..call.asked.with_verb(Verb::Create)
+    };
+    call.has_right(right).await?;
+    if live.is_deleting() {
+        return Err(Status::conflict(&about, live.name(), "what is being deleted goes nowhere else"));
+    }
+    if new.namespace().is_empty() || new.namespace() == live.namespace() || new.name() != live.name() {
+        return Err(Status::internal("a handler that moves has named no other namespace"));
+    }
+    let path = Path::new("metadata").child("ownerReferences");
+    let mut errors: FieldErrors = owners::namespaced(call, live)
+        .map(|at| {
+            FieldError::forbidden(
+                &path.index(at),
+                "the owner stays: an object goes with none that lies in its namespace",
+            )
+        })
+        .collect();
+    if let Some(dependent) = dependent(call, live).await? {
+        let detail = format!("{dependent} names it as its owner and stays");
+        errors.push(FieldError::forbidden(&path, &detail));
+    }
+    if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&call.resource.gvk, live.name(), &errors)) }
+}
+
+/// An object of its namespace that it owns. Whoever may move an object is told of what hangs on it, seen or not: nothing
+/// else would explain the refusal.
+async fn dependent(call: &Call<'_>, live: &Object) -> Result<Option<String>, Status> {
+    let view = call.view(At::Any).unfiltered();
+    for resource in call.api.resources.iter().filter(|resource| resource.namespaced) {
+        let Source::Stored(stored) = &resource.source else { continue };
+        for entry in view.list(stored.id, Some(live.namespace())).await? {
+            if owners::is_owned_by(&entry, live.uid()) {
+                return Ok(Some(format!("{} {:?}", resource.gvk.kind, entry.key.name)));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The answer when the name is taken there. In which state that one is, is for who sees it.
+pub(crate) async fn taken(call: &Call<'_>, at: &Key, deleting: bool) -> Status {
+    let seen = deleting && call.api.store.get(&call.cx.access, at, At::Latest).await.is_ok();
+    status_of(&Error::AlreadyExists { deleting: seen }, &call.resource.group_resource(), &at.name)
+}

@@ -1,0 +1,78 @@
+use super::attributes::Selected;
+use super::{Directories, KindRow, StoredRow};
+use crate::numbers;
+use crate::roles::{READ, RULE, Right, Role};
+use crate::strategy::{NsEmigrationStrategy, nsemigration};
+use apiserver::resource::{ALL_VERBS, Source};
+use apiserver::{Resource, Stored, Subresource};
+use business_types::names::{GROUP, NS_EMIGRATIONS};
+use business_types::nsemigration::{gvk, schema};
+use serde::Deserialize;
+use std::sync::Arc;
+use store::{Attributes, Kind};
+
+/// Emigrations of namespaces.
+pub const ROW: KindRow = KindRow { plural: NS_EMIGRATIONS, stored: Some(STORED), rights: RIGHTS, resource };
+
+const STORED: StoredRow = StoredRow {
+    id: numbers::NS_EMIGRATION,
+    kind: || Arc::new(NsEmigrationKind),
+    account: None,
+    names_members: false,
+};
+
+const RIGHTS: &[Right] = &[Right::object(Role::Administrator, RULE), Right::object(Role::Member, READ)];
+
+fn resource(directories: &Directories) -> Resource {
+    Resource {
+        gvk: gvk(),
+        plural: NS_EMIGRATIONS,
+        singular: "nsemigration",
+        short_names: &["nse"],
+        categories: &[],
+        namespaced: true,
+        verbs: ALL_VERBS,
+        schema: Arc::new(schema()),
+        columns: nsemigration::COLUMNS,
+        source: Source::Stored(Arc::new(Stored {
+            id: STORED.id,
+            kind: (STORED.kind)(),
+            subresources: vec![Subresource::STATUS],
+            server_fields: &[],
+            strategy: Arc::new(NsEmigrationStrategy::new(directories.levels.clone())),
+        })),
+    }
+}
+
+/// Emigrations, as the store sees them.
+#[derive(Clone, Copy, Debug)]
+pub struct NsEmigrationKind;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Spec {
+    #[serde(rename = "tenantID")]
+    tenant_id: Box<str>,
+    namespace: Box<str>,
+}
+
+impl Kind for NsEmigrationKind {
+    fn group(&self) -> &str {
+        GROUP
+    }
+
+    fn resource(&self) -> &str {
+        NS_EMIGRATIONS
+    }
+
+    fn fields(&self) -> &'static [&'static str] {
+        &["spec.tenantID", "spec.namespace", "status.phase"]
+    }
+
+    fn attributes(&self, body: &[u8]) -> Attributes {
+        let mut selected = Selected::<Spec>::read(body);
+        let Spec { tenant_id, namespace } = std::mem::take(&mut selected.spec);
+        let fields = [tenant_id.clone(), namespace, std::mem::take(&mut selected.status.phase)];
+        selected.attributes(tenant_id, fields)
+    }
+}

@@ -1,0 +1,119 @@
+use super::super::unreadable;
+use crate::refusal::RefusedKind;
+use apiserver::View;
+use apiserver::strategy::WriteContext;
+use apiserver::subresource::{Action, Handled, Shape, SubresourceHandler};
+use business_types::condition::{self, Condition, FALSE, TRANSFERRED, reason};
+use business_types::namespace::{self, group_resource};
+use business_types::{NamespaceStatus, NamespaceTransfer, names};
+use futures_util::future::BoxFuture;
+use meta::field::Path;
+use meta::object::Object;
+use meta::status::Status;
+use serde_json::json;
+
+/// The fields that refusals name: those of the body, and of the project that shall take the namespace.
+pub static REFUSED: RefusedKind = RefusedKind {
+    gvk: namespace::gvk,
+    resource: group_resource,
+    scope: "project",
+    domain: "project",
+    place: "spec.namespace",
+    amount: |cluster, key| Path::new("spec").child("clusters").key(cluster).child("hard").key(key),
+};
+
+/// Moves namespaces. That the projects are of one tenant, and that the new one takes the namespace, is the ledger's to
+/// say; what is charged is what was charged before.
+#[derive(Debug)]
+pub struct Transfer {
+    body: Shape,
+    answer: Shape,
+}
+
+impl Transfer {
+    /// With the shapes of its bodies.
+    #[expect(clippy::new_without_default, reason = "there is no empty one")]
+    pub fn new() -> Self {
+        Self {
+            body: Shape { kind: namespace::transfer::gvk(), schema: namespace::transfer::schema() },
+            answer: Shape { kind: namespace::gvk(), schema: namespace::schema() },
+        }
+    }
+}
+
+impl SubresourceHandler for Transfer {
+    fn body(&self) -> Option<&Shape> {
+        Some(&self.body)
+    }
+
+    fn answer(&self) -> &Shape {
+        &self.answer
+    }
+
+    fn handle<'a>(
+        &'a self,
+        cx: &'a mut WriteContext<'_>,
+        _view: View<'a>,
+        action: Action<'a>,
+    ) -> BoxFuture<'a, Result<Handled, Status>> {
+        Box::pin(async move { moved(cx.now, action) })
+    }
+
+    fn may_grow(&self) -> bool {
+        true
+    }
+
+    fn moves(&self) -> bool {
+        true
+    }
+
+    fn note(&self, action: Action<'_>) -> String {
+        let wanted = wanted(action).unwrap_or_default();
+        format!("moved to project {:?}: {}", wanted.project, wanted.reason)
+    }
+}
+
+fn wanted(action: Action<'_>) -> Result<NamespaceTransfer, Status> {
+    let body = action.body.map(NamespaceTransfer::of).transpose().map_err(|error| unreadable(&error))?;
+    Ok(body.unwrap_or_default())
+}
+
+/// The namespace in its new project.
+fn moved(now: &str, action: Action<'_>) -> Result<Handled, Status> {
+    let live = action.object;
+    let wanted = wanted(action)?;
+    let errors = wanted.validate(live.namespace());
+    if !errors.is_empty() {
+        return Err(Status::invalid(&namespace::transfer::gvk(), live.name(), &errors));
+    }
+    if !wanted.uid.is_empty() && wanted.uid != live.uid() {
+        let why = format!(
+            "Precondition failed: UID in precondition: {}, UID in object meta: {}",
+            wanted.uid,
+            live.uid()
+        );
+        return Err(Status::conflict(&group_resource(), live.name(), &why));
+    }
+    let mut object = live.clone();
+    object.set(&["metadata", "namespace"], json!(wanted.project));
+    let annotation = ["metadata", "annotations", names::TRANSFER_REASON_ANNOTATION];
+    if wanted.reason.is_empty() {
+        object.remove(&annotation);
+    } else {
+        object.set(&annotation, json!(wanted.reason));
+    }
+    let mut status = NamespaceStatus::of(&object).map_err(|error| unreadable(&error))?;
+    let marks = condition::find(&status.conditions, TRANSFERRED).filter(|known| !known.is_true());
+    // Whose marks they are does not change when it goes on before they are rewritten.
+    let message = marks.map_or_else(
+        || {
+            let cluster = object.text(&["spec", "clusterName"]);
+            format!("its marks in cluster {cluster} may still name project {:?}", live.namespace())
+        },
+        |known| known.message.clone(),
+    );
+    let transferred = Condition::new(TRANSFERRED, FALSE, reason::FORMER_MARKS, message);
+    condition::set(&mut status.conditions, transferred.at(live.generation().saturating_add(1)), now);
+    object.set(&["status", "conditions"], json!(status.conditions));
+    Ok(Handled { object: Some(object), answer: Object::default() })
+}

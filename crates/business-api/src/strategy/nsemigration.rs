@@ -1,0 +1,262 @@
+use super::{dash, project_key, set_tenant, unreadable};
+use crate::levels::Levels;
+use crate::numbers::NAMESPACE;
+use apiserver::View;
+use apiserver::resource::Column;
+use apiserver::strategy::{Strategy, WriteContext};
+use business_types::nsemigration::gvk;
+use business_types::{
+    NamespacePhase, NamespaceSpec, NamespaceStatus, NsEmigrationSpec, ProjectSpec, ProjectStatus, account,
+    namespace, project,
+};
+use futures_util::future::BoxFuture;
+use meta::field::{FieldError, FieldErrors, Path};
+use meta::object::Object;
+use meta::status::Status;
+use meta::validation::NameRule;
+use serde_json::{Value, json};
+use store::Key;
+use store::quota::{Account, Scope, Violation};
+
+/// What an emigration's name is generated from when it names no namespace.
+const NAME_PREFIX: &str = "nse-";
+const TENANT: &[&str] = &["spec", "tenantID"];
+
+/// Columns of `kubectl get`.
+pub const COLUMNS: &[Column] = &[
+    column("Namespace", "Name of the namespace that goes.", 0),
+    column("Destination", "The project that it goes to.", 0),
+    column("Phase", "How far it is.", 0),
+    column("Reason", "Why it is in its phase.", 1),
+    column("Message", "Details of the phase.", 1),
+];
+
+const fn column(name: &'static str, description: &'static str, priority: i32) -> Column {
+    Column { name, ty: "string", description, priority }
+}
+
+/// Emigrations. Whether the namespace goes is decided when the controller moves it; here only what is seen now.
+#[derive(Clone, Debug)]
+pub struct NsEmigrationStrategy {
+    levels: Levels,
+}
+
+impl NsEmigrationStrategy {
+    /// `levels` tell what the destination has left.
+    pub fn new(levels: Levels) -> Self {
+        Self { levels }
+    }
+
+    /// Looks at the namespace and at both projects, as the caller sees them.
+    async fn look(&self, view: View<'_>, object: &mut Object) -> Result<(), Status> {
+        let spec = NsEmigrationSpec::of(object).map_err(|error| unreadable(&error))?;
+        let mut errors = FieldErrors::new();
+        let leaving = leaving(view, object, &spec, &mut errors).await?;
+        let destination = destination(view, object, &spec, &mut errors).await?;
+        if let (Some(leaving), Some(destination)) = (&leaving, &destination) {
+            errors.extend(self.fits(leaving, destination, &spec)?);
+        }
+        if !errors.is_empty() {
+            return Err(Status::invalid(&gvk(), object.name(), &errors));
+        }
+        if let Some(leaving) = leaving {
+            if spec.tenant_id.is_empty() {
+                object.copy_from(&leaving, TENANT);
+            }
+            object.set(&["status", "namespaceUID"], json!(leaving.uid()));
+        }
+        Ok(())
+    }
+
+    /// What the destination has against the namespace, with what it is charged.
+    fn fits(&self, leaving: &Object, to: &Object, spec: &NsEmigrationSpec) -> Result<FieldErrors, Status> {
+        let read = |error: serde_json::Error| unreadable(&error);
+        let (wanted, status) =
+            (NamespaceSpec::of(leaving).map_err(read)?, NamespaceStatus::of(leaving).map_err(read)?);
+        let (limits, state) = (ProjectSpec::of(to).map_err(read)?, ProjectStatus::of(to).map_err(read)?);
+        let path = Path::new("spec").child("destination");
+        let refuse = |why: &str| vec![FieldError::invalid(&path, &json!(spec.destination), why)];
+        if to.is_deleting() {
+            return Ok(refuse("project is being deleted"));
+        }
+        if state.locked == Some(true) {
+            return Ok(refuse("project has been locked"));
+        }
+        if limits.tenant_id != wanted.tenant_id {
+            return Ok(refuse("project is of another tenant"));
+        }
+        let cluster = &wanted.cluster_name;
+        let Some(limits) = limits.clusters.get(cluster) else {
+            return Ok(refuse(&format!("parent project forbids its namespaces to use cluster {cluster}")));
+        };
+        let scope = Scope::new(account::PROJECT, &*spec.destination);
+        let at = |key: &str| {
+            Path::new(format!("namespace({})", leaving.name())).child("spec").child("hard").key(key)
+        };
+        let charged = status.cached_spec_hard.as_ref().unwrap_or(&wanted.hard);
+        let mut errors = FieldErrors::new();
+        for key in limits.hard.keys() {
+            if !wanted.hard.contains_key(key) {
+                let why =
+                    format!("must set quota '{key}', for the parent project has set this kind of quota");
+                errors.push(FieldError::invalid(&at(key), &json!(0), &why));
+            }
+            let left = self.levels.remaining(&scope, cluster, key);
+            if let (Some(amount), Some(left)) = (charged.get(key), left)
+                && *amount > left
+            {
+                let why = format!("should NOT be more than remaining quantity({left})");
+                errors.push(FieldError::invalid(&at(key), &json!(amount.to_string()), &why));
+            }
+        }
+        Ok(errors)
+    }
+}
+
+/// The namespace, if it can go.
+async fn leaving(
+    view: View<'_>,
+    object: &Object,
+    spec: &NsEmigrationSpec,
+    errors: &mut FieldErrors,
+) -> Result<Option<Object>, Status> {
+    let path = Path::new("spec").child("namespace");
+    let mut refuse = |why: &str| errors.push(FieldError::invalid(&path, &json!(spec.namespace), why));
+    if spec.namespace.is_empty() {
+        refuse("empty business namespace name");
+        return Ok(None);
+    }
+    let key = Key::new(NAMESPACE, object.namespace(), &spec.namespace);
+    let Some(found) = view.object(&key).await? else {
+        let missing = Status::not_found(&namespace::group_resource(), &spec.namespace);
+        refuse(&format!("failed to get this business namespace, {}", missing.message));
+        return Ok(None);
+    };
+    let status = NamespaceStatus::of(&found).map_err(|error| unreadable(&error))?;
+    if status.phase != NamespacePhase::Available {
+        refuse(&format!("in phase {}, can NOT emigrate", status.phase.as_str()));
+    }
+    if !spec.tenant_id.is_empty() && spec.tenant_id != found.text(TENANT) {
+        let path = Path::new("spec").child("tenantID");
+        errors.push(FieldError::invalid(&path, &json!(spec.tenant_id), "is not the namespace's tenant"));
+    }
+    Ok(Some(found))
+}
+
+/// The project that shall take it, if there is one and it has no object of that name.
+async fn destination(
+    view: View<'_>,
+    object: &Object,
+    spec: &NsEmigrationSpec,
+    errors: &mut FieldErrors,
+) -> Result<Option<Object>, Status> {
+    let path = Path::new("spec").child("destination");
+    let mut refuse = |why: &str| errors.push(FieldError::invalid(&path, &json!(spec.destination), why));
+    let Some(key) = project_key(&spec.destination) else {
+        refuse("empty project name");
+        return Ok(None);
+    };
+    if spec.destination == object.namespace() {
+        refuse("is still the current project");
+        return Ok(None);
+    }
+    let Some(found) = view.object(&key).await? else {
+        let missing = Status::not_found(&project::group_resource(), &spec.destination);
+        refuse(&format!("failed to get this project, {}", missing.message));
+        return Ok(None);
+    };
+    let taken = Key::new(NAMESPACE, &spec.destination, &spec.namespace);
+    if !spec.namespace.is_empty() && view.get(&taken).await?.is_some() {
+        refuse(&format!("already has a namespace with the name {}", spec.namespace));
+    }
+    Ok(Some(found))
+}
+
+impl Strategy for NsEmigrationStrategy {
+    fn parent(&self, object: &Object) -> Option<Key> {
+        project_key(object.namespace())
+    }
+
+    /// One namespace goes to one place at a time: the emigration has its name.
+    fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
+        set_tenant(cx, None, object);
+        let namespace = object.text(&["spec", "namespace"]).to_owned();
+        if !namespace.is_empty() {
+            object.set(&["metadata", "name"], json!(namespace));
+            object.remove(&["metadata", "generateName"]);
+        } else if object.name().is_empty() && object.text(&["metadata", "generateName"]).is_empty() {
+            object.set(&["metadata", "generateName"], json!(NAME_PREFIX));
+        }
+        object.set(&["status", "phase"], json!("Pending"));
+        object.set(&["status", "lastTransitionTime"], json!(cx.now));
+        Ok(())
+    }
+
+    /// What is asked for does not change any more.
+    fn prepare_update(
+        &self,
+        _cx: &mut WriteContext<'_>,
+        old: &Object,
+        object: &mut Object,
+    ) -> Result<(), Status> {
+        object.copy_from(old, &["spec"]);
+        object.copy_from(old, &["status", "namespaceUID"]);
+        Ok(())
+    }
+
+    fn admit<'a>(
+        &'a self,
+        _cx: &'a mut WriteContext<'_>,
+        view: View<'a>,
+        old: Option<&'a Object>,
+        object: &'a mut Object,
+    ) -> Option<BoxFuture<'a, Result<(), Status>>> {
+        if old.is_some() {
+            return None;
+        }
+        Some(Box::pin(self.look(view, object)))
+    }
+
+    fn validate_create(&self, _cx: &mut WriteContext<'_>, _object: &Object) -> FieldErrors {
+        FieldErrors::new()
+    }
+
+    fn validate_update(&self, _cx: &mut WriteContext<'_>, _old: &Object, _object: &Object) -> FieldErrors {
+        FieldErrors::new()
+    }
+
+    fn prepare_delete(&self, _cx: &mut WriteContext<'_>, _object: &mut Object) {}
+
+    fn waits_for(&self, _object: &Object) -> Option<String> {
+        None
+    }
+
+    fn account(&self, object: &Object) -> Result<Account, Status> {
+        let tenant = object.text(TENANT).to_owned();
+        Ok(Account { tenant, deleting: object.is_deleting(), ..Account::default() })
+    }
+
+    fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
+        tracing::error!(
+            ?violations,
+            name = object.name(),
+            "an emigration is charged nothing and was refused"
+        );
+        Status::internal("an emigration is charged nothing")
+    }
+
+    fn cells(&self, object: &Object, _now_unix_seconds: i64) -> Vec<Value> {
+        let paths: [&[&str]; 5] = [
+            &["spec", "namespace"],
+            &["spec", "destination"],
+            &["status", "phase"],
+            &["status", "reason"],
+            &["status", "message"],
+        ];
+        paths.iter().map(|path| dash(object.text(path))).collect()
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::Label
+    }
+}

@@ -1,0 +1,175 @@
+//! The controller of emigrations: the older face of the subresource `transfer`, which moves a namespace in one write.
+//! What is shown before and after are the phases that clients follow.
+
+/// What an emigration is to the controller.
+pub mod kind;
+/// What it does next; pure.
+pub mod step;
+
+use crate::context::Context;
+use crate::controller::Controller;
+use crate::error::{Error, Failure};
+use crate::events::Topic;
+use crate::kinds::{Change, Heard, ObjectKey as _, ProjectKey, RootKey};
+use crate::namespace::kind::BusinessNamespace;
+use crate::objects::Tabled as _;
+use crate::outcome::Outcome;
+use crate::project::kind::BusinessProject;
+use crate::queue::Lane;
+use business_types::{EmigrationPhase, NamespaceTransfer, names};
+use kind::{EmigrationView, NsEmigration};
+use serde_json::{Value, json};
+use std::time::Duration;
+use step::{Step, Whereabouts};
+
+/// Between two phases, so that whoever asks now and then sees most of them.
+const PACE: Duration = Duration::from_secs(1);
+/// How long a finished one is shown.
+const FINISHED_SECONDS: i64 = 10;
+/// How often to look whether the project of a failed one is still there.
+const FAILED_RECHECK: Duration = Duration::from_mins(5);
+/// All emigrations are one group of the queue.
+const GROUP: &str = "emigrations";
+
+const MOVED: Topic = Topic::normal("Moved", "Transfer");
+const FAILED: Topic = Topic::warning("EmigrationFailed", "Transfer");
+
+impl Controller for NsEmigration {
+    fn changed(cx: &Context, change: &Change<Self>) {
+        if let Some(new) = &change.new {
+            wake(cx, new, Lane::Urgent);
+        }
+    }
+
+    async fn reconcile(cx: &Context, key: &ProjectKey) -> Result<Outcome, Error> {
+        match cx.objects.nsemigrations.get(key).filter(|object| !object.is_deleting()) {
+            Some(object) => reconcile(cx, &object).await,
+            None => Ok(Outcome::Skipped),
+        }
+    }
+
+    fn look_at_all(cx: &Context) {
+        for object in cx.objects.nsemigrations.all() {
+            wake(cx, &object, Lane::Later);
+        }
+    }
+}
+
+fn wake(cx: &Context, object: &EmigrationView, lane: Lane) {
+    cx.queue.add(&NsEmigration::queued(object.key.clone()), GROUP, lane);
+}
+
+async fn reconcile(cx: &Context, object: &EmigrationView) -> Result<Outcome, Error> {
+    match object.status.phase {
+        EmigrationPhase::Finished => return forget(cx, object).await,
+        EmigrationPhase::Failed => return outlive(cx, object).await,
+        _ => {}
+    }
+    let namespace = whereabouts(cx, object).await?;
+    match step::next(object.status.phase, &namespace) {
+        Step::Show(phase) => show(cx, object, phase).await,
+        Step::Rehearse(phase) => match transfer(cx, object, true).await? {
+            Ok(()) => show(cx, object, phase).await,
+            Err(refusal) => fail(cx, object, "Refused", &refusal).await,
+        },
+        Step::Move => match transfer(cx, object, false).await? {
+            Ok(()) => {
+                let note = format!(
+                    "namespace {} lies in project {}",
+                    object.spec.namespace, object.spec.destination
+                );
+                cx.events.report(object, MOVED, note);
+                show(cx, object, EmigrationPhase::NewOneCreated).await
+            }
+            Err(refusal) => fail(cx, object, "Refused", &refusal).await,
+        },
+        Step::AwaitMarks => Ok(Outcome::WaitingFor(PACE)),
+        Step::Fail { reason, message } => fail(cx, object, reason, message).await,
+        Step::Rest => Ok(Outcome::Skipped),
+    }
+}
+
+/// Asks the API, the source first: the namespace leaves it and arrives in one write, so it is not overlooked.
+async fn whereabouts(cx: &Context, object: &EmigrationView) -> Result<Whereabouts, Error> {
+    let at = |project: &str| ProjectKey::new(Some(project), &object.spec.namespace);
+    let source = cx.business.get::<BusinessNamespace>(&at(&object.key.project)).await?;
+    let destination = cx.business.get::<BusinessNamespace>(&at(&object.spec.destination)).await?;
+    Ok(step::whereabouts(&object.status.namespace_uid, source.as_ref(), destination.as_ref()))
+}
+
+/// Moves the namespace, or asks whether that would be done. The inner error is a refusal.
+async fn transfer(
+    cx: &Context,
+    object: &EmigrationView,
+    rehearse: bool,
+) -> Result<Result<(), String>, Error> {
+    let to = NamespaceTransfer {
+        project: object.spec.destination.clone(),
+        reason: format!("emigration {}", object.key.name),
+        uid: object.status.namespace_uid.clone(),
+    };
+    let namespace = ProjectKey::new(Some(&object.key.project), &object.spec.namespace);
+    cx.fence.permit()?;
+    let project = &object.spec.destination;
+    match cx.business.act::<BusinessNamespace>(&namespace, names::TRANSFER, &to, rehearse).await {
+        Ok(()) => Ok(Ok(())),
+        Err(Failure::Refused { message, .. }) => Ok(Err(message)),
+        Err(Failure::Exists) => {
+            let name = &object.spec.namespace;
+            Ok(Err(format!("project {project} already has a namespace with the name {name}")))
+        }
+        Err(Failure::NotFound) => {
+            // Otherwise it is the namespace, which was there a moment ago: it is looked for again.
+            let gone = !is_there(cx, project).await?;
+            if gone { Ok(Err(format!("project {project} not found"))) } else { Err(Failure::NotFound.into()) }
+        }
+        Err(failure) => Err(failure.into()),
+    }
+}
+
+async fn is_there(cx: &Context, project: &str) -> Result<bool, Error> {
+    Ok(cx.business.get::<BusinessProject>(&RootKey::new(None, project)).await?.is_some())
+}
+
+async fn show(cx: &Context, object: &EmigrationView, phase: EmigrationPhase) -> Result<Outcome, Error> {
+    write(cx, object, json!({ "phase": phase })).await?;
+    Ok(Outcome::WaitingFor(PACE))
+}
+
+async fn fail(cx: &Context, object: &EmigrationView, reason: &str, message: &str) -> Result<Outcome, Error> {
+    let failed = json!({ "phase": EmigrationPhase::Failed, "reason": reason, "message": message });
+    write(cx, object, failed).await?;
+    cx.events.report(object, FAILED, message.to_owned());
+    Ok(Outcome::Applied)
+}
+
+async fn write(cx: &Context, object: &EmigrationView, mut status: Value) -> Result<(), Error> {
+    status["lastTransitionTime"] = json!(cx.now());
+    cx.fence.permit()?;
+    let written = cx.business.patch_status(object, status).await?;
+    cx.objects.nsemigrations.seen(written, Heard::FromOwnWrite);
+    Ok(())
+}
+
+/// A finished one goes after a while.
+async fn forget(cx: &Context, object: &EmigrationView) -> Result<Outcome, Error> {
+    let since = object.status.last_transition_time.as_deref();
+    let since = since.and_then(|since| meta::time::parse(since).ok()).unwrap_or_default();
+    let left = since.saturating_add(FINISHED_SECONDS).saturating_sub(cx.clock.unix_seconds());
+    if left > 0 {
+        return Ok(Outcome::WaitingFor(Duration::from_secs(left.unsigned_abs())));
+    }
+    cx.fence.permit()?;
+    cx.business.delete(object).await?;
+    Ok(Outcome::Applied)
+}
+
+/// A failed one stays for people to read, as long as its project.
+async fn outlive(cx: &Context, object: &EmigrationView) -> Result<Outcome, Error> {
+    if is_there(cx, &object.key.project).await? {
+        return Ok(Outcome::WaitingFor(FAILED_RECHECK));
+    }
+    cx.fence.permit()?;
+    cx.business.delete(object).await?;
+    Ok(Outcome::Applied)
+}

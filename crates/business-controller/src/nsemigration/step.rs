@@ -1,0 +1,111 @@
+//! What an emigration does next. Pure: its phase and where its namespace is, to a step. Nothing but the place of the
+//! namespace says whether it was moved, so whoever takes over half-way goes on from there.
+
+use crate::namespace::kind::NamespaceView;
+use business_types::EmigrationPhase;
+
+/// Where the namespace is that is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whereabouts {
+    /// In the project that it is to leave.
+    Source,
+    /// In the project that it goes to; whether its cluster says so, too.
+    Destination { marked: bool },
+    /// In neither.
+    Gone,
+}
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// See whether the namespace could be moved, and show this phase.
+    Rehearse(EmigrationPhase),
+    /// Move it.
+    Move,
+    /// Show this phase.
+    Show(EmigrationPhase),
+    /// Nothing, until the cluster's marks are rewritten.
+    AwaitMarks,
+    /// Nothing was done, and nothing can be any more.
+    Fail { reason: &'static str, message: &'static str },
+    /// It is at its end.
+    Rest,
+}
+
+/// What to do next.
+pub fn next(phase: EmigrationPhase, namespace: &Whereabouts) -> Step {
+    use EmigrationPhase::{
+        Failed, Finished, NewOneCreated, OldOneDetached, OldOneLocked, OldOneTerminating, Pending,
+    };
+    match (phase, namespace) {
+        (Finished | Failed, _) => Step::Rest,
+        (Pending, Whereabouts::Source) => Step::Rehearse(OldOneLocked),
+        (OldOneLocked, Whereabouts::Source) => Step::Show(OldOneDetached),
+        (OldOneDetached, Whereabouts::Source) => Step::Move,
+        (Pending | OldOneLocked | OldOneDetached, Whereabouts::Destination { .. }) => {
+            Step::Show(NewOneCreated)
+        }
+        (NewOneCreated, Whereabouts::Destination { .. }) => Step::Show(OldOneTerminating),
+        (OldOneTerminating, Whereabouts::Destination { marked: true }) => Step::Show(Finished),
+        (OldOneTerminating, Whereabouts::Destination { marked: false }) => Step::AwaitMarks,
+        // What becomes of it later is not the emigration's.
+        (NewOneCreated | OldOneTerminating, Whereabouts::Source | Whereabouts::Gone) => Step::Show(Finished),
+        (Pending | OldOneLocked | OldOneDetached, Whereabouts::Gone) => {
+            Step::Fail { reason: "NamespaceGone", message: "the namespace was deleted, or moved elsewhere" }
+        }
+    }
+}
+
+/// Where a namespace is, if it is the one that is meant.
+pub fn whereabouts(
+    uid: &str,
+    source: Option<&NamespaceView>,
+    destination: Option<&NamespaceView>,
+) -> Whereabouts {
+    let is_it = |view: &&NamespaceView| view.uid == uid;
+    if source.filter(is_it).is_some_and(|view| !view.is_deleting()) {
+        return Whereabouts::Source;
+    }
+    match destination.filter(is_it) {
+        Some(view) => Whereabouts::Destination { marked: !view.is_being_transferred() },
+        None => Whereabouts::Gone,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::pending;
+
+    /// From any phase, whatever was answered or lost on the way, it comes to its end, and moves the namespace once.
+    #[test]
+    fn every_emigration_comes_to_its_end() {
+        use EmigrationPhase::{NewOneCreated, OldOneDetached, OldOneLocked, OldOneTerminating, Pending};
+        for begun in [Pending, OldOneLocked, OldOneDetached, NewOneCreated, OldOneTerminating] {
+            for was_moved in [false, true] {
+                let there = Whereabouts::Destination { marked: true };
+                let place = |moved| if moved { there.clone() } else { Whereabouts::Source };
+                let (mut phase, mut moved, mut moves) = (begun, was_moved, 0);
+                let end = loop {
+                    match next(phase, &place(moved)) {
+                        Step::Rehearse(shown) | Step::Show(shown) => phase = shown,
+                        Step::Move => (moved, moves) = (true, moves + 1),
+                        end => break end,
+                    }
+                };
+                assert_eq!((end, phase), (Step::Rest, EmigrationPhase::Finished), "{begun:?}");
+                let is_early = matches!(begun, Pending | OldOneLocked | OldOneDetached);
+                assert_eq!(moves, u32::from(is_early && !was_moved), "{begun:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_the_namespace_that_was_meant_counts() {
+        let there = pending(&[("pods", "1")]);
+        assert_eq!(whereabouts("u", Some(&there), None), Whereabouts::Source);
+        assert_eq!(whereabouts("u", None, Some(&there)), Whereabouts::Destination { marked: true });
+        assert_eq!(whereabouts("another", Some(&there), Some(&there)), Whereabouts::Gone);
+        assert_eq!(whereabouts("u", Some(&there.ending()), None), Whereabouts::Gone);
+    }
+}

@@ -1,0 +1,262 @@
+use crate::controller::Controller as _;
+use crate::fixtures::pending;
+use crate::fixtures::world::{NAMESPACE, OBJECT, QUOTA, World};
+use crate::kinds::{Change, Heard, ObjectKey as _, ProjectKey};
+use crate::namespace::kind::{BusinessNamespace, NamespaceView};
+use crate::nsemigration::kind::{EmigrationView, NsEmigration};
+use crate::outcome::Outcome;
+use business_types::{NamespaceTransfer, names};
+use kube::api::DynamicObject;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const MOVED: &str = "/apis/business.tkestack.io/v1/namespaces/q/namespaces/n";
+const DESTINATION: &str = "/apis/business.tkestack.io/v1/projects/q";
+const EMIGRATION: &str = "/apis/business.tkestack.io/v1/namespaces/p/nsemigrations/n";
+
+/// A namespace that is in place and in use, and another project.
+async fn in_place() -> World {
+    let world = World::new();
+    world
+        .knows_project(&json!({ "metadata": { "name": "q", "uid": "project-2" }, "spec": {}, "status": {} }));
+    world.is_born(&pending(&[("pods", "3")]));
+    world.pass().await.unwrap();
+    world.enforces("1");
+    world.pass().await.unwrap();
+    world.calls();
+    world
+}
+
+async fn transfer(world: &World) {
+    let to = NamespaceTransfer { project: "q".into(), ..NamespaceTransfer::default() };
+    let key = ProjectKey::new(Some("p"), "n");
+    world.cx.business.act::<BusinessNamespace>(&key, names::TRANSFER, &to, false).await.unwrap();
+    world.calls();
+}
+
+fn decoded(object: Value) -> NamespaceView {
+    NamespaceView::decode(serde_json::from_value::<DynamicObject>(object).unwrap()).unwrap()
+}
+
+fn hears_of_its_arrival(world: &World) {
+    let change = world.cx.objects.namespaces.seen(decoded(world.stored(MOVED)), Heard::ByEvent);
+    BusinessNamespace::changed(&world.cx, &change.unwrap());
+}
+
+fn hears_of_its_departure(world: &World, last: &NamespaceView) {
+    let change: Change<_> = world.cx.objects.namespaces.gone(last).unwrap();
+    BusinessNamespace::changed(&world.cx, &change);
+}
+
+/// In whichever order the two events come, or none but a new list.
+#[tokio::test]
+async fn the_marks_follow_and_nothing_is_deleted() {
+    for order in ["departure first", "arrival first", "a new list"] {
+        let world = in_place().await;
+        let last = world.seen();
+        let uid = world.stored(NAMESPACE)["metadata"]["uid"].clone();
+        transfer(&world).await;
+        match order {
+            "departure first" => {
+                hears_of_its_departure(&world, &last);
+                assert!(world.cx.objects.namespaces.at_place("c1", "web").is_none());
+                hears_of_its_arrival(&world);
+            }
+            "arrival first" => {
+                hears_of_its_arrival(&world);
+                hears_of_its_departure(&world, &last);
+            }
+            _ => world.relists(),
+        }
+        let there = world.cx.objects.namespaces.at_place("c1", "web").unwrap();
+        assert_eq!(&*there.key.project, "q", "{order}");
+        assert_eq!(
+            world.pass().await.unwrap(),
+            Outcome::Skipped,
+            "{order}: nothing is left to do for the old key"
+        );
+        assert_eq!(world.pass_in("q").await.unwrap(), Outcome::Applied);
+        let calls = [format!("PATCH {NAMESPACE}"), format!("PATCH {QUOTA}"), format!("PATCH {MOVED}/status")];
+        assert_eq!(world.calls(), calls, "{order}");
+        let namespace = world.stored(NAMESPACE);
+        assert_eq!(namespace["metadata"]["uid"], uid, "it is the same namespace");
+        for object in [&namespace, &world.stored(QUOTA)] {
+            let metadata = &object["metadata"];
+            assert_eq!(metadata["labels"]["tkestack.io/projectName"], "q");
+            let seal = metadata["annotations"]["business.tkestack.io/seal"].as_str().unwrap();
+            assert!(seal.contains(r#""project":"q","projectUID":"project-2""#), "{seal}");
+        }
+        let object = decoded(world.stored(MOVED));
+        assert!(object.was_transferred() && !object.is_being_transferred());
+        assert_eq!(object.status.cluster_namespace, last.status.cluster_namespace, "the record goes with it");
+        world.enforces("1");
+        world.pass_in("q").await.unwrap();
+        world.calls();
+        assert_eq!(world.pass_in("q").await.unwrap(), Outcome::Unchanged, "{order}");
+    }
+}
+
+/// While both places are seen, as in the middle of a new list.
+#[tokio::test]
+async fn from_the_old_place_no_marks_are_written_any_more() {
+    let world = in_place().await;
+    transfer(&world).await;
+    hears_of_its_arrival(&world);
+    world.pass_in("q").await.unwrap();
+    world.watches();
+    let before = [world.stored(NAMESPACE), world.stored(QUOTA)];
+    let outcome = world.pass().await.unwrap();
+    assert!(matches!(outcome, Outcome::WaitingFor(_)), "the quota's seal is later than it: {outcome:?}");
+    assert_eq!([world.stored(NAMESPACE), world.stored(QUOTA)], before);
+    world.server.remove(QUOTA);
+    world.watches();
+    assert_eq!(world.pass().await.unwrap(), Outcome::Skipped, "without that proof, by the place alone");
+    assert_eq!(world.server.find(QUOTA), None);
+    assert_eq!(world.stored(NAMESPACE), before[0]);
+}
+
+/// What was never seen made may have been tried where it lay before.
+#[tokio::test]
+async fn who_came_from_another_project_is_not_new() {
+    let world = World::new();
+    world
+        .knows_project(&json!({ "metadata": { "name": "q", "uid": "project-2" }, "spec": {}, "status": {} }));
+    world.is_born(&pending(&[("pods", "3")]));
+    let last = world.seen();
+    assert!(world.cx.objects.namespaces.memory.is_untried("u"));
+    transfer(&world).await;
+    hears_of_its_departure(&world, &last);
+    hears_of_its_arrival(&world);
+    assert!(!world.cx.objects.namespaces.memory.is_untried("u"));
+    world.pass_in("q").await.unwrap();
+    assert_eq!(world.stored(NAMESPACE)["metadata"]["labels"]["tkestack.io/projectName"], "q");
+}
+
+#[tokio::test]
+async fn old_seals_charge_nobody_while_they_are_rewritten() {
+    let world = in_place().await;
+    transfer(&world).await;
+    let comparison = world.audit().await;
+    assert!(comparison.missing.is_empty() && comparison.unreported == 0, "{comparison:?}");
+    for project in ["/apis/business.tkestack.io/v1/projects/p", DESTINATION] {
+        assert_eq!(world.stored(project)["status"].get("orphans"), None::<&Value>, "{project}");
+    }
+    // The raise that is lost with the database's history is the new project's.
+    world
+        .server
+        .edit(MOVED, &json!({ "spec": { "hard": { "pods": "9" } }, "metadata": { "generation": 7 } }));
+    world.catches_up();
+    world.pass_in("q").await.unwrap();
+    world.enforces("1");
+    let lowered = json!({ "pods": "3" });
+    let back = json!({ "spec": { "hard": lowered }, "metadata": { "generation": 6 }, "status": { "cachedSpecHard": lowered } });
+    world.server.edit(MOVED, &back);
+    world.audit().await;
+    let told = &world.stored(DESTINATION)["status"]["orphans"];
+    assert_eq!((&told[0]["state"], &told[0]["hard"]), (&json!("Ahead"), &json!({ "pods": "6" })), "{told}");
+    assert_eq!(world.project()["status"].get("orphans"), None::<&Value>);
+}
+
+/// An emigration of the namespace to project q.
+fn emigrates(world: &World) {
+    let uid = world.stored(OBJECT)["metadata"]["uid"].clone();
+    let body = json!({
+        "metadata": { "namespace": "p", "name": "n", "uid": "e" },
+        "spec": { "tenantID": "", "namespace": "n", "nsShowName": "n", "destination": "q" },
+        "status": { "phase": "Pending", "namespaceUID": uid },
+    });
+    world.server.put(EMIGRATION, &body);
+}
+
+async fn emigration_pass(world: &World) -> Result<Outcome, crate::error::Error> {
+    let stored: DynamicObject = serde_json::from_value(world.stored(EMIGRATION)).unwrap();
+    world.cx.objects.nsemigrations.seen(EmigrationView::decode(stored).unwrap(), Heard::ByEvent);
+    NsEmigration::reconcile(&world.cx, &ProjectKey::new(Some("p"), "n")).await
+}
+
+fn phase(world: &World) -> String {
+    world.stored(EMIGRATION)["status"]["phase"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn an_emigration_walks_its_phases_and_goes() {
+    let world = in_place().await;
+    emigrates(&world);
+    for expected in ["OldOneLocked", "OldOneDetached", "NewOneCreated", "OldOneTerminating"] {
+        let outcome = emigration_pass(&world).await.unwrap();
+        assert_eq!(
+            (outcome, phase(&world).as_str()),
+            (Outcome::WaitingFor(Duration::from_secs(1)), expected)
+        );
+    }
+    emigration_pass(&world).await.unwrap();
+    assert_eq!(phase(&world), "OldOneTerminating", "the cluster still names the former project");
+    world.catches_up();
+    world.pass_in("q").await.unwrap();
+    emigration_pass(&world).await.unwrap();
+    assert_eq!(phase(&world), "Finished");
+    assert!(matches!(emigration_pass(&world).await.unwrap(), Outcome::WaitingFor(_)));
+    world.server.clock.advance(11_000_000);
+    emigration_pass(&world).await.unwrap();
+    assert!(world.server.find(EMIGRATION).is_none(), "it goes after a while");
+    assert!(world.server.find(MOVED).is_some() && world.server.find(OBJECT).is_none());
+}
+
+/// Whoever takes over half-way looks where the namespace is.
+#[tokio::test]
+async fn an_emigration_whose_transfer_was_not_answered_goes_on() {
+    let world = in_place().await;
+    emigrates(&world);
+    emigration_pass(&world).await.unwrap();
+    emigration_pass(&world).await.unwrap();
+    world.server.lose_transfers(true);
+    assert!(emigration_pass(&world).await.is_err());
+    assert_eq!(phase(&world), "OldOneDetached");
+    let next = World::led_by_another(&world.server);
+    emigration_pass(&next).await.unwrap();
+    assert_eq!(phase(&next), "NewOneCreated");
+}
+
+#[tokio::test]
+async fn an_emigration_that_cannot_be_leaves_everything_as_it_was() {
+    let changes: [(&str, fn(&World)); 5] = [
+        ("destination gone", |world| drop(world.server.remove(DESTINATION))),
+        ("destination full", |world| {
+            drop(world.server.edit(DESTINATION, &json!({ "status": { "locked": true } })))
+        }),
+        ("name taken", |world| drop(world.server.put(MOVED, &json!({ "metadata": { "uid": "another" } })))),
+        ("namespace deleted", |world| drop(world.server.remove(OBJECT))),
+        ("another of its name", |world| {
+            drop(world.server.edit(OBJECT, &json!({ "metadata": { "uid": "other" } })))
+        }),
+    ];
+    for (what, change) in changes {
+        for passes in 0..3 {
+            let world = in_place().await;
+            emigrates(&world);
+            for _ in 0..passes {
+                emigration_pass(&world).await.unwrap();
+            }
+            change(&world);
+            let before = world.server.find(OBJECT);
+            for _ in 0..4 {
+                emigration_pass(&world).await.unwrap();
+            }
+            let status = &world.stored(EMIGRATION)["status"];
+            assert_eq!(phase(&world), "Failed", "{what} after {passes}: {status}");
+            assert!(
+                !status["reason"].as_str().unwrap().is_empty() && status["message"].is_string(),
+                "{status}"
+            );
+            assert_eq!(world.server.find(OBJECT), before, "{what}");
+        }
+    }
+    let world = in_place().await;
+    emigrates(&world);
+    world.server.remove(DESTINATION);
+    emigration_pass(&world).await.unwrap();
+    assert!(matches!(emigration_pass(&world).await.unwrap(), Outcome::WaitingFor(_)), "it stays to be read");
+    world.server.remove("/apis/business.tkestack.io/v1/projects/p");
+    emigration_pass(&world).await.unwrap();
+    assert!(world.server.find(EMIGRATION).is_none(), "and goes with its project");
+}
