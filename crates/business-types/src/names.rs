@@ -9,15 +9,27 @@ pub const API_VERSION: &str = "business.tkestack.io/v1";
 pub const PROJECTS: &str = "projects";
 /// Plural of the kind Namespace.
 pub const NAMESPACES: &str = "namespaces";
+/// Plural of the kind `ImageNamespace`.
+pub const IMAGE_NAMESPACES: &str = "imagenamespaces";
+/// Plural of the kind `ChartGroup`.
+pub const CHART_GROUPS: &str = "chartgroups";
 /// The kind Project.
 pub const PROJECT_KIND: &str = "Project";
 /// The kind Namespace.
 pub const NAMESPACE_KIND: &str = "Namespace";
+/// The kind `ImageNamespace`.
+pub const IMAGE_NAMESPACE_KIND: &str = "ImageNamespace";
+/// The kind `ChartGroup`.
+pub const CHART_GROUP_KIND: &str = "ChartGroup";
 
 /// The token in a project's `spec.finalizers`.
 pub const PROJECT_FINALIZER: &str = "project";
 /// The token in a namespace's `spec.finalizers`.
 pub const NAMESPACE_FINALIZER: &str = "namespace";
+/// The token in an image namespace's `spec.finalizers`.
+pub const IMAGE_NAMESPACE_FINALIZER: &str = "imagenamespace";
+/// The token in a chart group's `spec.finalizers`.
+pub const CHART_GROUP_FINALIZER: &str = "chartgroup";
 /// What a project's name is generated from when none is given.
 pub const PROJECT_NAME_PREFIX: &str = "prj-";
 
