@@ -26,6 +26,8 @@ pub mod registry;
 pub mod image_namespace;
 /// The kind `ChartGroup`.
 pub mod chart_group;
+/// The kind `RegistryCredential`.
+pub mod registry_credential;
 /// The charge of a namespace: a high-water mark.
 pub mod charge;
 /// What is wrong with an object, beyond its shape.
@@ -41,3 +43,4 @@ pub use namespace::{
 };
 pub use project::{ChargedProject, HardQuantity, ProjectPhase, ProjectSpec, ProjectStatus, UsedQuantity};
 pub use registry::{RegistryKind, RegistryPhase, RegistryRecord, RegistrySpec, RegistryStatus};
+pub use registry_credential::{Holder, RegistryCredentialSpec, RegistryCredentialStatus, Robot, RobotAccess};

@@ -13,6 +13,8 @@ pub const NAMESPACES: &str = "namespaces";
 pub const IMAGE_NAMESPACES: &str = "imagenamespaces";
 /// Plural of the kind `ChartGroup`.
 pub const CHART_GROUPS: &str = "chartgroups";
+/// Plural of the kind `RegistryCredential`.
+pub const REGISTRY_CREDENTIALS: &str = "registrycredentials";
 /// The kind Project.
 pub const PROJECT_KIND: &str = "Project";
 /// The kind Namespace.
@@ -21,6 +23,11 @@ pub const NAMESPACE_KIND: &str = "Namespace";
 pub const IMAGE_NAMESPACE_KIND: &str = "ImageNamespace";
 /// The kind `ChartGroup`.
 pub const CHART_GROUP_KIND: &str = "ChartGroup";
+
+/// The kind `RegistryCredential`.
+pub const REGISTRY_CREDENTIAL_KIND: &str = "RegistryCredential";
+/// What is answered when a password for the registry is issued.
+pub const REGISTRY_TOKEN_KIND: &str = "RegistryToken";
 
 /// The token in a project's `spec.finalizers`.
 pub const PROJECT_FINALIZER: &str = "project";
