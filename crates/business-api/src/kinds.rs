@@ -7,6 +7,12 @@ pub mod attributes;
 pub mod project;
 /// The row of Namespace.
 pub mod namespace;
+/// What the rows of the registry's kinds have in common.
+pub mod registry;
+/// The row of `ImageNamespace`.
+pub mod image_namespace;
+/// The row of `ChartGroup`.
+pub mod chart_group;
 
 use crate::accounts::{KindAccounts, ReadAccount};
 use crate::clusters::Clusters;
@@ -20,7 +26,8 @@ use std::sync::Arc;
 use store::{Kind, KindId, Store};
 
 /// The kinds of this program. A new one goes to the end: the number of a stored kind is its place among these, from 1.
-pub const KINDS: KindTable = KindTable(&[project::ROW, namespace::ROW]);
+pub const KINDS: KindTable =
+    KindTable(&[project::ROW, namespace::ROW, image_namespace::ROW, chart_group::ROW]);
 
 /// The subresources of a kind with a status and finalizers of its own.
 pub const SUBRESOURCES: [Subresource; 2] = [Subresource::STATUS, Subresource::FINALIZE];

@@ -6,3 +6,7 @@ use store::KindId;
 pub const PROJECT: KindId = KindId(1);
 /// Namespaces.
 pub const NAMESPACE: KindId = KindId(2);
+/// Image namespaces.
+pub const IMAGE_NAMESPACE: KindId = KindId(3);
+/// Chart groups.
+pub const CHART_GROUP: KindId = KindId(4);

@@ -4,9 +4,12 @@
 pub mod project;
 /// Namespaces: what is carved out of them.
 pub mod namespace;
+/// Image namespaces and chart groups: a project's places in the registry.
+pub mod registry;
 
 pub use namespace::NamespaceStrategy;
 pub use project::ProjectStrategy;
+pub use registry::RegistryStrategy;
 
 use crate::finalizers::FINALIZERS;
 use crate::numbers::PROJECT;

@@ -12,7 +12,7 @@ impl RegistryKind for ChartGroup {
     const KIND: &'static str = crate::names::CHART_GROUP_KIND;
     const PLURAL: &'static str = crate::names::CHART_GROUPS;
     const SINGULAR: &'static str = "chartgroup";
-    const SHORT_NAME: &'static str = "rcg";
+    const SHORT_NAMES: &'static [&'static str] = &["rcg"];
     const FINALIZER: &'static str = crate::names::CHART_GROUP_FINALIZER;
     const NAME_PREFIX: &'static str = "rcg-";
     const WORDS: &'static str = "chart group";

@@ -12,7 +12,7 @@ impl RegistryKind for ImageNamespace {
     const KIND: &'static str = crate::names::IMAGE_NAMESPACE_KIND;
     const PLURAL: &'static str = crate::names::IMAGE_NAMESPACES;
     const SINGULAR: &'static str = "imagenamespace";
-    const SHORT_NAME: &'static str = "imn";
+    const SHORT_NAMES: &'static [&'static str] = &["imn"];
     const FINALIZER: &'static str = crate::names::IMAGE_NAMESPACE_FINALIZER;
     const NAME_PREFIX: &'static str = "imn-";
     const WORDS: &'static str = "image namespace";

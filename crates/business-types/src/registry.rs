@@ -35,7 +35,7 @@ pub trait RegistryKind: Clone + Copy + fmt::Debug + Default + Send + Sync + 'sta
     /// Its singular.
     const SINGULAR: &'static str;
     /// What kubectl takes for it.
-    const SHORT_NAME: &'static str;
+    const SHORT_NAMES: &'static [&'static str];
     /// Its token in `spec.finalizers`.
     const FINALIZER: &'static str;
     /// What a name is generated from when none is given.
