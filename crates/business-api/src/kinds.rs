@@ -13,6 +13,8 @@ pub mod registry;
 pub mod image_namespace;
 /// The row of `ChartGroup`.
 pub mod chart_group;
+/// The row of `RegistryCredential`.
+pub mod registry_credential;
 
 use crate::accounts::{KindAccounts, ReadAccount};
 use crate::clusters::Clusters;
@@ -26,8 +28,13 @@ use std::sync::Arc;
 use store::{Kind, KindId, Store};
 
 /// The kinds of this program. A new one goes to the end: the number of a stored kind is its place among these, from 1.
-pub const KINDS: KindTable =
-    KindTable(&[project::ROW, namespace::ROW, image_namespace::ROW, chart_group::ROW]);
+pub const KINDS: KindTable = KindTable(&[
+    project::ROW,
+    namespace::ROW,
+    image_namespace::ROW,
+    chart_group::ROW,
+    registry_credential::ROW,
+]);
 
 /// The subresources of a kind with a status and finalizers of its own.
 pub const SUBRESOURCES: [Subresource; 2] = [Subresource::STATUS, Subresource::FINALIZE];
@@ -71,6 +78,8 @@ pub struct Directories {
     pub finalizers: TenantFinalizers,
     /// Names in a member cluster that none may claim.
     pub forbidden: Vec<String>,
+    /// How many days a password for the registry may be good for.
+    pub credential_days_max: i64,
 }
 
 /// All kinds of a program.

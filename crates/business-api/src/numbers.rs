@@ -10,3 +10,5 @@ pub const NAMESPACE: KindId = KindId(2);
 pub const IMAGE_NAMESPACE: KindId = KindId(3);
 /// Chart groups.
 pub const CHART_GROUP: KindId = KindId(4);
+/// Credentials for the registry.
+pub const REGISTRY_CREDENTIAL: KindId = KindId(5);

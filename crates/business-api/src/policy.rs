@@ -184,7 +184,7 @@ mod tests {
     fn the_rights_of_roles_are_as_recorded() {
         let mut table = format!("{:<23}{:<18}{:<37}member\n", "", "verb", "administrator");
         let objects = RULE.iter().copied().chain([GRANT, OPERATE, "else"]).map(|verb| ("", verb));
-        let subresources = ["status", "finalize", "finalizers", "else"]
+        let subresources = ["status", "finalize", "finalizers", "token", "else"]
             .into_iter()
             .flat_map(|subresource| ["create", "get", "patch", "update"].map(|verb| (subresource, verb)));
         let asked: Vec<(&str, &'static str)> = objects.chain(subresources).collect();

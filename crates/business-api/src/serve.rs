@@ -7,6 +7,7 @@ use crate::finalizers::TenantFinalizers;
 use crate::kinds::{Directories, KINDS, KindTable};
 use crate::levels::Levels;
 use crate::members::Members;
+use crate::pages::RegistryPages;
 use crate::policy::BusinessPolicy;
 use anyhow::{Context, Result};
 use apiserver::Api;
@@ -96,13 +97,15 @@ pub async fn serve(settings: &Serve, listeners: Listeners, program: Program, tas
     let resources = kinds.resources(&directories(settings, clusters, levels));
     let version = format!("v{}", env!("CARGO_PKG_VERSION"));
     let about = About { title: "TKEStack business".to_owned(), version };
+    let routes =
+        RegistryPages { store: &store, kinds, clock: &clock, tasks: &below }.routes(&settings.registry)?;
     let api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about)?;
     let mut server = server_settings(settings);
     server.tracer = tracer(settings, &below, &metrics)?;
     let parts = Parts {
         handler: Arc::new(api),
         resources,
-        routes: Vec::new(),
+        routes,
         policy,
         kube,
         metrics,
@@ -202,6 +205,7 @@ fn directories(settings: &Serve, clusters: Clusters, levels: Levels) -> Director
         roles: settings.roles(),
         finalizers: TenantFinalizers::new(settings.tenant_finalizers.iter().cloned()),
         forbidden: settings.forbidden(),
+        credential_days_max: settings.registry.registry_credential_days_max,
     }
 }
 

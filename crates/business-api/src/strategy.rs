@@ -7,6 +7,9 @@ pub mod namespace;
 /// Image namespaces and chart groups: a project's places in the registry.
 pub mod registry;
 
+/// Credentials: names and passwords for the registry.
+pub mod registry_credential;
+
 pub use namespace::NamespaceStrategy;
 pub use project::ProjectStrategy;
 pub use registry::RegistryStrategy;

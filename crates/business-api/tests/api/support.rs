@@ -1,7 +1,7 @@
 //! A server of one's own, and clients of every sort.
 
 use base64::Engine as _;
-use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use business_api::clusters::Clusters;
 use business_api::config::{Cli, Command, Serve};
 use business_api::kinds::{KINDS, KindTable};
@@ -56,7 +56,8 @@ impl Drop for World {
 pub(crate) struct Client {
     address: SocketAddr,
     tls: TlsConnector,
-    token: Option<String>,
+    /// The header of that name.
+    authorization: Option<String>,
 }
 
 /// An answer.
@@ -173,12 +174,12 @@ impl World {
     }
 
     pub(crate) fn operator_at(&self, replica: usize) -> Client {
-        Client { address: self.replicas[replica], tls: self.operator.clone(), token: None }
+        Client { address: self.replicas[replica], tls: self.operator.clone(), authorization: None }
     }
 
     /// Known by a certificate, but with neither tenant nor right.
     pub(crate) fn stranger(&self) -> Client {
-        Client { address: self.replicas[0], tls: self.stranger.clone(), token: None }
+        Client { address: self.replicas[0], tls: self.stranger.clone(), authorization: None }
     }
 
     /// Rules a tenant.
@@ -193,20 +194,26 @@ impl World {
 
     fn user(&self, name: &str, tenant: &str, groups: &[&str]) -> Client {
         let claims = json!({"sub": name, "groups": groups, "tenantid": tenant});
-        Client { token: Some(self.token(claims)), ..self.nobody() }
+        Client { authorization: Some(format!("Bearer {}", self.token(claims))), ..self.nobody() }
     }
 
     /// Without any credentials.
     pub(crate) fn nobody(&self) -> Client {
-        Client { address: self.replicas[0], tls: self.tls.clone(), token: None }
+        Client { address: self.replicas[0], tls: self.tls.clone(), authorization: None }
     }
 
     /// With a token of these claims.
     pub(crate) fn bearer(&self, claims: Value) -> Client {
-        Client { token: Some(self.token(claims)), ..self.nobody() }
+        Client { authorization: Some(format!("Bearer {}", self.token(claims))), ..self.nobody() }
     }
 
-    fn token(&self, mut claims: Value) -> String {
+    /// With a name and a password.
+    pub(crate) fn basic(&self, user: &str, password: &str) -> Client {
+        let encoded = BASE64_STANDARD.encode(format!("{user}:{password}"));
+        Client { authorization: Some(format!("Basic {encoded}")), ..self.nobody() }
+    }
+
+    pub(crate) fn token(&self, mut claims: Value) -> String {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
         claims["iss"] = json!(ISSUER);
         claims["aud"] = json!(AUDIENCE);
@@ -329,7 +336,7 @@ impl Client {
         content: &str,
         body: Option<Value>,
     ) -> Answer {
-        let whole = if path.starts_with("/apis") || path.starts_with("/readyz") {
+        let whole = if ["/apis", "/readyz", "/registry/"].iter().any(|root| path.starts_with(root)) {
             path.to_owned()
         } else {
             format!("{GROUP}{path}")
@@ -344,8 +351,8 @@ impl Client {
         if body.is_some() {
             request = request.header(header::CONTENT_TYPE, content);
         }
-        if let Some(token) = &self.token {
-            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        if let Some(authorization) = &self.authorization {
+            request = request.header(header::AUTHORIZATION, authorization);
         }
         let bytes = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
         let response = sender.send_request(request.body(Full::new(bytes)).unwrap()).await.unwrap();
