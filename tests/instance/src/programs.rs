@@ -4,6 +4,7 @@ use crate::kubeconfig::{Kubeconfig, token};
 use crate::kubectl::Kubectl;
 use crate::layout::{self, Layout};
 use crate::manifests::NAMESPACE;
+use crate::registry::Registry;
 use crate::supervisor::{Spec, Supervisor};
 use crate::token::{AUDIENCE, ISSUER, Issuer};
 use crate::wait::Seen;
@@ -48,6 +49,7 @@ pub struct ApiSettings<'a> {
     pub key: &'a Path,
     pub client_ca: Option<PathBuf>,
     pub issuer: &'a Issuer,
+    pub registry: Option<&'a Registry>,
 }
 
 impl Api {
@@ -68,6 +70,11 @@ impl Api {
         ];
         if let Some(ca) = &settings.client_ca {
             args.push(("client-ca-file", text(ca)));
+        }
+        if let Some(registry) = settings.registry {
+            args.push(("registry-token-key-file", text(&registry.key)));
+            args.push(("registry-controller-credentials", text(&registry.controller)));
+            args.push(("registry-events-credentials", text(&registry.events)));
         }
         let args = args.into_iter().map(|(key, value)| format!("--{key}={value}"));
         let mut spec =
