@@ -110,7 +110,10 @@ fn together(jobs: &[Job<'_>]) -> Result<()> {
             let job = jobs.get(ended.job);
             if let (Err(error), true) = (&ended.outcome, job.is_some_and(Job::is_optional)) {
                 let why = error.to_string();
-                say::skipped(&format!("the registry is not built: {}", why.lines().next().unwrap_or_default()));
+                say::skipped(&format!(
+                    "the registry is not built: {}",
+                    why.lines().next().unwrap_or_default()
+                ));
                 continue;
             }
             if failed.is_none() {

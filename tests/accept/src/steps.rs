@@ -67,7 +67,10 @@ const STEPS: &[(&str, Step)] = &[
     ("client-go works unmodified, as do Argo CD's and Flux's ways", clients::client_go),
     ("Helm installs, upgrades, rolls back and uninstalls", clients::helm),
     ("Python's client works unmodified", clients::python),
-    ("images and charts go into the registry and out of it, by the rights in their project", registry::registry),
+    (
+        "images and charts go into the registry and out of it, by the rights in their project",
+        registry::registry,
+    ),
     ("kube-rs's reflector follows, through a partition and a forgotten history", clients::kube_rs),
     ("server-side apply agrees with a custom resource", clients::apply_differential),
     ("answers agree with those of custom resources", differential::requests),

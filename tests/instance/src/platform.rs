@@ -305,7 +305,9 @@ impl<'a> Starter<'a> {
 
     fn start_registry(&self, instance: &Instance, api: &Api) -> Result<()> {
         let Some(registry) = &instance.registry else { return Ok(()) };
-        let url = format!("https://{}:{}", api.host, api.port);
+        // go-containerregistry asks no token server at a private address, unless it has a name.
+        let host = if api.host == "127.0.0.1" { "localhost" } else { &api.host };
+        let url = format!("https://{host}:{}", api.port);
         let authority = self.pki.cert("serving-ca");
         say::step("registry ready", || {
             let spec = registry.spec(TokenServer { url: &url, authority: &authority })?;

@@ -75,7 +75,8 @@ impl Registry {
     /// Writes its configuration.
     pub fn spec(&self, tokens: TokenServer<'_>) -> Result<Spec> {
         let keys = self.dir.join("jwks.json");
-        let printed = Command::new(layout::beside("business-api")?).arg("registry-keys").arg(&self.key).output()?;
+        let printed =
+            Command::new(layout::beside("business-api")?).arg("registry-keys").arg(&self.key).output()?;
         let complaint = String::from_utf8_lossy(&printed.stderr);
         ensure!(printed.status.success(), "business-api registry-keys: {}", complaint.trim());
         std::fs::write(&keys, printed.stdout)?;
@@ -111,8 +112,12 @@ impl Registry {
         });
         let file = self.dir.join("config.yml");
         secret(&file, &configuration.to_string())?;
-        let mut spec = Spec::new(NAME, &program()).args(["serve".to_owned(), file.to_string_lossy().into_owned()]);
-        spec.env = vec![("SSL_CERT_FILE".to_owned(), authority.to_string_lossy().into_owned())];
+        let mut spec =
+            Spec::new(NAME, &program()).args(["serve".to_owned(), file.to_string_lossy().into_owned()]);
+        spec.env = vec![
+            ("SSL_CERT_FILE".to_owned(), authority.to_string_lossy().into_owned()),
+            ("OTEL_TRACES_EXPORTER".to_owned(), "none".to_owned()),
+        ];
         Ok(spec)
     }
 

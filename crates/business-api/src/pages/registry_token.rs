@@ -1,21 +1,22 @@
 //! The token server of an OCI registry, as docker, helm and containerd ask it: the registry answers 401 with a *scope*,
 //! and its client comes here for a token of that scope.
 
+use crate::policy::OPERATE;
 use crate::token_server::accounts::Duty;
 use crate::token_server::credentials::{Credentials, RobotOf};
 use crate::token_server::grant::{self, NoPush, Standing};
 use crate::token_server::keys::TokenKeys;
 use crate::token_server::prefixes::Prefixes;
 use crate::token_server::scope::{Actions, Granted, Prefix, Repository, Scope};
-use apiserver::RequestContext;
-use apiserver::authz::Admits;
-use apiserver::caller::Via;
+use apiserver::authz::{Admits, Attributes};
 use apiserver::dialect::{Basic, Dialect, Judgement};
 use apiserver::flow::Class;
-use apiserver::request::query;
+use apiserver::request::{ResourceRequest, query};
 use apiserver::routes::{GET, Reach, Route, RouteHandler};
+use apiserver::{RequestContext, Verb};
 use axum::body::Body;
 use axum::response::IntoResponse;
+use business_types::names::{GROUP, PROJECTS};
 use business_types::registry::{Offer, STORAGE, TOKEN_SECONDS_MAX};
 use business_types::{RegistrySpec, RegistryStatus};
 use futures_util::FutureExt;
@@ -78,6 +79,8 @@ enum Asker<'a> {
     Person(&'a Access),
     /// A robot.
     Robot(RobotOf),
+    /// Somebody who has no rights here.
+    Nobody,
 }
 
 /// An object that its asker sees.
@@ -120,7 +123,7 @@ impl TokenPage {
         let asked: Vec<_> =
             query::pairs(query).filter(|(key, _)| key == "scope").map(|(_, value)| value).collect();
         let scopes = Scope::read_all(asked.iter().map(AsRef::as_ref))?;
-        let asker = self.asker(cx).await;
+        let asker = self.asker(cx).await?;
         let mut access = Vec::new();
         for scope in scopes {
             access.extend(self.grant(&asker, scope).await?);
@@ -128,15 +131,19 @@ impl TokenPage {
         self.answer(&cx.caller.name, &access)
     }
 
-    async fn asker<'a>(&self, cx: &'a RequestContext) -> Asker<'a> {
-        if let Some(robot) = self.credentials.robot(&cx.caller).await {
-            return Asker::Robot(robot);
+    async fn asker<'a>(&self, cx: &'a RequestContext) -> Result<Asker<'a>, Status> {
+        if Duty::Controller.is_of(&cx.caller) {
+            return Ok(Asker::Operator);
         }
-        match cx.access.visibility() {
-            Visibility::Everything if cx.caller.via != Via::Password => Asker::Operator,
-            _ if Duty::Controller.is_of(&cx.caller) => Asker::Operator,
-            _ => Asker::Person(&cx.access),
+        if Credentials::is_robot(&cx.caller) {
+            return Ok(self.credentials.robot(&cx.caller).await.map_or(Asker::Nobody, Asker::Robot));
         }
+        Ok(match cx.access.visibility() {
+            Visibility::Tenant(_) | Visibility::Member { .. } => Asker::Person(&cx.access),
+            // Parts of Kubernetes see everything, too, and have no business here.
+            Visibility::Everything if may_operate(cx).await? => Asker::Operator,
+            Visibility::Everything | Visibility::Nothing => Asker::Nobody,
+        })
     }
 
     async fn grant(&self, asker: &Asker<'_>, scope: Scope) -> Result<Option<Granted>, Status> {
@@ -165,8 +172,7 @@ impl TokenPage {
         let Some(prefix) = repository.prefix() else { return Ok(Actions::NONE) };
         let Some(seen) = self.look(asker, prefix).await? else { return Ok(Actions::NONE) };
         let offer = seen.status.offer(&seen.spec);
-        if repository.asked.push
-            && !repository.any
+        if repository.is_for_push()
             && let Some(why) = grant::no_push(seen.standing, offer)
         {
             return Err(Status::failure(403, "Forbidden", seen.refusal(prefix, why)));
@@ -188,7 +194,7 @@ impl TokenPage {
                 {
                     (&all, Standing::Robot(robot.access))
                 }
-                Asker::Robot(_) | Asker::Operator => continue,
+                Asker::Robot(_) | Asker::Operator | Asker::Nobody => continue,
             };
             let entry = match self.store.get(access, &key, At::Any).await {
                 Ok(entry) => entry,
@@ -231,6 +237,23 @@ impl TokenPage {
             "token": token, "access_token": token, "expires_in": lives, "issued_at": time::rfc3339(now),
         });
         Ok(document(StatusCode::OK, answer.to_string()))
+    }
+}
+
+/// Whether the caller has the cross-tenant right.
+async fn may_operate(cx: &RequestContext) -> Result<bool, Status> {
+    let Some(authorization) = &cx.authorization else { return Ok(false) };
+    let operate = ResourceRequest {
+        verb: Verb::Other(OPERATE),
+        group: GROUP.to_owned(),
+        resource: PROJECTS.to_owned(),
+        ..ResourceRequest::default()
+    };
+    let attributes = Attributes { caller: Arc::clone(&cx.caller), info: operate.into() };
+    match authorization.authorize(&attributes).await {
+        Ok(_proof) => Ok(true),
+        Err(refused) if refused.code == 403 => Ok(false),
+        Err(unanswered) => Err(unanswered),
     }
 }
 

@@ -11,14 +11,15 @@ use meta::object::Object;
 use meta::time;
 use runtime::Clock;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 use store::read::At;
 use store::{Access, Key, KindId, Store};
 use tokio::sync::Semaphore;
 
 /// What each password of ours begins with, so that none is taken for a token, and scanners know it.
 pub const PASSWORD_PREFIX: &str = "regcred_";
-/// By which credential somebody came, in the extra information of a caller who is known by a password.
-const CREDENTIAL_KEY: &str = "business.tkestack.io/registry-credential";
+/// By which credential a robot came, in the extra information of a caller who is known by a password.
+const ROBOT_KEY: &str = "business.tkestack.io/registry-robot";
 
 /// Names and passwords that are looked up in the newest state at a time: those that the cache does not know, and wrong ones.
 const SECOND_LOOKS_MAX: usize = 8;
@@ -99,26 +100,24 @@ impl Credentials {
         }
         let holder = found.spec.holder().ok_or("it is neither a person's nor a robot's")?;
         self.uses.tell(&found.key, found.status.last_used.as_deref(), now);
-        let name = match holder {
-            Holder::Person(user) => user,
-            Holder::Robot(_) => basic.user.clone(),
+        let (name, extra) = match holder {
+            Holder::Person(user) => (user, BTreeMap::new()),
+            Holder::Robot(_) => {
+                (basic.user.clone(), [(ROBOT_KEY.to_owned(), vec![basic.user.clone()])].into())
+            }
         };
-        Ok(Caller {
-            name,
-            tenant: Some(found.spec.tenant_id),
-            extra: [(CREDENTIAL_KEY.to_owned(), vec![basic.user.clone()])].into(),
-            via: Via::Password,
-            expires: ends,
-            ..Caller::default()
-        })
+        let tenant = Some(found.spec.tenant_id);
+        Ok(Caller { name, tenant, extra, via: Via::Password, expires: ends, ..Caller::default() })
     }
 
-    /// The robot that a caller is; `None` for a person.
+    /// Whether a caller is a robot, and nobody of his tenant.
+    pub fn is_robot(caller: &Caller) -> bool {
+        caller.via == Via::Password && caller.extra.contains_key(ROBOT_KEY)
+    }
+
+    /// What a robot may do now.
     pub async fn robot(&self, caller: &Caller) -> Option<RobotOf> {
-        let [name] = caller.extra.get(CREDENTIAL_KEY).filter(|_| caller.via == Via::Password)?.as_slice()
-        else {
-            return None;
-        };
+        let [name] = caller.extra.get(ROBOT_KEY)?.as_slice() else { return None };
         let found = self.find(name, At::Any).await?;
         match found.spec.holder()? {
             Holder::Robot(robot) => Some(RobotOf { project: found.key.namespace.to_string(), robot }),

@@ -54,11 +54,14 @@ pub struct Repository {
     pub name: String,
     /// What is asked for.
     pub asked: Actions,
-    /// Whether all is asked for that can be had, so that what is missing is no refusal.
-    pub any: bool,
 }
 
 impl Repository {
+    /// Whether it is meant to be pushed to. Who deletes may ask for everything, and wants what of it he can have.
+    pub fn is_for_push(&self) -> bool {
+        self.asked.push && !self.asked.delete
+    }
+
     /// The tenant and the name of the object that it lies below: `TENANT/NAME/REST`.
     pub fn prefix(&self) -> Option<Prefix<'_>> {
         Prefix::of(&self.name)
@@ -115,10 +118,10 @@ impl Scope {
         match (kind.split('(').next().unwrap_or_default(), name) {
             ("repository", name) => {
                 let asks = |action: &str| actions.split(',').any(|asked| asked == action);
-                let any = asks("*");
+                let all = asks("*");
                 let named = Actions { pull: asks("pull"), push: asks("push"), delete: asks("delete") };
-                let asked = if any { Actions::ALL } else { named };
-                Some(Self::Repository(Repository { name: name.to_owned(), asked, any }))
+                let asked = if all { Actions::ALL } else { named };
+                Some(Self::Repository(Repository { name: name.to_owned(), asked }))
             }
             ("registry", "catalog") => Some(Self::Catalog),
             _ => None,
@@ -149,7 +152,9 @@ mod tests {
         assert_eq!(read_back("repository(plugin):t/web/app:delete"), ["delete"]);
         assert_eq!(read_back("repository:t/web/app:fly"), [""; 0]);
         let all = repository("repository:host:5000/t/web/app:*");
-        assert_eq!((all.name.as_str(), all.asked, all.any), ("host:5000/t/web/app", Actions::ALL, true));
+        assert_eq!((all.name.as_str(), all.asked), ("host:5000/t/web/app", Actions::ALL));
+        assert!(repository("repository:t/web/app:pull,push").is_for_push());
+        assert!(!repository("repository:t/web/app:push,pull,delete").is_for_push());
         assert_eq!(read(&["registry:catalog:*"]), [Scope::Catalog]);
         assert_eq!(read(&["repository:a/b/c:pull repository:d/e/f:pull", "registry:catalog:*"]).len(), 3);
         for strange in ["", "repository", "repository:x", "aws:x:y", "registry:other:*"] {
@@ -162,7 +167,7 @@ mod tests {
     #[test]
     fn a_repository_lies_below_tenant_and_name() {
         let prefix = |name: &str| {
-            let repository = Repository { name: name.to_owned(), asked: Actions::ALL, any: false };
+            let repository = Repository { name: name.to_owned(), asked: Actions::ALL };
             repository.prefix().map(|prefix| format!("{}|{}", prefix.tenant, prefix.name))
         };
         assert_eq!(prefix("t/web/app").as_deref(), Some("t|web"));

@@ -166,6 +166,12 @@ async fn members_and_administrators_push_and_pull_and_others_learn_nothing() {
         assert_eq!(registry.granted(&all_seeing, &scopes).await, all, "it measures and deletes");
         assert_eq!(registry.granted(&all_seeing, &["repository:acme/shop/app:push"]).await, [""; 0]);
     }
+    assert_eq!(
+        registry.granted(&world.kubernetes(), &scopes).await,
+        [""; 0],
+        "it sees everything, and no more"
+    );
+    assert_eq!(registry.granted(&world.kubernetes(), &[ALL]).await, [""; 0]);
     assert_eq!(token(&registry.account(EVENTS), &[]).await.code, 401, "it only tells of changes");
 
     let nobody = refused(&world.nobody(), &[PULL]).await;
@@ -194,6 +200,8 @@ async fn what_is_full_locked_or_on_its_end_refuses_a_push_and_says_why() {
                 needed, or ask for a larger spec.hard";
     assert_eq!(message, want);
     assert_eq!(registry.granted(&alice, &[ALL]).await, ["acme/shop/app:pull,delete"], "room can be made");
+    let crane = "repository:acme/shop/app:push,pull,delete";
+    assert_eq!(registry.granted(&alice, &[crane]).await, ["acme/shop/app:pull,delete"], "as it deletes");
 
     registry.says("shop", json!({"used": {"requests.storage": "1Gi"}, "locked": true})).await;
     until("it is locked", async || refused(&alice, &[PUSH]).await.2.contains("is locked by an operator"))

@@ -40,6 +40,7 @@ pub(crate) struct World {
     tls: TlsConnector,
     operator: TlsConnector,
     stranger: TlsConnector,
+    kubernetes: TlsConnector,
     tasks: Tasks,
     directory: PathBuf,
 }
@@ -155,6 +156,11 @@ impl World {
             signing: EncodingKey::from_ec_pem(signing.serialize_pem().as_bytes()).unwrap(),
             tls: authority.connector(None),
             operator: authority.connector(Some(authority.issue("operator", Some("system:masters"), &[]))),
+            kubernetes: authority.connector(Some(authority.issue(
+                "system:kube-controller-manager",
+                Some("kubernetes"),
+                &[],
+            ))),
             stranger: authority.connector(Some(authority.issue("eve", Some("somebody"), &[]))),
             tasks,
             directory,
@@ -180,6 +186,11 @@ impl World {
     /// Known by a certificate, but with neither tenant nor right.
     pub(crate) fn stranger(&self) -> Client {
         Client { address: self.replicas[0], tls: self.stranger.clone(), authorization: None }
+    }
+
+    /// A part of Kubernetes that sees everything.
+    pub(crate) fn kubernetes(&self) -> Client {
+        Client { address: self.replicas[0], tls: self.kubernetes.clone(), authorization: None }
     }
 
     /// Rules a tenant.

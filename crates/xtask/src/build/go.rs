@@ -49,7 +49,12 @@ impl Module {
         let output = self.go("list").args(["-deps", "."]).output()?;
         let complaint = String::from_utf8_lossy(&output.stderr);
         complaint.lines().for_each(|line| tool.note(line));
-        ensure!(output.status.success(), "the modules of the {} cannot be had: {}", self.what, complaint.trim());
+        ensure!(
+            output.status.success(),
+            "the modules of the {} cannot be had: {}",
+            self.what,
+            complaint.trim()
+        );
         Ok(output.stdout.split(|byte| *byte == b'\n').count())
     }
 }

@@ -1,6 +1,6 @@
 use super::clients;
 use anyhow::{Context, Result, ensure};
-use instance::job::{apply, project, until, until_active, until_field, until_gone};
+use instance::job::{apply, project, until, until_active, until_field};
 use instance::kubectl::Kubectl;
 use instance::layout;
 use instance::pki::Pki;
@@ -51,11 +51,14 @@ struct Accounts {
 impl Depot<'_> {
     fn prepare(&self) -> Result<()> {
         let mut depot = project(PROJECT, None, &[(HOST_CLUSTER, &[("cpu", "1")])]);
-        let clusters = depot.pointer_mut("/spec/clusters").and_then(Value::as_object_mut).context("clusters")?;
+        let clusters =
+            depot.pointer_mut("/spec/clusters").and_then(Value::as_object_mut).context("clusters")?;
         clusters.insert("registry".to_owned(), json!({"hard": {"requests.storage": "1Gi"}}));
         apply(&self.tenant, &depot)?;
         until_active(&self.tenant, PROJECT)?;
-        for (kind, plural, name) in [("ImageNamespace", "imagenamespaces", "images"), ("ChartGroup", "chartgroups", "charts")] {
+        for (kind, plural, name) in
+            [("ImageNamespace", "imagenamespaces", "images"), ("ChartGroup", "chartgroups", "charts")]
+        {
             let object = json!({
                 "apiVersion": "business.tkestack.io/v1", "kind": kind,
                 "metadata": {"name": name, "namespace": PROJECT},
@@ -89,9 +92,12 @@ impl Depot<'_> {
             "metadata": {"name": name, "namespace": PROJECT}, "spec": {"access": access},
         });
         apply(&self.tenant, &object)?;
-        let path = format!("/apis/business.tkestack.io/v1/namespaces/{PROJECT}/registrycredentials/{name}/token");
-        let issued: Value = serde_json::from_str(&self.tenant.feed(&["create", "--raw", &path, "-f", "-"], "{}")?)?;
-        let text = |field: &str| issued.pointer(field).and_then(Value::as_str).context("no password was issued");
+        let path =
+            format!("/apis/business.tkestack.io/v1/namespaces/{PROJECT}/registrycredentials/{name}/token");
+        let issued: Value =
+            serde_json::from_str(&self.tenant.feed(&["create", "--raw", &path, "-f", "-"], "{}")?)?;
+        let text =
+            |field: &str| issued.pointer(field).and_then(Value::as_str).context("no password was issued");
         Ok(format!("{}:{}", text("/status/username")?, text("/status/password")?))
     }
 
@@ -160,7 +166,10 @@ impl Depot<'_> {
         };
         until(&self.tenant, &get, kept)?;
         let shown = self.refused(member, &["push", &self.image("more:1")])?;
-        ensure!(shown.contains("is full") && shown.contains("depot") && shown.contains("hard 1Mi"), "{shown}");
+        ensure!(
+            shown.contains("is full") && shown.contains("depot") && shown.contains("hard 1Mi"),
+            "{shown}"
+        );
         self.works(reader, &["pull", &self.image("much:1")])?;
         self.works(member, &["delete", &format!("{}@{much}", self.image("much"))])?;
         until(&self.tenant, &get, |object| !kept(object))?;
@@ -170,7 +179,17 @@ impl Depot<'_> {
         for (locked, phase) in [(true, "Locked"), (false, "Available")] {
             let patch = json!({"status": {"locked": locked}}).to_string();
             let [plural, name, ..] = get;
-            operator.run(&["patch", plural, name, "-n", PROJECT, "--subresource=status", "--type=merge", "-p", &patch])?;
+            operator.run(&[
+                "patch",
+                plural,
+                name,
+                "-n",
+                PROJECT,
+                "--subresource=status",
+                "--type=merge",
+                "-p",
+                &patch,
+            ])?;
             self.until_phase(plural, name, phase)?;
             if locked {
                 let shown = self.refused(member, &["push", &self.image("more:2")])?;
@@ -181,12 +200,19 @@ impl Depot<'_> {
         self.works(member, &["push", &self.image("more:2")]).map(drop)
     }
 
-    /// The project's end takes its places in the registry with it.
+    /// The project's end takes what it keeps in the registry with it. The name itself is free when the last token has ended,
+    /// for which nobody waits here.
     fn end(&self, accounts: &Accounts) -> Result<()> {
         self.tenant.run(&["delete", "project", PROJECT, "--wait=false"])?;
-        self.until_phase("imagenamespaces.business.tkestack.io", "images", "Terminating")?;
+        let images = "imagenamespaces.business.tkestack.io";
+        self.until_phase(images, "images", "Terminating")?;
         self.refused(&accounts.member, &["push", &self.image("late:1")])?;
-        until_gone(&self.tenant, &["project", PROJECT])?;
-        self.refused(&accounts.reader, &["pull", &self.image("more:1")]).map(drop)
+        let is_empty = |object: &Value| {
+            object.get("status").is_some_and(|status| status.to_string().contains("TokensExpire"))
+        };
+        until(&self.tenant, &[images, "images", "-n", PROJECT], is_empty)?;
+        let shown = self.refused(&accounts.member, &["pull", &self.image("more:1")])?;
+        ensure!(shown.contains("UNKNOWN") || shown.contains("NOT_FOUND"), "{shown}");
+        Ok(())
     }
 }
