@@ -58,9 +58,13 @@ pub const ABANDON_ANNOTATION: &str = "business.tkestack.io/abandon";
 /// the cluster in the place of ours. The value is that namespace's uid.
 pub const DELETE_REPLACED_ANNOTATION: &str = "business.tkestack.io/delete-replaced";
 
-/// Annotations that grant something, which a caller with a tenant may neither set nor change.
-pub const OPERATOR_ANNOTATIONS: [&str; 3] =
-    [ADOPT_ANNOTATION, ABANDON_ANNOTATION, DELETE_REPLACED_ANNOTATION];
+/// Annotation of an image namespace or chart group: when something below its prefix was last heard to change. Another value
+/// than before has its content measured.
+pub const REGISTRY_CHANGED_ANNOTATION: &str = "business.tkestack.io/registry-changed";
+
+/// Annotations that grant something, or cost something, which a caller with a tenant may neither set nor change.
+pub const OPERATOR_ANNOTATIONS: [&str; 4] =
+    [ADOPT_ANNOTATION, ABANDON_ANNOTATION, DELETE_REPLACED_ANNOTATION, REGISTRY_CHANGED_ANNOTATION];
 
 /// Namespaces of a member cluster that no business namespace may claim, unless configured otherwise. A trailing `*`
 /// stands for any ending.
