@@ -10,6 +10,8 @@ macro_rules! every_controller {
         $then! {
             Project, projects, crate::project::kind::BusinessProject;
             Namespace, namespaces, crate::namespace::kind::BusinessNamespace;
+            ImageNamespace, image_namespaces, crate::registry::kind::BusinessImageNamespace;
+            ChartGroup, chart_groups, crate::registry::kind::BusinessChartGroup;
         }
     };
 }

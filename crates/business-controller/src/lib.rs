@@ -38,6 +38,8 @@ pub mod controller;
 pub mod project;
 /// The controller of namespaces.
 pub mod namespace;
+/// The controller of image namespaces and chart groups.
+pub mod registry;
 /// Calls to our API.
 pub mod business;
 /// The difference of two documents.

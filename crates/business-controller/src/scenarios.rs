@@ -2,6 +2,12 @@
 
 /// The life of a namespace: each scenario is the exact list of calls that are made.
 mod lives;
+/// Places in a registry.
+mod registry;
+/// The same against a registry that is none of ours.
+mod real_registry;
+/// Places in TKE's registry.
+mod tke_registry;
 /// What the audit finds.
 mod audits;
 /// What the owner of a cluster namespace tries.

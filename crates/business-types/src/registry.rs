@@ -13,7 +13,7 @@ mod account;
 mod schema;
 mod validation;
 
-pub use account::{ChargedRegistryObject, prefix};
+pub use account::{ChargedRegistryObject, costs, prefix};
 pub use schema::{spec_schema, status_schema};
 pub use validation::{limits, object, object_status, object_update};
 
@@ -27,7 +27,7 @@ pub const REGISTRY_KEYS: [&str; 3] = [crate::names::CHART_GROUPS, crate::names::
 pub const TOKEN_SECONDS_MAX: u64 = 60;
 
 /// One of the kinds that own a prefix of the registry.
-pub trait RegistryKind: Clone + Copy + fmt::Debug + Default + Send + Sync + 'static {
+pub trait RegistryKind: Clone + Copy + fmt::Debug + Default + PartialEq + Eq + Send + Sync + 'static {
     /// Its name.
     const KIND: &'static str;
     /// Its plural, which is also the key of quota that its objects count in.

@@ -269,6 +269,8 @@ impl<'a> Starter<'a> {
                 members: &members,
                 admin_port,
                 audit_period: self.options.audit_period.as_deref(),
+                registry: instance.registry.as_ref(),
+                authority: &self.pki.cert("serving-ca"),
             };
             self.supervisor.start(controller.spec(self.layout)?)?;
             programs::ready(self.supervisor, "business-controller", admin_port)

@@ -17,6 +17,8 @@ use std::time::Duration;
 
 const READY: Duration = Duration::from_mins(1);
 const PROBE: Duration = Duration::from_secs(2);
+/// What is deleted here is meant to go.
+const REGISTRY_GRACE: &str = "5s";
 const TOKEN: &str = "--duration=8760h";
 
 /// A token of a `ServiceAccount`, from the cluster itself.
@@ -100,6 +102,9 @@ pub struct Controller<'a> {
     pub members: &'a Path,
     pub admin_port: u16,
     pub audit_period: Option<&'a str>,
+    pub registry: Option<&'a Registry>,
+    /// The authority of business-api's certificate.
+    pub authority: &'a Path,
 }
 
 impl Controller<'_> {
@@ -114,6 +119,12 @@ impl Controller<'_> {
             ("log-format", "text".to_owned()),
         ];
         args.extend(self.audit_period.map(|period| ("audit-period", period.to_owned())));
+        if let Some(registry) = self.registry {
+            args.push(("registry-url", registry.url()));
+            args.push(("registry-ca", text(self.authority)));
+            args.push(("registry-credentials", text(&registry.controller)));
+            args.push(("registry-grace", REGISTRY_GRACE.to_owned()));
+        }
         let args = args.into_iter().map(|(key, value)| format!("--{key}={value}"));
         let program = layout::beside("business-controller")?;
         Ok(Spec::new("business-controller", &program).args(["run"]).args(args))

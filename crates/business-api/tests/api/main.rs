@@ -15,6 +15,8 @@ mod matrix;
 #[cfg(test)]
 mod refusals;
 #[cfg(test)]
+mod registry;
+#[cfg(test)]
 mod registry_tokens;
 #[cfg(test)]
 mod sample;

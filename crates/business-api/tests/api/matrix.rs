@@ -3,6 +3,7 @@
 
 mod world;
 
+use crate::registry::registry_object;
 use crate::support::{GROUP, namespace, project, until};
 use http::Method;
 use serde_json::{Value, json};
@@ -33,19 +34,27 @@ async fn the_authorization_matrix_is_as_recorded() {
     acme.send(&Method::POST, &format!("{GROUP}/projects"), Some(body)).await.expect(201);
     let namespaces = format!("{GROUP}/namespaces/p/namespaces");
     acme.send(&Method::POST, &namespaces, Some(namespace("n", json!({"pods": "1"})))).await.expect(201);
+    for (plural, kind, name) in
+        [("imagenamespaces", "ImageNamespace", "images"), ("chartgroups", "ChartGroup", "charts")]
+    {
+        let path = format!("{GROUP}/namespaces/p/{plural}");
+        acme.send(&Method::POST, &path, Some(registry_object(kind, name, None))).await.expect(201);
+    }
+    let credentials = format!("{GROUP}/namespaces/p/registrycredentials");
+    acme.send(&Method::POST, &credentials, Some(credential("ci"))).await.expect(201);
     let member = world.member("alice", "acme");
     until("alice is a member", async || member.get(&format!("{namespaces}/c1-n")).await.code == 200).await;
 
     let routes = routes(&root).await;
     let callers = world.callers();
-    let mut matrix = format!("{:<75}", "");
+    let mut matrix = format!("{:<80}", "");
     for (who, _) in &callers {
         write!(matrix, " {who:<10}").unwrap();
     }
     for route in &routes {
         // That writes are dry runs goes without saying.
         let shown = format!("{}{}", route.path, route.query.trim_end_matches(DRY_RUN));
-        write!(matrix, "\n{:<7}{shown:<68}", route.method.as_str()).unwrap();
+        write!(matrix, "\n{:<7}{shown:<73}", route.method.as_str()).unwrap();
         for (_, caller) in &callers {
             write!(matrix, " {:<10}", outcome(caller, route).await).unwrap();
         }
@@ -111,11 +120,22 @@ async fn routes(root: &Caller) -> Vec<Route> {
     routes
 }
 
+/// A robot's credential.
+fn credential(name: &str) -> Value {
+    json!({
+        "apiVersion": "business.tkestack.io/v1", "kind": "RegistryCredential", "metadata": {"name": name},
+        "spec": {"access": "Pull"},
+    })
+}
+
 /// The name of an object of a kind, and the body of a new one.
 fn samples(plural: &str) -> (&'static str, Value) {
     match plural {
         "projects" => ("p", project("q", json!({"pods": "5"}))),
         "namespaces" => ("c1-n", namespace("m", json!({"pods": "1"}))),
+        "imagenamespaces" => ("images", registry_object("ImageNamespace", "more", None)),
+        "chartgroups" => ("charts", registry_object("ChartGroup", "more", None)),
+        "registrycredentials" => ("ci", credential("nodes")),
         new => panic!("the kind {new} is new: say what one looks like"),
     }
 }

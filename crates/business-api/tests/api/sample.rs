@@ -6,11 +6,20 @@ mod shelf;
 use crate::support::{GROUP, World, namespace, namespaces, project, until};
 use business_api::audit;
 use business_api::config::{Cli, Command};
-use business_api::kinds::{KindRow, KindTable, namespace as namespaces_kind, project as projects_kind};
+use business_api::kinds::{
+    KindRow, KindTable, chart_group, image_namespace, namespace as namespaces_kind, project as projects_kind,
+};
 use clap::Parser;
 use serde_json::{Value, json};
 
-const ROWS: &[KindRow] = &[projects_kind::ROW, namespaces_kind::ROW, occupancy::ROW, shelf::ROW];
+const ROWS: &[KindRow] = &[
+    projects_kind::ROW,
+    namespaces_kind::ROW,
+    image_namespace::ROW,
+    chart_group::ROW,
+    occupancy::ROW,
+    shelf::ROW,
+];
 const KINDS: KindTable = KindTable(ROWS);
 
 fn shelf(name: &str, spec: &Value) -> Value {
@@ -112,7 +121,7 @@ async fn a_release_without_the_kind_leaves_it_alone_and_says_so() {
     let Command::Audit(settings) = Cli::parse_from(line.split(' ')).command else { panic!("not audit") };
     let finding = audit::run(&settings).await.unwrap();
     let report: Value = serde_json::from_str(&finding.text).unwrap();
-    assert_eq!(report["unknownKinds"], json!([3]), "{report:#}");
+    assert_eq!(report["unknownKinds"], json!([5]), "{report:#}");
     assert!(finding.consistent, "{report:#}");
     let over = admin.post(SHELVES, shelf("b", &hard("t/b", "41"))).await;
     assert_eq!(over.code, 403, "what it costs was not given back: {over:?}");

@@ -1,4 +1,4 @@
-use super::{REGISTRY_DOMAIN, REGISTRY_KEYS, RegistryKind, RegistrySpec};
+use super::{REGISTRY_DOMAIN, RegistryKind, RegistrySpec, STORAGE};
 use crate::account::{Charged, ChargedMeta, PROJECT};
 use crate::names::{CHART_GROUPS, IMAGE_NAMESPACES};
 use meta::quantity::{Quantity, ResourceList};
@@ -17,6 +17,14 @@ pub struct ChargedRegistryObject<K> {
     kind: PhantomData<K>,
 }
 
+/// What an object counts in its project: one of its kind, and what it may keep.
+pub fn costs<K: RegistryKind>(spec: &RegistrySpec) -> ResourceList {
+    let mut costs: ResourceList =
+        spec.storage().map(|bytes| (STORAGE.to_owned(), bytes)).into_iter().collect();
+    costs.insert(K::PLURAL.to_owned(), Quantity::from_units(1));
+    costs
+}
+
 /// Where an object's repositories are: `TENANT/NAME`.
 pub fn prefix(tenant: &str, name: &str) -> String {
     format!("{tenant}/{name}")
@@ -25,14 +33,13 @@ pub fn prefix(tenant: &str, name: &str) -> String {
 impl<K: RegistryKind> Charged for ChargedRegistryObject<K> {
     fn account(self) -> Account {
         let deleting = self.metadata.is_deleting();
-        let RegistrySpec { tenant_id, hard, .. } = self.spec.unwrap_or_default();
-        let place = prefix(&tenant_id, &self.metadata.name);
+        let spec = self.spec.unwrap_or_default();
+        let costs = costs::<K>(&spec);
         // A limit on the number of either kind is carried by itself: nobody has to write it into an object.
-        let counted = |key: &&str| hard.contains_key(*key) || [IMAGE_NAMESPACES, CHART_GROUPS].contains(key);
-        let carried = REGISTRY_KEYS.iter().filter(|key| counted(key)).map(|key| (*key).to_owned()).collect();
-        let mut costs: ResourceList =
-            hard.into_iter().filter(|(key, _)| REGISTRY_KEYS.contains(&key.as_str())).collect();
-        costs.insert(K::PLURAL.to_owned(), Quantity::from_units(1));
+        let mut carried = vec![CHART_GROUPS.to_owned(), IMAGE_NAMESPACES.to_owned()];
+        carried.extend(spec.storage().map(|_| STORAGE.to_owned()));
+        let tenant_id = spec.tenant_id;
+        let place = prefix(&tenant_id, &self.metadata.name);
         Account {
             tenant: tenant_id,
             deleting,

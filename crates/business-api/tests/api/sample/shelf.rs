@@ -40,7 +40,7 @@ pub(crate) const ROW: KindRow = KindRow {
 };
 
 pub(crate) const STORED: StoredRow = StoredRow {
-    id: KindId(3),
+    id: KindId(5),
     kind: || Arc::new(ShelfKind),
     account: Some(account::of_stored::<ChargedShelf>),
     names_members: false,
