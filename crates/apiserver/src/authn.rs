@@ -1,4 +1,5 @@
 use crate::caller::{AUTHENTICATED, Caller, UNAUTHENTICATED, Via};
+use crate::dialect::{Basic, Dialect, Judgement};
 use crate::metrics::ServerMetrics;
 use crate::tls::Peer;
 use http::{HeaderMap, HeaderValue, header};
@@ -172,15 +173,23 @@ impl Authenticator {
         self.clock.unix_seconds()
     }
 
-    /// The caller. Credentials are taken out of the headers, so that nothing behind can believe them again.
+    /// The caller. Credentials are taken out of the headers, so that nothing behind can believe them again. A name and a
+    /// password count only where a dialect judges them.
     pub(crate) async fn authenticate(
         &self,
         peer: &Peer,
         headers: &mut HeaderMap,
+        dialect: Option<&dyn Dialect>,
     ) -> Result<Authenticated, Unauthenticated> {
         let trust = self.trust.load();
         let tokens = Tokens::take(headers);
-        let outcome = self.union(peer, &trust, headers, &tokens).await;
+        let mut outcome = self.union(peer, &trust, headers, &tokens).await;
+        if let (Some(dialect), Some(header)) = (dialect, &tokens.bearer)
+            && !outcome.as_ref().is_ok_and(|caller| caller.is_known())
+            && let Some(basic) = Basic::read(header)
+        {
+            outcome = Box::pin(self.by_password(dialect, basic)).await;
+        }
         if let Some(proxy) = &trust.proxy {
             proxy.strip(headers);
         }
@@ -209,6 +218,8 @@ impl Authenticator {
                     Err(why) => Err(Unauthenticated::Invalid(format!("front proxy: {why}"))),
                 };
             }
+            // Streams are served to nobody who comes so.
+            Via::Password => return Err(nobody()),
             Via::Certificate => x509::verdict(peer, &trust, self.now()).ok_or_else(nobody)?.client(),
             Via::Jwt | Via::TokenReview => match before.tokens.iter().find_map(Result::ok) {
                 Some(token) => self.by_token(token).await,
@@ -261,6 +272,26 @@ impl Authenticator {
             return Ok(Arc::clone(&self.anonymous));
         }
         Err(Unauthenticated::of(&errors))
+    }
+
+    async fn by_password(
+        &self,
+        dialect: &dyn Dialect,
+        basic: Result<Basic, &'static str>,
+    ) -> Result<Arc<Caller>, Unauthenticated> {
+        let invalid = |why: String| Unauthenticated::Invalid(why);
+        let basic = basic.map_err(|why| invalid(why.to_owned()))?;
+        match dialect.judge(&basic).await {
+            Judgement::Known(caller) => {
+                self.finish(Caller { via: Via::Password, ..*caller }).map_err(invalid)
+            }
+            Judgement::Wrong(why) => Err(invalid(format!("password of {:?}: {why}", basic.user))),
+            Judgement::Token => match self.by_token(&basic.password).await {
+                Opinion::Known(caller) => Ok(caller),
+                Opinion::None => Err(invalid("no token".to_owned())),
+                Opinion::Error(why) => Err(why),
+            },
+        }
     }
 
     fn by_proxy(&self, trust: &trust::Trust, verdict: &x509::Verdict, headers: &HeaderMap) -> Opinion {

@@ -186,11 +186,11 @@ impl Authorization {
         }
     }
 
-    /// Users of a token issuer are none of the cluster's users, even if their names are the same: kube-apiserver
-    /// is not asked about them.
+    /// Users of a token issuer, and who comes with a password of ours, are none of the cluster's users, even if their
+    /// names are the same: kube-apiserver is not asked about them.
     async fn review(&self, attributes: &Attributes) -> Result<Answer, Status> {
         match &self.reviews {
-            Some(reviews) if attributes.caller.via != Via::Jwt => {
+            Some(reviews) if !matches!(attributes.caller.via, Via::Jwt | Via::Password) => {
                 reviews.review(attributes, &self.metrics.delegated_authz).await
             }
             _ => Ok(Answer::default()),

@@ -40,6 +40,8 @@ pub enum Via {
     Jwt,
     /// A token that kube-apiserver reviewed.
     TokenReview,
+    /// A name and a password, at a route that takes them.
+    Password,
     /// Somebody who may act as this one.
     Impersonation,
 }

@@ -33,6 +33,8 @@ pub mod authz;
 pub mod tenure;
 /// An authorized request.
 pub mod context;
+/// Routes for clients of another protocol.
+pub mod dialect;
 /// What is served beside the resources.
 pub mod routes;
 /// What all requests at resources share.

@@ -2,8 +2,10 @@
 
 use crate::authz::Admits;
 use crate::context::RequestContext;
+use crate::dialect::Dialect;
 use crate::error::Error;
 use crate::flow::Class;
+use crate::request::RequestInfo;
 use crate::response::{self, Style, rendered};
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
@@ -32,6 +34,8 @@ pub struct Route {
     /// Among which requests it counts. An answer that is a stream ([`Class::Stream`]) has no deadline; its handler ends
     /// it when [`crate::tenure::Tenure::lost`] says so.
     pub class: Class,
+    /// How its clients say who they are and are refused, where that is not Kubernetes' way; never of a stream.
+    pub dialect: Option<Arc<dyn Dialect>>,
     /// The paths that the index at `/` shows.
     pub listed: Vec<String>,
     /// Who answers.
@@ -102,6 +106,7 @@ impl Route {
             admits,
             sees: false,
             class: Class::Exempt,
+            dialect: None,
             handler: Arc::new(Ready(answer)),
         }
     }
@@ -152,7 +157,10 @@ impl Routes {
                 return Err(Error::Settings(format!("two routes at {}", one.path)));
             }
         }
-        for Route { path, .. } in &routes {
+        for Route { path, class, dialect, .. } in &routes {
+            if *class == Class::Stream && dialect.is_some() {
+                return Err(Error::Settings(format!("the stream at {path:?} cannot have a dialect")));
+            }
             let below_version = path.strip_prefix("/apis/").is_some_and(|rest| rest.split('/').count() > 2);
             if !path.starts_with('/') || path.ends_with('/') || path.contains("//") || below_version {
                 return Err(Error::Settings(format!("no request reaches a route at {path:?}")));
@@ -168,6 +176,12 @@ impl Routes {
     pub(crate) fn find(&self, path: &str) -> Option<&Route> {
         let path = path.trim_end_matches('/');
         self.routes.iter().find(|route| route.is_at(path))
+    }
+
+    /// The protocol that is spoken at a path, where it is not Kubernetes'.
+    pub(crate) fn dialect(&self, info: &RequestInfo) -> Option<Arc<dyn Dialect>> {
+        let RequestInfo::Path(asked) = info else { return None };
+        self.find(&asked.path)?.dialect.clone()
     }
 
     /// Who is let in at a path: the index is for everybody who is known, and so are the paths of discovery, of which

@@ -102,6 +102,11 @@ pub trait Strategy: Send + Sync + 'static {
     /// Marks an object whose deletion begins: `metadata.deletionTimestamp` is set already.
     fn prepare_delete(&self, cx: &mut WriteContext<'_>, object: &mut Object);
 
+    /// What the deletion of an object that its caller sees can be refused for, beside his rights with the kind.
+    fn check_delete(&self, _cx: &WriteContext<'_>, _object: &Object) -> Result<(), Status> {
+        Ok(())
+    }
+
     /// Whether the object, beside `metadata.finalizers`, still waits for somebody before it can go.
     /// The text is the answer to another DELETE (409).
     fn waits_for(&self, object: &Object) -> Option<String>;

@@ -1,6 +1,7 @@
 //! The member clusters that the controller makes known: names and who may use them, no credentials.
 
 use arc_swap::ArcSwapOption;
+use business_types::registry::REGISTRY_DOMAIN;
 use business_types::{Cluster, Comparison, names};
 use futures_util::TryStreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -124,9 +125,10 @@ impl Clusters {
     }
 }
 
-/// Entries that cannot be read are left out: one bad one does not take the others away.
+/// Entries that cannot be read are left out: one bad one does not take the others away. The registry's name is no
+/// cluster's.
 fn parse(map: &ConfigMap) -> Vec<(String, Cluster)> {
-    let entries = map.data.iter().flatten();
+    let entries = map.data.iter().flatten().filter(|(name, _)| *name != REGISTRY_DOMAIN);
     entries
         .filter_map(|(name, text)| match serde_json::from_str(text) {
             Ok(cluster) => Some((name.clone(), cluster)),
@@ -179,7 +181,8 @@ mod tests {
     #[test]
     fn one_bad_entry_leaves_the_others() {
         let entry = |name: &str, text: &str| (name.to_owned(), text.to_owned());
-        let data = [entry("good", r#"{"tenants":["*"]}"#), entry("bad", "{")].into();
+        let good = r#"{"tenants":["*"]}"#;
+        let data = [entry("good", good), entry("bad", "{"), entry("registry", good)].into();
         let parsed = parse(&ConfigMap { data: Some(data), ..ConfigMap::default() });
         assert_eq!(parsed.len(), 1);
         assert_eq!(parsed[0].0, "good");

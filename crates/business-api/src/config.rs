@@ -38,6 +38,8 @@ pub enum Command {
     Migrate(Database),
     /// Compares the quota ledger with the objects. Exits with 2 if they differ.
     Audit(Audit),
+    /// Prints the public keys that tokens for the registry are signed with, as the registry wants them: a JSON web key set.
+    RegistryKeys(RegistryKeys),
 }
 
 /// The database.
@@ -107,6 +109,9 @@ pub struct Serve {
     /// is always among them.
     #[arg(long, value_delimiter = ',', default_value = "default,kube-*")]
     pub forbidden_namespaces: Vec<String>,
+    /// Tokens for the registry.
+    #[command(flatten)]
+    pub registry: Registry,
     /// How long requests are still taken after /readyz has begun to fail, such as 5s: as long as others may not have
     /// heard of it.
     #[arg(long, default_value = "0s", value_parser = duration)]
@@ -162,6 +167,39 @@ impl CertificateSettings {
         let max = self.certificate_days_max;
         ValidDays { default: self.certificate_days.min(max), max }
     }
+}
+
+/// Tokens for an OCI registry, at `/registry/token`.
+#[derive(Clone, Debug, Args)]
+pub struct Registry {
+    /// Private keys that tokens for the registry are signed with, PEM (PKCS #8, curve P-256): the first signs, all are
+    /// published at /registry/jwks. Read again when it changes. Without it there are no tokens.
+    #[arg(long)]
+    pub registry_token_key_file: Option<PathBuf>,
+    /// File with user:password of the controller's own account at the registry: it lists, pulls and deletes everything. Read
+    /// again when it changes.
+    #[arg(long, requires = "registry_token_key_file")]
+    pub registry_controller_credentials: Option<PathBuf>,
+    /// File with user:password by which the registry tells of changes at /registry/events. Read again when it changes.
+    #[arg(long, requires = "registry_token_key_file")]
+    pub registry_events_credentials: Option<PathBuf>,
+    /// What the registry is called: auth.token.service of its configuration.
+    #[arg(long, default_value = "registry")]
+    pub registry_service: String,
+    /// By which name the registry knows this server: auth.token.issuer of its configuration.
+    #[arg(long, default_value = "business-api")]
+    pub registry_issuer: String,
+    /// How many days a password of a RegistryCredential may be good for.
+    #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(i64).range(1..=3650))]
+    pub registry_credential_days_max: i64,
+}
+
+/// Settings of `registry-keys`.
+#[derive(Clone, Debug, Args)]
+pub struct RegistryKeys {
+    /// The file of private keys.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
 }
 
 /// Traces of requests.

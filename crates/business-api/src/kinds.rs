@@ -15,6 +15,14 @@ pub mod config_map;
 pub mod portal;
 /// The row of NsEmigration.
 pub mod nsemigration;
+/// What the rows of the registry's kinds have in common.
+pub mod registry;
+/// The row of `ImageNamespace`.
+pub mod image_namespace;
+/// The row of `ChartGroup`.
+pub mod chart_group;
+/// The row of `RegistryCredential`.
+pub mod registry_credential;
 
 use crate::accounts::{KindAccounts, ReadAccount};
 use crate::certificates::Certificates;
@@ -36,6 +44,9 @@ pub const KINDS: KindTable = KindTable(&[
     config_map::ROW,
     portal::ROW,
     nsemigration::ROW,
+    image_namespace::ROW,
+    chart_group::ROW,
+    registry_credential::ROW,
 ]);
 
 /// The subresources of a kind with a status and finalizers of its own.
@@ -82,6 +93,8 @@ pub struct Directories {
     pub forbidden: Vec<String>,
     /// Certificates for member clusters.
     pub certificates: Certificates,
+    /// How many days a password for the registry may be good for.
+    pub credential_days_max: i64,
 }
 
 /// All kinds of a program.

@@ -4,6 +4,7 @@
 use crate::accounts::{KindAccounts, ReadAccount};
 use crate::follow::{Index, Kept};
 use business_types::account::scope_word;
+use business_types::registry::REGISTRY_DOMAIN;
 use business_types::{Held, LedgerStatus};
 use meta::quantity::{Quantity, ResourceList};
 use serde::Deserialize;
@@ -167,7 +168,13 @@ impl All<'_> {
         let almost = if percent >= VERY_HIGH { "almost used up: " } else { "" };
         (percent >= HIGH && allocated <= hard).then(|| {
             let (word, name) = (scope_word(scope.kind), &scope.name);
-            format!("{almost}{percent}% of {key} of {word} {name} on cluster {domain} is allocated: {allocated} of {hard}")
+            let place = match domain {
+                REGISTRY_DOMAIN => "in the registry".to_owned(),
+                cluster => format!("on cluster {cluster}"),
+            };
+            format!(
+                "{almost}{percent}% of {key} of {word} {name} {place} is allocated: {allocated} of {hard}"
+            )
         })
     }
 

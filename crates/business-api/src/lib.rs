@@ -35,6 +35,10 @@ pub mod refusal;
 pub mod finalizers;
 /// The table of kinds.
 pub mod kinds;
+/// Who may do what in the registry.
+pub mod token_server;
+/// What is served beside the kinds.
+pub mod pages;
 /// Compares the quota ledger with the objects.
 pub mod audit;
 /// What is made at the start, when it is not there.
@@ -68,6 +72,10 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Migrate(database) => {
             serve::migrate(&database.database_url, Some(MIGRATE_DEADLINE)).await.map(|()| ExitCode::SUCCESS)
         }
+        Command::RegistryKeys(settings) => {
+            say(&token_server::keys::TokenKeys::load(&settings.file)?.published());
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Audit(settings) => {
             let finding = audit::run(&settings).await?;
             say(&finding.text);
@@ -76,7 +84,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "the report is what the command is for")]
+#[expect(clippy::print_stdout, reason = "what is said is what the command is for")]
 fn say(text: &str) {
     println!("{text}");
 }

@@ -12,3 +12,9 @@ pub const PLATFORM: KindId = KindId(3);
 pub const CONFIG_MAP: KindId = KindId(4);
 /// Emigrations of namespaces.
 pub const NS_EMIGRATION: KindId = KindId(5);
+/// Image namespaces.
+pub const IMAGE_NAMESPACE: KindId = KindId(6);
+/// Chart groups.
+pub const CHART_GROUP: KindId = KindId(7);
+/// Credentials for the registry.
+pub const REGISTRY_CREDENTIAL: KindId = KindId(8);

@@ -2,14 +2,15 @@
 //! what was asked for, and what would have fitted. See `docs/api.md` for its machine-readable half.
 
 use crate::levels::{Levels, Unowned};
-use business_types::account::scope_word;
-use business_types::project;
+use business_types::account::{PROJECT, scope_word};
+use business_types::names::GROUP;
+use business_types::registry::REGISTRY_DOMAIN;
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::gvk::{GroupResource, GroupVersionKind};
 use meta::quantity::Quantity;
 use meta::status::{Status, StatusCause};
 use serde_json::json;
-use store::quota::{Scope, Shortage, Violation};
+use store::quota::{Claim, Scope, Shortage, Violation};
 
 /// `details.causes[].reason` of an amount that does not fit into its project.
 pub const QUOTA_EXCEEDED: &str = "QuotaExceeded";
@@ -133,10 +134,11 @@ fn missing(violations: &[&Violation]) -> Status {
     let scope = violations.iter().find_map(|v| match v {
         Violation::ScopeMissing { scope }
         | Violation::ScopeForeign { scope }
-        | Violation::AncestorMissing { scope } => Some(scope.name.as_str()),
+        | Violation::AncestorMissing { scope } => Some(scope),
         _ => None,
     });
-    Status::not_found(&project::group_resource(), scope.unwrap_or_default())
+    let (kind, name) = scope.map_or((PROJECT, ""), |scope| (scope.kind, scope.name.as_str()));
+    Status::not_found(&GroupResource::new(GROUP, &format!("{}s", scope_word(kind))), name)
 }
 
 fn texts(violations: &[&Violation], levels: &Levels) -> String {
@@ -144,10 +146,9 @@ fn texts(violations: &[&Violation], levels: &Levels) -> String {
         Violation::DoesNotFit(shortage) | Violation::BelowAllocated(shortage) => {
             text(v) + &unowned(shortage, levels).as_ref().map(held).unwrap_or_default()
         }
-        Violation::ClaimTaken { claim, holder } if levels.holds(*holder) => format!(
-            "namespace {:?} of cluster {:?} is held: it is there, or was, and no object stands for it",
-            claim.place, claim.domain
-        ),
+        Violation::ClaimTaken { claim, holder } if levels.holds(*holder) => {
+            format!("{} is held: it is there, or was, and no object stands for it", claimed(claim))
+        }
         other => text(other),
     });
     told.collect::<Vec<_>>().join("; ")
@@ -178,6 +179,33 @@ fn level(scope: &Scope) -> String {
     format!("{} {:?}", scope_word(scope.kind), scope.name)
 }
 
+/// `cluster "c1"`, or the registry, which is none.
+fn named(domain: &str) -> String {
+    if domain == REGISTRY_DOMAIN { "the registry".to_owned() } else { format!("cluster {domain:?}") }
+}
+
+/// Where an amount counts.
+fn place(domain: &str) -> String {
+    format!("{} {}", if domain == REGISTRY_DOMAIN { "in" } else { "on" }, named(domain))
+}
+
+/// Said of what has the same name on clusters.
+fn of_registry(domain: &str) -> &'static str {
+    if domain == REGISTRY_DOMAIN { " of the registry" } else { "" }
+}
+
+/// A place that one object has for itself.
+fn claimed(claim: &Claim) -> String {
+    let Claim { domain, place } = claim;
+    let what = if domain == REGISTRY_DOMAIN { "name" } else { "namespace" };
+    format!("{what} {place:?} of {}", named(domain))
+}
+
+/// The same for a program: `cluster=c1`, or `domain=registry`.
+fn domain_pair(domain: &str) -> String {
+    format!("{}={domain}", if domain == REGISTRY_DOMAIN { "domain" } else { "cluster" })
+}
+
 /// What a person reads.
 fn text(violation: &Violation) -> String {
     match violation {
@@ -185,17 +213,19 @@ fn text(violation: &Violation) -> String {
             let Shortage { scope, domain, key, requested, hard, allocated, would_fit } = shortage;
             let (level, remaining) = (level(scope), remaining(shortage));
             format!(
-                "exceeded quota of {level} on cluster {domain:?}: requested {key}={requested}, hard {hard}, allocated \
-                 {allocated}, remaining {remaining}; the largest that fits is {would_fit}"
+                "exceeded quota of {level} {}: requested {key}={requested}, hard {hard}, allocated {allocated}, remaining \
+                 {remaining}; the largest that fits is {would_fit}",
+                place(domain)
             )
         }
         Violation::BelowAllocated(Shortage {
             scope, domain, key, requested, allocated, would_fit, ..
         }) => {
             format!(
-                "{} has already given away {key}={allocated} on cluster {domain:?}: hard cannot be {requested}; the \
-                 smallest that fits is {would_fit}",
-                level(scope)
+                "{} has already given away {key}={allocated} {}: hard cannot be {requested}; the smallest that fits is \
+                 {would_fit}",
+                level(scope),
+                place(domain)
             )
         }
         Violation::TooManyChildren { scope, children_max } => {
@@ -207,10 +237,7 @@ fn text(violation: &Violation) -> String {
         }
         Violation::ScopeLocked { scope } => format!("{} has been locked by an operator", level(scope)),
         Violation::ClaimTaken { claim, .. } => {
-            format!(
-                "namespace {:?} of cluster {:?} is already taken by another object",
-                claim.place, claim.domain
-            )
+            format!("{} is already taken by another object", claimed(claim))
         }
         Violation::ScopeOverdrawn { scope } => {
             format!(
@@ -221,17 +248,22 @@ fn text(violation: &Violation) -> String {
         Violation::ScopeInUse { scope, children } => {
             format!("{} still has {children} children; they are deleted first", level(scope))
         }
-        Violation::KeyMissing { scope, key, .. } => {
-            format!("must set quota {key:?}, for the parent {} has set this kind of quota", level(scope))
+        Violation::KeyMissing { scope, domain, key } => {
+            let which = of_registry(domain);
+            format!(
+                "must set quota {key:?}{which}, for the parent {} has set this kind of quota",
+                level(scope)
+            )
         }
-        Violation::ChildrenLackKey { key, children, .. } => {
-            format!("please first set quota {key:?} for all children: {children} of them lack it")
+        Violation::ChildrenLackKey { domain, key, children, .. } => {
+            let which = of_registry(domain);
+            format!("please first set quota {key:?}{which} for all children: {children} of them lack it")
         }
         Violation::DomainNotListed { scope, domain } => {
-            format!("{} forbids its children to use cluster {domain:?}: it does not list it", level(scope))
+            format!("{} forbids its children to use {}: it does not list it", level(scope), named(domain))
         }
         Violation::DomainInUse { domain, children, .. } => {
-            format!("can NOT remove cluster {domain:?}: {children} children use it")
+            format!("can NOT remove {}: {children} children use it", named(domain))
         }
         Violation::Cycle { scope } => format!("ancestor projects formed a circle at {:?}", scope.name),
         Violation::ScopeMissing { scope } | Violation::ScopeForeign { scope } => {
@@ -284,7 +316,8 @@ fn cause(subject: Subject<'_>, violation: &Violation, levels: &Levels) -> Status
         }
         Violation::ScopeLocked { scope } => (PROJECT_LOCKED, subject.scope_field(), pair(scope)),
         Violation::ClaimTaken { claim, .. } => {
-            let message = format!("cluster={} namespace={}", claim.domain, claim.place);
+            let what = if claim.domain == REGISTRY_DOMAIN { "name" } else { "namespace" };
+            let message = format!("{} {what}={}", domain_pair(&claim.domain), claim.place);
             (CLAIM_TAKEN, Path::new(subject.kind.place), message)
         }
         Violation::ScopeOverdrawn { scope } => (PROJECT_OVERDRAWN, subject.scope_field(), pair(scope)),
@@ -321,8 +354,9 @@ fn facts(shortage: &Shortage, levels: &Levels) -> String {
     let remaining = remaining(shortage);
     let held = unowned(shortage, levels).map(|unowned| format!(" held={}", unowned.amount));
     format!(
-        "{scope} cluster={domain} resource={key} requested={requested} hard={hard} \
-         allocated={allocated} remaining={remaining} fits={would_fit}{}",
+        "{scope} {} resource={key} requested={requested} hard={hard} allocated={allocated} remaining={remaining} \
+         fits={would_fit}{}",
+        domain_pair(domain),
         held.unwrap_or_default()
     )
 }

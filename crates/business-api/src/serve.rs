@@ -9,6 +9,7 @@ use crate::initial::InitialPlatform;
 use crate::kinds::{Directories, KINDS, KindTable};
 use crate::levels::Levels;
 use crate::members::Members;
+use crate::pages::RegistryPages;
 use crate::policy::BusinessPolicy;
 use crate::role_changes::RoleChanges;
 use crate::roles::{Role, Roles};
@@ -117,13 +118,15 @@ pub async fn serve(settings: &Serve, listeners: Listeners, program: Program, tas
     let resources = kinds.resources(&directories(settings, clusters, levels, roles, issuer));
     let version = format!("v{}", env!("CARGO_PKG_VERSION"));
     let about = About { title: "TKEStack business".to_owned(), version };
+    let routes =
+        RegistryPages { store: &store, kinds, clock: &clock, tasks: &below }.routes(&settings.registry)?;
     let api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about)?;
     let mut server = server_settings(settings);
     server.tracer = tracer(settings, &below, &metrics)?;
     let parts = Parts {
         handler: Arc::new(api),
         resources,
-        routes: Vec::new(),
+        routes,
         policy,
         kube,
         metrics,
@@ -244,6 +247,7 @@ fn directories(
         finalizers: TenantFinalizers::new(settings.tenant_finalizers.iter().cloned()),
         forbidden: settings.forbidden(),
         certificates: Certificates::new(issuer, settings.certificates.days()),
+        credential_days_max: settings.registry.registry_credential_days_max,
     }
 }
 

@@ -6,6 +6,11 @@ pub mod project;
 pub mod namespace;
 /// Emigrations of namespaces to other projects.
 pub mod nsemigration;
+/// Image namespaces and chart groups: a project's places in the registry.
+pub mod registry;
+
+/// Credentials: names and passwords for the registry.
+pub mod registry_credential;
 
 /// Platforms: the administrators of the tenants.
 pub mod platform;
@@ -17,6 +22,7 @@ pub use namespace::NamespaceStrategy;
 pub use nsemigration::NsEmigrationStrategy;
 pub use platform::PlatformStrategy;
 pub use project::ProjectStrategy;
+pub use registry::RegistryStrategy;
 
 use crate::finalizers::FINALIZERS;
 use crate::numbers::PROJECT;

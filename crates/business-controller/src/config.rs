@@ -72,6 +72,9 @@ pub struct Config {
     /// Certificates of people.
     #[command(flatten)]
     pub issuer: IssuerSettings,
+    /// The registry of image namespaces and chart groups, if there is one.
+    #[command(flatten)]
+    pub registry: RegistryConfig,
     /// json or text.
     #[arg(long, default_value = "json")]
     pub log_format: LogFormat,
@@ -122,6 +125,29 @@ impl IssuerSettings {
         };
         Some((self.issuer_bind?, identity))
     }
+}
+
+/// Options of the registry. Without one, image namespaces and chart groups stay Pending.
+#[derive(Clone, Debug, Args)]
+pub struct RegistryConfig {
+    /// URL of a registry of the OCI distribution specification, such as https://registry.example.com.
+    #[arg(long, value_name = "URL", conflicts_with = "registry_kubeconfig")]
+    pub registry_url: Option<String>,
+    /// Authorities of the registry's certificate, and of its token server's, as PEM. Without it those of the system.
+    #[arg(long, value_name = "FILE", requires = "registry_url")]
+    pub registry_ca: Option<PathBuf>,
+    /// A file with user:password of the controller's own account at the registry: it lists, pulls and deletes everything.
+    #[arg(long, value_name = "FILE", requires = "registry_url")]
+    pub registry_credentials: Option<PathBuf>,
+    /// Kubeconfig of TKE's registry API, to keep image namespaces and chart groups there.
+    #[arg(long, value_name = "FILE")]
+    pub registry_kubeconfig: Option<PathBuf>,
+    /// How long content stays in the registry after its image namespace or chart group was deleted.
+    #[arg(long, default_value = "5m", value_parser = duration)]
+    pub registry_grace: Duration,
+    /// Time between two measurements of what an image namespace or chart group keeps, when nothing is heard of it.
+    #[arg(long, default_value = "10m", value_parser = period)]
+    pub registry_scan_period: Duration,
 }
 
 fn forbidden() -> Vec<String> {

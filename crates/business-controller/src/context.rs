@@ -7,6 +7,7 @@ use crate::members::Members;
 use crate::objects::{Key, Objects};
 use crate::outcome::ControllerMetrics;
 use crate::queue::Queue;
+use crate::registry::Registry;
 use crate::seal::Seals;
 use runtime::Clock;
 use std::sync::Arc;
@@ -28,6 +29,8 @@ pub struct Context {
     pub fence: Arc<Fence>,
     pub events: Recorder,
     pub metrics: ControllerMetrics,
+    /// The registry of image namespaces and chart groups.
+    pub registry: Registry,
     /// The keys that what we write into member clusters is sealed with.
     pub seals: Seals,
     pub clock: Clock,

@@ -11,6 +11,8 @@ macro_rules! every_controller {
             Project, projects, crate::project::kind::BusinessProject;
             Namespace, namespaces, crate::namespace::kind::BusinessNamespace;
             NsEmigration, nsemigrations, crate::nsemigration::kind::NsEmigration;
+            ImageNamespace, image_namespaces, crate::registry::kind::BusinessImageNamespace;
+            ChartGroup, chart_groups, crate::registry::kind::BusinessChartGroup;
         }
     };
 }

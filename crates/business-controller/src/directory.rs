@@ -21,6 +21,7 @@ use crate::error::Error;
 use crate::events::Topic;
 use crate::member::{Member, MemberApi, Reach, session};
 use crate::outcome::StateLabels;
+use business_types::registry::REGISTRY_DOMAIN;
 use futures_util::future::BoxFuture;
 use publish::{Entry, Published, Publisher};
 use std::collections::{BTreeMap, BTreeSet};
@@ -172,7 +173,14 @@ impl Directory {
 
     /// Takes over what the source lists.
     fn take(&mut self, listing: Listing) {
-        let Listing { clusters, unusable } = listing;
+        let Listing { mut clusters, mut unusable } = listing;
+        clusters.retain(|one| {
+            one.name != REGISTRY_DOMAIN || {
+                unusable
+                    .insert(one.name.clone(), "this is what budgets of the registry are called".to_owned());
+                false
+            }
+        });
         for (name, why) in unusable.iter().filter(|(name, why)| self.unusable.get(*name) != Some(why)) {
             tracing::error!(cluster = name, error = why, "the kubeconfig of a member cluster cannot be used");
             let note = format!("the kubeconfig of cluster {name} cannot be used: {why}");

@@ -111,6 +111,9 @@ pub enum Error {
     /// A call to a member cluster failed.
     #[error("call the member cluster")]
     Member(#[source] Failure),
+    /// A call to the registry failed.
+    #[error("call the registry")]
+    Registry(#[source] Failure),
     /// The member cluster changed under us again and again.
     #[error("the member cluster changes faster than it can be followed")]
     Unsettled,
@@ -141,7 +144,7 @@ impl Error {
     pub fn category(&self) -> &'static str {
         match self {
             Self::NotLeading => "not_leading",
-            Self::Api(failure) | Self::Member(failure) => failure.category(),
+            Self::Api(failure) | Self::Member(failure) | Self::Registry(failure) => failure.category(),
             Self::Unsettled => "unsettled",
             Self::Behind => "behind",
             Self::Config(_) | Self::Kubeconfig(_) | Self::Client(_) | Self::Read { .. } => "configuration",

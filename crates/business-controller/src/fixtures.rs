@@ -4,6 +4,8 @@
 pub(crate) mod server;
 /// A controller whose API and only member cluster are that server.
 pub(crate) mod world;
+/// A registry of images.
+pub(crate) mod registry;
 /// What business-api keeps of a charge.
 pub(crate) mod charges;
 

@@ -115,6 +115,20 @@ impl ObjectKey for ProjectKey {
     }
 }
 
+impl ProjectKey {
+    /// The objects that lie in a project, sorted by name.
+    pub fn within<K: Kind<Key = Self>>(
+        views: &BTreeMap<Self, Arc<View<K>>>,
+        project: &str,
+    ) -> Vec<Arc<View<K>>> {
+        let range = views.range(Self::new(Some(project), "")..);
+        range
+            .take_while(|(key, _)| key.project.as_ref() == project)
+            .map(|(_, view)| Arc::clone(view))
+            .collect()
+    }
+}
+
 impl Display for ProjectKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{}", self.project, self.name)

@@ -40,6 +40,8 @@ pub mod project;
 pub mod namespace;
 /// The controller of emigrations.
 pub mod nsemigration;
+/// The controller of image namespaces and chart groups.
+pub mod registry;
 /// Calls to our API.
 pub mod business;
 /// The difference of two documents.

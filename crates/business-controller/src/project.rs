@@ -87,9 +87,11 @@ async fn reconcile(cx: &Context, key: &RootKey) -> Result<Outcome, Error> {
     };
     let children = Children {
         namespaces: cx.objects.namespaces.of_project(key.name()),
+        image_namespaces: cx.objects.image_namespaces.of_project(key.name()),
+        chart_groups: cx.objects.chart_groups.of_project(key.name()),
         projects: cx.objects.projects.children_of(key.name()),
     };
-    let account = accounting::account(&children.namespaces, &children.projects);
+    let account = accounting::account(&children);
     let next = status::next(&object, account, &cx.now());
     let mut outcome = Outcome::Unchanged;
     let mut current = None;

@@ -2,7 +2,7 @@
 
 use crate::audit::Audit;
 use crate::business::Business;
-use crate::config::{self, Config};
+use crate::config::{self, Config, RegistryConfig};
 use crate::context::{Context, GROUP_RUNNING_MAX};
 use crate::descriptions::Descriptions;
 use crate::directory::kubeconfig::KubeconfigSource;
@@ -18,6 +18,11 @@ use crate::members::Members;
 use crate::objects::Objects;
 use crate::outcome::ControllerMetrics;
 use crate::queue::Queue;
+use crate::registry::Registry;
+use crate::registry::backend::Backend;
+use crate::registry::oci::OciRegistry;
+use crate::registry::oci::calls::{Http, Site};
+use crate::registry::tke::TkeRegistry;
 use crate::seal::Seals;
 use crate::seal::keeper::Keeper;
 use crate::{dispatch, events};
@@ -39,6 +44,8 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     let times = config.times()?;
     let client = config::client(config.kubeconfig.as_deref()).await?;
     let source = source(&config, &client).await?;
+    let fence = Arc::new(Fence::new(times));
+    let registry = registry(&config.registry, &fence).await?;
     let tasks = Tasks::new();
     let metrics = Metrics::new();
     let controller_metrics = ControllerMetrics::register(&metrics);
@@ -54,7 +61,6 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     ready.add("kubernetes", move || reached(&standby));
 
     let publisher = Publisher::new(client.clone(), &config.namespace);
-    let fence = Arc::new(Fence::new(times));
     let identity = config.identity();
     let end = tasks.token();
     let mut elector = Elector::new(client.clone(), &config.namespace, identity.clone(), Arc::clone(&fence));
@@ -67,8 +73,16 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
         return Ok(tasks.join(DRAIN).await?);
     }
     controller_metrics.leading.set(1);
-    let leader =
-        Leader { config: &config, client, metrics: controller_metrics, identity, fence, source, publisher };
+    let leader = Leader {
+        config: &config,
+        client,
+        metrics: controller_metrics,
+        identity,
+        fence,
+        source,
+        publisher,
+        registry,
+    };
     leader.start(&tasks, &ready);
     let lost = tokio::select! {
         () = elector.hold() => true,
@@ -138,6 +152,24 @@ async fn source(config: &Config, client: &Client) -> Result<Box<dyn Source>, Err
     })
 }
 
+async fn registry(config: &RegistryConfig, fence: &Arc<Fence>) -> Result<Registry, Error> {
+    let backend: Option<Box<dyn Backend>> = match (&config.registry_url, &config.registry_kubeconfig) {
+        (Some(url), _) => {
+            let site = Site {
+                url: url.clone(),
+                authority: config.registry_ca.clone(),
+                credentials: config.registry_credentials.clone(),
+            };
+            Some(Box::new(OciRegistry::new(Http::new(site).await?, Arc::clone(fence))))
+        }
+        (None, Some(path)) => {
+            Some(Box::new(TkeRegistry::new(config::client(Some(path)).await?, Arc::clone(fence))))
+        }
+        (None, None) => None,
+    };
+    Ok(Registry { backend, grace: config.registry_grace, scan_period: config.registry_scan_period })
+}
+
 /// What only the leader does, ready to be started.
 struct Leader<'a> {
     config: &'a Config,
@@ -147,11 +179,12 @@ struct Leader<'a> {
     fence: Arc<Fence>,
     source: Box<dyn Source>,
     publisher: Publisher,
+    registry: Registry,
 }
 
 impl Leader<'_> {
     fn start(self, tasks: &Tasks, ready: &Health) {
-        let Self { config, client, metrics, identity, fence, source, publisher } = self;
+        let Self { config, client, metrics, identity, fence, source, publisher, registry } = self;
         let dropped = metrics.events_dropped.clone();
         let (recorder, sender) = events::channel(client.clone(), &config.namespace, &identity, dropped);
         let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &config.namespace);
@@ -164,6 +197,7 @@ impl Leader<'_> {
             fence,
             events: recorder,
             metrics,
+            registry,
             seals: Seals::default(),
             clock: Clock::system(),
             forbidden: config.forbidden_namespaces.clone(),

@@ -4,6 +4,12 @@
 mod lives;
 /// Objects that go to another project.
 mod moves;
+/// Places in a registry.
+mod registry;
+/// The same against a registry that is none of ours.
+mod real_registry;
+/// Places in TKE's registry.
+mod tke_registry;
 /// What the audit finds.
 mod audits;
 /// What the owner of a cluster namespace tries.

@@ -5,6 +5,7 @@
 //! | a project | the project; its parent, and the one before, when what they are charged changes |
 //! | a namespace | the namespace; its project, when what it is charged changes |
 //! | an emigration | the emigration |
+//! | an image namespace or chart group | itself; its project, when what it is charged changes |
 //! | a namespace or quota of a member cluster | the namespace that it belongs to (`member::session`) |
 //! | a member cluster answers again, or no more | all namespaces in it |
 

@@ -16,6 +16,10 @@ pub const REPLACED: &str = "Replaced";
 pub const ACCESS_READY: &str = "AccessReady";
 /// The namespace was moved to another project, and the member cluster says so, too.
 pub const TRANSFERRED: &str = "Transferred";
+/// The registry answers.
+pub const REGISTRY_REACHABLE: &str = "RegistryReachable";
+/// What is kept in the registry is no more than may be.
+pub const WITHIN_QUOTA: &str = "WithinQuota";
 /// Ledger, objects and member clusters agree.
 pub const QUOTA_CONSISTENT: &str = "QuotaConsistent";
 
@@ -80,6 +84,26 @@ pub mod reason {
     pub const CONTENT_REMAINING: &str = "ContentRemaining";
     /// The project or namespace is being deleted.
     pub const DELETING: &str = "Deleting";
+    /// The controller has no registry to work with.
+    pub const NO_REGISTRY: &str = "NoRegistry";
+    /// The registry has something at the place that is not the object's.
+    pub const REGISTRY_CONFLICT: &str = "RegistryConflict";
+    /// What the registry had for the object is not there any more.
+    pub const REGISTRY_LOST: &str = "RegistryLost";
+    /// Locked by an operator.
+    pub const LOCKED: &str = "Locked";
+    /// Locked in the registry itself.
+    pub const LOCKED_IN_REGISTRY: &str = "LockedInRegistry";
+    /// What is kept was not measured yet.
+    pub const NOT_MEASURED: &str = "NotMeasured";
+    /// No more is kept than may be.
+    pub const WITHIN_QUOTA: &str = "WithinQuota";
+    /// As much is kept as may be: nothing can be pushed.
+    pub const USED_UP: &str = "UsedUp";
+    /// It is being deleted, and its content stays for a while.
+    pub const GRACE_PERIOD: &str = "GracePeriod";
+    /// What was allowed before it was deleted may still be done.
+    pub const TOKENS_EXPIRE: &str = "TokensExpire";
     /// Ledger, objects and clusters agree.
     pub const CONSISTENT: &str = "Consistent";
     /// The audit found a difference.

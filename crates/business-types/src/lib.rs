@@ -1,7 +1,8 @@
 //! The kinds of `business.tkestack.io/v1` and their pure rules.
 //!
 //! A tenant owns *projects*, which form a tree; a project holds hard quota by member cluster; a *namespace*
-//! carves part of it out for one namespace of one cluster.
+//! carves part of it out for one namespace of one cluster. *Image namespaces* and *chart groups* are a project's places in the
+//! registry.
 
 /// Names that both programs share: group, finalizers, labels, annotations.
 pub mod names;
@@ -29,14 +30,24 @@ pub mod platform;
 pub mod config_map;
 /// The kind NsEmigration.
 pub mod nsemigration;
+/// What the kinds of the registry have in common.
+pub mod registry;
+/// The kind `ImageNamespace`.
+pub mod image_namespace;
+/// The kind `ChartGroup`.
+pub mod chart_group;
+/// The kind `RegistryCredential`.
+pub mod registry_credential;
 /// The charge of a namespace: a high-water mark.
 pub mod charge;
 /// What is wrong with an object, beyond its shape.
 pub mod validation;
 
 pub use audit::{Comparison, Held, LedgerStatus, Orphan, OrphanState, Stranger};
+pub use chart_group::{ChargedChartGroup, ChartGroup};
 pub use cluster::Cluster;
 pub use condition::Condition;
+pub use image_namespace::{ChargedImageNamespace, ImageNamespace};
 pub use namespace::{
     ChargedNamespace, ClusterNamespaceRecord, NamespacePhase, NamespaceSpec, NamespaceStatus,
     NamespaceTransfer, Provenance,
@@ -44,3 +55,5 @@ pub use namespace::{
 pub use nsemigration::{EmigrationPhase, NsEmigrationSpec, NsEmigrationStatus};
 pub use platform::{ChargedPlatform, PlatformSpec};
 pub use project::{ChargedProject, HardQuantity, ProjectPhase, ProjectSpec, ProjectStatus, UsedQuantity};
+pub use registry::{RegistryKind, RegistryPhase, RegistryRecord, RegistrySpec, RegistryStatus};
+pub use registry_credential::{Holder, RegistryCredentialSpec, RegistryCredentialStatus, Robot, RobotAccess};

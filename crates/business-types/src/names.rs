@@ -17,6 +17,12 @@ pub const PORTAL: &str = "portal";
 pub const CONFIG_MAPS: &str = "configmaps";
 /// Plural of the kind NsEmigration.
 pub const NS_EMIGRATIONS: &str = "nsemigrations";
+/// Plural of the kind `ImageNamespace`.
+pub const IMAGE_NAMESPACES: &str = "imagenamespaces";
+/// Plural of the kind `ChartGroup`.
+pub const CHART_GROUPS: &str = "chartgroups";
+/// Plural of the kind `RegistryCredential`.
+pub const REGISTRY_CREDENTIALS: &str = "registrycredentials";
 /// The kind Project.
 pub const PROJECT_KIND: &str = "Project";
 /// The kind Namespace.
@@ -34,11 +40,24 @@ pub const PLATFORM_KIND: &str = "Platform";
 pub const PORTAL_KIND: &str = "Portal";
 /// The kind ConfigMap.
 pub const CONFIG_MAP_KIND: &str = "ConfigMap";
+/// The kind `ImageNamespace`.
+pub const IMAGE_NAMESPACE_KIND: &str = "ImageNamespace";
+/// The kind `ChartGroup`.
+pub const CHART_GROUP_KIND: &str = "ChartGroup";
+
+/// The kind `RegistryCredential`.
+pub const REGISTRY_CREDENTIAL_KIND: &str = "RegistryCredential";
+/// What is answered when a password for the registry is issued.
+pub const REGISTRY_TOKEN_KIND: &str = "RegistryToken";
 
 /// The token in a project's `spec.finalizers`.
 pub const PROJECT_FINALIZER: &str = "project";
 /// The token in a namespace's `spec.finalizers`.
 pub const NAMESPACE_FINALIZER: &str = "namespace";
+/// The token in an image namespace's `spec.finalizers`.
+pub const IMAGE_NAMESPACE_FINALIZER: &str = "imagenamespace";
+/// The token in a chart group's `spec.finalizers`.
+pub const CHART_GROUP_FINALIZER: &str = "chartgroup";
 /// What a project's name is generated from when none is given.
 pub const PROJECT_NAME_PREFIX: &str = "prj-";
 
@@ -78,9 +97,13 @@ pub const DELETE_REPLACED_ANNOTATION: &str = "business.tkestack.io/delete-replac
 /// Annotation of a business namespace: why it was moved to its project, as its mover has said.
 pub const TRANSFER_REASON_ANNOTATION: &str = "business.tkestack.io/transfer-reason";
 
-/// Annotations that grant something, which a caller with a tenant may neither set nor change.
-pub const OPERATOR_ANNOTATIONS: [&str; 3] =
-    [ADOPT_ANNOTATION, ABANDON_ANNOTATION, DELETE_REPLACED_ANNOTATION];
+/// Annotation of an image namespace or chart group: when something below its prefix was last heard to change. Another value
+/// than before has its content measured.
+pub const REGISTRY_CHANGED_ANNOTATION: &str = "business.tkestack.io/registry-changed";
+
+/// Annotations that grant something, or cost something, which a caller with a tenant may neither set nor change.
+pub const OPERATOR_ANNOTATIONS: [&str; 4] =
+    [ADOPT_ANNOTATION, ABANDON_ANNOTATION, DELETE_REPLACED_ANNOTATION, REGISTRY_CHANGED_ANNOTATION];
 
 /// Namespaces of a member cluster that no business namespace may claim, unless configured otherwise. A trailing `*`
 /// stands for any ending.

@@ -2,6 +2,7 @@ use crate::condition::{self, Condition};
 use crate::names;
 use crate::namespace::{NamespacePhase, NamespaceSpec, NamespaceStatus, Provenance};
 use crate::project::{ProjectPhase, ProjectSpec, ProjectStatus};
+use crate::registry::{self, REGISTRY_DOMAIN};
 use crate::resources;
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::name;
@@ -28,6 +29,10 @@ pub fn project(name: &str, spec: &ProjectSpec) -> FieldErrors {
     }
     errors.extend(users(&spec.members, &path.child("members")));
     for (cluster, quota) in &spec.clusters {
+        if cluster == REGISTRY_DOMAIN {
+            errors.extend(registry::limits(&quota.hard));
+            continue;
+        }
         errors.extend(cluster_name(cluster, &path.child("clusters").key(cluster)));
         errors.extend(amounts(&quota.hard, |resource| {
             path.child("clusters").key(&format!("{cluster}{resource}"))
@@ -48,6 +53,9 @@ fn cluster_name(name: &str, path: &Path) -> Option<FieldError> {
         && !name.starts_with("..");
     let wrong =
         "a cluster's name has 1 to 253 letters, digits, '-', '_' and '.', and does not begin with '..'";
+    if name == REGISTRY_DOMAIN {
+        return Some(FieldError::invalid(path, &json!(name), "it is the registry, and no cluster"));
+    }
     (!is_key).then(|| FieldError::invalid(path, &json!(name), wrong))
 }
 
@@ -138,7 +146,7 @@ pub(crate) fn immutable<const N: usize>(fields: [(&str, &String, &String); N], d
 pub fn project_status(object: &Object, status: &ProjectStatus) -> FieldErrors {
     let path = Path::new("status");
     let mut errors = phase(object, &ProjectPhase::NAMES);
-    for (cluster, used) in &status.clusters {
+    for (cluster, used) in status.clusters.iter().filter(|(cluster, _)| *cluster != REGISTRY_DOMAIN) {
         errors
             .extend(amounts(&used.used, |resource| path.child("used").key(&format!("{cluster}.{resource}"))));
     }
@@ -188,7 +196,7 @@ pub fn phase(object: &Object, names: &[&str]) -> FieldErrors {
     }
 }
 
-fn conditions(conditions: &[Condition]) -> FieldErrors {
+pub(crate) fn conditions(conditions: &[Condition]) -> FieldErrors {
     let path = Path::new("status").child("conditions");
     let mut errors = FieldErrors::new();
     for (index, condition) in conditions.iter().enumerate() {
@@ -207,7 +215,7 @@ fn conditions(conditions: &[Condition]) -> FieldErrors {
     errors
 }
 
-fn amounts(list: &ResourceList, path: impl Fn(&str) -> Path) -> FieldErrors {
+pub(crate) fn amounts(list: &ResourceList, path: impl Fn(&str) -> Path) -> FieldErrors {
     let mut errors = FieldErrors::new();
     for (resource, amount) in list {
         let at = path(resource);

@@ -1,13 +1,16 @@
-//! What has to be built before anything runs: programs by cargo and the control plane by Go, beside each other.
+//! What has to be built before anything runs: programs by cargo, the control plane and the registry by Go, beside each other.
 
 /// A tool at work.
 mod tool;
 /// Programs of this workspace.
 mod rust;
-/// The control plane.
+/// Programs of Go modules.
 mod go;
 
+pub(crate) use go::Module;
+
 use crate::control_plane::ControlPlane;
+use crate::registry;
 use anyhow::{Error, Result};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -22,12 +25,13 @@ const TICK: Duration = Duration::from_secs(1);
 enum Job<'a> {
     Programs(&'a [Programs], Tool),
     ControlPlane(&'a ControlPlane, Tool),
+    Registry(Tool),
 }
 
 impl Job<'_> {
     fn tool(&self) -> &Tool {
         match self {
-            Self::Programs(_, tool) | Self::ControlPlane(_, tool) => tool,
+            Self::Programs(_, tool) | Self::ControlPlane(_, tool) | Self::Registry(tool) => tool,
         }
     }
 
@@ -36,14 +40,21 @@ impl Job<'_> {
         match self {
             Self::Programs(..) => "programs built",
             Self::ControlPlane(..) => "control plane built",
+            Self::Registry(_) => "registry built",
         }
     }
 
     fn run(&self) -> Result<()> {
         match self {
             Self::Programs(programs, tool) => programs.iter().try_for_each(|some| rust::build(some, tool)),
-            Self::ControlPlane(plane, tool) => go::build(plane, tool),
+            Self::ControlPlane(plane, tool) => go::build(&plane.module()?, tool),
+            Self::Registry(tool) => go::build(&registry::module()?, tool),
         }
+    }
+
+    /// Whether everything goes on without it.
+    fn is_optional(&self) -> bool {
+        matches!(self, Self::Registry(_))
     }
 }
 
@@ -62,6 +73,9 @@ pub(crate) fn build(programs: &[Programs], control_plane: Option<&ControlPlane>)
     }
     if let Some(plane) = control_plane.filter(|plane| plane.is_to_be_built()) {
         jobs.push(Job::ControlPlane(plane, Tool::new("control plane", "packages", "go")?));
+    }
+    if control_plane.is_some() && registry::is_to_be_built() {
+        jobs.push(Job::Registry(Tool::new("registry", "packages", "registry")?));
     }
     together(&jobs)
 }
@@ -93,8 +107,17 @@ fn together(jobs: &[Job<'_>]) -> Result<()> {
                 Err(RecvTimeoutError::Disconnected) => break,
             };
             left.retain(|number| *number != ended.job);
+            let job = jobs.get(ended.job);
+            if let (Err(error), true) = (&ended.outcome, job.is_some_and(Job::is_optional)) {
+                let why = error.to_string();
+                say::skipped(&format!(
+                    "the registry is not built: {}",
+                    why.lines().next().unwrap_or_default()
+                ));
+                continue;
+            }
             if failed.is_none() {
-                let step = jobs.get(ended.job).map(Job::step).unwrap_or_default();
+                let step = job.map(Job::step).unwrap_or_default();
                 say::done(step, ended.took, ended.outcome.as_ref().err());
             }
             if let Err(error) = ended.outcome {

@@ -1,8 +1,9 @@
 //! The programs of a local control plane: those of the machine where their versions fit, the others in one program
 //! that is built once per user (tests/controlplane).
 
+use crate::build::Module;
 use crate::workspace;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use terminal::say;
@@ -73,19 +74,16 @@ impl ControlPlane {
 
     /// The program to be built, which may be there already.
     pub(crate) fn program(&self) -> Result<PathBuf> {
-        let mut sources = Vec::new();
-        for entry in std::fs::read_dir(source())? {
-            let path = entry?.path();
-            if path.is_file() {
-                sources.push(path);
-            }
-        }
-        sources.sort();
-        let mut bytes = self.tags().into_bytes();
-        for file in sources {
-            bytes.extend(std::fs::read(&file).with_context(|| format!("read {}", file.display()))?);
-        }
-        Ok(workspace::cache().join(format!("controlplane-{}", workspace::key(bytes))))
+        workspace::cached("controlplane", &source(), &self.tags())
+    }
+
+    /// How it is built, with the numbers of the versions in it.
+    pub(crate) fn module(&self) -> Result<Module> {
+        let set = "-X k8s.io/component-base/version";
+        let minor = VERSION.split('.').nth(1).unwrap_or_default();
+        let values = format!("{set}.gitVersion={VERSION} {set}.gitMajor=1 {set}.gitMinor={minor}");
+        let (source, tags, program) = (source(), self.tags(), self.program()?);
+        Ok(Module { what: "local control plane", source, tags, values, program })
     }
 
     pub(crate) fn is_to_be_built(&self) -> bool {

@@ -7,6 +7,8 @@ mod workspace;
 mod cargo;
 /// What a control plane consists of.
 mod control_plane;
+/// The program of the OCI registry.
+mod registry;
 /// PostgreSQL's programs.
 mod postgres;
 /// What has to be built.

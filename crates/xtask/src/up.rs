@@ -4,6 +4,7 @@ use crate::build::{self, Programs};
 use crate::call;
 use crate::control_plane::ControlPlane;
 use crate::postgres;
+use crate::registry;
 use crate::workspace;
 use anyhow::Result;
 use std::convert::Infallible;
@@ -15,6 +16,7 @@ use terminal::line::Up;
 pub(crate) fn prepare(programs: &[Programs], control_plane: &ControlPlane) -> Result<()> {
     build::build(programs, Some(control_plane))?;
     control_plane.link()?;
+    registry::link()?;
     postgres::link()
 }
 
@@ -24,6 +26,7 @@ pub(crate) fn up(up: &Up, begun: Instant) -> Result<Infallible> {
     let control_plane = if local { ControlPlane::whole() } else { ControlPlane::kubectl() };
     build::build(&[Programs::PLATFORM], Some(&control_plane))?;
     control_plane.link()?;
+    registry::link()?;
     let given = std::env::var_os("DATABASE_URL").is_some_and(|url| !url.is_empty());
     if up.check || !given {
         postgres::link()?;

@@ -28,6 +28,23 @@ pub(crate) fn built(release: bool) -> Result<PathBuf> {
     Ok(target.join(if release { "release" } else { "debug" }))
 }
 
+/// The program that is made of the files of a directory in this way: other files make another one.
+pub(crate) fn cached(name: &str, source: &Path, way: &str) -> Result<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(source).with_context(|| format!("read {}", source.display()))? {
+        let path = entry?.path();
+        if path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    let mut bytes = way.as_bytes().to_vec();
+    for file in files {
+        bytes.extend(std::fs::read(&file).with_context(|| format!("read {}", file.display()))?);
+    }
+    Ok(cache().join(format!("{name}-{}", key(bytes))))
+}
+
 /// Sixteen hexadecimal digits that stand for these bytes in the name of a file: FNV-1a.
 pub(crate) fn key(bytes: impl IntoIterator<Item = u8>) -> String {
     let hash = bytes.into_iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

@@ -75,6 +75,18 @@ const CONTROLLER: &str = "business-controller";
 const MEMBER: &str = "business-member";
 const OURS: &str = "business.tkestack.io";
 
+/// What no role for people writes.
+const CONTROLLERS_OWN: [&str; 8] = [
+    "projects/status",
+    "projects/finalize",
+    "namespaces/status",
+    "namespaces/finalize",
+    "imagenamespaces/status",
+    "imagenamespaces/finalize",
+    "chartgroups/status",
+    "chartgroups/finalize",
+];
+
 const MAY: &[(&str, &str, Asked)] = &[
     (API, "create", ("authorization.k8s.io", "subjectaccessreviews", "", "")),
     (API, "create", ("authentication.k8s.io", "tokenreviews", "", "")),
@@ -83,6 +95,8 @@ const MAY: &[(&str, &str, Asked)] = &[
     (CONTROLLER, "operate", (OURS, "projects", "", "")),
     (CONTROLLER, "patch", (OURS, "namespaces/status", "x", "project")),
     (CONTROLLER, "update", (OURS, "projects/finalize", "x", "")),
+    (CONTROLLER, "patch", (OURS, "imagenamespaces/status", "x", "project")),
+    (CONTROLLER, "patch", (OURS, "chartgroups/finalize", "x", "project")),
     (CONTROLLER, "watch", ("", "secrets", "", NAMESPACE)),
     (CONTROLLER, "patch", ("", "secrets", "business-controller-seal", NAMESPACE)),
     (CONTROLLER, "create", ("events.k8s.io", "events", "", "default")),
@@ -138,7 +152,7 @@ fn roles_for_people(kubectl: &Kubectl) -> Result<()> {
         ensure!(writes == (role != "view"), "{role} may create namespaces: {writes}");
         let operates = allowed(kubectl, &somebody, "operate", &(OURS, "projects", "", ""))?;
         ensure!(operates == (role == "business-operator"), "{role} may operate: {operates}");
-        for resource in ["projects/status", "projects/finalize", "namespaces/status", "namespaces/finalize"] {
+        for resource in CONTROLLERS_OWN {
             for verb in ["update", "patch"] {
                 let held = allowed(kubectl, &somebody, verb, &(OURS, resource, "x", "project"))?;
                 ensure!(!held, "{role} may {verb} {resource}");

@@ -34,6 +34,8 @@ mod applying;
 mod pruning;
 /// Other people's programs.
 mod clients;
+/// An OCI registry, its clients, and what they may do.
+mod registry;
 /// The same requests to custom resources.
 mod differential;
 /// Namespaces go to another project.
@@ -71,6 +73,10 @@ const STEPS: &[(&str, Step)] = &[
     ("client-go works unmodified, as do Argo CD's and Flux's ways", clients::client_go),
     ("Helm installs, upgrades, rolls back and uninstalls", clients::helm),
     ("Python's client works unmodified", clients::python),
+    (
+        "images and charts go into the registry and out of it, by the rights in their project",
+        registry::registry,
+    ),
     ("kube-rs's reflector follows, through a partition and a forgotten history", clients::kube_rs),
     ("server-side apply agrees with a custom resource", clients::apply_differential),
     ("answers agree with those of custom resources", differential::requests),

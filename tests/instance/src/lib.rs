@@ -3,7 +3,7 @@
 //! ```text
 //! layout, state, ports, process ─▶ supervisor ─▶ postgres ─┐
 //! pki, token, kubeconfig ─▶ kubectl, manifests ────────────┼─▶ platform ─▶ job, up
-//!                                controlplane, programs ───┘
+//!                      controlplane, programs, registry ───┘
 //! ```
 
 #![expect(missing_docs, reason = "tests of this workspace are its only users")]
@@ -36,6 +36,8 @@ pub mod controlplane;
 pub mod manifests;
 /// business-api and business-controller.
 pub mod programs;
+/// An OCI registry.
+pub mod registry;
 /// All of it, in order.
 pub mod platform;
 /// The main job.

@@ -135,6 +135,23 @@ pub fn secret(path: &Path, text: &str) -> Result<()> {
     std::fs::rename(&next, path).with_context(|| format!("write {}", path.display()))
 }
 
+/// The password in a file that only its owner may read, made at the first time.
+pub fn password(file: &Path) -> Result<String> {
+    if let Ok(known) = std::fs::read_to_string(file) {
+        return Ok(known);
+    }
+    let fresh = random()?;
+    secret(file, &fresh)?;
+    Ok(fresh)
+}
+
+/// Letters and digits that cannot be guessed.
+pub fn random() -> Result<String> {
+    let mut bytes = [0; 24];
+    std::io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut bytes)?;
+    Ok(crate::layout::hex(&bytes))
+}
+
 fn valid_for(params: &mut CertificateParams, years: i32) {
     let days = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs() / 86_400);
     let year = 1970 + i32::try_from(days * 400 / 146_097).unwrap_or_default();

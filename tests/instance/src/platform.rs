@@ -9,6 +9,7 @@ use crate::pki::{Pki, Subject};
 use crate::ports::Ports;
 use crate::postgres::Postgres;
 use crate::programs::{self, Api, ApiSettings, Certificates, Controller};
+use crate::registry::{self, Registry, TokenServer};
 use crate::supervisor::Supervisor;
 use crate::token::Issuer;
 use crate::wait::{self, Seen};
@@ -62,6 +63,8 @@ pub struct Instance {
     pub database_url: String,
     /// Signs tokens of tenants.
     pub issuer: Issuer,
+    /// The registry, where its program could be built.
+    pub registry: Option<Registry>,
 }
 
 impl Instance {
@@ -151,6 +154,7 @@ impl<'a> Starter<'a> {
             controller_admin_port: None,
             database_url,
             issuer,
+            registry: None,
         };
         if !self.options.bare {
             self.business(&host, &members, &mut instance)?;
@@ -252,12 +256,14 @@ impl<'a> Starter<'a> {
             manifests::apply_local(&admin, &Address { host: address, port: first.port, ca })?;
             self.member_kubeconfigs(&admin, &like, members)
         })?;
+        instance.registry = self.registry()?;
         self.start_apis(host, &admin, &like, instance, &certificates)?;
         tenant_kubeconfig(self.layout, &self.pki, &instance.issuer, &first)?;
         say::step("business-api ready", || {
             instance.apis.iter().try_for_each(|api| api.wait(self.supervisor))?;
             apiservice_available(&admin)
         })?;
+        self.start_registry(instance, &first)?;
         let admin_port = self.port("business-controller", "business-controller")?;
         instance.controller_admin_port = Some(admin_port);
         say::step("business-controller ready", || {
@@ -271,6 +277,8 @@ impl<'a> Starter<'a> {
                 certificates: &certificates,
                 admin_port,
                 audit_period: self.options.audit_period.as_deref(),
+                registry: instance.registry.as_ref(),
+                authority: &self.pki.cert("serving-ca"),
             };
             self.supervisor.start(controller.spec(self.layout)?)?;
             programs::ready(self.supervisor, "business-controller", admin_port)
@@ -299,8 +307,34 @@ impl<'a> Starter<'a> {
             client_ca,
             issuer: &instance.issuer,
             certificates,
+            registry: instance.registry.as_ref(),
         };
         instance.apis.iter().try_for_each(|api| self.supervisor.start(api.spec(&settings)?))
+    }
+
+    fn registry(&mut self) -> Result<Option<Registry>> {
+        if !registry::is_there() {
+            say::skipped("the registry's program is not there: `up` runs without one");
+            return Ok(None);
+        }
+        let port = self.port(registry::NAME, registry::NAME)?;
+        Registry::prepare(self.layout, port).map(Some)
+    }
+
+    fn start_registry(&self, instance: &Instance, api: &Api) -> Result<()> {
+        let Some(registry) = &instance.registry else { return Ok(()) };
+        // go-containerregistry asks no token server at a private address, unless it has a name.
+        let host = if api.host == "127.0.0.1" { "localhost" } else { &api.host };
+        let url = format!("https://{host}:{}", api.port);
+        let authority = self.pki.cert("serving-ca");
+        say::step("registry ready", || {
+            let spec = registry.spec(TokenServer { url: &url, authority: &authority })?;
+            if !self.supervisor.left_behind(registry::NAME) {
+                registry.collect_garbage()?;
+            }
+            self.supervisor.start(spec)?;
+            registry.wait(self.supervisor)
+        })
     }
 
     fn replicas(&mut self, host: &str) -> Result<Vec<Api>> {

@@ -1,7 +1,7 @@
 //! A private PostgreSQL: an unprivileged user, TCP with a password.
 
 use crate::layout::{self, Layout};
-use crate::pki::secret;
+use crate::pki::{password, random, secret};
 use crate::supervisor::{Spec, Supervisor};
 use crate::wait::Seen;
 use anyhow::{Context, Result, ensure};
@@ -196,22 +196,6 @@ fn feed(mut command: Command, input: &str) -> Result<()> {
     let complaint = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success() && !complaint.contains("ERROR:"), "{name}: {}", complaint.trim());
     Ok(())
-}
-
-fn password(file: &Path) -> Result<String> {
-    if let Ok(known) = std::fs::read_to_string(file) {
-        return Ok(known);
-    }
-    let fresh = random()?;
-    secret(file, &fresh)?;
-    Ok(fresh)
-}
-
-/// Letters and digits that cannot be guessed.
-fn random() -> Result<String> {
-    let mut bytes = [0; 24];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(layout::hex(&bytes))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use crate::kubectl::Kubectl;
 use crate::layout::{self, Layout};
 use crate::manifests::NAMESPACE;
 use crate::pki::{Pki, Subject};
+use crate::registry::Registry;
 use crate::supervisor::{Spec, Supervisor};
 use crate::token::{AUDIENCE, ISSUER, Issuer};
 use crate::wait::Seen;
@@ -17,6 +18,8 @@ use std::time::Duration;
 
 const READY: Duration = Duration::from_mins(1);
 const PROBE: Duration = Duration::from_secs(2);
+/// What is deleted here is meant to go.
+const REGISTRY_GRACE: &str = "5s";
 const TOKEN: &str = "--duration=8760h";
 
 /// A token of a `ServiceAccount`, from the cluster itself.
@@ -51,6 +54,7 @@ pub struct ApiSettings<'a> {
     /// Signs tokens of tenants.
     pub issuer: &'a Issuer,
     pub certificates: &'a Certificates,
+    pub registry: Option<&'a Registry>,
 }
 
 /// How business-api has certificates issued by the controller: each knows the other by a certificate.
@@ -116,6 +120,11 @@ impl Api {
             args.push(("client-ca-file", text(ca)));
         }
         args.extend(settings.certificates.of_api());
+        if let Some(registry) = settings.registry {
+            args.push(("registry-token-key-file", text(&registry.key)));
+            args.push(("registry-controller-credentials", text(&registry.controller)));
+            args.push(("registry-events-credentials", text(&registry.events)));
+        }
         let args = args.into_iter().map(|(key, value)| format!("--{key}={value}"));
         let mut spec =
             Spec::new(&self.name, &layout::beside("business-api")?).args(["serve", "--migrate"]).args(args);
@@ -145,6 +154,9 @@ pub struct Controller<'a> {
     pub certificates: &'a Certificates,
     pub admin_port: u16,
     pub audit_period: Option<&'a str>,
+    pub registry: Option<&'a Registry>,
+    /// The authority of business-api's certificate.
+    pub authority: &'a Path,
 }
 
 impl Controller<'_> {
@@ -161,6 +173,12 @@ impl Controller<'_> {
         ];
         args.extend(self.certificates.of_controller());
         args.extend(self.audit_period.map(|period| ("audit-period", period.to_owned())));
+        if let Some(registry) = self.registry {
+            args.push(("registry-url", registry.url()));
+            args.push(("registry-ca", text(self.authority)));
+            args.push(("registry-credentials", text(&registry.controller)));
+            args.push(("registry-grace", REGISTRY_GRACE.to_owned()));
+        }
         let args = args.into_iter().map(|(key, value)| format!("--{key}={value}"));
         let program = layout::beside("business-controller")?;
         Ok(Spec::new("business-controller", &program).args(["run"]).args(args))

@@ -145,6 +145,12 @@ fn guide(instance: &Instance, took: Duration) {
     say::line("  kubectl get projects,bns -A -o wide");
     say::line("  kubectl explain project.spec");
     say::line(format_args!("  kubectl --kubeconfig {dir}/tenant.kubeconfig get projects"));
+    if let Some(registry) = &instance.registry {
+        say::line(format_args!(
+            "  registry: {}; a name and a password for it is a RegistryCredential",
+            registry.host()
+        ));
+    }
     for cluster in &instance.clusters {
         say::line(format_args!("  kubectl --kubeconfig {dir}/members/{cluster}.kubeconfig get namespaces"));
     }

@@ -23,6 +23,7 @@ pub(crate) fn route(store: Store, widgets: KindId) -> Route {
         admits: Admits::Authenticated,
         sees: true,
         class: Class::Read,
+        dialect: None,
         listed: vec!["/inventory".to_owned()],
         handler: Arc::new(Inventory { store, widgets }),
     }

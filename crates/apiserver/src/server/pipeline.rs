@@ -93,10 +93,15 @@ async fn answer<H: Handler>(
     let parsed = RequestInfo::parse(request.method(), request.uri());
     let deadline = trail.started + timeout(&request)?;
 
-    let authenticated = shared.authenticator.authenticate(peer, request.headers_mut());
+    let dialect = parsed.as_ref().ok().and_then(|info| shared.routes.dialect(info));
+    let refused = |status: &Status, request: &Request<Body>| match &dialect {
+        Some(dialect) => dialect.refusal(status),
+        None => failure(status, request),
+    };
+    let authenticated = shared.authenticator.authenticate(peer, request.headers_mut(), dialect.as_deref());
     let authenticated = match trace::span("authentication", authenticated).await {
         Ok(authenticated) => authenticated,
-        Err(error) => return Err(unauthenticated(&error, peer, &request)),
+        Err(error) => return Err(refused(&unauthenticated(&error, peer), &request)),
     };
     trail.authenticated(&authenticated.caller);
     if authenticated.caller.is_known() {
@@ -120,7 +125,7 @@ async fn answer<H: Handler>(
     let attributes = Attributes { caller: acting.caller, info };
     let demand = Demand { attributes, admits: entrance.admits, sees: entrance.sees };
     let asked = trace::span("authorization", shared.authorization.admit(&demand));
-    let access = within(shared, deadline, asked).await.map_err(|status| failure(&status, &request))?;
+    let access = within(shared, deadline, asked).await.map_err(|status| refused(&status, &request))?;
     trail.authorized();
 
     let uri = request.uri().clone();
@@ -148,7 +153,10 @@ async fn answer<H: Handler>(
     let handled = handle(shared, &mut context, request);
     let handled = if is_stream { Ok(handled.await) } else { within(shared, deadline, handled.map(Ok)).await };
     trail.outcome = context.outcome.take();
-    let response = handled.map_err(|status| status_response(&status, &HeaderMap::new(), &uri))?;
+    let response = handled.map_err(|status| match &dialect {
+        Some(dialect) => dialect.refusal(&status),
+        None => status_response(&status, &HeaderMap::new(), &uri),
+    })?;
     let response = keep_place(shared, &context.info, place, response);
     Ok(match upgrade {
         Some(upgrade) if response.status() == StatusCode::OK => {
@@ -309,13 +317,12 @@ fn too_many<H>(shared: &Shared<H>) -> Response<Body> {
     response
 }
 
-fn unauthenticated(error: &Unauthenticated, peer: &Peer, request: &Request<Body>) -> Response<Body> {
+fn unauthenticated(error: &Unauthenticated, peer: &Peer) -> Status {
     tracing::debug!(peer = %peer.address, %error, "authentication failed");
-    let status = match error {
+    match error {
         Unauthenticated::Busy => Status::too_many_requests(1),
         Unauthenticated::Invalid(_) | Unauthenticated::Unanswered(_) => Status::unauthorized(),
-    };
-    failure(&status, request)
+    }
 }
 
 /// A failure before the handler's turn, in the form that the request asks for.

@@ -140,6 +140,9 @@ async fn attempt(
     let live = Live::read(call, key, at).await?;
     let about = call.resource.group_resource();
     check_preconditions(call, &live.object, options)?;
+    let now = call.now();
+    let cx = context(call, options.dry_run, options.resource_version.is_some(), &now);
+    stored.strategy.check_delete(&cx, &live.object)?;
     let waits = stored.strategy.waits_for(&live.object);
     if live.object.is_deleting()
         && let Some(text) = &waits
@@ -154,8 +157,6 @@ async fn attempt(
         }
         return Ok(Outcome::Removed(live.entry.revision, Removal::Marked(live.unchanged())));
     };
-    let now = call.now();
-    let cx = context(call, options.dry_run, options.resource_version.is_some(), &now);
     let state = state(stored, &mut object)?;
     let body = Bytes::from(state.body.clone());
     let (expected, before) = (live.entry.revision, live.before(stored)?);

@@ -3,6 +3,7 @@
 mod support;
 
 mod applies;
+mod dialect;
 mod drain;
 mod front_proxy;
 mod http;

@@ -8,6 +8,7 @@
 )]
 
 pub(crate) mod client;
+pub(crate) mod door;
 pub(crate) mod kube_api;
 pub(crate) mod logs;
 pub(crate) mod collector;
@@ -238,7 +239,7 @@ fn documents() -> Vec<Route> {
     let of = |root: &str| {
         Route::document(root, Admits::Authenticated, |_, _| Response::default()).reaching(Reach::Tree)
     };
-    vec![of("/apis"), of("/openapi")]
+    vec![of("/apis"), of("/openapi"), door::route()]
 }
 
 pub(crate) fn write_serving(dir: &std::path::Path, ca: &Ca) {
@@ -266,6 +267,7 @@ pub(crate) fn via(answer: &Answer) -> Via {
         "Certificate" => Via::Certificate,
         "Jwt" => Via::Jwt,
         "TokenReview" => Via::TokenReview,
+        "Password" => Via::Password,
         "Impersonation" => Via::Impersonation,
         _ => Via::Anonymous,
     }

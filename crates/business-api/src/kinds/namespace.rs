@@ -1,5 +1,5 @@
 use super::attributes::Selected;
-use super::{Directories, KindRow, StoredRow};
+use super::{Directories, KindRow, SUBRESOURCES, StoredRow};
 use crate::numbers;
 use crate::roles::{ACT, ADD, CERTIFICATE, CHANGE, HOLD_BACK, RULE, Right, Role};
 use crate::strategy::namespace::certificate::CertificateHandler;
@@ -36,7 +36,8 @@ const RIGHTS: &[Right] = &[
 ];
 
 fn resource(directories: &Directories) -> Resource {
-    let Directories { clusters, levels, roles, finalizers, forbidden, certificates } = directories.clone();
+    let Directories { clusters, levels, roles, finalizers, forbidden, certificates, .. } =
+        directories.clone();
     let certificate =
         Subresource::handled(CERTIFICATE, &[Verb::Get], CertificateHandler::new(certificates, roles));
     let transfer = Subresource::handled(TRANSFER, &[Verb::Create], Transfer::new());

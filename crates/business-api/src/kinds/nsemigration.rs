@@ -18,7 +18,7 @@ const STORED: StoredRow = StoredRow {
     id: numbers::NS_EMIGRATION,
     kind: || Arc::new(NsEmigrationKind),
     account: None,
-    names_members: false,
+    gives: None,
 };
 
 const RIGHTS: &[Right] = &[Right::object(Role::Administrator, RULE), Right::object(Role::Member, READ)];

@@ -11,7 +11,8 @@ use apiserver::resource::Column;
 use apiserver::strategy::{ExtraRight, Strategy, WriteContext};
 use apiserver::{Part, View};
 use business_types::project::group_resource;
-use business_types::{ChargedProject, ProjectSpec, ProjectStatus, account, names, validation};
+use business_types::registry::REGISTRY_DOMAIN;
+use business_types::{ChargedProject, HardQuantity, ProjectSpec, ProjectStatus, account, names, validation};
 use futures_util::future::BoxFuture;
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::object::Object;
@@ -110,17 +111,28 @@ fn spec_of(object: &Object) -> Result<ProjectSpec, Status> {
 }
 
 fn newly_named<'a>(old: Option<&'a ProjectSpec>, spec: &'a ProjectSpec) -> impl Iterator<Item = &'a String> {
-    spec.clusters.keys().filter(move |cluster| old.is_none_or(|old| !old.clusters.contains_key(*cluster)))
+    let named = clusters(spec).map(|(name, _)| name);
+    named.filter(move |cluster| old.is_none_or(|old| !old.clusters.contains_key(*cluster)))
 }
 
-/// Whether some amount of the new limits is out of reach under the old ones. An absent key is unlimited.
+/// Whether some amount of the new limits is out of reach under the old ones. An absent key is unlimited, and so is the
+/// registry where it is not named; a cluster that is not named cannot be used.
 fn is_higher(old: &ProjectSpec, new: &ProjectSpec) -> bool {
-    new.clusters.iter().any(|(cluster, quota)| match old.clusters.get(cluster) {
-        None => true,
-        Some(before) => {
-            before.hard.iter().any(|(key, limit)| quota.hard.get(key).is_none_or(|hard| hard > limit))
-        }
-    })
+    let exceeds = |after: Option<&HardQuantity>, before: &HardQuantity| {
+        let reaches = |key: &String| after.and_then(|after| after.hard.get(key));
+        before.hard.iter().any(|(key, limit)| reaches(key).is_none_or(|hard| hard > limit))
+    };
+    let registry = old.clusters.get(REGISTRY_DOMAIN);
+    registry.is_some_and(|before| exceeds(new.clusters.get(REGISTRY_DOMAIN), before))
+        || clusters(new).any(|(cluster, quota)| match old.clusters.get(cluster) {
+            None => true,
+            Some(before) => exceeds(Some(quota), before),
+        })
+}
+
+/// The quota on clusters: the registry is none.
+fn clusters(spec: &ProjectSpec) -> impl Iterator<Item = (&String, &HardQuantity)> {
+    spec.clusters.iter().filter(|(name, _)| *name != REGISTRY_DOMAIN)
 }
 
 impl Strategy for ProjectStrategy {
@@ -143,7 +155,7 @@ impl Strategy for ProjectStrategy {
         }
         object.set(&["status", "phase"], json!("Pending"));
         object.set(super::OBSERVED, json!(0));
-        if spec_of(object)?.clusters.is_empty() { Ok(()) } else { self.clusters.check_loaded() }
+        if clusters(&spec_of(object)?).next().is_none() { Ok(()) } else { self.clusters.check_loaded() }
     }
 
     fn validate_create(&self, cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
@@ -262,7 +274,7 @@ impl Strategy for ProjectStrategy {
         let (Ok(spec), Ok(status)) = (ProjectSpec::of(object), ProjectStatus::of(object)) else {
             return vec![Value::Null; COLUMNS.len()];
         };
-        let clusters: Vec<&str> = spec.clusters.keys().map(String::as_str).collect();
+        let clusters: Vec<&str> = clusters(&spec).map(|(name, _)| name.as_str()).collect();
         vec![
             dash(status.phase.as_str()),
             dash(ready(&status.conditions)),

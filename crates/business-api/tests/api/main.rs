@@ -25,6 +25,10 @@ mod portal;
 #[cfg(test)]
 mod refusals;
 #[cfg(test)]
+mod registry;
+#[cfg(test)]
+mod registry_tokens;
+#[cfg(test)]
 mod sample;
 #[cfg(test)]
 mod startup;

@@ -3,6 +3,7 @@
 
 mod world;
 
+use crate::registry::registry_object;
 use crate::support::{GROUP, namespace, project, until};
 use http::Method;
 use serde_json::{Value, json};
@@ -44,6 +45,14 @@ async fn the_authorization_matrix_is_as_recorded() {
     root.send(&Method::PATCH, &format!("{namespaces}/c1-n/status"), Some(status)).await.expect(200);
     let emigrations = format!("{GROUP}/namespaces/p/nsemigrations");
     acme.send(&Method::POST, &emigrations, Some(samples("nsemigrations", "").1)).await.expect(201);
+    for (plural, kind, name) in
+        [("imagenamespaces", "ImageNamespace", "images"), ("chartgroups", "ChartGroup", "charts")]
+    {
+        let path = format!("{GROUP}/namespaces/p/{plural}");
+        acme.send(&Method::POST, &path, Some(registry_object(kind, name, None))).await.expect(201);
+    }
+    let credentials = format!("{GROUP}/namespaces/p/registrycredentials");
+    acme.send(&Method::POST, &credentials, Some(credential("ci"))).await.expect(201);
     for (name, role) in [("alice", "a member"), ("nora", "an administrator")] {
         let caller = world.member(name, "acme");
         let path = format!("{namespaces}/c1-n");
@@ -52,14 +61,14 @@ async fn the_authorization_matrix_is_as_recorded() {
 
     let routes = routes(&root).await;
     let callers = world.callers();
-    let mut matrix = format!("{:<75}", "");
+    let mut matrix = format!("{:<80}", "");
     for (who, _) in &callers {
         write!(matrix, " {who:<10}").unwrap();
     }
     for route in &routes {
         // That writes are dry runs goes without saying.
         let shown = format!("{}{}", route.path, route.query.trim_end_matches(DRY_RUN));
-        write!(matrix, "\n{:<7}{shown:<68}", route.method.as_str()).unwrap();
+        write!(matrix, "\n{:<7}{shown:<73}", route.method.as_str()).unwrap();
         for (_, caller) in &callers {
             write!(matrix, " {:<10}", outcome(caller, route).await).unwrap();
         }
@@ -129,6 +138,14 @@ fn platform(name: &str, tenant: &str) -> Value {
     json!({"metadata": {"name": name}, "spec": {"tenantID": tenant, "administrators": ["nora"]}})
 }
 
+/// A robot's credential.
+fn credential(name: &str) -> Value {
+    json!({
+        "apiVersion": "business.tkestack.io/v1", "kind": "RegistryCredential", "metadata": {"name": name},
+        "spec": {"access": "Pull"},
+    })
+}
+
 /// The name of an object of a kind, and the body of a new one, or of what its subresource is asked to do.
 fn samples(plural: &str, subresource: &str) -> (&'static str, Value) {
     match (plural, subresource) {
@@ -141,6 +158,10 @@ fn samples(plural: &str, subresource: &str) -> (&'static str, Value) {
         ("nsemigrations", _) => {
             ("c1-n", json!({"spec": {"namespace": "c1-n", "nsShowName": "n", "destination": "other"}}))
         }
+        ("imagenamespaces", _) => ("images", registry_object("ImageNamespace", "more", None)),
+        ("chartgroups", _) => ("charts", registry_object("ChartGroup", "more", None)),
+        ("registrycredentials", "token") => ("ci", json!({})),
+        ("registrycredentials", _) => ("ci", credential("nodes")),
         (new, _) => panic!("the kind {new} is new: say what one looks like"),
     }
 }

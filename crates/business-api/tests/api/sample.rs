@@ -15,6 +15,10 @@ const ROWS: &[KindRow] = &[
     kinds::namespace::ROW,
     kinds::platform::ROW,
     kinds::config_map::ROW,
+    kinds::nsemigration::ROW,
+    kinds::image_namespace::ROW,
+    kinds::chart_group::ROW,
+    kinds::registry_credential::ROW,
     occupancy::ROW,
     shelf::ROW,
 ];
@@ -51,7 +55,7 @@ async fn a_kind_in_a_row_of_the_table_is_served_charged_and_refused() {
     assert!(names.into_iter().any(|name| name == "shelves"), "{served:#}");
     until("membership is known", async || alice.get("/projects").await.names().len() == 1).await;
 
-    // A key that the project limits in the registry need not be carried.
+    // A key that the project limits in a domain that is not mandatory need not be carried.
     let made = alice.post(SHELVES, shelf("a", &hard("t/a", "60"))).await.expect(201);
     assert_eq!(made["spec"]["tenantID"], "t");
     let over = admin.post(SHELVES, shelf("b", &hard("t/b", "41"))).await;
@@ -68,7 +72,7 @@ async fn a_kind_in_a_row_of_the_table_is_served_charged_and_refused() {
     let unlisted = json!({"path": "t/c", "hard": {"requests.storage": "1"}});
     admin.post("/projects", project("q", json!({"pods": "1"}))).await.expect(201);
     let refused = admin.post("/namespaces/q/shelves", shelf("c", &unlisted)).await;
-    assert_eq!(refused.code, 422, "the project lists no registry: {refused:?}");
+    assert_eq!(refused.code, 422, "the project lists no shelves: {refused:?}");
 
     assert_eq!(alice.delete(&format!("{SHELVES}/a")).await.code, 403, "members add, administrators rule");
     assert_eq!(world.admin("u").get(SHELVES).await.names(), [""; 0]);

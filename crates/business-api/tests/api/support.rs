@@ -1,7 +1,7 @@
 //! A server of one's own, and clients of every sort.
 
 use base64::Engine as _;
-use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use business_api::certificates::Issuer as CertificateIssuer;
 use business_api::clusters::Clusters;
 use business_api::config::{Cli, Command, Serve};
@@ -43,6 +43,7 @@ pub(crate) struct World {
     tls: TlsConnector,
     operator: TlsConnector,
     stranger: TlsConnector,
+    kubernetes: TlsConnector,
     tasks: Tasks,
     directory: PathBuf,
 }
@@ -59,7 +60,8 @@ impl Drop for World {
 pub(crate) struct Client {
     address: SocketAddr,
     tls: TlsConnector,
-    token: Option<String>,
+    /// The header of that name.
+    authorization: Option<String>,
 }
 
 /// An answer.
@@ -180,6 +182,11 @@ impl World {
             signing: EncodingKey::from_ec_pem(signing.serialize_pem().as_bytes()).unwrap(),
             tls: authority.connector(None),
             operator: authority.connector(Some(authority.issue("operator", Some("system:masters"), &[]))),
+            kubernetes: authority.connector(Some(authority.issue(
+                "system:kube-controller-manager",
+                Some("kubernetes"),
+                &[],
+            ))),
             stranger: authority.connector(Some(authority.issue("eve", Some("somebody"), &[]))),
             tasks,
             directory,
@@ -199,12 +206,17 @@ impl World {
     }
 
     pub(crate) fn operator_at(&self, replica: usize) -> Client {
-        Client { address: self.replicas[replica], tls: self.operator.clone(), token: None }
+        Client { address: self.replicas[replica], tls: self.operator.clone(), authorization: None }
     }
 
     /// Known by a certificate, but with neither tenant nor right.
     pub(crate) fn stranger(&self) -> Client {
-        Client { address: self.replicas[0], tls: self.stranger.clone(), token: None }
+        Client { address: self.replicas[0], tls: self.stranger.clone(), authorization: None }
+    }
+
+    /// A part of Kubernetes that sees everything.
+    pub(crate) fn kubernetes(&self) -> Client {
+        Client { address: self.replicas[0], tls: self.kubernetes.clone(), authorization: None }
     }
 
     /// Rules a tenant.
@@ -224,20 +236,26 @@ impl World {
 
     fn user(&self, name: &str, tenant: &str, groups: &[&str]) -> Client {
         let claims = json!({"sub": name, "groups": groups, "tenantid": tenant});
-        Client { token: Some(self.token(claims)), ..self.nobody() }
+        Client { authorization: Some(format!("Bearer {}", self.token(claims))), ..self.nobody() }
     }
 
     /// Without any credentials.
     pub(crate) fn nobody(&self) -> Client {
-        Client { address: self.replicas[0], tls: self.tls.clone(), token: None }
+        Client { address: self.replicas[0], tls: self.tls.clone(), authorization: None }
     }
 
     /// With a token of these claims.
     pub(crate) fn bearer(&self, claims: Value) -> Client {
-        Client { token: Some(self.token(claims)), ..self.nobody() }
+        Client { authorization: Some(format!("Bearer {}", self.token(claims))), ..self.nobody() }
     }
 
-    fn token(&self, mut claims: Value) -> String {
+    /// With a name and a password.
+    pub(crate) fn basic(&self, user: &str, password: &str) -> Client {
+        let encoded = BASE64_STANDARD.encode(format!("{user}:{password}"));
+        Client { authorization: Some(format!("Basic {encoded}")), ..self.nobody() }
+    }
+
+    pub(crate) fn token(&self, mut claims: Value) -> String {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
         claims["iss"] = json!(ISSUER);
         claims["aud"] = json!(AUDIENCE);
@@ -389,14 +407,14 @@ impl Client {
     }
 
     fn request(&self, method: Method, path: &str) -> http::request::Builder {
-        let whole = if path.starts_with("/apis") || path.starts_with("/readyz") {
+        let whole = if ["/apis", "/readyz", "/registry/"].iter().any(|root| path.starts_with(root)) {
             path.to_owned()
         } else {
             format!("{GROUP}{path}")
         };
         let request = Request::builder().method(method).uri(whole).header(header::HOST, "localhost");
-        match &self.token {
-            Some(token) => request.header(header::AUTHORIZATION, format!("Bearer {token}")),
+        match &self.authorization {
+            Some(authorization) => request.header(header::AUTHORIZATION, authorization),
             None => request,
         }
     }

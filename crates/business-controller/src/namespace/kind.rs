@@ -1,7 +1,7 @@
 //! What a namespace is to the controller.
 
 use super::memory::Untried;
-use crate::kinds::{Change, Index, Kind, ObjectKey as _, ProjectKey, View};
+use crate::kinds::{Change, Index, Kind, ProjectKey, View};
 use crate::objects::Cache;
 use business_types::condition::{self, TRANSFERRED};
 use business_types::{NamespaceSpec, NamespaceStatus, names};
@@ -62,13 +62,7 @@ impl Index<BusinessNamespace> for ClaimedPlaces {
 impl Cache<BusinessNamespace> {
     /// The namespaces of a project, sorted by name.
     pub fn of_project(&self, project: &str) -> Vec<Arc<NamespaceView>> {
-        self.look(|views, _| {
-            let range = views.range(ProjectKey::new(Some(project), "")..);
-            range
-                .take_while(|(key, _)| key.project.as_ref() == project)
-                .map(|(_, view)| Arc::clone(view))
-                .collect()
-        })
+        self.look(|views, _| ProjectKey::within(views, project))
     }
 
     /// The namespace that a place in a member cluster belongs to.

@@ -1,12 +1,11 @@
 //! What the direct children of a project hold. Pure: it can be made anew from nothing at any time.
 
-use super::kind::ProjectView;
+use super::cleanup::Children;
 use crate::kinds::ObjectKey as _;
-use crate::namespace::kind::NamespaceView;
-use business_types::{ProjectSpec, UsedQuantity};
+use business_types::registry::{self, REGISTRY_DOMAIN};
+use business_types::{ChartGroup, ImageNamespace, ProjectSpec, UsedQuantity};
 use meta::quantity::ResourceList;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// What the direct children of a project hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,19 +16,28 @@ pub struct Account {
     pub namespaces: Vec<String>,
     /// Names of the child projects counted, sorted.
     pub children: Vec<String>,
+    /// How many image namespaces and chart groups were counted.
+    pub registered: usize,
 }
 
 /// Adds up all existing direct children, those that are being deleted included.
-pub fn account(namespaces: &[Arc<NamespaceView>], children: &[Arc<ProjectView>]) -> Account {
+pub fn account(children: &Children) -> Account {
     let mut account = Account::default();
-    for namespace in namespaces {
+    for namespace in &children.namespaces {
         account.namespaces.push(namespace.key.name().to_owned());
         // One that the server has not charged yet holds nothing.
         if let Some(charge) = &namespace.status.cached_spec_hard {
             account.add(&namespace.spec.cluster_name, charge);
         }
     }
-    for child in children {
+    for object in &children.image_namespaces {
+        account.add(REGISTRY_DOMAIN, &registry::costs::<ImageNamespace>(&object.spec));
+    }
+    for object in &children.chart_groups {
+        account.add(REGISTRY_DOMAIN, &registry::costs::<ChartGroup>(&object.spec));
+    }
+    account.registered = children.image_namespaces.len().saturating_add(children.chart_groups.len());
+    for child in &children.projects {
         account.children.push(child.key.name().to_owned());
         for (cluster, quantity) in &child.spec.clusters {
             account.add(cluster, &quantity.hard);
@@ -75,8 +83,12 @@ impl Account {
 mod tests {
     use super::*;
     use crate::kinds::{ProjectKey, RootKey};
-    use business_types::{HardQuantity, NamespaceSpec, NamespaceStatus};
+    use crate::namespace::kind::NamespaceView;
+    use crate::project::kind::ProjectView;
+    use crate::registry::kind::{BusinessChartGroup, BusinessImageNamespace};
+    use business_types::{HardQuantity, NamespaceSpec, NamespaceStatus, RegistrySpec};
     use proptest::prelude::*;
+    use std::sync::Arc;
 
     fn amounts(pairs: &[(&str, &str)]) -> ResourceList {
         pairs.iter().map(|(key, text)| ((*key).to_owned(), text.parse().unwrap())).collect()
@@ -97,6 +109,35 @@ mod tests {
         Arc::new(ProjectView { key: RootKey::new(None, name), spec, ..ProjectView::default() })
     }
 
+    fn of(namespaces: &[Arc<NamespaceView>], projects: &[Arc<ProjectView>]) -> Account {
+        account(&Children {
+            namespaces: namespaces.to_vec(),
+            projects: projects.to_vec(),
+            ..Children::default()
+        })
+    }
+
+    #[test]
+    fn what_is_in_the_registry_counts_by_kind_and_storage() {
+        let spec = |storage: &str| RegistrySpec {
+            hard: amounts(&[("requests.storage", storage)]),
+            ..RegistrySpec::default()
+        };
+        let image = |storage| crate::kinds::View::<BusinessImageNamespace> {
+            spec: spec(storage),
+            ..Default::default()
+        };
+        let chart = crate::kinds::View::<BusinessChartGroup>::default();
+        let children = Children {
+            image_namespaces: vec![Arc::new(image("5Gi")), Arc::new(image("1Gi"))],
+            chart_groups: vec![Arc::new(chart)],
+            ..Children::default()
+        };
+        let account = account(&children);
+        let used = amounts(&[("imagenamespaces", "2"), ("chartgroups", "1"), ("requests.storage", "6Gi")]);
+        assert_eq!((&account.clusters["registry"].used, account.registered), (&used, 3));
+    }
+
     #[test]
     fn charges_are_added_by_cluster_and_value() {
         let mut ending = NamespaceView::clone(&namespace("b", "c1", Some(amounts(&[("cpu", "500m")]))));
@@ -106,7 +147,7 @@ mod tests {
             Arc::new(ending),
             namespace("n", "c2", None),
         ];
-        let account = account(&namespaces, &[child("kid", "c1", amounts(&[("cpu", "1500m")]))]);
+        let account = of(&namespaces, &[child("kid", "c1", amounts(&[("cpu", "1500m")]))]);
         assert_eq!(account.clusters.len(), 1);
         assert_eq!(account.clusters["c1"].used, amounts(&[("cpu", "3"), ("memory", "1Gi")]));
         assert_eq!(account.namespaces, ["b", "n", "z"]);
@@ -117,9 +158,8 @@ mod tests {
     fn what_is_above_the_grant_is_found() {
         let mut spec = ProjectSpec::default();
         spec.clusters.insert("c1".into(), HardQuantity { hard: amounts(&[("cpu", "2")]) });
-        let charged = |text: &str| {
-            account(&[namespace("n", "c1", Some(amounts(&[("cpu", text), ("pods", "9")])))], &[])
-        };
+        let charged =
+            |text: &str| of(&[namespace("n", "c1", Some(amounts(&[("cpu", text), ("pods", "9")])))], &[]);
         assert_eq!(charged("2").excess(&spec), None);
         assert_eq!(charged("2001m").excess(&spec), Some(("c1".to_owned(), "cpu".to_owned())));
     }
@@ -133,9 +173,9 @@ mod tests {
                 .map(|(n, (m, c))| namespace(&format!("n{n}"), &format!("c{c}"), Some(amounts(&[("cpu", &format!("{m}m"))]))))
                 .collect();
             let reversed: Vec<_> = all.iter().rev().cloned().collect();
-            prop_assert_eq!(account(&all, &[]), account(&reversed, &[]));
+            prop_assert_eq!(of(&all, &[]), of(&reversed, &[]));
             let total: u64 = milli.iter().map(|(m, _)| u64::from(*m)).sum();
-            let sum: i128 = account(&all, &[]).clusters.values().map(|c| c.used["cpu"].nanos()).sum();
+            let sum: i128 = of(&all, &[]).clusters.values().map(|c| c.used["cpu"].nanos()).sum();
             prop_assert_eq!(sum, i128::from(total) * 1_000_000);
         }
     }

@@ -7,6 +7,7 @@ use crate::events::Topic;
 use crate::kinds::{Kind, ObjectKey as _, View};
 use crate::namespace::kind::{BusinessNamespace, NamespaceView};
 use crate::outcome::Outcome;
+use crate::registry::kind::{BusinessChartGroup, BusinessImageNamespace};
 use business_types::names;
 use futures_util::{StreamExt as _, stream};
 use std::sync::Arc;
@@ -25,16 +26,21 @@ const DELETED: Topic = Topic::normal("Deleted", "Delete");
 #[derive(Clone, Debug, Default)]
 pub struct Children {
     pub namespaces: Vec<Arc<NamespaceView>>,
+    pub image_namespaces: Vec<Arc<View<BusinessImageNamespace>>>,
+    pub chart_groups: Vec<Arc<View<BusinessChartGroup>>>,
     pub projects: Vec<Arc<ProjectView>>,
 }
 
 impl Children {
     pub fn count(&self) -> usize {
-        self.namespaces.len().saturating_add(self.projects.len())
+        let Self { namespaces, image_namespaces, chart_groups, projects } = self;
+        [namespaces.len(), image_namespaces.len(), chart_groups.len(), projects.len()].iter().sum()
     }
 
     async fn delete(&self, cx: &Context) -> Result<(), Failure> {
         delete_all(cx, &self.namespaces).await?;
+        delete_all(cx, &self.image_namespaces).await?;
+        delete_all(cx, &self.chart_groups).await?;
         delete_all(cx, &self.projects).await
     }
 }
@@ -62,10 +68,14 @@ pub async fn run(cx: &Context, object: &ProjectView, children: &Children) -> Res
 
 async fn last_look(cx: &Context, project: &str) -> Result<Children, Failure> {
     let namespaces = cx.business.some_in::<BusinessNamespace>(project, LAST_LOOK).await?;
+    let image_namespaces = cx.business.some_in::<BusinessImageNamespace>(project, LAST_LOOK).await?;
+    let chart_groups = cx.business.some_in::<BusinessChartGroup>(project, LAST_LOOK).await?;
     let of_parent = format!("spec.parentProjectName={project}");
     let projects = cx.business.some_where::<BusinessProject>(&of_parent, LAST_LOOK).await?;
     Ok(Children {
         namespaces: namespaces.into_iter().map(Arc::new).collect(),
+        image_namespaces: image_namespaces.into_iter().map(Arc::new).collect(),
+        chart_groups: chart_groups.into_iter().map(Arc::new).collect(),
         projects: projects.into_iter().map(Arc::new).collect(),
     })
 }

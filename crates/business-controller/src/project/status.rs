@@ -7,6 +7,7 @@ use crate::error::{Error, Failure};
 use crate::kinds::Heard;
 use crate::merge::difference;
 use business_types::condition::{self, FALSE, QUOTA_CONSISTENT, READY, TERMINATING, TRUE, reason};
+use business_types::registry::REGISTRY_DOMAIN;
 use business_types::{Condition, ProjectPhase, ProjectStatus};
 
 /// Writes the status; the object as it is then.
@@ -53,14 +54,15 @@ pub fn next(object: &ProjectView, account: Account, now: &str) -> ProjectStatus 
     let consistent = consistent(object, &account);
     condition::set(&mut status.conditions, consistent.at(object.generation), now);
     if object.is_deleting() {
-        let left = account.namespaces.len().saturating_add(account.children.len());
+        let Account { namespaces, children, registered, .. } = &account;
+        let left = [namespaces.len(), children.len(), *registered].iter().sum::<usize>();
         let ending = if left == 0 {
             Condition::new(TERMINATING, TRUE, reason::DELETING, "")
         } else {
             let message = format!(
-                "{} namespaces and {} child projects remain",
-                account.namespaces.len(),
-                account.children.len()
+                "{} namespaces, {registered} image namespaces and chart groups, and {} child projects remain",
+                namespaces.len(),
+                children.len()
             );
             Condition::new(TERMINATING, TRUE, reason::WAITING_FOR_CHILDREN, message)
         };
@@ -72,7 +74,9 @@ pub fn next(object: &ProjectView, account: Account, now: &str) -> ProjectStatus 
         let ready = Condition::new(READY, TRUE, reason::READY, "");
         condition::set(&mut status.conditions, ready.at(object.generation), now);
     }
-    let Account { clusters, namespaces, children } = account;
+    let Account { mut clusters, namespaces, children, registered: _ } = account;
+    // A budget that is not written down is none: clients know only the clusters of the spec.
+    clusters.retain(|name, _| *name != REGISTRY_DOMAIN || object.spec.clusters.contains_key(REGISTRY_DOMAIN));
     status.clusters = clusters;
     status.calculated_namespaces = namespaces;
     status.calculated_child_projects = children;
@@ -83,7 +87,9 @@ pub fn next(object: &ProjectView, account: Account, now: &str) -> ProjectStatus 
 fn consistent(object: &ProjectView, account: &Account) -> Condition {
     let differs = |reason, message| Condition::new(QUOTA_CONSISTENT, FALSE, reason, message);
     if let Some((cluster, resource)) = account.excess(&object.spec) {
-        let message = format!("more {resource} of cluster {cluster} is given away than the project holds");
+        let place =
+            if cluster == REGISTRY_DOMAIN { "the registry".to_owned() } else { format!("cluster {cluster}") };
+        let message = format!("more {resource} of {place} is given away than the project holds");
         return differs(reason::INCONSISTENT, message);
     }
     if let Some(first) = object.status.ledger.differences.first() {

@@ -1,5 +1,6 @@
 use super::ProjectSpec;
 use crate::account::{Charged, ChargedMeta, PROJECT, keys};
+use crate::registry::REGISTRY_DOMAIN;
 use meta::quantity::ResourceList;
 use quota::{Account, Amounts, Grants, Limits, Scope};
 use serde::Deserialize;
@@ -22,8 +23,10 @@ struct Lock {
 impl Charged for ChargedProject {
     fn account(self) -> Account {
         let spec = self.spec.unwrap_or_default();
-        let costs: Amounts =
+        let mut costs: Amounts =
             spec.clusters.into_iter().map(|(cluster, quota)| (cluster, quota.hard)).collect();
+        // Whoever does not name the registry is not limited there; what his parent limits there he has to name.
+        costs.entry(REGISTRY_DOMAIN.to_owned()).or_default();
         let limits = |hard: &ResourceList| Limits { hard: hard.clone(), mandatory: true };
         let domains = costs.iter().map(|(cluster, hard)| (cluster.clone(), limits(hard))).collect();
         let parent = spec.parent_project_name;
@@ -62,6 +65,7 @@ mod tests {
         assert!(account.locked && grants.domains["c"].mandatory && grants.domains["d"].hard.is_empty());
         assert_eq!(grants.domains["c"].hard, account.costs["c"]);
         let bare = Object::new(json!({"metadata": {"name": "p"}, "spec": null})).unwrap();
+        assert!(grants.domains["registry"].hard.is_empty() && account.carries["registry"].is_empty());
         let root = account::of::<ChargedProject>(&bare).unwrap();
         assert!(root.pays.is_none() && root.grants.is_some());
     }

@@ -58,7 +58,9 @@ fn spec() -> Schema {
                 "clusters",
                 Schema::map(
                     "Hard quota by name of the member cluster. A cluster that is not listed cannot be used. At least \
-                     what status.clusters says is given away.",
+                     what status.clusters says is given away. The name registry is not a cluster: it limits \
+                     imagenamespaces and chartgroups (counts) and requests.storage (bytes) in the registry, which can \
+                     be used without being listed.",
                     hard_quantity(),
                 )
                 .optional(),

@@ -20,7 +20,7 @@ pub(super) fn helm(instance: &Instance) -> Result<()> {
     passes(&mut go_test(instance, "tests/helm", &["."]))
 }
 
-fn go_test(instance: &Instance, module: &str, args: &[&str]) -> Command {
+pub(super) fn go_test(instance: &Instance, module: &str, args: &[&str]) -> Command {
     let mut command = Command::new("go");
     command
         .current_dir(layout::workspace().join(module))
@@ -40,7 +40,7 @@ fn ways(command: &mut Command, instance: &Instance) {
         .stdin(Stdio::null());
 }
 
-fn passes(command: &mut Command) -> Result<()> {
+pub(super) fn passes(command: &mut Command) -> Result<()> {
     let output = command.output().with_context(|| format!("start {}", command.get_program().display()))?;
     let (text, complaint) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

@@ -1,5 +1,5 @@
 //! A kind that this program does not have: a shelf for images in a project. It costs its project what it may hold, in the
-//! domain of the registry; a shelf that has limits gives them to the project instead. Everything that a charged kind needs is
+//! domain of its own; a shelf that has limits gives them to the project instead. Everything that a charged kind needs is
 //! in this file, but for its row in the table of kinds.
 
 use apiserver::resource::{ALL_VERBS, Column, Source};
@@ -30,7 +30,7 @@ use store::{Attributes, Key, Kind, KindId};
 
 const PLURAL: &str = "shelves";
 /// What the ledger counts it in: no cluster, so that no key has to be carried.
-const REGISTRY: &str = "registry";
+const SHELVES: &str = "shelves";
 
 pub(crate) const ROW: KindRow = KindRow {
     plural: PLURAL,
@@ -116,17 +116,17 @@ impl Charged for ChargedShelf {
         let deleting = self.metadata.is_deleting();
         let ShelfSpec { tenant_id, path, hard, limits } = self.spec;
         let project = Scope::new(PROJECT, self.metadata.namespace);
-        let registry = |hard| BTreeMap::from([(REGISTRY.to_owned(), Limits { hard, mandatory: false })]);
+        let shelves = |hard| BTreeMap::from([(SHELVES.to_owned(), Limits { hard, mandatory: false })]);
         let base = Account { tenant: tenant_id, deleting, ..Account::default() };
         match limits {
             Some(limits) => {
-                Account { grants: Some(Grants { scope: project, domains: registry(limits) }), ..base }
+                Account { grants: Some(Grants { scope: project, domains: shelves(limits) }), ..base }
             }
             None => Account {
                 pays: Some(project),
-                carries: BTreeMap::from([(REGISTRY.to_owned(), account::keys(&hard))]),
-                costs: BTreeMap::from([(REGISTRY.to_owned(), hard)]),
-                claims: vec![Claim { domain: REGISTRY.to_owned(), place: path }],
+                carries: BTreeMap::from([(SHELVES.to_owned(), account::keys(&hard))]),
+                costs: BTreeMap::from([(SHELVES.to_owned(), hard)]),
+                claims: vec![Claim { domain: SHELVES.to_owned(), place: path }],
                 ..base
             },
         }
@@ -168,7 +168,7 @@ static REFUSED: RefusedKind = RefusedKind {
     scope: "metadata.namespace",
     domain: "metadata.namespace",
     place: "spec.path",
-    amount: |_registry, key| Path::new("spec").child("hard").key(key),
+    amount: |_shelves, key| Path::new("spec").child("hard").key(key),
 };
 
 struct ShelfStrategy {

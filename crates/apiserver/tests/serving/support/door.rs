@@ -1,0 +1,53 @@
+//! A route for clients that come with a name and a password.
+
+use apiserver::authz::Admits;
+use apiserver::caller::Caller;
+use apiserver::dialect::{Basic, Dialect, Judgement};
+use apiserver::flow::Class;
+use apiserver::routes::{GET, Reach, Route};
+use axum::body::Body;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use http::Response;
+use meta::status::Status;
+use serde_json::json;
+use std::sync::Arc;
+
+/// Knows `robot` by the password `open`; of others the password is a token.
+struct Doorman;
+
+impl Dialect for Doorman {
+    fn judge<'a>(&'a self, basic: &'a Basic) -> BoxFuture<'a, Judgement> {
+        let judgement = match (basic.user.as_str(), basic.password.as_str()) {
+            ("robot", "open") => {
+                Judgement::Known(Box::new(Caller { name: "robot".to_owned(), ..Caller::default() }))
+            }
+            ("robot", _) => Judgement::Wrong("another one"),
+            _ => Judgement::Token,
+        };
+        std::future::ready(judgement).boxed()
+    }
+
+    fn refusal(&self, status: &Status) -> Response<Body> {
+        let mut response = Response::new(Body::from(format!("no: {}", status.message)));
+        *response.status_mut() = http::StatusCode::from_u16(status.code).unwrap();
+        response
+    }
+}
+
+/// Answers with who came; for everybody who is known.
+pub(crate) fn route() -> Route {
+    let route = Route::document("/door", Admits::Authenticated, |cx, _| {
+        Response::new(Body::from(
+            json!({"user": cx.caller.name, "via": format!("{:?}", cx.caller.via)}).to_string(),
+        ))
+    });
+    Route {
+        reach: Reach::Path,
+        methods: GET,
+        class: Class::Read,
+        dialect: Some(Arc::new(Doorman)),
+        listed: Vec::new(),
+        ..route
+    }
+}

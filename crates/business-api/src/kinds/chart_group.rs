@@ -1,0 +1,14 @@
+use super::{KindRow, StoredRow, registry};
+use crate::numbers;
+use business_types::ChartGroup;
+use business_types::names::CHART_GROUPS;
+
+/// Chart groups.
+pub const ROW: KindRow = KindRow {
+    plural: CHART_GROUPS,
+    stored: Some(STORED),
+    rights: registry::RIGHTS,
+    resource: |directories| registry::resource::<ChartGroup>(&STORED, directories),
+};
+
+const STORED: StoredRow = registry::stored::<ChartGroup>(numbers::CHART_GROUP);

@@ -1,0 +1,104 @@
+//! What the rows of the registry's kinds have in common.
+
+use super::attributes::Selected;
+use super::{Directories, SUBRESOURCES, StoredRow};
+use crate::roles::{CHANGE, HOLD_BACK, READ, RULE, Right, Role};
+use crate::strategy::registry::{COLUMNS, RegistryStrategy};
+use apiserver::resource::{ALL_VERBS, Source};
+use apiserver::{Resource, Stored};
+use business_types::account;
+use business_types::names::GROUP;
+use business_types::registry::{ChargedRegistryObject, RegistryKind};
+use serde::Deserialize;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use store::{Attributes, Kind, KindId};
+
+/// What callers with a tenant may do with either kind. What they may do with the repositories is decided where tokens for
+/// the registry are made.
+pub const RIGHTS: &[Right] = &[
+    Right::object(Role::Administrator, RULE),
+    Right::subresource(Role::Administrator, "finalize", CHANGE),
+    Right::subresource(Role::Administrator, "finalizers", HOLD_BACK),
+    Right::object(Role::Member, READ),
+];
+
+/// How a kind of this number is stored.
+pub const fn stored<K: RegistryKind>(id: KindId) -> StoredRow {
+    StoredRow {
+        id,
+        kind: || Arc::new(RegistryStored::<K>(PhantomData)),
+        account: Some(account::of_stored::<ChargedRegistryObject<K>>),
+        gives: None,
+    }
+}
+
+/// How a kind is served.
+pub fn resource<K: RegistryKind>(row: &StoredRow, directories: &Directories) -> Resource {
+    let Directories { levels, finalizers, .. } = directories.clone();
+    Resource {
+        gvk: K::gvk(),
+        plural: K::PLURAL,
+        singular: K::SINGULAR,
+        short_names: K::SHORT_NAMES,
+        categories: &[],
+        namespaced: true,
+        verbs: ALL_VERBS,
+        schema: Arc::new(K::schema()),
+        columns: COLUMNS,
+        source: Source::Stored(Arc::new(Stored {
+            id: row.id,
+            kind: (row.kind)(),
+            subresources: SUBRESOURCES.to_vec(),
+            server_fields: &[],
+            strategy: Arc::new(RegistryStrategy::<K>::new(levels, finalizers)),
+        })),
+    }
+}
+
+/// A kind of the registry, as the store sees it.
+#[derive(Clone, Copy, Debug)]
+struct RegistryStored<K>(PhantomData<K>);
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Spec {
+    #[serde(rename = "tenantID")]
+    tenant_id: Box<str>,
+    name: Box<str>,
+}
+
+impl<K: RegistryKind> Kind for RegistryStored<K> {
+    fn group(&self) -> &str {
+        GROUP
+    }
+
+    fn resource(&self) -> &str {
+        K::PLURAL
+    }
+
+    fn fields(&self) -> &'static [&'static str] {
+        &["spec.tenantID", "spec.name", "status.phase"]
+    }
+
+    fn attributes(&self, body: &[u8]) -> Attributes {
+        let mut selected = Selected::<Spec>::read(body);
+        let Spec { tenant_id, name } = std::mem::take(&mut selected.spec);
+        let fields = [tenant_id.clone(), name, std::mem::take(&mut selected.status.phase)];
+        selected.attributes(tenant_id, fields)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use business_types::ImageNamespace;
+
+    #[test]
+    fn attributes_are_read_out_of_a_body() {
+        let body = br#"{"metadata":{"name":"web"},"spec":{"tenantID":"t","name":"web"},"status":{"phase":"Locked"}}"#;
+        let read = RegistryStored::<ImageNamespace>(PhantomData).attributes(body);
+        assert_eq!(read.tenant.as_deref(), Some("t"));
+        assert_eq!(read.fields, ["t".into(), "web".into(), "Locked".into()].into());
+    }
+}

@@ -1,0 +1,103 @@
+use super::attributes::Selected;
+use super::{Directories, KindRow, StoredRow};
+use crate::numbers;
+use crate::roles::{HOLD_BACK, RULE, Right, Role};
+use crate::strategy::registry_credential::{self, Issuing, RegistryCredentialStrategy};
+use apiserver::resource::{ALL_VERBS, Source};
+use apiserver::{Resource, Stored, Subresource, Verb};
+use business_types::names::{GROUP, REGISTRY_CREDENTIALS};
+use business_types::registry_credential::{gvk, schema};
+use serde::Deserialize;
+use std::sync::Arc;
+use store::{Attributes, Kind};
+
+/// Credentials for the registry.
+pub const ROW: KindRow =
+    KindRow { plural: REGISTRY_CREDENTIALS, stored: Some(STORED), rights: RIGHTS, resource };
+
+const STORED: StoredRow = StoredRow {
+    id: numbers::REGISTRY_CREDENTIAL,
+    kind: || Arc::new(RegistryCredentialKind),
+    account: None,
+    gives: None,
+};
+
+/// A member does with his own what he likes, and sees those of others: the strategy looks whose they are.
+const OWN: &[&str] = &["create", "delete", "get", "list", "watch"];
+/// To have a password issued.
+const ISSUE: &[&str] = &["create"];
+
+const RIGHTS: &[Right] = &[
+    Right::object(Role::Administrator, RULE),
+    Right::subresource(Role::Administrator, "finalizers", HOLD_BACK),
+    Right::subresource(Role::Administrator, "token", ISSUE),
+    Right::object(Role::Member, OWN),
+    Right::subresource(Role::Member, "token", ISSUE),
+];
+
+fn resource(directories: &Directories) -> Resource {
+    let Directories { roles, credential_days_max: days_max, .. } = directories.clone();
+    let token = Subresource::handled("token", &[Verb::Create], Issuing::new(roles.clone(), days_max));
+    Resource {
+        gvk: gvk(),
+        plural: REGISTRY_CREDENTIALS,
+        singular: "registrycredential",
+        short_names: &["regcred"],
+        categories: &[],
+        namespaced: true,
+        verbs: ALL_VERBS,
+        schema: Arc::new(schema()),
+        columns: registry_credential::COLUMNS,
+        source: Source::Stored(Arc::new(Stored {
+            id: STORED.id,
+            kind: (STORED.kind)(),
+            subresources: vec![Subresource::STATUS, token],
+            server_fields: &[],
+            strategy: Arc::new(RegistryCredentialStrategy::new(roles, days_max)),
+        })),
+    }
+}
+
+/// Credentials, as the store sees them.
+#[derive(Clone, Copy, Debug)]
+pub struct RegistryCredentialKind;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Spec {
+    #[serde(rename = "tenantID")]
+    tenant_id: Box<str>,
+    user: Box<str>,
+}
+
+impl Kind for RegistryCredentialKind {
+    fn group(&self) -> &str {
+        GROUP
+    }
+
+    fn resource(&self) -> &str {
+        REGISTRY_CREDENTIALS
+    }
+
+    fn fields(&self) -> &'static [&'static str] {
+        &["spec.tenantID", "spec.user"]
+    }
+
+    fn attributes(&self, body: &[u8]) -> Attributes {
+        let mut selected = Selected::<Spec>::read(body);
+        let Spec { tenant_id, user } = std::mem::take(&mut selected.spec);
+        selected.attributes(tenant_id.clone(), [tenant_id, user])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_read_out_of_a_body() {
+        let read = RegistryCredentialKind.attributes(br#"{"spec":{"tenantID":"t","user":"alice"}}"#);
+        assert_eq!(read.tenant.as_deref(), Some("t"));
+        assert_eq!(read.fields, ["t".into(), "alice".into()].into());
+    }
+}

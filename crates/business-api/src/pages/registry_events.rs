@@ -1,0 +1,121 @@
+//! What the registry tells of changes: `notifications.endpoints` of its configuration. A change that is not heard of is found
+//! when the controller measures by time.
+
+use super::registry_token::refusal;
+use crate::token_server::accounts::{Account, Duty};
+use crate::token_server::heard::Heard;
+use crate::token_server::prefixes::Prefixes;
+use crate::token_server::scope::Prefix;
+use apiserver::RequestContext;
+use apiserver::authz::Admits;
+use apiserver::dialect::{Basic, Dialect, Judgement};
+use apiserver::flow::Class;
+use apiserver::routes::{Reach, Route, RouteHandler};
+use axum::body::Body;
+use axum::response::IntoResponse;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use meta::status::Status;
+use serde::Deserialize;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+const PATH: &str = "/registry/events";
+const BODY_BYTES_MAX: usize = 4 << 20;
+
+/// What the page is made of.
+#[derive(Debug)]
+pub struct EventsPage {
+    /// The registry's own.
+    pub account: Account,
+    /// Whose the repositories are, by kind.
+    pub prefixes: Vec<Prefixes>,
+    /// Who is told.
+    pub heard: Heard,
+}
+
+/// `application/vnd.docker.distribution.events.v2+json`, as far as it is read.
+#[derive(Debug, Deserialize)]
+struct Envelope {
+    #[serde(default)]
+    events: Vec<Event>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Event {
+    #[serde(default)]
+    action: String,
+    #[serde(default)]
+    target: Target,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Target {
+    #[serde(default)]
+    repository: String,
+}
+
+impl EventsPage {
+    /// The route.
+    pub fn route(self) -> Route {
+        let page = Arc::new(self);
+        Route {
+            path: PATH.to_owned(),
+            reach: Reach::Path,
+            methods: &[Method::POST],
+            admits: Admits::Everybody,
+            sees: false,
+            class: Class::Read,
+            dialect: Some(Arc::<Self>::clone(&page)),
+            listed: Vec::new(),
+            handler: page,
+        }
+    }
+
+    async fn take(&self, cx: &RequestContext, body: Body) -> Result<(), Status> {
+        if !Duty::Events.is_of(&cx.caller) {
+            return Err(Status::unauthorized());
+        }
+        let read = Limited::new(body, BODY_BYTES_MAX).collect().await;
+        let bytes = read.map_err(|error| Status::bad_request(error.to_string()))?.to_bytes();
+        let envelope: Envelope =
+            serde_json::from_slice(&bytes).map_err(|error| Status::bad_request(error.to_string()))?;
+        let changes = envelope.events.iter().filter(|event| event.action != "pull");
+        let changed: HashSet<Prefix<'_>> =
+            changes.filter_map(|event| Prefix::of(&event.target.repository)).collect();
+        for prefix in changed {
+            for owner in self.prefixes.iter().filter_map(|prefixes| prefixes.owner(prefix)) {
+                self.heard.tell(owner);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl RouteHandler for EventsPage {
+    fn answer<'a>(
+        &'a self,
+        cx: &'a mut RequestContext,
+        request: Request<Body>,
+    ) -> BoxFuture<'a, Response<Body>> {
+        Box::pin(async move {
+            match self.take(cx, request.into_body()).await {
+                Ok(()) => StatusCode::OK.into_response(),
+                Err(status) => refusal(&status),
+            }
+        })
+    }
+}
+
+impl Dialect for EventsPage {
+    fn judge<'a>(&'a self, basic: &'a Basic) -> BoxFuture<'a, Judgement> {
+        let caller = self.account.caller(basic).map(Box::new);
+        std::future::ready(caller.map_or(Judgement::Wrong("not the registry's"), Judgement::Known)).boxed()
+    }
+
+    fn refusal(&self, status: &Status) -> Response<Body> {
+        refusal(status)
+    }
+}

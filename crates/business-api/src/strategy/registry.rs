@@ -1,0 +1,274 @@
+use super::{
+    add_finalizer, begin_deletion, check_annotations, dash, drops_finalizer, project_key, ready, set_tenant,
+    shares, take_tenant, unreadable, waiting,
+};
+use crate::finalizers::{self, TenantFinalizers};
+use crate::levels::Levels;
+use crate::refusal::{self, RefusedKind, Subject};
+use apiserver::resource::Column;
+use apiserver::strategy::{Strategy, WriteContext};
+use apiserver::{Part, View};
+use business_types::registry::{
+    self, ChargedRegistryObject, RegistryKind, RegistrySpec, RegistryStatus, STORAGE,
+};
+use business_types::{account, names};
+use futures_util::future::BoxFuture;
+use meta::field::{FieldError, FieldErrors, Path};
+use meta::object::Object;
+use meta::status::{Status, StatusCause};
+use meta::validation::NameRule;
+use serde_json::{Value, json};
+use std::marker::PhantomData;
+use store::Key;
+use store::quota::{Account, Scope, Violation};
+
+const NAME: &[&str] = &["spec", "name"];
+/// What of the registry is the object's.
+const RECORD: &[&str] = &["status", "registry"];
+
+/// Columns of `kubectl get`.
+pub const COLUMNS: &[Column] = &[
+    column("Repositories", "What the names of its repositories begin with.", 0),
+    column("Phase", "Where in its life it is.", 0),
+    column("Ready", "Whether everything is as spec asks for.", 0),
+    column("Used/Hard", "What is kept in the registry, of what may be.", 0),
+    column("Display Name", "Name for people.", 1),
+    column("Reason", "Why it is in its phase.", 1),
+    column("Message", "Details of the phase.", 1),
+];
+
+const fn column(name: &'static str, description: &'static str, priority: i32) -> Column {
+    Column { name, ty: "string", description, priority }
+}
+
+/// Image namespaces and chart groups: each has a prefix of the registry for itself, and costs its project what it may
+/// keep there.
+#[derive(Clone, Debug)]
+pub struct RegistryStrategy<K> {
+    levels: Levels,
+    finalizers: TenantFinalizers,
+    kind: PhantomData<K>,
+}
+
+impl<K: RegistryKind> RegistryStrategy<K> {
+    /// The strategy of a kind; `levels` tell how full projects are.
+    pub fn new(levels: Levels, finalizers: TenantFinalizers) -> Self {
+        Self { levels, finalizers, kind: PhantomData }
+    }
+
+    /// The fields that refusals name.
+    const REFUSED: &'static RefusedKind = &RefusedKind {
+        gvk: K::gvk,
+        resource: K::group_resource,
+        scope: "metadata.namespace",
+        domain: "metadata.namespace",
+        place: "spec.name",
+        amount: |_registry, key| match key {
+            STORAGE => Path::new("spec").child("hard").key(key),
+            _counted => Path::new("metadata").child("namespace"),
+        },
+    };
+
+    fn subject(object: &Object) -> Subject<'_> {
+        Subject { name: object.name(), kind: Self::REFUSED }
+    }
+
+    /// What the registry has for the object is never forgotten while it lives.
+    fn prepare_status(old: &Object, object: &mut Object) {
+        if old.is_deleting() {
+            object.set(&["status", "phase"], json!("Terminating"));
+        } else if object.get(RECORD).is_none() {
+            object.copy_from(old, RECORD);
+        }
+    }
+
+    /// Our token goes when nothing in the registry is the object's any more, or when an operator has given it up.
+    fn prepare_finalize(cx: &WriteContext<'_>, old: &Object, object: &Object) -> Result<(), Status> {
+        if !drops_finalizer(old, object, K::FINALIZER) {
+            return Ok(());
+        }
+        let conflict = |why: String| Err(Status::conflict(&K::group_resource(), old.name(), &why));
+        if !old.is_deleting() {
+            return conflict(format!(
+                "the finalizer {:?} stays until the {} is deleted",
+                K::FINALIZER,
+                K::WORDS
+            ));
+        }
+        if old.get(RECORD).is_none() {
+            return Ok(());
+        }
+        match old.annotation(names::ABANDON_ANNOTATION).filter(|reason| !reason.is_empty()) {
+            Some(reason) if cx.tenant.is_none() => {
+                let (user, project, name) = (&cx.caller.name, old.namespace(), old.name());
+                tracing::warn!(
+                    audit = true,
+                    user,
+                    project,
+                    name,
+                    reason,
+                    "content of the registry is abandoned"
+                );
+                Ok(())
+            }
+            _ => conflict(format!(
+                "the {} still has content in the registry: status.registry goes when it is seen gone",
+                K::WORDS
+            )),
+        }
+    }
+
+    /// What is lowered stays at or above what was last seen to be kept.
+    fn check_use(old: &Object, new: &Object) -> Result<(), Status> {
+        let (before, after) = (spec_of(old)?.storage(), spec_of(new)?.storage());
+        let used = RegistryStatus::of(old).map_err(|error| unreadable(&error))?.storage();
+        let Some(hard) = after.filter(|hard| before.is_none_or(|before| *hard < before) && *hard < used)
+        else {
+            return Ok(());
+        };
+        let text = format!(
+            "{STORAGE}={hard} is less than what is kept in the registry: {used}; the smallest that fits is {used}"
+        );
+        let cause = StatusCause {
+            reason: refusal::BELOW_USED.to_owned(),
+            message: format!("domain=registry resource={STORAGE} requested={hard} used={used} fits={used}"),
+            field: Path::new("spec").child("hard").key(STORAGE).to_string(),
+        };
+        Err(Status::forbidden(&K::group_resource(), new.name(), &text).with_causes(vec![cause]))
+    }
+}
+
+fn spec_of(object: &Object) -> Result<RegistrySpec, Status> {
+    RegistrySpec::of(object).map_err(|error| unreadable(&error))
+}
+
+impl<K: RegistryKind> Strategy for RegistryStrategy<K> {
+    fn parent(&self, object: &Object) -> Option<Key> {
+        project_key(object.namespace())
+    }
+
+    fn parent_missing(&self, object: &Object, parent: &Key) -> Option<Status> {
+        let missing = Violation::ScopeMissing { scope: Scope::new(account::PROJECT, &*parent.name) };
+        Some(refusal::status(Self::subject(object), &[missing], &self.levels))
+    }
+
+    fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
+        check_annotations(cx, None, object, &K::group_resource())?;
+        set_tenant(cx, None, object);
+        add_finalizer(object, K::FINALIZER);
+        let name = object.text(NAME).to_owned();
+        if !name.is_empty() {
+            object.set(&["metadata", "name"], json!(name));
+            object.remove(&["metadata", "generateName"]);
+        } else if object.name().is_empty() && object.text(&["metadata", "generateName"]).is_empty() {
+            object.set(&["metadata", "generateName"], json!(K::NAME_PREFIX));
+        }
+        object.set(&["status", "phase"], json!("Pending"));
+        object.set(super::OBSERVED, json!(0));
+        Ok(())
+    }
+
+    fn admit<'a>(
+        &'a self,
+        _cx: &'a mut WriteContext<'_>,
+        view: View<'a>,
+        _old: Option<&'a Object>,
+        object: &'a mut Object,
+    ) -> Option<BoxFuture<'a, Result<(), Status>>> {
+        take_tenant(view, self.parent(object), object)
+    }
+
+    fn validate_create(&self, cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
+        let Ok(spec) = RegistrySpec::of(object) else { return FieldErrors::new() };
+        let mut errors = registry::object(&spec);
+        if cx.tenant.is_some() {
+            errors.extend(self.finalizers.check_new(object, K::FINALIZER));
+        }
+        errors
+    }
+
+    fn prepare_update(
+        &self,
+        cx: &mut WriteContext<'_>,
+        old: &Object,
+        object: &mut Object,
+    ) -> Result<(), Status> {
+        match cx.part {
+            Part::STATUS => {
+                Self::prepare_status(old, object);
+                Ok(())
+            }
+            Part::FINALIZE => Self::prepare_finalize(cx, old, object),
+            Part::Main | Part::Sub(_) => {
+                check_annotations(cx, Some(old), object, &K::group_resource())?;
+                set_tenant(cx, Some(old), object);
+                if object.text(NAME).is_empty() {
+                    object.copy_from(old, NAME);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
+        match cx.part {
+            Part::FINALIZE if cx.tenant.is_some() => finalizers::check_release(old, object, K::FINALIZER),
+            Part::FINALIZE => FieldErrors::new(),
+            Part::STATUS => registry::object_status(object),
+            Part::Main | Part::Sub(_) => {
+                let (Ok(before), Ok(spec)) = (RegistrySpec::of(old), RegistrySpec::of(object)) else {
+                    return FieldErrors::new();
+                };
+                if old.is_deleting() && spec != before {
+                    let why = format!("the {} is being deleted: its spec cannot change", K::WORDS);
+                    return vec![FieldError::forbidden(&Path::new("spec"), &why)];
+                }
+                registry::object_update(object.name(), &before, &spec)
+            }
+        }
+    }
+
+    fn prepare_delete(&self, cx: &mut WriteContext<'_>, object: &mut Object) {
+        begin_deletion(cx, object);
+    }
+
+    fn waits_for(&self, object: &Object) -> Option<String> {
+        waiting(object, K::WORDS)
+    }
+
+    fn check_update(&self, cx: &WriteContext<'_>, old: &Object, new: &Object) -> Result<(), Status> {
+        if cx.part == Part::Main { Self::check_use(old, new) } else { Ok(()) }
+    }
+
+    fn account(&self, object: &Object) -> Result<Account, Status> {
+        account::of::<ChargedRegistryObject<K>>(object).map_err(|error| unreadable(&error))
+    }
+
+    fn growth_warnings(&self, before: Option<&Account>, after: &Account) -> Vec<String> {
+        self.levels.warnings(before, after)
+    }
+
+    fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
+        refusal::status(Self::subject(object), violations, &self.levels)
+    }
+
+    fn cells(&self, object: &Object, _now_unix_seconds: i64) -> Vec<Value> {
+        let (Ok(spec), Ok(status)) = (RegistrySpec::of(object), RegistryStatus::of(object)) else {
+            return vec![json!("-"); COLUMNS.len()];
+        };
+        let measured = status.used.get(STORAGE).map(|used| format!("{STORAGE}: {used}")).unwrap_or_default();
+        vec![
+            json!(registry::prefix(&spec.tenant_id, object.name())),
+            dash(status.phase.as_str()),
+            dash(ready(&status.conditions)),
+            if spec.hard.is_empty() { dash(&measured) } else { json!(shares(&status.used, &spec.hard)) },
+            dash(&spec.display_name),
+            dash(&status.reason),
+            dash(&status.message),
+        ]
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::Label
+    }
+}

@@ -1,0 +1,213 @@
+//! Credentials for the registry. An administrator makes them for whom he likes; everybody else for himself.
+
+/// The subresource that issues passwords.
+pub mod token;
+
+pub use token::Issuing;
+
+use super::{dash, project_key, set_tenant, take_tenant, unreadable};
+use crate::numbers::REGISTRY_CREDENTIAL;
+use crate::roles::Roles;
+use apiserver::resource::Column;
+use apiserver::strategy::{Strategy, WriteContext};
+use apiserver::{Part, View};
+use business_types::names::{API_VERSION, PROJECT_KIND};
+use business_types::registry_credential::{changed_spec, group_resource, new_spec};
+use business_types::{Holder, RegistryCredentialSpec, RegistryCredentialStatus, RobotAccess};
+use futures_util::future::BoxFuture;
+use meta::field::{FieldError, FieldErrors, Path};
+use meta::object::Object;
+use meta::status::Status;
+use meta::validation::NameRule;
+use serde_json::{Value, json};
+use store::Key;
+use store::quota::{Account, Violation};
+
+/// Credentials that a project may have.
+const CREDENTIALS_MAX: usize = 500;
+const OWNERS: &[&str] = &["metadata", "ownerReferences"];
+
+/// Columns of `kubectl get`.
+pub const COLUMNS: &[Column] = &[
+    column("Holder", "The user who acts by it, or what a robot may do.", 0),
+    column("Username", "The name that goes with the password.", 0),
+    column("Expires", "When the password ends.", 0),
+    column("Last Used", "The day on which it was last used.", 0),
+    column("Tenant", "The tenant that owns it.", 1),
+];
+
+const fn column(name: &'static str, description: &'static str, priority: i32) -> Column {
+    Column { name, ty: "string", description, priority }
+}
+
+/// Credentials: nothing to the ledger; whose they are is looked at with every write.
+#[derive(Clone, Debug)]
+pub struct RegistryCredentialStrategy {
+    roles: Roles,
+    days_max: i64,
+}
+
+impl RegistryCredentialStrategy {
+    /// `days_max`: how long a password may be good for.
+    pub fn new(roles: Roles, days_max: i64) -> Self {
+        Self { roles, days_max }
+    }
+
+    fn check_holder(&self, cx: &WriteContext<'_>, spec: &RegistryCredentialSpec) -> Option<FieldError> {
+        let why = not_his(cx, &self.roles, spec)?;
+        Some(FieldError::forbidden(&Path::new("spec").child("user"), why))
+    }
+}
+
+/// Why the caller has no business with a credential that he sees: who rules the tenant has with all.
+pub(crate) fn not_his(
+    cx: &WriteContext<'_>,
+    roles: &Roles,
+    spec: &RegistryCredentialSpec,
+) -> Option<&'static str> {
+    let his = cx.tenant.is_none() || roles.is_tenant_admin(cx.caller) || spec.user == cx.caller.name;
+    (!his).then_some(
+        "members of a project have credentials of their own; others are for administrators of the tenant",
+    )
+}
+
+/// It costs nobody anything.
+pub(crate) fn account_of(object: &Object) -> Account {
+    let tenant = object.text(&["spec", "tenantID"]).to_owned();
+    Account { tenant, deleting: object.is_deleting(), ..Account::default() }
+}
+
+fn spec_of(object: &Object) -> Result<RegistryCredentialSpec, Status> {
+    RegistryCredentialSpec::of(object).map_err(|error| unreadable(&error))
+}
+
+async fn check_number(view: View<'_>, object: &Object) -> Result<(), Status> {
+    let others = view.unfiltered().list(REGISTRY_CREDENTIAL, Some(object.namespace())).await?;
+    if others.len() < CREDENTIALS_MAX {
+        return Ok(());
+    }
+    let why = format!("a project has at most {CREDENTIALS_MAX} credentials");
+    Err(Status::forbidden(&group_resource(), object.name(), &why))
+}
+
+/// The project owns it: where Kubernetes collects garbage, it goes with the project.
+async fn own_by(view: View<'_>, project: &Key, object: &mut Object) -> Result<(), Status> {
+    let Some(entry) = view.unfiltered().get(project).await? else { return Ok(()) };
+    let mut owners = object.get(OWNERS).and_then(Value::as_array).cloned().unwrap_or_default();
+    let uid = entry.uid.to_string();
+    if !owners.iter().any(|owner| owner.get("uid") == Some(&json!(uid))) {
+        let name = &*project.name;
+        owners.push(json!({"apiVersion": API_VERSION, "kind": PROJECT_KIND, "name": name, "uid": uid}));
+        object.set(OWNERS, json!(owners));
+    }
+    Ok(())
+}
+
+impl Strategy for RegistryCredentialStrategy {
+    fn parent(&self, object: &Object) -> Option<Key> {
+        project_key(object.namespace())
+    }
+
+    fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
+        set_tenant(cx, None, object);
+        Ok(())
+    }
+
+    fn prepare_update(
+        &self,
+        cx: &mut WriteContext<'_>,
+        old: &Object,
+        object: &mut Object,
+    ) -> Result<(), Status> {
+        if cx.part == Part::Main {
+            set_tenant(cx, Some(old), object);
+        }
+        Ok(())
+    }
+
+    fn admit<'a>(
+        &'a self,
+        _cx: &'a mut WriteContext<'_>,
+        view: View<'a>,
+        old: Option<&'a Object>,
+        object: &'a mut Object,
+    ) -> Option<BoxFuture<'a, Result<(), Status>>> {
+        let project = self.parent(object)?;
+        if old.is_some() {
+            return take_tenant(view, Some(project), object);
+        }
+        Some(Box::pin(async move {
+            check_number(view, object).await?;
+            own_by(view, &project, object).await?;
+            match take_tenant(view, Some(project), object) {
+                Some(taken) => taken.await,
+                None => Ok(()),
+            }
+        }))
+    }
+
+    fn validate_create(&self, cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
+        let Ok(spec) = RegistryCredentialSpec::of(object) else { return FieldErrors::new() };
+        let mut errors = new_spec(&spec, self.days_max);
+        errors.extend(self.check_holder(cx, &spec));
+        errors
+    }
+
+    fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
+        let specs =
+            RegistryCredentialSpec::of(old).and_then(|old| Ok((old, RegistryCredentialSpec::of(object)?)));
+        let (Ok((before, after)), Part::Main) = (specs, cx.part) else { return FieldErrors::new() };
+        let mut errors = changed_spec(&before, &after, self.days_max);
+        errors.extend(self.check_holder(cx, &before));
+        errors
+    }
+
+    fn prepare_delete(&self, _cx: &mut WriteContext<'_>, _object: &mut Object) {}
+
+    fn check_delete(&self, cx: &WriteContext<'_>, object: &Object) -> Result<(), Status> {
+        match not_his(cx, &self.roles, &spec_of(object)?) {
+            None => Ok(()),
+            Some(why) => Err(Status::forbidden(&group_resource(), object.name(), why)),
+        }
+    }
+
+    fn waits_for(&self, _object: &Object) -> Option<String> {
+        None
+    }
+
+    fn account(&self, object: &Object) -> Result<Account, Status> {
+        Ok(account_of(object))
+    }
+
+    fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
+        tracing::error!(?violations, "the ledger refuses what means nothing to it");
+        Status::forbidden(&group_resource(), object.name(), "the quota ledger refuses it")
+    }
+
+    fn cells(&self, object: &Object, _now_unix_seconds: i64) -> Vec<Value> {
+        let (Ok(spec), Ok(status)) =
+            (RegistryCredentialSpec::of(object), RegistryCredentialStatus::of(object))
+        else {
+            return vec![json!("-"); COLUMNS.len()];
+        };
+        let holder = match spec.holder() {
+            Some(Holder::Person(user)) => user,
+            Some(Holder::Robot(robot)) => match robot.access {
+                RobotAccess::Pull => "robot, Pull".to_owned(),
+                RobotAccess::Push => "robot, Push".to_owned(),
+            },
+            None => String::new(),
+        };
+        vec![
+            dash(&holder),
+            dash(&status.username),
+            dash(status.expires_at.as_deref().unwrap_or_default()),
+            dash(status.last_used.as_deref().unwrap_or_default()),
+            dash(&spec.tenant_id),
+        ]
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::Subdomain
+    }
+}

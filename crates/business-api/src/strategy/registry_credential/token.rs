@@ -1,0 +1,92 @@
+use super::{not_his, spec_of};
+use crate::numbers::PROJECT;
+use crate::roles::Roles;
+use crate::token_server::credentials::{hash, login, new_password};
+use apiserver::View;
+use apiserver::strategy::WriteContext;
+use apiserver::subresource::{Action, Handled, Shape, SubresourceHandler};
+use business_types::RegistryCredentialStatus;
+use business_types::names::{GROUP, REGISTRY_TOKEN_KIND, VERSION};
+use business_types::registry_credential::{VALID_DAYS_DEFAULT, group_resource, token_schema};
+use futures_util::future::BoxFuture;
+use meta::gvk::GroupVersionKind;
+use meta::object::Object;
+use meta::status::Status;
+use meta::time;
+use serde_json::json;
+use store::Key;
+
+const SECONDS_PER_DAY: i64 = 86_400;
+const STATUS: &[&str] = &["status"];
+
+/// `POST registrycredentials/NAME/token`: a new password, which ends the one before. It is told in the answer alone.
+#[derive(Debug)]
+pub struct Issuing {
+    shape: Shape,
+    roles: Roles,
+    days_max: i64,
+}
+
+impl Issuing {
+    /// `days_max`: how long a password may be good for.
+    pub fn new(roles: Roles, days_max: i64) -> Self {
+        let kind = GroupVersionKind::new(GROUP, VERSION, REGISTRY_TOKEN_KIND);
+        Self { shape: Shape { kind, schema: token_schema() }, roles, days_max }
+    }
+
+    async fn issue(
+        &self,
+        cx: &mut WriteContext<'_>,
+        view: View<'_>,
+        credential: &Object,
+    ) -> Result<Handled, Status> {
+        let refused = |why: &str| Status::forbidden(&group_resource(), credential.name(), why);
+        let spec = spec_of(credential)?;
+        if let Some(why) = not_his(cx, &self.roles, &spec) {
+            return Err(refused(why));
+        }
+        let project = Key::new(PROJECT, "", credential.namespace());
+        let Some(project) = view.unfiltered().get(&project).await? else {
+            return Err(refused("its project is gone"));
+        };
+        let days = spec.valid_days.unwrap_or(VALID_DAYS_DEFAULT).min(self.days_max);
+        let now = time::parse(cx.now).map_err(|error| Status::internal(error.to_string()))?;
+        let ends = time::rfc3339(now.saturating_add(days.saturating_mul(SECONDS_PER_DAY)));
+        let password = new_password();
+        let before = RegistryCredentialStatus::of(credential).unwrap_or_default();
+        let status = RegistryCredentialStatus {
+            username: login(credential),
+            password_hash: hash(&password),
+            issued_at: Some(cx.now.to_owned()),
+            expires_at: Some(ends.clone()),
+            project_uid: project.uid.to_string(),
+            last_used: before.last_used,
+        };
+        let mut object = credential.clone();
+        object.set(STATUS, json!(status));
+        let mut answer = Object::default();
+        let told = if cx.dry_run { "" } else { &password };
+        let issued = json!({"username": status.username, "password": told, "expirationTimestamp": ends});
+        answer.set(STATUS, issued);
+        Ok(Handled { object: Some(object), answer })
+    }
+}
+
+impl SubresourceHandler for Issuing {
+    fn body(&self) -> Option<&Shape> {
+        None
+    }
+
+    fn answer(&self) -> &Shape {
+        &self.shape
+    }
+
+    fn handle<'a>(
+        &'a self,
+        cx: &'a mut WriteContext<'_>,
+        view: View<'a>,
+        action: Action<'a>,
+    ) -> BoxFuture<'a, Result<Handled, Status>> {
+        Box::pin(self.issue(cx, view, action.object))
+    }
+}

@@ -1,0 +1,109 @@
+use super::followed::Followed;
+use super::is_same;
+use anyhow::{Context, Result, ensure};
+use apiserver::Caller;
+use apiserver::caller::Via;
+use apiserver::dialect::Basic;
+use std::path::Path;
+
+/// What an account of a part of the platform is for, in the extra information of a caller.
+const ACCOUNT_KEY: &str = "business.tkestack.io/registry-account";
+
+/// A part of the platform that comes with a name and a password out of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duty {
+    /// The controller: it lists, pulls and deletes everything.
+    Controller,
+    /// The registry itself, which tells what has changed.
+    Events,
+}
+
+impl Duty {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Controller => "controller",
+            Self::Events => "events",
+        }
+    }
+
+    /// Whether it is this caller's.
+    pub fn is_of(self, caller: &Caller) -> bool {
+        let said = caller.extra.get(ACCOUNT_KEY).filter(|_| caller.via == Via::Password);
+        said.is_some_and(|said| said.iter().any(|duty| duty == self.as_str()))
+    }
+}
+
+/// The account of a part of the platform.
+#[derive(Clone, Debug)]
+pub struct Account {
+    duty: Duty,
+    file: Followed<Secret>,
+}
+
+struct Secret {
+    user: String,
+    password: String,
+}
+
+impl Account {
+    /// Out of a file with `user:password`.
+    pub fn load(duty: Duty, file: &Path) -> Result<Self> {
+        Ok(Self { duty, file: Followed::load(file, Secret::parse)? })
+    }
+
+    /// Reads the file again whenever it has changed, for ever.
+    pub async fn follow(self) {
+        self.file.follow().await;
+    }
+
+    /// The caller, if name and password are the account's.
+    pub fn caller(&self, basic: &Basic) -> Option<Caller> {
+        let read = self.file.now();
+        let secret = &read.value;
+        let same = is_same(secret.password.as_bytes(), basic.password.as_bytes());
+        (secret.user == basic.user && same).then(|| Caller {
+            name: secret.user.clone(),
+            extra: [(ACCOUNT_KEY.to_owned(), vec![self.duty.as_str().to_owned()])].into(),
+            via: Via::Password,
+            ..Caller::default()
+        })
+    }
+}
+
+impl Secret {
+    fn parse(text: &str) -> Result<Self> {
+        let (user, password) = text.trim_end().split_once(':').context("it is not user:password")?;
+        ensure!(
+            !user.is_empty() && password.len() >= 16,
+            "it wants a user, and a password of at least 16 bytes"
+        );
+        Ok(Self { user: user.to_owned(), password: password.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_account_is_known_by_its_name_and_password_alone() {
+        let file = Followed::of_text("ctl:0123456789abcdef\n", Secret::parse);
+        let account = Account { duty: Duty::Controller, file };
+        let caller = |user: &str, password: &str| {
+            account.caller(&Basic { user: user.to_owned(), password: password.to_owned() })
+        };
+        let known = caller("ctl", "0123456789abcdef").unwrap();
+        assert!(Duty::Controller.is_of(&known) && !Duty::Events.is_of(&known));
+        assert!(
+            !Duty::Controller.is_of(&Caller { via: Via::FrontProxy, ..known }),
+            "anybody may say so there"
+        );
+        for (user, password) in [("ctl", "0123456789abcdeg"), ("ctl", ""), ("other", "0123456789abcdef")] {
+            assert!(caller(user, password).is_none());
+        }
+        for wrong in ["", "ctl", "ctl:short", ":0123456789abcdef"] {
+            assert!(Secret::parse(wrong).is_err(), "{wrong}");
+        }
+        assert!(!format!("{account:?}").contains("0123456789abcdef"), "never shown");
+    }
+}

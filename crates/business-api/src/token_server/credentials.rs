@@ -1,0 +1,179 @@
+use super::accounts::Account;
+use super::is_same;
+use super::uses::Uses;
+use apiserver::Caller;
+use apiserver::caller::Via;
+use apiserver::dialect::{Basic, Judgement};
+use business_types::names::{GROUP, PROJECTS, REGISTRY_CREDENTIALS};
+use business_types::registry_credential::username;
+use business_types::{Holder, RegistryCredentialSpec, RegistryCredentialStatus, Robot};
+use meta::object::Object;
+use meta::time;
+use runtime::Clock;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use store::read::At;
+use store::{Access, Key, KindId, Store};
+use tokio::sync::Semaphore;
+
+/// What each password of ours begins with, so that none is taken for a token, and scanners know it.
+pub const PASSWORD_PREFIX: &str = "regcred_";
+/// By which credential a robot came, in the extra information of a caller who is known by a password.
+const ROBOT_KEY: &str = "business.tkestack.io/registry-robot";
+
+/// Names and passwords that are looked up in the newest state at a time: those that the cache does not know, and wrong ones.
+const SECOND_LOOKS_MAX: usize = 8;
+
+/// Names and passwords, as the store keeps them.
+#[derive(Debug)]
+pub struct Credentials {
+    store: Store,
+    access: Access,
+    kind: KindId,
+    projects: KindId,
+    uses: Uses,
+    controller: Option<Account>,
+    clock: Clock,
+    second_looks: Semaphore,
+}
+
+/// A robot, and where it belongs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RobotOf {
+    /// Its project.
+    pub project: String,
+    /// What it may do there.
+    pub robot: Robot,
+}
+
+/// A credential that was found by its name.
+struct Found {
+    key: Key,
+    is_deleting: bool,
+    spec: RegistryCredentialSpec,
+    status: RegistryCredentialStatus,
+}
+
+impl Credentials {
+    /// `None` where the store keeps no credentials. `controller`: the controller's own account.
+    pub fn new(store: Store, uses: Uses, controller: Option<Account>, clock: Clock) -> Option<Self> {
+        let kind = store.kind_id(GROUP, REGISTRY_CREDENTIALS)?;
+        let projects = store.kind_id(GROUP, PROJECTS)?;
+        let (access, second_looks) = (Access::internal("token server"), Semaphore::new(SECOND_LOOKS_MAX));
+        Some(Self { store, access, kind, projects, uses, controller, clock, second_looks })
+    }
+
+    /// Whose name and password these are. Passwords that are not ours may be tokens.
+    pub async fn judge(&self, basic: &Basic) -> Judgement {
+        if let Some(caller) = self.controller.as_ref().and_then(|account| account.caller(basic)) {
+            return Judgement::Known(Box::new(caller));
+        }
+        if !basic.password.starts_with(PASSWORD_PREFIX) {
+            return Judgement::Token;
+        }
+        if let Ok(caller) = self.known(basic, At::Any).await {
+            return Judgement::Known(Box::new(caller));
+        }
+        // It may have been issued a moment ago, by another replica.
+        let Ok(_look) = self.second_looks.try_acquire() else {
+            return Judgement::Wrong("too many others are wrong, too");
+        };
+        match self.known(basic, At::Latest).await {
+            Ok(caller) => Judgement::Known(Box::new(caller)),
+            Err(why) => Judgement::Wrong(why),
+        }
+    }
+
+    async fn known(&self, basic: &Basic, at: At) -> Result<Caller, &'static str> {
+        let hash = hash(&basic.password);
+        let found = self.find(&basic.user, at).await.ok_or("no such credential")?;
+        if !is_same(hash.as_bytes(), found.status.password_hash.as_bytes()) {
+            return Err("another password");
+        }
+        let now = self.clock.unix_seconds();
+        let ends = found.status.expires_at.as_deref().and_then(|at| time::parse(at).ok());
+        if found.is_deleting || ends.is_none_or(|ends| ends <= now) {
+            return Err("the password has ended");
+        }
+        if !self.is_of_its_project(&found).await {
+            return Err("its project is another one by now");
+        }
+        let holder = found.spec.holder().ok_or("it is neither a person's nor a robot's")?;
+        self.uses.tell(&found.key, found.status.last_used.as_deref(), now);
+        let (name, extra) = match holder {
+            Holder::Person(user) => (user, BTreeMap::new()),
+            Holder::Robot(_) => {
+                (basic.user.clone(), [(ROBOT_KEY.to_owned(), vec![basic.user.clone()])].into())
+            }
+        };
+        let tenant = Some(found.spec.tenant_id);
+        Ok(Caller { name, tenant, extra, via: Via::Password, expires: ends, ..Caller::default() })
+    }
+
+    /// Whether a caller is a robot, and nobody of his tenant.
+    pub fn is_robot(caller: &Caller) -> bool {
+        caller.via == Via::Password && caller.extra.contains_key(ROBOT_KEY)
+    }
+
+    /// What a robot may do now.
+    pub async fn robot(&self, caller: &Caller) -> Option<RobotOf> {
+        let [name] = caller.extra.get(ROBOT_KEY)?.as_slice() else { return None };
+        let found = self.find(name, At::Any).await?;
+        match found.spec.holder()? {
+            Holder::Robot(robot) => Some(RobotOf { project: found.key.namespace.to_string(), robot }),
+            Holder::Person(_) => None,
+        }
+    }
+
+    async fn find(&self, user: &str, at: At) -> Option<Found> {
+        let (project, name) = user.split_once('/')?;
+        let key = Key::new(self.kind, project, name);
+        let entry = self.store.get(&self.access, &key, at).await.ok()?;
+        let object = Object::from_stored(&entry.body, entry.revision.0).ok()?;
+        let (spec, status) =
+            (RegistryCredentialSpec::of(&object).ok()?, RegistryCredentialStatus::of(&object).ok()?);
+        Some(Found { key, is_deleting: object.is_deleting(), spec, status })
+    }
+
+    async fn is_of_its_project(&self, found: &Found) -> bool {
+        let key = Key::new(self.projects, "", &found.key.namespace);
+        let project = self.store.get(&self.access, &key, At::Any).await;
+        project.is_ok_and(|project| project.uid.to_string() == found.status.project_uid)
+    }
+}
+
+/// A new password: 256 random bits.
+pub fn new_password() -> String {
+    let bits: [u8; 32] = rand::random();
+    format!("{PASSWORD_PREFIX}{}", hex(&bits))
+}
+
+/// What is kept of a password. It has as many random bits as the hash, so that nothing slows a guess down better.
+pub fn hash(password: &str) -> String {
+    hex(&Sha256::digest(password.as_bytes()))
+}
+
+/// The name to log in with.
+pub fn login(object: &Object) -> String {
+    username(object.namespace(), object.name())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or_default();
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_new_each_time_and_known_by_their_hash() {
+        let (one, other) = (new_password(), new_password());
+        assert!(one.starts_with(PASSWORD_PREFIX) && one.len() == PASSWORD_PREFIX.len() + 64 && one != other);
+        assert!(is_same(hash(&one).as_bytes(), hash(&one).as_bytes()));
+        assert!(!is_same(hash(&one).as_bytes(), hash(&other).as_bytes()));
+        assert!(!is_same(hash(&one).as_bytes(), b""), "no password was issued yet");
+        assert_eq!(hash("regcred_x").len(), 64);
+    }
+}

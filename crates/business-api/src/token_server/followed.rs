@@ -1,0 +1,82 @@
+use anyhow::{Context, Result};
+use arc_swap::{ArcSwap, Guard};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+const RELOAD: Duration = Duration::from_secs(5);
+
+/// What a small file of secrets says, read again when it changes. Clones share it.
+pub(super) struct Followed<T> {
+    file: Arc<Path>,
+    parse: fn(&str) -> Result<T>,
+    current: Arc<ArcSwap<Read<T>>>,
+}
+
+/// A file's text, and what it says.
+pub(super) struct Read<T> {
+    text: String,
+    /// What it says.
+    pub(super) value: T,
+}
+
+impl<T> std::fmt::Debug for Followed<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Followed").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+impl<T> Clone for Followed<T> {
+    fn clone(&self) -> Self {
+        Self { file: Arc::clone(&self.file), parse: self.parse, current: Arc::clone(&self.current) }
+    }
+}
+
+impl<T: Send + Sync + 'static> Followed<T> {
+    /// Reads the file.
+    pub(super) fn load(file: &Path, parse: fn(&str) -> Result<T>) -> Result<Self> {
+        let text = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
+        Self::of(file.to_owned(), text, parse).with_context(|| format!("read {}", file.display()))
+    }
+
+    fn of(file: PathBuf, text: String, parse: fn(&str) -> Result<T>) -> Result<Self> {
+        let value = parse(&text)?;
+        Ok(Self { file: file.into(), parse, current: Arc::new(ArcSwap::from_pointee(Read { text, value })) })
+    }
+
+    /// What it says now.
+    pub(super) fn now(&self) -> Guard<Arc<Read<T>>> {
+        self.current.load()
+    }
+
+    /// Reads the file again whenever it has changed, for ever.
+    #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
+    pub(super) async fn follow(self) {
+        loop {
+            tokio::time::sleep(RELOAD).await;
+            match tokio::fs::read_to_string(&self.file).await {
+                Ok(text) => self.take(text),
+                Err(error) => tracing::warn!(file = %self.file.display(), %error, "it stays as it was"),
+            }
+        }
+    }
+
+    pub(super) fn take(&self, text: String) {
+        if self.current.load().text == text {
+            return;
+        }
+        let file = self.file.display();
+        match (self.parse)(&text) {
+            Ok(value) => {
+                tracing::info!(%file, "read again");
+                self.current.store(Arc::new(Read { text, value }));
+            }
+            Err(error) => tracing::warn!(%file, "it stays as it was: {error:#}"),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn of_text(text: &str, parse: fn(&str) -> Result<T>) -> Self {
+        Self::of(PathBuf::new(), text.to_owned(), parse).unwrap()
+    }
+}

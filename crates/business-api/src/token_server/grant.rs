@@ -1,0 +1,77 @@
+use super::scope::Actions;
+use business_types::RobotAccess;
+use business_types::registry::Offer;
+
+/// What a caller is to an object that he sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// An administrator of the tenant, or a member of the project.
+    Member,
+    /// A robot of the project.
+    Robot(RobotAccess),
+}
+
+/// Why a push is refused with a text, whoever may push otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoPush {
+    /// The credential is for pulling.
+    PullOnly,
+    /// What may be kept is used up.
+    UsedUp,
+    /// It can be read.
+    ReadOnly,
+    /// It is not there yet, or failed.
+    Closed,
+}
+
+/// Everything that may be done.
+pub fn allowed(standing: Standing, offer: Offer) -> Actions {
+    let offered = match offer {
+        Offer::Nothing => Actions::NONE,
+        Offer::Read => Actions { pull: true, ..Actions::NONE },
+        Offer::Shrink => Actions { push: false, ..Actions::ALL },
+        Offer::Write => Actions::ALL,
+    };
+    let own = match standing {
+        Standing::Member => Actions::ALL,
+        Standing::Robot(RobotAccess::Push) => Actions { delete: false, ..Actions::ALL },
+        Standing::Robot(RobotAccess::Pull) => Actions { pull: true, ..Actions::NONE },
+    };
+    own.and(offered)
+}
+
+/// Why this caller's push is refused, if it is.
+pub fn no_push(standing: Standing, offer: Offer) -> Option<NoPush> {
+    match (standing, offer) {
+        (Standing::Robot(RobotAccess::Pull), _) => Some(NoPush::PullOnly),
+        (_, Offer::Write) => None,
+        (_, Offer::Shrink) => Some(NoPush::UsedUp),
+        (_, Offer::Read) => Some(NoPush::ReadOnly),
+        (_, Offer::Nothing) => Some(NoPush::Closed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_do_what_below_a_prefix() {
+        let (pull, push) = (Standing::Robot(RobotAccess::Pull), Standing::Robot(RobotAccess::Push));
+        let table = [
+            (Offer::Write, "pull,push,delete", "pull,push", "pull"),
+            (Offer::Shrink, "pull,delete", "pull", "pull"),
+            (Offer::Read, "pull", "pull", "pull"),
+            (Offer::Nothing, "", "", ""),
+        ];
+        for (offer, member, pushes, pulls) in table {
+            for (standing, want) in [(Standing::Member, member), (push, pushes), (pull, pulls)] {
+                let may = allowed(standing, offer);
+                assert_eq!(may.names().join(","), want, "{standing:?} {offer:?}");
+                assert_eq!(no_push(standing, offer).is_none(), may.push, "{standing:?} {offer:?}");
+            }
+        }
+        assert_eq!(no_push(pull, Offer::Shrink), Some(NoPush::PullOnly), "his own affair comes first");
+        assert_eq!(no_push(push, Offer::Shrink), Some(NoPush::UsedUp));
+    }
+}

@@ -1,0 +1,179 @@
+use meta::status::Status;
+use serde::Serialize;
+
+/// Scopes of one request.
+const SCOPES_MAX: usize = 32;
+
+/// What may be done with a repository.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Actions {
+    /// Read it.
+    pub pull: bool,
+    /// Add to it.
+    pub push: bool,
+    /// Delete of it.
+    pub delete: bool,
+}
+
+impl Actions {
+    /// Nothing.
+    pub const NONE: Self = Self { pull: false, push: false, delete: false };
+    /// All there is.
+    pub const ALL: Self = Self { pull: true, push: true, delete: true };
+
+    /// Those that both have.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            pull: self.pull && other.pull,
+            push: self.push && other.push,
+            delete: self.delete && other.delete,
+        }
+    }
+
+    /// By their names.
+    pub fn names(self) -> Vec<&'static str> {
+        let named = [(self.pull, "pull"), (self.push, "push"), (self.delete, "delete")];
+        named.into_iter().filter(|(has, _)| *has).map(|(_, name)| name).collect()
+    }
+}
+
+/// One thing that a client asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// `repository:NAME:ACTIONS`
+    Repository(Repository),
+    /// `registry:catalog:*`: the names of all repositories.
+    Catalog,
+}
+
+/// Actions on a repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repository {
+    /// Its whole name, as the registry wants it back.
+    pub name: String,
+    /// What is asked for.
+    pub asked: Actions,
+}
+
+impl Repository {
+    /// Whether it is meant to be pushed to. Who deletes may ask for everything, and wants what of it he can have.
+    pub fn is_for_push(&self) -> bool {
+        self.asked.push && !self.asked.delete
+    }
+
+    /// The tenant and the name of the object that it lies below: `TENANT/NAME/REST`.
+    pub fn prefix(&self) -> Option<Prefix<'_>> {
+        Prefix::of(&self.name)
+    }
+}
+
+/// The first two parts of a repository's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Prefix<'a> {
+    /// The tenant.
+    pub tenant: &'a str,
+    /// The name of an image namespace or chart group.
+    pub name: &'a str,
+}
+
+impl<'a> Prefix<'a> {
+    /// That of a repository, if it has one.
+    pub fn of(repository: &'a str) -> Option<Self> {
+        let mut parts = repository.splitn(3, '/');
+        let (tenant, name, rest) = (parts.next()?, parts.next()?, parts.next()?);
+        let whole = [tenant, name, rest].iter().all(|part| !part.is_empty());
+        whole.then_some(Self { tenant, name })
+    }
+}
+
+/// What is granted, as the registry reads it in the token.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Granted {
+    /// `repository` or `registry`.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// The name that was asked for.
+    pub name: String,
+    /// What may be done.
+    pub actions: Vec<&'static str>,
+}
+
+impl Scope {
+    /// The scopes of a request: its parameter `scope`, repeated or separated by spaces. What is of no sort that is known is
+    /// passed over, as the protocol says.
+    pub fn read_all<'a>(parameters: impl Iterator<Item = &'a str>) -> Result<Vec<Self>, Status> {
+        let words: Vec<&str> =
+            parameters.flat_map(|text| text.split(' ')).filter(|word| !word.is_empty()).collect();
+        if words.len() > SCOPES_MAX {
+            return Err(Status::bad_request(format!("at most {SCOPES_MAX} scopes")));
+        }
+        Ok(words.into_iter().filter_map(Self::read).collect())
+    }
+
+    fn read(word: &str) -> Option<Self> {
+        let (kind, rest) = word.split_once(':')?;
+        let (name, actions) = rest.rsplit_once(':')?;
+        // A kind may have a class: `repository(plugin)`.
+        match (kind.split('(').next().unwrap_or_default(), name) {
+            ("repository", name) => {
+                let asks = |action: &str| actions.split(',').any(|asked| asked == action);
+                let all = asks("*");
+                let named = Actions { pull: asks("pull"), push: asks("push"), delete: asks("delete") };
+                let asked = if all { Actions::ALL } else { named };
+                Some(Self::Repository(Repository { name: name.to_owned(), asked }))
+            }
+            ("registry", "catalog") => Some(Self::Catalog),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(words: &[&str]) -> Vec<Scope> {
+        Scope::read_all(words.iter().copied()).unwrap()
+    }
+
+    fn repository(word: &str) -> Repository {
+        match read(&[word]).pop() {
+            Some(Scope::Repository(repository)) => repository,
+            other => panic!("{word}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn scopes_are_read_as_clients_write_them() {
+        let read_back = |word| repository(word).asked.names();
+        assert_eq!(read_back("repository:t/web/app:pull,push"), ["pull", "push"]);
+        assert_eq!(read_back("repository:t/web/app:push,pull"), ["pull", "push"]);
+        assert_eq!(read_back("repository(plugin):t/web/app:delete"), ["delete"]);
+        assert_eq!(read_back("repository:t/web/app:fly"), [""; 0]);
+        let all = repository("repository:host:5000/t/web/app:*");
+        assert_eq!((all.name.as_str(), all.asked), ("host:5000/t/web/app", Actions::ALL));
+        assert!(repository("repository:t/web/app:pull,push").is_for_push());
+        assert!(!repository("repository:t/web/app:push,pull,delete").is_for_push());
+        assert_eq!(read(&["registry:catalog:*"]), [Scope::Catalog]);
+        assert_eq!(read(&["repository:a/b/c:pull repository:d/e/f:pull", "registry:catalog:*"]).len(), 3);
+        for strange in ["", "repository", "repository:x", "aws:x:y", "registry:other:*"] {
+            assert_eq!(read(&[strange]), [], "{strange}");
+        }
+        let many = vec!["repository:a/b/c:pull"; SCOPES_MAX + 1];
+        assert_eq!(Scope::read_all(many.into_iter()).unwrap_err().code, 400);
+    }
+
+    #[test]
+    fn a_repository_lies_below_tenant_and_name() {
+        let prefix = |name: &str| {
+            let repository = Repository { name: name.to_owned(), asked: Actions::ALL };
+            repository.prefix().map(|prefix| format!("{}|{}", prefix.tenant, prefix.name))
+        };
+        assert_eq!(prefix("t/web/app").as_deref(), Some("t|web"));
+        assert_eq!(prefix("t/web/app/more").as_deref(), Some("t|web"));
+        for outside in ["t/web", "t", "", "t//app", "/web/app", "t/web/"] {
+            assert_eq!(prefix(outside), None, "{outside}");
+        }
+    }
+}

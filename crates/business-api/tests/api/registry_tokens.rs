@@ -1,0 +1,358 @@
+//! The token server of the registry, and the names and passwords that it takes.
+
+use crate::support::{Answer, Client, World, project, until};
+use jsonwebtoken::jwk::JwkSet;
+use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
+use rcgen::KeyPair;
+use serde_json::{Value, json};
+
+const CREDENTIALS: &str = "/namespaces/web/registrycredentials";
+const IMAGES: &str = "/namespaces/web/imagenamespaces";
+const PULL: &str = "repository:acme/shop/app:pull";
+const PUSH: &str = "repository:acme/shop/app:pull,push";
+const CONTROLLER: &str = "controller:0123456789abcdef";
+const EVENTS: &str = "registry:fedcba9876543210";
+const ALL: &str = "repository:acme/shop/app:*";
+
+/// A server with a key, the project `web` of the tenant `acme`, and in it the image namespace `shop` of 4Gi.
+struct Registry {
+    world: World,
+    files: std::path::PathBuf,
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        let _gone = std::fs::remove_dir_all(&self.files);
+    }
+}
+
+impl Registry {
+    async fn start() -> Self {
+        let files = std::env::temp_dir().join(format!("registry-files-{}", uuid::Uuid::new_v4()));
+        std::fs::create_dir(&files).unwrap();
+        let flag = |name: &str, text: &str| {
+            std::fs::write(files.join(name), text).unwrap();
+            format!("--registry-{name}={}", files.join(name).display())
+        };
+        let flags = [
+            "--tenant-grant".to_owned(),
+            flag("token-key-file", &KeyPair::generate().unwrap().serialize_pem()),
+            flag("controller-credentials", CONTROLLER),
+            flag("events-credentials", EVENTS),
+        ];
+        let world = World::with_settings(&flags.each_ref().map(String::as_str)).await;
+        let registry = Self { world, files };
+        registry.project().await;
+        registry.open("shop").await;
+        let admin = registry.admin();
+        until("the names are read", async || token(&admin, &[ALL]).await.code == 200).await;
+        registry
+    }
+
+    fn admin(&self) -> Client {
+        self.world.admin("acme")
+    }
+
+    fn account(&self, account: &str) -> Client {
+        let (user, password) = account.split_once(':').unwrap();
+        self.world.basic(user, password)
+    }
+
+    async fn project(&self) {
+        let mut body = project("web", json!({"pods": "1"}));
+        body["spec"]["members"] = json!(["alice"]);
+        body["spec"]["clusters"]["registry"] = json!({"hard": {"requests.storage": "10Gi"}});
+        self.admin().post("/projects", body).await.expect(201);
+    }
+
+    async fn open(&self, name: &str) {
+        let body = json!({
+            "apiVersion": "business.tkestack.io/v1", "kind": "ImageNamespace", "metadata": {},
+            "spec": {"name": name, "hard": {"requests.storage": "4Gi"}},
+        });
+        self.admin().post(IMAGES, body).await.expect(201);
+        self.says(name, json!({"phase": "Available", "registry": {"backend": "OCI", "provenance": "Made"}}))
+            .await;
+    }
+
+    /// What the controller would write.
+    async fn says(&self, name: &str, status: Value) {
+        let path = format!("{IMAGES}/{name}/status");
+        self.world.operator().patch(&path, json!({"status": status})).await.expect(200);
+    }
+
+    /// Makes a credential and has a password issued.
+    async fn credential(&self, by: &Client, name: &str, spec: Value) -> Client {
+        by.post(CREDENTIALS, credential(name, spec)).await.expect(201);
+        self.issued(by, name).await
+    }
+
+    async fn issued(&self, by: &Client, name: &str) -> Client {
+        let issued = by.post(&format!("{CREDENTIALS}/{name}/token"), json!({})).await.expect(201);
+        let text = |field: &str| issued["status"][field].as_str().unwrap().to_owned();
+        assert_eq!(issued["kind"], "RegistryToken");
+        self.world.basic(&text("username"), &text("password"))
+    }
+
+    /// What a token grants: `NAME:ACTIONS`.
+    async fn granted(&self, client: &Client, scopes: &[&str]) -> Vec<String> {
+        let answer = token(client, scopes).await.expect(200);
+        let claims = self.claims(answer["token"].as_str().unwrap()).await;
+        let actions = |one: &Value| {
+            let names: Vec<&str> =
+                one["actions"].as_array().unwrap().iter().map(|a| a.as_str().unwrap()).collect();
+            format!("{}:{}", one["name"].as_str().unwrap(), names.join(","))
+        };
+        claims["access"].as_array().unwrap().iter().map(actions).collect()
+    }
+
+    async fn claims(&self, token: &str) -> Value {
+        let keys = self.world.nobody().get("/registry/jwks").await.expect(200);
+        let keys: JwkSet = serde_json::from_value(keys).unwrap();
+        let header = decode_header(token).unwrap();
+        let key = DecodingKey::from_jwk(keys.find(&header.kid.unwrap()).unwrap()).unwrap();
+        let mut validation = Validation::new(Algorithm::ES256);
+        validation.set_audience(&["registry"]);
+        validation.set_issuer(&["business-api"]);
+        decode::<Value>(token, &key, &validation).unwrap().claims
+    }
+}
+
+fn credential(name: &str, spec: Value) -> Value {
+    json!({
+        "apiVersion": "business.tkestack.io/v1", "kind": "RegistryCredential", "metadata": {"name": name}, "spec": spec,
+    })
+}
+
+async fn token(client: &Client, scopes: &[&str]) -> Answer {
+    let scopes: String = scopes.iter().map(|scope| format!("&scope={}", scope.replace(' ', "%20"))).collect();
+    client.get(&format!("/registry/token?service=registry&client_id=docker{scopes}")).await
+}
+
+/// Code, code word and message of a refusal.
+async fn refused(client: &Client, scopes: &[&str]) -> (u16, String, String) {
+    let Answer { code, body, .. } = token(client, scopes).await;
+    let text = |field: &str| body["errors"][0][field].as_str().unwrap_or_default().to_owned();
+    (code, text("code"), text("message"))
+}
+
+#[tokio::test]
+async fn members_and_administrators_push_and_pull_and_others_learn_nothing() {
+    let registry = Registry::start().await;
+    let world = &registry.world;
+    let (admin, alice) = (registry.admin(), world.member("alice", "acme"));
+    for client in [&admin, &alice] {
+        assert_eq!(registry.granted(client, &[PUSH]).await, ["acme/shop/app:pull,push"]);
+        assert_eq!(registry.granted(client, &[ALL]).await, ["acme/shop/app:pull,push,delete"]);
+        assert_eq!(registry.granted(client, &[PULL]).await, ["acme/shop/app:pull"]);
+    }
+    // Any name, and the token of the API as its password.
+    let claims = json!({"sub": "alice", "tenantid": "acme", "groups": []});
+    let by_password = world.basic("whoever", &world.token(claims));
+    assert_eq!(registry.granted(&by_password, &[PUSH]).await, ["acme/shop/app:pull,push"]);
+    let two = format!("{PULL} repository:acme/none/app:pull");
+    assert_eq!(registry.granted(&alice, &[&two, "registry:catalog:*"]).await, ["acme/shop/app:pull"]);
+
+    for other in [world.admin("umbrella"), world.member("bob", "acme"), world.stranger()] {
+        for there in [PUSH, PULL, ALL, "repository:acme/none/app:pull,push", "repository:acme/shop:push"] {
+            assert_eq!(registry.granted(&other, &[there]).await, [""; 0], "{there}");
+        }
+    }
+    assert_eq!(registry.granted(&alice, &["repository:umbrella/shop/app:pull"]).await, [""; 0]);
+    let scopes =
+        ["registry:catalog:*", "repository:acme/shop/app:pull,delete", "repository:acme/gone/x:delete"];
+    let all = ["catalog:*", "acme/shop/app:pull,delete", "acme/gone/x:delete"];
+    for all_seeing in [world.operator(), registry.account(CONTROLLER)] {
+        assert_eq!(registry.granted(&all_seeing, &scopes).await, all, "it measures and deletes");
+        assert_eq!(registry.granted(&all_seeing, &["repository:acme/shop/app:push"]).await, [""; 0]);
+    }
+    assert_eq!(
+        registry.granted(&world.kubernetes(), &scopes).await,
+        [""; 0],
+        "it sees everything, and no more"
+    );
+    assert_eq!(registry.granted(&world.kubernetes(), &[ALL]).await, [""; 0]);
+    assert_eq!(token(&registry.account(EVENTS), &[]).await.code, 401, "it only tells of changes");
+
+    let nobody = refused(&world.nobody(), &[PULL]).await;
+    assert_eq!((nobody.0, nobody.1.as_str()), (401, "UNAUTHORIZED"));
+    assert_eq!(alice.get("/registry/token?service=elsewhere").await.code, 400);
+    assert_eq!(alice.post("/registry/token", json!({})).await.code, 405, "upon which clients come by GET");
+    let issued = token(&alice, &[PULL]).await.expect(200);
+    assert_eq!((&issued["expires_in"], &issued["token"]), (&json!(60), &issued["access_token"]));
+    let claims = registry.claims(issued["token"].as_str().unwrap()).await;
+    assert_eq!(claims["exp"].as_i64().unwrap() - claims["iat"].as_i64().unwrap(), 60);
+    assert_eq!(claims["sub"], "alice");
+}
+
+#[tokio::test]
+async fn what_is_full_locked_or_on_its_end_refuses_a_push_and_says_why() {
+    let registry = Registry::start().await;
+    let alice = registry.world.member("alice", "acme");
+    let pushes = async || token(&alice, &[PUSH]).await.code;
+    assert_eq!(pushes().await, 200);
+    let full = json!({"used": {"requests.storage": "5Gi"}});
+    registry.says("shop", full).await;
+    until("it is full", async || pushes().await == 403).await;
+    let (code, word, message) = refused(&alice, &[PUSH]).await;
+    assert_eq!((code, word.as_str()), (403, "DENIED"));
+    let want = "image namespace \"shop\" of project \"web\" is full: used requests.storage=5Gi, hard 4Gi; delete what is not \
+                needed, or ask for a larger spec.hard";
+    assert_eq!(message, want);
+    assert_eq!(registry.granted(&alice, &[ALL]).await, ["acme/shop/app:pull,delete"], "room can be made");
+    let crane = "repository:acme/shop/app:push,pull,delete";
+    assert_eq!(registry.granted(&alice, &[crane]).await, ["acme/shop/app:pull,delete"], "as it deletes");
+
+    registry.says("shop", json!({"used": {"requests.storage": "1Gi"}, "locked": true})).await;
+    until("it is locked", async || refused(&alice, &[PUSH]).await.2.contains("is locked by an operator"))
+        .await;
+    assert_eq!(registry.granted(&alice, &[ALL]).await, ["acme/shop/app:pull"]);
+    registry.says("shop", json!({"locked": null, "phase": "Failed", "reason": "Taken"})).await;
+    until("it failed", async || refused(&alice, &[PUSH]).await.2.ends_with("is Failed: Taken")).await;
+    assert_eq!(registry.granted(&alice, &[PULL]).await, [""; 0]);
+    registry.says("shop", json!({"phase": "Available"})).await;
+    until("it is back", async || pushes().await == 200).await;
+    registry.admin().delete(&format!("{IMAGES}/shop")).await.expect(200);
+    until("its end begins", async || refused(&alice, &[PUSH]).await.2.contains("is Terminating")).await;
+    assert_eq!(registry.granted(&alice, &[ALL]).await, ["acme/shop/app:pull"]);
+}
+
+#[tokio::test]
+async fn a_person_acts_by_his_credential_with_the_rights_that_he_has_then() {
+    let registry = Registry::start().await;
+    let (world, admin) = (&registry.world, registry.admin());
+    let alice = world.member("alice", "acme");
+    until("alice is a member", async || alice.get("/projects").await.names().len() == 1).await;
+    let docker = registry.credential(&alice, "laptop", json!({"user": "alice"})).await;
+    assert_eq!(registry.granted(&docker, &[PUSH]).await, ["acme/shop/app:pull,push"]);
+    assert_eq!(docker.get("/projects").await.code, 403, "it opens the registry alone");
+    let kept = alice.get(&format!("{CREDENTIALS}/laptop")).await.expect(200);
+    assert_eq!(
+        (&kept["status"]["username"], &kept["spec"]["tenantID"]),
+        (&json!("web/laptop"), &json!("acme"))
+    );
+    assert_eq!(kept["status"]["passwordHash"].as_str().map(str::len), Some(64));
+    assert_eq!(kept["metadata"]["ownerReferences"][0]["name"], "web");
+    until("the use is written", async || {
+        let shown = alice.get(&format!("{CREDENTIALS}/laptop")).await.expect(200);
+        shown["status"]["lastUsed"].as_str().is_some_and(|day| day.ends_with("T00:00:00Z"))
+    })
+    .await;
+
+    let again = registry.issued(&alice, "laptop").await;
+    until("the password before has ended", async || refused(&docker, &[PULL]).await.1 == "UNAUTHORIZED")
+        .await;
+    assert_eq!(registry.granted(&again, &[PUSH]).await.len(), 1);
+    admin.patch("/projects/web", json!({"spec": {"members": ["bob"]}})).await.expect(200);
+    until("alice is no member", async || registry.granted(&again, &[PULL]).await.is_empty()).await;
+    admin.patch("/projects/web", json!({"spec": {"members": ["alice"]}})).await.expect(200);
+    until("alice is back", async || !registry.granted(&again, &[PULL]).await.is_empty()).await;
+    alice.delete(&format!("{CREDENTIALS}/laptop")).await.expect(200);
+    until("it is gone", async || token(&again, &[PULL]).await.code == 401).await;
+}
+
+#[tokio::test]
+async fn a_robot_does_what_its_credential_says_where_it_says() {
+    let registry = Registry::start().await;
+    registry.open("other").await;
+    let admin = registry.admin();
+    let other = "repository:acme/other/app:pull,push";
+    let pulls = registry.credential(&admin, "pull", json!({"access": "Pull"})).await;
+    assert_eq!(registry.granted(&pulls, &[PULL, "repository:acme/other/app:pull"]).await.len(), 2);
+    assert_eq!(registry.granted(&pulls, &[ALL]).await, ["acme/shop/app:pull"]);
+    let (code, word, message) = refused(&pulls, &[PUSH]).await;
+    assert_eq!((code, word.as_str()), (403, "DENIED"));
+    assert!(message.ends_with("this credential is for pulling only"), "{message}");
+    let named = json!({"access": "Push", "names": ["shop"], "validDays": 1});
+    let pushes = registry.credential(&admin, "ci", named).await;
+    assert_eq!(registry.granted(&pushes, &[PUSH, other]).await, ["acme/shop/app:pull,push"]);
+    assert_eq!(registry.granted(&pushes, &[ALL]).await, ["acme/shop/app:pull,push"], "it deletes nothing");
+    assert_eq!(registry.granted(&pushes, &["registry:catalog:*"]).await, [""; 0]);
+    admin.patch(&format!("{CREDENTIALS}/ci"), json!({"spec": {"access": "Pull"}})).await.expect(200);
+    until("it may pull only", async || token(&pushes, &[PUSH]).await.code == 403).await;
+
+    // A project of the same name is another one.
+    for path in [format!("{IMAGES}/shop"), format!("{IMAGES}/other"), "/projects/web".to_owned()] {
+        admin.delete(&path).await.expect(200);
+        let operator = registry.world.operator();
+        if path.contains("imagenamespaces") {
+            let gone = json!({"metadata": {"annotations": {"business.tkestack.io/abandon": "test"}}});
+            operator.patch(&path, gone).await.expect(200);
+        }
+        operator
+            .replace(&path, "/finalize", |object| object["spec"]["finalizers"] = json!([]))
+            .await
+            .expect(200);
+    }
+    registry.project().await;
+    registry.open("shop").await;
+    until("the new one is there", async || !registry.granted(&admin, &[PULL]).await.is_empty()).await;
+    assert_eq!(token(&pulls, &[PULL]).await.code, 401);
+    let renewed = registry.issued(&admin, "pull").await;
+    assert_eq!(registry.granted(&renewed, &[PULL]).await.len(), 1);
+}
+
+#[tokio::test]
+async fn members_have_credentials_of_their_own_and_touch_no_others() {
+    let registry = Registry::start().await;
+    let (world, admin) = (&registry.world, registry.admin());
+    let alice = world.member("alice", "acme");
+    until("alice is a member", async || alice.get("/projects").await.names().len() == 1).await;
+    for theirs in [json!({"user": "bob"}), json!({"access": "Pull"})] {
+        let refused = alice.post(CREDENTIALS, credential("x", theirs)).await;
+        assert_eq!((refused.code, refused.causes()[0].1.as_str()), (422, "spec.user"), "{refused:?}");
+    }
+    let outside =
+        world.member("carl", "acme").post(CREDENTIALS, credential("x", json!({"user": "carl"}))).await;
+    assert_eq!(outside.code, 404, "he does not see the project");
+    admin.post(CREDENTIALS, credential("ci", json!({"access": "Push"}))).await.expect(201);
+    assert_eq!(alice.get(CREDENTIALS).await.names(), ["ci"]);
+    let ci = format!("{CREDENTIALS}/ci");
+    assert_eq!(alice.post(&format!("{ci}/token"), json!({})).await.code, 403);
+    assert_eq!(alice.delete(&ci).await.code, 403);
+    assert_eq!(alice.patch(&ci, json!({"spec": {"access": "Pull"}})).await.code, 403);
+    let forged = json!({"status": {"passwordHash": "00", "username": "web/x"}});
+    admin.patch(&ci, forged.clone()).await.expect(200);
+    let kept = admin.get(&ci).await.expect(200);
+    assert!(kept["status"]["passwordHash"].is_null(), "{kept:#}");
+    assert_eq!(admin.patch(&format!("{ci}/status"), forged).await.code, 403);
+    let rehearsed = admin.post(&format!("{ci}/token?dryRun=All"), json!({})).await.expect(201);
+    assert_eq!(rehearsed["status"]["password"], "");
+    let long = admin.post(CREDENTIALS, credential("x", json!({"access": "Pull", "validDays": 366}))).await;
+    assert_eq!(long.causes()[0].1, "spec.validDays");
+    for guess in ["", "regcred_", "regcred_00", "nonsense"] {
+        assert_eq!(token(&world.basic("web/ci", guess), &[PULL]).await.code, 401, "{guess}");
+    }
+    assert_eq!(token(&world.basic("web", "regcred_00"), &[PULL]).await.code, 401);
+}
+
+#[tokio::test]
+async fn what_the_registry_tells_marks_the_object_whose_content_has_changed() {
+    let registry = Registry::start().await;
+    let mark = async |name: &str| {
+        let object = registry.admin().get(&format!("{IMAGES}/{name}")).await.expect(200);
+        object["metadata"]["annotations"]["business.tkestack.io/registry-changed"].clone()
+    };
+    registry.open("other").await;
+    let event = |action: &str, repository: &str| json!({"id": "1", "action": action, "target": {"repository": repository}});
+    let events = json!({"events": [
+        event("push", "acme/shop/app"), event("pull", "acme/other/app"), event("delete", "acme/none/app"),
+        event("push", "nowhere"), {"action": "delete"},
+    ]});
+    let teller = registry.account(EVENTS);
+    for other in
+        [registry.account(CONTROLLER), registry.admin(), registry.world.nobody(), registry.world.operator()]
+    {
+        assert_eq!(other.post("/registry/events", events.clone()).await.code, 401);
+    }
+    assert_eq!(mark("shop").await, Value::Null);
+    assert_eq!(teller.post("/registry/events", events).await.code, 200);
+    until("it is marked", async || mark("shop").await.is_string()).await;
+    assert_eq!(mark("other").await, Value::Null, "a pull changes nothing");
+    let first = mark("shop").await;
+    let more = json!({"events": [event("delete", "acme/shop/app")]});
+    assert_eq!(teller.post("/registry/events", more).await.code, 200);
+    until("it is marked anew", async || mark("shop").await != first).await;
+    assert_eq!(teller.post("/registry/events", json!("nonsense")).await.code, 400);
+    registry.world.assert_books_agree().await;
+}

@@ -1,0 +1,253 @@
+//! The controller of image namespaces and chart groups: provide → inspect → measure → status, and cleanup at the end.
+
+/// What they are to the controller.
+pub mod kind;
+/// When what is kept is measured next.
+pub mod scans;
+/// A registry, whatever its sort.
+pub mod backend;
+/// TKE's registry API.
+pub mod tke;
+/// Any registry of the OCI distribution specification.
+pub mod oci;
+/// The status to show; pure but for its write.
+pub mod status;
+/// The end of an object.
+pub mod cleanup;
+
+use crate::context::Context;
+use crate::controller::Controller;
+use crate::error::Error;
+use crate::events::Topic;
+use crate::kinds::{Change, ObjectKey as _, ProjectKey, View};
+use crate::objects::Tabled;
+use crate::outcome::Outcome;
+use crate::project;
+use crate::queue::Lane;
+use backend::{Backend, Content, Place, Provided, Standing};
+use business_types::condition::{self, REGISTRY_REACHABLE, reason};
+use business_types::registry::{RegistryKind, RegistryRecord};
+use business_types::{Condition, RegistryPhase, RegistrySpec, RegistryStatus, names};
+use kind::{Registered, RegisteredView};
+use scans::Scans;
+use status::Sight;
+use std::time::Duration;
+
+/// The group of the registry in the queue: no member cluster has this name.
+const GROUP: &str = business_types::registry::REGISTRY_DOMAIN;
+
+/// How often to look at what a registry does not measure: whether it is there, and locked.
+const UNMEASURED_PERIOD: Duration = Duration::from_mins(1);
+
+const PROVIDED: Topic = Topic::normal("Provisioned", "Provision");
+const FAILED: Topic = Topic::warning("Failed", "Provision");
+const UNREACHABLE: Topic = Topic::warning("RegistryUnreachable", "Provision");
+const LOST: Topic = Topic::warning("RegistryContentLost", "Repair");
+const OVERSHOT: Topic = Topic::warning("StorageAboveHard", "Measure");
+
+/// The registry, and how it is used.
+#[derive(Debug)]
+pub struct Registry {
+    /// None: there is no registry.
+    pub backend: Option<Box<dyn Backend>>,
+    /// How long content is kept after its object's deletion.
+    pub grace: Duration,
+    /// Time between two measurements of an object that nothing is heard of.
+    pub scan_period: Duration,
+}
+
+impl<K: RegistryKind> Controller for Registered<K>
+where
+    Self: OfContent,
+{
+    fn changed(cx: &Context, change: &Change<Self>) {
+        let (old, new) = (change.old.as_deref(), change.new.as_deref());
+        let Some(view) = new.or(old) else { return };
+        // The registry has told of a change below the prefix.
+        let heard = |view: &RegisteredView<K>| {
+            (view.uid.clone(), view.annotations.get(names::REGISTRY_CHANGED_ANNOTATION).cloned())
+        };
+        if old.map(heard) != new.map(heard) {
+            Self::cache(&cx.objects).memory.forget(&view.key);
+        }
+        if new.is_some() {
+            wake::<K>(cx, view, Lane::Urgent);
+        }
+        let charge = |view: &RegisteredView<K>| (view.uid.clone(), view.spec.hard.clone());
+        if old.map(charge) != new.map(charge) {
+            project::wake(cx, &view.key.project, Lane::Later);
+        }
+        if new.is_none_or(View::is_deleting) {
+            project::wake(cx, &view.key.project, Lane::Urgent);
+        }
+    }
+
+    async fn reconcile(cx: &Context, key: &ProjectKey) -> Result<Outcome, Error> {
+        let Some(object) = Self::cache(&cx.objects).get(key) else {
+            Self::cache(&cx.objects).memory.forget(key);
+            return Ok(Outcome::Skipped);
+        };
+        if object.is_deleting() { cleanup::run(cx, &object).await } else { pass(cx, &object).await }
+    }
+
+    fn look_at_all(cx: &Context) {
+        for object in Self::cache(&cx.objects).all() {
+            wake::<K>(cx, &object, Lane::Later);
+        }
+    }
+}
+
+/// What the objects of a kind keep. Names what else is the same of both kinds.
+pub trait OfContent:
+    Tabled<Spec = RegistrySpec, Status = RegistryStatus, Key = ProjectKey, Memory = Scans>
+{
+    const CONTENT: Content;
+}
+
+impl OfContent for kind::BusinessImageNamespace {
+    const CONTENT: Content = Content::Images;
+}
+
+impl OfContent for kind::BusinessChartGroup {
+    const CONTENT: Content = Content::Charts;
+}
+
+fn wake<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>, lane: Lane)
+where
+    Registered<K>: OfContent,
+{
+    cx.queue.add(&Registered::<K>::queued(object.key.clone()), GROUP, lane);
+}
+
+/// What the registry is told of an object.
+pub fn place<K: RegistryKind>(object: &RegisteredView<K>) -> Place
+where
+    Registered<K>: OfContent,
+{
+    Place {
+        content: Registered::<K>::CONTENT,
+        uid: object.uid.clone(),
+        tenant: object.spec.tenant_id.clone(),
+        name: object.key.name().to_owned(),
+        project: object.key.project.to_string(),
+        display_name: object.spec.display_name.clone(),
+    }
+}
+
+async fn pass<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>) -> Result<Outcome, Error>
+where
+    Registered<K>: OfContent,
+{
+    let Some(backend) = cx.registry.backend.as_deref() else {
+        let next = status::next(object, Sight::NoRegistry, &cx.now());
+        return status::show(cx, object, &next).await;
+    };
+    let scans = &Registered::<K>::cache(&cx.objects).memory;
+    let place = place(object);
+    let sight = match look(cx, backend, object, &place).await {
+        Ok(sight) => sight,
+        Err(error) if is_leadership(&error) => return Err(error),
+        Err(error) => {
+            let text = error.text();
+            tell_unreachable(cx, object, &text);
+            let next = status::next(object, Sight::Unreachable(text), &cx.now());
+            status::show(cx, object, &next).await?;
+            return Err(error);
+        }
+    };
+    let next = status::next(object, sight.clone(), &cx.now());
+    tell(cx, object, &next);
+    status::show(cx, object, &next).await?;
+    Ok(match sight {
+        Sight::Refused(_) => Outcome::Refused,
+        // What was written is looked at again when it is to be measured, which may be at once.
+        _ => Outcome::WaitingFor(scans.wait(&object.key).unwrap_or_default()),
+    })
+}
+
+/// This process may not write any more: that says nothing of the registry.
+fn is_leadership(error: &Error) -> bool {
+    matches!(error, Error::NotLeading)
+}
+
+/// Sees to the place in the registry, and measures it when that is due.
+async fn look<K: RegistryKind>(
+    cx: &Context,
+    backend: &dyn Backend,
+    object: &RegisteredView<K>,
+    place: &Place,
+) -> Result<Sight, Error>
+where
+    Registered<K>: OfContent,
+{
+    let recorded = object.status.registry.clone().filter(|record| record.backend == backend.sort());
+    let mut standing = Standing::Lost;
+    if let Some(record) = &recorded {
+        standing = backend.inspect(place, record).await?;
+        if standing == Standing::Lost {
+            cx.events.report(object, LOST, format!("{} was not in the registry any more", place.prefix()));
+        }
+    }
+    let (record, locked) = match (recorded, standing) {
+        (Some(record), Standing::There { locked }) => (record, locked),
+        (_, Standing::Lost | Standing::There { .. }) => {
+            cx.fence.permit()?;
+            match backend.provide(place, consents(object)).await? {
+                // It is measured when it is known to be ours: the next pass does.
+                Provided::Record(record) => return Ok(Sight::provided(record, object)),
+                Provided::Refused(why) => return Ok(Sight::Refused(why)),
+            }
+        }
+    };
+    let scans = &Registered::<K>::cache(&cx.objects).memory;
+    let mut used = None;
+    if scans.wait(&object.key).is_none() {
+        used = backend.measure(place).await?;
+        let period = cx.registry.scan_period;
+        // Where nothing is measured a look costs little.
+        scans.measured(&object.key, if used.is_some() { period } else { period.min(UNMEASURED_PERIOD) });
+    }
+    Ok(Sight::There { record, locked, used })
+}
+
+/// Whether an operator has said that what is there may be taken over, or it was the object's before this controller
+/// looked after it: its status came with it.
+fn consents<K: RegistryKind>(object: &RegisteredView<K>) -> bool {
+    let annotated = object.annotations.get(names::ADOPT_ANNOTATION).is_some_and(|value| value == "true");
+    let was_there = matches!(object.status.phase, RegistryPhase::Available | RegistryPhase::Locked);
+    annotated || was_there && object.status.registry.is_none()
+}
+
+fn tell_unreachable<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>, why: &str) {
+    let known = condition::find(&object.status.conditions, REGISTRY_REACHABLE);
+    if known.is_none_or(Condition::is_true) {
+        cx.events.report(object, UNREACHABLE, why.to_owned());
+    }
+}
+
+fn tell<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>, next: &RegistryStatus) {
+    let old = &object.status;
+    if next.phase == RegistryPhase::Failed && (old.phase, &old.message) != (next.phase, &next.message) {
+        cx.events.report(object, FAILED, next.message.clone());
+    }
+    if next.registry.is_some() && old.registry.is_none() {
+        let note = format!("{}/{} is in the registry", object.spec.tenant_id, object.key.name());
+        cx.events.report(object, PROVIDED, note);
+    }
+    let overshoot = |status: &RegistryStatus| {
+        condition::find(&status.conditions, condition::WITHIN_QUOTA)
+            .filter(|within| within.reason == reason::USED_ABOVE_HARD)
+            .map(|within| within.message.clone())
+    };
+    if let Some(message) = overshoot(next).filter(|_| overshoot(old).is_none()) {
+        cx.events.report(object, OVERSHOT, message);
+    }
+}
+
+impl Sight {
+    /// The place has just become the object's. What came locked without a registry that says so stays locked.
+    fn provided<K: RegistryKind>(record: RegistryRecord, object: &RegisteredView<K>) -> Self {
+        let locked = object.status.phase == RegistryPhase::Locked && object.status.registry.is_none();
+        Self::Provided { record, came_locked: locked }
+    }
+}

@@ -1,0 +1,98 @@
+//! A registry, whatever its sort.
+
+use crate::error::Error;
+use business_types::registry::{RegistryBackend, RegistryRecord};
+use futures_util::future::BoxFuture;
+use std::fmt::Debug;
+use std::time::Duration;
+
+/// What there is to know of an object when its registry is called.
+#[derive(Clone, Debug)]
+pub struct Place {
+    pub content: Content,
+    /// The object's.
+    pub uid: String,
+    pub tenant: String,
+    pub name: String,
+    pub project: String,
+    pub display_name: String,
+}
+
+impl Place {
+    /// `TENANT/NAME`
+    pub fn prefix(&self) -> String {
+        business_types::registry::prefix(&self.tenant, &self.name)
+    }
+}
+
+/// What lies below a prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    Images,
+    Charts,
+}
+
+/// Whether the registry has the place for an object now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Provided {
+    /// It has.
+    Record(RegistryRecord),
+    /// It cannot.
+    Refused(String),
+}
+
+/// What became of what is on record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    There {
+        /// Somebody has locked it in the registry itself.
+        locked: bool,
+    },
+    /// It is not there any more.
+    Lost,
+}
+
+/// How far a removal has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// Nothing was found.
+    Gone,
+    /// Something was, and was removed; another look is needed.
+    Begun(String),
+}
+
+/// A registry, as the controllers of its kinds see it.
+pub trait Backend: Debug + Send + Sync {
+    fn sort(&self) -> RegistryBackend;
+
+    /// Sees to it that the place is the object's. With `consent` it takes over what is there and is nobody else's.
+    fn provide<'a>(&'a self, place: &'a Place, consent: bool) -> BoxFuture<'a, Result<Provided, Error>>;
+
+    /// What is the object's although nothing is on record: what was made for it, and with `consent` what else is there and
+    /// is nobody else's. Makes nothing.
+    fn recover<'a>(
+        &'a self,
+        place: &'a Place,
+        consent: bool,
+    ) -> BoxFuture<'a, Result<Option<RegistryRecord>, Error>>;
+
+    /// Whether what is on record stands.
+    fn inspect<'a>(
+        &'a self,
+        place: &'a Place,
+        record: &'a RegistryRecord,
+    ) -> BoxFuture<'a, Result<Standing, Error>>;
+
+    /// Bytes that are kept; `None` where the registry does not tell.
+    fn measure<'a>(&'a self, place: &'a Place) -> BoxFuture<'a, Result<Option<u64>, Error>>;
+
+    /// Removes what is on record, and nothing else.
+    fn remove<'a>(
+        &'a self,
+        place: &'a Place,
+        record: &'a RegistryRecord,
+    ) -> BoxFuture<'a, Result<Removal, Error>>;
+
+    /// How long after an object's deletion something may still be pushed by what was allowed before.
+    fn late_pushes(&self) -> Duration;
+}

@@ -1,0 +1,138 @@
+//! The end of an image namespace or chart group: what is on record of it goes, and then its name is free.
+
+use super::backend::{Backend, Place, Removal};
+use super::kind::{Registered, RegisteredView};
+use super::{OfContent, place, status};
+use crate::context::Context;
+use crate::error::Error;
+use crate::events::Topic;
+use crate::outcome::Outcome;
+use business_types::condition::reason;
+use business_types::names;
+use business_types::registry::{RegistryKind, RegistryRecord};
+use std::time::Duration;
+
+/// How soon to look again after something was removed.
+const AGAIN: Duration = Duration::from_secs(2);
+/// How soon to look again at what waits for an operator.
+const RECHECK: Duration = Duration::from_mins(1);
+
+const DELETED: Topic = Topic::normal("Deleted", "Delete");
+const ABANDONED: Topic = Topic::warning("Abandoned", "Delete");
+
+/// Why an object is still there.
+struct Waits {
+    reason: &'static str,
+    message: String,
+    again: Duration,
+}
+
+/// What of the registry goes with an object.
+#[derive(Clone, Copy)]
+struct Owned<'a> {
+    place: &'a Place,
+    record: &'a RegistryRecord,
+}
+
+/// Removes what is on record, and lets the object go when nothing was found after the last push.
+pub async fn run<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>) -> Result<Outcome, Error>
+where
+    Registered<K>: OfContent,
+{
+    let Some(tokens) = RegisteredView::<K>::without(&object.spec.finalizers, K::FINALIZER) else {
+        return Ok(Outcome::Skipped);
+    };
+    cx.fence.permit()?;
+    if object.annotations.get(names::ABANDON_ANNOTATION).is_some_and(|reason| !reason.is_empty()) {
+        cx.business.finalize(object, &tokens).await?;
+        cx.events.report(object, ABANDONED, "its content in the registry was given up".to_owned());
+        return Ok(Outcome::Applied);
+    }
+    let place = place(object);
+    let record = recorded(cx, object, &place).await?;
+    let waits = match (&record, cx.registry.backend.as_deref()) {
+        (None, _) => None,
+        (Some(record), Some(backend)) => {
+            let stepped = step(cx, backend, object, Owned { place: &place, record }).await;
+            if let Err(error @ Error::Registry(_)) = &stepped {
+                let next = status::ending(object, reason::UNREACHABLE, &error.text(), &cx.now());
+                status::write(cx, object, &next).await?;
+            }
+            stepped?
+        }
+        (Some(_), None) => Some(Waits {
+            reason: reason::NO_REGISTRY,
+            message: "the controller has no registry, and cannot tell whether content is left".to_owned(),
+            again: RECHECK,
+        }),
+    };
+    if let Some(Waits { reason, message, again }) = waits {
+        let mut next = status::ending(object, reason, &message, &cx.now());
+        next.registry = record;
+        status::write(cx, object, &next).await?;
+        return Ok(Outcome::WaitingFor(again));
+    }
+    let mut next = status::ending(object, reason::DELETING, "", &cx.now());
+    next.registry = None;
+    let written = status::write(cx, object, &next).await?;
+    cx.business.finalize(written.as_ref().unwrap_or(object), &tokens).await?;
+    cx.events.report(object, DELETED, format!("{} is empty and free", place.prefix()));
+    Ok(Outcome::Applied)
+}
+
+/// One step of the removal; `None` when there is nothing more to do.
+async fn step<K: RegistryKind>(
+    cx: &Context,
+    backend: &dyn Backend,
+    object: &RegisteredView<K>,
+    owned: Owned<'_>,
+) -> Result<Option<Waits>, Error> {
+    let Owned { place, record } = owned;
+    if record.backend != backend.sort() {
+        let message = "its content is in another sort of registry than the controller has".to_owned();
+        return Ok(Some(Waits { reason: reason::NO_REGISTRY, message, again: RECHECK }));
+    }
+    if object.status.is_locked() {
+        let message = "an operator has locked it: its content stays until it is unlocked".to_owned();
+        return Ok(Some(Waits { reason: reason::LOCKED, message, again: RECHECK }));
+    }
+    let now = cx.clock.unix_seconds();
+    if let Some(again) = left(object, cx.registry.grace, now) {
+        let message = "its content is removed when the grace period has passed".to_owned();
+        return Ok(Some(Waits { reason: reason::GRACE_PERIOD, message, again }));
+    }
+    // What is not found counts only from the time on when nothing more can come.
+    let late = left(object, backend.late_pushes(), now);
+    match (backend.remove(place, record).await?, late) {
+        (Removal::Begun(what), _) => {
+            Ok(Some(Waits { reason: reason::CONTENT_REMAINING, message: what, again: AGAIN }))
+        }
+        (Removal::Gone, Some(again)) => {
+            let message = "what was allowed before it was deleted may still be pushed".to_owned();
+            Ok(Some(Waits { reason: reason::TOKENS_EXPIRE, message, again }))
+        }
+        (Removal::Gone, None) => Ok(None),
+    }
+}
+
+async fn recorded<K: RegistryKind>(
+    cx: &Context,
+    object: &RegisteredView<K>,
+    place: &Place,
+) -> Result<Option<RegistryRecord>, Error> {
+    match (&object.status.registry, cx.registry.backend.as_deref()) {
+        (Some(record), _) => Ok(Some(record.clone())),
+        // It came with its status from elsewhere, and nobody has looked after it here yet.
+        (None, Some(backend)) => backend.recover(place, object.status.observed_generation.is_none()).await,
+        (None, None) => Ok(None),
+    }
+}
+
+/// What is left of a time that began with the object's deletion.
+fn left<K: RegistryKind>(object: &RegisteredView<K>, time: Duration, now: i64) -> Option<Duration> {
+    let passed = now.saturating_sub(object.deleting_since.unwrap_or(now));
+    let time = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+    let left = time.saturating_sub(passed);
+    // In whole seconds, as deletionTimestamp has them.
+    u64::try_from(left).ok().filter(|left| *left > 0).map(Duration::from_secs)
+}

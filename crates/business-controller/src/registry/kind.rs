@@ -1,0 +1,42 @@
+//! What image namespaces and chart groups are to the controller.
+
+use super::scans::Scans;
+use crate::kinds::{Change, Index, Kind, ProjectKey, View};
+use crate::objects::Cache;
+use business_types::registry::RegistryKind;
+use business_types::{ChartGroup, ImageNamespace, RegistrySpec, RegistryStatus};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// A kind that has a prefix of the registry.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Registered<K>(PhantomData<K>);
+
+pub type BusinessImageNamespace = Registered<ImageNamespace>;
+pub type BusinessChartGroup = Registered<ChartGroup>;
+pub type RegisteredView<K> = View<Registered<K>>;
+
+impl<K: RegistryKind> Kind for Registered<K> {
+    const KIND: &'static str = K::KIND;
+    const PLURAL: &'static str = K::PLURAL;
+    type Spec = RegistrySpec;
+    type Status = RegistryStatus;
+    type Key = ProjectKey;
+    type Index = NoIndex;
+    type Memory = Scans;
+}
+
+/// They are only looked up by their key.
+#[derive(Debug, Default)]
+pub struct NoIndex;
+
+impl<K: RegistryKind> Index<Registered<K>> for NoIndex {
+    fn follow(&mut self, _change: &Change<Registered<K>>) {}
+}
+
+impl<K: RegistryKind> Cache<Registered<K>> {
+    /// Those of a project, sorted by name.
+    pub fn of_project(&self, project: &str) -> Vec<Arc<RegisteredView<K>>> {
+        self.look(|views, _| ProjectKey::within(views, project))
+    }
+}

@@ -1,0 +1,149 @@
+//! Any registry of the OCI distribution specification. It knows no owners: whose a prefix is, the ledger says. What is
+//! kept is found by looking: repositories, tags, manifests.
+
+/// Calls, and the tokens for them.
+pub mod calls;
+/// What lies below a prefix.
+pub mod inventory;
+
+use super::backend::{Backend, Place, Provided, Removal, Standing};
+use crate::error::{Error, Failure};
+use crate::leader::Fence;
+use business_types::registry::{RegistryBackend, RegistryProvenance, RegistryRecord, TOKEN_SECONDS_MAX};
+use calls::{Call, Http};
+use futures_util::future::{BoxFuture, FutureExt as _};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use http::{Method, StatusCode};
+use inventory::{Inventory, Known};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a registry grants a token beyond its end, for clocks that differ.
+const TOKEN_LEEWAY_SECONDS: u64 = 60;
+/// What our clock and those that made the token and the deletion may differ by.
+const CLOCKS_SECONDS: u64 = 10;
+/// Calls about one prefix at a time.
+const PARALLEL: usize = 8;
+
+/// A registry of the OCI distribution specification.
+#[derive(Debug)]
+pub struct OciRegistry {
+    http: Http,
+    fence: Arc<Fence>,
+    known: Known,
+}
+
+impl OciRegistry {
+    pub fn new(http: Http, fence: Arc<Fence>) -> Self {
+        Self { http, fence, known: Known::default() }
+    }
+
+    async fn has_content(&self, place: &Place) -> Result<bool, Error> {
+        Ok(!inventory::read(&self.http, &self.known, &place.prefix()).await?.is_empty())
+    }
+
+    async fn provide(&self, place: &Place, consent: bool) -> Result<Provided, Error> {
+        Ok(match (self.has_content(place).await?, consent) {
+            (false, _) => Provided::Record(record(RegistryProvenance::Made)),
+            (true, true) => Provided::Record(record(RegistryProvenance::Adopted)),
+            (true, false) => Provided::Refused(format!(
+                "the registry has content below {} that is from before this object: an operator takes it over with the \
+                 annotation {}=true, or removes it",
+                place.prefix(),
+                business_types::names::ADOPT_ANNOTATION
+            )),
+        })
+    }
+
+    async fn remove(&self, place: &Place) -> Result<Removal, Error> {
+        let prefix = place.prefix();
+        let found = inventory::read(&self.http, &self.known, &prefix).await?;
+        if found.is_empty() {
+            self.known.forget(&prefix);
+            return Ok(Removal::Gone);
+        }
+        let calls: Vec<_> =
+            found.manifests().map(|(repository, digest)| self.delete(repository, digest)).collect();
+        stream::iter(calls).buffer_unordered(PARALLEL).try_collect::<()>().await?;
+        let Inventory { repositories, .. } = &found;
+        Ok(Removal::Begun(format!(
+            "{} manifests of {} repositories were removed; it is looked whether any is left",
+            found.manifests().count(),
+            repositories.len()
+        )))
+    }
+
+    async fn delete(&self, repository: &str, digest: &str) -> Result<(), Error> {
+        // Each by itself: whoever does not lead any more removes nothing that is pushed to a successor.
+        self.fence.permit()?;
+        let call = Call {
+            method: Method::DELETE,
+            path: format!("/v2/{repository}/manifests/{digest}"),
+            scope: format!("repository:{repository}:delete,pull"),
+        };
+        let answer = self.http.call(&call).await?;
+        match answer.status {
+            StatusCode::ACCEPTED | StatusCode::OK | StatusCode::NOT_FOUND => Ok(()),
+            StatusCode::METHOD_NOT_ALLOWED => Err(Error::Registry(Failure::Refused {
+                code: 405,
+                message: "the registry does not delete: it has to be allowed there (storage.delete.enabled)"
+                    .to_owned(),
+            })),
+            _ => Err(answer.failure()),
+        }
+    }
+}
+
+fn record(provenance: RegistryProvenance) -> RegistryRecord {
+    RegistryRecord { backend: RegistryBackend::Oci, provenance, uid: String::new() }
+}
+
+impl Backend for OciRegistry {
+    fn sort(&self) -> RegistryBackend {
+        RegistryBackend::Oci
+    }
+
+    fn provide<'a>(&'a self, place: &'a Place, consent: bool) -> BoxFuture<'a, Result<Provided, Error>> {
+        Self::provide(self, place, consent).boxed()
+    }
+
+    /// Nothing is ever made there.
+    fn recover<'a>(
+        &'a self,
+        place: &'a Place,
+        consent: bool,
+    ) -> BoxFuture<'a, Result<Option<RegistryRecord>, Error>> {
+        let found = async move {
+            let is_taken = consent && self.has_content(place).await?;
+            Ok(is_taken.then(|| record(RegistryProvenance::Adopted)))
+        };
+        found.boxed()
+    }
+
+    /// What is ours is a name, which cannot be lost.
+    fn inspect<'a>(
+        &'a self,
+        _place: &'a Place,
+        _record: &'a RegistryRecord,
+    ) -> BoxFuture<'a, Result<Standing, Error>> {
+        std::future::ready(Ok(Standing::There { locked: false })).boxed()
+    }
+
+    fn measure<'a>(&'a self, place: &'a Place) -> BoxFuture<'a, Result<Option<u64>, Error>> {
+        let bytes =
+            async move { Ok(Some(inventory::read(&self.http, &self.known, &place.prefix()).await?.bytes)) };
+        bytes.boxed()
+    }
+
+    fn remove<'a>(
+        &'a self,
+        place: &'a Place,
+        _record: &'a RegistryRecord,
+    ) -> BoxFuture<'a, Result<Removal, Error>> {
+        Self::remove(self, place).boxed()
+    }
+
+    fn late_pushes(&self) -> Duration {
+        Duration::from_secs(TOKEN_SECONDS_MAX + TOKEN_LEEWAY_SECONDS + CLOCKS_SECONDS)
+    }
+}

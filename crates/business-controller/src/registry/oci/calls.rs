@@ -1,0 +1,359 @@
+//! Calls to a registry, by the standard token flow: a call is answered 401 with a challenge, which says where a token is to
+//! be had and for what.
+
+use crate::error::{Error, Failure};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, header};
+use http_body_util::{BodyExt as _, Limited};
+use kube::Client;
+use kube::client::Body;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde::Deserialize;
+use serde_json::json;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A call that takes longer has failed.
+const DEADLINE: Duration = Duration::from_secs(10);
+/// Bytes of an answer that are read.
+const ANSWER_BYTES_MAX: usize = 4 << 20;
+/// A token is good for at least this long when it does not say so.
+const TOKEN_LIFE: Duration = Duration::from_mins(1);
+/// A token is not used in its last seconds.
+const TOKEN_REST: Duration = Duration::from_secs(10);
+/// Tokens that are kept.
+const TOKENS_MAX: usize = 1_000;
+const MANIFESTS: &str = "application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, \
+                         application/vnd.docker.distribution.manifest.list.v2+json, \
+                         application/vnd.docker.distribution.manifest.v2+json, application/json;q=0.5";
+
+/// Where the registry is, and who we are there.
+#[derive(Clone, Debug, Default)]
+pub struct Site {
+    pub url: String,
+    /// Authorities of its certificate, PEM; without it those of the system.
+    pub authority: Option<PathBuf>,
+    /// A file with `user:password`, read anew for each token.
+    pub credentials: Option<PathBuf>,
+}
+
+/// A registry over HTTP.
+pub struct Http {
+    site: Site,
+    client: Client,
+    /// By scope.
+    tokens: Mutex<HashMap<String, Token>>,
+    /// Clients of the token servers that the registry has named, by origin.
+    token_servers: Mutex<HashMap<String, Client>>,
+}
+
+impl std::fmt::Debug for Http {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Http").field("site", &self.site).finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone)]
+struct Token {
+    header: HeaderValue,
+    until: Instant,
+}
+
+/// One call.
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub method: Method,
+    /// With its query.
+    pub path: String,
+    /// What it needs, as token servers say it: `repository:NAME:pull`.
+    pub scope: String,
+}
+
+/// What the registry said.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+/// What a 401 asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Challenge {
+    realm: String,
+    service: String,
+    scope: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct TokenAnswer {
+    token: String,
+    access_token: String,
+    expires_in: Option<u64>,
+}
+
+impl Http {
+    /// A registry at this site.
+    pub async fn new(site: Site) -> Result<Self, Error> {
+        let client = client(&site.url, &site).await?;
+        Ok(Self { site, client, tokens: Mutex::default(), token_servers: Mutex::default() })
+    }
+
+    /// The answer to a call, whatever it says.
+    pub async fn call(&self, call: &Call) -> Result<Answer, Error> {
+        let answer = send(&self.client, call, self.token(&call.scope)).await?;
+        if answer.status != StatusCode::UNAUTHORIZED {
+            return Ok(answer);
+        }
+        let asked = answer.header(header::WWW_AUTHENTICATE.as_str()).unwrap_or_default();
+        let credentials = if let Some(challenge) = Challenge::bearer(asked, call) {
+            let token = self.fetch(&challenge).await?;
+            let header = token.header.clone();
+            self.keep(&call.scope, token);
+            header
+        } else if asked.to_ascii_lowercase().starts_with("basic") {
+            self.basic()?.ok_or_else(|| answer.failure())?
+        } else {
+            return Err(answer.failure());
+        };
+        let answer = send(&self.client, call, Some(credentials)).await?;
+        if matches!(answer.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            self.lock().remove(&call.scope);
+            let Call { method, path, scope } = call;
+            let message =
+                format!("the registry denies the controller {method} {path} ({scope}): {}", answer.text());
+            return Err(Error::Registry(Failure::Refused { code: answer.status.as_u16(), message }));
+        }
+        Ok(answer)
+    }
+
+    fn token(&self, scope: &str) -> Option<HeaderValue> {
+        self.lock().get(scope).filter(|token| token.until > Instant::now()).map(|token| token.header.clone())
+    }
+
+    fn keep(&self, scope: &str, token: Token) {
+        let mut tokens = self.lock();
+        if tokens.len() >= TOKENS_MAX {
+            tokens.clear();
+        }
+        tokens.insert(scope.to_owned(), token);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Token>> {
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `Basic …`, if there are credentials.
+    fn basic(&self) -> Result<Option<HeaderValue>, Error> {
+        let Some(path) = &self.site.credentials else { return Ok(None) };
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| Error::Read { path: path.display().to_string(), source })?;
+        let encoded = format!("Basic {}", BASE64_STANDARD.encode(text.trim()));
+        let header = HeaderValue::from_str(&encoded).map_err(|error| Error::Config(error.to_string()))?;
+        Ok(Some(header))
+    }
+
+    async fn fetch(&self, challenge: &Challenge) -> Result<Token, Error> {
+        let realm: Uri = challenge.realm.parse().map_err(|_| challenge.unusable())?;
+        let (Some(scheme), Some(authority)) = (realm.scheme_str(), realm.authority()) else {
+            return Err(challenge.unusable());
+        };
+        // Our password does not travel more openly than our calls.
+        if self.site.url.starts_with("https:") && scheme != "https" {
+            return Err(challenge.unusable());
+        }
+        let server = self.token_server(&format!("{scheme}://{authority}")).await?;
+        let joint = if realm.query().is_some() { '&' } else { '?' };
+        let path = realm.path_and_query().map_or("/", |path| path.as_str());
+        let Challenge { service, scope, .. } = challenge;
+        let path = format!("{path}{joint}service={}&scope={}", escaped(service), escaped(scope));
+        let call = Call { method: Method::GET, path, scope: String::new() };
+        let answer = send(&server, &call, self.basic()?).await?;
+        if answer.status != StatusCode::OK {
+            return Err(answer.failure());
+        }
+        let said: TokenAnswer = serde_json::from_slice(&answer.body)
+            .map_err(|error| Failure::Unavailable(format!("a token cannot be read: {error}")))
+            .map_err(Error::Registry)?;
+        let token = if said.token.is_empty() { &said.access_token } else { &said.token };
+        let header = HeaderValue::from_str(&format!("Bearer {token}"))
+            .map_err(|error| Error::Registry(Failure::Unavailable(error.to_string())))?;
+        let life = said.expires_in.map_or(TOKEN_LIFE, Duration::from_secs).min(Duration::from_hours(1));
+        Ok(Token { header, until: Instant::now() + life.saturating_sub(TOKEN_REST) })
+    }
+
+    async fn token_server(&self, origin: &str) -> Result<Client, Error> {
+        let known = self.token_servers.lock().unwrap_or_else(PoisonError::into_inner).get(origin).cloned();
+        if let Some(client) = known {
+            return Ok(client);
+        }
+        let client = client(origin, &self.site).await?;
+        let mut servers = self.token_servers.lock().unwrap_or_else(PoisonError::into_inner);
+        // The registry says where: it names one, and another after it was moved.
+        servers.clear();
+        servers.insert(origin.to_owned(), client.clone());
+        Ok(client)
+    }
+}
+
+/// A client of a server, with the connections and the trust of a client of Kubernetes.
+async fn client(url: &str, site: &Site) -> Result<Client, Error> {
+    let mut server = json!({ "server": url });
+    if let Some(authority) = &site.authority {
+        server["certificate-authority"] = json!(authority);
+    }
+    let file = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{ "name": "registry", "cluster": server }],
+        "users": [{ "name": "nobody", "user": {} }],
+        "contexts": [{ "name": "registry", "context": { "cluster": "registry", "user": "nobody" } }],
+        "current-context": "registry",
+    });
+    let file: Kubeconfig = serde_json::from_value(file).map_err(|error| Error::Config(error.to_string()))?;
+    let mut config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+    config.default_retry = false;
+    Ok(Client::try_from(config)?)
+}
+
+async fn send(client: &Client, call: &Call, credentials: Option<HeaderValue>) -> Result<Answer, Error> {
+    let mut request = Request::builder()
+        .method(call.method.clone())
+        .uri(&call.path)
+        .header(header::ACCEPT, MANIFESTS)
+        .body(Body::empty())
+        .map_err(|error| Error::Config(error.to_string()))?;
+    if let Some(credentials) = credentials {
+        request.headers_mut().insert(header::AUTHORIZATION, credentials);
+    }
+    let answered = async {
+        let response = client.send(request).await.map_err(|error| Error::Registry(error.into()))?;
+        let (parts, body) = response.into_parts();
+        let read = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
+        let body = read.map_err(|error| Error::Registry(Failure::Unavailable(error.to_string())))?.to_bytes();
+        Ok(Answer { status: parts.status, headers: parts.headers, body })
+    };
+    match tokio::time::timeout(DEADLINE, answered).await {
+        Ok(answer) => answer,
+        Err(_elapsed) => Err(Error::Registry(Failure::deadline(DEADLINE))),
+    }
+}
+
+impl Answer {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// The start of what it says.
+    fn text(&self) -> String {
+        let mut text = String::from_utf8_lossy(&self.body).trim().to_owned();
+        text.truncate(text.floor_char_boundary(300));
+        text
+    }
+
+    /// What it means when it is not what was hoped for.
+    pub fn failure(&self) -> Error {
+        let (code, message) = (self.status.as_u16(), self.text());
+        Error::Registry(match code {
+            404 => Failure::NotFound,
+            400..=499 if code != 408 && code != 429 => Failure::Refused { code, message },
+            _ => Failure::Unavailable(format!("{code} {message}")),
+        })
+    }
+
+    /// Where the next page of a list is: `Link: </v2/…>; rel="next"`.
+    pub fn next_page(&self) -> Option<String> {
+        let link = self.header(header::LINK.as_str())?;
+        let (target, rest) = link.strip_prefix('<')?.split_once('>')?;
+        let target: Uri = target.parse().ok()?;
+        rest.contains("next").then(|| target.path_and_query().map(ToString::to_string))?
+    }
+}
+
+impl Challenge {
+    /// `Bearer realm="…",service="…",scope="…"`. What it does not say of the scope, the call does.
+    fn bearer(text: &str, call: &Call) -> Option<Self> {
+        let (scheme, mut rest) = text.split_once(' ')?;
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return None;
+        }
+        let mut challenge = Self { scope: call.scope.clone(), ..Self::default() };
+        while let Some((name, after)) = rest.split_once("=\"") {
+            let (value, after) = after.split_once('"')?;
+            match name.trim_start_matches([',', ' ']).trim() {
+                "realm" => value.clone_into(&mut challenge.realm),
+                "service" => value.clone_into(&mut challenge.service),
+                "scope" => value.clone_into(&mut challenge.scope),
+                _ => {}
+            }
+            rest = after;
+        }
+        (!challenge.realm.is_empty()).then_some(challenge)
+    }
+
+    fn unusable(&self) -> Error {
+        let message = format!("the registry names a token server that cannot be used: {:?}", self.realm);
+        Error::Registry(Failure::Refused { code: 401, message })
+    }
+}
+
+/// A value in a query.
+fn escaped(text: &str) -> String {
+    let escape = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' | b':' | b',' => {
+            char::from(byte).to_string()
+        }
+        _ => format!("%{byte:02X}"),
+    };
+    text.bytes().map(escape).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn challenge(text: &str) -> Option<Challenge> {
+        let call = Call { method: Method::GET, path: "/v2/".to_owned(), scope: "ours".to_owned() };
+        Challenge::bearer(text, &call)
+    }
+
+    #[test]
+    fn a_challenge_says_where_and_for_what() {
+        let full = r#"Bearer realm="https://a.test/registry/token",service="reg",scope="repository:t/n/a:pull,push",error="x""#;
+        let read = challenge(full).unwrap();
+        assert_eq!(
+            (read.realm.as_str(), read.service.as_str(), read.scope.as_str()),
+            ("https://a.test/registry/token", "reg", "repository:t/n/a:pull,push")
+        );
+        assert_eq!(challenge(r#"bearer realm="https://a.test/token""#).unwrap().scope, "ours");
+        for other in ["", "Basic realm=\"x\"", "Bearer", "Bearer service=\"x\"", "Bearer realm=\"x"] {
+            assert_eq!(challenge(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn the_next_page_is_at_the_same_server() {
+        let answer = |link: &'static str| Answer {
+            status: StatusCode::OK,
+            headers: HeaderMap::from_iter([(header::LINK, HeaderValue::from_static(link))]),
+            body: Bytes::new(),
+        };
+        let next = answer("</v2/_catalog?last=a%2Fb&n=2>; rel=\"next\"").next_page();
+        assert_eq!(next.as_deref(), Some("/v2/_catalog?last=a%2Fb&n=2"));
+        let absolute = answer("<https://evil.test/v2/_catalog?n=2>; rel=\"next\"").next_page();
+        assert_eq!(absolute.as_deref(), Some("/v2/_catalog?n=2"));
+        assert_eq!(answer("</v2/_catalog>; rel=\"prev\"").next_page(), None);
+    }
+
+    #[test]
+    fn a_query_holds_what_scopes_are_made_of() {
+        assert_eq!(escaped("repository:t/n:pull,push"), "repository:t/n:pull,push");
+        assert_eq!(escaped("registry:catalog:*&x=1"), "registry:catalog:%2A%26x%3D1");
+    }
+}

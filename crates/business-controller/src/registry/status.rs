@@ -1,0 +1,188 @@
+//! The status of an image namespace or chart group. What it says is pure; a write happens only when it says something new.
+
+use super::OfContent;
+use super::kind::{Registered, RegisteredView};
+use crate::context::Context;
+use crate::error::{Error, Failure};
+use crate::kinds::Heard;
+use crate::merge::difference;
+use crate::objects::Tabled as _;
+use crate::outcome::Outcome;
+use business_types::condition::{
+    self, FALSE, PROVISIONED, READY, REGISTRY_REACHABLE, TERMINATING, TRUE, UNKNOWN, WITHIN_QUOTA, reason,
+};
+use business_types::registry::{RegistryBackend, RegistryKind, RegistryRecord, STORAGE};
+use business_types::{Condition, RegistryPhase, RegistryStatus};
+use meta::quantity::{Format, Quantity};
+
+const NANOS: i128 = 1_000_000_000;
+
+/// What a pass has seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sight {
+    NoRegistry,
+    Unreachable(String),
+    /// The registry cannot have it for the object.
+    Refused(String),
+    /// The registry has it for the object since a moment ago.
+    Provided {
+        record: RegistryRecord,
+        /// The object was locked before this controller looked after it.
+        came_locked: bool,
+    },
+    There {
+        record: RegistryRecord,
+        locked: bool,
+        /// Bytes, where they were measured in this pass.
+        used: Option<u64>,
+    },
+}
+
+/// The status after what was seen. `now` is RFC 3339.
+pub fn next<K: RegistryKind>(object: &RegisteredView<K>, sight: Sight, now: &str) -> RegistryStatus {
+    let mut status = object.status.clone();
+    let generation = object.generation;
+    status.observed_generation = Some(generation);
+    let pass = Pass { generation, now };
+    match sight {
+        Sight::NoRegistry => {
+            pass.say(&mut status, READY, FALSE, reason::NO_REGISTRY, "the controller has no registry");
+        }
+        Sight::Unreachable(why) => {
+            pass.say(&mut status, REGISTRY_REACHABLE, FALSE, reason::UNREACHABLE, &why);
+            pass.say(&mut status, READY, UNKNOWN, reason::UNREACHABLE, "");
+        }
+        Sight::Refused(why) => {
+            pass.say(&mut status, REGISTRY_REACHABLE, TRUE, reason::REACHABLE, "");
+            pass.say(&mut status, PROVISIONED, FALSE, reason::REGISTRY_CONFLICT, &why);
+            pass.say(&mut status, READY, FALSE, reason::REGISTRY_CONFLICT, &why);
+            pass.enter(&mut status, RegistryPhase::Failed, Some((reason::REGISTRY_CONFLICT, &why)));
+        }
+        Sight::Provided { record, came_locked } => {
+            // A registry of TKE keeps locks itself.
+            if came_locked && record.backend == RegistryBackend::Oci {
+                status.locked = Some(true);
+            }
+            let locked = came_locked && record.backend == RegistryBackend::Tke;
+            pass.there(&mut status, record, locked);
+        }
+        Sight::There { record, locked, used } => {
+            if let Some(bytes) = used {
+                status.used.insert(STORAGE.to_owned(), quantity(bytes));
+            }
+            pass.there(&mut status, record, locked);
+        }
+    }
+    if status.registry.is_some() {
+        let (is, why, message) = within(object.spec.storage(), status.used.get(STORAGE).copied());
+        pass.say(&mut status, WITHIN_QUOTA, is, why, &message);
+    }
+    status
+}
+
+/// What a pass puts into a status.
+#[derive(Clone, Copy)]
+struct Pass<'a> {
+    generation: i64,
+    now: &'a str,
+}
+
+impl Pass<'_> {
+    fn say(self, status: &mut RegistryStatus, type_: &str, is: &str, why: &str, message: &str) {
+        let condition = Condition::new(type_, is, why, message).at(self.generation);
+        condition::set(&mut status.conditions, condition, self.now);
+    }
+
+    /// The registry has it for the object.
+    fn there(self, status: &mut RegistryStatus, record: RegistryRecord, locked: bool) {
+        status.registry = Some(record);
+        self.say(status, REGISTRY_REACHABLE, TRUE, reason::REACHABLE, "");
+        self.say(status, PROVISIONED, TRUE, reason::PROVISIONED, "");
+        self.say(status, READY, TRUE, reason::READY, "");
+        let (phase, why) = if status.is_locked() {
+            (RegistryPhase::Locked, Some((reason::LOCKED, "locked by an operator")))
+        } else if locked {
+            (RegistryPhase::Locked, Some((reason::LOCKED_IN_REGISTRY, "locked in the registry")))
+        } else {
+            (RegistryPhase::Available, None)
+        };
+        self.enter(status, phase, why);
+    }
+
+    fn enter(self, status: &mut RegistryStatus, phase: RegistryPhase, why: Option<(&str, &str)>) {
+        if status.phase != phase {
+            status.phase = phase;
+            status.last_transition_time = Some(self.now.to_owned());
+        }
+        let (reason, message) = why.unwrap_or_default();
+        reason.clone_into(&mut status.reason);
+        message.clone_into(&mut status.message);
+    }
+}
+
+/// Whether no more is kept than may be.
+fn within(hard: Option<Quantity>, used: Option<Quantity>) -> (&'static str, &'static str, String) {
+    match (hard, used) {
+        (Some(hard), Some(used)) if used > hard => {
+            let message =
+                format!("{used} bytes are kept, of {hard} that may be: nothing can be pushed until less is");
+            (FALSE, reason::USED_ABOVE_HARD, message)
+        }
+        (Some(hard), Some(used)) if used == hard => {
+            (TRUE, reason::USED_UP, "as much is kept as may be: nothing can be pushed".to_owned())
+        }
+        (Some(_), None) => (UNKNOWN, reason::NOT_MEASURED, String::new()),
+        (Some(_), Some(_)) | (None, _) => (TRUE, reason::WITHIN_QUOTA, String::new()),
+    }
+}
+
+fn quantity(bytes: u64) -> Quantity {
+    Quantity::from_nanos(i128::from(bytes).saturating_mul(NANOS), Format::BinarySi)
+}
+
+/// The status of an object that is being deleted: why it is still there.
+pub fn ending<K: RegistryKind>(
+    object: &RegisteredView<K>,
+    why: &str,
+    message: &str,
+    now: &str,
+) -> RegistryStatus {
+    let mut status = object.status.clone();
+    status.observed_generation = Some(object.generation);
+    let at = |condition: Condition| condition.at(object.generation);
+    condition::set(&mut status.conditions, at(Condition::new(TERMINATING, TRUE, why, message)), now);
+    condition::set(&mut status.conditions, at(Condition::new(READY, FALSE, reason::DELETING, "")), now);
+    status
+}
+
+/// Writes a status that says something new; the object as it is then.
+pub async fn write<K: RegistryKind>(
+    cx: &Context,
+    object: &RegisteredView<K>,
+    next: &RegistryStatus,
+) -> Result<Option<RegisteredView<K>>, Error>
+where
+    Registered<K>: OfContent,
+{
+    let json = |status: &RegistryStatus| {
+        serde_json::to_value(status).map_err(|error| Failure::Unavailable(error.to_string()))
+    };
+    let Some(patch) = difference(&json(&object.status)?, &json(next)?) else { return Ok(None) };
+    cx.fence.permit()?;
+    let written = cx.business.patch_status(object, patch).await?;
+    Registered::<K>::cache(&cx.objects).seen(written.clone(), Heard::FromOwnWrite);
+    Ok(Some(written))
+}
+
+/// The same as the end of a pass.
+pub async fn show<K: RegistryKind>(
+    cx: &Context,
+    object: &RegisteredView<K>,
+    next: &RegistryStatus,
+) -> Result<Outcome, Error>
+where
+    Registered<K>: OfContent,
+{
+    let written = write(cx, object, next).await?;
+    Ok(if written.is_some() { Outcome::Applied } else { Outcome::Unchanged })
+}

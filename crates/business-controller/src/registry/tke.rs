@@ -1,0 +1,240 @@
+//! TKE's registry: `namespaces` and `chartgroups` of `registry.tkestack.io/v1`. It tells no sizes.
+
+use super::backend::{Backend, Content, Place, Provided, Removal, Standing};
+use crate::error::{Error, Failure};
+use crate::leader::Fence;
+use business_types::names::UID_ANNOTATION;
+use business_types::registry::{RegistryBackend, RegistryProvenance, RegistryRecord};
+use futures_util::future::{BoxFuture, FutureExt as _};
+use kube::Client;
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions,
+};
+use kube::core::GroupVersionKind;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+const GROUP: &str = "registry.tkestack.io";
+/// Annotation of a namespace of the registry: the project that it was made for.
+const PROJECT_ANNOTATION: &str = "projectName";
+/// A call that takes longer has failed.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// TKE's registry.
+pub struct TkeRegistry {
+    client: Client,
+    fence: Arc<Fence>,
+}
+
+impl std::fmt::Debug for TkeRegistry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TkeRegistry").finish_non_exhaustive()
+    }
+}
+
+impl TkeRegistry {
+    pub fn new(client: Client, fence: Arc<Fence>) -> Self {
+        Self { client, fence }
+    }
+
+    fn api(&self, content: Content) -> Api<DynamicObject> {
+        let (kind, plural) = match content {
+            Content::Images => ("Namespace", "namespaces"),
+            Content::Charts => ("ChartGroup", "chartgroups"),
+        };
+        let gvk = GroupVersionKind::gvk(GROUP, "v1", kind);
+        Api::all_with(self.client.clone(), &ApiResource::from_gvk_with_plural(&gvk, plural))
+    }
+
+    /// What the registry has of this tenant and name.
+    async fn find(&self, place: &Place) -> Result<Option<DynamicObject>, Error> {
+        let fields = format!("spec.tenantID={},spec.name={}", place.tenant, place.name);
+        let api = self.api(place.content);
+        let found = bounded(api.list(&ListParams::default().fields(&fields))).await?;
+        // A selector that a server does not know may select everything.
+        let is_it = |object: &DynamicObject| {
+            let spec = &object.data["spec"];
+            spec["tenantID"] == place.tenant.as_str() && spec["name"] == place.name.as_str()
+        };
+        Ok(found.items.into_iter().find(is_it))
+    }
+
+    /// What is on record, if it is still there and the object's.
+    async fn find_recorded(
+        &self,
+        place: &Place,
+        record: &RegistryRecord,
+    ) -> Result<Option<DynamicObject>, Error> {
+        let found = self.find(place).await?;
+        Ok(found.filter(|object| uid(object) == record.uid && is_listed(place, object)))
+    }
+
+    async fn make(&self, place: &Place) -> Result<Provided, Error> {
+        let namespace = json!({
+            "apiVersion": format!("{GROUP}/v1"), "kind": "Namespace",
+            "metadata": { "annotations": { PROJECT_ANNOTATION: place.project, UID_ANNOTATION: place.uid } },
+            "spec": { "name": place.name, "tenantID": place.tenant, "displayName": place.display_name },
+        });
+        let namespace: DynamicObject =
+            serde_json::from_value(namespace).map_err(|error| Failure::Unavailable(error.to_string()))?;
+        let api = self.api(Content::Images);
+        match bounded(api.create(&PostParams::default(), &namespace)).await {
+            Ok(made) => Ok(Provided::Record(record(&made, RegistryProvenance::Made))),
+            Err(Error::Registry(Failure::Refused { message, .. } | Failure::Conflict(message))) => {
+                Ok(Provided::Refused(format!("the registry has refused the namespace: {message}")))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn provide(&self, place: &Place, consent: bool) -> Result<Provided, Error> {
+        let Some(found) = self.find(place).await? else {
+            return match place.content {
+                Content::Images => self.make(place).await,
+                Content::Charts => Ok(Provided::Refused(
+                    "no chart group exists with the specified name in the registry".to_owned(),
+                )),
+            };
+        };
+        // Whose a chart group is, it says itself.
+        if let Some(record) = owned(place, &found, consent || place.content == Content::Charts) {
+            return Ok(Provided::Record(record));
+        }
+        Ok(Provided::Refused(match place.content {
+            Content::Images => {
+                format!("the registry has a namespace {} already that is not this object's", place.prefix())
+            }
+            Content::Charts => {
+                format!(
+                    "the chart group of the registry does not list project {} in spec.projects",
+                    place.project
+                )
+            }
+        }))
+    }
+
+    async fn remove(&self, place: &Place, record: &RegistryRecord) -> Result<Removal, Error> {
+        let Some(found) = self.find_recorded(place, record).await? else { return Ok(Removal::Gone) };
+        self.fence.permit()?;
+        let name = found.metadata.name.clone().unwrap_or_default();
+        let api = self.api(place.content);
+        let result = match place.content {
+            Content::Images => {
+                let only = Preconditions { uid: Some(record.uid.clone()), resource_version: None };
+                let params = DeleteParams { preconditions: Some(only), ..DeleteParams::background() };
+                bounded(api.delete(&name, &params)).await.map(drop)
+            }
+            Content::Charts => {
+                let left: Vec<&Value> =
+                    projects(&found).filter(|project| **project != place.project).collect();
+                let patch = json!({
+                    "metadata": { "uid": record.uid, "resourceVersion": found.metadata.resource_version },
+                    "spec": { "projects": left },
+                });
+                bounded(api.patch(&name, &PatchParams::default(), &Patch::Merge(patch))).await.map(drop)
+            }
+        };
+        match result {
+            // A conflict is another version, or another object: the next look tells.
+            Ok(()) | Err(Error::Registry(Failure::NotFound | Failure::Conflict(_))) => {
+                Ok(Removal::Begun(format!("{} is being removed from the registry", place.prefix())))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The record of what is an object's: made for it, or, with consent, made for its project by somebody else.
+fn owned(place: &Place, found: &DynamicObject, consent: bool) -> Option<RegistryRecord> {
+    if place.content == Content::Images && annotation(found, UID_ANNOTATION) == place.uid {
+        return Some(record(found, RegistryProvenance::Made));
+    }
+    let is_projects = match place.content {
+        Content::Images => annotation(found, PROJECT_ANNOTATION) == place.project,
+        Content::Charts => is_listed(place, found),
+    };
+    (consent && is_projects).then(|| record(found, RegistryProvenance::Adopted))
+}
+
+fn uid(object: &DynamicObject) -> &str {
+    object.metadata.uid.as_deref().unwrap_or_default()
+}
+
+fn annotation<'a>(object: &'a DynamicObject, key: &str) -> &'a str {
+    let annotations = object.metadata.annotations.as_ref();
+    annotations.and_then(|all| all.get(key)).map(String::as_str).unwrap_or_default()
+}
+
+fn projects(group: &DynamicObject) -> impl Iterator<Item = &Value> {
+    group.data["spec"]["projects"].as_array().into_iter().flatten()
+}
+
+/// A chart group is of the projects that it lists; a namespace of the registry lists none.
+fn is_listed(place: &Place, object: &DynamicObject) -> bool {
+    place.content == Content::Images || projects(object).any(|project| *project == place.project)
+}
+
+fn record(object: &DynamicObject, provenance: RegistryProvenance) -> RegistryRecord {
+    RegistryRecord { backend: RegistryBackend::Tke, provenance, uid: uid(object).to_owned() }
+}
+
+impl Backend for TkeRegistry {
+    fn sort(&self) -> RegistryBackend {
+        RegistryBackend::Tke
+    }
+
+    fn provide<'a>(&'a self, place: &'a Place, consent: bool) -> BoxFuture<'a, Result<Provided, Error>> {
+        Self::provide(self, place, consent).boxed()
+    }
+
+    fn recover<'a>(
+        &'a self,
+        place: &'a Place,
+        consent: bool,
+    ) -> BoxFuture<'a, Result<Option<RegistryRecord>, Error>> {
+        let found = async move {
+            let found = self.find(place).await?;
+            Ok(found.and_then(|found| owned(place, &found, consent)))
+        };
+        found.boxed()
+    }
+
+    fn inspect<'a>(
+        &'a self,
+        place: &'a Place,
+        record: &'a RegistryRecord,
+    ) -> BoxFuture<'a, Result<Standing, Error>> {
+        let found = async move {
+            Ok(match self.find_recorded(place, record).await? {
+                Some(found) => Standing::There { locked: found.data["status"]["locked"] == true },
+                None => Standing::Lost,
+            })
+        };
+        found.boxed()
+    }
+
+    fn measure<'a>(&'a self, _place: &'a Place) -> BoxFuture<'a, Result<Option<u64>, Error>> {
+        std::future::ready(Ok(None)).boxed()
+    }
+
+    fn remove<'a>(
+        &'a self,
+        place: &'a Place,
+        record: &'a RegistryRecord,
+    ) -> BoxFuture<'a, Result<Removal, Error>> {
+        Self::remove(self, place, record).boxed()
+    }
+
+    /// Its tokens are its own affair: what it has removed takes no push.
+    fn late_pushes(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+async fn bounded<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Error> {
+    match tokio::time::timeout(DEADLINE, call).await {
+        Ok(result) => result.map_err(|error| Error::Registry(error.into())),
+        Err(_elapsed) => Err(Error::Registry(Failure::deadline(DEADLINE))),
+    }
+}

@@ -1,0 +1,326 @@
+use crate::controller::Controller as _;
+use crate::error::Error;
+use crate::fixtures::amounts;
+use crate::fixtures::registry::{ACCOUNT, FakeRegistry};
+use crate::fixtures::server::Server;
+use crate::fixtures::world::World;
+use crate::kinds::{Heard, ObjectKey as _, ProjectKey, View};
+use crate::outcome::Outcome;
+use crate::registry::backend::Backend;
+use crate::registry::kind::BusinessImageNamespace as Images;
+use crate::registry::oci::OciRegistry;
+use crate::registry::oci::calls::{Http, Site};
+use business_types::{RegistrySpec, names};
+use kube::api::DynamicObject;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::time::Duration;
+
+const OBJECT: &str = "/apis/business.tkestack.io/v1/namespaces/p/imagenamespaces/web";
+const SECOND: i64 = 1_000_000;
+
+/// A controller with a registry, and an image namespace `t/web`.
+struct Scene {
+    world: World,
+    registry: FakeRegistry,
+    credentials: PathBuf,
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        let _gone = std::fs::remove_file(&self.credentials);
+    }
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let registry = FakeRegistry::start().await;
+        let credentials = std::env::temp_dir().join(format!("registry-{}", uuid::Uuid::new_v4()));
+        std::fs::write(&credentials, format!("{ACCOUNT}\n")).unwrap();
+        let site =
+            Site { url: registry.url.clone(), authority: None, credentials: Some(credentials.clone()) };
+        let http = Http::new(site).await.unwrap();
+        let world = World::with_registry(&Server::default(), |fence| {
+            Some(Box::new(OciRegistry::new(http, fence.clone())) as Box<dyn Backend>)
+        });
+        let scene = Self { world, registry, credentials };
+        scene.holds(&json!({"phase": "Pending", "observedGeneration": 0}), Some("1Ki"));
+        scene
+    }
+
+    /// The API holds the object with this status, and the controller has seen it.
+    fn holds(&self, status: &Value, storage: Option<&str>) {
+        let hard = storage.map(|bytes| amounts(&[("requests.storage", bytes)])).unwrap_or_default();
+        let spec = RegistrySpec {
+            finalizers: vec!["imagenamespace".to_owned()],
+            name: "web".to_owned(),
+            tenant_id: "t".to_owned(),
+            hard,
+            ..RegistrySpec::default()
+        };
+        let metadata = json!({"namespace": "p", "name": "web", "uid": "u", "generation": 1});
+        self.world.server.put(OBJECT, &json!({"metadata": metadata, "spec": spec, "status": status}));
+        self.follows();
+    }
+
+    fn follows(&self) {
+        let Some(stored) = self.world.server.find(OBJECT) else { return };
+        let stored: DynamicObject = serde_json::from_value(stored).unwrap();
+        let view = View::<Images>::decode(stored).unwrap();
+        if let Some(change) = self.world.cx.objects.image_namespaces.seen(view, Heard::ByEvent) {
+            Images::changed(&self.world.cx, &change);
+        }
+    }
+
+    fn edits(&self, patch: &Value) {
+        self.world.server.edit(OBJECT, patch);
+        self.follows();
+    }
+
+    fn is_deleted(&self) {
+        let at = meta::time::rfc3339(self.world.cx.clock.unix_seconds());
+        self.edits(&json!({"metadata": {"deletionTimestamp": at}, "status": {"phase": "Terminating"}}));
+    }
+
+    fn is_annotated(&self, key: &str, value: &str) {
+        self.edits(&json!({"metadata": {"annotations": {key: value}}}));
+    }
+
+    async fn pass(&self) -> Result<Outcome, Error> {
+        let outcome = Images::reconcile(&self.world.cx, &ProjectKey::new(Some("p"), "web")).await;
+        self.follows();
+        outcome
+    }
+
+    fn status(&self) -> Value {
+        self.world.stored(OBJECT)["status"].clone()
+    }
+
+    fn condition(&self, type_: &str) -> (String, String) {
+        let status = self.status();
+        let all = status["conditions"].as_array().unwrap();
+        let one = all.iter().find(|one| one["type"] == type_).unwrap();
+        (one["status"].as_str().unwrap().to_owned(), one["reason"].as_str().unwrap().to_owned())
+    }
+
+    fn is_gone(&self) -> bool {
+        self.world.server.find(OBJECT).is_none()
+    }
+}
+
+fn says(status: &str, reason: &str) -> (String, String) {
+    (status.to_owned(), reason.to_owned())
+}
+
+#[tokio::test]
+async fn a_place_is_provided_then_measured_and_an_overshoot_shown() {
+    let scene = Scene::new().await;
+    scene.registry.push("t/web-other/a", "v1", 7);
+    scene.registry.push("t/webb/a", "v1", 7);
+    scene.registry.push("u/web/a", "v1", 7);
+    assert_eq!(scene.pass().await.unwrap(), Outcome::WaitingFor(Duration::ZERO));
+    assert_eq!(scene.status()["phase"], "Available");
+    assert_eq!(scene.status()["registry"], json!({"backend": "OCI", "provenance": "Made"}));
+    assert_eq!(scene.condition("WithinQuota"), says("Unknown", "NotMeasured"));
+    assert!(matches!(scene.pass().await.unwrap(), Outcome::WaitingFor(wait) if !wait.is_zero()));
+    assert_eq!(scene.status()["used"], json!({"requests.storage": "0"}));
+    assert_eq!(scene.condition("WithinQuota"), says("True", "WithinQuota"));
+
+    for (repository, tag) in [("t/web/a", "v1"), ("t/web/a", "v2"), ("t/web/b/c", "v1"), ("t/web/d", "x")] {
+        scene.registry.push(repository, tag, 500);
+    }
+    scene.pass().await.unwrap();
+    assert_eq!(scene.status()["used"], json!({"requests.storage": "0"}), "not due");
+    scene.is_annotated(names::REGISTRY_CHANGED_ANNOTATION, "1");
+    scene.pass().await.unwrap();
+    let kept = 500 + 10 + scene.registry.manifest_bytes("t/web/a");
+    assert_eq!(scene.status()["used"]["requests.storage"], kept.to_string(), "each blob once");
+    scene.registry.push("t/web/a", "v3", 600);
+    scene.is_annotated(names::REGISTRY_CHANGED_ANNOTATION, "2");
+    scene.pass().await.unwrap();
+    assert_eq!(scene.condition("WithinQuota"), says("False", "UsedAboveHard"));
+    assert_eq!(scene.status()["phase"], "Available");
+    assert_eq!(scene.registry.deletes(), [""; 0]);
+}
+
+#[tokio::test]
+async fn what_was_there_before_stays_and_is_taken_over_with_consent_only() {
+    let scene = Scene::new().await;
+    scene.registry.push("t/web/old", "v1", 5);
+    assert_eq!(scene.pass().await.unwrap(), Outcome::Refused);
+    assert_eq!((&scene.status()["phase"], &scene.status()["registry"]), (&json!("Failed"), &Value::Null));
+    assert_eq!(scene.pass().await.unwrap(), Outcome::Refused, "it is tried again");
+    let before = scene.world.server.get(OBJECT);
+    scene.is_deleted();
+    scene.pass().await.unwrap();
+    assert!(scene.is_gone() && scene.registry.count("t/web/") == 1, "nothing of it was the object's");
+
+    scene.world.server.put(OBJECT, &before);
+    scene.world.cx.objects.image_namespaces.gone(&scene.world.cx.objects.image_namespaces.all()[0]);
+    scene.follows();
+    scene.is_annotated(names::ADOPT_ANNOTATION, "true");
+    scene.pass().await.unwrap();
+    assert_eq!(scene.status()["registry"]["provenance"], "Adopted");
+    assert_eq!((&scene.status()["phase"], &scene.status()["message"]), (&json!("Available"), &Value::Null));
+}
+
+#[tokio::test]
+async fn what_came_with_its_status_is_taken_over_as_it_was() {
+    let scene = Scene::new().await;
+    scene.registry.push("t/web/old", "v1", 5);
+    scene.holds(&json!({"phase": "Locked", "message": "RegistryNamespace locked"}), None);
+    scene.pass().await.unwrap();
+    let status = scene.status();
+    assert_eq!((&status["phase"], &status["locked"]), (&json!("Locked"), &json!(true)));
+    assert_eq!(status["registry"]["provenance"], "Adopted");
+    scene.edits(&json!({"status": {"locked": false}}));
+    scene.pass().await.unwrap();
+    assert_eq!(scene.status()["phase"], "Available");
+}
+
+#[tokio::test]
+async fn what_came_from_elsewhere_and_is_deleted_at_once_takes_its_content_along() {
+    let scene = Scene::new().await;
+    scene.registry.push("t/web/old", "v1", 5);
+    scene.holds(&json!({"phase": "Available"}), None);
+    scene.is_deleted();
+    scene.world.server.clock.advance(200 * SECOND);
+    scene.pass().await.unwrap();
+    assert!(!scene.is_gone() && scene.registry.count("t/web/") == 0);
+    scene.pass().await.unwrap();
+    assert!(scene.is_gone());
+}
+
+#[tokio::test]
+async fn content_is_removed_after_the_grace_period_and_the_name_is_free_after_the_last_token() {
+    let mut scene = Scene::new().await;
+    let cx = std::sync::Arc::get_mut(&mut scene.world.cx).unwrap();
+    cx.registry.grace = Duration::from_mins(5);
+    scene.pass().await.unwrap();
+    scene.registry.push("t/web/a", "v1", 5);
+    scene.registry.push("t/web/a", "v2", 6);
+    scene.registry.push_index("t/web/b", "multi", &[7, 8]);
+    scene.registry.push("t/webb/a", "v1", 7);
+    scene.pass().await.unwrap();
+    scene.is_deleted();
+    assert_eq!(scene.pass().await.unwrap(), Outcome::WaitingFor(Duration::from_mins(5)));
+    assert_eq!(scene.condition("Terminating"), says("True", "GracePeriod"));
+    assert_eq!((scene.registry.count("t/web/"), scene.registry.deletes()), (5, Vec::new()));
+
+    scene.world.server.clock.advance(300 * SECOND);
+    scene.pass().await.unwrap();
+    assert_eq!(scene.condition("Terminating"), says("True", "ContentRemaining"));
+    assert_eq!((scene.registry.count("t/web/"), scene.registry.count("t/webb/")), (0, 1));
+    assert_eq!(scene.registry.deletes().len(), 5, "the index, and what it names");
+    assert!(!scene.is_gone(), "it is looked whether anything is left");
+    scene.pass().await.unwrap();
+    assert!(scene.is_gone());
+}
+
+#[tokio::test]
+async fn what_is_pushed_with_the_last_token_is_removed_as_well() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    scene.is_deleted();
+    assert_eq!(scene.pass().await.unwrap(), Outcome::WaitingFor(Duration::from_secs(130)));
+    assert_eq!(scene.condition("Terminating"), says("True", "TokensExpire"));
+    scene.registry.push("t/web/late", "v1", 5);
+    scene.world.server.clock.advance(130 * SECOND);
+    scene.pass().await.unwrap();
+    assert!(!scene.is_gone() && scene.registry.count("t/web/") == 0);
+    scene.pass().await.unwrap();
+    assert!(scene.is_gone());
+}
+
+#[tokio::test]
+async fn what_has_lost_its_tag_counts_and_is_removed_with_the_rest() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    scene.registry.push("t/web/a", "latest", 100);
+    scene.pass().await.unwrap();
+    scene.registry.push("t/web/a", "latest", 200);
+    scene.is_annotated(names::REGISTRY_CHANGED_ANNOTATION, "1");
+    scene.pass().await.unwrap();
+    let kept = 100 + 200 + 10 + scene.registry.manifest_bytes("t/web/a");
+    assert_eq!(scene.status()["used"]["requests.storage"], kept.to_string());
+    scene.is_deleted();
+    scene.world.server.clock.advance(200 * SECOND);
+    scene.pass().await.unwrap();
+    assert_eq!(scene.registry.count("t/web/"), 0);
+}
+
+#[tokio::test]
+async fn a_locked_one_keeps_its_content_until_it_is_unlocked() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    scene.registry.push("t/web/a", "v1", 5);
+    scene.edits(&json!({"status": {"locked": true}}));
+    scene.pass().await.unwrap();
+    assert_eq!((&scene.status()["phase"], &scene.status()["reason"]), (&json!("Locked"), &json!("Locked")));
+    scene.is_deleted();
+    scene.world.server.clock.advance(1000 * SECOND);
+    scene.pass().await.unwrap();
+    assert_eq!(scene.condition("Terminating"), says("True", "Locked"));
+    assert_eq!(scene.registry.count("t/web/"), 1);
+    scene.edits(&json!({"status": {"locked": null}}));
+    scene.pass().await.unwrap();
+    scene.pass().await.unwrap();
+    assert!(scene.is_gone() && scene.registry.count("t/web/") == 0);
+}
+
+#[tokio::test]
+async fn a_registry_out_of_reach_changes_no_phase_and_frees_nothing() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    scene.registry.push("t/web/a", "v1", 5);
+    scene.registry.set_down(true);
+    scene.is_annotated(names::REGISTRY_CHANGED_ANNOTATION, "1");
+    assert!(matches!(scene.pass().await, Err(Error::Registry(_))));
+    assert_eq!(scene.status()["phase"], "Available");
+    assert_eq!(scene.condition("RegistryReachable"), says("False", "Unreachable"));
+    assert_eq!(scene.condition("Ready").0, "Unknown");
+    scene.is_deleted();
+    scene.world.server.clock.advance(1000 * SECOND);
+    assert!(matches!(scene.pass().await, Err(Error::Registry(_))));
+    assert!(!scene.is_gone());
+    assert_eq!(scene.condition("Terminating"), says("True", "Unreachable"));
+    scene.registry.set_down(false);
+    scene.pass().await.unwrap();
+    scene.pass().await.unwrap();
+    assert!(scene.is_gone() && scene.registry.count("t/web/") == 0);
+}
+
+#[tokio::test]
+async fn an_operator_gives_up_content_that_nobody_can_confirm_gone() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    scene.registry.set_down(true);
+    scene.is_annotated(names::ABANDON_ANNOTATION, "it burnt down");
+    scene.is_deleted();
+    scene.pass().await.unwrap();
+    assert!(scene.is_gone());
+}
+
+#[tokio::test]
+async fn whoever_does_not_lead_any_more_removes_nothing() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    scene.registry.push("t/web/a", "v1", 5);
+    scene.is_deleted();
+    scene.world.server.clock.advance(1000 * SECOND);
+    scene.world.cx.fence.acquired(tokio::time::Instant::now() - Duration::from_secs(14), true);
+    assert!(matches!(scene.pass().await, Err(Error::NotLeading)));
+    assert_eq!((scene.registry.count("t/web/"), scene.registry.deletes()), (1, Vec::new()));
+}
+
+#[tokio::test]
+async fn without_a_registry_it_waits() {
+    let scene = Scene::new().await;
+    let bare = World::at(&scene.world.server);
+    let stored: DynamicObject = serde_json::from_value(scene.world.stored(OBJECT)).unwrap();
+    bare.cx.objects.image_namespaces.seen(View::decode(stored).unwrap(), Heard::ByEvent);
+    let outcome = Images::reconcile(&bare.cx, &ProjectKey::new(Some("p"), "web")).await.unwrap();
+    assert_eq!(outcome, Outcome::Applied);
+    assert_eq!(scene.status()["phase"], "Pending");
+    assert_eq!(scene.condition("Ready"), says("False", "NoRegistry"));
+}

@@ -1,0 +1,186 @@
+use crate::controller::Controller as _;
+use crate::fixtures::server::Server;
+use crate::fixtures::world::World;
+use crate::kinds::{Heard, Kind, ObjectKey as _, ProjectKey, View};
+use crate::objects::Tabled;
+use crate::outcome::Outcome;
+use crate::registry::backend::Backend;
+use crate::registry::kind::{BusinessChartGroup as Charts, BusinessImageNamespace as Images};
+use crate::registry::tke::TkeRegistry;
+use business_types::{RegistrySpec, RegistryStatus, names};
+use kube::api::DynamicObject;
+use serde_json::{Value, json};
+
+const NAMESPACES: &str = "/apis/registry.tkestack.io/v1/namespaces";
+const GROUP: &str = "/apis/registry.tkestack.io/v1/chartgroups/chartgroup-1";
+
+/// A controller whose registry is TKE's, served by the same server as our kinds.
+fn world() -> World {
+    let server = Server::default();
+    let client = server.client();
+    World::with_registry(&server, |fence| {
+        Some(Box::new(TkeRegistry::new(client, fence.clone())) as Box<dyn Backend>)
+    })
+}
+
+fn path<K: Kind>(project: &str) -> String {
+    format!("/apis/business.tkestack.io/v1/namespaces/{project}/{}/web", K::PLURAL)
+}
+
+/// The API holds `t/web` of a project, and the controller has seen it.
+fn holds<K: Kind<Spec = RegistrySpec, Status = RegistryStatus, Key = ProjectKey> + Tabled>(
+    world: &World,
+    project: &str,
+    token: &str,
+) {
+    let spec = json!({"finalizers": [token], "name": "web", "tenantID": "t", "displayName": "Web"});
+    let metadata =
+        json!({"namespace": project, "name": "web", "uid": format!("u-{project}"), "generation": 1});
+    world.server.put(
+        &path::<K>(project),
+        &json!({"metadata": metadata, "spec": spec, "status": {"phase": "Pending", "observedGeneration": 0}}),
+    );
+    follows::<K>(world, project);
+}
+
+fn follows<K: Kind + Tabled>(world: &World, project: &str) {
+    if let Some(stored) = world.server.find(&path::<K>(project)) {
+        let stored: DynamicObject = serde_json::from_value(stored).unwrap();
+        K::cache(&world.cx.objects).seen(View::decode(stored).unwrap(), Heard::ByEvent);
+    }
+}
+
+async fn image_pass(world: &World, project: &str) -> Outcome {
+    let outcome = Images::reconcile(&world.cx, &ProjectKey::new(Some(project), "web")).await.unwrap();
+    follows::<Images>(world, project);
+    outcome
+}
+
+async fn chart_pass(world: &World, project: &str) -> Outcome {
+    let outcome = Charts::reconcile(&world.cx, &ProjectKey::new(Some(project), "web")).await.unwrap();
+    follows::<Charts>(world, project);
+    outcome
+}
+
+fn is_deleted<K: Kind + Tabled>(world: &World, project: &str) {
+    let patch = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "status": {"phase": "Terminating"}});
+    world.server.edit(&path::<K>(project), &patch);
+    follows::<K>(world, project);
+}
+
+fn status<K: Kind>(world: &World, project: &str) -> Value {
+    world.stored(&path::<K>(project))["status"].clone()
+}
+
+/// The registry's namespace, with its path.
+fn in_registry(world: &World) -> Option<(String, Value)> {
+    let found = world.server.list(NAMESPACES).into_iter().next()?;
+    Some((format!("{NAMESPACES}/{}", found["metadata"]["name"].as_str().unwrap()), found))
+}
+
+#[tokio::test]
+async fn a_namespace_of_the_registry_is_made_followed_and_removed_by_its_uid() {
+    let world = world();
+    holds::<Images>(&world, "p", "imagenamespace");
+    image_pass(&world, "p").await;
+    let (at, made) = in_registry(&world).unwrap();
+    assert_eq!(made["spec"], json!({"name": "web", "tenantID": "t", "displayName": "Web"}));
+    let annotations = json!({"projectName": "p", names::UID_ANNOTATION: "u-p"});
+    assert_eq!(made["metadata"]["annotations"], annotations);
+    let record = json!({"backend": "TKE", "provenance": "Made", "uid": made["metadata"]["uid"]});
+    assert_eq!(
+        (&status::<Images>(&world, "p")["phase"], &status::<Images>(&world, "p")["registry"]),
+        (&json!("Available"), &record)
+    );
+
+    world.server.edit(&at, &json!({"status": {"locked": true}}));
+    image_pass(&world, "p").await;
+    assert_eq!(
+        (&status::<Images>(&world, "p")["phase"], &status::<Images>(&world, "p")["reason"]),
+        (&json!("Locked"), &json!("LockedInRegistry"))
+    );
+    world.server.edit(&at, &json!({"status": {"locked": false}}));
+    image_pass(&world, "p").await;
+    assert_eq!(status::<Images>(&world, "p")["phase"], "Available");
+
+    world.server.remove(&at);
+    image_pass(&world, "p").await;
+    let (_, again) = in_registry(&world).unwrap();
+    assert_eq!(status::<Images>(&world, "p")["registry"]["uid"], again["metadata"]["uid"], "made anew");
+
+    is_deleted::<Images>(&world, "p");
+    image_pass(&world, "p").await;
+    assert!(in_registry(&world).is_none() && world.server.find(&path::<Images>("p")).is_some());
+    image_pass(&world, "p").await;
+    assert!(world.server.find(&path::<Images>("p")).is_none());
+}
+
+#[tokio::test]
+async fn a_failed_one_takes_nothing_of_another_projects_along() {
+    let world = world();
+    holds::<Images>(&world, "p", "imagenamespace");
+    image_pass(&world, "p").await;
+    holds::<Images>(&world, "q", "imagenamespace");
+    assert_eq!(image_pass(&world, "q").await, Outcome::Refused);
+    assert_eq!(status::<Images>(&world, "q")["phase"], "Failed");
+    is_deleted::<Images>(&world, "q");
+    image_pass(&world, "q").await;
+    assert!(world.server.find(&path::<Images>("q")).is_none());
+    assert!(in_registry(&world).is_some(), "it is the other project's");
+}
+
+#[tokio::test]
+async fn what_was_made_without_a_record_is_found_by_the_uid_of_its_object() {
+    let world = world();
+    holds::<Images>(&world, "p", "imagenamespace");
+    image_pass(&world, "p").await;
+    // The answer was lost: nothing is on record.
+    world.server.edit(&path::<Images>("p"), &json!({"status": {"registry": null, "phase": "Pending"}}));
+    follows::<Images>(&world, "p");
+    is_deleted::<Images>(&world, "p");
+    image_pass(&world, "p").await;
+    assert!(in_registry(&world).is_none());
+    image_pass(&world, "p").await;
+    assert!(world.server.find(&path::<Images>("p")).is_none());
+}
+
+#[tokio::test]
+async fn what_the_old_controller_made_for_the_project_is_taken_over() {
+    let world = world();
+    let old = json!({
+        "metadata": {"uid": "old", "annotations": {"projectName": "p"}},
+        "spec": {"name": "web", "tenantID": "t"}, "status": {"locked": true},
+    });
+    world.server.put(&format!("{NAMESPACES}/ns-1"), &old);
+    holds::<Images>(&world, "p", "imagenamespace");
+    assert_eq!(image_pass(&world, "p").await, Outcome::Refused, "it is new, and was nobody's");
+    world.server.edit(&path::<Images>("p"), &json!({"status": {"phase": "Locked"}}));
+    follows::<Images>(&world, "p");
+    image_pass(&world, "p").await;
+    let status = status::<Images>(&world, "p");
+    assert_eq!(status["registry"], json!({"backend": "TKE", "provenance": "Adopted", "uid": "old"}));
+    assert_eq!(
+        (&status["phase"], &status["locked"]),
+        (&json!("Locked"), &Value::Null),
+        "the registry has the lock"
+    );
+}
+
+#[tokio::test]
+async fn a_chart_group_is_the_projects_that_it_lists() {
+    let world = world();
+    holds::<Charts>(&world, "p", "chartgroup");
+    assert_eq!(chart_pass(&world, "p").await, Outcome::Refused, "there is none");
+    let group =
+        json!({"metadata": {"uid": "g"}, "spec": {"name": "web", "tenantID": "t", "projects": ["other"]}});
+    world.server.put(GROUP, &group);
+    assert_eq!(chart_pass(&world, "p").await, Outcome::Refused, "it does not list the project");
+    world.server.edit(GROUP, &json!({"spec": {"projects": ["other", "p"]}}));
+    chart_pass(&world, "p").await;
+    assert_eq!(status::<Charts>(&world, "p")["phase"], "Available");
+    is_deleted::<Charts>(&world, "p");
+    chart_pass(&world, "p").await;
+    assert_eq!(world.stored(GROUP)["spec"]["projects"], json!(["other"]));
+    chart_pass(&world, "p").await;
+    assert!(world.server.find(&path::<Charts>("p")).is_none());
+}

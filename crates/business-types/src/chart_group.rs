@@ -1,0 +1,31 @@
+use crate::registry::{self, ChargedRegistryObject, RegistryKind};
+use meta::schema::Schema;
+
+/// Chart groups: a project's prefix for repositories of charts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChartGroup;
+
+/// What of a chart group its account is made of.
+pub type ChargedChartGroup = ChargedRegistryObject<ChartGroup>;
+
+impl RegistryKind for ChartGroup {
+    const KIND: &'static str = crate::names::CHART_GROUP_KIND;
+    const PLURAL: &'static str = crate::names::CHART_GROUPS;
+    const SINGULAR: &'static str = "chartgroup";
+    const SHORT_NAMES: &'static [&'static str] = &["rcg"];
+    const FINALIZER: &'static str = crate::names::CHART_GROUP_FINALIZER;
+    const NAME_PREFIX: &'static str = "rcg-";
+    const WORDS: &'static str = "chart group";
+
+    fn schema() -> Schema {
+        Schema::kind(
+            "io.tkestack.business.v1.ChartGroup",
+            "A prefix of the registry, TENANT/NAME, below which a project keeps charts. metadata.namespace is the \
+             project.",
+            [
+                ("spec", registry::spec_schema("io.tkestack.business.v1.ChartGroupSpec").optional()),
+                ("status", registry::status_schema("io.tkestack.business.v1.ChartGroupStatus").optional()),
+            ],
+        )
+    }
+}

@@ -1,0 +1,254 @@
+//! Credentials for the registry: a name and a password for docker, helm and their like, which have no tokens of an
+//! issuer. Each belongs to a project.
+
+use meta::field::{FieldError, FieldErrors, Path};
+use meta::gvk::{GroupResource, GroupVersionKind};
+use meta::name;
+use meta::object::Object;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+mod schema;
+
+pub use schema::{schema, token_schema};
+
+/// Days that a password is good for where the object does not say it.
+pub const VALID_DAYS_DEFAULT: i64 = 90;
+/// Names that `spec.names` may have.
+pub const NAMES_MAX: usize = 100;
+const USER_BYTES_MAX: usize = 1024;
+
+/// Its full name.
+pub fn gvk() -> GroupVersionKind {
+    GroupVersionKind::new(crate::names::GROUP, crate::names::VERSION, crate::names::REGISTRY_CREDENTIAL_KIND)
+}
+
+/// Its group and plural.
+pub fn group_resource() -> GroupResource {
+    GroupResource::new(crate::names::GROUP, crate::names::REGISTRY_CREDENTIALS)
+}
+
+/// Whose a credential is and what it opens. Its project is `metadata.namespace`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RegistryCredentialSpec {
+    /// The tenant that owns it.
+    #[serde(rename = "tenantID")]
+    pub tenant_id: String,
+    /// The user who acts by it, with his own rights; empty for a robot.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub user: String,
+    /// What a robot may do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub access: Option<RobotAccess>,
+    /// The image namespaces and chart groups that a robot may do it in; empty for all of the project.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
+    /// How long a password is good for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub valid_days: Option<i64>,
+}
+
+/// What a robot may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum RobotAccess {
+    /// Pull.
+    Pull,
+    /// Pull and push.
+    Push,
+}
+
+impl RobotAccess {
+    /// All of them, as they are written.
+    pub const NAMES: [&'static str; 2] = ["Pull", "Push"];
+}
+
+/// Who acts by a credential.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// A user of the tenant, with whatever rights he has when he comes.
+    Person(String),
+    /// A program.
+    Robot(Robot),
+}
+
+/// A program that acts by a credential.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Robot {
+    /// What it may do.
+    pub access: RobotAccess,
+    /// Where; empty for everywhere in the project.
+    pub names: Vec<String>,
+}
+
+impl Robot {
+    /// Whether it may act in an image namespace or chart group of its project.
+    pub fn is_for(&self, name: &str) -> bool {
+        self.names.is_empty() || self.names.iter().any(|own| own == name)
+    }
+}
+
+/// What is known of a credential's password. Written by the server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RegistryCredentialStatus {
+    /// The name that goes with the password.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub username: String,
+    /// The password's SHA-256, in hexadecimal digits; empty as long as there is none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub password_hash: String,
+    /// When the password was issued, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub issued_at: Option<String>,
+    /// When it ends, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<String>,
+    /// The project's uid when it was issued: of another project of the same name it opens nothing.
+    #[serde(rename = "projectUID", skip_serializing_if = "String::is_empty")]
+    pub project_uid: String,
+    /// The day on which it was last used, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_used: Option<String>,
+}
+
+impl RegistryCredentialSpec {
+    /// The spec of an object; an absent one is empty.
+    pub fn of(object: &Object) -> Result<Self, serde_json::Error> {
+        Ok(object.decode(&["spec"])?.unwrap_or_default())
+    }
+
+    /// Who acts by it; `None` for a spec that is not valid.
+    pub fn holder(&self) -> Option<Holder> {
+        match (self.user.as_str(), self.access) {
+            ("", Some(access)) => Some(Holder::Robot(Robot { access, names: self.names.clone() })),
+            ("", None) | (_, Some(_)) => None,
+            (user, None) => Some(Holder::Person(user.to_owned())),
+        }
+    }
+}
+
+impl RegistryCredentialStatus {
+    /// The status of an object; an absent one is empty.
+    pub fn of(object: &Object) -> Result<Self, serde_json::Error> {
+        Ok(object.decode(&["status"])?.unwrap_or_default())
+    }
+}
+
+/// The name that goes with a credential's password.
+pub fn username(project: &str, name: &str) -> String {
+    format!("{project}/{name}")
+}
+
+/// What is wrong with a new credential. `days_max`: how long a password may be good for.
+pub fn new_spec(spec: &RegistryCredentialSpec, days_max: i64) -> FieldErrors {
+    let path = Path::new("spec");
+    let mut errors = changeable(spec, days_max);
+    match (spec.user.is_empty(), spec.access) {
+        (true, None) => {
+            let why = "a credential is a person's, or says what a robot may do: give either user or access";
+            errors.push(FieldError::required(&path.child("user"), why));
+        }
+        (false, Some(_)) => {
+            let why = "a person acts with his own rights: give either user or access";
+            errors.push(FieldError::forbidden(&path.child("access"), why));
+        }
+        (true, Some(_)) | (false, None) => {}
+    }
+    if !spec.user.is_empty() && !spec.names.is_empty() {
+        errors.push(FieldError::forbidden(&path.child("names"), "a person acts with his own rights"));
+    }
+    if spec.user.len() > USER_BYTES_MAX {
+        errors.push(FieldError::too_long(&path.child("user"), USER_BYTES_MAX));
+    }
+    if spec.user.starts_with("system:") || spec.user.chars().any(char::is_control) {
+        errors.push(FieldError::invalid(&path.child("user"), &json!(spec.user), "is no user of a tenant"));
+    }
+    errors
+}
+
+/// What is wrong with a changed credential.
+pub fn changed_spec(
+    old: &RegistryCredentialSpec,
+    new: &RegistryCredentialSpec,
+    days_max: i64,
+) -> FieldErrors {
+    let path = Path::new("spec");
+    let mut errors = new_spec(new, days_max);
+    let kept = [("tenantID", &old.tenant_id, &new.tenant_id), ("user", &old.user, &new.user)];
+    for (field, before, after) in kept {
+        if before != after {
+            errors.push(FieldError::invalid(&path.child(field), &json!(after), "field is immutable"));
+        }
+    }
+    errors
+}
+
+fn changeable(spec: &RegistryCredentialSpec, days_max: i64) -> FieldErrors {
+    let path = Path::new("spec");
+    let mut errors = FieldErrors::new();
+    if let Some(days) = spec.valid_days.filter(|days| !(1..=days_max).contains(days)) {
+        let why = format!("a password is good for 1 to {days_max} days");
+        errors.push(FieldError::invalid(&path.child("validDays"), &json!(days), &why));
+    }
+    let at = path.child("names");
+    if spec.names.len() > NAMES_MAX {
+        errors.push(FieldError::too_many(&at, spec.names.len(), NAMES_MAX));
+    }
+    for (index, named) in spec.names.iter().enumerate() {
+        let wrong = name::dns1123_subdomain(named);
+        errors.extend(wrong.iter().map(|wrong| FieldError::invalid(&at.index(index), &json!(named), wrong)));
+    }
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(value: serde_json::Value) -> RegistryCredentialSpec {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn a_credential_is_a_persons_or_a_robots() {
+        let wrong = |value| {
+            let errors = new_spec(&spec(value), 365);
+            errors
+                .iter()
+                .map(|error| error.to_string().split(':').next().unwrap().to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(wrong(json!({"user": "alice"})), [""; 0]);
+        assert_eq!(wrong(json!({"access": "Pull", "names": ["shop"], "validDays": 365})), [""; 0]);
+        assert_eq!(wrong(json!({})), ["spec.user"]);
+        assert_eq!(wrong(json!({"user": "alice", "access": "Push"})), ["spec.access"]);
+        assert_eq!(wrong(json!({"user": "alice", "names": ["shop"]})), ["spec.names"]);
+        assert_eq!(wrong(json!({"user": "system:admin"})), ["spec.user"]);
+        assert_eq!(wrong(json!({"access": "Pull", "validDays": 366})), ["spec.validDays"]);
+        assert_eq!(wrong(json!({"access": "Pull", "validDays": 0})), ["spec.validDays"]);
+        assert_eq!(wrong(json!({"access": "Pull", "names": ["a/b"]})), ["spec.names[0]"]);
+    }
+
+    #[test]
+    fn whose_it_is_never_changes() {
+        let (alice, bob) = (spec(json!({"user": "alice"})), spec(json!({"user": "bob"})));
+        assert_eq!(changed_spec(&alice, &bob, 365).len(), 1);
+        assert_eq!(changed_spec(&alice, &alice, 365), []);
+        let pull = spec(json!({"access": "Pull"}));
+        assert_eq!(changed_spec(&pull, &spec(json!({"access": "Push", "names": ["a"]})), 365), []);
+        assert_eq!(changed_spec(&pull, &alice, 365).len(), 1);
+    }
+
+    #[test]
+    fn a_robot_acts_in_what_is_named() {
+        let holder = |value| spec(value).holder();
+        let Some(Holder::Robot(robot)) = holder(json!({"access": "Pull", "names": ["a"]})) else { panic!() };
+        assert!(robot.is_for("a") && !robot.is_for("b"));
+        let Some(Holder::Robot(robot)) = holder(json!({"access": "Push"})) else { panic!() };
+        assert!(robot.is_for("b"));
+        assert_eq!(holder(json!({"user": "alice"})), Some(Holder::Person("alice".to_owned())));
+        assert_eq!(holder(json!({"user": "alice", "access": "Pull"})), None);
+        assert_eq!(holder(json!({})), None);
+    }
+}

@@ -1,0 +1,218 @@
+use super::clients;
+use anyhow::{Context, Result, ensure};
+use instance::job::{apply, project, until, until_active, until_field};
+use instance::kubectl::Kubectl;
+use instance::layout;
+use instance::pki::Pki;
+use instance::registry::Registry;
+use instance::{HOST_CLUSTER, Instance};
+use serde_json::{Value, json};
+use std::process::{Command, Output, Stdio};
+use terminal::say;
+
+const PROJECT: &str = "depot";
+const CREDENTIAL: &str = "registrycredentials.business.tkestack.io";
+const KEPT: &str = "/status/used/requests.storage";
+
+/// An OCI registry with our tokens: images by go-containerregistry, charts by Helm.
+pub(super) fn registry(instance: &Instance) -> Result<()> {
+    let Some(registry) = &instance.registry else {
+        say::skipped("the registry's program could not be built");
+        return Ok(());
+    };
+    let depot = Depot { instance, registry, tenant: instance.tenant() };
+    depot.prepare()?;
+    let accounts = depot.accounts()?;
+    depot.images(&accounts)?;
+    depot.charts(&accounts)?;
+    depot.limits(&accounts)?;
+    depot.end(&accounts)
+}
+
+/// A project with places in the registry.
+struct Depot<'a> {
+    instance: &'a Instance,
+    registry: &'a Registry,
+    tenant: Kubectl,
+}
+
+/// `NAME:PASSWORD` of those who come.
+struct Accounts {
+    /// The tenant's administrator, with his token.
+    member: String,
+    /// A robot that pushes.
+    writer: String,
+    /// A robot that pulls.
+    reader: String,
+    /// An administrator of another tenant, with his token.
+    foreign: String,
+}
+
+impl Depot<'_> {
+    fn prepare(&self) -> Result<()> {
+        let mut depot = project(PROJECT, None, &[(HOST_CLUSTER, &[("cpu", "1")])]);
+        let clusters =
+            depot.pointer_mut("/spec/clusters").and_then(Value::as_object_mut).context("clusters")?;
+        clusters.insert("registry".to_owned(), json!({"hard": {"requests.storage": "1Gi"}}));
+        apply(&self.tenant, &depot)?;
+        until_active(&self.tenant, PROJECT)?;
+        for (kind, plural, name) in
+            [("ImageNamespace", "imagenamespaces", "images"), ("ChartGroup", "chartgroups", "charts")]
+        {
+            let object = json!({
+                "apiVersion": "business.tkestack.io/v1", "kind": kind,
+                "metadata": {"name": name, "namespace": PROJECT},
+                "spec": {"name": name, "hard": {"requests.storage": "1Mi"}},
+            });
+            apply(&self.tenant, &object)?;
+            self.until_phase(&format!("{plural}.business.tkestack.io"), name, "Available")?;
+        }
+        Ok(())
+    }
+
+    fn until_phase(&self, plural: &str, name: &str, phase: &str) -> Result<()> {
+        until_field(&self.tenant, &[plural, name, "-n", PROJECT], "/status/phase", &json!(phase)).map(drop)
+    }
+
+    fn accounts(&self) -> Result<Accounts> {
+        let token = |user: &str, tenant: &str| -> Result<String> {
+            Ok(format!("{user}:{}", self.instance.issuer.token(user, Some(tenant), &["tenant-admins"])?))
+        };
+        Ok(Accounts {
+            member: token("tenant-admin", "default")?,
+            foreign: token("other-admin", "other")?,
+            writer: self.robot("ci", "Push")?,
+            reader: self.robot("nodes", "Pull")?,
+        })
+    }
+
+    fn robot(&self, name: &str, access: &str) -> Result<String> {
+        let object = json!({
+            "apiVersion": "business.tkestack.io/v1", "kind": "RegistryCredential",
+            "metadata": {"name": name, "namespace": PROJECT}, "spec": {"access": access},
+        });
+        apply(&self.tenant, &object)?;
+        let path =
+            format!("/apis/business.tkestack.io/v1/namespaces/{PROJECT}/registrycredentials/{name}/token");
+        let issued: Value =
+            serde_json::from_str(&self.tenant.feed(&["create", "--raw", &path, "-f", "-"], "{}")?)?;
+        let text =
+            |field: &str| issued.pointer(field).and_then(Value::as_str).context("no password was issued");
+        Ok(format!("{}:{}", text("/status/username")?, text("/status/password")?))
+    }
+
+    fn call(&self, account: &str, args: &[&str]) -> Result<Output> {
+        let authority = Pki::open(&self.instance.layout.path("pki"))?.cert("serving-ca");
+        let mut command = Command::new(layout::bin().join("registry"));
+        command.args(args).env("OCI_ACCOUNT", account).env("SSL_CERT_FILE", authority).stdin(Stdio::null());
+        Ok(command.output()?)
+    }
+
+    fn image(&self, name: &str) -> String {
+        format!("{}/default/images/{name}", self.registry.host())
+    }
+
+    /// What a client that is let in prints.
+    fn works(&self, account: &str, args: &[&str]) -> Result<String> {
+        let output = self.call(account, args)?;
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{}: {}", args.join(" "), complaint.trim());
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+
+    /// What a client that is refused shows.
+    fn refused(&self, account: &str, args: &[&str]) -> Result<String> {
+        let output = self.call(account, args)?;
+        ensure!(!output.status.success(), "{} was let in", args.join(" "));
+        Ok(String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    fn images(&self, accounts: &Accounts) -> Result<()> {
+        let Accounts { member, writer, reader, foreign } = accounts;
+        let app = self.image("app:1");
+        let pushed = self.works(member, &["push", &app])?;
+        for account in [member, writer, reader] {
+            let pulled = self.works(account, &["pull", &app])?;
+            ensure!(pulled == pushed, "another image came out: {pulled}, not {pushed}");
+        }
+        self.works(writer, &["push", &self.image("app:2")])?;
+        let shown = self.refused(reader, &["push", &self.image("app:3")])?;
+        ensure!(shown.contains("this credential is for pulling only"), "{shown}");
+        self.refused(foreign, &["pull", &app])?;
+        self.refused(foreign, &["push", &self.image("app:3")])?;
+        self.refused("", &["pull", &app])?;
+        self.refused("depot/ci:regcred_wrong", &["pull", &app])?;
+        self.tenant.run(&["delete", CREDENTIAL, "ci", "-n", PROJECT])?;
+        self.refused(writer, &["pull", &app]).map(drop)
+    }
+
+    fn charts(&self, accounts: &Accounts) -> Result<()> {
+        let group = format!("{}/default/charts", self.registry.host());
+        let authority = Pki::open(&self.instance.layout.path("pki"))?.cert("serving-ca");
+        let mut helm = clients::go_test(self.instance, "tests/helm", &["-run", "TestHelm4Charts", "."]);
+        helm.env("REGISTRY_CHARTS", group).env("SSL_CERT_FILE", authority);
+        helm.env("REGISTRY_WRITER", &accounts.member).env("REGISTRY_READER", &accounts.reader);
+        clients::passes(helm.env("REGISTRY_FOREIGN", &accounts.foreign))
+    }
+
+    /// The budget is used up, and an operator's lock.
+    fn limits(&self, accounts: &Accounts) -> Result<()> {
+        let Accounts { member, reader, .. } = accounts;
+        let much = self.works(member, &["push", &self.image("much:1"), "--bytes", "2000000"])?;
+        let get = ["imagenamespaces.business.tkestack.io", "images", "-n", PROJECT];
+        let kept = |object: &Value| {
+            let used = object.pointer(KEPT).and_then(Value::as_str).unwrap_or_default();
+            used.parse::<u64>().is_ok_and(|bytes| bytes > 2_000_000)
+        };
+        until(&self.tenant, &get, kept)?;
+        let shown = self.refused(member, &["push", &self.image("more:1")])?;
+        ensure!(
+            shown.contains("is full") && shown.contains("depot") && shown.contains("hard 1Mi"),
+            "{shown}"
+        );
+        self.works(reader, &["pull", &self.image("much:1")])?;
+        self.works(member, &["delete", &format!("{}@{much}", self.image("much"))])?;
+        until(&self.tenant, &get, |object| !kept(object))?;
+        self.works(member, &["push", &self.image("more:1")])?;
+
+        let operator = &self.instance.kubectl;
+        for (locked, phase) in [(true, "Locked"), (false, "Available")] {
+            let patch = json!({"status": {"locked": locked}}).to_string();
+            let [plural, name, ..] = get;
+            operator.run(&[
+                "patch",
+                plural,
+                name,
+                "-n",
+                PROJECT,
+                "--subresource=status",
+                "--type=merge",
+                "-p",
+                &patch,
+            ])?;
+            self.until_phase(plural, name, phase)?;
+            if locked {
+                let shown = self.refused(member, &["push", &self.image("more:2")])?;
+                ensure!(shown.contains("is locked by an operator"), "{shown}");
+                self.works(member, &["pull", &self.image("more:1")])?;
+            }
+        }
+        self.works(member, &["push", &self.image("more:2")]).map(drop)
+    }
+
+    /// The project's end takes what it keeps in the registry with it. The name itself is free when the last token has ended,
+    /// for which nobody waits here.
+    fn end(&self, accounts: &Accounts) -> Result<()> {
+        self.tenant.run(&["delete", "project", PROJECT, "--wait=false"])?;
+        let images = "imagenamespaces.business.tkestack.io";
+        self.until_phase(images, "images", "Terminating")?;
+        self.refused(&accounts.member, &["push", &self.image("late:1")])?;
+        let is_empty = |object: &Value| {
+            object.get("status").is_some_and(|status| status.to_string().contains("TokensExpire"))
+        };
+        until(&self.tenant, &[images, "images", "-n", PROJECT], is_empty)?;
+        let shown = self.refused(&accounts.member, &["pull", &self.image("more:1")])?;
+        ensure!(shown.contains("UNKNOWN") || shown.contains("NOT_FOUND"), "{shown}");
+        Ok(())
+    }
+}
