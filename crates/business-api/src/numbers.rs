@@ -8,5 +8,5 @@ pub const PROJECT: KindId = KindId(1);
 pub const NAMESPACE: KindId = KindId(2);
 /// Platforms.
 pub const PLATFORM: KindId = KindId(3);
-/// ConfigMaps.
+/// Config maps.
 pub const CONFIG_MAP: KindId = KindId(4);
