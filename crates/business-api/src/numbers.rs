@@ -8,7 +8,7 @@ pub const PROJECT: KindId = KindId(1);
 pub const NAMESPACE: KindId = KindId(2);
 /// Platforms.
 pub const PLATFORM: KindId = KindId(3);
-/// ConfigMaps.
+/// Config maps.
 pub const CONFIG_MAP: KindId = KindId(4);
 /// Emigrations of namespaces.
 pub const NS_EMIGRATION: KindId = KindId(5);

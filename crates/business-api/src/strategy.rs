@@ -14,7 +14,7 @@ pub mod registry_credential;
 
 /// Platforms: the administrators of the tenants.
 pub mod platform;
-/// ConfigMaps: texts and bytes under names.
+/// Config maps: texts and bytes under names.
 pub mod config_map;
 
 pub use config_map::ConfigMapStrategy;

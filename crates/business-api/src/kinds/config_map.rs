@@ -11,7 +11,7 @@ use serde::de::IgnoredAny;
 use std::sync::Arc;
 use store::{Attributes, Kind};
 
-/// ConfigMaps.
+/// Config maps.
 pub const ROW: KindRow = KindRow { plural: CONFIG_MAPS, stored: Some(STORED), rights: RIGHTS, resource };
 
 const STORED: StoredRow =
@@ -40,7 +40,7 @@ fn resource(_directories: &Directories) -> Resource {
     }
 }
 
-/// ConfigMaps, as the store sees them.
+/// Config maps, as the store sees them.
 #[derive(Clone, Copy, Debug)]
 pub struct ConfigMapKind;
 

@@ -21,7 +21,7 @@ pub const COLUMNS: &[Column] = &[
     Column { name: "Data", ty: "integer", description: "How many keys it has.", priority: 0 },
 ];
 
-/// ConfigMaps: a label says whose they are.
+/// Config maps: a label says whose they are.
 #[derive(Clone, Copy, Debug)]
 pub struct ConfigMapStrategy;
 

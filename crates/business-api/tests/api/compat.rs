@@ -215,7 +215,7 @@ impl Replay {
             return (!missing.is_empty()).then(|| format!("  lacks {missing:?}: {text}"));
         }
         let shown = Shown { recorded: line.answer.as_ref(), take: line.take.as_ref() };
-        let (theirs, ours) = (shown.theirs(), self.unmade(shown.ours(answer)));
+        let (theirs, ours) = (shown.theirs(), self.unmade(&shown.ours(answer)));
         let same = line.code == answer.code && theirs == ours;
         (!same).then(|| format!("  recorded {} {theirs}\n  answered {} {ours}", line.code, answer.code))
     }
@@ -258,7 +258,7 @@ impl Replay {
     }
 
     /// With the recorded names.
-    fn unmade(&self, shown: Value) -> Value {
+    fn unmade(&self, shown: &Value) -> Value {
         let text = self
             .aliases
             .iter()

@@ -1,4 +1,4 @@
-//! ConfigMaps: whose they are, and what they may hold.
+//! Config maps: whose they are, and what they may hold.
 
 use crate::support::World;
 use http::Method;
@@ -32,8 +32,9 @@ async fn a_tenant_has_its_own_and_sees_no_others() {
         let text =
             if watched.is_string() { watched.as_str().unwrap().to_owned() } else { watched.to_string() };
         assert!(text.contains("cm-acme") && !text.contains("cm-globex") && !text.contains("ours"), "{text}");
-        for path in ["/configmaps/cm-globex", "/configmaps/ours"] {
-            let message = format!("configmaps.business.tkestack.io {:?} not found", &path[12..]);
+        for name in ["cm-globex", "ours"] {
+            let path = &format!("{MAPS}/{name}");
+            let message = format!("configmaps.business.tkestack.io {name:?} not found");
             let missing = who.get(path).await;
             assert_eq!((missing.code, missing.message()), (404, message.as_str()));
             assert!([403, 404].contains(&who.delete(path).await.code));

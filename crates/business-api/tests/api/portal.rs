@@ -93,15 +93,20 @@ async fn a_member_of_twenty_among_ten_thousand() {
         futures_util::future::join_all(made).await;
     }
     let mut alice = world.member("alice", "acme").kept().await;
-    let mut took = Vec::new();
-    for _ in 0..2_000 {
-        let start = Instant::now();
-        let answer = alice.get(PORTAL).await;
-        took.push(start.elapsed());
-        assert_eq!(answer.expect(200)["projects"].as_object().unwrap().len(), 20);
+    until("all is seen", async || alice.get(PORTAL).await.body["projects"].as_object().unwrap().len() == 20)
+        .await;
+    // What a request costs that is answered with a small document that is there.
+    for path in ["/apis/business.tkestack.io", PORTAL] {
+        let mut took = Vec::new();
+        for _ in 0..2_000 {
+            let start = Instant::now();
+            let answer = alice.get(path).await;
+            took.push(start.elapsed());
+            answer.expect(200);
+        }
+        took.sort();
+        println!("{path}: fastest {:?}, median {:?}, 99% {:?}", took[0], took[1_000], took[1_980]);
     }
-    took.sort();
-    println!("portal of 20 projects among 10,000: median {:?}, 99% {:?}", took[1_000], took[1_980]);
     let start = Instant::now();
     let all = portal(&admin).await;
     println!("of all {}: {:?}", all["projects"].as_object().unwrap().len(), start.elapsed());
