@@ -7,7 +7,7 @@ pub mod attributes;
 pub mod project;
 /// The row of Namespace.
 pub mod namespace;
-/// The row of NsEmigration.
+/// The row of `NsEmigration`.
 pub mod nsemigration;
 
 use crate::accounts::{KindAccounts, ReadAccount};

@@ -19,7 +19,7 @@ pub mod account;
 pub mod project;
 /// The kind Namespace.
 pub mod namespace;
-/// The kind NsEmigration.
+/// The kind `NsEmigration`.
 pub mod nsemigration;
 /// The charge of a namespace: a high-water mark.
 pub mod charge;

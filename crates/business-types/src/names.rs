@@ -9,15 +9,15 @@ pub const API_VERSION: &str = "business.tkestack.io/v1";
 pub const PROJECTS: &str = "projects";
 /// Plural of the kind Namespace.
 pub const NAMESPACES: &str = "namespaces";
-/// Plural of the kind NsEmigration.
+/// Plural of the kind `NsEmigration`.
 pub const NS_EMIGRATIONS: &str = "nsemigrations";
 /// The kind Project.
 pub const PROJECT_KIND: &str = "Project";
 /// The kind Namespace.
 pub const NAMESPACE_KIND: &str = "Namespace";
-/// The kind NsEmigration.
+/// The kind `NsEmigration`.
 pub const NS_EMIGRATION_KIND: &str = "NsEmigration";
-/// The kind NamespaceTransfer, the body of `namespaces/NAME/transfer`.
+/// The kind `NamespaceTransfer`, the body of `namespaces/NAME/transfer`.
 pub const NAMESPACE_TRANSFER_KIND: &str = "NamespaceTransfer";
 /// The subresource of namespaces that moves one to another project.
 pub const TRANSFER: &str = "transfer";

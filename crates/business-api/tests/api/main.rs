@@ -22,5 +22,5 @@ mod startup;
 mod support;
 #[cfg(test)]
 mod tenancy;
-/// Namespaces that go to another project.
+#[cfg(test)]
 mod transfers;
