@@ -13,7 +13,7 @@ pub mod platform;
 pub mod config_map;
 /// The row of Portal.
 pub mod portal;
-/// The row of NsEmigration.
+/// The row of `NsEmigration`.
 pub mod nsemigration;
 /// What the rows of the registry's kinds have in common.
 pub mod registry;

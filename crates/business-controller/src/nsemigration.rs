@@ -132,19 +132,20 @@ async fn is_there(cx: &Context, project: &str) -> Result<bool, Error> {
 }
 
 async fn show(cx: &Context, object: &EmigrationView, phase: EmigrationPhase) -> Result<Outcome, Error> {
-    write(cx, object, json!({ "phase": phase })).await?;
+    write(cx, object, json!({ "phase": phase, "lastTransitionTime": cx.now() })).await?;
     Ok(Outcome::WaitingFor(PACE))
 }
 
 async fn fail(cx: &Context, object: &EmigrationView, reason: &str, message: &str) -> Result<Outcome, Error> {
-    let failed = json!({ "phase": EmigrationPhase::Failed, "reason": reason, "message": message });
+    let phase = EmigrationPhase::Failed;
+    let failed =
+        json!({ "phase": phase, "reason": reason, "message": message, "lastTransitionTime": cx.now() });
     write(cx, object, failed).await?;
     cx.events.report(object, FAILED, message.to_owned());
     Ok(Outcome::Applied)
 }
 
-async fn write(cx: &Context, object: &EmigrationView, mut status: Value) -> Result<(), Error> {
-    status["lastTransitionTime"] = json!(cx.now());
+async fn write(cx: &Context, object: &EmigrationView, status: Value) -> Result<(), Error> {
     cx.fence.permit()?;
     let written = cx.business.patch_status(object, status).await?;
     cx.objects.nsemigrations.seen(written, Heard::FromOwnWrite);

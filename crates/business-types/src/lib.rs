@@ -28,7 +28,7 @@ pub mod namespace;
 pub mod platform;
 /// The kind ConfigMap.
 pub mod config_map;
-/// The kind NsEmigration.
+/// The kind `NsEmigration`.
 pub mod nsemigration;
 /// What the kinds of the registry have in common.
 pub mod registry;

@@ -15,7 +15,7 @@ pub const PLATFORMS: &str = "platforms";
 pub const PORTAL: &str = "portal";
 /// Plural of the kind ConfigMap.
 pub const CONFIG_MAPS: &str = "configmaps";
-/// Plural of the kind NsEmigration.
+/// Plural of the kind `NsEmigration`.
 pub const NS_EMIGRATIONS: &str = "nsemigrations";
 /// Plural of the kind `ImageNamespace`.
 pub const IMAGE_NAMESPACES: &str = "imagenamespaces";
@@ -27,9 +27,9 @@ pub const REGISTRY_CREDENTIALS: &str = "registrycredentials";
 pub const PROJECT_KIND: &str = "Project";
 /// The kind Namespace.
 pub const NAMESPACE_KIND: &str = "Namespace";
-/// The kind NsEmigration.
+/// The kind `NsEmigration`.
 pub const NS_EMIGRATION_KIND: &str = "NsEmigration";
-/// The kind NamespaceTransfer, the body of `namespaces/NAME/transfer`.
+/// The kind `NamespaceTransfer`, the body of `namespaces/NAME/transfer`.
 pub const NAMESPACE_TRANSFER_KIND: &str = "NamespaceTransfer";
 /// The subresource of namespaces that moves one to another project.
 pub const TRANSFER: &str = "transfer";

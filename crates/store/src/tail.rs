@@ -248,7 +248,7 @@ impl Tail {
         let mut events: Vec<Event> = Vec::with_capacity(rows.len());
         let mut end = last;
         // A deletion at the end waits for what follows: between the halves of a move its object would be nowhere.
-        let halved = full && rows.last().is_some_and(|row| is_deletion(row));
+        let halved = full && rows.last().is_some_and(is_deletion);
         for row in rows.iter().rev().skip(usize::from(halved)).rev() {
             let Some(revision) = sqlx::Row::try_get::<Option<i64>, _>(row, 7)? else { continue };
             end = end.max(sql::as_revision(revision));

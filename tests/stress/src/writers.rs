@@ -66,8 +66,8 @@ impl Writer {
     async fn step(&mut self) -> Result<()> {
         match self.random.random_range(0..100) {
             0..40 => self.create().await,
-            40..47 => self.resize().await,
-            47..50 => self.relocate().await,
+            40..44 => self.resize().await,
+            44..50 => self.relocate().await,
             50..62 => self.confirm(false).await,
             62..65 => self.confirm(true).await,
             65..85 => self.delete().await,

@@ -36,5 +36,5 @@ mod startup;
 mod support;
 #[cfg(test)]
 mod tenancy;
-/// Namespaces that go to another project.
+#[cfg(test)]
 mod transfers;

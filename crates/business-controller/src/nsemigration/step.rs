@@ -46,10 +46,12 @@ pub fn next(phase: EmigrationPhase, namespace: &Whereabouts) -> Step {
             Step::Show(NewOneCreated)
         }
         (NewOneCreated, Whereabouts::Destination { .. }) => Step::Show(OldOneTerminating),
-        (OldOneTerminating, Whereabouts::Destination { marked: true }) => Step::Show(Finished),
         (OldOneTerminating, Whereabouts::Destination { marked: false }) => Step::AwaitMarks,
-        // What becomes of it later is not the emigration's.
-        (NewOneCreated | OldOneTerminating, Whereabouts::Source | Whereabouts::Gone) => Step::Show(Finished),
+        // What became of it elsewhere since it was moved is not the emigration's.
+        (OldOneTerminating, Whereabouts::Destination { marked: true })
+        | (NewOneCreated | OldOneTerminating, Whereabouts::Source | Whereabouts::Gone) => {
+            Step::Show(Finished)
+        }
         (Pending | OldOneLocked | OldOneDetached, Whereabouts::Gone) => {
             Step::Fail { reason: "NamespaceGone", message: "the namespace was deleted, or moved elsewhere" }
         }

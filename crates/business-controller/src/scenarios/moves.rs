@@ -217,27 +217,30 @@ async fn an_emigration_whose_transfer_was_not_answered_goes_on() {
     assert_eq!(phase(&next), "NewOneCreated");
 }
 
+/// What happens meanwhile.
+type Obstacle = fn(&World);
+
 #[tokio::test]
 async fn an_emigration_that_cannot_be_leaves_everything_as_it_was() {
-    let changes: [(&str, fn(&World)); 5] = [
+    let obstacles: [(&str, Obstacle); 5] = [
         ("destination gone", |world| drop(world.server.remove(DESTINATION))),
         ("destination full", |world| {
-            drop(world.server.edit(DESTINATION, &json!({ "status": { "locked": true } })))
+            drop(world.server.edit(DESTINATION, &json!({ "status": { "locked": true } })));
         }),
         ("name taken", |world| drop(world.server.put(MOVED, &json!({ "metadata": { "uid": "another" } })))),
         ("namespace deleted", |world| drop(world.server.remove(OBJECT))),
         ("another of its name", |world| {
-            drop(world.server.edit(OBJECT, &json!({ "metadata": { "uid": "other" } })))
+            drop(world.server.edit(OBJECT, &json!({ "metadata": { "uid": "other" } })));
         }),
     ];
-    for (what, change) in changes {
+    for (what, obstacle) in obstacles {
         for passes in 0..3 {
             let world = in_place().await;
             emigrates(&world);
             for _ in 0..passes {
                 emigration_pass(&world).await.unwrap();
             }
-            change(&world);
+            obstacle(&world);
             let before = world.server.find(OBJECT);
             for _ in 0..4 {
                 emigration_pass(&world).await.unwrap();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const NAME: &str = "moving";
 const EMIGRATIONS: &str = "nsemigrations.business.tkestack.io";
-const LOOK: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_mins(1);
 
 /// By the subresource there, by an emigration back, beside the garbage and namespace controllers of the host cluster. The
 /// namespace in the cluster, its quota and what is in it stay themselves.
