@@ -30,6 +30,7 @@ import (
 	"k8s.io/controller-manager/pkg/informerfactory"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller/certificates/rootcacertpublisher"
+	"k8s.io/kubernetes/pkg/controller/certificates/signer"
 	"k8s.io/kubernetes/pkg/controller/clusterroleaggregation"
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 	"k8s.io/kubernetes/pkg/controller/namespace"
@@ -49,6 +50,8 @@ const (
 	garbageWorkers   = 20
 	roleWorkers      = 5
 	tokenWorkers     = 5
+	signingWorkers   = 5
+	signingDuration  = 365 * 24 * time.Hour
 )
 
 // Its own limits of requests would delete five namespaces a second; this is a machine for tests.
@@ -69,6 +72,12 @@ type manager struct {
 	started   chan struct{}
 	rootCA    []byte
 	key       any
+	signing   signing
+}
+
+// signing is the authority of client certificates, in files.
+type signing struct {
+	certificate, key string
 }
 
 type controller func(ctx context.Context)
@@ -77,20 +86,24 @@ func controllers() {
 	kubeconfig := flag.String("kubeconfig", "", "who the program is, and where kube-apiserver is")
 	key := flag.String("service-account-private-key-file", "", "signs the tokens in Secrets")
 	rootCA := flag.String("root-ca-file", "", "published in every namespace")
+	var signing signing
+	flag.StringVar(&signing.certificate, "cluster-signing-cert-file", "", "signs approved requests for client certificates")
+	flag.StringVar(&signing.key, "cluster-signing-key-file", "", "its key")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *kubeconfig, *key, *rootCA); err != nil {
+	if err := run(ctx, *kubeconfig, *key, *rootCA, signing); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, kubeconfig, key, rootCA string) error {
+func run(ctx context.Context, kubeconfig, key, rootCA string, signing signing) error {
 	manager, err := newManager(ctx, kubeconfig, key, rootCA)
 	if err != nil {
 		return err
 	}
+	manager.signing = signing
 	var all []controller
 	for _, build := range []func(context.Context) (controller, error){
 		// First: the others act with tokens.
@@ -101,6 +114,7 @@ func run(ctx context.Context, kubeconfig, key, rootCA string) error {
 		manager.resourceQuotas,
 		manager.rootCertificates,
 		manager.clusterRoles,
+		manager.clientCertificates,
 	} {
 		controller, err := build(ctx)
 		if err != nil {
@@ -290,4 +304,19 @@ func (m *manager) clusterRoles(context.Context) (controller, error) {
 	}
 	built := clusterroleaggregation.NewClusterRoleAggregation(m.shared.Rbac().V1().ClusterRoles(), client.RbacV1())
 	return func(ctx context.Context) { built.Run(ctx, roleWorkers) }, nil
+}
+
+// clientCertificates signs what somebody has approved for the signer kubernetes.io/kube-apiserver-client.
+func (m *manager) clientCertificates(ctx context.Context) (controller, error) {
+	client, err := m.own.Client("certificate-controller")
+	if err != nil {
+		return nil, err
+	}
+	requests := m.shared.Certificates().V1().CertificateSigningRequests()
+	built, err := signer.NewKubeAPIServerClientCSRSigningController(ctx, client, requests, m.signing.certificate, m.signing.key,
+		signingDuration)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) { built.Run(ctx, signingWorkers) }, nil
 }

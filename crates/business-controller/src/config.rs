@@ -1,6 +1,7 @@
 //! What the program is told on its command line. Nothing else reads arguments or the environment.
 
 use crate::error::Error;
+use crate::issuer::serve::Identity;
 use crate::leader::Times;
 use clap::{Args, Parser, Subcommand};
 use runtime::telemetry::LogFormat;
@@ -68,12 +69,59 @@ pub struct Config {
     /// Namespaces of member clusters that are never ours; a trailing * stands for any ending.
     #[arg(long, value_delimiter = ',', default_values_t = forbidden())]
     pub forbidden_namespaces: Vec<String>,
+    /// Certificates of people.
+    #[command(flatten)]
+    pub issuer: IssuerSettings,
     /// json or text.
     #[arg(long, default_value = "json")]
     pub log_format: LogFormat,
     /// Directives of tracing.
     #[arg(long, default_value = "info,kube_client=off")]
     pub log_filter: String,
+}
+
+/// Where certificates are issued to people, for business-api alone.
+#[derive(Clone, Debug, Args)]
+pub struct IssuerSettings {
+    /// Where requests for certificates are taken, over TLS. Without it none are issued.
+    #[arg(
+        long,
+        requires_all = ["issuer_tls_cert_file", "issuer_tls_private_key_file", "issuer_client_ca_file"]
+    )]
+    pub issuer_bind: Option<SocketAddr>,
+    /// Serving certificate and chain, PEM. Read for each connection.
+    #[arg(long, value_name = "FILE", requires = "issuer_bind")]
+    pub issuer_tls_cert_file: Option<PathBuf>,
+    /// Its key, PEM. Read for each connection.
+    #[arg(long, value_name = "FILE", requires = "issuer_bind")]
+    pub issuer_tls_private_key_file: Option<PathBuf>,
+    /// CA of the client's certificate, PEM. Read for each connection.
+    #[arg(long, value_name = "FILE", requires = "issuer_bind")]
+    pub issuer_client_ca_file: Option<PathBuf>,
+    /// Common name of the client's certificate.
+    #[arg(long, default_value = "business-api")]
+    pub issuer_client_name: String,
+    /// Who has certificates signed in the member clusters: a kubeconfig whose contexts are the clusters. Without it: the
+    /// key signer-kubeconfig of their Secrets.
+    #[arg(long, value_name = "FILE", requires_all = ["issuer_bind", "endpoints_kubeconfig"])]
+    pub signers_kubeconfig: Option<PathBuf>,
+    /// Where people reach the member clusters: server and CA of the contexts of a kubeconfig; its users are not looked
+    /// at. Without it: the annotation business.tkestack.io/endpoint of their Secrets.
+    #[arg(long, value_name = "FILE", requires = "signers_kubeconfig")]
+    pub endpoints_kubeconfig: Option<PathBuf>,
+}
+
+impl IssuerSettings {
+    /// Where to listen, and as whom; `None` where no certificates are issued.
+    pub fn identity(&self) -> Option<(SocketAddr, Identity)> {
+        let identity = Identity {
+            certificate_file: self.issuer_tls_cert_file.clone()?,
+            key_file: self.issuer_tls_private_key_file.clone()?,
+            client_ca_file: self.issuer_client_ca_file.clone()?,
+            client_name: self.issuer_client_name.clone(),
+        };
+        Some((self.issuer_bind?, identity))
+    }
 }
 
 fn forbidden() -> Vec<String> {
@@ -150,6 +198,22 @@ mod tests {
             Cli::try_parse_from(["x", "run", "--forbidden-namespaces", "a,b*", "--retry-period", "500ms"]);
         let Cli { command: Command::Run(config) } = two.unwrap();
         assert_eq!(config.forbidden_namespaces, ["a", "b*"]);
+        assert!(config.issuer.identity().is_none());
         assert_eq!(config.retry_period, Duration::from_millis(500));
+    }
+
+    #[test]
+    fn certificates_are_issued_with_all_files_or_not_at_all() {
+        let parse = |more: &str| {
+            let line = format!("x run {more}");
+            Cli::try_parse_from(line.split_whitespace())
+        };
+        let files = "--issuer-tls-cert-file c --issuer-tls-private-key-file k --issuer-client-ca-file a";
+        let Command::Run(config) = parse(&format!("--issuer-bind 0.0.0.0:8443 {files}")).unwrap().command;
+        let (address, identity) = config.issuer.identity().unwrap();
+        assert_eq!((address.port(), identity.client_name.as_str()), (8443, "business-api"));
+        assert!(parse("--issuer-bind 0.0.0.0:8443").is_err());
+        assert!(parse(files).is_err());
+        assert!(parse(&format!("--issuer-bind 0.0.0.0:8443 {files} --signers-kubeconfig s")).is_err());
     }
 }

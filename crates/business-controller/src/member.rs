@@ -1,6 +1,6 @@
 //! One member cluster: what is seen of it, whether it answers, and calls to it.
 
-/// Namespaces and quotas of a member cluster, trimmed.
+/// Namespaces, quotas and bindings of a member cluster, trimmed.
 pub mod observed;
 /// Calls to a member cluster, each with a deadline.
 pub mod api;
@@ -8,7 +8,7 @@ pub mod api;
 pub mod session;
 
 pub use api::MemberApi;
-pub use observed::{ClusterNamespace, ClusterQuota, Observed};
+pub use observed::{ClusterBinding, ClusterNamespace, ClusterQuota, Observed};
 
 use crate::leader::Fence;
 use kube::Client;

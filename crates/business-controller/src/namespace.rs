@@ -1,4 +1,4 @@
-//! The controller of namespaces: site → validate → build → apply → status, and cleanup at the end.
+//! The controller of namespaces: site → access → validate → build → apply → status, and cleanup at the end.
 
 /// What a namespace is to the controller.
 pub mod kind;
@@ -8,6 +8,8 @@ pub mod memory;
 pub mod verdict;
 /// What there is in the member cluster.
 pub mod site;
+/// Who may use it there.
+pub mod access;
 /// What has to be done there; pure.
 pub mod validate;
 /// The bodies of the writes; pure.
@@ -32,6 +34,7 @@ use crate::outcome::Outcome;
 use crate::project;
 use crate::queue::Lane;
 use crate::seal::Origin;
+use access::Access;
 use apply::Applied;
 use business_types::{ClusterNamespaceRecord, NamespacePhase, Provenance};
 use kind::{BusinessNamespace, NamespaceView};
@@ -99,6 +102,13 @@ fn wake(cx: &Context, object: &NamespaceView, lane: Lane, delay: Duration) {
     cx.queue.add_after(&key, &object.spec.cluster_name, lane, delay);
 }
 
+/// Looks at the namespaces of a project again.
+pub fn wake_project(cx: &Context, project: &str) {
+    for object in cx.objects.namespaces.of_project(project) {
+        wake(cx, &object, Lane::Urgent, Duration::ZERO);
+    }
+}
+
 /// Remembers an object that is new: as long as this process leads and nobody else can have written for it, it is known
 /// what was made for it.
 fn note(cx: &Context, change: &Change<BusinessNamespace>) {
@@ -129,15 +139,22 @@ async fn reconcile(cx: &Context, key: &ProjectKey) -> Result<Outcome, Error> {
         Err(Nowhere::Failed(error)) => return Err(error),
         Err(Nowhere::Because(situation)) => return not_there(cx, &object, situation).await,
     };
+    let access = access::keep(&object, &site).await?;
     let result = if object.is_deleting() {
         cleanup::run(cx, &object, &site).await
     } else {
-        converge(cx, &object, &site).await
+        converge(cx, &object, &site, access.clone()).await
     };
     if let Err(Error::Member(Failure::Unavailable(_))) = &result {
         site.member.suspect.notify_one();
     }
-    result
+    match result {
+        // Who is no member any more must lose it soon, whatever else there is to wait for.
+        Ok(Outcome::Applied | Outcome::Unchanged | Outcome::WaitingFor(_)) if access.is_to_be_retried() => {
+            Ok(Outcome::Refused)
+        }
+        result => result,
+    }
 }
 
 /// The cluster does not answer, or is not known: said once, and nothing is tried.
@@ -153,7 +170,12 @@ async fn not_there(cx: &Context, object: &NamespaceView, situation: Situation) -
 }
 
 /// Brings the member cluster to what the spec asks for, and the status to what there is.
-async fn converge(cx: &Context, object: &NamespaceView, site: &Site) -> Result<Outcome, Error> {
+async fn converge(
+    cx: &Context,
+    object: &NamespaceView,
+    site: &Site,
+    access: Access,
+) -> Result<Outcome, Error> {
     let forbidden = &cx.forbidden;
     let mut wanted = Wanted { object, project_uid: &site.project.uid, is_newest: false, forbidden };
     let mut found = site.seen(cx, object);
@@ -185,7 +207,7 @@ async fn converge(cx: &Context, object: &NamespaceView, site: &Site) -> Result<O
             Verdict::Proceed(plan) => {
                 let memory = &cx.objects.namespaces.memory;
                 match apply::apply(site, memory, object, &plan).await {
-                    Ok(applied) => return settle(cx, object, site, &plan, applied).await,
+                    Ok(applied) => return settle(cx, object, site, &plan, applied, access).await,
                     Err(Error::Member(Failure::Refused { code, message })) => {
                         found = site.live(cx, object).await?;
                         if found.namespace.as_ref().is_some_and(|there| there.deleting) {
@@ -242,6 +264,7 @@ async fn settle(
     site: &Site,
     plan: &Plan,
     applied: Applied,
+    access: Access,
 ) -> Result<Outcome, Error> {
     report::done(cx, object, plan);
     let Applied { namespace_uid, quota } = applied;
@@ -251,22 +274,28 @@ async fn settle(
     let enforced = confirm::is_enforced(object, &quota, sealed.as_ref());
     let mut charge = confirm::charge(object, &quota, sealed.as_ref());
     let record = record_of(&namespace_uid, plan.origin);
-    let mut wait = None;
+    let (mut wait, mut retry) = (None, false);
     let situation = if plan.origin == Origin::Replaced {
-        let quota = InPlace { charge: None, quota, enforced };
+        let quota = InPlace { charge: None, quota, enforced, access: Access::Unknown };
         Situation::Replaced { message: report::replaced(object, &namespace_uid), quota }
     } else {
         if charge.is_some() {
             wait = site.settled.err();
             charge = charge.filter(|_| wait.is_none());
         }
-        Situation::InPlace(InPlace { quota, enforced, charge })
+        let access = match access {
+            Access::Unknown => access::provide(object, site, true).await?,
+            known => known,
+        };
+        retry = access.is_to_be_retried();
+        Situation::InPlace(InPlace { quota, enforced, charge, access })
     };
     let written = status::write(cx, object, &Finding { situation, record }).await?;
     if written.is_some() && plan.origin == Origin::Replaced {
         report::is_replaced(cx, object, &namespace_uid);
     }
     Ok(match wait {
+        _ if retry => Outcome::Refused,
         Some(wait) => Outcome::WaitingFor(wait),
         None if written.is_some() || !plan.is_empty() => Outcome::Applied,
         None => Outcome::Unchanged,

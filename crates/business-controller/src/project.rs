@@ -16,6 +16,7 @@ use crate::controller::Controller;
 use crate::error::Error;
 use crate::events::Topic;
 use crate::kinds::{Change, ObjectKey as _, RootKey};
+use crate::namespace;
 use crate::objects::Tabled as _;
 use crate::outcome::Outcome;
 use crate::queue::Lane;
@@ -48,6 +49,12 @@ impl Controller for BusinessProject {
             for view in [old, new].into_iter().flatten() {
                 wake(cx, &view.spec.parent_project_name, Lane::Urgent);
             }
+        }
+        let members = |view: &ProjectView| view.spec.members.clone();
+        if let Some(new) = new
+            && old.map(members) != Some(members(new))
+        {
+            namespace::wake_project(cx, new.key.name());
         }
     }
 

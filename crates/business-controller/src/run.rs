@@ -11,6 +11,8 @@ use crate::directory::publish::Publisher;
 use crate::directory::secrets::SecretSource;
 use crate::directory::{Directory, Source};
 use crate::error::Error;
+use crate::issuer::places::{self, Places};
+use crate::issuer::{desk, serve};
 use crate::leader::{Elector, Fence, LEASE};
 use crate::members::Members;
 use crate::objects::Objects;
@@ -41,10 +43,12 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     let metrics = Metrics::new();
     let controller_metrics = ControllerMetrics::register(&metrics);
     let ready = Health::new();
+    let issuer_metrics = metrics.clone();
     let admin = Admin { live: live(), ready: ready.clone(), metrics };
     let listener = TcpListener::bind(config.admin_bind).await?;
     tasks.spawn_draining("admin", runtime::admin::serve(listener, admin, tasks.clone()));
     tasks.spawn_draining("signal", shutdown::on_signal(tasks.clone()));
+    issue(&config, &client, &issuer_metrics, &tasks).await?;
     let standing_by = Arc::new(AtomicBool::new(false));
     let standby = Arc::clone(&standing_by);
     ready.add("kubernetes", move || reached(&standby));
@@ -83,6 +87,25 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     }
     ended?;
     elector.release().await;
+    Ok(())
+}
+
+/// Every replica issues certificates: nothing of ours is changed by that.
+async fn issue(config: &Config, client: &Client, metrics: &Metrics, tasks: &Tasks) -> anyhow::Result<()> {
+    let settings = &config.issuer;
+    let Some((address, identity)) = settings.identity() else { return Ok(()) };
+    identity.config()?;
+    let source = match (&settings.signers_kubeconfig, &settings.endpoints_kubeconfig) {
+        (Some(signers), Some(endpoints)) => {
+            places::Source::Files { signers: signers.clone(), endpoints: endpoints.clone() }
+        }
+        _ => places::Source::Secrets(Box::new(Api::namespaced(client.clone(), &config.namespace))),
+    };
+    let (desk, clerk) = desk::open(Places::new(source, client.clone(), &config.namespace), metrics);
+    let listener = TcpListener::bind(address).await?;
+    tracing::info!(%address, "issuing certificates");
+    tasks.spawn_draining("certificates", clerk.run(tasks.token()));
+    tasks.spawn_draining("issuer", serve::run(listener, identity, desk, tasks.token()));
     Ok(())
 }
 

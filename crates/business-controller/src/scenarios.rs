@@ -8,5 +8,7 @@ mod audits;
 mod attacks;
 /// The same at random.
 mod owner;
+/// Who may use a namespace.
+mod access;
 /// What is held without an object.
 mod ledger;

@@ -12,6 +12,8 @@ pub const CLUSTER_REACHABLE: &str = "ClusterReachable";
 pub const TERMINATING: &str = "Terminating";
 /// Somebody has made another namespace in the place of ours in the member cluster.
 pub const REPLACED: &str = "Replaced";
+/// Members and administrators may use the namespace in the member cluster, and nobody else by our bindings.
+pub const ACCESS_READY: &str = "AccessReady";
 /// Ledger, objects and member clusters agree.
 pub const QUOTA_CONSISTENT: &str = "QuotaConsistent";
 
@@ -60,6 +62,10 @@ pub mod reason {
     pub const RELEASED: &str = "Released";
     /// The namespace in the member cluster is being deleted.
     pub const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
+    /// The bindings name exactly those who may use the namespace.
+    pub const GRANTED: &str = "Granted";
+    /// Somebody who may use the namespace cannot be named in a member cluster.
+    pub const UNNAMEABLE: &str = "Unnameable";
     /// The member cluster refused a write.
     pub const REFUSED: &str = "Refused";
     /// Children are being deleted first.

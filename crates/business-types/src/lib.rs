@@ -7,6 +7,10 @@
 pub mod names;
 /// A member cluster as the controller makes it known.
 pub mod cluster;
+/// Who people are in member clusters.
+pub mod access;
+/// How a certificate for a member cluster is asked for.
+pub mod issue;
 /// What the programs tell each other of their audits.
 pub mod audit;
 /// `metav1.Condition`: one aspect of an object's state.

@@ -1,11 +1,13 @@
 //! Calls to a member cluster. Every write has a deadline, which the server is told, so that a former leader's
 //! writes have ended before another leader believes what it sees.
 
-use super::observed::{ClusterNamespace, ClusterQuota};
+use super::observed::{ClusterBinding, ClusterNamespace, ClusterQuota, RBAC};
 use crate::error::{Error, Failure};
 use crate::leader::{Fence, OpenWrites};
+use business_types::access::AccessRole;
 use http::{Method, Request};
 use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
+use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::Client;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -109,6 +111,45 @@ impl MemberApi {
         gone_is_fine(self.write::<Value>(Method::DELETE, &quota_path(name), &delete_options(uid)).await)
     }
 
+    /// The binding of a role in a namespace as it is now.
+    pub async fn binding(
+        &self,
+        namespace: &str,
+        role: AccessRole,
+    ) -> Result<Option<ClusterBinding>, Failure> {
+        match self.read::<RoleBinding>(&binding_path(namespace, role)).await {
+            Ok(binding) => Ok(ClusterBinding::of(binding)),
+            Err(Failure::NotFound) => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Creates a binding in a namespace.
+    pub async fn create_binding(
+        &self,
+        namespace: &str,
+        body: &Value,
+    ) -> Result<Option<ClusterBinding>, Error> {
+        self.write::<RoleBinding>(Method::POST, &bindings_path(namespace), body).await.map(ClusterBinding::of)
+    }
+
+    /// Changes a binding. The body carries the resourceVersion that was read.
+    pub async fn patch_binding(
+        &self,
+        namespace: &str,
+        role: AccessRole,
+        body: &Value,
+    ) -> Result<Option<ClusterBinding>, Error> {
+        let path = binding_path(namespace, role);
+        self.write::<RoleBinding>(Method::PATCH, &path, body).await.map(ClusterBinding::of)
+    }
+
+    /// Deletes exactly this binding. One that is gone is no error.
+    pub async fn delete_binding(&self, namespace: &str, role: AccessRole, uid: &str) -> Result<(), Error> {
+        let path = binding_path(namespace, role);
+        gone_is_fine(self.write::<Value>(Method::DELETE, &path, &delete_options(uid)).await)
+    }
+
     async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         let request = Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
         match tokio::time::timeout(READ_DEADLINE, self.client.request(request)).await {
@@ -143,6 +184,14 @@ impl MemberApi {
 
 fn quota_path(name: &str) -> String {
     format!("/api/v1/namespaces/{name}/resourcequotas/{name}")
+}
+
+fn bindings_path(namespace: &str) -> String {
+    format!("/apis/{RBAC}/v1/namespaces/{namespace}/rolebindings")
+}
+
+fn binding_path(namespace: &str, role: AccessRole) -> String {
+    format!("{}/{}", bindings_path(namespace), role.name())
 }
 
 fn delete_options(uid: &str) -> Value {

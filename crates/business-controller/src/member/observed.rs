@@ -1,12 +1,14 @@
-//! Namespaces and quotas of a member cluster, trimmed to what is decided from.
+//! Namespaces, quotas and bindings of a member cluster, trimmed to what is decided from.
 
 use crate::kinds::revision;
+use business_types::access::AccessRole;
 use business_types::names;
 use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
+use k8s_openapi::api::rbac::v1::{RoleBinding, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use meta::quantity::ResourceList;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Marks of ours on an object in a member cluster. Anybody may have written them: only a seal that holds says anything.
@@ -75,6 +77,66 @@ pub struct ClusterQuota {
     pub scoped: bool,
     /// It is being deleted.
     pub deleting: bool,
+}
+
+/// The API group of roles and of those whom they are given to.
+pub const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// A `RoleBinding` in a member cluster that is named like one of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterBinding {
+    /// What its name says.
+    pub role: AccessRole,
+    /// `metadata.uid`
+    pub uid: String,
+    /// `metadata.resourceVersion`
+    pub resource_version: String,
+    pub marks: Marks,
+    /// Whether its `roleRef`, which never changes, is the role that its name says.
+    pub binds_its_role: bool,
+    pub grantees: BTreeSet<Grantee>,
+    /// It is being deleted.
+    pub deleting: bool,
+}
+
+/// Whom a binding names.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Grantee {
+    User(String),
+    Group(String),
+    /// What we never write.
+    Other,
+}
+
+impl From<Subject> for Grantee {
+    fn from(subject: Subject) -> Self {
+        let is_plain = subject.namespace.is_none() && subject.api_group.as_deref() == Some(RBAC);
+        match subject.kind.as_str() {
+            "User" if is_plain => Self::User(subject.name),
+            "Group" if is_plain => Self::Group(subject.name),
+            _ => Self::Other,
+        }
+    }
+}
+
+impl ClusterBinding {
+    /// `None` for one that is not named like ours.
+    pub fn of(binding: RoleBinding) -> Option<Self> {
+        let RoleBinding { metadata, role_ref, subjects } = binding;
+        let role = AccessRole::of_name(metadata.name.as_deref()?)?;
+        let RoleRef { api_group, kind, name } = role_ref;
+        Some(Self {
+            role,
+            marks: Marks::of(&metadata),
+            binds_its_role: api_group.as_deref() == Some(RBAC)
+                && kind == "ClusterRole"
+                && name == role.name(),
+            grantees: subjects.unwrap_or_default().into_iter().map(Grantee::from).collect(),
+            deleting: metadata.deletion_timestamp.is_some(),
+            uid: metadata.uid.unwrap_or_default(),
+            resource_version: metadata.resource_version.unwrap_or_default(),
+        })
+    }
 }
 
 impl From<Namespace> for ClusterNamespace {
@@ -169,6 +231,12 @@ impl Versioned for ClusterQuota {
     }
 }
 
+impl Versioned for ClusterBinding {
+    fn resource_version(&self) -> &str {
+        &self.resource_version
+    }
+}
+
 impl<V: Versioned> Sights<V> {
     /// Whether `object` is news.
     fn seen(&mut self, name: &str, object: V, by_watch: bool) -> bool {
@@ -211,6 +279,22 @@ pub struct Observed {
 struct Inner {
     namespaces: Sights<ClusterNamespace>,
     quotas: Sights<ClusterQuota>,
+    /// By [`binding_key`].
+    bindings: Sights<ClusterBinding>,
+    /// Why bindings cannot be listed.
+    bindings_error: Option<String>,
+}
+
+/// The bindings of a namespace, as far as they are known.
+#[derive(Clone, Debug)]
+pub enum SeenBindings {
+    /// They were not listed yet; if that has failed, why.
+    Unlisted(Option<String>),
+    Listed(BTreeMap<AccessRole, Arc<ClusterBinding>>),
+}
+
+fn binding_key(namespace: &str, role: AccessRole) -> String {
+    format!("{namespace}/{}", role.name())
 }
 
 /// What a change of a quota means for its namespace.
@@ -225,7 +309,8 @@ pub enum Concern {
 }
 
 impl Observed {
-    /// Whether everything was listed since the cluster was last connected to.
+    /// Whether namespaces and quotas were listed since the cluster was last connected to. Nothing waits for bindings: we
+    /// may not have the right to see them.
     pub fn is_synced(&self) -> bool {
         let inner = self.read();
         inner.namespaces.synced && inner.quotas.synced
@@ -286,6 +371,52 @@ impl Observed {
     /// The quota of a namespace is gone, or has lost its label.
     pub fn quota_gone(&self, namespace: &str, object: &ClusterQuota) {
         self.write().quotas.gone(namespace, object);
+    }
+
+    /// The bindings of a namespace.
+    pub fn bindings_at(&self, namespace: &str) -> SeenBindings {
+        let inner = self.read();
+        if !inner.bindings.synced {
+            return SeenBindings::Unlisted(inner.bindings_error.clone());
+        }
+        let held = |role| inner.bindings.objects.get(&binding_key(namespace, role)).cloned();
+        SeenBindings::Listed(
+            AccessRole::ALL.into_iter().filter_map(|role| Some((role, held(role)?))).collect(),
+        )
+    }
+
+    /// A list of bindings begins.
+    pub fn bindings_begin(&self) {
+        self.write().bindings.listed = Some(HashSet::new());
+    }
+
+    /// A list of bindings has ended; whether it is the first one.
+    pub fn bindings_end(&self) -> bool {
+        let mut inner = self.write();
+        let was_synced = inner.bindings.synced;
+        inner.bindings.list_ends();
+        inner.bindings_error = None;
+        !was_synced
+    }
+
+    /// Bindings cannot be listed; whether that is news.
+    pub fn bindings_failed(&self, error: &str) -> bool {
+        let mut inner = self.write();
+        if inner.bindings.synced {
+            return false;
+        }
+        inner.bindings_error.replace(error.to_owned()).as_deref() != Some(error)
+    }
+
+    /// A binding as it is; whether that is news.
+    pub fn binding(&self, namespace: &str, object: ClusterBinding, by_watch: bool) -> bool {
+        let key = binding_key(namespace, object.role);
+        self.write().bindings.seen(&key, object, by_watch)
+    }
+
+    /// A binding is gone, or has lost its label.
+    pub fn binding_gone(&self, namespace: &str, object: &ClusterBinding) {
+        self.write().bindings.gone(&binding_key(namespace, object.role), object);
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Inner> {

@@ -1,7 +1,7 @@
-//! Whether a member cluster answers, and its watches: one for namespaces, one for quotas.
+//! Whether a member cluster answers, and its watches: for namespaces, quotas and bindings.
 
 use super::observed::Concern;
-use super::{ClusterNamespace, ClusterQuota, Member, Reach};
+use super::{ClusterBinding, ClusterNamespace, ClusterQuota, Member, Reach};
 use crate::context::Context;
 use crate::controller::PlaceChange;
 use crate::dispatch;
@@ -9,6 +9,7 @@ use crate::queue::Lane;
 use business_types::names;
 use futures_util::{StreamExt as _, pin_mut};
 use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
+use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::Api;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt as _, watcher as watch};
@@ -44,6 +45,7 @@ pub async fn run(cx: Arc<Context>, member: Arc<Member>) {
         tokio::select! {
             () = watch_namespaces(&cx, &member, &error) => {}
             () = watch_quotas(&cx, &member, &error) => {}
+            () = watch_bindings(&cx, &member) => {}
             () = keep_probing(&cx, &member, &error) => {}
         }
     }
@@ -178,6 +180,47 @@ async fn watch_quotas(cx: &Context, member: &Member, error: &LastError) {
                 changed(cx, member, &namespace, Lane::Urgent, Duration::ZERO);
             }
             Err(failure) => failed(member, error, &failure),
+        }
+    }
+}
+
+/// Whether they can be listed says nothing of the cluster: the right to see them came later than the others.
+async fn watch_bindings(cx: &Context, member: &Member) {
+    let api: Api<RoleBinding> = Api::all(member.api.client());
+    let stream = watch(api, selection()).default_backoff();
+    pin_mut!(stream);
+    while let Some(event) = stream.next().await {
+        match event {
+            Ok(Event::Init) => member.observed.bindings_begin(),
+            Ok(Event::InitDone) => {
+                if member.observed.bindings_end() {
+                    dispatch::cluster_changed(cx, &member.name);
+                }
+            }
+            Ok(Event::InitApply(object) | Event::Apply(object)) => {
+                let Some(namespace) = object.metadata.namespace.clone() else { continue };
+                let Some(binding) = ClusterBinding::of(object) else { continue };
+                if member.observed.binding(&namespace, binding, true) {
+                    changed(cx, member, &namespace, Lane::Urgent, Duration::ZERO);
+                }
+            }
+            Ok(Event::Delete(object)) => {
+                let Some(namespace) = object.metadata.namespace.clone() else { continue };
+                let Some(binding) = ClusterBinding::of(object) else { continue };
+                member.observed.binding_gone(&namespace, &binding);
+                changed(cx, member, &namespace, Lane::Urgent, Duration::ZERO);
+            }
+            Err(failure) => {
+                let text = crate::error::of_watch(&failure);
+                tracing::warn!(
+                    cluster = member.name,
+                    error = text,
+                    "watch of a member cluster's bindings failed"
+                );
+                if member.observed.bindings_failed(&text) {
+                    dispatch::cluster_changed(cx, &member.name);
+                }
+            }
         }
     }
 }

@@ -2,10 +2,13 @@
 
 use super::kind::NamespaceView;
 use super::site::Site;
-use crate::member::{ClusterNamespace, ClusterQuota};
+use crate::member::observed::{Grantee, RBAC};
+use crate::member::{ClusterBinding, ClusterNamespace, ClusterQuota};
 use crate::seal::Origin;
+use business_types::access::AccessRole;
 use business_types::names;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 
 /// A new namespace. Its uid is not known yet, so its seal lacks it.
 pub fn new_namespace(site: &Site, object: &NamespaceView) -> Value {
@@ -54,6 +57,34 @@ pub fn quota(
         "metadata": sealed(site, object, metadata, namespace_uid, origin),
         "spec": { "hard": hard },
     })
+}
+
+/// A new binding of a role.
+pub fn new_binding(object: &NamespaceView, role: AccessRole, grantees: &BTreeSet<Grantee>) -> Value {
+    let metadata = json!({ "name": role.name(), "namespace": object.spec.namespace });
+    json!({
+        "apiVersion": format!("{RBAC}/v1"),
+        "kind": "RoleBinding",
+        "metadata": marked(object, metadata),
+        "roleRef": { "apiGroup": RBAC, "kind": "ClusterRole", "name": role.name() },
+        "subjects": subjects(grantees),
+    })
+}
+
+/// The patch that makes a binding name these and nobody else.
+pub fn binding(object: &NamespaceView, from: &ClusterBinding, grantees: &BTreeSet<Grantee>) -> Value {
+    let metadata = json!({ "resourceVersion": from.resource_version, "uid": from.uid });
+    json!({ "metadata": marked(object, metadata), "subjects": subjects(grantees) })
+}
+
+fn subjects(grantees: &BTreeSet<Grantee>) -> Vec<Value> {
+    let subject = |kind: &str, name: &str| json!({ "apiGroup": RBAC, "kind": kind, "name": name });
+    let named = grantees.iter().filter_map(|grantee| match grantee {
+        Grantee::User(name) => Some(subject("User", name)),
+        Grantee::Group(name) => Some(subject("Group", name)),
+        Grantee::Other => None,
+    });
+    named.collect()
 }
 
 /// The patch that takes our marks away; the rest of the namespace stays.

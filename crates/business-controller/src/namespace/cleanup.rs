@@ -1,6 +1,7 @@
 //! The end of a namespace: delete the cluster's namespace if we have made it, wait until it is really gone, confirm
 //! that nothing is charged any more, and let the object go.
 
+use super::access;
 use super::apply::{self, Applied};
 use super::build;
 use super::kind::NamespaceView;
@@ -191,6 +192,21 @@ async fn wait(cx: &Context, object: &NamespaceView, remaining: &[String]) -> Res
 /// object can go: what it is charged becomes a hold in the same write.
 async fn release(cx: &Context, object: &NamespaceView, site: &Site, found: Found) -> Result<Outcome, Error> {
     let Some(there) = found.namespace.clone() else { return Err(Error::Unsettled) };
+    // A write that is under way could bring a binding back.
+    if let Err(wait) = site.settled {
+        return Ok(Outcome::WaitingFor(wait));
+    }
+    match access::withdraw(object, site).await {
+        Ok(()) => {}
+        Err(Error::Member(Failure::Refused { code, message })) => {
+            let message =
+                format!("cluster {} keeps our RoleBindings with {code}: {message}", site.member.name);
+            let situation = Situation::Deleting { reason: reason::REFUSED, message };
+            status::write(cx, object, &situation.into()).await?;
+            return Ok(Outcome::Refused);
+        }
+        Err(error) => return Err(error),
+    }
     let wanted = Wanted { object, project_uid: &site.project.uid, is_newest: true, forbidden: &[] };
     let namespace = NamespaceStep::Mark { from: Arc::clone(&there), cause: Marking::Release };
     let plan = match validate::quota(wanted, &found, namespace, Origin::Released) {

@@ -1,5 +1,6 @@
 //! The status to show. What it says is pure; a write happens only when it says something new.
 
+use super::access::{Access, Denied};
 use super::kind::NamespaceView;
 use super::verdict::{Finding, InPlace, Situation};
 use crate::context::Context;
@@ -9,8 +10,8 @@ use crate::merge::difference;
 use crate::project;
 use crate::queue::Lane;
 use business_types::condition::{
-    self, CLUSTER_REACHABLE, FALSE, PROVISIONED, QUOTA_ENFORCED, READY, REPLACED, TERMINATING, TRUE, UNKNOWN,
-    reason,
+    self, ACCESS_READY, CLUSTER_REACHABLE, FALSE, PROVISIONED, QUOTA_ENFORCED, READY, REPLACED, TERMINATING,
+    TRUE, UNKNOWN, reason,
 };
 use business_types::{ClusterNamespaceRecord, Condition, NamespacePhase, NamespaceStatus};
 use meta::quantity::ResourceList;
@@ -138,18 +139,34 @@ impl Draft<'_> {
         self.set(PROVISIONED, TRUE, reason::PROVISIONED, "");
         self.set(READY, TRUE, reason::READY, "");
         self.not_replaced();
+        self.access(&in_place.access);
         self.explain("", "");
         self.move_to(NamespacePhase::Available);
     }
 
     fn replaced(&mut self, in_place: &InPlace, message: &str) {
         self.quota(in_place);
-        for type_ in [PROVISIONED, READY] {
+        for type_ in [PROVISIONED, READY, ACCESS_READY] {
             self.set(type_, FALSE, reason::REPLACED, message);
         }
         self.set(REPLACED, TRUE, reason::REPLACED, message);
         self.explain(reason::REPLACED, message);
         self.move_to(NamespacePhase::Failed);
+    }
+
+    /// While nothing is known, what was known last stays.
+    fn access(&mut self, access: &Access) {
+        match access {
+            Access::Unknown => {}
+            Access::Granted { unnameable: 0 } => self.set(ACCESS_READY, TRUE, reason::GRANTED, ""),
+            Access::Granted { unnameable } => {
+                let message = format!("{unnameable} members cannot be named in a cluster");
+                self.set(ACCESS_READY, TRUE, reason::UNNAMEABLE, &message);
+            }
+            Access::Failed(Denied { reason: why, message, .. }) => {
+                self.set(ACCESS_READY, FALSE, why, message);
+            }
+        }
     }
 
     fn not_replaced(&mut self) {
@@ -196,7 +213,7 @@ impl Draft<'_> {
     fn gone(&mut self) {
         self.reached();
         self.set(TERMINATING, TRUE, reason::DELETING, "the namespace is gone from the cluster");
-        for type_ in [PROVISIONED, QUOTA_ENFORCED, READY] {
+        for type_ in [PROVISIONED, QUOTA_ENFORCED, READY, ACCESS_READY] {
             self.set(type_, FALSE, reason::DELETING, "");
         }
         self.not_replaced();

@@ -1,5 +1,6 @@
 //! What a pass over a namespace comes to: values only.
 
+use super::access::Access;
 use crate::member::{ClusterNamespace, ClusterQuota};
 use crate::seal::Origin;
 use business_types::condition::reason;
@@ -179,4 +180,6 @@ pub struct InPlace {
     pub enforced: bool,
     /// The lower charge that is confirmed with it.
     pub charge: Option<ResourceList>,
+    /// Who may use the namespace.
+    pub access: Access,
 }

@@ -1,6 +1,6 @@
 use crate::error::Error;
 use crate::fixtures::server::Fault;
-use crate::fixtures::world::{NAMESPACE, OBJECT, QUOTA, World};
+use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, QUOTA, World};
 use crate::fixtures::{amounts, pending};
 use crate::member::Reach;
 use crate::outcome::Outcome;
@@ -12,13 +12,17 @@ use tokio::time::Instant;
 const NOTHING: [&str; 0] = [];
 
 #[tokio::test]
-async fn a_new_namespace_costs_three_calls_and_then_none() {
+async fn a_new_namespace_costs_four_calls_and_then_none() {
     let world = World::new();
     world.holds(&pending(&[("pods", "3")]));
     assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
     let status = format!("PATCH {OBJECT}/status");
     let quotas = format!("POST {NAMESPACE}/resourcequotas");
-    assert_eq!(world.calls(), ["POST /api/v1/namespaces", quotas.as_str(), status.as_str()]);
+    let bindings = format!("POST {BINDINGS}");
+    assert_eq!(
+        world.calls(),
+        ["POST /api/v1/namespaces", quotas.as_str(), bindings.as_str(), status.as_str()]
+    );
     let made = world.stored(NAMESPACE)["metadata"]["uid"].clone();
     assert_eq!(world.stored(OBJECT)["status"]["phase"], "Available");
     assert_eq!(

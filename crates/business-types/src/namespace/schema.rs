@@ -1,5 +1,5 @@
 use super::{NamespacePhase, Provenance};
-use meta::schema::{ListType, Schema};
+use meta::schema::{ListType, Schema, StringFormat, Type};
 use serde_json::json;
 
 /// The shape of a Namespace, as `kubectl explain` shows it.
@@ -112,12 +112,30 @@ fn status() -> Schema {
                 "conditions",
                 Schema::conditions(
                     "Aspects of the namespace's state: Ready, Provisioned, QuotaEnforced, ClusterReachable, \
-                     Terminating (the message says what remains), Replaced.",
+                     AccessReady, Terminating (the message says what remains), Replaced.",
                 )
                 .optional(),
             ),
+            ("certificate", certificate().optional()),
         ],
     )
+}
+
+fn certificate() -> Schema {
+    Schema::object(
+        "A certificate for the caller, and where it is good. Only in answers of the subresource certificate; never stored.",
+        Some("io.tkestack.business.v1.NamespaceCert"),
+        [
+            ("certPem", bytes("The certificate, PEM.").optional()),
+            ("keyPem", bytes("Its private key, PKCS #8 as PEM.").optional()),
+            ("caCertPem", bytes("The authorities that vouch for the cluster's API server, PEM.").optional()),
+            ("apiServer", Schema::string("The URL of the cluster's API server.").optional()),
+        ],
+    )
+}
+
+fn bytes(description: &'static str) -> Schema {
+    Schema::new(description, Type::String(StringFormat::Bytes))
 }
 
 fn cluster_namespace() -> Schema {

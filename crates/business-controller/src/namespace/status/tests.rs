@@ -13,7 +13,7 @@ const LATER: &str = "2026-01-02T04:00:00Z";
 
 fn with(object: &NamespaceView, quota: ClusterQuota) -> InPlace {
     let enforced = confirm::is_enforced(object, &quota, Some(&object.sealed(Origin::Made)));
-    InPlace { quota: Arc::new(quota), enforced, charge: None }
+    InPlace { quota: Arc::new(quota), enforced, charge: None, access: Access::Granted { unnameable: 0 } }
 }
 
 fn in_place(object: &NamespaceView, quota: ClusterQuota) -> Finding {

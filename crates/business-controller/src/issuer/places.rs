@@ -1,0 +1,197 @@
+//! Where clusters sign, and where people reach them. Looked up for each request: nothing of it is kept, and what the
+//! operator changes holds at once.
+
+use super::Refusal;
+use crate::directory::kubeconfig::{listed_as, listed_from_elsewhere};
+use crate::directory::publish::{Entry, UIDS_ANNOTATION};
+use crate::directory::secrets::CLUSTER_LABEL;
+use crate::error::chain;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use business_types::names::CLUSTERS_CONFIG_MAP;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::api::{Api, ListParams};
+use kube::config::{Cluster, Kubeconfig};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A call that takes longer has failed.
+const DEADLINE: Duration = Duration::from_secs(5);
+/// Key in a cluster's Secret: the kubeconfig of who may have certificates signed.
+pub const SIGNER_KEY: &str = "signer-kubeconfig";
+/// Annotation of a cluster's Secret: the URL at which people reach the cluster.
+pub const ENDPOINT_ANNOTATION: &str = "business.tkestack.io/endpoint";
+/// Key in a cluster's Secret: the authorities that vouch for that URL, PEM. Without it those of the system do.
+pub const ENDPOINT_CA_KEY: &str = "endpoint-ca.crt";
+
+/// A cluster that can issue certificates.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// How to have them signed there.
+    pub signer: kube::Config,
+    /// Where people reach it.
+    pub endpoint: Endpoint,
+    /// The cluster that the name stands for: the uid of its `kube-system`.
+    pub uid: String,
+}
+
+/// Where people reach a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    pub server: String,
+    /// PEM; empty where the authorities of the system vouch for it.
+    pub ca_bundle: String,
+}
+
+/// Where the operator says it.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// Kubeconfigs whose contexts are the clusters.
+    Files { signers: PathBuf, endpoints: PathBuf },
+    /// The Secrets of the clusters.
+    Secrets(Box<Api<Secret>>),
+}
+
+/// All that is looked up for a request.
+#[derive(Clone, Debug)]
+pub struct Places {
+    source: Source,
+    maps: Api<ConfigMap>,
+}
+
+impl Places {
+    /// What the clusters' names stand for is published in this namespace.
+    pub fn new(source: Source, client: kube::Client, namespace: &str) -> Self {
+        Self { source, maps: Api::namespaced(client, namespace) }
+    }
+
+    /// A cluster by its name.
+    pub async fn find(&self, cluster: &str) -> Result<Place, Refusal> {
+        let uid = self.uid(cluster).await?;
+        let (signer, endpoint) = match &self.source {
+            Source::Files { signers, endpoints } => {
+                let endpoint = endpoint_in(&read(endpoints)?, cluster)?;
+                (signer_in(read(signers)?, cluster).await?, endpoint)
+            }
+            Source::Secrets(api) => from_secret(api, cluster).await?,
+        };
+        Ok(Place { signer, endpoint, uid })
+    }
+
+    /// Which cluster the name stands for. Another one behind the name signs nothing.
+    async fn uid(&self, cluster: &str) -> Result<String, Refusal> {
+        let found = within(self.maps.get_opt(CLUSTERS_CONFIG_MAP)).await?;
+        let annotations = found.and_then(|map| map.metadata.annotations).unwrap_or_default();
+        let uids: BTreeMap<String, String> = annotations
+            .get(UIDS_ANNOTATION)
+            .map(|text| serde_json::from_str(text))
+            .transpose()
+            .map_err(|error| Refusal::Unavailable(format!("annotation {UIDS_ANNOTATION}: {error}")))?
+            .unwrap_or_default();
+        let unknown = || Refusal::CannotSign(format!("cluster {cluster} is not in the directory"));
+        uids.get(cluster).cloned().ok_or_else(unknown)
+    }
+}
+
+fn read(path: &Path) -> Result<Kubeconfig, Refusal> {
+    Kubeconfig::read_from(path)
+        .map_err(|error| Refusal::Unavailable(format!("{}: {}", path.display(), chain(&error))))
+}
+
+fn cannot_sign(cluster: &str) -> Refusal {
+    Refusal::CannotSign(format!(
+        "cluster {cluster} issues no certificates: there is no kubeconfig of a signer for it"
+    ))
+}
+
+fn no_endpoint(cluster: &str) -> Refusal {
+    Refusal::CannotSign(format!("cluster {cluster} has no endpoint for people"))
+}
+
+async fn signer_in(file: Kubeconfig, cluster: &str) -> Result<kube::Config, Refusal> {
+    if !file.contexts.iter().any(|context| context.name == cluster) {
+        return Err(cannot_sign(cluster));
+    }
+    let listed = listed_as(cluster, file, Some(cluster.to_owned()), Entry::default()).await;
+    listed.map(|listed| listed.config).map_err(|error| Refusal::Unavailable(error.text()))
+}
+
+/// Of a kubeconfig for people only a context's cluster counts.
+fn endpoint_in(file: &Kubeconfig, cluster: &str) -> Result<Endpoint, Refusal> {
+    let context = file.contexts.iter().find(|context| context.name == cluster);
+    let named = context.and_then(|context| context.context.as_ref()).map(|context| &context.cluster);
+    let found = file.clusters.iter().find(|one| Some(&one.name) == named);
+    let found = found.and_then(|one| one.cluster.as_ref()).ok_or_else(|| no_endpoint(cluster))?;
+    let server =
+        found.server.clone().filter(|server| !server.is_empty()).ok_or_else(|| no_endpoint(cluster))?;
+    Ok(Endpoint { server, ca_bundle: bundle(found)? })
+}
+
+fn bundle(cluster: &Cluster) -> Result<String, Refusal> {
+    let unusable = |why: String| Refusal::Unavailable(format!("the authorities of an endpoint: {why}"));
+    if let Some(data) = &cluster.certificate_authority_data {
+        let bytes = STANDARD.decode(data).map_err(|error| unusable(error.to_string()))?;
+        return String::from_utf8(bytes).map_err(|error| unusable(error.to_string()));
+    }
+    match &cluster.certificate_authority {
+        Some(path) => std::fs::read_to_string(path).map_err(|error| unusable(format!("{path}: {error}"))),
+        None => Ok(String::new()),
+    }
+}
+
+async fn from_secret(api: &Api<Secret>, cluster: &str) -> Result<(kube::Config, Endpoint), Refusal> {
+    let params = ListParams::default().labels(&format!("{CLUSTER_LABEL}={cluster}")).limit(1);
+    let found = within(api.list(&params)).await?.items.into_iter().next();
+    let secret = found.ok_or_else(|| cannot_sign(cluster))?;
+    let data = secret.data.unwrap_or_default();
+    let text = |key: &str| {
+        let bytes = data.get(key).map(|bytes| std::str::from_utf8(&bytes.0));
+        bytes.transpose().map_err(|error| Refusal::Unavailable(format!("key {key} of its Secret: {error}")))
+    };
+    let annotations = secret.metadata.annotations.unwrap_or_default();
+    let server = annotations.get(ENDPOINT_ANNOTATION).cloned().ok_or_else(|| no_endpoint(cluster))?;
+    let ca_bundle = text(ENDPOINT_CA_KEY)?.unwrap_or_default().to_owned();
+    let signer = text(SIGNER_KEY)?.ok_or_else(|| cannot_sign(cluster))?;
+    let file = Kubeconfig::from_yaml(signer).map_err(|error| Refusal::Unavailable(chain(&error)))?;
+    let listed = listed_from_elsewhere(cluster, file, Entry::default()).await;
+    let config = listed.map_err(|error| Refusal::Unavailable(error.text()))?.config;
+    Ok((config, Endpoint { server, ca_bundle }))
+}
+
+async fn within<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Refusal> {
+    match tokio::time::timeout(DEADLINE, call).await {
+        Ok(answer) => answer.map_err(|error| Refusal::Unavailable(chain(&error))),
+        Err(_elapsed) => Err(Refusal::Unavailable("kube-apiserver does not answer".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ENDPOINTS: &str = r#"{
+      "clusters": [
+        {"name": "one", "cluster": {"server": "https://one.example", "certificate-authority-data": "Q0E="}},
+        {"name": "public", "cluster": {"server": "https://two.example"}},
+        {"name": "nowhere", "cluster": {}}
+      ],
+      "contexts": [
+        {"name": "c1", "context": {"cluster": "one", "user": ""}},
+        {"name": "c2", "context": {"cluster": "public", "user": ""}},
+        {"name": "c3", "context": {"cluster": "nowhere", "user": ""}},
+        {"name": "c4", "context": {"cluster": "missing", "user": ""}}
+      ]
+    }"#;
+
+    #[test]
+    fn an_endpoint_is_a_contexts_cluster() {
+        let file = Kubeconfig::from_yaml(ENDPOINTS).unwrap();
+        let found = |cluster| endpoint_in(&file, cluster).unwrap();
+        assert_eq!(found("c1"), Endpoint { server: "https://one.example".into(), ca_bundle: "CA".into() });
+        assert_eq!(found("c2").ca_bundle, "", "the system's authorities vouch for it");
+        for cluster in ["c3", "c4", "c5"] {
+            assert_eq!(endpoint_in(&file, cluster), Err(no_endpoint(cluster)));
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The cluster's own way to a certificate: a CertificateSigningRequest that we make and approve, and take away again
+//! whatever becomes of it.
+
+use super::Refusal;
+use super::places::Place;
+use crate::error::chain;
+use business_types::issue::IssueRequest;
+use http::{Method, Request};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestSpec};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Client;
+use kube::api::{Api, DeleteParams, ObjectMeta, PostParams};
+use runtime::Backoff;
+use serde_json::json;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Signs certificates of clients.
+const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
+/// Why we approve, as one word.
+const APPROVED: &str = "BusinessMember";
+/// All of it, but for taking the request away.
+const DEADLINE: Duration = Duration::from_secs(15);
+/// Taking the request away.
+const REMOVAL_DEADLINE: Duration = Duration::from_secs(5);
+const CONNECT_DEADLINE: Duration = Duration::from_secs(4);
+/// Between two looks whether it is signed.
+const LOOK_FLOOR: Duration = Duration::from_millis(50);
+const LOOK_CEILING: Duration = Duration::from_secs(1);
+
+/// Has a request signed in its cluster; the certificate is PEM.
+pub async fn sign(place: Place, request: &IssueRequest, id: &str) -> Result<String, Refusal> {
+    let Place { mut signer, uid, .. } = place;
+    signer.connect_timeout = Some(CONNECT_DEADLINE);
+    signer.default_retry = false;
+    let client = Client::try_from(signer).map_err(|error| Refusal::Unavailable(chain(&error)))?;
+    signed_by(&client, &uid, request, id).await
+}
+
+/// The same through a client.
+pub async fn signed_by(
+    client: &Client,
+    uid: &str,
+    request: &IssueRequest,
+    id: &str,
+) -> Result<String, Refusal> {
+    let cluster = &request.cluster;
+    let name = format!("business-{id}");
+    let api: Api<CertificateSigningRequest> = Api::all(client.clone());
+    let end = Instant::now() + DEADLINE;
+    let work = async {
+        is_the_cluster(client, uid, cluster).await?;
+        let made = api.create(&PostParams::default(), &asked(&name, request)).await;
+        approve(client, &made.map_err(|error| failed(cluster, &error))?, request).await?;
+        issued(&api, &name, cluster).await
+    };
+    let outcome = tokio::time::timeout_at(end, work).await;
+    let how = DeleteParams::default();
+    let removal = api.delete(&name, &how);
+    match tokio::time::timeout(REMOVAL_DEADLINE, removal).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(kube::Error::Api(status))) if status.code == 404 => {}
+        Ok(Err(error)) => {
+            tracing::warn!(cluster, name, error = chain(&error), "a request stays in its cluster");
+        }
+        Err(_elapsed) => tracing::warn!(cluster, name, "a request stays in its cluster: no answer"),
+    }
+    outcome.unwrap_or_else(|_elapsed| {
+        Err(Refusal::TimedOut(format!("cluster {cluster} did not answer within {} s", DEADLINE.as_secs())))
+    })
+}
+
+/// Another cluster behind the name signs nothing.
+async fn is_the_cluster(client: &Client, uid: &str, cluster: &str) -> Result<(), Refusal> {
+    let api: Api<Namespace> = Api::all(client.clone());
+    let found = api.get("kube-system").await.map_err(|error| failed(cluster, &error))?;
+    if found.metadata.uid.as_deref() == Some(uid) {
+        return Ok(());
+    }
+    Err(Refusal::CannotSign(format!("cluster {cluster}: another cluster answers in its place")))
+}
+
+fn asked(name: &str, request: &IssueRequest) -> CertificateSigningRequest {
+    let seconds = i32::try_from(request.expiration_seconds).unwrap_or(i32::MAX);
+    CertificateSigningRequest {
+        metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
+        spec: CertificateSigningRequestSpec {
+            request: ByteString(request.request.clone().into_bytes()),
+            signer_name: SIGNER.to_owned(),
+            expiration_seconds: Some(seconds),
+            usages: Some(vec!["client auth".to_owned()]),
+            ..CertificateSigningRequestSpec::default()
+        },
+        status: None,
+    }
+}
+
+async fn approve(
+    client: &Client,
+    made: &CertificateSigningRequest,
+    request: &IssueRequest,
+) -> Result<(), Refusal> {
+    let cluster = &request.cluster;
+    let wrong = |error: &dyn std::fmt::Display| Refusal::Unavailable(error.to_string());
+    let mut body = serde_json::to_value(made).map_err(|error| wrong(&error))?;
+    let message = format!("{} may use namespace {}/{}", request.user, request.project, request.name);
+    let condition = json!({ "type": "Approved", "status": "True", "reason": APPROVED, "message": message });
+    if let Some(fields) = body.as_object_mut() {
+        fields.insert("status".to_owned(), json!({ "conditions": [condition] }));
+    }
+    let name = made.metadata.name.as_deref().unwrap_or_default();
+    let call = Request::builder()
+        .method(Method::PUT)
+        .uri(format!("/apis/certificates.k8s.io/v1/certificatesigningrequests/{name}/approval"))
+        .header(http::header::CONTENT_TYPE, "application/json")
+        .body(body.to_string().into_bytes())
+        .map_err(|error| wrong(&error))?;
+    let approved = client.request::<CertificateSigningRequest>(call).await;
+    approved.map(drop).map_err(|error| failed(cluster, &error))
+}
+
+/// Waits until it is signed; the caller's deadline ends the wait with what is missing then.
+async fn issued(api: &Api<CertificateSigningRequest>, name: &str, cluster: &str) -> Result<String, Refusal> {
+    let end = Instant::now() + DEADLINE / 2;
+    let mut backoff = Backoff::new(LOOK_FLOOR, LOOK_CEILING);
+    loop {
+        let seen = api.get(name).await.map_err(|error| failed(cluster, &error))?;
+        let status = seen.status.unwrap_or_default();
+        if let Some(ByteString(certificate)) = status.certificate {
+            return String::from_utf8(certificate).map_err(|error| {
+                Refusal::CannotSign(format!("cluster {cluster} has signed what is no PEM: {error}"))
+            });
+        }
+        let ended = status.conditions.unwrap_or_default();
+        if let Some(end) =
+            ended.into_iter().find(|condition| matches!(condition.type_.as_str(), "Denied" | "Failed"))
+        {
+            let why = end.message.or(end.reason).unwrap_or_default();
+            return Err(Refusal::CannotSign(format!(
+                "cluster {cluster} has not signed it: {}: {why}",
+                end.type_
+            )));
+        }
+        if Instant::now() > end {
+            return Err(Refusal::CannotSign(format!(
+                "cluster {cluster} signs nothing: the request was approved, and no controller of the signer {SIGNER} has \
+                 issued a certificate within {} s",
+                (DEADLINE / 2).as_secs()
+            )));
+        }
+        backoff.wait().await;
+    }
+}
+
+/// What a call to the cluster that failed means.
+fn failed(cluster: &str, error: &kube::Error) -> Refusal {
+    match error {
+        kube::Error::Api(status) if status.code == 429 || status.code >= 500 => {
+            Refusal::Unavailable(format!("cluster {cluster}: {} {}", status.code, status.message))
+        }
+        kube::Error::Api(status) => {
+            Refusal::CannotSign(format!("cluster {cluster} refuses with {}: {}", status.code, status.message))
+        }
+        other => Refusal::CannotSign(format!("cluster {cluster} cannot be reached: {}", chain(other))),
+    }
+}
+
+#[cfg(test)]
+mod tests;

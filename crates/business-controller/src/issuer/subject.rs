@@ -1,0 +1,60 @@
+//! Whose certificate a request is for. The cluster's policy looks at the same, so that neither has to be believed.
+
+use super::Refusal;
+use business_types::access;
+use business_types::issue::{IssueRequest, VALID_SECONDS_MAX, VALID_SECONDS_MIN};
+use x509_parser::certification_request::X509CertificationRequest;
+use x509_parser::oid_registry::{OID_X509_COMMON_NAME, OID_X509_ORGANIZATION_NAME};
+use x509_parser::prelude::FromDer as _;
+use x509_parser::x509::X509Name;
+
+/// The label of a PEM block.
+const LABEL: &str = "CERTIFICATE REQUEST";
+
+/// Whether a request asks for exactly the subject that it says, in our form, and for nothing else.
+pub fn check(request: &IssueRequest) -> Result<(), Refusal> {
+    let wrong = |why: &str| Err(Refusal::Wrong(why.to_owned()));
+    if !(VALID_SECONDS_MIN..=VALID_SECONDS_MAX).contains(&request.expiration_seconds) {
+        return wrong("a certificate is valid for 10 minutes to 365 days");
+    }
+    if !access::is_ours(&request.user) || !request.group.as_deref().is_none_or(access::is_ours) {
+        return wrong("the user or the group is not named business:TENANT:NAME");
+    }
+    let Ok((rest, pem)) = x509_parser::pem::parse_x509_pem(request.request.as_bytes()) else {
+        return wrong("the request is no PEM");
+    };
+    if pem.label != LABEL || !rest.is_empty() {
+        return wrong("the request is not one CERTIFICATE REQUEST in PEM");
+    }
+    let Ok((rest, parsed)) = X509CertificationRequest::from_der(&pem.contents) else {
+        return wrong("the request is no PKCS #10");
+    };
+    let asked = &parsed.certification_request_info;
+    let names_it = names(&asked.subject, request).unwrap_or(false);
+    if !rest.is_empty() || !names_it || asked.iter_attributes().next().is_some() {
+        return wrong("the request asks for something else than it says");
+    }
+    Ok(())
+}
+
+/// Whether a name is that of the user and the group; `None` when it holds what is no text.
+fn names(name: &X509Name<'_>, request: &IssueRequest) -> Option<bool> {
+    let (mut users, mut groups) = (Vec::new(), Vec::new());
+    for attribute in name.iter_attributes() {
+        let list = if *attribute.attr_type() == OID_X509_COMMON_NAME {
+            &mut users
+        } else if *attribute.attr_type() == OID_X509_ORGANIZATION_NAME {
+            &mut groups
+        } else {
+            return None;
+        };
+        list.push(attribute.as_str().ok()?);
+    }
+    Some(
+        users == [request.user.as_str()]
+            && groups == request.group.as_deref().into_iter().collect::<Vec<_>>(),
+    )
+}
+
+#[cfg(test)]
+mod tests;

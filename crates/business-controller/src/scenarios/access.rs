@@ -1,0 +1,204 @@
+//! Who may use a namespace in its cluster, and who does not any more.
+
+use crate::error::Error;
+use crate::fixtures::pending;
+use crate::fixtures::server::{Fault, Server};
+use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, World};
+use crate::namespace::kind::NamespaceView;
+use crate::outcome::Outcome;
+use business_types::access::AccessRole::{Admin, Edit};
+use business_types::condition::{self, ACCESS_READY};
+use serde_json::json;
+use std::time::Duration;
+
+const NOTHING: [&str; 0] = [];
+
+fn of_acme() -> NamespaceView {
+    let mut object = pending(&[("pods", "3")]);
+    object.spec.tenant_id = "acme".into();
+    object
+}
+
+/// A namespace of tenant acme in use, whose project has these members.
+async fn used_by(members: &[&str]) -> World {
+    let world = World::new();
+    world.holds(&of_acme());
+    world.has_members(members);
+    world.pass().await.unwrap();
+    world.enforces("1");
+    world.pass().await.unwrap();
+    world.calls();
+    world
+}
+
+fn shown(world: &World) -> (String, String) {
+    let status = world.seen().status;
+    let condition = condition::find(&status.conditions, ACCESS_READY).unwrap();
+    (condition.status.clone(), condition.reason.clone())
+}
+
+#[tokio::test]
+async fn members_and_administrators_are_named_and_nobody_else() {
+    let world = used_by(&["alice", "bob"]).await;
+    assert_eq!(world.grantees(Admin).unwrap(), ["business:acme:administrators"]);
+    assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:alice", "business:acme:bob"]);
+    let role = world.stored(&World::binding(Edit))["roleRef"]["name"].clone();
+    assert_eq!((role, shown(&world)), (json!("business:edit"), ("True".into(), "Granted".into())));
+    assert_eq!(world.pass().await.unwrap(), Outcome::Unchanged);
+    assert_eq!(world.calls(), NOTHING);
+}
+
+#[tokio::test]
+async fn who_is_no_member_any_more_loses_it_in_the_next_pass() {
+    let world = used_by(&["alice", "bob"]).await;
+    world.has_members(&["bob"]);
+    world.pass().await.unwrap();
+    assert_eq!(world.calls(), [format!("PATCH {}", World::binding(Edit))]);
+    assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:bob"]);
+    world.has_members(&[]);
+    world.pass().await.unwrap();
+    assert_eq!(world.grantees(Edit), None);
+    assert!(world.grantees(Admin).is_some());
+}
+
+#[tokio::test]
+async fn a_change_of_members_wakes_the_namespaces_of_the_project() {
+    use crate::controller::Controller as _;
+    use crate::kinds::{Change, Heard, ObjectKey as _, RootKey};
+    use crate::project::kind::BusinessProject;
+    let world = used_by(&["alice"]).await;
+    let key = RootKey::new(None, "p");
+    let old = world.cx.objects.projects.get(&key);
+    world.has_members(&["bob"]);
+    let new = world.cx.objects.projects.get(&key);
+    let waiting = world.cx.queue.sizes().0;
+    BusinessProject::changed(&world.cx, &Change { old, new, heard: Heard::ByEvent });
+    assert_eq!(world.cx.queue.sizes().0, waiting + 2, "the project and its namespace");
+}
+
+#[tokio::test]
+async fn what_the_owner_does_to_the_bindings_is_undone() {
+    let world = used_by(&["alice"]).await;
+    let edit = World::binding(Edit);
+    let before = world.stored(&edit)["subjects"].clone();
+    let eve = json!([{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "eve" }]);
+    world.server.edit(&edit, &json!({ "subjects": eve, "metadata": { "annotations": null } }));
+    world.watches();
+    world.pass().await.unwrap();
+    assert_eq!(world.stored(&edit)["subjects"], before);
+
+    world.server.edit(&edit, &json!({ "metadata": { "labels": null }, "subjects": eve }));
+    world.watches();
+    world.pass().await.unwrap();
+    assert_eq!(world.stored(&edit)["subjects"], before, "found although the watch does not see it");
+
+    world.server.edit(&edit, &json!({ "roleRef": { "name": "cluster-admin" } }));
+    world.watches();
+    world.pass().await.unwrap();
+    assert_eq!(world.stored(&edit)["roleRef"]["name"], "business:edit");
+
+    world.server.remove(&World::binding(Admin));
+    world.watches();
+    world.pass().await.unwrap();
+    assert!(world.grantees(Admin).is_some());
+}
+
+#[tokio::test]
+async fn a_member_leaves_even_while_the_quota_cannot_be_written() {
+    let world = used_by(&["alice"]).await;
+    world.holds(&world.seen().annotated("business.tkestack.io/x", "1").asks(&[("pods", "4")]));
+    world.server.refuse("/api/v1/namespaces/web/resourcequotas");
+    world.has_members(&[]);
+    assert_eq!(world.pass().await.unwrap(), Outcome::Refused);
+    assert_eq!(world.grantees(Edit), None);
+}
+
+#[tokio::test]
+async fn a_cluster_that_takes_no_bindings_keeps_nobody_from_his_quota() {
+    let world = World::new();
+    world.server.refuse(BINDINGS);
+    world.holds(&of_acme());
+    world.has_members(&["alice"]);
+    assert_eq!(world.pass().await.unwrap(), Outcome::Refused, "it is tried again");
+    assert_eq!(world.stored(OBJECT)["status"]["phase"], "Available");
+    assert_eq!(shown(&world), ("False".into(), "Refused".into()));
+}
+
+#[tokio::test]
+async fn where_bindings_cannot_be_listed_that_is_said_and_nothing_is_tried() {
+    let world = World::new();
+    world.member.observed.reset();
+    world.member.observed.bindings_failed("403 rolebindings is forbidden");
+    world.holds(&of_acme());
+    assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
+    assert_eq!(shown(&world), ("False".into(), "Refused".into()));
+    assert!(world.server.list(BINDINGS).is_empty());
+}
+
+#[tokio::test]
+async fn in_a_namespace_that_somebody_made_in_the_place_of_ours_nobody_is_named() {
+    let world = used_by(&["alice"]).await;
+    world.server.remove(NAMESPACE);
+    world.server.put(NAMESPACE, &json!({ "metadata": { "name": "web", "uid": "his" } }));
+    world.watches();
+    world.pass().await.unwrap();
+    assert!(world.server.list(BINDINGS).is_empty());
+    assert_eq!(shown(&world), ("False".into(), "Replaced".into()));
+}
+
+#[tokio::test]
+async fn what_was_adopted_is_bound_and_released_without_our_bindings() {
+    let world = World::new();
+    let consent = json!({ "business.tkestack.io/adopt": "p/n" });
+    world
+        .server
+        .put(NAMESPACE, &json!({ "metadata": { "name": "web", "uid": "theirs", "annotations": consent } }));
+    world.holds(&of_acme());
+    world.has_members(&["alice"]);
+    world.pass().await.unwrap();
+    assert!(world.server.list(BINDINGS).is_empty(), "it is not ours yet");
+    world.pass().await.unwrap();
+    assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:alice"]);
+    world.enforces("1");
+    world.pass().await.unwrap();
+    world.holds(&world.seen().ending());
+    assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
+    assert!(world.server.find(NAMESPACE).is_some());
+    assert!(world.server.list(BINDINGS).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_binding_whose_answer_was_lost_is_found() {
+    let world = used_by(&[]).await;
+    world.has_members(&["alice"]);
+    world.server.fault(Fault::AnswerLost);
+    let outcome = world.pass().await;
+    assert!(matches!(outcome, Ok(Outcome::Refused) | Err(Error::Member(_))), "{outcome:?}");
+    tokio::time::advance(Duration::from_secs(6)).await;
+    world.cx.fence.renewed(tokio::time::Instant::now());
+    world.pass().await.unwrap();
+    assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:alice"]);
+    assert_eq!(shown(&world).0, "True");
+}
+
+#[tokio::test]
+async fn what_a_former_leader_writes_late_is_undone() {
+    let server = Server::default();
+    let world = World::at(&server);
+    world.holds(&of_acme());
+    world.has_members(&["alice"]);
+    world.pass().await.unwrap();
+    world.watches();
+    let new = World::led_by_another(&server);
+    new.relists();
+    new.has_members(&[]);
+    new.watches();
+    new.pass().await.unwrap();
+    assert_eq!(new.grantees(Edit), None);
+    // The former leader still believes that alice is a member.
+    world.cx.objects.namespaces.all();
+    drop(world.pass().await);
+    new.watches();
+    new.pass().await.unwrap();
+    assert_eq!(new.grantees(Edit), None);
+}
