@@ -83,7 +83,11 @@ fn shown_subresources<'a>(resource: &'a Resource, verbs: &'a Verbs) -> Vec<OpenA
                 SubresourceKind::Writes(_) => None,
                 SubresourceKind::Handler(handler) => {
                     let shape = |shape: &'a Shape| OpenApiShape { kind: &shape.kind, schema: &shape.schema };
-                    Some(OpenApiBodies { body: handler.body().map(shape), answer: shape(handler.answer()) })
+                    Some(OpenApiBodies {
+                        body: handler.body().map(shape),
+                        answer: shape(handler.answer()),
+                        parameters: handler.parameters(),
+                    })
                 }
             };
             OpenApiSubresource { name: subresource.name, verbs, own }

@@ -10,7 +10,7 @@ pub mod query;
 mod parameters;
 mod verb;
 
-pub(crate) use parameters::Query;
+pub use parameters::Query;
 pub use verb::Verb;
 
 /// What a request asks for, parsed once from method and URL (`k8s.io/apiserver/pkg/endpoints/request`): router,

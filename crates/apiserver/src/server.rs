@@ -24,6 +24,8 @@ mod connection;
 mod endpoints;
 /// What is known of a request when it ends.
 mod trail;
+/// Reads that are none.
+mod acting_reads;
 /// What happens to a request between its parse and its handler.
 mod pipeline;
 /// Bodies that hold something until they end.
@@ -31,6 +33,7 @@ mod body;
 /// Watches over WebSockets.
 mod websocket;
 
+use acting_reads::ActingReads;
 use endpoints::Checks;
 pub use endpoints::Version;
 pub use handler::Handler;
@@ -91,7 +94,7 @@ impl Settings {
 pub struct Parts<H> {
     /// Answers requests.
     pub handler: H,
-    /// The kinds it serves, for the metrics' labels.
+    /// The kinds it serves, for the metrics' labels, and to know which reads do something.
     pub resources: Vec<Arc<Resource>>,
     /// What is served beside them, the handler's own documents and the server's health, version and metrics.
     pub routes: Vec<Route>,
@@ -139,6 +142,7 @@ impl std::fmt::Debug for KubeBox {
 pub(crate) struct Shared<H> {
     pub(crate) handler: H,
     pub(crate) routes: Routes,
+    pub(crate) acting_reads: ActingReads,
     pub(crate) authenticator: Arc<Authenticator>,
     pub(crate) authorization: Arc<Authorization>,
     pub(crate) reads: Arc<Lane>,
@@ -191,6 +195,7 @@ impl<H: Handler> Server<H> {
         let shared = Shared {
             handler: parts.handler,
             routes: Routes::new(routes)?,
+            acting_reads: ActingReads::of(&parts.resources),
             authenticator: Arc::new(authenticator),
             authorization: Arc::new(authorization),
             reads: Lane::new(settings.limits.reads, metrics.reads.clone()),

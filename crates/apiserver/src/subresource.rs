@@ -1,10 +1,11 @@
 use crate::part::Part;
-use crate::request::Verb;
+use crate::request::{Query, Verb};
 use crate::strategy::WriteContext;
 use crate::view::View;
 use futures_util::future::BoxFuture;
 use meta::gvk::GroupVersionKind;
 use meta::object::Object;
+use meta::openapi::OpenApiParameter;
 use meta::schema::Schema;
 use meta::status::Status;
 use std::sync::Arc;
@@ -109,10 +110,34 @@ pub trait SubresourceHandler: Send + Sync + 'static {
         action: Action<'a>,
     ) -> BoxFuture<'a, Result<Handled, Status>>;
 
+    /// What it reads in the query beside what every request may have there: for OpenAPI.
+    fn parameters(&self) -> &'static [OpenApiParameter] {
+        &[]
+    }
+
+    /// Whether even GET does something: then it counts among the writes and goes into the audit log.
+    fn acts_on_get(&self) -> bool {
+        false
+    }
+
+    /// Another form of an answer, where the request asks for one.
+    fn text(&self, _query: &Query, _answer: &Object) -> Option<Text> {
+        None
+    }
+
     /// Whether it may grow what the object costs or grants, as main writes may.
     fn may_grow(&self) -> bool {
         false
     }
+}
+
+/// An answer that is no object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Text {
+    /// Such as `application/yaml`.
+    pub content_type: &'static str,
+    /// All of it.
+    pub body: String,
 }
 
 /// What a handler is to do.
@@ -124,6 +149,8 @@ pub struct Action<'a> {
     pub object: &'a Object,
     /// The body, decoded by its shape.
     pub body: Option<&'a Object>,
+    /// The query of the request.
+    pub query: &'a Query,
 }
 
 /// What a handler has done.

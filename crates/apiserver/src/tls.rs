@@ -4,6 +4,7 @@ use arc_swap::ArcSwapOption;
 use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -66,4 +67,15 @@ impl Peer {
             drop(self.stranger.lock().unwrap_or_else(PoisonError::into_inner).take());
         }
     }
+}
+
+/// The certificates of a PEM bundle, DER; none in it is an error.
+pub fn certificates(pem: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+    let found: Result<Vec<_>, _> =
+        CertificateDer::pem_slice_iter(pem).map(|one| one.map(|one| one.to_vec())).collect();
+    let found = found.map_err(|error| Error::credentials("certificates", error))?;
+    if found.is_empty() {
+        return Err(Error::credentials("certificates", "no certificate in the file"));
+    }
+    Ok(found)
 }

@@ -50,6 +50,17 @@ pub struct OpenApiBodies<'a> {
     pub body: Option<OpenApiShape<'a>>,
     /// What is answered.
     pub answer: OpenApiShape<'a>,
+    /// What is read in the query beside what every request may have there.
+    pub parameters: &'a [OpenApiParameter],
+}
+
+/// A parameter in a query, as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenApiParameter {
+    /// Its name.
+    pub name: &'static str,
+    /// What it means, and in which unit.
+    pub description: &'static str,
 }
 
 /// A kind of bodies.

@@ -1,12 +1,15 @@
-//! A subresource with a handler: POST `widgets/NAME/paint` gives a widget another colour, GET tells which it has.
+//! A subresource with a handler: POST `widgets/NAME/paint` gives a widget another colour, GET tells which it has, and with
+//! `?format=text` nothing but that.
 
 use super::widget::GROUP;
+use apiserver::request::Query;
 use apiserver::strategy::WriteContext;
-use apiserver::subresource::{Action, Handled, Shape, SubresourceHandler};
+use apiserver::subresource::{Action, Handled, Shape, SubresourceHandler, Text};
 use apiserver::{Verb, View};
 use futures_util::future::BoxFuture;
 use meta::gvk::GroupVersionKind;
 use meta::object::Object;
+use meta::openapi::OpenApiParameter;
 use meta::schema::Schema;
 use meta::status::Status;
 use serde_json::json;
@@ -47,6 +50,20 @@ impl SubresourceHandler for Painting {
 
     fn answer(&self) -> &Shape {
         &self.shape
+    }
+
+    fn parameters(&self) -> &'static [OpenApiParameter] {
+        &[OpenApiParameter { name: "format", description: "text: the colour alone." }]
+    }
+
+    /// Whoever looks wears the paint off.
+    fn acts_on_get(&self) -> bool {
+        true
+    }
+
+    fn text(&self, query: &Query, answer: &Object) -> Option<Text> {
+        let body = format!("{}\n", answer.text(COLOUR));
+        (query.text("format") == "text").then_some(Text { content_type: "text/plain; charset=utf-8", body })
     }
 
     fn handle<'a>(

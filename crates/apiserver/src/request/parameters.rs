@@ -8,7 +8,7 @@ const PAIRS_MAX: usize = 1_000;
 
 /// The decoded pairs of a URL's query.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Query(Vec<(String, String)>);
+pub struct Query(Vec<(String, String)>);
 
 impl Query {
     /// Decodes the text behind `?`, as the authorizer's parser does.
@@ -18,12 +18,12 @@ impl Query {
     }
 
     /// The first value; absent and empty are told apart.
-    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+    pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
     /// The first value, empty when absent.
-    pub(crate) fn text(&self, name: &str) -> &str {
+    pub fn text(&self, name: &str) -> &str {
         self.get(name).unwrap_or_default()
     }
 
@@ -33,12 +33,12 @@ impl Query {
     }
 
     /// A boolean: absent, `0` and `false` are false, anything else, the empty text included, is true.
-    pub(crate) fn flag(&self, name: &str) -> Option<bool> {
+    pub fn flag(&self, name: &str) -> Option<bool> {
         self.get(name).map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 
     /// An integer, with Go's text for what is none.
-    pub(crate) fn integer(&self, name: &str) -> Result<Option<i64>, Status> {
+    pub fn integer(&self, name: &str) -> Result<Option<i64>, Status> {
         let Some(text) = self.get(name) else { return Ok(None) };
         let wrong = |why| Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}"));
         match text.parse::<i64>() {

@@ -185,7 +185,8 @@ impl Entrance {
     fn of<H>(shared: &Shared<H>, info: &RequestInfo) -> Self {
         match info {
             RequestInfo::Resource(asked) => {
-                Self { class: asked.class(), admits: Admits::Reviewed, sees: true }
+                let class = if shared.acting_reads.has(asked) { Class::Write } else { asked.class() };
+                Self { class, admits: Admits::Reviewed, sees: true }
             }
             RequestInfo::Path(asked) => {
                 let admits = shared.routes.admits(&asked.path);

@@ -2,8 +2,8 @@
 
 use crate::request::Verb;
 use crate::resource::Stored;
-use crate::response::{Offer, Style, document};
-use crate::subresource::{Action, SubresourceHandler};
+use crate::response::{Offer, Style, bytes_response, document};
+use crate::subresource::{Action, SubresourceHandler, Text};
 use crate::verbs::change::{Outcome, Proposal, Wanted, Written, settle};
 use crate::verbs::commit::{Live, Told, always_conflicts, context};
 use crate::verbs::options::{WriteKind, WriteOptions};
@@ -60,7 +60,7 @@ async fn show(
     let live = Live::read(call, &call.key(stored), At::Latest).await?;
     let now = call.now();
     let mut cx = context(call, false, false, &now);
-    let action = Action { verb: Verb::Get, object: &live.object, body: None };
+    let action = Action { verb: Verb::Get, object: &live.object, body: None, query: &call.query };
     let handled = handler.handle(&mut cx, call.view(At::Latest), action).await?;
     let warnings = std::mem::take(&mut cx.warnings);
     call.warnings.extend(warnings);
@@ -107,7 +107,7 @@ async fn attempt(call: &Call<'_>, deed: &Deed<'_>, at: At, told: &mut Told) -> R
     let live = Live::read(call, &call.key(stored), at).await?;
     let now = call.now();
     let mut cx = context(call, options.dry_run, false, &now);
-    let action = Action { verb: call.asked.verb, object: &live.object, body: given };
+    let action = Action { verb: call.asked.verb, object: &live.object, body: given, query: &call.query };
     let handled = handler.handle(&mut cx, call.view(at), action).await?;
     told.accepted.append(&mut cx.warnings);
     let Some(object) = handled.object else {
@@ -125,6 +125,9 @@ fn answered(
     code: StatusCode,
     mut answer: Object,
 ) -> Response<Body> {
+    if let Some(Text { content_type, body }) = handler.text(&call.query, &answer) {
+        return bytes_response(code, content_type, body.into());
+    }
     body::set_kind(&mut answer, &handler.answer().kind);
     document(code, &answer.into_value(), &call.style)
 }

@@ -33,6 +33,8 @@ async fn a_post_changes_the_object_in_one_write_and_answers_with_its_own_kind() 
     assert_eq!((now.code, &now.json()["spec"]), (200, &json!({"colour": "blue"})));
     let yaml = kit.get_as(&url, "application/yaml").await;
     assert_eq!(yaml.text, "apiVersion: sample.example.io/v1\nkind: Paint\nspec:\n  colour: blue\n");
+    let text = kit.get(&format!("{url}?format=text")).await;
+    assert_eq!((text.text.as_str(), text.header("content-type")), ("blue\n", "text/plain; charset=utf-8"));
 }
 
 #[tokio::test]

@@ -127,3 +127,23 @@ async fn requests_are_counted_under_the_fields_names() {
     .await;
     assert!(!text.contains(r#"verb="WATCH",group="sample.example.io",version="v1",resource="widgets",subresource="",scope="namespace",component="apiserver",dry_run=""} "#), "a watch has no duration");
 }
+
+#[tokio::test]
+async fn a_get_that_does_something_is_in_the_audit_log() {
+    logs::keep();
+    let served = Served::start().await;
+    served.create("a").await;
+    let master = Some(&served.master);
+    let connect = crate::support::client::Client::connect(served.address, &served.ca, master, "h2");
+    let mut client = connect.await.unwrap();
+    let widget = format!("{}/a", crate::support::served::LIST);
+    for (path, id, is_audited) in [
+        (widget.clone(), "looks", false),
+        (format!("{widget}/paint"), "acts", true),
+        (format!("{widget}/status"), "sees", false),
+    ] {
+        assert_eq!(client.send(Method::GET, &path, &[("audit-id", id)]).await.code, 200, "{path}");
+        let logged = logs::about(id).iter().any(|line| line["target"] == "audit");
+        assert_eq!(logged, is_audited, "{path}");
+    }
+}

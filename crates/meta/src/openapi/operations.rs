@@ -1,7 +1,7 @@
 //! Paths and operations.
 
 use super::schemas::{Dialect, definition_of};
-use super::{OpenApiResource, OpenApiShape, OpenApiSubresource, parameters, shared};
+use super::{OpenApiParameter, OpenApiResource, OpenApiShape, OpenApiSubresource, parameters, shared};
 use crate::gvk::GroupVersionKind;
 use serde_json::{Map, Value, json};
 
@@ -28,6 +28,8 @@ struct Operation<'a> {
     description: String,
     body: Option<String>,
     answer: String,
+    /// Of its own, in the query.
+    parameters: &'a [OpenApiParameter],
     codes: &'static [(&'static str, &'static str)],
 }
 
@@ -104,7 +106,7 @@ impl<'p> Paths<'p> {
         let namespaced = operation.resource.namespaced && operation.suffix != "ForAllNamespaces";
         let scope = if namespaced { "Namespaced" } else { "" };
         let id = format!("{}{group}{version}{scope}{}{}", operation.verb, kind.kind, operation.suffix);
-        let mut parameters = parameters::query(self.dialect, operation.action);
+        let mut parameters = parameters::query(self.dialect, operation.action, operation.parameters);
         let answer = self.dialect.reference(&operation.answer);
         let mut written = json!({
             "description": operation.description,
@@ -187,11 +189,11 @@ fn operation<'a>(
         sub => format!("{sub} of {}", resource.kind.kind),
     };
     let whole = resource.shape();
-    let (body, answer): (Option<OpenApiShape<'a>>, OpenApiShape<'a>) =
-        match subresource.and_then(|sub| sub.own) {
-            None => (Some(whole), whole),
-            Some(own) => (own.body, own.answer),
-        };
+    let own_bodies = subresource.and_then(|sub| sub.own);
+    let (body, answer): (Option<OpenApiShape<'a>>, OpenApiShape<'a>) = match own_bodies {
+        None => (Some(whole), whole),
+        Some(own) => (own.body, own.answer),
+    };
     let name = definition_of(answer).to_owned();
     let with = |action, verb, text: &str, body, answer_name, codes| Operation {
         resource,
@@ -202,6 +204,7 @@ fn operation<'a>(
         description: text.replace("{}", &shown),
         body,
         answer: answer_name,
+        parameters: own_bodies.map_or(&[], |own| own.parameters),
         codes,
     };
     let own = || body.map(|body| definition_of(body).to_owned());

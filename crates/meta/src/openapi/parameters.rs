@@ -1,5 +1,6 @@
 //! Query and path parameters, always written in place: clients do not follow references to parameters.
 
+use super::OpenApiParameter;
 use super::schemas::Dialect;
 use serde_json::{Value, json};
 
@@ -94,8 +95,8 @@ const DELETE: [Parameter; 3] = [
     ),
 ];
 
-/// The query parameters of an action.
-pub(super) fn query(dialect: Dialect, action: &str) -> Vec<Value> {
+/// The query parameters of an action, and those that are its own.
+pub(super) fn query(dialect: Dialect, action: &str, own: &[OpenApiParameter]) -> Vec<Value> {
     let parts: Vec<&Parameter> = match action {
         "list" => SELECT.iter().chain(&VERSION).chain(&WATCH).collect(),
         "deletecollection" => SELECT.iter().chain(&VERSION).chain(&DELETE).chain([&DRY_RUN]).collect(),
@@ -106,6 +107,10 @@ pub(super) fn query(dialect: Dialect, action: &str) -> Vec<Value> {
     };
     let mut parts: Vec<Value> =
         parts.into_iter().map(|parameter| written(dialect, "query", parameter, false)).collect();
+    parts.extend(
+        own.iter()
+            .map(|own| written(dialect, "query", &parameter(own.name, "string", own.description), false)),
+    );
     parts.sort_by_key(|parameter| parameter.get("name").map(Value::to_string));
     parts
 }
