@@ -1,5 +1,7 @@
 //! The command line.
 
+use crate::certificates::ValidDays;
+use crate::certificates::controller::Controller;
 use crate::roles::Roles;
 use apiserver::request::query::go_duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -100,9 +102,57 @@ pub struct Serve {
     /// heard of it.
     #[arg(long, default_value = "0s", value_parser = duration)]
     pub shutdown_delay: Duration,
+    /// Certificates for member clusters.
+    #[command(flatten)]
+    pub certificates: CertificateSettings,
     /// Traces.
     #[command(flatten)]
     pub traces: Traces,
+}
+
+/// Certificates with which people enter member clusters.
+#[derive(Clone, Debug, Args)]
+pub struct CertificateSettings {
+    /// Where business-controller issues certificates, such as `https://business-issuer.tke-business.svc`. Without it none
+    /// are issued.
+    #[arg(
+        long,
+        requires_all = ["issuer_ca_file", "issuer_tls_cert_file", "issuer_tls_private_key_file"]
+    )]
+    pub issuer_url: Option<String>,
+    /// CA of its serving certificate, PEM.
+    #[arg(long, requires = "issuer_url")]
+    pub issuer_ca_file: Option<PathBuf>,
+    /// Certificate that this program shows it, PEM.
+    #[arg(long, requires = "issuer_url")]
+    pub issuer_tls_cert_file: Option<PathBuf>,
+    /// Its key, PEM.
+    #[arg(long, requires = "issuer_url")]
+    pub issuer_tls_private_key_file: Option<PathBuf>,
+    /// Days that a certificate is valid when the request does not say it.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=365))]
+    pub certificate_days: u16,
+    /// Days that a certificate is valid at the most.
+    #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(u16).range(1..=365))]
+    pub certificate_days_max: u16,
+}
+
+impl CertificateSettings {
+    /// The controller; `None` where no certificates are issued.
+    pub fn controller(&self) -> Option<Controller> {
+        Some(Controller {
+            url: self.issuer_url.clone()?,
+            ca_file: self.issuer_ca_file.clone()?,
+            certificate_file: self.issuer_tls_cert_file.clone()?,
+            key_file: self.issuer_tls_private_key_file.clone()?,
+        })
+    }
+
+    /// For how long certificates are valid. The bound holds whatever the default says.
+    pub fn days(&self) -> ValidDays {
+        let max = self.certificate_days_max;
+        ValidDays { default: self.certificate_days.min(max), max }
+    }
 }
 
 /// Traces of requests.
@@ -213,6 +263,8 @@ mod tests {
         assert_eq!(serve.forbidden(), ["default", "kube-*", "tke-business"]);
         assert!(!serve.tenant_grant && !serve.migrate && !serve.no_kubernetes);
         assert!(serve.tenant_finalizers.is_empty());
+        assert_eq!(serve.certificates.days(), ValidDays { default: 1, max: 365 });
+        assert!(serve.certificates.controller().is_none());
         assert!(serve.traces.otlp_endpoint.is_none() && serve.shutdown_delay.is_zero());
         let more = format!("{line} --tenant-grant --tenant-finalizers a,b.c/d --log-format text");
         let cli = Cli::parse_from(more.split(' '));
@@ -220,6 +272,27 @@ mod tests {
         let Command::Serve(serve) = cli.command else { panic!("not serve") };
         assert!(serve.tenant_grant);
         assert_eq!(serve.tenant_finalizers, ["a", "b.c/d"]);
+    }
+
+    #[test]
+    fn certificates_are_issued_with_all_files_or_not_at_all() {
+        let parse = |more: &str| {
+            let line = "business-api serve --database-url x --tls-cert-file c --tls-private-key-file k";
+            let line = format!("{line} {more}");
+            Cli::try_parse_from(line.split_whitespace()).map(|cli| match cli.command {
+                Command::Serve(serve) => serve.certificates,
+                _ => panic!("not serve"),
+            })
+        };
+        let files = "--issuer-ca-file a --issuer-tls-cert-file b --issuer-tls-private-key-file c";
+        let all = parse(&format!("--issuer-url https://x {files} --certificate-days-max 7")).unwrap();
+        assert_eq!(all.controller().unwrap().url, "https://x");
+        assert_eq!(all.days(), ValidDays { default: 1, max: 7 });
+        assert!(parse("--issuer-url https://x").is_err());
+        assert!(parse(files).is_err());
+        for wrong in ["--certificate-days 0", "--certificate-days-max 366"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod project;
 pub mod namespace;
 
 use crate::accounts::{KindAccounts, ReadAccount};
+use crate::certificates::Certificates;
 use crate::clusters::Clusters;
 use crate::finalizers::TenantFinalizers;
 use crate::levels::Levels;
@@ -64,6 +65,8 @@ pub struct Directories {
     pub finalizers: TenantFinalizers,
     /// Names in a member cluster that none may claim.
     pub forbidden: Vec<String>,
+    /// Certificates for member clusters.
+    pub certificates: Certificates,
 }
 
 /// All kinds of a program.

@@ -23,6 +23,8 @@ pub mod levels;
 pub mod policy;
 /// The member clusters that the controller makes known.
 pub mod clusters;
+/// Certificates for member clusters.
+pub mod certificates;
 /// What differs by kind.
 pub mod strategy;
 /// The answer to a write that the quota rules refused.

@@ -1,7 +1,7 @@
 //! Who may do what without a role in Kubernetes, and what of the store he sees.
 
 use crate::members::Members;
-use crate::roles::{GRANT, KindRights, Role, Roles};
+use crate::roles::{CERTIFICATE, GRANT, KindRights, Role, Roles};
 use apiserver::authz::{Policy, Right, Verdict};
 use apiserver::request::ResourceRequest;
 use apiserver::{Caller, RequestInfo, Verb};
@@ -40,6 +40,15 @@ impl BusinessPolicy {
         Self { roles, kinds, members }
     }
 
+    /// Parts of Kubernetes see everything, and their roles name all resources: that must not let them into the clusters.
+    fn decide_untenanted(caller: &Caller, request: &RequestInfo) -> Verdict {
+        let asked = request.resource().filter(|asked| asked.group == GROUP);
+        if is_kubernetes_own(caller) && asked.is_some_and(|asked| asked.subresource == CERTIFICATE) {
+            return Verdict::Deny("certificates are for people".to_owned());
+        }
+        Verdict::NoOpinion
+    }
+
     /// Of what a role does not have by itself, roles in Kubernetes may give verbs on objects, but neither subresources nor
     /// budget.
     fn decide_tenant(&self, role: Role, asked: &ResourceRequest) -> Verdict {
@@ -58,6 +67,12 @@ impl BusinessPolicy {
     }
 }
 
+/// Names of Kubernetes' own parts, for which only kube-apiserver vouches; it gives them no tenant.
+fn is_kubernetes_own(caller: &Caller) -> bool {
+    let name = caller.name.as_str();
+    caller.tenant.is_none() && (NAMESPACE_DELETERS.contains(&name) || KUBERNETES_OWN.contains(&name))
+}
+
 /// Whether all objects of one namespace are listed or deleted.
 fn empties_a_namespace(asked: &ResourceRequest) -> bool {
     matches!(asked.verb, Verb::List | Verb::DeleteCollection)
@@ -67,7 +82,7 @@ fn empties_a_namespace(asked: &ResourceRequest) -> bool {
 
 impl Policy for BusinessPolicy {
     fn decide(&self, caller: &Caller, request: &RequestInfo) -> Verdict {
-        let Some(role) = self.roles.role(caller) else { return Verdict::NoOpinion };
+        let Some(role) = self.roles.role(caller) else { return Self::decide_untenanted(caller, request) };
         match request.resource() {
             Some(asked) if asked.group == GROUP => self.decide_tenant(role, asked),
             _ => Verdict::NoOpinion,
@@ -184,7 +199,7 @@ mod tests {
     fn the_rights_of_roles_are_as_recorded() {
         let mut table = format!("{:<23}{:<18}{:<37}member\n", "", "verb", "administrator");
         let objects = RULE.iter().copied().chain([GRANT, OPERATE, "else"]).map(|verb| ("", verb));
-        let subresources = ["status", "finalize", "finalizers", "else"]
+        let subresources = ["status", "finalize", "certificate", "finalizers", "else"]
             .into_iter()
             .flat_map(|subresource| ["create", "get", "patch", "update"].map(|verb| (subresource, verb)));
         let asked: Vec<(&str, &'static str)> = objects.chain(subresources).collect();
@@ -277,6 +292,17 @@ mod tests {
             );
             assert!(matches!(seen, Ok(Visibility::Member { .. })), "{name}");
         }
+    }
+
+    #[test]
+    fn no_part_of_kubernetes_gets_a_certificate() {
+        let certificate = ask("get", NAMESPACES, "certificate", "p");
+        for name in NAMESPACE_DELETERS.into_iter().chain(KUBERNETES_OWN) {
+            let verdict = policy(true).decide(&caller(name, None, &[]), &certificate);
+            assert!(matches!(verdict, Verdict::Deny(_)), "{name}");
+        }
+        let operator = policy(true).decide(&caller("op", None, &[]), &certificate);
+        assert_eq!(operator, Verdict::NoOpinion, "Kubernetes is asked");
     }
 
     #[test]

@@ -3,6 +3,9 @@ use apiserver::Caller;
 /// The verb on projects that budget out of nothing needs.
 pub const GRANT: &str = "grant";
 
+/// The subresource of a namespace that has certificates issued.
+pub const CERTIFICATE: &str = "certificate";
+
 /// What a caller with a tenant is in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {

@@ -1,6 +1,7 @@
 //! Puts the program together: database, rules, server, admin port; and ends it in the opposite order.
 
 use crate::audit::{Auditor, Books, Growth};
+use crate::certificates::{Certificates, Issuer};
 use crate::clusters::Clusters;
 use crate::config::{Jwt, Serve};
 use crate::finalizers::TenantFinalizers;
@@ -51,23 +52,31 @@ impl Listeners {
 }
 
 /// What a program is made of.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Program {
     /// What it serves.
     pub kinds: KindTable,
     /// Takes the place of the directory that the controller publishes.
     pub clusters: Option<Clusters>,
+    /// Takes the place of the controller, who issues certificates.
+    pub issuer: Option<Arc<dyn Issuer>>,
+}
+
+impl std::fmt::Debug for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Program").field("kinds", &self.kinds).finish_non_exhaustive()
+    }
 }
 
 impl Default for Program {
     fn default() -> Self {
-        Self { kinds: KINDS, clusters: None }
+        Self { kinds: KINDS, clusters: None, issuer: None }
     }
 }
 
 /// Serves until `tasks` is cancelled and what was under way has ended.
 pub async fn serve(settings: &Serve, listeners: Listeners, program: Program, tasks: Tasks) -> Result<()> {
-    let Program { kinds, clusters } = program;
+    let Program { kinds, clusters, issuer } = program;
     let url = &settings.database.database_url;
     let kube = client(settings).await?;
     // What requests need ends after them.
@@ -93,7 +102,7 @@ pub async fn serve(settings: &Serve, listeners: Listeners, program: Program, tas
 
     let (draining, clock) = (CancellationToken::new(), Clock::default());
     let policy: Arc<dyn Policy> = Arc::new(BusinessPolicy::new(settings.roles(), kinds.rights(), members));
-    let resources = kinds.resources(&directories(settings, clusters, levels));
+    let resources = kinds.resources(&directories(settings, clusters, levels, issuer));
     let version = format!("v{}", env!("CARGO_PKG_VERSION"));
     let about = About { title: "TKEStack business".to_owned(), version };
     let api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about)?;
@@ -195,13 +204,21 @@ fn add_checks(ready: &Health, store: &Store, growth: &Growth, members: &Members)
     ready.add("postgres", move || store.database().and_then(|()| growth.check()));
 }
 
-fn directories(settings: &Serve, clusters: Clusters, levels: Levels) -> Directories {
+fn directories(
+    settings: &Serve,
+    clusters: Clusters,
+    levels: Levels,
+    issuer: Option<Arc<dyn Issuer>>,
+) -> Directories {
+    let controller = settings.certificates.controller();
+    let issuer = issuer.or_else(|| controller.map(|controller| Arc::new(controller) as Arc<dyn Issuer>));
     Directories {
         clusters,
         levels,
         roles: settings.roles(),
         finalizers: TenantFinalizers::new(settings.tenant_finalizers.iter().cloned()),
         forbidden: settings.forbidden(),
+        certificates: Certificates::new(issuer, settings.certificates.days()),
     }
 }
 

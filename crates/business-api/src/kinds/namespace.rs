@@ -1,10 +1,11 @@
 use super::attributes::Selected;
 use super::{Directories, KindRow, SUBRESOURCES, StoredRow};
 use crate::numbers;
-use crate::roles::{ADD, CHANGE, HOLD_BACK, RULE, Right, Role};
+use crate::roles::{ADD, CERTIFICATE, CHANGE, HOLD_BACK, RULE, Right, Role};
+use crate::strategy::namespace::certificate::CertificateHandler;
 use crate::strategy::{NamespaceStrategy, namespace};
 use apiserver::resource::{ALL_VERBS, Source};
-use apiserver::{Resource, Stored};
+use apiserver::{Resource, Stored, Subresource, Verb};
 use business_types::account;
 use business_types::names::{GROUP, NAMESPACES};
 use business_types::namespace::{ChargedNamespace, gvk, schema};
@@ -26,11 +27,15 @@ const RIGHTS: &[Right] = &[
     Right::object(Role::Administrator, RULE),
     Right::subresource(Role::Administrator, "finalize", CHANGE),
     Right::subresource(Role::Administrator, "finalizers", HOLD_BACK),
+    Right::subresource(Role::Administrator, CERTIFICATE, &["get"]),
     Right::object(Role::Member, ADD),
+    Right::subresource(Role::Member, CERTIFICATE, &["get"]),
 ];
 
 fn resource(directories: &Directories) -> Resource {
-    let Directories { clusters, levels, finalizers, forbidden, .. } = directories.clone();
+    let Directories { clusters, levels, roles, finalizers, forbidden, certificates } = directories.clone();
+    let certificate =
+        Subresource::handled(CERTIFICATE, &[Verb::Get], CertificateHandler::new(certificates, roles));
     Resource {
         gvk: gvk(),
         plural: NAMESPACES,
@@ -44,7 +49,7 @@ fn resource(directories: &Directories) -> Resource {
         source: Source::Stored(Arc::new(Stored {
             id: STORED.id,
             kind: (STORED.kind)(),
-            subresources: SUBRESOURCES.to_vec(),
+            subresources: SUBRESOURCES.into_iter().chain([certificate]).collect(),
             server_fields: namespace::SERVER_FIELDS,
             strategy: Arc::new(NamespaceStrategy::new(clusters, levels, forbidden, finalizers)),
         })),

@@ -1,3 +1,6 @@
+/// A certificate for the namespace's cluster.
+pub mod certificate;
+
 use super::{
     add_finalizer, amounts_value, begin_deletion, check_annotations, dash, drops_finalizer, project_key,
     ready, set_tenant, shares, take_tenant, unreadable, waiting,
@@ -119,6 +122,7 @@ impl NamespaceStrategy {
     /// A confirmation may lower what is charged; nothing else that a status says changes it.
     fn prepare_status(cx: &WriteContext<'_>, old: &Object, object: &mut Object) -> Result<(), Status> {
         let before = Typed::of(old)?;
+        object.remove(certificate::CERTIFICATE);
         if old.is_deleting() {
             object.set(&["status", "phase"], json!("Terminating"));
         }

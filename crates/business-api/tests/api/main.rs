@@ -5,6 +5,8 @@ mod accounts;
 #[cfg(test)]
 mod audits;
 #[cfg(test)]
+mod certificates;
+#[cfg(test)]
 mod descriptions;
 #[cfg(test)]
 mod interleavings;

@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use business_api::certificates::Issuer as CertificateIssuer;
 use business_api::clusters::Clusters;
 use business_api::config::{Cli, Command, Serve};
 use business_api::kinds::{KINDS, KindTable};
@@ -109,6 +110,14 @@ impl World {
         Self::ready(1, flags, KINDS).await
     }
 
+    /// One replica with these flags beside the usual ones, for which somebody issues certificates.
+    pub(crate) async fn with_issuer(flags: &[&str], issuer: Arc<dyn CertificateIssuer>) -> Self {
+        let database = testing::database().await.unwrap();
+        let world = Self::start_with(database, 1, flags, KINDS, Some(issuer)).await;
+        world.until_ready().await;
+        world
+    }
+
     /// One replica that serves other kinds.
     pub(crate) async fn with_kinds(kinds: KindTable) -> Self {
         Self::ready(1, &["--tenant-grant"], kinds).await
@@ -126,6 +135,16 @@ impl World {
     }
 
     async fn start(database: Database, count: usize, flags: &[&str], kinds: KindTable) -> Self {
+        Self::start_with(database, count, flags, kinds, None).await
+    }
+
+    async fn start_with(
+        database: Database,
+        count: usize,
+        flags: &[&str],
+        kinds: KindTable,
+        issuer: Option<Arc<dyn CertificateIssuer>>,
+    ) -> Self {
         let directory = std::env::temp_dir().join(format!("business-api-test-{}", uuid::Uuid::new_v4()));
         std::fs::create_dir(&directory).unwrap();
         let authority = Authority::new();
@@ -142,7 +161,7 @@ impl World {
         let clusters = Clusters::awaited();
         clusters.replace(["c1", "c2"].map(|name| (name.to_owned(), cluster("*"))));
         let tasks = Tasks::new();
-        let program = Program { kinds, clusters: Some(clusters.clone()) };
+        let program = Program { kinds, clusters: Some(clusters.clone()), issuer };
         let mut replicas = Vec::new();
         for _replica in 0..count {
             replicas.push(start(&directory, &database, program.clone(), flags, &tasks).await);

@@ -1,0 +1,211 @@
+//! `namespaces/NAME/certificate`: a certificate with which the caller enters the namespace in its cluster.
+
+use super::unreadable;
+use crate::certificates::allowance::Holder;
+use crate::certificates::{Certificates, Credential, Wish};
+use crate::roles::Roles;
+use apiserver::View;
+use apiserver::request::Query;
+use apiserver::strategy::WriteContext;
+use apiserver::subresource::{Action, Handled, Shape, SubresourceHandler, Text};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use business_types::condition::{self, ACCESS_READY, READY};
+use business_types::namespace::{group_resource, gvk, schema};
+use business_types::{Condition, NamespaceSpec, NamespaceStatus, access};
+use futures_util::future::BoxFuture;
+use meta::field::{FieldError, Path};
+use meta::object::Object;
+use meta::openapi::OpenApiParameter;
+use meta::status::Status;
+use serde_json::{Value, json};
+
+/// Where it stands in the answer. It is never stored.
+pub const CERTIFICATE: &[&str] = &["status", "certificate"];
+const VALID_DAYS: &str = "validDays";
+const FORMAT: &str = "format";
+const KUBECONFIG: &str = "kubeconfig";
+
+const PARAMETERS: &[OpenApiParameter] = &[
+    OpenApiParameter {
+        name: VALID_DAYS,
+        description: "For how many days the certificate is to be valid. The server bounds it.",
+    },
+    OpenApiParameter {
+        name: FORMAT,
+        description: "kubeconfig: the answer is a kubeconfig, as YAML, instead of the object.",
+    },
+];
+
+/// Has certificates issued.
+#[derive(Debug)]
+pub struct CertificateHandler {
+    shape: Shape,
+    certificates: Certificates,
+    roles: Roles,
+}
+
+impl CertificateHandler {
+    /// Who rules a tenant is in the group of its administrators.
+    pub fn new(certificates: Certificates, roles: Roles) -> Self {
+        Self { shape: Shape { kind: gvk(), schema: schema() }, certificates, roles }
+    }
+
+    /// What a caller, who sees the object and may have a certificate for it, wants.
+    fn wish(&self, cx: &WriteContext<'_>, action: &Action<'_>) -> Result<Wish, Status> {
+        let object = action.object;
+        let invalid = |field: &Path, value: &str, why: &str| {
+            let error = FieldError::invalid(field, &json!(value), why);
+            Status::invalid(&gvk(), object.name(), &vec![error])
+        };
+        let text = action.query.text(VALID_DAYS);
+        let days = self.certificates.days.of(text);
+        let days = days.map_err(|why| invalid(&Path::new(VALID_DAYS), text, &why))?;
+        let format = action.query.text(FORMAT);
+        if !matches!(format, "" | KUBECONFIG) {
+            return Err(invalid(&Path::new(FORMAT), format, "must be kubeconfig, or not given"));
+        }
+        if object.is_deleting() {
+            return Err(Status::conflict(&group_resource(), object.name(), "the namespace is being deleted"));
+        }
+        let spec = NamespaceSpec::of(object).map_err(|error| unreadable(&error))?;
+        // Who is confined to no tenant is an operator: he acts for the administrators of whichever tenant it is.
+        let tenant = cx.tenant.unwrap_or_default();
+        let rules = cx.tenant.is_none() || self.roles.is_tenant_admin(cx.caller);
+        let nameless = |value: &str| {
+            let why = "cannot be named in a member cluster: it is too long, or has a control character, or a tenant has a \
+                       colon";
+            invalid(&Path::new("user"), value, why)
+        };
+        let user = access::user(tenant, &cx.caller.name).ok_or_else(|| nameless(&cx.caller.name))?;
+        let group = if rules {
+            Some(access::administrators(&spec.tenant_id).ok_or_else(|| nameless(&spec.tenant_id))?)
+        } else {
+            None
+        };
+        Ok(Wish {
+            holder: Holder { tenant: tenant.to_owned(), user: cx.caller.name.clone() },
+            user,
+            group,
+            cluster: spec.cluster_name,
+            project: object.namespace().to_owned(),
+            name: object.name().to_owned(),
+            days,
+        })
+    }
+}
+
+impl SubresourceHandler for CertificateHandler {
+    fn body(&self) -> Option<&Shape> {
+        None
+    }
+
+    fn answer(&self) -> &Shape {
+        &self.shape
+    }
+
+    fn parameters(&self) -> &'static [OpenApiParameter] {
+        PARAMETERS
+    }
+
+    fn acts_on_get(&self) -> bool {
+        true
+    }
+
+    fn handle<'a>(
+        &'a self,
+        cx: &'a mut WriteContext<'_>,
+        _: View<'a>,
+        action: Action<'a>,
+    ) -> BoxFuture<'a, Result<Handled, Status>> {
+        Box::pin(async move {
+            let wish = self.wish(cx, &action)?;
+            let user = wish.user.clone();
+            let outcome = self.certificates.issue(wish).await;
+            let credential = outcome.map_err(|status| about(action.object, status))?;
+            let status = NamespaceStatus::of(action.object).map_err(|error| unreadable(&error))?;
+            cx.warnings.extend(shortcomings(&status));
+            let mut answer = action.object.clone();
+            answer.set(CERTIFICATE, shown(&credential));
+            if action.query.text(FORMAT) == KUBECONFIG {
+                answer = kubeconfig(&answer, &user);
+            }
+            Ok(Handled { object: None, answer })
+        })
+    }
+
+    fn text(&self, query: &Query, answer: &Object) -> Option<Text> {
+        if query.text(FORMAT) != KUBECONFIG {
+            return None;
+        }
+        // JSON is YAML, should it ever come to that.
+        let body = serde_yaml_ng::to_string(answer.as_map());
+        let body = body.unwrap_or_else(|_| Value::Object(answer.as_map().clone()).to_string());
+        Some(Text { content_type: "application/yaml", body })
+    }
+}
+
+/// A refusal that is about the cluster names the field that says which one it is.
+fn about(object: &Object, status: Status) -> Status {
+    if status.code != 422 {
+        return status;
+    }
+    let cluster = object.text(&["spec", "clusterName"]);
+    let field = Path::new("spec").child("clusterName");
+    let error = FieldError::invalid(&field, &json!(cluster), &status.message);
+    Status::invalid(&gvk(), object.name(), &vec![error])
+}
+
+/// Why the certificate may open nothing yet.
+fn shortcomings(status: &NamespaceStatus) -> Option<String> {
+    for type_ in [READY, ACCESS_READY] {
+        match condition::find(&status.conditions, type_) {
+            Some(condition) if condition.is_true() => {}
+            Some(Condition { reason, message, .. }) => {
+                return Some(format!(
+                    "the certificate may open nothing yet: {type_} is not True: {reason} {message}"
+                ));
+            }
+            None => return Some(format!("the certificate may open nothing yet: {type_} is not known")),
+        }
+    }
+    None
+}
+
+fn shown(credential: &Credential) -> Value {
+    let encoded = |text: &str| BASE64_STANDARD.encode(text);
+    json!({
+        "certPem": encoded(&credential.issued.certificate),
+        "keyPem": encoded(credential.key.reveal()),
+        "caCertPem": encoded(&credential.issued.ca_bundle),
+        "apiServer": credential.issued.server,
+    })
+}
+
+/// The same for kubectl; its context is the namespace.
+fn kubeconfig(answer: &Object, user: &str) -> Object {
+    let cluster = answer.text(&["spec", "clusterName"]);
+    let held = |field| answer.get(&["status", "certificate", field]).cloned().unwrap_or_default();
+    let mut reached = json!({ "server": held("apiServer") });
+    if held("caCertPem") != json!("") {
+        merge(&mut reached, "certificate-authority-data", held("caCertPem"));
+    }
+    let context = format!("{cluster}/{}", answer.text(&["spec", "namespace"]));
+    let mut config = Object::default();
+    config.set(&["apiVersion"], json!("v1"));
+    config.set(&["kind"], json!("Config"));
+    config.set(&["clusters"], json!([{ "name": cluster, "cluster": reached }]));
+    let credential = json!({ "client-certificate-data": held("certPem"), "client-key-data": held("keyPem") });
+    config.set(&["users"], json!([{ "name": user, "user": credential }]));
+    let namespace = answer.text(&["spec", "namespace"]);
+    let entered = json!({ "cluster": cluster, "user": user, "namespace": namespace });
+    config.set(&["contexts"], json!([{ "name": context, "context": entered }]));
+    config.set(&["current-context"], json!(context));
+    config
+}
+
+fn merge(target: &mut Value, key: &str, value: Value) {
+    if let Value::Object(fields) = target {
+        fields.insert(key.to_owned(), value);
+    }
+}
