@@ -18,6 +18,8 @@ mod rollback;
 mod crash;
 /// What a tenant may see and do.
 mod tenant;
+/// People in the clusters themselves.
+mod access;
 /// What must be refused.
 mod input;
 /// kube-controller-manager and our kinds.
@@ -56,6 +58,7 @@ const STEPS: &[(&str, Step)] = &[
     ("what somebody changes in the cluster is repaired or reported", drift::drift),
     ("a cluster's namespace without an object is held against its project until it is gone", orphan::orphan),
     ("the tenant's administrator rules his tenant and sees no other", tenant::tenant),
+    ("a member enters his namespace with a certificate, and no other, until he is no member", access::access),
     ("bad input is refused with the field's path and nothing is stored", input::input),
     ("the garbage and namespace controllers of Kubernetes work with our kinds", collector::collector),
     ("kubectl waits for conditions, fields, creation and deletion", waiting::waiting),

@@ -182,6 +182,8 @@ impl ControlPlane {
             ("kubeconfig", file(self.file("controllers.kubeconfig"))),
             ("service-account-private-key-file", file(self.pki.key("service-accounts"))),
             ("root-ca-file", file(self.pki.cert("ca"))),
+            ("cluster-signing-cert-file", file(self.pki.cert("ca"))),
+            ("cluster-signing-key-file", file(self.pki.key("ca"))),
         ];
         let program = layout::bin().join("kube-controller-manager");
         let name = format!("kube-controller-manager-{}", self.name);

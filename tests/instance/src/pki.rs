@@ -2,9 +2,11 @@
 //! certificates are made anew by every `up`, so that none runs out.
 
 use anyhow::{Context, Result};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, date_time_ymd,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose, date_time_ymd,
 };
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -139,6 +141,17 @@ fn valid_for(params: &mut CertificateParams, years: i32) {
     // A day of January of the year is early enough for any clock that differs.
     params.not_before = date_time_ymd(year.saturating_sub(1), 1, 1);
     params.not_after = date_time_ymd(year.saturating_add(years).saturating_add(1), 1, 1);
+}
+
+/// A request for a certificate of this name, base64 of PEM as Kubernetes takes it. Its key is thrown away.
+pub fn request(name: &str, group: Option<&str>) -> Result<String> {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    if let Some(group) = group {
+        params.distinguished_name.push(DnType::OrganizationName, group);
+    }
+    params.distinguished_name.push(DnType::CommonName, name);
+    Ok(STANDARD.encode(params.serialize_request(&KeyPair::generate()?)?.pem()?))
 }
 
 #[cfg(test)]

@@ -8,12 +8,12 @@ use crate::manifests::{self, APISERVICE, Address, NAMESPACE, SERVICE};
 use crate::pki::{Pki, Subject};
 use crate::ports::Ports;
 use crate::postgres::Postgres;
-use crate::programs::{self, Api, ApiSettings, Controller};
+use crate::programs::{self, Api, ApiSettings, Certificates, Controller};
 use crate::supervisor::Supervisor;
 use crate::token::Issuer;
 use crate::wait::{self, Seen};
 use anyhow::{Context, Result, bail, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::net::{ToSocketAddrs as _, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,6 +21,10 @@ use terminal::say;
 
 /// The cluster that the control plane itself is.
 pub const HOST_CLUSTER: &str = "local";
+/// Kubeconfigs whose contexts are the clusters: who works there, who has certificates signed, and where people reach them.
+const MEMBERS: &str = "programs/members.kubeconfig";
+const SIGNERS: &str = "programs/signers.kubeconfig";
+const ENDPOINTS: &str = "programs/endpoints.kubeconfig";
 const MEMBERS_MAX: u8 = 20;
 const REPLICAS_MAX: u8 = 8;
 const AVAILABLE: Duration = Duration::from_mins(1);
@@ -241,12 +245,14 @@ impl<'a> Starter<'a> {
         instance.apis = self.replicas(&address)?;
         let first = instance.apis.first().context("no replica")?.clone();
         self.serving_certificate(&address)?;
+        let issuer_port = self.port("business-controller-issuer", "business-controller")?;
+        let certificates = Certificates::prepare(&self.pki, issuer_port)?;
         let ca = std::fs::read_to_string(self.pki.cert("serving-ca"))?;
         say::step("rights, Service and APIService applied", || {
             manifests::apply_local(&admin, &Address { host: address, port: first.port, ca })?;
-            self.member_kubeconfig(&admin, &like, members)
+            self.member_kubeconfigs(&admin, &like, members)
         })?;
-        self.start_apis(host, &admin, &like, instance)?;
+        self.start_apis(host, &admin, &like, instance, &certificates)?;
         tenant_kubeconfig(self.layout, &self.pki, &instance.issuer, &first)?;
         say::step("business-api ready", || {
             instance.apis.iter().try_for_each(|api| api.wait(self.supervisor))?;
@@ -257,10 +263,12 @@ impl<'a> Starter<'a> {
         say::step("business-controller ready", || {
             let kubeconfig = self.layout.path("programs/business-controller.kubeconfig");
             programs::kubeconfig(&admin, &like, "business-controller", &kubeconfig)?;
-            let members = self.layout.path("programs/members.kubeconfig");
             let controller = Controller {
                 kubeconfig: &kubeconfig,
-                members: &members,
+                members: &self.layout.path(MEMBERS),
+                signers: &self.layout.path(SIGNERS),
+                endpoints: &self.layout.path(ENDPOINTS),
+                certificates: &certificates,
                 admin_port,
                 audit_period: self.options.audit_period.as_deref(),
             };
@@ -269,7 +277,14 @@ impl<'a> Starter<'a> {
         })
     }
 
-    fn start_apis(&self, host: &Host, admin: &Kubectl, like: &Value, instance: &Instance) -> Result<()> {
+    fn start_apis(
+        &self,
+        host: &Host,
+        admin: &Kubectl,
+        like: &Value,
+        instance: &Instance,
+        certificates: &Certificates,
+    ) -> Result<()> {
         let kubeconfig = self.layout.path("programs/business-api.kubeconfig");
         programs::kubeconfig(admin, like, "business-api", &kubeconfig)?;
         let client_ca = match host {
@@ -283,6 +298,7 @@ impl<'a> Starter<'a> {
             key: &self.pki.key("serving"),
             client_ca,
             issuer: &instance.issuer,
+            certificates,
         };
         instance.apis.iter().try_for_each(|api| self.supervisor.start(api.spec(&settings)?))
     }
@@ -323,19 +339,26 @@ impl<'a> Starter<'a> {
         self.pki.issue("serving-ca", "serving", &Subject::server(&names))
     }
 
-    /// One context a member, each with the member role and nothing more.
-    fn member_kubeconfig(&self, admin: &Kubectl, like: &Value, members: &[ControlPlane]) -> Result<()> {
-        manifests::apply_member(admin)?;
-        let user = programs::service_account(admin, "business-member")?;
-        let mut all = Kubeconfig::default().context_like(HOST_CLUSTER, like, &user)?;
+    /// One context a member in each: who works there, who has certificates signed, and where people reach it.
+    fn member_kubeconfigs(&self, admin: &Kubectl, like: &Value, members: &[ControlPlane]) -> Result<()> {
+        let mut clusters = vec![(HOST_CLUSTER.to_owned(), admin.clone(), like.clone())];
         for plane in members {
             let kubectl = self.kubectl(&plane.admin());
-            manifests::apply_member(&kubectl)?;
-            let user = programs::service_account(&kubectl, "business-member")?;
             let like = kubectl.json(&["config", "view", "--raw", "--flatten", "--minify"])?;
-            all = all.context_like(&plane.name, &like, &user)?;
+            clusters.push((plane.name.clone(), kubectl, like));
         }
-        all.write(&self.layout.path("programs/members.kubeconfig"))
+        let [mut workers, mut signers, mut endpoints] = [(); 3].map(|()| Kubeconfig::default());
+        for (name, kubectl, like) in &clusters {
+            manifests::apply_member(kubectl)?;
+            let worker = programs::service_account(kubectl, "business-member")?;
+            workers = workers.context_like(name, like, &worker)?;
+            let signer = programs::service_account(kubectl, "business-signer")?;
+            signers = signers.context_like(name, like, &signer)?;
+            endpoints = endpoints.context_like(name, like, &json!({}))?;
+        }
+        workers.write(&self.layout.path(MEMBERS))?;
+        signers.write(&self.layout.path(SIGNERS))?;
+        endpoints.write(&self.layout.path(ENDPOINTS))
     }
 }
 

@@ -4,6 +4,7 @@ use crate::kubeconfig::{Kubeconfig, token};
 use crate::kubectl::Kubectl;
 use crate::layout::{self, Layout};
 use crate::manifests::NAMESPACE;
+use crate::pki::{Pki, Subject};
 use crate::supervisor::{Spec, Supervisor};
 use crate::token::{AUDIENCE, ISSUER, Issuer};
 use crate::wait::Seen;
@@ -47,12 +48,57 @@ pub struct ApiSettings<'a> {
     pub certificate: &'a Path,
     pub key: &'a Path,
     pub client_ca: Option<PathBuf>,
+    /// Signs tokens of tenants.
     pub issuer: &'a Issuer,
+    pub certificates: &'a Certificates,
+}
+
+/// How business-api has certificates issued by the controller: each knows the other by a certificate.
+#[derive(Debug)]
+pub struct Certificates {
+    /// The controller's port for it.
+    pub port: u16,
+    pub pki: Pki,
+}
+
+impl Certificates {
+    const CA: &str = "issuer-ca";
+    const SERVER: &str = "issuer";
+    const CLIENT: &str = "business-api";
+
+    /// Makes the authority and both certificates.
+    pub fn prepare(pki: &Pki, port: u16) -> Result<Self> {
+        pki.authority(Self::CA)?;
+        pki.issue(Self::CA, Self::SERVER, &Subject::server(&["127.0.0.1"]))?;
+        pki.issue(Self::CA, Self::CLIENT, &Subject::client(Self::CLIENT, &[]))?;
+        Ok(Self { port, pki: pki.clone() })
+    }
+
+    fn of_api(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("issuer-url", format!("https://127.0.0.1:{}", self.port)),
+            ("issuer-ca-file", text(&self.pki.cert(Self::CA))),
+            ("issuer-tls-cert-file", text(&self.pki.cert(Self::CLIENT))),
+            ("issuer-tls-private-key-file", text(&self.pki.key(Self::CLIENT))),
+        ]
+    }
+
+    fn of_controller(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("issuer-bind", format!("127.0.0.1:{}", self.port)),
+            ("issuer-client-ca-file", text(&self.pki.cert(Self::CA))),
+            ("issuer-tls-cert-file", text(&self.pki.cert(Self::SERVER))),
+            ("issuer-tls-private-key-file", text(&self.pki.key(Self::SERVER))),
+        ]
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
 }
 
 impl Api {
     pub fn spec(&self, settings: &ApiSettings<'_>) -> Result<Spec> {
-        let text = |path: &Path| path.to_string_lossy().into_owned();
         let mut args = vec![
             ("bind", format!("{}:{}", self.host, self.port)),
             ("admin-bind", format!("127.0.0.1:{}", self.admin_port)),
@@ -69,6 +115,7 @@ impl Api {
         if let Some(ca) = &settings.client_ca {
             args.push(("client-ca-file", text(ca)));
         }
+        args.extend(settings.certificates.of_api());
         let args = args.into_iter().map(|(key, value)| format!("--{key}={value}"));
         let mut spec =
             Spec::new(&self.name, &layout::beside("business-api")?).args(["serve", "--migrate"]).args(args);
@@ -91,21 +138,28 @@ impl Api {
 pub struct Controller<'a> {
     pub kubeconfig: &'a Path,
     pub members: &'a Path,
+    /// Who has certificates signed in the clusters.
+    pub signers: &'a Path,
+    /// Where people reach the clusters.
+    pub endpoints: &'a Path,
+    pub certificates: &'a Certificates,
     pub admin_port: u16,
     pub audit_period: Option<&'a str>,
 }
 
 impl Controller<'_> {
     pub fn spec(&self, layout: &Layout) -> Result<Spec> {
-        let text = |path: &Path| path.to_string_lossy().into_owned();
         let mut args = vec![
             ("kubeconfig", text(self.kubeconfig)),
             ("namespace", NAMESPACE.to_owned()),
             ("members-kubeconfig", text(self.members)),
+            ("signers-kubeconfig", text(self.signers)),
+            ("endpoints-kubeconfig", text(self.endpoints)),
             ("admin-bind", format!("127.0.0.1:{}", self.admin_port)),
             ("identity", format!("up-{}", layout.short_hash())),
             ("log-format", "text".to_owned()),
         ];
+        args.extend(self.certificates.of_controller());
         args.extend(self.audit_period.map(|period| ("audit-period", period.to_owned())));
         let args = args.into_iter().map(|(key, value)| format!("--{key}={value}"));
         let program = layout::beside("business-controller")?;
