@@ -113,7 +113,7 @@ async fn issue(config: &Config, client: &Client, metrics: &Metrics, tasks: &Task
         (Some(signers), Some(endpoints)) => {
             places::Source::Files { signers: signers.clone(), endpoints: endpoints.clone() }
         }
-        _ => places::Source::Secrets(Api::namespaced(client.clone(), &config.namespace)),
+        _ => places::Source::Secrets(Box::new(Api::namespaced(client.clone(), &config.namespace))),
     };
     let (desk, clerk) = desk::open(Places::new(source, client.clone(), &config.namespace), metrics);
     let listener = TcpListener::bind(address).await?;

@@ -73,7 +73,10 @@ type Asked = (&'static str, &'static str, &'static str, &'static str);
 const API: &str = "business-api";
 const CONTROLLER: &str = "business-controller";
 const MEMBER: &str = "business-member";
+const SIGNER: &str = "business-signer";
 const OURS: &str = "business.tkestack.io";
+const RBAC: &str = "rbac.authorization.k8s.io";
+const CERTIFICATES: &str = "certificates.k8s.io";
 
 /// What no role for people writes.
 const CONTROLLERS_OWN: [&str; 8] = [
@@ -103,6 +106,11 @@ const MAY: &[(&str, &str, Asked)] = &[
     (CONTROLLER, "update", ("coordination.k8s.io", "leases", "business-controller", NAMESPACE)),
     (MEMBER, "delete", ("", "namespaces", "x", "")),
     (MEMBER, "update", ("", "resourcequotas", "x", "anywhere")),
+    (MEMBER, "patch", (RBAC, "rolebindings", "business:edit", "anywhere")),
+    (MEMBER, "bind", (RBAC, "clusterroles", "business:edit", "")),
+    (SIGNER, "create", (CERTIFICATES, "certificatesigningrequests", "", "")),
+    (SIGNER, "update", (CERTIFICATES, "certificatesigningrequests/approval", "x", "")),
+    (SIGNER, "approve", (CERTIFICATES, "signers", "kubernetes.io/kube-apiserver-client", "")),
 ];
 
 const MAY_NOT: &[(&str, &str, Asked)] = &[
@@ -117,6 +125,12 @@ const MAY_NOT: &[(&str, &str, Asked)] = &[
     (MEMBER, "list", ("", "secrets", "", "anywhere")),
     (MEMBER, "list", ("", "pods", "", "anywhere")),
     (MEMBER, "get", (OURS, "projects", "x", "")),
+    (MEMBER, "bind", (RBAC, "clusterroles", "cluster-admin", "")),
+    (MEMBER, "create", (RBAC, "clusterrolebindings", "", "")),
+    (MEMBER, "create", (CERTIFICATES, "certificatesigningrequests", "", "")),
+    (SIGNER, "list", (CERTIFICATES, "certificatesigningrequests", "", "")),
+    (SIGNER, "approve", (CERTIFICATES, "signers", "kubernetes.io/kubelet-serving", "")),
+    (SIGNER, "get", ("", "namespaces", "x", "")),
 ];
 
 /// Both programs and the member role hold the rights they need, and not those beside them.

@@ -42,16 +42,16 @@ impl Controller {
     }
 
     async fn ask(&self, request: IssueRequest) -> Result<Issued, Status> {
-        let client = self.client().map_err(|error| unavailable(format!("{error:#}")))?;
-        let body = serde_json::to_vec(&request).map_err(|error| unavailable(error.to_string()))?;
+        let client = self.client().map_err(|error| unavailable(&format!("{error:#}")))?;
+        let body = serde_json::to_vec(&request).map_err(|error| unavailable(&error.to_string()))?;
         let call = http::Request::post(ISSUE_PATH)
             .header(http::header::CONTENT_TYPE, "application/json")
             .body(body)
-            .map_err(|error| unavailable(error.to_string()))?;
+            .map_err(|error| unavailable(&error.to_string()))?;
         match tokio::time::timeout(DEADLINE, client.request(call)).await {
             Ok(Ok(issued)) => Ok(issued),
             Ok(Err(kube::Error::Api(refused))) => Err(passed_on(&refused)),
-            Ok(Err(error)) => Err(unavailable(format!("{:#}", anyhow::Error::from(error)))),
+            Ok(Err(error)) => Err(unavailable(&format!("{:#}", anyhow::Error::from(error)))),
             Err(_elapsed) => Err(Status::timeout("the controller does not answer", RETRY_AFTER_SECONDS)),
         }
     }
@@ -64,7 +64,7 @@ impl Issuer for Controller {
 }
 
 /// Why is in the log: it is about our own installation, and no business of the caller.
-fn unavailable(why: String) -> Status {
+fn unavailable(why: &str) -> Status {
     tracing::error!(why, "the controller cannot be asked for certificates");
     Status::unavailable("the controller cannot be reached: it issues the certificates", RETRY_AFTER_SECONDS)
 }
@@ -76,6 +76,6 @@ fn passed_on(refused: &Refused) -> Status {
         422 => Status::failure(422, "Invalid", why()),
         504 => Status::failure(504, "Timeout", why()).retry_after(RETRY_AFTER_SECONDS),
         503 => Status::unavailable(why(), RETRY_AFTER_SECONDS),
-        _ => unavailable(format!("{} {}", refused.code, refused.message)),
+        _ => unavailable(&format!("{} {}", refused.code, refused.message)),
     }
 }

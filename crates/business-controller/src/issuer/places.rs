@@ -50,7 +50,7 @@ pub enum Source {
     /// Kubeconfigs whose contexts are the clusters.
     Files { signers: PathBuf, endpoints: PathBuf },
     /// The Secrets of the clusters.
-    Secrets(Api<Secret>),
+    Secrets(Box<Api<Secret>>),
 }
 
 /// All that is looked up for a request.

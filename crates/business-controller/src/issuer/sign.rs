@@ -62,7 +62,7 @@ pub async fn signed_by(
         Ok(Ok(_)) => {}
         Ok(Err(kube::Error::Api(status))) if status.code == 404 => {}
         Ok(Err(error)) => {
-            tracing::warn!(cluster, name, error = chain(&error), "a request stays in its cluster")
+            tracing::warn!(cluster, name, error = chain(&error), "a request stays in its cluster");
         }
         Err(_elapsed) => tracing::warn!(cluster, name, "a request stays in its cluster: no answer"),
     }

@@ -57,7 +57,7 @@ fn in_cluster(instance: &Instance, cluster: &str) -> Result<()> {
     instance::wait::until("alice is let in no more", SECONDS, || {
         let output = alice.output(&["get", "configmaps"], None)?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        let is_out = !output.status.success() && said.contains("Forbidden");
+        let is_out = !output.status.success() && said.contains("forbidden");
         Ok(if is_out { instance::wait::Seen::Yes(()) } else { instance::wait::Seen::NotYet(said) })
     })?;
     for name in ["access", "access-none"] {
@@ -121,7 +121,7 @@ fn may_what_members_may(alice: &Kubectl) -> Result<()> {
         &["create", "rolebinding", "more", "--clusterrole=admin", "--user=business:default:alice"],
     ];
     for args in forbidden {
-        contains(&alice.refused(args, None)?, &["Forbidden"])?;
+        contains(&alice.refused(args, None)?, &["forbidden"])?;
     }
     Ok(())
 }

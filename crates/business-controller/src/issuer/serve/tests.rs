@@ -85,7 +85,7 @@ async fn only_business_api_is_let_in() {
     let port = listener.local_addr().unwrap().port();
     let server = Server::default();
     server.put(CLUSTERS, &json!({ "metadata": { "annotations": { (UIDS_ANNOTATION): "{}" } } }));
-    let source = Source::Secrets(kube::Api::namespaced(server.client(), "tke-business"));
+    let source = Source::Secrets(Box::new(kube::Api::namespaced(server.client(), "tke-business")));
     let (desk, clerk) = desk::open(Places::new(source, server.client(), "tke-business"), &Metrics::new());
     let identity = Identity {
         certificate_file: files.file("issuer", "crt"),

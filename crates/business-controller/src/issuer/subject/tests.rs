@@ -34,8 +34,8 @@ fn what_it_says_is_what_it_asks_for() {
         vec![(o.clone(), "business:acme:administrators"), (cn.clone(), "business:acme:bob")],
         vec![(o.clone(), "business:acme:administrators")],
         vec![
-            (o.clone(), "business:acme:administrators"),
-            (cn.clone(), "business:acme:alice"),
+            (o, "business:acme:administrators"),
+            (cn, "business:acme:alice"),
             (DnType::OrganizationalUnitName, "x"),
         ],
     ] {

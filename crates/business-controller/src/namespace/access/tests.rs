@@ -64,9 +64,9 @@ fn a_binding_is_made_kept_changed_and_taken_away() {
 
     let more = BTreeSet::from([Grantee::User("business:acme:eve".into())]);
     let edited = there(&object, AccessRole::Edit, &more);
-    assert_eq!(step(&object, Some(&wanted), Some(&edited)), BindingStep::Update(edited.clone()));
+    assert_eq!(step(&object, Some(&wanted), Some(&edited)), BindingStep::Update(Arc::clone(&edited)));
     let unmarked = Arc::new(ClusterBinding { marks: Marks::default(), ..(*right).clone() });
-    assert_eq!(step(&object, Some(&wanted), Some(&unmarked)), BindingStep::Update(unmarked.clone()));
+    assert_eq!(step(&object, Some(&wanted), Some(&unmarked)), BindingStep::Update(Arc::clone(&unmarked)));
     let other_role = Arc::new(ClusterBinding { binds_its_role: false, ..(*right).clone() });
     let anew = BindingStep::Delete { uid: "b".into(), then_create: true };
     assert_eq!(step(&object, Some(&wanted), Some(&other_role)), anew);
