@@ -158,7 +158,8 @@ async fn route(
     let one = (of(&format!("{at}/{object}")), of(&format!("{template}/{{name}}")));
     let all = (at, template);
     let (method, (path, template), query) = match verb {
-        "create" => (Method::POST, all, DRY_RUN),
+        "create" if subresource.is_empty() => (Method::POST, all, DRY_RUN),
+        "create" => (Method::POST, one, DRY_RUN),
         "list" => (Method::GET, all, ""),
         "watch" => (Method::GET, all, "?watch=1"),
         "deletecollection" => (Method::DELETE, all, DRY_RUN),
@@ -169,7 +170,7 @@ async fn route(
         other => panic!("the verb {other} is new: say how it is asked"),
     };
     let body = match verb {
-        "create" => Some(new),
+        "create" if subresource.is_empty() => Some(new),
         "update" => Some(root.get(&path).await.expect(200)),
         "patch" => Some(json!({})),
         _ => None,
