@@ -189,7 +189,7 @@ pub struct Registry {
     /// By which name the registry knows this server: auth.token.issuer of its configuration.
     #[arg(long, default_value = "business-api")]
     pub registry_issuer: String,
-    /// How many days a password of a RegistryCredential may be good for.
+    /// How many days a password of a registry credential may be good for.
     #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(i64).range(1..=3650))]
     pub registry_credential_days_max: i64,
 }

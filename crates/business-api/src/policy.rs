@@ -219,7 +219,7 @@ mod tests {
     /// A change of the recorded file is a change of what the roles of tenants may do.
     #[test]
     fn the_rights_of_roles_are_as_recorded() {
-        let mut table = format!("{:<28}{:<18}{:<37}member\n", "", "verb", "administrator");
+        let mut table = format!("{:<31}{:<18}{:<37}member\n", "", "verb", "administrator");
         let objects = RULE.iter().copied().chain([GRANT, OPERATE, "else"]).map(|verb| ("", verb));
         let subresources = ["status", "finalize", "certificate", "finalizers", "token", "transfer", "else"]
             .into_iter()
@@ -242,7 +242,7 @@ mod tests {
                 };
                 let what = format!("{}/{subresource}", kind.resource);
                 let (admin, member) = (cell(&["tenant-admins"]), cell(&[]));
-                writeln!(table, "{:<28}{verb:<18}{admin:<37}{member}", what.trim_end_matches('/')).unwrap();
+                writeln!(table, "{:<31}{verb:<18}{admin:<37}{member}", what.trim_end_matches('/')).unwrap();
             }
         }
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/output/rights.txt");

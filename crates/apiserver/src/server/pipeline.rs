@@ -8,6 +8,7 @@ use crate::authn::impersonation::Wanted;
 use crate::authz::{Admits, Attributes, Demand};
 use crate::caller::{Caller, MASTERS, Via};
 use crate::context::RequestContext;
+use crate::dialect::Dialect;
 use crate::flow::{Class, Place};
 use crate::request::{RequestInfo, query};
 use crate::response::status_response;
@@ -15,7 +16,7 @@ use crate::tenure::Tenure;
 use crate::tls::Peer;
 use axum::body::Body;
 use futures_util::FutureExt;
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version, header};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, Version, header};
 use hyper::body::Incoming;
 use meta::status::Status;
 use runtime::trace::{self, Root};
@@ -94,11 +95,9 @@ async fn answer<H: Handler>(
     let deadline = trail.started + timeout(&request)?;
 
     let dialect = parsed.as_ref().ok().and_then(|info| shared.routes.dialect(info));
-    let refused = |status: &Status, request: &Request<Body>| match &dialect {
-        Some(dialect) => dialect.refusal(status),
-        None => failure(status, request),
-    };
-    let authenticated = shared.authenticator.authenticate(peer, request.headers_mut(), dialect.as_deref());
+    let dialect = dialect.as_deref();
+    let refused = |status: &Status, to: &Request<Body>| refusal(dialect, status, to.headers(), to.uri());
+    let authenticated = shared.authenticator.authenticate(peer, request.headers_mut(), dialect);
     let authenticated = match trace::span("authentication", authenticated).await {
         Ok(authenticated) => authenticated,
         Err(error) => return Err(refused(&unauthenticated(&error, peer), &request)),
@@ -153,10 +152,7 @@ async fn answer<H: Handler>(
     let handled = handle(shared, &mut context, request);
     let handled = if is_stream { Ok(handled.await) } else { within(shared, deadline, handled.map(Ok)).await };
     trail.outcome = context.outcome.take();
-    let response = handled.map_err(|status| match &dialect {
-        Some(dialect) => dialect.refusal(&status),
-        None => status_response(&status, &HeaderMap::new(), &uri),
-    })?;
+    let response = handled.map_err(|status| refusal(dialect, &status, &HeaderMap::new(), &uri))?;
     let response = keep_place(shared, &context.info, place, response);
     Ok(match upgrade {
         Some(upgrade) if response.status() == StatusCode::OK => {
@@ -322,6 +318,14 @@ fn unauthenticated(error: &Unauthenticated, peer: &Peer) -> Status {
     match error {
         Unauthenticated::Busy => Status::too_many_requests(1),
         Unauthenticated::Invalid(_) | Unauthenticated::Unanswered(_) => Status::unauthorized(),
+    }
+}
+
+/// A refusal in the words of the route's protocol.
+fn refusal(dialect: Option<&dyn Dialect>, status: &Status, headers: &HeaderMap, uri: &Uri) -> Response<Body> {
+    match dialect {
+        Some(dialect) => dialect.refusal(status),
+        None => status_response(status, headers, uri),
     }
 }
 

@@ -63,7 +63,7 @@ impl Marker {
                 }
             }
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     async fn mark(&self, access: &Access, key: &Key) -> Result<Revision, Error> {

@@ -98,8 +98,8 @@ mod tests {
         KeyPair::generate().unwrap().serialize_pem()
     }
 
-    fn keys(pem: String) -> TokenKeys {
-        TokenKeys(Followed::of_text(&pem, KeyFile::parse))
+    fn keys(pem: &str) -> TokenKeys {
+        TokenKeys(Followed::of_text(pem, KeyFile::parse))
     }
 
     fn verify(published: &str, token: &str) -> Option<Value> {
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn a_key_is_exchanged_without_a_token_that_the_registry_does_not_know() {
         let (old, new) = (pem(), pem());
-        let keys = keys(old.clone());
+        let keys = keys(&old);
         let (sign, claims) = (|| keys.sign(&json!({"a": 1})).unwrap(), Some(json!({"a": 1})));
         let by_old = sign();
         let mut told = keys.published();
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_file_that_cannot_be_read_changes_nothing() {
-        let keys = keys(pem());
+        let keys = keys(&pem());
         let before = keys.published();
         let other_curve = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P384_SHA384).unwrap().serialize_pem();
         for wrong in [

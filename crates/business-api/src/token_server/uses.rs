@@ -52,7 +52,7 @@ pub async fn write_all(store: Store, mut uses: Receiver<Use>) {
             tracing::debug!(%error, "the use of a credential is not written");
         }
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 async fn write(store: &Store, access: &Access, one: &Use) -> Result<Option<Revision>, Error> {

@@ -196,7 +196,7 @@ async fn route(
         other => panic!("the verb {other} is new: say how it is asked"),
     };
     let body = match verb {
-        "create" => Some(new),
+        "create" if subresource.is_empty() => Some(new),
         "update" => Some(root.get(&path).await.expect(200)),
         "patch" => Some(json!({})),
         _ => None,

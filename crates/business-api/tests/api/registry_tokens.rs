@@ -118,6 +118,7 @@ impl Registry {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "callers write a literal")]
 fn credential(name: &str, spec: Value) -> Value {
     json!({
         "apiVersion": "business.tkestack.io/v1", "kind": "RegistryCredential", "metadata": {"name": name}, "spec": spec,
@@ -125,8 +126,12 @@ fn credential(name: &str, spec: Value) -> Value {
 }
 
 async fn token(client: &Client, scopes: &[&str]) -> Answer {
-    let scopes: String = scopes.iter().map(|scope| format!("&scope={}", scope.replace(' ', "%20"))).collect();
-    client.get(&format!("/registry/token?service=registry&client_id=docker{scopes}")).await
+    let mut path = "/registry/token?service=registry&client_id=docker".to_owned();
+    for scope in scopes {
+        path.push_str("&scope=");
+        path.push_str(&scope.replace(' ', "%20"));
+    }
+    client.get(&path).await
 }
 
 /// Code, code word and message of a refusal.
