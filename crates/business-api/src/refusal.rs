@@ -138,7 +138,7 @@ fn missing(violations: &[&Violation]) -> Status {
         _ => None,
     });
     let (kind, name) = scope.map_or((PROJECT, ""), |scope| (scope.kind, scope.name.as_str()));
-    Status::not_found(&GroupResource::new(GROUP, &format!("{}s", scope_word(kind))), name)
+    Status::not_found(&GroupResource::new(GROUP, format!("{}s", scope_word(kind))), name)
 }
 
 fn texts(violations: &[&Violation], levels: &Levels) -> String {
