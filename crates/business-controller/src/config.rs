@@ -130,7 +130,7 @@ impl IssuerSettings {
 /// Options of the registry. Without one, image namespaces and chart groups stay Pending.
 #[derive(Clone, Debug, Args)]
 pub struct RegistryConfig {
-    /// URL of a registry of the OCI distribution specification, such as https://registry.example.com.
+    /// URL of a registry of the OCI distribution specification, with its scheme and port.
     #[arg(long, value_name = "URL", conflicts_with = "registry_kubeconfig")]
     pub registry_url: Option<String>,
     /// Authorities of the registry's certificate, and of its token server's, as PEM. Without it those of the system.

@@ -53,9 +53,11 @@ impl TkeRegistry {
         let api = self.api(place.content);
         let found = bounded(api.list(&ListParams::default().fields(&fields))).await?;
         // A selector that a server does not know may select everything.
+        let says = |object: &DynamicObject, field, wanted: &str| {
+            object.data.pointer(field).is_some_and(|value| value == wanted)
+        };
         let is_it = |object: &DynamicObject| {
-            let spec = &object.data["spec"];
-            spec["tenantID"] == place.tenant.as_str() && spec["name"] == place.name.as_str()
+            says(object, "/spec/tenantID", &place.tenant) && says(object, "/spec/name", &place.name)
         };
         Ok(found.items.into_iter().find(is_it))
     }
@@ -167,7 +169,7 @@ fn annotation<'a>(object: &'a DynamicObject, key: &str) -> &'a str {
 }
 
 fn projects(group: &DynamicObject) -> impl Iterator<Item = &Value> {
-    group.data["spec"]["projects"].as_array().into_iter().flatten()
+    group.data.pointer("/spec/projects").and_then(Value::as_array).into_iter().flatten()
 }
 
 /// A chart group is of the projects that it lists; a namespace of the registry lists none.
@@ -207,7 +209,10 @@ impl Backend for TkeRegistry {
     ) -> BoxFuture<'a, Result<Standing, Error>> {
         let found = async move {
             Ok(match self.find_recorded(place, record).await? {
-                Some(found) => Standing::There { locked: found.data["status"]["locked"] == true },
+                Some(found) => {
+                    let locked = found.data.pointer("/status/locked").and_then(Value::as_bool);
+                    Standing::There { locked: locked.unwrap_or_default() }
+                }
                 None => Standing::Lost,
             })
         };

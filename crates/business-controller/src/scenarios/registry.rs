@@ -14,6 +14,7 @@ use business_types::{RegistrySpec, names};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 const OBJECT: &str = "/apis/business.tkestack.io/v1/namespaces/p/imagenamespaces/web";
@@ -41,7 +42,7 @@ impl Scene {
             Site { url: registry.url.clone(), authority: None, credentials: Some(credentials.clone()) };
         let http = Http::new(site).await.unwrap();
         let world = World::with_registry(&Server::default(), |fence| {
-            Some(Box::new(OciRegistry::new(http, fence.clone())) as Box<dyn Backend>)
+            Some(Box::new(OciRegistry::new(http, Arc::clone(fence))) as Box<dyn Backend>)
         });
         let scene = Self { world, registry, credentials };
         scene.holds(&json!({"phase": "Pending", "observedGeneration": 0}), Some("1Ki"));
@@ -194,7 +195,7 @@ async fn what_came_from_elsewhere_and_is_deleted_at_once_takes_its_content_along
 #[tokio::test]
 async fn content_is_removed_after_the_grace_period_and_the_name_is_free_after_the_last_token() {
     let mut scene = Scene::new().await;
-    let cx = std::sync::Arc::get_mut(&mut scene.world.cx).unwrap();
+    let cx = Arc::get_mut(&mut scene.world.cx).unwrap();
     cx.registry.grace = Duration::from_mins(5);
     scene.pass().await.unwrap();
     scene.registry.push("t/web/a", "v1", 5);

@@ -10,6 +10,7 @@ use crate::registry::tke::TkeRegistry;
 use business_types::{RegistrySpec, RegistryStatus, names};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 const NAMESPACES: &str = "/apis/registry.tkestack.io/v1/namespaces";
 const GROUP: &str = "/apis/registry.tkestack.io/v1/chartgroups/chartgroup-1";
@@ -19,7 +20,7 @@ fn world() -> World {
     let server = Server::default();
     let client = server.client();
     World::with_registry(&server, |fence| {
-        Some(Box::new(TkeRegistry::new(client, fence.clone())) as Box<dyn Backend>)
+        Some(Box::new(TkeRegistry::new(client, Arc::clone(fence))) as Box<dyn Backend>)
     })
 }
 

@@ -160,7 +160,7 @@ impl Http {
     }
 
     async fn fetch(&self, challenge: &Challenge) -> Result<Token, Error> {
-        let realm: Uri = challenge.realm.parse().map_err(|_| challenge.unusable())?;
+        let realm: Uri = challenge.realm.parse().ok().ok_or_else(|| challenge.unusable())?;
         let (Some(scheme), Some(authority)) = (realm.scheme_str(), realm.authority()) else {
             return Err(challenge.unusable());
         };
@@ -204,10 +204,7 @@ impl Http {
 
 /// A client of a server, with the connections and the trust of a client of Kubernetes.
 async fn client(url: &str, site: &Site) -> Result<Client, Error> {
-    let mut server = json!({ "server": url });
-    if let Some(authority) = &site.authority {
-        server["certificate-authority"] = json!(authority);
-    }
+    let server = json!({ "server": url, "certificate-authority": site.authority });
     let file = json!({
         "apiVersion": "v1",
         "kind": "Config",
