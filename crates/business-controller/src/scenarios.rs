@@ -8,5 +8,7 @@ mod audits;
 mod attacks;
 /// The same at random.
 mod owner;
+/// Objects that were imported.
+mod imports;
 /// What is held without an object.
 mod ledger;
