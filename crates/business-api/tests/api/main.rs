@@ -7,6 +7,8 @@ mod audits;
 #[cfg(test)]
 mod descriptions;
 #[cfg(test)]
+mod import;
+#[cfg(test)]
 mod interleavings;
 #[cfg(test)]
 mod main_job;
@@ -22,3 +24,5 @@ mod startup;
 mod support;
 #[cfg(test)]
 mod tenancy;
+#[cfg(test)]
+mod together;
