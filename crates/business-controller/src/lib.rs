@@ -46,6 +46,8 @@ pub mod merge;
 pub mod events;
 /// The slow full pass over the member clusters.
 pub mod audit;
+/// Namespaces of member clusters that nobody manages.
+pub mod adoption;
 /// What namespaces say of their clusters.
 pub mod descriptions;
 /// How a pass ended, and the metrics.
