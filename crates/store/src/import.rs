@@ -124,9 +124,6 @@ async fn insert(
          $18::text[]::numeric[], $19, $20, $21, $22::text[]::numeric[], $23, $24, $25::text[]::numeric[], $26, $27, $28)",
         functions::name("import_objects")
     );
-    fn each<'a, T>(objects: &'a [Imported], of: impl Fn(&'a Imported) -> T) -> Vec<T> {
-        objects.iter().map(of).collect()
-    }
     let query = sqlx::query(AssertSqlSafe(query))
         .bind(store.standings().kinds())
         .bind(store.standings().required())
@@ -143,4 +140,8 @@ async fn insert(
     let accounts = objects.iter().map(|object| (object.uid, &object.state.account));
     let row = Changes::of_accounts(accounts).bind(query).fetch_one(connection).await?;
     sqlx::Row::try_get(&row, 0)
+}
+
+fn each<'a, T>(objects: &'a [Imported], of: impl Fn(&'a Imported) -> T) -> Vec<T> {
+    objects.iter().map(of).collect()
 }

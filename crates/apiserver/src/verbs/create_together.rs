@@ -58,16 +58,18 @@ fn items(call: &Call<'_>, bytes: &[u8], media: Media) -> Result<Vec<Value>, Stat
     let bad = |why: String| Status::bad_request(format!("the body is no list to create: {why}"));
     let (mut list, _duplicates) =
         meta::decode::decode_value(bytes, media).map_err(|error| bad(error.to_string()))?;
-    let (wanted, kind) =
-        (format!("{}List", call.resource.gvk.kind), list["kind"].as_str().unwrap_or_default());
+    let (wanted, kind) = (
+        format!("{}List", call.resource.gvk.kind),
+        list.get("kind").and_then(Value::as_str).unwrap_or_default(),
+    );
     if kind != wanted {
         return Err(bad(format!("its kind is {kind:?}, not {wanted:?}")));
     }
-    match list["items"].take() {
-        Value::Array(items) if items.len() > ITEMS_MAX => {
+    match list.get_mut("items").map(Value::take) {
+        Some(Value::Array(items)) if items.len() > ITEMS_MAX => {
             Err(Status::too_large(format!("a list has at most {ITEMS_MAX} items")))
         }
-        Value::Array(items) => Ok(items),
+        Some(Value::Array(items)) => Ok(items),
         _ => Err(bad("it has no items".to_owned())),
     }
 }

@@ -114,10 +114,7 @@ fn candidate(
     let mut wrong = (kind.row.mend)(&mut candidate, settings, findings);
     let meta = object_meta(&candidate.object, kind.row.namespaced, NameRule::Label);
     wrong.extend(meta.iter().map(ToString::to_string));
-    match wrong.is_empty() {
-        true => Ok(candidate),
-        false => Err(invalid(wrong.join("; "))),
-    }
+    if wrong.is_empty() { Ok(candidate) } else { Err(invalid(wrong.join("; "))) }
 }
 
 /// PostgreSQL keeps no text with this character.

@@ -18,9 +18,12 @@ const PODS: &str = "pods";
 /// nothing would bound them there.
 pub fn list_clusters(draft: &mut Draft) {
     let (projects, depths) = (draft.projects(), draft.depths());
-    let depth = |candidate: &Candidate| match candidate.is(PROJECTS) {
-        true => depths.get(&candidate.named.name).copied().unwrap_or_default(),
-        false => usize::MAX,
+    let depth = |candidate: &Candidate| {
+        if candidate.is(PROJECTS) {
+            depths.get(&candidate.named.name).copied().unwrap_or_default()
+        } else {
+            usize::MAX
+        }
     };
     let mut order: Vec<usize> = (0..draft.candidates.len()).collect();
     order.sort_by_key(|at| std::cmp::Reverse(draft.candidates.get(*at).map(depth)));

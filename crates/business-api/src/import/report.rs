@@ -63,16 +63,14 @@ pub fn text(plan: &Plan, stage: Stage) -> String {
         }
     }
     line(&mut out, &format!("\n{NOT_TRUE}"));
-    match stage {
-        Stage::Applied => line(
-            &mut out,
-            "Growth is held until the controller has compared every member cluster with the objects.",
-        ),
-        Stage::Planned if plan.is_to_be_decided() => line(&mut out, "Nothing was written; --apply does so."),
-        Stage::Planned => {
-            line(&mut out, "Nothing is to be decided, and nothing was written; --apply does so.")
+    let end = match stage {
+        Stage::Applied => {
+            "Growth is held until the controller has compared every member cluster with the objects."
         }
-    }
+        Stage::Planned if plan.is_to_be_decided() => "Nothing was written; --apply does so.",
+        Stage::Planned => "Nothing is to be decided, and nothing was written; --apply does so.",
+    };
+    line(&mut out, end);
     if plan.others > 0 {
         line(&mut out, &format!("The database holds {} objects that do not come from here.", plan.others));
     }

@@ -36,7 +36,7 @@ fn project(name: &str, parent: &str, pods: u32, change: Value) -> Record {
     if !parent.is_empty() {
         value["spec"]["parentProjectName"] = json!(parent);
     }
-    merge(&mut value, &change);
+    merge(&mut value, change);
     record("projects", "", name, value)
 }
 
@@ -51,20 +51,24 @@ fn namespace(project: &str, name: &str, pods: u32, change: Value) -> Record {
         "status": {"phase": "Available", "lastTransitionTime": "2025-01-02T00:00:05Z", "used": {"pods": "0"},
             "cachedSpecHard": {"pods": pods.to_string()}},
     });
-    merge(&mut value, &change);
+    merge(&mut value, change);
     record("namespaces", project, &format!("c1-{name}"), value)
 }
 
-fn merge(value: &mut Value, change: &Value) {
-    let (Some(map), Some(changes)) = (value.as_object_mut(), change.as_object()) else {
-        *value = change.clone();
+fn merge(value: &mut Value, change: Value) {
+    let Value::Object(changes) = change else {
+        *value = change;
         return;
     };
+    if !value.is_object() {
+        *value = json!({});
+    }
+    let map = value.as_object_mut().unwrap();
     for (key, change) in changes {
         if change.is_null() {
-            map.remove(key);
+            map.remove(&key);
         } else {
-            merge(map.entry(key.clone()).or_insert(json!({})), change);
+            merge(map.entry(key).or_insert(json!({})), change);
         }
     }
 }
@@ -362,7 +366,7 @@ fn what_is_in_the_database_already_is_passed_over_and_what_is_taken_is_left_out(
     assert_eq!((again.objects.len(), again.others, rules(&again).len()), (0, 0, 0));
     let rest = beside(records(), &all[..1]);
     assert_eq!((names(&rest), rest.others), (vec!["c1-web"], 0));
-    let mut other = all.clone();
+    let mut other = all;
     other[0].uid = uid_of("other");
     other[1].uid = uid_of("somebody");
     let taken = beside(records(), &other);

@@ -282,8 +282,8 @@ mod tests {
 
     #[test]
     fn what_is_too_much_is_refused() {
-        let many: String =
-            (0..=ENTRIES_MAX).map(|n| format!("- {{cluster: c, namespace: n{n}, project: p}}\n")).collect();
+        let lines = (0..=ENTRIES_MAX).map(|n| format!("- {{cluster: c, namespace: n{n}, project: p}}"));
+        let many = lines.collect::<Vec<_>>().join("\n");
         assert!(wrong(&many)[0].starts_with("1001: more than 1000"));
         assert!(wrong(&"#".repeat(FILE_BYTES_MAX + 1))[0].contains("longer"));
         assert!(wrong(&format!("- {{cluster: {}}}", "x".repeat(LINE_BYTES_MAX)))[0].contains("no item"));
