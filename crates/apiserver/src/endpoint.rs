@@ -54,7 +54,8 @@ impl Endpoint {
         }
         let is_here = match asked.verb {
             Verb::List | Verb::Watch => collection,
-            Verb::Create | Verb::DeleteCollection => collection && !everywhere,
+            Verb::Create => collection && (!everywhere || are_created_together(&resource)),
+            Verb::DeleteCollection => collection && !everywhere,
             Verb::Get | Verb::Update | Verb::Patch | Verb::Delete => !collection,
             Verb::Other(_) => false,
         };
@@ -88,6 +89,11 @@ impl Endpoint {
         };
         Ok(Self { resource, serves })
     }
+}
+
+/// Whether a list can be posted where no namespace is named.
+fn are_created_together(resource: &Resource) -> bool {
+    resource.stored().is_some_and(|stored| stored.strategy.are_created_together())
 }
 
 impl Serves {

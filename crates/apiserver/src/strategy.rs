@@ -132,6 +132,12 @@ pub trait Strategy: Send + Sync + 'static {
     /// The answer to a write that the quota rules refused.
     fn refusal(&self, cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status;
 
+    /// Whether a list of such objects may be posted at the collection of all namespaces: all are created, or none. Only who sees
+    /// everything may do it.
+    fn are_created_together(&self) -> bool {
+        false
+    }
+
     /// The cells of [`crate::Resource::columns`]: one JSON value each, of the column's type.
     fn cells(&self, object: &Object, now_unix_seconds: i64) -> Vec<Value>;
 

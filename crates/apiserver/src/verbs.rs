@@ -8,6 +8,7 @@ mod change;
 mod commit;
 mod computed;
 mod create;
+mod create_together;
 mod delete;
 mod delete_collection;
 mod get;
@@ -127,6 +128,10 @@ impl Call<'_> {
         self.negotiate()?;
         match (self.asked.verb, patch) {
             (Verb::Patch, Some(kind)) => patch::patch(self, stored, kind, body).await,
+            // Seldom asked, and no other request has to have room for it.
+            (Verb::Create, _) if self.resource.namespaced && self.asked.namespace.is_empty() => {
+                Box::pin(create_together::create_together(self, stored, body)).await
+            }
             (Verb::Create, _) => create::create(self, stored, body).await,
             (Verb::Get, _) => get::get(self, stored).await,
             (Verb::List, _) => list::list(self, stored).await,

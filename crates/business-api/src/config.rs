@@ -40,6 +40,9 @@ pub enum Command {
     Audit(Audit),
     /// Prints the public keys that tokens for the registry are signed with, as the registry wants them: a JSON web key set.
     RegistryKeys(RegistryKeys),
+    /// Takes over the objects of a TKE installation: shows what would come, and with --apply writes it. Exits with 2 if
+    /// something would come otherwise than it was, or not at all.
+    Import(Box<Import>),
 }
 
 /// The database.
@@ -259,6 +262,55 @@ pub struct Audit {
     pub output: Output,
 }
 
+/// Settings of `import`.
+#[derive(Clone, Debug, Args)]
+pub struct Import {
+    /// Where the objects go.
+    #[command(flatten)]
+    pub database: Database,
+    /// Where they come from.
+    #[command(flatten)]
+    pub source: ImportSource,
+    /// Writes what the plan says. Growth is held from then on until the controller has compared every member cluster.
+    #[arg(long)]
+    pub apply: bool,
+    /// Also into a database that holds other objects already, or that this was imported into before.
+    #[arg(long)]
+    pub into_existing: bool,
+    /// Namespaces of member clusters that none may claim, as `serve` is told.
+    #[arg(long, value_delimiter = ',', default_value = "default,kube-*")]
+    pub forbidden_namespaces: Vec<String>,
+    /// Namespace in which the controller publishes the member clusters, as `serve` is told.
+    #[arg(long, default_value = "tke-business")]
+    pub namespace: String,
+    /// Form of the report.
+    #[arg(long, short, value_enum, default_value_t = Output::Text)]
+    pub output: Output,
+}
+
+/// Where TKE's objects are.
+#[derive(Clone, Debug, Args)]
+pub struct ImportSource {
+    /// A dump: lines of JSON, each with `key` and `value` as they are in etcd; - is standard input.
+    #[arg(long, conflicts_with = "etcd_servers", required_unless_present = "etcd_servers")]
+    pub dump: Option<PathBuf>,
+    /// Endpoints of TKE's etcd, such as `https://10.0.0.1:2379`.
+    #[arg(long, value_delimiter = ',')]
+    pub etcd_servers: Vec<String>,
+    /// CA of etcd's certificates, PEM.
+    #[arg(long, conflicts_with = "dump")]
+    pub etcd_cafile: Option<PathBuf>,
+    /// Client certificate for etcd, PEM.
+    #[arg(long, requires = "etcd_keyfile", conflicts_with = "dump")]
+    pub etcd_certfile: Option<PathBuf>,
+    /// Key of the client certificate, PEM.
+    #[arg(long, requires = "etcd_certfile")]
+    pub etcd_keyfile: Option<PathBuf>,
+    /// What all keys of TKE's business module begin with.
+    #[arg(long, default_value = "/tke/business")]
+    pub prefix: String,
+}
+
 /// Form of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Output {
@@ -291,6 +343,13 @@ impl Serve {
         Some(PlatformSpec { tenant_id: tenant, administrators: vec![user] })
     }
 
+    /// Names in member clusters that none may claim.
+    pub fn forbidden(&self) -> Vec<String> {
+        self.forbidden_namespaces.iter().chain([&self.namespace]).cloned().collect()
+    }
+}
+
+impl Import {
     /// Names in member clusters that none may claim.
     pub fn forbidden(&self) -> Vec<String> {
         self.forbidden_namespaces.iter().chain([&self.namespace]).cloned().collect()
@@ -347,6 +406,18 @@ mod tests {
         assert!(parse(files).is_err());
         for wrong in ["--certificate-days 0", "--certificate-days-max 366"] {
             assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_import_has_one_source() {
+        let parse = |more: &str| {
+            Cli::try_parse_from(format!("business-api import --database-url x {more}").split_whitespace())
+        };
+        assert!(parse("--dump a.jsonl").is_ok());
+        assert!(parse("--etcd-servers https://a:2379,https://b:2379 --etcd-cafile c --apply").is_ok());
+        for bad in ["", "--dump a --etcd-servers https://a", "--dump a --etcd-cafile c", "--prefix /x"] {
+            assert!(parse(bad).is_err(), "{bad}");
         }
     }
 

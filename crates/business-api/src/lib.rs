@@ -43,6 +43,8 @@ pub mod pages;
 pub mod audit;
 /// What is made at the start, when it is not there.
 pub mod initial;
+/// Takes over what a TKE installation has.
+pub mod import;
 /// Puts the program together.
 pub mod serve;
 
@@ -54,8 +56,8 @@ use std::time::Duration;
 const MIGRATE_DEADLINE: Duration = Duration::from_mins(1);
 /// How long the server's tasks may take to end once told.
 const JOIN_DEADLINE: Duration = Duration::from_mins(2);
-/// The exit code of an audit that found something.
-const INCONSISTENT: u8 = 2;
+/// The exit code of an audit that found something, and of a plan of which something is to be decided.
+const FOUND: u8 = 2;
 
 /// Does what the command line says.
 pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
@@ -79,7 +81,12 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Audit(settings) => {
             let finding = audit::run(&settings).await?;
             say(&finding.text);
-            Ok(if finding.consistent { ExitCode::SUCCESS } else { ExitCode::from(INCONSISTENT) })
+            Ok(if finding.consistent { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })
+        }
+        Command::Import(settings) => {
+            let told = import::run(&settings).await?;
+            say(&told.text);
+            Ok(if told.to_be_decided { ExitCode::from(FOUND) } else { ExitCode::SUCCESS })
         }
     }
 }

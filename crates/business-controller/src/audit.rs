@@ -91,7 +91,7 @@ pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
     let mut keys = BTreeSet::new();
     for member in cx.members.all() {
         let looked = match look::ready(cx, &member).await {
-            Ok(()) => look::look(&member, &survey, &keyring).await,
+            Ok(()) => look::look(cx, &member, &survey, &keyring).await,
             Err(why) => Err(why),
         };
         match looked {

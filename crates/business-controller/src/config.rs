@@ -26,6 +26,58 @@ pub struct Cli {
 pub enum Command {
     /// Reconcile projects and namespaces.
     Run(Box<Config>),
+    /// List the namespaces of a member cluster that nobody manages, as a file for `adopt`.
+    Discover(Box<Discover>),
+    /// Take the namespaces of a file, all or none. What runs in them goes on.
+    Adopt(Box<Adopt>),
+}
+
+/// Where our API and the member clusters are, for a command of an operator.
+#[derive(Clone, Debug, Args)]
+pub struct Members {
+    /// Kubeconfig of the cluster whose kube-apiserver serves our kinds. Without it: the cluster that the program
+    /// runs in.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Namespace of the Secrets of member clusters.
+    #[arg(long, default_value = "tke-business")]
+    pub namespace: String,
+    /// Member clusters, as `run` takes them.
+    #[arg(long, value_name = "PATH", conflicts_with = "platform_kubeconfig")]
+    pub members_kubeconfig: Option<PathBuf>,
+    /// Kubeconfig of TKE's platform API, to take the member clusters from there.
+    #[arg(long, value_name = "FILE")]
+    pub platform_kubeconfig: Option<PathBuf>,
+    /// Namespaces of member clusters that are never ours; a trailing * stands for any ending.
+    #[arg(long, value_delimiter = ',', default_values_t = forbidden())]
+    pub forbidden_namespaces: Vec<String>,
+}
+
+/// Options of `discover`.
+#[derive(Clone, Debug, Args)]
+pub struct Discover {
+    /// The member cluster.
+    pub cluster: String,
+    /// Where to look.
+    #[command(flatten)]
+    pub members: Members,
+    /// Label of a namespace whose value is the project that it is proposed to.
+    #[arg(long, default_value = business_types::names::PROJECT_LABEL)]
+    pub project_label: String,
+}
+
+/// Options of `adopt`.
+#[derive(Clone, Debug, Args)]
+pub struct Adopt {
+    /// The file, as `discover` writes it.
+    #[arg(long, short, value_name = "FILE")]
+    pub file: PathBuf,
+    /// Has everything decided, and takes nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Where to look.
+    #[command(flatten)]
+    pub members: Members,
 }
 
 /// Options of `run`.
@@ -214,15 +266,16 @@ mod tests {
 
     #[test]
     fn the_command_line_has_sound_defaults() {
-        let Cli { command: Command::Run(config) } =
-            Cli::try_parse_from(["business-controller", "run"]).unwrap();
+        let run = |line: &[&str]| match Cli::try_parse_from(line).unwrap().command {
+            Command::Run(config) => config,
+            other => panic!("{other:?}"),
+        };
+        let config = run(&["business-controller", "run"]);
         assert!(config.times().is_ok());
         assert_eq!(config.audit_period, Duration::from_mins(5));
         assert!(Cli::try_parse_from(["x", "run", "--audit-period", "0s"]).is_err());
         assert_eq!(config.forbidden_namespaces, business_types::names::FORBIDDEN_NAMESPACES);
-        let two =
-            Cli::try_parse_from(["x", "run", "--forbidden-namespaces", "a,b*", "--retry-period", "500ms"]);
-        let Cli { command: Command::Run(config) } = two.unwrap();
+        let config = run(&["x", "run", "--forbidden-namespaces", "a,b*", "--retry-period", "500ms"]);
         assert_eq!(config.forbidden_namespaces, ["a", "b*"]);
         assert!(config.issuer.identity().is_none());
         assert_eq!(config.retry_period, Duration::from_millis(500));

@@ -52,6 +52,8 @@ pub mod events;
 pub mod audit;
 /// Certificates for people.
 pub mod issuer;
+/// Namespaces of member clusters that nobody manages.
+pub mod adoption;
 /// What namespaces say of their clusters.
 pub mod descriptions;
 /// How a pass ended, and the metrics.

@@ -180,7 +180,9 @@ async fn converge(
 ) -> Result<Outcome, Error> {
     let forbidden = &cx.forbidden;
     let mut wanted = Wanted { object, project_uid: &site.project.uid, is_newest: false, forbidden };
-    let mut found = site.seen(cx, object);
+    // The watches see nothing without our marks, such as the quota of an imported object's namespace.
+    let mut found =
+        if object.status.is_imported() { site.live(cx, object).await? } else { site.seen(cx, object) };
     for _ in 0..ROUNDS_MAX {
         match validate::validate(wanted, &found) {
             Verdict::Wait(finding) => return wait(cx, object, &finding).await,
@@ -197,10 +199,9 @@ async fn converge(
                 return Ok(Outcome::WaitingFor(EXCESS_RECHECK));
             }
             Verdict::Adopt { uid } => {
-                let record = ClusterNamespaceRecord { uid, provenance: Provenance::Adopted };
-                status::record(cx, object, &record).await?;
-                return Ok(Outcome::WaitingFor(Duration::ZERO));
+                return put_on_record(cx, object, uid, Provenance::Adopted).await;
             }
+            Verdict::TakeOver { uid } => return put_on_record(cx, object, uid, Provenance::Made).await,
             Verdict::DeleteReplaced { uid } => {
                 site.member.api.delete_namespace(&object.spec.namespace, &uid).await?;
                 report::replaced_deleted(cx, object);
@@ -243,6 +244,16 @@ async fn converge(
 fn is_there(cx: &Context, object: &NamespaceView) -> bool {
     let at_place = cx.objects.namespaces.at_place(&object.spec.cluster_name, &object.spec.namespace);
     at_place.is_some_and(|now| now.uid == object.uid && now.key == object.key)
+}
+
+async fn put_on_record(
+    cx: &Context,
+    object: &NamespaceView,
+    uid: String,
+    provenance: Provenance,
+) -> Result<Outcome, Error> {
+    status::record(cx, object, &ClusterNamespaceRecord { uid, provenance }).await?;
+    Ok(Outcome::WaitingFor(Duration::ZERO))
 }
 
 /// What goes on record of what was found, if it is the object's.

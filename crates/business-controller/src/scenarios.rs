@@ -18,5 +18,7 @@ mod attacks;
 mod owner;
 /// Who may use a namespace.
 mod access;
+/// Objects that were imported.
+mod imports;
 /// What is held without an object.
 mod ledger;

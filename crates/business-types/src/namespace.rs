@@ -106,11 +106,14 @@ pub enum Provenance {
     Released,
     /// Somebody else's: nothing was ever made for the object while it stood there.
     Foreign,
+    /// The object was imported, and its namespace was not looked at yet: what bears the object's labels is taken over,
+    /// once, as made for it. The record has no uid. Only an import writes it.
+    Imported,
 }
 
 impl Provenance {
     /// All of them, as they are written.
-    pub const NAMES: [&'static str; 4] = ["Made", "Adopted", "Released", "Foreign"];
+    pub const NAMES: [&'static str; 5] = ["Made", "Adopted", "Released", "Foreign", "Imported"];
 }
 
 /// Where in its life a namespace is.
@@ -145,6 +148,13 @@ impl NamespacePhase {
     }
 }
 
+impl ClusterNamespaceRecord {
+    /// The record of an imported object whose namespace was not looked at yet.
+    pub fn imported() -> Self {
+        Self { uid: String::new(), provenance: Provenance::Imported }
+    }
+}
+
 impl NamespaceSpec {
     /// The spec of an object; an absent one is empty.
     pub fn of(object: &Object) -> Result<Self, serde_json::Error> {
@@ -153,6 +163,11 @@ impl NamespaceSpec {
 }
 
 impl NamespaceStatus {
+    /// Whether the object was imported and its namespace was not taken over yet.
+    pub fn is_imported(&self) -> bool {
+        self.cluster_namespace.as_ref().is_some_and(|record| record.provenance == Provenance::Imported)
+    }
+
     /// The status of an object; an absent one is empty.
     pub fn of(object: &Object) -> Result<Self, serde_json::Error> {
         Ok(object.decode(&["status"])?.unwrap_or_default())

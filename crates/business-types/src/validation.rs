@@ -166,12 +166,20 @@ pub fn namespace_status(object: &Object, old: &NamespaceStatus, status: &Namespa
             "only an Available namespace can be locked",
         ));
     }
-    if status.cluster_namespace.as_ref().is_some_and(|record| record.uid.is_empty()) {
-        errors.push(FieldError::required(&path.child("clusterNamespace").child("uid"), ""));
-    }
+    errors.extend(record(old, status, &path.child("clusterNamespace")));
     errors.extend(amounts(&status.used, |resource| path.child("used").key(resource)));
     errors.extend(conditions(&status.conditions));
     errors
+}
+
+fn record(old: &NamespaceStatus, status: &NamespaceStatus, path: &Path) -> Option<FieldError> {
+    if status.is_imported() {
+        let why = "only an import writes \"Imported\"";
+        return (old.cluster_namespace != status.cluster_namespace)
+            .then(|| FieldError::forbidden(&path.child("provenance"), why));
+    }
+    let record = status.cluster_namespace.as_ref()?;
+    record.uid.is_empty().then(|| FieldError::required(&path.child("uid"), ""))
 }
 
 /// What is wrong with a namespace status that cannot be read as a type.

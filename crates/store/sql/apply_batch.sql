@@ -9,7 +9,8 @@
 --
 -- Indices count from 1; 0 is none. A batch is tried first: what its writes say of the rows is taken to be so, and the
 -- sums must fit whole. Otherwise SB002, or a unique violation, ends the transaction, and the writer sends the batch
--- again with p_detail, to have each write decided by itself.
+-- again with p_detail, to have each write decided by itself. p_rehearse takes everything back at the end, with the outcomes
+-- as the error's detail; NULL does so only when a write is refused: all of them are made, or none.
 CREATE FUNCTION {apply_batch}(
     p_writer uuid, p_seq bigint, p_children_max bigint, p_notify boolean, p_pooled boolean, p_rehearse boolean,
     p_stands smallint[], p_required boolean[], p_together boolean, p_grows boolean, p_detail json,
@@ -207,7 +208,7 @@ BEGIN
             INTO outcome FROM generate_series(1, entries) AS k(i);
         END IF;
     END IF;
-    IF p_rehearse THEN
+    IF p_rehearse OR (p_rehearse IS NULL AND 0 <> ANY (outcome)) THEN
         RAISE EXCEPTION 'rehearsed' USING ERRCODE = 'SB003',
             DETAIL = json_build_object('base', base, 'outcome', outcome, 'detail', detail)::text;
     END IF;

@@ -52,6 +52,8 @@ pub(crate) enum Look {
     Never,
     /// As at first, and then everything is taken back.
     Rehearse,
+    /// As at first, and everything is taken back when a write is refused.
+    Together,
 }
 
 /// The error of a batch of [`Look::Never`] that was wrong about a row.
@@ -164,7 +166,11 @@ impl<'a> Batch<'a> {
             .bind(rules.children_max)
             .bind(rules.notify)
             .bind(rules.pooled)
-            .bind(look == Look::Rehearse)
+            .bind(match look {
+                Look::Rehearse => Some(true),
+                Look::Together => None,
+                Look::First | Look::Never => Some(false),
+            })
             .bind(rules.standings.kinds())
             .bind(rules.standings.required())
             .bind(together)
@@ -184,6 +190,20 @@ impl<'a> Batch<'a> {
             Err(Unapplied::Database(error)) if is(&error, REHEARSED) => rehearsed(&error),
             Err(error) => Err(error),
             Ok(_) => Err(Error::Corrupt("a rehearsal was not taken back".to_owned()).into()),
+        }
+    }
+}
+
+impl Batch<'_> {
+    /// Makes all writes or none, in one statement. The outcomes say which were refused.
+    pub(crate) async fn together(
+        &self,
+        connection: &mut PgConnection,
+        rules: &Rules,
+    ) -> Result<Answer, Unapplied> {
+        match self.call(connection, rules, 1, Look::Together).await {
+            Err(Unapplied::Database(error)) if is(&error, REHEARSED) => rehearsed(&error),
+            answer => answer,
         }
     }
 }

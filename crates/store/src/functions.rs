@@ -8,15 +8,23 @@ use std::sync::LazyLock;
 /// Digits of the texts' hash in a name.
 const DIGITS: usize = 12;
 
-const TEXTS: [&str; 5] = [
+const TEXTS: [&str; 6] = [
     include_str!("../sql/settle_excess.sql"),
     include_str!("../sql/decide_each.sql"),
     include_str!("../sql/apply_batch.sql"),
     include_str!("../sql/hold.sql"),
     include_str!("../sql/repair.sql"),
+    include_str!("../sql/import.sql"),
 ];
-const NAMES: [&str; 6] =
-    ["settle_excess", "decide_each", "apply_batch", "hold_amounts", "write_off", "repair_ledger"];
+const NAMES: [&str; 7] = [
+    "settle_excess",
+    "decide_each",
+    "apply_batch",
+    "hold_amounts",
+    "write_off",
+    "repair_ledger",
+    "import_objects",
+];
 
 static SUFFIX: LazyLock<String> = LazyLock::new(|| {
     let hash = Sha256::digest(TEXTS.concat().as_bytes());

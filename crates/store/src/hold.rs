@@ -4,6 +4,7 @@
 use crate::audit::operator;
 use crate::connect::{self, unavailable};
 use crate::divergence::DIVERGED;
+use crate::import::IMPORTED;
 use crate::store::Store;
 use crate::{Access, Error, Revision, functions};
 use meta::quantity::{Format, Quantity};
@@ -41,9 +42,9 @@ pub struct GrowthHold {
 }
 
 impl GrowthHold {
-    /// Whether it waits for the audit that follows a divergence of history. Otherwise an operator holds it.
+    /// Whether it waits for the audit that follows a divergence of history or an import. Otherwise an operator holds it.
     pub fn waits_for_audit(&self) -> bool {
-        self.reason.starts_with(DIVERGED)
+        self.reason.starts_with(DIVERGED) || self.reason.starts_with(IMPORTED)
     }
 }
 
@@ -186,7 +187,7 @@ impl Store {
         if found { Ok(()) } else { Err(Error::NotFound) }
     }
 
-    async fn operate(&self) -> Result<PgConnection, Error> {
+    pub(crate) async fn operate(&self) -> Result<PgConnection, Error> {
         connect::connect(self.url(), "store operator").await.map_err(|error| unavailable(&error))
     }
 }

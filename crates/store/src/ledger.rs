@@ -89,6 +89,19 @@ pub(crate) fn add_account(rows: &mut Rows, account: &Account) {
     }
 }
 
+/// The rows that these accounts add up to.
+pub fn of_accounts(accounts: &[Account]) -> Rows {
+    let (mut rows, mut parents) = (Rows::new(), Parents::new());
+    for account in accounts {
+        add_account(&mut rows, account);
+        if let (Some(grants), Some(parent)) = (&account.grants, &account.pays) {
+            parents.insert(grants.scope.clone(), parent.clone());
+        }
+    }
+    add_excess(&mut rows, &parents);
+    rows
+}
+
 /// Which scope each scope pays.
 pub(crate) type Parents = BTreeMap<Scope, Scope>;
 

@@ -56,6 +56,8 @@ pub mod ledger;
 pub mod audit;
 /// Brings the ledger back to what the objects say.
 pub mod repair;
+/// Objects that come from another system.
+pub mod import;
 /// What counts without an object, and growth that is held.
 pub mod hold;
 

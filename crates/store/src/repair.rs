@@ -7,8 +7,10 @@ use crate::model::Key;
 use crate::scopes::Standings;
 use crate::store::Store;
 use crate::{Access, Error, functions};
-use quota::{Claim, Scope};
-use sqlx::{AssertSqlSafe, PgConnection};
+use quota::{Account, Claim, Scope};
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::{AssertSqlSafe, PgConnection, Postgres};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
@@ -107,7 +109,7 @@ impl Store {
 
 /// Rows of the ledger to change, column by column, and claims to enter.
 #[derive(Debug, Default)]
-struct Changes {
+pub(crate) struct Changes {
     kind: Vec<i16>,
     scope: Vec<String>,
     domain: Vec<String>,
@@ -169,17 +171,36 @@ impl Changes {
         self.old_hard.push(found.hard.map(|hard| hard.to_string()));
     }
 
+    /// What new objects add to the ledger.
+    pub(crate) fn of_accounts<'a>(accounts: impl Iterator<Item = (Uuid, &'a Account)>) -> Self {
+        let (mut changes, mut rows) = (Self::default(), ledger::Rows::new());
+        for (uid, account) in accounts {
+            ledger::add_account(&mut rows, account);
+            changes.claims.extend(account.claims.iter().map(|claim| (claim.clone(), uid)));
+        }
+        let none = Row::default();
+        for (key, row) in &rows {
+            changes.add(key, &none, row, row.allocated, Repair::Rebuild);
+        }
+        changes
+    }
+
     async fn make(self, connection: &mut PgConnection, standings: &Standings) -> Result<(), sqlx::Error> {
         let query = format!(
             "SELECT {}($1, $2, $3, $4, $5, $6, $7::text[]::numeric[], $8, $9, $10, $11::text[]::numeric[], $12, $13, \
              $14::text[]::numeric[], $15, $16, $17)",
             functions::name("repair_ledger")
         );
+        let query = sqlx::query(AssertSqlSafe(query)).bind(standings.kinds());
+        self.bind(query).execute(connection).await.map(drop)
+    }
+
+    /// Binds what `repair_ledger` takes behind the kinds.
+    pub(crate) fn bind(self, query: Query<'_, Postgres, PgArguments>) -> Query<'_, Postgres, PgArguments> {
         let (claims, uids): (Vec<Claim>, Vec<Uuid>) = self.claims.into_iter().unzip();
         let (domains, places): (Vec<String>, Vec<String>) =
             claims.into_iter().map(|claim| (claim.domain, claim.place)).unzip();
-        sqlx::query(AssertSqlSafe(query))
-            .bind(standings.kinds())
+        query
             .bind(self.kind)
             .bind(self.scope)
             .bind(self.domain)
@@ -196,8 +217,5 @@ impl Changes {
             .bind(domains)
             .bind(places)
             .bind(uids)
-            .execute(connection)
-            .await
-            .map(drop)
     }
 }

@@ -7,7 +7,7 @@ use crate::model::{Attributes, Change, Entry, Key, Kind, KindId, Revision, State
 use crate::read::{At, ListQuery, Page, WatchQuery};
 use crate::scopes::Standings;
 use crate::watch::Watch;
-use crate::writer::{DatabaseState, Link, Writer, rehearse};
+use crate::writer::{DatabaseState, Link, Together, Writer, rehearse, write_together};
 use crate::{Error, migrate};
 use runtime::{Metrics, Tasks};
 use std::sync::Arc;
@@ -167,6 +167,29 @@ impl Store {
         let rules = Rules { notify: false, ..self.config.rules(Uuid::new_v4(), &self.standings) };
         // No write has to have room for what opens a connection.
         Box::pin(rehearse(self.url(), &rules, write)).await.map(|_revision| ())
+    }
+
+    /// Makes all of these writes, each to another key, or none of them; with `dry_run` none in any case. The answer to each,
+    /// in their order: when one is refused, none was made, and those that could have been made say so with a revision.
+    pub async fn write_together(
+        &self,
+        access: &Access,
+        writes: Vec<Write>,
+        dry_run: bool,
+    ) -> Result<Vec<Result<Revision, Error>>, Error> {
+        for write in &writes {
+            if !visible(access, write) {
+                return Err(Error::NotFound);
+            }
+            admitted(write)?;
+        }
+        let together = if dry_run { Together::Rehearse } else { Together::Make };
+        let rules = Rules { notify: !dry_run, ..self.config.rules(Uuid::new_v4(), &self.standings) };
+        let answers = Box::pin(write_together(self.url(), &rules, writes, together)).await?;
+        if let (false, Some(Ok(last))) = (dry_run || answers.iter().any(Result::is_err), answers.last()) {
+            self.cache.saw(*last);
+        }
+        Ok(answers)
     }
 
     /// One object.

@@ -9,6 +9,8 @@ mod link;
 mod outcome;
 /// A write that is decided and taken back.
 mod rehearsal;
+/// Writes that are made together or not at all.
+mod together;
 
 use crate::batch::{Answer, Batch, Look, Rules, Unapplied, is_mistaken};
 use crate::connect::Failure;
@@ -28,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use link::{DatabaseState, Link};
 pub(crate) use rehearsal::rehearse;
+pub(crate) use together::{Together, write_together};
 
 /// Writes that may wait; more are told to come back.
 const QUEUE_WRITES_MAX: usize = 4096;

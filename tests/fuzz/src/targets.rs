@@ -12,6 +12,8 @@ mod body;
 mod patch;
 /// Tokens, keys, certificates, kubeconfigs.
 mod credentials;
+/// Dumps of another system.
+mod import;
 
 const QUERY: &[&str] = &[
     "limit=5",
@@ -457,6 +459,28 @@ const KUBECONFIG: &[&str] = &[
     "null",
 ];
 
+const DUMP: &[&str] = &[
+    r#"{"key":"/tke/business/projects/p","value":{"apiVersion":"business.tkestack.io/v1","kind":"Project","metadata":{"name":"p","uid":"11111111-1111-4111-8111-111111111111"},"spec":{"tenantID":"t","displayName":"P","clusters":{"c1":{"hard":{"pods":"5"}}}},"status":{"phase":"Active","clusters":{"c1":{"used":{"pods":"-1"}}}}}}"#,
+    r#"{"key":"/tke/business/projects/q","value":{"apiVersion":"business.tkestack.io/v1","kind":"Project","metadata":{"name":"q","uid":"22222222-2222-4222-8222-222222222222"},"spec":{"tenantID":"t","displayName":"Q","parentProjectName":"p","clusters":{"c2":{}}}}}"#,
+    r#"{"key":"/tke/business/namespaces/p/c1-n","value":{"apiVersion":"business.tkestack.io/v1","kind":"Namespace","metadata":{"name":"c1-n","namespace":"p","uid":"33333333-3333-4333-8333-333333333333"},"spec":{"tenantID":"t","clusterName":"c1","namespace":"n","hard":{"pods":"9"}},"status":{"phase":"Locked","cachedSpecHard":{"pods":"11"}}}}"#,
+    r#"{"key":"/tke/business/namespaces/q/c1-n","value":{"apiVersion":"business.tkestack.io/v1","kind":"Namespace","metadata":{"name":"c1-n","namespace":"q","uid":"44444444-4444-4444-8444-444444444444"},"spec":{"tenantID":"u","clusterName":"c1","namespace":"n"},"status":{"phase":"Available"}}}"#,
+    r#"{"key":"/tke/business/nsemigrations/p/c1-n","value":{"spec":{"namespace":"c1-n","destination":"q"},"status":{"phase":"OldOneDetached"}}}"#,
+    "\n",
+    r#""parentProjectName":"q""#,
+    r#""parentProjectName":"p""#,
+    r#""deletionTimestamp":"2026-01-01T00:00:00Z""#,
+    r#""finalizers":[]"#,
+    r#""hard":{"pods":"1e30"}"#,
+    r#""clusters":{"c9":{"hard":{"requests.cpu":"1"}}}"#,
+    r#""phase":"Sleeping""#,
+    r#""locked":true"#,
+    r#""annotations":{"business.tkestack.io/adopt":"true"}"#,
+    "null",
+    "\\u0000",
+    "{",
+    "}",
+];
+
 macro_rules! targets {
     ($($name:literal $feed:path, $words:expr, $large:literal;)*) => {
         /// All parsers.
@@ -493,4 +517,5 @@ targets! {
     "key-set" credentials::key_set, KEYS, true;
     "pem" credentials::pem, PEM, true;
     "kubeconfig" credentials::kubeconfig, KUBECONFIG, true;
+    "dump" import::dump, DUMP, true;
 }

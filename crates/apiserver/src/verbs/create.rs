@@ -168,7 +168,7 @@ async fn refused(call: &Call<'_>, stored: &Stored, object: &Object, key: &Key, e
 }
 
 /// Makes the object what will be stored, and validates it.
-async fn prepare(
+pub(crate) async fn prepare(
     call: &Call<'_>,
     stored: &Stored,
     new: New,

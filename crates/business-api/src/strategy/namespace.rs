@@ -349,6 +349,10 @@ impl Strategy for NamespaceStrategy {
         ]
     }
 
+    fn are_created_together(&self) -> bool {
+        true
+    }
+
     fn name_rule(&self) -> NameRule {
         NameRule::Label
     }

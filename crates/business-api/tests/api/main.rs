@@ -13,6 +13,8 @@ mod config_maps;
 #[cfg(test)]
 mod descriptions;
 #[cfg(test)]
+mod import;
+#[cfg(test)]
 mod interleavings;
 #[cfg(test)]
 mod main_job;
@@ -36,5 +38,7 @@ mod startup;
 mod support;
 #[cfg(test)]
 mod tenancy;
+#[cfg(test)]
+mod together;
 #[cfg(test)]
 mod transfers;

@@ -9,7 +9,7 @@ use crate::error::{Error, Failure};
 use crate::kinds::{ObjectKey as _, ProjectKey, revision};
 use crate::member::{ClusterNamespace, ClusterQuota};
 use crate::namespace::kind::{BusinessNamespace, NamespaceView};
-use crate::namespace::{build, confirm};
+use crate::namespace::{build, confirm, validate};
 use crate::seal::{Keyring, Origin, Sealed};
 use business_types::{Orphan, OrphanState, Provenance, Stranger};
 use meta::quantity::ResourceList;
@@ -69,6 +69,7 @@ impl Evidence<'_> {
         belongs
             && sighting.seals.iter().all(|opened| is_old(&opened.sealed))
             && !self.survey.is_ahead(&sighting.uid)
+            && !is_imported(cx, sighting)
     }
 
     pub async fn judge(&self, cx: &Context, sighting: &Sighting) -> Result<Judgement, Error> {
@@ -164,7 +165,9 @@ impl Evidence<'_> {
         let newer = |sealed: &&Sealed| sealed.object == object.uid && sealed.generation > object.generation;
         let sealed: Vec<&ResourceList> =
             scene.sealed.iter().filter(newer).map(|sealed| &sealed.hard).collect();
-        if sealed.is_empty() && !self.survey.is_ahead(&scene.namespace.uid) {
+        // It is about to be taken over, whatever its quota lets in.
+        let is_taken = object.status.is_imported() && validate::bears_labels(&object, &scene.namespace.marks);
+        if sealed.is_empty() && !is_taken && !self.survey.is_ahead(&scene.namespace.uid) {
             return Ok(Judgement::Nothing);
         }
         let hard = confirm::excess(&object, quota, Some(&confirm::most(sealed)));
@@ -182,6 +185,12 @@ impl Evidence<'_> {
             Judgement::Homeless(orphan)
         }
     }
+}
+
+/// Whether an object was imported for the place, and what stands there was not taken over yet.
+fn is_imported(cx: &Context, sighting: &Sighting) -> bool {
+    let object = cx.objects.namespaces.at_place(&sighting.member.name, &sighting.name);
+    object.is_some_and(|object| object.status.is_imported())
 }
 
 impl Scene {

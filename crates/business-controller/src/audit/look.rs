@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::api::{Api, ListParams};
 use serde::de::DeserializeOwned;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,7 +68,12 @@ fn under_way(wait: Duration) -> String {
 }
 
 /// Everything of a cluster that may concern us. The error says why it could not be looked at.
-pub async fn look(member: &Arc<Member>, survey: &Survey, keyring: &Keyring) -> Result<Sights, String> {
+pub async fn look(
+    cx: &Context,
+    member: &Arc<Member>,
+    survey: &Survey,
+    keyring: &Keyring,
+) -> Result<Sights, String> {
     let mut sights = Sights::default();
     let mut quotas: HashMap<String, Marks> = HashMap::new();
     each::<ResourceQuota>(member, |metadata| {
@@ -82,14 +87,16 @@ pub async fn look(member: &Arc<Member>, survey: &Survey, keyring: &Keyring) -> R
         }
     })
     .await?;
-    let places = survey.places_in(&member.name);
+    let held = survey.places_in(&member.name);
+    let imported = imported_in(cx, &member.name);
+    let is_awaited = |name: &str| held.contains(name) || imported.contains(name);
     each::<Namespace>(member, |metadata| {
         let marks = Marks::of(&metadata);
         sights.keys.extend(key_of(&marks));
         let name = metadata.name.unwrap_or_default();
         let uid = metadata.uid.unwrap_or_default();
         let quota = quotas.get(&name);
-        if !is_marked(&marks) && quota.is_none() && !places.contains(name.as_str()) {
+        if !is_marked(&marks) && quota.is_none() && !is_awaited(&name) {
             return;
         }
         let texts = [Some(&marks), quota].into_iter().flatten().filter_map(|marks| marks.seal.as_deref());
@@ -99,6 +106,13 @@ pub async fn look(member: &Arc<Member>, survey: &Survey, keyring: &Keyring) -> R
     })
     .await?;
     Ok(sights)
+}
+
+/// Names of a cluster's namespaces that imported objects will take over.
+fn imported_in(cx: &Context, cluster: &str) -> HashSet<String> {
+    let objects = cx.objects.namespaces.in_cluster(cluster);
+    let imported = objects.iter().filter(|object| object.status.is_imported());
+    imported.map(|object| object.spec.namespace.clone()).collect()
 }
 
 /// A seal that was made for this very namespace. One that was made before the namespace was proves nothing here: it

@@ -222,9 +222,11 @@ async fn release(cx: &Context, object: &NamespaceView, site: &Site, found: Found
             status::write(cx, object, &situation.into()).await?;
             return Ok(Outcome::Refused);
         }
-        Verdict::Wait(_) | Verdict::Recheck | Verdict::Adopt { .. } | Verdict::DeleteReplaced { .. } => {
-            return Err(Error::Unsettled);
-        }
+        Verdict::Wait(_)
+        | Verdict::Recheck
+        | Verdict::Adopt { .. }
+        | Verdict::TakeOver { .. }
+        | Verdict::DeleteReplaced { .. } => return Err(Error::Unsettled),
     };
     let memory = &cx.objects.namespaces.memory;
     let Applied { namespace_uid, .. } = apply::apply(site, memory, object, &plan).await?;

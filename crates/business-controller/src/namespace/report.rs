@@ -6,7 +6,9 @@ use crate::context::Context;
 use crate::events::Topic;
 use crate::outcome::{Drift, DriftLabels};
 use crate::seal::Origin;
-use business_types::condition::{self, CLUSTER_REACHABLE, REPLACED, reason};
+use business_types::condition::{
+    self, CLUSTER_REACHABLE, PROVISIONED as PROVISIONED_CONDITION, REPLACED, reason,
+};
 use business_types::{Condition, NamespacePhase, names};
 
 const UNREACHABLE: Topic = Topic::warning("ClusterUnreachable", "Provision");
@@ -74,7 +76,9 @@ pub fn transferred(cx: &Context, object: &NamespaceView) {
 pub fn done(cx: &Context, object: &NamespaceView, plan: &Plan) {
     let place = place(object);
     let was_deleted = object.status.reason == reason::NAMESPACE_TERMINATING;
-    if object.status.phase != NamespacePhase::Available && !was_deleted {
+    // What was imported has a phase already.
+    let is_known = condition::find(&object.status.conditions, PROVISIONED_CONDITION).is_some();
+    if (object.status.phase != NamespacePhase::Available || !is_known) && !was_deleted {
         if !plan.is_empty() && plan.origin != Origin::Replaced {
             let note = if plan.origin == Origin::Adopted {
                 format!("adopted {place}")

@@ -44,6 +44,7 @@ pub fn validate(wanted: Wanted<'_>, found: &Found) -> Verdict {
         return Verdict::Wait(being_deleted(object, there, standing));
     }
     match standing {
+        Standing::Ours(_) if object.status.is_imported() => take_over(object, there, found),
         // Of an object that lives on nothing is released: its end was lost with the database's history.
         Standing::Ours(Origin::Released) => keep(wanted, found, there, Origin::Adopted),
         Standing::Ours(origin) => keep(wanted, found, there, origin),
@@ -67,6 +68,11 @@ pub fn validate(wanted: Wanted<'_>, found: &Found) -> Verdict {
 pub fn standing(object: &NamespaceView, there: &ClusterNamespace, found: &Found) -> Standing {
     let record = object.status.cluster_namespace.as_ref();
     match record.map(|record| (record.provenance, record.uid == there.uid)) {
+        Some((Provenance::Imported, _))
+            if bears_labels(object, &there.marks) && is_unproved(object, found) =>
+        {
+            return Standing::Ours(Origin::Made);
+        }
         Some((Provenance::Made, true)) => return Standing::Ours(Origin::Made),
         Some((Provenance::Adopted, true)) => return Standing::Ours(Origin::Adopted),
         Some((Provenance::Released, true)) => return Standing::Ours(Origin::Released),
@@ -74,6 +80,8 @@ pub fn standing(object: &NamespaceView, there: &ClusterNamespace, found: &Found)
         Some((Provenance::Made | Provenance::Adopted | Provenance::Released, false)) => {
             return Standing::Replaced;
         }
+        // It may have been the object's, and its labels have gone: only what was never made for it is somebody else's.
+        Some((Provenance::Imported, _)) => return Standing::Unclear,
         // Another foreign one than before says nothing about this one.
         Some((Provenance::Foreign, false)) | None => {}
     }
@@ -85,6 +93,33 @@ pub fn standing(object: &NamespaceView, there: &ClusterNamespace, found: &Found)
         None if found.untried || is_older(there, object) => Standing::Foreign,
         None => Standing::Unclear,
     }
+}
+
+/// Of an imported object: that this is its namespace goes on record before anything is written to it, and only when what
+/// the cluster lets in beyond the charge is held.
+fn take_over(object: &NamespaceView, there: &ClusterNamespace, found: &Found) -> Verdict {
+    let beyond = found.quota.as_ref().map(|quota| confirm::excess(object, quota, None)).unwrap_or_default();
+    if beyond.is_empty() || found.excess_is_told {
+        return Verdict::TakeOver { uid: there.uid.clone() };
+    }
+    Verdict::Ahead {
+        message: format!(
+            "the quota of namespace {} in cluster {} lets in more than this object is charged: the excess is held against \
+             the project before the namespace is taken over",
+            object.spec.namespace, object.spec.cluster_name
+        ),
+    }
+}
+
+/// Whether it bears the object's labels. Anybody can write them: they count where the object was imported, once.
+pub fn bears_labels(object: &NamespaceView, marks: &Marks) -> bool {
+    marks.project.as_deref() == Some(&*object.key.project)
+        && marks.namespace.as_deref() == Some(&*object.key.name)
+}
+
+/// Whether no seal says that it is another object's.
+fn is_unproved(object: &NamespaceView, found: &Found) -> bool {
+    found.namespace_seal.as_ref().is_none_or(|opened| opened.sealed.object == object.uid)
 }
 
 /// Whether it was there before the object.
@@ -164,9 +199,7 @@ fn is_identity(wanted: Wanted<'_>, sealed: &Sealed, origin: Origin) -> bool {
 }
 
 pub fn is_marked(object: &NamespaceView, marks: &Marks) -> bool {
-    marks.project.as_deref() == Some(&*object.key.project)
-        && marks.namespace.as_deref() == Some(&*object.key.name)
-        && marks.uid.as_deref() == Some(&object.uid)
+    bears_labels(object, marks) && marks.uid.as_deref() == Some(&object.uid)
 }
 
 /// What has to be done, once it is known what to do with the namespace.

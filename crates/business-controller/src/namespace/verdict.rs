@@ -20,6 +20,8 @@ pub enum Verdict {
     /// It was there before us, and consent is given. That it is the object's now goes on record before anything is
     /// written to it.
     Adopt { uid: String },
+    /// It was there before the object was imported, and bears its labels: it goes on record as the object's.
+    TakeOver { uid: String },
     /// Exactly this namespace, which stands in the place of ours, goes first: an operator has consented.
     DeleteReplaced { uid: String },
     /// The quota was written from a later generation than ours: we may be behind.

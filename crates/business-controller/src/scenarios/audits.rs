@@ -78,7 +78,7 @@ async fn what_is_released_while_the_audit_looks_is_no_orphan() {
     world.server.put(NAMESPACE, &json!({ "metadata": metadata }));
     let survey = crate::audit::survey::Survey::make(&world.cx.business).await.unwrap();
     let keyring = world.cx.seals.keyring().unwrap();
-    let sights = crate::audit::look::look(&world.member, &survey, &keyring).await.unwrap();
+    let sights = crate::audit::look::look(&world.cx, &world.member, &survey, &keyring).await.unwrap();
     world.server.edit(NAMESPACE, &json!({ "metadata": { "annotations": null } }));
     let roll = crate::business::Roll::default();
     let evidence = crate::audit::judge::Evidence { survey: &survey, keyring: &keyring, roll: &roll };

@@ -145,12 +145,17 @@ fn cluster_namespace() -> Schema {
          server, written through the subresource status only.",
         Some("io.tkestack.business.v1.ClusterNamespaceRecord"),
         [
-            ("uid", Schema::string("The namespace's metadata.uid in the member cluster.").required()),
+            (
+                "uid",
+                Schema::string("The namespace's metadata.uid in the member cluster; empty while provenance is Imported.")
+                    .required(),
+            ),
             (
                 "provenance",
                 Schema::one_of(
                     "How it came to be there: Made for this object, Adopted with consent, Released at the object's end, \
-                     or Foreign: it is somebody else's.",
+                     Foreign: it is somebody else's, or Imported: the object was imported, and the namespace that bears its \
+                     labels is taken over at the first sight. Only an import writes Imported.",
                     &Provenance::NAMES,
                 )
                 .required(),

@@ -20,6 +20,8 @@ mod audit;
 mod outage;
 /// What PostgreSQL itself refuses.
 mod failures;
+/// Objects of another system.
+mod import;
 /// A backup that is restored.
 mod restore;
 /// A pool of transactions in between.

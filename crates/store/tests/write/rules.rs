@@ -570,3 +570,24 @@ async fn a_forged_sum_ends_the_transaction() {
     assert_eq!(kit.events().await, ["c p"]);
     kit.check().await;
 }
+
+#[tokio::test]
+async fn writes_that_are_made_together_are_all_made_or_none() {
+    let kit = Kit::new().await;
+    kit.create(Object::project("p", "", "c1: cpu=4")).await.unwrap();
+    let writes = |cpu: u32| {
+        let namespace = |name: &str| Object::namespace("p", name, &format!("c1: cpu={cpu}")).create();
+        ["a", "b", "c"].map(namespace).to_vec()
+    };
+    let before = kit.ledger().await;
+    let refused = kit.store.write_together(&kit.access, writes(2), false).await.unwrap();
+    let kinds: Vec<bool> = refused.iter().map(Result::is_ok).collect();
+    assert_eq!(kinds, [true, true, false], "the third does not fit: {refused:?}");
+    let rehearsed = kit.store.write_together(&kit.access, writes(1), true).await.unwrap();
+    assert!(rehearsed.iter().all(Result::is_ok), "{rehearsed:?}");
+    assert_eq!((kit.ledger().await, kit.events().await), (before, vec!["c p".to_owned()]));
+    let made = kit.store.write_together(&kit.access, writes(1), false).await.unwrap();
+    assert!(made.iter().all(Result::is_ok), "{made:?}");
+    assert_eq!(kit.events().await, ["c p", "c p/a", "c p/b", "c p/c"]);
+    kit.check().await;
+}

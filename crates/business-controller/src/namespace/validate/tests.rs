@@ -183,6 +183,51 @@ fn an_existing_namespace_is_adopted_only_with_consent() {
     assert_eq!(plan(&adopted, &there).origin, Origin::Adopted, "then it is marked");
 }
 
+/// An object that was imported, and what its former system has left in the cluster: labels and a quota without marks.
+fn imported() -> (NamespaceView, Found) {
+    let mut object = pending(HARD);
+    let found = Found { namespace_seal: None, quota_seal: None, ..object.found() };
+    let found = found
+        .with_namespace(|there| {
+            there.created = BEGINNING - 1_000_000;
+            there.marks.uid = None;
+        })
+        .with_quota(|quota| quota.marks = Marks::default());
+    object.status.cluster_namespace = Some(ClusterNamespaceRecord::imported());
+    (object, found)
+}
+
+#[test]
+fn what_bears_the_labels_of_an_imported_object_is_taken_over_and_nothing_else() {
+    let (object, found) = imported();
+    let taken = Verdict::TakeOver { uid: found.namespace.as_ref().unwrap().uid.clone() };
+    assert_eq!(verdict(&object, &found), taken);
+    assert_eq!(standing(&pending(HARD), found.namespace.as_ref().unwrap(), &found), Standing::Foreign);
+    let unlabelled = found.clone().with_namespace(|there| there.marks = Marks::default());
+    assert_eq!(refusal(&object, &unlabelled).record, None, "its labels may come back");
+    let of_another = found.clone().with_namespace(|there| there.marks.project = Some("q".into()));
+    refusal(&object, &of_another);
+    let consent = object.clone().annotated(names::ADOPT_ANNOTATION, "true");
+    assert!(matches!(verdict(&consent, &unlabelled), Verdict::Adopt { .. }));
+    let mut sealed = object.sealed(Origin::Made);
+    sealed.object = "another".into();
+    let of_another = Found { namespace_seal: Some(Opened { sealed, is_current: true }), ..found };
+    refusal(&object, &of_another);
+    assert!(matches!(verdict(&object, &Found::default()), Verdict::Proceed(_)), "what is gone is made anew");
+}
+
+#[test]
+fn what_the_cluster_lets_in_beyond_an_imported_charge_is_held_before_it_is_taken_over() {
+    let (object, found) = imported();
+    let found = found.with_quota(|quota| quota.spec_hard = amounts(&[("pods", "7")]));
+    let mut more = found.clone().with_quota(|quota| *quota = quota.clone().enforced(&[("pods", "5")]));
+    for found in [&found, &more] {
+        assert!(matches!(verdict(&object, found), Verdict::Ahead { .. }));
+    }
+    more.excess_is_told = true;
+    assert!(matches!(verdict(&object, &more), Verdict::TakeOver { .. }));
+}
+
 #[test]
 fn a_namespace_that_is_being_deleted_is_waited_for() {
     let object = pending(HARD);

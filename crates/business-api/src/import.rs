@@ -1,0 +1,95 @@
+//! `business-api import`: takes over what a TKE installation has. A plan is made first, by rules that are pure; then it is
+//! written, when told to.
+//!
+//! ```text
+//! source ─▶ record ─▶ check ─▶ mend ─▶ relations ─▶ limits ─▶ plan ─▶ report
+//!  dump,     key,      one      what it   one and      what they    │
+//!  etcd      value     object   can be    another      add up to    └▶ apply
+//! ```
+
+/// Where the objects are read from.
+pub mod source;
+/// What TKE keeps of one object.
+pub mod record;
+/// The kinds that can be imported.
+pub mod rows;
+/// One record: whether it can come.
+pub mod check;
+/// One object: what it can be here.
+pub mod mend;
+/// Objects on their way into the plan.
+pub mod draft;
+/// What objects are to each other.
+pub mod relations;
+/// What they add up to.
+pub mod limits;
+/// What there is to say of an object.
+pub mod finding;
+/// What would be done.
+pub mod plan;
+/// The plan for people and programs.
+pub mod report;
+/// Writes it.
+pub mod apply;
+
+use crate::config::{Import, Output};
+use crate::kinds::{KINDS, KindTable};
+use anyhow::{Context, Result};
+use plan::Plan;
+use report::Stage;
+use runtime::{Metrics, Tasks};
+use std::time::Duration;
+use store::{Access, Store};
+
+const JOIN_DEADLINE: Duration = Duration::from_secs(10);
+
+/// What `business-api import` has to say.
+#[derive(Debug)]
+pub struct Told {
+    /// For standard output.
+    pub text: String,
+    /// Whether somebody should look at it before it is applied.
+    pub to_be_decided: bool,
+}
+
+/// Runs `business-api import`.
+pub async fn run(settings: &Import) -> Result<Told> {
+    run_with(settings, KINDS).await
+}
+
+/// The same for a program with these kinds.
+pub async fn run_with(settings: &Import, kinds: KindTable) -> Result<Told> {
+    let tasks = Tasks::new();
+    let store = kinds.open(&settings.database.database_url, &tasks, &Metrics::new())?;
+    let told = command(&store, settings, kinds).await;
+    tasks.cancel();
+    tasks.join(JOIN_DEADLINE).await?;
+    told
+}
+
+async fn command(store: &Store, settings: &Import, kinds: KindTable) -> Result<Told> {
+    let access = Access::internal("business-api import");
+    let records = source::read(&settings.source).await?;
+    let present = store.present(&access).await.context("read what is in the database")?;
+    let rules = mend::Settings { forbidden: settings.forbidden() };
+    let plan = plan::plan(kinds, &rules, records, &present);
+    drop(present);
+    if !settings.apply {
+        return Ok(told(&plan, Stage::Planned, settings.output));
+    }
+    let progress = apply::progress(store, &access).await?;
+    apply::check(&plan, progress, settings.into_existing)?;
+    apply::apply(store, &access, &plan, progress).await?;
+    Ok(Told { to_be_decided: false, ..told(&plan, Stage::Applied, settings.output) })
+}
+
+fn told(plan: &Plan, stage: Stage, output: Output) -> Told {
+    let text = match output {
+        Output::Text => report::text(plan, stage),
+        Output::Json => report::json_text(plan, stage),
+    };
+    Told { text, to_be_decided: plan.is_to_be_decided() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! Writes a plan. Killed at any point and begun again it ends in the same state: each batch is whole or not there, and
+//! growth is held from before the first until after the last.
+
+use super::plan::Plan;
+use anyhow::{Context, Result, bail, ensure};
+use std::io::{IsTerminal as _, Write as _};
+use store::import::{IMPORTED, IMPORTING, Imported};
+use store::{Access, Store};
+
+/// Objects a batch: half of what one transaction of the server's own writers takes.
+const BATCH_OBJECTS: usize = 256;
+/// Bytes of bodies a batch, unless its first object alone is larger.
+const BATCH_BYTES: usize = 4 << 20;
+
+/// How far an import of this source has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Nothing was imported, or something was and is no concern of this one.
+    None,
+    /// One was begun and not ended.
+    Begun,
+    /// One was ended, and growth still waits for the comparison.
+    Ended,
+}
+
+/// How far an import has come, as the reason says for which growth is held.
+pub async fn progress(store: &Store, access: &Access) -> Result<Progress> {
+    let held = store.growth_held(access).await.context("read whether growth is held")?;
+    match held.as_deref() {
+        Some(IMPORTING) => Ok(Progress::Begun),
+        Some(reason) if reason.starts_with(IMPORTED) => Ok(Progress::Ended),
+        _ => Ok(Progress::None),
+    }
+}
+
+/// Whether a plan may be applied. The error says why not.
+pub fn check(plan: &Plan, progress: Progress, into_existing: bool) -> Result<()> {
+    let present: usize = plan.counts.values().map(|count| count.present).sum();
+    if into_existing || (plan.others == 0 && (present == 0 || progress == Progress::Begun)) {
+        return Ok(());
+    }
+    if plan.others == 0 && plan.objects.is_empty() {
+        return Ok(());
+    }
+    ensure!(
+        plan.others == 0,
+        "the database holds {} objects that do not come from here: --into-existing imports beside them",
+        plan.others
+    );
+    bail!(
+        "this was imported before, and {} of its objects are not there any more: --into-existing brings them back",
+        plan.objects.len()
+    )
+}
+
+/// Writes what is not there yet.
+pub async fn apply(store: &Store, access: &Access, plan: &Plan, progress: Progress) -> Result<()> {
+    if plan.objects.is_empty() && progress != Progress::Begun {
+        return Ok(());
+    }
+    if !store.begin_import(access).await.context("hold growth")? {
+        let why = store.growth_held(access).await.context("read whether growth is held")?.unwrap_or_default();
+        bail!("growth is held already: {why}; let it go on first, with business-api audit --go-on");
+    }
+    let mut done = 0;
+    for batch in batches(&plan.objects) {
+        store.import(access, batch).await.with_context(|| {
+            let last = batch.first().map(|object| object.key.name.to_string()).unwrap_or_default();
+            format!("{done} objects are imported; the batch that begins with {last} is not, and can be tried again")
+        })?;
+        done += batch.len();
+        show(done, plan.objects.len());
+    }
+    store.finish_import(access).await.context("end the import")
+}
+
+fn batches(mut objects: &[Imported]) -> impl Iterator<Item = &[Imported]> {
+    std::iter::from_fn(move || {
+        let mut bytes = 0_usize;
+        let fits = |object: &&Imported| {
+            let first = bytes == 0;
+            bytes = bytes.saturating_add(object.state.body.len());
+            first || bytes <= BATCH_BYTES
+        };
+        let count = objects.iter().take(BATCH_OBJECTS).take_while(fits).count();
+        let (batch, rest) = objects.split_at_checked(count)?;
+        objects = rest;
+        (!batch.is_empty()).then_some(batch)
+    })
+}
+
+/// On a terminal, one line that counts.
+fn show(done: usize, of: usize) {
+    let mut out = std::io::stderr();
+    if out.is_terminal() {
+        let end = if done == of { "\n" } else { "" };
+        let _shown = write!(out, "\r{done} of {of} objects{end}").and_then(|()| out.flush());
+    }
+}

@@ -1,0 +1,90 @@
+//! Brings one object to what it can be here, whatever others there are. Pure.
+
+/// Projects.
+pub mod project;
+/// Namespaces.
+pub mod namespace;
+
+use super::draft::Candidate;
+use super::finding::{Finding, Rule};
+use crate::finalizers::FINALIZERS;
+use business_types::names::OPERATOR_ANNOTATIONS;
+use meta::object::Object;
+use serde_json::{Map, Value, json};
+
+/// What the rules of one object depend on.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Names in a member cluster that none may claim.
+    pub forbidden: Vec<String>,
+}
+
+/// Finalizers that the API server of Kubernetes sets for a way of deletion. TKE takes them off with its last DELETE.
+const PROPAGATION: [&str; 2] = ["orphan", "foregroundDeletion"];
+const STATUS_PHASE: &[&str] = &["status", "phase"];
+const TERMINATING: &str = "Terminating";
+
+/// What all kinds have in common.
+pub fn common(candidate: &mut Candidate, findings: &mut Vec<Finding>) {
+    let Candidate { named, kind, object, .. } = candidate;
+    for field in ["managedFields", "resourceVersion", "selfLink"] {
+        object.remove(&["metadata", field]);
+    }
+    let generation = object.generation().max(1);
+    object.set(&["metadata", "generation"], json!(generation));
+    for key in OPERATOR_ANNOTATIONS {
+        if object.remove(&["metadata", "annotations", key]).is_some() {
+            let why = format!("annotation {key} is dropped: here it would be an operator's consent");
+            findings.push(Finding::new(Rule::Metadata, named, why));
+        }
+    }
+    let kept: Vec<&str> = object.finalizers().filter(|token| !PROPAGATION.contains(token)).collect();
+    if kept.len() != object.finalizers().count() {
+        let why = "a finalizer of a way of deletion is dropped: TKE takes it off with its last DELETE";
+        findings.push(Finding::new(Rule::Metadata, named, why));
+        let kept = json!(kept);
+        object.set(&["metadata", "finalizers"], kept);
+    }
+    let token = kind.row.finalizer;
+    let mut tokens: Vec<&str> = object.strings(FINALIZERS).collect();
+    if !token.is_empty() && !tokens.contains(&token) {
+        tokens.push(token);
+        let tokens = json!(tokens);
+        object.set(FINALIZERS, tokens);
+        let why = format!(
+            "spec.finalizers gets {token:?} back, which a PUT of TKE's console loses: without it nothing is cleaned up when \
+             the object is deleted"
+        );
+        findings.push(Finding::new(Rule::Finalizer, named, why));
+    }
+}
+
+/// The phase that it can have: one that exists here, and that of a deletion exactly when it is being deleted.
+fn phase(candidate: &mut Candidate, names: &[&str], first: &str, findings: &mut Vec<Finding>) {
+    let object = &mut candidate.object;
+    let was = object.text(STATUS_PHASE).to_owned();
+    let is = match was.as_str() {
+        _ if object.is_deleting() => TERMINATING,
+        TERMINATING => first,
+        known if names.contains(&known) => known,
+        _ => first,
+    };
+    object.set(STATUS_PHASE, json!(is));
+    if was != is && !was.is_empty() {
+        let why = format!("status.phase {was:?} becomes {is:?}");
+        findings.push(Finding::new(Rule::Status, &candidate.named, why));
+    }
+}
+
+/// Takes what TKE had computed out of the status, for comparison.
+pub fn take_computed(object: &mut Value, fields: &[&str]) -> Object {
+    let mut computed = Map::new();
+    if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) {
+        for field in fields {
+            if let Some(value) = status.remove(*field) {
+                computed.insert((*field).to_owned(), value);
+            }
+        }
+    }
+    Object::new(Value::Object(computed)).unwrap_or_default()
+}

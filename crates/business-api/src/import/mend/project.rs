@@ -1,0 +1,40 @@
+use super::Settings;
+use crate::import::draft::Candidate;
+use crate::import::finding::{Finding, Rule};
+use business_types::{ProjectPhase, ProjectSpec, validation};
+use serde_json::json;
+
+const LOCKED: &[&str] = &["status", "locked"];
+const MEMBERS: &[&str] = &["spec", "members"];
+
+/// What a project can be here; what is wrong with it all the same.
+pub fn mend(candidate: &mut Candidate, _settings: &Settings, findings: &mut Vec<Finding>) -> Vec<String> {
+    super::common(candidate, findings);
+    super::phase(candidate, &ProjectPhase::NAMES, "Pending", findings);
+    let Candidate { named, object, .. } = candidate;
+    // Nobody but TKE itself has locked it: it does so from the create until its controller has been there.
+    let is_locked = object.get(LOCKED).and_then(serde_json::Value::as_bool).unwrap_or_default();
+    if is_locked && object.text(&["status", "phase"]) != "Active" {
+        object.remove(LOCKED);
+        let why = "status.locked is dropped: TKE had not ended the creation, which here takes no lock";
+        findings.push(Finding::new(Rule::Status, named, why));
+    }
+    if object.text(&["spec", "displayName"]).is_empty() {
+        object.set(&["spec", "displayName"], json!(named.name));
+        findings.push(Finding::new(Rule::Mended, named, "spec.displayName was empty and becomes the name"));
+    }
+    let people: Vec<&str> = object.strings(MEMBERS).filter(|member| !member.is_empty()).collect();
+    if people.len() != object.strings(MEMBERS).count() {
+        let people = json!(people);
+        object.set(MEMBERS, people);
+        findings.push(Finding::new(Rule::Mended, named, "an empty name is dropped from spec.members"));
+    }
+    match ProjectSpec::of(object) {
+        Ok(mut spec) => {
+            // Whether its parent can be one is found out among all.
+            spec.parent_project_name.clear();
+            validation::project(&named.name, &spec).iter().map(ToString::to_string).collect()
+        }
+        Err(error) => vec![error.to_string()],
+    }
+}

@@ -1,0 +1,169 @@
+//! What an import would do: parse, check, mend, plan. Pure: the same records and the same database give the same plan.
+
+use super::check::Checker;
+use super::draft::{Candidate, Draft};
+use super::finding::{Finding, Rule};
+use super::limits;
+use super::mend::Settings;
+use super::record::{Record, Unreadable};
+use super::relations::{self, Emigrations, Place};
+use crate::kinds::KindTable;
+use business_types::names::NAMESPACES;
+use std::collections::{BTreeMap, BTreeSet};
+use store::Key;
+use store::import::{Imported, Present};
+use store::model::State;
+use store::quota::Account;
+use uuid::Uuid;
+
+/// What is to be done.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// What is to be written, scopes before what pays them.
+    pub objects: Vec<Imported>,
+    /// By plural of a kind: what becomes of its objects.
+    pub counts: BTreeMap<String, Count>,
+    /// What there is to say, sorted.
+    pub findings: Vec<Finding>,
+    /// Member clusters that objects live in or are limited in.
+    pub clusters: BTreeSet<String>,
+    /// Tenants that own objects.
+    pub tenants: BTreeSet<String>,
+    /// Objects of the database that do not come from here.
+    pub others: usize,
+}
+
+/// What becomes of the objects of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Objects in the source.
+    pub read: usize,
+    /// Of these: to be written.
+    pub new: usize,
+    /// Of these: in the database already.
+    pub present: usize,
+}
+
+/// Plans an import into a database of these kinds that holds what is `present`.
+pub fn plan(
+    kinds: KindTable,
+    settings: &Settings,
+    records: impl IntoIterator<Item = Result<Record, Unreadable>>,
+    present: &[Present],
+) -> Plan {
+    let (mut draft, mut emigrations, mut plan) = (Draft::default(), Emigrations::default(), Plan::default());
+    let checker = Checker::new(kinds, settings);
+    for record in records {
+        match record {
+            Ok(record) => {
+                plan.counts.entry(record.named.resource.clone()).or_default().read += 1;
+                emigrations.note(&record);
+                checker.take(record, &mut draft);
+            }
+            Err(Unreadable { named, why }) => {
+                plan.counts.entry(named.resource.clone()).or_default().read += 1;
+                draft.find(Rule::Unreadable, &named, why);
+            }
+        }
+    }
+    plan.others = meet(&mut draft, present);
+    relations::settle_projects(&mut draft);
+    relations::share_places(&mut draft, &places(kinds, present));
+    relations::undo_emigrations(&mut draft, &emigrations);
+    relations::cut_parents(&mut draft);
+    limits::list_clusters(&mut draft);
+    limits::find_missing_keys(&mut draft);
+    (plan.clusters, plan.tenants) = relations::spoken_of(&draft);
+    order(&mut draft);
+    let objects = stored(&mut draft);
+    let accounts: Vec<Account> = objects.iter().map(|object| object.state.account.clone()).collect();
+    limits::compare(&mut draft, &accounts);
+    for (object, candidate) in objects.into_iter().zip(&draft.candidates) {
+        let count = plan.counts.entry(candidate.named.resource.clone()).or_default();
+        if candidate.is_present {
+            count.present += 1;
+        } else {
+            count.new += 1;
+            plan.objects.push(object);
+        }
+    }
+    plan.findings = draft.findings;
+    plan.findings.sort();
+    plan
+}
+
+/// Finds out what is in the database already. The number of objects there that are none of these comes back.
+fn meet(draft: &mut Draft, present: &[Present]) -> usize {
+    let by_key: BTreeMap<&Key, Uuid> = present.iter().map(|there| (&there.key, there.uid)).collect();
+    let by_uid: BTreeMap<Uuid, &Key> = present.iter().map(|there| (there.uid, &there.key)).collect();
+    let key = |candidate: &Candidate| {
+        Key::new(candidate.kind.stored.id, &candidate.named.project, &candidate.named.name)
+    };
+    let (mut seen, mut names) = (BTreeMap::new(), BTreeSet::new());
+    draft.leave_out(Rule::Taken, |candidate| {
+        let key = key(candidate);
+        if !names.insert(candidate.named.clone()) {
+            return Some("it stands in the source twice; the first comes".to_owned());
+        }
+        if let Some(other) = seen.insert(candidate.uid, candidate.named.clone()) {
+            return Some(format!("its uid {} is also that of {other}", candidate.uid));
+        }
+        match (by_key.get(&key), by_uid.get(&candidate.uid)) {
+            (Some(uid), _) if *uid != candidate.uid => {
+                Some(format!("an object of this name is in the database, with uid {uid}"))
+            }
+            (None, Some(other)) => Some(format!("its uid is that of {} in the database", other.name)),
+            _ => None,
+        }
+    });
+    let mut known = 0;
+    for candidate in &mut draft.candidates {
+        candidate.is_present = by_key.contains_key(&key(candidate));
+        known += usize::from(candidate.is_present);
+    }
+    present.len().saturating_sub(known)
+}
+
+/// The places of the database, and who has them.
+fn places(kinds: KindTable, present: &[Present]) -> BTreeMap<Place, Uuid> {
+    let namespaces = kinds.0.iter().find(|row| row.plural == NAMESPACES).and_then(|row| row.stored.as_ref());
+    let read = namespaces.and_then(|stored| Some((stored.id, stored.account?)));
+    let Some((id, read)) = read else { return BTreeMap::new() };
+    let mut places = BTreeMap::new();
+    for there in present.iter().filter(|there| there.key.kind == id) {
+        for claim in read(there.body.as_bytes()).map(|account| account.claims).unwrap_or_default() {
+            places.insert(Place { cluster: claim.domain, namespace: claim.place }, there.uid);
+        }
+    }
+    places
+}
+
+fn order(draft: &mut Draft) {
+    let depths = draft.depths();
+    draft.candidates.sort_by_cached_key(|candidate| {
+        let depth = depths.get(&candidate.named.name).filter(|_| candidate.named.project.is_empty());
+        (candidate.kind.order, depth.copied().unwrap_or_default(), candidate.named.clone())
+    });
+}
+
+/// The candidates as they are stored, in their order. What does not read as its kind is left out.
+fn stored(draft: &mut Draft) -> Vec<Imported> {
+    let mut objects = Vec::with_capacity(draft.candidates.len());
+    draft.leave_out(Rule::Unreadable, |candidate| {
+        let body = candidate.object.to_stored();
+        let account = match candidate.kind.stored.account {
+            Some(read) => read(body.as_bytes()),
+            None => Ok(Account { tenant: candidate.tenant().to_owned(), ..Account::default() }),
+        };
+        match account {
+            Ok(account) => {
+                let named = &candidate.named;
+                let key = Key::new(candidate.kind.stored.id, &named.project, &named.name);
+                objects.push(Imported { key, uid: candidate.uid, state: State { body, account } });
+                None
+            }
+            Err(error) => Some(error.to_string()),
+        }
+    });
+    objects
+}

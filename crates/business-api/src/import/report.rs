@@ -1,0 +1,121 @@
+//! The plan for people and for programs. Pure.
+
+use super::finding::{Effect, Finding};
+use super::plan::Plan;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+/// Findings of one sort that people are shown; programs get all.
+const SHOWN_MAX: usize = 200;
+
+/// What is never taken over.
+const NOT_TRUE: &str = "TKE's own sums (status.clusters, calculated children, cached limits) are not taken over: the ledger \
+     is made from what the objects say.";
+
+/// What became of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Nothing was written.
+    Planned,
+    /// Everything is written.
+    Applied,
+}
+
+/// For people.
+pub fn text(plan: &Plan, stage: Stage) -> String {
+    let mut out = String::new();
+    let verb = if stage == Stage::Applied { "imported" } else { "to import" };
+    for (resource, count) in &plan.counts {
+        let left = count.read.saturating_sub(count.new).saturating_sub(count.present);
+        line(
+            &mut out,
+            &format!(
+                "{resource:<16} {:>6} read  {:>6} {verb}  {:>6} there already  {left:>6} left out",
+                count.read, count.new, count.present
+            ),
+        );
+    }
+    let list = |names: &std::collections::BTreeSet<String>| {
+        let names: Vec<&str> =
+            names.iter().map(|name| if name.is_empty() { "(none)" } else { name }).collect();
+        names.join(", ")
+    };
+    line(&mut out, &format!("tenants: {}", list(&plan.tenants)));
+    line(
+        &mut out,
+        &format!(
+            "member clusters, which the controller has to know by these names: {}",
+            list(&plan.clusters)
+        ),
+    );
+    for effect in Effect::ALL {
+        let findings: Vec<&Finding> =
+            plan.findings.iter().filter(|finding| finding.effect == effect).collect();
+        if findings.is_empty() {
+            continue;
+        }
+        line(&mut out, &format!("\n{} ({}):", effect.title(), findings.len()));
+        for finding in findings.iter().take(SHOWN_MAX) {
+            line(&mut out, &format!("  {}: {}", finding.named, finding.why));
+        }
+        if let Some(more) = findings.len().checked_sub(SHOWN_MAX).filter(|more| *more > 0) {
+            line(&mut out, &format!("  and {more} more, which -o json lists"));
+        }
+    }
+    line(&mut out, &format!("\n{NOT_TRUE}"));
+    let end = match stage {
+        Stage::Applied => {
+            "Growth is held until the controller has compared every member cluster with the objects."
+        }
+        Stage::Planned if plan.is_to_be_decided() => "Nothing was written; --apply does so.",
+        Stage::Planned => "Nothing is to be decided, and nothing was written; --apply does so.",
+    };
+    line(&mut out, end);
+    if plan.others > 0 {
+        line(&mut out, &format!("The database holds {} objects that do not come from here.", plan.others));
+    }
+    out.truncate(out.trim_end().len());
+    out
+}
+
+fn line(out: &mut String, text: &str) {
+    let _always = writeln!(out, "{text}");
+}
+
+/// For programs.
+pub fn json_text(plan: &Plan, stage: Stage) -> String {
+    let findings: Vec<Value> = plan
+        .findings
+        .iter()
+        .map(|Finding { effect, rule, named, why }| {
+            json!({
+                "effect": effect, "rule": rule, "resource": named.resource, "project": named.project,
+                "name": named.name, "why": why,
+            })
+        })
+        .collect();
+    let counts: serde_json::Map<String, Value> = plan
+        .counts
+        .iter()
+        .map(|(resource, count)| {
+            (resource.clone(), json!({"read": count.read, "new": count.new, "present": count.present}))
+        })
+        .collect();
+    json!({
+        "applied": stage == Stage::Applied,
+        "toBeDecided": plan.is_to_be_decided(),
+        "counts": counts,
+        "tenants": plan.tenants,
+        "clusters": plan.clusters,
+        "others": plan.others,
+        "findings": findings,
+    })
+    .to_string()
+}
+
+impl Plan {
+    /// Whether something comes otherwise than it was, or not at all.
+    pub fn is_to_be_decided(&self) -> bool {
+        self.findings.iter().any(|finding| finding.effect.is_to_be_decided())
+    }
+}

@@ -1,0 +1,89 @@
+//! The kinds that can be imported: a row each, found in the table of kinds by its plural.
+
+use super::draft::Candidate;
+use super::finding::Finding;
+use super::mend;
+use crate::kinds::{KindTable, StoredRow};
+use business_types::names::{NAMESPACES, PROJECTS};
+use business_types::{namespace, project};
+use meta::gvk::GroupVersionKind;
+use meta::schema::Schema;
+
+/// How objects of one kind are imported.
+#[derive(Clone, Copy, Debug)]
+pub struct ImportRow {
+    /// Its plural, here and in TKE.
+    pub plural: &'static str,
+    /// Whether its objects lie in projects.
+    pub namespaced: bool,
+    /// Its full name.
+    pub gvk: fn() -> GroupVersionKind,
+    /// Its shape.
+    pub schema: fn() -> Schema,
+    /// The token in its `spec.finalizers`; empty for a kind without one.
+    pub finalizer: &'static str,
+    /// Parts of the status that TKE computes, and that are not taken over.
+    pub computed: &'static [&'static str],
+    /// Brings one object to what it can be here, whatever others there are. What is still wrong is left out.
+    pub mend: fn(&mut Candidate, &mend::Settings, &mut Vec<Finding>) -> Vec<String>,
+}
+
+/// In the order in which they are imported: what others pay comes before them.
+pub const IMPORTS: &[ImportRow] = &[
+    ImportRow {
+        plural: PROJECTS,
+        namespaced: false,
+        gvk: project::gvk,
+        schema: project::schema,
+        finalizer: business_types::names::PROJECT_FINALIZER,
+        computed: &[
+            "clusters",
+            "calculatedChildProjects",
+            "calculatedNamespaces",
+            "cachedSpecClusters",
+            "cachedParent",
+        ],
+        mend: mend::project::mend,
+    },
+    ImportRow {
+        plural: NAMESPACES,
+        namespaced: true,
+        gvk: namespace::gvk,
+        schema: namespace::schema,
+        finalizer: business_types::names::NAMESPACE_FINALIZER,
+        computed: &["certificate"],
+        mend: mend::namespace::mend,
+    },
+];
+
+/// A kind that can be imported and is served.
+#[derive(Clone, Copy, Debug)]
+pub struct Importable {
+    /// How.
+    pub row: &'static ImportRow,
+    /// Its place in the store.
+    pub stored: &'static StoredRow,
+    /// Its place in the order of the import.
+    pub order: usize,
+}
+
+/// The kinds that can be imported into a program of these kinds.
+pub fn importable(kinds: KindTable) -> Vec<(Importable, Schema)> {
+    let served =
+        |row: &'static ImportRow| kinds.0.iter().find(|kind| kind.plural == row.plural)?.stored.as_ref();
+    let rows = IMPORTS.iter().enumerate();
+    rows.filter_map(|(order, row)| Some((Importable { row, stored: served(row)?, order }, (row.schema)())))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::KINDS;
+
+    #[test]
+    fn a_kind_that_is_not_served_is_not_imported() {
+        assert_eq!(importable(KINDS).len(), IMPORTS.len());
+        assert!(importable(KindTable(&[])).is_empty());
+    }
+}

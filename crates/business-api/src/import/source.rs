@@ -1,0 +1,50 @@
+//! Where TKE's objects are read from.
+
+/// The etcd of TKE.
+pub mod etcd;
+
+use super::record::{LINE_BYTES_MAX, Record, Unreadable};
+use crate::config::ImportSource;
+use anyhow::{Context, Result, ensure};
+use std::path::Path;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
+
+/// Objects that an import takes; TKE's etcd holds far fewer.
+const RECORDS_MAX: usize = 1_000_000;
+
+const STANDARD_INPUT: &str = "/dev/stdin";
+
+/// A record, or why it is none.
+pub type Read = Result<Record, Unreadable>;
+
+/// Reads everything.
+pub async fn read(source: &ImportSource) -> Result<Vec<Read>> {
+    let prefix = source.prefix.trim_end_matches('/');
+    match &source.dump {
+        Some(path) => {
+            let path = if path == Path::new("-") { Path::new(STANDARD_INPUT) } else { path };
+            let file =
+                tokio::fs::File::open(path).await.with_context(|| format!("open {}", path.display()))?;
+            lines(file, prefix).await.with_context(|| format!("read {}", path.display()))
+        }
+        None => etcd::read(source, prefix).await.context("read etcd"),
+    }
+}
+
+async fn lines(file: impl AsyncRead + Unpin, prefix: &str) -> Result<Vec<Read>> {
+    let (mut reader, mut records, mut line) = (BufReader::new(file), Vec::new(), Vec::new());
+    let most = u64::try_from(LINE_BYTES_MAX)?.saturating_add(1);
+    for number in 1.. {
+        line.clear();
+        if (&mut reader).take(most).read_until(b'\n', &mut line).await? == 0 {
+            break;
+        }
+        ensure!(line.len() <= LINE_BYTES_MAX, "line {number} is longer than {LINE_BYTES_MAX} bytes");
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        ensure!(records.len() < RECORDS_MAX, "it has more than {RECORDS_MAX} records");
+        records.push(Record::of_line(&line, number, prefix));
+    }
+    Ok(records)
+}

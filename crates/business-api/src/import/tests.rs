@@ -1,0 +1,383 @@
+//! The rules, one by one.
+
+use super::finding::{Effect, Rule};
+use super::mend::Settings;
+use super::plan::{Plan, plan};
+use super::record::{Named, Record, Unreadable};
+use crate::kinds::KINDS;
+use serde_json::{Value, json};
+use store::import::{Imported, Present};
+use uuid::Uuid;
+
+const API_VERSION: &str = "business.tkestack.io/v1";
+
+fn uid_of(text: &str) -> Uuid {
+    let mut bytes = [7; 16];
+    bytes.iter_mut().zip(text.bytes()).for_each(|(slot, byte)| *slot = byte);
+    Uuid::from_bytes(bytes)
+}
+
+fn record(resource: &str, project: &str, name: &str, value: Value) -> Record {
+    let named = Named { resource: resource.into(), project: project.into(), name: name.into() };
+    Record { named, value }
+}
+
+/// A project as TKE keeps it, changed by a merge patch.
+fn project(name: &str, parent: &str, pods: u32, change: Value) -> Record {
+    let mut value = json!({
+        "apiVersion": API_VERSION, "kind": "Project",
+        "metadata": {"name": name, "uid": uid_of(name), "creationTimestamp": "2025-01-01T00:00:00Z"},
+        "spec": {
+            "finalizers": ["project"], "tenantID": "acme", "displayName": name, "members": ["ann"],
+            "clusters": {"c1": {"hard": {"pods": pods.to_string()}}},
+        },
+        "status": {"phase": "Active", "lastTransitionTime": null, "calculatedNamespaces": ["x"]},
+    });
+    if !parent.is_empty() {
+        value["spec"]["parentProjectName"] = json!(parent);
+    }
+    merge(&mut value, change);
+    record("projects", "", name, value)
+}
+
+/// A namespace of cluster c1 as TKE keeps it.
+fn namespace(project: &str, name: &str, pods: u32, change: Value) -> Record {
+    let mut value = json!({
+        "apiVersion": API_VERSION, "kind": "Namespace",
+        "metadata": {"name": format!("c1-{name}"), "namespace": project, "uid": uid_of(&format!("{project}/{name}")),
+            "creationTimestamp": "2025-01-02T00:00:00Z"},
+        "spec": {"finalizers": ["namespace"], "tenantID": "acme", "clusterName": "c1", "namespace": name,
+            "hard": {"pods": pods.to_string()}},
+        "status": {"phase": "Available", "lastTransitionTime": "2025-01-02T00:00:05Z", "used": {"pods": "0"},
+            "cachedSpecHard": {"pods": pods.to_string()}},
+    });
+    merge(&mut value, change);
+    record("namespaces", project, &format!("c1-{name}"), value)
+}
+
+fn merge(value: &mut Value, change: Value) {
+    let Value::Object(changes) = change else {
+        *value = change;
+        return;
+    };
+    if !value.is_object() {
+        *value = json!({});
+    }
+    let map = value.as_object_mut().unwrap();
+    for (key, change) in changes {
+        if change.is_null() {
+            map.remove(&key);
+        } else {
+            merge(map.entry(key).or_insert(json!({})), change);
+        }
+    }
+}
+
+fn planned(records: impl IntoIterator<Item = Record>) -> Plan {
+    beside(records, &[])
+}
+
+fn beside(records: impl IntoIterator<Item = Record>, present: &[Present]) -> Plan {
+    let settings = Settings { forbidden: vec!["default".into(), "kube-*".into()] };
+    plan(KINDS, &settings, records.into_iter().map(Ok::<_, Unreadable>), present)
+}
+
+fn rules(plan: &Plan) -> Vec<(Rule, String)> {
+    plan.findings.iter().map(|finding| (finding.rule, finding.named.to_string())).collect()
+}
+
+#[track_caller]
+fn only(plan: &Plan, rule: Rule, named: &str) -> String {
+    assert_eq!(rules(plan), [(rule, named.to_owned())], "{:#?}", plan.findings);
+    plan.findings[0].why.clone()
+}
+
+fn names(plan: &Plan) -> Vec<&str> {
+    plan.objects.iter().map(|object| &*object.key.name).collect()
+}
+
+#[track_caller]
+fn body(plan: &Plan, name: &str) -> Value {
+    let object = plan.objects.iter().find(|object| &*object.key.name == name);
+    serde_json::from_str(&object.unwrap().state.body).unwrap()
+}
+
+fn none() -> Value {
+    json!({})
+}
+
+#[test]
+fn what_is_sound_comes_as_it_is_scopes_first() {
+    let labels =
+        json!({"metadata": {"labels": {"env": "dev"}, "annotations": {"a": "b"}, "finalizers": ["x.y/z"]}});
+    let plan = planned([
+        namespace("sub", "web", 3, labels),
+        project("sub", "top", 5, none()),
+        project("top", "", 9, none()),
+    ]);
+    assert_eq!(rules(&plan), []);
+    assert!(!plan.is_to_be_decided());
+    assert_eq!(names(&plan), ["top", "sub", "c1-web"]);
+    let web = body(&plan, "c1-web");
+    assert_eq!(web["metadata"]["uid"], json!(uid_of("sub/web")));
+    assert_eq!(web["metadata"]["creationTimestamp"], "2025-01-02T00:00:00Z");
+    assert_eq!(web["metadata"]["finalizers"], json!(["x.y/z"]));
+    assert_eq!(
+        (&web["metadata"]["labels"]["env"], &web["metadata"]["generation"]),
+        (&json!("dev"), &json!(1))
+    );
+    assert_eq!(web["status"]["clusterNamespace"], json!({"uid": "", "provenance": "Imported"}));
+    assert_eq!(web["status"]["cachedSpecHard"], json!({"pods": "3"}));
+    assert_eq!(
+        body(&plan, "top")["status"],
+        json!({"phase": "Active"}),
+        "what is computed is not taken over"
+    );
+    assert_eq!((plan.clusters.len(), plan.tenants.len()), (1, 1));
+}
+
+#[test]
+fn what_is_no_object_of_a_served_kind_is_left_out() {
+    let of = |resource: &str| record(resource, "", "x", json!({"apiVersion": API_VERSION, "kind": "X"}));
+    assert!(only(&planned([of("emigrates")]), Rule::NotServed, "emigrates x").contains("no kind"));
+    let wrong = project("p", "", 1, json!({"kind": "Namespace"}));
+    assert!(only(&planned([wrong]), Rule::Unreadable, "projects p").contains("not a Project"));
+    let wrong = project("p", "", 1, json!({"spec": {"clusters": {"c1": {"hard": {"pods": "many"}}}}}));
+    assert!(only(&planned([wrong]), Rule::Unreadable, "projects p").contains("pods"));
+    let wrong = project("p", "", 1, json!({"metadata": {"annotations": {"a": "\0"}}}));
+    only(&planned([wrong]), Rule::Unreadable, "projects p");
+}
+
+#[test]
+fn what_our_validation_refuses_is_left_out_and_says_where() {
+    for (change, field) in [
+        (json!({"metadata": {"name": "other"}}), "another object"),
+        (json!({"metadata": {"uid": "7"}}), "metadata.uid"),
+        (json!({"metadata": {"labels": {"a b": "c"}}}), "metadata.labels"),
+        (json!({"spec": {"clusters": {"c1": {"hard": {"storage": "1"}}}}}), "storage"),
+        (json!({"spec": {"clusters": {"c1": {"hard": {"pods": "-1"}}}}}), "pods"),
+    ] {
+        let why = only(&planned([project("p", "", 1, change)]), Rule::Invalid, "projects p");
+        assert!(why.contains(field), "{why}");
+    }
+    let plan = planned([project("p", "", 9, none()), namespace("p", "kube-x", 1, none())]);
+    assert!(only(&plan, Rule::Invalid, "namespaces p/c1-kube-x").contains("forbidden"));
+    assert_eq!(names(&plan), ["p"]);
+}
+
+#[test]
+fn metadata_that_would_mean_something_else_here_is_dropped() {
+    let consent = json!({"metadata": {"annotations": {"business.tkestack.io/adopt": "true"}}});
+    let plan = planned([project("p", "", 9, consent)]);
+    only(&plan, Rule::Metadata, "projects p");
+    assert_eq!(body(&plan, "p")["metadata"]["annotations"], none());
+    let orphan = json!({"metadata": {"finalizers": ["orphan", "x.y/z"]}});
+    let plan = planned([project("p", "", 9, orphan)]);
+    only(&plan, Rule::Metadata, "projects p");
+    assert_eq!(body(&plan, "p")["metadata"]["finalizers"], json!(["x.y/z"]));
+}
+
+#[test]
+fn a_lost_finalizer_comes_back() {
+    let plan = planned([project("p", "", 9, json!({"spec": {"finalizers": null}}))]);
+    only(&plan, Rule::Finalizer, "projects p");
+    assert_eq!(body(&plan, "p")["spec"]["finalizers"], json!(["project"]));
+}
+
+#[test]
+fn a_status_says_only_what_can_be() {
+    let plan = planned([project("p", "", 9, json!({"status": {"phase": "Failed", "locked": true}}))]);
+    only(&plan, Rule::Status, "projects p");
+    assert_eq!(body(&plan, "p")["status"], json!({"phase": "Failed"}), "the lock was TKE's own");
+    let locked = planned([project("p", "", 9, json!({"status": {"locked": true}}))]);
+    assert_eq!((rules(&locked).len(), &body(&locked, "p")["status"]["locked"]), (0, &json!(true)));
+    let strange = json!({"status": {"phase": "Sleeping", "used": {"pods": "-4"}}});
+    let plan = planned([project("p", "", 9, none()), namespace("p", "web", 3, strange)]);
+    assert_eq!(rules(&plan).len(), 2, "{:?}", plan.findings);
+    let web = body(&plan, "c1-web");
+    assert_eq!((&web["status"]["phase"], &web["status"]["used"]), (&json!("Pending"), &none()));
+}
+
+#[test]
+fn what_is_being_deleted_goes_on_being_deleted_and_is_charged() {
+    let going = json!({"metadata": {"deletionTimestamp": "2025-02-01T00:00:00Z"}, "status": {"phase": "Terminating"}});
+    let plan = planned([project("p", "", 9, none()), namespace("p", "web", 3, going)]);
+    assert_eq!(rules(&plan), []);
+    assert!(plan.objects[1].state.account.deleting);
+    assert_eq!(plan.objects[1].state.account.costs["c1"]["pods"], "3".parse().unwrap());
+}
+
+#[test]
+fn the_charge_is_the_most_that_tke_has_accounted_or_granted() {
+    let cached = json!({"status": {"cachedSpecHard": {"pods": "8", "services": "2"}}});
+    let plan = planned([project("p", "", 9, none()), namespace("p", "web", 3, cached)]);
+    only(&plan, Rule::Charge, "namespaces p/c1-web");
+    assert!(!plan.is_to_be_decided());
+    assert_eq!(body(&plan, "c1-web")["status"]["cachedSpecHard"], json!({"pods": "8", "services": "2"}));
+    let lower = json!({"status": {"cachedSpecHard": {"pods": "1"}}});
+    let plan = planned([project("p", "", 9, none()), namespace("p", "web", 3, lower)]);
+    assert_eq!(body(&plan, "c1-web")["status"]["cachedSpecHard"], json!({"pods": "3"}));
+}
+
+#[test]
+fn a_project_without_its_parent_becomes_a_locked_root() {
+    let foreign = project("other", "", 9, json!({"spec": {"tenantID": "globex"}}));
+    for records in [vec![], vec![foreign]] {
+        let parent = if records.is_empty() { "gone" } else { "other" };
+        let plan = planned(records.into_iter().chain([project("p", parent, 4, none())]));
+        only(&plan, Rule::Parent, "projects p");
+        let p = body(&plan, "p");
+        assert_eq!((&p["status"]["locked"], &p["spec"]["parentProjectName"]), (&json!(true), &Value::Null));
+    }
+}
+
+#[test]
+fn a_circle_of_parents_is_cut_at_each_of_its_projects_and_what_hangs_below_stays_there() {
+    let plan = planned([
+        project("a", "b", 9, none()),
+        project("b", "a", 9, none()),
+        project("self", "self", 9, none()),
+        project("leaf", "a", 1, none()),
+    ]);
+    let cut: Vec<String> = rules(&plan).into_iter().map(|(_, named)| named).collect();
+    assert_eq!(cut, ["projects a", "projects b", "projects self"], "{:?}", plan.findings);
+    assert_eq!(body(&plan, "leaf")["spec"]["parentProjectName"], "a");
+}
+
+#[test]
+fn a_namespace_whose_project_does_not_come_is_left_out() {
+    let plan = planned([namespace("gone", "web", 3, none())]);
+    assert!(only(&plan, Rule::ProjectGone, "namespaces gone/c1-web").contains("discover"));
+}
+
+#[test]
+fn a_namespace_is_its_projects_tenants() {
+    let other = json!({"spec": {"tenantID": ""}});
+    let plan = planned([project("p", "", 9, none()), namespace("p", "web", 3, other)]);
+    only(&plan, Rule::Tenant, "namespaces p/c1-web");
+    assert_eq!(plan.objects[1].state.account.tenant, "acme");
+}
+
+#[test]
+fn of_two_on_one_place_the_one_in_use_comes_then_the_older() {
+    let failed =
+        json!({"status": {"phase": "Failed"}, "metadata": {"creationTimestamp": "2024-01-01T00:00:00Z"}});
+    let projects = || [project("p", "", 9, none()), project("q", "", 9, none())];
+    let plan = planned(
+        projects().into_iter().chain([namespace("p", "web", 1, failed), namespace("q", "web", 1, none())]),
+    );
+    assert!(only(&plan, Rule::PlaceTaken, "namespaces p/c1-web").contains("namespaces q/c1-web"));
+    let older = json!({"metadata": {"creationTimestamp": "2024-01-01T00:00:00Z"}});
+    let plan = planned(
+        projects().into_iter().chain([namespace("p", "web", 1, none()), namespace("q", "web", 1, older)]),
+    );
+    only(&plan, Rule::PlaceTaken, "namespaces p/c1-web");
+}
+
+fn emigration(phase: &str) -> Record {
+    let value = json!({"spec": {"namespace": "c1-web", "destination": "q"}, "status": {"phase": phase}});
+    record("nsemigrations", "p", "c1-web", value)
+}
+
+#[test]
+fn a_move_that_stopped_is_undone_before_its_new_object_is_there_and_ended_after() {
+    let locked = || namespace("p", "web", 3, json!({"status": {"phase": "Locked", "reason": "moving"}}));
+    let both = || [project("p", "", 9, none()), project("q", "", 9, none())];
+    let of = |plan: &Plan| {
+        let moved = plan.findings.iter().filter(|finding| finding.rule == Rule::Emigration);
+        moved.map(|finding| finding.named.to_string()).collect::<Vec<_>>()
+    };
+    let undone = planned(both().into_iter().chain([locked(), emigration("OldOneDetached")]));
+    assert_eq!(of(&undone), ["namespaces p/c1-web"]);
+    let web = body(&undone, "c1-web");
+    assert_eq!((&web["status"]["phase"], &web["status"]["reason"]), (&json!("Pending"), &Value::Null));
+    assert_eq!(web["metadata"]["annotations"]["business.tkestack.io/adopt"], "true");
+
+    let new = namespace("q", "web", 3, json!({"status": {"phase": "Pending"}}));
+    let ended = planned(both().into_iter().chain([locked(), new, emigration("NewOneCreated")]));
+    assert_eq!(of(&ended), ["namespaces q/c1-web"]);
+    assert_eq!(ended.objects.len(), 3);
+
+    let by_hand = planned([project("p", "", 9, none()), locked()]);
+    assert_eq!((rules(&by_hand).len(), &body(&by_hand, "c1-web")["status"]["phase"]), (0, &json!("Locked")));
+}
+
+#[test]
+fn a_cluster_that_only_children_name_is_listed_with_nothing_to_give_all_the_way_up() {
+    let elsewhere = json!({"spec": {"clusters": {"c1": null, "c2": {"hard": {"pods": "5"}}}}});
+    let plan = planned([
+        project("top", "", 9, none()),
+        project("sub", "top", 0, elsewhere),
+        namespace("sub", "web", 3, none()),
+    ]);
+    let listed: Vec<_> =
+        rules(&plan).into_iter().filter(|(rule, _)| *rule == Rule::ClusterNotListed).collect();
+    assert_eq!(listed.len(), 2, "{:?}", plan.findings);
+    assert_eq!(body(&plan, "sub")["spec"]["clusters"]["c1"]["hard"], json!({"pods": "0"}));
+    assert_eq!(body(&plan, "top")["spec"]["clusters"]["c2"]["hard"], json!({"pods": "0"}));
+    let above = plan.findings.iter().filter(|finding| finding.rule == Rule::AboveLimit).count();
+    assert_eq!(above, 2, "sub in c1, top in c2: {:?}", plan.findings);
+}
+
+#[test]
+fn what_is_given_away_beyond_a_limit_is_listed_upwards() {
+    let plan = planned([
+        project("top", "", 5, none()),
+        project("sub", "top", 4, none()),
+        namespace("sub", "a", 3, none()),
+        namespace("sub", "b", 4, none()),
+    ]);
+    let above: Vec<_> = plan.findings.iter().map(|finding| (finding.effect, finding.why.as_str())).collect();
+    assert_eq!(
+        above,
+        [
+            (Effect::Overcommitted, "7 of 4 pods in cluster c1 are given away, 3 above its limit"),
+            (Effect::Overcommitted, "7 of 5 pods in cluster c1 are given away, 2 above its limit"),
+        ]
+    );
+    assert!(plan.is_to_be_decided());
+}
+
+#[test]
+fn what_lacks_a_limited_resource_is_listed() {
+    let more = json!({"spec": {"clusters": {"c1": {"hard": {"requests.cpu": "4"}}}}});
+    let plan = planned([project("p", "", 9, more), namespace("p", "web", 3, none())]);
+    assert!(only(&plan, Rule::KeyMissing, "namespaces p/c1-web").contains("requests.cpu"));
+}
+
+#[test]
+fn a_sum_of_tkes_that_is_another_is_told() {
+    let sums = json!({"status": {"clusters": {"c1": {"used": {"pods": "-2"}}}}});
+    let plan = planned([project("p", "", 9, sums), namespace("p", "web", 3, none())]);
+    assert!(only(&plan, Rule::Figures, "projects p").contains("pods -2 instead of 3"));
+    assert!(!plan.is_to_be_decided());
+}
+
+fn present(object: &Imported) -> Present {
+    Present { key: object.key.clone(), uid: object.uid, body: object.state.body.clone() }
+}
+
+#[test]
+fn what_is_in_the_database_already_is_passed_over_and_what_is_taken_is_left_out() {
+    let records = || [project("p", "", 9, none()), namespace("p", "web", 3, none())];
+    let first = planned(records());
+    let all: Vec<Present> = first.objects.iter().map(present).collect();
+    let again = beside(records(), &all);
+    assert_eq!((again.objects.len(), again.others, rules(&again).len()), (0, 0, 0));
+    let rest = beside(records(), &all[..1]);
+    assert_eq!((names(&rest), rest.others), (vec!["c1-web"], 0));
+    let mut other = all;
+    other[0].uid = uid_of("other");
+    other[1].uid = uid_of("somebody");
+    let taken = beside(records(), &other);
+    assert_eq!((taken.objects.len(), taken.others), (0, 2));
+    assert_eq!(taken.findings.iter().filter(|finding| finding.rule == Rule::Taken).count(), 2);
+    other[1].key = store::Key::new(other[1].key.kind, "q", "c1-web");
+    let place = beside([project("p2", "", 9, none()), namespace("p2", "web", 3, none())], &other);
+    assert!(only(&place, Rule::PlaceTaken, "namespaces p2/c1-web").contains("in this database"));
+    let twins = planned([
+        project("p", "", 9, none()),
+        project("q", "", 9, json!({"metadata": {"uid": uid_of("p")}})),
+    ]);
+    only(&twins, Rule::Taken, "projects q");
+}

@@ -1,0 +1,69 @@
+//! Namespaces of member clusters that nobody manages: `discover` lists them in a file, `adopt` takes all of the file or nothing.
+//! What is adopted goes on as it is; the running controller takes it over, by consent of the operator who adopts.
+
+/// The file: one line a namespace.
+pub mod mapping;
+/// Writes the file.
+pub mod discover;
+/// Takes it.
+pub mod adopt;
+
+use crate::config::{self, Members};
+use crate::directory::Source;
+use crate::directory::kubeconfig::KubeconfigSource;
+use crate::directory::platform::PlatformSource;
+use crate::directory::secrets::SecretSource;
+use crate::error::{Error, Failure};
+use k8s_openapi::Metadata;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{Api, ListParams};
+use kube::{Client, Resource};
+use serde::de::DeserializeOwned;
+use std::fmt::Debug;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Objects a page of a list.
+const PAGE: u32 = 500;
+/// A call that takes longer has failed.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Where the member clusters are listed.
+pub async fn source(members: &Members, client: &Client) -> Result<Box<dyn Source>, Error> {
+    Ok(match (&members.members_kubeconfig, &members.platform_kubeconfig) {
+        (Some(path), _) => Box::new(KubeconfigSource::new(path.clone())),
+        (None, Some(path)) => Box::new(PlatformSource::new(config::client(Some(path)).await?)),
+        (None, None) => Box::new(SecretSource::new(client.clone(), &members.namespace)),
+    })
+}
+
+/// A client of one of the member clusters.
+async fn member(source: &dyn Source, cluster: &str) -> Result<Client, Error> {
+    let listing = source.load().await?;
+    if let Some(why) = listing.unusable.get(cluster) {
+        return Err(Error::Config(format!("cluster {cluster} has no usable kubeconfig: {why}")));
+    }
+    let listed = listing.clusters.into_iter().find(|listed| listed.name == cluster);
+    let listed = listed.ok_or_else(|| Error::Config(format!("cluster {cluster} is not in the directory")))?;
+    Ok(Client::try_from(listed.config)?)
+}
+
+/// Hands over every object of a kind in a cluster.
+async fn each<K>(client: &Client, mut take: impl FnMut(K)) -> Result<(), Error>
+where
+    K: Resource<DynamicType = ()> + Metadata<Ty = ObjectMeta> + Clone + Debug + DeserializeOwned,
+{
+    let api: Api<K> = Api::all(client.clone());
+    let mut params = ListParams::default().limit(PAGE);
+    loop {
+        let page = match timeout(DEADLINE, api.list(&params)).await {
+            Ok(result) => result.map_err(|error| Error::Member(error.into()))?,
+            Err(_elapsed) => return Err(Error::Member(Failure::deadline(DEADLINE))),
+        };
+        page.items.into_iter().for_each(&mut take);
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(()),
+        }
+    }
+}

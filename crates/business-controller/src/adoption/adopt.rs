@@ -1,0 +1,149 @@
+//! Creates an object for each line of a mapping file: all of them in one write, or none.
+
+use super::mapping::{self, Entry, Wrong};
+use super::{DEADLINE, each, member, source};
+use crate::config::{self, Adopt};
+use crate::error::{Error, Failure};
+use business_types::names;
+use http::Request;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Client;
+use kube::core::Status;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use tokio::time::timeout;
+
+/// What became of the file.
+#[derive(Debug)]
+pub enum Adopted {
+    /// So many namespaces are taken, or would be.
+    All(usize),
+    /// None is, and this is why.
+    None(Vec<Wrong>),
+}
+
+/// Runs `adopt`.
+pub async fn run(settings: &Adopt) -> Result<Adopted, Error> {
+    let path = settings.file.display().to_string();
+    let text = std::fs::read_to_string(&settings.file).map_err(|source| Error::Read { path, source })?;
+    let entries = match mapping::parse(&text, &settings.members.forbidden_namespaces) {
+        Ok(entries) => entries,
+        Err(wrong) => return Ok(Adopted::None(wrong)),
+    };
+    if entries.is_empty() {
+        return Ok(Adopted::All(0));
+    }
+    let client = config::client(settings.members.kubeconfig.as_deref()).await?;
+    let source = source(&settings.members, &client).await?;
+    let mut there = BTreeMap::new();
+    for cluster in entries.iter().map(|entry| &entry.cluster).collect::<BTreeSet<_>>() {
+        let (mut names, found) = (BTreeSet::new(), member(&*source, cluster).await?);
+        each(&found, |namespace: Namespace| {
+            names.extend(namespace.metadata.name);
+        })
+        .await?;
+        there.insert(cluster.clone(), names);
+    }
+    let missing = missing(&entries, &there);
+    if !missing.is_empty() {
+        return Ok(Adopted::None(missing));
+    }
+    create(&client, &entries, settings.dry_run).await
+}
+
+/// What is not there cannot be adopted; it would be made.
+fn missing(entries: &[Entry], there: &BTreeMap<String, BTreeSet<String>>) -> Vec<Wrong> {
+    let is_there =
+        |entry: &&Entry| there.get(&entry.cluster).is_some_and(|names| names.contains(&entry.namespace));
+    let missing = entries.iter().filter(|entry| !is_there(entry)).map(|entry| Wrong {
+        line: entry.line,
+        field: "namespace".to_owned(),
+        why: format!("cluster {} has no namespace {:?}", entry.cluster, entry.namespace),
+    });
+    missing.collect()
+}
+
+async fn create(client: &Client, entries: &[Entry], dry_run: bool) -> Result<Adopted, Error> {
+    let list = json!({
+        "apiVersion": names::API_VERSION, "kind": format!("{}List", names::NAMESPACE_KIND), "metadata": {},
+        "items": entries.iter().map(Entry::object).collect::<Vec<Value>>(),
+    });
+    let query = if dry_run { "?dryRun=All" } else { "" };
+    let path = format!("/apis/{}/{}{query}", names::API_VERSION, names::NAMESPACES);
+    let request = Request::post(path)
+        .header(http::header::CONTENT_TYPE, "application/json")
+        .body(list.to_string().into_bytes())
+        .map_err(|error| Error::Config(error.to_string()))?;
+    match timeout(DEADLINE, client.request::<Value>(request)).await {
+        Ok(Ok(_created)) => Ok(Adopted::All(entries.len())),
+        Ok(Err(kube::Error::Api(status))) if is_about_items(&status) => {
+            Ok(Adopted::None(wrong(entries, &status)))
+        }
+        Ok(Err(error)) => Err(Error::Api(error.into())),
+        Err(_elapsed) => Err(Error::Api(Failure::deadline(DEADLINE))),
+    }
+}
+
+fn causes(status: &Status) -> impl Iterator<Item = &kube::core::response::StatusCause> {
+    status.details.iter().flat_map(|details| &details.causes)
+}
+
+fn is_about_items(status: &Status) -> bool {
+    causes(status).any(|cause| place(&cause.field).is_some())
+}
+
+/// `items[3].spec.hard[pods]`: the item, and the field in it.
+fn place(field: &str) -> Option<Place<'_>> {
+    let (number, rest) = field.strip_prefix("items[")?.split_once(']')?;
+    Some(Place { item: number.parse().ok()?, field: rest.strip_prefix('.').unwrap_or_default() })
+}
+
+struct Place<'a> {
+    item: usize,
+    field: &'a str,
+}
+
+/// What the server has said of the items, at their lines.
+fn wrong(entries: &[Entry], status: &Status) -> Vec<Wrong> {
+    let mut wrong: Vec<Wrong> = causes(status)
+        .filter_map(|cause| {
+            let Place { item, field } = place(&cause.field)?;
+            let line = entries.get(item)?.line;
+            Some(Wrong { line, field: mapping::field_of(field).to_owned(), why: cause.message.clone() })
+        })
+        .collect();
+    wrong.sort();
+    wrong
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(line: usize, namespace: &str) -> Entry {
+        Entry { line, cluster: "c1".into(), namespace: namespace.into(), ..Entry::default() }
+    }
+
+    #[test]
+    fn what_the_server_says_of_an_item_stands_at_its_line() {
+        let status: Status =
+            serde_json::from_value(json!({"status": "Failure", "message": "", "reason": "", "code": 403,
+            "details": {"causes": [
+                {"reason": "a", "message": "too much", "field": "items[1].spec.hard[pods]"},
+                {"reason": "b", "message": "not there", "field": "items[0].metadata.namespace"},
+                {"reason": "c", "message": "exists", "field": "items[0]"},
+            ]}}))
+            .unwrap();
+        assert!(is_about_items(&status));
+        let told: Vec<String> =
+            wrong(&[entry(3, "a"), entry(7, "b")], &status).iter().map(ToString::to_string).collect();
+        assert_eq!(told, ["3: exists", "3: project: not there", "7: hard[pods]: too much"]);
+    }
+
+    #[test]
+    fn what_is_not_in_its_cluster_is_not_adopted() {
+        let there = BTreeMap::from([("c1".to_owned(), BTreeSet::from(["a".to_owned()]))]);
+        let told = missing(&[entry(1, "a"), entry(2, "b")], &there);
+        assert_eq!(told.iter().map(|wrong| wrong.line).collect::<Vec<_>>(), [2]);
+    }
+}

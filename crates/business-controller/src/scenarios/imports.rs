@@ -1,0 +1,98 @@
+//! Objects that were imported, and what their former system has left in the cluster.
+
+use crate::fixtures::pending;
+use crate::fixtures::world::{NAMESPACE, OBJECT, QUOTA, World};
+use crate::namespace::kind::NamespaceView;
+use crate::outcome::Outcome;
+use business_types::{ClusterNamespaceRecord, NamespacePhase};
+use serde_json::{Value, json};
+use tokio::time::Duration;
+
+const AT_ONCE: Outcome = Outcome::WaitingFor(Duration::ZERO);
+
+fn imported() -> NamespaceView {
+    let mut object = pending(&[("pods", "3")]);
+    object.status.phase = NamespacePhase::Available;
+    object.status.cluster_namespace = Some(ClusterNamespaceRecord::imported());
+    object
+}
+
+/// Its namespace and quota, as the former system keeps them.
+fn left(world: &World, hard: &str) {
+    let labels = json!({ "tkestack.io/projectName": "p", "tkestack.io/namespaceName": "n" });
+    world.server.put(NAMESPACE, &json!({ "metadata": { "name": "web", "uid": "theirs", "labels": labels } }));
+    let quota = json!({
+        "metadata": { "name": "web", "namespace": "web", "uid": "their-quota" },
+        "spec": { "hard": { "pods": hard } }, "status": { "hard": { "pods": hard }, "used": { "pods": "2" } },
+    });
+    world.server.put(QUOTA, &quota);
+    world.watches();
+}
+
+#[tokio::test]
+async fn the_namespace_of_an_imported_object_is_sealed_and_not_made_anew() {
+    let world = World::new();
+    left(&world, "3");
+    world.holds(&imported());
+    assert_eq!(world.pass().await.unwrap(), AT_ONCE);
+    let record = json!({ "uid": "theirs", "provenance": "Made" });
+    assert_eq!(
+        world.stored(OBJECT)["status"]["clusterNamespace"],
+        record,
+        "it is on record before it is marked"
+    );
+    assert_eq!(world.stored(NAMESPACE)["metadata"].get("annotations"), None);
+    world.watches();
+    world.pass().await.unwrap();
+    let (namespace, quota) = (world.stored(NAMESPACE), world.stored(QUOTA));
+    assert_eq!(
+        (&namespace["metadata"]["uid"], &quota["metadata"]["uid"]),
+        (&json!("theirs"), &json!("their-quota"))
+    );
+    for object in [&namespace, &quota] {
+        let seal = &object["metadata"]["annotations"]["business.tkestack.io/seal"];
+        assert!(seal.as_str().is_some_and(|seal| seal.contains(r#""origin":"Made""#)), "{object}");
+    }
+    assert!(!world.calls().iter().any(|call| call == &format!("DELETE {NAMESPACE}")), "{:?}", world.calls());
+    assert_eq!(world.stored(OBJECT)["status"]["phase"], "Available");
+}
+
+#[tokio::test]
+async fn what_its_quota_lets_in_beyond_the_charge_is_held_before_it_is_lowered() {
+    let world = World::new();
+    left(&world, "8");
+    world.holds(&imported());
+    assert!(matches!(world.pass().await.unwrap(), Outcome::WaitingFor(_)));
+    assert_eq!(world.stored(OBJECT)["status"]["clusterNamespace"]["provenance"], "Imported");
+    assert_eq!(world.stored(QUOTA)["spec"]["hard"]["pods"], "8");
+    let comparison = world.audit().await;
+    assert!(comparison.clusters.contains_key("c1"));
+    let told = json!([{ "clusterName": "c1", "namespace": "web", "uid": "theirs", "state": "Ahead", "hard": { "pods": "5" } }]);
+    assert_eq!(world.project()["status"]["orphans"], told);
+    world.catches_up();
+    assert_eq!(world.pass().await.unwrap(), AT_ONCE);
+    world.watches();
+    world.pass().await.unwrap();
+    assert_eq!(world.stored(QUOTA)["spec"]["hard"]["pods"], "3");
+    world.enforces("2");
+    world.audit().await;
+    assert_eq!(
+        world.project()["status"].get("orphans"),
+        None::<&Value>,
+        "nothing is let in beyond the charge now"
+    );
+}
+
+#[tokio::test]
+async fn what_does_not_bear_the_labels_is_left_alone() {
+    let world = World::new();
+    left(&world, "3");
+    world.server.edit(NAMESPACE, &json!({ "metadata": { "labels": { "tkestack.io/projectName": "q" } } }));
+    world.watches();
+    world.holds(&imported());
+    assert_eq!(world.pass().await.unwrap(), Outcome::Refused);
+    assert_eq!(world.stored(NAMESPACE)["metadata"].get("annotations"), None);
+    assert_eq!(world.stored(OBJECT)["status"]["clusterNamespace"]["provenance"], "Imported");
+    world.audit().await;
+    assert_eq!(world.project()["status"].get("orphans"), None::<&Value>);
+}

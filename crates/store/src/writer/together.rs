@@ -1,0 +1,66 @@
+use super::{CALL_DEADLINE, Pending, outcome};
+use crate::batch::{Answer, Batch, Rules, Unapplied};
+use crate::connect::{self, Failure};
+use crate::model::Write;
+use crate::{Error, Revision};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use tokio::sync::{Semaphore, oneshot};
+
+/// Such batches of a process at once: each has a connection of its own.
+const TOGETHER_MAX: usize = 2;
+
+static PLACES: Semaphore = Semaphore::const_new(TOGETHER_MAX);
+
+/// What becomes of all writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Together {
+    /// They are made, or none of them.
+    Make,
+    /// They are decided, and taken back.
+    Rehearse,
+}
+
+/// Decides writes as one batch, in one statement that makes all of them or none: whoever stalls afterwards holds nothing.
+/// The answer to each, in their order; when one is refused, the others were not made either.
+pub(crate) async fn write_together(
+    url: &str,
+    rules: &Rules,
+    writes: Vec<Write>,
+    together: Together,
+) -> Result<Vec<Result<Revision, Error>>, Error> {
+    let _place = PLACES.acquire().await.map_err(|closed| Error::Unavailable(closed.to_string()))?;
+    let pending = |write| {
+        let (reply, _nobody) = oneshot::channel();
+        Pending { write, taken: Arc::new(AtomicBool::new(true)), reply }
+    };
+    let writes: Vec<Pending> = writes.into_iter().map(pending).collect();
+    let batch = Batch::new(&writes, &rules.standings)?;
+    let mut connection =
+        connect::connect(url, "store batch").await.map_err(|error| connect::unavailable(&error))?;
+    let call = async {
+        match together {
+            Together::Make => batch.together(&mut connection, rules).await,
+            Together::Rehearse => batch.rehearse(&mut connection, rules).await,
+        }
+    };
+    let answer = answered(tokio::time::timeout(CALL_DEADLINE, call).await)?;
+    Ok(writes
+        .iter()
+        .enumerate()
+        .map(|(place, pending)| outcome::of(&pending.write, &answer, place))
+        .collect())
+}
+
+/// Without an answer nobody knows whether they were made.
+fn answered(called: Result<Result<Answer, Unapplied>, tokio::time::error::Elapsed>) -> Result<Answer, Error> {
+    match called {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(Unapplied::Unsaid(error))) => Err(error),
+        Ok(Err(Unapplied::Database(error))) => Err(match Failure::of(&error) {
+            Failure::Lost(_) => Error::Unknown,
+            failure => failure.into_error(),
+        }),
+        Err(_elapsed) => Err(Error::Unknown),
+    }
+}

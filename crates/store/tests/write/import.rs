@@ -1,0 +1,73 @@
+use crate::kit::{Bodies, Kit, Object, refused};
+use std::slice::from_ref;
+use store::Error;
+use store::import::{IMPORTED, Imported};
+use store::repair::Repair;
+
+fn imported(object: &Object) -> Imported {
+    Imported { key: object.key(), uid: object.uid, state: object.state() }
+}
+
+async fn begun() -> Kit {
+    let kit = Kit::new().await;
+    assert!(kit.store.begin_import(&kit.access).await.unwrap());
+    kit
+}
+
+#[tokio::test]
+async fn what_is_imported_counts_whatever_the_limits_say_and_then_takes_nothing_new() {
+    let kit = begun().await;
+    let top = Object::project("top", "", "c1: cpu=4");
+    let sub = Object::project("sub", "top", "c1: cpu=3");
+    let web = Object::namespace("sub", "web", "c1: cpu=5");
+    kit.store.import(&kit.access, &[top, sub].each_ref().map(imported)).await.unwrap();
+    kit.store.import(&kit.access, &[imported(&web)]).await.unwrap();
+    kit.check().await;
+    let ledger = kit.ledger().await;
+    assert!(ledger.contains(&"sub/c1/cpu 0 0 1 3 5".to_owned()), "{ledger:?}");
+    assert!(ledger.contains(&"top/c1/cpu 0 0 1 4 5".to_owned()), "3, and 2 above them: {ledger:?}");
+    assert_eq!(kit.events().await, ["c top", "c sub", "c sub/web"]);
+
+    kit.store.finish_import(&kit.access).await.unwrap();
+    let hold = kit.store.growth_hold(&kit.access).await.unwrap().unwrap();
+    assert!(hold.reason == IMPORTED && hold.waits_for_audit());
+    let more = Object::namespace("sub", "more", "c1: cpu=1");
+    assert!(matches!(kit.create(more.clone()).await, Err(Error::Held)));
+    assert!(kit.store.release_growth(&kit.access, &hold).await.unwrap());
+    assert_eq!(refused(kit.create(more).await).len(), 1);
+    kit.check().await;
+}
+
+#[tokio::test]
+async fn a_batch_is_imported_whole_or_not_at_all() {
+    let kit = begun().await;
+    let (p, q) = (Object::project("p", "", "c1: cpu=4"), Object::project("q", "", "c1: cpu=4"));
+    let web = Object::namespace("p", "web", "c1: cpu=1");
+    kit.store.import(&kit.access, &[imported(&p), imported(&web)]).await.unwrap();
+    let before = kit.ledger().await;
+    let same_key = kit.store.import(&kit.access, &[imported(&q), imported(&p)]).await;
+    assert!(matches!(same_key, Err(Error::AlreadyExists { .. })), "{same_key:?}");
+    let mut same_place = Object::namespace("q", "other", "c1: cpu=1");
+    same_place.claim.clone_from(&web.claim);
+    let taken = kit.store.import(&kit.access, &[imported(&q), imported(&same_place)]).await;
+    assert!(matches!(taken, Err(Error::AlreadyExists { .. })), "{taken:?}");
+    let lost = Object::namespace("nowhere", "lost", "c1: cpu=1");
+    assert!(kit.store.import(&kit.access, &[imported(&q), imported(&lost)]).await.is_err());
+    assert_eq!(kit.ledger().await, before);
+    assert_eq!(kit.store.present(&kit.access).await.unwrap().len(), 2);
+    kit.check().await;
+}
+
+#[tokio::test]
+async fn nothing_is_imported_unless_growth_is_held_for_it() {
+    let kit = Kit::new().await;
+    let p = imported(&Object::project("p", "", "c1: cpu=4"));
+    assert!(kit.store.import(&kit.access, from_ref(&p)).await.is_err());
+    kit.store.hold_growth(&kit.access, Some("maintenance")).await.unwrap();
+    assert!(!kit.store.begin_import(&kit.access).await.unwrap(), "somebody else's hold stays his");
+    kit.store.hold_growth(&kit.access, None).await.unwrap();
+    assert!(kit.store.begin_import(&kit.access).await.unwrap());
+    assert!(kit.store.begin_import(&kit.access).await.unwrap(), "one that was killed begins again");
+    kit.store.import(&kit.access, from_ref(&p)).await.unwrap();
+    assert_eq!(kit.store.repair(&kit.access, &Bodies, None, Repair::Rebuild).await.unwrap(), []);
+}
