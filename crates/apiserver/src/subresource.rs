@@ -152,15 +152,6 @@ pub struct Text {
     pub body: String,
 }
 
-/// An answer that is no object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Text {
-    /// Such as `application/yaml`.
-    pub content_type: &'static str,
-    /// All of it.
-    pub body: String,
-}
-
 /// What a handler is to do.
 #[derive(Clone, Copy, Debug)]
 pub struct Action<'a> {

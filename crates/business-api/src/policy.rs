@@ -51,15 +51,6 @@ impl BusinessPolicy {
         Verdict::NoOpinion
     }
 
-    /// Parts of Kubernetes see everything, and their roles name all resources: that must not let them into the clusters.
-    fn decide_untenanted(caller: &Caller, request: &RequestInfo) -> Verdict {
-        let asked = request.resource().filter(|asked| asked.group == GROUP);
-        if is_kubernetes_own(caller) && asked.is_some_and(|asked| asked.subresource == CERTIFICATE) {
-            return Verdict::Deny("certificates are for people".to_owned());
-        }
-        Verdict::NoOpinion
-    }
-
     /// Of what a role does not have by itself, roles in Kubernetes may give verbs on objects, but neither subresources nor
     /// budget.
     fn decide_tenant(&self, role: Role, asked: &ResourceRequest) -> Verdict {
