@@ -288,7 +288,8 @@ mod tests {
             Cli::try_parse_from(line.split_whitespace())
         };
         let files = "--issuer-tls-cert-file c --issuer-tls-private-key-file k --issuer-client-ca-file a";
-        let Command::Run(config) = parse(&format!("--issuer-bind 0.0.0.0:8443 {files}")).unwrap().command;
+        let all = parse(&format!("--issuer-bind 0.0.0.0:8443 {files}")).unwrap().command;
+        let Command::Run(config) = all else { panic!("{all:?}") };
         let (address, identity) = config.issuer.identity().unwrap();
         assert_eq!((address.port(), identity.client_name.as_str()), (8443, "business-api"));
         assert!(parse("--issuer-bind 0.0.0.0:8443").is_err());

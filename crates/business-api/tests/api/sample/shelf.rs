@@ -40,7 +40,7 @@ pub(crate) const ROW: KindRow = KindRow {
 };
 
 pub(crate) const STORED: StoredRow = StoredRow {
-    id: KindId(5),
+    id: KindId(9),
     kind: || Arc::new(ShelfKind),
     account: Some(account::of_stored::<ChargedShelf>),
     gives: None,
