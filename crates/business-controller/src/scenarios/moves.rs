@@ -10,6 +10,7 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 use std::time::Duration;
 
+const ADMINISTRATORS: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/web/rolebindings/business:admin";
 const MOVED: &str = "/apis/business.tkestack.io/v1/namespaces/q/namespaces/n";
 const DESTINATION: &str = "/apis/business.tkestack.io/v1/projects/q";
 const EMIGRATION: &str = "/apis/business.tkestack.io/v1/namespaces/p/nsemigrations/n";
@@ -76,7 +77,12 @@ async fn the_marks_follow_and_nothing_is_deleted() {
             "{order}: nothing is left to do for the old key"
         );
         assert_eq!(world.pass_in("q").await.unwrap(), Outcome::Applied);
-        let calls = [format!("PATCH {NAMESPACE}"), format!("PATCH {QUOTA}"), format!("PATCH {MOVED}/status")];
+        let calls = [
+            format!("PATCH {ADMINISTRATORS}"),
+            format!("PATCH {NAMESPACE}"),
+            format!("PATCH {QUOTA}"),
+            format!("PATCH {MOVED}/status"),
+        ];
         assert_eq!(world.calls(), calls, "{order}");
         let namespace = world.stored(NAMESPACE);
         assert_eq!(namespace["metadata"]["uid"], uid, "it is the same namespace");
