@@ -10,6 +10,8 @@ use std::sync::Arc;
 pub mod trust;
 /// Identity headers of a front proxy.
 pub(crate) mod proxy;
+/// What a certificate is worth.
+pub(crate) mod verdict;
 /// Client certificates.
 pub(crate) mod x509;
 /// Bearer tokens that are JSON web tokens of a configured issuer.
@@ -263,7 +265,7 @@ impl Authenticator {
         Err(Unauthenticated::of(&errors))
     }
 
-    fn by_proxy(&self, trust: &trust::Trust, verdict: &x509::Verdict, headers: &HeaderMap) -> Opinion {
+    fn by_proxy(&self, trust: &trust::Trust, verdict: &verdict::Verdict, headers: &HeaderMap) -> Opinion {
         let Some(proxy) = &trust.proxy else { return Opinion::None };
         if let Err(why) = verdict.proxy() {
             return Opinion::invalid(format!("front proxy: {why}"));

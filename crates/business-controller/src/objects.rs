@@ -1,138 +1,8 @@
 //! Our own objects as last seen: a cache for each kind of the table.
 
-use crate::business::Roll;
+use crate::cache::Cache;
 use crate::controllers::every_controller;
-use crate::kinds::{Change, Heard, Index as _, Kind, View, revision};
-use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-
-/// The objects of one kind, newest version only.
-#[derive(Debug)]
-pub struct Cache<K: Kind> {
-    held: RwLock<Held<K>>,
-    pub memory: K::Memory,
-}
-
-#[derive(Debug)]
-struct Held<K: Kind> {
-    objects: Views<K>,
-    index: K::Index,
-    /// Highest revision that the watch has delivered.
-    delivered: u64,
-    /// Seen since a list has begun.
-    listed: Option<HashSet<K::Key>>,
-    synced: bool,
-}
-
-/// The objects of one kind by key.
-pub type Views<K> = BTreeMap<<K as Kind>::Key, Arc<View<K>>>;
-
-impl<K: Kind> Default for Cache<K> {
-    fn default() -> Self {
-        let held = Held {
-            objects: BTreeMap::new(),
-            index: K::Index::default(),
-            delivered: 0,
-            listed: None,
-            synced: false,
-        };
-        Self { held: RwLock::new(held), memory: K::Memory::default() }
-    }
-}
-
-impl<K: Kind> Cache<K> {
-    /// Whether everything was listed at least once.
-    pub fn is_synced(&self) -> bool {
-        self.read().synced
-    }
-
-    pub fn get(&self, key: &K::Key) -> Option<Arc<View<K>>> {
-        self.read().objects.get(key).cloned()
-    }
-
-    pub fn all(&self) -> Vec<Arc<View<K>>> {
-        self.read().objects.values().cloned().collect()
-    }
-
-    /// For the look-ups of a kind.
-    pub fn look<R>(&self, at: impl FnOnce(&Views<K>, &K::Index) -> R) -> R {
-        let held = self.read();
-        at(&held.objects, &held.index)
-    }
-
-    /// Whether an object is held that is not on a roll and is not newer than it.
-    pub fn is_behind(&self, roll: &Roll) -> bool {
-        let lost = |view: &Arc<View<K>>| {
-            revision(&view.resource_version) <= roll.revision && !roll.generations.contains_key(&view.uid)
-        };
-        self.read().objects.values().any(lost)
-    }
-
-    pub fn list_begins(&self) {
-        self.write().listed = Some(HashSet::new());
-    }
-
-    /// An object was listed or changed. `None` if nothing is new.
-    pub fn seen(&self, object: View<K>, heard: Heard) -> Option<Change<K>> {
-        let incoming = revision(&object.resource_version);
-        let mut held = self.write();
-        if heard != Heard::FromOwnWrite {
-            held.delivered = held.delivered.max(incoming);
-            if let Some(listed) = &mut held.listed {
-                listed.insert(object.key.clone());
-            }
-        } else if incoming <= held.delivered || !held.objects.contains_key(&object.key) {
-            return None;
-        }
-        let old = held.objects.get(&object.key).cloned();
-        let is_old = |old: &View<K>| old.uid == object.uid && revision(&old.resource_version) >= incoming;
-        if old.as_deref().is_some_and(is_old) {
-            return None;
-        }
-        let new = Arc::new(object);
-        held.objects.insert(new.key.clone(), Arc::clone(&new));
-        Some(held.index(Change { old, new: Some(new), heard }))
-    }
-
-    pub fn gone(&self, object: &View<K>) -> Option<Change<K>> {
-        let mut held = self.write();
-        held.delivered = held.delivered.max(revision(&object.resource_version));
-        if held.objects.get(&object.key).is_none_or(|held| held.uid != object.uid) {
-            return None;
-        }
-        let old = held.objects.remove(&object.key);
-        Some(held.index(Change { old, new: None, heard: Heard::ByEvent }))
-    }
-
-    /// A list has ended: what was not in it is gone.
-    pub fn list_ends(&self) -> Vec<Change<K>> {
-        let mut held = self.write();
-        held.synced = true;
-        let Some(listed) = held.listed.take() else { return Vec::new() };
-        let gone: Vec<K::Key> = held.objects.keys().filter(|key| !listed.contains(*key)).cloned().collect();
-        gone.iter()
-            .map(|key| {
-                let old = held.objects.remove(key);
-                held.index(Change { old, new: None, heard: Heard::InList })
-            })
-            .collect()
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, Held<K>> {
-        self.held.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Held<K>> {
-        self.held.write().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl<K: Kind> Held<K> {
-    fn index(&mut self, change: Change<K>) -> Change<K> {
-        self.index.follow(&change);
-        change
-    }
-}
+use crate::kinds::Kind;
 
 /// A kind that stands in the table.
 pub trait Tabled: Kind {
@@ -193,7 +63,7 @@ every_controller!(caches);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::{ObjectKey as _, ProjectKey, RootKey};
+    use crate::kinds::{Heard, ObjectKey as _, ProjectKey, RootKey};
     use crate::namespace::kind::{BusinessNamespace, NamespaceView};
     use crate::project::kind::ProjectView;
     use business_types::{NamespaceSpec, ProjectSpec};
