@@ -29,6 +29,7 @@ use impersonation::Wanted;
 use jwt::Issuer;
 use review::{Failure, TokenReviews};
 use trust::TrustStore;
+use verdict::ChainVerdict;
 
 /// How callers are told apart.
 #[derive(Clone, Debug)]
@@ -239,7 +240,7 @@ impl Authenticator {
                 match opinion {
                     Opinion::Known(caller) => {
                         if caller.via == Via::Certificate {
-                            self.metrics.certificate(verdict.until_unix_seconds() - now);
+                            self.metrics.certificate(verdict.until_unix_seconds - now);
                         }
                         return Ok(caller);
                     }
@@ -265,7 +266,7 @@ impl Authenticator {
         Err(Unauthenticated::of(&errors))
     }
 
-    fn by_proxy(&self, trust: &trust::Trust, verdict: &verdict::Verdict, headers: &HeaderMap) -> Opinion {
+    fn by_proxy(&self, trust: &trust::Trust, verdict: &ChainVerdict, headers: &HeaderMap) -> Opinion {
         let Some(proxy) = &trust.proxy else { return Opinion::None };
         if let Err(why) = verdict.proxy() {
             return Opinion::invalid(format!("front proxy: {why}"));

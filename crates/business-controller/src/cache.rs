@@ -132,3 +132,69 @@ impl<K: Kind> Held<K> {
         change
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::{ObjectKey as _, ProjectKey, RootKey};
+    use crate::namespace::kind::{BusinessNamespace, NamespaceView};
+    use crate::project::kind::{BusinessProject, ProjectView};
+    use business_types::{NamespaceSpec, ProjectSpec};
+
+    fn namespace(project: &str, name: &str, revision: u64) -> NamespaceView {
+        let spec =
+            NamespaceSpec { cluster_name: "c1".into(), namespace: name.into(), ..NamespaceSpec::default() };
+        NamespaceView {
+            key: ProjectKey::new(Some(project), name),
+            uid: format!("uid-{name}"),
+            resource_version: revision.to_string(),
+            spec,
+            ..NamespaceView::default()
+        }
+    }
+
+    #[test]
+    fn an_answer_to_a_write_never_brings_back_what_is_gone() {
+        let cache = Cache::<BusinessNamespace>::default();
+        cache.seen(namespace("p", "n", 5), Heard::ByEvent).unwrap();
+        assert!(cache.seen(namespace("p", "n", 7), Heard::FromOwnWrite).is_some());
+        let older = cache.seen(namespace("p", "n", 6), Heard::ByEvent);
+        assert!(older.is_none(), "older than what is held");
+        cache.gone(&namespace("p", "n", 8)).unwrap();
+        assert!(cache.seen(namespace("p", "n", 7), Heard::FromOwnWrite).is_none());
+        assert!(cache.all().is_empty() && cache.at_place("c1", "n").is_none());
+    }
+
+    #[test]
+    fn what_a_new_list_lacks_is_gone() {
+        let cache = Cache::<BusinessNamespace>::default();
+        for name in ["a", "b"] {
+            cache.seen(namespace("p", name, 1), Heard::ByEvent).unwrap();
+        }
+        cache.seen(namespace("p2", "c", 1), Heard::ByEvent).unwrap();
+        cache.list_begins();
+        assert!(cache.seen(namespace("p", "a", 1), Heard::ByEvent).is_none());
+        assert_eq!(cache.list_ends().len(), 2);
+        assert_eq!(cache.of_project("p").len(), 1);
+        assert!(cache.at_place("c1", "a").is_some() && cache.at_place("c1", "b").is_none());
+    }
+
+    #[test]
+    fn children_follow_their_parent() {
+        let cache = Cache::<BusinessProject>::default();
+        let project = |name: &str, parent: &str, revision: u64| ProjectView {
+            key: RootKey::new(None, name),
+            uid: name.into(),
+            resource_version: revision.to_string(),
+            spec: ProjectSpec { parent_project_name: parent.into(), ..ProjectSpec::default() },
+            ..ProjectView::default()
+        };
+        cache.seen(project("root", "", 1), Heard::ByEvent);
+        cache.seen(project("other", "", 2), Heard::ByEvent);
+        cache.seen(project("child", "root", 3), Heard::ByEvent);
+        assert_eq!(cache.children_of("root").len(), 1);
+        cache.seen(project("child", "other", 4), Heard::ByEvent);
+        assert!(cache.children_of("root").is_empty());
+        assert_eq!(cache.children_of("other")[0].key.name(), "child");
+    }
+}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 /// What the chain of a connection is worth under one generation of trust.
 #[derive(Debug)]
-pub(crate) struct Verdict {
+pub(crate) struct ChainVerdict {
     pub(super) generation: u64,
     /// The leaf's end; trust ends with it although the connection goes on.
     pub(super) until_unix_seconds: i64,
@@ -12,12 +12,7 @@ pub(crate) struct Verdict {
     pub(super) client: Result<Option<Arc<Caller>>, String>,
 }
 
-impl Verdict {
-    /// When the certificate ends.
-    pub(crate) fn until_unix_seconds(&self) -> i64 {
-        self.until_unix_seconds
-    }
-
+impl ChainVerdict {
     /// Whether the peer is the front proxy.
     pub(crate) fn proxy(&self) -> Result<(), &str> {
         self.proxy.as_ref().copied().map_err(String::as_str)
