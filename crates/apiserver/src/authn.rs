@@ -11,6 +11,8 @@ use std::sync::Arc;
 pub mod trust;
 /// Identity headers of a front proxy.
 pub(crate) mod proxy;
+/// What a certificate is worth.
+pub(crate) mod verdict;
 /// Client certificates.
 pub(crate) mod x509;
 /// Bearer tokens that are JSON web tokens of a configured issuer.
@@ -28,6 +30,7 @@ use impersonation::Wanted;
 use jwt::Issuer;
 use review::{Failure, TokenReviews};
 use trust::TrustStore;
+use verdict::ChainVerdict;
 
 /// How callers are told apart.
 #[derive(Clone, Debug)]
@@ -248,7 +251,7 @@ impl Authenticator {
                 match opinion {
                     Opinion::Known(caller) => {
                         if caller.via == Via::Certificate {
-                            self.metrics.certificate(verdict.until_unix_seconds() - now);
+                            self.metrics.certificate(verdict.until_unix_seconds - now);
                         }
                         return Ok(caller);
                     }
@@ -294,7 +297,7 @@ impl Authenticator {
         }
     }
 
-    fn by_proxy(&self, trust: &trust::Trust, verdict: &x509::Verdict, headers: &HeaderMap) -> Opinion {
+    fn by_proxy(&self, trust: &trust::Trust, verdict: &ChainVerdict, headers: &HeaderMap) -> Opinion {
         let Some(proxy) = &trust.proxy else { return Opinion::None };
         if let Err(why) = verdict.proxy() {
             return Opinion::invalid(format!("front proxy: {why}"));

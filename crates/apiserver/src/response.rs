@@ -3,6 +3,7 @@
 mod list;
 mod negotiate;
 mod render;
+mod stored;
 mod warning;
 mod wire;
 

@@ -1,3 +1,4 @@
+use crate::authn::verdict::ChainVerdict;
 use crate::error::Error;
 use crate::strangers::Stranger;
 use arc_swap::ArcSwapOption;
@@ -43,7 +44,7 @@ pub struct Peer {
     /// The chain it presented and whose first key it holds; not yet trusted.
     pub certificates: Vec<CertificateDer<'static>>,
     /// What the authenticators made of the chain.
-    pub(crate) verdict: ArcSwapOption<crate::authn::x509::Verdict>,
+    pub(crate) verdict: ArcSwapOption<ChainVerdict>,
     is_known: AtomicBool,
     /// Its place, as long as nobody at the other end is known.
     stranger: Mutex<Option<Stranger>>,

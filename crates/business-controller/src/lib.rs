@@ -22,7 +22,9 @@ pub mod members;
 pub mod controllers;
 /// What a kind of ours says of itself.
 pub mod kinds;
-/// Our objects as last seen.
+/// One kind's objects as last seen.
+pub mod cache;
+/// Our objects as last seen: a cache for each kind.
 pub mod objects;
 /// Every watch on our kinds.
 pub mod watches;

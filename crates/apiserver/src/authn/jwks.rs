@@ -1,4 +1,3 @@
-use super::jwt::ALGORITHMS;
 use crate::error::Error;
 use crate::tls::serving::read;
 use arc_swap::ArcSwap;
@@ -15,6 +14,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
+
+/// Signatures by a private key alone: whoever can check a token must not be able to make one.
+pub(crate) const ALGORITHMS: [Algorithm; 9] = [
+    Algorithm::RS256,
+    Algorithm::RS384,
+    Algorithm::RS512,
+    Algorithm::PS256,
+    Algorithm::PS384,
+    Algorithm::PS512,
+    Algorithm::ES256,
+    Algorithm::ES384,
+    Algorithm::EdDSA,
+];
 
 /// How often keys behind a URL are fetched.
 const URL_PERIOD: Duration = Duration::from_mins(5);

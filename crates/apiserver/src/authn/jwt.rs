@@ -1,4 +1,4 @@
-use super::jwks::{KeySet, KeySource};
+use super::jwks::{ALGORITHMS, KeySet, KeySource};
 use crate::cache::Cache;
 use crate::caller::{AUTHENTICATED, Caller, Via};
 use crate::error::Error;
@@ -9,19 +9,6 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Signatures by a private key alone: whoever can check a token must not be able to make one.
-pub(crate) const ALGORITHMS: [Algorithm; 9] = [
-    Algorithm::RS256,
-    Algorithm::RS384,
-    Algorithm::RS512,
-    Algorithm::PS256,
-    Algorithm::PS384,
-    Algorithm::PS512,
-    Algorithm::ES256,
-    Algorithm::ES384,
-    Algorithm::EdDSA,
-];
 
 /// Longer tokens are refused unread.
 const TOKEN_LIMIT: usize = 16 * 1024;

@@ -1,5 +1,5 @@
-use super::Opinion;
 use super::trust::Trust;
+use super::verdict::ChainVerdict;
 use crate::caller::{AUTHENTICATED, Caller, Via};
 use crate::tls::Peer;
 use sha2::{Digest, Sha256};
@@ -14,39 +14,8 @@ const UID_OID: &str = "1.3.6.1.4.1.57683.2";
 /// Extra key that names the certificate.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
-/// What the chain of a connection is worth under one generation of trust.
-#[derive(Debug)]
-pub(crate) struct Verdict {
-    generation: u64,
-    /// The leaf's end; trust ends with it although the connection goes on.
-    until_unix_seconds: i64,
-    proxy: Result<(), String>,
-    client: Result<Option<Arc<Caller>>, String>,
-}
-
-impl Verdict {
-    /// When the certificate ends.
-    pub(crate) fn until_unix_seconds(&self) -> i64 {
-        self.until_unix_seconds
-    }
-
-    /// Whether the peer is the front proxy.
-    pub(crate) fn proxy(&self) -> Result<(), &str> {
-        self.proxy.as_ref().copied().map_err(String::as_str)
-    }
-
-    /// Who the peer is by its own certificate.
-    pub(crate) fn client(&self) -> Opinion {
-        match &self.client {
-            Ok(Some(caller)) => Opinion::Known(Arc::clone(caller)),
-            Ok(None) => Opinion::None,
-            Err(why) => Opinion::invalid(format!("client certificate: {why}")),
-        }
-    }
-}
-
 /// The verdict on a peer, remembered with its connection; `None` without a certificate.
-pub(crate) fn verdict(peer: &Peer, trust: &Trust, now: i64) -> Option<Arc<Verdict>> {
+pub(crate) fn verdict(peer: &Peer, trust: &Trust, now: i64) -> Option<Arc<ChainVerdict>> {
     if peer.certificates.is_empty() {
         return None;
     }
@@ -61,11 +30,11 @@ pub(crate) fn verdict(peer: &Peer, trust: &Trust, now: i64) -> Option<Arc<Verdic
     Some(verdict)
 }
 
-fn judge(peer: &Peer, trust: &Trust, now: i64) -> Verdict {
+fn judge(peer: &Peer, trust: &Trust, now: i64) -> ChainVerdict {
     let chain = &peer.certificates;
     let Some((der, Ok((_, leaf)))) = chain.first().map(|leaf| (leaf, X509Certificate::from_der(leaf))) else {
         let unreadable = || "the certificate cannot be read".to_owned();
-        return Verdict {
+        return ChainVerdict {
             generation: trust.generation,
             until_unix_seconds: i64::MAX,
             proxy: Err(unreadable()),
@@ -89,7 +58,7 @@ fn judge(peer: &Peer, trust: &Trust, now: i64) -> Verdict {
         (Err(_), Err(_)) => i64::MAX,
         _ => leaf.validity().not_after.timestamp(),
     };
-    Verdict { generation: trust.generation, until_unix_seconds, proxy, client }
+    ChainVerdict { generation: trust.generation, until_unix_seconds, proxy, client }
 }
 
 fn caller(name: &str, leaf: &X509Certificate<'_>, der: &[u8]) -> Caller {

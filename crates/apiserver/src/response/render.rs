@@ -1,10 +1,11 @@
 //! Stored bytes in the form that was asked for: as they are, as metadata only, as a row of a table.
 
 use crate::resource::Resource;
+use crate::response::stored::{metadata_of, resource_version};
 use crate::response::{Form, Media, wire};
 use bytes::{BufMut, Bytes, BytesMut};
 use meta::field::{FieldError, Path};
-use meta::object::{Object, SPLICE_AFTER, splice_point};
+use meta::object::{Object, SPLICE_AFTER};
 use meta::status::{ListMeta, Status};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -136,10 +137,6 @@ pub(crate) fn write_entry(entry: &Entry, out: &mut BytesMut) {
     if entry.revision.0 == 0 { out.put_slice(&entry.body) } else { entry.write_json(out) }
 }
 
-pub(super) fn resource_version(entry: &Entry) -> String {
-    if entry.revision.0 == 0 { String::new() } else { entry.revision.to_string() }
-}
-
 fn read(entry: &Entry) -> Option<Object> {
     let mut object = Object::from_stored(&entry.body, entry.revision.0).ok()?;
     if entry.revision.0 == 0 {
@@ -165,40 +162,6 @@ fn metadata_only(entry: &Entry, version: &str, out: &mut BytesMut) {
     out.put_slice(b"}}");
 }
 
-/// The object `metadata`.
-pub(super) fn metadata_object(body: &str) -> Option<&str> {
-    let (start, end) =
-        (splice_point(body)?.0.len().checked_sub(1)?, metadata_of(body)?.len().checked_add(2)?);
-    body.get(start..)?.get(..end)
-}
-
-/// What stands between the braces of `metadata`.
-fn metadata_of(body: &str) -> Option<&str> {
-    let (_, tail) = splice_point(body)?;
-    let (mut depth, mut in_string, mut escaped) = (1_u32, false, false);
-    for (at, byte) in tail.bytes().enumerate() {
-        if in_string {
-            (in_string, escaped) = match byte {
-                _ if escaped => (true, false),
-                b'\\' => (true, true),
-                b'"' => (false, false),
-                _ => (true, false),
-            };
-            continue;
-        }
-        match byte {
-            b'"' => in_string = true,
-            b'{' => depth = depth.saturating_add(1),
-            b'}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if depth == 0 {
-            return tail.get(..at);
-        }
-    }
-    None
-}
-
 const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources \
                     may allow a client to request the generation of an appropriate name automatically.";
 const AGE: &str = "How long ago the object was created.";
@@ -217,16 +180,6 @@ fn columns_of(resource: &Resource) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn metadata_is_cut_out_of_stored_bytes() {
-        let body = r#"{"apiVersion":"g/v1","kind":"A","metadata":{"annotations":{"a":"}\"{\\"},"name":"x"},"spec":{}}"#;
-        assert_eq!(metadata_of(body), Some(r#""annotations":{"a":"}\"{\\"},"name":"x""#));
-        let object = r#"{"annotations":{"a":"}\"{\\"},"name":"x"}"#;
-        assert_eq!(metadata_object(body), Some(object));
-        assert_eq!(metadata_of(r#"{"metadata":{"#), None);
-        assert_eq!(metadata_of(r#"{"metadata":{}}"#), Some(""));
-    }
 
     #[test]
     fn an_unknown_include_object_is_refused() {

@@ -1,13 +1,12 @@
 //! Protobuf: metadata, lists of it, events of it, and Status.
 
+use crate::response::stored::{metadata_object, resource_version};
 use bytes::{Bytes, BytesMut};
 use meta::protobuf::{self, Message};
 use meta::status::{ListMeta, Status};
 use std::sync::Arc;
 use store::Entry;
 use tokio::task::yield_now;
-
-use super::render::{metadata_object, resource_version};
 
 /// Entries that are looked at before others get their turn.
 const TURN_ENTRIES: usize = 256;

@@ -2,10 +2,10 @@
 
 use crate::part::Part;
 use crate::resource::Stored;
-use crate::verbs::change::{Wanted, change};
+use crate::verbs::change::change;
 use crate::verbs::create::{New, insert};
 use crate::verbs::options::{WriteKind, WriteOptions, resource_version};
-use crate::verbs::owned::{Resets, writer};
+use crate::verbs::owned::{Resets, Wanted, writer};
 use crate::verbs::update::check_identity;
 use crate::verbs::{Call, nul};
 use axum::body::Body;

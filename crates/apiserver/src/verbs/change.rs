@@ -5,7 +5,7 @@ use crate::part::Part;
 use crate::resource::{Resource, Stored};
 use crate::verbs::commit::{Live, Told, always_conflicts, commit, context, growth_warnings, state, written};
 use crate::verbs::options::{WriteOptions, resource_version};
-use crate::verbs::owned::{Resets, is_unchanged, is_whole, keep_owned, same_spec, writer};
+use crate::verbs::owned::{Resets, Wanted, is_unchanged, is_whole, keep_owned, same_spec, writer};
 use crate::verbs::tries::Tries;
 use crate::verbs::{Call, moves, owners, parent};
 use bytes::Bytes;
@@ -16,17 +16,6 @@ use serde_json::Value;
 use store::model::{Change, Write};
 use store::read::At;
 use store::{Entry, Error, Revision};
-
-/// What a request wants the object to be.
-pub(crate) struct Wanted {
-    /// The whole object as the client means it.
-    pub(crate) object: Object,
-    /// Whether field owners still have to be found out.
-    pub(crate) track: bool,
-    /// Whether the request itself names the revision it was made from.
-    pub(crate) versioned: bool,
-    pub(crate) warnings: Vec<String>,
-}
 
 pub(crate) struct Written {
     /// Its revision before.

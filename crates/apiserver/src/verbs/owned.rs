@@ -4,7 +4,6 @@ use crate::part::Part;
 use crate::resource::{Resource, Stored};
 use crate::subresource::{Subresource, SubresourceKind};
 use crate::verbs::Call;
-use crate::verbs::change::Wanted;
 use meta::managed::{Tracker, Write as Writer};
 use meta::object::Object;
 use meta::schema::{Schema, Type};
@@ -14,6 +13,17 @@ use std::borrow::Cow;
 const MANAGED_FIELDS: &[&str] = &["metadata", "managedFields"];
 /// What of an object is not its specification.
 const BESIDE_SPEC: [&[&str]; 4] = [&["apiVersion"], &["kind"], &["metadata"], &["status"]];
+
+/// What a request wants the object to be.
+pub(crate) struct Wanted {
+    /// The whole object as the client means it.
+    pub(crate) object: Object,
+    /// Whether field owners still have to be found out.
+    pub(crate) track: bool,
+    /// Whether the request itself names the revision it was made from.
+    pub(crate) versioned: bool,
+    pub(crate) warnings: Vec<String>,
+}
 
 fn subresource(stored: &Stored, part: Part) -> Option<&Subresource> {
     stored.subresources.iter().find(|subresource| subresource.part() == part)

@@ -3,8 +3,9 @@
 use crate::openapi::PATCH_TYPES;
 use crate::resource::{Resource, Stored};
 use crate::verbs::apply::apply;
-use crate::verbs::change::{Wanted, change};
+use crate::verbs::change::change;
 use crate::verbs::options::{WriteKind, WriteOptions};
+use crate::verbs::owned::Wanted;
 use crate::verbs::update::check_identity;
 use crate::verbs::{Call, body, nul};
 use axum::body::Body;

@@ -1,8 +1,9 @@
 //! `PUT`.
 
 use crate::resource::{Resource, Stored};
-use crate::verbs::change::{Wanted, change};
+use crate::verbs::change::change;
 use crate::verbs::options::{WriteKind, WriteOptions};
+use crate::verbs::owned::Wanted;
 use crate::verbs::{Call, body};
 use axum::body::Body;
 use http::{Response, StatusCode};

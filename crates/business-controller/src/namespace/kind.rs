@@ -1,8 +1,8 @@
 //! What a namespace is to the controller.
 
 use super::memory::Untried;
-use crate::kinds::{Change, Index, Kind, ProjectKey, View};
-use crate::objects::Cache;
+use crate::cache::Cache;
+use crate::kinds::{Change, Index, Kind, ObjectKey as _, ProjectKey, View};
 use business_types::condition::{self, TRANSFERRED};
 use business_types::{NamespaceSpec, NamespaceStatus, names};
 use std::collections::HashMap;

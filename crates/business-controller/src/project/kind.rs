@@ -1,8 +1,8 @@
 //! What a project is to the controller.
 
 use super::figures::Figures;
+use crate::cache::Cache;
 use crate::kinds::{Change, Index, Kind, RootKey, View};
-use crate::objects::Cache;
 use business_types::{ProjectSpec, ProjectStatus, names};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-use anyhow::{Result, ensure};
+use super::contains;
+use anyhow::Result;
 use instance::job::{self, Hard, apply, namespace, project, until_available, until_field, until_gone};
 use instance::{HOST_CLUSTER, Instance};
 use serde_json::{Value, json};
@@ -15,25 +16,24 @@ pub(super) fn drift(instance: &Instance) -> Result<()> {
     until_available(k, "drift", &format!("{HOST_CLUSTER}-drift"))?;
     let quota = ["resourcequota", "drift", "-n", "drift"];
     let more = r#"{"spec":{"hard":{"cpu":"50"}}}"#;
-    for attempt in [
-        &["patch", "resourcequota", "drift", "-n", "drift", "--type=merge", "-p", more][..],
-        &["delete", "resourcequota", "drift", "-n", "drift"],
-        &["label", "namespace", "drift", "tkestack.io/projectName-"],
-        &["delete", "namespace", "drift", "--wait=false"],
-    ] {
+    let raise = ["patch", "resourcequota", "drift", "-n", "drift", "--type=merge", "-p", more];
+    let remove = ["delete", "resourcequota", "drift", "-n", "drift"];
+    let unlabel = ["label", "namespace", "drift", "tkestack.io/projectName-"];
+    let delete = ["delete", "namespace", "drift", "--wait=false"];
+    for attempt in [&raise[..], &remove, &unlabel, &delete] {
         let refusal = instance.member(HOST_CLUSTER).refused(attempt, None)?;
-        ensure!(refusal.contains("kept by business.tkestack.io"), "unexpected refusal: {refusal}");
+        contains(&refusal, &["kept by business.tkestack.io"])?;
     }
-    member.run(&["patch", "resourcequota", "drift", "-n", "drift", "--type=merge", "-p", more])?;
+    member.run(&raise)?;
     until_field(&member, &quota, "/spec/hard/cpu", &json!("2"))?;
-    member.run(&["delete", "resourcequota", "drift", "-n", "drift"])?;
+    member.run(&remove)?;
     until_field(&member, &quota, "/status/hard/cpu", &json!("2"))?;
-    member.run(&["label", "namespace", "drift", "tkestack.io/projectName-"])?;
+    member.run(&unlabel)?;
     let label = "/metadata/labels/tkestack.io~1projectName";
     until_field(&member, &["namespace", "drift"], label, &json!("drift"))?;
     let uid = |object: &Value| object.pointer("/metadata/uid").cloned();
     let old = uid(&member.json(&["get", "namespace", "drift"])?);
-    member.run(&["delete", "namespace", "drift", "--wait=false"])?;
+    member.run(&delete)?;
     job::until(&member, &["namespace", "drift"], |object| {
         uid(object) != old && object.pointer("/status/phase") == Some(&json!("Active"))
     })?;

@@ -1,0 +1,200 @@
+//! The objects of one kind as last seen.
+
+use crate::business::Roll;
+use crate::kinds::{Change, Heard, Index as _, Kind, View, revision};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// The objects of one kind, newest version only.
+#[derive(Debug)]
+pub struct Cache<K: Kind> {
+    held: RwLock<Held<K>>,
+    pub memory: K::Memory,
+}
+
+#[derive(Debug)]
+struct Held<K: Kind> {
+    objects: Views<K>,
+    index: K::Index,
+    /// Highest revision that the watch has delivered.
+    delivered: u64,
+    /// Seen since a list has begun.
+    listed: Option<HashSet<K::Key>>,
+    synced: bool,
+}
+
+/// The objects of one kind by key.
+pub type Views<K> = BTreeMap<<K as Kind>::Key, Arc<View<K>>>;
+
+impl<K: Kind> Default for Cache<K> {
+    fn default() -> Self {
+        let held = Held {
+            objects: BTreeMap::new(),
+            index: K::Index::default(),
+            delivered: 0,
+            listed: None,
+            synced: false,
+        };
+        Self { held: RwLock::new(held), memory: K::Memory::default() }
+    }
+}
+
+impl<K: Kind> Cache<K> {
+    /// Whether everything was listed at least once.
+    pub fn is_synced(&self) -> bool {
+        self.read().synced
+    }
+
+    pub fn get(&self, key: &K::Key) -> Option<Arc<View<K>>> {
+        self.read().objects.get(key).cloned()
+    }
+
+    pub fn all(&self) -> Vec<Arc<View<K>>> {
+        self.read().objects.values().cloned().collect()
+    }
+
+    /// For the look-ups of a kind.
+    pub fn look<R>(&self, at: impl FnOnce(&Views<K>, &K::Index) -> R) -> R {
+        let held = self.read();
+        at(&held.objects, &held.index)
+    }
+
+    /// Whether an object is held that is not on a roll and is not newer than it.
+    pub fn is_behind(&self, roll: &Roll) -> bool {
+        let lost = |view: &Arc<View<K>>| {
+            revision(&view.resource_version) <= roll.revision && !roll.generations.contains_key(&view.uid)
+        };
+        self.read().objects.values().any(lost)
+    }
+
+    pub fn list_begins(&self) {
+        self.write().listed = Some(HashSet::new());
+    }
+
+    /// An object was listed or changed. `None` if nothing is new.
+    pub fn seen(&self, object: View<K>, heard: Heard) -> Option<Change<K>> {
+        let incoming = revision(&object.resource_version);
+        let mut held = self.write();
+        if heard != Heard::FromOwnWrite {
+            held.delivered = held.delivered.max(incoming);
+            if let Some(listed) = &mut held.listed {
+                listed.insert(object.key.clone());
+            }
+        } else if incoming <= held.delivered || !held.objects.contains_key(&object.key) {
+            return None;
+        }
+        let old = held.objects.get(&object.key).cloned();
+        let is_old = |old: &View<K>| old.uid == object.uid && revision(&old.resource_version) >= incoming;
+        if old.as_deref().is_some_and(is_old) {
+            return None;
+        }
+        let new = Arc::new(object);
+        held.objects.insert(new.key.clone(), Arc::clone(&new));
+        Some(held.index(Change { old, new: Some(new), heard }))
+    }
+
+    pub fn gone(&self, object: &View<K>) -> Option<Change<K>> {
+        let mut held = self.write();
+        held.delivered = held.delivered.max(revision(&object.resource_version));
+        if held.objects.get(&object.key).is_none_or(|held| held.uid != object.uid) {
+            return None;
+        }
+        let old = held.objects.remove(&object.key);
+        Some(held.index(Change { old, new: None, heard: Heard::ByEvent }))
+    }
+
+    /// A list has ended: what was not in it is gone.
+    pub fn list_ends(&self) -> Vec<Change<K>> {
+        let mut held = self.write();
+        held.synced = true;
+        let Some(listed) = held.listed.take() else { return Vec::new() };
+        let gone: Vec<K::Key> = held.objects.keys().filter(|key| !listed.contains(*key)).cloned().collect();
+        gone.iter()
+            .map(|key| {
+                let old = held.objects.remove(key);
+                held.index(Change { old, new: None, heard: Heard::InList })
+            })
+            .collect()
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Held<K>> {
+        self.held.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Held<K>> {
+        self.held.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Kind> Held<K> {
+    fn index(&mut self, change: Change<K>) -> Change<K> {
+        self.index.follow(&change);
+        change
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::{ObjectKey as _, ProjectKey, RootKey};
+    use crate::namespace::kind::{BusinessNamespace, NamespaceView};
+    use crate::project::kind::{BusinessProject, ProjectView};
+    use business_types::{NamespaceSpec, ProjectSpec};
+
+    fn namespace(project: &str, name: &str, revision: u64) -> NamespaceView {
+        let spec =
+            NamespaceSpec { cluster_name: "c1".into(), namespace: name.into(), ..NamespaceSpec::default() };
+        NamespaceView {
+            key: ProjectKey::new(Some(project), name),
+            uid: format!("uid-{name}"),
+            resource_version: revision.to_string(),
+            spec,
+            ..NamespaceView::default()
+        }
+    }
+
+    #[test]
+    fn an_answer_to_a_write_never_brings_back_what_is_gone() {
+        let cache = Cache::<BusinessNamespace>::default();
+        cache.seen(namespace("p", "n", 5), Heard::ByEvent).unwrap();
+        assert!(cache.seen(namespace("p", "n", 7), Heard::FromOwnWrite).is_some());
+        let older = cache.seen(namespace("p", "n", 6), Heard::ByEvent);
+        assert!(older.is_none(), "older than what is held");
+        cache.gone(&namespace("p", "n", 8)).unwrap();
+        assert!(cache.seen(namespace("p", "n", 7), Heard::FromOwnWrite).is_none());
+        assert!(cache.all().is_empty() && cache.at_place("c1", "n").is_none());
+    }
+
+    #[test]
+    fn what_a_new_list_lacks_is_gone() {
+        let cache = Cache::<BusinessNamespace>::default();
+        for name in ["a", "b"] {
+            cache.seen(namespace("p", name, 1), Heard::ByEvent).unwrap();
+        }
+        cache.seen(namespace("p2", "c", 1), Heard::ByEvent).unwrap();
+        cache.list_begins();
+        assert!(cache.seen(namespace("p", "a", 1), Heard::ByEvent).is_none());
+        assert_eq!(cache.list_ends().len(), 2);
+        assert_eq!(cache.of_project("p").len(), 1);
+        assert!(cache.at_place("c1", "a").is_some() && cache.at_place("c1", "b").is_none());
+    }
+
+    #[test]
+    fn children_follow_their_parent() {
+        let cache = Cache::<BusinessProject>::default();
+        let project = |name: &str, parent: &str, revision: u64| ProjectView {
+            key: RootKey::new(None, name),
+            uid: name.into(),
+            resource_version: revision.to_string(),
+            spec: ProjectSpec { parent_project_name: parent.into(), ..ProjectSpec::default() },
+            ..ProjectView::default()
+        };
+        cache.seen(project("root", "", 1), Heard::ByEvent);
+        cache.seen(project("other", "", 2), Heard::ByEvent);
+        cache.seen(project("child", "root", 3), Heard::ByEvent);
+        assert_eq!(cache.children_of("root").len(), 1);
+        cache.seen(project("child", "other", 4), Heard::ByEvent);
+        assert!(cache.children_of("root").is_empty());
+        assert_eq!(cache.children_of("other")[0].key.name(), "child");
+    }
+}
