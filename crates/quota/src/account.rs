@@ -64,6 +64,19 @@ pub struct Grants {
     pub domains: BTreeMap<String, Limits>,
 }
 
+impl Grants {
+    /// Whether the second gives a scope more than the first: another scope, a domain more, a limit that is higher or gone.
+    /// A domain that is given up takes its limits along, and is less.
+    pub fn more(before: Option<&Self>, after: Option<&Self>) -> bool {
+        let Some(after) = after else { return false };
+        let Some(before) = before.filter(|before| before.scope == after.scope) else { return true };
+        let higher = |was: &Limits, is: &Limits| {
+            was.hard.iter().any(|(key, limit)| is.hard.get(key).is_none_or(|hard| hard > limit))
+        };
+        after.domains.iter().any(|(domain, is)| before.domains.get(domain).is_none_or(|was| higher(was, is)))
+    }
+}
+
 /// The limits of a scope in one domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -108,22 +121,13 @@ impl Account {
         };
         let new_domain = self.costs.keys().chain(self.carries.keys()).any(|domain| !uses(before, domain));
         self.pays.is_some() && (self.pays != before.pays || costs_more || new_domain)
-            || grants_more(before.grants.as_ref(), self.grants.as_ref())
+            || Grants::more(before.grants.as_ref(), self.grants.as_ref())
     }
 
     /// Whether the ledger has to know of the object at all.
     pub fn is_charged(&self) -> bool {
         self.pays.is_some() || self.grants.is_some() || !self.claims.is_empty()
     }
-}
-
-fn grants_more(before: Option<&Grants>, after: Option<&Grants>) -> bool {
-    let Some(after) = after else { return false };
-    let Some(before) = before.filter(|before| before.scope == after.scope) else { return true };
-    let higher = |was: &Limits, is: &Limits| {
-        was.hard.iter().any(|(key, limit)| is.hard.get(key).is_none_or(|hard| hard > limit))
-    };
-    after.domains.iter().any(|(domain, is)| before.domains.get(domain).is_none_or(|was| higher(was, is)))
 }
 
 #[cfg(test)]

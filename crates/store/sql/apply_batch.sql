@@ -199,8 +199,8 @@ BEGIN
         SELECT d.* INTO outcome, detail, s_gone, l_listed, l_mandatory, l_limits, l_children, l_hard, l_allocated, l_changed,
                         c_holder, holding
         FROM {decide_each}(
-            is_held, p_children_max, p_stands, p_required, p_detail, outcome, detail, e_op, e_uid, e_tenant, e_deleting,
-            e_locked, s_kind, s_name, s_row, s_found, s_tenant, s_parent_kind, s_parent, s_deleting, s_locked,
+            is_held, p_children_max, p_stands, p_required, p_detail, outcome, detail, e_op, e_uid, e_tenant, e_scope_kind,
+            e_scope, e_deleting, e_locked, s_kind, s_name, s_row, s_found, s_tenant, s_parent_kind, s_parent, s_deleting, s_locked,
             s_gone, l_scope, l_domain, l_key, l_parent, l_listed, l_mandatory, l_limits, l_children, l_hard, l_allocated,
             l_excess, c_domain, c_place, c_uid, c_was) AS d;
         IF 'm' = ANY (e_op) THEN

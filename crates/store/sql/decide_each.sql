@@ -8,7 +8,8 @@
 CREATE FUNCTION {decide_each}(
     is_held boolean, p_children_max bigint, p_stands smallint[], p_required boolean[], p_detail json,
     INOUT outcome smallint[], INOUT detail text[],
-    e_op "char"[], e_uid uuid[], e_tenant text[], e_deleting boolean[], e_locked boolean[],
+    e_op "char"[], e_uid uuid[], e_tenant text[], e_scope_kind smallint[], e_scope text[], e_deleting boolean[],
+    e_locked boolean[],
     s_kind smallint[], s_name text[], s_row int[], s_found boolean[], s_tenant text[], s_parent_kind smallint[],
     s_parent text[], s_deleting boolean[], s_locked boolean[], INOUT s_gone boolean[],
     l_scope int[], l_domain text[], l_key text[], l_parent int[],
@@ -261,8 +262,9 @@ BEGIN
             s_tenant[own] := CASE WHEN e_op[e] <> 'd' THEN e_tenant[e] END;
             s_deleting[own] := e_op[e] <> 'd' AND e_deleting[e];
             s_locked[own] := e_op[e] <> 'd' AND e_locked[e];
-            s_parent_kind[own] := CASE WHEN scope > 0 AND e_op[e] <> 'd' THEN s_kind[scope] END;
-            s_parent[own] := CASE WHEN scope > 0 AND e_op[e] <> 'd' THEN s_name[scope] END;
+            -- from the object: q_scope is 0 also for a write that charges nothing new
+            s_parent_kind[own] := CASE WHEN e_op[e] <> 'd' THEN e_scope_kind[e] END;
+            s_parent[own] := CASE WHEN e_op[e] <> 'd' THEN e_scope[e] END;
         END IF;
     END LOOP;
     holding := CASE WHEN cardinality(held) > 0 THEN array_to_json(held) END;

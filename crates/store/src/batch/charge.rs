@@ -84,10 +84,12 @@ impl<'a> Quota<'a> {
         let (before, after) = (write.change.before(), write.change.after());
         let own = self.own(write, before, after, standings)?;
         let (scope, effect) = self.charge(before, after)?;
-        let raises = match after {
-            Some(account) => self.limit(before.and_then(|b| b.grants.as_ref()), account.grants.as_ref())?,
-            None => own == 0 && self.limit(before.and_then(|b| b.grants.as_ref()), None)?,
-        };
+        let grants = |account: Option<&'a Account>| account.and_then(|account| account.grants.as_ref());
+        let raises = Grants::more(grants(before), grants(after));
+        // With the object that stands for a scope all its rows go.
+        if after.is_some() || own == 0 {
+            self.limit(grants(before), grants(after))?;
+        }
         self.claim(write, entry)?;
         self.grows |= effect.grows || raises;
         self.together &= write.hold.is_none();
@@ -229,21 +231,20 @@ impl<'a> Quota<'a> {
         detail.t_carried.push(term.has);
     }
 
-    /// Whether the change gives a scope more than it had.
-    fn limit(&mut self, before: Option<&'a Grants>, after: Option<&'a Grants>) -> Result<bool, Error> {
+    /// The limits of a scope that the change sets.
+    fn limit(&mut self, before: Option<&'a Grants>, after: Option<&'a Grants>) -> Result<(), Error> {
         const NONE: &BTreeMap<String, DomainLimits> = &BTreeMap::new();
         if before == after {
-            return Ok(false);
+            return Ok(());
         }
-        let Some(scope) = after.or(before).map(|grants| &grants.scope) else { return Ok(false) };
+        let Some(scope) = after.or(before).map(|grants| &grants.scope) else { return Ok(()) };
         let index = self.scopes.index(scope, &mut self.rows);
-        let mut raises = before.is_none();
         let (was, is) = (before.map_or(NONE, |g| &g.domains), after.map_or(NONE, |g| &g.domains));
         for domain in was.keys().chain(is.keys()).collect::<BTreeSet<_>>() {
             named(domain)?;
-            raises |= self.limit_domain(index, domain, was.get(domain), is.get(domain))?;
+            self.limit_domain(index, domain, was.get(domain), is.get(domain))?;
         }
-        Ok(raises)
+        Ok(())
     }
 
     fn limit_domain(
@@ -252,10 +253,10 @@ impl<'a> Quota<'a> {
         domain: &'a str,
         was: Option<&'a DomainLimits>,
         is: Option<&'a DomainLimits>,
-    ) -> Result<bool, Error> {
+    ) -> Result<(), Error> {
         const NOTHING: &ResourceList = &ResourceList::new();
         if was == is {
-            return Ok(false);
+            return Ok(());
         }
         if let Some(limited) = at(&mut self.scopes.limited, scope) {
             *limited = true;
@@ -263,12 +264,10 @@ impl<'a> Quota<'a> {
         let mandatory = is.is_some_and(|limits| limits.mandatory);
         let (old, new) =
             (was.map_or(NOTHING, |limits| &limits.hard), is.map_or(NOTHING, |limits| &limits.hard));
-        let mut raises = false;
         for key in old.keys().chain(new.keys()).collect::<BTreeSet<_>>() {
             named(key)?;
             let (was, is) = (old.get(key), new.get(key));
             if was != is {
-                raises |= was.is_some_and(|was| is.is_none_or(|is| is > was));
                 let row = self.rows.index(scope, domain, key);
                 let parent = self.rows.index(scope, domain, "");
                 if let Some(more) = at(&mut self.rows.more_limits, parent) {
@@ -278,11 +277,10 @@ impl<'a> Quota<'a> {
             }
         }
         if was.map(|limits| limits.mandatory) != is.map(|limits| limits.mandatory) {
-            raises |= was.is_none();
             let row = self.rows.index(scope, domain, "");
             self.set(row, None, is.is_some(), mandatory);
         }
-        Ok(raises)
+        Ok(())
     }
 
     fn set(&mut self, row: i32, hard: Option<String>, listed: bool, mandatory: bool) {

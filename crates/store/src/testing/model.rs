@@ -70,7 +70,8 @@ impl Model {
     pub fn write(&mut self, write: &Write, revision: Revision) -> Result<(), Error> {
         let (before, after) = (write.change.before(), write.change.after());
         let raises = write.key.kind == self.kind && after.is_some_and(|after| raises(before, after));
-        let grows = effect(before, after).grows || raises;
+        let effect = effect(before, after);
+        let grows = effect.grows || raises;
         if grows && (!write.may_grow || write.change.state().account.deleting) {
             return Err(Error::NotAdmitted);
         }
@@ -79,6 +80,9 @@ impl Model {
             return Err(Error::NotAdmitted);
         }
         self.compare(write)?;
+        if let Some(after) = after.filter(|_| effect.grows || effect.keyed) {
+            refuse(self.hidden(after))?;
+        }
         if grows && self.held {
             return Err(Error::Held);
         }
@@ -368,9 +372,9 @@ fn effect(before: Option<&Account>, after: Option<&Account>) -> Effect {
 fn raises(before: Option<&Account>, after: &Account) -> bool {
     let Some(before) = before else { return true };
     let (before, after) = (limits_of(before), limits_of(after));
-    let higher = |old: &ResourceList, new: Option<&ResourceList>| {
-        old.iter().any(|(key, was)| new.and_then(|list| list.get(key)).is_none_or(|is| is > was))
+    let higher = |old: &ResourceList, new: &Limits| {
+        old.iter().any(|(key, was)| new.hard.get(key).is_none_or(|is| is > was))
     };
-    before.iter().any(|(domain, list)| higher(&list.hard, after.get(domain).map(|limits| &limits.hard)))
+    before.iter().any(|(domain, list)| after.get(domain).is_some_and(|limits| higher(&list.hard, limits)))
         || after.keys().any(|domain| !before.contains_key(domain))
 }

@@ -148,7 +148,20 @@ fn told(result: Result<(), Error>) -> String {
     }
 }
 
-async fn agree(groups: Vec<Vec<Command>>) {
+/// Commands that are sent together, and whether growth is held meanwhile.
+#[derive(Clone, Debug)]
+struct Group {
+    held: bool,
+    commands: Vec<Command>,
+}
+
+fn group() -> impl Strategy<Value = Group> {
+    let held = prop_oneof![7 => Just(false), 1 => Just(true)];
+    let commands = prop::collection::vec(command(), 1..12);
+    (held, commands).prop_map(|(held, commands)| Group { held, commands })
+}
+
+async fn agree(groups: Vec<Group>) {
     let database = store::testing::database().await.unwrap();
     let mut config = store::Config::new(&database.url);
     config.children_max = i64::try_from(CHILDREN_MAX).unwrap();
@@ -160,10 +173,12 @@ async fn agree(groups: Vec<Vec<Command>>) {
         model.write(&object.create(), object.revision).unwrap();
         known.insert(object.key(), object);
     }
-    for group in groups {
+    for Group { held, commands } in groups {
+        sqlx::query("UPDATE rev SET held = $1").bind(held).execute(&mut kit.sql().await).await.unwrap();
+        model.hold_growth(held);
         let mut keys = BTreeSet::new();
         let mut writes = Vec::new();
-        for command in &group {
+        for command in &commands {
             if let Some((write, object)) = resolve(command, &known)
                 && !keys.contains(&write.key)
                 && write.change.destination().is_none_or(|to| !keys.contains(to))
@@ -205,10 +220,10 @@ async fn agree(groups: Vec<Vec<Command>>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 96, max_shrink_iters: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_store_decides_as_the_model(groups in prop::collection::vec(prop::collection::vec(command(), 1..12), 1..10)) {
+    fn the_store_decides_as_the_model(groups in prop::collection::vec(group(), 1..10)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(agree(groups));
     }

@@ -286,6 +286,22 @@ async fn two_changes_of_parent_that_would_close_a_circle_are_not_both_made() {
     kit.check().await;
 }
 
+#[tokio::test]
+async fn a_batch_that_writes_a_child_again_still_knows_its_parent() {
+    let kit = Kit::new().await;
+    let above = kit.create(Object::project("above", "", "c1:")).await.unwrap();
+    let below = kit.create(Object::project("below", "above", "c1:")).await.unwrap();
+    // While the first is under way, the others gather.
+    let (first, again, circle) = tokio::join!(
+        kit.create(Object::note("first")),
+        kit.update(&below, |_| ()),
+        kit.update(&above, |o| o.scope = "below".to_owned())
+    );
+    assert!(first.is_ok() && again.is_ok());
+    assert_eq!(names(&refused(circle)), ["Cycle"]);
+    kit.check().await;
+}
+
 fn refused_cycle(done: Object, error: Error) -> Object {
     assert_eq!(names(&refused::<()>(Err(error))), ["Cycle"]);
     done
@@ -404,7 +420,7 @@ async fn a_scope_and_its_first_children_can_be_made_together() {
 #[tokio::test]
 async fn while_held_nothing_grows_and_everything_shrinks() {
     let kit = Kit::new().await;
-    let p = kit.create(Object::project("p", "", "c1: cpu=4")).await.unwrap();
+    let p = kit.create(Object::project("p", "", "c1: cpu=4; c2: cpu=1")).await.unwrap();
     let web = kit.create(Object::namespace("p", "web", "c1: cpu=2")).await.unwrap();
     let mut sql = kit.sql().await;
     sqlx::query("UPDATE rev SET held = true, held_reason = 'restored'").execute(&mut sql).await.unwrap();
@@ -412,7 +428,9 @@ async fn while_held_nothing_grows_and_everything_shrinks() {
     assert!(matches!(kit.update(&web, |o| o.hard("c1: cpu=3")).await, Err(Error::Held)));
     assert!(matches!(kit.update(&p, |o| o.limit("c1: cpu=5")).await, Err(Error::Held)));
     kit.create(Object::note("a note")).await.unwrap();
-    kit.update(&p, |o| o.limit("c1: cpu=3")).await.unwrap();
+    assert!(matches!(kit.update(&p, |o| o.limit("c1:; c2: cpu=1")).await, Err(Error::Held)));
+    let p = kit.update(&p, |o| o.limit("c1: cpu=3; c2: cpu=1")).await.unwrap();
+    kit.update(&p, |o| o.limit("c1: cpu=3")).await.expect("a cluster given up is less");
     let web = kit.account(&web, |o| o.amounts = crate::kit::amounts("c1: cpu=1")).await.unwrap();
     kit.delete(&web).await.unwrap();
     sqlx::query("UPDATE rev SET held = false").execute(&mut sql).await.unwrap();
