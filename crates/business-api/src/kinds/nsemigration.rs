@@ -14,12 +14,8 @@ use store::{Attributes, Kind};
 /// Emigrations of namespaces.
 pub const ROW: KindRow = KindRow { plural: NS_EMIGRATIONS, stored: Some(STORED), rights: RIGHTS, resource };
 
-const STORED: StoredRow = StoredRow {
-    id: numbers::NS_EMIGRATION,
-    kind: || Arc::new(NsEmigrationKind),
-    account: None,
-    gives: None,
-};
+const STORED: StoredRow =
+    StoredRow { id: numbers::NS_EMIGRATION, kind: || Arc::new(NsEmigrationKind), account: None, gives: None };
 
 const RIGHTS: &[Right] = &[Right::object(Role::Administrator, RULE), Right::object(Role::Member, READ)];
 

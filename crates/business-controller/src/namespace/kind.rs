@@ -2,7 +2,7 @@
 
 use super::memory::Untried;
 use crate::cache::Cache;
-use crate::kinds::{Change, Index, Kind, ObjectKey as _, ProjectKey, View};
+use crate::kinds::{Change, Index, Kind, ProjectKey, View};
 use business_types::condition::{self, TRANSFERRED};
 use business_types::{NamespaceSpec, NamespaceStatus, names};
 use std::collections::HashMap;

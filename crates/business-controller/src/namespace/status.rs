@@ -11,8 +11,7 @@ use crate::project;
 use crate::queue::Lane;
 use business_types::condition::{
     self, ACCESS_READY, CLUSTER_REACHABLE, FALSE, PROVISIONED, QUOTA_ENFORCED, READY, REPLACED, TERMINATING,
-    TRANSFERRED,
-    TRUE, UNKNOWN, reason,
+    TRANSFERRED, TRUE, UNKNOWN, reason,
 };
 use business_types::{ClusterNamespaceRecord, Condition, NamespacePhase, NamespaceStatus};
 use meta::quantity::ResourceList;

@@ -1,8 +1,8 @@
 //! What image namespaces and chart groups are to the controller.
 
 use super::scans::Scans;
+use crate::cache::Cache;
 use crate::kinds::{Change, Index, Kind, ProjectKey, View};
-use crate::objects::Cache;
 use business_types::registry::RegistryKind;
 use business_types::{ChartGroup, ImageNamespace, RegistrySpec, RegistryStatus};
 use std::marker::PhantomData;
