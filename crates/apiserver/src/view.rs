@@ -28,6 +28,12 @@ impl<'a> View<'a> {
         Self { access: self.internal, ..self }
     }
 
+    /// The newest state, at the cost of asking the database for its revision: for a rule that refuses because of what it reads.
+    #[must_use]
+    pub fn latest(self) -> Self {
+        Self { at: At::Latest, ..self }
+    }
+
     /// An object, as it was a moment ago; one that is not there is looked for in the newest state.
     pub async fn get(&self, key: &Key) -> Result<Option<Arc<Entry>>, Status> {
         let again = (self.at != At::Latest).then_some(At::Latest);

@@ -63,7 +63,7 @@ pub(crate) async fn check(call: &Call<'_>, live: &Object, new: &Object) -> Resul
 /// An object of its namespace that it owns. Whoever may move an object is told of what hangs on it, seen or not: nothing
 /// else would explain the refusal.
 async fn dependent(call: &Call<'_>, live: &Object) -> Result<Option<String>, Status> {
-    let view = call.view(At::Any).unfiltered();
+    let view = call.view(At::Latest).unfiltered();
     for resource in call.api.resources.iter().filter(|resource| resource.namespaced) {
         let Source::Stored(stored) = &resource.source else { continue };
         for entry in view.list(stored.id, Some(live.namespace())).await? {

@@ -214,7 +214,7 @@ impl Strategy for NsEmigrationStrategy {
         if old.is_some() {
             return None;
         }
-        Some(Box::pin(self.look(view, object)))
+        Some(Box::pin(self.look(view.latest(), object)))
     }
 
     fn validate_create(&self, _cx: &mut WriteContext<'_>, _object: &Object) -> FieldErrors {

@@ -122,7 +122,7 @@ fn change(object: &Object, edit: &Edit) -> Option<(Write, Option<Object>)> {
             admit = false;
         }
         Edit::Parent(index) if is_project => to.scope = project(*index),
-        Edit::Move(index) if !is_project && project(*index) != object.namespace => {
+        Edit::Move(index) if !is_project && !["", &object.namespace].contains(&&*project(*index)) => {
             let to = object.in_project(&project(*index));
             return Some((object.relocate(&to), Some(to)));
         }
