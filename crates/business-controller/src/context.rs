@@ -7,7 +7,7 @@ use crate::members::Members;
 use crate::objects::{Key, Objects};
 use crate::outcome::ControllerMetrics;
 use crate::queue::Queue;
-use crate::registry::Registry;
+use crate::registry::backend::Registry;
 use crate::seal::Seals;
 use runtime::Clock;
 use std::sync::Arc;

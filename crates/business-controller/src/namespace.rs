@@ -6,10 +6,14 @@ pub mod kind;
 pub mod memory;
 /// What a pass comes to.
 pub mod verdict;
+/// Who looks at namespaces again.
+pub mod wake;
 /// What there is in the member cluster.
 pub mod site;
 /// Who may use it there.
 pub mod access;
+/// What is known of them.
+pub mod access_state;
 /// What has to be done there; pure.
 pub mod validate;
 /// The bodies of the writes; pure.
@@ -29,12 +33,11 @@ use crate::context::Context;
 use crate::controller::{Controller, PlaceChange};
 use crate::error::{Error, Failure};
 use crate::kinds::{Change, Heard, ProjectKey};
-use crate::objects::Tabled as _;
 use crate::outcome::Outcome;
-use crate::project;
+use crate::project::wake::wake_project;
 use crate::queue::Lane;
 use crate::seal::Origin;
-use access::Access;
+use access_state::Access;
 use apply::Applied;
 use business_types::{ClusterNamespaceRecord, NamespacePhase, Provenance};
 use kind::{BusinessNamespace, NamespaceView};
@@ -42,6 +45,7 @@ use site::{Found, Nowhere, Site};
 use std::time::Duration;
 use validate::Wanted;
 use verdict::{Finding, InPlace, NamespaceStep, Plan, Refusal, Situation, Standing, Verdict, record_of};
+use wake::wake_namespace;
 
 /// Times that a pass begins anew when the member cluster was changed under it.
 const ROUNDS_MAX: usize = 4;
@@ -61,13 +65,13 @@ impl Controller for BusinessNamespace {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         note(cx, change);
         if let Some(new) = new {
-            wake(cx, new, Lane::Urgent, Duration::ZERO);
+            wake_namespace(cx, new, Lane::Urgent, Duration::ZERO);
         }
         let charge = |view: &NamespaceView| (view.uid.clone(), view.status.cached_spec_hard.clone());
         if old.map(charge) != new.map(charge)
             && let Some(view) = new.or(old)
         {
-            project::wake(cx, &view.key.project, Lane::Later);
+            wake_project(cx, &view.key.project, Lane::Later);
         }
     }
 
@@ -77,7 +81,7 @@ impl Controller for BusinessNamespace {
 
     fn look_at_all(cx: &Context) {
         for object in cx.objects.namespaces.all() {
-            wake(cx, &object, Lane::Later, Duration::ZERO);
+            wake_namespace(cx, &object, Lane::Later, Duration::ZERO);
         }
     }
 
@@ -85,27 +89,14 @@ impl Controller for BusinessNamespace {
     fn cluster_changed(cx: &Context, cluster: &str) {
         for object in cx.objects.namespaces.in_cluster(cluster) {
             let settled = object.status.phase == NamespacePhase::Available && !object.is_deleting();
-            wake(cx, &object, if settled { Lane::Later } else { Lane::Urgent }, Duration::ZERO);
+            wake_namespace(cx, &object, if settled { Lane::Later } else { Lane::Urgent }, Duration::ZERO);
         }
     }
 
     fn place_changed(cx: &Context, place: &PlaceChange<'_>) {
         if let Some(object) = cx.objects.namespaces.at_place(place.cluster, place.namespace) {
-            wake(cx, &object, place.lane, place.delay);
+            wake_namespace(cx, &object, place.lane, place.delay);
         }
-    }
-}
-
-/// Looks at a namespace again. Its group in the queue is its member cluster.
-fn wake(cx: &Context, object: &NamespaceView, lane: Lane, delay: Duration) {
-    let key = BusinessNamespace::queued(object.key.clone());
-    cx.queue.add_after(&key, &object.spec.cluster_name, lane, delay);
-}
-
-/// Looks at the namespaces of a project again.
-pub fn wake_project(cx: &Context, project: &str) {
-    for object in cx.objects.namespaces.of_project(project) {
-        wake(cx, &object, Lane::Urgent, Duration::ZERO);
     }
 }
 

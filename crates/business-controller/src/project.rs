@@ -8,6 +8,8 @@ pub mod figures;
 pub mod accounting;
 /// The status to show.
 pub mod status;
+/// Who looks at projects again.
+pub mod wake;
 /// The end of a project.
 pub mod cleanup;
 
@@ -16,8 +18,7 @@ use crate::controller::Controller;
 use crate::error::Error;
 use crate::events::Topic;
 use crate::kinds::{Change, ObjectKey as _, RootKey};
-use crate::namespace;
-use crate::objects::Tabled as _;
+use crate::namespace::wake::wake_namespaces_of;
 use crate::outcome::Outcome;
 use crate::queue::Lane;
 use business_types::condition::{self, FALSE, QUOTA_CONSISTENT};
@@ -25,9 +26,8 @@ use business_types::{ProjectPhase, ProjectStatus};
 use cleanup::Children;
 use kind::{BusinessProject, ProjectView};
 use std::time::Duration;
+use wake::wake_project;
 
-/// The group of projects in the queue: no member cluster has an empty name.
-const GROUP: &str = "";
 /// Shortest time between two writes of a project's figures.
 const FIGURES_FLOOR: Duration = Duration::from_millis(250);
 /// More for each child, since every write carries all their names.
@@ -42,19 +42,19 @@ impl Controller for BusinessProject {
     fn changed(cx: &Context, change: &Change<Self>) {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         if let Some(view) = new.or(old) {
-            wake(cx, view.key.name(), Lane::Urgent);
+            wake_project(cx, view.key.name(), Lane::Urgent);
         }
         let charge = |view: &ProjectView| (view.spec.parent_project_name.clone(), view.spec.clusters.clone());
         if old.map(charge) != new.map(charge) {
             for view in [old, new].into_iter().flatten() {
-                wake(cx, &view.spec.parent_project_name, Lane::Urgent);
+                wake_project(cx, &view.spec.parent_project_name, Lane::Urgent);
             }
         }
         let members = |view: &ProjectView| view.spec.members.clone();
         if let Some(new) = new
             && old.map(members) != Some(members(new))
         {
-            namespace::wake_project(cx, new.key.name());
+            wake_namespaces_of(cx, new.key.name());
         }
     }
 
@@ -64,19 +64,9 @@ impl Controller for BusinessProject {
 
     fn look_at_all(cx: &Context) {
         for project in cx.objects.projects.all() {
-            wake(cx, project.key.name(), Lane::Later);
+            wake_project(cx, project.key.name(), Lane::Later);
         }
     }
-}
-
-/// Looks at a project again. What only changes its figures waits until they may be written.
-pub fn wake(cx: &Context, name: &str, lane: Lane) {
-    if name.is_empty() {
-        return;
-    }
-    let key = RootKey::new(None, name);
-    let wait = if lane == Lane::Later { cx.objects.projects.memory.wait(&key) } else { None };
-    cx.queue.add_after(&BusinessProject::queued(key), GROUP, lane, wait.unwrap_or_default());
 }
 
 async fn reconcile(cx: &Context, key: &RootKey) -> Result<Outcome, Error> {

@@ -22,7 +22,7 @@ use crate::events::Topic;
 use crate::kinds::{Change, ObjectKey as _, ProjectKey, View};
 use crate::objects::Tabled;
 use crate::outcome::Outcome;
-use crate::project;
+use crate::project::wake::wake_project;
 use crate::queue::Lane;
 use backend::{Backend, Content, Place, Provided, Standing};
 use business_types::condition::{self, REGISTRY_REACHABLE, reason};
@@ -45,17 +45,6 @@ const UNREACHABLE: Topic = Topic::warning("RegistryUnreachable", "Provision");
 const LOST: Topic = Topic::warning("RegistryContentLost", "Repair");
 const OVERSHOT: Topic = Topic::warning("StorageAboveHard", "Measure");
 
-/// The registry, and how it is used.
-#[derive(Debug)]
-pub struct Registry {
-    /// None: there is no registry.
-    pub backend: Option<Box<dyn Backend>>,
-    /// How long content is kept after its object's deletion.
-    pub grace: Duration,
-    /// Time between two measurements of an object that nothing is heard of.
-    pub scan_period: Duration,
-}
-
 impl<K: RegistryKind> Controller for Registered<K>
 where
     Self: OfContent,
@@ -75,10 +64,10 @@ where
         }
         let charge = |view: &RegisteredView<K>| (view.uid.clone(), view.spec.hard.clone());
         if old.map(charge) != new.map(charge) {
-            project::wake(cx, &view.key.project, Lane::Later);
+            wake_project(cx, &view.key.project, Lane::Later);
         }
         if new.is_none_or(View::is_deleting) {
-            project::wake(cx, &view.key.project, Lane::Urgent);
+            wake_project(cx, &view.key.project, Lane::Urgent);
         }
     }
 

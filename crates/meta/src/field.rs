@@ -1,6 +1,5 @@
 //! Field errors with the texts of `k8s.io/apimachinery/pkg/util/validation/field`.
 
-use crate::validation::is_printable;
 use serde_json::Value;
 use std::fmt;
 
@@ -196,6 +195,12 @@ pub fn quoted(text: &str) -> String {
 
 /// Field errors in the order they were found.
 pub type FieldErrors = Vec<FieldError>;
+
+/// Whether a character shows: letters, marks, numbers, punctuation, symbols, and the plain space.
+pub(crate) fn is_printable(character: char) -> bool {
+    // What Rust would escape when it prints a string for debugging is what does not show.
+    character == ' ' || (!character.is_whitespace() && character.escape_debug().len() <= 2)
+}
 
 #[cfg(test)]
 mod tests {

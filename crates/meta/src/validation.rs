@@ -1,6 +1,6 @@
 //! Generic validation of `metadata`, on create and on update, in Go's words.
 
-use crate::field::{FieldError, FieldErrors, Path};
+use crate::field::{FieldError, FieldErrors, Path, is_printable};
 use crate::gvk::GroupVersionKind;
 use crate::name;
 use crate::object::Object;
@@ -182,12 +182,6 @@ fn manager_name(manager: &str, path: &Path, errors: &mut FieldErrors) {
         let detail = format!("invalid character U+{:04X} (at position {at})", u32::from(character));
         errors.push(FieldError::invalid(path, &Value::from(manager), &detail));
     }
-}
-
-/// Whether a character shows: letters, marks, numbers, punctuation, symbols, and the plain space.
-pub(crate) fn is_printable(character: char) -> bool {
-    // What Rust would escape when it prints a string for debugging is what does not show.
-    character == ' ' || (!character.is_whitespace() && character.escape_debug().len() <= 2)
 }
 
 fn push_invalid(errors: &mut FieldErrors, path: &Path, value: &str, wrong: Vec<String>) {

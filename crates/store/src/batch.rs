@@ -6,8 +6,8 @@ mod charge;
 mod rows;
 
 use crate::model::{Before, Change, State, Write};
+use crate::pending::Pending;
 use crate::scopes::Standings;
-use crate::writer::Pending;
 use crate::{Error, Key, Revision, connect, functions};
 pub(crate) use charge::{Quota, asked};
 use quota::Account;

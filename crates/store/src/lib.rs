@@ -39,12 +39,16 @@ pub mod store;
 pub mod connect;
 /// Which kinds stand for scopes.
 mod scopes;
+/// The kinds of this store, by number.
+mod kinds;
 /// The functions of the database.
 mod functions;
 /// Rows as structs.
 mod row;
 /// The schema.
 mod migrate;
+/// A write on its way to its batch.
+mod pending;
 /// The one task that writes.
 mod writer;
 /// A batch as the arrays of one call.

@@ -3,6 +3,7 @@
 use crate::access::Access;
 use crate::batch::Rules;
 use crate::cache::{Cache, CacheConfig, CacheStatus, Kinds};
+use crate::kinds::{KindName, number};
 use crate::model::{Attributes, Change, Entry, Key, Kind, KindId, Revision, State, Write};
 use crate::read::{At, ListQuery, Page, WatchQuery};
 use crate::scopes::Standings;
@@ -71,13 +72,6 @@ pub struct Store {
     kinds: Arc<[KindName]>,
     standings: Standings,
     config: Arc<Config>,
-}
-
-/// A kind by its names; its number is its place in the list that the store was opened with, from 1.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct KindName {
-    pub(crate) group: String,
-    pub(crate) resource: String,
 }
 
 impl Store {
@@ -272,14 +266,4 @@ fn owned_by(state: &State) -> Attributes {
     let tenant = &state.account.tenant;
     let tenant = (!tenant.is_empty()).then(|| Box::from(&**tenant));
     Attributes { tenant, ..Attributes::default() }
-}
-
-impl KindName {
-    fn of(kind: &Arc<dyn Kind>) -> Self {
-        Self { group: kind.group().to_owned(), resource: kind.resource().to_owned() }
-    }
-}
-
-pub(crate) fn number(index: usize) -> Option<KindId> {
-    i16::try_from(index.checked_add(1)?).ok().map(KindId)
 }

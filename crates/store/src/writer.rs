@@ -15,6 +15,7 @@ mod together;
 use crate::batch::{Answer, Batch, Look, Rules, Unapplied, is_mistaken};
 use crate::connect::Failure;
 use crate::model::Write;
+use crate::pending::Pending;
 use crate::tail::handover::{Committed, Handover};
 use crate::{Error, Revision};
 use collect::Inbox;
@@ -43,15 +44,6 @@ const CALL_DEADLINE: Duration = Duration::from_secs(15);
 const SENDS_MAX: usize = 3;
 /// How often an idle writer looks whether the database takes writes.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-
-/// A write that waits for its batch.
-#[derive(Debug)]
-pub(crate) struct Pending {
-    pub(crate) write: Write,
-    /// Set before the write goes out; from then on a caller who gives up does not know its outcome.
-    taken: Arc<AtomicBool>,
-    reply: oneshot::Sender<Result<Revision, Error>>,
-}
 
 /// The callers' end of the writer.
 #[derive(Clone, Debug)]
@@ -116,22 +108,6 @@ fn given_up(taken: &AtomicBool) -> Error {
         Error::Unknown
     } else {
         Error::Unavailable("the write waited too long for its turn".to_owned())
-    }
-}
-
-impl Pending {
-    /// Whether somebody still waits for the answer; if so, the write goes out now.
-    fn take(&self) -> bool {
-        self.taken.store(true, Ordering::SeqCst);
-        !self.reply.is_closed()
-    }
-
-    /// Answers the caller; the write comes back.
-    fn answer(self, result: Result<Revision, Error>) -> Write {
-        if self.reply.send(result).is_err() {
-            tracing::debug!("nobody waits for the outcome of a write any more");
-        }
-        self.write
     }
 }
 

@@ -5,9 +5,7 @@ mod tool;
 /// Programs of this workspace.
 mod rust;
 /// Programs of Go modules.
-mod go;
-
-pub(crate) use go::Module;
+pub(crate) mod go;
 
 use crate::control_plane::ControlPlane;
 use crate::registry;

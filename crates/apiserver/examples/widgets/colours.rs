@@ -1,6 +1,6 @@
 //! A computed kind: the colours of the widgets that a caller sees, and how many there are of each.
 
-use super::widget::GROUP;
+use super::names::GROUP;
 use apiserver::Resource;
 use apiserver::computed::{Computed, ReadContext};
 use apiserver::resource::{Column, READS, Source};

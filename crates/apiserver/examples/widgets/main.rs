@@ -9,6 +9,7 @@
 
 mod colours;
 mod inventory;
+mod names;
 mod paint;
 mod summary;
 mod widget;
@@ -40,7 +41,7 @@ impl Policy for EverybodyKnown {
     }
 
     fn operator_right(&self) -> Right {
-        Right { verb: "operate", group: widget::GROUP, resource: "widgets" }
+        Right { verb: "operate", group: names::GROUP, resource: "widgets" }
     }
 }
 
@@ -56,7 +57,7 @@ async fn main() -> anyhow::Result<()> {
     Store::migrate(&url).await?;
     let kinds: Vec<Arc<dyn Kind>> = vec![Arc::new(widget::Widgets), Arc::new(workshop::Workshops)];
     let store = Store::open(store::Config::new(url), kinds, &tasks, &metrics)?;
-    let number = |plural| store.kind_id(widget::GROUP, plural).context("the kind has no number");
+    let number = |plural| store.kind_id(names::GROUP, plural).context("the kind has no number");
     let (widgets, workshops) = (number("widgets")?, number("workshops")?);
 
     let resources = vec![

@@ -1,7 +1,7 @@
 //! A subresource with a handler: POST `widgets/NAME/paint` gives a widget another colour, GET tells which it has, and with
 //! `?format=text` nothing but that.
 
-use super::widget::GROUP;
+use super::names::GROUP;
 use apiserver::request::Query;
 use apiserver::strategy::WriteContext;
 use apiserver::subresource::{Action, Handled, Shape, SubresourceHandler, Text};

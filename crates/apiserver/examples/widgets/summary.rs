@@ -1,6 +1,6 @@
 //! A kind of one object a caller: how many widgets he sees.
 
-use super::widget::GROUP;
+use super::names::GROUP;
 use apiserver::Resource;
 use apiserver::computed::{ReadContext, Singleton};
 use apiserver::resource::{Column, READ_ONE, Source};

@@ -1,5 +1,6 @@
 //! A kind, as the library wants to know it: its shape, what the store indexes of it, and what differs from others.
 
+use super::names::GROUP;
 use super::paint::Painting;
 use apiserver::resource::{ALL_VERBS, Column, Source};
 use apiserver::strategy::{Strategy, WriteContext};
@@ -15,7 +16,6 @@ use std::sync::Arc;
 use store::quota::{Account, Violation};
 use store::{Attributes, Key, Kind, KindId};
 
-pub(crate) const GROUP: &str = "sample.example.io";
 const COLOUR: &[&str] = &["spec", "colour"];
 const FINALIZERS: &[&str] = &["spec", "finalizers"];
 const FINISH: &[&str] = &["spec", "finish"];

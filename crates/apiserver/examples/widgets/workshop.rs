@@ -1,6 +1,6 @@
 //! A kind that others lie below: cluster-scoped, and seen by its tenant alone.
 
-use super::widget::GROUP;
+use super::names::GROUP;
 use apiserver::resource::{ALL_VERBS, Source};
 use apiserver::strategy::{Strategy, WriteContext};
 use apiserver::{Resource, Stored};

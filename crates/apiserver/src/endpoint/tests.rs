@@ -3,6 +3,8 @@ use crate::request::RequestInfo;
 
 #[path = "../../examples/widgets/colours.rs"]
 mod colours;
+#[path = "../../examples/widgets/names.rs"]
+mod names;
 #[path = "../../examples/widgets/paint.rs"]
 mod paint;
 #[path = "../../examples/widgets/widget.rs"]

@@ -1,6 +1,6 @@
 //! An API of the sample kind on a database of its own, asked without a network.
 
-use crate::{colours, summary, widget, workshop};
+use crate::{colours, names, summary, widget, workshop};
 use apiserver::dispatch::dispatch;
 use apiserver::openapi::About;
 use apiserver::routes::Routes;
@@ -73,7 +73,7 @@ impl Kit {
         let (tasks, metrics) = (Tasks::new(), Metrics::new());
         let kinds: Vec<Arc<dyn Kind>> = vec![Arc::new(widget::Widgets), Arc::new(workshop::Workshops)];
         let store = Store::open(store::Config::new(database.url), kinds, &tasks, &metrics).unwrap();
-        let number = |plural| store.kind_id(widget::GROUP, plural).unwrap();
+        let number = |plural| store.kind_id(names::GROUP, plural).unwrap();
         let (widgets, workshops) = (number("widgets"), number("workshops"));
         tokio::time::timeout(WAIT, store.until_synced()).await.unwrap();
         let resources = vec![

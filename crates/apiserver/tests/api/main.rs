@@ -23,6 +23,8 @@ mod writes;
 
 #[path = "../../examples/widgets/colours.rs"]
 mod colours;
+#[path = "../../examples/widgets/names.rs"]
+mod names;
 #[path = "../../examples/widgets/paint.rs"]
 mod paint;
 #[path = "../../examples/widgets/summary.rs"]

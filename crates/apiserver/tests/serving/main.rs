@@ -23,6 +23,8 @@ mod traces;
 mod colours;
 #[path = "../../examples/widgets/inventory.rs"]
 mod inventory;
+#[path = "../../examples/widgets/names.rs"]
+mod names;
 #[path = "../../examples/widgets/paint.rs"]
 mod paint;
 #[path = "../../examples/widgets/widget.rs"]

@@ -2,6 +2,7 @@
 //! tenant's administrators and nobody else. It is kept right whatever else goes wrong with the namespace: whoever is no
 //! member any more must lose it.
 
+use super::access_state::{Access, Denied};
 use super::build;
 use super::kind::NamespaceView;
 use super::site::Site;
@@ -19,36 +20,6 @@ use std::sync::Arc;
 
 /// Times that the bindings are looked at anew when they were changed under us.
 const ROUNDS_MAX: usize = 3;
-
-/// What is known of who may use a namespace.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Nothing: it is not there yet, or its bindings were not listed yet.
-    Unknown,
-    /// The bindings are right; so many members cannot be named in a cluster.
-    Granted { unnameable: usize },
-    /// They are not, and why.
-    Failed(Denied),
-}
-
-/// Why bindings are not right.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Denied {
-    pub reason: &'static str,
-    pub message: String,
-    /// Whether another try may help, without an event.
-    pub retry: bool,
-}
-
-impl Access {
-    pub fn is_to_be_retried(&self) -> bool {
-        matches!(self, Self::Failed(Denied { retry: true, .. }))
-    }
-
-    fn failed(reason: &'static str, message: String) -> Self {
-        Self::Failed(Denied { reason, message, retry: true })
-    }
-}
 
 /// Who is to be named, by role. A role without anybody has no binding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,13 +1,13 @@
 //! The status to show. What it says is pure; a write happens only when it says something new.
 
-use super::access::{Access, Denied};
+use super::access_state::{Access, Denied};
 use super::kind::NamespaceView;
 use super::verdict::{Finding, InPlace, Situation};
 use crate::context::Context;
 use crate::error::{Error, Failure};
 use crate::kinds::Heard;
 use crate::merge::difference;
-use crate::project;
+use crate::project::wake::wake_project;
 use crate::queue::Lane;
 use business_types::condition::{
     self, ACCESS_READY, CLUSTER_REACHABLE, FALSE, PROVISIONED, QUOTA_ENFORCED, READY, REPLACED, TERMINATING,
@@ -36,7 +36,7 @@ pub async fn write(
     if let Some(change) = cx.objects.namespaces.seen(written.clone(), Heard::FromOwnWrite) {
         let charge = |view: &NamespaceView| view.status.cached_spec_hard.clone();
         if change.old.as_deref().map(charge) != change.new.as_deref().map(charge) {
-            project::wake(cx, &object.key.project, Lane::Later);
+            wake_project(cx, &object.key.project, Lane::Later);
         }
     }
     Ok(Some(written))

@@ -1,6 +1,6 @@
 //! What a pass over a namespace comes to: values only.
 
-use super::access::Access;
+use super::access_state::Access;
 use crate::member::{ClusterNamespace, ClusterQuota};
 use crate::seal::Origin;
 use business_types::condition::reason;

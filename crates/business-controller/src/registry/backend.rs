@@ -6,6 +6,17 @@ use futures_util::future::BoxFuture;
 use std::fmt::Debug;
 use std::time::Duration;
 
+/// The registry, and how it is used.
+#[derive(Debug)]
+pub struct Registry {
+    /// None: there is no registry.
+    pub backend: Option<Box<dyn Backend>>,
+    /// How long content is kept after its object's deletion.
+    pub grace: Duration,
+    /// Time between two measurements of an object that nothing is heard of.
+    pub scan_period: Duration,
+}
+
 /// What there is to know of an object when its registry is called.
 #[derive(Clone, Debug)]
 pub struct Place {

@@ -1,5 +1,5 @@
-use super::Pending;
 use crate::model::Key;
+use crate::pending::Pending;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;

@@ -1,6 +1,6 @@
 use crate::batch::Answer;
 use crate::connect::{self, Failure};
-use crate::store::{KindName, number};
+use crate::kinds::{KindName, number};
 use crate::tail::handover::Handover;
 use runtime::Backoff;
 use sqlx::{Connection as _, PgConnection, Row as _};

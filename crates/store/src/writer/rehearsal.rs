@@ -1,7 +1,8 @@
-use super::{Pending, outcome};
+use super::outcome;
 use crate::batch::{Batch, Rules, Unapplied};
 use crate::connect::{self, Failure};
 use crate::model::Write;
+use crate::pending::Pending;
 use crate::{Error, Revision};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

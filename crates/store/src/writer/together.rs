@@ -1,7 +1,8 @@
-use super::{CALL_DEADLINE, Pending, outcome};
+use super::{CALL_DEADLINE, outcome};
 use crate::batch::{Answer, Batch, Rules, Unapplied};
 use crate::connect::{self, Failure};
 use crate::model::Write;
+use crate::pending::Pending;
 use crate::{Error, Revision};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -2,7 +2,7 @@ use super::pki::{Ca, Identity};
 use super::socket::{Plain, Socket};
 use super::tokens::Signer;
 use super::{AUDIENCE, ISSUER, TenantPolicy, client, write_serving};
-use crate::{colours, inventory, widget, workshop};
+use crate::{colours, inventory, names, widget, workshop};
 use apiserver::Api;
 use apiserver::authn::jwks::KeySource;
 use apiserver::authn::jwt;
@@ -85,7 +85,7 @@ impl Served {
         let (store_tasks, metrics) = (Tasks::new(), Metrics::new());
         let kinds: Vec<Arc<dyn Kind>> = vec![Arc::new(widget::Widgets), Arc::new(workshop::Workshops)];
         let store = Store::open(store::Config::new(database.url), kinds, &store_tasks, &metrics).unwrap();
-        let number = |plural| store.kind_id(widget::GROUP, plural).unwrap();
+        let number = |plural| store.kind_id(names::GROUP, plural).unwrap();
         let (widgets, workshops) = (number("widgets"), number("workshops"));
         store.until_synced().await;
         let routes = vec![inventory::route(store.clone(), widgets)];

@@ -1,0 +1,31 @@
+//! What is known of the bindings of a namespace.
+
+/// What is known of who may use a namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Nothing: it is not there yet, or its bindings were not listed yet.
+    Unknown,
+    /// The bindings are right; so many members cannot be named in a cluster.
+    Granted { unnameable: usize },
+    /// They are not, and why.
+    Failed(Denied),
+}
+
+/// Why bindings are not right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denied {
+    pub reason: &'static str,
+    pub message: String,
+    /// Whether another try may help, without an event.
+    pub retry: bool,
+}
+
+impl Access {
+    pub fn is_to_be_retried(&self) -> bool {
+        matches!(self, Self::Failed(Denied { retry: true, .. }))
+    }
+
+    pub fn failed(reason: &'static str, message: String) -> Self {
+        Self::Failed(Denied { reason, message, retry: true })
+    }
+}
