@@ -3,6 +3,10 @@
 //! One tail fills it. Whoever needs it fresh asks the tail for one more look at the database; a look serves
 //! those who asked before it began, and nobody else.
 
+/// How it follows the database.
+mod config;
+/// What the cache, its tail and its readers share.
+pub(crate) mod inner;
 /// Selections compiled for matching.
 pub(crate) mod filter;
 /// Gauges and counters.
@@ -17,166 +21,36 @@ pub(crate) mod state;
 use crate::access::Access;
 use crate::compact;
 use crate::error::Error;
-use crate::model::{Entry, Key, Kind, KindId, Revision};
-use crate::read::{At, Selection};
+pub use crate::kinds::Kinds;
+use crate::model::{Entry, Key, KindId, Revision};
+use crate::read::At;
 use crate::tail;
 use crate::tail::handover::Handover;
 use crate::tail::sql::plan_by_index;
 use crate::watch::subscriptions::Subscriptions;
-use filter::Filter;
+pub use config::{CacheConfig, Listen};
+pub use inner::READ_WAIT;
+
+use inner::Inner;
 use metrics::CacheMetrics;
 use objects::Path;
-use ring::RingLimits;
 use runtime::{Metrics, Tasks};
 use sqlx::ConnectOptions as _;
-use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use state::State;
-use std::collections::BTreeMap;
 use std::str::FromStr as _;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::Duration;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, RwLock};
 use tokio::sync::watch;
 
-/// Longest wait of a read for the revision that it needs.
-pub const READ_WAIT: Duration = Duration::from_secs(3);
-/// The ring keeps changes at least as long as bookmarks are apart, with room to spare.
-const RING_AGE_MIN: Duration = Duration::from_secs(75);
 /// Connections for watches from the past and for compaction.
 const CONNECTIONS: u32 = 4;
 /// The name that the server shows.
 const APPLICATION: &str = "store-read";
 
-/// The kinds that a store keeps, by number.
-#[derive(Clone, Default)]
-pub struct Kinds(Arc<BTreeMap<KindId, Arc<dyn Kind>>>);
-
-impl Kinds {
-    /// What is known of a kind.
-    pub fn get(&self, id: KindId) -> Option<&Arc<dyn Kind>> {
-        self.0.get(&id)
-    }
-
-    /// All kinds in the order of their numbers.
-    pub fn iter(&self) -> impl Iterator<Item = (KindId, &Arc<dyn Kind>)> {
-        self.0.iter().map(|(id, kind)| (*id, kind))
-    }
-}
-
-impl FromIterator<(KindId, Arc<dyn Kind>)> for Kinds {
-    fn from_iter<I: IntoIterator<Item = (KindId, Arc<dyn Kind>)>>(kinds: I) -> Self {
-        Self(Arc::new(kinds.into_iter().collect()))
-    }
-}
-
-impl std::fmt::Debug for Kinds {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_map().entries(self.iter().map(|(id, kind)| (id, kind.resource()))).finish()
-    }
-}
-
-/// Where the cache listens for NOTIFY. It has to be a direct connection: a transaction-pooling proxy forgets LISTEN.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Listen {
-    /// Where it reads.
-    #[default]
-    Same,
-    /// Elsewhere: `postgres://…`
-    At(String),
-    /// Nowhere: poll alone.
-    Off,
-}
-
-/// How the cache follows the database.
-#[derive(Clone, Debug)]
-pub struct CacheConfig {
-    /// LISTEN only makes changes arrive sooner.
-    pub listen: Listen,
-    /// Whether statements may stay prepared in a session; not through a transaction-pooling proxy.
-    pub prepared: bool,
-    /// Longest time between two looks at the database.
-    pub poll: Duration,
-    /// Most changes in the ring.
-    pub ring_changes: usize,
-    /// Most bytes in the ring.
-    pub ring_bytes: usize,
-    /// How long history is kept.
-    pub retention: Duration,
-    /// How long what became of a batch is remembered: far longer than anybody asks.
-    pub batches_kept: Duration,
-    /// How often history is compacted.
-    pub compact_every: Duration,
-    /// Most watches at a time.
-    pub watches: usize,
-}
-
-impl Default for CacheConfig {
-    fn default() -> Self {
-        Self {
-            listen: Listen::Same,
-            prepared: true,
-            poll: Duration::from_millis(200),
-            ring_changes: 100_000,
-            ring_bytes: 64 << 20,
-            retention: Duration::from_mins(5),
-            batches_kept: Duration::from_hours(1),
-            compact_every: Duration::from_mins(1),
-            watches: 100_000,
-        }
-    }
-}
-
-impl CacheConfig {
-    pub(crate) fn ring_limits(&self) -> RingLimits {
-        RingLimits {
-            changes: self.ring_changes,
-            bytes: self.ring_bytes,
-            age: RING_AGE_MIN.max(self.retention + self.compact_every),
-        }
-    }
-}
-
 /// All objects in memory, following the database. Clones share one cache.
 #[derive(Clone, Debug)]
 pub struct Cache(pub(crate) Arc<Inner>);
-
-#[derive(Debug)]
-pub(crate) struct Inner {
-    /// For watches from the past and for compaction; the tail has a connection of its own.
-    pub(crate) pool: PgPool,
-    listening: Option<PgConnectOptions>,
-    pub(crate) kinds: Kinds,
-    pub(crate) config: CacheConfig,
-    state: RwLock<State>,
-    pub(crate) subscriptions: Subscriptions,
-    pub(crate) progress: watch::Sender<Progress>,
-    /// Tickets drawn by readers who want a look that begins after them.
-    asked: AtomicU64,
-    /// What the tail is told: batches of our own, and wishes for a look.
-    pub(crate) handover: Arc<Handover>,
-    pub(crate) metrics: CacheMetrics,
-}
-
-/// How far the tail has come.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Progress {
-    /// The cache's revision.
-    pub(crate) revision: Revision,
-    /// History up to here may be gone.
-    pub(crate) compacted: Revision,
-    /// The newest revision that the database was seen to have.
-    pub(crate) seen: Revision,
-    /// Tickets up to this one have what they wanted.
-    pub(crate) served: u64,
-    /// Tickets up to this one, if not served, get an error.
-    pub(crate) failed: u64,
-    /// The cache holds a state of the database's history.
-    pub(crate) ready: bool,
-    /// It once did.
-    pub(crate) synced: bool,
-    /// Why the database is not answering.
-    pub(crate) trouble: Option<Arc<str>>,
-}
 
 /// What the cache tells of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -338,83 +212,4 @@ impl Cache {
             .filter(|entry| access.sees(&entry.key.namespace, &entry.key.name, &entry.attributes))
             .ok_or(Error::NotFound)
     }
-}
-
-impl Inner {
-    pub(crate) fn read(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, State> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn filter(&self, access: &Access, selection: &Selection) -> Filter {
-        let fields = self.kinds.get(selection.kind).map(|kind| kind.fields()).unwrap_or_default();
-        Filter::new(access, selection, fields)
-    }
-
-    /// Tickets drawn so far.
-    pub(crate) fn tickets(&self) -> u64 {
-        self.asked.load(Ordering::SeqCst)
-    }
-
-    /// Whether history after `revision` can be had from the tables.
-    pub(crate) fn is_compacted(&self, revision: Revision) -> bool {
-        revision < self.progress.borrow().compacted
-    }
-
-    /// Whether the state at `revision` can be had by undoing changes.
-    pub(crate) fn check_undo(&self, state: &State, revision: Revision) -> Result<(), Error> {
-        let gone = revision < state.ring.undo_floor() || self.is_compacted(revision);
-        if gone && revision != state.revision {
-            return Err(Error::Expired { asked: revision, current: state.revision });
-        }
-        Ok(())
-    }
-
-    /// Waits until the cache is as fresh as asked.
-    pub(crate) async fn reach(&self, at: At) -> Result<(), Error> {
-        if !self.progress.borrow().ready {
-            return Err(Error::Starting);
-        }
-        match at {
-            At::Any => Ok(()),
-            At::Latest => self.reach_now().await,
-            At::NotOlderThan(revision) | At::Exact(revision) => self.reach_revision(revision).await,
-        }
-    }
-
-    async fn reach_now(&self) -> Result<(), Error> {
-        let mut progress = self.progress.subscribe();
-        let ticket = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
-        self.handover.ask();
-        let answered = progress.wait_for(|progress| progress.served.max(progress.failed) >= ticket);
-        match tokio::time::timeout(READ_WAIT, answered).await {
-            Ok(Ok(progress)) if progress.served >= ticket => Ok(()),
-            Ok(Ok(progress)) => Err(unavailable(&progress)),
-            Ok(Err(_)) | Err(_) => Err(Error::Unavailable("no answer in time".to_owned())),
-        }
-    }
-
-    async fn reach_revision(&self, asked: Revision) -> Result<(), Error> {
-        let mut progress = self.progress.subscribe();
-        if progress.borrow().revision >= asked {
-            return Ok(());
-        }
-        self.handover.ask();
-        let reached = progress.wait_for(|progress| progress.revision >= asked);
-        if let Ok(Ok(_)) = tokio::time::timeout(READ_WAIT, reached).await {
-            return Ok(());
-        }
-        let progress = self.progress.borrow();
-        if progress.trouble.is_some() {
-            return Err(unavailable(&progress));
-        }
-        Err(Error::TooFarAhead { asked, current: progress.revision })
-    }
-}
-
-fn unavailable(progress: &Progress) -> Error {
-    Error::Unavailable(progress.trouble.as_deref().unwrap_or("the connection was lost").to_owned())
 }

@@ -4,7 +4,7 @@
 //! update, and only what lies below the mark is deleted. The newest event stays: it is what a replica
 //! recognizes its history by.
 
-use crate::cache::Inner;
+use crate::cache::inner::Inner;
 use crate::model::Revision;
 use crate::tail::sql::{self, Arg};
 use std::collections::VecDeque;

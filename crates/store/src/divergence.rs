@@ -4,7 +4,7 @@
 //! and the new history may already be longer than the old one was. So the last event known is compared with
 //! the table. One replica then begins a new epoch, far ahead of every revision that anybody may have seen.
 
-use crate::cache::Inner;
+use crate::cache::inner::Inner;
 use crate::cache::ring::Change;
 use crate::tail::load::Head;
 use crate::tail::sql::{self, Arg};

@@ -1,7 +1,7 @@
 //! The past beyond the ring, read from the table of events page by page.
 
-use crate::cache::Inner;
 use crate::cache::filter::Filter;
+use crate::cache::inner::Inner;
 use crate::error::Error;
 use crate::model::Revision;
 use crate::read::WatchItem;

@@ -1,7 +1,36 @@
 //! The kinds that a store was opened with, and their numbers.
 
 use crate::model::{Kind, KindId};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// The kinds that a store keeps, by number.
+#[derive(Clone, Default)]
+pub struct Kinds(Arc<BTreeMap<KindId, Arc<dyn Kind>>>);
+
+impl Kinds {
+    /// What is known of a kind.
+    pub fn get(&self, id: KindId) -> Option<&Arc<dyn Kind>> {
+        self.0.get(&id)
+    }
+
+    /// All kinds in the order of their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (KindId, &Arc<dyn Kind>)> {
+        self.0.iter().map(|(id, kind)| (*id, kind))
+    }
+}
+
+impl FromIterator<(KindId, Arc<dyn Kind>)> for Kinds {
+    fn from_iter<I: IntoIterator<Item = (KindId, Arc<dyn Kind>)>>(kinds: I) -> Self {
+        Self(Arc::new(kinds.into_iter().collect()))
+    }
+}
+
+impl std::fmt::Debug for Kinds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_map().entries(self.iter().map(|(id, kind)| (id, kind.resource()))).finish()
+    }
+}
 
 /// A kind by its names; its number is its place in the list that the store was opened with, from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]

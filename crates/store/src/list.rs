@@ -4,11 +4,12 @@
 //! walks, or between two pages, is undone with the help of the ring.
 
 use crate::access::Access;
+use crate::cache::Cache;
 use crate::cache::filter::Filter;
+use crate::cache::inner::Inner;
 use crate::cache::objects::{Objects, Path};
 use crate::cache::ring::Undo;
 use crate::cache::state::State;
-use crate::cache::{Cache, Inner};
 use crate::error::Error;
 use crate::model::{Entry, Revision};
 use crate::read::{At, ListQuery, Page};

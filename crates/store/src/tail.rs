@@ -13,10 +13,10 @@ pub(crate) mod load;
 /// Statements and rows.
 pub(crate) mod sql;
 
+use crate::cache::inner::{Inner, Progress};
 use crate::cache::metrics::gauged;
 use crate::cache::objects::Objects;
 use crate::cache::state::Event;
-use crate::cache::{Inner, Progress};
 use crate::divergence::{self, Verdict};
 use crate::model::Revision;
 use load::Head;

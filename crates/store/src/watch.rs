@@ -12,8 +12,9 @@ pub(crate) mod subscriptions;
 mod simulation;
 
 use crate::access::Access;
+use crate::cache::Cache;
 use crate::cache::filter::Filter;
-use crate::cache::{Cache, Inner};
+use crate::cache::inner::Inner;
 use crate::error::Error;
 use crate::history;
 use crate::list::Start;

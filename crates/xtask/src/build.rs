@@ -1,14 +1,12 @@
 //! What has to be built before anything runs: programs by cargo, the control plane and the registry by Go, beside each other.
 
 /// A tool at work.
-mod tool;
+pub(crate) mod tool;
 /// Programs of this workspace.
 mod rust;
-/// Programs of Go modules.
-pub(crate) mod go;
 
 use crate::control_plane::ControlPlane;
-use crate::registry;
+use crate::{go, registry};
 use anyhow::{Error, Result};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! The programs of a local control plane: those of the machine where their versions fit, the others in one program
 //! that is built once per user (tests/controlplane).
 
-use crate::build::go::Module;
+use crate::go::Module;
 use crate::workspace;
 use anyhow::Result;
 use std::path::{Path, PathBuf};

@@ -13,6 +13,8 @@ mod registry;
 mod postgres;
 /// What has to be built.
 mod build;
+/// Programs of Go modules.
+mod go;
 /// The release after this one.
 mod newer;
 /// Programs that do the work.

@@ -1,6 +1,6 @@
 //! The program of the OCI registry, built once per user (tests/registry). What needs it is skipped where it cannot be built.
 
-use crate::build::go::Module;
+use crate::go::Module;
 use crate::workspace;
 use anyhow::Result;
 use std::path::PathBuf;

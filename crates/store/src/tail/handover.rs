@@ -3,8 +3,8 @@
 //! It only saves a look. A batch is used when it begins where the cache ends, and when the history of the writer's
 //! connection was compared with the cache's; everything else is read from the database like another replica's.
 
-use crate::cache::Kinds;
 use crate::cache::state::Event;
+use crate::kinds::Kinds;
 use crate::model::{Attributes, Entry, Key, Revision};
 use bytes::Bytes;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,6 +1,6 @@
 //! LISTEN, which makes changes arrive sooner than the next look would find them. Nothing depends on it.
 
-use crate::cache::Inner;
+use crate::cache::inner::Inner;
 use crate::connect::NOTIFY_CHANNEL;
 use runtime::Backoff;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};

@@ -1,7 +1,7 @@
 //! Filling the cache from one snapshot of the tables.
 
 use super::sql::{self, stream};
-use crate::cache::Inner;
+use crate::cache::inner::Inner;
 use crate::cache::state::{Event, Loading, Snapshot, State};
 use crate::model::Revision;
 use futures_util::TryStreamExt;

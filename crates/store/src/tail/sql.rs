@@ -1,8 +1,8 @@
 //! Statements of the read side. Their parameters are numbers and uuids only, so that they can be sent as plain
 //! text where a proxy hands every transaction to another session.
 
-use crate::cache::Kinds;
 use crate::cache::state::Event;
+use crate::kinds::Kinds;
 use crate::model::{Attributes, Entry, Key, KindId, Revision};
 use bytes::Bytes;
 use futures_util::TryStreamExt;

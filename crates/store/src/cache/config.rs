@@ -1,0 +1,68 @@
+//! How the cache follows the database.
+
+use super::ring::RingLimits;
+use std::time::Duration;
+
+/// The ring keeps changes at least as long as bookmarks are apart, with room to spare.
+const RING_AGE_MIN: Duration = Duration::from_secs(75);
+
+/// Where the cache listens for NOTIFY. It has to be a direct connection: a transaction-pooling proxy forgets LISTEN.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Listen {
+    /// Where it reads.
+    #[default]
+    Same,
+    /// Elsewhere: `postgres://…`
+    At(String),
+    /// Nowhere: poll alone.
+    Off,
+}
+
+/// How the cache follows the database.
+#[derive(Clone, Debug)]
+pub struct CacheConfig {
+    /// LISTEN only makes changes arrive sooner.
+    pub listen: Listen,
+    /// Whether statements may stay prepared in a session; not through a transaction-pooling proxy.
+    pub prepared: bool,
+    /// Longest time between two looks at the database.
+    pub poll: Duration,
+    /// Most changes in the ring.
+    pub ring_changes: usize,
+    /// Most bytes in the ring.
+    pub ring_bytes: usize,
+    /// How long history is kept.
+    pub retention: Duration,
+    /// How long what became of a batch is remembered: far longer than anybody asks.
+    pub batches_kept: Duration,
+    /// How often history is compacted.
+    pub compact_every: Duration,
+    /// Most watches at a time.
+    pub watches: usize,
+}
+
+impl Default for CacheConfig {
+    fn default() -> Self {
+        Self {
+            listen: Listen::Same,
+            prepared: true,
+            poll: Duration::from_millis(200),
+            ring_changes: 100_000,
+            ring_bytes: 64 << 20,
+            retention: Duration::from_mins(5),
+            batches_kept: Duration::from_hours(1),
+            compact_every: Duration::from_mins(1),
+            watches: 100_000,
+        }
+    }
+}
+
+impl CacheConfig {
+    pub(crate) fn ring_limits(&self) -> RingLimits {
+        RingLimits {
+            changes: self.ring_changes,
+            bytes: self.ring_bytes,
+            age: RING_AGE_MIN.max(self.retention + self.compact_every),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What the cache, its tail and its readers share.
+
+use super::config::CacheConfig;
+use super::filter::Filter;
+use super::metrics::CacheMetrics;
+use super::state::State;
+use crate::access::Access;
+use crate::error::Error;
+use crate::kinds::Kinds;
+use crate::model::Revision;
+use crate::read::{At, Selection};
+use crate::tail::handover::Handover;
+use crate::watch::subscriptions::Subscriptions;
+use sqlx::postgres::{PgConnectOptions, PgPool};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Longest wait of a read for the revision that it needs.
+pub const READ_WAIT: Duration = Duration::from_secs(3);
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    /// For watches from the past and for compaction; the tail has a connection of its own.
+    pub(crate) pool: PgPool,
+    pub(super) listening: Option<PgConnectOptions>,
+    pub(crate) kinds: Kinds,
+    pub(crate) config: CacheConfig,
+    pub(super) state: RwLock<State>,
+    pub(crate) subscriptions: Subscriptions,
+    pub(crate) progress: watch::Sender<Progress>,
+    /// Tickets drawn by readers who want a look that begins after them.
+    pub(super) asked: AtomicU64,
+    /// What the tail is told: batches of our own, and wishes for a look.
+    pub(crate) handover: Arc<Handover>,
+    pub(crate) metrics: CacheMetrics,
+}
+
+/// How far the tail has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Progress {
+    /// The cache's revision.
+    pub(crate) revision: Revision,
+    /// History up to here may be gone.
+    pub(crate) compacted: Revision,
+    /// The newest revision that the database was seen to have.
+    pub(crate) seen: Revision,
+    /// Tickets up to this one have what they wanted.
+    pub(crate) served: u64,
+    /// Tickets up to this one, if not served, get an error.
+    pub(crate) failed: u64,
+    /// The cache holds a state of the database's history.
+    pub(crate) ready: bool,
+    /// It once did.
+    pub(crate) synced: bool,
+    /// Why the database is not answering.
+    pub(crate) trouble: Option<Arc<str>>,
+}
+
+impl Inner {
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn filter(&self, access: &Access, selection: &Selection) -> Filter {
+        let fields = self.kinds.get(selection.kind).map(|kind| kind.fields()).unwrap_or_default();
+        Filter::new(access, selection, fields)
+    }
+
+    /// Tickets drawn so far.
+    pub(crate) fn tickets(&self) -> u64 {
+        self.asked.load(Ordering::SeqCst)
+    }
+
+    /// Whether history after `revision` can be had from the tables.
+    pub(crate) fn is_compacted(&self, revision: Revision) -> bool {
+        revision < self.progress.borrow().compacted
+    }
+
+    /// Whether the state at `revision` can be had by undoing changes.
+    pub(crate) fn check_undo(&self, state: &State, revision: Revision) -> Result<(), Error> {
+        let gone = revision < state.ring.undo_floor() || self.is_compacted(revision);
+        if gone && revision != state.revision {
+            return Err(Error::Expired { asked: revision, current: state.revision });
+        }
+        Ok(())
+    }
+
+    /// Waits until the cache is as fresh as asked.
+    pub(crate) async fn reach(&self, at: At) -> Result<(), Error> {
+        if !self.progress.borrow().ready {
+            return Err(Error::Starting);
+        }
+        match at {
+            At::Any => Ok(()),
+            At::Latest => self.reach_now().await,
+            At::NotOlderThan(revision) | At::Exact(revision) => self.reach_revision(revision).await,
+        }
+    }
+
+    async fn reach_now(&self) -> Result<(), Error> {
+        let mut progress = self.progress.subscribe();
+        let ticket = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
+        self.handover.ask();
+        let answered = progress.wait_for(|progress| progress.served.max(progress.failed) >= ticket);
+        match tokio::time::timeout(READ_WAIT, answered).await {
+            Ok(Ok(progress)) if progress.served >= ticket => Ok(()),
+            Ok(Ok(progress)) => Err(unavailable(&progress)),
+            Ok(Err(_)) | Err(_) => Err(Error::Unavailable("no answer in time".to_owned())),
+        }
+    }
+
+    async fn reach_revision(&self, asked: Revision) -> Result<(), Error> {
+        let mut progress = self.progress.subscribe();
+        if progress.borrow().revision >= asked {
+            return Ok(());
+        }
+        self.handover.ask();
+        let reached = progress.wait_for(|progress| progress.revision >= asked);
+        if let Ok(Ok(_)) = tokio::time::timeout(READ_WAIT, reached).await {
+            return Ok(());
+        }
+        let progress = self.progress.borrow();
+        if progress.trouble.is_some() {
+            return Err(unavailable(&progress));
+        }
+        Err(Error::TooFarAhead { asked, current: progress.revision })
+    }
+}
+
+fn unavailable(progress: &Progress) -> Error {
+    Error::Unavailable(progress.trouble.as_deref().unwrap_or("the connection was lost").to_owned())
+}
