@@ -1,17 +1,15 @@
 //! What has to be built before anything runs: programs by cargo, the control plane and the registry by Go, beside each other.
 
-/// A tool at work.
-pub(crate) mod tool;
 /// Programs of this workspace.
 mod rust;
 
 use crate::control_plane::ControlPlane;
+use crate::tool::Tool;
 use crate::{go, registry};
 use anyhow::{Error, Result};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use terminal::say;
-use tool::Tool;
 
 pub(crate) use rust::Programs;
 
@@ -127,7 +125,7 @@ fn together(jobs: &[Job<'_>]) -> Result<()> {
 
 fn tell_progress<'a>(left: impl Iterator<Item = &'a Job<'a>>, begun: &mut bool) {
     if !std::mem::replace(begun, true) {
-        say::begin(format_args!("building; what the tools say goes to {}", tool::logs().display()));
+        say::begin(format_args!("building; what the tools say goes to {}", crate::tool::logs().display()));
     }
     let left: Vec<String> = left.map(|job| job.tool().to_string()).collect();
     say::progress(left.join(", "));

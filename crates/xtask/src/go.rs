@@ -1,4 +1,4 @@
-use crate::build::tool::{Progress, Tool};
+use crate::tool::{Progress, Tool};
 use anyhow::{Context, Result, bail, ensure};
 use std::path::PathBuf;
 use std::process::Command;

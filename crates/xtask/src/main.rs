@@ -13,6 +13,8 @@ mod registry;
 mod postgres;
 /// What has to be built.
 mod build;
+/// A tool at work.
+mod tool;
 /// Programs of Go modules.
 mod go;
 /// The release after this one.

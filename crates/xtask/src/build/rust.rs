@@ -1,5 +1,5 @@
-use super::tool::{Progress, Tool};
 use crate::cargo::cargo;
+use crate::tool::{Progress, Tool};
 use anyhow::{Result, ensure};
 use std::process::{Command, Stdio};
 

@@ -13,16 +13,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const SHOWN_MAX: usize = 60;
 
 /// Where the tools' own lines go.
-pub(super) fn logs() -> PathBuf {
+pub(crate) fn logs() -> PathBuf {
     workspace::dev().join("logs/build")
 }
 
 /// How far a tool has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Progress {
-    pub(super) done: usize,
+pub(crate) struct Progress {
+    pub(crate) done: usize,
     /// Zero as long as nobody knows.
-    pub(super) total: usize,
+    pub(crate) total: usize,
 }
 
 #[derive(Debug)]
@@ -35,7 +35,7 @@ struct State {
 
 /// A tool at work: its lines go to a log, and what they say about its progress is kept.
 #[derive(Debug)]
-pub(super) struct Tool {
+pub(crate) struct Tool {
     what: &'static str,
     unit: &'static str,
     log: PathBuf,
@@ -54,7 +54,7 @@ impl Display for Tool {
 
 impl Tool {
     /// A tool with a new log of this name, and what its progress is counted in.
-    pub(super) fn new(what: &'static str, unit: &'static str, name: &str) -> Result<Self> {
+    pub(crate) fn new(what: &'static str, unit: &'static str, name: &str) -> Result<Self> {
         std::fs::create_dir_all(logs())?;
         let path = logs().join(format!("{name}.log"));
         let log = File::create(&path).with_context(|| format!("write {}", path.display()))?;
@@ -66,17 +66,17 @@ impl Tool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn told(&self, progress: Progress) {
+    pub(crate) fn told(&self, progress: Progress) {
         self.state().progress = progress;
     }
 
-    pub(super) fn note(&self, line: &str) {
+    pub(crate) fn note(&self, line: &str) {
         // A log that cannot be written is no reason to stop.
         drop(writeln!(self.state().log, "{line}"));
     }
 
     /// Runs a command to its end. `look` sees each line of its standard error.
-    pub(super) fn run(&self, command: &mut Command, mut look: impl FnMut(&str)) -> Result<()> {
+    pub(crate) fn run(&self, command: &mut Command, mut look: impl FnMut(&str)) -> Result<()> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let name = command.get_program().to_string_lossy().into_owned();
         let mut child = {
@@ -100,7 +100,7 @@ impl Tool {
     }
 
     /// Asks what runs to end, and runs nothing any more.
-    pub(super) fn stop(&self) {
+    pub(crate) fn stop(&self) {
         let mut state = self.state();
         state.stopped = true;
         if let Some(pid) = state.running {
