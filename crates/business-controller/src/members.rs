@@ -59,6 +59,11 @@ impl Members {
         self.write().absent = absent;
     }
 
+    /// Whether the directory was read, and what it says published.
+    pub fn is_loaded(&self) -> bool {
+        self.read().loaded
+    }
+
     /// The directory was read; `true` the first time.
     pub fn set_loaded(&self) -> bool {
         !std::mem::replace(&mut self.write().loaded, true)

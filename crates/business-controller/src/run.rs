@@ -207,6 +207,10 @@ impl Leader<'_> {
         ready.add("objects", move || {
             if shown.objects.is_synced() { Ok(()) } else { Err("our kinds were not listed yet".to_owned()) }
         });
+        let shown = Arc::clone(&cx);
+        ready.add("clusters", move || {
+            if shown.members.is_loaded() { Ok(()) } else { Err("no directory was published yet".to_owned()) }
+        });
         dispatch::watch(&cx, tasks);
         tasks.spawn("seal-keys", Keeper::new(secrets, Arc::clone(&cx)).run());
         tasks.spawn("directory", Directory::new(Arc::clone(&cx), source, publisher).run());

@@ -282,7 +282,8 @@ impl<'a> Starter<'a> {
             };
             self.supervisor.start(controller.spec(self.layout)?)?;
             programs::ready(self.supervisor, "business-controller", admin_port)
-        })
+        })?;
+        say::step("clusters known to business-api", || clusters_known(&admin, &instance.clusters))
     }
 
     fn start_apis(
@@ -402,6 +403,26 @@ fn tenant_kubeconfig(layout: &Layout, pki: &Pki, issuer: &Issuer, api: &Api) -> 
     Kubeconfig::default()
         .context("tenant", &server, &pki.cert("serving-ca"), &kubeconfig::token(&token))?
         .write(&layout.path("tenant.kubeconfig"))
+}
+
+/// Waits until business-api has heard which clusters there are. Another refusal is none of its: growth may be held.
+fn clusters_known(kubectl: &Kubectl, clusters: &[String]) -> Result<()> {
+    let clusters: serde_json::Map<String, Value> =
+        clusters.iter().map(|name| (name.clone(), json!({"hard": {}}))).collect();
+    let project = json!({
+        "apiVersion": "business.tkestack.io/v1", "kind": "Project", "metadata": {"generateName": "clusters-"},
+        "spec": {"displayName": "clusters", "tenantID": "default", "clusters": clusters},
+    })
+    .to_string();
+    wait::until("a project with every cluster", AVAILABLE, || {
+        let output = kubectl.output(&["create", "--dry-run=server", "-f", "-"], Some(&project))?;
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        Ok(if output.status.success() || !complaint.contains("clusters are not known yet") {
+            Seen::Yes(())
+        } else {
+            Seen::NotYet(complaint.trim().to_owned())
+        })
+    })
 }
 
 /// Waits until kube-apiserver hands our group on.
