@@ -121,7 +121,7 @@ impl Unauthenticated {
 }
 
 /// The tokens of a request, taken out of its headers.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Tokens {
     /// `Authorization`
     bearer: Option<HeaderValue>,
@@ -141,7 +141,7 @@ impl Tokens {
 }
 
 /// Who asks, and by which tokens.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Authenticated {
     pub(crate) caller: Arc<Caller>,
     pub(crate) tokens: Tokens,

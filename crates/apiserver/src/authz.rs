@@ -67,7 +67,7 @@ pub struct Right {
 }
 
 /// Who is let in at a path that is no resource's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Admits {
     /// Everybody, known or not.
     Everybody,
@@ -97,7 +97,7 @@ pub struct Attributes {
 }
 
 /// A request for admission, and for sight of the store.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Demand {
     /// Who asks for what.
     pub attributes: Attributes,

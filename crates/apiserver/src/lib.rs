@@ -29,6 +29,8 @@ pub mod authn;
 pub mod flow;
 /// Whether he may.
 pub mod authz;
+/// Equal values in one place.
+mod interner;
 /// How long he may, where the answer is a stream.
 pub mod tenure;
 /// An authorized request.

@@ -3,9 +3,11 @@ use crate::authz::{Authorization, Policy};
 use crate::delegate::Delegate;
 use crate::error::Error;
 use crate::flow::{Lane, Limits};
+use crate::interner::Interner;
 use crate::metrics::ServerMetrics;
 use crate::resource::Resource;
 use crate::routes::{Route, Routes};
+use crate::tenure::Grounds;
 use crate::tls::{self, ServingCertificate};
 use runtime::trace::Tracer;
 use runtime::{Clock, Health, Metrics, Tasks};
@@ -145,6 +147,7 @@ pub(crate) struct Shared<H> {
     pub(crate) acting_reads: ActingReads,
     pub(crate) authenticator: Arc<Authenticator>,
     pub(crate) authorization: Arc<Authorization>,
+    pub(crate) grounds: Interner<Grounds>,
     pub(crate) reads: Arc<Lane>,
     pub(crate) writes: Arc<Lane>,
     pub(crate) watches: Arc<Lane>,
@@ -198,6 +201,7 @@ impl<H: Handler> Server<H> {
             acting_reads: ActingReads::of(&parts.resources),
             authenticator: Arc::new(authenticator),
             authorization: Arc::new(authorization),
+            grounds: Interner::default(),
             reads: Lane::new(settings.limits.reads, metrics.reads.clone()),
             writes: Lane::new(settings.limits.writes, metrics.writes.clone()),
             watches: Lane::new(settings.limits.watches, metrics.watches.clone()),

@@ -16,17 +16,24 @@ pub struct Tenure {
     pub(crate) authenticator: Arc<Authenticator>,
     pub(crate) authorization: Arc<Authorization>,
     pub(crate) peer: Arc<Peer>,
-    /// Who was authenticated.
-    pub(crate) authenticated: Authenticated,
-    /// The rights by which he acts as the caller of the demand; none where he is that caller.
-    pub(crate) impersonation: Vec<RequestInfo>,
-    pub(crate) demand: Demand,
+    /// One for all streams that ask the same with the same credential.
+    pub(crate) grounds: Arc<Grounds>,
     /// What was seen when the stream began.
     pub(crate) visibility: Visibility,
     /// About how often it is looked at. Reviews are remembered, so that many streams of one caller are one question.
     pub(crate) every: Duration,
     /// Subscribed to before the visibility was asked for.
     pub(crate) changes: Option<watch::Receiver<u64>>,
+}
+
+/// Who asks for what, and by what right.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Grounds {
+    /// Who was authenticated.
+    pub(crate) authenticated: Authenticated,
+    /// The rights by which he acts as the caller of the demand; none where he is that caller.
+    pub(crate) impersonation: Vec<RequestInfo>,
+    pub(crate) demand: Demand,
 }
 
 /// Why a stream may not go on.
@@ -43,43 +50,63 @@ pub enum Lost {
 impl Tenure {
     /// Waits until the stream may not go on. While nobody can say, it may.
     pub async fn lost(mut self: Box<Self>) -> Lost {
-        let ends = self.ends();
+        let mut due = self.next_look();
         loop {
-            let next = Instant::now() + self.every.mul_f64(0.75 + rand::random::<f64>() / 2.0);
             tokio::select! {
-                () = changed(&mut self.changes) => {}
-                () = sleep_until(ends.map_or(next, |ends| ends.min(next))) => {}
+                () = self.changed() => {}
+                () = sleep_until(due) => {}
             }
-            if ends.is_some_and(|ends| ends <= Instant::now()) {
-                return Lost::Credential;
-            }
-            // Seldom under way, and much larger than what every stream has to have room for.
-            if let Err(lost) = Box::pin(self.check()).await {
+            if let Some(lost) = self.look().await {
                 return lost;
             }
+            due = self.next_look();
         }
     }
 
+    /// When to look again, if nothing changes before.
+    pub(crate) fn next_look(&self) -> Instant {
+        let next = Instant::now() + self.every.mul_f64(0.75 + rand::random::<f64>() / 2.0);
+        self.ends().map_or(next, |ends| ends.min(next))
+    }
+
+    /// Waits until something has changed that the caller's sight may rest on.
+    pub(crate) async fn changed(&mut self) {
+        if let Some(receiver) = &mut self.changes {
+            if receiver.changed().await.is_ok() {
+                return;
+            }
+            self.changes = None;
+        }
+        std::future::pending::<()>().await;
+    }
+
+    /// Whether the stream may not go on.
+    pub(crate) async fn look(&self) -> Option<Lost> {
+        if self.ends().is_some_and(|ends| ends <= Instant::now()) {
+            return Some(Lost::Credential);
+        }
+        // Seldom under way, and much larger than what every stream has to have room for.
+        Box::pin(self.check()).await.err()
+    }
+
     fn ends(&self) -> Option<Instant> {
-        let left = self.authenticated.caller.expires?.saturating_sub(self.authenticator.now());
-        Instant::now().checked_add(Duration::from_secs(u64::try_from(left).unwrap_or_default()))
+        let expires = self.grounds.authenticated.caller.expires?;
+        let left = u64::try_from(expires.saturating_sub(self.authenticator.now())).unwrap_or_default();
+        Instant::now().checked_add(Duration::from_secs(left))
     }
 
     async fn check(&self) -> Result<(), Lost> {
-        let caller = match self.authenticator.again(&self.peer, &self.authenticated).await {
+        let Grounds { authenticated, impersonation, demand } = &*self.grounds;
+        let caller = match self.authenticator.again(&self.peer, authenticated).await {
             Ok(caller) => caller,
             Err(Unauthenticated::Invalid(why)) => {
-                tracing::debug!(
-                    why,
-                    user = self.authenticated.caller.name,
-                    "a stream's credential has ended"
-                );
+                tracing::debug!(why, user = authenticated.caller.name, "a stream's credential has ended");
                 return Err(Lost::Credential);
             }
             Err(Unauthenticated::Unanswered(_) | Unauthenticated::Busy) => return Ok(()),
         };
-        let mut demand = self.demand.clone();
-        if self.impersonation.is_empty() {
+        let mut demand = demand.clone();
+        if impersonation.is_empty() {
             demand.attributes.caller = caller;
         } else {
             self.check_impersonation(&caller).await?;
@@ -92,7 +119,7 @@ impl Tenure {
     }
 
     async fn check_impersonation(&self, caller: &Arc<Caller>) -> Result<(), Lost> {
-        for right in &self.impersonation {
+        for right in &self.grounds.impersonation {
             let attributes = Attributes { caller: Arc::clone(caller), info: right.clone() };
             if let Err(status) = self.authorization.may_impersonate(&attributes).await {
                 refused(status)?;
@@ -105,14 +132,4 @@ impl Tenure {
 /// A review that fails refuses nothing.
 fn refused(status: Status) -> Result<(), Lost> {
     if status.code == 403 { Err(Lost::Refused(Box::new(status))) } else { Ok(()) }
-}
-
-async fn changed(changes: &mut Option<watch::Receiver<u64>>) {
-    if let Some(receiver) = changes {
-        if receiver.changed().await.is_ok() {
-            return;
-        }
-        *changes = None;
-    }
-    std::future::pending::<()>().await;
 }

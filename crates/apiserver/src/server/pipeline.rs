@@ -12,7 +12,7 @@ use crate::dialect::Dialect;
 use crate::flow::{Class, Place};
 use crate::request::{RequestInfo, query};
 use crate::response::status_response;
-use crate::tenure::Tenure;
+use crate::tenure::{Grounds, Tenure};
 use crate::tls::Peer;
 use axum::body::Body;
 use futures_util::FutureExt;
@@ -133,9 +133,11 @@ async fn answer<H: Handler>(
             authenticator: Arc::clone(&shared.authenticator),
             authorization: Arc::clone(&shared.authorization),
             peer: Arc::clone(peer),
-            authenticated,
-            impersonation: acting.rights,
-            demand: demand.clone(),
+            grounds: shared.grounds.share(Grounds {
+                authenticated,
+                impersonation: acting.rights,
+                demand: demand.clone(),
+            }),
             visibility: access.visibility().clone(),
             every: shared.settings.recheck_every,
             changes,
