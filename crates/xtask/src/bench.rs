@@ -102,7 +102,7 @@ fn example(name: &str, args: &[&str]) -> Result<()> {
 }
 
 fn whole_server(names: &[&str], matches: &ArgMatches, args: &[&str]) -> Result<()> {
-    up::prepare(&[Programs::MEASURED, Programs::BENCH], &ControlPlane::whole())?;
+    up::prepare(&[Programs::MEASURED, Programs::BENCH], &ControlPlane::measured())?;
     let number = |name: &str| line::number(matches, name).to_string();
     let mut words = vec!["platform".to_owned(), "--clusters".to_owned(), number("members")];
     words.extend(["--replicas".to_owned(), number("replicas")]);

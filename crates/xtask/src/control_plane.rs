@@ -1,7 +1,7 @@
 //! The programs of a local control plane: those of the machine where their versions fit, the others in one program
 //! that is built once per user (tests/controlplane).
 
-use crate::go::Module;
+use crate::go::{Effort, Module};
 use crate::workspace;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
@@ -48,6 +48,7 @@ const PARTS: [Part; 4] = [
 pub(crate) struct ControlPlane {
     found: Vec<(Part, PathBuf)>,
     built: Vec<Part>,
+    effort: Effort,
 }
 
 impl ControlPlane {
@@ -56,13 +57,18 @@ impl ControlPlane {
         Self::of(&PARTS, &places(), fits)
     }
 
+    /// All of it, as fast as it can be: to be measured.
+    pub(crate) fn measured() -> Self {
+        Self { effort: Effort::Full, ..Self::whole() }
+    }
+
     /// Only kubectl, for a cluster the user has; whatever version he has for it.
     pub(crate) fn kubectl() -> Self {
         Self::of(&[KUBECTL], &places(), |_, file| !is_ours(file))
     }
 
     fn of(parts: &[Part], places: &[PathBuf], good: impl Fn(&Part, &Path) -> bool) -> Self {
-        let mut this = Self { found: Vec::new(), built: Vec::new() };
+        let mut this = Self { found: Vec::new(), built: Vec::new(), effort: Effort::Quick };
         for part in parts {
             match workspace::find(part.name, places.iter().cloned(), |file| good(part, file)) {
                 Some(file) => this.found.push((*part, file)),
@@ -74,7 +80,8 @@ impl ControlPlane {
 
     /// The program to be built, which may be there already.
     pub(crate) fn program(&self) -> Result<PathBuf> {
-        workspace::cached("controlplane", &source(), &self.tags())
+        let effort = if self.effort == Effort::Full { "optimised," } else { "" };
+        workspace::cached("controlplane", &source(), &format!("{effort}{}", self.tags()))
     }
 
     /// How it is built, with the numbers of the versions in it.
@@ -83,7 +90,7 @@ impl ControlPlane {
         let minor = VERSION.split('.').nth(1).unwrap_or_default();
         let values = format!("{set}.gitVersion={VERSION} {set}.gitMajor=1 {set}.gitMinor={minor}");
         let (source, tags, program) = (source(), self.tags(), self.program()?);
-        Ok(Module { what: "local control plane", source, tags, values, program })
+        Ok(Module { what: "local control plane", source, tags, values, program, effort: self.effort })
     }
 
     pub(crate) fn is_to_be_built(&self) -> bool {

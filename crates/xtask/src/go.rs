@@ -20,6 +20,16 @@ pub(crate) struct Module {
     pub(crate) values: String,
     /// Where the program goes.
     pub(crate) program: PathBuf,
+    pub(crate) effort: Effort,
+}
+
+/// What the compilers take time for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effort {
+    /// To be there soon: nothing is inlined, which is a third of the compilers' work.
+    Quick,
+    /// To run fast: what something else is measured beside.
+    Full,
 }
 
 impl Module {
@@ -67,7 +77,11 @@ pub(super) fn build(module: &Module, tool: &Tool) -> Result<()> {
     let partial = program.with_extension(format!("partial-{}", std::process::id()));
     let mut command = module.go("build");
     // Nothing that only a debugger reads.
-    command.args(["-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false"]);
+    let flags = match module.effort {
+        Effort::Quick => "-gcflags=all=-dwarf=false -l",
+        Effort::Full => "-gcflags=all=-dwarf=false",
+    };
+    command.args(["-trimpath", "-buildvcs=false", flags]);
     command.args(["-ldflags", &format!("-s -w {}", module.values)]);
     if std::env::var_os("GOGC").is_none() {
         command.env("GOGC", COLLECT);

@@ -1,6 +1,6 @@
 //! The program of the OCI registry, built once per user (tests/registry). What needs it is skipped where it cannot be built.
 
-use crate::go::Module;
+use crate::go::{Effort, Module};
 use crate::workspace;
 use anyhow::Result;
 use std::path::PathBuf;
@@ -15,7 +15,8 @@ fn program() -> Result<PathBuf> {
 
 pub(crate) fn module() -> Result<Module> {
     let (tags, values) = (String::new(), String::new());
-    Ok(Module { what: "registry", source: source(), tags, values, program: program()? })
+    let (source, program) = (source(), program()?);
+    Ok(Module { what: "registry", source, tags, values, program, effort: Effort::Quick })
 }
 
 pub(crate) fn is_to_be_built() -> bool {
