@@ -105,7 +105,7 @@ pub enum Rule {
     Owner,
     /// It failed for good in TKE, and is tried again.
     Retried,
-    /// It has come to its end.
+    /// It has come to its end, and does not come.
     Ended,
     /// More is charged than it asks for.
     Charge,

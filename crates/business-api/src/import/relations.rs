@@ -183,7 +183,12 @@ fn phase_of(draft: &Draft, at: usize) -> &str {
 
 /// What comes first has the better claim: what the database has already, then what is in use, then what is older.
 fn rank(rival: &Candidate, holder: Option<&Uuid>) -> impl Ord + use<> {
-    let phases = ["Available", "Pending", "Locked", "Failed", "Terminating"];
+    // A namespace is locked when it is leaving, and what is of the registry while it is in use.
+    let phases = if is_of_registry(rival) {
+        ["Available", "Locked", "Pending", "Failed", "Terminating"]
+    } else {
+        ["Available", "Pending", "Locked", "Failed", "Terminating"]
+    };
     let phase = phases.iter().position(|phase| *phase == rival.object.text(PHASE)).unwrap_or(phases.len());
     let created = rival.object.text(&["metadata", "creationTimestamp"]).to_owned();
     (holder != Some(&rival.uid), phase, created, rival.named.clone())
@@ -232,9 +237,11 @@ pub fn end_emigrations(draft: &mut Draft) {
         };
         match candidate.object.text(PHASE) {
             "Failed" => None,
-            "Finished" => Some("it has finished, and TKE was about to delete it".to_owned()),
+            "Finished" => {
+                Some("it does not come: it has finished, and TKE was about to delete it".to_owned())
+            }
             phase if is_in(&spec.destination) && !is_in(&candidate.named.project) => Some(format!(
-                "it had come to {phase}, and is taken as ended: its namespace is in project {}",
+                "it does not come: it had got to {phase}, and its namespace is in project {}",
                 spec.destination
             )),
             _ => None,
@@ -246,7 +253,7 @@ pub fn end_emigrations(draft: &mut Draft) {
             continue;
         }
         let why =
-            format!("it had come to {phase} and has failed: its namespace stays where it is. Make it again");
+            format!("it had got to {phase} and has failed: its namespace stays where it is. Make it again");
         emigration.object.set(PHASE, json!("Failed"));
         emigration.object.set(&["status", "reason"], json!("Imported"));
         emigration.object.set(&["status", "message"], json!(why));

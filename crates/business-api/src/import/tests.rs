@@ -500,7 +500,7 @@ fn the_programs_own_platform_gives_way_while_nothing_else_is_in_the_database() {
 #[test]
 fn config_maps_come_as_the_platforms_or_by_their_label_as_a_tenants() {
     let plan = planned([config_map("notes", none()), config_map("tke-business-controller", none())]);
-    assert_eq!(names(&plan), ["notes"]);
+    assert_eq!((names(&plan), plan.is_to_be_decided()), (vec!["notes"], false));
     assert_eq!(body(&plan, "notes")["binaryData"], json!({"blob": "AAECAw=="}));
     assert!(plan.tenants.is_empty() && plan.objects[0].state.account.tenant.is_empty());
     let label = json!({"metadata": {"labels": {"business.tkestack.io/tenant": "acme"}}});
@@ -570,6 +570,14 @@ fn a_prefix_of_the_registry_is_one_objects_of_either_kind() {
         taken.why
     );
     assert_eq!(names(&plan), ["p", "web"]);
+    // A lock of the registry is put on what is in use.
+    let phase = |phase: &str| json!({"status": {"phase": phase}});
+    let plan = planned([
+        project("p", "", 9, none()),
+        image_namespace("p", "web", phase("Locked")),
+        of_registry("ChartGroup", "p", "web", phase("Pending")),
+    ]);
+    only(&plan, Rule::PlaceTaken, "chartgroups p/web");
 }
 
 #[test]

@@ -91,7 +91,7 @@ const OTHERWISE: [Otherwise; 6] = [
         field: "/status/message",
         wanted: || {
             json!(
-                "it had come to OldOneDetached and has failed: its namespace stays where it is. Make it again"
+                "it had got to OldOneDetached and has failed: its namespace stays where it is. Make it again"
             )
         },
     },
@@ -273,7 +273,7 @@ fn planned(plan: &Value) -> Result<()> {
     for (rule, name) in [
         ("administrators", "platform-h4c8w2zn"),
         ("owner", "coming-notes"),
-        ("notServed", "tke-business-controller"),
+        ("ended", "tke-business-controller"),
         ("finalizer", "prj-coming-shop"),
         ("aboveLimit", "prj-coming-shop"),
         ("emigration", "member-1-coming-ledger"),
