@@ -17,6 +17,8 @@ pub mod rows;
 pub mod check;
 /// One object: what it can be here.
 pub mod mend;
+/// What the program makes itself.
+pub mod own;
 /// Objects on their way into the plan.
 pub mod draft;
 /// What objects are to each other.

@@ -12,6 +12,8 @@ mod orphan;
 mod outage;
 /// Whole trees.
 mod tree;
+/// The way over from another system.
+mod coming;
 /// A release comes and goes.
 mod rollback;
 /// kill -9 in the middle.
@@ -54,6 +56,11 @@ use terminal::say::{self, Count};
 type Step = fn(&Instance) -> Result<()>;
 
 const STEPS: &[(&str, Step)] = &[
+    // First, since it wants a database that holds nothing.
+    (
+        "TKE's database is imported out of etcd, and the clusters' namespaces stay what they are",
+        coming::coming,
+    ),
     ("kubectl's verbs do what a user expects", verbs::verbs),
     ("kubectl watches, edits, explains and describes", verbs::conveniences),
     ("over-asking is refused with the explanation and changes nothing", quota::over_asking),

@@ -1,11 +1,15 @@
 //! Writes a plan. Killed at any point and begun again it ends in the same state: each batch is whole or not there, and
 //! growth is held from before the first until after the last.
 
-use super::plan::Plan;
+use super::plan::{Plan, Replaced};
 use anyhow::{Context, Result, bail, ensure};
+use business_types::ChargedPlatform;
+use business_types::account;
 use std::io::{IsTerminal as _, Write as _};
 use store::import::{IMPORTED, IMPORTING, Imported};
-use store::{Access, Store};
+use store::model::{Before, Change, State, Write};
+use store::read::At;
+use store::{Access, Error, Store};
 
 /// Objects a batch: half of what one transaction of the server's own writers takes.
 const BATCH_OBJECTS: usize = 256;
@@ -62,6 +66,9 @@ pub async fn apply(store: &Store, access: &Access, plan: &Plan, progress: Progre
         let why = store.growth_held(access).await.context("read whether growth is held")?.unwrap_or_default();
         bail!("growth is held already: {why}; let it go on first, with business-api audit --go-on");
     }
+    if let Some(replaced) = &plan.replaced {
+        give_way(store, access, replaced).await.context("remove what this program has made itself")?;
+    }
     let mut done = 0;
     for batch in batches(&plan.objects) {
         store.import(access, batch).await.with_context(|| {
@@ -72,6 +79,26 @@ pub async fn apply(store: &Store, access: &Access, plan: &Plan, progress: Progre
         show(done, plan.objects.len());
     }
     store.finish_import(access).await.context("end the import")
+}
+
+/// Removes a platform, which costs nothing, in the state that the plan has seen of it or a later one.
+async fn give_way(store: &Store, access: &Access, replaced: &Replaced) -> Result<()> {
+    let Replaced { key, uid } = replaced;
+    let entry = match store.get(access, key, At::Latest).await {
+        Ok(entry) if entry.uid == *uid => entry,
+        Ok(_) | Err(Error::NotFound) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let body = std::str::from_utf8(&entry.body)?.to_owned();
+    let account = account::of_stored::<ChargedPlatform>(&entry.body)?;
+    let change = Change::Delete {
+        expected: entry.revision,
+        before: Before { attributes: entry.attributes.clone(), account: account.clone() },
+        last: State { body, account },
+    };
+    let write = Write { key: key.clone(), uid: *uid, change, may_grow: false, hold: None };
+    store.write(access, write).await?;
+    Ok(())
 }
 
 fn batches(mut objects: &[Imported]) -> impl Iterator<Item = &[Imported]> {

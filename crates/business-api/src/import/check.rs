@@ -47,11 +47,8 @@ impl<'a> Checker<'a> {
             return;
         };
         if named.resource == "configmaps" && named.name == LEADER_LOCK {
-            draft.find(
-                Rule::NotServed,
-                &named,
-                "it is the lock of TKE's controllers, which do not run any more",
-            );
+            let why = "it does not come: it is the lock of TKE's controllers, which do not run any more";
+            draft.find(Rule::Ended, &named, why);
             return;
         }
         let mut findings = Vec::new();

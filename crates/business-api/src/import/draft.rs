@@ -3,10 +3,12 @@
 use super::finding::{Finding, Rule};
 use super::record::Named;
 use super::rows::Importable;
-use business_types::names::{NAMESPACES, PROJECTS};
-use business_types::{NamespaceSpec, ProjectSpec};
+use business_types::names::{CONFIG_MAPS, NAMESPACES, PROJECTS};
+use business_types::registry::REGISTRY_DOMAIN;
+use business_types::{NamespaceSpec, ProjectSpec, config_map};
 use meta::object::Object;
 use std::collections::BTreeMap;
+use store::quota::Account;
 use uuid::Uuid;
 
 /// An object that may come.
@@ -46,17 +48,26 @@ impl Candidate {
         self.kind.row.plural == plural
     }
 
-    /// `spec.tenantID`
+    /// The tenant that owns it; empty for what nobody or the platform owns.
     pub fn tenant(&self) -> &str {
-        self.object.text(TENANT)
+        if self.is(CONFIG_MAPS) { config_map::tenant_of(&self.object) } else { self.object.text(TENANT) }
     }
 
-    /// The resources that it names, by cluster.
+    /// What it means to the ledger.
+    pub fn account(&self, body: &str) -> Result<Account, serde_json::Error> {
+        match self.kind.stored.account {
+            Some(read) => read(body.as_bytes()),
+            None => Ok(Account { tenant: self.tenant().to_owned(), ..Account::default() }),
+        }
+    }
+
+    /// The resources that it names, by member cluster.
     pub fn keys(&self) -> BTreeMap<String, Vec<String>> {
         if self.is(PROJECTS) {
             let spec = ProjectSpec::of(&self.object).unwrap_or_default();
             let of = |hard: &meta::quantity::ResourceList| hard.keys().cloned().collect();
-            spec.clusters.iter().map(|(cluster, quota)| (cluster.clone(), of(&quota.hard))).collect()
+            let clusters = spec.clusters.iter().filter(|(cluster, _)| *cluster != REGISTRY_DOMAIN);
+            clusters.map(|(cluster, quota)| (cluster.clone(), of(&quota.hard))).collect()
         } else if self.is(NAMESPACES) {
             let spec = NamespaceSpec::of(&self.object).unwrap_or_default();
             BTreeMap::from([(spec.cluster_name, spec.hard.into_keys().collect())])

@@ -71,8 +71,10 @@ pub enum Rule {
     Taken,
     /// Its project does not come.
     ProjectGone,
-    /// Another object has the same namespace of a cluster.
+    /// Another object has the same namespace of a cluster, the same prefix of the registry, or is its tenant's platform.
     PlaceTaken,
+    /// What it has in the registry is another tenant's than its project.
+    OtherTenant,
     /// Something in its metadata means something else here.
     Metadata,
     /// The token that keeps it until it is cleaned up was lost.
@@ -93,6 +95,18 @@ pub enum Rule {
     AboveLimit,
     /// It lacks a resource that its project or parent limits.
     KeyMissing,
+    /// It takes the place of the program's own, which names administrators that it does not.
+    AdministratorsLost,
+    /// It takes the place of the program's own.
+    Replaces,
+    /// Whom it makes administrators.
+    Administrators,
+    /// Whose it is here.
+    Owner,
+    /// It failed for good in TKE, and is tried again.
+    Retried,
+    /// It has come to its end, and does not come.
+    Ended,
     /// More is charged than it asks for.
     Charge,
     /// TKE's own sum is another one.
@@ -107,7 +121,8 @@ impl Rule {
             | Self::Invalid
             | Self::Taken
             | Self::ProjectGone
-            | Self::PlaceTaken => Effect::LeftOut,
+            | Self::PlaceTaken
+            | Self::OtherTenant => Effect::LeftOut,
             Self::Metadata
             | Self::Finalizer
             | Self::Mended
@@ -115,9 +130,16 @@ impl Rule {
             | Self::Parent
             | Self::Tenant
             | Self::Emigration
-            | Self::ClusterNotListed => Effect::Changed,
+            | Self::ClusterNotListed
+            | Self::AdministratorsLost => Effect::Changed,
             Self::AboveLimit | Self::KeyMissing => Effect::Overcommitted,
-            Self::Charge | Self::Figures => Effect::Told,
+            Self::Replaces
+            | Self::Administrators
+            | Self::Owner
+            | Self::Retried
+            | Self::Ended
+            | Self::Charge
+            | Self::Figures => Effect::Told,
         }
     }
 }

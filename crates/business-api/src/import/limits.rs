@@ -4,6 +4,7 @@ use super::draft::{Candidate, Draft};
 use super::finding::Rule;
 use business_types::account::PROJECT;
 use business_types::names::PROJECTS;
+use business_types::registry::REGISTRY_DOMAIN;
 use business_types::{ProjectSpec, UsedQuantity};
 use meta::quantity::{Format, Quantity, ResourceList};
 use serde_json::json;
@@ -90,8 +91,10 @@ pub fn compare(draft: &mut Draft, accounts: &[Account]) {
     for (key, row) in rows.iter().filter(|(_, row)| row.excess > 0) {
         let RowKey { scope, domain, key } = key;
         let shown = |nanos: i128| amount(key, nanos);
+        let place =
+            if domain == REGISTRY_DOMAIN { "the registry".to_owned() } else { format!("cluster {domain}") };
         let why = format!(
-            "{} of {} {key} in cluster {domain} are given away, {} above its limit",
+            "{} of {} {key} in {place} are given away, {} above its limit",
             shown(row.allocated),
             shown(row.hard.unwrap_or_default()),
             shown(row.excess),

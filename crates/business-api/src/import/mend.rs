@@ -4,6 +4,14 @@
 pub mod project;
 /// Namespaces.
 pub mod namespace;
+/// Platforms.
+pub mod platform;
+/// Config maps.
+pub mod config_map;
+/// Image namespaces and chart groups.
+pub mod registry;
+/// Emigrations.
+pub mod nsemigration;
 
 use super::draft::Candidate;
 use super::finding::{Finding, Rule};
@@ -73,6 +81,18 @@ fn phase(candidate: &mut Candidate, names: &[&str], first: &str, findings: &mut 
     if was != is && !was.is_empty() {
         let why = format!("status.phase {was:?} becomes {is:?}");
         findings.push(Finding::new(Rule::Status, &candidate.named, why));
+    }
+}
+
+/// Drops empty names from a list of users, of which TKE takes any.
+fn drop_nameless(candidate: &mut Candidate, path: &[&str], findings: &mut Vec<Finding>) {
+    let Candidate { named, object, .. } = candidate;
+    let users: Vec<&str> = object.strings(path).filter(|user| !user.is_empty()).collect();
+    if users.len() != object.strings(path).count() {
+        let users = json!(users);
+        object.set(path, users);
+        let why = format!("an empty name is dropped from {}", path.join("."));
+        findings.push(Finding::new(Rule::Mended, named, why));
     }
 }
 

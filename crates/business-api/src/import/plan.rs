@@ -5,15 +5,16 @@ use super::draft::{Candidate, Draft};
 use super::finding::{Finding, Rule};
 use super::limits;
 use super::mend::Settings;
+use super::own;
 use super::record::{Record, Unreadable};
-use super::relations::{self, Emigrations, Place};
+use super::relations::{self, Emigrations};
 use crate::kinds::KindTable;
-use business_types::names::NAMESPACES;
+use business_types::names::PROJECTS;
 use std::collections::{BTreeMap, BTreeSet};
 use store::Key;
 use store::import::{Imported, Present};
 use store::model::State;
-use store::quota::Account;
+use store::quota::{Account, Claim};
 use uuid::Uuid;
 
 /// What is to be done.
@@ -29,8 +30,19 @@ pub struct Plan {
     pub clusters: BTreeSet<String>,
     /// Tenants that own objects.
     pub tenants: BTreeSet<String>,
-    /// Objects of the database that do not come from here.
+    /// Objects of the database that do not come from here, but for what the program makes itself.
     pub others: usize,
+    /// What the program has made itself and goes before anything is written: another comes in its place.
+    pub replaced: Option<Replaced>,
+}
+
+/// An object that gives way to another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replaced {
+    /// Where it is.
+    pub key: Key,
+    /// Its identity.
+    pub uid: Uuid,
 }
 
 /// What becomes of the objects of one kind.
@@ -66,10 +78,14 @@ pub fn plan(
             }
         }
     }
-    plan.others = meet(&mut draft, present);
+    let replaced = own::replaced(&mut draft, kinds, present);
+    plan.replaced = replaced.map(|own| Replaced { key: own.key.clone(), uid: own.uid });
+    let staying: Vec<&Present> = present.iter().filter(|there| Some(*there) != replaced).collect();
+    plan.others = meet(&mut draft, own::key(kinds).as_ref(), &staying);
     relations::settle_projects(&mut draft);
-    relations::share_places(&mut draft, &places(kinds, present));
+    relations::share_places(&mut draft, &places(kinds, &staying));
     relations::undo_emigrations(&mut draft, &emigrations);
+    relations::end_emigrations(&mut draft);
     relations::cut_parents(&mut draft);
     limits::list_clusters(&mut draft);
     limits::find_missing_keys(&mut draft);
@@ -92,8 +108,9 @@ pub fn plan(
     plan
 }
 
-/// Finds out what is in the database already. The number of objects there that are none of these comes back.
-fn meet(draft: &mut Draft, present: &[Present]) -> usize {
+/// Finds out what is in the database already. The number of objects there that are none of these comes back, without the
+/// program's own.
+fn meet(draft: &mut Draft, own: Option<&Key>, present: &[&Present]) -> usize {
     let by_key: BTreeMap<&Key, Uuid> = present.iter().map(|there| (&there.key, there.uid)).collect();
     let by_uid: BTreeMap<Uuid, &Key> = present.iter().map(|there| (there.uid, &there.key)).collect();
     let key = |candidate: &Candidate| {
@@ -116,24 +133,23 @@ fn meet(draft: &mut Draft, present: &[Present]) -> usize {
             _ => None,
         }
     });
-    let mut known = 0;
+    let mut known = BTreeSet::new();
     for candidate in &mut draft.candidates {
-        candidate.is_present = by_key.contains_key(&key(candidate));
-        known += usize::from(candidate.is_present);
+        let key = key(candidate);
+        candidate.is_present = by_key.contains_key(&key);
+        known.insert(key);
     }
-    present.len().saturating_sub(known)
+    present.iter().filter(|there| Some(&there.key) != own && !known.contains(&there.key)).count()
 }
 
 /// The places of the database, and who has them.
-fn places(kinds: KindTable, present: &[Present]) -> BTreeMap<Place, Uuid> {
-    let namespaces = kinds.0.iter().find(|row| row.plural == NAMESPACES).and_then(|row| row.stored.as_ref());
-    let read = namespaces.and_then(|stored| Some((stored.id, stored.account?)));
-    let Some((id, read)) = read else { return BTreeMap::new() };
+fn places(kinds: KindTable, present: &[&Present]) -> BTreeMap<Claim, Uuid> {
+    let readers: BTreeMap<_, _> = kinds.rows().filter_map(|row| Some((row.id, row.account?))).collect();
     let mut places = BTreeMap::new();
-    for there in present.iter().filter(|there| there.key.kind == id) {
-        for claim in read(there.body.as_bytes()).map(|account| account.claims).unwrap_or_default() {
-            places.insert(Place { cluster: claim.domain, namespace: claim.place }, there.uid);
-        }
+    for there in present {
+        let Some(read) = readers.get(&there.key.kind) else { continue };
+        let claims = read(there.body.as_bytes()).map(|account| account.claims).unwrap_or_default();
+        places.extend(claims.into_iter().map(|claim| (claim, there.uid)));
     }
     places
 }
@@ -141,7 +157,7 @@ fn places(kinds: KindTable, present: &[Present]) -> BTreeMap<Place, Uuid> {
 fn order(draft: &mut Draft) {
     let depths = draft.depths();
     draft.candidates.sort_by_cached_key(|candidate| {
-        let depth = depths.get(&candidate.named.name).filter(|_| candidate.named.project.is_empty());
+        let depth = depths.get(&candidate.named.name).filter(|_| candidate.is(PROJECTS));
         (candidate.kind.order, depth.copied().unwrap_or_default(), candidate.named.clone())
     });
 }
@@ -151,11 +167,7 @@ fn stored(draft: &mut Draft) -> Vec<Imported> {
     let mut objects = Vec::with_capacity(draft.candidates.len());
     draft.leave_out(Rule::Unreadable, |candidate| {
         let body = candidate.object.to_stored();
-        let account = match candidate.kind.stored.account {
-            Some(read) => read(body.as_bytes()),
-            None => Ok(Account { tenant: candidate.tenant().to_owned(), ..Account::default() }),
-        };
-        match account {
+        match candidate.account(&body) {
             Ok(account) => {
                 let named = &candidate.named;
                 let key = Key::new(candidate.kind.stored.id, &named.project, &named.name);

@@ -3,9 +3,13 @@
 use super::draft::{Candidate, Draft, PARENT, TENANT};
 use super::finding::{Finding, Rule};
 use super::record::{Named, Record};
-use business_types::names::{ADOPT_ANNOTATION, NAMESPACES, PROJECTS};
+use business_types::NsEmigrationSpec;
+use business_types::names::{
+    ADOPT_ANNOTATION, CHART_GROUPS, IMAGE_NAMESPACES, NAMESPACES, NS_EMIGRATIONS, PLATFORMS, PROJECTS,
+};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use store::quota::Claim;
 use uuid::Uuid;
 
 const PHASE: &[&str] = &["status", "phase"];
@@ -86,9 +90,24 @@ pub fn settle_projects(draft: &mut Draft) {
     draft.leave_out(Rule::ProjectGone, |candidate| {
         let project = &candidate.named.project;
         (!project.is_empty() && !tenants.contains_key(project)).then(|| {
+            let what = if candidate.is(NAMESPACES) {
+                ", so nobody is charged for it. What it has in its cluster stays as it is; take it over with \
+                 business-controller discover and adopt"
+            } else if is_of_registry(candidate) {
+                ", so nobody is charged for it. What it has in the registry stays as it is"
+            } else {
+                ""
+            };
+            format!("project {project:?} does not come{what}")
+        })
+    });
+    // Below another tenant's name lies what is another's.
+    draft.leave_out(Rule::OtherTenant, |candidate| {
+        let tenant = tenants.get(&candidate.named.project).filter(|_| is_of_registry(candidate))?;
+        (candidate.tenant() != tenant).then(|| {
             format!(
-                "project {project:?} does not come, so nobody is charged for it. What it has in its cluster stays as it is; \
-                 take it over with business-controller discover and adopt"
+                "it is tenant {:?}'s in a project of tenant {tenant:?}; what it has in the registry stays as it is",
+                candidate.tenant()
             )
         })
     });
@@ -102,52 +121,36 @@ pub fn settle_projects(draft: &mut Draft) {
     }
 }
 
-/// A place in a cluster.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
-    /// The member cluster.
-    pub cluster: String,
-    /// The namespace's name there.
-    pub namespace: String,
+fn is_of_registry(candidate: &Candidate) -> bool {
+    candidate.is(IMAGE_NAMESPACES) || candidate.is(CHART_GROUPS)
 }
 
-impl Place {
-    fn of(candidate: &Candidate) -> Option<Self> {
-        let text = |field: &str| candidate.object.text(&["spec", field]).to_owned();
-        candidate.is(NAMESPACES).then(|| Self { cluster: text("clusterName"), namespace: text("namespace") })
-    }
-}
-
-/// Of several objects on one namespace of a cluster one comes; `taken` are the places that are somebody else's already.
-pub fn share_places(draft: &mut Draft, taken: &BTreeMap<Place, Uuid>) {
-    let mut by_place: BTreeMap<Place, Vec<usize>> = BTreeMap::new();
+/// Of several objects on one place one comes; `taken` are the places that are somebody's in the database.
+pub fn share_places(draft: &mut Draft, taken: &BTreeMap<Claim, Uuid>) {
+    let mut by_place: BTreeMap<Claim, Vec<usize>> = BTreeMap::new();
     for (at, candidate) in draft.candidates.iter().enumerate() {
-        if let Some(place) = Place::of(candidate) {
-            by_place.entry(place).or_default().push(at);
+        let account = candidate.account(&candidate.object.to_stored());
+        for claim in account.map(|account| account.claims).unwrap_or_default() {
+            by_place.entry(claim).or_default().push(at);
         }
     }
     let (mut out, mut ended) = (BTreeMap::new(), Vec::new());
-    for (place, mut rivals) in by_place {
-        let Place { cluster, namespace } = &place;
-        let holder = taken.get(&place);
-        let is_holder = |uid: &Uuid| {
-            rivals.iter().any(|at| draft.candidates.get(*at).is_some_and(|rival| rival.uid == *uid))
-        };
-        if holder.is_some_and(|uid| !is_holder(uid)) {
-            let why =
-                format!("namespace {namespace} of cluster {cluster} is another object's in this database");
-            out.extend(rivals.into_iter().map(|at| (at, why.clone())));
-            continue;
-        }
+    for (claim, mut rivals) in by_place {
+        let holder = taken.get(&claim);
         rivals.sort_by_key(|at| draft.candidates.get(*at).map(|rival| rank(rival, holder)));
         let [first, others @ ..] = rivals.as_slice() else { continue };
-        if others.iter().any(|at| phase_of(draft, *at) == "Locked") {
+        let Some(winner) = draft.candidates.get(*first) else { continue };
+        let place = words(winner, &claim);
+        if holder.is_some_and(|uid| *uid != winner.uid) {
+            let why = format!("{place} is another object's in this database");
+            out.extend(rivals.iter().map(|at| (*at, why.clone())));
+            continue;
+        }
+        if winner.is(NAMESPACES) && others.iter().any(|at| phase_of(draft, *at) == "Locked") {
             ended.push(*first);
         }
-        let winner = draft.candidates.get(*first).map(|winner| winner.named.to_string()).unwrap_or_default();
-        let why = format!(
-            "namespace {namespace} of cluster {cluster} is that of {winner}, too, which comes: two objects never share one"
-        );
+        let why =
+            format!("{place} is that of {}, too, which comes: two objects never share one", winner.named);
         out.extend(others.iter().map(|at| (*at, why.clone())));
     }
     for at in ended {
@@ -162,13 +165,30 @@ pub fn share_places(draft: &mut Draft, taken: &BTreeMap<Place, Uuid>) {
     });
 }
 
+/// A place, as people call it.
+fn words(candidate: &Candidate, claim: &Claim) -> String {
+    let Claim { domain, place } = claim;
+    if candidate.is(NAMESPACES) {
+        format!("namespace {place} of cluster {domain}")
+    } else if candidate.is(PLATFORMS) {
+        format!("the one platform of tenant {place}")
+    } else {
+        format!("prefix {place} of the registry")
+    }
+}
+
 fn phase_of(draft: &Draft, at: usize) -> &str {
     draft.candidates.get(at).map(|candidate| candidate.object.text(PHASE)).unwrap_or_default()
 }
 
 /// What comes first has the better claim: what the database has already, then what is in use, then what is older.
 fn rank(rival: &Candidate, holder: Option<&Uuid>) -> impl Ord + use<> {
-    let phases = ["Available", "Pending", "Locked", "Failed", "Terminating"];
+    // A namespace is locked when it is leaving, and what is of the registry while it is in use.
+    let phases = if is_of_registry(rival) {
+        ["Available", "Locked", "Pending", "Failed", "Terminating"]
+    } else {
+        ["Available", "Pending", "Locked", "Failed", "Terminating"]
+    };
     let phase = phases.iter().position(|phase| *phase == rival.object.text(PHASE)).unwrap_or(phases.len());
     let created = rival.object.text(&["metadata", "creationTimestamp"]).to_owned();
     (holder != Some(&rival.uid), phase, created, rival.named.clone())
@@ -198,6 +218,49 @@ pub fn undo_emigrations(draft: &mut Draft, emigrations: &Emigrations) {
     }
 }
 
+/// An emigration stands at its end: its namespace has arrived, or stays where it is.
+pub fn end_emigrations(draft: &mut Draft) {
+    let namespaces: BTreeSet<Named> = draft
+        .candidates
+        .iter()
+        .filter(|found| found.is(NAMESPACES))
+        .map(|found| found.named.clone())
+        .collect();
+    draft.leave_out(Rule::Ended, |candidate| {
+        if !candidate.is(NS_EMIGRATIONS) {
+            return None;
+        }
+        let spec = NsEmigrationSpec::of(&candidate.object).ok()?;
+        let is_in = |project: &str| {
+            let (resource, project) = (NAMESPACES.to_owned(), project.to_owned());
+            namespaces.contains(&Named { resource, project, name: spec.namespace.clone() })
+        };
+        match candidate.object.text(PHASE) {
+            "Failed" => None,
+            "Finished" => {
+                Some("it does not come: it has finished, and TKE was about to delete it".to_owned())
+            }
+            phase if is_in(&spec.destination) && !is_in(&candidate.named.project) => Some(format!(
+                "it does not come: it had got to {phase}, and its namespace is in project {}",
+                spec.destination
+            )),
+            _ => None,
+        }
+    });
+    for emigration in draft.candidates.iter_mut().filter(|found| found.is(NS_EMIGRATIONS)) {
+        let phase = emigration.object.text(PHASE).to_owned();
+        if phase == "Failed" {
+            continue;
+        }
+        let why =
+            format!("it had got to {phase} and has failed: its namespace stays where it is. Make it again");
+        emigration.object.set(PHASE, json!("Failed"));
+        emigration.object.set(&["status", "reason"], json!("Imported"));
+        emigration.object.set(&["status", "message"], json!(why));
+        draft.findings.push(Finding::new(Rule::Emigration, &emigration.named, why));
+    }
+}
+
 /// An operator's consent to the adoption of what stands at the place without labels: he applies the plan that says so.
 fn consent(draft: &mut Draft, at: usize, why: &str) {
     if let Some(candidate) = draft.candidates.get_mut(at) {
@@ -209,6 +272,9 @@ fn consent(draft: &mut Draft, at: usize, why: &str) {
 /// Names of clusters and tenants that objects speak of.
 pub fn spoken_of(draft: &Draft) -> (BTreeSet<String>, BTreeSet<String>) {
     let clusters = draft.candidates.iter().flat_map(|candidate| candidate.keys().into_keys()).collect();
-    let tenants = draft.candidates.iter().map(|candidate| candidate.tenant().to_owned()).collect();
+    // Only projects are a tenant's or nobody's; what else is nobody's is the platform's.
+    let owned = |candidate: &&Candidate| candidate.is(PROJECTS) || !candidate.tenant().is_empty();
+    let tenants =
+        draft.candidates.iter().filter(owned).map(|candidate| candidate.tenant().to_owned()).collect();
     (clusters, tenants)
 }

@@ -4,8 +4,12 @@ use super::draft::Candidate;
 use super::finding::Finding;
 use super::mend;
 use crate::kinds::{KindTable, StoredRow};
-use business_types::names::{NAMESPACES, PROJECTS};
-use business_types::{namespace, project};
+use business_types::names::{
+    CHART_GROUPS, CONFIG_MAPS, IMAGE_NAMESPACES, NAMESPACES, NS_EMIGRATIONS, PLATFORMS, PROJECTS,
+};
+use business_types::{
+    ChartGroup, ImageNamespace, RegistryKind, config_map, namespace, nsemigration, platform, project,
+};
 use meta::gvk::GroupVersionKind;
 use meta::schema::Schema;
 
@@ -54,7 +58,50 @@ pub const IMPORTS: &[ImportRow] = &[
         computed: &["certificate"],
         mend: mend::namespace::mend,
     },
+    ImportRow {
+        plural: PLATFORMS,
+        namespaced: false,
+        gvk: platform::gvk,
+        schema: platform::schema,
+        finalizer: "",
+        computed: &[],
+        mend: mend::platform::mend,
+    },
+    ImportRow {
+        plural: CONFIG_MAPS,
+        namespaced: false,
+        gvk: config_map::gvk,
+        schema: config_map::schema,
+        finalizer: "",
+        computed: &[],
+        mend: mend::config_map::mend,
+    },
+    of_registry::<ImageNamespace>(IMAGE_NAMESPACES),
+    of_registry::<ChartGroup>(CHART_GROUPS),
+    ImportRow {
+        plural: NS_EMIGRATIONS,
+        namespaced: true,
+        gvk: nsemigration::gvk,
+        schema: nsemigration::schema,
+        finalizer: "",
+        computed: &["namespaceUID"],
+        mend: mend::nsemigration::mend,
+    },
 ];
+
+const fn of_registry<K: RegistryKind>(plural: &'static str) -> ImportRow {
+    ImportRow {
+        plural,
+        namespaced: true,
+        gvk: K::gvk,
+        schema: K::schema,
+        finalizer: K::FINALIZER,
+        // What only the controller here has to say of the registry. Without it, an object that is in use takes over what is
+        // its own there at the first sight.
+        computed: &["registry", "locked", "used", "observedGeneration", "conditions"],
+        mend: mend::registry::mend,
+    }
+}
 
 /// A kind that can be imported and is served.
 #[derive(Clone, Copy, Debug)]

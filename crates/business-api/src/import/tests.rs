@@ -102,6 +102,16 @@ fn body(plan: &Plan, name: &str) -> Value {
     serde_json::from_str(&object.unwrap().state.body).unwrap()
 }
 
+/// The one object of a kind.
+#[track_caller]
+fn plan_body(plan: &Plan, plural: &str) -> Value {
+    let id = KINDS.0.iter().find(|row| row.plural == plural).and_then(|row| row.stored.as_ref()).unwrap().id;
+    let mut of_kind = plan.objects.iter().filter(|object| object.key.kind == id);
+    let object = of_kind.next().unwrap();
+    assert!(of_kind.next().is_none());
+    serde_json::from_str(&object.state.body).unwrap()
+}
+
 fn none() -> Value {
     json!({})
 }
@@ -275,8 +285,52 @@ fn of_two_on_one_place_the_one_in_use_comes_then_the_older() {
 }
 
 fn emigration(phase: &str) -> Record {
-    let value = json!({"spec": {"namespace": "c1-web", "destination": "q"}, "status": {"phase": phase}});
+    let value = json!({
+        "apiVersion": API_VERSION, "kind": "NsEmigration",
+        "metadata": {"name": "c1-web", "namespace": "p", "uid": uid_of("emigration"),
+            "creationTimestamp": "2025-01-03T00:00:00Z"},
+        "spec": {"tenantID": "acme", "namespace": "c1-web", "nsShowName": "web", "destination": "q"},
+        "status": {"phase": phase, "lastTransitionTime": "2025-01-03T00:00:05Z"},
+    });
     record("nsemigrations", "p", "c1-web", value)
+}
+
+/// A platform as TKE keeps it.
+fn platform(name: &str, tenant: &str, administrators: &[&str]) -> Record {
+    let value = json!({
+        "apiVersion": API_VERSION, "kind": "Platform",
+        "metadata": {"name": name, "uid": uid_of(name), "creationTimestamp": "2025-01-01T00:00:00Z"},
+        "spec": {"tenantID": tenant, "administrators": administrators},
+    });
+    record("platforms", "", name, value)
+}
+
+/// An image namespace as TKE keeps it, changed by a merge patch.
+fn image_namespace(project: &str, name: &str, change: Value) -> Record {
+    of_registry("ImageNamespace", project, name, change)
+}
+
+fn of_registry(kind: &str, project: &str, name: &str, change: Value) -> Record {
+    let plural = format!("{}s", kind.to_lowercase());
+    let mut value = json!({
+        "apiVersion": API_VERSION, "kind": kind,
+        "metadata": {"name": name, "namespace": project, "uid": uid_of(&format!("{name}/{kind}")),
+            "creationTimestamp": "2025-01-02T00:00:00Z"},
+        "spec": {"finalizers": [kind.to_lowercase()], "name": name, "tenantID": "acme", "displayName": "Images"},
+        "status": {"phase": "Available", "lastTransitionTime": "2025-01-02T00:00:05Z"},
+    });
+    merge(&mut value, change);
+    record(&plural, project, name, value)
+}
+
+fn config_map(name: &str, change: Value) -> Record {
+    let mut value = json!({
+        "apiVersion": API_VERSION, "kind": "ConfigMap",
+        "metadata": {"name": name, "uid": uid_of(name), "creationTimestamp": "2025-01-01T00:00:00Z"},
+        "data": {"a": "b"}, "binaryData": {"blob": "AAECAw=="},
+    });
+    merge(&mut value, change);
+    record("configmaps", "", name, value)
 }
 
 #[test]
@@ -288,7 +342,13 @@ fn a_move_that_stopped_is_undone_before_its_new_object_is_there_and_ended_after(
         moved.map(|finding| finding.named.to_string()).collect::<Vec<_>>()
     };
     let undone = planned(both().into_iter().chain([locked(), emigration("OldOneDetached")]));
-    assert_eq!(of(&undone), ["namespaces p/c1-web"]);
+    assert_eq!(of(&undone), ["namespaces p/c1-web", "nsemigrations p/c1-web"]);
+    let failed = plan_body(&undone, "nsemigrations");
+    assert_eq!(
+        (&failed["status"]["phase"], &failed["status"]["reason"]),
+        (&json!("Failed"), &json!("Imported"))
+    );
+    assert!(failed["status"]["message"].as_str().unwrap().contains("OldOneDetached"));
     let web = body(&undone, "c1-web");
     assert_eq!((&web["status"]["phase"], &web["status"]["reason"]), (&json!("Pending"), &Value::Null));
     assert_eq!(web["metadata"]["annotations"]["business.tkestack.io/adopt"], "true");
@@ -297,7 +357,12 @@ fn a_move_that_stopped_is_undone_before_its_new_object_is_there_and_ended_after(
     let ended = planned(both().into_iter().chain([locked(), new, emigration("NewOneCreated")]));
     assert_eq!(of(&ended), ["namespaces q/c1-web"]);
     assert_eq!(ended.objects.len(), 3);
+    assert!(rules(&ended).contains(&(Rule::Ended, "nsemigrations p/c1-web".to_owned())));
 
+    for (phase, comes) in [("Failed", true), ("Finished", false)] {
+        let plan = planned(both().into_iter().chain([namespace("p", "web", 3, none()), emigration(phase)]));
+        assert_eq!((plan.is_to_be_decided(), plan.objects.len()), (false, 3 + usize::from(comes)), "{phase}");
+    }
     let by_hand = planned([project("p", "", 9, none()), locked()]);
     assert_eq!((rules(&by_hand).len(), &body(&by_hand, "c1-web")["status"]["phase"]), (0, &json!("Locked")));
 }
@@ -380,4 +445,149 @@ fn what_is_in_the_database_already_is_passed_over_and_what_is_taken_is_left_out(
         project("q", "", 9, json!({"metadata": {"uid": uid_of("p")}})),
     ]);
     only(&twins, Rule::Taken, "projects q");
+}
+
+#[test]
+fn platforms_come_with_whom_they_make_administrators() {
+    let plan = planned([platform("plf", "acme", &["root", "", "ann"]), platform("none", "", &["eve"])]);
+    assert_eq!(
+        rules(&plan),
+        [(Rule::Mended, "platforms plf".into()), (Rule::Administrators, "platforms plf".into())]
+    );
+    assert!(plan.findings[1].why.starts_with("root, ann will rule tenant acme"));
+    assert_eq!(body(&plan, "plf")["spec"], json!({"tenantID": "acme", "administrators": ["root", "ann"]}));
+    assert_eq!(plan.tenants.iter().collect::<Vec<_>>(), ["acme"]);
+    let two = planned([platform("b", "acme", &[]), platform("a", "acme", &[])]);
+    assert!(only(&two, Rule::PlaceTaken, "platforms b").contains("the one platform of tenant acme"));
+}
+
+#[test]
+fn the_programs_own_platform_gives_way_while_nothing_else_is_in_the_database() {
+    let records = || [platform("platform-default", "default", &["admin"]), project("p", "", 9, none())];
+    let all: Vec<Present> = planned(records()).objects.iter().map(present).collect();
+    let own = |administrators: &[&str]| {
+        let Record { named, value } = platform("platform-default", "default", administrators);
+        let mut object = all.iter().find(|there| *there.key.name == named.name).unwrap().clone();
+        (object.uid, object.body) = (uid_of("own"), value.to_string());
+        object
+    };
+    let plan = beside(records(), &[own(&["admin"])]);
+    assert_eq!(
+        (plan.others, plan.objects.len(), plan.is_to_be_decided()),
+        (0, 2, false),
+        "{:?}",
+        plan.findings
+    );
+    assert_eq!(plan.replaced.as_ref().map(|own| own.uid), Some(uid_of("own")));
+    assert!(rules(&plan).contains(&(Rule::Replaces, "platforms platform-default".into())));
+
+    let lost = beside(records(), &[own(&["admin", "bob"])]);
+    let lost: Vec<_> = lost.findings.iter().filter(|found| found.rule == Rule::AdministratorsLost).collect();
+    assert!(lost.len() == 1 && lost[0].why.starts_with("bob will not rule tenant default"), "{lost:?}");
+
+    let begun = beside(records(), &[own(&["admin"]), all[0].clone()]);
+    assert_eq!((begun.others, begun.replaced.is_some(), names(&begun)), (0, true, vec!["platform-default"]));
+    let mut others = all[0].clone();
+    (others.uid, others.key) = (uid_of("mine"), store::Key::new(others.key.kind, "", "mine"));
+    let used = beside(records(), &[own(&["admin"]), others]);
+    assert_eq!((used.others, &used.replaced), (1, &None));
+    assert!(rules(&used).contains(&(Rule::Taken, "platforms platform-default".into())));
+
+    let without = beside([project("p", "", 9, none())], &[own(&["admin"])]);
+    assert_eq!((without.others, without.replaced), (0, None), "it stays");
+}
+
+#[test]
+fn config_maps_come_as_the_platforms_or_by_their_label_as_a_tenants() {
+    let plan = planned([config_map("notes", none()), config_map("tke-business-controller", none())]);
+    assert_eq!((names(&plan), plan.is_to_be_decided()), (vec!["notes"], false));
+    assert_eq!(body(&plan, "notes")["binaryData"], json!({"blob": "AAECAw=="}));
+    assert!(plan.tenants.is_empty() && plan.objects[0].state.account.tenant.is_empty());
+    let label = json!({"metadata": {"labels": {"business.tkestack.io/tenant": "acme"}}});
+    let plan = planned([config_map("notes", label)]);
+    assert!(only(&plan, Rule::Owner, "configmaps notes").contains("tenant acme"));
+    assert_eq!(plan.objects[0].state.account.tenant, "acme");
+    let plan = planned([config_map("notes", json!({"data": {"a b": "c"}}))]);
+    assert!(plan.findings.iter().any(|found| found.rule == Rule::Invalid && found.why.contains("data[a b]")));
+}
+
+#[test]
+fn what_is_of_the_registry_comes_with_its_account_and_without_a_record_of_ours() {
+    let ours = json!({"status": {"registry": {"backend": "OCI", "provenance": "Made"}, "locked": true,
+        "observedGeneration": 7, "used": {"requests.storage": "1Gi"}, "phase": "Locked"}});
+    let plan = planned([
+        image_namespace("p", "img", ours),
+        of_registry("ChartGroup", "p", "charts", json!({"spec": {"finalizers": []}})),
+        project("p", "", 9, none()),
+    ]);
+    only(&plan, Rule::Finalizer, "chartgroups p/charts");
+    assert_eq!(names(&plan), ["p", "img", "charts"]);
+    assert_eq!(
+        body(&plan, "img")["status"],
+        json!({"phase": "Locked", "lastTransitionTime": "2025-01-02T00:00:05Z"})
+    );
+    assert_eq!(body(&plan, "charts")["spec"]["finalizers"], json!(["chartgroup"]));
+    let account = &plan.objects[1].state.account;
+    assert_eq!(account.costs["registry"]["imagenamespaces"], "1".parse().unwrap());
+    assert_eq!(account.claims[0].place, "acme/img");
+    assert!(!plan.clusters.contains("registry"));
+}
+
+#[test]
+fn what_is_of_the_registry_and_cannot_be_sure_of_its_content_does_not_take_it() {
+    let of = |change: Value| planned([project("p", "", 9, none()), image_namespace("p", "img", change)]);
+    let renamed = of(json!({"spec": {"name": "other"}}));
+    only(&renamed, Rule::Mended, "imagenamespaces p/img");
+    let img = body(&renamed, "img");
+    assert_eq!((&img["spec"]["name"], &img["status"]["phase"]), (&json!("img"), &json!("Pending")));
+    let failed = of(json!({"status": {"phase": "Failed", "message": "createChartGroup failed"}}));
+    only(&failed, Rule::Retried, "imagenamespaces p/img");
+    assert!(!failed.is_to_be_decided());
+    let foreign = of(json!({"spec": {"tenantID": "globex"}}));
+    assert!(only(&foreign, Rule::OtherTenant, "imagenamespaces p/img").contains("globex"));
+    assert!(
+        only(&of(json!({"spec": {"tenantID": ""}})), Rule::Invalid, "imagenamespaces p/img")
+            .contains("tenantID")
+    );
+    let gone = planned([image_namespace("p", "img", none())]);
+    assert!(only(&gone, Rule::ProjectGone, "imagenamespaces p/img").contains("registry"));
+}
+
+#[test]
+fn a_prefix_of_the_registry_is_one_objects_of_either_kind() {
+    let failed =
+        json!({"status": {"phase": "Failed"}, "metadata": {"creationTimestamp": "2024-01-01T00:00:00Z"}});
+    let plan = planned([
+        project("p", "", 9, none()),
+        image_namespace("p", "web", failed),
+        of_registry("ChartGroup", "p", "web", none()),
+    ]);
+    let taken = plan.findings.iter().find(|found| found.rule == Rule::PlaceTaken).unwrap();
+    assert_eq!(taken.named.to_string(), "imagenamespaces p/web");
+    assert!(
+        taken.why.contains("prefix acme/web of the registry is that of chartgroups p/web"),
+        "{}",
+        taken.why
+    );
+    assert_eq!(names(&plan), ["p", "web"]);
+    // A lock of the registry is put on what is in use.
+    let phase = |phase: &str| json!({"status": {"phase": phase}});
+    let plan = planned([
+        project("p", "", 9, none()),
+        image_namespace("p", "web", phase("Locked")),
+        of_registry("ChartGroup", "p", "web", phase("Pending")),
+    ]);
+    only(&plan, Rule::PlaceTaken, "chartgroups p/web");
+}
+
+#[test]
+fn what_the_registry_has_beyond_a_limit_is_listed() {
+    let limit = json!({"spec": {"clusters": {"registry": {"hard": {"imagenamespaces": "1"}}}}});
+    let plan = planned([
+        project("p", "", 9, limit),
+        image_namespace("p", "a", none()),
+        image_namespace("p", "b", none()),
+    ]);
+    let why = only(&plan, Rule::AboveLimit, "projects p");
+    assert_eq!(why, "2 of 1 imagenamespaces in the registry are given away, 1 above its limit");
 }

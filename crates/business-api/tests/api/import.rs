@@ -72,14 +72,10 @@ async fn a_whole_database_is_planned_then_imported_and_served_as_it_was() {
     let mut compared = 0;
     for value in lines.map(|line| line["value"].clone()) {
         let (kind, meta) = (value["kind"].as_str().unwrap(), &value["metadata"]);
-        let path = match kind {
-            "Project" => format!("/projects/{}", meta["name"].as_str().unwrap()),
-            "Namespace" => format!(
-                "/namespaces/{}/namespaces/{}",
-                meta["namespace"].as_str().unwrap(),
-                meta["name"].as_str().unwrap()
-            ),
-            _ => continue,
+        let (plural, name) = (format!("{}s", kind.to_lowercase()), meta["name"].as_str().unwrap());
+        let path = match meta["namespace"].as_str() {
+            Some(project) => format!("/namespaces/{project}/{plural}/{name}"),
+            None => format!("/{plural}/{name}"),
         };
         let served = operator.get(&path).await;
         if served.code == 404 {
@@ -89,8 +85,21 @@ async fn a_whole_database_is_planned_then_imported_and_served_as_it_was() {
         for field in ["uid", "creationTimestamp", "deletionTimestamp", "labels", "generateName"] {
             assert_eq!(served["metadata"][field], meta[field], "{path} {field}");
         }
-        for field in ["tenantID", "displayName", "hard", "clusterName", "namespace"] {
+        let fields = [
+            "tenantID",
+            "displayName",
+            "hard",
+            "clusterName",
+            "namespace",
+            "name",
+            "administrators",
+            "destination",
+        ];
+        for field in fields {
             assert_eq!(served["spec"][field], value["spec"][field], "{path} {field}");
+        }
+        for field in ["data", "binaryData"] {
+            assert_eq!(served[field], value[field], "{path} {field}");
         }
         compared += 1;
     }
@@ -189,7 +198,33 @@ async fn a_database_that_holds_something_else_is_refused_unless_told() {
     assert!(refused.contains("was imported before"), "{refused}");
 }
 
-/// 2,000 projects in three levels, 10,000 namespaces.
+#[tokio::test]
+async fn a_database_with_the_programs_own_platform_alone_is_empty() {
+    let database = testing::database().await.unwrap();
+    let flags = ["--initial-administrator-tenant", "default", "--initial-administrator-user", "boss"];
+    let world = World::started(database, &flags).await;
+    let path = "/platforms/platform-default";
+    until("the platform is made", async || world.operator().get(path).await.code == 200).await;
+    let made = world.operator().get(path).await.expect(200);
+    let plan = run(&world.database, "").await;
+    assert_eq!((&plan["others"], findings(&plan, "replaces").len()), (&json!(0), 1));
+    assert_eq!(findings(&plan, "administratorsLost"), ["platform-default"], "boss is none in the source");
+    run(&world.database, "--apply").await;
+    let same = async || {
+        let now = world.operator().get(path).await;
+        now.code == 200 && now.body["metadata"]["uid"] != made["metadata"]["uid"]
+    };
+    until("the source's is there", same).await;
+    let now = world.operator().get(path).await.expect(200);
+    assert_eq!(now["metadata"]["creationTimestamp"], "2025-03-11T08:48:28Z");
+    assert_eq!(now["spec"]["administrators"], json!(["admin"]));
+    let want = stored(&world.database).await;
+    run(&world.database, "--apply").await;
+    assert_eq!(stored(&world.database).await, want);
+    world.assert_books_agree().await;
+}
+
+/// 2,000 projects in three levels, 10,000 namespaces, 500 image namespaces.
 fn large() -> String {
     let mut dump = String::new();
     let uid = |number: usize| uuid::Uuid::from_u128(0x4000_8000_0000_0000_0000 + number as u128);
@@ -217,6 +252,18 @@ fn large() -> String {
             "status": {"phase": "Available", "used": hard, "cachedSpecHard": hard},
         });
         let key = format!("/tke/business/namespaces/{project}/c1-{name}");
+        writeln!(dump, "{}", json!({"key": key, "value": value})).unwrap();
+    }
+    for number in 0..500 {
+        let (project, name) = (format!("p{}", number % 2000), format!("i{number}"));
+        let value = json!({
+            "kind": "ImageNamespace", "apiVersion": "business.tkestack.io/v1",
+            "metadata": {"name": name, "namespace": project, "uid": uid(50_000 + number),
+                "creationTimestamp": "2025-01-01T00:00:00Z"},
+            "spec": {"finalizers": ["imagenamespace"], "name": name, "tenantID": "t", "displayName": "i"},
+            "status": {"phase": "Available", "lastTransitionTime": "2025-01-01T00:00:05Z"},
+        });
+        let key = format!("/tke/business/imagenamespaces/{project}/{name}");
         writeln!(dump, "{}", json!({"key": key, "value": value})).unwrap();
     }
     dump

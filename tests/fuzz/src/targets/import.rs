@@ -32,7 +32,7 @@ pub(super) fn dump(input: &[u8]) -> Result<Outcome, String> {
 
 fn planned(input: &[u8], present: &[Present]) -> Plan {
     let settings = Settings { forbidden: vec!["kube-*".to_owned()] };
-    let lines = input.split(|byte| *byte == b'\n').zip(1..);
+    let lines = input.split(|byte| *byte == b'\n').zip(1..).filter(|(line, _)| !line.trim_ascii().is_empty());
     let records = lines.map(|(line, number)| Record::of_line(line, number, PREFIX));
     plan(KINDS, &settings, records, present)
 }

@@ -23,17 +23,12 @@ pub fn mend(candidate: &mut Candidate, _settings: &Settings, findings: &mut Vec<
         object.set(&["spec", "displayName"], json!(named.name));
         findings.push(Finding::new(Rule::Mended, named, "spec.displayName was empty and becomes the name"));
     }
-    let people: Vec<&str> = object.strings(MEMBERS).filter(|member| !member.is_empty()).collect();
-    if people.len() != object.strings(MEMBERS).count() {
-        let people = json!(people);
-        object.set(MEMBERS, people);
-        findings.push(Finding::new(Rule::Mended, named, "an empty name is dropped from spec.members"));
-    }
-    match ProjectSpec::of(object) {
+    super::drop_nameless(candidate, MEMBERS, findings);
+    match ProjectSpec::of(&candidate.object) {
         Ok(mut spec) => {
             // Whether its parent can be one is found out among all.
             spec.parent_project_name.clear();
-            validation::project(&named.name, &spec).iter().map(ToString::to_string).collect()
+            validation::project(&candidate.named.name, &spec).iter().map(ToString::to_string).collect()
         }
         Err(error) => vec![error.to_string()],
     }

@@ -1,0 +1,19 @@
+use super::Settings;
+use crate::import::draft::Candidate;
+use crate::import::finding::{Finding, Rule};
+use business_types::config_map;
+use business_types::names::TENANT_LABEL;
+
+/// What a config map can be here; what is wrong with it all the same.
+pub fn mend(candidate: &mut Candidate, _settings: &Settings, findings: &mut Vec<Finding>) -> Vec<String> {
+    super::common(candidate, findings);
+    let why = match candidate.tenant() {
+        "" => format!(
+            "it is the platform's own here, which operators alone see; in TKE every tenant could read and change it by its \
+             name. The label {TENANT_LABEL} gives it to a tenant"
+        ),
+        tenant => format!("label {TENANT_LABEL} makes it tenant {tenant}'s"),
+    };
+    findings.push(Finding::new(Rule::Owner, &candidate.named, why));
+    config_map::config_map(&candidate.object).iter().map(ToString::to_string).collect()
+}

@@ -1,0 +1,19 @@
+use super::{STATUS_PHASE, Settings};
+use crate::import::draft::Candidate;
+use crate::import::finding::Finding;
+use business_types::{EmigrationPhase, NsEmigrationSpec};
+use serde_json::json;
+
+/// What an emigration can be here; what is wrong with it all the same. How it ends is found out among all.
+pub fn mend(candidate: &mut Candidate, _settings: &Settings, findings: &mut Vec<Finding>) -> Vec<String> {
+    super::common(candidate, findings);
+    let object = &mut candidate.object;
+    if !EmigrationPhase::NAMES.contains(&object.text(STATUS_PHASE)) {
+        object.set(STATUS_PHASE, json!("Pending"));
+    }
+    match NsEmigrationSpec::of(object) {
+        Ok(spec) if spec.namespace.is_empty() => vec!["spec.namespace is empty".to_owned()],
+        Ok(_) => Vec::new(),
+        Err(error) => vec![error.to_string()],
+    }
+}

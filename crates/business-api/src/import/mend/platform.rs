@@ -1,0 +1,25 @@
+use super::Settings;
+use crate::import::draft::Candidate;
+use crate::import::finding::{Finding, Rule};
+use business_types::{PlatformSpec, platform};
+
+const ADMINISTRATORS: &[&str] = &["spec", "administrators"];
+
+/// What a platform can be here; what is wrong with it all the same.
+pub fn mend(candidate: &mut Candidate, _settings: &Settings, findings: &mut Vec<Finding>) -> Vec<String> {
+    super::common(candidate, findings);
+    super::drop_nameless(candidate, ADMINISTRATORS, findings);
+    let spec = match PlatformSpec::of(&candidate.object) {
+        Ok(spec) => spec,
+        Err(error) => return vec![error.to_string()],
+    };
+    if !spec.tenant_id.is_empty() && !spec.administrators.is_empty() {
+        let why = format!(
+            "{} will rule tenant {}: in TKE every caller of a tenant could name himself",
+            spec.administrators.join(", "),
+            spec.tenant_id
+        );
+        findings.push(Finding::new(Rule::Administrators, &candidate.named, why));
+    }
+    platform::platform(&spec).iter().map(ToString::to_string).collect()
+}

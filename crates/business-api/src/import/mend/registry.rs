@@ -1,0 +1,37 @@
+use super::Settings;
+use crate::import::draft::Candidate;
+use crate::import::finding::{Finding, Rule};
+use business_types::{RegistryPhase, RegistrySpec, registry};
+use serde_json::json;
+
+const NAME: &[&str] = &["spec", "name"];
+const PHASE: &[&str] = &["status", "phase"];
+
+/// What an image namespace or chart group can be here; what is wrong with it all the same.
+pub fn mend(candidate: &mut Candidate, _settings: &Settings, findings: &mut Vec<Finding>) -> Vec<String> {
+    super::common(candidate, findings);
+    super::phase(candidate, &RegistryPhase::NAMES, "Pending", findings);
+    let Candidate { named, object, .. } = candidate;
+    let was_named = object.text(NAME).to_owned();
+    if !was_named.is_empty() && was_named != named.name {
+        object.set(NAME, json!(named.name));
+        if !object.is_deleting() {
+            object.set(PHASE, json!("Pending"));
+        }
+        let why = format!(
+            "spec.name was changed to {was_named:?} after the create and becomes {:?} again, where its repositories lie. What \
+             the registry has there is taken over only with an operator's consent",
+            named.name
+        );
+        findings.push(Finding::new(Rule::Mended, named, why));
+    }
+    if object.text(PHASE) == "Failed" {
+        let why = "it is Failed in TKE, for ever; here it is tried again. What the registry has there is taken over only \
+                   with an operator's consent";
+        findings.push(Finding::new(Rule::Retried, named, why));
+    }
+    match RegistrySpec::of(object) {
+        Ok(spec) => registry::object(&spec).iter().map(ToString::to_string).collect(),
+        Err(error) => vec![error.to_string()],
+    }
+}
