@@ -11,6 +11,8 @@
 pub mod source;
 /// What TKE keeps of one object.
 pub mod record;
+/// What is imported.
+pub mod candidate;
 /// The kinds that can be imported.
 pub mod rows;
 /// One record: whether it can come.
@@ -73,7 +75,7 @@ async fn command(store: &Store, settings: &Import, kinds: KindTable) -> Result<T
     let access = Access::internal("business-api import");
     let records = source::read(&settings.source).await?;
     let present = store.present(&access).await.context("read what is in the database")?;
-    let rules = mend::Settings { forbidden: settings.forbidden() };
+    let rules = candidate::MendRules { forbidden: settings.forbidden() };
     let plan = plan::plan(kinds, &rules, records, &present);
     drop(present);
     if !settings.apply {

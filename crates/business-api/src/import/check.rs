@@ -1,10 +1,13 @@
 //! One record: whether it is an object that can come, whatever others there are. Pure.
 
-use super::draft::{Candidate, Draft};
+use super::candidate::Candidate;
+use super::candidate::Importable;
+use super::candidate::MendRules;
+use super::draft::Draft;
 use super::finding::Rule;
-use super::mend::{self, Settings};
+use super::mend;
 use super::record::{Named, Record};
-use super::rows::{Importable, importable};
+use super::rows::importable;
 use crate::kinds::KindTable;
 use meta::decode::{apply_defaults, prune_and_check};
 use meta::object::Object;
@@ -24,12 +27,12 @@ const LEADER_LOCK: &str = "tke-business-controller";
 #[derive(Debug)]
 pub struct Checker<'a> {
     kinds: BTreeMap<&'static str, (Importable, Schema)>,
-    settings: &'a Settings,
+    settings: &'a MendRules,
 }
 
 impl<'a> Checker<'a> {
     /// A checker of what can be imported into a program of these kinds.
-    pub fn new(kinds: KindTable, settings: &'a Settings) -> Self {
+    pub fn new(kinds: KindTable, settings: &'a MendRules) -> Self {
         let kinds = importable(kinds).into_iter().map(|found| (found.0.row.plural, found)).collect();
         Self { kinds, settings }
     }
@@ -75,7 +78,7 @@ fn candidate(
     schema: &Schema,
     named: &Named,
     mut value: Value,
-    settings: &Settings,
+    settings: &MendRules,
     findings: &mut Vec<super::finding::Finding>,
 ) -> Result<Candidate, (Rule, String)> {
     let unreadable = |why: String| (Rule::Unreadable, why);

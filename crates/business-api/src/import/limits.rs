@@ -1,6 +1,7 @@
 //! What the objects add up to: what nobody bounds, what is above a limit, and where TKE's own sums are others. Pure.
 
-use super::draft::{Candidate, Draft};
+use super::candidate::Candidate;
+use super::draft::Draft;
 use super::finding::Rule;
 use business_types::account::PROJECT;
 use business_types::names::PROJECTS;

@@ -13,19 +13,12 @@ pub mod registry;
 /// Emigrations.
 pub mod nsemigration;
 
-use super::draft::Candidate;
+use super::candidate::Candidate;
 use super::finding::{Finding, Rule};
 use crate::finalizers::FINALIZERS;
 use business_types::names::OPERATOR_ANNOTATIONS;
 use meta::object::Object;
 use serde_json::{Map, Value, json};
-
-/// What the rules of one object depend on.
-#[derive(Clone, Debug, Default)]
-pub struct Settings {
-    /// Names in a member cluster that none may claim.
-    pub forbidden: Vec<String>,
-}
 
 /// Finalizers that the API server of Kubernetes sets for a way of deletion. TKE takes them off with its last DELETE.
 const PROPAGATION: [&str; 2] = ["orphan", "foregroundDeletion"];

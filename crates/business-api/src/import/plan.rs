@@ -1,10 +1,11 @@
 //! What an import would do: parse, check, mend, plan. Pure: the same records and the same database give the same plan.
 
+use super::candidate::Candidate;
+use super::candidate::MendRules;
 use super::check::Checker;
-use super::draft::{Candidate, Draft};
+use super::draft::Draft;
 use super::finding::{Finding, Rule};
 use super::limits;
-use super::mend::Settings;
 use super::own;
 use super::record::{Record, Unreadable};
 use super::relations::{self, Emigrations};
@@ -59,7 +60,7 @@ pub struct Count {
 /// Plans an import into a database of these kinds that holds what is `present`.
 pub fn plan(
     kinds: KindTable,
-    settings: &Settings,
+    settings: &MendRules,
     records: impl IntoIterator<Item = Result<Record, Unreadable>>,
     present: &[Present],
 ) -> Plan {

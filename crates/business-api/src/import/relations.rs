@@ -1,6 +1,7 @@
 //! What objects are to each other: parents, projects, places in clusters, moves between projects. Pure.
 
-use super::draft::{Candidate, Draft, PARENT, TENANT};
+use super::candidate::{Candidate, PARENT, TENANT};
+use super::draft::Draft;
 use super::finding::{Finding, Rule};
 use super::record::{Named, Record};
 use business_types::NsEmigrationSpec;

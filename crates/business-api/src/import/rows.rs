@@ -1,36 +1,15 @@
 //! The kinds that can be imported: a row each, found in the table of kinds by its plural.
 
-use super::draft::Candidate;
-use super::finding::Finding;
+use super::candidate::{ImportRow, Importable};
 use super::mend;
-use crate::kinds::{KindTable, StoredRow};
+use crate::kinds::KindTable;
 use business_types::names::{
     CHART_GROUPS, CONFIG_MAPS, IMAGE_NAMESPACES, NAMESPACES, NS_EMIGRATIONS, PLATFORMS, PROJECTS,
 };
 use business_types::{
     ChartGroup, ImageNamespace, RegistryKind, config_map, namespace, nsemigration, platform, project,
 };
-use meta::gvk::GroupVersionKind;
 use meta::schema::Schema;
-
-/// How objects of one kind are imported.
-#[derive(Clone, Copy, Debug)]
-pub struct ImportRow {
-    /// Its plural, here and in TKE.
-    pub plural: &'static str,
-    /// Whether its objects lie in projects.
-    pub namespaced: bool,
-    /// Its full name.
-    pub gvk: fn() -> GroupVersionKind,
-    /// Its shape.
-    pub schema: fn() -> Schema,
-    /// The token in its `spec.finalizers`; empty for a kind without one.
-    pub finalizer: &'static str,
-    /// Parts of the status that TKE computes, and that are not taken over.
-    pub computed: &'static [&'static str],
-    /// Brings one object to what it can be here, whatever others there are. What is still wrong is left out.
-    pub mend: fn(&mut Candidate, &mend::Settings, &mut Vec<Finding>) -> Vec<String>,
-}
 
 /// In the order in which they are imported: what others pay comes before them.
 pub const IMPORTS: &[ImportRow] = &[
@@ -101,17 +80,6 @@ const fn of_registry<K: RegistryKind>(plural: &'static str) -> ImportRow {
         computed: &["registry", "locked", "used", "observedGeneration", "conditions"],
         mend: mend::registry::mend,
     }
-}
-
-/// A kind that can be imported and is served.
-#[derive(Clone, Copy, Debug)]
-pub struct Importable {
-    /// How.
-    pub row: &'static ImportRow,
-    /// Its place in the store.
-    pub stored: &'static StoredRow,
-    /// Its place in the order of the import.
-    pub order: usize,
 }
 
 /// The kinds that can be imported into a program of these kinds.

@@ -1,7 +1,7 @@
 //! The rules, one by one.
 
+use super::candidate::MendRules;
 use super::finding::{Effect, Rule};
-use super::mend::Settings;
 use super::plan::{Plan, plan};
 use super::record::{Named, Record, Unreadable};
 use crate::kinds::KINDS;
@@ -78,7 +78,7 @@ fn planned(records: impl IntoIterator<Item = Record>) -> Plan {
 }
 
 fn beside(records: impl IntoIterator<Item = Record>, present: &[Present]) -> Plan {
-    let settings = Settings { forbidden: vec!["default".into(), "kube-*".into()] };
+    let settings = MendRules { forbidden: vec!["default".into(), "kube-*".into()] };
     plan(KINDS, &settings, records.into_iter().map(Ok::<_, Unreadable>), present)
 }
 

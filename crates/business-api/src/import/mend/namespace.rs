@@ -1,5 +1,5 @@
-use super::Settings;
-use crate::import::draft::Candidate;
+use crate::import::candidate::Candidate;
+use crate::import::candidate::MendRules;
 use crate::import::finding::{Finding, Rule};
 use business_types::validation;
 use business_types::{
@@ -10,7 +10,7 @@ use meta::quantity::ResourceList;
 use serde_json::json;
 
 /// What a namespace can be here; what is wrong with it all the same.
-pub fn mend(candidate: &mut Candidate, settings: &Settings, findings: &mut Vec<Finding>) -> Vec<String> {
+pub fn mend(candidate: &mut Candidate, settings: &MendRules, findings: &mut Vec<Finding>) -> Vec<String> {
     super::common(candidate, findings);
     super::phase(candidate, &NamespacePhase::NAMES, "Pending", findings);
     let Candidate { named, object, .. } = candidate;

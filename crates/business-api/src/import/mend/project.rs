@@ -1,5 +1,5 @@
-use super::Settings;
-use crate::import::draft::Candidate;
+use crate::import::candidate::Candidate;
+use crate::import::candidate::MendRules;
 use crate::import::finding::{Finding, Rule};
 use business_types::{ProjectPhase, ProjectSpec, validation};
 use serde_json::json;
@@ -8,7 +8,7 @@ const LOCKED: &[&str] = &["status", "locked"];
 const MEMBERS: &[&str] = &["spec", "members"];
 
 /// What a project can be here; what is wrong with it all the same.
-pub fn mend(candidate: &mut Candidate, _settings: &Settings, findings: &mut Vec<Finding>) -> Vec<String> {
+pub fn mend(candidate: &mut Candidate, _settings: &MendRules, findings: &mut Vec<Finding>) -> Vec<String> {
     super::common(candidate, findings);
     super::phase(candidate, &ProjectPhase::NAMES, "Pending", findings);
     let Candidate { named, object, .. } = candidate;
