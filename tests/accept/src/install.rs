@@ -1,6 +1,9 @@
 //! The files under deploy/, rendered and applied to a real kube-apiserver, dry and for real.
 
-use anyhow::{Result, ensure};
+/// What objects name.
+mod references;
+
+use anyhow::{Context as _, Result, ensure};
 use instance::kubectl::Kubectl;
 use instance::layout::Layout;
 use instance::manifests::NAMESPACE;
@@ -12,8 +15,17 @@ use std::time::Duration;
 
 const AGGREGATED: Duration = Duration::from_secs(20);
 
-/// Their kinds need an operator that this machine does not run.
+/// Their kinds need an operator that this machine does not run: only what they name is looked at.
 const FOREIGN: [&str; 2] = ["cert-manager.io/", "monitoring.coreos.com/"];
+
+/// Each directory of deploy/components is part of one at least.
+const RENDERED: [&str; 5] = [
+    "deploy/member",
+    "deploy/overlays/local",
+    "deploy/overlays/dev",
+    "deploy/overlays/prod",
+    "tests/accept/deploy/people",
+];
 
 /// Renders every overlay, applies it, and asks what each identity may.
 pub(crate) fn check() -> Result<()> {
@@ -21,7 +33,10 @@ pub(crate) fn check() -> Result<()> {
     up::clear(&layout)?;
     let instance = Instance::start(&layout, &Options { bare: true, ..Options::default() })?;
     let kubectl = &instance.kubectl;
-    let outcome = apply_all(kubectl).and_then(|()| rights(kubectl)).and_then(|()| roles_for_people(kubectl));
+    let outcome = apply_all(kubectl)
+        .and_then(|()| rights(kubectl))
+        .and_then(|()| roles_for_people(kubectl))
+        .and_then(|()| roles_in_members(kubectl));
     instance.stop()?;
     outcome?;
     up::clear(&layout)
@@ -45,8 +60,9 @@ pub(crate) fn elsewhere() -> Result<()> {
 }
 
 fn apply_all(kubectl: &Kubectl) -> Result<()> {
-    for directory in ["member", "overlays/local", "overlays/dev", "overlays/prod"] {
+    for directory in RENDERED {
         let mut objects = manifests::render(kubectl, directory)?;
+        references::check(&objects).with_context(|| format!("what {directory} renders to"))?;
         objects.retain(|object| {
             let version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
             !FOREIGN.iter().any(|foreign| version.starts_with(foreign))
@@ -109,6 +125,9 @@ const MAY: &[(&str, &str, Asked)] = &[
     (MEMBER, "patch", (RBAC, "rolebindings", "business:edit", "anywhere")),
     (MEMBER, "bind", (RBAC, "clusterroles", "business:edit", "")),
     (SIGNER, "create", (CERTIFICATES, "certificatesigningrequests", "", "")),
+    (SIGNER, "get", (CERTIFICATES, "certificatesigningrequests", "x", "")),
+    (SIGNER, "delete", (CERTIFICATES, "certificatesigningrequests", "x", "")),
+    (SIGNER, "get", ("", "namespaces", "kube-system", "")),
     (SIGNER, "update", (CERTIFICATES, "certificatesigningrequests/approval", "x", "")),
     (SIGNER, "approve", (CERTIFICATES, "signers", "kubernetes.io/kube-apiserver-client", "")),
 ];
@@ -130,7 +149,21 @@ const MAY_NOT: &[(&str, &str, Asked)] = &[
     (MEMBER, "create", (CERTIFICATES, "certificatesigningrequests", "", "")),
     (SIGNER, "list", (CERTIFICATES, "certificatesigningrequests", "", "")),
     (SIGNER, "approve", (CERTIFICATES, "signers", "kubernetes.io/kubelet-serving", "")),
+    (SIGNER, "approve", (CERTIFICATES, "signers", "kubernetes.io/kube-apiserver-client-kubelet", "")),
+    (SIGNER, "sign", (CERTIFICATES, "signers", "kubernetes.io/kube-apiserver-client", "")),
+    (SIGNER, "update", (CERTIFICATES, "certificatesigningrequests/status", "x", "")),
     (SIGNER, "get", ("", "namespaces", "x", "")),
+    (SIGNER, "patch", (RBAC, "rolebindings", "business:edit", "anywhere")),
+];
+
+/// Of a namespace in a member cluster, with the roles that may do it there; nobody else may.
+const IN_MEMBERS: &[(&str, Asked, &[&str])] = &[
+    ("get", ("", "pods", "x", "anywhere"), &["business:view", "business:edit", "business:admin"]),
+    ("create", ("apps", "deployments", "", "anywhere"), &["business:edit", "business:admin"]),
+    ("get", ("", "secrets", "x", "anywhere"), &["business:edit", "business:admin"]),
+    ("create", (RBAC, "rolebindings", "", "anywhere"), &["business:admin"]),
+    ("update", ("", "resourcequotas", "x", "anywhere"), &[]),
+    ("delete", ("", "namespaces", "x", "anywhere"), &[]),
 ];
 
 /// Both programs and the member role hold the rights they need, and not those beside them.
@@ -148,20 +181,7 @@ fn rights(kubectl: &Kubectl) -> Result<()> {
 /// Nobody with a role for people may write /status or /finalize.
 fn roles_for_people(kubectl: &Kubectl) -> Result<()> {
     for role in ["view", "edit", "admin", "business-tenant-admin", "business-operator"] {
-        let binding = json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": format!("test:{role}")},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": role}],
-        });
-        kubectl.apply(&binding.to_string())?;
-        let somebody = json!({"user": "somebody", "groups": [role]});
-        // Roles are aggregated by a controller.
-        wait::until(&format!("{role} reads projects"), AGGREGATED, || {
-            let reads = allowed(kubectl, &somebody, "get", &(OURS, "projects", "x", ""))?;
-            Ok(if reads { Seen::Yes(()) } else { Seen::NotYet("not yet".to_owned()) })
-        })?;
+        let somebody = somebody_with(kubectl, role, &("get", (OURS, "projects", "x", "")))?;
         let writes = allowed(kubectl, &somebody, "create", &(OURS, "namespaces", "", "project"))?;
         ensure!(writes == (role != "view"), "{role} may create namespaces: {writes}");
         let operates = allowed(kubectl, &somebody, "operate", &(OURS, "projects", "", ""))?;
@@ -174,6 +194,37 @@ fn roles_for_people(kubectl: &Kubectl) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What people are bound to in member clusters is neither empty nor more than it says.
+fn roles_in_members(kubectl: &Kubectl) -> Result<()> {
+    for role in ["business:view", "business:edit", "business:admin"] {
+        let somebody = somebody_with(kubectl, role, &("get", ("", "pods", "x", "anywhere")))?;
+        for (verb, asked, roles) in IN_MEMBERS {
+            let held = allowed(kubectl, &somebody, verb, asked)?;
+            ensure!(held == roles.contains(&role), "{role} {verb} {asked:?}: {held}");
+        }
+    }
+    Ok(())
+}
+
+/// A subject that holds a role, as soon as the role is filled: a controller aggregates them.
+fn somebody_with(kubectl: &Kubectl, role: &str, filled: &(&str, Asked)) -> Result<Value> {
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": format!("test:{role}")},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": role}],
+    });
+    kubectl.apply(&binding.to_string())?;
+    let somebody = json!({"user": "somebody", "groups": [role]});
+    let (verb, asked) = filled;
+    wait::until(&format!("{role} may {verb} {asked:?}"), AGGREGATED, || {
+        let holds = allowed(kubectl, &somebody, verb, asked)?;
+        Ok(if holds { Seen::Yes(()) } else { Seen::NotYet("not yet".to_owned()) })
+    })?;
+    Ok(somebody)
 }
 
 /// Asks with a `SubjectAccessReview`.
@@ -194,4 +245,22 @@ fn allowed(kubectl: &Kubectl, subject: &Value, verb: &str, asked: &Asked) -> Res
     let answer = kubectl.feed(&["create", "--raw", path, "-f", "-"], &review.to_string())?;
     let answer: Value = serde_json::from_str(&answer)?;
     Ok(answer.pointer("/status/allowed") == Some(&json!(true)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use instance::layout;
+
+    #[test]
+    fn every_component_is_rendered() {
+        let read = |path: &str| std::fs::read_to_string(layout::workspace().join(path)).unwrap();
+        let rendered: Vec<String> =
+            RENDERED.iter().map(|path| read(&format!("{path}/kustomization.yaml"))).collect();
+        for entry in std::fs::read_dir(layout::workspace().join("deploy/components")).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let part = format!("/components/{name}\n");
+            assert!(rendered.iter().any(|text| text.contains(&part)), "nothing renders {name}");
+        }
+    }
 }

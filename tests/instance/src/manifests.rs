@@ -21,9 +21,9 @@ pub struct Address {
     pub ca: String,
 }
 
-/// `kubectl kustomize` of a directory below deploy/.
+/// `kubectl kustomize` of a directory of the workspace.
 pub fn render(kubectl: &Kubectl, directory: &str) -> Result<Vec<Value>> {
-    let path = layout::workspace().join("deploy").join(directory);
+    let path = layout::workspace().join(directory);
     let text = kubectl.run(&["kustomize", &path.to_string_lossy()])?;
     let mut objects = Vec::new();
     for document in serde_yaml_ng::Deserializer::from_str(&text) {
@@ -31,13 +31,13 @@ pub fn render(kubectl: &Kubectl, directory: &str) -> Result<Vec<Value>> {
             Value::deserialize(document).with_context(|| format!("output of kustomize {directory}"))?;
         objects.push(object);
     }
-    ensure!(!objects.is_empty(), "deploy/{directory} renders to nothing");
+    ensure!(!objects.is_empty(), "{directory} renders to nothing");
     Ok(objects)
 }
 
 /// Rights, Service and APIService of an instance outside the cluster.
 pub fn apply_local(kubectl: &Kubectl, address: &Address) -> Result<()> {
-    let mut objects = render(kubectl, "overlays/local")?;
+    let mut objects = render(kubectl, "deploy/overlays/local")?;
     let mut fitted = 0;
     for object in &mut objects {
         fitted += usize::from(fit(object, address));
@@ -48,7 +48,7 @@ pub fn apply_local(kubectl: &Kubectl, address: &Address) -> Result<()> {
 
 /// The role that the controller has in a member cluster.
 pub fn apply_member(kubectl: &Kubectl) -> Result<()> {
-    apply(kubectl, &render(kubectl, "member")?)
+    apply(kubectl, &render(kubectl, "deploy/member")?)
 }
 
 /// Puts address and authority in; tells whether there was anything to put in.
