@@ -129,7 +129,7 @@ fn projects_of(difference: &Difference) -> Vec<&str> {
         Difference::Object { key, .. } => return vec![&key.namespace],
         Difference::Circle { scopes } => scopes.as_slice(),
         Difference::Ledger { .. } | Difference::Claim { .. } => {
-            difference.scope().map_or(&[], slice::from_ref)
+            difference.scope().map_or(&[][..], slice::from_ref)
         }
     };
     let projects = scopes.iter().filter(|scope| scope.kind == account::PROJECT);
