@@ -12,6 +12,32 @@ pub struct NamespaceMemory {
     pub untried: Untried,
     /// What their bindings were when they were right.
     pub bound: Bound,
+    /// Released namespaces whose quota was taken away.
+    pub emptied: Emptied,
+}
+
+/// Uids of released namespaces whose quota counted nothing when this process took it away. Until the API server has written
+/// off what is held for them, they are seen without a quota, as if their owner had removed it.
+#[derive(Debug, Default)]
+pub struct Emptied(Mutex<HashSet<String>>);
+
+impl Emptied {
+    pub fn remember(&self, uid: &str) {
+        self.lock().insert(uid.to_owned());
+    }
+
+    pub fn has(&self, uid: &str) -> bool {
+        self.lock().contains(uid)
+    }
+
+    /// Forgets all but these.
+    pub fn keep(&self, uids: &HashSet<&str>) {
+        self.lock().retain(|uid| uids.contains(uid.as_str()));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Bindings that were right, by the uid of their object. It is lost with the process: then the first look tells no drift.
