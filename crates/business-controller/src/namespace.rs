@@ -29,6 +29,7 @@ pub mod report;
 /// The end of a namespace.
 pub mod cleanup;
 
+use self::memory::NamespaceMemory;
 use crate::context::Context;
 use crate::controller::{Controller, PlaceChange};
 use crate::error::{Error, Failure};
@@ -104,9 +105,10 @@ impl Controller for BusinessNamespace {
 /// what was made for it.
 fn note(cx: &Context, change: &Change<BusinessNamespace>) {
     let (old, new) = (change.old.as_deref(), change.new.as_deref());
-    let untried = &cx.objects.namespaces.memory;
+    let NamespaceMemory { untried, bound, emptied: _ } = &cx.objects.namespaces.memory;
     if let Some(gone) = old.filter(|old| new.is_none_or(|new| new.uid != old.uid)) {
         untried.forget(&gone.uid);
+        bound.forget(&gone.uid);
     }
     let age = |new: &NamespaceView| cx.clock.unix_seconds().saturating_sub(new.created);
     let is_born = |new: &&NamespaceView| {
@@ -132,7 +134,7 @@ async fn reconcile(cx: &Context, key: &ProjectKey) -> Result<Outcome, Error> {
         Err(Nowhere::Failed(error)) => return Err(error),
         Err(Nowhere::Because(situation)) => return not_there(cx, &object, situation).await,
     };
-    let access = access::keep(&object, &site).await?;
+    let access = access::keep(cx, &object, &site).await?;
     let result = if object.is_deleting() {
         cleanup::run(cx, &object, &site).await
     } else {
@@ -201,7 +203,7 @@ async fn converge(
             // It may have gone to another project since the pass has begun: its marks are written from there.
             Verdict::Proceed(_) if !is_there(cx, object) => return Ok(Outcome::Skipped),
             Verdict::Proceed(plan) => {
-                let memory = &cx.objects.namespaces.memory;
+                let memory = &cx.objects.namespaces.memory.untried;
                 match apply::apply(site, memory, object, &plan).await {
                     Ok(applied) => return settle(cx, object, site, &plan, applied, access).await,
                     Err(Error::Member(Failure::Refused { code, message })) => {
@@ -291,7 +293,7 @@ async fn settle(
     let wait = site.settled.err().filter(|_| confirms);
     let charge = charge.filter(|_| wait.is_none());
     let access = match access {
-        Access::Unknown if !is_replaced => access::provide(object, site, true).await?,
+        Access::Unknown if !is_replaced => access::provide(cx, object, site, true).await?,
         known => known,
     };
     let retry = !is_replaced && access.is_to_be_retried();

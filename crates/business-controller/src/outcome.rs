@@ -71,6 +71,8 @@ pub enum Drift {
     Marks,
     /// The quota was gone or another.
     Quota,
+    /// A binding was gone or another.
+    Binding,
 }
 
 /// Labels of a repair.

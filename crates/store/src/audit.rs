@@ -48,13 +48,19 @@ pub enum Difference {
         /// What is wrong.
         reason: String,
     },
+    /// Scopes that pay each other in turn: nobody grants what they give away, and what they are charged cannot be known.
+    Circle {
+        /// Each pays the next, the last one the first.
+        scopes: Vec<Scope>,
+    },
 }
 
 impl Difference {
-    /// The scope whose ledger it is about.
+    /// The scope whose ledger it is about; of a circle, one of its scopes.
     pub fn scope(&self) -> Option<&Scope> {
         match self {
             Self::Ledger { row, .. } => Some(&row.scope),
+            Self::Circle { scopes } => scopes.first(),
             Self::Claim { .. } | Self::Object { .. } => None,
         }
     }
@@ -74,6 +80,11 @@ impl fmt::Display for Difference {
             }
             Self::Object { key, reason } => {
                 write!(f, "object {}/{} of kind {}: {reason}", key.namespace, key.name, key.kind.0)
+            }
+            Self::Circle { scopes } => {
+                let names: Vec<&str> =
+                    scopes.iter().chain(scopes.first()).map(|scope| scope.name.as_str()).collect();
+                write!(f, "circle of scopes: {}: one of them needs another parent", names.join(" pays "))
             }
         }
     }
@@ -164,7 +175,7 @@ pub(crate) struct Survey {
     pub(crate) parents: Parents,
     pub(crate) claims: BTreeMap<Claim, Uuid>,
     /// What these are charged is not known, nor so what is above them: an object of theirs is of an unknown kind or
-    /// cannot be read.
+    /// cannot be read, or they are in a circle.
     pub(crate) unjudged: BTreeSet<Scope>,
     /// Those objects.
     strangers: BTreeSet<Uuid>,
@@ -189,6 +200,7 @@ impl Survey {
             }
         }
         ledger::add_holds(&mut survey.expected, snapshot).await?;
+        survey.cut_circles();
         ledger::add_excess(&mut survey.expected, &survey.parents);
         let held = "SELECT DISTINCT domain, place, uid FROM holds WHERE place <> '' AND domain <> ''";
         for (claim, uid) in claims(snapshot, held).await? {
@@ -222,6 +234,17 @@ impl Survey {
             }
         }
         if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
+    }
+
+    /// Takes circles out of the tree, so that whoever climbs it comes to an end.
+    fn cut_circles(&mut self) {
+        for scopes in ledger::circles(&self.parents) {
+            for scope in &scopes {
+                self.parents.remove(scope);
+                self.unjudged.insert(scope.clone());
+            }
+            self.report.differences.push(Difference::Circle { scopes });
+        }
     }
 
     /// What is above a scope that is not judged is not judged either.

@@ -105,6 +105,22 @@ pub fn of_accounts(accounts: &[Account]) -> Rows {
 /// Which scope each scope pays.
 pub(crate) type Parents = BTreeMap<Scope, Scope>;
 
+/// Scopes that pay each other in turn; of each circle, every scope pays the next, and the last one the first.
+pub(crate) fn circles(parents: &Parents) -> Vec<Vec<Scope>> {
+    let (mut seen, mut circles) = (BTreeSet::new(), Vec::new());
+    for start in parents.keys() {
+        let (mut way, mut next) = (Vec::new(), Some(start));
+        while let Some(scope) = next.filter(|scope| seen.insert(*scope)) {
+            way.push(scope);
+            next = parents.get(scope);
+        }
+        if let Some(first) = next.and_then(|met| way.iter().position(|scope| *scope == met)) {
+            circles.push(way.into_iter().skip(first).cloned().collect());
+        }
+    }
+    circles
+}
+
 /// Carries what is above a limit upwards: it counts in the scope that is paid, too.
 pub(crate) fn add_excess(rows: &mut Rows, parents: &Parents) {
     let over = |row: &Row| row.hard.map_or(0, |hard| row.allocated.saturating_sub(hard).max(0));

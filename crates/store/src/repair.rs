@@ -144,7 +144,7 @@ impl Changes {
                 Difference::Claim { claim, expected: Some(uid), .. } => {
                     changes.claims.push((claim.clone(), *uid));
                 }
-                Difference::Claim { .. } | Difference::Object { .. } => {}
+                Difference::Claim { .. } | Difference::Object { .. } | Difference::Circle { .. } => {}
             }
         }
         changes

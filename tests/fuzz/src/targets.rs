@@ -14,6 +14,8 @@ mod patch;
 mod credentials;
 /// Dumps of another system.
 mod import;
+/// Files of namespaces to adopt.
+mod mapping;
 
 const QUERY: &[&str] = &[
     "limit=5",
@@ -489,6 +491,39 @@ const DUMP: &[&str] = &[
     "{",
     "}",
 ];
+const MAPPING: &[&str] = &[
+    "- {cluster: c1, namespace: web, project: shop, name: c1-web, hard: {pods: \"10\"}}  # uses pods=3\n",
+    "- {cluster: \"c1\", namespace: \"db\", project: \"shop\", hard: {cpu: 1, memory: 1Gi}}\n",
+    "# - {cluster: c1, namespace: old, project: \"\", name: c1-old, hard: {}}\n",
+    "- {cluster: c2, namespace: web, project: other}\n",
+    "---\n",
+    "- ",
+    "hard: {}",
+    "hard: ~",
+    "hard: {pods: 1e3}",
+    "hard: {requests.cpu: 500m}",
+    "hard: {pods: -1}",
+    "namespace: kube-system",
+    "name: A",
+    "project: 1",
+    "&a ",
+    "*a",
+    "!x ",
+    "? ",
+    ": ",
+    "{",
+    "}",
+    "[",
+    ", ",
+    "\"",
+    "'",
+    "#",
+    "\n",
+    "\r",
+    "\u{feff}",
+    "\u{85}",
+    "|",
+];
 
 macro_rules! targets {
     ($($name:literal $feed:path, $words:expr, $large:literal;)*) => {
@@ -527,4 +562,5 @@ targets! {
     "pem" credentials::pem, PEM, true;
     "kubeconfig" credentials::kubeconfig, KUBECONFIG, true;
     "dump" import::dump, DUMP, true;
+    "mapping" mapping::mapping, MAPPING, true;
 }

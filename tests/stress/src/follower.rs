@@ -22,8 +22,25 @@ pub(crate) struct History {
     leaving: Option<Uuid>,
     /// Moves.
     pub(crate) moves: u64,
+    /// What was made of each list.
+    lists: HashMap<Uuid, Made>,
     /// The last revision read.
     pub(crate) last: u64,
+}
+
+/// What was made of a list, which is whole at the end.
+#[derive(Debug, Default)]
+struct Made {
+    size: usize,
+    revisions: Vec<u64>,
+}
+
+impl Made {
+    /// All of it, once, in one batch.
+    fn is_whole(&self) -> bool {
+        let follows = |pair: &[u64]| matches!(pair, [one, next] if *next == one + 1);
+        self.revisions.len() == self.size && self.revisions.windows(2).all(follows)
+    }
 }
 
 impl History {
@@ -52,6 +69,12 @@ impl History {
                 "u" => ensure!(present, "{key:?} was updated and does not exist"),
                 _ => ensure!(present, "{key:?} was deleted and does not exist"),
             }
+            // Who arrives is not made.
+            if let (Some(list), "c", None) = (&body.list, op, self.leaving) {
+                let made = self.lists.entry(list.id).or_default();
+                made.size = list.size;
+                made.revisions.push(revision);
+            }
             if let Some(left) = self.leaving.take() {
                 ensure!(
                     op == "c" && uid == left,
@@ -74,6 +97,18 @@ impl History {
             }
         }
         Ok(rows.len())
+    }
+
+    /// How many lists were made.
+    pub(crate) fn lists(&self) -> usize {
+        self.lists.len()
+    }
+
+    /// Lists of which not all was made, or something twice, or not at once.
+    pub(crate) fn torn(&self) -> Vec<String> {
+        let torn = self.lists.iter().filter(|(_, made)| !made.is_whole());
+        torn.map(|(id, Made { size, revisions })| format!("list {id}: {size} items, made at {revisions:?}"))
+            .collect()
     }
 
     /// Number and exclusive or of a kind's revisions in `(after, to]`.

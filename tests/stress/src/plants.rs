@@ -20,7 +20,7 @@ pub(crate) struct Plant {
 }
 
 /// All of them.
-pub(crate) const PLANTS: [Plant; 10] = [
+pub(crate) const PLANTS: [Plant; 11] = [
     Plant {
         name: "amounts-unchecked",
         before: "ALTER TABLE ledger DROP CONSTRAINT ledger_never_over_committed",
@@ -55,6 +55,13 @@ pub(crate) const PLANTS: [Plant; 10] = [
                   DELETE FROM events x USING generate_series(1, entries) AS k(i)\n        \
                   WHERE e_op[k.i] = 'm' AND x.rv = base + k.i;\n    END IF;\n    \
                   IF written <> cardinality(array_positions(outcome, 0::smallint)) THEN",
+    },
+    Plant {
+        name: "adopt-halved",
+        before: "SELECT 1",
+        function: "apply_batch",
+        find: "    IF p_rehearse OR (p_rehearse IS NULL AND 0 <> ANY (outcome)) THEN",
+        replace: "    IF p_rehearse THEN",
     },
     Plant {
         name: "sum-unchecked",

@@ -59,6 +59,7 @@ struct Verdict {
     lost: Vec<String>,
     applied_though_refused: Vec<String>,
     watch_errors: Vec<String>,
+    torn: Vec<String>,
     told: HashMap<&'static str, u64>,
     watched: u64,
 }
@@ -91,6 +92,7 @@ pub(crate) async fn run(settings: Settings) -> Result<bool> {
     while history.read(&mut connection).await? > 0 {}
     look(&mut connection, scopes, &mut verdict).await?;
     compare_state(&mut connection, &history, &mut verdict).await?;
+    verdict.torn = history.torn();
     let items = scopes + 1;
     for file in replicas.logs() {
         judge(&log::read(&file)?, &history, scopes, items, &mut verdict);
@@ -285,9 +287,10 @@ fn report(verdict: &Verdict, history: &History, kills: &Kills) -> bool {
         kills.servers
     ));
     say(&format!(
-        "events {}, moves {}, looks {}, watch reports {}",
+        "events {}, moves {}, lists {}, looks {}, watch reports {}",
         history.tokens.len(),
         history.moves,
+        history.lists(),
         verdict.snapshots,
         verdict.watched
     ));
@@ -296,6 +299,7 @@ fn report(verdict: &Verdict, history: &History, kills: &Kills) -> bool {
         ("differences between ledger and objects", &verdict.differences),
         ("acknowledged writes lost", &verdict.lost),
         ("refused writes applied", &verdict.applied_though_refused),
+        ("lists made in part", &verdict.torn),
         ("events missed, doubled or out of order", &verdict.watch_errors),
     ];
     for (name, found) in findings {

@@ -42,6 +42,18 @@ pub(crate) struct Body {
     pub(crate) charge: BTreeMap<String, Units>,
     /// The cluster namespace that an item claims.
     pub(crate) claim: Option<(String, String)>,
+    /// The list that an item was made with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) list: Option<List>,
+}
+
+/// Items that are made together or not at all.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct List {
+    /// Which.
+    pub(crate) id: Uuid,
+    /// How many they are.
+    pub(crate) size: usize,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,6 +74,11 @@ impl Body {
         let claim = Some((cluster.to_owned(), name.to_owned()));
         Self { scope: scope.to_owned(), charge: hard.clone(), hard, claim, ..Self::named("Item", name) }
             .fresh()
+    }
+
+    /// The same as a part of a list.
+    pub(crate) fn in_list(self, list: List) -> Self {
+        Self { list: Some(list), ..self }
     }
 
     fn named(kind: &str, name: &str) -> Self {

@@ -2,7 +2,7 @@
 
 use crate::log::{Line, Told};
 use crate::replica::Replica;
-use crate::world::{Body, CLUSTERS, RESOURCES, Units, high_water};
+use crate::world::{Body, CLUSTERS, List, RESOURCES, Units, high_water};
 use anyhow::Result;
 use meta::selector::{FieldSelector, LabelSelector};
 use rand::rngs::StdRng;
@@ -19,6 +19,9 @@ use uuid::Uuid;
 
 /// Items that a writer remembers, so that it can come back to them, also with what it read long ago.
 const MEMORY: usize = 200;
+
+/// How many items are made together.
+const LIST: std::ops::RangeInclusive<usize> = 2..=4;
 
 /// Until a writer comes back whom the store could not serve.
 const RETRY: Duration = Duration::from_millis(20);
@@ -65,7 +68,8 @@ pub(crate) async fn run(replica: Replica, seed: u64) -> Result<()> {
 impl Writer {
     async fn step(&mut self) -> Result<()> {
         match self.random.random_range(0..100) {
-            0..40 => self.create().await,
+            0..38 => self.create().await,
+            38..40 => self.adopt().await,
             40..44 => self.resize().await,
             44..50 => self.relocate().await,
             50..62 => self.confirm(false).await,
@@ -87,17 +91,54 @@ impl Writer {
         RESOURCES.iter().map(|r| ((*r).to_owned(), self.random.random_range(1..6))).collect()
     }
 
-    async fn create(&mut self) -> Result<()> {
+    fn new_item(&mut self) -> Body {
         let scope = self.leaf();
         let cluster = *CLUSTERS.choose(&mut self.random).unwrap_or(&CLUSTERS[0]);
         let name = format!("i{:012x}", self.random.random_range(0..1_u64 << 44));
-        let body = Body::item(&name, &scope, cluster, self.units());
-        let key = Key::new(self.replica.items, &scope, &name);
+        Body::item(&name, &scope, cluster, self.units())
+    }
+
+    fn create_item(&self, body: &Body) -> Write {
+        let key = Key::new(self.replica.items, &body.scope, body.name());
         let change = Change::Create(body.state());
-        let write = Write { key: key.clone(), uid: Uuid::new_v4(), change, may_grow: true, hold: None };
-        let made = self.write("create", body.token, write).await?;
-        if made {
+        Write { key, uid: Uuid::new_v4(), change, may_grow: true, hold: None }
+    }
+
+    async fn create(&mut self) -> Result<()> {
+        let body = self.new_item();
+        let write = self.create_item(&body);
+        let key = write.key.clone();
+        if self.write("create", body.token, write).await? {
             self.remember(key).await;
+        }
+        Ok(())
+    }
+
+    /// Makes items in several scopes together, as an adoption does: all of them or none.
+    async fn adopt(&mut self) -> Result<()> {
+        let list = List { id: Uuid::new_v4(), size: self.random.random_range(LIST) };
+        let items: Vec<Body> = (0..list.size).map(|_| self.new_item().in_list(list.clone())).collect();
+        let writes: Vec<Write> = items.iter().map(|body| self.create_item(body)).collect();
+        let keys: Vec<Key> = writes.iter().map(|write| write.key.clone()).collect();
+        let answers = self.replica.store.write_together(&self.access, writes, false).await;
+        let told = match &answers {
+            Err(error) => vec![self.told("adopt", error)?; list.size],
+            Ok(answers) => match answers.iter().find_map(|answer| answer.as_ref().err()) {
+                // Those that could have been made say so; none was.
+                Some(refusal) => vec![self.told("adopt", refusal)?; list.size],
+                None => answers.iter().flatten().map(|revision| Told::Done(revision.0)).collect(),
+            },
+        };
+        for (body, told) in items.iter().zip(&told) {
+            self.note("adopt", body.token, *told)?;
+        }
+        if told.contains(&Told::Unavailable) {
+            tokio::time::sleep(RETRY).await;
+        }
+        if answers.is_ok_and(|answers| answers.iter().all(Result::is_ok)) {
+            for key in keys {
+                self.remember(key).await;
+            }
         }
         Ok(())
     }
@@ -307,26 +348,35 @@ impl Writer {
     async fn write(&mut self, op: &str, token: Uuid, write: Write) -> Result<bool> {
         let told = match self.replica.store.write(&self.access, write).await {
             Ok(Revision(revision)) => Told::Done(revision),
-            Err(Error::Unknown) => Told::Unknown,
-            Err(Error::Unavailable(_) | Error::Busy | Error::Starting | Error::Held) => Told::Unavailable,
-            Err(
-                Error::NotFound
-                | Error::AlreadyExists { .. }
-                | Error::Conflict
-                | Error::NotAdmitted
-                | Error::Refused(_)
-                | Error::Corrupt(_),
-            ) => Told::No,
-            Err(other) => {
-                self.replica.log.line(&Line::Broken { what: format!("{op}: unexpected error: {other}") })?;
-                Told::No
-            }
+            Err(error) => self.told(op, &error)?,
         };
-        self.replica.log.line(&Line::Write { op: op.to_owned(), token, told })?;
+        self.note(op, token, told)?;
         if told == Told::Unavailable {
             tokio::time::sleep(RETRY).await;
         }
         Ok(matches!(told, Told::Done(_)))
+    }
+
+    fn note(&self, op: &str, token: Uuid, told: Told) -> Result<()> {
+        self.replica.log.line(&Line::Write { op: op.to_owned(), token, told })
+    }
+
+    /// What an error says of the write.
+    fn told(&self, op: &str, error: &Error) -> Result<Told> {
+        Ok(match error {
+            Error::Unknown => Told::Unknown,
+            Error::Unavailable(_) | Error::Busy | Error::Starting | Error::Held => Told::Unavailable,
+            Error::NotFound
+            | Error::AlreadyExists { .. }
+            | Error::Conflict
+            | Error::NotAdmitted
+            | Error::Refused(_)
+            | Error::Corrupt(_) => Told::No,
+            other => {
+                self.replica.log.line(&Line::Broken { what: format!("{op}: unexpected error: {other}") })?;
+                Told::No
+            }
+        })
     }
 }
 

@@ -8,6 +8,7 @@ use meta::object::Object;
 use meta::quantity::{Format, Quantity, ResourceList};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::slice;
 use std::sync::Arc;
 use store::audit::Difference;
 use store::hold::Hold;
@@ -68,7 +69,7 @@ pub(super) async fn write(store: &Store, access: &Access, news: News<'_>) -> Res
         wanted.entry(project).or_default().written_off.clone_from(uids);
     }
     for difference in differences {
-        if let Some(project) = project_of(difference) {
+        for project in projects_of(difference) {
             wanted.entry(project).or_default().differences.push(difference.to_string());
         }
     }
@@ -122,14 +123,17 @@ fn corrupt(entry: &Entry, error: impl std::fmt::Display) -> Error {
     Error::Corrupt(format!("project {}: {error}", entry.key.name))
 }
 
-fn project_of(difference: &Difference) -> Option<&str> {
-    match difference {
-        Difference::Object { key, .. } if key.kind == PROJECT => Some(&key.name),
-        Difference::Object { key, .. } => Some(&key.namespace),
+fn projects_of(difference: &Difference) -> Vec<&str> {
+    let scopes = match difference {
+        Difference::Object { key, .. } if key.kind == PROJECT => return vec![&key.name],
+        Difference::Object { key, .. } => return vec![&key.namespace],
+        Difference::Circle { scopes } => scopes.as_slice(),
         Difference::Ledger { .. } | Difference::Claim { .. } => {
-            difference.scope().filter(|scope| scope.kind == account::PROJECT).map(|scope| scope.name.as_str())
+            difference.scope().map_or(&[][..], slice::from_ref)
         }
-    }
+    };
+    let projects = scopes.iter().filter(|scope| scope.kind == account::PROJECT);
+    projects.map(|scope| scope.name.as_str()).collect()
 }
 
 pub(super) fn held(hold: &Hold) -> Held {

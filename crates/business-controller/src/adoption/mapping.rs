@@ -231,6 +231,7 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn wrong(text: &str) -> Vec<String> {
         parse(text, &["kube-*".to_owned()]).unwrap_err().iter().map(ToString::to_string).collect()
@@ -255,6 +256,46 @@ mod tests {
         let short = "- {cluster: c1, namespace: web, project: p, hard: {pods: 3}}";
         let read = parse(short, &[]).unwrap();
         assert_eq!((read[0].name.as_str(), read[0].hard["pods"]), ("c1-web", "3".parse().unwrap()));
+    }
+
+    fn entries() -> impl Strategy<Value = Vec<Entry>> {
+        let name = "[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?";
+        let amount = (0_u32..5_000, prop::sample::select(vec!["", "m", "Ki", "Gi", "k"]));
+        let hard = prop::collection::btree_map("(requests[.])?[a-z]{1,9}", amount, 0..4);
+        let entry = (name, name, name, hard).prop_map(|(cluster, project, name, hard)| {
+            let amount =
+                |(key, (n, unit)): (String, (u32, &str))| (key, format!("{n}{unit}").parse().unwrap());
+            let hard = hard.into_iter().map(amount).collect();
+            Entry { cluster, project, name, hard, ..Entry::default() }
+        });
+        prop::collection::vec(entry, 0..20).prop_map(|mut entries| {
+            for (entry, line) in entries.iter_mut().zip(1..) {
+                // Each place and each name once.
+                let (namespace, name) = (format!("n{line}"), format!("{}-{line}", entry.name));
+                *entry = Entry { line, namespace, name, ..std::mem::take(entry) };
+            }
+            entries
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_written_is_read_back(entries in entries(), comment in "[ -~]{0,40}") {
+            let lines = entries.iter().map(|entry| format!("{}  # {comment}", entry.to_line()));
+            let text = lines.collect::<Vec<_>>().join("\n");
+            match parse(&text, &[]) {
+                Ok(read) => prop_assert_eq!(read, entries),
+                // Not every amount and every resource is one that the server takes; what is wrong is never the form.
+                Err(wrong) => prop_assert!(wrong.iter().all(|wrong| wrong.field.starts_with("hard[")), "{:?}", wrong),
+            }
+        }
+
+        #[test]
+        fn whatever_is_in_the_file_the_line_that_is_told_is_there(text in "(- [{]|[}]|cluster: |a, |namespace: |#|\\n|\\PC){0,60}") {
+            if let Err(wrong) = parse(&text, &[]) {
+                prop_assert!(wrong.iter().all(|wrong| wrong.line >= 1 && wrong.line <= text.lines().count().max(1)));
+            }
+        }
     }
 
     #[test]

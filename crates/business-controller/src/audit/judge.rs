@@ -110,6 +110,11 @@ impl Evidence<'_> {
                     project,
                     "a released namespace is unused"
                 );
+                cx.objects.namespaces.memory.emptied.remember(&scene.namespace.uid);
+                take_away(cx, sighting, scene).await
+            }
+            // What is held is not written off yet.
+            (Some(Holder { is_released: true, .. }), _) if scene.is_emptied(cx) => {
                 take_away(cx, sighting, scene).await
             }
             (Some(Holder { project, is_released }), _) => {
@@ -201,6 +206,11 @@ impl Scene {
         })
     }
 
+    /// Whether we have taken its quota away, which counted nothing. Without a quota it may also be because its owner did.
+    fn is_emptied(&self, cx: &Context) -> bool {
+        self.quota.is_none() && cx.objects.namespaces.memory.emptied.has(&self.namespace.uid)
+    }
+
     /// The most that was granted, is granted or is in use.
     fn may_take(&self) -> ResourceList {
         let quota = self.quota.as_ref().map(confirm::may_take);
@@ -249,6 +259,10 @@ async fn take_away(cx: &Context, sighting: &Sighting, scene: &Scene) -> Result<J
     let (api, name) = (&sighting.member.api, &sighting.name);
     if let Some(quota) = &scene.quota {
         api.delete_quota(name, &quota.uid).await?;
+    }
+    let marks = &scene.namespace.marks;
+    if scene.quota.is_none() && marks.uid.is_none() && marks.seal.is_none() {
+        return Ok(Judgement::Nothing);
     }
     match api.patch_namespace(name, &build::unmarked(&scene.namespace)).await {
         Ok(_) | Err(Error::Member(Failure::NotFound)) => Ok(Judgement::Nothing),

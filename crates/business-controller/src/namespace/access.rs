@@ -5,7 +5,10 @@
 use super::access_state::{Access, Denied};
 use super::build;
 use super::kind::NamespaceView;
+use super::memory::Binding;
+use super::report;
 use super::site::Site;
+use crate::context::Context;
 use crate::error::{Error, Failure};
 use crate::member::ClusterBinding;
 use crate::member::observed::{Grantee, SeenBindings};
@@ -81,7 +84,7 @@ pub fn step(
 }
 
 /// Keeps the bindings of a namespace right that is on record as the object's. The error says that nothing may be written.
-pub async fn keep(object: &NamespaceView, site: &Site) -> Result<Access, Error> {
+pub async fn keep(cx: &Context, object: &NamespaceView, site: &Site) -> Result<Access, Error> {
     let record = object.status.cluster_namespace.as_ref();
     let Some(record) = record.filter(|r| matches!(r.provenance, Provenance::Made | Provenance::Adopted))
     else {
@@ -90,15 +93,23 @@ pub async fn keep(object: &NamespaceView, site: &Site) -> Result<Access, Error> 
     let (there, _quota) = site.member.observed.at(&object.spec.namespace);
     match there {
         Some(there) if there.uid == record.uid => {
-            provide(object, site, !there.deleting && !object.is_deleting()).await
+            provide(cx, object, site, !there.deleting && !object.is_deleting()).await
         }
         _ => Ok(Access::Unknown),
     }
 }
 
 /// Makes the bindings right in a namespace that is the object's. One that is being deleted takes nothing new.
-pub async fn provide(object: &NamespaceView, site: &Site, takes_new: bool) -> Result<Access, Error> {
+pub async fn provide(
+    cx: &Context,
+    object: &NamespaceView,
+    site: &Site,
+    takes_new: bool,
+) -> Result<Access, Error> {
     let grants = grants(object, &site.project);
+    let binding = Binding { key: object.key.clone(), grants: grants.clone() };
+    let bound = &cx.objects.namespaces.memory.bound;
+    let was_right = takes_new && bound.was(&object.uid, &binding);
     let mut seen = match site.member.observed.bindings_at(&object.spec.namespace) {
         SeenBindings::Listed(seen) => seen,
         SeenBindings::Unlisted(None) => return Ok(Access::Unknown),
@@ -110,11 +121,13 @@ pub async fn provide(object: &NamespaceView, site: &Site, takes_new: bool) -> Re
     };
     for _ in 0..ROUNDS_MAX {
         match write(object, site, &grants, &seen, takes_new).await {
-            Ok(()) if !grants.roles.contains_key(&AccessRole::Admin) => {
-                let message = format!("tenant {:?} cannot be named in a cluster", object.spec.tenant_id);
-                return Ok(Access::Failed(Denied { reason: reason::UNNAMEABLE, message, retry: false }));
+            Ok(written) => {
+                if was_right && !written.is_empty() {
+                    report::bindings_restored(cx, object, &written);
+                }
+                bound.remember(&object.uid, binding);
+                return Ok(granted(object, &grants));
             }
-            Ok(()) => return Ok(Access::Granted { unnameable: grants.unnameable }),
             Err(Error::Member(Failure::Conflict(_) | Failure::Exists | Failure::NotFound)) => {
                 match live(object, site).await {
                     Ok(now) => seen = now,
@@ -134,21 +147,34 @@ pub async fn provide(object: &NamespaceView, site: &Site, takes_new: bool) -> Re
     ))
 }
 
-/// All roles at once: nobody waits for two answers in turn.
+fn granted(object: &NamespaceView, grants: &Grants) -> Access {
+    if grants.roles.contains_key(&AccessRole::Admin) {
+        return Access::Granted { unnameable: grants.unnameable };
+    }
+    let message = format!("tenant {:?} cannot be named in a cluster", object.spec.tenant_id);
+    Access::Failed(Denied { reason: reason::UNNAMEABLE, message, retry: false })
+}
+
+/// Tells the roles whose bindings were not right. All at once: nobody waits for two answers in turn.
 async fn write(
     object: &NamespaceView,
     site: &Site,
     grants: &Grants,
     seen: &BTreeMap<AccessRole, Arc<ClusterBinding>>,
     takes_new: bool,
-) -> Result<(), Error> {
+) -> Result<Vec<AccessRole>, Error> {
     let writes = AccessRole::ALL.map(|role| {
         let grantees = grants.roles.get(&role);
         let step = step(object, grantees, seen.get(&role));
         let none = BTreeSet::new();
-        async move { carry_out(object, site, role, grantees.unwrap_or(&none), step, takes_new).await }
+        async move {
+            let is_right = step == BindingStep::Keep;
+            carry_out(object, site, role, grantees.unwrap_or(&none), step, takes_new).await?;
+            Ok((!is_right).then_some(role))
+        }
     });
-    join_all(writes).await.into_iter().collect()
+    let written: Result<Vec<Option<AccessRole>>, Error> = join_all(writes).await.into_iter().collect();
+    Ok(written?.into_iter().flatten().collect())
 }
 
 async fn carry_out(

@@ -228,7 +228,7 @@ async fn release(cx: &Context, object: &NamespaceView, site: &Site, found: Found
         | Verdict::TakeOver { .. }
         | Verdict::DeleteReplaced { .. } => return Err(Error::Unsettled),
     };
-    let memory = &cx.objects.namespaces.memory;
+    let memory = &cx.objects.namespaces.memory.untried;
     let Applied { namespace_uid, .. } = apply::apply(site, memory, object, &plan).await?;
     let message = format!(
         "namespace {} of cluster {} was adopted and stays; what is charged is held until it is unused",

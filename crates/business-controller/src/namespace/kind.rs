@@ -1,6 +1,6 @@
 //! What a namespace is to the controller.
 
-use super::memory::Untried;
+use super::memory::NamespaceMemory;
 use crate::cache::Cache;
 use crate::kinds::{Change, Index, Kind, ProjectKey, View};
 use business_types::condition::{self, TRANSFERRED};
@@ -20,7 +20,7 @@ impl Kind for BusinessNamespace {
     type Status = NamespaceStatus;
     type Key = ProjectKey;
     type Index = ClaimedPlaces;
-    type Memory = Untried;
+    type Memory = NamespaceMemory;
 }
 
 impl NamespaceView {

@@ -1,7 +1,74 @@
-//! Objects for which nothing can have been made yet in their cluster.
+//! What a process knows of its objects by having written for them.
 
-use std::collections::HashSet;
+use super::access::Grants;
+use crate::kinds::ProjectKey;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What is known of all objects.
+#[derive(Debug, Default)]
+pub struct NamespaceMemory {
+    /// Objects for which nothing can have been made yet.
+    pub untried: Untried,
+    /// What their bindings were when they were right.
+    pub bound: Bound,
+    /// Released namespaces whose quota was taken away.
+    pub emptied: Emptied,
+}
+
+/// Uids of released namespaces whose quota counted nothing when this process took it away. Until the API server has written
+/// off what is held for them, they are seen without a quota, as if their owner had removed it.
+#[derive(Debug, Default)]
+pub struct Emptied(Mutex<HashSet<String>>);
+
+impl Emptied {
+    pub fn remember(&self, uid: &str) {
+        self.lock().insert(uid.to_owned());
+    }
+
+    pub fn has(&self, uid: &str) -> bool {
+        self.lock().contains(uid)
+    }
+
+    /// Forgets all but these.
+    pub fn keep(&self, uids: &HashSet<&str>) {
+        self.lock().retain(|uid| uids.contains(uid.as_str()));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Bindings that were right, by the uid of their object. It is lost with the process: then the first look tells no drift.
+#[derive(Debug, Default)]
+pub struct Bound(Mutex<HashMap<String, Binding>>);
+
+/// What bindings follow from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Binding {
+    pub key: ProjectKey,
+    pub grants: Grants,
+}
+
+impl Bound {
+    /// Whether the object's bindings were right and followed from the same.
+    pub fn was(&self, uid: &str, binding: &Binding) -> bool {
+        self.lock().get(uid) == Some(binding)
+    }
+
+    pub fn remember(&self, uid: &str, binding: Binding) {
+        self.lock().insert(uid.to_owned(), binding);
+    }
+
+    pub fn forget(&self, uid: &str) {
+        self.lock().remove(uid);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Binding>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Uids of objects that were born while this process led, after every write of a former leader had ended, and of which
 /// each own write was refused. It is lost with the process, and then nothing is known.

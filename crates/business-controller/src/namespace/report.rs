@@ -6,6 +6,7 @@ use crate::context::Context;
 use crate::events::Topic;
 use crate::outcome::{Drift, DriftLabels};
 use crate::seal::Origin;
+use business_types::access::AccessRole;
 use business_types::condition::{
     self, CLUSTER_REACHABLE, PROVISIONED as PROVISIONED_CONDITION, REPLACED, reason,
 };
@@ -64,6 +65,14 @@ pub fn replaced_deleted(cx: &Context, object: &NamespaceView) {
     let note =
         format!("{}, which somebody had made in the place of ours, is deleted with consent", place(object));
     cx.events.report(object, REPLACED_DELETED, note);
+}
+
+/// Somebody has changed the bindings of these roles, or taken them away.
+pub fn bindings_restored(cx: &Context, object: &NamespaceView, roles: &[AccessRole]) {
+    let names: Vec<&str> = roles.iter().map(|role| role.name()).collect();
+    let note = format!("RoleBindings of {} were restored: {}", place(object), names.join(", "));
+    cx.metrics.drift.get_or_create(&DriftLabels { what: Drift::Binding }).inc();
+    cx.events.report(object, REPAIRED, note);
 }
 
 /// The cluster says which project it lies in now.

@@ -5,7 +5,7 @@ use crate::fixtures::pending;
 use crate::fixtures::server::{Fault, Server};
 use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, World};
 use crate::namespace::kind::NamespaceView;
-use crate::outcome::Outcome;
+use crate::outcome::{Drift, DriftLabels, Outcome};
 use business_types::access::AccessRole::{Admin, Edit};
 use business_types::condition::{self, ACCESS_READY};
 use serde_json::json;
@@ -101,6 +101,38 @@ async fn what_the_owner_does_to_the_bindings_is_undone() {
     world.watches();
     world.pass().await.unwrap();
     assert!(world.grantees(Admin).is_some());
+}
+
+fn restored(world: &World) -> u64 {
+    world.cx.metrics.drift.get_or_create(&DriftLabels { what: Drift::Binding }).get()
+}
+
+#[tokio::test]
+async fn a_binding_that_somebody_changed_is_told_and_one_that_was_asked_for_is_not() {
+    let world = used_by(&["alice"]).await;
+    world.has_members(&["alice", "bob"]);
+    world.pass().await.unwrap();
+    world.has_members(&[]);
+    world.pass().await.unwrap();
+    world.has_members(&["alice"]);
+    world.pass().await.unwrap();
+    assert_eq!(restored(&world), 0, "the project's members have changed");
+
+    let eve = json!([{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "eve" }]);
+    world.server.edit(&World::binding(Edit), &json!({ "subjects": eve }));
+    world.watches();
+    world.pass().await.unwrap();
+    assert_eq!(restored(&world), 1);
+    world.server.remove(&World::binding(Admin));
+    world.watches();
+    world.pass().await.unwrap();
+    assert_eq!(restored(&world), 2);
+    world.pass().await.unwrap();
+    assert_eq!(restored(&world), 2, "nothing was to be done");
+
+    world.holds(&world.seen().ending());
+    world.pass().await.unwrap();
+    assert_eq!(restored(&world), 2, "what goes with its object was taken by nobody");
 }
 
 #[tokio::test]

@@ -129,6 +129,34 @@ async fn what_was_released_is_held_until_it_is_unused_and_then_loses_our_quota_a
     assert_eq!(world.server.find(QUOTA), None);
     let metadata = &world.stored(NAMESPACE)["metadata"];
     assert_eq!((&metadata["labels"], &metadata["annotations"]), (&json!({}), &json!({})));
+
+    world.calls();
+    audit(&world).await;
+    assert_eq!(world.project()["status"].get("orphans"), None::<&Value>, "it is only not written off yet");
+    assert!(world.calls().iter().all(|call| call.starts_with("GET")), "nothing is left to be done");
+}
+
+#[tokio::test]
+async fn what_was_released_and_lost_its_quota_to_its_owner_stays_held() {
+    let world = World::new();
+    let consent = json!({ "business.tkestack.io/adopt": "p/n" });
+    world
+        .server
+        .put(NAMESPACE, &json!({ "metadata": { "name": "web", "uid": "w", "annotations": consent } }));
+    world.holds(&pending(&[("pods", "3")]));
+    world.pass().await.unwrap();
+    world.pass().await.unwrap();
+    world.enforces("2");
+    world.holds(&world.seen().ending());
+    world.pass().await.unwrap();
+    let held = json!({ "uid": "u", "state": "released", "clusterName": "c1", "namespace": "web", "reason": "adopted" });
+    world.server.edit(PROJECT, &json!({ "status": { "ledger": { "held": [held] } } }));
+    world.server.remove(QUOTA);
+    world.server.edit(NAMESPACE, &json!({ "metadata": { "labels": null, "annotations": null } }));
+    audit(&world).await;
+    assert_eq!(world.project()["status"]["orphans"][0]["state"], "Released");
+    audit(&world).await;
+    assert_eq!(world.project()["status"]["orphans"][0]["state"], "Released");
 }
 
 #[tokio::test]

@@ -92,6 +92,37 @@ async fn a_corrupt_body_and_corrupt_columns_are_found_and_named() {
 }
 
 #[tokio::test]
+async fn scopes_in_a_circle_are_found_and_not_repaired() {
+    let kit = Kit::new().await;
+    kit.create(Object::project("a", "", "c1: cpu=4")).await.unwrap();
+    kit.create(Object::project("b", "a", "c1: cpu=4")).await.unwrap();
+    kit.create(Object::project("c", "b", "c1: cpu=4")).await.unwrap();
+    kit.create(Object::namespace("c", "web", "c1: cpu=4")).await.unwrap();
+    let forged = "UPDATE objects SET scope_kind = 1, scope = 'b', body = replace(body, '\"scope\":\"\"', '\"scope\":\"b\"') \
+         WHERE name = 'a'";
+    corrupt(&kit, forged).await;
+    // What is above the limit below would climb for ever.
+    let larger =
+        "UPDATE objects SET body = replace(body, '\"cpu\":\"4\"', '\"cpu\":\"6\"') WHERE name = 'web'";
+    corrupt(&kit, larger).await;
+    let circle = Difference::Circle { scopes: vec![scope("a"), scope("b")] };
+    assert_eq!(circle.to_string(), "circle of scopes: a pays b pays a: one of them needs another parent");
+    let found = kit.audit().await.differences;
+    assert!(found.contains(&circle), "{found:?}");
+    let others = found.iter().filter(|difference| **difference != circle);
+    assert!(
+        others.clone().count() > 0 && others.clone().all(|d| d.scope() == Some(&scope("c"))),
+        "{found:?}"
+    );
+    for name in ["a", "b"] {
+        let repaired = kit.store.repair(&kit.access, &Bodies, Some(&scope(name)), Repair::Rebuild).await;
+        assert!(matches!(repaired, Err(Error::Corrupt(_))), "{repaired:?}");
+    }
+    kit.store.repair(&kit.access, &Bodies, Some(&scope("c")), Repair::Raise).await.unwrap();
+    assert_eq!(kit.audit().await.differences, [circle]);
+}
+
+#[tokio::test]
 async fn a_lost_claim_is_found_and_taken_again() {
     let (kit, web) = sample().await;
     corrupt(&kit, "DELETE FROM claims WHERE place = 'web'").await;
