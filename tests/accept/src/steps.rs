@@ -42,6 +42,8 @@ mod registry;
 mod differential;
 /// Namespaces go to another project.
 mod moving;
+/// Namespaces that were there before us.
+mod adopting;
 /// Plain HTTP through `kubectl proxy`.
 mod proxy;
 
@@ -69,6 +71,7 @@ const STEPS: &[(&str, Step)] = &[
     ("what somebody changes in the cluster is repaired or reported", drift::drift),
     ("a cluster's namespace without an object is held against its project until it is gone", orphan::orphan),
     ("a namespace goes to another project and back, and its cluster sees its marks change", moving::moving),
+    ("namespaces that nobody manages are discovered, adopted together, and released", adopting::adopting),
     ("the tenant's administrator rules his tenant and sees no other", tenant::tenant),
     ("a member enters his namespace with a certificate, and no other, until he is no member", access::access),
     ("bad input is refused with the field's path and nothing is stored", input::input),
