@@ -2,7 +2,7 @@
 //! tenant's administrators and nobody else. It is kept right whatever else goes wrong with the namespace: whoever is no
 //! member any more must lose it.
 
-use super::access_state::{Access, Denied};
+use super::access_state::{Access, Denied, Grants};
 use super::build;
 use super::kind::NamespaceView;
 use super::memory::Binding;
@@ -23,14 +23,6 @@ use std::sync::Arc;
 
 /// Times that the bindings are looked at anew when they were changed under us.
 const ROUNDS_MAX: usize = 3;
-
-/// Who is to be named, by role. A role without anybody has no binding.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Grants {
-    pub roles: BTreeMap<AccessRole, BTreeSet<Grantee>>,
-    /// Members that cannot be named in a cluster.
-    pub unnameable: usize,
-}
 
 /// Who may use a namespace of a project.
 pub fn grants(object: &NamespaceView, project: &ProjectView) -> Grants {

@@ -1,4 +1,8 @@
-//! What is known of the bindings of a namespace.
+//! What is known of the bindings of a namespace, and what they are to be.
+
+use crate::member::observed::Grantee;
+use business_types::access::AccessRole;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is known of who may use a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,4 +32,12 @@ impl Access {
     pub fn failed(reason: &'static str, message: String) -> Self {
         Self::Failed(Denied { reason, message, retry: true })
     }
+}
+
+/// Who is to be named, by role. A role without anybody has no binding.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grants {
+    pub roles: BTreeMap<AccessRole, BTreeSet<Grantee>>,
+    /// Members that cannot be named in a cluster.
+    pub unnameable: usize,
 }

@@ -1,6 +1,6 @@
 //! What a process knows of its objects by having written for them.
 
-use super::access::Grants;
+use super::access_state::Grants;
 use crate::kinds::ProjectKey;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
