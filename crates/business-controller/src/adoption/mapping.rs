@@ -85,8 +85,10 @@ fn entry(line: usize, text: &str, forbidden: &[String]) -> Result<Entry, Vec<Wro
     let at = |field: &str, why: String| Wrong { line, field: field.to_owned(), why };
     let item = text.strip_prefix("- ").filter(|_| text.len() <= LINE_BYTES_MAX);
     let item = item.ok_or_else(|| vec![at("", "it is no item of a list on one line, - {…}".to_owned())])?;
-    let value: Value =
-        serde_yaml_ng::from_str(item).map_err(|error| vec![at("", format!("it is no YAML: {error}"))])?;
+    // As YAML first: a key that stands there twice is an error.
+    let value = serde_yaml_ng::from_str::<serde_yaml_ng::Value>(item)
+        .and_then(|yaml| serde_json::to_value(yaml).map_err(serde::ser::Error::custom));
+    let value = value.map_err(|error| vec![at("", format!("it is no YAML: {error}"))])?;
     let Value::Object(map) = value else {
         return Err(vec![at("", format!("it is no map of {}", FIELDS.join(", ")))]);
     };
@@ -303,7 +305,8 @@ mod tests {
         let text = "- {cluster: c1, namespace: web, project: p}\nnonsense\n- [a]\n\
                     - {cluster: c1, namespace: kube-x, project: p, hard: {pods: '-1'}}\n\
                     - {cluster: c1, project: P, extra: 1}\n- {cluster: c1, namespace: web, project: q, hard: {pods: x}}\n\
-                    - {cluster: c1, namespace: web, project: q}\n";
+                    - {cluster: c1, namespace: web, project: q}\n\
+                    - {cluster: c1, namespace: w, project: p, hard: {pods: 1, pods: 9}}\n";
         let told = wrong(text);
         let starts = [
             "2: it is no item",
@@ -314,6 +317,7 @@ mod tests {
             "5: namespace:",
             "6: hard: pods",
             "7: namespace: it stands in line 1",
+            "8: it is no YAML: hard: duplicate entry",
         ];
         assert_eq!(told.len(), starts.len(), "{told:#?}");
         for (told, start) in told.iter().zip(starts) {
