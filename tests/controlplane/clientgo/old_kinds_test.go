@@ -169,7 +169,9 @@ func TestTypedKindsOfTheRegistry(t *testing.T) {
 		c := typed(t, config)
 		project := makeTyped(t, c)
 		// Images and charts of a tenant share their names in a registry.
-		spec := func() businessv1.RegistrySpec { return businessv1.RegistrySpec{Name: fresh("reg"), TenantID: "default"} }
+		spec := func() businessv1.RegistrySpec {
+			return businessv1.RegistrySpec{Name: fresh("reg"), TenantID: "default"}
+		}
 		t.Run("imagenamespaces", func(t *testing.T) {
 			served(t, config, "imagenamespaces")
 			live(t, c.ImageNamespaces(project.Name), c.REST, &businessv1.ImageNamespace{Spec: spec()})
