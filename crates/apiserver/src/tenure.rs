@@ -48,45 +48,24 @@ pub enum Lost {
 }
 
 impl Tenure {
-    /// Waits until the stream may not go on. While nobody can say, it may.
+    /// Waits until the stream may not go on. While nobody can say, it may. A stream that has to go on meanwhile keeps this
+    /// future: one that is given up and made anew each time would never come to an end under load.
     pub async fn lost(mut self: Box<Self>) -> Lost {
-        let mut due = self.next_look();
+        let ends = self.ends();
         loop {
+            let next = Instant::now() + self.every.mul_f64(0.75 + rand::random::<f64>() / 2.0);
             tokio::select! {
-                () = self.changed() => {}
-                () = sleep_until(due) => {}
+                () = changed(&mut self.changes) => {}
+                () = sleep_until(ends.map_or(next, |ends| ends.min(next))) => {}
             }
-            if let Some(lost) = self.look().await {
+            if ends.is_some_and(|ends| ends <= Instant::now()) {
+                return Lost::Credential;
+            }
+            // Seldom under way, and much larger than what every stream has to have room for.
+            if let Err(lost) = Box::pin(self.check()).await {
                 return lost;
             }
-            due = self.next_look();
         }
-    }
-
-    /// When to look again, if nothing changes before.
-    pub(crate) fn next_look(&self) -> Instant {
-        let next = Instant::now() + self.every.mul_f64(0.75 + rand::random::<f64>() / 2.0);
-        self.ends().map_or(next, |ends| ends.min(next))
-    }
-
-    /// Waits until something has changed that the caller's sight may rest on.
-    pub(crate) async fn changed(&mut self) {
-        if let Some(receiver) = &mut self.changes {
-            if receiver.changed().await.is_ok() {
-                return;
-            }
-            self.changes = None;
-        }
-        std::future::pending::<()>().await;
-    }
-
-    /// Whether the stream may not go on.
-    pub(crate) async fn look(&self) -> Option<Lost> {
-        if self.ends().is_some_and(|ends| ends <= Instant::now()) {
-            return Some(Lost::Credential);
-        }
-        // Seldom under way, and much larger than what every stream has to have room for.
-        Box::pin(self.check()).await.err()
     }
 
     fn ends(&self) -> Option<Instant> {
@@ -132,4 +111,14 @@ impl Tenure {
 /// A review that fails refuses nothing.
 fn refused(status: Status) -> Result<(), Lost> {
     if status.code == 403 { Err(Lost::Refused(Box::new(status))) } else { Ok(()) }
+}
+
+async fn changed(changes: &mut Option<watch::Receiver<u64>>) {
+    if let Some(receiver) = changes {
+        if receiver.changed().await.is_ok() {
+            return;
+        }
+        *changes = None;
+    }
+    std::future::pending::<()>().await;
 }

@@ -5,14 +5,15 @@ mod frames;
 use crate::errors::{status_of, watch_expired};
 use crate::resource::Stored;
 use crate::response::{Media, body_response};
-use crate::tenure::{Lost, Tenure};
+use crate::tenure::Lost;
 use crate::verbs::Call;
 use crate::verbs::list::selection;
 use crate::verbs::options::{ListOptions, resource_version};
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use frames::Frames;
-use futures_util::{FutureExt as _, stream};
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, stream};
 use http::{Response, StatusCode};
 use meta::status::Status;
 use std::convert::Infallible;
@@ -53,19 +54,10 @@ pub(crate) async fn watch(call: &mut Call<'_>, stored: &Stored) -> Result<Respon
             let end = Instant::now() + life(options.timeout_seconds);
             let bookmarks = options.bookmarks.then_some(Bookmarks { next: Some(Instant::now()), end });
             let draining = call.api.draining.clone();
-            let rests_on = call.cx.tenure.take().map(|tenure| RestsOn { look: tenure.next_look(), tenure });
+            let lost = call.cx.tenure.take().map(|tenure| tenure.lost().boxed());
             let initial = matches!(from, WatchFrom::State(_));
-            let mut stream = Stream {
-                watch,
-                frames,
-                bookmarks,
-                initial,
-                end,
-                draining,
-                rests_on,
-                ended: false,
-                sent: None,
-            };
+            let mut stream =
+                Stream { watch, frames, bookmarks, initial, end, draining, lost, ended: false, sent: None };
             stream.schedule_bookmark();
             let chunks = stream::unfold(Box::new(stream), |mut stream| async move {
                 let chunk = stream.chunk().await?;
@@ -112,27 +104,11 @@ fn life(asked: Option<i64>) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// What allows a stream.
-struct RestsOn {
-    tenure: Box<Tenure>,
-    /// When to look whether it still does.
-    look: Instant,
-}
-
-impl RestsOn {
-    /// Waits until what it rests on may have changed; for ever where nothing can take the caller's right away.
-    async fn changed(rests_on: &mut Option<Self>) {
-        match rests_on {
-            Some(rests_on) => rests_on.tenure.changed().await,
-            None => std::future::pending().await,
-        }
-    }
-
-    async fn look(rests_on: &mut Option<Self>) -> Option<Lost> {
-        let rests_on = rests_on.as_mut()?;
-        let lost = rests_on.tenure.look().await;
-        rests_on.look = rests_on.tenure.next_look();
-        lost
+/// Waits until the caller may not go on; for ever where nothing can take his right away.
+async fn lost(lost: &mut Option<BoxFuture<'static, Lost>>) -> Lost {
+    match lost {
+        Some(lost) => lost.await,
+        None => std::future::pending().await,
     }
 }
 
@@ -151,7 +127,8 @@ struct Stream {
     initial: bool,
     end: Instant,
     draining: CancellationToken,
-    rests_on: Option<RestsOn>,
+    /// Until the caller may not go on.
+    lost: Option<BoxFuture<'static, Lost>>,
     ended: bool,
     /// When the last chunk was sent.
     sent: Option<Instant>,
@@ -197,27 +174,22 @@ impl Stream {
     /// The next frame; `None`, now and later, when there are no more.
     async fn next(&mut self) -> Option<Bytes> {
         while !self.ended && Instant::now() < self.end {
-            let due = [self.bookmark_due(), self.rests_on.as_ref().map(|rests_on| rests_on.look)];
-            let due = due.into_iter().flatten().fold(self.end, Instant::min);
-            let changed = tokio::select! {
+            let due = self.bookmark_due();
+            let item = tokio::select! {
                 biased;
-                item = self.watch.next() => match self.frame(item) {
-                    Some(frame) => return Some(frame),
-                    None => continue,
-                },
+                item = self.watch.next() => item,
                 () = self.draining.cancelled() => return None,
-                () = RestsOn::changed(&mut self.rests_on) => true,
-                () = sleep_until(due) => false,
+                lost = lost(&mut self.lost) => return self.lose(&lost),
+                () = sleep_until(due.unwrap_or(self.end).min(self.end)) => {
+                    if due.is_some_and(|due| due < self.end) {
+                        self.watch.bookmark();
+                        self.schedule_bookmark();
+                    }
+                    continue;
+                }
             };
-            let now = Instant::now();
-            if (changed || self.rests_on.as_ref().is_some_and(|rests_on| rests_on.look <= now))
-                && let Some(lost) = RestsOn::look(&mut self.rests_on).await
-            {
-                return self.lose(&lost);
-            }
-            if self.bookmark_due().is_some_and(|due| due <= now && due < self.end) {
-                self.watch.bookmark();
-                self.schedule_bookmark();
+            if let Some(frame) = self.frame(item) {
+                return Some(frame);
             }
         }
         None

@@ -24,12 +24,15 @@ use meta::status::Status;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use store::Visibility;
 use tokio::sync::watch;
 
 const WAIT: Duration = Duration::from_secs(20);
+/// Less than a review may take.
+const REVIEW_WAIT: Duration = Duration::from_secs(5);
 
 /// Everybody with a tenant may do anything, and sees of it the namespaces that are told.
 struct Sighted {
@@ -189,10 +192,10 @@ async fn a_watch_ends_with_its_right_and_not_with_kube_apiserver() {
     let (_file, change) = restless(&signer);
     let served = Served::start_by(Sighted::of(&["n"]), Some(kube.client()), change).await;
     let mut watch = watch_by(&served, "good").await;
-    kube.down.store(true, std::sync::atomic::Ordering::SeqCst);
+    kube.down.store(true, Ordering::SeqCst);
     served.create("a").await;
     assert_eq!(watch.next().await.unwrap()["type"], "ADDED", "nobody says that he may not");
-    kube.down.store(false, std::sync::atomic::Ordering::SeqCst);
+    kube.down.store(false, Ordering::SeqCst);
     served.create("b").await;
     assert_eq!(watch.next().await.unwrap()["type"], "ADDED");
 
@@ -207,6 +210,25 @@ async fn a_watch_ends_with_its_right_and_not_with_kube_apiserver() {
     assert_eq!(watch.next().await.unwrap()["object"]["metadata"]["name"], "a");
     assert_eq!(watch.next().await.unwrap()["object"]["metadata"]["name"], "b");
     assert_eq!(watch.next().await, None, "the token is nobody's any more");
+}
+
+#[tokio::test]
+async fn events_go_on_while_it_is_being_asked_whether_they_may() {
+    let kube = KubeApi::new();
+    kube.know_token("good", json!({"username": "bob", "groups": ["system:authenticated"]}));
+    kube.allow(|spec| spec["user"] == "bob");
+    kube.trust(&Ca::new("clients"), &Ca::new("proxy"), &[]);
+    let signer = Signer::new("key-1");
+    let (_file, change) = restless(&signer);
+    let served = Served::start_by(Sighted::of(&["n"]), Some(kube.client()), change).await;
+    let mut watch = watch_by(&served, "good").await;
+    let held = kube.hold_tokens().await;
+    let before = kube.token_reviews.load(Ordering::SeqCst);
+    until("somebody asks", async || kube.token_reviews.load(Ordering::SeqCst) > before).await;
+    served.create("a").await;
+    let event = tokio::time::timeout(REVIEW_WAIT, watch.next()).await.expect("before the review ends");
+    assert_eq!(event.unwrap()["type"], "ADDED");
+    drop(held);
 }
 
 #[tokio::test]
