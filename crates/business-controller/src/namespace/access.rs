@@ -98,8 +98,8 @@ pub async fn provide(
     site: &Site,
     takes_new: bool,
 ) -> Result<Access, Error> {
-    let grants = grants(object, &site.project);
-    let binding = Binding { key: object.key.clone(), grants: grants.clone() };
+    let binding = Binding { key: object.key.clone(), grants: grants(object, &site.project) };
+    let grants = &binding.grants;
     let bound = &cx.objects.namespaces.memory.bound;
     let was_right = takes_new && bound.was(&object.uid, &binding);
     let mut seen = match site.member.observed.bindings_at(&object.spec.namespace) {
@@ -112,13 +112,14 @@ pub async fn provide(
         }
     };
     for _ in 0..ROUNDS_MAX {
-        match write(object, site, &grants, &seen, takes_new).await {
+        match write(object, site, grants, &seen, takes_new).await {
             Ok(written) => {
                 if was_right && !written.is_empty() {
                     report::bindings_restored(cx, object, &written);
                 }
+                let access = granted(object, grants);
                 bound.remember(&object.uid, binding);
-                return Ok(granted(object, &grants));
+                return Ok(access);
             }
             Err(Error::Member(Failure::Conflict(_) | Failure::Exists | Failure::NotFound)) => {
                 match live(object, site).await {

@@ -2,7 +2,7 @@
 
 use super::build;
 use super::kind::NamespaceView;
-use super::memory::Untried;
+use super::memory::Uids;
 use super::site::Site;
 use super::verdict::{NamespaceStep, Plan, QuotaStep};
 use crate::error::{Error, Failure};
@@ -20,7 +20,7 @@ pub struct Applied {
 /// Sends the writes. A conflict means that the cluster is not as it was read.
 pub async fn apply(
     site: &Site,
-    untried: &Untried,
+    untried: &Uids,
     object: &NamespaceView,
     plan: &Plan,
 ) -> Result<Applied, Error> {
@@ -40,7 +40,7 @@ pub async fn apply(
 }
 
 /// From the first try on, something may have been made for the object, unless the cluster says that it was not.
-async fn create(site: &Site, untried: &Untried, object: &NamespaceView) -> Result<ClusterNamespace, Error> {
+async fn create(site: &Site, untried: &Uids, object: &NamespaceView) -> Result<ClusterNamespace, Error> {
     let body = build::new_namespace(site, object);
     let was_untried = untried.forget(&object.uid);
     let result = site.member.api.create_namespace(&body).await;

@@ -8,36 +8,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// What is known of all objects.
 #[derive(Debug, Default)]
 pub struct NamespaceMemory {
-    /// Objects for which nothing can have been made yet.
-    pub untried: Untried,
+    /// Objects for which nothing can have been made yet: born while this process led, after every write of a former leader had
+    /// ended, and each own write for them was refused. Lost with the process, and then nothing is known.
+    pub untried: Uids,
     /// What their bindings were when they were right.
     pub bound: Bound,
-    /// Released namespaces whose quota was taken away.
-    pub emptied: Emptied,
-}
-
-/// Uids of released namespaces whose quota counted nothing when this process took it away. Until the API server has written
-/// off what is held for them, they are seen without a quota, as if their owner had removed it.
-#[derive(Debug, Default)]
-pub struct Emptied(Mutex<HashSet<String>>);
-
-impl Emptied {
-    pub fn remember(&self, uid: &str) {
-        self.lock().insert(uid.to_owned());
-    }
-
-    pub fn has(&self, uid: &str) -> bool {
-        self.lock().contains(uid)
-    }
-
-    /// Forgets all but these.
-    pub fn keep(&self, uids: &HashSet<&str>) {
-        self.lock().retain(|uid| uids.contains(uid.as_str()));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    /// Released namespaces whose quota counted nothing when this process took it away. Until the API server has written off
+    /// what is held for them, they are seen without a quota, as if their owner had removed it.
+    pub emptied: Uids,
 }
 
 /// Bindings that were right, by the uid of their object. It is lost with the process: then the first look tells no drift.
@@ -70,12 +48,11 @@ impl Bound {
     }
 }
 
-/// Uids of objects that were born while this process led, after every write of a former leader had ended, and of which
-/// each own write was refused. It is lost with the process, and then nothing is known.
+/// Uids, as long as the process lives.
 #[derive(Debug, Default)]
-pub struct Untried(Mutex<HashSet<String>>);
+pub struct Uids(Mutex<HashSet<String>>);
 
-impl Untried {
+impl Uids {
     pub fn remember(&self, uid: &str) {
         self.lock().insert(uid.to_owned());
     }
@@ -85,8 +62,13 @@ impl Untried {
         self.lock().remove(uid)
     }
 
-    pub fn is_untried(&self, uid: &str) -> bool {
+    pub fn has(&self, uid: &str) -> bool {
         self.lock().contains(uid)
+    }
+
+    /// Forgets all but these.
+    pub fn keep(&self, uids: &HashSet<&str>) {
+        self.lock().retain(|uid| uids.contains(uid.as_str()));
     }
 
     fn lock(&self) -> MutexGuard<'_, HashSet<String>> {

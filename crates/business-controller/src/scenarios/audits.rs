@@ -106,8 +106,8 @@ async fn an_orphan_whose_project_is_another_one_by_now_keeps_the_comparison_from
     assert_eq!(world.project()["status"].get("orphans"), None::<&Value>);
 }
 
-#[tokio::test]
-async fn what_was_released_is_held_until_it_is_unused_and_then_loses_our_quota_and_marks() {
+/// A namespace that was adopted and is released: two pods are in use in it.
+async fn released() -> World {
     let world = World::new();
     let consent = json!({ "business.tkestack.io/adopt": "p/n" });
     world
@@ -119,8 +119,19 @@ async fn what_was_released_is_held_until_it_is_unused_and_then_loses_our_quota_a
     world.enforces("2");
     world.holds(&world.seen().ending());
     world.pass().await.unwrap();
+    world
+}
+
+/// What it is charged is held.
+fn is_held(world: &World) {
     let held = json!({ "uid": "u", "state": "released", "clusterName": "c1", "namespace": "web", "reason": "adopted" });
     world.server.edit(PROJECT, &json!({ "status": { "ledger": { "held": [held] } } }));
+}
+
+#[tokio::test]
+async fn what_was_released_is_held_until_it_is_unused_and_then_loses_our_quota_and_marks() {
+    let world = released().await;
+    is_held(&world);
     audit(&world).await;
     assert_eq!(world.project()["status"]["orphans"], told("w", "Released"));
     world.enforces("0");
@@ -138,19 +149,8 @@ async fn what_was_released_is_held_until_it_is_unused_and_then_loses_our_quota_a
 
 #[tokio::test]
 async fn what_was_released_and_lost_its_quota_to_its_owner_stays_held() {
-    let world = World::new();
-    let consent = json!({ "business.tkestack.io/adopt": "p/n" });
-    world
-        .server
-        .put(NAMESPACE, &json!({ "metadata": { "name": "web", "uid": "w", "annotations": consent } }));
-    world.holds(&pending(&[("pods", "3")]));
-    world.pass().await.unwrap();
-    world.pass().await.unwrap();
-    world.enforces("2");
-    world.holds(&world.seen().ending());
-    world.pass().await.unwrap();
-    let held = json!({ "uid": "u", "state": "released", "clusterName": "c1", "namespace": "web", "reason": "adopted" });
-    world.server.edit(PROJECT, &json!({ "status": { "ledger": { "held": [held] } } }));
+    let world = released().await;
+    is_held(&world);
     world.server.remove(QUOTA);
     world.server.edit(NAMESPACE, &json!({ "metadata": { "labels": null, "annotations": null } }));
     audit(&world).await;
@@ -161,17 +161,7 @@ async fn what_was_released_and_lost_its_quota_to_its_owner_stays_held() {
 
 #[tokio::test]
 async fn what_was_released_and_written_off_loses_our_quota_and_marks_when_the_ledger_says_so() {
-    let world = World::new();
-    let consent = json!({ "business.tkestack.io/adopt": "p/n" });
-    world
-        .server
-        .put(NAMESPACE, &json!({ "metadata": { "name": "web", "uid": "w", "annotations": consent } }));
-    world.holds(&pending(&[("pods", "3")]));
-    world.pass().await.unwrap();
-    world.pass().await.unwrap();
-    world.enforces("2");
-    world.holds(&world.seen().ending());
-    world.pass().await.unwrap();
+    let world = released().await;
     audit(&world).await;
     assert_eq!(
         world.project()["status"]["orphans"],
