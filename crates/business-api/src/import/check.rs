@@ -1,8 +1,6 @@
 //! One record: whether it is an object that can come, whatever others there are. Pure.
 
-use super::candidate::Candidate;
-use super::candidate::Importable;
-use super::candidate::MendRules;
+use super::candidate::{Candidate, Importable, MendRules};
 use super::draft::Draft;
 use super::finding::Rule;
 use super::mend;
@@ -27,14 +25,14 @@ const LEADER_LOCK: &str = "tke-business-controller";
 #[derive(Debug)]
 pub struct Checker<'a> {
     kinds: BTreeMap<&'static str, (Importable, Schema)>,
-    settings: &'a MendRules,
+    rules: &'a MendRules,
 }
 
 impl<'a> Checker<'a> {
     /// A checker of what can be imported into a program of these kinds.
-    pub fn new(kinds: KindTable, settings: &'a MendRules) -> Self {
+    pub fn new(kinds: KindTable, rules: &'a MendRules) -> Self {
         let kinds = importable(kinds).into_iter().map(|found| (found.0.row.plural, found)).collect();
-        Self { kinds, settings }
+        Self { kinds, rules }
     }
 
     /// Whether a record's kind can be imported.
@@ -55,7 +53,7 @@ impl<'a> Checker<'a> {
             return;
         }
         let mut findings = Vec::new();
-        match candidate(*kind, schema, &named, value, self.settings, &mut findings) {
+        match candidate(*kind, schema, &named, value, self.rules, &mut findings) {
             Ok(candidate) => {
                 draft.findings.append(&mut findings);
                 draft.candidates.push(candidate);
@@ -78,7 +76,7 @@ fn candidate(
     schema: &Schema,
     named: &Named,
     mut value: Value,
-    settings: &MendRules,
+    rules: &MendRules,
     findings: &mut Vec<super::finding::Finding>,
 ) -> Result<Candidate, (Rule, String)> {
     let unreadable = |why: String| (Rule::Unreadable, why);
@@ -111,7 +109,7 @@ fn candidate(
     let uid = Uuid::parse_str(object.uid())
         .map_err(|_error| invalid(format!("metadata.uid {:?} is no uid", object.uid())))?;
     let mut candidate = Candidate { named: named.clone(), kind, uid, object, computed, is_present: false };
-    let mut wrong = (kind.row.mend)(&mut candidate, settings, findings);
+    let mut wrong = (kind.row.mend)(&mut candidate, rules, findings);
     let meta = object_meta(&candidate.object, kind.row.namespaced, NameRule::Label);
     wrong.extend(meta.iter().map(ToString::to_string));
     if wrong.is_empty() { Ok(candidate) } else { Err(invalid(wrong.join("; "))) }

@@ -1,7 +1,6 @@
 //! What an import would do: parse, check, mend, plan. Pure: the same records and the same database give the same plan.
 
-use super::candidate::Candidate;
-use super::candidate::MendRules;
+use super::candidate::{Candidate, MendRules};
 use super::check::Checker;
 use super::draft::Draft;
 use super::finding::{Finding, Rule};
@@ -60,12 +59,12 @@ pub struct Count {
 /// Plans an import into a database of these kinds that holds what is `present`.
 pub fn plan(
     kinds: KindTable,
-    settings: &MendRules,
+    rules: &MendRules,
     records: impl IntoIterator<Item = Result<Record, Unreadable>>,
     present: &[Present],
 ) -> Plan {
     let (mut draft, mut emigrations, mut plan) = (Draft::default(), Emigrations::default(), Plan::default());
-    let checker = Checker::new(kinds, settings);
+    let checker = Checker::new(kinds, rules);
     for record in records {
         match record {
             Ok(record) => {

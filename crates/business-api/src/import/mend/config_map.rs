@@ -1,11 +1,10 @@
-use crate::import::candidate::Candidate;
-use crate::import::candidate::MendRules;
+use crate::import::candidate::{Candidate, MendRules};
 use crate::import::finding::{Finding, Rule};
 use business_types::config_map;
 use business_types::names::TENANT_LABEL;
 
 /// What a config map can be here; what is wrong with it all the same.
-pub fn mend(candidate: &mut Candidate, _settings: &MendRules, findings: &mut Vec<Finding>) -> Vec<String> {
+pub fn mend(candidate: &mut Candidate, _rules: &MendRules, findings: &mut Vec<Finding>) -> Vec<String> {
     super::common(candidate, findings);
     let why = match candidate.tenant() {
         "" => format!(

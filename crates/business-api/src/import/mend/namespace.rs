@@ -1,5 +1,4 @@
-use crate::import::candidate::Candidate;
-use crate::import::candidate::MendRules;
+use crate::import::candidate::{Candidate, MendRules};
 use crate::import::finding::{Finding, Rule};
 use business_types::validation;
 use business_types::{
@@ -10,7 +9,7 @@ use meta::quantity::ResourceList;
 use serde_json::json;
 
 /// What a namespace can be here; what is wrong with it all the same.
-pub fn mend(candidate: &mut Candidate, settings: &MendRules, findings: &mut Vec<Finding>) -> Vec<String> {
+pub fn mend(candidate: &mut Candidate, rules: &MendRules, findings: &mut Vec<Finding>) -> Vec<String> {
     super::common(candidate, findings);
     super::phase(candidate, &NamespacePhase::NAMES, "Pending", findings);
     let Candidate { named, object, .. } = candidate;
@@ -35,7 +34,7 @@ pub fn mend(candidate: &mut Candidate, settings: &MendRules, findings: &mut Vec<
     }
     object.set(&["status", "cachedSpecHard"], json!(mark));
     object.set(&["status", "clusterNamespace"], json!(ClusterNamespaceRecord::imported()));
-    validation::namespace(&spec, &settings.forbidden).iter().map(ToString::to_string).collect()
+    validation::namespace(&spec, &rules.forbidden).iter().map(ToString::to_string).collect()
 }
 
 fn charged(status: &NamespaceStatus) -> ResourceList {

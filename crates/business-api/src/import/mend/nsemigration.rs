@@ -1,12 +1,11 @@
 use super::STATUS_PHASE;
-use crate::import::candidate::Candidate;
-use crate::import::candidate::MendRules;
+use crate::import::candidate::{Candidate, MendRules};
 use crate::import::finding::Finding;
 use business_types::{EmigrationPhase, NsEmigrationSpec};
 use serde_json::json;
 
 /// What an emigration can be here; what is wrong with it all the same. How it ends is found out among all.
-pub fn mend(candidate: &mut Candidate, _settings: &MendRules, findings: &mut Vec<Finding>) -> Vec<String> {
+pub fn mend(candidate: &mut Candidate, _rules: &MendRules, findings: &mut Vec<Finding>) -> Vec<String> {
     super::common(candidate, findings);
     let object = &mut candidate.object;
     if !EmigrationPhase::NAMES.contains(&object.text(STATUS_PHASE)) {

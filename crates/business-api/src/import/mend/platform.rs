@@ -1,12 +1,11 @@
-use crate::import::candidate::Candidate;
-use crate::import::candidate::MendRules;
+use crate::import::candidate::{Candidate, MendRules};
 use crate::import::finding::{Finding, Rule};
 use business_types::{PlatformSpec, platform};
 
 const ADMINISTRATORS: &[&str] = &["spec", "administrators"];
 
 /// What a platform can be here; what is wrong with it all the same.
-pub fn mend(candidate: &mut Candidate, _settings: &MendRules, findings: &mut Vec<Finding>) -> Vec<String> {
+pub fn mend(candidate: &mut Candidate, _rules: &MendRules, findings: &mut Vec<Finding>) -> Vec<String> {
     super::common(candidate, findings);
     super::drop_nameless(candidate, ADMINISTRATORS, findings);
     let spec = match PlatformSpec::of(&candidate.object) {

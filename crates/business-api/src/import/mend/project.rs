@@ -1,5 +1,4 @@
-use crate::import::candidate::Candidate;
-use crate::import::candidate::MendRules;
+use crate::import::candidate::{Candidate, MendRules};
 use crate::import::finding::{Finding, Rule};
 use business_types::{ProjectPhase, ProjectSpec, validation};
 use serde_json::json;
@@ -8,7 +7,7 @@ const LOCKED: &[&str] = &["status", "locked"];
 const MEMBERS: &[&str] = &["spec", "members"];
 
 /// What a project can be here; what is wrong with it all the same.
-pub fn mend(candidate: &mut Candidate, _settings: &MendRules, findings: &mut Vec<Finding>) -> Vec<String> {
+pub fn mend(candidate: &mut Candidate, _rules: &MendRules, findings: &mut Vec<Finding>) -> Vec<String> {
     super::common(candidate, findings);
     super::phase(candidate, &ProjectPhase::NAMES, "Pending", findings);
     let Candidate { named, object, .. } = candidate;

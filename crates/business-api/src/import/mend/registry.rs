@@ -1,5 +1,4 @@
-use crate::import::candidate::Candidate;
-use crate::import::candidate::MendRules;
+use crate::import::candidate::{Candidate, MendRules};
 use crate::import::finding::{Finding, Rule};
 use business_types::{RegistryPhase, RegistrySpec, registry};
 use serde_json::json;
@@ -8,7 +7,7 @@ const NAME: &[&str] = &["spec", "name"];
 const PHASE: &[&str] = &["status", "phase"];
 
 /// What an image namespace or chart group can be here; what is wrong with it all the same.
-pub fn mend(candidate: &mut Candidate, _settings: &MendRules, findings: &mut Vec<Finding>) -> Vec<String> {
+pub fn mend(candidate: &mut Candidate, _rules: &MendRules, findings: &mut Vec<Finding>) -> Vec<String> {
     super::common(candidate, findings);
     super::phase(candidate, &RegistryPhase::NAMES, "Pending", findings);
     let Candidate { named, object, .. } = candidate;
