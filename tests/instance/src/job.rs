@@ -1,44 +1,15 @@
 //! The main job, step by step, as a person would do it with kubectl.
 
 use crate::kubectl::Kubectl;
+pub use crate::objects::{Hard, namespace, project};
 use crate::platform::{HOST_CLUSTER, Instance};
 use crate::wait::{self, Seen};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::time::Duration;
 use terminal::say;
 
 const SOON: Duration = Duration::from_mins(1);
-const GROUP: &str = "business.tkestack.io/v1";
-
-/// Amounts by resource.
-pub type Hard<'a> = &'a [(&'a str, &'a str)];
-
-/// A Project as one applies it.
-pub fn project(name: &str, parent: Option<&str>, clusters: &[(&str, Hard<'_>)]) -> Value {
-    let clusters: BTreeMap<_, _> =
-        clusters.iter().map(|(name, hard)| (*name, json!({"hard": amounts(hard)}))).collect();
-    let mut spec = json!({"displayName": name, "tenantID": "default", "clusters": clusters});
-    if let (Some(parent), Some(spec)) = (parent, spec.as_object_mut()) {
-        spec.insert("parentProjectName".to_owned(), parent.into());
-    }
-    json!({"apiVersion": GROUP, "kind": "Project", "metadata": {"name": name}, "spec": spec})
-}
-
-/// A Namespace as one applies it; its object is called `<cluster>-<namespace>`.
-pub fn namespace(project: &str, cluster: &str, name: &str, hard: Hard<'_>) -> Value {
-    json!({
-        "apiVersion": GROUP,
-        "kind": "Namespace",
-        "metadata": {"name": format!("{cluster}-{name}"), "namespace": project},
-        "spec": {"clusterName": cluster, "namespace": name, "tenantID": "default", "hard": amounts(hard)},
-    })
-}
-
-fn amounts(hard: Hard<'_>) -> Value {
-    hard.iter().map(|(resource, amount)| ((*resource).to_owned(), json!(amount))).collect()
-}
 
 /// Applies one object the way a person does.
 pub fn apply(kubectl: &Kubectl, object: &Value) -> Result<String> {

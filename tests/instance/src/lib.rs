@@ -30,6 +30,8 @@ pub mod kubeconfig;
 pub mod kubectl;
 /// A private PostgreSQL.
 pub mod postgres;
+/// Our objects.
+mod objects;
 /// A local Kubernetes control plane.
 pub mod controlplane;
 /// deploy/ on this machine.

@@ -5,6 +5,7 @@ use crate::kubeconfig::{self, Kubeconfig};
 use crate::kubectl::Kubectl;
 use crate::layout::{self, Layout};
 use crate::manifests::{self, APISERVICE, Address, NAMESPACE, SERVICE};
+use crate::objects::{Hard, project};
 use crate::pki::{Pki, Subject};
 use crate::ports::Ports;
 use crate::postgres::Postgres;
@@ -407,13 +408,8 @@ fn tenant_kubeconfig(layout: &Layout, pki: &Pki, issuer: &Issuer, api: &Api) -> 
 
 /// Waits until business-api has heard which clusters there are. Another refusal is none of its: growth may be held.
 fn clusters_known(kubectl: &Kubectl, clusters: &[String]) -> Result<()> {
-    let clusters: serde_json::Map<String, Value> =
-        clusters.iter().map(|name| (name.clone(), json!({"hard": {}}))).collect();
-    let project = json!({
-        "apiVersion": "business.tkestack.io/v1", "kind": "Project", "metadata": {"generateName": "clusters-"},
-        "spec": {"displayName": "clusters", "tenantID": "default", "clusters": clusters},
-    })
-    .to_string();
+    let clusters: Vec<(&str, Hard<'_>)> = clusters.iter().map(|name| (name.as_str(), &[][..])).collect();
+    let project = project("clusters-known", None, &clusters).to_string();
     wait::until("a project with every cluster", AVAILABLE, || {
         let output = kubectl.output(&["create", "--dry-run=server", "-f", "-"], Some(&project))?;
         let complaint = String::from_utf8_lossy(&output.stderr);
