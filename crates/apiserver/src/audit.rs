@@ -15,7 +15,7 @@ const SLOW: Duration = Duration::from_secs(1);
 
 /// What a write did, as its handler says it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Change {
+pub struct AuditedChange {
     /// Name of the object, where the URL does not have it.
     pub name: String,
     /// Its uid.
@@ -53,7 +53,7 @@ pub(crate) struct Phases {
 
 /// One request that was answered.
 #[derive(Debug)]
-pub(crate) struct Record<'a> {
+pub(crate) struct AuditRecord<'a> {
     pub(crate) audit_id: &'a str,
     pub(crate) peer: SocketAddr,
     /// Who was authenticated.
@@ -65,10 +65,10 @@ pub(crate) struct Record<'a> {
     pub(crate) code: u16,
     pub(crate) took: Duration,
     pub(crate) phases: Phases,
-    pub(crate) change: Option<&'a Change>,
+    pub(crate) change: Option<&'a AuditedChange>,
 }
 
-impl Record<'_> {
+impl AuditRecord<'_> {
     /// Writes are logged to the target `audit`, slow requests as warnings. Tells whether it was a write.
     pub(crate) fn log(&self) -> bool {
         let Some(info) = self.info else { return false };
@@ -102,7 +102,7 @@ impl Record<'_> {
     }
 
     fn log_write(&self, info: &RequestInfo) {
-        let nothing = Change::default();
+        let nothing = AuditedChange::default();
         let change = self.change.unwrap_or(&nothing);
         let user = name_of(self.caller);
         let impersonated = name_of(self.impersonated);

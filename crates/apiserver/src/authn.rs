@@ -26,15 +26,15 @@ pub(crate) mod review;
 /// Callers that act as somebody else.
 pub(crate) mod impersonation;
 
-use impersonation::Wanted;
-use jwt::Issuer;
-use review::{Failure, TokenReviews};
+use impersonation::Impersonation;
+use jwt::JwtIssuer;
+use review::{TokenReviewFailure, TokenReviews};
 use trust::TrustStore;
 use verdict::ChainVerdict;
 
 /// How callers are told apart.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct AuthnSettings {
     /// Extra keys that name a caller's tenant, in lower case.
     pub tenant_keys: Vec<String>,
     /// Whether a request without any credentials goes on as `system:anonymous`.
@@ -42,19 +42,19 @@ pub struct Settings {
     /// Whether tokens of no configured issuer are sent to kube-apiserver for review.
     pub token_review: bool,
     /// Issuers of JSON web tokens.
-    pub issuers: Vec<jwt::Settings>,
+    pub issuers: Vec<jwt::JwtSettings>,
     /// Trust that is configured; the ConfigMap of kube-apiserver adds to it.
-    pub trust: trust::Settings,
+    pub trust: trust::TrustSettings,
 }
 
-impl Default for Settings {
+impl Default for AuthnSettings {
     fn default() -> Self {
         Self {
             tenant_keys: vec!["tenantid".to_owned()],
             anonymous: true,
             token_review: true,
             issuers: Vec::new(),
-            trust: trust::Settings::default(),
+            trust: trust::TrustSettings::default(),
         }
     }
 }
@@ -85,9 +85,9 @@ impl Opinion {
 /// Tells who asks, in the order of a Go API server: front proxy, client certificate, token, anonymous.
 #[derive(Debug)]
 pub struct Authenticator {
-    settings: Settings,
+    settings: AuthnSettings,
     trust: Arc<TrustStore>,
-    issuers: Vec<Issuer>,
+    issuers: Vec<JwtIssuer>,
     reviews: Option<TokenReviews>,
     anonymous: Arc<Caller>,
     clock: Clock,
@@ -149,9 +149,9 @@ pub(crate) struct Authenticated {
 
 impl Authenticator {
     pub(crate) fn new(
-        mut settings: Settings,
+        mut settings: AuthnSettings,
         trust: Arc<TrustStore>,
-        issuers: Vec<Issuer>,
+        issuers: Vec<JwtIssuer>,
         reviews: Option<TokenReviews>,
         clock: Clock,
         metrics: Arc<ServerMetrics>,
@@ -322,15 +322,17 @@ impl Authenticator {
             None => Opinion::invalid("token of an unknown issuer"),
             Some(reviews) => match reviews.review(token, hash, &self.metrics.delegated_authn).await {
                 Ok(caller) => self.finish((*caller).clone()).into(),
-                Err(Failure::Refused(why)) => Opinion::invalid(&*why),
-                Err(Failure::Unanswered(why)) => Opinion::Error(Unauthenticated::Unanswered(why.to_string())),
-                Err(Failure::Busy) => Opinion::Error(Unauthenticated::Busy),
+                Err(TokenReviewFailure::Refused(why)) => Opinion::invalid(&*why),
+                Err(TokenReviewFailure::Unanswered(why)) => {
+                    Opinion::Error(Unauthenticated::Unanswered(why.to_string()))
+                }
+                Err(TokenReviewFailure::Busy) => Opinion::Error(Unauthenticated::Busy),
             },
         }
     }
 
     /// Who a caller becomes that acts as somebody else. Whether he may was asked before.
-    pub(crate) fn assume(&self, wanted: Wanted) -> Result<Arc<Caller>, String> {
+    pub(crate) fn assume(&self, wanted: Impersonation) -> Result<Arc<Caller>, String> {
         self.finish(wanted.into_caller())
     }
 

@@ -11,13 +11,13 @@ use tokio::sync::watch;
 /// Reviews by kube-apiserver, remembered for a while.
 mod review;
 
-pub use review::Answer;
+pub use review::ReviewAnswer;
 use review::Reviews;
 
 /// The program's own rules, asked before any SubjectAccessReview, and the judge of what an allowed caller sees.
 pub trait Policy: Send + Sync + 'static {
     /// Allows by a built-in rule, refuses for good, or leaves it to the reviews.
-    fn decide(&self, caller: &Caller, request: &RequestInfo) -> Verdict;
+    fn decide(&self, caller: &Caller, request: &RequestInfo) -> AuthzVerdict;
 
     /// What an allowed caller sees. `operator` tells whether he holds the cross-tenant right
     /// ([`Policy::operator_right`], or `system:masters`). [`Visibility::Nothing`] lets lists answer empty and
@@ -44,7 +44,7 @@ pub trait Policy: Send + Sync + 'static {
 
 /// What a built-in rule says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum AuthzVerdict {
     /// Allowed.
     Allow,
     /// Refused, whatever the reviews say; the text ends the 403's message.
@@ -150,9 +150,9 @@ impl Authorization {
             return Ok(());
         }
         match self.policy.0.decide(caller, &attributes.info) {
-            Verdict::Deny(reason) => Err(forbidden(attributes, &reason)),
-            Verdict::Later(status) => Err(*status),
-            Verdict::Allow | Verdict::NoOpinion => self.reviewed(attributes).await,
+            AuthzVerdict::Deny(reason) => Err(forbidden(attributes, &reason)),
+            AuthzVerdict::Later(status) => Err(*status),
+            AuthzVerdict::Allow | AuthzVerdict::NoOpinion => self.reviewed(attributes).await,
         }
     }
 
@@ -168,10 +168,10 @@ impl Authorization {
             return Ok(());
         }
         match self.policy.0.decide(caller, &attributes.info) {
-            Verdict::Allow => return Ok(()),
-            Verdict::Deny(reason) => return Err(forbidden(attributes, &reason)),
-            Verdict::Later(status) => return Err(*status),
-            Verdict::NoOpinion => {}
+            AuthzVerdict::Allow => return Ok(()),
+            AuthzVerdict::Deny(reason) => return Err(forbidden(attributes, &reason)),
+            AuthzVerdict::Later(status) => return Err(*status),
+            AuthzVerdict::NoOpinion => {}
         }
         if *admits == Admits::Authenticated && caller.in_group(AUTHENTICATED) {
             return Ok(());
@@ -181,19 +181,19 @@ impl Authorization {
 
     async fn reviewed(&self, attributes: &Attributes) -> Result<(), Status> {
         match self.review(attributes).await? {
-            Answer { allowed: true, .. } => Ok(()),
-            Answer { reason, .. } => Err(forbidden(attributes, &reason)),
+            ReviewAnswer { allowed: true, .. } => Ok(()),
+            ReviewAnswer { reason, .. } => Err(forbidden(attributes, &reason)),
         }
     }
 
     /// Users of a token issuer, and who comes with a password of ours, are none of the cluster's users, even if their
     /// names are the same: kube-apiserver is not asked about them.
-    async fn review(&self, attributes: &Attributes) -> Result<Answer, Status> {
+    async fn review(&self, attributes: &Attributes) -> Result<ReviewAnswer, Status> {
         match &self.reviews {
             Some(reviews) if !matches!(attributes.caller.via, Via::Jwt | Via::Password) => {
                 reviews.review(attributes, &self.metrics.delegated_authz).await
             }
-            _ => Ok(Answer::default()),
+            _ => Ok(ReviewAnswer::default()),
         }
     }
 

@@ -8,13 +8,13 @@ use tokio::time::Instant;
 /// Answers by key, each for a while and never more than a bound: the oldest goes first. Whoever asks for what
 /// somebody else is already fetching waits for that answer instead of fetching it again.
 #[derive(Debug)]
-pub(crate) struct Cache<K, V> {
+pub(crate) struct AnswerCache<K, V> {
     capacity: usize,
-    inner: Mutex<Inner<K, V>>,
+    inner: Mutex<CacheInner<K, V>>,
 }
 
 #[derive(Debug)]
-struct Inner<K, V> {
+struct CacheInner<K, V> {
     slots: HashMap<K, Slot<V>>,
     order: VecDeque<(K, u64)>,
     next: u64,
@@ -23,18 +23,18 @@ struct Inner<K, V> {
 #[derive(Debug)]
 struct Slot<V> {
     number: u64,
-    cell: Arc<OnceCell<Answer<V>>>,
+    cell: Arc<OnceCell<CachedAnswer<V>>>,
 }
 
 #[derive(Debug)]
-struct Answer<V> {
+struct CachedAnswer<V> {
     value: V,
     until: Instant,
 }
 
-impl<K: Eq + Hash + Clone, V: Clone> Cache<K, V> {
+impl<K: Eq + Hash + Clone, V: Clone> AnswerCache<K, V> {
     pub(crate) fn new(capacity: usize) -> Self {
-        let inner = Inner { slots: HashMap::new(), order: VecDeque::new(), next: 0 };
+        let inner = CacheInner { slots: HashMap::new(), order: VecDeque::new(), next: 0 };
         Self { capacity, inner: Mutex::new(inner) }
     }
 
@@ -50,13 +50,13 @@ impl<K: Eq + Hash + Clone, V: Clone> Cache<K, V> {
         // Seldom needed, and much larger than what every request has to have room for.
         let fetched = Box::pin(cell.get_or_init(|| async {
             let (value, ttl) = fetch().await;
-            Answer { value, until: Instant::now() + ttl }
+            CachedAnswer { value, until: Instant::now() + ttl }
         }));
         fetched.await.value.clone()
     }
 
     /// The slot's cell: filled and fresh, being filled, or new.
-    fn cell(&self, key: &K) -> Arc<OnceCell<Answer<V>>> {
+    fn cell(&self, key: &K) -> Arc<OnceCell<CachedAnswer<V>>> {
         let now = Instant::now();
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(slot) = inner.slots.get(key)
@@ -92,7 +92,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_is_fetched_once_until_it_is_old() {
-        let cache = Cache::new(8);
+        let cache = AnswerCache::new(8);
         let fetched = AtomicUsize::new(0);
         let fetch = async |ttl| {
             tokio::task::yield_now().await;
@@ -107,7 +107,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_oldest_answer_makes_room() {
-        let cache = Cache::new(4);
+        let cache = AnswerCache::new(4);
         for key in 0..100 {
             cache.get_or_fetch(&key, || async move { (key, Duration::from_mins(1)) }).await;
         }
@@ -117,7 +117,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_fetch_that_is_given_up_is_taken_over() {
-        let cache = Arc::new(Cache::new(4));
+        let cache = Arc::new(AnswerCache::new(4));
         let stuck = cache.get_or_fetch(&1, std::future::pending);
         assert!(tokio::time::timeout(Duration::from_millis(1), stuck).await.is_err());
         assert_eq!(cache.get_or_fetch(&1, || async { (7, Duration::from_secs(1)) }).await, 7);

@@ -1,4 +1,4 @@
-use crate::audit::Change;
+use crate::audit::AuditedChange;
 use crate::authz::Authorization;
 use crate::caller::Caller;
 use crate::request::RequestInfo;
@@ -25,7 +25,7 @@ pub struct RequestContext {
     /// What the answer rests on, where it is a stream.
     pub tenure: Option<Box<Tenure>>,
     /// What a write did, for the audit log: the handler says it.
-    pub outcome: Option<Change>,
+    pub outcome: Option<AuditedChange>,
 }
 
 impl RequestContext {

@@ -49,18 +49,22 @@ where
     let started = Instant::now();
     let outcome = match tokio::time::timeout(REVIEW_TIMEOUT, post(client, path, &body)).await {
         Ok(outcome) => outcome,
-        Err(_elapsed) => Err(Failure { code: None, text: "no answer in time".to_owned() }),
+        Err(_elapsed) => Err(DelegateFailure { code: None, text: "no answer in time".to_owned() }),
     };
     metrics.observe(outcome.as_ref().map_or_else(|failure| failure.code, |_| Some(200)), started.elapsed());
     outcome.map_err(|failure| failure.text)
 }
 
-struct Failure {
+struct DelegateFailure {
     code: Option<u16>,
     text: String,
 }
 
-async fn post<A: DeserializeOwned>(client: &kube::Client, path: &str, body: &[u8]) -> Result<A, Failure> {
+async fn post<A: DeserializeOwned>(
+    client: &kube::Client,
+    path: &str,
+    body: &[u8],
+) -> Result<A, DelegateFailure> {
     let mut backoff = Backoff::new(RETRY_FLOOR, RETRY_CEILING);
     let mut tries = 1;
     loop {
@@ -68,8 +72,9 @@ async fn post<A: DeserializeOwned>(client: &kube::Client, path: &str, body: &[u8
         if let Some(parent) = trace::traceparent() {
             request = request.header("traceparent", parent);
         }
-        let request =
-            request.body(body.to_vec()).map_err(|error| Failure { code: None, text: error.to_string() })?;
+        let request = request
+            .body(body.to_vec())
+            .map_err(|error| DelegateFailure { code: None, text: error.to_string() })?;
         let error = match client.request(request).await {
             Ok(answer) => return Ok(answer),
             Err(error) => error,
@@ -81,7 +86,7 @@ async fn post<A: DeserializeOwned>(client: &kube::Client, path: &str, body: &[u8
         let passes = code.is_none_or(|code| code >= 500 || code == StatusCode::TOO_MANY_REQUESTS.as_u16())
             && !matches!(error, kube::Error::SerdeError(_));
         if !passes || tries == TRIES {
-            return Err(Failure { code, text: error.to_string() });
+            return Err(DelegateFailure { code, text: error.to_string() });
         }
         tries += 1;
         tracing::debug!(path, %error, "review failed, trying again");

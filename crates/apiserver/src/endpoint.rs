@@ -3,7 +3,7 @@
 use crate::computed::{Computed, Singleton};
 use crate::part::Part;
 use crate::request::{ResourceRequest, Verb};
-use crate::resource::{Resource, Source, Stored};
+use crate::resource::{Resource, ResourceSource, StoredKind};
 use crate::subresource::{SubresourceHandler, SubresourceKind};
 use meta::status::Status;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ pub(crate) struct Endpoint {
 /// What is behind an endpoint.
 pub(crate) enum Serves {
     /// Objects of the store, whole or a part of them.
-    Objects { stored: Arc<Stored>, part: Part },
+    Objects { stored: Arc<StoredKind>, part: Part },
     /// Something that is done to one of them.
-    Handler { stored: Arc<Stored>, part: Part, handler: Arc<dyn SubresourceHandler> },
+    Handler { stored: Arc<StoredKind>, part: Part, handler: Arc<dyn SubresourceHandler> },
     /// What is made when it is read.
     Computed(Arc<dyn Computed>),
     /// The one object that a caller has, made when he reads it.
@@ -66,9 +66,11 @@ impl Endpoint {
             return Err(Status::method_not_allowed());
         }
         let serves = match &resource.source {
-            Source::Stored(stored) => Serves::Objects { stored: Arc::clone(stored), part: Part::Main },
-            Source::Computed(computed) => Serves::Computed(Arc::clone(computed)),
-            Source::Singleton(singleton) => Serves::Singleton(Arc::clone(singleton)),
+            ResourceSource::Stored(stored) => {
+                Serves::Objects { stored: Arc::clone(stored), part: Part::Main }
+            }
+            ResourceSource::Computed(computed) => Serves::Computed(Arc::clone(computed)),
+            ResourceSource::Singleton(singleton) => Serves::Singleton(Arc::clone(singleton)),
         };
         Ok(Self { resource, serves })
     }

@@ -64,7 +64,7 @@ struct Share {
 
 /// Whose place it is.
 #[derive(Clone, Copy, Debug)]
-struct Holder {
+struct LaneHolder {
     tenant: u64,
     user: u64,
 }
@@ -75,19 +75,19 @@ impl Lane {
     }
 
     /// A place for a caller's request; `exempt` ones are counted but never refused.
-    pub(crate) fn enter(self: &Arc<Self>, caller: &Caller, exempt: bool) -> Option<Place> {
+    pub(crate) fn enter(self: &Arc<Self>, caller: &Caller, exempt: bool) -> Option<LanePlace> {
         let holder = self.holder(caller);
         if !self.lock().take(holder, self.limit, exempt) {
             return None;
         }
         self.shown.inc();
-        Some(Place { lane: Arc::clone(self), holder })
+        Some(LanePlace { lane: Arc::clone(self), holder })
     }
 
-    fn holder(&self, caller: &Caller) -> Holder {
+    fn holder(&self, caller: &Caller) -> LaneHolder {
         let tenant = caller.tenant.as_deref();
         let user = self.hasher.hash_one((tenant, &caller.name));
-        Holder { tenant: tenant.map_or(user, |tenant| self.hasher.hash_one(tenant)), user }
+        LaneHolder { tenant: tenant.map_or(user, |tenant| self.hasher.hash_one(tenant)), user }
     }
 
     fn lock(&self) -> MutexGuard<'_, Taken> {
@@ -96,7 +96,7 @@ impl Lane {
 }
 
 impl Taken {
-    fn take(&mut self, holder: Holder, limit: usize, exempt: bool) -> bool {
+    fn take(&mut self, holder: LaneHolder, limit: usize, exempt: bool) -> bool {
         if !exempt && !self.has_room(holder, limit) {
             return false;
         }
@@ -111,7 +111,7 @@ impl Taken {
     }
 
     /// Whether one more place is fair.
-    fn has_room(&self, holder: Holder, limit: usize) -> bool {
+    fn has_room(&self, holder: LaneHolder, limit: usize) -> bool {
         if self.all >= limit {
             return false;
         }
@@ -127,7 +127,7 @@ impl Taken {
         places < tenants_share && own < users_share
     }
 
-    fn give_back(&mut self, holder: Holder) {
+    fn give_back(&mut self, holder: LaneHolder) {
         self.all -= 1;
         let mut last = false;
         if let Entry::Occupied(mut own) = self.users.entry(holder.user) {
@@ -149,12 +149,12 @@ impl Taken {
 
 /// A place in a lane, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct LanePlace {
     lane: Arc<Lane>,
-    holder: Holder,
+    holder: LaneHolder,
 }
 
-impl Drop for Place {
+impl Drop for LanePlace {
     fn drop(&mut self) {
         self.lane.lock().give_back(self.holder);
         self.lane.shown.dec();

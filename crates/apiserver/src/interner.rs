@@ -9,11 +9,11 @@ const ROOM: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Interner<T> {
     hasher: RandomState,
-    held: Mutex<Held<T>>,
+    held: Mutex<InternerTable<T>>,
 }
 
 #[derive(Debug)]
-struct Held<T> {
+struct InternerTable<T> {
     by_hash: HashMap<u64, Weak<T>>,
     /// How large the table may become before it is looked through.
     room: usize,
@@ -21,7 +21,7 @@ struct Held<T> {
 
 impl<T> Default for Interner<T> {
     fn default() -> Self {
-        let held = Held { by_hash: HashMap::new(), room: ROOM };
+        let held = InternerTable { by_hash: HashMap::new(), room: ROOM };
         Self { hasher: RandomState::new(), held: Mutex::new(held) }
     }
 }

@@ -87,7 +87,7 @@ pub use context::RequestContext;
 pub use error::Error;
 pub use part::Part;
 pub use request::{RequestInfo, Verb};
-pub use resource::{Resource, Stored};
+pub use resource::{Resource, StoredKind};
 pub use strategy::Strategy;
 pub use subresource::Subresource;
 pub use view::View;

@@ -16,8 +16,8 @@ type Label = (&'static str, &'static str);
 /// served have none.
 #[derive(Debug)]
 pub(crate) struct ServerMetrics {
-    subjects: Vec<Arc<Subject>>,
-    other: Arc<Subject>,
+    subjects: Vec<Arc<MetricLabels>>,
+    other: Arc<MetricLabels>,
     requests: Family<RequestLabels, Counter>,
     durations: Histograms<DurationLabels>,
     sizes: Histograms<DurationLabels>,
@@ -43,7 +43,7 @@ pub(crate) struct ServerMetrics {
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct RequestOutcome {
     pub(crate) code: u16,
     /// Time to the answer's head.
     pub(crate) took: Duration,
@@ -57,7 +57,7 @@ pub(crate) struct Outcome {
 
 /// A resource or subresource, as labels name it.
 #[derive(Debug, Default)]
-struct Subject {
+struct MetricLabels {
     number: usize,
     group: String,
     version: String,
@@ -70,7 +70,7 @@ struct DurationLabels {
     verb: &'static str,
     scope: &'static str,
     dry_run: bool,
-    subject: Arc<Subject>,
+    subject: Arc<MetricLabels>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -122,7 +122,7 @@ impl EncodeLabelSet for RequestLabels {
 
 /// What the events of a watch are of.
 #[derive(Clone, Debug)]
-struct WatchLabels(Arc<Subject>);
+struct WatchLabels(Arc<MetricLabels>);
 
 impl PartialEq for WatchLabels {
     fn eq(&self, other: &Self) -> bool {
@@ -140,7 +140,7 @@ impl std::hash::Hash for WatchLabels {
 
 impl EncodeLabelSet for WatchLabels {
     fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let Subject { group, version, resource, .. } = &*self.0;
+        let MetricLabels { group, version, resource, .. } = &*self.0;
         for (name, value) in [("group", group.as_str()), ("version", version), ("resource", resource)] {
             (name, value).encode(encoder.encode_label())?;
         }
@@ -183,7 +183,7 @@ impl ServerMetrics {
         }
         Self {
             subjects: subjects(resources),
-            other: Arc::new(Subject::default()),
+            other: Arc::new(MetricLabels::default()),
             requests: metrics.register("apiserver_request", "Answered requests", Family::default()),
             durations,
             sizes: metrics.register(
@@ -257,7 +257,7 @@ impl ServerMetrics {
     }
 
     /// A request that was answered.
-    pub(crate) fn answered(&self, info: Option<&RequestInfo>, dry_run: bool, outcome: &Outcome) {
+    pub(crate) fn answered(&self, info: Option<&RequestInfo>, dry_run: bool, outcome: &RequestOutcome) {
         let asked = info.and_then(RequestInfo::resource);
         let subject = asked.and_then(|asked| self.subject(asked)).unwrap_or(&self.other);
         let rest = DurationLabels {
@@ -282,7 +282,7 @@ impl ServerMetrics {
         self.requests.get_or_create(&RequestLabels { code: outcome.code, rest }).inc();
     }
 
-    fn subject(&self, asked: &ResourceRequest) -> Option<&Arc<Subject>> {
+    fn subject(&self, asked: &ResourceRequest) -> Option<&Arc<MetricLabels>> {
         self.subjects.iter().find(|subject| {
             subject.resource == asked.resource
                 && subject.subresource == asked.subresource
@@ -292,12 +292,12 @@ impl ServerMetrics {
     }
 }
 
-fn subjects(resources: &[Arc<Resource>]) -> Vec<Arc<Subject>> {
+fn subjects(resources: &[Arc<Resource>]) -> Vec<Arc<MetricLabels>> {
     let mut subjects = Vec::new();
     for resource in resources {
         let subresources = std::iter::once("").chain(resource.subresources().iter().map(|s| s.name));
         for subresource in subresources {
-            subjects.push(Arc::new(Subject {
+            subjects.push(Arc::new(MetricLabels {
                 number: subjects.len() + 1,
                 group: resource.gvk.group.clone(),
                 version: resource.gvk.version.clone(),

@@ -49,14 +49,14 @@ pub struct Resource {
     /// Columns of `kubectl get`, after Name and before Age.
     pub columns: &'static [Column],
     /// Where its objects come from.
-    pub source: Source,
+    pub source: ResourceSource,
 }
 
 /// Where the objects of a kind come from.
 #[derive(Clone)]
-pub enum Source {
+pub enum ResourceSource {
     /// The store keeps them.
-    Stored(Arc<Stored>),
+    Stored(Arc<StoredKind>),
     /// They are made when somebody reads them.
     Computed(Arc<dyn Computed>),
     /// There is one for every caller, made when he reads it.
@@ -64,7 +64,7 @@ pub enum Source {
 }
 
 /// A kind that the store keeps.
-pub struct Stored {
+pub struct StoredKind {
     /// Its number in the store.
     pub id: KindId,
     /// What the store has to know of it.
@@ -87,7 +87,7 @@ impl std::fmt::Debug for Resource {
     }
 }
 
-impl std::fmt::Debug for Source {
+impl std::fmt::Debug for ResourceSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Stored(stored) => stored.fmt(f),
@@ -97,7 +97,7 @@ impl std::fmt::Debug for Source {
     }
 }
 
-impl std::fmt::Debug for Stored {
+impl std::fmt::Debug for StoredKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Stored")
             .field("id", &self.id)
@@ -118,16 +118,16 @@ impl Resource {
     }
 
     /// Its place in the store, if it has one.
-    pub fn stored(&self) -> Option<&Arc<Stored>> {
+    pub fn stored(&self) -> Option<&Arc<StoredKind>> {
         match &self.source {
-            Source::Stored(stored) => Some(stored),
-            Source::Computed(_) | Source::Singleton(_) => None,
+            ResourceSource::Stored(stored) => Some(stored),
+            ResourceSource::Computed(_) | ResourceSource::Singleton(_) => None,
         }
     }
 
     /// Whether there is one object for every caller, and no list.
     pub fn is_singleton(&self) -> bool {
-        matches!(self.source, Source::Singleton(_))
+        matches!(self.source, ResourceSource::Singleton(_))
     }
 
     /// Its subresources.
@@ -138,9 +138,9 @@ impl Resource {
     /// The cells of an object in a table.
     pub(crate) fn cells(&self, object: &Object, now_unix_seconds: i64) -> Vec<Value> {
         match &self.source {
-            Source::Stored(stored) => stored.strategy.cells(object, now_unix_seconds),
-            Source::Computed(computed) => computed.cells(object, now_unix_seconds),
-            Source::Singleton(singleton) => singleton.cells(object, now_unix_seconds),
+            ResourceSource::Stored(stored) => stored.strategy.cells(object, now_unix_seconds),
+            ResourceSource::Computed(computed) => computed.cells(object, now_unix_seconds),
+            ResourceSource::Singleton(singleton) => singleton.cells(object, now_unix_seconds),
         }
     }
 
@@ -148,9 +148,9 @@ impl Resource {
     pub(crate) fn check(&self) -> Result<(), Error> {
         let wrong = |why: String| Err(Error::Settings(format!("resource {}: {why}", self.plural)));
         let possible = match self.source {
-            Source::Stored(_) => ALL_VERBS,
-            Source::Computed(_) => READS,
-            Source::Singleton(_) => READ_ONE,
+            ResourceSource::Stored(_) => ALL_VERBS,
+            ResourceSource::Computed(_) => READS,
+            ResourceSource::Singleton(_) => READ_ONE,
         };
         if let Some(verb) = self.verbs.iter().find(|verb| !possible.contains(verb)) {
             return wrong(format!("the verb {verb} cannot be served"));

@@ -1,4 +1,4 @@
-use crate::authn::{self, Authenticator, jwt::Issuer, review::TokenReviews, trust::TrustStore};
+use crate::authn::{self, Authenticator, jwt::JwtIssuer, review::TokenReviews, trust::TrustStore};
 use crate::authz::{Authorization, Policy};
 use crate::delegate::Delegate;
 use crate::error::Error;
@@ -42,13 +42,13 @@ pub use handler::Handler;
 
 /// How a server runs.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct ServerSettings {
     /// PEM file with the serving certificate and its chain.
     pub certificate_file: PathBuf,
     /// PEM file with its private key.
     pub key_file: PathBuf,
     /// How callers are told apart.
-    pub authentication: authn::Settings,
+    pub authentication: authn::AuthnSettings,
     /// Requests under way.
     pub limits: Limits,
     /// Open connections.
@@ -71,13 +71,13 @@ pub struct Settings {
     pub tracer: Tracer,
 }
 
-impl Settings {
+impl ServerSettings {
     /// The usual limits.
     pub fn new(certificate_file: PathBuf, key_file: PathBuf) -> Self {
         Self {
             certificate_file,
             key_file,
-            authentication: authn::Settings::default(),
+            authentication: authn::AuthnSettings::default(),
             limits: Limits::default(),
             connections: 10_000,
             strangers: 1_000,
@@ -126,7 +126,7 @@ impl<H> std::fmt::Debug for Parts<H> {
 /// An API server that is ready to listen.
 #[derive(Debug)]
 pub struct Server<H> {
-    shared: Arc<Shared<H>>,
+    shared: Arc<ServerShared<H>>,
     certificate: Arc<ServingCertificate>,
     trust: Arc<TrustStore>,
     kube: KubeBox,
@@ -141,7 +141,7 @@ impl std::fmt::Debug for KubeBox {
 }
 
 /// What every request uses.
-pub(crate) struct Shared<H> {
+pub(crate) struct ServerShared<H> {
     pub(crate) handler: H,
     pub(crate) routes: Routes,
     pub(crate) acting_reads: ActingReads,
@@ -154,10 +154,10 @@ pub(crate) struct Shared<H> {
     pub(crate) metrics: Arc<ServerMetrics>,
     pub(crate) stopping: Arc<AtomicBool>,
     pub(crate) draining: CancellationToken,
-    pub(crate) settings: Settings,
+    pub(crate) settings: ServerSettings,
 }
 
-impl<H> std::fmt::Debug for Shared<H> {
+impl<H> std::fmt::Debug for ServerShared<H> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared").finish_non_exhaustive()
     }
@@ -166,7 +166,7 @@ impl<H> std::fmt::Debug for Shared<H> {
 impl<H: Handler> Server<H> {
     /// Loads certificates, CAs and keys. What only a running kube-apiserver can give comes later; until then
     /// `/readyz` fails.
-    pub async fn new(settings: Settings, parts: Parts<H>) -> Result<Self, Error> {
+    pub async fn new(settings: ServerSettings, parts: Parts<H>) -> Result<Self, Error> {
         let certificate = Arc::new(
             ServingCertificate::load(settings.certificate_file.clone(), settings.key_file.clone()).await?,
         );
@@ -174,7 +174,7 @@ impl<H: Handler> Server<H> {
         let trust = Arc::new(TrustStore::load_files(settings.authentication.trust.clone()).await?);
         let mut issuers = Vec::new();
         for issuer in &settings.authentication.issuers {
-            issuers.push(Issuer::load(issuer.clone()).await?);
+            issuers.push(JwtIssuer::load(issuer.clone()).await?);
         }
         let asking = parts.kube.clone().map(|client| {
             let (strangers, ttl) = (settings.limits.strangers, settings.review_ttl);
@@ -195,7 +195,7 @@ impl<H: Handler> Server<H> {
         let mut routes = endpoints::routes(&checks, &parts.metrics, &settings.version);
         routes.extend(parts.handler.routes());
         routes.extend(parts.routes);
-        let shared = Shared {
+        let shared = ServerShared {
             handler: parts.handler,
             routes: Routes::new(routes)?,
             acting_reads: ActingReads::of(&parts.resources),

@@ -6,7 +6,7 @@ use meta::field::FieldErrors;
 use meta::object::Object;
 use meta::status::Status;
 use meta::validation::NameRule;
-use quota::{Account, Held, Violation};
+use quota::{Account, HoldChange, Violation};
 use serde_json::Value;
 use store::Key;
 
@@ -120,7 +120,7 @@ pub trait Strategy: Send + Sync + 'static {
     fn account(&self, object: &Object) -> Result<Account, Status>;
 
     /// What becomes of the charge that is left when an object goes.
-    fn hold(&self, _cx: &WriteContext<'_>, _old: &Object) -> Option<Held> {
+    fn hold(&self, _cx: &WriteContext<'_>, _old: &Object) -> Option<HoldChange> {
         None
     }
 

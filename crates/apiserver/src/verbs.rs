@@ -31,7 +31,7 @@ use crate::context::RequestContext;
 use crate::endpoint::{Endpoint, Serves};
 use crate::part::Part;
 use crate::request::{Query, ResourceRequest, Verb};
-use crate::resource::{Resource, Stored};
+use crate::resource::{Resource, StoredKind};
 use crate::response::{self, Form, Include, Offer, Renderer, Style};
 use crate::strategy::ExtraRight;
 use crate::view::View;
@@ -121,7 +121,7 @@ impl Call<'_> {
         }
     }
 
-    async fn objects(&mut self, stored: &Stored, body: Body) -> Result<Response<Body>, Status> {
+    async fn objects(&mut self, stored: &StoredKind, body: Body) -> Result<Response<Body>, Status> {
         // A patch of an unknown type is refused before anything else is looked at.
         let patch =
             if self.asked.verb == Verb::Patch { Some(patch::PatchType::of(&self.headers)?) } else { None };
@@ -169,7 +169,7 @@ impl Call<'_> {
         Err(Status::failure(406, "NotAcceptable", message))
     }
 
-    pub(crate) fn key(&self, stored: &Stored) -> Key {
+    pub(crate) fn key(&self, stored: &StoredKind) -> Key {
         Key::new(stored.id, &self.asked.namespace, &self.asked.name)
     }
 
@@ -218,7 +218,7 @@ impl Call<'_> {
 
     /// Remembers what a write did. `old` is the revision before, where there was one.
     pub(crate) fn audit(&mut self, old: Option<Revision>, entry: &Entry, dry_run: bool, note: String) {
-        self.cx.outcome = Some(audit::Change {
+        self.cx.outcome = Some(audit::AuditedChange {
             name: entry.key.name.to_string(),
             uid: entry.uid.to_string(),
             old: old.map(|revision| revision.to_string()).unwrap_or_default(),
@@ -230,8 +230,11 @@ impl Call<'_> {
 
     /// Remembers how many objects a collection's deletion has touched.
     pub(crate) fn audit_collection(&mut self, objects: usize, dry_run: bool) {
-        self.cx.outcome =
-            Some(audit::Change { dry_run, note: format!("{objects} objects"), ..audit::Change::default() });
+        self.cx.outcome = Some(audit::AuditedChange {
+            dry_run,
+            note: format!("{objects} objects"),
+            ..audit::AuditedChange::default()
+        });
     }
 
     /// What writes the objects of this request's answer.

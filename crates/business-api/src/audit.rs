@@ -14,13 +14,13 @@ pub use auditor::{Auditor, Growth};
 use crate::config::{Audit, Output};
 use crate::kinds::{KINDS, KindTable};
 use anyhow::{Context, Result};
-use business_types::{Held, account};
+use business_types::{HeldAmount, account};
 use runtime::{Metrics, Tasks};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use store::audit::{Accounts, Difference, Report};
+use store::audit::{Accounts, AuditReport, Difference};
 use store::hold::Hold;
 use store::quota::{Account, HoldState};
 use store::repair::Repair;
@@ -64,7 +64,7 @@ impl Accounts for Books {
 
 /// What `business-api audit` found, and whether it is good.
 #[derive(Debug)]
-pub struct Finding {
+pub struct AuditFinding {
     /// For standard output.
     pub text: String,
     /// Whether ledger and objects agree.
@@ -72,12 +72,12 @@ pub struct Finding {
 }
 
 /// Runs `business-api audit`.
-pub async fn run(settings: &Audit) -> Result<Finding> {
+pub async fn run(settings: &Audit) -> Result<AuditFinding> {
     run_with(settings, KINDS).await
 }
 
 /// The same for a program with these kinds.
-pub async fn run_with(settings: &Audit, kinds: KindTable) -> Result<Finding> {
+pub async fn run_with(settings: &Audit, kinds: KindTable) -> Result<AuditFinding> {
     let tasks = Tasks::new();
     let store = kinds.open(&settings.database.database_url, &tasks, &Metrics::new())?;
     let finding = command(&store, &Books::new(kinds), settings).await;
@@ -86,7 +86,7 @@ pub async fn run_with(settings: &Audit, kinds: KindTable) -> Result<Finding> {
     finding
 }
 
-async fn command(store: &Store, books: &Books, settings: &Audit) -> Result<Finding> {
+async fn command(store: &Store, books: &Books, settings: &Audit) -> Result<AuditFinding> {
     let access = Access::internal("business-api audit");
     if let Some(uid) = settings.write_off {
         store.write_off(&access, uid).await.with_context(|| format!("write off {uid}"))?;
@@ -112,13 +112,13 @@ async fn command(store: &Store, books: &Books, settings: &Audit) -> Result<Findi
         Output::Text => text(&report, &books.unknown(), &holds, held.as_deref()),
         Output::Json => json_text(&report, &books.unknown(), &holds, held.as_deref()),
     };
-    Ok(Finding { text, consistent: report.differences.is_empty() })
+    Ok(AuditFinding { text, consistent: report.differences.is_empty() })
 }
 
-fn text(report: &Report, unknown: &BTreeSet<KindId>, holds: &[Hold], held: Option<&str>) -> String {
+fn text(report: &AuditReport, unknown: &BTreeSet<KindId>, holds: &[Hold], held: Option<&str>) -> String {
     let mut lines: Vec<String> = report.differences.iter().map(ToString::to_string).collect();
     for hold in holds {
-        let Held { uid, state, cluster_name, namespace, hard, reason } = told::held(hold);
+        let HeldAmount { uid, state, cluster_name, namespace, hard, reason } = told::held(hold);
         let amounts: Vec<String> =
             hard.iter().map(|(resource, amount)| format!("{resource}={amount}")).collect();
         lines.push(format!(
@@ -143,7 +143,7 @@ fn text(report: &Report, unknown: &BTreeSet<KindId>, holds: &[Hold], held: Optio
     lines.join("\n")
 }
 
-fn json_text(report: &Report, unknown: &BTreeSet<KindId>, holds: &[Hold], held: Option<&str>) -> String {
+fn json_text(report: &AuditReport, unknown: &BTreeSet<KindId>, holds: &[Hold], held: Option<&str>) -> String {
     let differences: Vec<_> = report
         .differences
         .iter()
@@ -152,7 +152,7 @@ fn json_text(report: &Report, unknown: &BTreeSet<KindId>, holds: &[Hold], held: 
     let holds: Vec<_> = holds
         .iter()
         .map(|hold| {
-            let Held { uid, cluster_name, namespace, hard, reason, .. } = told::held(hold);
+            let HeldAmount { uid, cluster_name, namespace, hard, reason, .. } = told::held(hold);
             json!({
                 "uid": uid, "project": hold.scope.name, "orphaned": hold.state == HoldState::Orphaned, "reason": reason,
                 "cluster": cluster_name, "namespace": namespace, "hard": hard,

@@ -10,7 +10,7 @@ pub mod allowance;
 /// A key, and the request for its certificate.
 pub mod key;
 
-use allowance::{Allowance, Holder};
+use allowance::{Allowance, AllowanceHolder};
 use business_types::issue::{IssueRequest, Issued};
 use futures_util::future::BoxFuture;
 use key::KeyPem;
@@ -21,7 +21,7 @@ use tokio::time::Instant;
 const DAY_SECONDS: i64 = 24 * 3600;
 
 /// Has certificates issued.
-pub trait Issuer: Send + Sync + 'static {
+pub trait CertificateIssuer: Send + Sync + 'static {
     /// The certificate, or the answer to whoever wants it. What its 422 says is about the cluster.
     fn issue(&self, request: IssueRequest) -> BoxFuture<'_, Result<Issued, Status>>;
 }
@@ -56,7 +56,7 @@ impl ValidDays {
 #[derive(Clone, Debug)]
 pub struct Wish {
     /// Who asks, for his share.
-    pub holder: Holder,
+    pub holder: AllowanceHolder,
     /// Whose certificate it is, as the member cluster knows him.
     pub user: String,
     /// The group that he is in there.
@@ -83,7 +83,7 @@ pub struct Credential {
 /// Issues certificates, within what each caller may ask for.
 #[derive(Clone)]
 pub struct Certificates {
-    issuer: Option<Arc<dyn Issuer>>,
+    issuer: Option<Arc<dyn CertificateIssuer>>,
     /// For how long they are valid.
     pub days: ValidDays,
     allowance: Arc<Allowance>,
@@ -97,7 +97,7 @@ impl std::fmt::Debug for Certificates {
 
 impl Certificates {
     /// Without an issuer every wish is refused.
-    pub fn new(issuer: Option<Arc<dyn Issuer>>, days: ValidDays) -> Self {
+    pub fn new(issuer: Option<Arc<dyn CertificateIssuer>>, days: ValidDays) -> Self {
         Self { issuer, days, allowance: Arc::default() }
     }
 

@@ -1,7 +1,7 @@
 //! The command line.
 
 use crate::certificates::ValidDays;
-use crate::certificates::controller::Controller;
+use crate::certificates::controller::ControllerIssuer;
 use crate::members::Members;
 use crate::roles::Roles;
 use apiserver::request::query::go_duration;
@@ -156,8 +156,8 @@ pub struct CertificateSettings {
 
 impl CertificateSettings {
     /// The controller; `None` where no certificates are issued.
-    pub fn controller(&self) -> Option<Controller> {
-        Some(Controller {
+    pub fn controller(&self) -> Option<ControllerIssuer> {
+        Some(ControllerIssuer {
             url: self.issuer_url.clone()?,
             ca_file: self.issuer_ca_file.clone()?,
             certificate_file: self.issuer_tls_cert_file.clone()?,

@@ -13,7 +13,7 @@ use store::{Access, Entry, KindId, Revision, Store};
 const RETRY: Duration = Duration::from_millis(200);
 
 /// What is kept of the objects of one kind.
-pub trait Index: Send + Sync + 'static {
+pub trait FollowedIndex: Send + Sync + 'static {
     /// One like this without any object, to be filled aside.
     #[must_use]
     fn emptied(&self) -> Self;
@@ -33,10 +33,10 @@ pub trait Index: Send + Sync + 'static {
 
 /// An index that is read while it is kept. Clones share it.
 #[derive(Debug)]
-pub struct Kept<I>(Arc<Shared<I>>);
+pub struct Kept<I>(Arc<FollowedShared<I>>);
 
 #[derive(Debug)]
-struct Shared<I> {
+struct FollowedShared<I> {
     index: RwLock<I>,
     complete: AtomicBool,
 }
@@ -47,10 +47,10 @@ impl<I> Clone for Kept<I> {
     }
 }
 
-impl<I: Index> Kept<I> {
+impl<I: FollowedIndex> Kept<I> {
     /// An index that waits to be filled.
     pub fn new(index: I) -> Self {
-        Self(Arc::new(Shared { index: RwLock::new(index), complete: AtomicBool::new(false) }))
+        Self(Arc::new(FollowedShared { index: RwLock::new(index), complete: AtomicBool::new(false) }))
     }
 
     /// The index as it is now. Whoever holds it keeps changes waiting.
@@ -116,7 +116,7 @@ struct Keeper<I> {
     reached: Option<Revision>,
 }
 
-impl<I: Index> Keeper<I> {
+impl<I: FollowedIndex> Keeper<I> {
     fn new(kept: Kept<I>) -> Self {
         Self { kept, aside: None, reached: None }
     }
@@ -167,7 +167,7 @@ mod tests {
     #[derive(Debug, Default)]
     struct Names(BTreeSet<String>);
 
-    impl Index for Names {
+    impl FollowedIndex for Names {
         fn emptied(&self) -> Self {
             Self::default()
         }

@@ -49,7 +49,7 @@ const JOIN_DEADLINE: Duration = Duration::from_secs(10);
 
 /// What `business-api import` has to say.
 #[derive(Debug)]
-pub struct Told {
+pub struct ImportReport {
     /// For standard output.
     pub text: String,
     /// Whether somebody should look at it before it is applied.
@@ -57,12 +57,12 @@ pub struct Told {
 }
 
 /// Runs `business-api import`.
-pub async fn run(settings: &Import) -> Result<Told> {
+pub async fn run(settings: &Import) -> Result<ImportReport> {
     run_with(settings, KINDS).await
 }
 
 /// The same for a program with these kinds.
-pub async fn run_with(settings: &Import, kinds: KindTable) -> Result<Told> {
+pub async fn run_with(settings: &Import, kinds: KindTable) -> Result<ImportReport> {
     let tasks = Tasks::new();
     let store = kinds.open(&settings.database.database_url, &tasks, &Metrics::new())?;
     let told = command(&store, settings, kinds).await;
@@ -71,7 +71,7 @@ pub async fn run_with(settings: &Import, kinds: KindTable) -> Result<Told> {
     told
 }
 
-async fn command(store: &Store, settings: &Import, kinds: KindTable) -> Result<Told> {
+async fn command(store: &Store, settings: &Import, kinds: KindTable) -> Result<ImportReport> {
     let access = Access::internal("business-api import");
     let records = source::read(&settings.source).await?;
     let present = store.present(&access).await.context("read what is in the database")?;
@@ -84,15 +84,15 @@ async fn command(store: &Store, settings: &Import, kinds: KindTable) -> Result<T
     let progress = apply::progress(store, &access).await?;
     apply::check(&plan, progress, settings.into_existing)?;
     apply::apply(store, &access, &plan, progress).await?;
-    Ok(Told { to_be_decided: false, ..told(&plan, Stage::Applied, settings.output) })
+    Ok(ImportReport { to_be_decided: false, ..told(&plan, Stage::Applied, settings.output) })
 }
 
-fn told(plan: &Plan, stage: Stage, output: Output) -> Told {
+fn told(plan: &Plan, stage: Stage, output: Output) -> ImportReport {
     let text = match output {
         Output::Text => report::text(plan, stage),
         Output::Json => report::json_text(plan, stage),
     };
-    Told { text, to_be_decided: plan.is_to_be_decided() }
+    ImportReport { text, to_be_decided: plan.is_to_be_decided() }
 }
 
 #[cfg(test)]

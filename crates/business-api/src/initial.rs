@@ -6,7 +6,7 @@ use meta::object::Object;
 use runtime::{Backoff, Clock};
 use serde_json::json;
 use std::time::Duration;
-use store::model::{Change, State, Write};
+use store::model::{Change, NewState, Write};
 use store::{Access, Error, Key, Store};
 use uuid::Uuid;
 
@@ -63,7 +63,7 @@ impl InitialPlatform {
         object.set(&["kind"], json!(PLATFORM_KIND));
         object.set(&["metadata"], metadata);
         object.set(&["spec"], serde_json::to_value(&self.spec)?);
-        let state = State { account: account::of::<ChargedPlatform>(&object)?, body: object.to_stored() };
+        let state = NewState { account: account::of::<ChargedPlatform>(&object)?, body: object.to_stored() };
         let key = Key::new(PLATFORM, "", PLATFORM_DEFAULT);
         Ok(Write { key, uid, change: Change::Create(state), may_grow: true, hold: None })
     }

@@ -2,10 +2,10 @@
 //! admitted is decided by the ledger.
 
 use crate::accounts::{KindAccounts, ReadAccount};
-use crate::follow::{Index, Kept};
+use crate::follow::{FollowedIndex, Kept};
 use business_types::account::scope_word;
 use business_types::registry::REGISTRY_DOMAIN;
-use business_types::{Held, LedgerStatus};
+use business_types::{HeldAmount, LedgerStatus};
 use meta::quantity::{Quantity, ResourceList};
 use serde::Deserialize;
 use std::collections::HashMap;
@@ -53,7 +53,7 @@ struct Sums {
 struct Level {
     limits: Amounts,
     allocated: Amounts,
-    held: Vec<Held>,
+    held: Vec<HeldAmount>,
 }
 
 /// What an object adds, without the room that a map has to spare: every namespace has one.
@@ -72,7 +72,7 @@ type Packed = Box<[(Box<str>, Box<[(Box<str>, Quantity)]>)]>;
 struct Granted {
     scope: Arc<Scope>,
     limits: Amounts,
-    held: Vec<Held>,
+    held: Vec<HeldAmount>,
 }
 
 /// One limit of a scope.
@@ -184,7 +184,7 @@ impl All<'_> {
         given.chain(held).try_fold(Quantity::ZERO, Quantity::checked_add)
     }
 
-    fn held<'a>(&'a self, limit: Limit<'a>) -> impl Iterator<Item = (&'a Held, Quantity)> {
+    fn held<'a>(&'a self, limit: Limit<'a>) -> impl Iterator<Item = (&'a HeldAmount, Quantity)> {
         let there = self.levels(limit.scope).flat_map(|level| &level.held);
         there
             .filter(move |held| held.cluster_name == limit.domain)
@@ -192,7 +192,7 @@ impl All<'_> {
     }
 }
 
-impl Index for Sums {
+impl FollowedIndex for Sums {
     fn emptied(&self) -> Self {
         Self::new(self.read)
     }
@@ -294,21 +294,21 @@ fn packed(amounts: Amounts) -> Packed {
 }
 
 /// What an object's status tells of holds.
-fn held(body: &[u8]) -> Result<Vec<Held>, serde_json::Error> {
+fn held(body: &[u8]) -> Result<Vec<HeldAmount>, serde_json::Error> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
-    struct Body {
-        status: Option<Told>,
+    struct LedgerBody {
+        status: Option<ToldLedger>,
     }
     #[derive(Default, Deserialize)]
     #[serde(default)]
-    struct Told {
+    struct ToldLedger {
         ledger: Option<LedgerStatus>,
     }
     if !std::str::from_utf8(body).is_ok_and(|body| body.contains(LEDGER)) {
         return Ok(Vec::new());
     }
-    let Body { status } = serde_json::from_slice(body)?;
+    let LedgerBody { status } = serde_json::from_slice(body)?;
     Ok(status.and_then(|status| status.ledger).unwrap_or_default().held)
 }
 

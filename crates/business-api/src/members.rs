@@ -1,7 +1,7 @@
 //! Whom the objects of a kind name, kept from the store's own watch: projects name their members, platforms the
 //! administrators of their tenant.
 
-use crate::follow::{Index, Kept};
+use crate::follow::{FollowedIndex, Kept};
 use crate::role_changes::RoleChanges;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
@@ -86,7 +86,7 @@ impl Named {
     }
 }
 
-impl Index for Memberships {
+impl FollowedIndex for Memberships {
     /// Nobody is told of what is filled aside.
     fn emptied(&self) -> Self {
         Self::new(RoleChanges::default())

@@ -9,7 +9,7 @@ pub mod registry_jwks;
 
 use crate::config::Registry;
 use crate::kinds::KindTable;
-use crate::token_server::accounts::{Account, Duty};
+use crate::token_server::accounts::{Duty, RegistryAccount};
 use crate::token_server::credentials::Credentials;
 use crate::token_server::heard::{Heard, Marker};
 use crate::token_server::keys::TokenKeys;
@@ -65,8 +65,8 @@ impl RegistryPages<'_> {
         Ok(routes)
     }
 
-    fn account(self, duty: Duty, file: &Path) -> Result<Account> {
-        let account = Account::load(duty, file)?;
+    fn account(self, duty: Duty, file: &Path) -> Result<RegistryAccount> {
+        let account = RegistryAccount::load(duty, file)?;
         self.tasks.spawn("registry account", account.clone().follow());
         Ok(account)
     }
@@ -83,14 +83,14 @@ impl RegistryPages<'_> {
         Ok(all)
     }
 
-    fn credentials(self, controller: Option<Account>) -> Result<Credentials> {
+    fn credentials(self, controller: Option<RegistryAccount>) -> Result<Credentials> {
         let (uses, told) = Uses::channel();
         self.tasks.spawn("uses of credentials", uses::write_all(self.store.clone(), told));
         Credentials::new(self.store.clone(), uses, controller, self.clock.clone())
             .context("no credentials are served")
     }
 
-    fn events(self, account: Account, prefixes: Vec<Prefixes>) -> EventsPage {
+    fn events(self, account: RegistryAccount, prefixes: Vec<Prefixes>) -> EventsPage {
         let (heard, told) = Heard::channel();
         let marker = Marker { store: self.store.clone(), kinds: self.kinds, clock: self.clock.clone() };
         self.tasks.spawn("events of the registry", marker.run(told));

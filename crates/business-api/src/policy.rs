@@ -3,7 +3,7 @@
 use crate::members::Members;
 use crate::role_changes::RoleChanges;
 use crate::roles::{CERTIFICATE, GRANT, KindRights, Role, Roles};
-use apiserver::authz::{Policy, Right, Verdict};
+use apiserver::authz::{AuthzVerdict, Policy, Right};
 use apiserver::request::ResourceRequest;
 use apiserver::{Caller, RequestInfo, Verb};
 use business_types::names::{GROUP, PROJECTS};
@@ -43,28 +43,30 @@ impl BusinessPolicy {
     }
 
     /// Parts of Kubernetes see everything, and their roles name all resources: that must not let them into the clusters.
-    fn decide_untenanted(caller: &Caller, request: &RequestInfo) -> Verdict {
+    fn decide_untenanted(caller: &Caller, request: &RequestInfo) -> AuthzVerdict {
         let asked = request.resource().filter(|asked| asked.group == GROUP);
         if is_kubernetes_own(caller) && asked.is_some_and(|asked| asked.subresource == CERTIFICATE) {
-            return Verdict::Deny("certificates are for people".to_owned());
+            return AuthzVerdict::Deny("certificates are for people".to_owned());
         }
-        Verdict::NoOpinion
+        AuthzVerdict::NoOpinion
     }
 
     /// Of what a role does not have by itself, roles in Kubernetes may give verbs on objects, but neither subresources nor
     /// budget.
-    fn decide_tenant(&self, role: Role, asked: &ResourceRequest) -> Verdict {
+    fn decide_tenant(&self, role: Role, asked: &ResourceRequest) -> AuthzVerdict {
         let Some(kind) = self.kinds.iter().find(|kind| kind.resource == asked.resource) else {
-            return Verdict::NoOpinion;
+            return AuthzVerdict::NoOpinion;
         };
         let (verb, subresource) = (asked.verb.as_str(), asked.subresource.as_str());
         if kind.has(role, verb, subresource) && (verb != GRANT || self.roles.tenant_grant) {
-            return Verdict::Allow;
+            return AuthzVerdict::Allow;
         }
         match (subresource, verb, role) {
-            ("", GRANT, Role::Member) => Verdict::Deny("members of a project cannot make budget".to_owned()),
-            ("", ..) => Verdict::NoOpinion,
-            _ => Verdict::Deny(format!("the subresource {subresource} is not for tenants")),
+            ("", GRANT, Role::Member) => {
+                AuthzVerdict::Deny("members of a project cannot make budget".to_owned())
+            }
+            ("", ..) => AuthzVerdict::NoOpinion,
+            _ => AuthzVerdict::Deny(format!("the subresource {subresource} is not for tenants")),
         }
     }
 }
@@ -87,14 +89,14 @@ fn empties_a_namespace(asked: &ResourceRequest) -> bool {
 }
 
 impl Policy for BusinessPolicy {
-    fn decide(&self, caller: &Caller, request: &RequestInfo) -> Verdict {
+    fn decide(&self, caller: &Caller, request: &RequestInfo) -> AuthzVerdict {
         let Some(role) = self.roles.role(caller) else { return Self::decide_untenanted(caller, request) };
         match request.resource() {
             Some(asked) if asked.group == GROUP && self.roles.is_settled(caller) => {
                 self.decide_tenant(role, asked)
             }
-            Some(asked) if asked.group == GROUP => Verdict::Later(Box::new(unsettled())),
-            _ => Verdict::NoOpinion,
+            Some(asked) if asked.group == GROUP => AuthzVerdict::Later(Box::new(unsettled())),
+            _ => AuthzVerdict::NoOpinion,
         }
     }
 
@@ -190,21 +192,21 @@ mod tests {
             for resource in [PROJECTS, NAMESPACES] {
                 let decide =
                     |who, subresource| policy(true).decide(who, &ask(verb, resource, subresource, ""));
-                assert_eq!(decide(&admin, ""), Verdict::Allow);
+                assert_eq!(decide(&admin, ""), AuthzVerdict::Allow);
                 let finalizes = matches!(verb, "get" | "patch" | "update");
                 assert_eq!(
-                    decide(&admin, "finalize") == Verdict::Allow,
+                    decide(&admin, "finalize") == AuthzVerdict::Allow,
                     finalizes,
                     "{verb} {resource}/finalize"
                 );
                 for (who, subresource) in [(&admin, "status"), (&member, "status"), (&member, "finalize")] {
                     let verdict = decide(who, subresource);
-                    assert!(matches!(verdict, Verdict::Deny(_)), "{verb} {resource}/{subresource}");
+                    assert!(matches!(verdict, AuthzVerdict::Deny(_)), "{verb} {resource}/{subresource}");
                 }
             }
         }
         let other_group = ResourceRequest { group: "apps".to_owned(), ..of("get", PROJECTS, "", "") };
-        assert_eq!(policy(true).decide(&admin, &other_group.into()), Verdict::NoOpinion);
+        assert_eq!(policy(true).decide(&admin, &other_group.into()), AuthzVerdict::NoOpinion);
     }
 
     /// A change of the recorded file is a change of what the roles of tenants may do.
@@ -222,10 +224,10 @@ mod tests {
                 let said = |groups: &[&str], tenant_grant| match policy(tenant_grant)
                     .decide(&caller("u", Some("t"), groups), &request)
                 {
-                    Verdict::Allow => "yes",
-                    Verdict::Deny(_) => "no",
-                    Verdict::NoOpinion => "by a role",
-                    Verdict::Later(_) => "later",
+                    AuthzVerdict::Allow => "yes",
+                    AuthzVerdict::Deny(_) => "no",
+                    AuthzVerdict::NoOpinion => "by a role",
+                    AuthzVerdict::Later(_) => "later",
                 };
                 let cell = |groups: &[&str]| match (said(groups, false), said(groups, true)) {
                     (off, on) if off == on => off.to_owned(),
@@ -252,22 +254,22 @@ mod tests {
         let admin = caller("root", Some("t"), &["tenant-admins"]);
         let member = caller("alice", Some("t"), &[]);
         let grant = ask(GRANT, PROJECTS, "", "");
-        assert_eq!(policy(true).decide(&admin, &grant), Verdict::Allow);
-        assert_eq!(policy(false).decide(&admin, &grant), Verdict::NoOpinion);
-        assert!(matches!(policy(true).decide(&member, &grant), Verdict::Deny(_)));
-        assert_eq!(policy(true).decide(&caller("op", None, &[]), &grant), Verdict::NoOpinion);
+        assert_eq!(policy(true).decide(&admin, &grant), AuthzVerdict::Allow);
+        assert_eq!(policy(false).decide(&admin, &grant), AuthzVerdict::NoOpinion);
+        assert!(matches!(policy(true).decide(&member, &grant), AuthzVerdict::Deny(_)));
+        assert_eq!(policy(true).decide(&caller("op", None, &[]), &grant), AuthzVerdict::NoOpinion);
     }
 
     #[test]
     fn members_see_their_projects_and_add_namespaces() {
         let member = caller("alice", Some("t"), &[]);
         let decide = |verb, resource| policy(true).decide(&member, &ask(verb, resource, "", "p"));
-        assert_eq!(decide("list", PROJECTS), Verdict::Allow);
-        assert_eq!(decide("create", NAMESPACES), Verdict::Allow);
+        assert_eq!(decide("list", PROJECTS), AuthzVerdict::Allow);
+        assert_eq!(decide("create", NAMESPACES), AuthzVerdict::Allow);
         for (verb, resource) in
             [("create", PROJECTS), ("update", PROJECTS), ("delete", NAMESPACES), ("patch", NAMESPACES)]
         {
-            assert_eq!(decide(verb, resource), Verdict::NoOpinion, "{verb} {resource}");
+            assert_eq!(decide(verb, resource), AuthzVerdict::NoOpinion, "{verb} {resource}");
         }
         let seen = policy(true).visibility(&member, &ask("list", PROJECTS, "", ""), false);
         assert!(matches!(seen, Ok(Visibility::Member { .. })));
@@ -294,13 +296,13 @@ mod tests {
         policy.roles.administrators.set("plf", "t", &["root"]);
         let create = ask("create", PROJECTS, "", "");
         let of = |tenant| caller("root", Some(tenant), &[]);
-        assert_eq!(policy.decide(&of("t"), &create), Verdict::Allow);
+        assert_eq!(policy.decide(&of("t"), &create), AuthzVerdict::Allow);
         assert_eq!(policy.visibility(&of("t"), &create, false), Ok(Visibility::Tenant("t".into())));
-        assert_eq!(policy.decide(&of("u"), &create), Verdict::NoOpinion);
+        assert_eq!(policy.decide(&of("u"), &create), AuthzVerdict::NoOpinion);
         let namesake = caller("root", None, &[]);
-        assert_eq!(policy.decide(&namesake, &create), Verdict::NoOpinion, "without a tenant");
+        assert_eq!(policy.decide(&namesake, &create), AuthzVerdict::NoOpinion, "without a tenant");
         policy.roles.administrators.set("plf", "t", &["alice"]);
-        assert_eq!(policy.decide(&of("t"), &create), Verdict::NoOpinion);
+        assert_eq!(policy.decide(&of("t"), &create), AuthzVerdict::NoOpinion);
     }
 
     #[test]
@@ -309,11 +311,11 @@ mod tests {
         let unread = BusinessPolicy { roles, ..policy(true) };
         let create = ask("create", PROJECTS, "", "");
         let decide = |who: &Caller| unread.decide(who, &create);
-        let Verdict::Later(status) = decide(&caller("root", Some("t"), &[])) else { panic!("decided") };
+        let AuthzVerdict::Later(status) = decide(&caller("root", Some("t"), &[])) else { panic!("decided") };
         assert_eq!(status.code, 503);
         assert!(unread.visibility(&caller("root", Some("t"), &[]), &create, false).is_err());
-        assert_eq!(decide(&caller("ann", Some("t"), &["tenant-admins"])), Verdict::Allow);
-        assert_eq!(decide(&caller("operator", None, &[])), Verdict::NoOpinion);
+        assert_eq!(decide(&caller("ann", Some("t"), &["tenant-admins"])), AuthzVerdict::Allow);
+        assert_eq!(decide(&caller("operator", None, &[])), AuthzVerdict::NoOpinion);
     }
 
     #[test]
@@ -322,7 +324,7 @@ mod tests {
         let list = ask("list", PROJECTS, "", "");
         assert_eq!(policy(true).visibility(&stranger, &list, false), Ok(Visibility::Nothing));
         assert_eq!(policy(true).visibility(&stranger, &list, true), Ok(Visibility::Everything));
-        assert_eq!(policy(true).decide(&stranger, &list), Verdict::NoOpinion);
+        assert_eq!(policy(true).decide(&stranger, &list), AuthzVerdict::NoOpinion);
     }
 
     #[test]
@@ -342,10 +344,10 @@ mod tests {
         let certificate = ask("get", NAMESPACES, "certificate", "p");
         for name in NAMESPACE_DELETERS.into_iter().chain(KUBERNETES_OWN) {
             let verdict = policy(true).decide(&caller(name, None, &[]), &certificate);
-            assert!(matches!(verdict, Verdict::Deny(_)), "{name}");
+            assert!(matches!(verdict, AuthzVerdict::Deny(_)), "{name}");
         }
         let operator = policy(true).decide(&caller("op", None, &[]), &certificate);
-        assert_eq!(operator, Verdict::NoOpinion, "Kubernetes is asked");
+        assert_eq!(operator, AuthzVerdict::NoOpinion, "Kubernetes is asked");
     }
 
     #[test]

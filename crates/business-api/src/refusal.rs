@@ -36,7 +36,7 @@ const PLACES_MAX: usize = 5;
 
 /// The object whose write was refused.
 #[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
+pub struct RefusedObject<'a> {
     /// Its name.
     pub name: &'a str,
     /// Its kind.
@@ -78,7 +78,7 @@ enum Class {
 }
 
 /// One Status for all violations of one write. `levels` tell what of the amounts no object stands for.
-pub fn status(subject: Subject<'_>, violations: &[Violation], levels: &Levels) -> Status {
+pub fn status(subject: RefusedObject<'_>, violations: &[Violation], levels: &Levels) -> Status {
     let Some(class) = violations.iter().map(class).min() else {
         return Status::internal("the write was refused without a reason");
     };
@@ -99,7 +99,7 @@ pub fn status(subject: Subject<'_>, violations: &[Violation], levels: &Levels) -
     base.with_causes(causes)
 }
 
-impl Subject<'_> {
+impl RefusedObject<'_> {
     fn scope_field(self) -> Path {
         Path::new(self.kind.scope)
     }
@@ -279,7 +279,7 @@ fn remaining(shortage: &Shortage) -> Quantity {
 }
 
 /// A 422's field error, at the paths that clients of the original know.
-fn field_error(subject: Subject<'_>, violation: &Violation) -> FieldError {
+fn field_error(subject: RefusedObject<'_>, violation: &Violation) -> FieldError {
     let spec = Path::new("spec");
     let detail = text(violation);
     match violation {
@@ -303,7 +303,7 @@ fn field_error(subject: Subject<'_>, violation: &Violation) -> FieldError {
 }
 
 /// What a program reads: a reason, the field, and for amounts `key=value` pairs.
-fn cause(subject: Subject<'_>, violation: &Violation, levels: &Levels) -> StatusCause {
+fn cause(subject: RefusedObject<'_>, violation: &Violation, levels: &Levels) -> StatusCause {
     let (reason, field, message) = match violation {
         Violation::DoesNotFit(s) => (QUOTA_EXCEEDED, subject.amount_field(s), facts(s, levels)),
         Violation::BelowAllocated(s) => (BELOW_ALLOCATED, subject.amount_field(s), facts(s, levels)),
@@ -367,7 +367,7 @@ mod tests {
     use crate::strategy::{namespace::REFUSED as NAMESPACE, project::REFUSED as PROJECT};
     use store::quota::Claim;
 
-    fn status(subject: Subject<'_>, violations: &[Violation]) -> Status {
+    fn status(subject: RefusedObject<'_>, violations: &[Violation]) -> Status {
         super::status(subject, violations, &Levels::default())
     }
 
@@ -389,12 +389,12 @@ mod tests {
         }
     }
 
-    fn namespace(name: &str) -> Subject<'_> {
-        Subject { name, kind: &NAMESPACE }
+    fn namespace(name: &str) -> RefusedObject<'_> {
+        RefusedObject { name, kind: &NAMESPACE }
     }
 
-    fn project(name: &str) -> Subject<'_> {
-        Subject { name, kind: &PROJECT }
+    fn project(name: &str) -> RefusedObject<'_> {
+        RefusedObject { name, kind: &PROJECT }
     }
 
     fn causes(status: &Status) -> Vec<(&str, &str)> {

@@ -1,7 +1,7 @@
 //! Puts the program together: database, rules, server, admin port; and ends it in the opposite order.
 
 use crate::audit::{Auditor, Books, Growth};
-use crate::certificates::{Certificates, Issuer};
+use crate::certificates::{CertificateIssuer, Certificates};
 use crate::clusters::Clusters;
 use crate::config::{Jwt, Serve};
 use crate::finalizers::TenantFinalizers;
@@ -19,7 +19,7 @@ use apiserver::authn::jwks::KeySource;
 use apiserver::authn::jwt;
 use apiserver::authz::Policy;
 use apiserver::openapi::About;
-use apiserver::server::{Parts, Server, Settings};
+use apiserver::server::{Parts, Server, ServerSettings};
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use runtime::admin::{self, Admin};
@@ -63,7 +63,7 @@ pub struct Program {
     /// Takes the place of the directory that the controller publishes.
     pub clusters: Option<Clusters>,
     /// Takes the place of the controller, who issues certificates.
-    pub issuer: Option<Arc<dyn Issuer>>,
+    pub issuer: Option<Arc<dyn CertificateIssuer>>,
 }
 
 impl std::fmt::Debug for Program {
@@ -236,10 +236,11 @@ fn directories(
     clusters: Clusters,
     levels: Levels,
     roles: Roles,
-    issuer: Option<Arc<dyn Issuer>>,
+    issuer: Option<Arc<dyn CertificateIssuer>>,
 ) -> Directories {
     let controller = settings.certificates.controller();
-    let issuer = issuer.or_else(|| controller.map(|controller| Arc::new(controller) as Arc<dyn Issuer>));
+    let issuer =
+        issuer.or_else(|| controller.map(|controller| Arc::new(controller) as Arc<dyn CertificateIssuer>));
     Directories {
         clusters,
         levels,
@@ -251,8 +252,9 @@ fn directories(
     }
 }
 
-fn server_settings(settings: &Serve) -> Settings {
-    let mut server = Settings::new(settings.tls_cert_file.clone(), settings.tls_private_key_file.clone());
+fn server_settings(settings: &Serve) -> ServerSettings {
+    let mut server =
+        ServerSettings::new(settings.tls_cert_file.clone(), settings.tls_private_key_file.clone());
     let authentication = &mut server.authentication;
     authentication.tenant_keys = settings.tenant_extra_keys.iter().map(|key| key.to_lowercase()).collect();
     authentication.token_review = !settings.no_kubernetes;
@@ -267,18 +269,18 @@ fn tracer(settings: &Serve, below: &Tasks, metrics: &Metrics) -> Result<Tracer> 
     let Some(endpoint) = settings.traces.otlp_endpoint.clone() else { return Ok(Tracer::default()) };
     let ratio = settings.traces.otlp_sampling_ratio;
     let (service, version) = (env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
-    let settings = trace::Settings { endpoint, ratio, service, version };
+    let settings = trace::TraceSettings { endpoint, ratio, service, version };
     Tracer::start(&settings, below, metrics).context("--otlp-endpoint")
 }
 
-fn issuer(settings: &Jwt) -> Option<jwt::Settings> {
+fn issuer(settings: &Jwt) -> Option<jwt::JwtSettings> {
     let (issuer, audience) = (settings.jwt_issuer.clone()?, settings.jwt_audience.clone()?);
     let keys = match (&settings.jwt_jwks_file, &settings.jwt_jwks_url) {
         (Some(file), _) => KeySource::File(file.clone()),
         (None, Some(url)) => KeySource::Url { url: url.clone(), ca_file: None },
         (None, None) => KeySource::Discovery { ca_file: None },
     };
-    let mut issuer = jwt::Settings::new(issuer, vec![audience], keys);
+    let mut issuer = jwt::JwtSettings::new(issuer, vec![audience], keys);
     issuer.user_claim.clone_from(&settings.jwt_username_claim);
     issuer.groups_claim.clone_from(&settings.jwt_groups_claim);
     issuer.tenant_claim.clone_from(&settings.jwt_tenant_claim);

@@ -8,12 +8,12 @@ pub mod discover;
 /// Takes it.
 pub mod adopt;
 
-use crate::config::{self, Members};
-use crate::directory::Source;
+use crate::config::{self, MembersConfig};
+use crate::directory::DirectorySource;
 use crate::directory::kubeconfig::KubeconfigSource;
 use crate::directory::platform::PlatformSource;
 use crate::directory::secrets::SecretSource;
-use crate::error::{Error, Failure};
+use crate::error::{CallFailure, Error};
 use k8s_openapi::Metadata;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, ListParams};
@@ -29,7 +29,7 @@ const PAGE: u32 = 500;
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Where the member clusters are listed.
-pub async fn source(members: &Members, client: &Client) -> Result<Box<dyn Source>, Error> {
+pub async fn source(members: &MembersConfig, client: &Client) -> Result<Box<dyn DirectorySource>, Error> {
     Ok(match (&members.members_kubeconfig, &members.platform_kubeconfig) {
         (Some(path), _) => Box::new(KubeconfigSource::new(path.clone())),
         (None, Some(path)) => Box::new(PlatformSource::new(config::client(Some(path)).await?)),
@@ -38,7 +38,7 @@ pub async fn source(members: &Members, client: &Client) -> Result<Box<dyn Source
 }
 
 /// A client of one of the member clusters.
-async fn member(source: &dyn Source, cluster: &str) -> Result<Client, Error> {
+async fn member(source: &dyn DirectorySource, cluster: &str) -> Result<Client, Error> {
     let listing = source.load().await?;
     if let Some(why) = listing.unusable.get(cluster) {
         return Err(Error::Config(format!("cluster {cluster} has no usable kubeconfig: {why}")));
@@ -58,7 +58,7 @@ where
     loop {
         let page = match timeout(DEADLINE, api.list(&params)).await {
             Ok(result) => result.map_err(|error| Error::Member(error.into()))?,
-            Err(_elapsed) => return Err(Error::Member(Failure::deadline(DEADLINE))),
+            Err(_elapsed) => return Err(Error::Member(CallFailure::deadline(DEADLINE))),
         };
         page.items.into_iter().for_each(&mut take);
         match page.metadata.continue_.filter(|token| !token.is_empty()) {

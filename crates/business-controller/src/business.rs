@@ -1,6 +1,6 @@
 //! Calls to the API of our kinds, through kube-apiserver.
 
-use crate::error::Failure;
+use crate::error::CallFailure;
 use crate::kinds::{Kind, ObjectKey as _, View, revision};
 use kube::Client;
 use kube::api::{
@@ -54,14 +54,14 @@ impl Business {
     }
 
     /// An object as it is now, not as it was last seen.
-    pub async fn get<K: Kind>(&self, key: &K::Key) -> Result<Option<View<K>>, Failure> {
+    pub async fn get<K: Kind>(&self, key: &K::Key) -> Result<Option<View<K>>, CallFailure> {
         let api = self.at::<K>(key);
         let object = bounded(api.get_opt(key.name())).await?;
         object.map(decode).transpose()
     }
 
     /// Hands over every object of a kind at one revision, which is returned.
-    pub async fn each<K: Kind>(&self, mut take: impl FnMut(View<K>)) -> Result<u64, Failure> {
+    pub async fn each<K: Kind>(&self, mut take: impl FnMut(View<K>)) -> Result<u64, CallFailure> {
         let api = self.everywhere::<K>();
         let mut params = ListParams::default().limit(PAGE);
         let mut at = 0;
@@ -81,7 +81,7 @@ impl Business {
     }
 
     /// All objects of a kind at one revision.
-    pub async fn roll<K: Kind>(&self) -> Result<Roll, Failure> {
+    pub async fn roll<K: Kind>(&self) -> Result<Roll, CallFailure> {
         let api = self.everywhere::<K>();
         let mut roll = Roll::default();
         let mut params = ListParams::default().limit(PAGE);
@@ -100,18 +100,22 @@ impl Business {
     }
 
     /// Some objects that lie in a project, as they are now.
-    pub async fn some_in<K: Kind>(&self, project: &str, limit: u32) -> Result<Vec<View<K>>, Failure> {
+    pub async fn some_in<K: Kind>(&self, project: &str, limit: u32) -> Result<Vec<View<K>>, CallFailure> {
         let api = Api::namespaced_with(self.client.clone(), project, &K::resource());
         some(api, ListParams::default().limit(limit)).await
     }
 
     /// Some objects that a field selector takes, as they are now.
-    pub async fn some_where<K: Kind>(&self, selector: &str, limit: u32) -> Result<Vec<View<K>>, Failure> {
+    pub async fn some_where<K: Kind>(&self, selector: &str, limit: u32) -> Result<Vec<View<K>>, CallFailure> {
         some(self.everywhere::<K>(), ListParams::default().fields(selector).limit(limit)).await
     }
 
     /// Changes the status of exactly the version that was read.
-    pub async fn patch_status<K: Kind>(&self, object: &View<K>, status: Value) -> Result<View<K>, Failure> {
+    pub async fn patch_status<K: Kind>(
+        &self,
+        object: &View<K>,
+        status: Value,
+    ) -> Result<View<K>, CallFailure> {
         let body = with_preconditions(object, "status", status);
         let api = self.at::<K>(&object.key);
         let params = params();
@@ -120,14 +124,14 @@ impl Business {
 
     /// Takes our token out of `spec.finalizers` of exactly the version that was read. The object goes with its
     /// last token.
-    pub async fn finalize<K: Kind>(&self, object: &View<K>, left: &[String]) -> Result<(), Failure> {
+    pub async fn finalize<K: Kind>(&self, object: &View<K>, left: &[String]) -> Result<(), CallFailure> {
         let body = with_preconditions(object, "spec", json!({ "finalizers": left }));
         let api = self.at::<K>(&object.key);
         let params = params();
         let patch = Patch::Merge(body);
         let call = api.patch_subresource("finalize", object.key.name(), &params, &patch);
         match bounded(call).await {
-            Ok(_) | Err(Failure::NotFound) => Ok(()),
+            Ok(_) | Err(CallFailure::NotFound) => Ok(()),
             Err(failure) => Err(failure),
         }
     }
@@ -139,14 +143,14 @@ impl Business {
         subresource: &str,
         body: &impl Serialize,
         rehearse: bool,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CallFailure> {
         let api = self.at::<K>(key);
         let params = PostParams { dry_run: rehearse, field_manager: Some(FIELD_MANAGER.to_owned()) };
         bounded(api.create_subresource::<_, Value>(subresource, key.name(), &params, body)).await.map(drop)
     }
 
     /// Begins the deletion of exactly this object.
-    pub async fn delete<K: Kind>(&self, object: &View<K>) -> Result<(), Failure> {
+    pub async fn delete<K: Kind>(&self, object: &View<K>) -> Result<(), CallFailure> {
         let params = DeleteParams {
             propagation_policy: Some(PropagationPolicy::Background),
             preconditions: Some(Preconditions { uid: Some(object.uid.clone()), resource_version: None }),
@@ -155,13 +159,13 @@ impl Business {
         let api = self.at::<K>(&object.key);
         match bounded(api.delete(object.key.name(), &params)).await {
             // A conflict is an object that is being deleted already, or another one of the same name.
-            Ok(_) | Err(Failure::NotFound | Failure::Conflict(_)) => Ok(()),
+            Ok(_) | Err(CallFailure::NotFound | CallFailure::Conflict(_)) => Ok(()),
             Err(failure) => Err(failure),
         }
     }
 }
 
-async fn some<K: Kind>(api: Api<DynamicObject>, params: ListParams) -> Result<Vec<View<K>>, Failure> {
+async fn some<K: Kind>(api: Api<DynamicObject>, params: ListParams) -> Result<Vec<View<K>>, CallFailure> {
     bounded(api.list(&params)).await?.items.into_iter().map(decode).collect()
 }
 
@@ -177,13 +181,13 @@ fn with_preconditions<K: Kind>(object: &View<K>, field: &str, value: Value) -> V
     Value::Object(body)
 }
 
-fn decode<K: Kind>(object: DynamicObject) -> Result<View<K>, Failure> {
-    View::decode(object).map_err(|error| Failure::Unavailable(crate::error::chain(&error)))
+fn decode<K: Kind>(object: DynamicObject) -> Result<View<K>, CallFailure> {
+    View::decode(object).map_err(|error| CallFailure::Unavailable(crate::error::chain(&error)))
 }
 
-async fn bounded<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Failure> {
+async fn bounded<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, CallFailure> {
     match tokio::time::timeout(CALL_DEADLINE, call).await {
-        Ok(result) => result.map_err(Failure::from),
-        Err(_elapsed) => Err(Failure::deadline(CALL_DEADLINE)),
+        Ok(result) => result.map_err(CallFailure::from),
+        Err(_elapsed) => Err(CallFailure::deadline(CALL_DEADLINE)),
     }
 }

@@ -1,21 +1,21 @@
 //! The objects of one kind as last seen.
 
 use crate::business::Roll;
-use crate::kinds::{Change, Heard, Index as _, Kind, View, revision};
+use crate::kinds::{Heard, Index as _, Kind, View, ViewChange, revision};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// The objects of one kind, newest version only.
 #[derive(Debug)]
 pub struct Cache<K: Kind> {
-    held: RwLock<Held<K>>,
+    held: RwLock<CachedViews<K>>,
     pub memory: K::Memory,
 }
 
 #[derive(Debug)]
-struct Held<K: Kind> {
+struct CachedViews<K: Kind> {
     objects: Views<K>,
-    index: K::Index,
+    index: K::ViewIndex,
     /// Highest revision that the watch has delivered.
     delivered: u64,
     /// Seen since a list has begun.
@@ -28,9 +28,9 @@ pub type Views<K> = BTreeMap<<K as Kind>::Key, Arc<View<K>>>;
 
 impl<K: Kind> Default for Cache<K> {
     fn default() -> Self {
-        let held = Held {
+        let held = CachedViews {
             objects: BTreeMap::new(),
-            index: K::Index::default(),
+            index: K::ViewIndex::default(),
             delivered: 0,
             listed: None,
             synced: false,
@@ -54,7 +54,7 @@ impl<K: Kind> Cache<K> {
     }
 
     /// For the look-ups of a kind.
-    pub fn look<R>(&self, at: impl FnOnce(&Views<K>, &K::Index) -> R) -> R {
+    pub fn look<R>(&self, at: impl FnOnce(&Views<K>, &K::ViewIndex) -> R) -> R {
         let held = self.read();
         at(&held.objects, &held.index)
     }
@@ -72,7 +72,7 @@ impl<K: Kind> Cache<K> {
     }
 
     /// An object was listed or changed. `None` if nothing is new.
-    pub fn seen(&self, object: View<K>, heard: Heard) -> Option<Change<K>> {
+    pub fn seen(&self, object: View<K>, heard: Heard) -> Option<ViewChange<K>> {
         let incoming = revision(&object.resource_version);
         let mut held = self.write();
         if heard != Heard::FromOwnWrite {
@@ -90,21 +90,21 @@ impl<K: Kind> Cache<K> {
         }
         let new = Arc::new(object);
         held.objects.insert(new.key.clone(), Arc::clone(&new));
-        Some(held.index(Change { old, new: Some(new), heard }))
+        Some(held.index(ViewChange { old, new: Some(new), heard }))
     }
 
-    pub fn gone(&self, object: &View<K>) -> Option<Change<K>> {
+    pub fn gone(&self, object: &View<K>) -> Option<ViewChange<K>> {
         let mut held = self.write();
         held.delivered = held.delivered.max(revision(&object.resource_version));
         if held.objects.get(&object.key).is_none_or(|held| held.uid != object.uid) {
             return None;
         }
         let old = held.objects.remove(&object.key);
-        Some(held.index(Change { old, new: None, heard: Heard::ByEvent }))
+        Some(held.index(ViewChange { old, new: None, heard: Heard::ByEvent }))
     }
 
     /// A list has ended: what was not in it is gone.
-    pub fn list_ends(&self) -> Vec<Change<K>> {
+    pub fn list_ends(&self) -> Vec<ViewChange<K>> {
         let mut held = self.write();
         held.synced = true;
         let Some(listed) = held.listed.take() else { return Vec::new() };
@@ -112,22 +112,22 @@ impl<K: Kind> Cache<K> {
         gone.iter()
             .map(|key| {
                 let old = held.objects.remove(key);
-                held.index(Change { old, new: None, heard: Heard::InList })
+                held.index(ViewChange { old, new: None, heard: Heard::InList })
             })
             .collect()
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Held<K>> {
+    fn read(&self) -> RwLockReadGuard<'_, CachedViews<K>> {
         self.held.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Held<K>> {
+    fn write(&self) -> RwLockWriteGuard<'_, CachedViews<K>> {
         self.held.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<K: Kind> Held<K> {
-    fn index(&mut self, change: Change<K>) -> Change<K> {
+impl<K: Kind> CachedViews<K> {
+    fn index(&mut self, change: ViewChange<K>) -> ViewChange<K> {
         self.index.follow(&change);
         change
     }

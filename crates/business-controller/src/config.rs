@@ -1,7 +1,7 @@
 //! What the program is told on its command line. Nothing else reads arguments or the environment.
 
 use crate::error::Error;
-use crate::issuer::serve::Identity;
+use crate::issuer::serve::IssuerIdentity;
 use crate::leader::Times;
 use clap::{Args, Parser, Subcommand};
 use runtime::telemetry::LogFormat;
@@ -34,7 +34,7 @@ pub enum Command {
 
 /// Where our API and the member clusters are, for a command of an operator.
 #[derive(Clone, Debug, Args)]
-pub struct Members {
+pub struct MembersConfig {
     /// Kubeconfig of the cluster whose kube-apiserver serves our kinds. Without it: the cluster that the program
     /// runs in.
     #[arg(long, value_name = "FILE")]
@@ -60,7 +60,7 @@ pub struct Discover {
     pub cluster: String,
     /// Where to look.
     #[command(flatten)]
-    pub members: Members,
+    pub members: MembersConfig,
     /// Label of a namespace whose value is the project that it is proposed to.
     #[arg(long, default_value = business_types::names::PROJECT_LABEL)]
     pub project_label: String,
@@ -77,7 +77,7 @@ pub struct Adopt {
     pub dry_run: bool,
     /// Where to look.
     #[command(flatten)]
-    pub members: Members,
+    pub members: MembersConfig,
 }
 
 /// Options of `run`.
@@ -168,8 +168,8 @@ pub struct IssuerSettings {
 
 impl IssuerSettings {
     /// Where to listen, and as whom; `None` where no certificates are issued.
-    pub fn identity(&self) -> Option<(SocketAddr, Identity)> {
-        let identity = Identity {
+    pub fn identity(&self) -> Option<(SocketAddr, IssuerIdentity)> {
+        let identity = IssuerIdentity {
             certificate_file: self.issuer_tls_cert_file.clone()?,
             key_file: self.issuer_tls_private_key_file.clone()?,
             client_ca_file: self.issuer_client_ca_file.clone()?,

@@ -4,7 +4,7 @@ use crate::business::Business;
 use crate::events::Recorder;
 use crate::leader::Fence;
 use crate::members::Members;
-use crate::objects::{Key, Objects};
+use crate::objects::{ObjectKey, Objects};
 use crate::outcome::ControllerMetrics;
 use crate::queue::Queue;
 use crate::registry::backend::Registry;
@@ -24,7 +24,7 @@ pub struct Context {
     pub objects: Objects,
     pub members: Members,
     /// Objects to look at.
-    pub queue: Queue<Key>,
+    pub queue: Queue<ObjectKey>,
     /// What the holder of the lease may do.
     pub fence: Arc<Fence>,
     pub events: Recorder,

@@ -2,19 +2,19 @@
 
 use crate::context::Context;
 use crate::error::Error;
-use crate::kinds::Change;
+use crate::kinds::ViewChange;
 use crate::objects::Tabled;
-use crate::outcome::Outcome;
+use crate::outcome::PassOutcome;
 use crate::queue::Lane;
 use std::time::Duration;
 
 /// The controller of a kind.
 pub trait Controller: Tabled {
     /// An object is another one than before: wakes whoever has to look again.
-    fn changed(cx: &Context, change: &Change<Self>);
+    fn changed(cx: &Context, change: &ViewChange<Self>);
 
     /// One pass over an object.
-    fn reconcile(cx: &Context, key: &Self::Key) -> impl Future<Output = Result<Outcome, Error>> + Send;
+    fn reconcile(cx: &Context, key: &Self::Key) -> impl Future<Output = Result<PassOutcome, Error>> + Send;
 
     /// Looks at every object once more, without a cause.
     fn look_at_all(cx: &Context);

@@ -3,7 +3,7 @@
 //! cluster with many namespaces that gets another version is a small wave and no flood.
 
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CallFailure;
 use crate::namespace::kind::NamespaceView;
 use business_types::names::CLUSTERS_CONFIG_MAP;
 use business_types::{Cluster, NamespaceSpec};
@@ -64,14 +64,14 @@ impl Descriptions {
         }
     }
 
-    async fn look(&self) -> Result<Wave, Failure> {
+    async fn look(&self) -> Result<Wave, CallFailure> {
         let mut wave = Wave::default();
         for (name, cluster) in self.published().await? {
             for view in outdated(self.cx.objects.namespaces.in_cluster(&name), &cluster) {
                 match self.cx.business.patch_status(&view, json!({})).await {
                     Ok(written) if is_described(&written.spec, &cluster) => wave.renewed += 1,
                     // Somebody else was faster, or another replica has not heard of it: at the next look.
-                    Ok(_) | Err(Failure::NotFound | Failure::Conflict(_)) => wave.left += 1,
+                    Ok(_) | Err(CallFailure::NotFound | CallFailure::Conflict(_)) => wave.left += 1,
                     Err(failure) => return Err(failure),
                 }
                 tokio::time::sleep(BETWEEN_WRITES).await;
@@ -80,9 +80,9 @@ impl Descriptions {
         Ok(wave)
     }
 
-    async fn published(&self) -> Result<BTreeMap<String, Cluster>, Failure> {
+    async fn published(&self) -> Result<BTreeMap<String, Cluster>, CallFailure> {
         let get = tokio::time::timeout(DEADLINE, self.maps.get_opt(CLUSTERS_CONFIG_MAP)).await;
-        let map = get.map_err(|_elapsed| Failure::deadline(DEADLINE))?.map_err(Failure::from)?;
+        let map = get.map_err(|_elapsed| CallFailure::deadline(DEADLINE))?.map_err(CallFailure::from)?;
         let entries = map.and_then(|map| map.data).unwrap_or_default();
         // The API server leaves out what does not read, too.
         Ok(entries

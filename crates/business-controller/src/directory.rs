@@ -23,7 +23,7 @@ use crate::member::{Member, MemberApi, Reach, session};
 use crate::outcome::StateLabels;
 use business_types::registry::REGISTRY_DOMAIN;
 use futures_util::future::BoxFuture;
-use publish::{Entry, Published, Publisher};
+use publish::{Published, PublishedCluster, Publisher};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ const REFUSED: Topic = Topic::warning("ClusterRefused", "Accept");
 const UNUSABLE: Topic = Topic::warning("KubeconfigUnusable", "Accept");
 
 /// Where the member clusters are listed.
-pub trait Source: Debug + Send + Sync {
+pub trait DirectorySource: Debug + Send + Sync {
     /// All of them as they are listed now.
     fn load(&self) -> BoxFuture<'_, Result<Listing, Error>>;
     /// How often to look.
@@ -76,17 +76,17 @@ pub struct Listed {
     /// Changes when the way to reach it does.
     pub fingerprint: String,
     /// What the API server is told of it.
-    pub entry: Entry,
+    pub entry: PublishedCluster,
 }
 
 /// Follows a source for as long as this process leads.
 #[derive(Debug)]
 pub struct Directory {
     cx: Arc<Context>,
-    source: Box<dyn Source>,
+    source: Box<dyn DirectorySource>,
     publisher: Publisher,
     /// By name, whether accepted yet or not.
-    listed: BTreeMap<String, Held>,
+    listed: BTreeMap<String, HeldCluster>,
     /// Names refused, by the uid of the cluster that they would stand for.
     refused: BTreeMap<String, String>,
     /// Names without a usable kubeconfig, and why.
@@ -94,9 +94,9 @@ pub struct Directory {
     sessions: JoinSet<()>,
 }
 
-struct Held {
+struct HeldCluster {
     fingerprint: String,
-    entry: Entry,
+    entry: PublishedCluster,
     client: kube::Client,
     /// Since it was accepted.
     followed: Option<Followed>,
@@ -110,13 +110,13 @@ struct Followed {
     session: AbortHandle,
 }
 
-impl Held {
+impl HeldCluster {
     fn reach(&self) -> Reach {
         self.followed.as_ref().map_or(Reach::Connecting, |followed| followed.member.reach())
     }
 }
 
-impl Debug for Held {
+impl Debug for HeldCluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Held")
             .field("entry", &self.entry)
@@ -127,7 +127,7 @@ impl Debug for Held {
 
 impl Directory {
     /// A directory from this source.
-    pub fn new(cx: Arc<Context>, source: Box<dyn Source>, publisher: Publisher) -> Self {
+    pub fn new(cx: Arc<Context>, source: Box<dyn DirectorySource>, publisher: Publisher) -> Self {
         Self {
             cx,
             source,
@@ -216,8 +216,13 @@ impl Directory {
                 return;
             }
         };
-        let held =
-            Held { fingerprint: one.fingerprint, entry: one.entry, client, followed: None, asked: None };
+        let held = HeldCluster {
+            fingerprint: one.fingerprint,
+            entry: one.entry,
+            client,
+            followed: None,
+            asked: None,
+        };
         self.listed.insert(one.name, held);
     }
 
@@ -240,7 +245,7 @@ impl Directory {
             self.listed.contains_key(name) || in_use.contains(name) || !self.cx.objects.is_synced()
         };
         self.publisher.forget_uids(keep);
-        let accepted: BTreeMap<String, Entry> = self
+        let accepted: BTreeMap<String, PublishedCluster> = self
             .listed
             .iter()
             .filter(|(name, _)| self.publisher.uid(name).is_some())
@@ -333,23 +338,23 @@ impl Directory {
 
 /// What a cluster says of itself.
 #[derive(Debug)]
-struct Answer {
+struct ClusterAnswer {
     name: String,
     uid: Option<String>,
     version: Option<String>,
 }
 
-async fn question(name: String, api: MemberApi, known: bool) -> Answer {
+async fn question(name: String, api: MemberApi, known: bool) -> ClusterAnswer {
     let mut uid = None;
     if !known {
         match api.cluster_uid().await {
             Ok(found) => uid = Some(found),
             Err(failure) => {
                 tracing::warn!(cluster = name, error = %failure, "member cluster does not say who it is");
-                return Answer { name, uid: None, version: None };
+                return ClusterAnswer { name, uid: None, version: None };
             }
         }
     }
     let version = api.version().await.ok();
-    Answer { name, uid, version }
+    ClusterAnswer { name, uid, version }
 }

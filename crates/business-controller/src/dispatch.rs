@@ -5,8 +5,8 @@ use crate::context::Context;
 use crate::controller::{Controller as _, PlaceChange};
 use crate::controllers::every_controller;
 use crate::error::Error;
-use crate::objects::Key;
-use crate::outcome::{self, Outcome, StateLabels};
+use crate::objects::ObjectKey;
+use crate::outcome::{self, PassOutcome, StateLabels};
 use crate::watches;
 use runtime::Tasks;
 use std::sync::Arc;
@@ -24,9 +24,9 @@ const PASS_DEADLINE: Duration = Duration::from_mins(2);
 
 macro_rules! dispatch {
     ($($variant:ident, $field:ident, $controller:path;)*) => {
-        async fn reconcile(cx: &Context, key: &Key) -> Result<Outcome, Error> {
+        async fn reconcile(cx: &Context, key: &ObjectKey) -> Result<PassOutcome, Error> {
             match key {
-                $(Key::$variant(key) => <$controller>::reconcile(cx, key).await,)*
+                $(ObjectKey::$variant(key) => <$controller>::reconcile(cx, key).await,)*
             }
         }
 
@@ -94,7 +94,7 @@ fn is_sound(ended: &Result<(), tokio::task::JoinError>) -> bool {
     ended.is_ok()
 }
 
-async fn pass(cx: Arc<Context>, key: Key) {
+async fn pass(cx: Arc<Context>, key: ObjectKey) {
     let begun = Instant::now();
     let result = match tokio::time::timeout(PASS_DEADLINE, reconcile(&cx, &key)).await {
         Ok(result) => result,
@@ -109,7 +109,7 @@ async fn pass(cx: Arc<Context>, key: Key) {
     }
 }
 
-fn log(key: &Key, result: &Result<Outcome, Error>) {
+fn log(key: &ObjectKey, result: &Result<PassOutcome, Error>) {
     match result {
         Ok(outcome) => tracing::debug!(object.kind = key.kind(), object.name = %key, ?outcome, "pass"),
         // Somebody else wrote in between: the next pass sees it.

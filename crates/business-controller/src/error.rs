@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// A call that failed, sorted by what it means for the caller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
+pub enum CallFailure {
     /// There is no such object.
     #[error("not found")]
     NotFound,
@@ -30,7 +30,7 @@ pub enum Failure {
     Unavailable(String),
 }
 
-impl Failure {
+impl CallFailure {
     fn of_status(status: &Status) -> Self {
         let message = || status.message.clone();
         match status.code {
@@ -60,7 +60,7 @@ impl Failure {
     }
 }
 
-impl From<kube::Error> for Failure {
+impl From<kube::Error> for CallFailure {
     fn from(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => Self::of_status(&status),
@@ -107,13 +107,13 @@ pub enum Error {
     NotLeading,
     /// A call to the API failed.
     #[error("call the API")]
-    Api(#[from] Failure),
+    Api(#[from] CallFailure),
     /// A call to a member cluster failed.
     #[error("call the member cluster")]
-    Member(#[source] Failure),
+    Member(#[source] CallFailure),
     /// A call to the registry failed.
     #[error("call the registry")]
-    Registry(#[source] Failure),
+    Registry(#[source] CallFailure),
     /// The member cluster changed under us again and again.
     #[error("the member cluster changes faster than it can be followed")]
     Unsettled,
@@ -153,7 +153,7 @@ impl Error {
 
     /// Whether the next try is likely to succeed at once: somebody else wrote in between.
     pub fn is_conflict(&self) -> bool {
-        matches!(self, Self::Api(Failure::Conflict(_)))
+        matches!(self, Self::Api(CallFailure::Conflict(_)))
     }
 
     /// The error with its causes, in one line.

@@ -61,7 +61,7 @@ impl Topic {
 
 /// One event to send.
 #[derive(Debug)]
-struct Report {
+struct EventReport {
     regarding: ObjectReference,
     topic: Topic,
     note: String,
@@ -70,7 +70,7 @@ struct Report {
 /// Takes events to send.
 #[derive(Clone, Debug)]
 pub struct Recorder {
-    sender: mpsc::Sender<Report>,
+    sender: mpsc::Sender<EventReport>,
     /// Namespace of the `ConfigMap` of the member clusters.
     home: String,
     dropped: Counter,
@@ -79,7 +79,7 @@ pub struct Recorder {
 /// Sends what a recorder has taken.
 #[derive(Debug)]
 pub struct Sender {
-    reports: mpsc::Receiver<Report>,
+    reports: mpsc::Receiver<EventReport>,
     api: Api<Event>,
     instance: String,
     dropped: Counter,
@@ -123,7 +123,7 @@ impl Recorder {
             uid: Some(object.uid.clone()),
             ..ObjectReference::default()
         };
-        self.take(Report { regarding, topic, note });
+        self.take(EventReport { regarding, topic, note });
     }
 
     /// Reports something about the `ConfigMap` of the member clusters, which stands for the directory.
@@ -135,10 +135,10 @@ impl Recorder {
             name: Some(names::CLUSTERS_CONFIG_MAP.to_owned()),
             ..ObjectReference::default()
         };
-        self.take(Report { regarding, topic, note });
+        self.take(EventReport { regarding, topic, note });
     }
 
-    fn take(&self, report: Report) {
+    fn take(&self, report: EventReport) {
         if self.sender.try_send(report).is_err() {
             self.dropped.inc();
         }
@@ -164,7 +164,7 @@ impl Sender {
     }
 
     /// Whether the rate allows it, and the same was not said a moment ago.
-    fn is_due(&mut self, report: &Report) -> bool {
+    fn is_due(&mut self, report: &EventReport) -> bool {
         let now = Instant::now();
         self.tokens = (self.tokens + now.duration_since(self.filled).as_secs_f64() * RATE).min(BURST);
         self.filled = now;
@@ -191,7 +191,7 @@ impl Sender {
         true
     }
 
-    async fn send(&self, report: Report) -> Result<(), kube::Error> {
+    async fn send(&self, report: EventReport) -> Result<(), kube::Error> {
         let name = report.regarding.name.clone().unwrap_or_default();
         let mut note = report.note;
         note.truncate(note.floor_char_boundary(NOTE_BYTES_MAX));

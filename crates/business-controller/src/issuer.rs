@@ -19,7 +19,7 @@ use meta::status::{Status, StatusCause};
 
 /// Why no certificate was issued.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum IssueRefusal {
     /// The request is not one that business-api would send.
     #[error("{0}")]
     Wrong(String),
@@ -37,7 +37,7 @@ pub enum Refusal {
 /// Seconds after which it may be tried again.
 const RETRY_AFTER_SECONDS: u32 = 2;
 
-impl Refusal {
+impl IssueRefusal {
     /// For business-api.
     pub fn status(&self) -> Status {
         match self {

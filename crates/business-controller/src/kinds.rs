@@ -13,11 +13,11 @@ use std::sync::Arc;
 pub trait Kind: Clone + Debug + Default + PartialEq + Eq + Send + Sync + 'static {
     const KIND: &'static str;
     const PLURAL: &'static str;
-    type Spec: Body;
-    type Status: Body;
+    type Spec: ObjectPart;
+    type Status: ObjectPart;
     type Key: ObjectKey;
     /// Look-ups beside the one by key, kept with the cache.
-    type Index: Index<Self>;
+    type ViewIndex: Index<Self>;
     /// What its controller remembers from pass to pass. It is lost with the process.
     type Memory: Default + Debug + Send + Sync;
 
@@ -33,24 +33,24 @@ pub trait Kind: Clone + Debug + Default + PartialEq + Eq + Send + Sync + 'static
 }
 
 /// `spec` or `status`.
-pub trait Body:
+pub trait ObjectPart:
     Clone + Debug + Default + PartialEq + Eq + Serialize + DeserializeOwned + Send + Sync + 'static
 {
 }
 
-impl<T> Body for T where
+impl<T> ObjectPart for T where
     T: Clone + Debug + Default + PartialEq + Eq + Serialize + DeserializeOwned + Send + Sync + 'static
 {
 }
 
 /// Follows the changes of a cache.
 pub trait Index<K: Kind>: Default + Debug + Send + Sync {
-    fn follow(&mut self, change: &Change<K>);
+    fn follow(&mut self, change: &ViewChange<K>);
 }
 
 /// No look-ups.
 impl<K: Kind> Index<K> for () {
-    fn follow(&mut self, _change: &Change<K>) {}
+    fn follow(&mut self, _change: &ViewChange<K>) {}
 }
 
 /// What names an object of a kind.
@@ -154,7 +154,7 @@ pub struct View<K: Kind> {
 
 /// What a change was: of the first sight there is no `old`, of what is gone no `new`.
 #[derive(Clone, Debug)]
-pub struct Change<K: Kind> {
+pub struct ViewChange<K: Kind> {
     pub old: Option<Arc<View<K>>>,
     pub new: Option<Arc<View<K>>>,
     pub heard: Heard,

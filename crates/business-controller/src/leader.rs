@@ -2,7 +2,7 @@
 //!
 //! Only the holder of the lease reconciles. Losing it ends the process.
 
-use crate::error::{Error, Failure};
+use crate::error::{CallFailure, Error};
 use business_types::names::CLUSTERS_CONFIG_MAP;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -234,7 +234,7 @@ impl Elector {
     }
 
     /// Whether kube-apiserver answers.
-    pub async fn reach(&self) -> Result<(), Failure> {
+    pub async fn reach(&self) -> Result<(), CallFailure> {
         self.get().await.map(drop)
     }
 
@@ -292,7 +292,7 @@ impl Elector {
         }
     }
 
-    async fn attempt(&mut self) -> Result<bool, Failure> {
+    async fn attempt(&mut self) -> Result<bool, CallFailure> {
         let sent = Instant::now();
         let Some(lease) = self.get().await? else {
             self.create().await?;
@@ -317,12 +317,12 @@ impl Elector {
     }
 
     /// `false` when somebody else has it.
-    async fn renew(&mut self) -> Result<bool, Failure> {
+    async fn renew(&mut self) -> Result<bool, CallFailure> {
         let Some(seen) = self.seen.clone() else { return Ok(false) };
         match self.take(seen.lease, false).await {
             Ok(()) => return Ok(true),
-            Err(Failure::NotFound) => return Ok(false),
-            Err(Failure::Conflict(_)) => {}
+            Err(CallFailure::NotFound) => return Ok(false),
+            Err(CallFailure::Conflict(_)) => {}
             Err(failure) => return Err(failure),
         }
         // Somebody wrote in between: an edit of other fields is no loss of the lease.
@@ -340,11 +340,11 @@ impl Elector {
         matches!(record, Ok(None))
     }
 
-    async fn get(&self) -> Result<Option<Lease>, Failure> {
+    async fn get(&self) -> Result<Option<Lease>, CallFailure> {
         bounded(self.times.retry_period, self.leases.get_opt(LEASE)).await
     }
 
-    async fn create(&mut self) -> Result<(), Failure> {
+    async fn create(&mut self) -> Result<(), CallFailure> {
         let lease = Lease {
             metadata: ObjectMeta { name: Some(LEASE.to_owned()), ..ObjectMeta::default() },
             spec: Some(LeaseSpec {
@@ -362,7 +362,7 @@ impl Elector {
         Ok(())
     }
 
-    async fn take(&mut self, mut lease: Lease, changes_hands: bool) -> Result<(), Failure> {
+    async fn take(&mut self, mut lease: Lease, changes_hands: bool) -> Result<(), CallFailure> {
         let spec = lease.spec.get_or_insert_default();
         spec.holder_identity = Some(self.identity.clone());
         spec.lease_duration_seconds = Some(seconds(self.times.lease_duration));
@@ -374,7 +374,7 @@ impl Elector {
         self.replace(lease).await
     }
 
-    async fn replace(&mut self, lease: Lease) -> Result<(), Failure> {
+    async fn replace(&mut self, lease: Lease) -> Result<(), CallFailure> {
         let params = PostParams::default();
         let call = self.leases.replace(LEASE, &params, &lease);
         let lease = bounded(self.times.retry_period, call).await?;
@@ -418,10 +418,10 @@ fn seconds(duration: Duration) -> i32 {
 async fn bounded<T>(
     deadline: Duration,
     call: impl Future<Output = Result<T, kube::Error>>,
-) -> Result<T, Failure> {
+) -> Result<T, CallFailure> {
     match tokio::time::timeout(deadline, call).await {
-        Ok(result) => result.map_err(Failure::from),
-        Err(_elapsed) => Err(Failure::deadline(deadline)),
+        Ok(result) => result.map_err(CallFailure::from),
+        Err(_elapsed) => Err(CallFailure::deadline(deadline)),
     }
 }
 

@@ -7,11 +7,11 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 /// The member clusters by name.
 #[derive(Debug, Default)]
 pub struct Members {
-    accepted: RwLock<Accepted>,
+    accepted: RwLock<AcceptedCluster>,
 }
 
 #[derive(Debug, Default)]
-struct Accepted {
+struct AcceptedCluster {
     loaded: bool,
     members: BTreeMap<String, Arc<Member>>,
     absent: BTreeMap<String, String>,
@@ -69,11 +69,11 @@ impl Members {
         !std::mem::replace(&mut self.write().loaded, true)
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Accepted> {
+    fn read(&self) -> RwLockReadGuard<'_, AcceptedCluster> {
         self.accepted.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Accepted> {
+    fn write(&self) -> RwLockWriteGuard<'_, AcceptedCluster> {
         self.accepted.write().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -32,9 +32,9 @@ pub mod cleanup;
 use self::memory::NamespaceMemory;
 use crate::context::Context;
 use crate::controller::{Controller, PlaceChange};
-use crate::error::{Error, Failure};
-use crate::kinds::{Change, Heard, ProjectKey};
-use crate::outcome::Outcome;
+use crate::error::{CallFailure, Error};
+use crate::kinds::{Heard, ProjectKey, ViewChange};
+use crate::outcome::PassOutcome;
 use crate::project::wake::wake_project;
 use crate::queue::Lane;
 use crate::seal::Origin;
@@ -42,10 +42,13 @@ use access_state::Access;
 use apply::Applied;
 use business_types::{ClusterNamespaceRecord, NamespacePhase, Provenance};
 use kind::{BusinessNamespace, NamespaceView};
-use site::{Found, Nowhere, Site};
+use site::{FoundSite, Nowhere, Site};
 use std::time::Duration;
-use validate::Wanted;
-use verdict::{Finding, InPlace, NamespaceStep, Plan, Refusal, Situation, Standing, Verdict, record_of};
+use validate::WantedNamespace;
+use verdict::{
+    InPlace, NamespaceFinding, NamespaceRefusal, NamespaceStep, NamespaceVerdict, PlaceOwner, Plan,
+    Situation, record_of,
+};
 use wake::wake_namespace;
 
 /// Times that a pass begins anew when the member cluster was changed under it.
@@ -62,7 +65,7 @@ const NEWBORN_SECONDS: i64 = 300;
 const SOON: Duration = Duration::from_secs(1);
 
 impl Controller for BusinessNamespace {
-    fn changed(cx: &Context, change: &Change<Self>) {
+    fn changed(cx: &Context, change: &ViewChange<Self>) {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         note(cx, change);
         if let Some(new) = new {
@@ -76,7 +79,7 @@ impl Controller for BusinessNamespace {
         }
     }
 
-    async fn reconcile(cx: &Context, key: &ProjectKey) -> Result<Outcome, Error> {
+    async fn reconcile(cx: &Context, key: &ProjectKey) -> Result<PassOutcome, Error> {
         reconcile(cx, key).await
     }
 
@@ -103,7 +106,7 @@ impl Controller for BusinessNamespace {
 
 /// Remembers an object that is new: as long as this process leads and nobody else can have written for it, it is known
 /// what was made for it.
-fn note(cx: &Context, change: &Change<BusinessNamespace>) {
+fn note(cx: &Context, change: &ViewChange<BusinessNamespace>) {
     let (old, new) = (change.old.as_deref(), change.new.as_deref());
     let NamespaceMemory { untried, bound, emptied: _ } = &cx.objects.namespaces.memory;
     if let Some(gone) = old.filter(|old| new.is_none_or(|new| new.uid != old.uid)) {
@@ -125,12 +128,12 @@ fn note(cx: &Context, change: &Change<BusinessNamespace>) {
     }
 }
 
-async fn reconcile(cx: &Context, key: &ProjectKey) -> Result<Outcome, Error> {
-    let Some(object) = cx.objects.namespaces.get(key) else { return Ok(Outcome::Skipped) };
+async fn reconcile(cx: &Context, key: &ProjectKey) -> Result<PassOutcome, Error> {
+    let Some(object) = cx.objects.namespaces.get(key) else { return Ok(PassOutcome::Skipped) };
     let site = match site::of(cx, &object).await {
         Ok(site) => site,
-        Err(Nowhere::NotYet) => return Ok(Outcome::Waiting),
-        Err(Nowhere::WithoutProject) => return Ok(Outcome::WaitingFor(SOON)),
+        Err(Nowhere::NotYet) => return Ok(PassOutcome::Waiting),
+        Err(Nowhere::WithoutProject) => return Ok(PassOutcome::WaitingFor(SOON)),
         Err(Nowhere::Failed(error)) => return Err(error),
         Err(Nowhere::Because(situation)) => return not_there(cx, &object, situation).await,
     };
@@ -140,20 +143,22 @@ async fn reconcile(cx: &Context, key: &ProjectKey) -> Result<Outcome, Error> {
     } else {
         converge(cx, &object, &site, access.clone()).await
     };
-    if let Err(Error::Member(Failure::Unavailable(_))) = &result {
+    if let Err(Error::Member(CallFailure::Unavailable(_))) = &result {
         site.member.suspect.notify_one();
     }
     match result {
         // Who is no member any more must lose it soon, whatever else there is to wait for.
-        Ok(Outcome::Applied | Outcome::Unchanged | Outcome::WaitingFor(_)) if access.is_to_be_retried() => {
-            Ok(Outcome::Refused)
+        Ok(PassOutcome::Applied | PassOutcome::Unchanged | PassOutcome::WaitingFor(_))
+            if access.is_to_be_retried() =>
+        {
+            Ok(PassOutcome::Refused)
         }
         result => result,
     }
 }
 
 /// The cluster does not answer, or is not known: said once, and nothing is tried.
-async fn not_there(cx: &Context, object: &NamespaceView, situation: Situation) -> Result<Outcome, Error> {
+async fn not_there(cx: &Context, object: &NamespaceView, situation: Situation) -> Result<PassOutcome, Error> {
     if object.is_deleting() && cleanup::is_abandoned(object) {
         return cleanup::abandon(cx, object).await;
     }
@@ -161,7 +166,7 @@ async fn not_there(cx: &Context, object: &NamespaceView, situation: Situation) -
     if written.is_some() {
         report::unreachable(cx, object, &situation);
     }
-    Ok(Outcome::Waiting)
+    Ok(PassOutcome::Waiting)
 }
 
 /// Brings the member cluster to what the spec asks for, and the status to what there is.
@@ -170,43 +175,45 @@ async fn converge(
     object: &NamespaceView,
     site: &Site,
     access: Access,
-) -> Result<Outcome, Error> {
+) -> Result<PassOutcome, Error> {
     let forbidden = &cx.forbidden;
-    let mut wanted = Wanted { object, project_uid: &site.project.uid, is_newest: false, forbidden };
+    let mut wanted = WantedNamespace { object, project_uid: &site.project.uid, is_newest: false, forbidden };
     // The watches see nothing without our marks, such as the quota of an imported object's namespace.
     let mut found =
         if object.status.is_imported() { site.live(cx, object).await? } else { site.seen(cx, object) };
     for _ in 0..ROUNDS_MAX {
         match validate::validate(wanted, &found) {
-            Verdict::Wait(finding) => return wait(cx, object, &finding).await,
-            Verdict::Refuse(refusal) => return refuse(cx, object, refusal).await,
-            Verdict::Recheck => {
+            NamespaceVerdict::Wait(finding) => return wait(cx, object, &finding).await,
+            NamespaceVerdict::Refuse(refusal) => return refuse(cx, object, refusal).await,
+            NamespaceVerdict::Recheck => {
                 if object_is_behind(cx, object).await? {
-                    return Ok(Outcome::WaitingFor(SOON));
+                    return Ok(PassOutcome::WaitingFor(SOON));
                 }
                 wanted.is_newest = true;
             }
-            Verdict::Ahead { message } => {
+            NamespaceVerdict::Ahead { message } => {
                 status::write(cx, object, &Situation::Ahead { message }.into()).await?;
                 cx.audit_wanted.notify_one();
-                return Ok(Outcome::WaitingFor(EXCESS_RECHECK));
+                return Ok(PassOutcome::WaitingFor(EXCESS_RECHECK));
             }
-            Verdict::Adopt { uid } => {
+            NamespaceVerdict::Adopt { uid } => {
                 return put_on_record(cx, object, uid, Provenance::Adopted).await;
             }
-            Verdict::TakeOver { uid } => return put_on_record(cx, object, uid, Provenance::Made).await,
-            Verdict::DeleteReplaced { uid } => {
+            NamespaceVerdict::TakeOver { uid } => {
+                return put_on_record(cx, object, uid, Provenance::Made).await;
+            }
+            NamespaceVerdict::DeleteReplaced { uid } => {
                 site.member.api.delete_namespace(&object.spec.namespace, &uid).await?;
                 report::replaced_deleted(cx, object);
-                return Ok(Outcome::WaitingFor(SOON));
+                return Ok(PassOutcome::WaitingFor(SOON));
             }
             // It may have gone to another project since the pass has begun: its marks are written from there.
-            Verdict::Proceed(_) if !is_there(cx, object) => return Ok(Outcome::Skipped),
-            Verdict::Proceed(plan) => {
+            NamespaceVerdict::Proceed(_) if !is_there(cx, object) => return Ok(PassOutcome::Skipped),
+            NamespaceVerdict::Proceed(plan) => {
                 let memory = &cx.objects.namespaces.memory.untried;
                 match apply::apply(site, memory, object, &plan).await {
                     Ok(applied) => return settle(cx, object, site, &plan, applied, access).await,
-                    Err(Error::Member(Failure::Refused { code, message })) => {
+                    Err(Error::Member(CallFailure::Refused { code, message })) => {
                         found = site.live(cx, object).await?;
                         if found.namespace.as_ref().is_some_and(|there| there.deleting) {
                             continue;
@@ -216,13 +223,15 @@ async fn converge(
                             tokio::time::sleep(ADMISSION_LAG).await;
                             continue;
                         }
-                        let refusal = Refusal {
+                        let refusal = NamespaceRefusal {
                             record: on_record(object, &found),
-                            ..Refusal::by_cluster(&site.member.name, code, &message)
+                            ..NamespaceRefusal::by_cluster(&site.member.name, code, &message)
                         };
                         return refuse(cx, object, refusal).await;
                     }
-                    Err(Error::Member(Failure::Conflict(_) | Failure::Exists | Failure::NotFound)) => {
+                    Err(Error::Member(
+                        CallFailure::Conflict(_) | CallFailure::Exists | CallFailure::NotFound,
+                    )) => {
                         found = site.live(cx, object).await?;
                     }
                     Err(error) => return Err(error),
@@ -244,25 +253,29 @@ async fn put_on_record(
     object: &NamespaceView,
     uid: String,
     provenance: Provenance,
-) -> Result<Outcome, Error> {
+) -> Result<PassOutcome, Error> {
     status::record(cx, object, &ClusterNamespaceRecord { uid, provenance }).await?;
-    Ok(Outcome::WaitingFor(Duration::ZERO))
+    Ok(PassOutcome::WaitingFor(Duration::ZERO))
 }
 
 /// What goes on record of what was found, if it is the object's.
-fn on_record(object: &NamespaceView, found: &Found) -> Option<ClusterNamespaceRecord> {
+fn on_record(object: &NamespaceView, found: &FoundSite) -> Option<ClusterNamespaceRecord> {
     let there = found.namespace.as_ref()?;
     match validate::standing(object, there, found) {
-        Standing::Ours(origin) => record_of(&there.uid, origin),
-        Standing::Replaced | Standing::Foreign | Standing::Unclear => None,
+        PlaceOwner::Ours(origin) => record_of(&there.uid, origin),
+        PlaceOwner::Replaced | PlaceOwner::Foreign | PlaceOwner::Unclear => None,
     }
 }
 
-async fn wait(cx: &Context, object: &NamespaceView, finding: &Finding) -> Result<Outcome, Error> {
+async fn wait(
+    cx: &Context,
+    object: &NamespaceView,
+    finding: &NamespaceFinding,
+) -> Result<PassOutcome, Error> {
     if status::write(cx, object, finding).await?.is_some() {
         report::terminating(cx, object, &finding.situation);
     }
-    Ok(Outcome::WaitingFor(RECHECK))
+    Ok(PassOutcome::WaitingFor(RECHECK))
 }
 
 /// Whether the object that we decide from is not the newest: the quota was written from a later generation.
@@ -279,7 +292,7 @@ async fn settle(
     plan: &Plan,
     applied: Applied,
     access: Access,
-) -> Result<Outcome, Error> {
+) -> Result<PassOutcome, Error> {
     report::done(cx, object, plan);
     let Applied { namespace_uid, quota } = applied;
     let seal = quota.marks.seal.as_deref();
@@ -303,7 +316,7 @@ async fn settle(
     } else {
         Situation::InPlace(in_place)
     };
-    let written = status::write(cx, object, &Finding { situation, record }).await?;
+    let written = status::write(cx, object, &NamespaceFinding { situation, record }).await?;
     let wrote = written.is_some();
     if wrote && is_replaced {
         report::is_replaced(cx, object, &namespace_uid);
@@ -312,19 +325,24 @@ async fn settle(
         report::transferred(cx, object);
     }
     Ok(match wait {
-        _ if retry => Outcome::Refused,
-        Some(wait) => Outcome::WaitingFor(wait),
-        None if wrote || !plan.is_empty() => Outcome::Applied,
-        None => Outcome::Unchanged,
+        _ if retry => PassOutcome::Refused,
+        Some(wait) => PassOutcome::WaitingFor(wait),
+        None if wrote || !plan.is_empty() => PassOutcome::Applied,
+        None => PassOutcome::Unchanged,
     })
 }
 
 /// Shows why it cannot be; tried again with a growing wait.
-async fn refuse(cx: &Context, object: &NamespaceView, refusal: Refusal) -> Result<Outcome, Error> {
-    let Refusal { reason, message, record } = refusal;
-    let finding = Finding { situation: Situation::Refused { reason, message: message.clone() }, record };
+async fn refuse(
+    cx: &Context,
+    object: &NamespaceView,
+    refusal: NamespaceRefusal,
+) -> Result<PassOutcome, Error> {
+    let NamespaceRefusal { reason, message, record } = refusal;
+    let finding =
+        NamespaceFinding { situation: Situation::Refused { reason, message: message.clone() }, record };
     if status::write(cx, object, &finding).await?.is_some() {
         report::failed(cx, object, message);
     }
-    Ok(Outcome::Refused)
+    Ok(PassOutcome::Refused)
 }

@@ -8,19 +8,19 @@ pub mod step;
 
 use crate::context::Context;
 use crate::controller::Controller;
-use crate::error::{Error, Failure};
+use crate::error::{CallFailure, Error};
 use crate::events::Topic;
-use crate::kinds::{Change, Heard, ObjectKey as _, ProjectKey, RootKey};
+use crate::kinds::{Heard, ObjectKey as _, ProjectKey, RootKey, ViewChange};
 use crate::namespace::kind::BusinessNamespace;
 use crate::objects::Tabled as _;
-use crate::outcome::Outcome;
+use crate::outcome::PassOutcome;
 use crate::project::kind::BusinessProject;
 use crate::queue::Lane;
 use business_types::{EmigrationPhase, NamespaceTransfer, names};
 use kind::{EmigrationView, NsEmigration};
 use serde_json::{Value, json};
 use std::time::Duration;
-use step::{Step, Whereabouts};
+use step::{EmigrationStep, Whereabouts};
 
 /// Between two phases, so that whoever asks now and then sees most of them.
 const PACE: Duration = Duration::from_secs(1);
@@ -35,16 +35,16 @@ const MOVED: Topic = Topic::normal("Moved", "Transfer");
 const FAILED: Topic = Topic::warning("EmigrationFailed", "Transfer");
 
 impl Controller for NsEmigration {
-    fn changed(cx: &Context, change: &Change<Self>) {
+    fn changed(cx: &Context, change: &ViewChange<Self>) {
         if let Some(new) = &change.new {
             wake(cx, new, Lane::Urgent);
         }
     }
 
-    async fn reconcile(cx: &Context, key: &ProjectKey) -> Result<Outcome, Error> {
+    async fn reconcile(cx: &Context, key: &ProjectKey) -> Result<PassOutcome, Error> {
         match cx.objects.nsemigrations.get(key).filter(|object| !object.is_deleting()) {
             Some(object) => reconcile(cx, &object).await,
-            None => Ok(Outcome::Skipped),
+            None => Ok(PassOutcome::Skipped),
         }
     }
 
@@ -59,7 +59,7 @@ fn wake(cx: &Context, object: &EmigrationView, lane: Lane) {
     cx.queue.add(&NsEmigration::queued(object.key.clone()), GROUP, lane);
 }
 
-async fn reconcile(cx: &Context, object: &EmigrationView) -> Result<Outcome, Error> {
+async fn reconcile(cx: &Context, object: &EmigrationView) -> Result<PassOutcome, Error> {
     match object.status.phase {
         EmigrationPhase::Finished => return forget(cx, object).await,
         EmigrationPhase::Failed => return outlive(cx, object).await,
@@ -67,12 +67,12 @@ async fn reconcile(cx: &Context, object: &EmigrationView) -> Result<Outcome, Err
     }
     let namespace = whereabouts(cx, object).await?;
     match step::next(object.status.phase, &namespace) {
-        Step::Show(phase) => show(cx, object, phase).await,
-        Step::Rehearse(phase) => match transfer(cx, object, true).await? {
+        EmigrationStep::Show(phase) => show(cx, object, phase).await,
+        EmigrationStep::Rehearse(phase) => match transfer(cx, object, true).await? {
             Ok(()) => show(cx, object, phase).await,
             Err(refusal) => fail(cx, object, "Refused", &refusal).await,
         },
-        Step::Move => match transfer(cx, object, false).await? {
+        EmigrationStep::Move => match transfer(cx, object, false).await? {
             Ok(()) => {
                 let note = format!(
                     "namespace {} lies in project {}",
@@ -83,9 +83,9 @@ async fn reconcile(cx: &Context, object: &EmigrationView) -> Result<Outcome, Err
             }
             Err(refusal) => fail(cx, object, "Refused", &refusal).await,
         },
-        Step::AwaitMarks => Ok(Outcome::WaitingFor(PACE)),
-        Step::Fail { reason, message } => fail(cx, object, reason, message).await,
-        Step::Rest => Ok(Outcome::Skipped),
+        EmigrationStep::AwaitMarks => Ok(PassOutcome::WaitingFor(PACE)),
+        EmigrationStep::Fail { reason, message } => fail(cx, object, reason, message).await,
+        EmigrationStep::Rest => Ok(PassOutcome::Skipped),
     }
 }
 
@@ -113,15 +113,19 @@ async fn transfer(
     let project = &object.spec.destination;
     match cx.business.act::<BusinessNamespace>(&namespace, names::TRANSFER, &to, rehearse).await {
         Ok(()) => Ok(Ok(())),
-        Err(Failure::Refused { message, .. }) => Ok(Err(message)),
-        Err(Failure::Exists) => {
+        Err(CallFailure::Refused { message, .. }) => Ok(Err(message)),
+        Err(CallFailure::Exists) => {
             let name = &object.spec.namespace;
             Ok(Err(format!("project {project} already has a namespace with the name {name}")))
         }
-        Err(Failure::NotFound) => {
+        Err(CallFailure::NotFound) => {
             // Otherwise it is the namespace, which was there a moment ago: it is looked for again.
             let gone = !is_there(cx, project).await?;
-            if gone { Ok(Err(format!("project {project} not found"))) } else { Err(Failure::NotFound.into()) }
+            if gone {
+                Ok(Err(format!("project {project} not found")))
+            } else {
+                Err(CallFailure::NotFound.into())
+            }
         }
         Err(failure) => Err(failure.into()),
     }
@@ -131,18 +135,23 @@ async fn is_there(cx: &Context, project: &str) -> Result<bool, Error> {
     Ok(cx.business.get::<BusinessProject>(&RootKey::new(None, project)).await?.is_some())
 }
 
-async fn show(cx: &Context, object: &EmigrationView, phase: EmigrationPhase) -> Result<Outcome, Error> {
+async fn show(cx: &Context, object: &EmigrationView, phase: EmigrationPhase) -> Result<PassOutcome, Error> {
     write(cx, object, json!({ "phase": phase, "lastTransitionTime": cx.now() })).await?;
-    Ok(Outcome::WaitingFor(PACE))
+    Ok(PassOutcome::WaitingFor(PACE))
 }
 
-async fn fail(cx: &Context, object: &EmigrationView, reason: &str, message: &str) -> Result<Outcome, Error> {
+async fn fail(
+    cx: &Context,
+    object: &EmigrationView,
+    reason: &str,
+    message: &str,
+) -> Result<PassOutcome, Error> {
     let phase = EmigrationPhase::Failed;
     let failed =
         json!({ "phase": phase, "reason": reason, "message": message, "lastTransitionTime": cx.now() });
     write(cx, object, failed).await?;
     cx.events.report(object, FAILED, message.to_owned());
-    Ok(Outcome::Applied)
+    Ok(PassOutcome::Applied)
 }
 
 async fn write(cx: &Context, object: &EmigrationView, status: Value) -> Result<(), Error> {
@@ -153,24 +162,24 @@ async fn write(cx: &Context, object: &EmigrationView, status: Value) -> Result<(
 }
 
 /// A finished one goes after a while.
-async fn forget(cx: &Context, object: &EmigrationView) -> Result<Outcome, Error> {
+async fn forget(cx: &Context, object: &EmigrationView) -> Result<PassOutcome, Error> {
     let since = object.status.last_transition_time.as_deref();
     let since = since.and_then(|since| meta::time::parse(since).ok()).unwrap_or_default();
     let left = since.saturating_add(FINISHED_SECONDS).saturating_sub(cx.clock.unix_seconds());
     if left > 0 {
-        return Ok(Outcome::WaitingFor(Duration::from_secs(left.unsigned_abs())));
+        return Ok(PassOutcome::WaitingFor(Duration::from_secs(left.unsigned_abs())));
     }
     cx.fence.permit()?;
     cx.business.delete(object).await?;
-    Ok(Outcome::Applied)
+    Ok(PassOutcome::Applied)
 }
 
 /// A failed one stays for people to read, as long as its project.
-async fn outlive(cx: &Context, object: &EmigrationView) -> Result<Outcome, Error> {
+async fn outlive(cx: &Context, object: &EmigrationView) -> Result<PassOutcome, Error> {
     if is_there(cx, &object.key.project).await? {
-        return Ok(Outcome::WaitingFor(FAILED_RECHECK));
+        return Ok(PassOutcome::WaitingFor(FAILED_RECHECK));
     }
     cx.fence.permit()?;
     cx.business.delete(object).await?;
-    Ok(Outcome::Applied)
+    Ok(PassOutcome::Applied)
 }

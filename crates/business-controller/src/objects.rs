@@ -7,7 +7,7 @@ use crate::kinds::Kind;
 /// A kind that stands in the table.
 pub trait Tabled: Kind {
     fn cache(objects: &Objects) -> &Cache<Self>;
-    fn queued(key: Self::Key) -> Key;
+    fn queued(key: Self::Key) -> ObjectKey;
 }
 
 macro_rules! caches {
@@ -27,11 +27,11 @@ macro_rules! caches {
 
         /// The key of an object of any kind, as the queue has it.
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Key {
+        pub enum ObjectKey {
             $($variant(<$kind as Kind>::Key),)*
         }
 
-        impl Key {
+        impl ObjectKey {
             pub fn kind(&self) -> &'static str {
                 match self {
                     $(Self::$variant(_) => <$kind as Kind>::KIND,)*
@@ -39,7 +39,7 @@ macro_rules! caches {
             }
         }
 
-        impl std::fmt::Display for Key {
+        impl std::fmt::Display for ObjectKey {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 match self {
                     $(Self::$variant(key) => std::fmt::Display::fmt(key, f),)*
@@ -52,8 +52,8 @@ macro_rules! caches {
                 &objects.$field
             }
 
-            fn queued(key: Self::Key) -> Key {
-                Key::$variant(key)
+            fn queued(key: Self::Key) -> ObjectKey {
+                ObjectKey::$variant(key)
             }
         })*
     };

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// How a pass over an object ended well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum PassOutcome {
     /// Something was written.
     Applied,
     /// Everything was as it should be.
@@ -27,7 +27,7 @@ pub enum Outcome {
     Refused,
 }
 
-impl Outcome {
+impl PassOutcome {
     fn label(self) -> &'static str {
         match self {
             Self::Applied => "applied",
@@ -40,11 +40,13 @@ impl Outcome {
 }
 
 /// What becomes of the key.
-pub fn next(result: &Result<Outcome, Error>) -> Next {
+pub fn next(result: &Result<PassOutcome, Error>) -> Next {
     match result {
-        Ok(Outcome::Applied | Outcome::Unchanged | Outcome::Waiting | Outcome::Skipped) => Next::Rest,
-        Ok(Outcome::WaitingFor(delay)) => Next::After(*delay),
-        Ok(Outcome::Refused) | Err(_) => Next::Retry,
+        Ok(PassOutcome::Applied | PassOutcome::Unchanged | PassOutcome::Waiting | PassOutcome::Skipped) => {
+            Next::Rest
+        }
+        Ok(PassOutcome::WaitingFor(delay)) => Next::After(*delay),
+        Ok(PassOutcome::Refused) | Err(_) => Next::Retry,
     }
 }
 
@@ -174,7 +176,7 @@ impl ControllerMetrics {
     }
 
     /// Counts a pass.
-    pub fn count(&self, kind: &'static str, result: &Result<Outcome, Error>, took: Duration) {
+    pub fn count(&self, kind: &'static str, result: &Result<PassOutcome, Error>, took: Duration) {
         let outcome = match result {
             Ok(outcome) => outcome.label(),
             Err(error) => {

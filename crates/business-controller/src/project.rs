@@ -17,9 +17,9 @@ use crate::context::Context;
 use crate::controller::Controller;
 use crate::error::Error;
 use crate::events::Topic;
-use crate::kinds::{Change, ObjectKey as _, RootKey};
+use crate::kinds::{ObjectKey as _, RootKey, ViewChange};
 use crate::namespace::wake::wake_namespaces_of;
-use crate::outcome::Outcome;
+use crate::outcome::PassOutcome;
 use crate::queue::Lane;
 use business_types::condition::{self, FALSE, QUOTA_CONSISTENT};
 use business_types::{ProjectPhase, ProjectStatus};
@@ -39,7 +39,7 @@ const ACTIVATED: Topic = Topic::normal("Activated", "Activate");
 const INCONSISTENT: Topic = Topic::warning("QuotaInconsistent", "Audit");
 
 impl Controller for BusinessProject {
-    fn changed(cx: &Context, change: &Change<Self>) {
+    fn changed(cx: &Context, change: &ViewChange<Self>) {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         if let Some(view) = new.or(old) {
             wake_project(cx, view.key.name(), Lane::Urgent);
@@ -58,7 +58,7 @@ impl Controller for BusinessProject {
         }
     }
 
-    async fn reconcile(cx: &Context, key: &RootKey) -> Result<Outcome, Error> {
+    async fn reconcile(cx: &Context, key: &RootKey) -> Result<PassOutcome, Error> {
         reconcile(cx, key).await
     }
 
@@ -69,11 +69,11 @@ impl Controller for BusinessProject {
     }
 }
 
-async fn reconcile(cx: &Context, key: &RootKey) -> Result<Outcome, Error> {
+async fn reconcile(cx: &Context, key: &RootKey) -> Result<PassOutcome, Error> {
     let figures = &cx.objects.projects.memory;
     let Some(object) = cx.objects.projects.get(key) else {
         figures.forget(key);
-        return Ok(Outcome::Skipped);
+        return Ok(PassOutcome::Skipped);
     };
     let children = Children {
         namespaces: cx.objects.namespaces.of_project(key.name()),
@@ -83,7 +83,7 @@ async fn reconcile(cx: &Context, key: &RootKey) -> Result<Outcome, Error> {
     };
     let account = accounting::account(&children);
     let next = status::next(&object, account, &cx.now());
-    let mut outcome = Outcome::Unchanged;
+    let mut outcome = PassOutcome::Unchanged;
     let mut current = None;
     if next != object.status {
         if let Some(wait) = figures.wait(key)
@@ -91,13 +91,13 @@ async fn reconcile(cx: &Context, key: &RootKey) -> Result<Outcome, Error> {
         {
             // Coalesced: whatever changes until then goes into the same write.
             if !object.is_deleting() {
-                return Ok(Outcome::WaitingFor(wait));
+                return Ok(PassOutcome::WaitingFor(wait));
             }
-            outcome = Outcome::WaitingFor(wait);
+            outcome = PassOutcome::WaitingFor(wait);
         } else {
             current = status::write(cx, &object, &next).await?;
             figures.written(key, figures_period(children.count()));
-            outcome = Outcome::Applied;
+            outcome = PassOutcome::Applied;
         }
     }
     if object.status.phase == ProjectPhase::Pending && next.phase == ProjectPhase::Active {

@@ -37,7 +37,7 @@ pub enum Next {
 /// A queue of keys.
 #[derive(Debug)]
 pub struct Queue<K> {
-    state: Mutex<State<K>>,
+    state: Mutex<QueueState<K>>,
     wake: Notify,
     /// A pass has ended.
     ended: Notify,
@@ -46,8 +46,8 @@ pub struct Queue<K> {
 }
 
 #[derive(Debug)]
-struct State<K> {
-    entries: HashMap<K, Entry>,
+struct QueueState<K> {
+    entries: HashMap<K, QueueEntry>,
     groups: BTreeMap<Arc<str>, Group<K>>,
     delayed: BTreeMap<(Instant, u64), K>,
     /// The group that was served last: the next one goes first.
@@ -56,16 +56,16 @@ struct State<K> {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct QueueEntry {
     group: Arc<str>,
-    slot: Slot,
+    slot: QueueSlot,
     backoff: Option<Backoff>,
     /// Added while it was at work.
     again: Option<(Lane, Instant)>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Slot {
+enum QueueSlot {
     Ready(Lane, u64),
     Delayed(Lane, Instant, u64),
     Running(u64),
@@ -89,7 +89,7 @@ impl<K> Default for Group<K> {
 impl<K: Clone + Eq + Hash> Queue<K> {
     /// An empty queue.
     pub fn new(group_running_max: usize) -> Self {
-        let state = State {
+        let state = QueueState {
             entries: HashMap::new(),
             groups: BTreeMap::new(),
             delayed: BTreeMap::new(),
@@ -164,28 +164,31 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         (state.entries.len().saturating_sub(running), running)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<K>> {
+    fn lock(&self) -> MutexGuard<'_, QueueState<K>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<K: Clone + Eq + Hash> State<K> {
+impl<K: Clone + Eq + Hash> QueueState<K> {
     fn add(&mut self, key: &K, group: &str, lane: Lane, due: Instant, now: Instant) {
         let Some(entry) = self.entries.get_mut(key) else {
-            let entry = Entry { group: Arc::from(group), slot: Slot::Nowhere, backoff: None, again: None };
+            let entry =
+                QueueEntry { group: Arc::from(group), slot: QueueSlot::Nowhere, backoff: None, again: None };
             self.entries.insert(key.clone(), entry);
             self.put(key, lane, due, now);
             return;
         };
         match entry.slot {
-            Slot::Running(_) => {
+            QueueSlot::Running(_) => {
                 let (old_lane, old_due) = entry.again.unwrap_or((lane, due));
                 entry.again = Some((lane.min(old_lane), due.min(old_due)));
             }
-            Slot::Ready(old, _) if lane >= old || due > now => {}
-            Slot::Delayed(old_lane, old_due, _) if due >= old_due && lane >= old_lane => {}
-            Slot::Delayed(old_lane, old_due, _) => self.put(key, lane.min(old_lane), due.min(old_due), now),
-            Slot::Ready(..) | Slot::Nowhere => self.put(key, lane, due, now),
+            QueueSlot::Ready(old, _) if lane >= old || due > now => {}
+            QueueSlot::Delayed(old_lane, old_due, _) if due >= old_due && lane >= old_lane => {}
+            QueueSlot::Delayed(old_lane, old_due, _) => {
+                self.put(key, lane.min(old_lane), due.min(old_due), now);
+            }
+            QueueSlot::Ready(..) | QueueSlot::Nowhere => self.put(key, lane, due, now),
         }
     }
 
@@ -196,16 +199,16 @@ impl<K: Clone + Eq + Hash> State<K> {
         let Some(entry) = self.entries.get_mut(key) else { return };
         let group = self.groups.entry(Arc::clone(&entry.group)).or_default();
         match entry.slot {
-            Slot::Ready(old, at) => drop(group.ready.remove(&(old, at))),
-            Slot::Delayed(_, at, number) => drop(self.delayed.remove(&(at, number))),
-            Slot::Running(_) | Slot::Nowhere => {}
+            QueueSlot::Ready(old, at) => drop(group.ready.remove(&(old, at))),
+            QueueSlot::Delayed(_, at, number) => drop(self.delayed.remove(&(at, number))),
+            QueueSlot::Running(_) | QueueSlot::Nowhere => {}
         }
         if due > now {
             self.delayed.insert((due, sequence), key.clone());
-            entry.slot = Slot::Delayed(lane, due, sequence);
+            entry.slot = QueueSlot::Delayed(lane, due, sequence);
         } else {
             group.ready.insert((lane, sequence), key.clone());
-            entry.slot = Slot::Ready(lane, sequence);
+            entry.slot = QueueSlot::Ready(lane, sequence);
         }
     }
 
@@ -217,7 +220,7 @@ impl<K: Clone + Eq + Hash> State<K> {
             }
             let key = key.clone();
             let lane = match self.entries.get(&key).map(|entry| entry.slot) {
-                Some(Slot::Delayed(lane, ..)) => lane,
+                Some(QueueSlot::Delayed(lane, ..)) => lane,
                 _ => Lane::Urgent,
             };
             self.put(&key, lane, due, now);
@@ -239,7 +242,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.sequence = self.sequence.wrapping_add(1);
         group.running.insert(self.sequence);
         if let Some(entry) = self.entries.get_mut(&key) {
-            entry.slot = Slot::Running(self.sequence);
+            entry.slot = QueueSlot::Running(self.sequence);
         }
         self.served = Some(name);
         Some(key)
@@ -247,7 +250,7 @@ impl<K: Clone + Eq + Hash> State<K> {
 
     fn done(&mut self, key: &K, next: Next, now: Instant) {
         let Some(entry) = self.entries.get_mut(key) else { return };
-        let ran = std::mem::replace(&mut entry.slot, Slot::Nowhere);
+        let ran = std::mem::replace(&mut entry.slot, QueueSlot::Nowhere);
         let again = entry.again.take();
         let group_name = Arc::clone(&entry.group);
         if next != Next::Retry {
@@ -261,7 +264,7 @@ impl<K: Clone + Eq + Hash> State<K> {
                 Some((Lane::Urgent, now + backoff.next_delay()))
             }
         };
-        if let (Some(group), Slot::Running(number)) = (self.groups.get_mut(&group_name), ran) {
+        if let (Some(group), QueueSlot::Running(number)) = (self.groups.get_mut(&group_name), ran) {
             group.running.remove(&number);
         }
         match (again, due) {

@@ -19,12 +19,12 @@ use crate::context::Context;
 use crate::controller::Controller;
 use crate::error::Error;
 use crate::events::Topic;
-use crate::kinds::{Change, ObjectKey as _, ProjectKey, View};
+use crate::kinds::{ObjectKey as _, ProjectKey, View, ViewChange};
 use crate::objects::Tabled;
-use crate::outcome::Outcome;
+use crate::outcome::PassOutcome;
 use crate::project::wake::wake_project;
 use crate::queue::Lane;
-use backend::{Backend, Content, Place, Provided, Standing};
+use backend::{Backend, Content, Provided, RegistryPlace, RegistryState};
 use business_types::condition::{self, REGISTRY_REACHABLE, reason};
 use business_types::registry::{RegistryKind, RegistryRecord};
 use business_types::{Condition, RegistryPhase, RegistrySpec, RegistryStatus, names};
@@ -49,7 +49,7 @@ impl<K: RegistryKind> Controller for Registered<K>
 where
     Self: OfContent,
 {
-    fn changed(cx: &Context, change: &Change<Self>) {
+    fn changed(cx: &Context, change: &ViewChange<Self>) {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         let Some(view) = new.or(old) else { return };
         // The registry has told of a change below the prefix.
@@ -71,10 +71,10 @@ where
         }
     }
 
-    async fn reconcile(cx: &Context, key: &ProjectKey) -> Result<Outcome, Error> {
+    async fn reconcile(cx: &Context, key: &ProjectKey) -> Result<PassOutcome, Error> {
         let Some(object) = Self::cache(&cx.objects).get(key) else {
             Self::cache(&cx.objects).memory.forget(key);
-            return Ok(Outcome::Skipped);
+            return Ok(PassOutcome::Skipped);
         };
         if object.is_deleting() { cleanup::run(cx, &object).await } else { pass(cx, &object).await }
     }
@@ -109,11 +109,11 @@ where
 }
 
 /// What the registry is told of an object.
-pub fn place<K: RegistryKind>(object: &RegisteredView<K>) -> Place
+pub fn place<K: RegistryKind>(object: &RegisteredView<K>) -> RegistryPlace
 where
     Registered<K>: OfContent,
 {
-    Place {
+    RegistryPlace {
         content: Registered::<K>::CONTENT,
         uid: object.uid.clone(),
         tenant: object.spec.tenant_id.clone(),
@@ -123,7 +123,7 @@ where
     }
 }
 
-async fn pass<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>) -> Result<Outcome, Error>
+async fn pass<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>) -> Result<PassOutcome, Error>
 where
     Registered<K>: OfContent,
 {
@@ -148,9 +148,9 @@ where
     tell(cx, object, &next);
     status::show(cx, object, &next).await?;
     Ok(match sight {
-        Sight::Refused(_) => Outcome::Refused,
+        Sight::Refused(_) => PassOutcome::Refused,
         // What was written is looked at again when it is to be measured, which may be at once.
-        _ => Outcome::WaitingFor(scans.wait(&object.key).unwrap_or_default()),
+        _ => PassOutcome::WaitingFor(scans.wait(&object.key).unwrap_or_default()),
     })
 }
 
@@ -164,22 +164,22 @@ async fn look<K: RegistryKind>(
     cx: &Context,
     backend: &dyn Backend,
     object: &RegisteredView<K>,
-    place: &Place,
+    place: &RegistryPlace,
 ) -> Result<Sight, Error>
 where
     Registered<K>: OfContent,
 {
     let recorded = object.status.registry.clone().filter(|record| record.backend == backend.sort());
-    let mut standing = Standing::Lost;
+    let mut standing = RegistryState::Lost;
     if let Some(record) = &recorded {
         standing = backend.inspect(place, record).await?;
-        if standing == Standing::Lost {
+        if standing == RegistryState::Lost {
             cx.events.report(object, LOST, format!("{} was not in the registry any more", place.prefix()));
         }
     }
     let (record, locked) = match (recorded, standing) {
-        (Some(record), Standing::There { locked }) => (record, locked),
-        (_, Standing::Lost | Standing::There { .. }) => {
+        (Some(record), RegistryState::There { locked }) => (record, locked),
+        (_, RegistryState::Lost | RegistryState::There { .. }) => {
             cx.fence.permit()?;
             match backend.provide(place, consents(object)).await? {
                 // It is measured when it is known to be ours: the next pass does.

@@ -9,7 +9,7 @@ use crate::directory::kubeconfig::KubeconfigSource;
 use crate::directory::platform::PlatformSource;
 use crate::directory::publish::Publisher;
 use crate::directory::secrets::SecretSource;
-use crate::directory::{Directory, Source};
+use crate::directory::{Directory, DirectorySource};
 use crate::error::Error;
 use crate::issuer::places::{self, Places};
 use crate::issuer::{desk, serve};
@@ -111,9 +111,9 @@ async fn issue(config: &Config, client: &Client, metrics: &Metrics, tasks: &Task
     identity.config()?;
     let source = match (&settings.signers_kubeconfig, &settings.endpoints_kubeconfig) {
         (Some(signers), Some(endpoints)) => {
-            places::Source::Files { signers: signers.clone(), endpoints: endpoints.clone() }
+            places::IssuerSource::Files { signers: signers.clone(), endpoints: endpoints.clone() }
         }
-        _ => places::Source::Secrets(Box::new(Api::namespaced(client.clone(), &config.namespace))),
+        _ => places::IssuerSource::Secrets(Box::new(Api::namespaced(client.clone(), &config.namespace))),
     };
     let (desk, clerk) = desk::open(Places::new(source, client.clone(), &config.namespace), metrics);
     let listener = TcpListener::bind(address).await?;
@@ -144,7 +144,7 @@ async fn first_contact(elector: &Elector) {
     }
 }
 
-async fn source(config: &Config, client: &Client) -> Result<Box<dyn Source>, Error> {
+async fn source(config: &Config, client: &Client) -> Result<Box<dyn DirectorySource>, Error> {
     Ok(match (&config.members_kubeconfig, &config.platform_kubeconfig) {
         (Some(path), _) => Box::new(KubeconfigSource::new(path.clone())),
         (None, Some(path)) => Box::new(PlatformSource::new(config::client(Some(path)).await?)),
@@ -177,7 +177,7 @@ struct Leader<'a> {
     metrics: ControllerMetrics,
     identity: String,
     fence: Arc<Fence>,
-    source: Box<dyn Source>,
+    source: Box<dyn DirectorySource>,
     publisher: Publisher,
     registry: Registry,
 }

@@ -86,7 +86,7 @@ impl OrphanState {
 /// What counts against a project although no object stands for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Held {
+pub struct HeldAmount {
     /// What names it, as `business-api audit --write-off` takes it.
     pub uid: String,
     /// `orphaned`, `abandoned` or `released`.
@@ -113,7 +113,7 @@ pub struct LedgerStatus {
     pub differences: Vec<String>,
     /// What counts without an object.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub held: Vec<Held>,
+    pub held: Vec<HeldAmount>,
     /// Uids of released namespaces of member clusters that nothing is held for any more: an operator has written them
     /// off.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -43,7 +43,7 @@ pub mod charge;
 /// What is wrong with an object, beyond its shape.
 pub mod validation;
 
-pub use audit::{Comparison, Held, LedgerStatus, Orphan, OrphanState, Stranger};
+pub use audit::{Comparison, HeldAmount, LedgerStatus, Orphan, OrphanState, Stranger};
 pub use chart_group::{ChargedChartGroup, ChartGroup};
 pub use cluster::Cluster;
 pub use condition::Condition;
@@ -56,4 +56,6 @@ pub use nsemigration::{EmigrationPhase, NsEmigrationSpec, NsEmigrationStatus};
 pub use platform::{ChargedPlatform, PlatformSpec};
 pub use project::{ChargedProject, HardQuantity, ProjectPhase, ProjectSpec, ProjectStatus, UsedQuantity};
 pub use registry::{RegistryKind, RegistryPhase, RegistryRecord, RegistrySpec, RegistryStatus};
-pub use registry_credential::{Holder, RegistryCredentialSpec, RegistryCredentialStatus, Robot, RobotAccess};
+pub use registry_credential::{
+    CredentialHolder, RegistryCredentialSpec, RegistryCredentialStatus, Robot, RobotAccess,
+};

@@ -65,7 +65,7 @@ impl RobotAccess {
 
 /// Who acts by a credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Holder {
+pub enum CredentialHolder {
     /// A user of the tenant, with whatever rights he has when he comes.
     Person(String),
     /// A program.
@@ -119,11 +119,11 @@ impl RegistryCredentialSpec {
     }
 
     /// Who acts by it; `None` for a spec that is not valid.
-    pub fn holder(&self) -> Option<Holder> {
+    pub fn holder(&self) -> Option<CredentialHolder> {
         match (self.user.as_str(), self.access) {
-            ("", Some(access)) => Some(Holder::Robot(Robot { access, names: self.names.clone() })),
+            ("", Some(access)) => Some(CredentialHolder::Robot(Robot { access, names: self.names.clone() })),
             ("", None) | (_, Some(_)) => None,
-            (user, None) => Some(Holder::Person(user.to_owned())),
+            (user, None) => Some(CredentialHolder::Person(user.to_owned())),
         }
     }
 }
@@ -243,11 +243,13 @@ mod tests {
     #[test]
     fn a_robot_acts_in_what_is_named() {
         let holder = |value| spec(value).holder();
-        let Some(Holder::Robot(robot)) = holder(json!({"access": "Pull", "names": ["a"]})) else { panic!() };
+        let Some(CredentialHolder::Robot(robot)) = holder(json!({"access": "Pull", "names": ["a"]})) else {
+            panic!()
+        };
         assert!(robot.is_for("a") && !robot.is_for("b"));
-        let Some(Holder::Robot(robot)) = holder(json!({"access": "Push"})) else { panic!() };
+        let Some(CredentialHolder::Robot(robot)) = holder(json!({"access": "Push"})) else { panic!() };
         assert!(robot.is_for("b"));
-        assert_eq!(holder(json!({"user": "alice"})), Some(Holder::Person("alice".to_owned())));
+        assert_eq!(holder(json!({"user": "alice"})), Some(CredentialHolder::Person("alice".to_owned())));
         assert_eq!(holder(json!({"user": "alice", "access": "Pull"})), None);
         assert_eq!(holder(json!({})), None);
     }

@@ -21,8 +21,8 @@ use crate::gvk::GroupVersionKind;
 use crate::object::Object;
 use crate::schema::Schema;
 use crate::status::{Status, StatusCause};
-use managers::{Identity, Managers};
-use ownership::{Endpoint, Refusal};
+use managers::{ManagerIdentity, Managers};
+use ownership::{OwnedEndpoint, OwnershipRefusal};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -189,7 +189,7 @@ impl Tracker<'_> {
     /// `None` if it never applied.
     pub fn extract(&self, object: &Object, manager: &str, subresource: &str) -> Option<Object> {
         let managers = Managers::decode(object.get(&MANAGED_FIELDS)).ok()?;
-        let identity = Identity::new(manager, true, "", subresource);
+        let identity = ManagerIdentity::new(manager, true, "", subresource);
         let fields = managers.get(&identity)?.fields.leaves();
         let mut map = contents::only(object.as_map(), self.schema, &fields).ok()?;
         map.insert("apiVersion".to_owned(), Value::String(self.kind.api_version()));
@@ -205,8 +205,8 @@ impl Tracker<'_> {
         map
     }
 
-    fn endpoint<'s>(&'s self, api_version: &'s str) -> Endpoint<'s> {
-        Endpoint { schema: self.schema, api_version, reset: FieldSet::of_names(self.reset) }
+    fn endpoint<'s>(&'s self, api_version: &'s str) -> OwnedEndpoint<'s> {
+        OwnedEndpoint { schema: self.schema, api_version, reset: FieldSet::of_names(self.reset) }
     }
 
     /// Checks a request's body.
@@ -249,12 +249,12 @@ impl Tracker<'_> {
         let api_version = self.kind.api_version();
         let mut changed = match self.endpoint(&api_version).update(before, after, managers) {
             Ok(fields) => fields,
-            Err(Refusal::Unfit(error)) => return Err(error),
-            Err(Refusal::Conflicts(_)) => return Err("an update cannot conflict".to_owned()),
+            Err(OwnershipRefusal::Unfit(error)) => return Err(error),
+            Err(OwnershipRefusal::Conflicts(_)) => return Err("an update cannot conflict".to_owned()),
         };
         changed.remove(&NEVER_OWNED_SET);
         if !changed.is_empty() {
-            let identity = Identity::new(write.manager, false, &api_version, write.subresource);
+            let identity = ManagerIdentity::new(write.manager, false, &api_version, write.subresource);
             managers.change(&identity, &api_version, |entry| {
                 entry.fields.add(changed);
                 entry.time = Some(write.now.to_owned());
@@ -275,11 +275,11 @@ impl Tracker<'_> {
     ) -> Result<Map<String, Value>, ApplyError> {
         let api_version = self.kind.api_version();
         let endpoint = self.endpoint(&api_version);
-        let applier = Identity::new(write.manager, true, &api_version, write.subresource);
+        let applier = ManagerIdentity::new(write.manager, true, &api_version, write.subresource);
         let known =
             if write.manager == last_applied::KUBECTL { managers.clone() } else { Managers::default() };
         let mut outcome = endpoint.apply(before, config, managers, &applier, force);
-        if let Err(Refusal::Conflicts(conflicts)) = &mut outcome
+        if let Err(OwnershipRefusal::Conflicts(conflicts)) = &mut outcome
             && write.manager == last_applied::KUBECTL
             && let Some(ours) = last_applied::still_applied(before, self.schema, &api_version)
         {
@@ -361,12 +361,12 @@ pub fn keep_times(live: &Object, new: &mut Object) {
     }
 }
 
-fn refused(refusal: Refusal) -> ApplyError {
+fn refused(refusal: OwnershipRefusal) -> ApplyError {
     match refusal {
-        Refusal::Unfit(error) => ApplyError::Typed(error),
-        Refusal::Conflicts(mut conflicts) => {
+        OwnershipRefusal::Unfit(error) => ApplyError::Typed(error),
+        OwnershipRefusal::Conflicts(mut conflicts) => {
             conflicts.sort_by(|a, b| a.0.cmp(&b.0));
-            let each = |(owner, fields): (Identity, FieldSet)| {
+            let each = |(owner, fields): (ManagerIdentity, FieldSet)| {
                 let owner = owner.shown();
                 let field = |path: Vec<Element>| Conflict {
                     owner: owner.clone(),

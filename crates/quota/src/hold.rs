@@ -30,7 +30,7 @@ impl HoldState {
 
 /// What becomes of the charge that is left when an object goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct HoldChange {
     /// Why it goes on counting.
     pub state: HoldState,
     /// For a person.

@@ -12,5 +12,5 @@ pub mod hold;
 pub mod violation;
 
 pub use account::{Account, Amounts, Claim, Grants, Keys, Limits, Scope, ScopeKind};
-pub use hold::{Held, HoldState};
+pub use hold::{HoldChange, HoldState};
 pub use violation::{Shortage, Violation};

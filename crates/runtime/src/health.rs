@@ -17,7 +17,7 @@ impl std::fmt::Debug for Health {
 
 /// What an endpoint answers: `ok`, and the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct HealthReport {
     /// Whether every check that was asked passed.
     pub ok: bool,
     /// Body of the answer.
@@ -36,7 +36,7 @@ impl Health {
     }
 
     /// Runs all checks but the excluded ones. `endpoint` is the last line's name, such as `readyz`.
-    pub fn report(&self, endpoint: &str, verbose: bool, exclude: &[String]) -> Report {
+    pub fn report(&self, endpoint: &str, verbose: bool, exclude: &[String]) -> HealthReport {
         let checks = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
         let mut text = String::new();
         let mut ok = true;
@@ -67,7 +67,7 @@ impl Health {
         if ok && !verbose {
             "ok".clone_into(&mut text);
         }
-        Report { ok, text }
+        HealthReport { ok, text }
     }
 
     /// One check alone; `None` if there is none of that name.
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(report.text, "[+]ping ok\n[-]postgres failed: reason withheld\nreadyz check failed\n");
         assert_eq!(
             health.report("readyz", false, &["postgres".to_owned()]),
-            Report { ok: true, text: "ok".into() }
+            HealthReport { ok: true, text: "ok".into() }
         );
     }
 }

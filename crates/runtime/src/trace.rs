@@ -25,7 +25,7 @@ const SPANS_MAX: usize = 128;
 
 /// Where traces go, and how many.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct TraceSettings {
     /// Base URL of an OTLP collector over HTTP, such as `http://collector:4318`.
     pub endpoint: String,
     /// The part of all requests that is traced, from 0 to 1. A request that comes with a sampled trace of somebody
@@ -50,7 +50,11 @@ struct Sampler {
 
 impl Tracer {
     /// Begins to send to a collector. The task ends with `tasks`, after it has sent what is finished.
-    pub fn start(settings: &Settings, tasks: &Tasks, metrics: &Metrics) -> Result<Self, InvalidEndpoint> {
+    pub fn start(
+        settings: &TraceSettings,
+        tasks: &Tasks,
+        metrics: &Metrics,
+    ) -> Result<Self, InvalidEndpoint> {
         let exporter = Exporter::start(settings, tasks, metrics)?;
         Ok(Self(Some(Arc::new(Sampler { threshold: threshold(settings.ratio), exporter }))))
     }
@@ -70,7 +74,7 @@ impl Tracer {
         }
         let (above, state) = parent.map_or((0, String::new()), |parent| (parent.span, parent.state));
         let trace = Arc::new(Trace { id, state, spans: Mutex::default() });
-        let span = Span::begin(Current { trace, above }, String::new(), Kind::Server);
+        let span = Span::begin(Current { trace, above }, String::new(), SpanKind::Server);
         Some(Root { span: Some(span), kept: chosen, sampler: Arc::clone(sampler) })
     }
 }
@@ -92,7 +96,7 @@ struct Trace {
     id: u128,
     /// `tracestate`, handed on.
     state: String,
-    spans: Mutex<Vec<Record>>,
+    spans: Mutex<Vec<SpanRecord>>,
 }
 
 /// Where in a trace this task is.
@@ -133,7 +137,7 @@ impl<F: Future> Future for Spanned<F> {
         if let Some(name) = this.name.take()
             && let Ok(above) = CURRENT.try_with(Current::clone)
         {
-            *this.span = Some(Span::begin(above, name.to_owned(), Kind::Internal));
+            *this.span = Some(Span::begin(above, name.to_owned(), SpanKind::Internal));
         }
         let Some(span) = this.span else { return this.future.poll(cx) };
         let polled = CURRENT.sync_scope(span.current(), || this.future.poll(cx));
@@ -171,7 +175,7 @@ impl From<u16> for Value {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum SpanKind {
     Internal,
     Server,
 }
@@ -252,20 +256,20 @@ impl Drop for Root {
 #[derive(Debug)]
 struct Span {
     trace: Arc<Trace>,
-    record: Record,
+    record: SpanRecord,
     began: Instant,
 }
 
 /// A finished span.
 #[derive(Clone, Debug)]
-struct Record {
+struct SpanRecord {
     trace: u128,
     state: String,
     id: u64,
     /// 0 for none.
     above: u64,
     name: String,
-    kind: Kind,
+    kind: SpanKind,
     /// Since 1970.
     began: Duration,
     took: Duration,
@@ -274,8 +278,8 @@ struct Record {
 }
 
 impl Span {
-    fn begin(at: Current, name: String, kind: Kind) -> Self {
-        let record = Record {
+    fn begin(at: Current, name: String, kind: SpanKind) -> Self {
+        let record = SpanRecord {
             trace: at.trace.id,
             state: at.trace.state.clone(),
             id: rand::random::<u64>().max(1),
@@ -300,7 +304,7 @@ impl Drop for Span {
         self.record.took = self.began.elapsed();
         let mut spans = self.trace.spans.lock().unwrap_or_else(PoisonError::into_inner);
         // The root comes last and always has room.
-        if spans.len() < SPANS_MAX || self.record.kind == Kind::Server {
+        if spans.len() < SPANS_MAX || self.record.kind == SpanKind::Server {
             spans.push(self.record.clone());
         }
     }

@@ -10,10 +10,10 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use store::model::{Before, Change, State, Write};
+use store::model::{Before, Change, NewState, Write};
 use store::quota::{Account, Claim, Grants, Limits, Scope, ScopeKind};
 use store::testing::{Database, Server};
-use store::{Access, Attributes, Config, Key, Kind, KindId, Revision, Standing, Store};
+use store::{Access, Attributes, Config, Key, Kind, KindId, Revision, ScopeRole, Store};
 use uuid::Uuid;
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -74,8 +74,8 @@ impl Kind for Sample {
     fn resource(&self) -> &'static str {
         self.0
     }
-    fn stands_for(&self) -> Option<Standing> {
-        self.1.then_some(Standing { scope: PROJECT, required: true })
+    fn stands_for(&self) -> Option<ScopeRole> {
+        self.1.then_some(ScopeRole { scope: PROJECT, required: true })
     }
     fn fields(&self) -> &'static [&'static str] {
         &[]
@@ -312,7 +312,7 @@ fn body(name: &str, extra: &[(&str, &str)]) -> String {
 
 fn create_write(key: Key, account: Account) -> Write {
     let account = Account { tenant: "t".to_owned(), ..account };
-    let change = Change::Create(State { body: body(&key.name, &[]), account });
+    let change = Change::Create(NewState { body: body(&key.name, &[]), account });
     Write { key, uid: Uuid::new_v4(), change, may_grow: true, hold: None }
 }
 

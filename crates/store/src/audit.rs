@@ -92,7 +92,7 @@ impl fmt::Display for Difference {
 
 /// What an audit has found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct AuditReport {
     /// The revision of its snapshot.
     pub revision: Revision,
     /// Objects that were read.
@@ -106,7 +106,7 @@ pub struct Report {
 
 /// A row of `objects`.
 #[derive(Debug)]
-pub(crate) struct Stored {
+pub(crate) struct ObjectRow {
     kind: i16,
     namespace: String,
     name: String,
@@ -119,7 +119,7 @@ pub(crate) struct Stored {
     body: String,
 }
 
-crate::row::columns!(Stored {
+crate::row::columns!(ObjectRow {
     kind,
     namespace,
     name,
@@ -137,7 +137,7 @@ pub(crate) const OBJECT_COLUMNS: &str =
 
 impl Store {
     /// Audits everything in one snapshot, while writes go on.
-    pub async fn audit(&self, access: &Access, accounts: &dyn Accounts) -> Result<Report, Error> {
+    pub async fn audit(&self, access: &Access, accounts: &dyn Accounts) -> Result<AuditReport, Error> {
         operator(access)?;
         let survey = self.survey(accounts).await?;
         for difference in &survey.report.differences {
@@ -169,7 +169,7 @@ pub(crate) fn operator(access: &Access) -> Result<(), Error> {
 /// The ledger and what it should be, in one snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
-    pub(crate) report: Report,
+    pub(crate) report: AuditReport,
     pub(crate) found: Rows,
     pub(crate) expected: Rows,
     pub(crate) parents: Parents,
@@ -191,7 +191,7 @@ impl Survey {
         let revision: i64 = sqlx::query_scalar("SELECT v FROM rev").fetch_one(&mut **snapshot).await?;
         survey.report.revision = Revision(u64::try_from(revision).unwrap_or_default());
         {
-            let mut stream = sqlx::query_as::<_, Stored>(OBJECT_COLUMNS).fetch(&mut **snapshot);
+            let mut stream = sqlx::query_as::<_, ObjectRow>(OBJECT_COLUMNS).fetch(&mut **snapshot);
             while let Some(stored) = stream.try_next().await? {
                 survey.report.objects += 1;
                 if let Err(reason) = survey.add(&stored, accounts) {
@@ -215,7 +215,7 @@ impl Survey {
     }
 
     /// Adds an object; the error says what its row has wrong.
-    fn add(&mut self, stored: &Stored, accounts: &dyn Accounts) -> Result<(), String> {
+    fn add(&mut self, stored: &ObjectRow, accounts: &dyn Accounts) -> Result<(), String> {
         let kind = KindId(stored.kind);
         let account = accounts.account(kind, stored.body.as_bytes());
         let Ok(Some(account)) = account else {
@@ -292,7 +292,7 @@ async fn claims(
     Ok(rows.into_iter().map(|(domain, place, uid)| (Claim { domain, place }, uid)).collect())
 }
 
-impl Stored {
+impl ObjectRow {
     pub(crate) fn key(&self) -> Key {
         Key::new(KindId(self.kind), &self.namespace, &self.name)
     }

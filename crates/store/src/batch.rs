@@ -5,7 +5,7 @@ mod charge;
 /// The scopes, rows and places that they concern.
 mod rows;
 
-use crate::model::{Before, Change, State, Write};
+use crate::model::{Before, Change, NewState, Write};
 use crate::pending::Pending;
 use crate::scopes::Standings;
 use crate::{Error, Key, Revision, connect, functions};
@@ -75,7 +75,7 @@ fn is(error: &sqlx::Error, code: &str) -> bool {
 
 /// One change of one row of `objects` each. A move is two: what leaves, and right behind it what arrives.
 #[derive(Debug, Default)]
-struct Entries<'a> {
+struct BatchEntries<'a> {
     op: Vec<i8>,
     kind: Vec<i16>,
     namespace: Vec<&'a str>,
@@ -105,23 +105,23 @@ struct Row<'a> {
 /// What the writes of one batch ask for.
 #[derive(Debug)]
 pub(crate) struct Batch<'a> {
-    entries: Entries<'a>,
+    entries: BatchEntries<'a>,
     quota: Quota<'a>,
 }
 
 /// What the function answered, or `batches` remembers: an outcome for each entry.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
-pub(crate) struct Answer {
+pub(crate) struct BatchAnswer {
     pub(crate) base: i64,
     pub(crate) outcome: Vec<i16>,
     pub(crate) detail: Vec<Option<String>>,
 }
 
-crate::row::columns!(Answer { base, outcome, detail });
+crate::row::columns!(BatchAnswer { base, outcome, detail });
 
 impl<'a> Batch<'a> {
     pub(crate) fn new(writes: &'a [Pending], standings: &Standings) -> Result<Self, Error> {
-        let mut batch = Self { entries: Entries::default(), quota: Quota::new() };
+        let mut batch = Self { entries: BatchEntries::default(), quota: Quota::new() };
         for pending in writes {
             let write = &pending.write;
             batch.entries.push(write)?;
@@ -140,7 +140,7 @@ impl<'a> Batch<'a> {
         rules: &Rules,
         seq: i64,
         look: Look,
-    ) -> Result<Answer, Unapplied> {
+    ) -> Result<BatchAnswer, Unapplied> {
         if !rules.pooled {
             return self.call(connection, rules, seq, look).await;
         }
@@ -156,7 +156,7 @@ impl<'a> Batch<'a> {
         rules: &Rules,
         seq: i64,
         look: Look,
-    ) -> Result<Answer, Unapplied> {
+    ) -> Result<BatchAnswer, Unapplied> {
         let (together, grows) = self.quota.flags();
         let detail = if look == Look::Never { None } else { Some(self.quota.detail()?) };
         let query = sqlx::query(AssertSqlSafe(APPLY.as_str()))
@@ -185,7 +185,7 @@ impl<'a> Batch<'a> {
         &self,
         connection: &mut PgConnection,
         rules: &Rules,
-    ) -> Result<Answer, Unapplied> {
+    ) -> Result<BatchAnswer, Unapplied> {
         match self.call(connection, rules, 1, Look::Rehearse).await {
             Err(Unapplied::Database(error)) if is(&error, REHEARSED) => rehearsed(&error),
             Err(error) => Err(error),
@@ -200,7 +200,7 @@ impl Batch<'_> {
         &self,
         connection: &mut PgConnection,
         rules: &Rules,
-    ) -> Result<Answer, Unapplied> {
+    ) -> Result<BatchAnswer, Unapplied> {
         match self.call(connection, rules, 1, Look::Together).await {
             Err(Unapplied::Database(error)) if is(&error, REHEARSED) => rehearsed(&error),
             answer => answer,
@@ -229,20 +229,20 @@ impl From<sqlx::Error> for Unapplied {
     }
 }
 
-fn rehearsed(error: &sqlx::Error) -> Result<Answer, Unapplied> {
+fn rehearsed(error: &sqlx::Error) -> Result<BatchAnswer, Unapplied> {
     let told = error.as_database_error().and_then(|told| told.try_downcast_ref::<PgDatabaseError>());
     let answer = told.and_then(PgDatabaseError::detail).unwrap_or_default();
     serde_json::from_str(answer).map_err(|why| Error::Corrupt(format!("a rehearsal's answer: {why}")).into())
 }
 
-impl<'a> Entries<'a> {
+impl<'a> BatchEntries<'a> {
     /// Adds a write. The last of its entries is the one that is decided.
     fn push(&mut self, write: &'a Write) -> Result<(), Error> {
         let Write { key, uid, change, .. } = write;
         let (uid, state) = (*uid, change.state());
         let row =
             |op, account, body| Row { op, key, uid, expected: Revision(0), account, before: None, body };
-        let State { body, account } = state;
+        let NewState { body, account } = state;
         match change {
             Change::Create(_) => self.add(&row(b'c', account, body)),
             Change::Update { expected, before, .. } => {

@@ -31,13 +31,13 @@ use crate::watch::subscriptions::Subscriptions;
 pub use config::{CacheConfig, Listen};
 pub use inner::READ_WAIT;
 
-use inner::Inner;
+use inner::CacheInner;
 use metrics::CacheMetrics;
 use objects::Path;
 use runtime::{Metrics, Tasks};
 use sqlx::ConnectOptions as _;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use state::State;
+use state::CacheState;
 use std::str::FromStr as _;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, RwLock};
@@ -50,7 +50,7 @@ const APPLICATION: &str = "store-read";
 
 /// All objects in memory, following the database. Clones share one cache.
 #[derive(Clone, Debug)]
-pub struct Cache(pub(crate) Arc<Inner>);
+pub struct Cache(pub(crate) Arc<CacheInner>);
 
 /// What the cache tells of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,10 +94,10 @@ impl Cache {
                 Box::pin(async move { if prepared { plan_by_index(connection).await } else { Ok(()) } })
             })
             .connect_lazy_with(reading);
-        let state = RwLock::new(State::empty(config.ring_limits()));
+        let state = RwLock::new(CacheState::empty(config.ring_limits()));
         let metrics = CacheMetrics::default();
         let subscriptions = Subscriptions::new(config.watches, &metrics);
-        Ok(Self(Arc::new(Inner {
+        Ok(Self(Arc::new(CacheInner {
             pool,
             listening,
             kinds,

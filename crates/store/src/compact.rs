@@ -4,7 +4,7 @@
 //! update, and only what lies below the mark is deleted. The newest event stays: it is what a replica
 //! recognizes its history by.
 
-use crate::cache::inner::Inner;
+use crate::cache::inner::CacheInner;
 use crate::model::Revision;
 use crate::tail::sql::{self, Arg};
 use std::collections::VecDeque;
@@ -29,7 +29,7 @@ const BATCHES: &str = "DELETE FROM batches WHERE base < $1";
 
 /// Compacts until the program ends.
 #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
-pub(crate) async fn run(cache: Arc<Inner>) {
+pub(crate) async fn run(cache: Arc<CacheInner>) {
     let (mut samples, mut batches) = (Samples::default(), Samples::default());
     let mut every = tokio::time::interval(cache.config.compact_every);
     loop {
@@ -68,7 +68,7 @@ impl Samples {
     }
 }
 
-impl Inner {
+impl CacheInner {
     /// The cache's revision, if it has one and the database answers.
     fn newest(&self) -> Option<Revision> {
         let progress = self.progress.borrow();
@@ -77,7 +77,7 @@ impl Inner {
 }
 
 /// Moves the mark to `revision`, and deletes if it was this replica that moved it.
-pub(crate) async fn compact(cache: &Inner, revision: Revision) -> Result<u64, sqlx::Error> {
+pub(crate) async fn compact(cache: &CacheInner, revision: Revision) -> Result<u64, sqlx::Error> {
     let moved = run_one(cache, MARK, &[revision.into()]).await?;
     if moved.is_empty() {
         return Ok(0);
@@ -100,12 +100,12 @@ pub(crate) async fn compact(cache: &Inner, revision: Revision) -> Result<u64, sq
     Ok(total)
 }
 
-async fn oldest(cache: &Inner) -> Result<Option<Revision>, sqlx::Error> {
+async fn oldest(cache: &CacheInner) -> Result<Option<Revision>, sqlx::Error> {
     run_one(cache, OLDEST, &[]).await?.first().map(|row| sql::revision(row, 0)).transpose()
 }
 
 async fn run_one(
-    cache: &Inner,
+    cache: &CacheInner,
     statement: &'static str,
     args: &[Arg],
 ) -> Result<Vec<sqlx::postgres::PgRow>, sqlx::Error> {

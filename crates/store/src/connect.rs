@@ -49,7 +49,7 @@ pub(crate) fn sqlstate(error: &sqlx::Error) -> Option<Cow<'_, str>> {
 
 /// What a failed statement means for what it was to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub(crate) enum StatementFailure {
     /// The connection is gone: the statement may or may not have been committed.
     Lost(String),
     /// Nothing was written, and it is nobody's fault in particular.
@@ -61,7 +61,7 @@ pub(crate) enum Failure {
     Fault(String),
 }
 
-impl Failure {
+impl StatementFailure {
     pub(crate) fn of(error: &sqlx::Error) -> Self {
         let sqlx::Error::Database(database) = error else {
             return Self::Lost(error.to_string());
@@ -96,7 +96,7 @@ impl Failure {
 /// The error of a read, or of a write that was rolled back.
 pub(crate) fn unavailable(error: &sqlx::Error) -> Error {
     match error {
-        sqlx::Error::Database(_) => Failure::of(error).into_error(),
+        sqlx::Error::Database(_) => StatementFailure::of(error).into_error(),
         sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => Error::Corrupt(error.to_string()),
         _ => Error::Unavailable(error.to_string()),
     }

@@ -4,8 +4,8 @@
 //! and the new history may already be longer than the old one was. So the last event known is compared with
 //! the table. One replica then begins a new epoch, far ahead of every revision that anybody may have seen.
 
-use crate::cache::inner::Inner;
-use crate::cache::ring::Change;
+use crate::cache::inner::CacheInner;
+use crate::cache::ring::RingChange;
 use crate::tail::load::Head;
 use crate::tail::sql::{self, Arg};
 use sqlx::Row;
@@ -33,7 +33,7 @@ const DECLARE: &str = "WITH moved AS ( \
 
 /// Whose history the database holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum HistoryVerdict {
     /// The one that this replica knows.
     Same,
     /// One that another replica has already declared.
@@ -43,7 +43,7 @@ pub(crate) enum Verdict {
 }
 
 /// The server's identity, a hint: `None` where it is not told.
-pub(crate) async fn server(cache: &Inner, connection: &mut PgConnection) -> Option<String> {
+pub(crate) async fn server(cache: &CacheInner, connection: &mut PgConnection) -> Option<String> {
     let told = sql::rows(connection, cache.config.prepared, SERVER, &[]).await;
     told.inspect_err(|error| tracing::debug!(%error, "the server does not tell its identity"))
         .ok()?
@@ -54,10 +54,10 @@ pub(crate) async fn server(cache: &Inner, connection: &mut PgConnection) -> Opti
 
 /// Compares the newest event known with the table. `moved`: the server is not the one it was.
 pub(crate) async fn compare(
-    cache: &Inner,
+    cache: &CacheInner,
     connection: &mut PgConnection,
     moved: bool,
-) -> Result<Verdict, sqlx::Error> {
+) -> Result<HistoryVerdict, sqlx::Error> {
     let seen = cache.progress.borrow().seen;
     let (epoch, revision, last) = {
         let state = cache.read();
@@ -68,32 +68,32 @@ pub(crate) async fn compare(
     let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
     let head = Head::read(row)?;
     if head.epoch != epoch {
-        return Ok(Verdict::Other);
+        return Ok(HistoryVerdict::Other);
     }
     if head.revision < seen {
-        return Ok(Verdict::Diverged("the counter is behind what was seen"));
+        return Ok(HistoryVerdict::Diverged("the counter is behind what was seen"));
     }
     if moved && seen > revision {
         // A write was answered and its event never came: nothing can show that it is still there.
-        return Ok(Verdict::Diverged("another server took over before the last answers were seen"));
+        return Ok(HistoryVerdict::Diverged("another server took over before the last answers were seen"));
     }
-    let Some(last) = last else { return Ok(Verdict::Same) };
+    let Some(last) = last else { return Ok(HistoryVerdict::Same) };
     match row.try_get::<Option<&str>, _>(5)? {
-        None if last.revision() > head.compacted => Ok(Verdict::Diverged("the last event is missing")),
-        None => Ok(Verdict::Same),
-        Some(body) if is_event(row, body, &last)? => Ok(Verdict::Same),
-        Some(_) => Ok(Verdict::Diverged("the last event is another one")),
+        None if last.revision() > head.compacted => Ok(HistoryVerdict::Diverged("the last event is missing")),
+        None => Ok(HistoryVerdict::Same),
+        Some(body) if is_event(row, body, &last)? => Ok(HistoryVerdict::Same),
+        Some(_) => Ok(HistoryVerdict::Diverged("the last event is another one")),
     }
 }
 
-fn is_event(row: &PgRow, body: &str, known: &Change) -> Result<bool, sqlx::Error> {
+fn is_event(row: &PgRow, body: &str, known: &RingChange) -> Result<bool, sqlx::Error> {
     let uid: uuid::Uuid = row.try_get(3)?;
     let op: &str = row.try_get(4)?;
     Ok(uid == known.new.uid && (op == "d") == known.deleted && *body.as_bytes() == *known.new.body)
 }
 
 /// Begins a new epoch, unless another replica was first.
-pub(crate) async fn declare(cache: &Inner, connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+pub(crate) async fn declare(cache: &CacheInner, connection: &mut PgConnection) -> Result<(), sqlx::Error> {
     let seen = cache.progress.borrow().seen;
     let epoch = cache.read().epoch;
     let args = [seen.into(), Arg::Int(EPOCH_JUMP), Arg::Uuid(epoch)];

@@ -1,7 +1,7 @@
 //! The past beyond the ring, read from the table of events page by page.
 
 use crate::cache::filter::Filter;
-use crate::cache::inner::Inner;
+use crate::cache::inner::CacheInner;
 use crate::error::Error;
 use crate::model::Revision;
 use crate::read::WatchItem;
@@ -25,7 +25,7 @@ const EVENTS: &str = "SELECT r.v, r.epoch, c.compacted, \
 
 /// What a watch sees of the events after `cursor`, and where the next page begins; `None` if they are gone.
 pub(crate) async fn read(
-    cache: &Inner,
+    cache: &CacheInner,
     filter: &Filter,
     cursor: Revision,
 ) -> Result<Option<(VecDeque<WatchItem>, Revision)>, Error> {
@@ -36,7 +36,7 @@ pub(crate) async fn read(
 }
 
 async fn page(
-    cache: &Inner,
+    cache: &CacheInner,
     filter: &Filter,
     cursor: Revision,
 ) -> Result<Option<(VecDeque<WatchItem>, Revision)>, sqlx::Error> {

@@ -48,7 +48,7 @@ impl GrowthHold {
     }
 }
 
-struct Stored {
+struct HoldRow {
     uid: Uuid,
     scope_kind: i16,
     scope: String,
@@ -60,7 +60,7 @@ struct Stored {
     reason: String,
 }
 
-crate::row::columns!(Stored { uid, scope_kind, scope, domain, key, amount, place, state, reason });
+crate::row::columns!(HoldRow { uid, scope_kind, scope, domain, key, amount, place, state, reason });
 
 impl Store {
     /// Why growth is held; `None` when it is not.
@@ -117,7 +117,7 @@ impl Store {
         operator(access)?;
         let query = "SELECT uid, scope_kind, scope, domain, key, amount::text, place, state, reason FROM holds \
              WHERE $1::smallint IS NULL OR (scope_kind = $1 AND scope = $2) ORDER BY created, uid, domain, key";
-        let stored: Vec<Stored> = sqlx::query_as(query)
+        let stored: Vec<HoldRow> = sqlx::query_as(query)
             .bind(scope.map(|scope| scope.kind.0))
             .bind(scope.map(|scope| &scope.name))
             .fetch_all(&mut self.operate().await?)
@@ -192,7 +192,7 @@ impl Store {
     }
 }
 
-impl Stored {
+impl HoldRow {
     fn begin(&self) -> Hold {
         Hold {
             uid: self.uid,

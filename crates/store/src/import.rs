@@ -3,7 +3,7 @@
 
 use crate::audit::operator;
 use crate::connect::{sqlstate, unavailable};
-use crate::model::{Key, KindId, State};
+use crate::model::{Key, KindId, NewState};
 use crate::repair::Changes;
 use crate::store::Store;
 use crate::{Access, Error, functions};
@@ -24,7 +24,7 @@ pub struct Imported {
     /// Its identity, as it was.
     pub uid: Uuid,
     /// Its state.
-    pub state: State,
+    pub state: NewState,
 }
 
 /// An object that is there already.
@@ -38,7 +38,7 @@ pub struct Present {
     pub body: String,
 }
 
-struct Stored {
+struct ImportedRow {
     kind: i16,
     namespace: String,
     name: String,
@@ -46,18 +46,18 @@ struct Stored {
     body: String,
 }
 
-crate::row::columns!(Stored { kind, namespace, name, uid, body });
+crate::row::columns!(ImportedRow { kind, namespace, name, uid, body });
 
 impl Store {
     /// What is there before an import, all kinds, as the database has it now.
     pub async fn present(&self, access: &Access) -> Result<Vec<Present>, Error> {
         operator(access)?;
         let query = "SELECT kind, namespace, name, uid, body FROM objects ORDER BY kind, namespace, name";
-        let stored: Vec<Stored> = sqlx::query_as(query)
+        let stored: Vec<ImportedRow> = sqlx::query_as(query)
             .fetch_all(&mut self.operate().await?)
             .await
             .map_err(|error| unavailable(&error))?;
-        let present = stored.into_iter().map(|Stored { kind, namespace, name, uid, body }| Present {
+        let present = stored.into_iter().map(|ImportedRow { kind, namespace, name, uid, body }| Present {
             key: Key::new(KindId(kind), &namespace, &name),
             uid,
             body,

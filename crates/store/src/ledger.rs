@@ -150,7 +150,7 @@ pub(crate) fn inherited(rows: &Rows, parents: &Parents) -> BTreeMap<RowKey, i128
     inherited
 }
 
-struct Stored {
+struct LedgerRow {
     scope_kind: i16,
     scope: String,
     domain: String,
@@ -164,7 +164,7 @@ struct Stored {
     excess: String,
 }
 
-crate::row::columns!(Stored {
+crate::row::columns!(LedgerRow {
     scope_kind,
     scope,
     domain,
@@ -182,8 +182,8 @@ crate::row::columns!(Stored {
 pub(crate) async fn read(connection: &mut PgConnection) -> Result<Rows, sqlx::Error> {
     let query = "SELECT scope_kind, scope, domain, key, listed, mandatory, limits, children, hard::text, \
          allocated::text, excess::text FROM ledger";
-    let stored: Vec<Stored> = sqlx::query_as(query).fetch_all(connection).await?;
-    stored.into_iter().map(Stored::row).collect()
+    let stored: Vec<LedgerRow> = sqlx::query_as(query).fetch_all(connection).await?;
+    stored.into_iter().map(LedgerRow::row).collect()
 }
 
 /// Adds the holds.
@@ -191,7 +191,7 @@ pub(crate) async fn add_holds(rows: &mut Rows, connection: &mut PgConnection) ->
     let query = "SELECT scope_kind, scope, domain, key, false AS listed, false AS mandatory, 0::bigint AS limits, \
          sum(carried::int) AS children, NULL::text AS hard, sum(amount)::text AS allocated, '0' AS excess \
          FROM holds GROUP BY scope_kind, scope, domain, key";
-    let stored: Vec<Stored> = sqlx::query_as(query).fetch_all(connection).await?;
+    let stored: Vec<LedgerRow> = sqlx::query_as(query).fetch_all(connection).await?;
     for stored in stored {
         let (key, held) = stored.row()?;
         let row = rows.entry(key).or_default();
@@ -201,7 +201,7 @@ pub(crate) async fn add_holds(rows: &mut Rows, connection: &mut PgConnection) ->
     Ok(())
 }
 
-impl Stored {
+impl LedgerRow {
     fn row(self) -> Result<(RowKey, Row), sqlx::Error> {
         let amount = |text: &str| {
             text.parse::<i128>()

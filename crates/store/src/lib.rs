@@ -71,7 +71,7 @@ pub mod testing;
 
 pub use access::{Access, Authorizer, Visibility, authorize};
 pub use error::Error;
-pub use model::{Attributes, Entry, Key, Kind, KindId, Revision, Standing};
+pub use model::{Attributes, Entry, Key, Kind, KindId, Revision, ScopeRole};
 pub use quota;
 pub use store::{Config, Store};
 pub use watch::Watch;

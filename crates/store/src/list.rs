@@ -6,10 +6,10 @@
 use crate::access::Access;
 use crate::cache::Cache;
 use crate::cache::filter::Filter;
-use crate::cache::inner::Inner;
+use crate::cache::inner::CacheInner;
 use crate::cache::objects::{Objects, Path};
 use crate::cache::ring::Undo;
-use crate::cache::state::State;
+use crate::cache::state::CacheState;
 use crate::error::Error;
 use crate::model::{Entry, Revision};
 use crate::read::{At, ListQuery, Page};
@@ -62,7 +62,7 @@ impl Cache {
     }
 }
 
-impl Inner {
+impl CacheInner {
     /// A later page.
     async fn list_on(
         &self,
@@ -168,7 +168,7 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     /// Looks at the next objects; the page, when it is complete.
-    fn step(&mut self, state: &State) -> Result<Option<Page>, Error> {
+    fn step(&mut self, state: &CacheState) -> Result<Option<Page>, Error> {
         self.catch_up(state)?;
         let Some(objects) = state.objects(self.filter.selection().kind) else {
             return Ok(Some(self.page(state, false)));
@@ -204,7 +204,7 @@ impl Walk<'_> {
     }
 
     /// Learns what has changed since the last step.
-    fn catch_up(&mut self, state: &State) -> Result<(), Error> {
+    fn catch_up(&mut self, state: &CacheState) -> Result<(), Error> {
         if state.generation != self.pin.generation || state.ring.floor() > self.undone {
             return Err(Error::Expired { asked: self.pin.revision, current: state.revision });
         }
@@ -216,7 +216,7 @@ impl Walk<'_> {
     }
 
     /// The page out of the few objects that an index names, and those that were different.
-    fn pick(&mut self, state: &State, candidates: Vec<&Arc<Entry>>) -> Page {
+    fn pick(&mut self, state: &CacheState, candidates: Vec<&Arc<Entry>>) -> Page {
         let unchanged = candidates.into_iter().filter(|entry| !self.undo.contains_key(&Path::of(&entry.key)));
         let changed = self.undo.values().flatten();
         let mut found: Vec<(Path, &Arc<Entry>)> = unchanged
@@ -232,7 +232,7 @@ impl Walk<'_> {
         self.page(state, more)
     }
 
-    fn page(&mut self, state: &State, more: bool) -> Page {
+    fn page(&mut self, state: &CacheState, more: bool) -> Page {
         let items = std::mem::take(&mut self.items);
         let last = items.last().filter(|_| more).map(|entry| Path::of(&entry.key));
         let remaining = last.as_ref().filter(|_| self.filter.takes_all()).and_then(|path| {

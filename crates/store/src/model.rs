@@ -1,5 +1,5 @@
 use bytes::{BufMut, Bytes, BytesMut};
-use quota::{Account, Held, ScopeKind};
+use quota::{Account, HoldChange, ScopeKind};
 use std::fmt;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -15,7 +15,7 @@ pub trait Kind: Send + Sync + 'static {
     /// Plural resource name.
     fn resource(&self) -> &str;
     /// The scopes that objects of it stand for, each the one of its own name.
-    fn stands_for(&self) -> Option<Standing> {
+    fn stands_for(&self) -> Option<ScopeRole> {
         None
     }
     /// Names of the selectable fields beside `metadata.name` and `metadata.namespace`, in the order of
@@ -27,7 +27,7 @@ pub trait Kind: Send + Sync + 'static {
 
 /// How the objects of a kind stand for scopes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct ScopeRole {
     /// The kind of the scopes.
     pub scope: ScopeKind,
     /// Whether a scope without its object takes nothing. Otherwise it is there without one.
@@ -135,7 +135,7 @@ fn decimal(mut value: u64, digits: &mut [u8; 20]) -> &[u8] {
 
 /// A new state to store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct State {
+pub struct NewState {
     /// JSON without `metadata.resourceVersion` ([`meta::object::Object::to_stored`]).
     pub body: String,
     /// What the object means to the ledger in this state.
@@ -164,14 +164,14 @@ pub struct Write {
     /// Whether it may grow what the object costs or grants: a main write. Any other can only lower it.
     pub may_grow: bool,
     /// On a delete: what is still charged goes on counting.
-    pub hold: Option<Held>,
+    pub hold: Option<HoldChange>,
 }
 
 /// What a write does to its object.
 #[derive(Clone, Debug)]
 pub enum Change {
     /// The key must be free.
-    Create(State),
+    Create(NewState),
     /// The object must be at `expected`.
     Update {
         /// The revision that the writer has read.
@@ -179,7 +179,7 @@ pub enum Change {
         /// The state that he has read.
         before: Before,
         /// The new state.
-        state: State,
+        state: NewState,
     },
     /// The object must be at `expected`; `last` is the state that watchers get with the deletion.
     Delete {
@@ -188,7 +188,7 @@ pub enum Change {
         /// The state that he has read.
         before: Before,
         /// The last state.
-        last: State,
+        last: NewState,
     },
     /// The object must be at `expected`, and `to` free. It keeps its uid and what it claims; watchers get a deletion at
     /// one revision and a creation at the next.
@@ -202,7 +202,7 @@ pub enum Change {
         /// The body that he has read, for those who watch the old place.
         last: String,
         /// The new state.
-        state: State,
+        state: NewState,
     },
 }
 
@@ -228,7 +228,7 @@ impl Change {
     }
 
     /// The newest state that is written to the history.
-    pub fn state(&self) -> &State {
+    pub fn state(&self) -> &NewState {
         match self {
             Self::Create(state)
             | Self::Update { state, .. }

@@ -1,6 +1,6 @@
 //! Brings the ledger back to what the objects say, while writes go on.
 
-use crate::audit::{Accounts, Difference, OBJECT_COLUMNS, Stored, Survey, operator};
+use crate::audit::{Accounts, Difference, OBJECT_COLUMNS, ObjectRow, Survey, operator};
 use crate::connect::{self, unavailable};
 use crate::ledger::{self, Row, RowKey};
 use crate::model::Key;
@@ -73,7 +73,7 @@ impl Store {
         let mut connection =
             connect::connect(self.url(), "store repair").await.map_err(|error| unavailable(&error))?;
         let query = format!("{OBJECT_COLUMNS} WHERE kind = $1 AND namespace = $2 AND name = $3");
-        let stored: Option<Stored> = sqlx::query_as(AssertSqlSafe(query))
+        let stored: Option<ObjectRow> = sqlx::query_as(AssertSqlSafe(query))
             .bind(key.kind.0)
             .bind(&*key.namespace)
             .bind(&*key.name)

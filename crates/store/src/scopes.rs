@@ -1,10 +1,10 @@
-use crate::model::{Kind, KindId, Standing};
+use crate::model::{Kind, KindId, ScopeRole};
 use quota::{Scope, ScopeKind};
 use std::sync::Arc;
 
 /// Which kinds stand for scopes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Standings(Arc<[(KindId, Standing)]>);
+pub(crate) struct Standings(Arc<[(KindId, ScopeRole)]>);
 
 impl Standings {
     pub(crate) fn of_kinds<'a>(kinds: impl Iterator<Item = (KindId, &'a Arc<dyn Kind>)>) -> Self {
@@ -12,7 +12,7 @@ impl Standings {
     }
 
     /// How objects of a kind stand for scopes.
-    pub(crate) fn of(&self, kind: KindId) -> Option<Standing> {
+    pub(crate) fn of(&self, kind: KindId) -> Option<ScopeRole> {
         self.0.iter().find(|(id, _)| *id == kind).map(|(_, standing)| *standing)
     }
 
@@ -31,7 +31,7 @@ impl Standings {
         self.by_scope().map(|found| found.is_some_and(|(_, standing)| standing.required)).collect()
     }
 
-    fn by_scope(&self) -> impl Iterator<Item = Option<&(KindId, Standing)>> {
+    fn by_scope(&self) -> impl Iterator<Item = Option<&(KindId, ScopeRole)>> {
         let last = self.0.iter().map(|(_, standing)| standing.scope.0).max().unwrap_or_default();
         (1..=last).map(|number| self.0.iter().find(|(_, standing)| standing.scope == ScopeKind(number)))
     }

@@ -4,7 +4,7 @@ use crate::access::Access;
 use crate::batch::Rules;
 use crate::cache::{Cache, CacheConfig, CacheStatus, Kinds};
 use crate::kinds::{KindName, number};
-use crate::model::{Attributes, Change, Entry, Key, Kind, KindId, Revision, State, Write};
+use crate::model::{Attributes, Change, Entry, Key, Kind, KindId, NewState, Revision, Write};
 use crate::read::{At, ListQuery, Page, WatchQuery};
 use crate::scopes::Standings;
 use crate::watch::Watch;
@@ -262,7 +262,7 @@ fn visible(access: &Access, write: &Write) -> bool {
     }
 }
 
-fn owned_by(state: &State) -> Attributes {
+fn owned_by(state: &NewState) -> Attributes {
     let tenant = &state.account.tenant;
     let tenant = (!tenant.is_empty()).then(|| Box::from(&**tenant));
     Attributes { tenant, ..Attributes::default() }

@@ -13,11 +13,11 @@ pub(crate) mod load;
 /// Statements and rows.
 pub(crate) mod sql;
 
-use crate::cache::inner::{Inner, Progress};
+use crate::cache::inner::{CacheInner, TailProgress};
 use crate::cache::metrics::gauged;
 use crate::cache::objects::Objects;
 use crate::cache::state::Event;
-use crate::divergence::{self, Verdict};
+use crate::divergence::{self, HistoryVerdict};
 use crate::model::Revision;
 use load::Head;
 use runtime::Backoff;
@@ -44,7 +44,7 @@ const LOOK: &str = "SELECT r.v, r.epoch, c.compacted, \
      WHERE c.id = 1";
 
 /// Follows until the program ends.
-pub(crate) async fn run(cache: Arc<Inner>) {
+pub(crate) async fn run(cache: Arc<CacheInner>) {
     let mut tail = Tail { cache, connected: false, loaded: false, owed: None, server: None, trusted: None };
     let mut backoff = Backoff::new(BACKOFF_FLOOR, BACKOFF_CEILING);
     while let Err(error) = tail.session().await {
@@ -82,7 +82,7 @@ enum Next {
 }
 
 struct Tail {
-    cache: Arc<Inner>,
+    cache: Arc<CacheInner>,
     /// This session has answered.
     connected: bool,
     /// The cache holds a state that belongs to the database's history.
@@ -182,9 +182,9 @@ impl Tail {
         let writer = self.cache.handover.connection();
         if self.loaded {
             match in_time(divergence::compare(&self.cache, connection, moved)).await? {
-                Verdict::Same => self.trusted = Some(writer),
-                Verdict::Other => self.forget(),
-                Verdict::Diverged(why) => {
+                HistoryVerdict::Same => self.trusted = Some(writer),
+                HistoryVerdict::Other => self.forget(),
+                HistoryVerdict::Diverged(why) => {
                     self.cache.metrics.divergences.inc();
                     tracing::error!(why, "history has diverged: a new epoch begins");
                     in_time(divergence::declare(&self.cache, connection)).await?;
@@ -294,7 +294,7 @@ impl Tail {
         self.cache.metrics.revision.set(gauged(revision.0));
         self.cache.metrics.lag.set(gauged(head.revision.0.saturating_sub(revision.0)));
         self.cache.progress.send_if_modified(|progress| {
-            let new = Progress {
+            let new = TailProgress {
                 revision,
                 compacted: head.compacted,
                 seen: if self.loaded { progress.seen.max(head.revision) } else { head.revision },

@@ -14,7 +14,7 @@ mod simulation;
 use crate::access::Access;
 use crate::cache::Cache;
 use crate::cache::filter::Filter;
-use crate::cache::inner::Inner;
+use crate::cache::inner::CacheInner;
 use crate::error::Error;
 use crate::history;
 use crate::list::Start;
@@ -32,7 +32,7 @@ const PIECE: usize = if cfg!(test) { 3 } else { 2048 };
 /// An open watch. Dropping it closes it.
 #[derive(Debug)]
 pub struct Watch {
-    cache: Arc<Inner>,
+    cache: Arc<CacheInner>,
     filter: Arc<Filter>,
     generation: u64,
     phase: Phase,

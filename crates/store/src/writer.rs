@@ -12,8 +12,8 @@ mod rehearsal;
 /// Writes that are made together or not at all.
 mod together;
 
-use crate::batch::{Answer, Batch, Look, Rules, Unapplied, is_mistaken};
-use crate::connect::Failure;
+use crate::batch::{Batch, BatchAnswer, Look, Rules, Unapplied, is_mistaken};
+use crate::connect::StatementFailure;
 use crate::model::Write;
 use crate::pending::Pending;
 use crate::tail::handover::{Committed, Handover};
@@ -125,7 +125,7 @@ struct Task {
 /// Why a batch has no answer.
 enum Unanswered {
     /// It certainly was not committed.
-    Failed(Failure),
+    Failed(StatementFailure),
     /// It may have been.
     Unknown,
 }
@@ -159,7 +159,7 @@ impl Task {
             }
             match self.transact(&part).await {
                 Ok(answer) => self.answer(part, &answer),
-                Err(Unanswered::Failed(Failure::Fault(text))) if part.len() > 1 => {
+                Err(Unanswered::Failed(StatementFailure::Fault(text))) if part.len() > 1 => {
                     tracing::warn!(writes = part.len(), error = text, "a batch failed; its halves are tried");
                     let second = part.split_off(part.len() / 2);
                     parts.push(second);
@@ -182,8 +182,8 @@ impl Task {
         }
     }
 
-    async fn transact(&mut self, writes: &[Pending]) -> Result<Answer, Unanswered> {
-        let fault = |error: Error| Unanswered::Failed(Failure::Fault(error.to_string()));
+    async fn transact(&mut self, writes: &[Pending]) -> Result<BatchAnswer, Unanswered> {
+        let fault = |error: Error| Unanswered::Failed(StatementFailure::Fault(error.to_string()));
         let batch = Batch::new(writes, &self.rules.standings).map_err(fault)?;
         let begun = Instant::now();
         for _ in 0..SENDS_MAX {
@@ -204,8 +204,8 @@ impl Task {
                     self.meters.mistaken.inc();
                     continue;
                 }
-                Ok(Err(Unapplied::Database(error))) => match Failure::of(&error) {
-                    Failure::Lost(text) => text,
+                Ok(Err(Unapplied::Database(error))) => match StatementFailure::of(&error) {
+                    StatementFailure::Lost(text) => text,
                     failure => {
                         self.link.failed(&failure);
                         return Err(Unanswered::Failed(failure));
@@ -222,11 +222,11 @@ impl Task {
             }
         }
         let text = "the connection was lost again and again; the write was not made".to_owned();
-        Err(Unanswered::Failed(Failure::Unavailable(text)))
+        Err(Unanswered::Failed(StatementFailure::Unavailable(text)))
     }
 
     /// Answers the callers, and hands what was written to the tail.
-    fn answer(&mut self, part: Vec<Pending>, answer: &Answer) {
+    fn answer(&mut self, part: Vec<Pending>, answer: &BatchAnswer) {
         let writes = part.len();
         self.inbox.answering(writes);
         let mut written = Vec::with_capacity(writes);

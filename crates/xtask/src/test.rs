@@ -13,10 +13,10 @@ use std::time::Instant;
 use terminal::line;
 use terminal::say::{self, Count};
 
-type Step = fn() -> Result<Count>;
+type TestStep = fn() -> Result<Count>;
 
 /// In this order: what is quick and what builds for the rest comes first.
-const STEPS: [(&str, Step); 12] = [
+const STEPS: [(&str, TestStep); 12] = [
     ("fmt", || cargo(&["fmt", "--all", "--check"], &[])),
     ("layers", || layers::check().map(|()| Count::ONE)),
     ("tidy", || tidy::check().map(|()| Count::ONE)),

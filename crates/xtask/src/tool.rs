@@ -26,7 +26,7 @@ pub(crate) struct Progress {
 }
 
 #[derive(Debug)]
-struct State {
+struct ToolState {
     progress: Progress,
     running: Option<Pid>,
     stopped: bool,
@@ -39,7 +39,7 @@ pub(crate) struct Tool {
     what: &'static str,
     unit: &'static str,
     log: PathBuf,
-    state: Mutex<State>,
+    state: Mutex<ToolState>,
 }
 
 impl Display for Tool {
@@ -58,11 +58,11 @@ impl Tool {
         std::fs::create_dir_all(logs())?;
         let path = logs().join(format!("{name}.log"));
         let log = File::create(&path).with_context(|| format!("write {}", path.display()))?;
-        let state = State { progress: Progress::default(), running: None, stopped: false, log };
+        let state = ToolState { progress: Progress::default(), running: None, stopped: false, log };
         Ok(Self { what, unit, log: path, state: Mutex::new(state) })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ToolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use instance::kubectl::Kubectl;
 use instance::layout::Layout;
 use instance::manifests::NAMESPACE;
-use instance::wait::{self, Seen};
+use instance::wait::{self, Look};
 use instance::{Instance, Options};
 use instance::{job, manifests, up};
 use serde_json::{Value, json};
@@ -222,7 +222,7 @@ fn somebody_with(kubectl: &Kubectl, role: &str, filled: &(&str, Asked)) -> Resul
     let (verb, asked) = filled;
     wait::until(&format!("{role} may {verb} {asked:?}"), AGGREGATED, || {
         let holds = allowed(kubectl, &somebody, verb, asked)?;
-        Ok(if holds { Seen::Yes(()) } else { Seen::NotYet("not yet".to_owned()) })
+        Ok(if holds { Look::Yes(()) } else { Look::NotYet("not yet".to_owned()) })
     })?;
     Ok(somebody)
 }

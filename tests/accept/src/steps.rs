@@ -182,11 +182,11 @@ pub(crate) fn books(instance: &Instance) -> Result<()> {
     wait::until("the audit finds nothing", Duration::from_mins(1), || {
         let output = audit(instance)?;
         Ok(if output.status.success() {
-            wait::Seen::Yes(())
+            wait::Look::Yes(())
         } else {
             let (out, err) =
                 (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-            wait::Seen::NotYet(format!("{out}{err}"))
+            wait::Look::NotYet(format!("{out}{err}"))
         })
     })
 }

@@ -3,7 +3,7 @@
 use crate::load::{AsyncStep, Sample, closed_loop, median};
 use crate::objects::Maker;
 use crate::table::{Table, progress};
-use crate::{Target, objects, rival};
+use crate::{Servers, objects, rival};
 use anyhow::{Result, ensure};
 use bytes::Bytes;
 use http::Method;
@@ -49,12 +49,12 @@ struct Client {
 
 /// One act of a client.
 #[derive(Clone)]
-struct Step {
+struct ClientAct {
     act: Act,
     maker: Maker,
 }
 
-impl AsyncStep<Client> for Step {
+impl AsyncStep<Client> for ClientAct {
     async fn step(&self, client: &mut Client, _index: usize, _number: usize) -> Result<()> {
         let (method, content, (path, body)) = match self.act {
             Act::Create => {
@@ -125,7 +125,7 @@ impl Contender {
             }
         };
         let sample =
-            closed_loop(connections, duration, start, Step { act, maker: self.maker.clone() }).await?;
+            closed_loop(connections, duration, start, ClientAct { act, maker: self.maker.clone() }).await?;
         self.samples.entry(act).or_default().push(sample.clone());
         Ok(sample)
     }
@@ -136,7 +136,7 @@ impl Contender {
 }
 
 /// Measures and prints. With `only`, the contenders whose name contains it.
-pub(crate) async fn run(target: &Target, connections: usize, only: &str) -> Result<()> {
+pub(crate) async fn run(target: &Servers, connections: usize, only: &str) -> Result<()> {
     let kube = Endpoint::from_kubeconfig(&target.kubeconfig)?;
     let tenant = Endpoint::from_kubeconfig(&target.tenant_kubeconfig)?;
     progress("installing the rivals");

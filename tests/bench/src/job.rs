@@ -3,7 +3,7 @@
 use crate::load::Sample;
 use crate::table::{Table, progress};
 use crate::watch::Stream;
-use crate::{Target, objects, process};
+use crate::{Servers, objects, process};
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use http::Method;
@@ -43,7 +43,7 @@ fn members(members: &Path) -> Result<Vec<String>> {
 }
 
 /// Fills the platform with namespaces, the same number in every cluster, and tells what the programs take then.
-pub(crate) async fn fill(target: &Target, size: usize) -> Result<()> {
+pub(crate) async fn fill(target: &Servers, size: usize) -> Result<()> {
     let kube = Endpoint::from_kubeconfig(&target.kubeconfig)?;
     let clusters = members(&target.members)?;
     let begin = Instant::now();
@@ -69,7 +69,7 @@ pub(crate) async fn fill(target: &Target, size: usize) -> Result<()> {
 }
 
 /// Measures and prints.
-pub(crate) async fn run(target: &Target, sizes: &[usize]) -> Result<()> {
+pub(crate) async fn run(target: &Servers, sizes: &[usize]) -> Result<()> {
     let kube = Endpoint::from_kubeconfig(&target.kubeconfig)?;
     let cluster = first_member(&target.members)?;
     let member = Endpoint::from_kubeconfig(&target.members.join(format!("{cluster}.kubeconfig")))?;

@@ -3,7 +3,7 @@
 use crate::load::Sample;
 use crate::objects::Maker;
 use crate::table::{Table, progress};
-use crate::{Target, objects, process, rival};
+use crate::{Servers, objects, process, rival};
 use anyhow::{Result, ensure};
 use bytes::Bytes;
 use http::Method;
@@ -20,7 +20,7 @@ const CLIENTS: usize = 64;
 const RARE: usize = 10;
 
 /// Measures and prints.
-pub(crate) async fn run(target: &Target, total: usize) -> Result<()> {
+pub(crate) async fn run(target: &Servers, total: usize) -> Result<()> {
     let kube = Endpoint::from_kubeconfig(&target.kubeconfig)?;
     let tenant = Endpoint::from_kubeconfig(&target.tenant_kubeconfig)?;
     rival::install_crd(&kube).await?;

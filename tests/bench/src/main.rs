@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 /// Where the servers are.
 #[derive(Debug, Clone, clap::Args)]
-struct Target {
+struct Servers {
     /// Kubeconfig of the operator, through kube-apiserver.
     #[arg(long, global = true, default_value = ".dev/kubeconfig")]
     kubeconfig: PathBuf,
@@ -41,7 +41,7 @@ struct Target {
 #[command(about)]
 struct Args {
     #[command(flatten)]
-    target: Target,
+    target: Servers,
     #[command(subcommand)]
     what: What,
 }

@@ -2,13 +2,13 @@
 
 use crate::load::Sample;
 use crate::table::{Table, progress};
-use crate::{Target, objects, process, rival};
+use crate::{Servers, objects, process, rival};
 use anyhow::{Context, Result, ensure};
 use bytes::{Bytes, BytesMut};
 use http::Method;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use kit::{Connection, Endpoint, Shared};
+use kit::{Connection, Endpoint, SharedConnection};
 use memchr::{memchr, memmem};
 use serde_json::Value;
 use std::sync::Arc;
@@ -25,12 +25,12 @@ pub(crate) struct Stream {
     body: Incoming,
     buffer: BytesMut,
     // The body ends with its connection.
-    _held: Held,
+    _held: HeldStream,
 }
 
-enum Held {
+enum HeldStream {
     Alone { _connection: Connection },
-    Together { _connection: Shared },
+    Together { _connection: SharedConnection },
 }
 
 impl Stream {
@@ -38,17 +38,17 @@ impl Stream {
     pub(crate) async fn open(endpoint: &Endpoint, path: &str) -> Result<Self> {
         let mut connection = endpoint.connect().await?;
         let response = connection.open(Method::GET, path, Bytes::new()).await?;
-        Self::of(response, path, Held::Alone { _connection: connection })
+        Self::of(response, path, HeldStream::Alone { _connection: connection })
     }
 
     /// Opens a watch over a connection that has others.
-    async fn open_over(connection: &Shared, path: &str) -> Result<Self> {
+    async fn open_over(connection: &SharedConnection, path: &str) -> Result<Self> {
         let mut connection = connection.clone();
         let response = connection.open(path).await?;
-        Self::of(response, path, Held::Together { _connection: connection })
+        Self::of(response, path, HeldStream::Together { _connection: connection })
     }
 
-    fn of(response: http::Response<Incoming>, path: &str, held: Held) -> Result<Self> {
+    fn of(response: http::Response<Incoming>, path: &str, held: HeldStream) -> Result<Self> {
         ensure!(response.status().is_success(), "watch {path}: {}", response.status());
         Ok(Self { body: response.into_body(), buffer: BytesMut::new(), _held: held })
     }
@@ -143,7 +143,7 @@ struct Watched {
 }
 
 impl Watched {
-    async fn new(target: &Target) -> Result<Self> {
+    async fn new(target: &Servers) -> Result<Self> {
         let endpoint = Endpoint::from_kubeconfig(&target.tenant_kubeconfig)?;
         let cluster = crate::job::first_member(&target.members)?;
         let project = objects::fresh("watch");
@@ -165,7 +165,7 @@ impl Watched {
 }
 
 /// Connections for many watches.
-async fn shared(endpoint: &Endpoint, count: usize) -> Result<Vec<Shared>> {
+async fn shared(endpoint: &Endpoint, count: usize) -> Result<Vec<SharedConnection>> {
     let mut connections = Vec::with_capacity(count);
     for _ in 0..count.max(1) {
         connections.push(endpoint.share().await?);
@@ -174,7 +174,7 @@ async fn shared(endpoint: &Endpoint, count: usize) -> Result<Vec<Shared>> {
 }
 
 /// Measures and prints.
-pub(crate) async fn run(target: &Target, watches: Watches) -> Result<()> {
+pub(crate) async fn run(target: &Servers, watches: Watches) -> Result<()> {
     let _paused = process::Paused::controllers()?;
     let mut table = Table::default();
     // First: what a server has freed it would use again unseen.
@@ -186,7 +186,7 @@ pub(crate) async fn run(target: &Target, watches: Watches) -> Result<()> {
 }
 
 /// From a POST to the event at each watcher; one more watcher never reads.
-async fn latency(target: &Target, watches: Watches, together: bool, table: &mut Table) -> Result<()> {
+async fn latency(target: &Servers, watches: Watches, together: bool, table: &mut Table) -> Result<()> {
     let Watches { watchers, rate, connections, .. } = watches;
     let watched = Watched::new(target).await?;
     let path = watched.watch_path().await?;
@@ -223,7 +223,7 @@ async fn latency(target: &Target, watches: Watches, together: bool, table: &mut 
 }
 
 /// What a server's memory grows by with idle and busy watches.
-async fn memory(target: &Target, watches: Watches, table: &mut Table) -> Result<()> {
+async fn memory(target: &Servers, watches: Watches, table: &mut Table) -> Result<()> {
     let kube = Endpoint::from_kubeconfig(&target.kubeconfig)?;
     rival::install_crd(&kube).await?;
     let watched = Watched::new(target).await?;

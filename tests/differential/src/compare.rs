@@ -1,8 +1,8 @@
 //! Runs histories on both sides, compares after every step, and shrinks what differs.
 
 use crate::custom::{self, GROUP};
-use crate::history::{Action, Step, history};
-use crate::ours::{Answer, Ours};
+use crate::history::{Action, HistoryStep, history};
+use crate::ours::{Ours, StepResult};
 use crate::{Args, say, shape};
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
@@ -69,7 +69,7 @@ pub(crate) async fn run(args: &Args) -> Result<usize> {
     Ok(failures)
 }
 
-fn replay(steps: &[Step]) -> String {
+fn replay(steps: &[HistoryStep]) -> String {
     steps.iter().map(|step| format!("  {}: {:?}", step.manager, step.action)).collect::<Vec<_>>().join("\n")
 }
 
@@ -89,10 +89,10 @@ async fn install(endpoint: &Endpoint, schema: &Schema, plural: &str) -> Result<(
 }
 
 /// The custom resource refuses a null that the merge itself has made.
-const NULLED: Answer = Answer::Refused(422, Vec::new());
+const NULLED: StepResult = StepResult::Refused(422, Vec::new());
 
 /// Where and how both sides differ, if they do.
-async fn differ(schema: &Schema, steps: &[Step], rival: &mut Rival) -> Result<Option<String>> {
+async fn differ(schema: &Schema, steps: &[HistoryStep], rival: &mut Rival) -> Result<Option<String>> {
     rival.lives += 1;
     let name = format!("h{}-{}", rival.seed, rival.lives);
     let mut ours = Ours::new(schema, &custom::kind(&rival.plural), &name);
@@ -118,10 +118,10 @@ async fn differ(schema: &Schema, steps: &[Step], rival: &mut Rival) -> Result<Op
 /// Leaves steps out as long as a difference stays.
 async fn shrink(
     schema: &Schema,
-    mut steps: Vec<Step>,
+    mut steps: Vec<HistoryStep>,
     mut difference: String,
     rival: &mut Rival,
-) -> Result<(Vec<Step>, String)> {
+) -> Result<(Vec<HistoryStep>, String)> {
     let mut index = 0;
     while index < steps.len() {
         let mut fewer = steps.clone();
@@ -135,13 +135,13 @@ async fn shrink(
 }
 
 /// Without what must differ: identity and times.
-fn normal(answer: Answer) -> Answer {
+fn normal(answer: StepResult) -> StepResult {
     let mut object = match answer {
-        Answer::Stored(object) => object,
+        StepResult::Stored(object) => object,
         // The managers stand in random order there.
-        Answer::Refused(code, mut fields) => {
+        StepResult::Refused(code, mut fields) => {
             fields.sort();
-            return Answer::Refused(code, fields);
+            return StepResult::Refused(code, fields);
         }
     };
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -158,7 +158,7 @@ fn normal(answer: Answer) -> Answer {
             entries.sort_by_key(|e| format!("{}/{}/{}", e["operation"], e["manager"], e["subresource"]));
         }
     }
-    Answer::Stored(object)
+    StepResult::Stored(object)
 }
 
 /// The custom resource on the real server.
@@ -174,7 +174,7 @@ impl Rival {
         format!("/apis/{GROUP}/v1/namespaces/default/{}/{name}", self.plural)
     }
 
-    async fn step(&mut self, name: &str, step: &Step) -> Result<Answer> {
+    async fn step(&mut self, name: &str, step: &HistoryStep) -> Result<StepResult> {
         let (path, manager) = (self.path(name), step.manager);
         match &step.action {
             Action::Apply { parts, force } => {
@@ -189,7 +189,7 @@ impl Rival {
             Action::Update(parts) => {
                 let (status, body) = self.connection.call(Method::GET, &path, Bytes::new()).await?;
                 if status == StatusCode::NOT_FOUND {
-                    return Ok(Answer::Refused(404, Vec::new()));
+                    return Ok(StepResult::Refused(404, Vec::new()));
                 }
                 let mut live: Value = serde_json::from_slice(&body)?;
                 replace(&mut live, "spec", parts.get("spec"))?;
@@ -211,12 +211,12 @@ impl Rival {
         }
     }
 
-    async fn send(&mut self, method: Method, path: &str, content: &str, body: &Value) -> Result<Answer> {
+    async fn send(&mut self, method: Method, path: &str, content: &str, body: &Value) -> Result<StepResult> {
         let response = self.connection.open_as(method, path, content, Bytes::from(body.to_string())).await?;
         let code = response.status();
         let answer: Value = serde_json::from_slice(&response.into_body().collect().await?.to_bytes())?;
         if code.is_success() {
-            return Ok(Answer::Stored(answer));
+            return Ok(StepResult::Stored(answer));
         }
         let message = answer["message"].as_str().unwrap_or_default();
         if code == StatusCode::UNPROCESSABLE_ENTITY && !message.contains("\"null\"") {
@@ -226,7 +226,7 @@ impl Rival {
         let fields = causes
             .filter(|cause| cause["reason"] == "FieldManagerConflict")
             .filter_map(|cause| cause["field"].as_str().map(str::to_owned));
-        Ok(Answer::Refused(code.as_u16(), fields.collect()))
+        Ok(StepResult::Refused(code.as_u16(), fields.collect()))
     }
 
     async fn forget(&mut self, name: &str) -> Result<()> {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 /// One request.
 #[derive(Clone, Debug)]
-pub(crate) struct Step {
+pub(crate) struct HistoryStep {
     /// Who.
     pub(crate) manager: &'static str,
     /// What.
@@ -36,7 +36,7 @@ pub(crate) enum Action {
 const MANAGERS: [&str; 3] = ["one", "two", "three"];
 
 /// A history of some steps.
-pub(crate) fn history(schema: &Schema, steps: usize, random: &mut StdRng) -> Vec<Step> {
+pub(crate) fn history(schema: &Schema, steps: usize, random: &mut StdRng) -> Vec<HistoryStep> {
     (0..steps)
         .map(|_| {
             let manager = MANAGERS.get(random.random_range(0..MANAGERS.len())).copied().unwrap_or("one");
@@ -48,7 +48,7 @@ pub(crate) fn history(schema: &Schema, steps: usize, random: &mut StdRng) -> Vec
                     json!({"status": {"phase": if random.random_range(0..2) == 0 { "p" } else { "q" }}}),
                 ),
             };
-            Step { manager, action }
+            HistoryStep { manager, action }
         })
         .collect()
 }

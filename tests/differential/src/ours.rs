@@ -1,7 +1,7 @@
 //! Our side, in this process: the tracker as the verbs use it.
 
 use crate::custom::GROUP;
-use crate::history::{Action, Step};
+use crate::history::{Action, HistoryStep};
 use meta::gvk::GroupVersionKind;
 use meta::managed::{ApplyError, Tracker, Write};
 use meta::object::Object;
@@ -19,7 +19,7 @@ pub(crate) struct Ours<'a> {
 
 /// What a step came to.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Answer {
+pub(crate) enum StepResult {
     /// The object as it is stored.
     Stored(Value),
     /// The HTTP code and the conflicting fields.
@@ -34,7 +34,7 @@ impl<'a> Ours<'a> {
     }
 
     /// Does a step.
-    pub(crate) fn step(&mut self, step: &Step) -> Answer {
+    pub(crate) fn step(&mut self, step: &HistoryStep) -> StepResult {
         let status = matches!(step.action, Action::PatchStatus(_));
         let reset: &[&[&str]] = if status { &[&["spec"], &["metadata"]] } else { &[&["status"]] };
         let tracker = Tracker { schema: self.schema, kind: &self.kind, reset };
@@ -46,24 +46,24 @@ impl<'a> Ours<'a> {
                 match tracker.apply(self.live.as_ref(), &applied, *force, write) {
                     Ok(object) => object,
                     Err(ApplyError::Conflict(conflicts)) => {
-                        return Answer::Refused(409, conflicts.into_iter().map(|c| c.field).collect());
+                        return StepResult::Refused(409, conflicts.into_iter().map(|c| c.field).collect());
                     }
-                    Err(error) => return Answer::Refused(error.status().code, Vec::new()),
+                    Err(error) => return StepResult::Refused(error.status().code, Vec::new()),
                 }
             }
             Action::Update(parts) => match self.replaced(parts) {
                 Some(new) => tracker.update(self.live.as_ref(), new, write),
-                None => return Answer::Refused(404, Vec::new()),
+                None => return StepResult::Refused(404, Vec::new()),
             },
             Action::Patch(parts) | Action::PatchStatus(parts) => match self.patched(parts, status) {
                 Some(new) => tracker.update(self.live.as_ref(), new, write),
-                None => return Answer::Refused(404, Vec::new()),
+                None => return StepResult::Refused(404, Vec::new()),
             },
         };
         let made = self.identified(made);
         let shown = made.clone().into_value();
         self.live = Some(made);
-        Answer::Stored(shown)
+        StepResult::Stored(shown)
     }
 
     fn document(&self, parts: &Value) -> Value {

@@ -34,7 +34,7 @@ use rand::rngs::StdRng;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
-use target::Target;
+use target::TargetKind;
 use tokio::task::JoinSet;
 
 /// Differences that are printed.
@@ -70,9 +70,9 @@ pub(crate) struct Args {
 }
 
 /// What all workers share.
-struct Shared {
+struct SharedRun {
     args: Args,
-    targets: Vec<Target>,
+    targets: Vec<TargetKind>,
     kube: Endpoint,
     library: Endpoint,
     next: Mutex<u64>,
@@ -85,7 +85,7 @@ pub(crate) async fn run(args: &Args) -> Result<usize> {
     let kube = Endpoint::from_kubeconfig(&args.kubeconfig)?;
     let targets = twin::install(&kube, args.parallel, args.quiet_cluster).await?;
     let library = Library::start().await?;
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(SharedRun {
         args: args.clone(),
         targets,
         kube,
@@ -113,7 +113,7 @@ pub(crate) async fn run(args: &Args) -> Result<usize> {
 }
 
 /// One case after another, in a namespace of the worker's own.
-async fn work(shared: Arc<Shared>, worker: u64) -> Result<usize> {
+async fn work(shared: Arc<SharedRun>, worker: u64) -> Result<usize> {
     let mut pairs: Vec<Pair> =
         shared.targets.iter().map(|t| Pair::new(t, &shared.library, &shared.kube, worker)).collect();
     let mut failures = 0;
@@ -139,7 +139,7 @@ async fn work(shared: Arc<Shared>, worker: u64) -> Result<usize> {
     Ok(failures)
 }
 
-impl Shared {
+impl SharedRun {
     /// The next case, as long as there are requests to be sent.
     fn take(&self) -> Option<u64> {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);

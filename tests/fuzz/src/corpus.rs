@@ -1,4 +1,4 @@
-use crate::Target;
+use crate::FuzzTarget;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ pub fn directory() -> PathBuf {
 }
 
 /// Inputs of a target, in the order of their names.
-pub fn load(target: &Target) -> std::io::Result<Vec<Vec<u8>>> {
+pub fn load(target: &FuzzTarget) -> std::io::Result<Vec<Vec<u8>>> {
     let directory = directory().join(target.name);
     let entries = match std::fs::read_dir(&directory) {
         Ok(entries) => entries,
@@ -21,7 +21,7 @@ pub fn load(target: &Target) -> std::io::Result<Vec<Vec<u8>>> {
 }
 
 /// Keeps an input; gives the file's path.
-pub fn save(target: &Target, kind: &str, input: &[u8]) -> std::io::Result<PathBuf> {
+pub fn save(target: &FuzzTarget, kind: &str, input: &[u8]) -> std::io::Result<PathBuf> {
     let directory = directory().join(target.name);
     std::fs::create_dir_all(&directory)?;
     let mut hasher = DefaultHasher::new();

@@ -20,7 +20,7 @@ pub type Outcome = u64;
 
 /// A parser.
 #[derive(Clone, Copy, Debug)]
-pub struct Target {
+pub struct FuzzTarget {
     /// Its name, and that of its directory in the corpus.
     pub name: &'static str,
     /// Feeds it once. An error is a broken promise.

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 use fuzz::run::{Pool, feed, silence_panics};
 use fuzz::targets::TARGETS;
-use fuzz::{Target, corpus, mutate};
+use fuzz::{FuzzTarget, corpus, mutate};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ fn say(text: &str) {
     println!("{text}");
 }
 
-fn chosen(args: &Args) -> Vec<&'static Target> {
+fn chosen(args: &Args) -> Vec<&'static FuzzTarget> {
     TARGETS.iter().filter(|target| args.target.as_deref().is_none_or(|name| name == target.name)).collect()
 }
 
@@ -90,7 +90,13 @@ fn all_blocks(args: &Args) -> Result<ExitCode> {
 }
 
 /// Runs a block in a process of its own; whether nothing was found.
-fn run_block(args: &Args, target: &Target, seed: u64, block: u64, careful: Option<&Path>) -> Result<bool> {
+fn run_block(
+    args: &Args,
+    target: &FuzzTarget,
+    seed: u64,
+    block: u64,
+    careful: Option<&Path>,
+) -> Result<bool> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["--seed", &seed.to_string(), "--target", target.name, "--block", &block.to_string()]);
     command.args(["--keep", &args.keep.to_string()]);

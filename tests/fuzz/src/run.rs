@@ -1,4 +1,4 @@
-use crate::{Outcome, Target};
+use crate::{FuzzTarget, Outcome};
 use nix::time::{ClockId, clock_gettime};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -27,7 +27,7 @@ pub fn silence_panics() {
 }
 
 /// Feeds a target once: what it made of the input, or which promise it broke.
-pub fn feed(target: &Target, input: &[u8]) -> Result<Outcome, String> {
+pub fn feed(target: &FuzzTarget, input: &[u8]) -> Result<Outcome, String> {
     let large = input.len() > crate::mutate::BYTES_MAX;
     let before = if large { peak_memory_anew() } else { None };
     let start = cpu_time();

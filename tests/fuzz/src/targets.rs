@@ -1,6 +1,6 @@
 #![expect(clippy::unnecessary_wraps, reason = "every parser is fed in the same way")]
 
-use crate::Target;
+use crate::FuzzTarget;
 
 /// URLs, queries, headers.
 mod http;
@@ -528,7 +528,7 @@ const MAPPING: &[&str] = &[
 macro_rules! targets {
     ($($name:literal $feed:path, $words:expr, $large:literal;)*) => {
         /// All parsers.
-        pub const TARGETS: &[Target] = &[$(Target { name: $name, feed: $feed, words: $words, large: $large }),*];
+        pub const TARGETS: &[FuzzTarget] = &[$(FuzzTarget { name: $name, feed: $feed, words: $words, large: $large }),*];
     };
 }
 

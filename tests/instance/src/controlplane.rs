@@ -3,9 +3,9 @@
 use crate::kubeconfig::{Kubeconfig, certificate};
 use crate::kubectl::Kubectl;
 use crate::layout::{self, Layout};
-use crate::pki::{Pki, Subject, Use};
+use crate::pki::{CertificateSubject, Pki, Use};
 use crate::supervisor::{Spec, Supervisor};
-use crate::wait::Seen;
+use crate::wait::Look;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,9 +19,9 @@ pub fn etcd(layout: &Layout, port: u16, peer_port: u16) -> Result<Spec> {
     let pki = Pki::open(&layout.path("pki"))?;
     pki.authority("etcd-ca")?;
     let names = ["127.0.0.1", "localhost"];
-    let server = Subject { user: "etcd", groups: &[], names: &names, usage: Use::Both };
+    let server = CertificateSubject { user: "etcd", groups: &[], names: &names, usage: Use::Both };
     pki.issue("etcd-ca", "etcd", &server)?;
-    pki.issue("etcd-ca", "etcd-client", &Subject::client("kube-apiserver", &[]))?;
+    pki.issue("etcd-ca", "etcd-client", &CertificateSubject::client("kube-apiserver", &[]))?;
     let client = format!("https://127.0.0.1:{port}");
     let peer = format!("https://127.0.0.1:{peer_port}");
     let file = |path: PathBuf| path.to_string_lossy().into_owned();
@@ -103,8 +103,8 @@ impl ControlPlane {
         let kubectl = kubectl.with_kubeconfig(&self.admin());
         supervisor.wait(&self.process(), READY, || {
             Ok(match kubectl.run(&["get", "--raw", "/readyz", "--request-timeout=5s"]) {
-                Ok(_) => Seen::Yes(()),
-                Err(error) => Seen::NotYet(error.to_string()),
+                Ok(_) => Look::Yes(()),
+                Err(error) => Look::NotYet(error.to_string()),
             })
         })?;
         kubectl.apply(&operators()).map(drop)
@@ -128,11 +128,15 @@ impl ControlPlane {
             "kubernetes.default.svc.cluster.local",
             "10.0.0.1",
         ];
-        pki.issue("ca", "apiserver", &Subject::server(&names))?;
-        pki.issue("front-proxy-ca", "front-proxy-client", &Subject::client("front-proxy-client", &[]))?;
-        pki.issue("ca", "admin", &Subject::client("xtask", &["system:masters"]))?;
-        pki.issue("ca", "operator", &Subject::client("operator", &[OPERATORS]))?;
-        pki.issue("ca", "controllers", &Subject::client("system:kube-controller-manager", &[]))
+        pki.issue("ca", "apiserver", &CertificateSubject::server(&names))?;
+        pki.issue(
+            "front-proxy-ca",
+            "front-proxy-client",
+            &CertificateSubject::client("front-proxy-client", &[]),
+        )?;
+        pki.issue("ca", "admin", &CertificateSubject::client("xtask", &["system:masters"]))?;
+        pki.issue("ca", "operator", &CertificateSubject::client("operator", &[OPERATORS]))?;
+        pki.issue("ca", "controllers", &CertificateSubject::client("system:kube-controller-manager", &[]))
     }
 
     /// Its kube-apiserver.
@@ -140,7 +144,7 @@ impl ControlPlane {
         let etcd = Pki::open(&self.layout.path("pki"))?;
         let file = |path: PathBuf| path.to_string_lossy().into_owned();
         let pki = &self.pki;
-        let etcd_port = crate::state::State::load(&self.layout.path("state.json"))?;
+        let etcd_port = crate::state::InstanceState::load(&self.layout.path("state.json"))?;
         let etcd_port = etcd_port.ports.get("etcd").copied().context("etcd has no port")?;
         let args = [
             ("etcd-servers", format!("https://127.0.0.1:{etcd_port}")),

@@ -66,7 +66,7 @@ impl Pki {
     }
 
     /// Makes a certificate signed by the authority `ca`.
-    pub fn issue(&self, ca: &str, name: &str, subject: &Subject<'_>) -> Result<()> {
+    pub fn issue(&self, ca: &str, name: &str, subject: &CertificateSubject<'_>) -> Result<()> {
         let names: Vec<String> = subject.names.iter().map(|&name| name.to_owned()).collect();
         let mut params = CertificateParams::new(names)?;
         params.distinguished_name.push(DnType::CommonName, subject.user);
@@ -104,7 +104,7 @@ impl Pki {
 
 /// Who a certificate is for.
 #[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
+pub struct CertificateSubject<'a> {
     pub user: &'a str,
     pub groups: &'a [&'a str],
     /// DNS names and IP addresses of a server.
@@ -112,7 +112,7 @@ pub struct Subject<'a> {
     pub usage: Use,
 }
 
-impl<'a> Subject<'a> {
+impl<'a> CertificateSubject<'a> {
     pub fn client(user: &'a str, groups: &'a [&'a str]) -> Self {
         Self { user, groups, names: &[], usage: Use::Client }
     }
@@ -181,11 +181,11 @@ mod tests {
         let pki = Pki::open(&dir).unwrap();
         pki.authority("ca").unwrap();
         let first = std::fs::read(pki.cert("ca")).unwrap();
-        pki.issue("ca", "server", &Subject::server(&["127.0.0.1", "api.example.svc"])).unwrap();
+        pki.issue("ca", "server", &CertificateSubject::server(&["127.0.0.1", "api.example.svc"])).unwrap();
         let issued = std::fs::read(pki.cert("server")).unwrap();
         let pki = Pki::open(&dir).unwrap();
         pki.authority("ca").unwrap();
-        pki.issue("ca", "server", &Subject::server(&["127.0.0.1"])).unwrap();
+        pki.issue("ca", "server", &CertificateSubject::server(&["127.0.0.1"])).unwrap();
         assert_eq!(first, std::fs::read(pki.cert("ca")).unwrap());
         assert_ne!(issued, std::fs::read(pki.cert("server")).unwrap());
         std::fs::remove_dir_all(dir).unwrap();

@@ -6,14 +6,14 @@ use crate::kubectl::Kubectl;
 use crate::layout::{self, Layout};
 use crate::manifests::{self, APISERVICE, Address, NAMESPACE, SERVICE};
 use crate::objects::{Hard, project};
-use crate::pki::{Pki, Subject};
+use crate::pki::{CertificateSubject, Pki};
 use crate::ports::Ports;
 use crate::postgres::Postgres;
 use crate::programs::{self, Api, ApiSettings, Certificates, Controller};
 use crate::registry::{self, Registry, TokenServer};
 use crate::supervisor::Supervisor;
-use crate::token::Issuer;
-use crate::wait::{self, Seen};
+use crate::token::TokenIssuer;
+use crate::wait::{self, Look};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use std::net::{ToSocketAddrs as _, UdpSocket};
@@ -63,7 +63,7 @@ pub struct Instance {
     pub controller_admin_port: Option<u16>,
     pub database_url: String,
     /// Signs tokens of tenants.
-    pub issuer: Issuer,
+    pub issuer: TokenIssuer,
     /// The registry, where its program could be built.
     pub registry: Option<Registry>,
 }
@@ -145,7 +145,7 @@ impl<'a> Starter<'a> {
         let kubectl = self.kubectl(&kubeconfig);
         let clusters =
             std::iter::once(HOST_CLUSTER.to_owned()).chain(members.iter().map(|m| m.name.clone())).collect();
-        let issuer = Issuer::open(&self.layout.path("pki"))?;
+        let issuer = TokenIssuer::open(&self.layout.path("pki"))?;
         let mut instance = Instance {
             layout: self.layout.clone(),
             supervisor: self.supervisor.clone(),
@@ -372,7 +372,7 @@ impl<'a> Starter<'a> {
         self.pki.authority("serving-ca")?;
         let name = format!("{SERVICE}.{NAMESPACE}.svc");
         let names = [name.as_str(), "localhost", "127.0.0.1", address];
-        self.pki.issue("serving-ca", "serving", &Subject::server(&names))
+        self.pki.issue("serving-ca", "serving", &CertificateSubject::server(&names))
     }
 
     /// One context a member in each: who works there, who has certificates signed, and where people reach it.
@@ -398,7 +398,7 @@ impl<'a> Starter<'a> {
     }
 }
 
-fn tenant_kubeconfig(layout: &Layout, pki: &Pki, issuer: &Issuer, api: &Api) -> Result<()> {
+fn tenant_kubeconfig(layout: &Layout, pki: &Pki, issuer: &TokenIssuer, api: &Api) -> Result<()> {
     let token = issuer.token("tenant-admin", Some("default"), &["tenant-admins"])?;
     let server = format!("https://{}:{}", api.host, api.port);
     Kubeconfig::default()
@@ -414,9 +414,9 @@ fn clusters_known(kubectl: &Kubectl, clusters: &[String]) -> Result<()> {
         let output = kubectl.output(&["create", "--dry-run=server", "-f", "-"], Some(&project))?;
         let complaint = String::from_utf8_lossy(&output.stderr);
         Ok(if output.status.success() || !complaint.contains("clusters are not known yet") {
-            Seen::Yes(())
+            Look::Yes(())
         } else {
-            Seen::NotYet(complaint.trim().to_owned())
+            Look::NotYet(complaint.trim().to_owned())
         })
     })
 }
@@ -428,8 +428,8 @@ pub fn apiservice_available(kubectl: &Kubectl) -> Result<()> {
         let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
         let available = conditions.into_iter().flatten().find(|c| c.get("type") == Some(&"Available".into()));
         Ok(match available.and_then(|condition| condition.get("status")?.as_str()) {
-            Some("True") => Seen::Yes(()),
-            _ => Seen::NotYet(available.map(Value::to_string).unwrap_or_default()),
+            Some("True") => Look::Yes(()),
+            _ => Look::NotYet(available.map(Value::to_string).unwrap_or_default()),
         })
     })
 }

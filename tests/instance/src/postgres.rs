@@ -3,7 +3,7 @@
 use crate::layout::{self, Layout};
 use crate::pki::{password, random, secret};
 use crate::supervisor::{Spec, Supervisor};
-use crate::wait::Seen;
+use crate::wait::Look;
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::Signal;
 use std::io::{Read as _, Write as _};
@@ -116,9 +116,9 @@ impl Postgres {
     pub fn wait(&self, supervisor: &Supervisor) -> Result<()> {
         supervisor.wait("postgres", READY, || {
             Ok(match self.probe() {
-                Ok(true) => Seen::Yes(()),
-                Ok(false) => Seen::NotYet("it is starting".to_owned()),
-                Err(error) => Seen::NotYet(error.to_string()),
+                Ok(true) => Look::Yes(()),
+                Ok(false) => Look::NotYet("it is starting".to_owned()),
+                Err(error) => Look::NotYet(error.to_string()),
             })
         })
     }

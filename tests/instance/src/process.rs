@@ -11,13 +11,13 @@ const POLL: Duration = Duration::from_millis(20);
 
 /// One process that cannot be mistaken for a later one with the same pid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Identity {
+pub struct ProcessIdentity {
     pub pid: u32,
     /// When it started, in whatever form this system tells it.
     pub started: String,
 }
 
-impl Identity {
+impl ProcessIdentity {
     pub fn of(pid: u32) -> Option<Self> {
         Some(Self { pid, started: started(pid)? })
     }
@@ -84,15 +84,15 @@ mod tests {
 
     #[test]
     fn a_process_with_another_start_time_is_another_process() {
-        let me = Identity::current().unwrap();
+        let me = ProcessIdentity::current().unwrap();
         assert!(me.alive());
-        assert!(!Identity { started: "0".to_owned(), ..me }.alive());
+        assert!(!ProcessIdentity { started: "0".to_owned(), ..me }.alive());
     }
 
     #[test]
     fn a_process_is_stopped_and_a_stopped_one_is_not_alive() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
-        let id = Identity::of(child.id()).unwrap();
+        let id = ProcessIdentity::of(child.id()).unwrap();
         id.stop(Signal::SIGTERM, Duration::from_secs(5), || drop(child.try_wait())).unwrap();
         assert!(!id.alive());
     }

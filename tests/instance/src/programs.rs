@@ -4,11 +4,11 @@ use crate::kubeconfig::{Kubeconfig, token};
 use crate::kubectl::Kubectl;
 use crate::layout::{self, Layout};
 use crate::manifests::NAMESPACE;
-use crate::pki::{Pki, Subject};
+use crate::pki::{CertificateSubject, Pki};
 use crate::registry::Registry;
 use crate::supervisor::{Spec, Supervisor};
-use crate::token::{AUDIENCE, ISSUER, Issuer};
-use crate::wait::Seen;
+use crate::token::{AUDIENCE, ISSUER, TokenIssuer};
+use crate::wait::Look;
 use anyhow::Result;
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
@@ -52,7 +52,7 @@ pub struct ApiSettings<'a> {
     pub key: &'a Path,
     pub client_ca: Option<PathBuf>,
     /// Signs tokens of tenants.
-    pub issuer: &'a Issuer,
+    pub issuer: &'a TokenIssuer,
     pub certificates: &'a Certificates,
     pub registry: Option<&'a Registry>,
 }
@@ -73,8 +73,8 @@ impl Certificates {
     /// Makes the authority and both certificates.
     pub fn prepare(pki: &Pki, port: u16) -> Result<Self> {
         pki.authority(Self::CA)?;
-        pki.issue(Self::CA, Self::SERVER, &Subject::server(&["127.0.0.1"]))?;
-        pki.issue(Self::CA, Self::CLIENT, &Subject::client(Self::CLIENT, &[]))?;
+        pki.issue(Self::CA, Self::SERVER, &CertificateSubject::server(&["127.0.0.1"]))?;
+        pki.issue(Self::CA, Self::CLIENT, &CertificateSubject::client(Self::CLIENT, &[]))?;
         Ok(Self { port, pki: pki.clone() })
     }
 
@@ -189,9 +189,9 @@ impl Controller<'_> {
 pub fn ready(supervisor: &Supervisor, name: &str, admin_port: u16) -> Result<()> {
     supervisor.wait(name, READY, || {
         Ok(match get(admin_port, "/readyz?verbose") {
-            Ok((200, _)) => Seen::Yes(()),
-            Ok((code, text)) => Seen::NotYet(format!("/readyz answers {code}: {}", text.trim())),
-            Err(error) => Seen::NotYet(error.to_string()),
+            Ok((200, _)) => Look::Yes(()),
+            Ok((code, text)) => Look::NotYet(format!("/readyz answers {code}: {}", text.trim())),
+            Err(error) => Look::NotYet(error.to_string()),
         })
     })
 }

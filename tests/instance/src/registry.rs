@@ -4,7 +4,7 @@ use crate::layout::{self, Layout};
 use crate::pki::{Pki, password, secret};
 use crate::programs;
 use crate::supervisor::{Spec, Supervisor};
-use crate::wait::Seen;
+use crate::wait::Look;
 use anyhow::{Context, Result, ensure};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -138,9 +138,9 @@ impl Registry {
     pub fn wait(&self, supervisor: &Supervisor) -> Result<()> {
         supervisor.wait(NAME, READY, || {
             Ok(match programs::get(self.port, "/v2/") {
-                Ok((401, _)) => Seen::Yes(()),
-                Ok((code, text)) => Seen::NotYet(format!("/v2/ answers {code}: {}", text.trim())),
-                Err(error) => Seen::NotYet(error.to_string()),
+                Ok((401, _)) => Look::Yes(()),
+                Ok((code, text)) => Look::NotYet(format!("/v2/ answers {code}: {}", text.trim())),
+                Err(error) => Look::NotYet(error.to_string()),
             })
         })
     }

@@ -1,6 +1,6 @@
 //! `.dev/state.json`: what a running or a killed `up` left behind.
 
-use crate::process::Identity;
+use crate::process::ProcessIdentity;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -8,9 +8,9 @@ use std::path::Path;
 
 /// Everything the next `up` or `down` must know.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct State {
+pub struct InstanceState {
     /// The `up` that looks after the children.
-    pub supervisor: Option<Identity>,
+    pub supervisor: Option<ProcessIdentity>,
     /// Whether that `up` has come to the end of its start.
     pub ready: bool,
     /// Chosen ports, kept for the next time.
@@ -26,13 +26,13 @@ pub struct State {
 pub struct Child {
     pub name: String,
     #[serde(flatten)]
-    pub identity: Identity,
+    pub identity: ProcessIdentity,
     /// Hash of what was started, so that a child of an older build is not taken over.
     pub fingerprint: String,
     pub signal: String,
 }
 
-impl State {
+impl InstanceState {
     pub fn load(file: &Path) -> Result<Self> {
         match std::fs::read(file) {
             Ok(bytes) => serde_json::from_slice(&bytes).with_context(|| format!("read {}", file.display())),

@@ -2,9 +2,9 @@
 //! Those of a killed `up` are taken over when they still are what would be started, else stopped first.
 
 use crate::layout;
-use crate::process::Identity;
-use crate::state::{self, State};
-use crate::wait::{self, Seen};
+use crate::process::ProcessIdentity;
+use crate::state::{self, InstanceState};
+use crate::wait::{self, Look};
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::Signal;
 use std::fs::{File, OpenOptions};
@@ -69,7 +69,7 @@ impl Spec {
 #[derive(Debug)]
 struct Running {
     spec: Spec,
-    identity: Option<Identity>,
+    identity: Option<ProcessIdentity>,
     /// Absent for one that was taken over: it is not our child.
     child: Option<std::process::Child>,
     started: Instant,
@@ -79,10 +79,10 @@ struct Running {
 }
 
 #[derive(Debug)]
-struct Inner {
+struct SupervisorInner {
     file: PathBuf,
     logs: PathBuf,
-    state: State,
+    state: InstanceState,
     running: Vec<Running>,
     quiet: bool,
 }
@@ -90,7 +90,7 @@ struct Inner {
 /// Owns the children of one directory.
 #[derive(Clone, Debug)]
 pub struct Supervisor {
-    inner: Arc<Mutex<Inner>>,
+    inner: Arc<Mutex<SupervisorInner>>,
     ended: Arc<AtomicBool>,
 }
 
@@ -100,14 +100,14 @@ impl Supervisor {
         let logs = dir.join("logs");
         std::fs::create_dir_all(&logs)?;
         let file = dir.join("state.json");
-        let mut state = State::load(&file)?;
+        let mut state = InstanceState::load(&file)?;
         if let Some(other) = state.supervisor.as_ref().filter(|other| other.alive()) {
             bail!("`up` is running already, as process {}: `cargo xtask down` stops it", other.pid);
         }
-        state.supervisor = Identity::current();
+        state.supervisor = ProcessIdentity::current();
         state.ready = false;
         state.save(&file)?;
-        let inner = Inner { file, logs, state, running: Vec::new(), quiet: false };
+        let inner = SupervisorInner { file, logs, state, running: Vec::new(), quiet: false };
         let this = Self { inner: Arc::new(Mutex::new(inner)), ended: Arc::default() };
         let watched = this.clone();
         std::thread::spawn(move || {
@@ -119,11 +119,11 @@ impl Supervisor {
         Ok(this)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, SupervisorInner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn state<T>(&self, change: impl FnOnce(&mut State) -> T) -> Result<T> {
+    pub fn state<T>(&self, change: impl FnOnce(&mut InstanceState) -> T) -> Result<T> {
         let mut inner = self.lock();
         let result = change(&mut inner.state);
         inner.state.save(&inner.file)?;
@@ -170,7 +170,7 @@ impl Supervisor {
         &self,
         name: &str,
         deadline: Duration,
-        mut look: impl FnMut() -> Result<Seen<()>>,
+        mut look: impl FnMut() -> Result<Look<()>>,
     ) -> Result<()> {
         wait::until(&format!("{name} ready"), deadline, || {
             self.check(name)?;
@@ -232,7 +232,7 @@ impl Supervisor {
     }
 }
 
-impl Inner {
+impl SupervisorInner {
     fn find(&mut self, name: &str) -> Result<&mut Running> {
         let found = self.running.iter_mut().find(|running| running.spec.name == name);
         found.with_context(|| format!("no child is called {name}"))
@@ -323,7 +323,7 @@ impl Running {
             command.uid(uid).gid(gid).current_dir("/");
         }
         let child = command.spawn().with_context(|| format!("start {}", self.spec.program.display()))?;
-        self.identity = Identity::of(child.id());
+        self.identity = ProcessIdentity::of(child.id());
         self.child = Some(child);
         self.started = Instant::now();
         self.next_try = None;
@@ -332,7 +332,7 @@ impl Running {
 
     fn tick(&mut self, logs: &Path) -> bool {
         let status = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
-        if self.paused || self.identity.as_ref().is_some_and(Identity::alive) {
+        if self.paused || self.identity.as_ref().is_some_and(ProcessIdentity::alive) {
             return false;
         }
         let now = Instant::now();
@@ -405,15 +405,15 @@ mod tests {
         supervisor.kill("sleeper").unwrap();
         let second = wait::until("a new process", Duration::from_secs(10), || {
             Ok(match supervisor.pid("sleeper").filter(|pid| *pid != first) {
-                Some(pid) => Seen::Yes(pid),
-                None => Seen::NotYet("the old one".to_owned()),
+                Some(pid) => Look::Yes(pid),
+                None => Look::NotYet("the old one".to_owned()),
             })
         })
         .unwrap();
-        let second = Identity::of(second).unwrap();
+        let second = ProcessIdentity::of(second).unwrap();
         supervisor.stop().unwrap();
         assert!(!second.alive());
-        assert!(State::load(&dir.join("state.json")).unwrap().children.is_empty());
+        assert!(InstanceState::load(&dir.join("state.json")).unwrap().children.is_empty());
         std::fs::remove_dir_all(dir).unwrap();
     }
 

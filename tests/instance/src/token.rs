@@ -15,13 +15,13 @@ const VALIDITY: Duration = Duration::from_hours(365 * 24);
 
 /// Signs tokens.
 #[derive(Debug)]
-pub struct Issuer {
+pub struct TokenIssuer {
     key: rcgen::KeyPair,
     id: String,
     jwks: PathBuf,
 }
 
-impl Issuer {
+impl TokenIssuer {
     /// Opens or makes the key and writes its key set to `dir`.
     pub fn open(dir: &Path) -> Result<Self> {
         let key = Pki::open(dir)?.key_pair("tokens", &rcgen::PKCS_ED25519)?;
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn a_token_has_three_parts_and_the_claims_of_its_tenant() {
         let dir = std::env::temp_dir().join(format!("xtask-token-{}", std::process::id()));
-        let token = Issuer::open(&dir).unwrap().token("anna", Some("acme"), &["tenant-admins"]).unwrap();
+        let token = TokenIssuer::open(&dir).unwrap().token("anna", Some("acme"), &["tenant-admins"]).unwrap();
         let parts: Vec<&str> = token.split('.').collect();
         assert_eq!(parts.len(), 3);
         let claims: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(parts[1]).unwrap()).unwrap();

@@ -3,10 +3,10 @@
 use crate::job;
 use crate::layout::Layout;
 use crate::platform::{Instance, Options};
-use crate::process::Identity;
-use crate::state::State;
+use crate::process::ProcessIdentity;
+use crate::state::InstanceState;
 use crate::supervisor::stop_left_behind;
-use crate::wait::{self, Seen};
+use crate::wait::{self, Look};
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::Signal;
 use std::fs::File;
@@ -111,7 +111,7 @@ fn detach(layout: &Layout) -> Result<()> {
         .stderr(log)
         .process_group(0)
         .spawn()?;
-    let mine = Identity::of(child.id());
+    let mine = ProcessIdentity::of(child.id());
     let mut show = move || -> Result<()> {
         let mut text = Vec::new();
         shown.read_to_end(&mut text)?;
@@ -124,12 +124,12 @@ fn detach(layout: &Layout) -> Result<()> {
             show()?;
             bail!("up ended ({status}); its lines are in {}", path.display());
         }
-        let state = State::load(&layout.path("state.json"))?;
+        let state = InstanceState::load(&layout.path("state.json"))?;
         let guided =
             std::fs::read_to_string(layout.path("ready")).is_ok_and(|pid| pid == child.id().to_string());
         Ok(match (state.ready && guided && state.supervisor == mine).then_some(()) {
-            Some(()) => Seen::Yes(()),
-            None => Seen::NotYet("starting".to_owned()),
+            Some(()) => Look::Yes(()),
+            None => Look::NotYet("starting".to_owned()),
         })
     })?;
     show()?;
@@ -167,8 +167,8 @@ pub fn down(wipe: bool) -> Result<()> {
     stop(&layout)?;
     if wipe {
         for other in [Layout::of_check(), Layout::of_accept(), Layout::of_manifests(), Layout::of_bench()] {
-            let state = State::load(&other.path("state.json"))?;
-            if state.supervisor.as_ref().is_some_and(Identity::alive) {
+            let state = InstanceState::load(&other.path("state.json"))?;
+            if state.supervisor.as_ref().is_some_and(ProcessIdentity::alive) {
                 bail!("a check or test is running in {}: nothing is deleted", other.dir.display());
             }
             clear(&other)?;
@@ -188,14 +188,14 @@ fn stop(layout: &Layout) -> Result<()> {
         say::line("nothing is running");
         return Ok(());
     }
-    let state = State::load(&file)?;
-    if let Some(supervisor) = state.supervisor.filter(Identity::alive) {
+    let state = InstanceState::load(&file)?;
+    if let Some(supervisor) = state.supervisor.filter(ProcessIdentity::alive) {
         supervisor.signal(Signal::SIGTERM)?;
         wait::until("up ended", STOPPED, || {
-            Ok(if supervisor.alive() { Seen::NotYet("it is stopping".to_owned()) } else { Seen::Yes(()) })
+            Ok(if supervisor.alive() { Look::NotYet("it is stopping".to_owned()) } else { Look::Yes(()) })
         })?;
     }
-    let mut state = State::load(&file)?;
+    let mut state = InstanceState::load(&file)?;
     for child in std::mem::take(&mut state.children).iter().rev() {
         stop_left_behind(child)?;
     }
@@ -208,8 +208,8 @@ fn stop(layout: &Layout) -> Result<()> {
 
 /// Makes an instance's directory empty: what a killed one left running is stopped first.
 pub fn clear(layout: &Layout) -> Result<()> {
-    let state = State::load(&layout.path("state.json"))?;
-    if let Some(other) = state.supervisor.filter(Identity::alive) {
+    let state = InstanceState::load(&layout.path("state.json"))?;
+    if let Some(other) = state.supervisor.filter(ProcessIdentity::alive) {
         bail!("process {} is at work in {}", other.pid, layout.dir.display());
     }
     for child in state.children.iter().rev() {

@@ -25,7 +25,7 @@ pub fn interrupted() -> bool {
 
 /// What one look at a condition found.
 #[derive(Debug)]
-pub enum Seen<T> {
+pub enum Look<T> {
     /// It holds.
     Yes(T),
     /// Not yet, and this is how things stand.
@@ -33,12 +33,12 @@ pub enum Seen<T> {
 }
 
 /// Looks until the condition holds. `look`'s own error ends the wait at once.
-pub fn until<T>(what: &str, deadline: Duration, mut look: impl FnMut() -> Result<Seen<T>>) -> Result<T> {
+pub fn until<T>(what: &str, deadline: Duration, mut look: impl FnMut() -> Result<Look<T>>) -> Result<T> {
     let end = Instant::now() + deadline;
     loop {
         let last = match look()? {
-            Seen::Yes(found) => return Ok(found),
-            Seen::NotYet(last) => last,
+            Look::Yes(found) => return Ok(found),
+            Look::NotYet(last) => last,
         };
         if interrupted() {
             bail!("interrupted while waiting for {what}");

@@ -75,12 +75,12 @@ impl Endpoint {
     }
 
     /// Opens one HTTP/2 connection.
-    pub async fn share(&self) -> Result<Shared> {
+    pub async fn share(&self) -> Result<SharedConnection> {
         let mut tls = rustls::ClientConfig::clone(&self.tls);
         tls.alpn_protocols = vec![b"h2".to_vec()];
         let stream = self.dial(Arc::new(tls)).await?;
         let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
-        Ok(Shared { endpoint: self.clone(), sender, _driver: Arc::new(Driver::of(connection)) })
+        Ok(SharedConnection { endpoint: self.clone(), sender, _driver: Arc::new(Driver::of(connection)) })
     }
 
     fn authorized(&self, request: http::request::Builder) -> http::request::Builder {
@@ -149,13 +149,13 @@ impl Drop for Driver {
 
 /// One HTTP/2 connection, for many requests at once; it ends with its last copy.
 #[derive(Clone, Debug)]
-pub struct Shared {
+pub struct SharedConnection {
     endpoint: Endpoint,
     sender: http2::SendRequest<Full<Bytes>>,
     _driver: Arc<Driver>,
 }
 
-impl Shared {
+impl SharedConnection {
     /// Sends a GET and hands the answer over with its body unread.
     pub async fn open(&mut self, path: &str) -> Result<http::Response<Incoming>> {
         let request = Request::get(format!("https://{}{path}", self.endpoint.authority))

@@ -1,6 +1,6 @@
 //! The audit: its own arithmetic over the bodies, in whole units, against the ledger and against the limits.
 
-use crate::world::Body;
+use crate::world::StoredBody;
 use anyhow::Result;
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection, Row};
@@ -43,7 +43,7 @@ pub(crate) async fn look(connection: &mut PgConnection, scopes: i16) -> Result<F
         if let Some(other) = places.insert(row.try_get("uid")?, row.try_get("name")?) {
             findings.differences.push(format!("{other} lies at two places"));
         }
-        let body: Body = serde_json::from_str(row.try_get("body")?)?;
+        let body: StoredBody = serde_json::from_str(row.try_get("body")?)?;
         for (cluster, units) in &body.charge {
             for (resource, n) in units {
                 let key = (body.scope.clone(), cluster.clone(), resource.clone());

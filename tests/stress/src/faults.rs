@@ -1,7 +1,7 @@
 //! Whatever can die, dies: replicas, connections, and PostgreSQL itself.
 
 use crate::log_file;
-use crate::run::Settings;
+use crate::run::RunSettings;
 use anyhow::{Context, Result};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -17,14 +17,14 @@ pub(crate) struct Replicas {
     folder: PathBuf,
     url: String,
     stop: PathBuf,
-    settings: Settings,
+    settings: RunSettings,
     running: Vec<Option<Child>>,
     lives: Vec<usize>,
 }
 
 impl Replicas {
     /// Starts them all.
-    pub(crate) fn start(folder: &Path, url: &str, settings: &Settings) -> Result<Self> {
+    pub(crate) fn start(folder: &Path, url: &str, settings: &RunSettings) -> Result<Self> {
         let count = settings.replicas;
         let mut replicas = Self {
             folder: folder.to_owned(),

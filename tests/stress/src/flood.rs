@@ -10,7 +10,7 @@ use sqlx::{Connection, Row};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use store::model::{Before, Change, State, Write};
+use store::model::{Before, Change, NewState, Write};
 use store::quota::Account;
 use store::testing::Server;
 use store::{Access, Error, Key, KindId, Revision, Store};
@@ -24,7 +24,7 @@ const RETRY: Duration = Duration::from_millis(20);
 
 /// How long and how hard.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Settings {
+pub(crate) struct FloodSettings {
     /// Objects.
     #[arg(long, default_value_t = 100_000)]
     objects: usize,
@@ -65,7 +65,7 @@ struct Flood {
 }
 
 /// An object as its only writer knows it.
-struct Object {
+struct FloodObject {
     key: Key,
     uid: Uuid,
     revision: Revision,
@@ -73,7 +73,7 @@ struct Object {
 }
 
 /// Runs it; what it says is for a person to judge.
-pub(crate) async fn run(settings: Settings) -> Result<()> {
+pub(crate) async fn run(settings: FloodSettings) -> Result<()> {
     let options = ["shared_buffers=1GB", "max_wal_size=4GB", "checkpoint_timeout=15min"];
     let server = Server::start(&options).await.map_err(anyhow::Error::from_boxed)?;
     let database = server.database().await.map_err(anyhow::Error::from_boxed)?;
@@ -112,7 +112,7 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
 }
 
 /// Makes the objects, and deals them out to the writers.
-async fn create(store: &Store, kind: KindId, settings: &Settings) -> Result<Vec<Vec<Object>>> {
+async fn create(store: &Store, kind: KindId, settings: &FloodSettings) -> Result<Vec<Vec<FloodObject>>> {
     let mut work = JoinSet::new();
     for writer in 0..settings.writers {
         let (store, settings) = (store.clone(), settings.clone());
@@ -125,7 +125,7 @@ async fn create(store: &Store, kind: KindId, settings: &Settings) -> Result<Vec<
                 let change = Change::Create(state(&key, 0));
                 let write = Write { key: key.clone(), uid, change, may_grow: true, hold: None };
                 let revision = store.write(&access, write).await?;
-                share.push(Object { key, uid, revision, round: 0 });
+                share.push(FloodObject { key, uid, revision, round: 0 });
             }
             Ok::<_, Error>(share)
         });
@@ -137,16 +137,16 @@ async fn create(store: &Store, kind: KindId, settings: &Settings) -> Result<Vec<
     Ok(shares)
 }
 
-fn state(key: &Key, round: u64) -> State {
+fn state(key: &Key, round: u64) -> NewState {
     let Key { name, namespace, .. } = key;
     let padding = "x".repeat(PADDING);
     let body = format!(
         r#"{{"apiVersion":"stress/v1","kind":"Item","metadata":{{"name":"{name}","namespace":"{namespace}"}},"round":{round},"text":"{padding}"}}"#
     );
-    State { body, account: Account { tenant: "t".to_owned(), ..Account::default() } }
+    NewState { body, account: Account { tenant: "t".to_owned(), ..Account::default() } }
 }
 
-async fn update(flood: Arc<Flood>, mut share: Vec<Object>) -> Result<()> {
+async fn update(flood: Arc<Flood>, mut share: Vec<FloodObject>) -> Result<()> {
     let access = Access::internal("flood");
     while Instant::now() < flood.end {
         for object in &mut share {
@@ -189,7 +189,7 @@ async fn update(flood: Arc<Flood>, mut share: Vec<Object>) -> Result<()> {
 }
 
 /// Tells every minute what happened in it, and plays the foreign reader.
-async fn watch(flood: &Flood, settings: &Settings, url: &str, minute: Duration) -> Result<()> {
+async fn watch(flood: &Flood, settings: &FloodSettings, url: &str, minute: Duration) -> Result<()> {
     let mut connection = PgConnection::connect(url).await?;
     let mut foreign: Option<PgConnection> = None;
     say(

@@ -1,6 +1,6 @@
 //! The parent's own reading of history, straight from the table.
 
-use crate::world::Body;
+use crate::world::StoredBody;
 use anyhow::{Result, ensure};
 use sqlx::Row;
 use sqlx::postgres::PgConnection;
@@ -59,7 +59,7 @@ impl History {
             let kind: i16 = row.try_get("kind")?;
             let (namespace, name): (String, String) = (row.try_get("namespace")?, row.try_get("name")?);
             self.by_kind.entry(kind).or_default().push(revision);
-            let body: Body = serde_json::from_str(row.try_get("body")?)?;
+            let body: StoredBody = serde_json::from_str(row.try_get("body")?)?;
             let uid: Uuid = row.try_get("uid")?;
             let key = (kind, namespace, name);
             let op: &str = row.try_get("op")?;

@@ -20,7 +20,7 @@ pub(crate) enum Line {
         /// The body's token.
         token: Uuid,
         /// What the caller was told.
-        told: Told,
+        told: LoggedOutcome,
     },
     /// What one watch has delivered so far.
     Watched {
@@ -45,7 +45,7 @@ pub(crate) enum Line {
 /// What a writer was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Told {
+pub(crate) enum LoggedOutcome {
     /// It is stored at this revision.
     Done(u64),
     /// It is not stored: refused by a rule, or another was faster.

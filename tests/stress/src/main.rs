@@ -29,13 +29,13 @@ struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// The whole test.
-    Run(run::Settings),
+    Run(run::RunSettings),
     /// The whole test once for every planted bug: it must catch each.
-    Plants(run::Settings),
+    Plants(run::RunSettings),
     /// Updates without a pause, with compaction and a foreign snapshot: what a minute brings, and what it costs.
-    Flood(flood::Settings),
+    Flood(flood::FloodSettings),
     /// One replica; started by `run`.
-    Replica(replica::Settings),
+    Replica(replica::ReplicaSettings),
 }
 
 fn main() -> ExitCode {

@@ -12,7 +12,7 @@ use store::{KindId, Store};
 
 /// How a replica is started.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Settings {
+pub(crate) struct ReplicaSettings {
     /// The database.
     #[arg(long)]
     database_url: String,
@@ -71,7 +71,7 @@ pub(crate) fn open(url: &str, retention: Duration, tasks: &Tasks) -> Result<Stor
 }
 
 /// Runs until told to stop.
-pub(crate) async fn run(settings: Settings) -> Result<()> {
+pub(crate) async fn run(settings: ReplicaSettings) -> Result<()> {
     let tasks = Tasks::new();
     let store = open(&settings.database_url, Duration::from_secs(settings.retention), &tasks)?;
     let kind = |resource| store.kind_id("stress", resource).context("the kind is not registered");

@@ -2,7 +2,7 @@
 
 use crate::faults::{Cuts, Kills, Reaper, Replicas};
 use crate::follower::History;
-use crate::log::{Line, Told};
+use crate::log::{Line, LoggedOutcome};
 use crate::plants::{PLANTS, Plant};
 use crate::{audit, log, proxy, replica, say, writers};
 use anyhow::{Context, Result, ensure};
@@ -17,7 +17,7 @@ use store::testing::Server;
 
 /// How long and how hard.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Settings {
+pub(crate) struct RunSettings {
     /// Goes on until so many operations were decided.
     #[arg(long, default_value_t = 20_000)]
     pub(crate) operations: u64,
@@ -52,7 +52,7 @@ pub(crate) struct Settings {
 
 /// What was found, in the end.
 #[derive(Debug, Default)]
-struct Verdict {
+struct RunVerdict {
     snapshots: u64,
     over_commits: Vec<String>,
     differences: Vec<String>,
@@ -65,7 +65,7 @@ struct Verdict {
 }
 
 /// Runs the test; `Ok(false)` when something was found.
-pub(crate) async fn run(settings: Settings) -> Result<bool> {
+pub(crate) async fn run(settings: RunSettings) -> Result<bool> {
     let folder = std::env::temp_dir().join(format!("stress-{}", uuid::Uuid::new_v4()));
     std::fs::create_dir_all(&folder)?;
     let mut server = Server::start(&[]).await.map_err(anyhow::Error::from_boxed)?;
@@ -80,7 +80,7 @@ pub(crate) async fn run(settings: Settings) -> Result<bool> {
     let (server_address, proxied) = address(&database.url)?;
     let port = proxy::start(server_address, Arc::clone(&cuts)).await?;
     let mut replicas = Replicas::start(&folder, &proxied(port), &settings)?;
-    let mut verdict = Verdict::default();
+    let mut verdict = RunVerdict::default();
     let mut history = History::default();
     let mut kills = Kills::default();
     let mut scene =
@@ -107,11 +107,11 @@ pub(crate) async fn run(settings: Settings) -> Result<bool> {
 }
 
 /// Plants every bug in turn; `Ok(false)` when one was not caught.
-pub(crate) async fn plants(settings: Settings) -> Result<bool> {
+pub(crate) async fn plants(settings: RunSettings) -> Result<bool> {
     let mut missed = Vec::new();
     for plant in &PLANTS {
         say(&format!("== {}", plant.name));
-        let settings = Settings { plant: Some(plant.name.to_owned()), ..settings.clone() };
+        let settings = RunSettings { plant: Some(plant.name.to_owned()), ..settings.clone() };
         match run(settings).await {
             Ok(false) => say("caught"),
             // Some bugs break the reading of history itself.
@@ -124,7 +124,7 @@ pub(crate) async fn plants(settings: Settings) -> Result<bool> {
 }
 
 /// Makes the tree of scopes and plants the bug; tells the number of the scopes' kind.
-async fn prepare(url: &str, settings: &Settings) -> Result<i16> {
+async fn prepare(url: &str, settings: &RunSettings) -> Result<i16> {
     let tasks = Tasks::new();
     let store = replica::open(url, Duration::from_mins(1), &tasks)?;
     let kind = store.kind_id("stress", "scopes").context("the kind is not registered")?;
@@ -161,10 +161,10 @@ fn address(url: &str) -> Result<(String, impl Fn(u16) -> String)> {
 /// Kills and looks until enough has happened.
 async fn torment(
     scene: &mut Scene<'_>,
-    settings: &Settings,
+    settings: &RunSettings,
     history: &mut History,
     kills: &mut Kills,
-    verdict: &mut Verdict,
+    verdict: &mut RunVerdict,
 ) -> Result<()> {
     let begin = Instant::now();
     let mut reaper = Reaper::new(settings.seed);
@@ -206,7 +206,7 @@ async fn torment(
     }
 }
 
-async fn look(connection: &mut PgConnection, scopes: i16, verdict: &mut Verdict) -> Result<()> {
+async fn look(connection: &mut PgConnection, scopes: i16, verdict: &mut RunVerdict) -> Result<()> {
     let findings = audit::look(connection, scopes).await?;
     verdict.snapshots += 1;
     verdict.over_commits.extend(findings.over_commits);
@@ -218,7 +218,7 @@ async fn look(connection: &mut PgConnection, scopes: i16, verdict: &mut Verdict)
 async fn compare_state(
     connection: &mut PgConnection,
     history: &History,
-    verdict: &mut Verdict,
+    verdict: &mut RunVerdict,
 ) -> Result<()> {
     let rows: Vec<(i16, String, String, i64)> =
         sqlx::query_as("SELECT kind, namespace, name, rv FROM objects").fetch_all(connection).await?;
@@ -233,19 +233,19 @@ async fn compare_state(
     Ok(())
 }
 
-fn judge(lines: &[Line], history: &History, scopes: i16, items: i16, verdict: &mut Verdict) {
+fn judge(lines: &[Line], history: &History, scopes: i16, items: i16, verdict: &mut RunVerdict) {
     for line in lines {
         match line {
             Line::Write { op, token, told } => {
                 let stored = history.tokens.get(token).map(Vec::as_slice).unwrap_or_default();
                 let (name, wrong) = match told {
-                    Told::Done(revision) => ("done", !stored.contains(revision)),
-                    Told::No => ("refused", !stored.is_empty()),
-                    Told::Unavailable => ("unavailable", !stored.is_empty()),
-                    Told::Unknown => ("unknown", false),
+                    LoggedOutcome::Done(revision) => ("done", !stored.contains(revision)),
+                    LoggedOutcome::No => ("refused", !stored.is_empty()),
+                    LoggedOutcome::Unavailable => ("unavailable", !stored.is_empty()),
+                    LoggedOutcome::Unknown => ("unknown", false),
                 };
                 *verdict.told.entry(name).or_default() += 1;
-                if wrong && matches!(told, Told::Done(_)) {
+                if wrong && matches!(told, LoggedOutcome::Done(_)) {
                     verdict.lost.push(format!("{op} {token}: told {told:?}, stored at {stored:?}"));
                 } else if wrong || stored.len() > 1 {
                     verdict
@@ -268,7 +268,7 @@ fn judge(lines: &[Line], history: &History, scopes: i16, items: i16, verdict: &m
     }
 }
 
-fn report(verdict: &Verdict, history: &History, kills: &Kills) -> bool {
+fn report(verdict: &RunVerdict, history: &History, kills: &Kills) -> bool {
     let told = |name| verdict.told.get(name).copied().unwrap_or_default();
     let operations: u64 = verdict.told.values().sum();
     say(&format!(

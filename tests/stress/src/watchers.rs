@@ -31,14 +31,14 @@ pub(crate) async fn run(replica: Replica, kind: KindId, resource: &'static str) 
             continue;
         };
         let mut seen = match from {
-            WatchFrom::After(revision) => Some(Seen::after(revision.0)),
+            WatchFrom::After(revision) => Some(SeenRange::after(revision.0)),
             WatchFrom::State(_) | WatchFrom::Now => None,
         };
         let ended = loop {
             match tokio::time::timeout(QUIET, watch.next()).await {
                 Err(_) if replica.is_stopping() => break None,
                 Err(_) | Ok(Ok(WatchItem::Bookmark(_))) => {}
-                Ok(Ok(WatchItem::InitialEnd(revision))) => seen = Some(Seen::after(revision.0)),
+                Ok(Ok(WatchItem::InitialEnd(revision))) => seen = Some(SeenRange::after(revision.0)),
                 Ok(Ok(WatchItem::Event { entry, .. })) => {
                     if let Some(seen) = &mut seen {
                         if entry.revision.0 <= seen.to {
@@ -66,14 +66,14 @@ pub(crate) async fn run(replica: Replica, kind: KindId, resource: &'static str) 
     }
 }
 
-struct Seen {
+struct SeenRange {
     after: u64,
     to: u64,
     events: u64,
     xor: u64,
 }
 
-impl Seen {
+impl SeenRange {
     fn after(revision: u64) -> Self {
         Self { after: revision, to: revision, events: 0, xor: 0 }
     }

@@ -4,9 +4,9 @@
 use meta::quantity::{Format, Quantity};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use store::model::State;
+use store::model::NewState;
 use store::quota::{Account, Amounts, Claim, Grants, Limits, Scope, ScopeKind};
-use store::{Attributes, Kind, Standing};
+use store::{Attributes, Kind, ScopeRole};
 use uuid::Uuid;
 
 /// Member clusters.
@@ -25,7 +25,7 @@ pub(crate) type Units = BTreeMap<String, u64>;
 
 /// What a body holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Body {
+pub(crate) struct StoredBody {
     #[serde(rename = "apiVersion")]
     api_version: String,
     kind: String,
@@ -61,7 +61,7 @@ struct Metadata {
     name: String,
 }
 
-impl Body {
+impl StoredBody {
     /// A scope with the same limits in each of its clusters.
     pub(crate) fn scope(name: &str, parent: &str, hard: BTreeMap<String, Units>) -> Self {
         let body = Self { scope: parent.to_owned(), charge: hard.clone(), hard, ..Self::named(SCOPE, name) };
@@ -98,8 +98,8 @@ impl Body {
     }
 
     /// As the store takes it.
-    pub(crate) fn state(&self) -> State {
-        State { body: serde_json::to_string(self).unwrap_or_default(), account: self.account() }
+    pub(crate) fn state(&self) -> NewState {
+        NewState { body: serde_json::to_string(self).unwrap_or_default(), account: self.account() }
     }
 
     /// What it means to the ledger: a scope is charged what it may give away, an item its high-water mark.
@@ -178,8 +178,8 @@ impl Kind for TestKind {
         self.resource
     }
 
-    fn stands_for(&self) -> Option<Standing> {
-        self.is_scope.then_some(Standing { scope: SCOPES, required: true })
+    fn stands_for(&self) -> Option<ScopeRole> {
+        self.is_scope.then_some(ScopeRole { scope: SCOPES, required: true })
     }
 
     fn fields(&self) -> &'static [&'static str] {
@@ -187,7 +187,7 @@ impl Kind for TestKind {
     }
 
     fn attributes(&self, body: &[u8]) -> Attributes {
-        let scope = serde_json::from_slice::<Body>(body).map(|b| b.scope).unwrap_or_default();
+        let scope = serde_json::from_slice::<StoredBody>(body).map(|b| b.scope).unwrap_or_default();
         Attributes { tenant: Some(TENANT.into()), fields: Box::new([scope.into()]), ..Attributes::default() }
     }
 }

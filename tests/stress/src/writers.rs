@@ -1,8 +1,8 @@
 //! Writers: quota moves of every kind, each with a token of its own, each outcome logged.
 
-use crate::log::{Line, Told};
+use crate::log::{Line, LoggedOutcome};
 use crate::replica::Replica;
-use crate::world::{Body, CLUSTERS, List, RESOURCES, Units, high_water};
+use crate::world::{CLUSTERS, List, RESOURCES, StoredBody, Units, high_water};
 use anyhow::Result;
 use meta::selector::{FieldSelector, LabelSelector};
 use rand::rngs::StdRng;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use store::model::{Before, Change, Write};
-use store::quota::{Held, HoldState};
+use store::quota::{HoldChange, HoldState};
 use store::read::{At, ListQuery, Selection};
 use store::{Access, Entry, Error, Key, KindId, Revision};
 use uuid::Uuid;
@@ -91,14 +91,14 @@ impl Writer {
         RESOURCES.iter().map(|r| ((*r).to_owned(), self.random.random_range(1..6))).collect()
     }
 
-    fn new_item(&mut self) -> Body {
+    fn new_item(&mut self) -> StoredBody {
         let scope = self.leaf();
         let cluster = *CLUSTERS.choose(&mut self.random).unwrap_or(&CLUSTERS[0]);
         let name = format!("i{:012x}", self.random.random_range(0..1_u64 << 44));
-        Body::item(&name, &scope, cluster, self.units())
+        StoredBody::item(&name, &scope, cluster, self.units())
     }
 
-    fn create_item(&self, body: &Body) -> Write {
+    fn create_item(&self, body: &StoredBody) -> Write {
         let key = Key::new(self.replica.items, &body.scope, body.name());
         let change = Change::Create(body.state());
         Write { key, uid: Uuid::new_v4(), change, may_grow: true, hold: None }
@@ -117,7 +117,7 @@ impl Writer {
     /// Makes items in several scopes together, as an adoption does: all of them or none.
     async fn adopt(&mut self) -> Result<()> {
         let list = List { id: Uuid::new_v4(), size: self.random.random_range(LIST) };
-        let items: Vec<Body> = (0..list.size).map(|_| self.new_item().in_list(list.clone())).collect();
+        let items: Vec<StoredBody> = (0..list.size).map(|_| self.new_item().in_list(list.clone())).collect();
         let writes: Vec<Write> = items.iter().map(|body| self.create_item(body)).collect();
         let keys: Vec<Key> = writes.iter().map(|write| write.key.clone()).collect();
         let answers = self.replica.store.write_together(&self.access, writes, false).await;
@@ -126,13 +126,13 @@ impl Writer {
             Ok(answers) => match answers.iter().find_map(|answer| answer.as_ref().err()) {
                 // Those that could have been made say so; none was.
                 Some(refusal) => vec![self.told("adopt", refusal)?; list.size],
-                None => answers.iter().flatten().map(|revision| Told::Done(revision.0)).collect(),
+                None => answers.iter().flatten().map(|revision| LoggedOutcome::Done(revision.0)).collect(),
             },
         };
         for (body, told) in items.iter().zip(&told) {
             self.note("adopt", body.token, *told)?;
         }
-        if told.contains(&Told::Unavailable) {
+        if told.contains(&LoggedOutcome::Unavailable) {
             tokio::time::sleep(RETRY).await;
         }
         if answers.is_ok_and(|answers| answers.iter().all(Result::is_ok)) {
@@ -144,7 +144,7 @@ impl Writer {
     }
 
     /// Reads an item again, so that it can be written; `None` when it is gone or the database is away.
-    async fn item(&mut self) -> Option<(Key, Arc<Entry>, Body)> {
+    async fn item(&mut self) -> Option<(Key, Arc<Entry>, StoredBody)> {
         if self.remembered.is_empty() || self.random.random_range(0..10) == 0 {
             self.find().await;
         }
@@ -261,9 +261,16 @@ impl Writer {
         self.remove("abandon", &key, &entry, &old, true).await
     }
 
-    async fn remove(&mut self, op: &str, key: &Key, entry: &Entry, old: &Body, give_up: bool) -> Result<()> {
+    async fn remove(
+        &mut self,
+        op: &str,
+        key: &Key,
+        entry: &Entry,
+        old: &StoredBody,
+        give_up: bool,
+    ) -> Result<()> {
         let last = old.clone().fresh();
-        let hold = give_up.then(|| Held { state: HoldState::Abandoned, reason: "stress".to_owned() });
+        let hold = give_up.then(|| HoldChange { state: HoldState::Abandoned, reason: "stress".to_owned() });
         let change =
             Change::Delete { expected: entry.revision, before: before(entry, old), last: last.state() };
         let write = Write { key: key.clone(), uid: entry.uid, change, may_grow: false, hold };
@@ -271,7 +278,7 @@ impl Writer {
         Ok(())
     }
 
-    async fn scope(&mut self, name: &str) -> Option<(Key, Arc<Entry>, Body)> {
+    async fn scope(&mut self, name: &str) -> Option<(Key, Arc<Entry>, StoredBody)> {
         let key = Key::new(self.replica.scopes, "", name);
         let entry = self.replica.store.get(&self.access, &key, At::Latest).await.ok()?;
         let body = serde_json::from_slice(&entry.body).ok()?;
@@ -324,7 +331,7 @@ impl Writer {
         op: &str,
         key: &Key,
         entry: &Entry,
-        (old, new): (&Body, &Body),
+        (old, new): (&StoredBody, &StoredBody),
         may_grow: bool,
     ) -> Result<()> {
         let before = before(entry, old);
@@ -347,57 +354,57 @@ impl Writer {
     /// Writes and logs; tells whether it is done.
     async fn write(&mut self, op: &str, token: Uuid, write: Write) -> Result<bool> {
         let told = match self.replica.store.write(&self.access, write).await {
-            Ok(Revision(revision)) => Told::Done(revision),
+            Ok(Revision(revision)) => LoggedOutcome::Done(revision),
             Err(error) => self.told(op, &error)?,
         };
         self.note(op, token, told)?;
-        if told == Told::Unavailable {
+        if told == LoggedOutcome::Unavailable {
             tokio::time::sleep(RETRY).await;
         }
-        Ok(matches!(told, Told::Done(_)))
+        Ok(matches!(told, LoggedOutcome::Done(_)))
     }
 
-    fn note(&self, op: &str, token: Uuid, told: Told) -> Result<()> {
+    fn note(&self, op: &str, token: Uuid, told: LoggedOutcome) -> Result<()> {
         self.replica.log.line(&Line::Write { op: op.to_owned(), token, told })
     }
 
     /// What an error says of the write.
-    fn told(&self, op: &str, error: &Error) -> Result<Told> {
+    fn told(&self, op: &str, error: &Error) -> Result<LoggedOutcome> {
         Ok(match error {
-            Error::Unknown => Told::Unknown,
-            Error::Unavailable(_) | Error::Busy | Error::Starting | Error::Held => Told::Unavailable,
+            Error::Unknown => LoggedOutcome::Unknown,
+            Error::Unavailable(_) | Error::Busy | Error::Starting | Error::Held => LoggedOutcome::Unavailable,
             Error::NotFound
             | Error::AlreadyExists { .. }
             | Error::Conflict
             | Error::NotAdmitted
             | Error::Refused(_)
-            | Error::Corrupt(_) => Told::No,
+            | Error::Corrupt(_) => LoggedOutcome::No,
             other => {
                 self.replica.log.line(&Line::Broken { what: format!("{op}: unexpected error: {other}") })?;
-                Told::No
+                LoggedOutcome::No
             }
         })
     }
 }
 
-fn before(entry: &Entry, body: &Body) -> Before {
+fn before(entry: &Entry, body: &StoredBody) -> Before {
     Before { attributes: entry.attributes.clone(), account: body.account() }
 }
 
 /// The tree of scopes, made before the replicas start: a root, [`MIDDLES`] below it, leaves below those.
-pub(crate) fn tree(leaves: usize) -> Vec<Body> {
+pub(crate) fn tree(leaves: usize) -> Vec<StoredBody> {
     let limits = |n: u64| -> BTreeMap<String, Units> {
         let units: Units = RESOURCES.iter().map(|r| ((*r).to_owned(), n)).collect();
         CLUSTERS.iter().map(|c| ((*c).to_owned(), units.clone())).collect()
     };
-    let mut bodies = vec![Body::scope("root", "", limits(4000))];
-    bodies.extend((0..MIDDLES).map(|m| Body::scope(&middle(m), "root", limits(1000))));
-    bodies.extend((0..leaves).map(|l| Body::scope(&leaf(l), &middle(l % MIDDLES), limits(80))));
+    let mut bodies = vec![StoredBody::scope("root", "", limits(4000))];
+    bodies.extend((0..MIDDLES).map(|m| StoredBody::scope(&middle(m), "root", limits(1000))));
+    bodies.extend((0..leaves).map(|l| StoredBody::scope(&leaf(l), &middle(l % MIDDLES), limits(80))));
     bodies
 }
 
 /// The write that creates a scope of the tree.
-pub(crate) fn create_scope(kind: KindId, body: &Body, name: &str) -> Write {
+pub(crate) fn create_scope(kind: KindId, body: &StoredBody, name: &str) -> Write {
     let change = Change::Create(body.state());
     Write { key: Key::new(kind, "", name), uid: Uuid::new_v4(), change, may_grow: true, hold: None }
 }

@@ -40,7 +40,7 @@ impl Count {
 
 /// What the next line or document needs to know.
 #[derive(Debug)]
-struct Told {
+struct SayState {
     output: Output,
     /// The level of `test` that is running.
     level: Option<String>,
@@ -51,8 +51,8 @@ struct Told {
     open: bool,
 }
 
-static TOLD: Mutex<Told> =
-    Mutex::new(Told { output: Output::Text, level: None, skipped: None, progress: None, open: false });
+static TOLD: Mutex<SayState> =
+    Mutex::new(SayState { output: Output::Text, level: None, skipped: None, progress: None, open: false });
 
 /// One line for a program. docs/operations.md promises these names.
 #[derive(Debug, Default)]
@@ -102,7 +102,7 @@ fn json(text: &str) -> String {
     out
 }
 
-fn told() -> MutexGuard<'static, Told> {
+fn told() -> MutexGuard<'static, SayState> {
     TOLD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -3,7 +3,7 @@
 use super::names::GROUP;
 use apiserver::Resource;
 use apiserver::computed::{Computed, ReadContext};
-use apiserver::resource::{Column, READS, Source};
+use apiserver::resource::{Column, READS, ResourceSource};
 use futures_util::future::BoxFuture;
 use meta::gvk::GroupVersionKind;
 use meta::object::Object;
@@ -32,7 +32,7 @@ pub(crate) fn resource(widgets: KindId) -> Resource {
         verbs: READS,
         schema: Arc::new(schema),
         columns: &[Column { name: "Widgets", ty: "integer", description: "How many.", priority: 0 }],
-        source: Source::Computed(Arc::new(Colours { widgets })),
+        source: ResourceSource::Computed(Arc::new(Colours { widgets })),
     }
 }
 

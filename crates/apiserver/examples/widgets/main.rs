@@ -16,9 +16,9 @@ mod widget;
 mod workshop;
 
 use anyhow::Context;
-use apiserver::authz::{Policy, Right, Verdict};
+use apiserver::authz::{AuthzVerdict, Policy, Right};
 use apiserver::openapi::About;
-use apiserver::server::{Parts, Server, Settings};
+use apiserver::server::{Parts, Server, ServerSettings};
 use apiserver::{Api, Caller, RequestInfo};
 use meta::status::Status;
 use runtime::{Clock, Health, Metrics, Tasks, shutdown};
@@ -32,8 +32,8 @@ use tokio_util::sync::CancellationToken;
 struct EverybodyKnown;
 
 impl Policy for EverybodyKnown {
-    fn decide(&self, caller: &Caller, _: &RequestInfo) -> Verdict {
-        if caller.in_group("system:authenticated") { Verdict::Allow } else { Verdict::NoOpinion }
+    fn decide(&self, caller: &Caller, _: &RequestInfo) -> AuthzVerdict {
+        if caller.in_group("system:authenticated") { AuthzVerdict::Allow } else { AuthzVerdict::NoOpinion }
     }
 
     fn visibility(&self, _: &Caller, _: &RequestInfo, _: bool) -> Result<Visibility, Status> {
@@ -49,7 +49,7 @@ impl Policy for EverybodyKnown {
 async fn main() -> anyhow::Result<()> {
     let mut files = std::env::args().skip(1).map(PathBuf::from);
     let mut file = |what| files.next().with_context(|| format!("an argument is missing: {what}"));
-    let mut settings = Settings::new(file("certificate")?, file("key")?);
+    let mut settings = ServerSettings::new(file("certificate")?, file("key")?);
     settings.authentication.trust.client_ca_file = Some(file("client CA")?);
     let url = std::env::var("DATABASE_URL").context("DATABASE_URL is not set")?;
 

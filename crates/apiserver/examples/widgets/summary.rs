@@ -3,7 +3,7 @@
 use super::names::GROUP;
 use apiserver::Resource;
 use apiserver::computed::{ReadContext, Singleton};
-use apiserver::resource::{Column, READ_ONE, Source};
+use apiserver::resource::{Column, READ_ONE, ResourceSource};
 use futures_util::future::BoxFuture;
 use meta::gvk::GroupVersionKind;
 use meta::object::Object;
@@ -26,7 +26,7 @@ pub(crate) fn resource(widgets: KindId) -> Resource {
         verbs: READ_ONE,
         schema: Arc::new(Schema::kind("io.example.sample.v1.Summary", "A summary.", [("count", count)])),
         columns: &[Column { name: "Widgets", ty: "integer", description: "How many.", priority: 0 }],
-        source: Source::Singleton(Arc::new(Summary { widgets })),
+        source: ResourceSource::Singleton(Arc::new(Summary { widgets })),
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::names::GROUP;
 use super::paint::Painting;
-use apiserver::resource::{ALL_VERBS, Column, Source};
+use apiserver::resource::{ALL_VERBS, Column, ResourceSource};
 use apiserver::strategy::{Strategy, WriteContext};
-use apiserver::{Resource, Stored, Subresource, Verb, View};
+use apiserver::{Resource, StoredKind, Subresource, Verb, View};
 use futures_util::future::BoxFuture;
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::gvk::GroupVersionKind;
@@ -37,7 +37,7 @@ pub(crate) fn resource(id: KindId, workshops: KindId) -> Resource {
             Column { name: "Colour", ty: "string", description: "Colour of the widget.", priority: 0 },
             Column { name: "Size", ty: "integer", description: "Size in millimetres.", priority: 1 },
         ],
-        source: Source::Stored(Arc::new(Stored {
+        source: ResourceSource::Stored(Arc::new(StoredKind {
             id,
             kind: Arc::new(Widgets),
             subresources: vec![

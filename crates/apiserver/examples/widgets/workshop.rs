@@ -1,9 +1,9 @@
 //! A kind that others lie below: cluster-scoped, and seen by its tenant alone.
 
 use super::names::GROUP;
-use apiserver::resource::{ALL_VERBS, Source};
+use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::strategy::{Strategy, WriteContext};
-use apiserver::{Resource, Stored};
+use apiserver::{Resource, StoredKind};
 use meta::field::FieldErrors;
 use meta::gvk::GroupVersionKind;
 use meta::object::Object;
@@ -32,7 +32,7 @@ pub(crate) fn resource(id: KindId) -> Resource {
         verbs: ALL_VERBS,
         schema: Arc::new(schema),
         columns: &[],
-        source: Source::Stored(Arc::new(Stored {
+        source: ResourceSource::Stored(Arc::new(StoredKind {
             id,
             kind: Arc::new(Workshops),
             subresources: Vec::new(),

@@ -23,7 +23,7 @@ const ANONYMOUS: &str = "system:anonymous";
 
 /// Whom a request wants to be taken for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct Impersonation {
     user: String,
     /// Namespace and name, where the user is a service account.
     account: Option<(String, String)>,
@@ -33,7 +33,7 @@ pub(crate) struct Wanted {
     uid: String,
 }
 
-impl Wanted {
+impl Impersonation {
     /// Takes the headers out of a request. A header of this family that is not known would narrow or widen the
     /// identity in a way that nobody here understands: it is refused, never ignored.
     pub(crate) fn take(headers: &mut HeaderMap) -> Result<Option<Self>, Status> {
@@ -145,12 +145,12 @@ fn text(value: &HeaderValue) -> String {
 mod tests {
     use super::*;
 
-    fn take(pairs: &[(&'static str, &'static str)]) -> Result<Option<Wanted>, String> {
+    fn take(pairs: &[(&'static str, &'static str)]) -> Result<Option<Impersonation>, String> {
         let mut headers = HeaderMap::new();
         for (name, value) in pairs {
             headers.append(*name, HeaderValue::from_static(value));
         }
-        let wanted = Wanted::take(&mut headers).map_err(|status| {
+        let wanted = Impersonation::take(&mut headers).map_err(|status| {
             assert_eq!((status.code, status.reason.as_str()), (400, "BadRequest"));
             status.message
         })?;
@@ -158,7 +158,7 @@ mod tests {
         Ok(wanted)
     }
 
-    fn rights(wanted: &Wanted) -> Vec<String> {
+    fn rights(wanted: &Impersonation) -> Vec<String> {
         let all = wanted.rights();
         assert!(all.iter().all(|right| right.verb == VERB));
         all.iter()

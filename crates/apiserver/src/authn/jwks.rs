@@ -76,11 +76,11 @@ pub(crate) struct KeySet {
 struct Keys {
     generation: u64,
     document: Vec<u8>,
-    keys: Vec<Key>,
+    keys: Vec<VerificationKey>,
 }
 
 #[derive(Clone, Debug)]
-struct Key {
+struct VerificationKey {
     id: Option<String>,
     algorithm: Option<Algorithm>,
     key: Arc<DecodingKey>,
@@ -227,7 +227,7 @@ pub(crate) fn count(document: &[u8]) -> Result<usize, String> {
 }
 
 /// Keys for checking signatures; others in the set are none of ours.
-fn parse(document: &[u8]) -> Result<Vec<Key>, String> {
+fn parse(document: &[u8]) -> Result<Vec<VerificationKey>, String> {
     #[derive(serde::Deserialize)]
     struct Set {
         keys: Vec<serde_json::Value>,
@@ -252,7 +252,7 @@ fn parse(document: &[u8]) -> Result<Vec<Key>, String> {
                 && accepted
             {
                 let algorithm = algorithm.and_then(Result::ok);
-                keys.push(Key { id: jwk.common.key_id, algorithm, key: Arc::new(key) });
+                keys.push(VerificationKey { id: jwk.common.key_id, algorithm, key: Arc::new(key) });
             }
         }
     }

@@ -1,5 +1,5 @@
 use super::jwks::{ALGORITHMS, KeySet, KeySource};
-use crate::cache::Cache;
+use crate::cache::AnswerCache;
 use crate::caller::{AUTHENTICATED, Caller, Via};
 use crate::error::Error;
 use base64::Engine as _;
@@ -19,7 +19,7 @@ const CAPACITY: usize = 8192;
 
 /// An issuer of tokens and what its claims mean.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct JwtSettings {
     /// The claim `iss`, letter by letter.
     pub issuer: String,
     /// The claim `aud` must hold one of these.
@@ -40,7 +40,7 @@ pub struct Settings {
     pub leeway: Duration,
 }
 
-impl Settings {
+impl JwtSettings {
     /// The usual claims: `sub`, `groups`, `tenantid`.
     pub fn new(issuer: impl Into<String>, audiences: Vec<String>, keys: KeySource) -> Self {
         Self {
@@ -61,16 +61,16 @@ type Verified = Result<Arc<Caller>, Arc<str>>;
 
 /// A configured issuer with its keys.
 #[derive(Debug)]
-pub(crate) struct Issuer {
-    settings: Settings,
+pub(crate) struct JwtIssuer {
+    settings: JwtSettings,
     validation: Validation,
     keys: Arc<KeySet>,
     /// By the token's hash and the generation of the keys.
-    verified: Cache<([u8; 32], u64), Verified>,
+    verified: AnswerCache<([u8; 32], u64), Verified>,
 }
 
-impl Issuer {
-    pub(crate) async fn load(settings: Settings) -> Result<Self, Error> {
+impl JwtIssuer {
+    pub(crate) async fn load(settings: JwtSettings) -> Result<Self, Error> {
         if settings.issuer.is_empty() || settings.audiences.is_empty() || settings.tenant_claim.is_empty() {
             return Err(Error::Settings(
                 "a token issuer needs its name, an audience and a tenant claim".to_owned(),
@@ -83,7 +83,7 @@ impl Issuer {
         validation.validate_nbf = true;
         validation.leeway = settings.leeway.as_secs();
         let keys = Arc::new(KeySet::load(&settings.issuer, settings.keys.clone()).await?);
-        Ok(Self { settings, validation, keys, verified: Cache::new(CAPACITY) })
+        Ok(Self { settings, validation, keys, verified: AnswerCache::new(CAPACITY) })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -166,7 +166,7 @@ impl Issuer {
 /// The issuer that an unverified token names; only used to choose who verifies it.
 pub(crate) fn issuer_of(token: &str) -> Option<String> {
     #[derive(serde::Deserialize)]
-    struct Claims {
+    struct TokenClaims {
         iss: String,
     }
     let mut parts = token.split('.');
@@ -175,7 +175,7 @@ pub(crate) fn issuer_of(token: &str) -> Option<String> {
         return None;
     }
     let claims = BASE64_URL_SAFE_NO_PAD.decode(claims).ok()?;
-    serde_json::from_slice::<Claims>(&claims).ok().map(|claims| claims.iss)
+    serde_json::from_slice::<TokenClaims>(&claims).ok().map(|claims| claims.iss)
 }
 
 #[cfg(test)]

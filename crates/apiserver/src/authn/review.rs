@@ -1,4 +1,4 @@
-use crate::cache::Cache;
+use crate::cache::AnswerCache;
 use crate::caller::{Caller, Via};
 use crate::delegate::{self, Delegate};
 use crate::metrics::Delegated;
@@ -16,13 +16,13 @@ const CAPACITY: usize = 4096;
 /// Longer tokens are nobody's.
 const TOKEN_LIMIT: usize = 16 * 1024;
 
-type Reviewed = Result<Arc<Caller>, Failure>;
+type Reviewed = Result<Arc<Caller>, TokenReviewFailure>;
 type Hash = [u8; 32];
 
 /// Tokens as kube-apiserver knows them.
 pub(crate) struct TokenReviews {
     delegate: Delegate,
-    cache: Cache<Hash, Reviewed>,
+    cache: AnswerCache<Hash, Reviewed>,
     /// Tokens that were good once are reviewed again however many unknown ones wait.
     good: Mutex<Recent>,
     /// What unknown tokens may take of kube-apiserver.
@@ -31,7 +31,7 @@ pub(crate) struct TokenReviews {
 
 /// Why there is no caller. The texts are for the log.
 #[derive(Clone, Debug)]
-pub(crate) enum Failure {
+pub(crate) enum TokenReviewFailure {
     /// The token is nobody's.
     Refused(Arc<str>),
     /// kube-apiserver gave no answer.
@@ -68,20 +68,22 @@ impl std::fmt::Debug for TokenReviews {
 
 impl TokenReviews {
     pub(crate) fn new(delegate: Delegate) -> Self {
-        let cache = Cache::new(CAPACITY);
+        let cache = AnswerCache::new(CAPACITY);
         Self { room: delegate.room(), delegate, cache, good: Mutex::default() }
     }
 
     /// Whose token it is. The group of everybody is added by kube-apiserver itself.
     pub(crate) async fn review(&self, token: &str, hash: Hash, metrics: &Delegated) -> Reviewed {
         if token.len() > TOKEN_LIMIT {
-            return Err(Failure::Refused(Arc::from("the token is too long")));
+            return Err(TokenReviewFailure::Refused(Arc::from("the token is too long")));
         }
         let fetch = || async {
             let _permit = if self.good().known.contains(&hash) {
                 None
             } else {
-                let Ok(permit) = self.room.try_acquire() else { return (Err(Failure::Busy), Duration::ZERO) };
+                let Ok(permit) = self.room.try_acquire() else {
+                    return (Err(TokenReviewFailure::Busy), Duration::ZERO);
+                };
                 Some(permit)
             };
             match self.ask(token, metrics).await {
@@ -90,12 +92,12 @@ impl TokenReviews {
                     (Ok(Arc::new(caller)), self.delegate.ttl)
                 }
                 Ok(None) => {
-                    let refused = Failure::Refused(Arc::from("token not known to kube-apiserver"));
+                    let refused = TokenReviewFailure::Refused(Arc::from("token not known to kube-apiserver"));
                     (Err(refused), self.delegate.ttl)
                 }
                 Err(why) => {
                     tracing::warn!(error = why, "token review failed");
-                    (Err(Failure::Unanswered(Arc::from(why))), FAILURE_TTL)
+                    (Err(TokenReviewFailure::Unanswered(Arc::from(why))), FAILURE_TTL)
                 }
             }
         };

@@ -23,7 +23,7 @@ const REREAD: Duration = Duration::from_mins(1);
 
 /// Trust that the program's settings name.
 #[derive(Clone, Debug, Default)]
-pub struct Settings {
+pub struct TrustSettings {
     /// PEM bundle of CAs for client certificates.
     pub client_ca_file: Option<PathBuf>,
     /// A front proxy beside the one of the ConfigMap's kube-apiserver; it replaces that one.
@@ -51,15 +51,15 @@ pub(crate) struct Trust {
 /// Trust as it is now, from files and from the ConfigMap.
 #[derive(Debug)]
 pub(crate) struct TrustStore {
-    settings: Settings,
+    settings: TrustSettings,
     /// The parts that `current` was made of, to see a change.
-    source: Mutex<Source>,
+    source: Mutex<TrustFiles>,
     current: ArcSwap<Trust>,
     loaded: AtomicBool,
 }
 
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-struct Source {
+struct TrustFiles {
     client_file: Vec<u8>,
     proxy_file: Vec<u8>,
     config_map: BTreeMap<String, String>,
@@ -67,7 +67,7 @@ struct Source {
 
 impl TrustStore {
     /// Reads the files. The ConfigMap comes with [`TrustStore::follow_config_map`].
-    pub(crate) async fn load_files(settings: Settings) -> Result<Self, Error> {
+    pub(crate) async fn load_files(settings: TrustSettings) -> Result<Self, Error> {
         let store = Self {
             settings,
             source: Mutex::default(),
@@ -141,7 +141,7 @@ impl TrustStore {
         })
     }
 
-    fn change(&self, edit: impl FnOnce(&mut Source)) -> Result<(), Error> {
+    fn change(&self, edit: impl FnOnce(&mut TrustFiles)) -> Result<(), Error> {
         let mut current = self.source.lock().unwrap_or_else(PoisonError::into_inner);
         let mut source = current.clone();
         edit(&mut source);
@@ -162,9 +162,9 @@ impl TrustStore {
     }
 }
 
-impl Source {
+impl TrustFiles {
     /// A missing key turns its authenticator off; it never means that anything goes.
-    fn trust(&self, generation: u64, settings: &Settings) -> Result<Trust, Error> {
+    fn trust(&self, generation: u64, settings: &TrustSettings) -> Result<Trust, Error> {
         let of_map = |key: &str| self.config_map.get(key).map(String::as_str).unwrap_or_default();
         let client_pem = [&self.client_file, b"\n".as_slice(), of_map("client-ca-file").as_bytes()].concat();
         let clients = authority("client CA", &client_pem)?;
@@ -224,7 +224,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_missing_key_turns_its_authenticator_off_and_a_broken_one_changes_nothing() {
-        let store = TrustStore::load_files(Settings::default()).await.unwrap();
+        let store = TrustStore::load_files(TrustSettings::default()).await.unwrap();
         assert!(store.load().clients.is_none() && store.load().proxy.is_none() && !store.is_loaded());
 
         let (client, proxy) = (ca("client"), ca("proxy"));

@@ -1,5 +1,5 @@
 use super::Attributes;
-use crate::cache::Cache;
+use crate::cache::AnswerCache;
 use crate::delegate::{self, Delegate};
 use crate::metrics::Delegated;
 use crate::request::{RequestInfo, ResourceRequest};
@@ -22,7 +22,7 @@ const STRANGERS_CAPACITY: usize = 1024;
 
 /// What kube-apiserver says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct ReviewAnswer {
     /// Whether it allows.
     pub allowed: bool,
     /// Why not, if it says.
@@ -32,17 +32,17 @@ pub struct Answer {
 /// Access reviews, each asked once in a while.
 pub(super) struct Reviews {
     delegate: Delegate,
-    cache: Cache<Attributes, Reviewed>,
+    cache: AnswerCache<Attributes, Reviewed>,
     /// Of callers without credentials, so that they push out nobody else's answers.
-    strangers: Cache<Attributes, Reviewed>,
+    strangers: AnswerCache<Attributes, Reviewed>,
     /// What such callers may ask at once.
     room: Semaphore,
 }
 
-type Reviewed = Result<Answer, Failure>;
+type Reviewed = Result<ReviewAnswer, AccessReviewFailure>;
 
 #[derive(Clone, Copy, Debug)]
-enum Failure {
+enum AccessReviewFailure {
     /// The review failed.
     Failed,
     /// Too many callers without credentials ask at once.
@@ -57,7 +57,7 @@ impl std::fmt::Debug for Reviews {
 
 impl Reviews {
     pub(super) fn new(delegate: Delegate) -> Self {
-        let (cache, strangers) = (Cache::new(CAPACITY), Cache::new(STRANGERS_CAPACITY));
+        let (cache, strangers) = (AnswerCache::new(CAPACITY), AnswerCache::new(STRANGERS_CAPACITY));
         Self { room: delegate.room(), delegate, cache, strangers }
     }
 
@@ -66,21 +66,21 @@ impl Reviews {
         &self,
         attributes: &Attributes,
         metrics: &Delegated,
-    ) -> Result<Answer, Status> {
+    ) -> Result<ReviewAnswer, Status> {
         let reviewed = if attributes.caller.is_known() {
             self.cache.get_or_fetch(attributes, || self.ask(attributes, metrics)).await
         } else {
             let fetch = || async {
                 match self.room.try_acquire() {
                     Ok(_permit) => self.ask(attributes, metrics).await,
-                    Err(_full) => (Err(Failure::Busy), Duration::ZERO),
+                    Err(_full) => (Err(AccessReviewFailure::Busy), Duration::ZERO),
                 }
             };
             self.strangers.get_or_fetch(attributes, fetch).await
         };
         reviewed.map_err(|failure| match failure {
-            Failure::Failed => Status::internal("the access review failed"),
-            Failure::Busy => Status::too_many_requests(1),
+            AccessReviewFailure::Failed => Status::internal("the access review failed"),
+            AccessReviewFailure::Busy => Status::too_many_requests(1),
         })
     }
 
@@ -91,11 +91,11 @@ impl Reviews {
         match reviewed.map(|review| review.status.unwrap_or_default()) {
             Ok(status) => {
                 let allowed = status.allowed && status.denied != Some(true);
-                (Ok(Answer { allowed, reason: status.reason.unwrap_or_default() }), self.delegate.ttl)
+                (Ok(ReviewAnswer { allowed, reason: status.reason.unwrap_or_default() }), self.delegate.ttl)
             }
             Err(error) => {
                 tracing::warn!(error, user = attributes.caller.name, "access review failed");
-                (Err(Failure::Failed), FAILURE_TTL)
+                (Err(AccessReviewFailure::Failed), FAILURE_TTL)
             }
         }
     }

@@ -1,4 +1,4 @@
-use crate::flow::Place;
+use crate::flow::LanePlace;
 use crate::metrics::{ServerMetrics, WatchEvents};
 use axum::body::{Body, Bytes};
 use http_body::{Frame, SizeHint};
@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 /// is one event.
 pub(super) struct Streamed {
     body: Body,
-    _place: Place,
+    _place: LanePlace,
     events: Option<WatchEvents>,
     metrics: Arc<ServerMetrics>,
     broken: bool,
@@ -20,7 +20,7 @@ pub(super) struct Streamed {
 impl Streamed {
     pub(super) fn wrap(
         body: Body,
-        place: Place,
+        place: LanePlace,
         events: Option<WatchEvents>,
         metrics: Arc<ServerMetrics>,
     ) -> Body {

@@ -1,5 +1,5 @@
 use super::websocket::Afterwards;
-use super::{Handler, Shared, pipeline};
+use super::{Handler, ServerShared, pipeline};
 use crate::error::Error;
 use crate::strangers::{Stranger, Strangers};
 use crate::tls::Peer;
@@ -46,7 +46,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Serves until the token is cancelled, then ends in order: `/readyz` fails, requests are still taken for a while,
 /// the socket closes, watches end, connections are told to go, and what is under way may finish.
 pub(super) async fn serve<H: Handler>(
-    shared: Arc<Shared<H>>,
+    shared: Arc<ServerShared<H>>,
     listener: TcpListener,
     config: ServerConfig,
     stop: CancellationToken,
@@ -85,7 +85,7 @@ struct Acceptor<H> {
     strangers: Arc<Strangers>,
     connections: JoinSet<()>,
     closing: CancellationToken,
-    shared: Arc<Shared<H>>,
+    shared: Arc<ServerShared<H>>,
 }
 
 impl<H: Handler> Acceptor<H> {
@@ -169,7 +169,7 @@ struct Accepted {
 }
 
 async fn connection<H: Handler>(
-    shared: &Arc<Shared<H>>,
+    shared: &Arc<ServerShared<H>>,
     tls: &TlsAcceptor,
     http: &Builder<TokioExecutor>,
     accepted: Accepted,

@@ -1,15 +1,15 @@
 use super::body::Streamed;
 use super::trail::Trail;
 use super::websocket::{self, Afterwards, Upgrade};
-use super::{Handler, Shared};
+use super::{Handler, ServerShared};
 use crate::audit::{self, AUDIT_ID};
 use crate::authn::Unauthenticated;
-use crate::authn::impersonation::Wanted;
+use crate::authn::impersonation::Impersonation;
 use crate::authz::{Admits, Attributes, Demand};
 use crate::caller::{Caller, MASTERS, Via};
 use crate::context::RequestContext;
 use crate::dialect::Dialect;
-use crate::flow::{Class, Place};
+use crate::flow::{Class, LanePlace};
 use crate::request::{RequestInfo, query};
 use crate::response::status_response;
 use crate::tenure::{Grounds, Tenure};
@@ -39,7 +39,7 @@ type Refused = Response<Body>;
 /// Answers a request, in the order of `DefaultBuildHandlerChain`: request id, panic guard, RequestInfo, deadline,
 /// authentication, impersonation, room, authorization, handler; then metrics and the audit log.
 pub(super) async fn serve<H: Handler>(
-    shared: Arc<Shared<H>>,
+    shared: Arc<ServerShared<H>>,
     peer: Arc<Peer>,
     afterwards: Arc<Afterwards>,
     request: Request<Incoming>,
@@ -85,7 +85,7 @@ pub(super) async fn serve<H: Handler>(
 }
 
 async fn answer<H: Handler>(
-    shared: &Arc<Shared<H>>,
+    shared: &Arc<ServerShared<H>>,
     peer: &Arc<Peer>,
     afterwards: &Afterwards,
     mut request: Request<Body>,
@@ -109,7 +109,7 @@ async fn answer<H: Handler>(
     let info = parsed.map_err(|status| failure(&status, &request))?;
     let entrance = Entrance::of(shared, &info);
     trail.asked(&info, entrance.class);
-    let wanted = Wanted::take(request.headers_mut()).map_err(|status| failure(&status, &request))?;
+    let wanted = Impersonation::take(request.headers_mut()).map_err(|status| failure(&status, &request))?;
     let mut acting = Acting { caller: Arc::clone(&authenticated.caller), rights: Vec::new() };
     if let Some(wanted) = wanted {
         let assumed = trace::span("impersonation", impersonate(shared, &authenticated.caller, wanted));
@@ -166,9 +166,9 @@ async fn answer<H: Handler>(
 
 /// A stream keeps its place as long as it lasts; what is answered in one piece gives it up at once.
 fn keep_place<H>(
-    shared: &Shared<H>,
+    shared: &ServerShared<H>,
     info: &RequestInfo,
-    place: Option<Place>,
+    place: Option<LanePlace>,
     response: Response<Body>,
 ) -> Response<Body> {
     match place {
@@ -188,7 +188,7 @@ struct Entrance {
 }
 
 impl Entrance {
-    fn of<H>(shared: &Shared<H>, info: &RequestInfo) -> Self {
+    fn of<H>(shared: &ServerShared<H>, info: &RequestInfo) -> Self {
         match info {
             RequestInfo::Resource(asked) => {
                 let class = if shared.acting_reads.has(asked) { Class::Write } else { asked.class() };
@@ -213,7 +213,7 @@ struct Acting {
 }
 
 async fn handle<H: Handler>(
-    shared: &Arc<Shared<H>>,
+    shared: &Arc<ServerShared<H>>,
     context: &mut RequestContext,
     request: Request<Body>,
 ) -> Response<Body> {
@@ -242,7 +242,7 @@ fn upgrade(
 
 /// What a step says, or that the time is over. Not an `async fn`: that would have room for the step twice.
 fn within<H, T>(
-    shared: &Shared<H>,
+    shared: &ServerShared<H>,
     deadline: Instant,
     step: impl Future<Output = Result<T, Status>>,
 ) -> impl Future<Output = Result<T, Status>> {
@@ -276,7 +276,11 @@ fn timeout(request: &Request<Body>) -> Result<Duration, Refused> {
 
 /// The caller as whom a caller acts, if he may. kube-apiserver has done this before it forwards, and takes the
 /// headers out: a front proxy that sends them has looked at nothing, and who it names stays who asks.
-async fn impersonate<H>(shared: &Shared<H>, caller: &Arc<Caller>, wanted: Wanted) -> Result<Acting, Status> {
+async fn impersonate<H>(
+    shared: &ServerShared<H>,
+    caller: &Arc<Caller>,
+    wanted: Impersonation,
+) -> Result<Acting, Status> {
     if caller.via == Via::FrontProxy {
         let text = "impersonation is not served behind a front proxy: ask it, not us";
         return Err(Status::failure(403, "Forbidden", format!("forbidden: {text}")));
@@ -292,7 +296,7 @@ async fn impersonate<H>(shared: &Shared<H>, caller: &Arc<Caller>, wanted: Wanted
 }
 
 /// A place among the requests under way; what is exempt needs none.
-fn enter<H>(shared: &Shared<H>, class: Class, caller: &Caller) -> Result<Option<Place>, Refused> {
+fn enter<H>(shared: &ServerShared<H>, class: Class, caller: &Caller) -> Result<Option<LanePlace>, Refused> {
     let lane = match class {
         Class::Exempt => return Ok(None),
         Class::Read => &shared.reads,
@@ -305,7 +309,7 @@ fn enter<H>(shared: &Shared<H>, class: Class, caller: &Caller) -> Result<Option<
     }
 }
 
-fn too_many<H>(shared: &Shared<H>) -> Response<Body> {
+fn too_many<H>(shared: &ServerShared<H>) -> Response<Body> {
     shared.metrics.terminated("too many");
     let mut response = Response::new(Body::from("Too many requests, please try again later.\n"));
     *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;

@@ -1,7 +1,7 @@
-use crate::audit::{Change, Phases, Record};
+use crate::audit::{AuditRecord, AuditedChange, Phases};
 use crate::caller::{Caller, MASTERS, Via};
 use crate::flow::Class;
-use crate::metrics::{Outcome, ServerMetrics};
+use crate::metrics::{RequestOutcome, ServerMetrics};
 use crate::request::{RequestInfo, query};
 use axum::body::Body;
 use http::header::HeaderName;
@@ -33,7 +33,7 @@ pub(super) struct Trail {
     pub(super) caller: Option<Arc<Caller>>,
     pub(super) impersonated: Option<Arc<Caller>>,
     /// What the handler says of a write.
-    pub(super) outcome: Option<Change>,
+    pub(super) outcome: Option<AuditedChange>,
     /// Where this request is traced.
     pub(super) trace: Option<Root>,
     answered: bool,
@@ -91,13 +91,13 @@ impl Trail {
         let (code, took) = (response.status().as_u16(), self.started.elapsed());
         let size = http_body::Body::size_hint(response.body()).exact();
         let is_stream = self.class == Class::Stream;
-        let outcome = Outcome { code, took, size, validation: self.validation, is_stream };
+        let outcome = RequestOutcome { code, took, size, validation: self.validation, is_stream };
         self.metrics.answered(self.info.as_ref(), self.dry_run, &outcome);
         self.end(code, took);
     }
 
     fn end(&mut self, code: u16, took: Duration) {
-        let logged = Record {
+        let logged = AuditRecord {
             audit_id: &self.audit_id,
             peer: self.peer,
             caller: self.caller.as_deref(),

@@ -1,11 +1,11 @@
 //! Server-side apply.
 
 use crate::part::Part;
-use crate::resource::Stored;
+use crate::resource::StoredKind;
 use crate::verbs::change::change;
 use crate::verbs::create::{New, insert};
 use crate::verbs::options::{WriteKind, WriteOptions, resource_version};
-use crate::verbs::owned::{Resets, Wanted, writer};
+use crate::verbs::owned::{OwnedRights, Resets, writer};
 use crate::verbs::update::check_identity;
 use crate::verbs::{Call, nul};
 use axum::body::Body;
@@ -21,7 +21,7 @@ const ROUNDS_MAX: usize = 4;
 
 pub(crate) async fn apply(
     call: &mut Call<'_>,
-    stored: &Stored,
+    stored: &StoredKind,
     bytes: &[u8],
 ) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse(&call.query, &call.headers, WriteKind::Apply)?;
@@ -77,7 +77,7 @@ fn name_it(call: &Call<'_>, applied: &mut Value) -> Result<(), Status> {
 
 async fn change_live(
     call: &mut Call<'_>,
-    stored: &Stored,
+    stored: &StoredKind,
     applied: &Value,
     options: &WriteOptions,
 ) -> Result<Entry, Status> {
@@ -92,14 +92,14 @@ async fn change_live(
         let mut object = merged.map_err(|error| error.status())?;
         decode::apply_defaults(&mut object, &resource.schema);
         check_identity(&resource, &asked.name, &asked.namespace, &mut object)?;
-        Ok(Wanted { object, track: false, versioned, warnings: Vec::new() })
+        Ok(OwnedRights { object, track: false, versioned, warnings: Vec::new() })
     });
     entry.await
 }
 
 async fn create_new(
     call: &mut Call<'_>,
-    stored: &Stored,
+    stored: &StoredKind,
     applied: &Value,
     options: &WriteOptions,
 ) -> Result<Entry, Status> {

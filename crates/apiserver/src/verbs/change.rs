@@ -2,10 +2,12 @@
 
 use crate::errors::{MODIFIED, status_of};
 use crate::part::Part;
-use crate::resource::{Resource, Stored};
-use crate::verbs::commit::{Live, Told, always_conflicts, commit, context, growth_warnings, state, written};
+use crate::resource::{Resource, StoredKind};
+use crate::verbs::commit::{
+    Live, Warnings, always_conflicts, commit, context, growth_warnings, state, written,
+};
 use crate::verbs::options::{WriteOptions, resource_version};
-use crate::verbs::owned::{Resets, Wanted, is_unchanged, is_whole, keep_owned, same_spec, writer};
+use crate::verbs::owned::{OwnedRights, Resets, is_unchanged, is_whole, keep_owned, same_spec, writer};
 use crate::verbs::tries::Tries;
 use crate::verbs::{Call, moves, owners, parent};
 use bytes::Bytes;
@@ -25,7 +27,7 @@ pub(crate) struct Written {
     pub(crate) note: String,
 }
 
-pub(crate) enum Outcome {
+pub(crate) enum ChangeOutcome {
     Written(Written),
     /// Nothing changes: nothing is written.
     Same(Entry),
@@ -39,34 +41,34 @@ pub(crate) enum Outcome {
 /// several times.
 pub(crate) async fn change<F>(
     call: &mut Call<'_>,
-    stored: &Stored,
+    stored: &StoredKind,
     options: &WriteOptions,
     mut compute: F,
 ) -> Result<Entry, Status>
 where
-    F: FnMut(&Object) -> Result<Wanted, Status>,
+    F: FnMut(&Object) -> Result<OwnedRights, Status>,
 {
     let mut tries = Tries::new(options.dry_run);
     loop {
-        let mut told = Told::default();
+        let mut told = Warnings::default();
         let outcome = attempt(call, stored, options, tries.at(), &mut told, &mut compute).await;
-        let is_decided = matches!(outcome, Ok(Outcome::Written(_) | Outcome::Refused(_)));
+        let is_decided = matches!(outcome, Ok(ChangeOutcome::Written(_) | ChangeOutcome::Refused(_)));
         if !is_decided && tries.look_again() {
             continue;
         }
         match outcome {
-            Ok(Outcome::Conflict) if tries.again().await => {}
-            Ok(Outcome::Conflict) => return Err(always_conflicts(&call.resource, &call.asked.name)),
-            Ok(Outcome::Written(Written { old, entry, note })) => {
+            Ok(ChangeOutcome::Conflict) if tries.again().await => {}
+            Ok(ChangeOutcome::Conflict) => return Err(always_conflicts(&call.resource, &call.asked.name)),
+            Ok(ChangeOutcome::Written(Written { old, entry, note })) => {
                 call.warnings.extend(told.of_accepted());
                 call.audit(Some(old), &entry, options.dry_run, note);
                 return Ok(entry);
             }
-            Ok(Outcome::Same(entry)) => {
+            Ok(ChangeOutcome::Same(entry)) => {
                 call.warnings.extend(told.of_accepted());
                 return Ok(entry);
             }
-            Ok(Outcome::Refused(status)) | Err(status) => {
+            Ok(ChangeOutcome::Refused(status)) | Err(status) => {
                 call.warnings.extend(told.always);
                 return Err(status);
             }
@@ -76,14 +78,14 @@ where
 
 async fn attempt<F>(
     call: &Call<'_>,
-    stored: &Stored,
+    stored: &StoredKind,
     options: &WriteOptions,
     at: At,
-    told: &mut Told,
+    told: &mut Warnings,
     compute: &mut F,
-) -> Result<Outcome, Status>
+) -> Result<ChangeOutcome, Status>
 where
-    F: FnMut(&Object) -> Result<Wanted, Status>,
+    F: FnMut(&Object) -> Result<OwnedRights, Status>,
 {
     let live = Live::read(call, &call.key(stored), at).await?;
     let wanted = compute(&live.object)?;
@@ -95,7 +97,7 @@ where
 /// What shall become of an object.
 pub(crate) struct Proposal {
     pub(crate) live: Live,
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: OwnedRights,
     /// Whether what it costs or grants may become more.
     pub(crate) may_grow: bool,
     /// Whether it goes to the namespace that is wanted.
@@ -107,17 +109,17 @@ pub(crate) struct Proposal {
 /// Makes of what is wanted what will be stored, and has the store decide.
 pub(crate) async fn settle(
     call: &Call<'_>,
-    stored: &Stored,
+    stored: &StoredKind,
     options: &WriteOptions,
     proposal: Proposal,
-    told: &mut Told,
-) -> Result<Outcome, Status> {
+    told: &mut Warnings,
+) -> Result<ChangeOutcome, Status> {
     let Proposal { live, wanted, may_grow, moves, note } = proposal;
     told.always.extend(wanted.warnings.iter().cloned());
     let (versioned, now) = (wanted.versioned, call.now());
     let wish = Wish { live: &live.object, wanted, moves };
     let Some(Prepared { mut object, gone }) = prepare(call, stored, options, wish, told).await? else {
-        return Ok(Outcome::Same(live.unchanged()));
+        return Ok(ChangeOutcome::Same(live.unchanged()));
     };
     let cx = context(call, options.dry_run, versioned, &now);
     let strategy = &stored.strategy;
@@ -147,15 +149,21 @@ pub(crate) async fn settle(
         Ok(revision) => {
             told.accepted.extend(growth);
             let revision = if options.dry_run { expected } else { revision };
-            Ok(Outcome::Written(Written { old: expected, entry: written(&at, *uid, revision, body), note }))
+            Ok(ChangeOutcome::Written(Written {
+                old: expected,
+                entry: written(&at, *uid, revision, body),
+                note,
+            }))
         }
-        Err(Error::Conflict) => Ok(Outcome::Conflict),
-        Err(Error::Refused(violations)) => Ok(Outcome::Refused(strategy.refusal(&cx, &object, &violations))),
+        Err(Error::Conflict) => Ok(ChangeOutcome::Conflict),
+        Err(Error::Refused(violations)) => {
+            Ok(ChangeOutcome::Refused(strategy.refusal(&cx, &object, &violations)))
+        }
         Err(Error::AlreadyExists { deleting }) if moves => {
-            Ok(Outcome::Refused(moves::taken(call, &at, deleting).await))
+            Ok(ChangeOutcome::Refused(moves::taken(call, &at, deleting).await))
         }
         Err(error) => {
-            Ok(Outcome::Refused(status_of(&error, &call.resource.group_resource(), &call.asked.name)))
+            Ok(ChangeOutcome::Refused(status_of(&error, &call.resource.group_resource(), &call.asked.name)))
         }
     }
 }
@@ -170,17 +178,17 @@ struct Prepared {
 /// What shall become of an object as it was read.
 struct Wish<'a> {
     live: &'a Object,
-    wanted: Wanted,
+    wanted: OwnedRights,
     moves: bool,
 }
 
 /// Makes of what the client wants what will be stored; `None` where that is what is stored already.
 async fn prepare(
     call: &Call<'_>,
-    stored: &Stored,
+    stored: &StoredKind,
     options: &WriteOptions,
     wish: Wish<'_>,
-    told: &mut Told,
+    told: &mut Warnings,
 ) -> Result<Option<Prepared>, Status> {
     let Wish { live, wanted, moves } = wish;
     let (resource, strategy) = (&*call.resource, &*stored.strategy);

@@ -1,14 +1,14 @@
 //! What creates, changes and deletes have in common on their way into the store.
 
 use crate::errors::status_of;
-use crate::resource::{Resource, Stored};
+use crate::resource::{Resource, StoredKind};
 use crate::strategy::WriteContext;
 use crate::verbs::Call;
 use bytes::Bytes;
 use meta::object::Object;
 use meta::status::Status;
 use std::sync::Arc;
-use store::model::{Before, Change, State, Write};
+use store::model::{Before, Change, NewState, Write};
 use store::read::At;
 use store::{Attributes, Entry, Error, Key, Revision, Visibility};
 use uuid::Uuid;
@@ -18,14 +18,14 @@ const OBJECT_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// Texts for the `Warning` headers of a write.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct Warnings {
     /// About what the client has sent.
     pub(crate) always: Vec<String>,
     /// About what it comes to; a refused write says nothing of that, as it may be of what its caller does not see.
     pub(crate) accepted: Vec<String>,
 }
 
-impl Told {
+impl Warnings {
     pub(crate) fn of_accepted(self) -> impl Iterator<Item = String> {
         self.always.into_iter().chain(self.accepted)
     }
@@ -70,7 +70,7 @@ impl Live {
     }
 
     /// What the store has to know of the state that was read.
-    pub(crate) fn before(&self, stored: &Stored) -> Result<Before, Status> {
+    pub(crate) fn before(&self, stored: &StoredKind) -> Result<Before, Status> {
         let account = stored.strategy.account(&self.object)?;
         Ok(Before { attributes: self.entry.attributes.clone(), account })
     }
@@ -83,13 +83,13 @@ impl Live {
 }
 
 /// The state to store.
-pub(crate) fn state(stored: &Stored, object: &mut Object) -> Result<State, Status> {
+pub(crate) fn state(stored: &StoredKind, object: &mut Object) -> Result<NewState, Status> {
     object.remove(&["metadata", "resourceVersion"]);
     let body = serde_json::to_string(object.as_map()).map_err(|error| Status::internal(error.to_string()))?;
     if body.len() > OBJECT_BYTES_MAX {
         return Err(Status::too_large(format!("Request entity too large: limit is {OBJECT_BYTES_MAX}")));
     }
-    Ok(State { body, account: stored.strategy.account(object)? })
+    Ok(NewState { body, account: stored.strategy.account(object)? })
 }
 
 /// Has the store decide a write. `Revision(0)` for a dry run.
@@ -101,7 +101,7 @@ pub(crate) async fn commit(call: &Call<'_>, write: Write, dry_run: bool) -> Resu
 }
 
 /// What to tell who has made an accepted write.
-pub(crate) fn growth_warnings(stored: &Stored, change: &Change) -> Vec<String> {
+pub(crate) fn growth_warnings(stored: &StoredKind, change: &Change) -> Vec<String> {
     let (before, Some(after)) = (change.before(), change.after()) else { return Vec::new() };
     if before.is_some_and(|before| before.weighs_as(after)) {
         return Vec::new();

@@ -1,8 +1,8 @@
 //! `POST` of a collection.
 
 use crate::errors::status_of;
-use crate::resource::Stored;
-use crate::verbs::commit::{Told, commit, context, growth_warnings, state, written};
+use crate::resource::StoredKind;
+use crate::verbs::commit::{Warnings, commit, context, growth_warnings, state, written};
 use crate::verbs::options::{WriteKind, WriteOptions};
 use crate::verbs::owned::{Resets, keep_at_create, writer};
 use crate::verbs::{Call, body, owners, parent};
@@ -26,7 +26,7 @@ const SYSTEM_FIELDS: [&str; 5] =
 
 pub(crate) async fn create(
     call: &mut Call<'_>,
-    stored: &Stored,
+    stored: &StoredKind,
     body: Body,
 ) -> Result<Response<Body>, Status> {
     let media = body::media(&call.headers)?;
@@ -50,7 +50,7 @@ pub(crate) struct New {
 /// Stores a new object.
 pub(crate) async fn insert(
     call: &mut Call<'_>,
-    stored: &Stored,
+    stored: &StoredKind,
     mut new: New,
     options: &WriteOptions,
 ) -> Result<Entry, Status> {
@@ -66,29 +66,29 @@ pub(crate) async fn insert(
     let tries = if generated { GENERATED_NAMES_MAX } else { 1 };
     for _try in 1..tries {
         match try_insert(call, stored, new.clone(), options).await {
-            Err(Failure::Taken(_)) => {}
-            other => return other.map_err(Failure::status),
+            Err(CreateFailure::Taken(_)) => {}
+            other => return other.map_err(CreateFailure::status),
         }
     }
     match try_insert(call, stored, new, options).await {
-        Err(Failure::Taken(mut status)) if generated => {
+        Err(CreateFailure::Taken(mut status)) if generated => {
             status.message = format!(
                 "{}, the server was not able to generate a unique name for the object",
                 status.message
             );
             Err(status.retry_after(1))
         }
-        other => other.map_err(Failure::status),
+        other => other.map_err(CreateFailure::status),
     }
 }
 
-enum Failure {
+enum CreateFailure {
     /// The name is taken.
     Taken(Status),
     Other(Status),
 }
 
-impl Failure {
+impl CreateFailure {
     fn status(self) -> Status {
         match self {
             Self::Taken(status) | Self::Other(status) => status,
@@ -115,20 +115,20 @@ fn place(call: &Call<'_>, object: &mut Object) -> Result<(), Status> {
 
 async fn try_insert(
     call: &mut Call<'_>,
-    stored: &Stored,
+    stored: &StoredKind,
     new: New,
     options: &WriteOptions,
-) -> Result<Entry, Failure> {
+) -> Result<Entry, CreateFailure> {
     let (now, uid) = (call.now(), Uuid::new_v4());
-    let mut told = Told::default();
+    let mut told = Warnings::default();
     let prepared = prepare(call, stored, new, options, uid, &mut told).await;
     call.warnings.append(&mut told.always);
-    let mut object = prepared.map_err(Failure::Other)?;
+    let mut object = prepared.map_err(CreateFailure::Other)?;
     let strategy = &stored.strategy;
     if let Some(right) = strategy.extra_right(&context(call, options.dry_run, false, &now), None, &object) {
-        call.demand(&right, object.name()).await.map_err(Failure::Other)?;
+        call.demand(&right, object.name()).await.map_err(CreateFailure::Other)?;
     }
-    let state = state(stored, &mut object).map_err(Failure::Other)?;
+    let state = state(stored, &mut object).map_err(CreateFailure::Other)?;
     let key = Key::new(stored.id, object.namespace(), object.name());
     let body = Bytes::from(state.body.clone());
     let change = Change::Create(state);
@@ -143,38 +143,44 @@ async fn try_insert(
         }
         Err(Error::Refused(violations)) => {
             let cx = context(call, options.dry_run, false, &now);
-            Err(Failure::Other(strategy.refusal(&cx, &object, &violations)))
+            Err(CreateFailure::Other(strategy.refusal(&cx, &object, &violations)))
         }
         Err(error) => Err(Box::pin(refused(call, stored, &object, &key, error)).await),
     }
 }
 
 /// The answer to a create that the store refused, but for quota.
-async fn refused(call: &Call<'_>, stored: &Stored, object: &Object, key: &Key, error: Error) -> Failure {
+async fn refused(
+    call: &Call<'_>,
+    stored: &StoredKind,
+    object: &Object,
+    key: &Key,
+    error: Error,
+) -> CreateFailure {
     let about = call.resource.group_resource();
     match error {
         // In which state the object is that has the name is for who sees it.
         Error::AlreadyExists { deleting } => {
             let seen = deleting && call.api.store.get(&call.cx.access, key, At::Latest).await.is_ok();
-            Failure::Taken(status_of(&Error::AlreadyExists { deleting: seen }, &about, object.name()))
+            CreateFailure::Taken(status_of(&Error::AlreadyExists { deleting: seen }, &about, object.name()))
         }
         // Where the caller may put nothing, there is nothing for him.
-        Error::NotFound => Failure::Other(match stored.strategy.parent(object) {
+        Error::NotFound => CreateFailure::Other(match stored.strategy.parent(object) {
             Some(parent) => parent::missing(call, stored, object, &parent),
             None => status_of(&error, &about, object.name()),
         }),
-        error => Failure::Other(status_of(&error, &about, object.name())),
+        error => CreateFailure::Other(status_of(&error, &about, object.name())),
     }
 }
 
 /// Makes the object what will be stored, and validates it.
 pub(crate) async fn prepare(
     call: &Call<'_>,
-    stored: &Stored,
+    stored: &StoredKind,
     new: New,
     options: &WriteOptions,
     uid: Uuid,
-    told: &mut Told,
+    told: &mut Warnings,
 ) -> Result<Object, Status> {
     let New { mut object, track } = new;
     let (resource, strategy, now) = (&*call.resource, &*stored.strategy, call.now());

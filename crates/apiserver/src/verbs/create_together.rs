@@ -2,9 +2,9 @@
 //! validated as one that is created alone; the store decides them in one transaction.
 
 use crate::errors::status_of;
-use crate::resource::Stored;
+use crate::resource::StoredKind;
 use crate::response::{Offer, Style, document};
-use crate::verbs::commit::{Told, context, growth_warnings, state};
+use crate::verbs::commit::{Warnings, context, growth_warnings, state};
 use crate::verbs::create::{New, prepare};
 use crate::verbs::options::{WriteKind, WriteOptions};
 use crate::verbs::{Call, body, parent};
@@ -27,7 +27,7 @@ const NAMED_MAX: usize = 10;
 
 pub(crate) async fn create_together(
     call: &mut Call<'_>,
-    stored: &Stored,
+    stored: &StoredKind,
     body: Body,
 ) -> Result<Response<Body>, Status> {
     if !matches!(call.cx.access.visibility(), Visibility::Everything) {
@@ -106,7 +106,7 @@ impl Batch {
 
 async fn one(
     call: &Call<'_>,
-    stored: &Stored,
+    stored: &StoredKind,
     item: &Value,
     options: &WriteOptions,
 ) -> Result<Ready, Status> {
@@ -115,7 +115,7 @@ async fn one(
     let decoded =
         body::decode(text.as_bytes(), Media::Json, &resource.gvk, &resource.schema, options.validation)?;
     parent::check(call, stored, None, &decoded.object).await?;
-    let (uid, mut told) = (Uuid::new_v4(), Told::default());
+    let (uid, mut told) = (Uuid::new_v4(), Warnings::default());
     let new = New { object: decoded.object, track: true };
     let mut object = prepare(call, stored, new, options, uid, &mut told).await?;
     let now = call.now();
@@ -135,7 +135,7 @@ async fn one(
 /// Has the store decide all of them, unless one is refused already.
 async fn decide(
     call: &mut Call<'_>,
-    stored: &Stored,
+    stored: &StoredKind,
     batch: Batch,
     dry_run: bool,
 ) -> Result<Vec<Object>, Status> {
@@ -168,7 +168,7 @@ async fn decide(
     Ok(objects)
 }
 
-fn refusal(call: &Call<'_>, stored: &Stored, object: &Object, error: &Error, now: &str) -> Status {
+fn refusal(call: &Call<'_>, stored: &StoredKind, object: &Object, error: &Error, now: &str) -> Status {
     match error {
         Error::Refused(violations) => {
             stored.strategy.refusal(&context(call, false, false, now), object, violations)

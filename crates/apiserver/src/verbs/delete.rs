@@ -1,9 +1,9 @@
 //! `DELETE` of one object: marked while somebody waits for it, removed otherwise.
 
 use crate::errors::status_of;
-use crate::resource::Stored;
+use crate::resource::StoredKind;
 use crate::response::{self, PROTOBUF};
-use crate::verbs::commit::{Live, Told, always_conflicts, commit, context, state, written};
+use crate::verbs::commit::{Live, Warnings, always_conflicts, commit, context, state, written};
 use crate::verbs::options::{DeleteOptions, Propagation};
 use crate::verbs::owned::is_unchanged;
 use crate::verbs::tries::Tries;
@@ -36,7 +36,7 @@ pub(crate) enum Removal {
 
 pub(crate) async fn delete(
     call: &mut Call<'_>,
-    stored: &Stored,
+    stored: &StoredKind,
     body: Body,
 ) -> Result<Response<Body>, Status> {
     let options = read_options(call, body).await?;
@@ -89,35 +89,35 @@ fn decoded(bytes: &[u8], headers: &HeaderMap) -> Result<Value, Status> {
 /// Runs one object's deletion as far as it goes now.
 pub(crate) async fn remove(
     call: &mut Call<'_>,
-    stored: &Stored,
+    stored: &StoredKind,
     key: &Key,
     options: &DeleteOptions,
 ) -> Result<Removal, Status> {
     let mut tries = Tries::new(options.dry_run);
     loop {
-        let mut told = Told::default();
+        let mut told = Warnings::default();
         let outcome = attempt(call, stored, key, options, tries.at(), &mut told).await;
-        let is_decided = matches!(outcome, Ok(Outcome::Removed(..) | Outcome::Refused(_)));
+        let is_decided = matches!(outcome, Ok(DeleteOutcome::Removed(..) | DeleteOutcome::Refused(_)));
         if !is_decided && tries.look_again() {
             continue;
         }
         match outcome {
-            Ok(Outcome::Conflict) if tries.again().await => {}
-            Ok(Outcome::Conflict) => return Err(always_conflicts(&call.resource, &key.name)),
-            Ok(Outcome::Removed(old, removal)) => {
+            Ok(DeleteOutcome::Conflict) if tries.again().await => {}
+            Ok(DeleteOutcome::Conflict) => return Err(always_conflicts(&call.resource, &key.name)),
+            Ok(DeleteOutcome::Removed(old, removal)) => {
                 call.warnings.extend(told.of_accepted());
                 if let Removal::Gone(entry) | Removal::Marked(entry) = &removal {
                     call.audit(Some(old), entry, options.dry_run, String::new());
                 }
                 return Ok(removal);
             }
-            Ok(Outcome::Waits(status)) => return Ok(Removal::Waits(status)),
-            Ok(Outcome::Refused(status)) | Err(status) => return Err(status),
+            Ok(DeleteOutcome::Waits(status)) => return Ok(Removal::Waits(status)),
+            Ok(DeleteOutcome::Refused(status)) | Err(status) => return Err(status),
         }
     }
 }
 
-enum Outcome {
+enum DeleteOutcome {
     /// It was at this revision before.
     Removed(Revision, Removal),
     /// It is marked, and its strategy waits for something.
@@ -131,12 +131,12 @@ enum Outcome {
 /// One try.
 async fn attempt(
     call: &Call<'_>,
-    stored: &Stored,
+    stored: &StoredKind,
     key: &Key,
     options: &DeleteOptions,
     at: At,
-    told: &mut Told,
-) -> Result<Outcome, Status> {
+    told: &mut Warnings,
+) -> Result<DeleteOutcome, Status> {
     let live = Live::read(call, key, at).await?;
     let about = call.resource.group_resource();
     check_preconditions(call, &live.object, options)?;
@@ -147,15 +147,15 @@ async fn attempt(
     if live.object.is_deleting()
         && let Some(text) = &waits
     {
-        return Ok(Outcome::Waits(Status::conflict(&about, live.object.name(), text)));
+        return Ok(DeleteOutcome::Waits(Status::conflict(&about, live.object.name(), text)));
     }
     let prepared = prepare(call, stored, &live.object, waits.is_some(), options, told);
     let Some(Prepared { mut object, gone }) = prepared else {
         if at == At::Any {
             // Nothing is written that would find out that the object has gone meanwhile, and another has its name.
-            return Ok(Outcome::Conflict);
+            return Ok(DeleteOutcome::Conflict);
         }
-        return Ok(Outcome::Removed(live.entry.revision, Removal::Marked(live.unchanged())));
+        return Ok(DeleteOutcome::Removed(live.entry.revision, Removal::Marked(live.unchanged())));
     };
     let state = state(stored, &mut object)?;
     let body = Bytes::from(state.body.clone());
@@ -171,14 +171,14 @@ async fn attempt(
     let revision = match commit(call, write, options.dry_run).await {
         Ok(_) if options.dry_run => expected,
         Ok(revision) => revision,
-        Err(Error::Conflict) => return Ok(Outcome::Conflict),
+        Err(Error::Conflict) => return Ok(DeleteOutcome::Conflict),
         Err(Error::Refused(violations)) => {
-            return Ok(Outcome::Refused(stored.strategy.refusal(&cx, &live.object, &violations)));
+            return Ok(DeleteOutcome::Refused(stored.strategy.refusal(&cx, &live.object, &violations)));
         }
-        Err(error) => return Ok(Outcome::Refused(status_of(&error, &about, &key.name))),
+        Err(error) => return Ok(DeleteOutcome::Refused(status_of(&error, &about, &key.name))),
     };
     let entry = written(key, uid, revision, body);
-    Ok(Outcome::Removed(expected, if gone { Removal::Gone(entry) } else { Removal::Marked(entry) }))
+    Ok(DeleteOutcome::Removed(expected, if gone { Removal::Gone(entry) } else { Removal::Marked(entry) }))
 }
 
 fn check_preconditions(call: &Call<'_>, live: &Object, options: &DeleteOptions) -> Result<(), Status> {
@@ -218,11 +218,11 @@ struct Prepared {
 /// What will be stored, or nothing where the object waits already.
 fn prepare(
     call: &Call<'_>,
-    stored: &Stored,
+    stored: &StoredKind,
     live: &Object,
     waits: bool,
     options: &DeleteOptions,
-    told: &mut Told,
+    told: &mut Warnings,
 ) -> Option<Prepared> {
     let finalizers = finalizers_after(live, options);
     let mut object = live.clone();

@@ -1,7 +1,7 @@
 //! `DELETE` of a collection: every object's own lifecycle, page by page.
 
 use crate::errors::status_of;
-use crate::resource::Stored;
+use crate::resource::StoredKind;
 use crate::response::list_response;
 use crate::verbs::Call;
 use crate::verbs::delete::{Removal, read_options, remove};
@@ -19,7 +19,7 @@ const PAGE_ITEMS: usize = 500;
 
 pub(crate) async fn delete_collection(
     call: &mut Call<'_>,
-    stored: &Stored,
+    stored: &StoredKind,
     body: Body,
 ) -> Result<Response<Body>, Status> {
     let list_options = ListOptions::parse(&call.query, false)?;

@@ -1,7 +1,7 @@
 //! `GET` of one object, or of a subresource of it: the same object.
 
 use crate::errors::status_of;
-use crate::resource::Stored;
+use crate::resource::StoredKind;
 use crate::verbs::Call;
 use crate::verbs::options::resource_version;
 use axum::body::Body;
@@ -10,7 +10,7 @@ use meta::status::Status;
 use store::Revision;
 use store::read::At;
 
-pub(crate) async fn get(call: &mut Call<'_>, stored: &Stored) -> Result<Response<Body>, Status> {
+pub(crate) async fn get(call: &mut Call<'_>, stored: &StoredKind) -> Result<Response<Body>, Status> {
     check(call)?;
     let found = call.api.store.get(&call.cx.access, &call.key(stored), freshness(call)?).await;
     let entry =

@@ -2,13 +2,13 @@
 
 use crate::errors::status_of;
 use crate::request::Verb;
-use crate::resource::Stored;
+use crate::resource::StoredKind;
 use crate::response::{Offer, Style, bytes_response, document};
 use crate::subresource::{Action, SubresourceHandler, Text};
-use crate::verbs::change::{Outcome, Proposal, Written, settle};
-use crate::verbs::commit::{Live, Told, always_conflicts, context};
+use crate::verbs::change::{ChangeOutcome, Proposal, Written, settle};
+use crate::verbs::commit::{Live, Warnings, always_conflicts, context};
 use crate::verbs::options::{WriteKind, WriteOptions};
-use crate::verbs::owned::Wanted;
+use crate::verbs::owned::OwnedRights;
 use crate::verbs::tries::Tries;
 use crate::verbs::{Call, body};
 use axum::body::Body;
@@ -20,7 +20,7 @@ use store::{Entry, Error};
 
 pub(crate) async fn handled(
     call: &mut Call<'_>,
-    stored: &Stored,
+    stored: &StoredKind,
     handler: &dyn SubresourceHandler,
     body: Body,
 ) -> Result<Response<Body>, Status> {
@@ -49,7 +49,7 @@ pub(crate) async fn handled(
 
 /// What a request wants to have done.
 struct Deed<'a> {
-    stored: &'a Stored,
+    stored: &'a StoredKind,
     handler: &'a dyn SubresourceHandler,
     given: Option<&'a Object>,
     options: &'a WriteOptions,
@@ -57,7 +57,7 @@ struct Deed<'a> {
 
 async fn show(
     call: &mut Call<'_>,
-    stored: &Stored,
+    stored: &StoredKind,
     handler: &dyn SubresourceHandler,
 ) -> Result<Response<Body>, Status> {
     let live = Live::read(call, &call.key(stored), At::Latest).await?;
@@ -74,26 +74,29 @@ async fn show(
 async fn act(call: &mut Call<'_>, deed: &Deed<'_>) -> Result<Object, Status> {
     let mut tries = Tries::new(deed.options.dry_run);
     loop {
-        let mut told = Told::default();
+        let mut told = Warnings::default();
         let done = attempt(call, deed, tries.at(), &mut told).await;
-        let is_decided = matches!(done, Ok(Done { outcome: Outcome::Written(_) | Outcome::Refused(_), .. }));
+        let is_decided =
+            matches!(done, Ok(Done { outcome: ChangeOutcome::Written(_) | ChangeOutcome::Refused(_), .. }));
         if !is_decided && tries.look_again() {
             continue;
         }
         let refused = match done {
-            Ok(Done { outcome: Outcome::Conflict, .. }) if tries.again().await => continue,
-            Ok(Done { outcome: Outcome::Conflict, .. }) => always_conflicts(&call.resource, &call.asked.name),
-            Ok(Done { outcome: Outcome::Written(Written { old, entry, note }), answer }) => {
+            Ok(Done { outcome: ChangeOutcome::Conflict, .. }) if tries.again().await => continue,
+            Ok(Done { outcome: ChangeOutcome::Conflict, .. }) => {
+                always_conflicts(&call.resource, &call.asked.name)
+            }
+            Ok(Done { outcome: ChangeOutcome::Written(Written { old, entry, note }), answer }) => {
                 let answer = if deed.handler.moves() { stored_object(call, &entry)? } else { answer };
                 call.warnings.extend(told.of_accepted());
                 call.audit(Some(old), &entry, deed.options.dry_run, note);
                 return Ok(answer);
             }
-            Ok(Done { outcome: Outcome::Same(_), answer }) => {
+            Ok(Done { outcome: ChangeOutcome::Same(_), answer }) => {
                 call.warnings.extend(told.of_accepted());
                 return Ok(answer);
             }
-            Ok(Done { outcome: Outcome::Refused(status), .. }) | Err(status) => status,
+            Ok(Done { outcome: ChangeOutcome::Refused(status), .. }) | Err(status) => status,
         };
         call.warnings.extend(told.always);
         return Err(refused);
@@ -103,10 +106,10 @@ async fn act(call: &mut Call<'_>, deed: &Deed<'_>) -> Result<Object, Status> {
 /// What one try has come to.
 struct Done {
     answer: Object,
-    outcome: Outcome,
+    outcome: ChangeOutcome,
 }
 
-async fn attempt(call: &Call<'_>, deed: &Deed<'_>, at: At, told: &mut Told) -> Result<Done, Status> {
+async fn attempt(call: &Call<'_>, deed: &Deed<'_>, at: At, told: &mut Warnings) -> Result<Done, Status> {
     let Deed { stored, handler, given, options } = *deed;
     let live = Live::read(call, &call.key(stored), at).await?;
     let now = call.now();
@@ -115,10 +118,10 @@ async fn attempt(call: &Call<'_>, deed: &Deed<'_>, at: At, told: &mut Told) -> R
     let handled = handler.handle(&mut cx, call.view(at), action).await?;
     told.accepted.append(&mut cx.warnings);
     let Some(object) = handled.object else {
-        return Ok(Done { answer: handled.answer, outcome: Outcome::Same(live.unchanged()) });
+        return Ok(Done { answer: handled.answer, outcome: ChangeOutcome::Same(live.unchanged()) });
     };
     let note = handler.note(action);
-    let wanted = Wanted { object, track: true, versioned: false, warnings: Vec::new() };
+    let wanted = OwnedRights { object, track: true, versioned: false, warnings: Vec::new() };
     let proposal = Proposal { live, wanted, may_grow: handler.may_grow(), moves: handler.moves(), note };
     let outcome = settle(call, stored, options, proposal, told).await?;
     Ok(Done { answer: handled.answer, outcome })

@@ -1,7 +1,7 @@
 //! `GET` of a collection.
 
 use crate::errors::status_of;
-use crate::resource::Stored;
+use crate::resource::StoredKind;
 use crate::response::list_response;
 use crate::verbs::Call;
 use crate::verbs::options::{ListOptions, Match, resource_version};
@@ -12,7 +12,7 @@ use meta::status::{ListMeta, Status};
 use store::Revision;
 use store::read::{At, ListQuery, Page, Selection};
 
-pub(crate) async fn list(call: &mut Call<'_>, stored: &Stored) -> Result<Response<Body>, Status> {
+pub(crate) async fn list(call: &mut Call<'_>, stored: &StoredKind) -> Result<Response<Body>, Status> {
     let options = ListOptions::parse(&call.query, false)?;
     let renderer = call.renderer()?;
     let query = list_query(call, stored, &options)?;
@@ -43,7 +43,7 @@ pub(crate) fn list_meta(page: &Page) -> ListMeta {
 
 pub(crate) fn list_query(
     call: &Call<'_>,
-    stored: &Stored,
+    stored: &StoredKind,
     options: &ListOptions,
 ) -> Result<ListQuery, Status> {
     let selection = selection(stored, &call.asked.namespace, options)?;
@@ -80,7 +80,7 @@ pub(crate) fn freshness(options: &ListOptions) -> Result<Freshness, Status> {
 }
 
 pub(crate) fn selection(
-    stored: &Stored,
+    stored: &StoredKind,
     namespace: &str,
     options: &ListOptions,
 ) -> Result<Selection, Status> {

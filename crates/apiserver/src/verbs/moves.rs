@@ -2,7 +2,7 @@
 
 use crate::errors::status_of;
 use crate::request::{ResourceRequest, Verb};
-use crate::resource::Source;
+use crate::resource::ResourceSource;
 use crate::verbs::{Call, owners};
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::object::Object;
@@ -65,7 +65,7 @@ pub(crate) async fn check(call: &Call<'_>, live: &Object, new: &Object) -> Resul
 async fn dependent(call: &Call<'_>, live: &Object) -> Result<Option<String>, Status> {
     let view = call.view(At::Latest).unfiltered();
     for resource in call.api.resources.iter().filter(|resource| resource.namespaced) {
-        let Source::Stored(stored) = &resource.source else { continue };
+        let ResourceSource::Stored(stored) = &resource.source else { continue };
         for entry in view.list(stored.id, Some(live.namespace())).await? {
             if owners::is_owned_by(&entry, live.uid()) {
                 return Ok(Some(format!("{} {:?}", resource.gvk.kind, entry.key.name)));

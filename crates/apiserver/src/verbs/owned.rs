@@ -1,7 +1,7 @@
 //! What of an object each endpoint owns: what a write through it changes, and what becomes its manager's.
 
 use crate::part::Part;
-use crate::resource::{Resource, Stored};
+use crate::resource::{Resource, StoredKind};
 use crate::subresource::{Subresource, SubresourceKind};
 use crate::verbs::Call;
 use meta::managed::{Tracker, Write as Writer};
@@ -15,7 +15,7 @@ const MANAGED_FIELDS: &[&str] = &["metadata", "managedFields"];
 const BESIDE_SPEC: [&[&str]; 4] = [&["apiVersion"], &["kind"], &["metadata"], &["status"]];
 
 /// What a request wants the object to be.
-pub(crate) struct Wanted {
+pub(crate) struct OwnedRights {
     /// The whole object as the client means it.
     pub(crate) object: Object,
     /// Whether field owners still have to be found out.
@@ -25,18 +25,18 @@ pub(crate) struct Wanted {
     pub(crate) warnings: Vec<String>,
 }
 
-fn subresource(stored: &Stored, part: Part) -> Option<&Subresource> {
+fn subresource(stored: &StoredKind, part: Part) -> Option<&Subresource> {
     stored.subresources.iter().find(|subresource| subresource.part() == part)
 }
 
 /// Whether an endpoint changes the object as a whole: the main one, and handlers.
-pub(crate) fn is_whole(stored: &Stored, part: Part) -> bool {
+pub(crate) fn is_whole(stored: &StoredKind, part: Part) -> bool {
     !subresource(stored, part).is_some_and(|sub| matches!(sub.kind, SubresourceKind::Writes(_)))
 }
 
 /// Keeps of the written object only what this endpoint owns; the rest is taken from the live one.
-pub(crate) fn keep_owned(stored: &Stored, part: Part, live: &Object, wanted: Wanted) -> Object {
-    let Wanted { object: mut new, track, .. } = wanted;
+pub(crate) fn keep_owned(stored: &StoredKind, part: Part, live: &Object, wanted: OwnedRights) -> Object {
+    let OwnedRights { object: mut new, track, .. } = wanted;
     match subresource(stored, part) {
         Some(Subresource { kind: SubresourceKind::Writes(writes), .. }) => {
             let mut kept = live.clone();
@@ -59,7 +59,7 @@ pub(crate) fn keep_owned(stored: &Stored, part: Part, live: &Object, wanted: Wan
 }
 
 /// Takes out of a new object what only a later write through a subresource brings, and what is the server's.
-pub(crate) fn keep_at_create(stored: &Stored, object: &mut Object) {
+pub(crate) fn keep_at_create(stored: &StoredKind, object: &mut Object) {
     for subresource in &stored.subresources {
         if let SubresourceKind::Writes(writes) = &subresource.kind
             && !writes.kept_at_create
@@ -78,7 +78,7 @@ pub(crate) fn keep_at_create(stored: &Stored, object: &mut Object) {
 pub(crate) struct Resets(Vec<Cow<'static, [&'static str]>>);
 
 impl Resets {
-    pub(crate) fn of(resource: &Resource, stored: &Stored, part: Part) -> Self {
+    pub(crate) fn of(resource: &Resource, stored: &StoredKind, part: Part) -> Self {
         let server = stored.server_fields.iter().copied();
         let others = stored.subresources.iter().flat_map(|sub| sub.paths().iter().copied());
         Self(match subresource(stored, part) {
@@ -132,7 +132,7 @@ pub(crate) fn writer<'a>(call: &Call<'_>, manager: &'a str, now: &'a str) -> Wri
 }
 
 /// Whether two states have the same specification, whatever the server has put into it.
-pub(crate) fn same_spec(stored: &Stored, live: &Object, new: &Object) -> bool {
+pub(crate) fn same_spec(stored: &StoredKind, live: &Object, new: &Object) -> bool {
     let except: Vec<&[&str]> = BESIDE_SPEC.iter().chain(stored.server_fields).copied().collect();
     same_but(live.as_map(), new.as_map(), &except)
 }

@@ -2,7 +2,7 @@
 //! reaches across tenants. The garbage collector knows owners by their uid alone, whatever else a reference says.
 
 use crate::request::{ResourceRequest, Verb};
-use crate::resource::{Resource, Stored};
+use crate::resource::{Resource, StoredKind};
 use crate::verbs::Call;
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::gvk::GroupVersionKind;
@@ -85,7 +85,7 @@ fn sees_all(call: &Call<'_>) -> bool {
 /// An owner of a kind that is served here.
 struct Owner<'a> {
     resource: &'a Resource,
-    stored: &'a Stored,
+    stored: &'a StoredKind,
     /// Empty for cluster scope.
     namespace: &'a str,
     name: &'a str,

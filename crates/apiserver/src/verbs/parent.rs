@@ -1,7 +1,7 @@
 //! What an object lies below decides before the object itself is looked at.
 
 use crate::errors::status_of;
-use crate::resource::Stored;
+use crate::resource::StoredKind;
 use crate::verbs::Call;
 use meta::object::Object;
 use meta::status::Status;
@@ -12,7 +12,7 @@ use store::{Error, Key, Visibility};
 /// state, and what lies below it, makes no difference. Who sees everything learns it from the store.
 pub(crate) async fn check(
     call: &Call<'_>,
-    stored: &Stored,
+    stored: &StoredKind,
     live: Option<&Object>,
     new: &Object,
 ) -> Result<(), Status> {
@@ -30,7 +30,7 @@ pub(crate) async fn check(
 }
 
 /// The answer about a parent that is not there for the caller.
-pub(crate) fn missing(call: &Call<'_>, stored: &Stored, new: &Object, parent: &Key) -> Status {
+pub(crate) fn missing(call: &Call<'_>, stored: &StoredKind, new: &Object, parent: &Key) -> Status {
     stored
         .strategy
         .parent_missing(new, parent)

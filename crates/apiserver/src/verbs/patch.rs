@@ -1,11 +1,11 @@
 //! `PATCH`: JSON patch, merge patch, strategic merge patch; server-side apply is `super::apply`.
 
 use crate::openapi::PATCH_TYPES;
-use crate::resource::{Resource, Stored};
+use crate::resource::{Resource, StoredKind};
 use crate::verbs::apply::apply;
 use crate::verbs::change::change;
 use crate::verbs::options::{WriteKind, WriteOptions};
-use crate::verbs::owned::Wanted;
+use crate::verbs::owned::OwnedRights;
 use crate::verbs::update::check_identity;
 use crate::verbs::{Call, body, nul};
 use axum::body::Body;
@@ -41,7 +41,7 @@ impl PatchType {
 
 pub(crate) async fn patch(
     call: &mut Call<'_>,
-    stored: &Stored,
+    stored: &StoredKind,
     kind: PatchType,
     body: Body,
 ) -> Result<Response<Body>, Status> {
@@ -67,7 +67,7 @@ pub(crate) async fn patch(
         let (mut object, warnings) =
             reread(&resource, patched.document, patched.strict_errors, options.validation, &bytes)?;
         check_identity(&resource, &name, &namespace, &mut object)?;
-        Ok(Wanted { object, track: true, versioned, warnings })
+        Ok(OwnedRights { object, track: true, versioned, warnings })
     });
     let entry = entry.await?;
     call.respond(StatusCode::OK, &entry)

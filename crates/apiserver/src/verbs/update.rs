@@ -1,9 +1,9 @@
 //! `PUT`.
 
-use crate::resource::{Resource, Stored};
+use crate::resource::{Resource, StoredKind};
 use crate::verbs::change::change;
 use crate::verbs::options::{WriteKind, WriteOptions};
-use crate::verbs::owned::Wanted;
+use crate::verbs::owned::OwnedRights;
 use crate::verbs::{Call, body};
 use axum::body::Body;
 use http::{Response, StatusCode};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 pub(crate) async fn update(
     call: &mut Call<'_>,
-    stored: &Stored,
+    stored: &StoredKind,
     body: Body,
 ) -> Result<Response<Body>, Status> {
     let bytes = body::read(body).await?;
@@ -48,7 +48,7 @@ pub(crate) async fn update(
             let shown = GroupVersionKind::new(resource.gvk.group.as_str(), "", resource.plural);
             return Err(Status::invalid(&shown, live.name(), &vec![error]));
         }
-        Ok(Wanted { object: given.clone(), track: true, versioned: !unversioned, warnings: Vec::new() })
+        Ok(OwnedRights { object: given.clone(), track: true, versioned: !unversioned, warnings: Vec::new() })
     });
     let entry = entry.await?;
     call.respond(StatusCode::OK, &entry)

@@ -3,7 +3,7 @@
 mod frames;
 
 use crate::errors::{status_of, watch_expired};
-use crate::resource::Stored;
+use crate::resource::StoredKind;
 use crate::response::{Media, body_response};
 use crate::tenure::Lost;
 use crate::verbs::Call;
@@ -39,7 +39,7 @@ const CHUNK_BYTES_MAX: usize = 64 << 10;
 /// record of TLS and a wake-up of the client are for several events.
 const CHUNK_INTERVAL: Duration = Duration::from_millis(2);
 
-pub(crate) async fn watch(call: &mut Call<'_>, stored: &Stored) -> Result<Response<Body>, Status> {
+pub(crate) async fn watch(call: &mut Call<'_>, stored: &StoredKind) -> Result<Response<Body>, Status> {
     let options = ListOptions::parse(&call.query, true)?;
     let media = call.style.accepted.media;
     let frames = Frames::new(call.renderer()?);

@@ -18,11 +18,11 @@ pub(crate) mod socket;
 pub(crate) mod tokens;
 
 use apiserver::authn::{jwks::KeySource, jwt, trust};
-use apiserver::authz::{Admits, Policy, Right, Verdict};
+use apiserver::authz::{Admits, AuthzVerdict, Policy, Right};
 use apiserver::caller::{Caller, Via};
 use apiserver::flow::Limits;
 use apiserver::routes::{Reach, Route};
-use apiserver::server::{Handler, Parts, Server, Settings};
+use apiserver::server::{Handler, Parts, Server, ServerSettings};
 use apiserver::{RequestContext, RequestInfo, Verb};
 use axum::body::{Body, Bytes};
 use client::{Answer, Client};
@@ -52,14 +52,14 @@ pub(crate) const WIDGETS: &str = "/apis/example.io/v1/namespaces/box/widgets";
 pub(crate) struct TenantPolicy;
 
 impl Policy for TenantPolicy {
-    fn decide(&self, caller: &Caller, info: &RequestInfo) -> Verdict {
-        let Some(asked) = info.resource() else { return Verdict::NoOpinion };
+    fn decide(&self, caller: &Caller, info: &RequestInfo) -> AuthzVerdict {
+        let Some(asked) = info.resource() else { return AuthzVerdict::NoOpinion };
         if caller.tenant.is_none() || !caller.in_group("tenant-admins") {
-            return Verdict::NoOpinion;
+            return AuthzVerdict::NoOpinion;
         }
         match asked.subresource.as_str() {
-            "finalize" => Verdict::Deny("finalize is the controller's".to_owned()),
-            _ => Verdict::Allow,
+            "finalize" => AuthzVerdict::Deny("finalize is the controller's".to_owned()),
+            _ => AuthzVerdict::Allow,
         }
     }
 
@@ -162,7 +162,7 @@ impl World {
     }
 
     /// Starts a server with changed settings and waits until it trusts the ConfigMap.
-    pub(crate) async fn start_with(change: impl FnOnce(&mut Settings)) -> Self {
+    pub(crate) async fn start_with(change: impl FnOnce(&mut ServerSettings)) -> Self {
         let dir = std::env::temp_dir().join(format!("apiserver-{}", uuid::Uuid::new_v4()));
         std::fs::create_dir_all(&dir).unwrap();
         let (serving_ca, client_ca, proxy_ca) =
@@ -173,11 +173,11 @@ impl World {
         let kube = KubeApi::new();
         kube.trust(&client_ca, &proxy_ca, &["aggregator"]);
 
-        let mut settings = Settings::new(dir.join("tls.crt"), dir.join("tls.key"));
+        let mut settings = ServerSettings::new(dir.join("tls.crt"), dir.join("tls.key"));
         settings.reload_every = Duration::from_millis(50);
         settings.drain = Duration::from_secs(10);
         let keys = KeySource::File(dir.join("jwks.json"));
-        let mut issuer = jwt::Settings::new(ISSUER, vec![AUDIENCE.to_owned()], keys);
+        let mut issuer = jwt::JwtSettings::new(ISSUER, vec![AUDIENCE.to_owned()], keys);
         issuer.leeway = Duration::ZERO;
         settings.authentication.issuers.push(issuer);
         change(&mut settings);
@@ -273,6 +273,6 @@ pub(crate) fn via(answer: &Answer) -> Via {
     }
 }
 
-pub(crate) fn trust_file(path: PathBuf) -> trust::Settings {
-    trust::Settings { client_ca_file: Some(path), proxy: None }
+pub(crate) fn trust_file(path: PathBuf) -> trust::TrustSettings {
+    trust::TrustSettings { client_ca_file: Some(path), proxy: None }
 }

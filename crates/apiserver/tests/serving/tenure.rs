@@ -13,8 +13,8 @@ use crate::support::pki::Ca;
 use crate::support::served::{LIST, Served, with_issuer};
 use crate::support::tokens::{Signer, now};
 use crate::support::until;
-use apiserver::authz::{Policy, Right, Verdict};
-use apiserver::server::Settings;
+use apiserver::authz::{AuthzVerdict, Policy, Right};
+use apiserver::server::ServerSettings;
 use apiserver::{Caller, RequestInfo};
 use axum::body::Body;
 use http::{Method, Request};
@@ -41,8 +41,8 @@ struct Sighted {
 }
 
 impl Policy for Sighted {
-    fn decide(&self, caller: &Caller, _: &RequestInfo) -> Verdict {
-        if caller.tenant.is_some() { Verdict::Allow } else { Verdict::NoOpinion }
+    fn decide(&self, caller: &Caller, _: &RequestInfo) -> AuthzVerdict {
+        if caller.tenant.is_some() { AuthzVerdict::Allow } else { AuthzVerdict::NoOpinion }
     }
 
     fn visibility(&self, caller: &Caller, _: &RequestInfo, operator: bool) -> Result<Visibility, Status> {
@@ -126,9 +126,9 @@ fn bearer(token: &str) -> [(&'static str, String); 1] {
 }
 
 /// Keys in a file, and a server that looks at everything again and again.
-fn restless(signer: &Signer) -> (PathBuf, impl FnOnce(&mut Settings)) {
+fn restless(signer: &Signer) -> (PathBuf, impl FnOnce(&mut ServerSettings)) {
     let (file, trust) = with_issuer(signer);
-    let change = |settings: &mut Settings| {
+    let change = |settings: &mut ServerSettings| {
         trust(settings);
         settings.reload_every = Duration::from_millis(50);
         settings.recheck_every = Duration::from_millis(50);
@@ -166,7 +166,7 @@ async fn who_sees_something_else_has_to_list_again() {
     let signer = Signer::new("key-1");
     let (_file, change) = restless(&signer);
     let sight = Sighted::of(&["n"]);
-    let change_rarely = |settings: &mut Settings| {
+    let change_rarely = |settings: &mut ServerSettings| {
         change(settings);
         settings.recheck_every = Duration::from_hours(1);
     };

@@ -93,7 +93,7 @@ async fn keys_behind_a_url_are_discovered_and_fetched_again_for_an_unknown_key()
     let of_issuer = |signer: &Signer| signer.token(|claims| claims["iss"] = json!(issuer));
     let world = World::start_with(|settings| {
         let keys = KeySource::Discovery { ca_file: None };
-        let issuer = jwt::Settings::new(issuer.as_str(), vec![AUDIENCE.to_owned()], keys);
+        let issuer = jwt::JwtSettings::new(issuer.as_str(), vec![AUDIENCE.to_owned()], keys);
         settings.authentication.issuers.push(issuer);
     })
     .await;

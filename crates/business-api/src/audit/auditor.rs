@@ -142,7 +142,7 @@ impl Auditor {
         self.tell(written_off).await?;
         let Some(hold) = &self.waiting else { return Ok(()) };
         let in_use = growth::clusters_in_use(&self.store, &self.access, self.books.kinds).await?;
-        let found = growth::Found { unheld, differences: &self.differences, in_use: &in_use };
+        let found = growth::GrowthFinding { unheld, differences: &self.differences, in_use: &in_use };
         if let Some(why) = growth::obstacle(hold, &comparison, found) {
             self.growth.0.store(Some(Arc::new(format!("{}; {why}", hold.reason))));
             return Ok(());

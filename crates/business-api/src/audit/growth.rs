@@ -14,7 +14,7 @@ const CLUSTER_FIELD: &str = "spec.clusterName";
 
 /// What the audit has found here.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Found<'a> {
+pub(super) struct GrowthFinding<'a> {
     /// Orphans that could not be charged.
     pub(super) unheld: usize,
     pub(super) differences: &'a [Difference],
@@ -48,8 +48,12 @@ pub(super) async fn clusters_in_use(
 }
 
 /// What keeps growth from going on.
-pub(super) fn obstacle(hold: &GrowthHold, comparison: &Comparison, found: Found<'_>) -> Option<String> {
-    let Found { unheld, differences, in_use } = found;
+pub(super) fn obstacle(
+    hold: &GrowthHold,
+    comparison: &Comparison,
+    found: GrowthFinding<'_>,
+) -> Option<String> {
+    let GrowthFinding { unheld, differences, in_use } = found;
     if let Some(first) = differences.first() {
         return Some(format!(
             "{} differences between ledger and objects, which business-api audit --repair sets right: {first}",
@@ -89,7 +93,7 @@ mod tests {
         let old = Comparison { clusters: clusters(49), ..Comparison::default() };
         let in_use = BTreeSet::from(["c1".to_owned()]);
         let why = |comparison: &Comparison, unheld| {
-            obstacle(&hold, comparison, Found { unheld, differences: &[], in_use: &in_use })
+            obstacle(&hold, comparison, GrowthFinding { unheld, differences: &[], in_use: &in_use })
         };
         assert!(why(&Comparison::default(), 0).unwrap().contains("not compared"));
         assert!(why(&old, 0).unwrap().contains("not compared"));
@@ -109,7 +113,7 @@ mod tests {
             GrowthHold { reason: "history has diverged".to_owned(), epoch: Uuid::nil(), since: Revision(5) };
         let comparison = Comparison { clusters: [("c1".to_owned(), 9)].into(), ..Comparison::default() };
         let in_use = BTreeSet::from(["c1".to_owned(), "delisted".to_owned()]);
-        let found = Found { unheld: 0, differences: &[], in_use: &in_use };
+        let found = GrowthFinding { unheld: 0, differences: &[], in_use: &in_use };
         assert!(obstacle(&hold, &comparison, found).unwrap().contains("member cluster delisted"));
     }
 }

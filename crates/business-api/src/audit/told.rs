@@ -3,7 +3,7 @@
 use super::orphans;
 use crate::follow;
 use crate::numbers::PROJECT;
-use business_types::{ChargedProject, Held, LedgerStatus, Orphan, ProjectStatus, account};
+use business_types::{ChargedProject, HeldAmount, LedgerStatus, Orphan, ProjectStatus, account};
 use meta::object::Object;
 use meta::quantity::{Format, Quantity, ResourceList};
 use serde_json::json;
@@ -12,7 +12,7 @@ use std::slice;
 use std::sync::Arc;
 use store::audit::Difference;
 use store::hold::Hold;
-use store::model::{Before, Change, State, Write};
+use store::model::{Before, Change, NewState, Write};
 use store::read::{At, ListQuery};
 use store::{Access, Entry, Error, Revision, Store};
 use uuid::Uuid;
@@ -23,14 +23,14 @@ const LEDGER: &[&str] = &["status", "ledger"];
 
 /// What a project's status says.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct ToldStatus {
     pub(super) revision: Revision,
     pub(super) orphans: Vec<Orphan>,
     pub(super) ledger: LedgerStatus,
 }
 
 /// The projects whose status says something, by name.
-pub(super) async fn read(store: &Store, access: &Access) -> Result<BTreeMap<String, Told>, Error> {
+pub(super) async fn read(store: &Store, access: &Access) -> Result<BTreeMap<String, ToldStatus>, Error> {
     let mut told = BTreeMap::new();
     for entry in projects(store, access).await? {
         if !mentions(&entry, "\"orphans\"") && !mentions(&entry, "\"ledger\"") {
@@ -38,7 +38,7 @@ pub(super) async fn read(store: &Store, access: &Access) -> Result<BTreeMap<Stri
         }
         let status = status_of(&entry)?;
         let ProjectStatus { orphans, ledger, .. } = status;
-        told.insert(entry.key.name.to_string(), Told { revision: entry.revision, orphans, ledger });
+        told.insert(entry.key.name.to_string(), ToldStatus { revision: entry.revision, orphans, ledger });
     }
     Ok(told)
 }
@@ -136,7 +136,7 @@ fn projects_of(difference: &Difference) -> Vec<&str> {
     projects.map(|scope| scope.name.as_str()).collect()
 }
 
-pub(super) fn held(hold: &Hold) -> Held {
+pub(super) fn held(hold: &Hold) -> HeldAmount {
     let mut hard = ResourceList::new();
     for amounts in hold.amounts.values() {
         hard.extend(amounts.iter().map(|(resource, amount)| (resource.clone(), shown(resource, *amount))));
@@ -144,7 +144,14 @@ pub(super) fn held(hold: &Hold) -> Held {
     let cluster_name = orphans::clusters(hold).next().unwrap_or_default().to_owned();
     let namespace = hold.claim.as_ref().map(|claim| claim.place.clone()).unwrap_or_default();
     let state = hold.state.as_str().to_owned();
-    Held { uid: hold.uid.to_string(), state, cluster_name, namespace, hard, reason: hold.reason.clone() }
+    HeldAmount {
+        uid: hold.uid.to_string(),
+        state,
+        cluster_name,
+        namespace,
+        hard,
+        reason: hold.reason.clone(),
+    }
 }
 
 /// The ledger's amounts have lost their suffix: bytes are told as one writes them.
@@ -169,7 +176,7 @@ async fn put(
     }
     let account = account::of::<ChargedProject>(&object).map_err(|error| corrupt(entry, error))?;
     let before = Before { attributes: entry.attributes.clone(), account: account.clone() };
-    let state = State { body: object.to_stored(), account };
+    let state = NewState { body: object.to_stored(), account };
     let change = Change::Update { expected: entry.revision, before, state };
     let write = Write { key: entry.key.clone(), uid: entry.uid, change, may_grow: false, hold: None };
     store.write(access, write).await

@@ -12,7 +12,7 @@ const HOLDERS_MAX: usize = 10_000;
 
 /// Who asks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Holder {
+pub struct AllowanceHolder {
     /// Empty for an operator.
     pub tenant: String,
     /// His name.
@@ -21,11 +21,11 @@ pub struct Holder {
 
 /// How many certificates each caller may still ask for, on this replica. Each makes objects in a member cluster.
 #[derive(Debug, Default)]
-pub struct Allowance(Mutex<HashMap<Holder, Instant>>);
+pub struct Allowance(Mutex<HashMap<AllowanceHolder, Instant>>);
 
 impl Allowance {
     /// Takes one; the error is after how many seconds there is another.
-    pub fn take(&self, holder: &Holder, now: Instant) -> Result<(), u32> {
+    pub fn take(&self, holder: &AllowanceHolder, now: Instant) -> Result<(), u32> {
         let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if used.len() >= HOLDERS_MAX {
             used.retain(|_, until| *until > now);
@@ -53,7 +53,7 @@ mod tests {
         let allowance = Allowance::default();
         let now = Instant::now();
         let take = |tenant: &str, now: Instant| {
-            allowance.take(&Holder { tenant: tenant.into(), user: "alice".into() }, now)
+            allowance.take(&AllowanceHolder { tenant: tenant.into(), user: "alice".into() }, now)
         };
         for _ in 0..BURST {
             assert_eq!(take("a", now), Ok(()));
@@ -73,7 +73,7 @@ mod tests {
     fn those_who_ask_no_more_are_forgotten() {
         let allowance = Allowance::default();
         let now = Instant::now();
-        let holder = |number: usize| Holder { tenant: "t".into(), user: number.to_string() };
+        let holder = |number: usize| AllowanceHolder { tenant: "t".into(), user: number.to_string() };
         for number in 0..HOLDERS_MAX {
             assert_eq!(allowance.take(&holder(number), now), Ok(()));
         }

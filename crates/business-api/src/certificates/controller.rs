@@ -1,4 +1,4 @@
-use super::Issuer;
+use super::CertificateIssuer;
 use anyhow::Context as _;
 use business_types::issue::{ISSUE_PATH, IssueRequest, Issued};
 use futures_util::FutureExt as _;
@@ -16,7 +16,7 @@ const RETRY_AFTER_SECONDS: u32 = 2;
 
 /// Where the controller issues certificates, and who we are to it.
 #[derive(Clone, Debug)]
-pub struct Controller {
+pub struct ControllerIssuer {
     /// Such as `https://business-issuer.tke-business.svc`.
     pub url: String,
     /// CA of its serving certificate, PEM.
@@ -27,7 +27,7 @@ pub struct Controller {
     pub key_file: PathBuf,
 }
 
-impl Controller {
+impl ControllerIssuer {
     /// A client from what the files say now: they may be renewed, and nobody asks often.
     fn client(&self) -> anyhow::Result<Client> {
         let mut config = kube::Config::new(self.url.parse().context("--issuer-url")?);
@@ -57,7 +57,7 @@ impl Controller {
     }
 }
 
-impl Issuer for Controller {
+impl CertificateIssuer for ControllerIssuer {
     fn issue(&self, request: IssueRequest) -> BoxFuture<'_, Result<Issued, Status>> {
         self.ask(request).boxed()
     }

@@ -7,7 +7,7 @@ use business_types::ChargedPlatform;
 use business_types::account;
 use std::io::{IsTerminal as _, Write as _};
 use store::import::{IMPORTED, IMPORTING, Imported};
-use store::model::{Before, Change, State, Write};
+use store::model::{Before, Change, NewState, Write};
 use store::read::At;
 use store::{Access, Error, Store};
 
@@ -18,7 +18,7 @@ const BATCH_BYTES: usize = 4 << 20;
 
 /// How far an import of this source has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum ImportProgress {
     /// Nothing was imported, or something was and is no concern of this one.
     None,
     /// One was begun and not ended.
@@ -28,19 +28,19 @@ pub enum Progress {
 }
 
 /// How far an import has come, as the reason says for which growth is held.
-pub async fn progress(store: &Store, access: &Access) -> Result<Progress> {
+pub async fn progress(store: &Store, access: &Access) -> Result<ImportProgress> {
     let held = store.growth_held(access).await.context("read whether growth is held")?;
     match held.as_deref() {
-        Some(IMPORTING) => Ok(Progress::Begun),
-        Some(reason) if reason.starts_with(IMPORTED) => Ok(Progress::Ended),
-        _ => Ok(Progress::None),
+        Some(IMPORTING) => Ok(ImportProgress::Begun),
+        Some(reason) if reason.starts_with(IMPORTED) => Ok(ImportProgress::Ended),
+        _ => Ok(ImportProgress::None),
     }
 }
 
 /// Whether a plan may be applied. The error says why not.
-pub fn check(plan: &Plan, progress: Progress, into_existing: bool) -> Result<()> {
+pub fn check(plan: &Plan, progress: ImportProgress, into_existing: bool) -> Result<()> {
     let present: usize = plan.counts.values().map(|count| count.present).sum();
-    if into_existing || (plan.others == 0 && (present == 0 || progress == Progress::Begun)) {
+    if into_existing || (plan.others == 0 && (present == 0 || progress == ImportProgress::Begun)) {
         return Ok(());
     }
     if plan.others == 0 && plan.objects.is_empty() {
@@ -58,8 +58,8 @@ pub fn check(plan: &Plan, progress: Progress, into_existing: bool) -> Result<()>
 }
 
 /// Writes what is not there yet.
-pub async fn apply(store: &Store, access: &Access, plan: &Plan, progress: Progress) -> Result<()> {
-    if plan.objects.is_empty() && progress != Progress::Begun {
+pub async fn apply(store: &Store, access: &Access, plan: &Plan, progress: ImportProgress) -> Result<()> {
+    if plan.objects.is_empty() && progress != ImportProgress::Begun {
         return Ok(());
     }
     if !store.begin_import(access).await.context("hold growth")? {
@@ -94,7 +94,7 @@ async fn give_way(store: &Store, access: &Access, replaced: &Replaced) -> Result
     let change = Change::Delete {
         expected: entry.revision,
         before: Before { attributes: entry.attributes.clone(), account: account.clone() },
-        last: State { body, account },
+        last: NewState { body, account },
     };
     let write = Write { key: key.clone(), uid: *uid, change, may_grow: false, hold: None };
     store.write(access, write).await?;

@@ -1,6 +1,6 @@
 //! What is imported: kinds, and objects that may come. Pure.
 
-use super::finding::Finding;
+use super::finding::ImportFinding;
 use super::record::Named;
 use crate::kinds::StoredRow;
 use business_types::names::{CONFIG_MAPS, NAMESPACES, PROJECTS};
@@ -34,7 +34,7 @@ pub struct ImportRow {
     /// Parts of the status that TKE computes, and that are not taken over.
     pub computed: &'static [&'static str],
     /// Brings one object to what it can be here, whatever others there are. What is still wrong is left out.
-    pub mend: fn(&mut Candidate, &MendRules, &mut Vec<Finding>) -> Vec<String>,
+    pub mend: fn(&mut Candidate, &MendRules, &mut Vec<ImportFinding>) -> Vec<String>,
 }
 
 /// A kind that can be imported and is served.

@@ -4,7 +4,7 @@ use super::candidate::{Candidate, Importable, MendRules};
 use super::draft::Draft;
 use super::finding::Rule;
 use super::mend;
-use super::record::{Named, Record};
+use super::record::{Named, SourceRecord};
 use super::rows::importable;
 use crate::kinds::KindTable;
 use meta::decode::{apply_defaults, prune_and_check};
@@ -41,8 +41,8 @@ impl<'a> Checker<'a> {
     }
 
     /// Adds an object to the draft, or says why it does not come.
-    pub fn take(&self, record: Record, draft: &mut Draft) {
-        let Record { named, value } = record;
+    pub fn take(&self, record: SourceRecord, draft: &mut Draft) {
+        let SourceRecord { named, value } = record;
         let Some((kind, schema)) = self.kinds.get(named.resource.as_str()) else {
             draft.find(Rule::NotServed, &named, not_served(&named));
             return;
@@ -77,7 +77,7 @@ fn candidate(
     named: &Named,
     mut value: Value,
     rules: &MendRules,
-    findings: &mut Vec<super::finding::Finding>,
+    findings: &mut Vec<super::finding::ImportFinding>,
 ) -> Result<Candidate, (Rule, String)> {
     let unreadable = |why: String| (Rule::Unreadable, why);
     let gvk = (kind.row.gvk)();

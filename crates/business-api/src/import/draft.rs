@@ -1,7 +1,7 @@
 //! Objects on their way into the plan. Pure.
 
 use super::candidate::Candidate;
-use super::finding::{Finding, Rule};
+use super::finding::{ImportFinding, Rule};
 use super::record::Named;
 use business_types::names::PROJECTS;
 use std::collections::BTreeMap;
@@ -12,13 +12,13 @@ pub struct Draft {
     /// The objects.
     pub candidates: Vec<Candidate>,
     /// What was found of these and of others.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<ImportFinding>,
 }
 
 impl Draft {
     /// Says something of an object.
     pub fn find(&mut self, rule: Rule, named: &Named, why: impl Into<String>) {
-        self.findings.push(Finding::new(rule, named, why));
+        self.findings.push(ImportFinding::new(rule, named, why));
     }
 
     /// Leaves objects out of which something is wrong.
@@ -26,7 +26,7 @@ impl Draft {
         let findings = &mut self.findings;
         self.candidates.retain(|candidate| match wrong(candidate) {
             Some(why) => {
-                findings.push(Finding::new(rule, &candidate.named, why));
+                findings.push(ImportFinding::new(rule, &candidate.named, why));
                 false
             }
             None => true,

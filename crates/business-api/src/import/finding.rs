@@ -39,7 +39,7 @@ impl Effect {
 
 /// What was found of one object, what becomes of it, and why.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Finding {
+pub struct ImportFinding {
     /// What becomes of the object.
     pub effect: Effect,
     /// The rule that says so.
@@ -50,7 +50,7 @@ pub struct Finding {
     pub why: String,
 }
 
-impl Finding {
+impl ImportFinding {
     /// What a rule says of an object.
     pub fn new(rule: Rule, named: &Named, why: impl Into<String>) -> Self {
         Self { effect: rule.effect(), rule, named: named.clone(), why: why.into() }

@@ -14,7 +14,7 @@ pub mod registry;
 pub mod nsemigration;
 
 use super::candidate::Candidate;
-use super::finding::{Finding, Rule};
+use super::finding::{ImportFinding, Rule};
 use crate::finalizers::FINALIZERS;
 use business_types::names::OPERATOR_ANNOTATIONS;
 use meta::object::Object;
@@ -26,7 +26,7 @@ const STATUS_PHASE: &[&str] = &["status", "phase"];
 const TERMINATING: &str = "Terminating";
 
 /// What all kinds have in common.
-pub fn common(candidate: &mut Candidate, findings: &mut Vec<Finding>) {
+pub fn common(candidate: &mut Candidate, findings: &mut Vec<ImportFinding>) {
     let Candidate { named, kind, object, .. } = candidate;
     for field in ["managedFields", "resourceVersion", "selfLink"] {
         object.remove(&["metadata", field]);
@@ -36,13 +36,13 @@ pub fn common(candidate: &mut Candidate, findings: &mut Vec<Finding>) {
     for key in OPERATOR_ANNOTATIONS {
         if object.remove(&["metadata", "annotations", key]).is_some() {
             let why = format!("annotation {key} is dropped: here it would be an operator's consent");
-            findings.push(Finding::new(Rule::Metadata, named, why));
+            findings.push(ImportFinding::new(Rule::Metadata, named, why));
         }
     }
     let kept: Vec<&str> = object.finalizers().filter(|token| !PROPAGATION.contains(token)).collect();
     if kept.len() != object.finalizers().count() {
         let why = "a finalizer of a way of deletion is dropped: TKE takes it off with its last DELETE";
-        findings.push(Finding::new(Rule::Metadata, named, why));
+        findings.push(ImportFinding::new(Rule::Metadata, named, why));
         let kept = json!(kept);
         object.set(&["metadata", "finalizers"], kept);
     }
@@ -56,12 +56,12 @@ pub fn common(candidate: &mut Candidate, findings: &mut Vec<Finding>) {
             "spec.finalizers gets {token:?} back, which a PUT of TKE's console loses: without it nothing is cleaned up when \
              the object is deleted"
         );
-        findings.push(Finding::new(Rule::Finalizer, named, why));
+        findings.push(ImportFinding::new(Rule::Finalizer, named, why));
     }
 }
 
 /// The phase that it can have: one that exists here, and that of a deletion exactly when it is being deleted.
-fn phase(candidate: &mut Candidate, names: &[&str], first: &str, findings: &mut Vec<Finding>) {
+fn phase(candidate: &mut Candidate, names: &[&str], first: &str, findings: &mut Vec<ImportFinding>) {
     let object = &mut candidate.object;
     let was = object.text(STATUS_PHASE).to_owned();
     let is = match was.as_str() {
@@ -73,19 +73,19 @@ fn phase(candidate: &mut Candidate, names: &[&str], first: &str, findings: &mut 
     object.set(STATUS_PHASE, json!(is));
     if was != is && !was.is_empty() {
         let why = format!("status.phase {was:?} becomes {is:?}");
-        findings.push(Finding::new(Rule::Status, &candidate.named, why));
+        findings.push(ImportFinding::new(Rule::Status, &candidate.named, why));
     }
 }
 
 /// Drops empty names from a list of users, of which TKE takes any.
-fn drop_nameless(candidate: &mut Candidate, path: &[&str], findings: &mut Vec<Finding>) {
+fn drop_nameless(candidate: &mut Candidate, path: &[&str], findings: &mut Vec<ImportFinding>) {
     let Candidate { named, object, .. } = candidate;
     let users: Vec<&str> = object.strings(path).filter(|user| !user.is_empty()).collect();
     if users.len() != object.strings(path).count() {
         let users = json!(users);
         object.set(path, users);
         let why = format!("an empty name is dropped from {}", path.join("."));
-        findings.push(Finding::new(Rule::Mended, named, why));
+        findings.push(ImportFinding::new(Rule::Mended, named, why));
     }
 }
 

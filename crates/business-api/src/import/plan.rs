@@ -3,17 +3,17 @@
 use super::candidate::{Candidate, MendRules};
 use super::check::Checker;
 use super::draft::Draft;
-use super::finding::{Finding, Rule};
+use super::finding::{ImportFinding, Rule};
 use super::limits;
 use super::own;
-use super::record::{Record, Unreadable};
+use super::record::{SourceRecord, Unreadable};
 use super::relations::{self, Emigrations};
 use crate::kinds::KindTable;
 use business_types::names::PROJECTS;
 use std::collections::{BTreeMap, BTreeSet};
 use store::Key;
 use store::import::{Imported, Present};
-use store::model::State;
+use store::model::NewState;
 use store::quota::{Account, Claim};
 use uuid::Uuid;
 
@@ -25,7 +25,7 @@ pub struct Plan {
     /// By plural of a kind: what becomes of its objects.
     pub counts: BTreeMap<String, Count>,
     /// What there is to say, sorted.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<ImportFinding>,
     /// Member clusters that objects live in or are limited in.
     pub clusters: BTreeSet<String>,
     /// Tenants that own objects.
@@ -60,7 +60,7 @@ pub struct Count {
 pub fn plan(
     kinds: KindTable,
     rules: &MendRules,
-    records: impl IntoIterator<Item = Result<Record, Unreadable>>,
+    records: impl IntoIterator<Item = Result<SourceRecord, Unreadable>>,
     present: &[Present],
 ) -> Plan {
     let (mut draft, mut emigrations, mut plan) = (Draft::default(), Emigrations::default(), Plan::default());
@@ -171,7 +171,7 @@ fn stored(draft: &mut Draft) -> Vec<Imported> {
             Ok(account) => {
                 let named = &candidate.named;
                 let key = Key::new(candidate.kind.stored.id, &named.project, &named.name);
-                objects.push(Imported { key, uid: candidate.uid, state: State { body, account } });
+                objects.push(Imported { key, uid: candidate.uid, state: NewState { body, account } });
                 None
             }
             Err(error) => Some(error.to_string()),

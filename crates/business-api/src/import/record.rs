@@ -20,7 +20,7 @@ pub struct Named {
 
 /// One object, unjudged.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Record {
+pub struct SourceRecord {
     /// Its name, as its key says.
     pub named: Named,
     /// Its JSON.
@@ -68,7 +68,7 @@ impl Named {
     }
 }
 
-impl Record {
+impl SourceRecord {
     /// Reads a line of a dump; `number` counts from 1.
     pub fn of_line(line: &[u8], number: usize, prefix: &str) -> Result<Self, Unreadable> {
         let unreadable = |why: String| {
@@ -126,20 +126,20 @@ mod tests {
     #[test]
     fn a_line_that_is_no_record_says_which_it_is() {
         let line = br#"{"key":"/p/projects/a","value":{"kind":"Project"},"version":2}"#;
-        assert_eq!(Record::of_line(line, 1, "/p").unwrap().value["kind"], "Project");
+        assert_eq!(SourceRecord::of_line(line, 1, "/p").unwrap().value["kind"], "Project");
         for bad in [&b"{"[..], b"[]", br#"{"key":"/p/projects/a"}"#, br#"{"key":"/q/projects/a","value":{}}"#]
         {
-            let wrong = Record::of_line(bad, 7, "/p").unwrap_err();
+            let wrong = SourceRecord::of_line(bad, 7, "/p").unwrap_err();
             assert_eq!(wrong.named.to_string(), "line 7", "{wrong:?}");
         }
         let long = vec![b' '; LINE_BYTES_MAX + 1];
-        assert!(Record::of_line(&long, 1, "/p").unwrap_err().why.contains("longer"));
+        assert!(SourceRecord::of_line(&long, 1, "/p").unwrap_err().why.contains("longer"));
     }
 
     #[test]
     fn a_pair_in_protobuf_says_what_to_do() {
-        let wrong = Record::of_pair(b"/p/projects/a", b"k8s\0\n", "/p").unwrap_err();
+        let wrong = SourceRecord::of_pair(b"/p/projects/a", b"k8s\0\n", "/p").unwrap_err();
         assert!(wrong.why.contains("--storage-media-type"), "{wrong:?}");
-        assert!(Record::of_pair(b"/p/projects/a", b"{}", "/p").is_ok());
+        assert!(SourceRecord::of_pair(b"/p/projects/a", b"{}", "/p").is_ok());
     }
 }

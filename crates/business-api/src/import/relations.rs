@@ -2,8 +2,8 @@
 
 use super::candidate::{Candidate, PARENT, TENANT};
 use super::draft::Draft;
-use super::finding::{Finding, Rule};
-use super::record::{Named, Record};
+use super::finding::{ImportFinding, Rule};
+use super::record::{Named, SourceRecord};
 use business_types::NsEmigrationSpec;
 use business_types::names::{
     ADOPT_ANNOTATION, CHART_GROUPS, IMAGE_NAMESPACES, NAMESPACES, NS_EMIGRATIONS, PLATFORMS, PROJECTS,
@@ -21,7 +21,7 @@ pub struct Emigrations(BTreeMap<Named, String>);
 
 impl Emigrations {
     /// Looks at a record; only those of moves say anything.
-    pub fn note(&mut self, record: &Record) {
+    pub fn note(&mut self, record: &SourceRecord) {
         if record.named.resource != "nsemigrations" {
             return;
         }
@@ -66,7 +66,7 @@ pub fn cut_parents(draft: &mut Draft) {
         let why = format!(
             "{why}: it becomes a root and is locked, so that it takes nothing new until somebody answers for its budget"
         );
-        draft.findings.push(Finding::new(Rule::Parent, &project.named, why));
+        draft.findings.push(ImportFinding::new(Rule::Parent, &project.named, why));
     }
 }
 
@@ -117,7 +117,7 @@ pub fn settle_projects(draft: &mut Draft) {
         if candidate.tenant() != tenant {
             let why = format!("spec.tenantID {:?} becomes its project's, {tenant:?}", candidate.tenant());
             candidate.object.set(TENANT, json!(tenant));
-            draft.findings.push(Finding::new(Rule::Tenant, &candidate.named, why));
+            draft.findings.push(ImportFinding::new(Rule::Tenant, &candidate.named, why));
         }
     }
 }
@@ -258,7 +258,7 @@ pub fn end_emigrations(draft: &mut Draft) {
         emigration.object.set(PHASE, json!("Failed"));
         emigration.object.set(&["status", "reason"], json!("Imported"));
         emigration.object.set(&["status", "message"], json!(why));
-        draft.findings.push(Finding::new(Rule::Emigration, &emigration.named, why));
+        draft.findings.push(ImportFinding::new(Rule::Emigration, &emigration.named, why));
     }
 }
 
@@ -266,7 +266,7 @@ pub fn end_emigrations(draft: &mut Draft) {
 fn consent(draft: &mut Draft, at: usize, why: &str) {
     if let Some(candidate) = draft.candidates.get_mut(at) {
         candidate.object.set(&["metadata", "annotations", ADOPT_ANNOTATION], json!("true"));
-        draft.findings.push(Finding::new(Rule::Emigration, &candidate.named, why));
+        draft.findings.push(ImportFinding::new(Rule::Emigration, &candidate.named, why));
     }
 }
 

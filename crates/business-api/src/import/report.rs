@@ -1,6 +1,6 @@
 //! The plan for people and for programs. Pure.
 
-use super::finding::{Effect, Finding};
+use super::finding::{Effect, ImportFinding};
 use super::plan::Plan;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -49,7 +49,7 @@ pub fn text(plan: &Plan, stage: Stage) -> String {
         ),
     );
     for effect in Effect::ALL {
-        let findings: Vec<&Finding> =
+        let findings: Vec<&ImportFinding> =
             plan.findings.iter().filter(|finding| finding.effect == effect).collect();
         if findings.is_empty() {
             continue;
@@ -87,7 +87,7 @@ pub fn json_text(plan: &Plan, stage: Stage) -> String {
     let findings: Vec<Value> = plan
         .findings
         .iter()
-        .map(|Finding { effect, rule, named, why }| {
+        .map(|ImportFinding { effect, rule, named, why }| {
             json!({
                 "effect": effect, "rule": rule, "resource": named.resource, "project": named.project,
                 "name": named.name, "why": why,

@@ -3,7 +3,7 @@
 /// The etcd of TKE.
 pub mod etcd;
 
-use super::record::{LINE_BYTES_MAX, Record, Unreadable};
+use super::record::{LINE_BYTES_MAX, SourceRecord, Unreadable};
 use crate::config::ImportSource;
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
@@ -15,7 +15,7 @@ const RECORDS_MAX: usize = 1_000_000;
 const STANDARD_INPUT: &str = "/dev/stdin";
 
 /// A record, or why it is none.
-pub type Read = Result<Record, Unreadable>;
+pub type Read = Result<SourceRecord, Unreadable>;
 
 /// Reads everything.
 pub async fn read(source: &ImportSource) -> Result<Vec<Read>> {
@@ -44,7 +44,7 @@ async fn lines(file: impl AsyncRead + Unpin, prefix: &str) -> Result<Vec<Read>> 
             continue;
         }
         ensure!(records.len() < RECORDS_MAX, "it has more than {RECORDS_MAX} records");
-        records.push(Record::of_line(&line, number, prefix));
+        records.push(SourceRecord::of_line(&line, number, prefix));
     }
     Ok(records)
 }

@@ -3,7 +3,7 @@
 use super::candidate::MendRules;
 use super::finding::{Effect, Rule};
 use super::plan::{Plan, plan};
-use super::record::{Named, Record, Unreadable};
+use super::record::{Named, SourceRecord, Unreadable};
 use crate::kinds::KINDS;
 use serde_json::{Value, json};
 use store::import::{Imported, Present};
@@ -17,13 +17,13 @@ fn uid_of(text: &str) -> Uuid {
     Uuid::from_bytes(bytes)
 }
 
-fn record(resource: &str, project: &str, name: &str, value: Value) -> Record {
+fn record(resource: &str, project: &str, name: &str, value: Value) -> SourceRecord {
     let named = Named { resource: resource.into(), project: project.into(), name: name.into() };
-    Record { named, value }
+    SourceRecord { named, value }
 }
 
 /// A project as TKE keeps it, changed by a merge patch.
-fn project(name: &str, parent: &str, pods: u32, change: Value) -> Record {
+fn project(name: &str, parent: &str, pods: u32, change: Value) -> SourceRecord {
     let mut value = json!({
         "apiVersion": API_VERSION, "kind": "Project",
         "metadata": {"name": name, "uid": uid_of(name), "creationTimestamp": "2025-01-01T00:00:00Z"},
@@ -41,7 +41,7 @@ fn project(name: &str, parent: &str, pods: u32, change: Value) -> Record {
 }
 
 /// A namespace of cluster c1 as TKE keeps it.
-fn namespace(project: &str, name: &str, pods: u32, change: Value) -> Record {
+fn namespace(project: &str, name: &str, pods: u32, change: Value) -> SourceRecord {
     let mut value = json!({
         "apiVersion": API_VERSION, "kind": "Namespace",
         "metadata": {"name": format!("c1-{name}"), "namespace": project, "uid": uid_of(&format!("{project}/{name}")),
@@ -73,11 +73,11 @@ fn merge(value: &mut Value, change: Value) {
     }
 }
 
-fn planned(records: impl IntoIterator<Item = Record>) -> Plan {
+fn planned(records: impl IntoIterator<Item = SourceRecord>) -> Plan {
     beside(records, &[])
 }
 
-fn beside(records: impl IntoIterator<Item = Record>, present: &[Present]) -> Plan {
+fn beside(records: impl IntoIterator<Item = SourceRecord>, present: &[Present]) -> Plan {
     let settings = MendRules { forbidden: vec!["default".into(), "kube-*".into()] };
     plan(KINDS, &settings, records.into_iter().map(Ok::<_, Unreadable>), present)
 }
@@ -284,7 +284,7 @@ fn of_two_on_one_place_the_one_in_use_comes_then_the_older() {
     only(&plan, Rule::PlaceTaken, "namespaces p/c1-web");
 }
 
-fn emigration(phase: &str) -> Record {
+fn emigration(phase: &str) -> SourceRecord {
     let value = json!({
         "apiVersion": API_VERSION, "kind": "NsEmigration",
         "metadata": {"name": "c1-web", "namespace": "p", "uid": uid_of("emigration"),
@@ -296,7 +296,7 @@ fn emigration(phase: &str) -> Record {
 }
 
 /// A platform as TKE keeps it.
-fn platform(name: &str, tenant: &str, administrators: &[&str]) -> Record {
+fn platform(name: &str, tenant: &str, administrators: &[&str]) -> SourceRecord {
     let value = json!({
         "apiVersion": API_VERSION, "kind": "Platform",
         "metadata": {"name": name, "uid": uid_of(name), "creationTimestamp": "2025-01-01T00:00:00Z"},
@@ -306,11 +306,11 @@ fn platform(name: &str, tenant: &str, administrators: &[&str]) -> Record {
 }
 
 /// An image namespace as TKE keeps it, changed by a merge patch.
-fn image_namespace(project: &str, name: &str, change: Value) -> Record {
+fn image_namespace(project: &str, name: &str, change: Value) -> SourceRecord {
     of_registry("ImageNamespace", project, name, change)
 }
 
-fn of_registry(kind: &str, project: &str, name: &str, change: Value) -> Record {
+fn of_registry(kind: &str, project: &str, name: &str, change: Value) -> SourceRecord {
     let plural = format!("{}s", kind.to_lowercase());
     let mut value = json!({
         "apiVersion": API_VERSION, "kind": kind,
@@ -323,7 +323,7 @@ fn of_registry(kind: &str, project: &str, name: &str, change: Value) -> Record {
     record(&plural, project, name, value)
 }
 
-fn config_map(name: &str, change: Value) -> Record {
+fn config_map(name: &str, change: Value) -> SourceRecord {
     let mut value = json!({
         "apiVersion": API_VERSION, "kind": "ConfigMap",
         "metadata": {"name": name, "uid": uid_of(name), "creationTimestamp": "2025-01-01T00:00:00Z"},
@@ -466,7 +466,7 @@ fn the_programs_own_platform_gives_way_while_nothing_else_is_in_the_database() {
     let records = || [platform("platform-default", "default", &["admin"]), project("p", "", 9, none())];
     let all: Vec<Present> = planned(records()).objects.iter().map(present).collect();
     let own = |administrators: &[&str]| {
-        let Record { named, value } = platform("platform-default", "default", administrators);
+        let SourceRecord { named, value } = platform("platform-default", "default", administrators);
         let mut object = all.iter().find(|there| *there.key.name == named.name).unwrap().clone();
         (object.uid, object.body) = (uid_of("own"), value.to_string());
         object

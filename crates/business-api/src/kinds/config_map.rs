@@ -3,8 +3,8 @@ use super::{Directories, KindRow, StoredRow};
 use crate::numbers;
 use crate::roles::{READ, RULE, Right, Role};
 use crate::strategy::{ConfigMapStrategy, config_map};
-use apiserver::resource::{ALL_VERBS, Source};
-use apiserver::{Resource, Stored};
+use apiserver::resource::{ALL_VERBS, ResourceSource};
+use apiserver::{Resource, StoredKind};
 use business_types::config_map::{gvk, schema};
 use business_types::names::{CONFIG_MAPS, GROUP, TENANT_LABEL};
 use serde::de::IgnoredAny;
@@ -30,7 +30,7 @@ fn resource(_directories: &Directories) -> Resource {
         verbs: ALL_VERBS,
         schema: Arc::new(schema()),
         columns: config_map::COLUMNS,
-        source: Source::Stored(Arc::new(Stored {
+        source: ResourceSource::Stored(Arc::new(StoredKind {
             id: STORED.id,
             kind: (STORED.kind)(),
             subresources: Vec::new(),

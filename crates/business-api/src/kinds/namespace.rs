@@ -5,8 +5,8 @@ use crate::roles::{ACT, ADD, CERTIFICATE, CHANGE, HOLD_BACK, RULE, Right, Role};
 use crate::strategy::namespace::certificate::CertificateHandler;
 use crate::strategy::namespace::transfer::Transfer;
 use crate::strategy::{NamespaceStrategy, namespace};
-use apiserver::resource::{ALL_VERBS, Source};
-use apiserver::{Resource, Stored, Subresource, Verb};
+use apiserver::resource::{ALL_VERBS, ResourceSource};
+use apiserver::{Resource, StoredKind, Subresource, Verb};
 use business_types::account;
 use business_types::names::{GROUP, NAMESPACES, TRANSFER};
 use business_types::namespace::{ChargedNamespace, gvk, schema};
@@ -51,7 +51,7 @@ fn resource(directories: &Directories) -> Resource {
         verbs: ALL_VERBS,
         schema: Arc::new(schema()),
         columns: namespace::COLUMNS,
-        source: Source::Stored(Arc::new(Stored {
+        source: ResourceSource::Stored(Arc::new(StoredKind {
             id: STORED.id,
             kind: (STORED.kind)(),
             subresources: SUBRESOURCES.into_iter().chain([certificate, transfer]).collect(),

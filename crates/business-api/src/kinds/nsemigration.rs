@@ -3,8 +3,8 @@ use super::{Directories, KindRow, StoredRow};
 use crate::numbers;
 use crate::roles::{READ, RULE, Right, Role};
 use crate::strategy::{NsEmigrationStrategy, nsemigration};
-use apiserver::resource::{ALL_VERBS, Source};
-use apiserver::{Resource, Stored, Subresource};
+use apiserver::resource::{ALL_VERBS, ResourceSource};
+use apiserver::{Resource, StoredKind, Subresource};
 use business_types::names::{GROUP, NS_EMIGRATIONS};
 use business_types::nsemigration::{gvk, schema};
 use serde::Deserialize;
@@ -30,7 +30,7 @@ fn resource(directories: &Directories) -> Resource {
         verbs: ALL_VERBS,
         schema: Arc::new(schema()),
         columns: nsemigration::COLUMNS,
-        source: Source::Stored(Arc::new(Stored {
+        source: ResourceSource::Stored(Arc::new(StoredKind {
             id: STORED.id,
             kind: (STORED.kind)(),
             subresources: vec![Subresource::STATUS],

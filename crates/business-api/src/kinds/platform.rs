@@ -3,8 +3,8 @@ use super::{Directories, KindRow, StoredRow};
 use crate::numbers;
 use crate::roles::{READ, REVISE, Right, Role};
 use crate::strategy::{PlatformStrategy, platform};
-use apiserver::resource::{ALL_VERBS, Source};
-use apiserver::{Resource, Stored};
+use apiserver::resource::{ALL_VERBS, ResourceSource};
+use apiserver::{Resource, StoredKind};
 use business_types::account;
 use business_types::names::{GROUP, PLATFORMS};
 use business_types::platform::{ChargedPlatform, gvk, schema};
@@ -35,7 +35,7 @@ fn resource(directories: &Directories) -> Resource {
         verbs: ALL_VERBS,
         schema: Arc::new(schema()),
         columns: platform::COLUMNS,
-        source: Source::Stored(Arc::new(Stored {
+        source: ResourceSource::Stored(Arc::new(StoredKind {
             id: STORED.id,
             kind: (STORED.kind)(),
             subresources: Vec::new(),

@@ -4,7 +4,7 @@ use crate::roles::{LOOK, Right, Role, Roles};
 use crate::strategy::project_key;
 use apiserver::Resource;
 use apiserver::computed::{ReadContext, Singleton};
-use apiserver::resource::{Column, READ_ONE, Source};
+use apiserver::resource::{Column, READ_ONE, ResourceSource};
 use business_types::names::{GROUP, PORTAL, PORTAL_KIND, VERSION};
 use futures_util::future::BoxFuture;
 use meta::gvk::GroupVersionKind;
@@ -42,7 +42,7 @@ fn resource(directories: &Directories) -> Resource {
         verbs: READ_ONE,
         schema: Arc::new(schema()),
         columns: COLUMNS,
-        source: Source::Singleton(Arc::new(Portal { roles: directories.roles.clone() })),
+        source: ResourceSource::Singleton(Arc::new(Portal { roles: directories.roles.clone() })),
     }
 }
 

@@ -3,14 +3,14 @@ use super::{Directories, KindRow, SUBRESOURCES, StoredRow};
 use crate::numbers;
 use crate::roles::{CHANGE, GRANT, HOLD_BACK, READ, RULE, Right, Role};
 use crate::strategy::{ProjectStrategy, project};
-use apiserver::resource::{ALL_VERBS, Source};
-use apiserver::{Resource, Stored};
+use apiserver::resource::{ALL_VERBS, ResourceSource};
+use apiserver::{Resource, StoredKind};
 use business_types::account;
 use business_types::names::{GROUP, PROJECTS};
 use business_types::project::{ChargedProject, gvk, schema};
 use serde::Deserialize;
 use std::sync::Arc;
-use store::{Attributes, Kind, Standing};
+use store::{Attributes, Kind, ScopeRole};
 
 /// Projects.
 pub const ROW: KindRow = KindRow { plural: PROJECTS, stored: Some(STORED), rights: RIGHTS, resource };
@@ -42,7 +42,7 @@ fn resource(directories: &Directories) -> Resource {
         verbs: ALL_VERBS,
         schema: Arc::new(schema()),
         columns: project::COLUMNS,
-        source: Source::Stored(Arc::new(Stored {
+        source: ResourceSource::Stored(Arc::new(StoredKind {
             id: STORED.id,
             kind: (STORED.kind)(),
             subresources: SUBRESOURCES.to_vec(),
@@ -74,8 +74,8 @@ impl Kind for ProjectKind {
         PROJECTS
     }
 
-    fn stands_for(&self) -> Option<Standing> {
-        Some(Standing { scope: account::PROJECT, required: true })
+    fn stands_for(&self) -> Option<ScopeRole> {
+        Some(ScopeRole { scope: account::PROJECT, required: true })
     }
 
     fn fields(&self) -> &'static [&'static str] {

@@ -4,8 +4,8 @@ use super::attributes::Selected;
 use super::{Directories, SUBRESOURCES, StoredRow};
 use crate::roles::{CHANGE, HOLD_BACK, READ, RULE, Right, Role};
 use crate::strategy::registry::{COLUMNS, RegistryStrategy};
-use apiserver::resource::{ALL_VERBS, Source};
-use apiserver::{Resource, Stored};
+use apiserver::resource::{ALL_VERBS, ResourceSource};
+use apiserver::{Resource, StoredKind};
 use business_types::account;
 use business_types::names::GROUP;
 use business_types::registry::{ChargedRegistryObject, RegistryKind};
@@ -46,7 +46,7 @@ pub fn resource<K: RegistryKind>(row: &StoredRow, directories: &Directories) -> 
         verbs: ALL_VERBS,
         schema: Arc::new(K::schema()),
         columns: COLUMNS,
-        source: Source::Stored(Arc::new(Stored {
+        source: ResourceSource::Stored(Arc::new(StoredKind {
             id: row.id,
             kind: (row.kind)(),
             subresources: SUBRESOURCES.to_vec(),

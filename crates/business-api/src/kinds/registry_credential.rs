@@ -3,8 +3,8 @@ use super::{Directories, KindRow, StoredRow};
 use crate::numbers;
 use crate::roles::{HOLD_BACK, RULE, Right, Role};
 use crate::strategy::registry_credential::{self, Issuing, RegistryCredentialStrategy};
-use apiserver::resource::{ALL_VERBS, Source};
-use apiserver::{Resource, Stored, Subresource, Verb};
+use apiserver::resource::{ALL_VERBS, ResourceSource};
+use apiserver::{Resource, StoredKind, Subresource, Verb};
 use business_types::names::{GROUP, REGISTRY_CREDENTIALS};
 use business_types::registry_credential::{gvk, schema};
 use serde::Deserialize;
@@ -48,7 +48,7 @@ fn resource(directories: &Directories) -> Resource {
         verbs: ALL_VERBS,
         schema: Arc::new(schema()),
         columns: registry_credential::COLUMNS,
-        source: Source::Stored(Arc::new(Stored {
+        source: ResourceSource::Stored(Arc::new(StoredKind {
             id: STORED.id,
             kind: (STORED.kind)(),
             subresources: vec![Subresource::STATUS, token],

@@ -2,7 +2,7 @@
 //! when the controller measures by time.
 
 use super::registry_token::refusal;
-use crate::token_server::accounts::{Account, Duty};
+use crate::token_server::accounts::{Duty, RegistryAccount};
 use crate::token_server::heard::Heard;
 use crate::token_server::prefixes::Prefixes;
 use crate::token_server::scope::Prefix;
@@ -29,7 +29,7 @@ const BODY_BYTES_MAX: usize = 4 << 20;
 #[derive(Debug)]
 pub struct EventsPage {
     /// The registry's own.
-    pub account: Account,
+    pub account: RegistryAccount,
     /// Whose the repositories are, by kind.
     pub prefixes: Vec<Prefixes>,
     /// Who is told.
@@ -48,11 +48,11 @@ struct Event {
     #[serde(default)]
     action: String,
     #[serde(default)]
-    target: Target,
+    target: EventTarget,
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Target {
+struct EventTarget {
     #[serde(default)]
     repository: String,
 }

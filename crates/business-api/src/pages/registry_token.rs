@@ -4,10 +4,10 @@
 use crate::policy::OPERATE;
 use crate::token_server::accounts::Duty;
 use crate::token_server::credentials::{Credentials, RobotOf};
-use crate::token_server::grant::{self, NoPush, Standing};
+use crate::token_server::grant::{self, NoPush, RegistryRole};
 use crate::token_server::keys::TokenKeys;
 use crate::token_server::prefixes::Prefixes;
-use crate::token_server::scope::{Actions, Granted, Prefix, Repository, Scope};
+use crate::token_server::scope::{Actions, Granted, Prefix, RegistryScope, Repository};
 use apiserver::authz::{Admits, Attributes};
 use apiserver::dialect::{Basic, Dialect, Judgement};
 use apiserver::flow::Class;
@@ -60,7 +60,7 @@ pub struct TokenPage {
 
 /// The claims of a token, as distribution reads them.
 #[derive(Debug, Serialize)]
-struct Claims<'a> {
+struct RegistryClaims<'a> {
     iss: &'a str,
     sub: &'a str,
     aud: &'a str,
@@ -84,10 +84,10 @@ enum Asker<'a> {
 }
 
 /// An object that its asker sees.
-struct Seen {
+struct SeenObject {
     words: &'static str,
     project: String,
-    standing: Standing,
+    standing: RegistryRole,
     spec: RegistrySpec,
     status: RegistryStatus,
 }
@@ -122,7 +122,7 @@ impl TokenPage {
         }
         let asked: Vec<_> =
             query::pairs(query).filter(|(key, _)| key == "scope").map(|(_, value)| value).collect();
-        let scopes = Scope::read_all(asked.iter().map(AsRef::as_ref))?;
+        let scopes = RegistryScope::read_all(asked.iter().map(AsRef::as_ref))?;
         let asker = self.asker(cx).await?;
         let mut access = Vec::new();
         for scope in scopes {
@@ -146,17 +146,17 @@ impl TokenPage {
         })
     }
 
-    async fn grant(&self, asker: &Asker<'_>, scope: Scope) -> Result<Option<Granted>, Status> {
+    async fn grant(&self, asker: &Asker<'_>, scope: RegistryScope) -> Result<Option<Granted>, Status> {
         let repository = match (scope, asker) {
-            (Scope::Catalog, Asker::Operator) => {
+            (RegistryScope::Catalog, Asker::Operator) => {
                 return Ok(Some(Granted {
                     kind: "registry",
                     name: "catalog".to_owned(),
                     actions: vec!["*"],
                 }));
             }
-            (Scope::Catalog, _) => return Ok(None),
-            (Scope::Repository(repository), _) => repository,
+            (RegistryScope::Catalog, _) => return Ok(None),
+            (RegistryScope::Repository(repository), _) => repository,
         };
         let allowed = match asker {
             Asker::Operator => Actions { push: false, ..Actions::ALL },
@@ -180,7 +180,7 @@ impl TokenPage {
         Ok(grant::allowed(seen.standing, offer))
     }
 
-    async fn look(&self, asker: &Asker<'_>, prefix: Prefix<'_>) -> Result<Option<Seen>, Status> {
+    async fn look(&self, asker: &Asker<'_>, prefix: Prefix<'_>) -> Result<Option<SeenObject>, Status> {
         let all = Access::internal("token server");
         for prefixes in &self.prefixes {
             if !prefixes.is_complete() {
@@ -188,11 +188,11 @@ impl TokenPage {
             }
             let Some(key) = prefixes.owner(prefix) else { continue };
             let (access, standing) = match asker {
-                Asker::Person(access) => (*access, Standing::Member),
+                Asker::Person(access) => (*access, RegistryRole::Member),
                 Asker::Robot(RobotOf { project, robot })
                     if **project == *key.namespace && robot.is_for(prefix.name) =>
                 {
-                    (&all, Standing::Robot(robot.access))
+                    (&all, RegistryRole::Robot(robot.access))
                 }
                 Asker::Robot(_) | Asker::Operator | Asker::Nobody => continue,
             };
@@ -211,7 +211,7 @@ impl TokenPage {
                 Status::internal("the object cannot be read")
             })?;
             let (words, project) = (prefixes.words(), key.namespace.to_string());
-            return Ok(Some(Seen { words, project, standing, spec, status }));
+            return Ok(Some(SeenObject { words, project, standing, spec, status }));
         }
         Ok(None)
     }
@@ -219,7 +219,7 @@ impl TokenPage {
     fn answer(&self, subject: &str, access: &[Granted]) -> Result<Response<Body>, Status> {
         let now = self.clock.unix_seconds();
         let lives = i64::try_from(TOKEN_SECONDS_MAX).unwrap_or_default();
-        let claims = Claims {
+        let claims = RegistryClaims {
             iss: &self.issuer,
             sub: subject,
             aud: &self.service,
@@ -257,7 +257,7 @@ async fn may_operate(cx: &RequestContext) -> Result<bool, Status> {
     }
 }
 
-impl Seen {
+impl SeenObject {
     /// Why nothing is pushed, for whoever sits before docker or helm.
     fn refusal(&self, prefix: Prefix<'_>, why: NoPush) -> String {
         let Self { words, project, spec, status, .. } = self;

@@ -10,7 +10,7 @@ use super::{
 use crate::clusters::Clusters;
 use crate::finalizers::{self, TenantFinalizers};
 use crate::levels::Levels;
-use crate::refusal::{self, RefusedKind, Subject};
+use crate::refusal::{self, RefusedKind, RefusedObject};
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
 use apiserver::subresource::FieldPath;
@@ -27,7 +27,7 @@ use meta::status::Status;
 use meta::validation::NameRule;
 use serde_json::{Value, json};
 use store::Key;
-use store::quota::{Account, Held, HoldState, Scope, Violation};
+use store::quota::{Account, HoldChange, HoldState, Scope, Violation};
 
 const CHARGED: &[&str] = &["status", "cachedSpecHard"];
 /// The record of the namespace in the cluster.
@@ -192,7 +192,7 @@ impl Strategy for NamespaceStrategy {
     }
 
     fn parent_missing(&self, object: &Object, parent: &Key) -> Option<Status> {
-        let subject = Subject { name: object.name(), kind: &REFUSED };
+        let subject = RefusedObject { name: object.name(), kind: &REFUSED };
         let missing = Violation::ScopeMissing { scope: Scope::new(account::PROJECT, &*parent.name) };
         Some(refusal::status(subject, &[missing], &self.levels))
     }
@@ -306,13 +306,13 @@ impl Strategy for NamespaceStrategy {
         account::of::<ChargedNamespace>(object).map_err(|e| unreadable(&e))
     }
 
-    fn hold(&self, cx: &WriteContext<'_>, old: &Object) -> Option<Held> {
+    fn hold(&self, cx: &WriteContext<'_>, old: &Object) -> Option<HoldChange> {
         let typed = Typed::of(old).ok().filter(|typed| !typed.mark().is_empty())?;
         if typed.is_released() {
-            return Some(Held { state: HoldState::Released, reason: RELEASED.to_owned() });
+            return Some(HoldChange { state: HoldState::Released, reason: RELEASED.to_owned() });
         }
         let reason = abandon_reason(old).filter(|_| cx.tenant.is_none())?.to_owned();
-        Some(Held { state: HoldState::Abandoned, reason })
+        Some(HoldChange { state: HoldState::Abandoned, reason })
     }
 
     fn growth_warnings(&self, before: Option<&Account>, after: &Account) -> Vec<String> {
@@ -322,7 +322,7 @@ impl Strategy for NamespaceStrategy {
     fn refusal(&self, cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
         let moves = cx.part == Part::Sub(names::TRANSFER);
         let kind = if moves { &transfer::REFUSED } else { &REFUSED };
-        refusal::status(Subject { name: object.name(), kind }, violations, &self.levels)
+        refusal::status(RefusedObject { name: object.name(), kind }, violations, &self.levels)
     }
 
     fn cells(&self, object: &Object, _now_unix_seconds: i64) -> Vec<Value> {

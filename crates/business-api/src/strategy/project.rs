@@ -5,7 +5,7 @@ use super::{
 use crate::clusters::Clusters;
 use crate::finalizers::{self, TenantFinalizers};
 use crate::levels::Levels;
-use crate::refusal::{self, RefusedKind, Subject};
+use crate::refusal::{self, RefusedKind, RefusedObject};
 use crate::roles::{GRANT, Roles};
 use apiserver::resource::Column;
 use apiserver::strategy::{ExtraRight, Strategy, WriteContext};
@@ -141,7 +141,7 @@ impl Strategy for ProjectStrategy {
     }
 
     fn parent_missing(&self, object: &Object, parent: &Key) -> Option<Status> {
-        let subject = Subject { name: object.name(), kind: &REFUSED };
+        let subject = RefusedObject { name: object.name(), kind: &REFUSED };
         let missing = Violation::ScopeMissing { scope: Scope::new(account::PROJECT, &*parent.name) };
         Some(refusal::status(subject, &[missing], &self.levels))
     }
@@ -263,7 +263,7 @@ impl Strategy for ProjectStrategy {
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
-        refusal::status(Subject { name: object.name(), kind: &REFUSED }, violations, &self.levels)
+        refusal::status(RefusedObject { name: object.name(), kind: &REFUSED }, violations, &self.levels)
     }
 
     fn name_rule(&self) -> NameRule {

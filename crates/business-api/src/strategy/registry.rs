@@ -4,7 +4,7 @@ use super::{
 };
 use crate::finalizers::{self, TenantFinalizers};
 use crate::levels::Levels;
-use crate::refusal::{self, RefusedKind, Subject};
+use crate::refusal::{self, RefusedKind, RefusedObject};
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
 use apiserver::{Part, View};
@@ -69,8 +69,8 @@ impl<K: RegistryKind> RegistryStrategy<K> {
         },
     };
 
-    fn subject(object: &Object) -> Subject<'_> {
-        Subject { name: object.name(), kind: Self::REFUSED }
+    fn subject(object: &Object) -> RefusedObject<'_> {
+        RefusedObject { name: object.name(), kind: Self::REFUSED }
     }
 
     /// What the registry has for the object is never forgotten while it lives.

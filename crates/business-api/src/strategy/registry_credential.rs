@@ -13,7 +13,7 @@ use apiserver::strategy::{Strategy, WriteContext};
 use apiserver::{Part, View};
 use business_types::names::{API_VERSION, PROJECT_KIND};
 use business_types::registry_credential::{changed_spec, group_resource, new_spec};
-use business_types::{Holder, RegistryCredentialSpec, RegistryCredentialStatus, RobotAccess};
+use business_types::{CredentialHolder, RegistryCredentialSpec, RegistryCredentialStatus, RobotAccess};
 use futures_util::future::BoxFuture;
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::object::Object;
@@ -191,8 +191,8 @@ impl Strategy for RegistryCredentialStrategy {
             return vec![json!("-"); COLUMNS.len()];
         };
         let holder = match spec.holder() {
-            Some(Holder::Person(user)) => user,
-            Some(Holder::Robot(robot)) => match robot.access {
+            Some(CredentialHolder::Person(user)) => user,
+            Some(CredentialHolder::Robot(robot)) => match robot.access {
                 RobotAccess::Pull => "robot, Pull".to_owned(),
                 RobotAccess::Push => "robot, Push".to_owned(),
             },

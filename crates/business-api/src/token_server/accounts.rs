@@ -35,7 +35,7 @@ impl Duty {
 
 /// The account of a part of the platform.
 #[derive(Clone, Debug)]
-pub struct Account {
+pub struct RegistryAccount {
     duty: Duty,
     file: Followed<Secret>,
 }
@@ -45,7 +45,7 @@ struct Secret {
     password: String,
 }
 
-impl Account {
+impl RegistryAccount {
     /// Out of a file with `user:password`.
     pub fn load(duty: Duty, file: &Path) -> Result<Self> {
         Ok(Self { duty, file: Followed::load(file, Secret::parse)? })
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn an_account_is_known_by_its_name_and_password_alone() {
         let file = Followed::of_text("ctl:0123456789abcdef\n", Secret::parse);
-        let account = Account { duty: Duty::Controller, file };
+        let account = RegistryAccount { duty: Duty::Controller, file };
         let caller = |user: &str, password: &str| {
             account.caller(&Basic { user: user.to_owned(), password: password.to_owned() })
         };

@@ -1,4 +1,4 @@
-use super::accounts::Account;
+use super::accounts::RegistryAccount;
 use super::is_same;
 use super::uses::Uses;
 use apiserver::Caller;
@@ -6,7 +6,7 @@ use apiserver::caller::Via;
 use apiserver::dialect::{Basic, Judgement};
 use business_types::names::{GROUP, PROJECTS, REGISTRY_CREDENTIALS};
 use business_types::registry_credential::username;
-use business_types::{Holder, RegistryCredentialSpec, RegistryCredentialStatus, Robot};
+use business_types::{CredentialHolder, RegistryCredentialSpec, RegistryCredentialStatus, Robot};
 use meta::object::Object;
 use meta::time;
 use runtime::Clock;
@@ -32,7 +32,7 @@ pub struct Credentials {
     kind: KindId,
     projects: KindId,
     uses: Uses,
-    controller: Option<Account>,
+    controller: Option<RegistryAccount>,
     clock: Clock,
     second_looks: Semaphore,
 }
@@ -47,7 +47,7 @@ pub struct RobotOf {
 }
 
 /// A credential that was found by its name.
-struct Found {
+struct FoundCredential {
     key: Key,
     is_deleting: bool,
     spec: RegistryCredentialSpec,
@@ -56,7 +56,7 @@ struct Found {
 
 impl Credentials {
     /// `None` where the store keeps no credentials. `controller`: the controller's own account.
-    pub fn new(store: Store, uses: Uses, controller: Option<Account>, clock: Clock) -> Option<Self> {
+    pub fn new(store: Store, uses: Uses, controller: Option<RegistryAccount>, clock: Clock) -> Option<Self> {
         let kind = store.kind_id(GROUP, REGISTRY_CREDENTIALS)?;
         let projects = store.kind_id(GROUP, PROJECTS)?;
         let (access, second_looks) = (Access::internal("token server"), Semaphore::new(SECOND_LOOKS_MAX));
@@ -101,8 +101,8 @@ impl Credentials {
         let holder = found.spec.holder().ok_or("it is neither a person's nor a robot's")?;
         self.uses.tell(&found.key, found.status.last_used.as_deref(), now);
         let (name, extra) = match holder {
-            Holder::Person(user) => (user, BTreeMap::new()),
-            Holder::Robot(_) => {
+            CredentialHolder::Person(user) => (user, BTreeMap::new()),
+            CredentialHolder::Robot(_) => {
                 (basic.user.clone(), [(ROBOT_KEY.to_owned(), vec![basic.user.clone()])].into())
             }
         };
@@ -120,22 +120,24 @@ impl Credentials {
         let [name] = caller.extra.get(ROBOT_KEY)?.as_slice() else { return None };
         let found = self.find(name, At::Any).await?;
         match found.spec.holder()? {
-            Holder::Robot(robot) => Some(RobotOf { project: found.key.namespace.to_string(), robot }),
-            Holder::Person(_) => None,
+            CredentialHolder::Robot(robot) => {
+                Some(RobotOf { project: found.key.namespace.to_string(), robot })
+            }
+            CredentialHolder::Person(_) => None,
         }
     }
 
-    async fn find(&self, user: &str, at: At) -> Option<Found> {
+    async fn find(&self, user: &str, at: At) -> Option<FoundCredential> {
         let (project, name) = user.split_once('/')?;
         let key = Key::new(self.kind, project, name);
         let entry = self.store.get(&self.access, &key, at).await.ok()?;
         let object = Object::from_stored(&entry.body, entry.revision.0).ok()?;
         let (spec, status) =
             (RegistryCredentialSpec::of(&object).ok()?, RegistryCredentialStatus::of(&object).ok()?);
-        Some(Found { key, is_deleting: object.is_deleting(), spec, status })
+        Some(FoundCredential { key, is_deleting: object.is_deleting(), spec, status })
     }
 
-    async fn is_of_its_project(&self, found: &Found) -> bool {
+    async fn is_of_its_project(&self, found: &FoundCredential) -> bool {
         let key = Key::new(self.projects, "", &found.key.namespace);
         let project = self.store.get(&self.access, &key, At::Any).await;
         project.is_ok_and(|project| project.uid.to_string() == found.status.project_uid)

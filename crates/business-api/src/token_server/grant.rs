@@ -4,7 +4,7 @@ use business_types::registry::Offer;
 
 /// What a caller is to an object that he sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum RegistryRole {
     /// An administrator of the tenant, or a member of the project.
     Member,
     /// A robot of the project.
@@ -25,7 +25,7 @@ pub enum NoPush {
 }
 
 /// Everything that may be done.
-pub fn allowed(standing: Standing, offer: Offer) -> Actions {
+pub fn allowed(standing: RegistryRole, offer: Offer) -> Actions {
     let offered = match offer {
         Offer::Nothing => Actions::NONE,
         Offer::Read => Actions { pull: true, ..Actions::NONE },
@@ -33,17 +33,17 @@ pub fn allowed(standing: Standing, offer: Offer) -> Actions {
         Offer::Write => Actions::ALL,
     };
     let own = match standing {
-        Standing::Member => Actions::ALL,
-        Standing::Robot(RobotAccess::Push) => Actions { delete: false, ..Actions::ALL },
-        Standing::Robot(RobotAccess::Pull) => Actions { pull: true, ..Actions::NONE },
+        RegistryRole::Member => Actions::ALL,
+        RegistryRole::Robot(RobotAccess::Push) => Actions { delete: false, ..Actions::ALL },
+        RegistryRole::Robot(RobotAccess::Pull) => Actions { pull: true, ..Actions::NONE },
     };
     own.and(offered)
 }
 
 /// Why this caller's push is refused, if it is.
-pub fn no_push(standing: Standing, offer: Offer) -> Option<NoPush> {
+pub fn no_push(standing: RegistryRole, offer: Offer) -> Option<NoPush> {
     match (standing, offer) {
-        (Standing::Robot(RobotAccess::Pull), _) => Some(NoPush::PullOnly),
+        (RegistryRole::Robot(RobotAccess::Pull), _) => Some(NoPush::PullOnly),
         (_, Offer::Write) => None,
         (_, Offer::Shrink) => Some(NoPush::UsedUp),
         (_, Offer::Read) => Some(NoPush::ReadOnly),
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn who_may_do_what_below_a_prefix() {
-        let (pull, push) = (Standing::Robot(RobotAccess::Pull), Standing::Robot(RobotAccess::Push));
+        let (pull, push) = (RegistryRole::Robot(RobotAccess::Pull), RegistryRole::Robot(RobotAccess::Push));
         let table = [
             (Offer::Write, "pull,push,delete", "pull,push", "pull"),
             (Offer::Shrink, "pull,delete", "pull", "pull"),
@@ -65,7 +65,7 @@ mod tests {
             (Offer::Nothing, "", "", ""),
         ];
         for (offer, member, pushes, pulls) in table {
-            for (standing, want) in [(Standing::Member, member), (push, pushes), (pull, pulls)] {
+            for (standing, want) in [(RegistryRole::Member, member), (push, pushes), (pull, pulls)] {
                 let may = allowed(standing, offer);
                 assert_eq!(may.names().join(","), want, "{standing:?} {offer:?}");
                 assert_eq!(no_push(standing, offer).is_none(), may.push, "{standing:?} {offer:?}");

@@ -6,7 +6,7 @@ use runtime::Clock;
 use serde_json::json;
 use std::collections::HashSet;
 use std::time::Duration;
-use store::model::{Before, Change, State, Write};
+use store::model::{Before, Change, NewState, Write};
 use store::read::At;
 use store::{Access, Error, Key, Revision, Store};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -75,7 +75,7 @@ impl Marker {
         let row = self.kinds.accounts().find(|row| row.kind == key.kind).ok_or(Error::NotFound)?;
         let account = (row.read)(&entry.body).map_err(corrupt)?;
         let before = Before { attributes: entry.attributes.clone(), account: account.clone() };
-        let state = State { body: object.to_stored(), account };
+        let state = NewState { body: object.to_stored(), account };
         let change = Change::Update { expected: entry.revision, before, state };
         let write = Write { key: key.clone(), uid: entry.uid, change, may_grow: false, hold: None };
         self.store.write(access, write).await

@@ -1,5 +1,5 @@
 use super::scope::Prefix;
-use crate::follow::{Index, Kept};
+use crate::follow::{FollowedIndex, Kept};
 use std::collections::HashMap;
 use store::{Entry, Key, KindId, Store};
 
@@ -42,7 +42,7 @@ impl Prefixes {
     }
 }
 
-impl Index for Owners {
+impl FollowedIndex for Owners {
     fn emptied(&self) -> Self {
         Self::default()
     }

@@ -40,7 +40,7 @@ impl Actions {
 
 /// One thing that a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum RegistryScope {
     /// `repository:NAME:ACTIONS`
     Repository(Repository),
     /// `registry:catalog:*`: the names of all repositories.
@@ -99,7 +99,7 @@ pub struct Granted {
     pub actions: Vec<&'static str>,
 }
 
-impl Scope {
+impl RegistryScope {
     /// The scopes of a request: its parameter `scope`, repeated or separated by spaces. What is of no sort that is known is
     /// passed over, as the protocol says.
     pub fn read_all<'a>(parameters: impl Iterator<Item = &'a str>) -> Result<Vec<Self>, Status> {
@@ -133,13 +133,13 @@ impl Scope {
 mod tests {
     use super::*;
 
-    fn read(words: &[&str]) -> Vec<Scope> {
-        Scope::read_all(words.iter().copied()).unwrap()
+    fn read(words: &[&str]) -> Vec<RegistryScope> {
+        RegistryScope::read_all(words.iter().copied()).unwrap()
     }
 
     fn repository(word: &str) -> Repository {
         match read(&[word]).pop() {
-            Some(Scope::Repository(repository)) => repository,
+            Some(RegistryScope::Repository(repository)) => repository,
             other => panic!("{word}: {other:?}"),
         }
     }
@@ -155,13 +155,13 @@ mod tests {
         assert_eq!((all.name.as_str(), all.asked), ("host:5000/t/web/app", Actions::ALL));
         assert!(repository("repository:t/web/app:pull,push").is_for_push());
         assert!(!repository("repository:t/web/app:push,pull,delete").is_for_push());
-        assert_eq!(read(&["registry:catalog:*"]), [Scope::Catalog]);
+        assert_eq!(read(&["registry:catalog:*"]), [RegistryScope::Catalog]);
         assert_eq!(read(&["repository:a/b/c:pull repository:d/e/f:pull", "registry:catalog:*"]).len(), 3);
         for strange in ["", "repository", "repository:x", "aws:x:y", "registry:other:*"] {
             assert_eq!(read(&[strange]), [], "{strange}");
         }
         let many = vec!["repository:a/b/c:pull"; SCOPES_MAX + 1];
-        assert_eq!(Scope::read_all(many.into_iter()).unwrap_err().code, 400);
+        assert_eq!(RegistryScope::read_all(many.into_iter()).unwrap_err().code, 400);
     }
 
     #[test]

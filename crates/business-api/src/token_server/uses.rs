@@ -2,7 +2,7 @@ use crate::strategy::registry_credential::account_of;
 use meta::object::Object;
 use meta::time;
 use serde_json::json;
-use store::model::{Before, Change, State, Write};
+use store::model::{Before, Change, NewState, Write};
 use store::read::At;
 use store::{Access, Error, Key, Revision, Store};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -66,7 +66,7 @@ async fn write(store: &Store, access: &Access, one: &Use) -> Result<Option<Revis
     object.remove(&["metadata", "resourceVersion"]);
     let account = account_of(&object);
     let before = Before { attributes: entry.attributes.clone(), account: account.clone() };
-    let state = State { body: object.to_stored(), account };
+    let state = NewState { body: object.to_stored(), account };
     let change = Change::Update { expected: entry.revision, before, state };
     let write = Write { key: one.key.clone(), uid: entry.uid, change, may_grow: false, hold: None };
     store.write(access, write).await.map(Some)

@@ -3,7 +3,7 @@
 use crate::support::{Answer, World, namespace, namespaces, project, until};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use business_api::certificates::Issuer;
+use business_api::certificates::CertificateIssuer;
 use business_types::issue::{IssueRequest, Issued};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -49,7 +49,7 @@ impl Cluster {
     }
 }
 
-impl Issuer for Cluster {
+impl CertificateIssuer for Cluster {
     fn issue(&self, request: IssueRequest) -> BoxFuture<'_, Result<Issued, Status>> {
         let asked = CertificateSigningRequestParams::from_pem(&request.request).unwrap();
         self.asked.lock().unwrap().push(request);
@@ -63,7 +63,7 @@ impl Issuer for Cluster {
 /// Tenant t with alice as a member of p, in which c1-a lies.
 async fn world(cluster: &Arc<Cluster>, flags: &[&str]) -> World {
     let flags = [&["--tenant-grant"], flags].concat();
-    let world = World::with_issuer(&flags, Arc::clone(cluster) as Arc<dyn Issuer>).await;
+    let world = World::with_issuer(&flags, Arc::clone(cluster) as Arc<dyn CertificateIssuer>).await;
     let admin = world.admin("t");
     let mut body = project("p", json!({"pods": "10"}));
     body["spec"]["members"] = json!(["alice"]);

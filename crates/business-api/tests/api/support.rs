@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
-use business_api::certificates::Issuer as CertificateIssuer;
+use business_api::certificates::CertificateIssuer;
 use business_api::clusters::Clusters;
 use business_api::config::{Cli, Command, Serve};
 use business_api::kinds::{KINDS, KindTable};

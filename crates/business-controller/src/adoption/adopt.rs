@@ -1,9 +1,9 @@
 //! Creates an object for each line of a mapping file: all of them in one write, or none.
 
-use super::mapping::{self, Entry, Wrong};
+use super::mapping::{self, MappingEntry, Wrong};
 use super::{DEADLINE, each, member, source};
 use crate::config::{self, Adopt};
-use crate::error::{Error, Failure};
+use crate::error::{CallFailure, Error};
 use business_types::names;
 use http::Request;
 use k8s_openapi::api::core::v1::Namespace;
@@ -52,9 +52,10 @@ pub async fn run(settings: &Adopt) -> Result<Adopted, Error> {
 }
 
 /// What is not there cannot be adopted; it would be made.
-fn missing(entries: &[Entry], there: &BTreeMap<String, BTreeSet<String>>) -> Vec<Wrong> {
-    let is_there =
-        |entry: &&Entry| there.get(&entry.cluster).is_some_and(|names| names.contains(&entry.namespace));
+fn missing(entries: &[MappingEntry], there: &BTreeMap<String, BTreeSet<String>>) -> Vec<Wrong> {
+    let is_there = |entry: &&MappingEntry| {
+        there.get(&entry.cluster).is_some_and(|names| names.contains(&entry.namespace))
+    };
     let missing = entries.iter().filter(|entry| !is_there(entry)).map(|entry| Wrong {
         line: entry.line,
         field: "namespace".to_owned(),
@@ -63,10 +64,10 @@ fn missing(entries: &[Entry], there: &BTreeMap<String, BTreeSet<String>>) -> Vec
     missing.collect()
 }
 
-async fn create(client: &Client, entries: &[Entry], dry_run: bool) -> Result<Adopted, Error> {
+async fn create(client: &Client, entries: &[MappingEntry], dry_run: bool) -> Result<Adopted, Error> {
     let list = json!({
         "apiVersion": names::API_VERSION, "kind": format!("{}List", names::NAMESPACE_KIND), "metadata": {},
-        "items": entries.iter().map(Entry::object).collect::<Vec<Value>>(),
+        "items": entries.iter().map(MappingEntry::object).collect::<Vec<Value>>(),
     });
     let query = if dry_run { "?dryRun=All" } else { "" };
     let path = format!("/apis/{}/{}{query}", names::API_VERSION, names::NAMESPACES);
@@ -80,7 +81,7 @@ async fn create(client: &Client, entries: &[Entry], dry_run: bool) -> Result<Ado
             Ok(Adopted::None(wrong(entries, &status)))
         }
         Ok(Err(error)) => Err(Error::Api(error.into())),
-        Err(_elapsed) => Err(Error::Api(Failure::deadline(DEADLINE))),
+        Err(_elapsed) => Err(Error::Api(CallFailure::deadline(DEADLINE))),
     }
 }
 
@@ -93,21 +94,21 @@ fn is_about_items(status: &Status) -> bool {
 }
 
 /// `items[3].spec.hard[pods]`: the item, and the field in it.
-fn place(field: &str) -> Option<Place<'_>> {
+fn place(field: &str) -> Option<MappingField<'_>> {
     let (number, rest) = field.strip_prefix("items[")?.split_once(']')?;
-    Some(Place { item: number.parse().ok()?, field: rest.strip_prefix('.').unwrap_or_default() })
+    Some(MappingField { item: number.parse().ok()?, field: rest.strip_prefix('.').unwrap_or_default() })
 }
 
-struct Place<'a> {
+struct MappingField<'a> {
     item: usize,
     field: &'a str,
 }
 
 /// What the server has said of the items, at their lines.
-fn wrong(entries: &[Entry], status: &Status) -> Vec<Wrong> {
+fn wrong(entries: &[MappingEntry], status: &Status) -> Vec<Wrong> {
     let mut wrong: Vec<Wrong> = causes(status)
         .filter_map(|cause| {
-            let Place { item, field } = place(&cause.field)?;
+            let MappingField { item, field } = place(&cause.field)?;
             let line = entries.get(item)?.line;
             Some(Wrong { line, field: mapping::field_of(field).to_owned(), why: cause.message.clone() })
         })
@@ -120,8 +121,8 @@ fn wrong(entries: &[Entry], status: &Status) -> Vec<Wrong> {
 mod tests {
     use super::*;
 
-    fn entry(line: usize, namespace: &str) -> Entry {
-        Entry { line, cluster: "c1".into(), namespace: namespace.into(), ..Entry::default() }
+    fn entry(line: usize, namespace: &str) -> MappingEntry {
+        MappingEntry { line, cluster: "c1".into(), namespace: namespace.into(), ..MappingEntry::default() }
     }
 
     #[test]

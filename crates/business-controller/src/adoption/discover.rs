@@ -1,6 +1,6 @@
 //! Lists the namespaces of a cluster that nobody manages, as a mapping file.
 
-use super::mapping::Entry;
+use super::mapping::MappingEntry;
 use super::{each, member, source};
 use crate::business::Business;
 use crate::config::{self, Discover};
@@ -18,7 +18,7 @@ use std::fmt::Write as _;
 
 /// What a cluster has, and what is known of it here. The file is a pure function of it.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct SeenCluster {
     /// The cluster's name.
     pub cluster: String,
     /// Labels of its namespaces, by name.
@@ -35,7 +35,7 @@ pub struct Seen {
 pub async fn run(settings: &Discover) -> Result<String, Error> {
     let client = config::client(settings.members.kubeconfig.as_deref()).await?;
     let source = source(&settings.members, &client).await?;
-    let mut seen = Seen { cluster: settings.cluster.clone(), ..Seen::default() };
+    let mut seen = SeenCluster { cluster: settings.cluster.clone(), ..SeenCluster::default() };
     let there = member(&*source, &settings.cluster).await?;
     each(&there, |namespace: Namespace| {
         let labels = namespace.metadata.labels.unwrap_or_default();
@@ -67,7 +67,7 @@ pub async fn run(settings: &Discover) -> Result<String, Error> {
 }
 
 /// The file. Whose project is not known stands behind a `#`.
-pub fn file(seen: &Seen, project_label: &str, forbidden: &[String]) -> String {
+pub fn file(seen: &SeenCluster, project_label: &str, forbidden: &[String]) -> String {
     let mut out = format!(
         "# Namespaces of cluster {} that nobody manages. One a line; what stands behind a # is passed over.\n\
          # Taken with: business-controller adopt -f FILE\n",
@@ -79,7 +79,7 @@ pub fn file(seen: &Seen, project_label: &str, forbidden: &[String]) -> String {
         }
         let quotas = seen.quotas.get(namespace).map(Vec::as_slice).unwrap_or_default();
         let project = labels.get(project_label).filter(|project| seen.projects.contains_key(*project));
-        let entry = Entry {
+        let entry = MappingEntry {
             line: 0,
             cluster: seen.cluster.clone(),
             namespace: namespace.clone(),
@@ -94,7 +94,12 @@ pub fn file(seen: &Seen, project_label: &str, forbidden: &[String]) -> String {
 }
 
 /// What a person wants to know before he decides.
-fn known(seen: &Seen, entry: &Entry, quotas: &[ClusterQuota], labels: &BTreeMap<String, String>) -> String {
+fn known(
+    seen: &SeenCluster,
+    entry: &MappingEntry,
+    quotas: &[ClusterQuota],
+    labels: &BTreeMap<String, String>,
+) -> String {
     let used = most(quotas.iter().map(|quota| &quota.status_used));
     let amounts = |list: &ResourceList| {
         let amounts: Vec<String> = list.iter().map(|(key, amount)| format!("{key}={amount}")).collect();
@@ -140,7 +145,7 @@ mod tests {
             status_used: amounts(&[("pods", "7")]),
             ..ClusterQuota::default()
         };
-        let seen = Seen {
+        let seen = SeenCluster {
             cluster: "c1".into(),
             namespaces: ["web", "mine", "kube-system", "lost"]
                 .map(|name| (name.to_owned(), labels(if name == "lost" { "nobody" } else { "shop" })))

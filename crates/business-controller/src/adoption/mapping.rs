@@ -21,7 +21,7 @@ const FIELDS: [&str; 5] = ["cluster", "namespace", "project", "name", "hard"];
 
 /// One namespace of a member cluster, and what it is to be here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Entry {
+pub struct MappingEntry {
     /// Where it stands in the file, from 1.
     pub line: usize,
     /// The member cluster.
@@ -55,7 +55,7 @@ impl fmt::Display for Wrong {
 }
 
 /// Reads a file; everything that is wrong is told at once.
-pub fn parse(text: &str, forbidden: &[String]) -> Result<Vec<Entry>, Vec<Wrong>> {
+pub fn parse(text: &str, forbidden: &[String]) -> Result<Vec<MappingEntry>, Vec<Wrong>> {
     let (mut entries, mut wrong) = (Vec::new(), Vec::new());
     if text.len() > FILE_BYTES_MAX {
         let why = format!("the file is longer than {FILE_BYTES_MAX} bytes");
@@ -81,7 +81,7 @@ pub fn parse(text: &str, forbidden: &[String]) -> Result<Vec<Entry>, Vec<Wrong>>
     if wrong.is_empty() { Ok(entries) } else { Err(wrong) }
 }
 
-fn entry(line: usize, text: &str, forbidden: &[String]) -> Result<Entry, Vec<Wrong>> {
+fn entry(line: usize, text: &str, forbidden: &[String]) -> Result<MappingEntry, Vec<Wrong>> {
     let at = |field: &str, why: String| Wrong { line, field: field.to_owned(), why };
     let item = text.strip_prefix("- ").filter(|_| text.len() <= LINE_BYTES_MAX);
     let item = item.ok_or_else(|| vec![at("", "it is no item of a list on one line, - {…}".to_owned())])?;
@@ -108,7 +108,7 @@ fn entry(line: usize, text: &str, forbidden: &[String]) -> Result<Entry, Vec<Wro
             String::new()
         }
     };
-    let mut entry = Entry {
+    let mut entry = MappingEntry {
         line,
         cluster: text("cluster"),
         namespace: text("namespace"),
@@ -151,7 +151,7 @@ fn hard(map: &Map<String, Value>) -> Result<ResourceList, String> {
 }
 
 /// The rules that the server has for such a namespace, at the fields of the file.
-fn check(entry: &Entry, forbidden: &[String]) -> Vec<Wrong> {
+fn check(entry: &MappingEntry, forbidden: &[String]) -> Vec<Wrong> {
     let spec = NamespaceSpec {
         cluster_name: entry.cluster.clone(),
         namespace: entry.namespace.clone(),
@@ -180,7 +180,7 @@ pub fn field_of(field: &str) -> &str {
     }
 }
 
-fn twice(entries: &[Entry]) -> Vec<Wrong> {
+fn twice(entries: &[MappingEntry]) -> Vec<Wrong> {
     let (mut places, mut objects) = (BTreeMap::new(), BTreeMap::new());
     let mut wrong = Vec::new();
     for entry in entries {
@@ -198,7 +198,7 @@ fn twice(entries: &[Entry]) -> Vec<Wrong> {
     wrong
 }
 
-impl Entry {
+impl MappingEntry {
     /// Its line, without its end.
     pub fn to_line(&self) -> String {
         let Self { cluster, namespace, project, name, hard, line: _ } = self;
@@ -245,7 +245,7 @@ mod tests {
             ("pods".to_owned(), "10".parse().unwrap()),
             ("requests.cpu".to_owned(), "500m".parse().unwrap()),
         ];
-        let entry = Entry {
+        let entry = MappingEntry {
             line: 2,
             cluster: "c1".into(),
             namespace: "web".into(),
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!((read[0].name.as_str(), read[0].hard["pods"]), ("c1-web", "3".parse().unwrap()));
     }
 
-    fn entries() -> impl Strategy<Value = Vec<Entry>> {
+    fn entries() -> impl Strategy<Value = Vec<MappingEntry>> {
         let name = "[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?";
         let amount = (0_u32..5_000, prop::sample::select(vec!["", "m", "Ki", "Gi", "k"]));
         let hard = prop::collection::btree_map("(requests[.])?[a-z]{1,9}", amount, 0..4);
@@ -268,13 +268,13 @@ mod tests {
             let amount =
                 |(key, (n, unit)): (String, (u32, &str))| (key, format!("{n}{unit}").parse().unwrap());
             let hard = hard.into_iter().map(amount).collect();
-            Entry { cluster, project, name, hard, ..Entry::default() }
+            MappingEntry { cluster, project, name, hard, ..MappingEntry::default() }
         });
         prop::collection::vec(entry, 0..20).prop_map(|mut entries| {
             for (entry, line) in entries.iter_mut().zip(1..) {
                 // Each place and each name once.
                 let (namespace, name) = (format!("n{line}"), format!("{}-{line}", entry.name));
-                *entry = Entry { line, namespace, name, ..std::mem::take(entry) };
+                *entry = MappingEntry { line, namespace, name, ..std::mem::take(entry) };
             }
             entries
         })

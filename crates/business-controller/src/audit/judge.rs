@@ -2,10 +2,10 @@
 //! whether an object lives at the place, whether something is held for it, and what is sealed.
 
 use super::look::{self, Sighting};
-use super::survey::{Holder, Survey};
+use super::survey::{PlaceHolder, Survey};
 use crate::business::Roll;
 use crate::context::Context;
-use crate::error::{Error, Failure};
+use crate::error::{CallFailure, Error};
 use crate::kinds::{ObjectKey as _, ProjectKey, revision};
 use crate::member::{ClusterNamespace, ClusterQuota};
 use crate::namespace::kind::{BusinessNamespace, NamespaceView};
@@ -103,7 +103,7 @@ impl Evidence<'_> {
         let cluster = &sighting.member.name;
         let is_released = |sealed: &Sealed| sealed.origin == Origin::Released;
         match (self.survey.holder(cluster, &sighting.name), lost) {
-            (Some(Holder { project, is_released: true }), _) if scene.is_unused() => {
+            (Some(PlaceHolder { project, is_released: true }), _) if scene.is_unused() => {
                 tracing::info!(
                     cluster,
                     object.name = sighting.name,
@@ -114,10 +114,10 @@ impl Evidence<'_> {
                 take_away(cx, sighting, scene).await
             }
             // What is held is not written off yet.
-            (Some(Holder { is_released: true, .. }), _) if scene.is_emptied(cx) => {
+            (Some(PlaceHolder { is_released: true, .. }), _) if scene.is_emptied(cx) => {
                 take_away(cx, sighting, scene).await
             }
-            (Some(Holder { project, is_released }), _) => {
+            (Some(PlaceHolder { project, is_released }), _) => {
                 let state = if is_released { OrphanState::Released } else { OrphanState::Lost };
                 Ok(Judgement::Orphan { project: project.to_owned(), orphan: scene.orphan(sighting, state) })
             }
@@ -132,7 +132,7 @@ impl Evidence<'_> {
         }
     }
 
-    async fn scene(&self, sighting: &Sighting) -> Result<Option<Scene>, Failure> {
+    async fn scene(&self, sighting: &Sighting) -> Result<Option<Scene>, CallFailure> {
         let (member, name) = (&sighting.member, &sighting.name);
         let Some(namespace) = member.api.namespace(name).await? else { return Ok(None) };
         let quota = member.api.quota(name).await?;
@@ -265,7 +265,7 @@ async fn take_away(cx: &Context, sighting: &Sighting, scene: &Scene) -> Result<J
         return Ok(Judgement::Nothing);
     }
     match api.patch_namespace(name, &build::unmarked(&scene.namespace)).await {
-        Ok(_) | Err(Error::Member(Failure::NotFound)) => Ok(Judgement::Nothing),
+        Ok(_) | Err(Error::Member(CallFailure::NotFound)) => Ok(Judgement::Nothing),
         Err(error) => Err(error),
     }
 }

@@ -1,10 +1,10 @@
 //! What the projects say before the member clusters are looked at.
 
 use crate::business::Business;
-use crate::error::Failure;
+use crate::error::CallFailure;
 use crate::kinds::ObjectKey as _;
 use crate::project::kind::{BusinessProject, ProjectView};
-use business_types::{Held, Orphan, OrphanState};
+use business_types::{HeldAmount, Orphan, OrphanState};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// `state` of an amount whose object has gone and whose namespace stays.
@@ -21,19 +21,19 @@ pub struct Survey {
 struct Said {
     uid: String,
     orphans: Vec<Orphan>,
-    held: Vec<Held>,
+    held: Vec<HeldAmount>,
     written_off: Vec<String>,
 }
 
 /// What something at a place is held against.
 #[derive(Clone, Copy, Debug)]
-pub struct Holder<'a> {
+pub struct PlaceHolder<'a> {
     pub project: &'a str,
     pub is_released: bool,
 }
 
 impl Survey {
-    pub async fn make(business: &Business) -> Result<Self, Failure> {
+    pub async fn make(business: &Business) -> Result<Self, CallFailure> {
         let mut projects = BTreeMap::new();
         let take = |project: ProjectView| {
             let name = project.key.name().to_owned();
@@ -71,11 +71,11 @@ impl Survey {
     }
 
     /// The project that something at a place is held against, whatever stands there.
-    pub fn holder(&self, cluster: &str, namespace: &str) -> Option<Holder<'_>> {
-        let at = |held: &&Held| held.cluster_name == cluster && held.namespace == namespace;
+    pub fn holder(&self, cluster: &str, namespace: &str) -> Option<PlaceHolder<'_>> {
+        let at = |held: &&HeldAmount| held.cluster_name == cluster && held.namespace == namespace;
         self.projects.iter().find_map(|(project, said)| {
             let held = said.held.iter().find(at)?;
-            Some(Holder { project, is_released: held.state == RELEASED })
+            Some(PlaceHolder { project, is_released: held.state == RELEASED })
         })
     }
 

@@ -3,7 +3,7 @@
 use super::judge::Judgement;
 use super::survey::Survey;
 use crate::context::Context;
-use crate::error::{Error, Failure};
+use crate::error::{CallFailure, Error};
 use crate::events::Topic;
 use crate::kinds::{ObjectKey as _, RootKey};
 use crate::project::kind::{BusinessProject, ProjectView};
@@ -137,8 +137,8 @@ async fn write(cx: &Context, name: &str, orphans: &[Orphan]) -> Result<Option<Pr
         tries += 1;
         match cx.business.patch_status(&project, json!({ "orphans": told })).await {
             Ok(_written) => return Ok(Some(project)),
-            Err(Failure::NotFound) => return Ok(None),
-            Err(Failure::Conflict(_)) if tries < TRIES_MAX => {}
+            Err(CallFailure::NotFound) => return Ok(None),
+            Err(CallFailure::Conflict(_)) if tries < TRIES_MAX => {}
             Err(failure) => return Err(Error::Api(failure)),
         }
     }

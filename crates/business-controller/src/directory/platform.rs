@@ -1,9 +1,9 @@
 //! TKE's platform API: `clusters` and `clustercredentials` of `platform.tkestack.io/v1`.
 
 use super::kubeconfig::listed_from_elsewhere;
-use super::publish::Entry;
-use super::{Listing, Source};
-use crate::error::{Error, Failure};
+use super::publish::PublishedCluster;
+use super::{DirectorySource, Listing};
+use crate::error::{CallFailure, Error};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use http::Request;
 use kube::config::Kubeconfig;
@@ -123,12 +123,12 @@ impl PlatformSource {
             .map_err(|error| Error::Api(kube::Error::HttpError(error).into()))?;
         match tokio::time::timeout(DEADLINE, self.client.request(request)).await {
             Ok(result) => result.map_err(|error| Error::Api(error.into())),
-            Err(_elapsed) => Err(Error::Api(Failure::deadline(DEADLINE))),
+            Err(_elapsed) => Err(Error::Api(CallFailure::deadline(DEADLINE))),
         }
     }
 }
 
-impl Source for PlatformSource {
+impl DirectorySource for PlatformSource {
     fn load(&self) -> BoxFuture<'_, Result<Listing, Error>> {
         self.read().boxed()
     }
@@ -139,9 +139,9 @@ impl Source for PlatformSource {
 }
 
 /// A cluster without tenant belongs to nobody, so only callers across tenants may use it.
-fn entry(cluster: &Cluster) -> Entry {
+fn entry(cluster: &Cluster) -> PublishedCluster {
     let tenant = &cluster.spec.tenant_id;
-    Entry {
+    PublishedCluster {
         tenants: if tenant.is_empty() { Vec::new() } else { vec![tenant.clone()] },
         version: cluster.status.version.clone(),
         display_name: cluster.spec.display_name.clone(),

@@ -1,7 +1,7 @@
 //! The `ConfigMap` by which the API server learns of the clusters: a key a cluster. It holds no secret. What each
 //! name stands for is kept in an annotation of it.
 
-use crate::error::{Error, Failure};
+use crate::error::{CallFailure, Error};
 use business_types::names::CLUSTERS_CONFIG_MAP;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
@@ -21,7 +21,7 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// What the API server is told of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Entry {
+pub struct PublishedCluster {
     /// Tenants that may use it; `*` is all of them.
     pub tenants: Vec<String>,
     /// Its Kubernetes version.
@@ -33,7 +33,7 @@ pub struct Entry {
     pub type_: String,
 }
 
-impl Default for Entry {
+impl Default for PublishedCluster {
     fn default() -> Self {
         Self {
             tenants: vec!["*".to_owned()],
@@ -44,7 +44,7 @@ impl Default for Entry {
     }
 }
 
-impl Entry {
+impl PublishedCluster {
     /// Takes over what a source describes; the version is asked of the cluster.
     pub fn take_described(&mut self, new: &Self) {
         let version = std::mem::take(&mut self.version);
@@ -122,7 +122,7 @@ impl Publisher {
     }
 
     /// Makes the `ConfigMap` say this.
-    pub async fn publish(&mut self, entries: BTreeMap<String, Entry>) -> Result<Published, Error> {
+    pub async fn publish(&mut self, entries: BTreeMap<String, PublishedCluster>) -> Result<Published, Error> {
         let data = texts(entries)?;
         let uids = text(&self.uids)?;
         let says_it = |map: &ConfigMap| {
@@ -189,7 +189,7 @@ fn recorded(map: &ConfigMap) -> Option<&str> {
     map.metadata.annotations.as_ref()?.get(UIDS_ANNOTATION).map(String::as_str)
 }
 
-fn texts(entries: BTreeMap<String, Entry>) -> Result<BTreeMap<String, String>, Error> {
+fn texts(entries: BTreeMap<String, PublishedCluster>) -> Result<BTreeMap<String, String>, Error> {
     entries.into_iter().map(|(name, entry)| Ok((name, text(&entry)?))).collect()
 }
 
@@ -200,6 +200,6 @@ fn text<T: Serialize>(value: &T) -> Result<String, Error> {
 async fn bounded<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Error> {
     match tokio::time::timeout(DEADLINE, call).await {
         Ok(result) => result.map_err(|error| Error::Api(error.into())),
-        Err(_elapsed) => Err(Error::Api(Failure::deadline(DEADLINE))),
+        Err(_elapsed) => Err(Error::Api(CallFailure::deadline(DEADLINE))),
     }
 }

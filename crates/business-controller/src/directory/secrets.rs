@@ -1,9 +1,9 @@
 //! Kubeconfigs in Secrets of the controller's namespace that carry the cluster's name in a label.
 
 use super::kubeconfig::listed_from_elsewhere;
-use super::publish::Entry;
-use super::{Listed, Listing, Source};
-use crate::error::{Error, Failure};
+use super::publish::PublishedCluster;
+use super::{DirectorySource, Listed, Listing};
+use crate::error::{CallFailure, Error};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, ListParams};
@@ -41,7 +41,7 @@ impl SecretSource {
         let params = ListParams::default().labels(CLUSTER_LABEL);
         let secrets = match tokio::time::timeout(DEADLINE, self.api.list(&params)).await {
             Ok(result) => result.map_err(|error| Error::Api(error.into()))?,
-            Err(_elapsed) => return Err(Error::Api(Failure::deadline(DEADLINE))),
+            Err(_elapsed) => return Err(Error::Api(CallFailure::deadline(DEADLINE))),
         };
         let mut listing = Listing::default();
         for secret in secrets.items {
@@ -54,7 +54,7 @@ impl SecretSource {
     }
 }
 
-impl Source for SecretSource {
+impl DirectorySource for SecretSource {
     fn load(&self) -> BoxFuture<'_, Result<Listing, Error>> {
         self.read().boxed()
     }
@@ -73,7 +73,7 @@ async fn one(name: &str, secret: Secret) -> Result<Listed, Error> {
     let bytes =
         data.get(KUBECONFIG_KEY).ok_or_else(|| Error::Config(format!("it has no key {KUBECONFIG_KEY}")))?;
     let text = std::str::from_utf8(&bytes.0).map_err(|error| Error::Config(error.to_string()))?;
-    let mut entry = Entry::default();
+    let mut entry = PublishedCluster::default();
     if let Some(display_name) = annotations.get(DISPLAY_NAME_ANNOTATION) {
         display_name.clone_into(&mut entry.display_name);
     }

@@ -1,8 +1,8 @@
 //! Requests in turn. What was begun goes on to its end although whoever asked has left: a request in a cluster is always
 //! taken away again.
 
-use super::places::{Endpoint, Place, Places};
-use super::{Refusal, sign, subject};
+use super::places::{ClusterEndpoint, IssuingCluster, Places};
+use super::{IssueRefusal, sign, subject};
 use crate::outcome::StateLabels;
 use business_types::issue::{IssueRequest, Issued};
 use prometheus_client::metrics::counter::Counter;
@@ -17,7 +17,7 @@ const RUNNING_MAX: usize = 16;
 /// Requests that wait for a place.
 const WAITING_MAX: usize = 32;
 
-type Answer = Result<Issued, Refusal>;
+type Answer = Result<Issued, IssueRefusal>;
 
 /// A request and who waits for its answer.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ pub fn open(places: Places, metrics: &Metrics) -> (Desk, Clerk) {
 impl Desk {
     /// A certificate, or why there is none.
     pub async fn issue(&self, request: IssueRequest) -> Answer {
-        let busy = || Refusal::Unavailable("too many certificates are being issued".to_owned());
+        let busy = || IssueRefusal::Unavailable("too many certificates are being issued".to_owned());
         let (answer, waiting) = oneshot::channel();
         self.jobs.try_send(Job { request, answer }).map_err(|_full_or_ended| busy())?;
         waiting.await.unwrap_or_else(|_ended| Err(busy()))
@@ -97,7 +97,7 @@ fn is_sound(ended: &Result<(), tokio::task::JoinError>) -> bool {
 async fn work(places: Places, counts: Family<StateLabels, Counter>, job: Job) {
     let Job { request, answer } = job;
     let outcome = issue(&places, &request).await;
-    let state = outcome.as_ref().map_or_else(Refusal::category, |_| "issued");
+    let state = outcome.as_ref().map_or_else(IssueRefusal::category, |_| "issued");
     counts.get_or_create(&StateLabels { state }).inc();
     let IssueRequest { cluster, project, name, user, group, expiration_seconds, issue_id, .. } = &request;
     let group = group.as_deref().unwrap_or_default();
@@ -124,8 +124,8 @@ async fn work(places: Places, counts: Family<StateLabels, Counter>, job: Job) {
 async fn issue(places: &Places, request: &IssueRequest) -> Answer {
     subject::check(request)?;
     let place = places.find(&request.cluster).await?;
-    let Endpoint { server, ca_bundle } = place.endpoint.clone();
+    let ClusterEndpoint { server, ca_bundle } = place.endpoint.clone();
     let id = uuid::Uuid::new_v4().simple().to_string();
-    let certificate = sign::sign(Place { ..place }, request, &id).await?;
+    let certificate = sign::sign(IssuingCluster { ..place }, request, &id).await?;
     Ok(Issued { certificate, server, ca_bundle })
 }

@@ -1,9 +1,9 @@
 //! Where clusters sign, and where people reach them. Looked up for each request: nothing of it is kept, and what the
 //! operator changes holds at once.
 
-use super::Refusal;
+use super::IssueRefusal;
 use crate::directory::kubeconfig::{listed_as, listed_from_elsewhere};
-use crate::directory::publish::{Entry, UIDS_ANNOTATION};
+use crate::directory::publish::{PublishedCluster, UIDS_ANNOTATION};
 use crate::directory::secrets::CLUSTER_LABEL;
 use crate::error::chain;
 use base64::Engine as _;
@@ -27,18 +27,18 @@ pub const ENDPOINT_CA_KEY: &str = "endpoint-ca.crt";
 
 /// A cluster that can issue certificates.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct IssuingCluster {
     /// How to have them signed there.
     pub signer: kube::Config,
     /// Where people reach it.
-    pub endpoint: Endpoint,
+    pub endpoint: ClusterEndpoint,
     /// The cluster that the name stands for: the uid of its `kube-system`.
     pub uid: String,
 }
 
 /// Where people reach a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Endpoint {
+pub struct ClusterEndpoint {
     pub server: String,
     /// PEM; empty where the authorities of the system vouch for it.
     pub ca_bundle: String,
@@ -46,7 +46,7 @@ pub struct Endpoint {
 
 /// Where the operator says it.
 #[derive(Clone, Debug)]
-pub enum Source {
+pub enum IssuerSource {
     /// Kubeconfigs whose contexts are the clusters.
     Files { signers: PathBuf, endpoints: PathBuf },
     /// The Secrets of the clusters.
@@ -56,80 +56,80 @@ pub enum Source {
 /// All that is looked up for a request.
 #[derive(Clone, Debug)]
 pub struct Places {
-    source: Source,
+    source: IssuerSource,
     maps: Api<ConfigMap>,
 }
 
 impl Places {
     /// What the clusters' names stand for is published in this namespace.
-    pub fn new(source: Source, client: kube::Client, namespace: &str) -> Self {
+    pub fn new(source: IssuerSource, client: kube::Client, namespace: &str) -> Self {
         Self { source, maps: Api::namespaced(client, namespace) }
     }
 
     /// A cluster by its name.
-    pub async fn find(&self, cluster: &str) -> Result<Place, Refusal> {
+    pub async fn find(&self, cluster: &str) -> Result<IssuingCluster, IssueRefusal> {
         let uid = self.uid(cluster).await?;
         let (signer, endpoint) = match &self.source {
-            Source::Files { signers, endpoints } => {
+            IssuerSource::Files { signers, endpoints } => {
                 let endpoint = endpoint_in(&read(endpoints)?, cluster)?;
                 (signer_in(read(signers)?, cluster).await?, endpoint)
             }
-            Source::Secrets(api) => from_secret(api, cluster).await?,
+            IssuerSource::Secrets(api) => from_secret(api, cluster).await?,
         };
-        Ok(Place { signer, endpoint, uid })
+        Ok(IssuingCluster { signer, endpoint, uid })
     }
 
     /// Which cluster the name stands for. Another one behind the name signs nothing.
-    async fn uid(&self, cluster: &str) -> Result<String, Refusal> {
+    async fn uid(&self, cluster: &str) -> Result<String, IssueRefusal> {
         let found = within(self.maps.get_opt(CLUSTERS_CONFIG_MAP)).await?;
         let annotations = found.and_then(|map| map.metadata.annotations).unwrap_or_default();
         let uids: BTreeMap<String, String> = annotations
             .get(UIDS_ANNOTATION)
             .map(|text| serde_json::from_str(text))
             .transpose()
-            .map_err(|error| Refusal::Unavailable(format!("annotation {UIDS_ANNOTATION}: {error}")))?
+            .map_err(|error| IssueRefusal::Unavailable(format!("annotation {UIDS_ANNOTATION}: {error}")))?
             .unwrap_or_default();
-        let unknown = || Refusal::CannotSign(format!("cluster {cluster} is not in the directory"));
+        let unknown = || IssueRefusal::CannotSign(format!("cluster {cluster} is not in the directory"));
         uids.get(cluster).cloned().ok_or_else(unknown)
     }
 }
 
-fn read(path: &Path) -> Result<Kubeconfig, Refusal> {
+fn read(path: &Path) -> Result<Kubeconfig, IssueRefusal> {
     Kubeconfig::read_from(path)
-        .map_err(|error| Refusal::Unavailable(format!("{}: {}", path.display(), chain(&error))))
+        .map_err(|error| IssueRefusal::Unavailable(format!("{}: {}", path.display(), chain(&error))))
 }
 
-fn cannot_sign(cluster: &str) -> Refusal {
-    Refusal::CannotSign(format!(
+fn cannot_sign(cluster: &str) -> IssueRefusal {
+    IssueRefusal::CannotSign(format!(
         "cluster {cluster} issues no certificates: there is no kubeconfig of a signer for it"
     ))
 }
 
-fn no_endpoint(cluster: &str) -> Refusal {
-    Refusal::CannotSign(format!("cluster {cluster} has no endpoint for people"))
+fn no_endpoint(cluster: &str) -> IssueRefusal {
+    IssueRefusal::CannotSign(format!("cluster {cluster} has no endpoint for people"))
 }
 
-async fn signer_in(file: Kubeconfig, cluster: &str) -> Result<kube::Config, Refusal> {
+async fn signer_in(file: Kubeconfig, cluster: &str) -> Result<kube::Config, IssueRefusal> {
     if !file.contexts.iter().any(|context| context.name == cluster) {
         return Err(cannot_sign(cluster));
     }
-    let listed = listed_as(cluster, file, Some(cluster.to_owned()), Entry::default()).await;
-    listed.map(|listed| listed.config).map_err(|error| Refusal::Unavailable(error.text()))
+    let listed = listed_as(cluster, file, Some(cluster.to_owned()), PublishedCluster::default()).await;
+    listed.map(|listed| listed.config).map_err(|error| IssueRefusal::Unavailable(error.text()))
 }
 
 /// Of a kubeconfig for people only a context's cluster counts.
-fn endpoint_in(file: &Kubeconfig, cluster: &str) -> Result<Endpoint, Refusal> {
+fn endpoint_in(file: &Kubeconfig, cluster: &str) -> Result<ClusterEndpoint, IssueRefusal> {
     let context = file.contexts.iter().find(|context| context.name == cluster);
     let named = context.and_then(|context| context.context.as_ref()).map(|context| &context.cluster);
     let found = file.clusters.iter().find(|one| Some(&one.name) == named);
     let found = found.and_then(|one| one.cluster.as_ref()).ok_or_else(|| no_endpoint(cluster))?;
     let server =
         found.server.clone().filter(|server| !server.is_empty()).ok_or_else(|| no_endpoint(cluster))?;
-    Ok(Endpoint { server, ca_bundle: bundle(found)? })
+    Ok(ClusterEndpoint { server, ca_bundle: bundle(found)? })
 }
 
-fn bundle(cluster: &Cluster) -> Result<String, Refusal> {
-    let unusable = |why: String| Refusal::Unavailable(format!("the authorities of an endpoint: {why}"));
+fn bundle(cluster: &Cluster) -> Result<String, IssueRefusal> {
+    let unusable = |why: String| IssueRefusal::Unavailable(format!("the authorities of an endpoint: {why}"));
     if let Some(data) = &cluster.certificate_authority_data {
         let bytes = STANDARD.decode(data).map_err(|error| unusable(error.to_string()))?;
         return String::from_utf8(bytes).map_err(|error| unusable(error.to_string()));
@@ -140,29 +140,34 @@ fn bundle(cluster: &Cluster) -> Result<String, Refusal> {
     }
 }
 
-async fn from_secret(api: &Api<Secret>, cluster: &str) -> Result<(kube::Config, Endpoint), Refusal> {
+async fn from_secret(
+    api: &Api<Secret>,
+    cluster: &str,
+) -> Result<(kube::Config, ClusterEndpoint), IssueRefusal> {
     let params = ListParams::default().labels(&format!("{CLUSTER_LABEL}={cluster}")).limit(1);
     let found = within(api.list(&params)).await?.items.into_iter().next();
     let secret = found.ok_or_else(|| cannot_sign(cluster))?;
     let data = secret.data.unwrap_or_default();
     let text = |key: &str| {
         let bytes = data.get(key).map(|bytes| std::str::from_utf8(&bytes.0));
-        bytes.transpose().map_err(|error| Refusal::Unavailable(format!("key {key} of its Secret: {error}")))
+        bytes
+            .transpose()
+            .map_err(|error| IssueRefusal::Unavailable(format!("key {key} of its Secret: {error}")))
     };
     let annotations = secret.metadata.annotations.unwrap_or_default();
     let server = annotations.get(ENDPOINT_ANNOTATION).cloned().ok_or_else(|| no_endpoint(cluster))?;
     let ca_bundle = text(ENDPOINT_CA_KEY)?.unwrap_or_default().to_owned();
     let signer = text(SIGNER_KEY)?.ok_or_else(|| cannot_sign(cluster))?;
-    let file = Kubeconfig::from_yaml(signer).map_err(|error| Refusal::Unavailable(chain(&error)))?;
-    let listed = listed_from_elsewhere(cluster, file, Entry::default()).await;
-    let config = listed.map_err(|error| Refusal::Unavailable(error.text()))?.config;
-    Ok((config, Endpoint { server, ca_bundle }))
+    let file = Kubeconfig::from_yaml(signer).map_err(|error| IssueRefusal::Unavailable(chain(&error)))?;
+    let listed = listed_from_elsewhere(cluster, file, PublishedCluster::default()).await;
+    let config = listed.map_err(|error| IssueRefusal::Unavailable(error.text()))?.config;
+    Ok((config, ClusterEndpoint { server, ca_bundle }))
 }
 
-async fn within<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Refusal> {
+async fn within<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, IssueRefusal> {
     match tokio::time::timeout(DEADLINE, call).await {
-        Ok(answer) => answer.map_err(|error| Refusal::Unavailable(chain(&error))),
-        Err(_elapsed) => Err(Refusal::Unavailable("kube-apiserver does not answer".to_owned())),
+        Ok(answer) => answer.map_err(|error| IssueRefusal::Unavailable(chain(&error))),
+        Err(_elapsed) => Err(IssueRefusal::Unavailable("kube-apiserver does not answer".to_owned())),
     }
 }
 
@@ -188,7 +193,10 @@ mod tests {
     fn an_endpoint_is_a_contexts_cluster() {
         let file = Kubeconfig::from_yaml(ENDPOINTS).unwrap();
         let found = |cluster| endpoint_in(&file, cluster).unwrap();
-        assert_eq!(found("c1"), Endpoint { server: "https://one.example".into(), ca_bundle: "CA".into() });
+        assert_eq!(
+            found("c1"),
+            ClusterEndpoint { server: "https://one.example".into(), ca_bundle: "CA".into() }
+        );
         assert_eq!(found("c2").ca_bundle, "", "the system's authorities vouch for it");
         for cluster in ["c3", "c4", "c5"] {
             assert_eq!(endpoint_in(&file, cluster), Err(no_endpoint(cluster)));

@@ -1,6 +1,6 @@
 //! The listener: HTTPS for one client alone, who shows a certificate of his name by our authority.
 
-use super::Refusal;
+use super::IssueRefusal;
 use super::desk::Desk;
 use crate::error::Error;
 use business_types::issue::{ISSUE_PATH, IssueRequest};
@@ -42,7 +42,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Certificates in files, PEM. They are read for each connection, so that new ones hold at once.
 #[derive(Clone, Debug)]
-pub struct Identity {
+pub struct IssuerIdentity {
     pub certificate_file: PathBuf,
     pub key_file: PathBuf,
     /// Who vouches for the client.
@@ -52,7 +52,7 @@ pub struct Identity {
 }
 
 /// Serves until it is told to end.
-pub async fn run(listener: TcpListener, identity: Identity, desk: Desk, end: CancellationToken) {
+pub async fn run(listener: TcpListener, identity: IssuerIdentity, desk: Desk, end: CancellationToken) {
     let identity = Arc::new(identity);
     let mut connections = JoinSet::new();
     loop {
@@ -78,7 +78,7 @@ pub async fn run(listener: TcpListener, identity: Identity, desk: Desk, end: Can
     connections.shutdown().await;
 }
 
-async fn serve(stream: TcpStream, identity: Arc<Identity>, desk: Desk) {
+async fn serve(stream: TcpStream, identity: Arc<IssuerIdentity>, desk: Desk) {
     let config = match identity.config() {
         Ok(config) => config,
         Err(error) => {
@@ -128,7 +128,7 @@ async fn answer(
     };
     Ok(
         match outcome.and_then(|issued| {
-            serde_json::to_vec(&issued).map_err(|error| Refusal::Unavailable(error.to_string()))
+            serde_json::to_vec(&issued).map_err(|error| IssueRefusal::Unavailable(error.to_string()))
         }) {
             Ok(body) => respond(StatusCode::OK, body),
             Err(refusal) => failure(&refusal.status()),
@@ -136,9 +136,9 @@ async fn answer(
     )
 }
 
-async fn read(request: Request<Incoming>) -> Result<IssueRequest, Refusal> {
+async fn read(request: Request<Incoming>) -> Result<IssueRequest, IssueRefusal> {
     let body = Limited::new(request.into_body(), BODY_MAX).collect();
-    let wrong = |why: String| Refusal::Wrong(format!("the body cannot be read: {why}"));
+    let wrong = |why: String| IssueRefusal::Wrong(format!("the body cannot be read: {why}"));
     match timeout(READ_DEADLINE, body).await {
         Ok(Ok(body)) => serde_json::from_slice(&body.to_bytes()).map_err(|error| wrong(error.to_string())),
         Ok(Err(error)) => Err(wrong(error.to_string())),
@@ -166,7 +166,7 @@ fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
     names.next().is_none().then_some(name)
 }
 
-impl Identity {
+impl IssuerIdentity {
     /// What the files say now.
     pub fn config(&self) -> Result<Arc<ServerConfig>, Error> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -1,8 +1,8 @@
 //! The cluster's own way to a certificate: a CertificateSigningRequest that we make and approve, and take away again
 //! whatever becomes of it.
 
-use super::Refusal;
-use super::places::Place;
+use super::IssueRefusal;
+use super::places::IssuingCluster;
 use crate::error::chain;
 use business_types::issue::IssueRequest;
 use http::{Method, Request};
@@ -30,11 +30,11 @@ const LOOK_FLOOR: Duration = Duration::from_millis(50);
 const LOOK_CEILING: Duration = Duration::from_secs(1);
 
 /// Has a request signed in its cluster; the certificate is PEM.
-pub async fn sign(place: Place, request: &IssueRequest, id: &str) -> Result<String, Refusal> {
-    let Place { mut signer, uid, .. } = place;
+pub async fn sign(place: IssuingCluster, request: &IssueRequest, id: &str) -> Result<String, IssueRefusal> {
+    let IssuingCluster { mut signer, uid, .. } = place;
     signer.connect_timeout = Some(CONNECT_DEADLINE);
     signer.default_retry = false;
-    let client = Client::try_from(signer).map_err(|error| Refusal::Unavailable(chain(&error)))?;
+    let client = Client::try_from(signer).map_err(|error| IssueRefusal::Unavailable(chain(&error)))?;
     signed_by(&client, &uid, request, id).await
 }
 
@@ -44,7 +44,7 @@ pub async fn signed_by(
     uid: &str,
     request: &IssueRequest,
     id: &str,
-) -> Result<String, Refusal> {
+) -> Result<String, IssueRefusal> {
     let cluster = &request.cluster;
     let name = format!("business-{id}");
     let api: Api<CertificateSigningRequest> = Api::all(client.clone());
@@ -67,18 +67,21 @@ pub async fn signed_by(
         Err(_elapsed) => tracing::warn!(cluster, name, "a request stays in its cluster: no answer"),
     }
     outcome.unwrap_or_else(|_elapsed| {
-        Err(Refusal::TimedOut(format!("cluster {cluster} did not answer within {} s", DEADLINE.as_secs())))
+        Err(IssueRefusal::TimedOut(format!(
+            "cluster {cluster} did not answer within {} s",
+            DEADLINE.as_secs()
+        )))
     })
 }
 
 /// Another cluster behind the name signs nothing.
-async fn is_the_cluster(client: &Client, uid: &str, cluster: &str) -> Result<(), Refusal> {
+async fn is_the_cluster(client: &Client, uid: &str, cluster: &str) -> Result<(), IssueRefusal> {
     let api: Api<Namespace> = Api::all(client.clone());
     let found = api.get("kube-system").await.map_err(|error| failed(cluster, &error))?;
     if found.metadata.uid.as_deref() == Some(uid) {
         return Ok(());
     }
-    Err(Refusal::CannotSign(format!("cluster {cluster}: another cluster answers in its place")))
+    Err(IssueRefusal::CannotSign(format!("cluster {cluster}: another cluster answers in its place")))
 }
 
 fn asked(name: &str, request: &IssueRequest) -> CertificateSigningRequest {
@@ -100,9 +103,9 @@ async fn approve(
     client: &Client,
     made: &CertificateSigningRequest,
     request: &IssueRequest,
-) -> Result<(), Refusal> {
+) -> Result<(), IssueRefusal> {
     let cluster = &request.cluster;
-    let wrong = |error: &dyn std::fmt::Display| Refusal::Unavailable(error.to_string());
+    let wrong = |error: &dyn std::fmt::Display| IssueRefusal::Unavailable(error.to_string());
     let mut body = serde_json::to_value(made).map_err(|error| wrong(&error))?;
     let message = format!("{} may use namespace {}/{}", request.user, request.project, request.name);
     let condition = json!({ "type": "Approved", "status": "True", "reason": APPROVED, "message": message });
@@ -121,7 +124,11 @@ async fn approve(
 }
 
 /// Waits until it is signed; the caller's deadline ends the wait with what is missing then.
-async fn issued(api: &Api<CertificateSigningRequest>, name: &str, cluster: &str) -> Result<String, Refusal> {
+async fn issued(
+    api: &Api<CertificateSigningRequest>,
+    name: &str,
+    cluster: &str,
+) -> Result<String, IssueRefusal> {
     let end = Instant::now() + DEADLINE / 2;
     let mut backoff = Backoff::new(LOOK_FLOOR, LOOK_CEILING);
     loop {
@@ -129,7 +136,7 @@ async fn issued(api: &Api<CertificateSigningRequest>, name: &str, cluster: &str)
         let status = seen.status.unwrap_or_default();
         if let Some(ByteString(certificate)) = status.certificate {
             return String::from_utf8(certificate).map_err(|error| {
-                Refusal::CannotSign(format!("cluster {cluster} has signed what is no PEM: {error}"))
+                IssueRefusal::CannotSign(format!("cluster {cluster} has signed what is no PEM: {error}"))
             });
         }
         let ended = status.conditions.unwrap_or_default();
@@ -137,13 +144,13 @@ async fn issued(api: &Api<CertificateSigningRequest>, name: &str, cluster: &str)
             ended.into_iter().find(|condition| matches!(condition.type_.as_str(), "Denied" | "Failed"))
         {
             let why = end.message.or(end.reason).unwrap_or_default();
-            return Err(Refusal::CannotSign(format!(
+            return Err(IssueRefusal::CannotSign(format!(
                 "cluster {cluster} has not signed it: {}: {why}",
                 end.type_
             )));
         }
         if Instant::now() > end {
-            return Err(Refusal::CannotSign(format!(
+            return Err(IssueRefusal::CannotSign(format!(
                 "cluster {cluster} signs nothing: the request was approved, and no controller of the signer {SIGNER} has \
                  issued a certificate within {} s",
                 (DEADLINE / 2).as_secs()
@@ -154,15 +161,16 @@ async fn issued(api: &Api<CertificateSigningRequest>, name: &str, cluster: &str)
 }
 
 /// What a call to the cluster that failed means.
-fn failed(cluster: &str, error: &kube::Error) -> Refusal {
+fn failed(cluster: &str, error: &kube::Error) -> IssueRefusal {
     match error {
         kube::Error::Api(status) if status.code == 429 || status.code >= 500 => {
-            Refusal::Unavailable(format!("cluster {cluster}: {} {}", status.code, status.message))
+            IssueRefusal::Unavailable(format!("cluster {cluster}: {} {}", status.code, status.message))
         }
-        kube::Error::Api(status) => {
-            Refusal::CannotSign(format!("cluster {cluster} refuses with {}: {}", status.code, status.message))
-        }
-        other => Refusal::CannotSign(format!("cluster {cluster} cannot be reached: {}", chain(other))),
+        kube::Error::Api(status) => IssueRefusal::CannotSign(format!(
+            "cluster {cluster} refuses with {}: {}",
+            status.code, status.message
+        )),
+        other => IssueRefusal::CannotSign(format!("cluster {cluster} cannot be reached: {}", chain(other))),
     }
 }
 

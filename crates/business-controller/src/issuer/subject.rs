@@ -1,6 +1,6 @@
 //! Whose certificate a request is for. The cluster's policy looks at the same, so that neither has to be believed.
 
-use super::Refusal;
+use super::IssueRefusal;
 use business_types::access;
 use business_types::issue::{IssueRequest, VALID_SECONDS_MAX, VALID_SECONDS_MIN};
 use x509_parser::certification_request::X509CertificationRequest;
@@ -12,8 +12,8 @@ use x509_parser::x509::X509Name;
 const LABEL: &str = "CERTIFICATE REQUEST";
 
 /// Whether a request asks for exactly the subject that it says, in our form, and for nothing else.
-pub fn check(request: &IssueRequest) -> Result<(), Refusal> {
-    let wrong = |why: &str| Err(Refusal::Wrong(why.to_owned()));
+pub fn check(request: &IssueRequest) -> Result<(), IssueRefusal> {
+    let wrong = |why: &str| Err(IssueRefusal::Wrong(why.to_owned()));
     if !(VALID_SECONDS_MIN..=VALID_SECONDS_MAX).contains(&request.expiration_seconds) {
         return wrong("a certificate is valid for 10 minutes to 365 days");
     }

@@ -2,7 +2,7 @@
 //! writes have ended before another leader believes what it sees.
 
 use super::observed::{ClusterBinding, ClusterNamespace, ClusterQuota, RBAC};
-use crate::error::{Error, Failure};
+use crate::error::{CallFailure, Error};
 use crate::leader::{Fence, OpenWrites};
 use business_types::access::AccessRole;
 use http::{Method, Request};
@@ -57,24 +57,24 @@ impl MemberApi {
     }
 
     /// What tells clusters apart: the uid of `kube-system`.
-    pub async fn cluster_uid(&self) -> Result<String, Failure> {
+    pub async fn cluster_uid(&self) -> Result<String, CallFailure> {
         let namespace: Namespace = self.read("/api/v1/namespaces/kube-system").await?;
-        namespace.metadata.uid.ok_or_else(|| Failure::Unavailable("kube-system has no uid".to_owned()))
+        namespace.metadata.uid.ok_or_else(|| CallFailure::Unavailable("kube-system has no uid".to_owned()))
     }
 
     /// Its Kubernetes version, such as `v1.36.3`.
-    pub async fn version(&self) -> Result<String, Failure> {
+    pub async fn version(&self) -> Result<String, CallFailure> {
         let info: Value = self.read("/version").await?;
         Ok(info.get("gitVersion").and_then(Value::as_str).unwrap_or_default().to_owned())
     }
 
     /// A namespace as it is now.
-    pub async fn namespace(&self, name: &str) -> Result<Option<ClusterNamespace>, Failure> {
+    pub async fn namespace(&self, name: &str) -> Result<Option<ClusterNamespace>, CallFailure> {
         optional(self.read::<Namespace>(&format!("/api/v1/namespaces/{name}")).await)
     }
 
     /// The quota of a namespace as it is now.
-    pub async fn quota(&self, name: &str) -> Result<Option<ClusterQuota>, Failure> {
+    pub async fn quota(&self, name: &str) -> Result<Option<ClusterQuota>, CallFailure> {
         optional(self.read::<ResourceQuota>(&quota_path(name)).await)
     }
 
@@ -116,10 +116,10 @@ impl MemberApi {
         &self,
         namespace: &str,
         role: AccessRole,
-    ) -> Result<Option<ClusterBinding>, Failure> {
+    ) -> Result<Option<ClusterBinding>, CallFailure> {
         match self.read::<RoleBinding>(&binding_path(namespace, role)).await {
             Ok(binding) => Ok(ClusterBinding::of(binding)),
-            Err(Failure::NotFound) => Ok(None),
+            Err(CallFailure::NotFound) => Ok(None),
             Err(failure) => Err(failure),
         }
     }
@@ -150,11 +150,11 @@ impl MemberApi {
         gone_is_fine(self.write::<Value>(Method::DELETE, &path, &delete_options(uid)).await)
     }
 
-    async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+    async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallFailure> {
         let request = Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
         match tokio::time::timeout(READ_DEADLINE, self.client.request(request)).await {
-            Ok(result) => result.map_err(Failure::from),
-            Err(_elapsed) => Err(Failure::deadline(READ_DEADLINE)),
+            Ok(result) => result.map_err(CallFailure::from),
+            Err(_elapsed) => Err(CallFailure::deadline(READ_DEADLINE)),
         }
     }
 
@@ -172,10 +172,10 @@ impl MemberApi {
         // From here on it counts as under way, whatever becomes of this future.
         let open = self.fence.begin_write(&self.writes)?;
         let result = match tokio::time::timeout(deadline, self.client.request(request)).await {
-            Ok(result) => result.map_err(Failure::from),
-            Err(_elapsed) => Err(Failure::deadline(deadline)),
+            Ok(result) => result.map_err(CallFailure::from),
+            Err(_elapsed) => Err(CallFailure::deadline(deadline)),
         };
-        if !matches!(result, Err(Failure::Unavailable(_))) {
+        if !matches!(result, Err(CallFailure::Unavailable(_))) {
             open.answered();
         }
         result.map_err(Error::Member)
@@ -198,17 +198,17 @@ fn delete_options(uid: &str) -> Value {
     json!({ "preconditions": { "uid": uid }, "propagationPolicy": "Background" })
 }
 
-fn optional<T, V: From<T>>(result: Result<T, Failure>) -> Result<Option<V>, Failure> {
+fn optional<T, V: From<T>>(result: Result<T, CallFailure>) -> Result<Option<V>, CallFailure> {
     match result {
         Ok(object) => Ok(Some(object.into())),
-        Err(Failure::NotFound) => Ok(None),
+        Err(CallFailure::NotFound) => Ok(None),
         Err(failure) => Err(failure),
     }
 }
 
 fn gone_is_fine(result: Result<Value, Error>) -> Result<(), Error> {
     match result {
-        Ok(_) | Err(Error::Member(Failure::NotFound)) => Ok(()),
+        Ok(_) | Err(Error::Member(CallFailure::NotFound)) => Ok(()),
         Err(error) => Err(error),
     }
 }

@@ -272,11 +272,11 @@ impl<V: Versioned> Sights<V> {
 /// What is seen of a member cluster by its watches, brought forward by the answers to own writes.
 #[derive(Debug, Default)]
 pub struct Observed {
-    inner: RwLock<Inner>,
+    inner: RwLock<ObservedInner>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct ObservedInner {
     namespaces: Sights<ClusterNamespace>,
     quotas: Sights<ClusterQuota>,
     /// By [`binding_key`].
@@ -318,7 +318,7 @@ impl Observed {
 
     /// Forgets everything: the cluster is connected to anew, and its revisions may have gone back.
     pub fn reset(&self) {
-        *self.write() = Inner::default();
+        *self.write() = ObservedInner::default();
     }
 
     /// The namespace and its quota.
@@ -419,11 +419,11 @@ impl Observed {
         self.write().bindings.gone(&binding_key(namespace, object.role), object);
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Inner> {
+    fn read(&self) -> RwLockReadGuard<'_, ObservedInner> {
         self.inner.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Inner> {
+    fn write(&self) -> RwLockWriteGuard<'_, ObservedInner> {
         self.inner.write().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -9,7 +9,7 @@ use super::memory::Binding;
 use super::report;
 use super::site::Site;
 use crate::context::Context;
-use crate::error::{Error, Failure};
+use crate::error::{CallFailure, Error};
 use crate::member::ClusterBinding;
 use crate::member::observed::{Grantee, SeenBindings};
 use crate::namespace::validate::is_marked;
@@ -121,7 +121,7 @@ pub async fn provide(
                 bound.remember(&object.uid, binding);
                 return Ok(access);
             }
-            Err(Error::Member(Failure::Conflict(_) | Failure::Exists | Failure::NotFound)) => {
+            Err(Error::Member(CallFailure::Conflict(_) | CallFailure::Exists | CallFailure::NotFound)) => {
                 match live(object, site).await {
                     Ok(now) => seen = now,
                     Err(failure) => return Ok(Access::failed(reason::REFUSED, failure.to_string())),
@@ -206,7 +206,7 @@ async fn carry_out(
 async fn live(
     object: &NamespaceView,
     site: &Site,
-) -> Result<BTreeMap<AccessRole, Arc<ClusterBinding>>, Failure> {
+) -> Result<BTreeMap<AccessRole, Arc<ClusterBinding>>, CallFailure> {
     let mut found = BTreeMap::new();
     for role in AccessRole::ALL {
         if let Some(binding) = site.member.api.binding(&object.spec.namespace, role).await? {
@@ -220,7 +220,7 @@ async fn live(
 pub async fn withdraw(object: &NamespaceView, site: &Site) -> Result<(), Error> {
     let found = match live(object, site).await {
         Ok(found) => found,
-        Err(Failure::Refused { code: 401 | 403, message }) => {
+        Err(CallFailure::Refused { code: 401 | 403, message }) => {
             tracing::warn!(
                 cluster = site.member.name,
                 message,

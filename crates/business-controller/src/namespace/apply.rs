@@ -5,7 +5,7 @@ use super::kind::NamespaceView;
 use super::memory::Uids;
 use super::site::Site;
 use super::verdict::{NamespaceStep, Plan, QuotaStep};
-use crate::error::{Error, Failure};
+use crate::error::{CallFailure, Error};
 use crate::member::{ClusterNamespace, ClusterQuota};
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ async fn create(site: &Site, untried: &Uids, object: &NamespaceView) -> Result<C
     let was_untried = untried.forget(&object.uid);
     let result = site.member.api.create_namespace(&body).await;
     let nothing_was_made = match &result {
-        Ok(_) | Err(Error::Member(Failure::Unavailable(_))) => false,
+        Ok(_) | Err(Error::Member(CallFailure::Unavailable(_))) => false,
         Err(_) => true,
     };
     if was_untried && nothing_was_made {

@@ -5,15 +5,17 @@ use super::access;
 use super::apply::{self, Applied};
 use super::build;
 use super::kind::NamespaceView;
-use super::site::{Found, Site};
+use super::site::{FoundSite, Site};
 use super::status;
-use super::validate::{self, Wanted};
-use super::verdict::{Finding, Marking, NamespaceStep, Situation, Standing, Verdict, record_of};
+use super::validate::{self, WantedNamespace};
+use super::verdict::{
+    Marking, NamespaceFinding, NamespaceStep, NamespaceVerdict, PlaceOwner, Situation, record_of,
+};
 use crate::context::Context;
-use crate::error::{Error, Failure};
+use crate::error::{CallFailure, Error};
 use crate::events::Topic;
 use crate::member::ClusterNamespace;
-use crate::outcome::Outcome;
+use crate::outcome::PassOutcome;
 use crate::seal::Origin;
 use business_types::condition::reason;
 use business_types::names;
@@ -32,7 +34,7 @@ const ABANDONED: Topic = Topic::warning("Abandoned", "Delete");
 
 /// What to do about what is left in the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum CleanupStep {
     /// Delete exactly this namespace, which came to be there like this.
     Delete { there: Arc<ClusterNamespace>, origin: Origin },
     /// It is being deleted: wait.
@@ -46,23 +48,25 @@ pub enum Step {
 }
 
 /// What to do about what is left in the cluster.
-pub fn decide(object: &NamespaceView, found: &Found) -> Step {
-    let Some(there) = &found.namespace else { return Step::Gone };
+pub fn decide(object: &NamespaceView, found: &FoundSite) -> CleanupStep {
+    let Some(there) = &found.namespace else { return CleanupStep::Gone };
     let standing = validate::standing(object, there, found);
     match standing {
-        Standing::Foreign => Step::Gone,
-        _ if there.deleting => Step::Wait { remaining: there.remaining.clone() },
-        Standing::Ours(Origin::Made) => Step::Delete { there: Arc::clone(there), origin: Origin::Made },
-        Standing::Ours(_) => Step::Release,
-        Standing::Replaced | Standing::Unclear if validate::may_be_deleted(object, &there.uid) => {
-            Step::Delete { there: Arc::clone(there), origin: Origin::Replaced }
+        PlaceOwner::Foreign => CleanupStep::Gone,
+        _ if there.deleting => CleanupStep::Wait { remaining: there.remaining.clone() },
+        PlaceOwner::Ours(Origin::Made) => {
+            CleanupStep::Delete { there: Arc::clone(there), origin: Origin::Made }
         }
-        Standing::Replaced => blocked(object, &there.uid, reason::REPLACED),
-        Standing::Unclear => blocked(object, &there.uid, reason::UNCLEAR),
+        PlaceOwner::Ours(_) => CleanupStep::Release,
+        PlaceOwner::Replaced | PlaceOwner::Unclear if validate::may_be_deleted(object, &there.uid) => {
+            CleanupStep::Delete { there: Arc::clone(there), origin: Origin::Replaced }
+        }
+        PlaceOwner::Replaced => blocked(object, &there.uid, reason::REPLACED),
+        PlaceOwner::Unclear => blocked(object, &there.uid, reason::UNCLEAR),
     }
 }
 
-fn blocked(object: &NamespaceView, uid: &str, why: &'static str) -> Step {
+fn blocked(object: &NamespaceView, uid: &str, why: &'static str) -> CleanupStep {
     let what = if why == reason::REPLACED {
         "is not the one that was made for this object: somebody has made another"
     } else {
@@ -76,13 +80,13 @@ fn blocked(object: &NamespaceView, uid: &str, why: &'static str) -> Step {
         names::DELETE_REPLACED_ANNOTATION,
         names::ABANDON_ANNOTATION,
     );
-    Step::Blocked { reason: why, message }
+    CleanupStep::Blocked { reason: why, message }
 }
 
 /// One pass over a namespace that is being deleted.
-pub async fn run(cx: &Context, object: &NamespaceView, site: &Site) -> Result<Outcome, Error> {
+pub async fn run(cx: &Context, object: &NamespaceView, site: &Site) -> Result<PassOutcome, Error> {
     if NamespaceView::without(&object.spec.finalizers, names::NAMESPACE_FINALIZER).is_none() {
-        return Ok(Outcome::Skipped);
+        return Ok(PassOutcome::Skipped);
     }
     if is_confirmed(object) || is_released(object) {
         return finalize(cx, object).await;
@@ -91,28 +95,28 @@ pub async fn run(cx: &Context, object: &NamespaceView, site: &Site) -> Result<Ou
     let seen = site.seen(cx, object);
     if seen.namespace.is_some() {
         match decide(object, &seen) {
-            Step::Delete { there, origin } => return delete(cx, object, site, &there, origin).await,
-            Step::Wait { remaining } => return wait(cx, object, &remaining).await,
-            Step::Release | Step::Blocked { .. } | Step::Gone => {}
+            CleanupStep::Delete { there, origin } => return delete(cx, object, site, &there, origin).await,
+            CleanupStep::Wait { remaining } => return wait(cx, object, &remaining).await,
+            CleanupStep::Release | CleanupStep::Blocked { .. } | CleanupStep::Gone => {}
         }
     }
     let found = site.live(cx, object).await?;
     match decide(object, &found) {
-        Step::Delete { there, origin } => delete(cx, object, site, &there, origin).await,
-        Step::Wait { remaining } => wait(cx, object, &remaining).await,
-        Step::Release => release(cx, object, site, found).await,
-        Step::Blocked { .. } if is_abandoned(object) => abandon(cx, object).await,
-        Step::Blocked { reason, message } => {
+        CleanupStep::Delete { there, origin } => delete(cx, object, site, &there, origin).await,
+        CleanupStep::Wait { remaining } => wait(cx, object, &remaining).await,
+        CleanupStep::Release => release(cx, object, site, found).await,
+        CleanupStep::Blocked { .. } if is_abandoned(object) => abandon(cx, object).await,
+        CleanupStep::Blocked { reason, message } => {
             let situation = Situation::Deleting { reason, message: message.clone() };
             if status::write(cx, object, &situation.into()).await?.is_some() {
                 cx.events.report(object, BLOCKED, message);
             }
-            Ok(Outcome::Refused)
+            Ok(PassOutcome::Refused)
         }
         // It was looked at after whatever may be under way had ended, or is looked at again then.
-        Step::Gone => {
+        CleanupStep::Gone => {
             if let Err(wait) = site.settled {
-                return Ok(Outcome::WaitingFor(wait));
+                return Ok(PassOutcome::WaitingFor(wait));
             }
             let written = status::write(cx, object, &Situation::Gone.into()).await?;
             finalize(cx, written.as_ref().unwrap_or(object)).await
@@ -141,21 +145,21 @@ async fn delete(
     site: &Site,
     there: &ClusterNamespace,
     origin: Origin,
-) -> Result<Outcome, Error> {
+) -> Result<PassOutcome, Error> {
     match marked_and_deleted(object, site, there, origin).await {
         // A conflict is one that is being deleted already, or another one by now; the next look tells.
-        Ok(()) | Err(Error::Member(Failure::Conflict(_) | Failure::NotFound)) => {}
-        Err(Error::Member(Failure::Refused { code, message })) => {
+        Ok(()) | Err(Error::Member(CallFailure::Conflict(_) | CallFailure::NotFound)) => {}
+        Err(Error::Member(CallFailure::Refused { code, message })) => {
             let message = format!("cluster {} refused the deletion with {code}: {message}", site.member.name);
             let situation = Situation::Deleting { reason: reason::REFUSED, message: message.clone() };
             if status::write(cx, object, &situation.into()).await?.is_some() {
                 cx.events.report(object, REFUSED, message);
             }
-            return Ok(Outcome::Refused);
+            return Ok(PassOutcome::Refused);
         }
         Err(error) => return Err(error),
     }
-    Ok(Outcome::WaitingFor(PATIENCE))
+    Ok(PassOutcome::WaitingFor(PATIENCE))
 }
 
 /// The cluster lets us delete what carries our mark only.
@@ -172,7 +176,7 @@ async fn marked_and_deleted(
     api.delete_namespace(name, &there.uid).await
 }
 
-async fn wait(cx: &Context, object: &NamespaceView, remaining: &[String]) -> Result<Outcome, Error> {
+async fn wait(cx: &Context, object: &NamespaceView, remaining: &[String]) -> Result<PassOutcome, Error> {
     let mut message = format!(
         "namespace {} of cluster {} is not gone yet",
         object.spec.namespace, object.spec.cluster_name
@@ -181,52 +185,57 @@ async fn wait(cx: &Context, object: &NamespaceView, remaining: &[String]) -> Res
         message.push_str(": ");
         message.push_str(&remaining.join("; "));
     } else if !object.has_been_going(PATIENCE_SECONDS, cx.clock.unix_seconds()) {
-        return Ok(Outcome::WaitingFor(PATIENCE));
+        return Ok(PassOutcome::WaitingFor(PATIENCE));
     }
     let situation = Situation::Deleting { reason: reason::CONTENT_REMAINING, message };
     status::write(cx, object, &situation.into()).await?;
-    Ok(Outcome::WaitingFor(super::RECHECK))
+    Ok(PassOutcome::WaitingFor(super::RECHECK))
 }
 
 /// Leaves an adopted namespace where it is, with our quota in it, and says in its seal that it is released. Then the
 /// object can go: what it is charged becomes a hold in the same write.
-async fn release(cx: &Context, object: &NamespaceView, site: &Site, found: Found) -> Result<Outcome, Error> {
+async fn release(
+    cx: &Context,
+    object: &NamespaceView,
+    site: &Site,
+    found: FoundSite,
+) -> Result<PassOutcome, Error> {
     let Some(there) = found.namespace.clone() else { return Err(Error::Unsettled) };
     // A write that is under way could bring a binding back.
     if let Err(wait) = site.settled {
-        return Ok(Outcome::WaitingFor(wait));
+        return Ok(PassOutcome::WaitingFor(wait));
     }
     match access::withdraw(object, site).await {
         Ok(()) => {}
-        Err(Error::Member(Failure::Refused { code, message })) => {
+        Err(Error::Member(CallFailure::Refused { code, message })) => {
             let message =
                 format!("cluster {} keeps our RoleBindings with {code}: {message}", site.member.name);
             let situation = Situation::Deleting { reason: reason::REFUSED, message };
             status::write(cx, object, &situation.into()).await?;
-            return Ok(Outcome::Refused);
+            return Ok(PassOutcome::Refused);
         }
         Err(error) => return Err(error),
     }
-    let wanted = Wanted { object, project_uid: &site.project.uid, is_newest: true, forbidden: &[] };
+    let wanted = WantedNamespace { object, project_uid: &site.project.uid, is_newest: true, forbidden: &[] };
     let namespace = NamespaceStep::Mark { from: Arc::clone(&there), cause: Marking::Release };
     let plan = match validate::quota(wanted, &found, namespace, Origin::Released) {
-        Verdict::Proceed(plan) => plan,
-        Verdict::Ahead { message } => {
+        NamespaceVerdict::Proceed(plan) => plan,
+        NamespaceVerdict::Ahead { message } => {
             cx.audit_wanted.notify_one();
             let situation = Situation::Deleting { reason: reason::AHEAD, message };
             status::write(cx, object, &situation.into()).await?;
-            return Ok(Outcome::WaitingFor(PATIENCE));
+            return Ok(PassOutcome::WaitingFor(PATIENCE));
         }
-        Verdict::Refuse(refusal) => {
+        NamespaceVerdict::Refuse(refusal) => {
             let situation = Situation::Deleting { reason: refusal.reason, message: refusal.message };
             status::write(cx, object, &situation.into()).await?;
-            return Ok(Outcome::Refused);
+            return Ok(PassOutcome::Refused);
         }
-        Verdict::Wait(_)
-        | Verdict::Recheck
-        | Verdict::Adopt { .. }
-        | Verdict::TakeOver { .. }
-        | Verdict::DeleteReplaced { .. } => return Err(Error::Unsettled),
+        NamespaceVerdict::Wait(_)
+        | NamespaceVerdict::Recheck
+        | NamespaceVerdict::Adopt { .. }
+        | NamespaceVerdict::TakeOver { .. }
+        | NamespaceVerdict::DeleteReplaced { .. } => return Err(Error::Unsettled),
     };
     let memory = &cx.objects.namespaces.memory.untried;
     let Applied { namespace_uid, .. } = apply::apply(site, memory, object, &plan).await?;
@@ -235,16 +244,16 @@ async fn release(cx: &Context, object: &NamespaceView, site: &Site, found: Found
         object.spec.namespace, object.spec.cluster_name
     );
     let situation = Situation::Deleting { reason: reason::RELEASED, message: message.clone() };
-    let finding = Finding { situation, record: record_of(&namespace_uid, Origin::Released) };
+    let finding = NamespaceFinding { situation, record: record_of(&namespace_uid, Origin::Released) };
     let written = status::write(cx, object, &finding).await?;
     cx.events.report(object, RELEASED, message);
     finalize(cx, written.as_ref().unwrap_or(object)).await
 }
 
-async fn finalize(cx: &Context, object: &NamespaceView) -> Result<Outcome, Error> {
+async fn finalize(cx: &Context, object: &NamespaceView) -> Result<PassOutcome, Error> {
     cx.fence.permit()?;
     let Some(left) = NamespaceView::without(&object.spec.finalizers, names::NAMESPACE_FINALIZER) else {
-        return Ok(Outcome::Skipped);
+        return Ok(PassOutcome::Skipped);
     };
     cx.business.finalize(object, &left).await?;
     let place = format!("namespace {} of cluster {}", object.spec.namespace, object.spec.cluster_name);
@@ -254,7 +263,7 @@ async fn finalize(cx: &Context, object: &NamespaceView) -> Result<Outcome, Error
         format!("what is charged for {place} is held")
     };
     cx.events.report(object, DELETED, note);
-    Ok(Outcome::Applied)
+    Ok(PassOutcome::Applied)
 }
 
 /// Whether an operator has given up what may be left in a cluster that does not answer.
@@ -263,7 +272,7 @@ pub fn is_abandoned(object: &NamespaceView) -> bool {
 }
 
 /// Lets an object go whose charge is not confirmed gone: the server keeps counting it as abandoned.
-pub async fn abandon(cx: &Context, object: &NamespaceView) -> Result<Outcome, Error> {
+pub async fn abandon(cx: &Context, object: &NamespaceView) -> Result<PassOutcome, Error> {
     let note =
         format!("namespace {} of cluster {} is abandoned", object.spec.namespace, object.spec.cluster_name);
     cx.events.report(object, ABANDONED, note);

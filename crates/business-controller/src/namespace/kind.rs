@@ -2,7 +2,7 @@
 
 use super::memory::NamespaceMemory;
 use crate::cache::Cache;
-use crate::kinds::{Change, Index, Kind, ProjectKey, View};
+use crate::kinds::{Index, Kind, ProjectKey, View, ViewChange};
 use business_types::condition::{self, TRANSFERRED};
 use business_types::{NamespaceSpec, NamespaceStatus, names};
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ impl Kind for BusinessNamespace {
     type Spec = NamespaceSpec;
     type Status = NamespaceStatus;
     type Key = ProjectKey;
-    type Index = ClaimedPlaces;
+    type ViewIndex = ClaimedPlaces;
     type Memory = NamespaceMemory;
 }
 
@@ -40,7 +40,7 @@ impl NamespaceView {
 pub struct ClaimedPlaces(HashMap<String, HashMap<String, ProjectKey>>);
 
 impl Index<BusinessNamespace> for ClaimedPlaces {
-    fn follow(&mut self, change: &Change<BusinessNamespace>) {
+    fn follow(&mut self, change: &ViewChange<BusinessNamespace>) {
         if let Some(old) = &change.old
             && let Some(cluster) = self.0.get_mut(&old.spec.cluster_name)
             // Another object, or the same one in another project, may have been seen at the place before the former one

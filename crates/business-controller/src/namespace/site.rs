@@ -29,7 +29,7 @@ pub struct Site {
 
 /// What there is in the member cluster for one of our namespaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundSite {
     pub namespace: Option<Arc<ClusterNamespace>>,
     /// What its seal says, if it holds for this place.
     pub namespace_seal: Option<Opened>,
@@ -102,13 +102,13 @@ async fn project(cx: &Context, object: &NamespaceView) -> Result<Arc<ProjectView
 
 impl Site {
     /// What the watches see.
-    pub fn seen(&self, cx: &Context, object: &NamespaceView) -> Found {
+    pub fn seen(&self, cx: &Context, object: &NamespaceView) -> FoundSite {
         let (namespace, quota) = self.member.observed.at(&object.spec.namespace);
         self.found(cx, object, namespace, quota)
     }
 
     /// The same asked of the cluster itself.
-    pub async fn live(&self, cx: &Context, object: &NamespaceView) -> Result<Found, Error> {
+    pub async fn live(&self, cx: &Context, object: &NamespaceView) -> Result<FoundSite, Error> {
         let name = &object.spec.namespace;
         let namespace = self.member.api.namespace(name).await.map_err(Error::Member)?;
         let quota = match namespace {
@@ -124,12 +124,12 @@ impl Site {
         object: &NamespaceView,
         namespace: Option<Arc<ClusterNamespace>>,
         quota: Option<Arc<ClusterQuota>>,
-    ) -> Found {
+    ) -> FoundSite {
         let uid = namespace.as_ref().map(|there| there.uid.as_str()).unwrap_or_default();
         let name = &object.spec.namespace;
         let opened = |seal: Option<&String>| seal.and_then(|seal| self.open(name, uid, seal));
         let told = |told: &business_types::Orphan| told.state == OrphanState::Ahead && told.uid == uid;
-        Found {
+        FoundSite {
             namespace_seal: opened(namespace.as_ref().and_then(|there| there.marks.seal.as_ref())),
             quota_seal: opened(quota.as_ref().and_then(|there| there.marks.seal.as_ref()))
                 .filter(|opened| opened.sealed.namespace_uid.is_some()),

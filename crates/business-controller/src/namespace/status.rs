@@ -2,9 +2,9 @@
 
 use super::access_state::{Access, Denied};
 use super::kind::NamespaceView;
-use super::verdict::{Finding, InPlace, Situation};
+use super::verdict::{InPlace, NamespaceFinding, Situation};
 use crate::context::Context;
-use crate::error::{Error, Failure};
+use crate::error::{CallFailure, Error};
 use crate::kinds::Heard;
 use crate::merge::difference;
 use crate::project::wake::wake_project;
@@ -21,14 +21,14 @@ use serde_json::json;
 pub async fn write(
     cx: &Context,
     object: &NamespaceView,
-    finding: &Finding,
+    finding: &NamespaceFinding,
 ) -> Result<Option<NamespaceView>, Error> {
     let next = next(object, finding, &cx.now());
     if next == object.status {
         return Ok(None);
     }
     let json = |status: &NamespaceStatus| {
-        serde_json::to_value(status).map_err(|error| Failure::Unavailable(error.to_string()))
+        serde_json::to_value(status).map_err(|error| CallFailure::Unavailable(error.to_string()))
     };
     let Some(patch) = difference(&json(&object.status)?, &json(&next)?) else { return Ok(None) };
     cx.fence.permit()?;
@@ -55,7 +55,7 @@ pub async fn record(
 }
 
 /// The status after what was found out. `now` is RFC 3339.
-pub fn next(object: &NamespaceView, finding: &Finding, now: &str) -> NamespaceStatus {
+pub fn next(object: &NamespaceView, finding: &NamespaceFinding, now: &str) -> NamespaceStatus {
     let mut draft = Draft { status: object.status.clone(), object, now };
     draft.status.observed_generation = Some(object.generation);
     if finding.record.is_some() {

@@ -2,10 +2,10 @@
 
 use super::confirm;
 use super::kind::NamespaceView;
-use super::site::Found;
+use super::site::FoundSite;
 use super::verdict::{
-    Finding, Marking, NamespaceStep, Plan, QuotaStep, Refusal, Rewriting, Situation, Standing, Verdict,
-    record_of,
+    Marking, NamespaceFinding, NamespaceRefusal, NamespaceStep, NamespaceVerdict, PlaceOwner, Plan,
+    QuotaStep, Rewriting, Situation, record_of,
 };
 use crate::member::observed::Marks;
 use crate::member::{ClusterNamespace, ClusterQuota};
@@ -19,7 +19,7 @@ const CLOCKS_APART_MAX: i64 = 300;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct WantedNamespace<'a> {
     pub object: &'a NamespaceView,
     pub project_uid: &'a str,
     /// The API was asked: the object is the newest.
@@ -29,80 +29,82 @@ pub struct Wanted<'a> {
 }
 
 /// What has to be done.
-pub fn validate(wanted: Wanted<'_>, found: &Found) -> Verdict {
+pub fn validate(wanted: WantedNamespace<'_>, found: &FoundSite) -> NamespaceVerdict {
     let object = wanted.object;
     let name = &object.spec.namespace;
     if names::is_forbidden(name, wanted.forbidden) {
-        return Verdict::Refuse(Refusal::conflict(format!("namespace {name} may not be used")));
+        return NamespaceVerdict::Refuse(NamespaceRefusal::conflict(format!(
+            "namespace {name} may not be used"
+        )));
     }
     let Some(there) = &found.namespace else {
         let namespace = NamespaceStep::Create;
-        return Verdict::Proceed(Plan { namespace, quota: QuotaStep::Create, origin: Origin::Made });
+        return NamespaceVerdict::Proceed(Plan { namespace, quota: QuotaStep::Create, origin: Origin::Made });
     };
     let standing = standing(object, there, found);
     if there.deleting {
-        return Verdict::Wait(being_deleted(object, there, standing));
+        return NamespaceVerdict::Wait(being_deleted(object, there, standing));
     }
     match standing {
-        Standing::Ours(_) if object.status.is_imported() => take_over(object, there, found),
+        PlaceOwner::Ours(_) if object.status.is_imported() => take_over(object, there, found),
         // Of an object that lives on nothing is released: its end was lost with the database's history.
-        Standing::Ours(Origin::Released) => keep(wanted, found, there, Origin::Adopted),
-        Standing::Ours(origin) => keep(wanted, found, there, origin),
-        Standing::Replaced | Standing::Foreign | Standing::Unclear if has_consent(object, there) => {
-            Verdict::Adopt { uid: there.uid.clone() }
+        PlaceOwner::Ours(Origin::Released) => keep(wanted, found, there, Origin::Adopted),
+        PlaceOwner::Ours(origin) => keep(wanted, found, there, origin),
+        PlaceOwner::Replaced | PlaceOwner::Foreign | PlaceOwner::Unclear if has_consent(object, there) => {
+            NamespaceVerdict::Adopt { uid: there.uid.clone() }
         }
         // The cluster lets us delete what carries our mark only: it is marked first.
-        Standing::Replaced if may_be_deleted(object, &there.uid) && is_marked(object, &there.marks) => {
-            Verdict::DeleteReplaced { uid: there.uid.clone() }
+        PlaceOwner::Replaced if may_be_deleted(object, &there.uid) && is_marked(object, &there.marks) => {
+            NamespaceVerdict::DeleteReplaced { uid: there.uid.clone() }
         }
-        Standing::Replaced => keep(wanted, found, there, Origin::Replaced),
-        Standing::Foreign => Verdict::Refuse(Refusal {
+        PlaceOwner::Replaced => keep(wanted, found, there, Origin::Replaced),
+        PlaceOwner::Foreign => NamespaceVerdict::Refuse(NamespaceRefusal {
             record: Some(ClusterNamespaceRecord { uid: there.uid.clone(), provenance: Provenance::Foreign }),
             ..in_the_way(object)
         }),
-        Standing::Unclear => Verdict::Refuse(in_the_way(object)),
+        PlaceOwner::Unclear => NamespaceVerdict::Refuse(in_the_way(object)),
     }
 }
 
 /// Whose a namespace at an object's place is.
-pub fn standing(object: &NamespaceView, there: &ClusterNamespace, found: &Found) -> Standing {
+pub fn standing(object: &NamespaceView, there: &ClusterNamespace, found: &FoundSite) -> PlaceOwner {
     let record = object.status.cluster_namespace.as_ref();
     match record.map(|record| (record.provenance, record.uid == there.uid)) {
         Some((Provenance::Imported, _))
             if bears_labels(object, &there.marks) && is_unproved(object, found) =>
         {
-            return Standing::Ours(Origin::Made);
+            return PlaceOwner::Ours(Origin::Made);
         }
-        Some((Provenance::Made, true)) => return Standing::Ours(Origin::Made),
-        Some((Provenance::Adopted, true)) => return Standing::Ours(Origin::Adopted),
-        Some((Provenance::Released, true)) => return Standing::Ours(Origin::Released),
-        Some((Provenance::Foreign, true)) => return Standing::Foreign,
+        Some((Provenance::Made, true)) => return PlaceOwner::Ours(Origin::Made),
+        Some((Provenance::Adopted, true)) => return PlaceOwner::Ours(Origin::Adopted),
+        Some((Provenance::Released, true)) => return PlaceOwner::Ours(Origin::Released),
+        Some((Provenance::Foreign, true)) => return PlaceOwner::Foreign,
         Some((Provenance::Made | Provenance::Adopted | Provenance::Released, false)) => {
-            return Standing::Replaced;
+            return PlaceOwner::Replaced;
         }
         // It may have been the object's, and its labels have gone: only what was never made for it is somebody else's.
-        Some((Provenance::Imported, _)) => return Standing::Unclear,
+        Some((Provenance::Imported, _)) => return PlaceOwner::Unclear,
         // Another foreign one than before says nothing about this one.
         Some((Provenance::Foreign, false)) | None => {}
     }
     // Nothing is on record: an answer may have been lost. Only a seal can show that this was made for the object.
     let ours = found.namespace_seal.as_ref().filter(|opened| opened.sealed.object == object.uid);
     match ours.map(|opened| opened.sealed.origin) {
-        Some(Origin::Replaced) => Standing::Replaced,
-        Some(origin) => Standing::Ours(origin),
-        None if found.untried || is_older(there, object) => Standing::Foreign,
-        None => Standing::Unclear,
+        Some(Origin::Replaced) => PlaceOwner::Replaced,
+        Some(origin) => PlaceOwner::Ours(origin),
+        None if found.untried || is_older(there, object) => PlaceOwner::Foreign,
+        None => PlaceOwner::Unclear,
     }
 }
 
 /// Of an imported object: that this is its namespace goes on record before anything is written to it, and only when what
 /// the cluster lets in beyond the charge is held.
-fn take_over(object: &NamespaceView, there: &ClusterNamespace, found: &Found) -> Verdict {
+fn take_over(object: &NamespaceView, there: &ClusterNamespace, found: &FoundSite) -> NamespaceVerdict {
     let beyond = found.quota.as_ref().map(|quota| confirm::excess(object, quota, None)).unwrap_or_default();
     if beyond.is_empty() || found.excess_is_told {
-        return Verdict::TakeOver { uid: there.uid.clone() };
+        return NamespaceVerdict::TakeOver { uid: there.uid.clone() };
     }
-    Verdict::Ahead {
+    NamespaceVerdict::Ahead {
         message: format!(
             "the quota of namespace {} in cluster {} lets in more than this object is charged: the excess is held against \
              the project before the namespace is taken over",
@@ -118,7 +120,7 @@ pub fn bears_labels(object: &NamespaceView, marks: &Marks) -> bool {
 }
 
 /// Whether no seal says that it is another object's.
-fn is_unproved(object: &NamespaceView, found: &Found) -> bool {
+fn is_unproved(object: &NamespaceView, found: &FoundSite) -> bool {
     found.namespace_seal.as_ref().is_none_or(|opened| opened.sealed.object == object.uid)
 }
 
@@ -128,9 +130,9 @@ fn is_older(there: &ClusterNamespace, object: &NamespaceView) -> bool {
 }
 
 /// It does not say whose it is: that may be another tenant.
-fn in_the_way(object: &NamespaceView) -> Refusal {
+fn in_the_way(object: &NamespaceView) -> NamespaceRefusal {
     let (project, name) = (&object.key.project, &object.key.name);
-    Refusal::conflict(format!(
+    NamespaceRefusal::conflict(format!(
         "namespace {} exists in cluster {} and was not made for this object; to have it taken over, annotate it there \
          with {}={project}/{name}",
         object.spec.namespace,
@@ -150,7 +152,7 @@ pub fn may_be_deleted(object: &NamespaceView, uid: &str) -> bool {
     object.annotations.get(names::DELETE_REPLACED_ANNOTATION).is_some_and(|consent| consent == uid)
 }
 
-fn being_deleted(object: &NamespaceView, there: &ClusterNamespace, standing: Standing) -> Finding {
+fn being_deleted(object: &NamespaceView, there: &ClusterNamespace, standing: PlaceOwner) -> NamespaceFinding {
     let mut message = format!(
         "namespace {} of cluster {} is being deleted",
         object.spec.namespace, object.spec.cluster_name
@@ -160,13 +162,18 @@ fn being_deleted(object: &NamespaceView, there: &ClusterNamespace, standing: Sta
         message.push_str(&there.remaining.join("; "));
     }
     let record = match standing {
-        Standing::Ours(origin) => record_of(&there.uid, origin),
-        Standing::Replaced | Standing::Foreign | Standing::Unclear => None,
+        PlaceOwner::Ours(origin) => record_of(&there.uid, origin),
+        PlaceOwner::Replaced | PlaceOwner::Foreign | PlaceOwner::Unclear => None,
     };
-    Finding { situation: Situation::NotActive { message }, record }
+    NamespaceFinding { situation: Situation::NotActive { message }, record }
 }
 
-fn keep(wanted: Wanted<'_>, found: &Found, there: &Arc<ClusterNamespace>, origin: Origin) -> Verdict {
+fn keep(
+    wanted: WantedNamespace<'_>,
+    found: &FoundSite,
+    there: &Arc<ClusterNamespace>,
+    origin: Origin,
+) -> NamespaceVerdict {
     let mark = |cause| NamespaceStep::Mark { from: Arc::clone(there), cause };
     let opened = found.namespace_seal.as_ref();
     let is_right = opened.is_some_and(|opened| is_identity(wanted, &opened.sealed, origin))
@@ -189,8 +196,8 @@ fn keep(wanted: Wanted<'_>, found: &Found, there: &Arc<ClusterNamespace>, origin
 }
 
 /// Whether what is sealed says whose it is; amounts and generation are the quota's to say.
-fn is_identity(wanted: Wanted<'_>, sealed: &Sealed, origin: Origin) -> bool {
-    let Wanted { object, project_uid, .. } = wanted;
+fn is_identity(wanted: WantedNamespace<'_>, sealed: &Sealed, origin: Origin) -> bool {
+    let WantedNamespace { object, project_uid, .. } = wanted;
     sealed.object == object.uid
         && sealed.origin == origin
         && sealed.tenant == object.spec.tenant_id
@@ -203,14 +210,19 @@ pub fn is_marked(object: &NamespaceView, marks: &Marks) -> bool {
 }
 
 /// What has to be done, once it is known what to do with the namespace.
-pub fn quota(wanted: Wanted<'_>, found: &Found, namespace: NamespaceStep, origin: Origin) -> Verdict {
+pub fn quota(
+    wanted: WantedNamespace<'_>,
+    found: &FoundSite,
+    namespace: NamespaceStep,
+    origin: Origin,
+) -> NamespaceVerdict {
     let object = wanted.object;
     let Some(there) = &found.quota else {
-        return Verdict::Proceed(Plan { namespace, quota: QuotaStep::Create, origin });
+        return NamespaceVerdict::Proceed(Plan { namespace, quota: QuotaStep::Create, origin });
     };
     if there.scoped {
         let name = &object.spec.namespace;
-        return Verdict::Refuse(Refusal::conflict(format!(
+        return NamespaceVerdict::Refuse(NamespaceRefusal::conflict(format!(
             "ResourceQuota {name} counts only some objects: it has scopes, which cannot be changed; delete it to have \
              it created anew"
         )));
@@ -218,21 +230,21 @@ pub fn quota(wanted: Wanted<'_>, found: &Found, namespace: NamespaceStep, origin
     let opened = found.quota_seal.as_ref().filter(|opened| opened.sealed.object == object.uid);
     if opened.is_some_and(|opened| opened.sealed.generation > object.generation) {
         if !wanted.is_newest {
-            return Verdict::Recheck;
+            return NamespaceVerdict::Recheck;
         }
         // It is lowered to what the object asks for only when what it has let in is held, so that the proof of it stays.
         let sealed = opened.map(|opened| &opened.sealed.hard);
         if !confirm::excess(object, there, sealed).is_empty() && !found.excess_is_told {
-            return Verdict::Ahead { message: ahead(object) };
+            return NamespaceVerdict::Ahead { message: ahead(object) };
         }
     }
     let quota = quota_step(wanted, found, there, opened, origin);
-    Verdict::Proceed(Plan { namespace, quota, origin })
+    NamespaceVerdict::Proceed(Plan { namespace, quota, origin })
 }
 
 fn quota_step(
-    wanted: Wanted<'_>,
-    found: &Found,
+    wanted: WantedNamespace<'_>,
+    found: &FoundSite,
     there: &Arc<ClusterQuota>,
     opened: Option<&Opened>,
     origin: Origin,

@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 /// What has to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum NamespaceVerdict {
     /// This, which may be nothing.
     Proceed(Plan),
     /// Nothing now: something else must happen first.
-    Wait(Finding),
+    Wait(NamespaceFinding),
     /// Nothing, until a person changes something.
-    Refuse(Refusal),
+    Refuse(NamespaceRefusal),
     /// It was there before us, and consent is given. That it is the object's now goes on record before anything is
     /// written to it.
     Adopt { uid: String },
@@ -96,7 +96,7 @@ pub enum Rewriting {
 
 /// Why a namespace cannot be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct NamespaceRefusal {
     /// One word.
     pub reason: &'static str,
     /// For a person.
@@ -105,7 +105,7 @@ pub struct Refusal {
     pub record: Option<ClusterNamespaceRecord>,
 }
 
-impl Refusal {
+impl NamespaceRefusal {
     /// The member cluster has declined a write.
     pub fn by_cluster(cluster: &str, code: u16, message: &str) -> Self {
         let message = format!("cluster {cluster} refused with {code}: {message}");
@@ -119,7 +119,7 @@ impl Refusal {
 
 /// Whose a namespace at an object's place is. Marks decide nothing of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum PlaceOwner {
     /// The object's, and how it came to be.
     Ours(Origin),
     /// Somebody has made it in the place of ours.
@@ -132,12 +132,12 @@ pub enum Standing {
 
 /// What was found out, and what goes on record of the namespace in the cluster; `None` leaves the record as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct NamespaceFinding {
     pub situation: Situation,
     pub record: Option<ClusterNamespaceRecord>,
 }
 
-impl From<Situation> for Finding {
+impl From<Situation> for NamespaceFinding {
     fn from(situation: Situation) -> Self {
         Self { situation, record: None }
     }

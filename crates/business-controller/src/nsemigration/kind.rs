@@ -14,6 +14,6 @@ impl Kind for NsEmigration {
     type Spec = NsEmigrationSpec;
     type Status = NsEmigrationStatus;
     type Key = ProjectKey;
-    type Index = ();
+    type ViewIndex = ();
     type Memory = ();
 }

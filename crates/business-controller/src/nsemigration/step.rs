@@ -17,7 +17,7 @@ pub enum Whereabouts {
 
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum EmigrationStep {
     /// See whether the namespace could be moved, and show this phase.
     Rehearse(EmigrationPhase),
     /// Move it.
@@ -33,28 +33,29 @@ pub enum Step {
 }
 
 /// What to do next.
-pub fn next(phase: EmigrationPhase, namespace: &Whereabouts) -> Step {
+pub fn next(phase: EmigrationPhase, namespace: &Whereabouts) -> EmigrationStep {
     use EmigrationPhase::{
         Failed, Finished, NewOneCreated, OldOneDetached, OldOneLocked, OldOneTerminating, Pending,
     };
     match (phase, namespace) {
-        (Finished | Failed, _) => Step::Rest,
-        (Pending, Whereabouts::Source) => Step::Rehearse(OldOneLocked),
-        (OldOneLocked, Whereabouts::Source) => Step::Show(OldOneDetached),
-        (OldOneDetached, Whereabouts::Source) => Step::Move,
+        (Finished | Failed, _) => EmigrationStep::Rest,
+        (Pending, Whereabouts::Source) => EmigrationStep::Rehearse(OldOneLocked),
+        (OldOneLocked, Whereabouts::Source) => EmigrationStep::Show(OldOneDetached),
+        (OldOneDetached, Whereabouts::Source) => EmigrationStep::Move,
         (Pending | OldOneLocked | OldOneDetached, Whereabouts::Destination { .. }) => {
-            Step::Show(NewOneCreated)
+            EmigrationStep::Show(NewOneCreated)
         }
-        (NewOneCreated, Whereabouts::Destination { .. }) => Step::Show(OldOneTerminating),
-        (OldOneTerminating, Whereabouts::Destination { marked: false }) => Step::AwaitMarks,
+        (NewOneCreated, Whereabouts::Destination { .. }) => EmigrationStep::Show(OldOneTerminating),
+        (OldOneTerminating, Whereabouts::Destination { marked: false }) => EmigrationStep::AwaitMarks,
         // What became of it elsewhere since it was moved is not the emigration's.
         (OldOneTerminating, Whereabouts::Destination { marked: true })
         | (NewOneCreated | OldOneTerminating, Whereabouts::Source | Whereabouts::Gone) => {
-            Step::Show(Finished)
+            EmigrationStep::Show(Finished)
         }
-        (Pending | OldOneLocked | OldOneDetached, Whereabouts::Gone) => {
-            Step::Fail { reason: "NamespaceGone", message: "the namespace was deleted, or moved elsewhere" }
-        }
+        (Pending | OldOneLocked | OldOneDetached, Whereabouts::Gone) => EmigrationStep::Fail {
+            reason: "NamespaceGone",
+            message: "the namespace was deleted, or moved elsewhere",
+        },
     }
 }
 
@@ -90,12 +91,12 @@ mod tests {
                 let (mut phase, mut moved, mut moves) = (begun, was_moved, 0);
                 let end = loop {
                     match next(phase, &place(moved)) {
-                        Step::Rehearse(shown) | Step::Show(shown) => phase = shown,
-                        Step::Move => (moved, moves) = (true, moves + 1),
+                        EmigrationStep::Rehearse(shown) | EmigrationStep::Show(shown) => phase = shown,
+                        EmigrationStep::Move => (moved, moves) = (true, moves + 1),
                         end => break end,
                     }
                 };
-                assert_eq!((end, phase), (Step::Rest, EmigrationPhase::Finished), "{begun:?}");
+                assert_eq!((end, phase), (EmigrationStep::Rest, EmigrationPhase::Finished), "{begun:?}");
                 let is_early = matches!(begun, Pending | OldOneLocked | OldOneDetached);
                 assert_eq!(moves, u32::from(is_early && !was_moved), "{begun:?}");
             }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// What the direct children of a project hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Account {
+pub struct ProjectAccounting {
     /// By cluster.
     pub clusters: BTreeMap<String, UsedQuantity>,
     /// Names of the namespaces counted, sorted.
@@ -21,8 +21,8 @@ pub struct Account {
 }
 
 /// Adds up all existing direct children, those that are being deleted included.
-pub fn account(children: &Children) -> Account {
-    let mut account = Account::default();
+pub fn account(children: &Children) -> ProjectAccounting {
+    let mut account = ProjectAccounting::default();
     for namespace in &children.namespaces {
         account.namespaces.push(namespace.key.name().to_owned());
         // One that the server has not charged yet holds nothing.
@@ -48,7 +48,7 @@ pub fn account(children: &Children) -> Account {
     account
 }
 
-impl Account {
+impl ProjectAccounting {
     fn add(&mut self, cluster: &str, amounts: &ResourceList) {
         if amounts.is_empty() {
             return;
@@ -109,7 +109,7 @@ mod tests {
         Arc::new(ProjectView { key: RootKey::new(None, name), spec, ..ProjectView::default() })
     }
 
-    fn of(namespaces: &[Arc<NamespaceView>], projects: &[Arc<ProjectView>]) -> Account {
+    fn of(namespaces: &[Arc<NamespaceView>], projects: &[Arc<ProjectView>]) -> ProjectAccounting {
         account(&Children {
             namespaces: namespaces.to_vec(),
             projects: projects.to_vec(),

@@ -2,11 +2,11 @@
 
 use super::kind::{BusinessProject, ProjectView};
 use crate::context::Context;
-use crate::error::{Error, Failure};
+use crate::error::{CallFailure, Error};
 use crate::events::Topic;
 use crate::kinds::{Kind, ObjectKey as _, View};
 use crate::namespace::kind::{BusinessNamespace, NamespaceView};
-use crate::outcome::Outcome;
+use crate::outcome::PassOutcome;
 use crate::registry::kind::{BusinessChartGroup, BusinessImageNamespace};
 use business_types::names;
 use futures_util::{StreamExt as _, stream};
@@ -37,7 +37,7 @@ impl Children {
         [namespaces.len(), image_namespaces.len(), chart_groups.len(), projects.len()].iter().sum()
     }
 
-    async fn delete(&self, cx: &Context) -> Result<(), Failure> {
+    async fn delete(&self, cx: &Context) -> Result<(), CallFailure> {
         delete_all(cx, &self.namespaces).await?;
         delete_all(cx, &self.image_namespaces).await?;
         delete_all(cx, &self.chart_groups).await?;
@@ -46,27 +46,27 @@ impl Children {
 }
 
 /// Begins the deletion of all children, and lets the project go when none is left.
-pub async fn run(cx: &Context, object: &ProjectView, children: &Children) -> Result<Outcome, Error> {
+pub async fn run(cx: &Context, object: &ProjectView, children: &Children) -> Result<PassOutcome, Error> {
     let Some(tokens) = ProjectView::without(&object.spec.finalizers, names::PROJECT_FINALIZER) else {
-        return Ok(Outcome::Skipped);
+        return Ok(PassOutcome::Skipped);
     };
     cx.fence.permit()?;
     if children.count() > 0 {
         children.delete(cx).await?;
-        return Ok(Outcome::WaitingFor(RECHECK));
+        return Ok(PassOutcome::WaitingFor(RECHECK));
     }
     // What is held in memory may be behind: the last look is at the server's own state.
     let left = last_look(cx, object.key.name()).await?;
     if left.count() > 0 {
         left.delete(cx).await?;
-        return Ok(Outcome::WaitingFor(Duration::from_secs(1)));
+        return Ok(PassOutcome::WaitingFor(Duration::from_secs(1)));
     }
     cx.business.finalize(object, &tokens).await?;
     cx.events.report(object, DELETED, "the project and its children are gone".to_owned());
-    Ok(Outcome::Applied)
+    Ok(PassOutcome::Applied)
 }
 
-async fn last_look(cx: &Context, project: &str) -> Result<Children, Failure> {
+async fn last_look(cx: &Context, project: &str) -> Result<Children, CallFailure> {
     let namespaces = cx.business.some_in::<BusinessNamespace>(project, LAST_LOOK).await?;
     let image_namespaces = cx.business.some_in::<BusinessImageNamespace>(project, LAST_LOOK).await?;
     let chart_groups = cx.business.some_in::<BusinessChartGroup>(project, LAST_LOOK).await?;
@@ -80,7 +80,7 @@ async fn last_look(cx: &Context, project: &str) -> Result<Children, Failure> {
     })
 }
 
-async fn delete_all<K: Kind>(cx: &Context, objects: &[Arc<View<K>>]) -> Result<(), Failure> {
+async fn delete_all<K: Kind>(cx: &Context, objects: &[Arc<View<K>>]) -> Result<(), CallFailure> {
     let mut calls = Vec::new();
     for object in objects.iter().filter(|object| !object.is_deleting()) {
         let object = Arc::clone(object);

@@ -2,7 +2,7 @@
 
 use super::figures::Figures;
 use crate::cache::Cache;
-use crate::kinds::{Change, Index, Kind, RootKey, View};
+use crate::kinds::{Index, Kind, RootKey, View, ViewChange};
 use business_types::{ProjectSpec, ProjectStatus, names};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ impl Kind for BusinessProject {
     type Spec = ProjectSpec;
     type Status = ProjectStatus;
     type Key = RootKey;
-    type Index = ChildProjects;
+    type ViewIndex = ChildProjects;
     type Memory = Figures;
 }
 
@@ -27,7 +27,7 @@ impl Kind for BusinessProject {
 pub struct ChildProjects(BTreeMap<String, BTreeSet<RootKey>>);
 
 impl Index<BusinessProject> for ChildProjects {
-    fn follow(&mut self, change: &Change<BusinessProject>) {
+    fn follow(&mut self, change: &ViewChange<BusinessProject>) {
         let parent = |view: &Arc<ProjectView>| view.spec.parent_project_name.clone();
         let (old, new) = (change.old.as_ref().map(parent), change.new.as_ref().map(parent));
         if old == new {

@@ -1,9 +1,9 @@
 //! The status of a project. What it says is pure; a write happens only when it says something new.
 
-use super::accounting::Account;
+use super::accounting::ProjectAccounting;
 use super::kind::ProjectView;
 use crate::context::Context;
-use crate::error::{Error, Failure};
+use crate::error::{CallFailure, Error};
 use crate::kinds::Heard;
 use crate::merge::difference;
 use business_types::condition::{self, FALSE, QUOTA_CONSISTENT, READY, TERMINATING, TRUE, reason};
@@ -18,7 +18,7 @@ pub async fn write(
 ) -> Result<Option<ProjectView>, Error> {
     let (old, new) = apart(&object.status, next);
     let json = |status: &ProjectStatus| {
-        serde_json::to_value(status).map_err(|error| Failure::Unavailable(error.to_string()))
+        serde_json::to_value(status).map_err(|error| CallFailure::Unavailable(error.to_string()))
     };
     let Some(patch) = difference(&json(&old)?, &json(&new)?) else { return Ok(None) };
     cx.fence.permit()?;
@@ -46,7 +46,7 @@ fn apart(old: &ProjectStatus, new: &ProjectStatus) -> (ProjectStatus, ProjectSta
 }
 
 /// The status after what the children were seen to hold. `now` is RFC 3339.
-pub fn next(object: &ProjectView, account: Account, now: &str) -> ProjectStatus {
+pub fn next(object: &ProjectView, account: ProjectAccounting, now: &str) -> ProjectStatus {
     let mut status = object.status.without_figures();
     status.observed_generation = Some(object.generation);
     status.cached_spec_clusters = object.spec.clusters.clone();
@@ -54,7 +54,7 @@ pub fn next(object: &ProjectView, account: Account, now: &str) -> ProjectStatus 
     let consistent = consistent(object, &account);
     condition::set(&mut status.conditions, consistent.at(object.generation), now);
     if object.is_deleting() {
-        let Account { namespaces, children, registered, .. } = &account;
+        let ProjectAccounting { namespaces, children, registered, .. } = &account;
         let left = [namespaces.len(), children.len(), *registered].iter().sum::<usize>();
         let ending = if left == 0 {
             Condition::new(TERMINATING, TRUE, reason::DELETING, "")
@@ -74,7 +74,7 @@ pub fn next(object: &ProjectView, account: Account, now: &str) -> ProjectStatus 
         let ready = Condition::new(READY, TRUE, reason::READY, "");
         condition::set(&mut status.conditions, ready.at(object.generation), now);
     }
-    let Account { mut clusters, namespaces, children, registered: _ } = account;
+    let ProjectAccounting { mut clusters, namespaces, children, registered: _ } = account;
     // A budget that is not written down is none: clients know only the clusters of the spec.
     clusters.retain(|name, _| *name != REGISTRY_DOMAIN || object.spec.clusters.contains_key(REGISTRY_DOMAIN));
     status.clusters = clusters;
@@ -84,7 +84,7 @@ pub fn next(object: &ProjectView, account: Account, now: &str) -> ProjectStatus 
 }
 
 /// Whether ledger, objects and member clusters agree, as far as anybody has looked.
-fn consistent(object: &ProjectView, account: &Account) -> Condition {
+fn consistent(object: &ProjectView, account: &ProjectAccounting) -> Condition {
     let differs = |reason, message| Condition::new(QUOTA_CONSISTENT, FALSE, reason, message);
     if let Some((cluster, resource)) = account.excess(&object.spec) {
         let place =
@@ -140,14 +140,14 @@ mod tests {
     #[test]
     fn a_new_project_becomes_active_and_ready() {
         let object = ProjectView { generation: 3, ..ProjectView::default() };
-        let status = next(&object, Account::default(), "2026-01-02T03:04:05Z");
+        let status = next(&object, ProjectAccounting::default(), "2026-01-02T03:04:05Z");
         assert_eq!(status.phase, ProjectPhase::Active);
         assert_eq!(status.observed_generation, Some(3));
         assert_eq!(status.cached_parent.as_deref(), Some(""));
         assert!(condition::find(&status.conditions, READY).is_some_and(Condition::is_true));
         let again = ProjectView { status: status.clone(), ..object };
         assert_eq!(
-            next(&again, Account::default(), "2027-01-01T00:00:00Z"),
+            next(&again, ProjectAccounting::default(), "2027-01-01T00:00:00Z"),
             status,
             "nothing new is nothing to write"
         );
@@ -158,14 +158,14 @@ mod tests {
         let mut object = ProjectView::default();
         object.status.phase = ProjectPhase::Active;
         object.status.locked = Some(true);
-        assert_eq!(next(&object, Account::default(), "now").locked, Some(true));
+        assert_eq!(next(&object, ProjectAccounting::default(), "now").locked, Some(true));
     }
 
     #[test]
     fn what_the_audits_found_is_a_condition() {
         let mut object = ProjectView::default();
         let reason = |object: &ProjectView| {
-            let status = next(object, Account::default(), "now");
+            let status = next(object, ProjectAccounting::default(), "now");
             condition::find(&status.conditions, QUOTA_CONSISTENT).unwrap().reason.clone()
         };
         assert_eq!(reason(&object), reason::CONSISTENT);
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(reason(&object), reason::ORPHANED);
         object.status.ledger.differences.push("ledger p/c1/pods".into());
         assert_eq!(reason(&object), reason::LEDGER_DIFFERS);
-        let status = next(&object, Account::default(), "now");
+        let status = next(&object, ProjectAccounting::default(), "now");
         assert_eq!((status.orphans, status.ledger), (object.status.orphans, object.status.ledger));
     }
 
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn figures_alone_can_wait() {
         let object = ProjectView::default();
-        let old = next(&object, Account::default(), "now");
+        let old = next(&object, ProjectAccounting::default(), "now");
         let mut new = old.clone();
         new.calculated_namespaces.push("n".into());
         assert!(differs_in_figures_only(&old, &new));

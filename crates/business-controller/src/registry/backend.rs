@@ -19,7 +19,7 @@ pub struct Registry {
 
 /// What there is to know of an object when its registry is called.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct RegistryPlace {
     pub content: Content,
     /// The object's.
     pub uid: String,
@@ -29,7 +29,7 @@ pub struct Place {
     pub display_name: String,
 }
 
-impl Place {
+impl RegistryPlace {
     /// `TENANT/NAME`
     pub fn prefix(&self) -> String {
         business_types::registry::prefix(&self.tenant, &self.name)
@@ -54,7 +54,7 @@ pub enum Provided {
 
 /// What became of what is on record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum RegistryState {
     There {
         /// Somebody has locked it in the registry itself.
         locked: bool,
@@ -77,30 +77,34 @@ pub trait Backend: Debug + Send + Sync {
     fn sort(&self) -> RegistryBackend;
 
     /// Sees to it that the place is the object's. With `consent` it takes over what is there and is nobody else's.
-    fn provide<'a>(&'a self, place: &'a Place, consent: bool) -> BoxFuture<'a, Result<Provided, Error>>;
+    fn provide<'a>(
+        &'a self,
+        place: &'a RegistryPlace,
+        consent: bool,
+    ) -> BoxFuture<'a, Result<Provided, Error>>;
 
     /// What is the object's although nothing is on record: what was made for it, and with `consent` what else is there and
     /// is nobody else's. Makes nothing.
     fn recover<'a>(
         &'a self,
-        place: &'a Place,
+        place: &'a RegistryPlace,
         consent: bool,
     ) -> BoxFuture<'a, Result<Option<RegistryRecord>, Error>>;
 
     /// Whether what is on record stands.
     fn inspect<'a>(
         &'a self,
-        place: &'a Place,
+        place: &'a RegistryPlace,
         record: &'a RegistryRecord,
-    ) -> BoxFuture<'a, Result<Standing, Error>>;
+    ) -> BoxFuture<'a, Result<RegistryState, Error>>;
 
     /// Bytes that are kept; `None` where the registry does not tell.
-    fn measure<'a>(&'a self, place: &'a Place) -> BoxFuture<'a, Result<Option<u64>, Error>>;
+    fn measure<'a>(&'a self, place: &'a RegistryPlace) -> BoxFuture<'a, Result<Option<u64>, Error>>;
 
     /// Removes what is on record, and nothing else.
     fn remove<'a>(
         &'a self,
-        place: &'a Place,
+        place: &'a RegistryPlace,
         record: &'a RegistryRecord,
     ) -> BoxFuture<'a, Result<Removal, Error>>;
 

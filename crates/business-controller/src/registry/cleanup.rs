@@ -1,12 +1,12 @@
 //! The end of an image namespace or chart group: what is on record of it goes, and then its name is free.
 
-use super::backend::{Backend, Place, Removal};
+use super::backend::{Backend, RegistryPlace, Removal};
 use super::kind::{Registered, RegisteredView};
 use super::{OfContent, place, status};
 use crate::context::Context;
 use crate::error::Error;
 use crate::events::Topic;
-use crate::outcome::Outcome;
+use crate::outcome::PassOutcome;
 use business_types::condition::reason;
 use business_types::names;
 use business_types::registry::{RegistryKind, RegistryRecord};
@@ -30,23 +30,23 @@ struct Waits {
 /// What of the registry goes with an object.
 #[derive(Clone, Copy)]
 struct Owned<'a> {
-    place: &'a Place,
+    place: &'a RegistryPlace,
     record: &'a RegistryRecord,
 }
 
 /// Removes what is on record, and lets the object go when nothing was found after the last push.
-pub async fn run<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>) -> Result<Outcome, Error>
+pub async fn run<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>) -> Result<PassOutcome, Error>
 where
     Registered<K>: OfContent,
 {
     let Some(tokens) = RegisteredView::<K>::without(&object.spec.finalizers, K::FINALIZER) else {
-        return Ok(Outcome::Skipped);
+        return Ok(PassOutcome::Skipped);
     };
     cx.fence.permit()?;
     if object.annotations.get(names::ABANDON_ANNOTATION).is_some_and(|reason| !reason.is_empty()) {
         cx.business.finalize(object, &tokens).await?;
         cx.events.report(object, ABANDONED, "its content in the registry was given up".to_owned());
-        return Ok(Outcome::Applied);
+        return Ok(PassOutcome::Applied);
     }
     let place = place(object);
     let record = recorded(cx, object, &place).await?;
@@ -70,14 +70,14 @@ where
         let mut next = status::ending(object, reason, &message, &cx.now());
         next.registry = record;
         status::write(cx, object, &next).await?;
-        return Ok(Outcome::WaitingFor(again));
+        return Ok(PassOutcome::WaitingFor(again));
     }
     let mut next = status::ending(object, reason::DELETING, "", &cx.now());
     next.registry = None;
     let written = status::write(cx, object, &next).await?;
     cx.business.finalize(written.as_ref().unwrap_or(object), &tokens).await?;
     cx.events.report(object, DELETED, format!("{} is empty and free", place.prefix()));
-    Ok(Outcome::Applied)
+    Ok(PassOutcome::Applied)
 }
 
 /// One step of the removal; `None` when there is nothing more to do.
@@ -118,7 +118,7 @@ async fn step<K: RegistryKind>(
 async fn recorded<K: RegistryKind>(
     cx: &Context,
     object: &RegisteredView<K>,
-    place: &Place,
+    place: &RegistryPlace,
 ) -> Result<Option<RegistryRecord>, Error> {
     match (&object.status.registry, cx.registry.backend.as_deref()) {
         (Some(record), _) => Ok(Some(record.clone())),

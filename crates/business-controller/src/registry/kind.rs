@@ -2,7 +2,7 @@
 
 use super::scans::Scans;
 use crate::cache::Cache;
-use crate::kinds::{Change, Index, Kind, ProjectKey, View};
+use crate::kinds::{Index, Kind, ProjectKey, View, ViewChange};
 use business_types::registry::RegistryKind;
 use business_types::{ChartGroup, ImageNamespace, RegistrySpec, RegistryStatus};
 use std::marker::PhantomData;
@@ -22,7 +22,7 @@ impl<K: RegistryKind> Kind for Registered<K> {
     type Spec = RegistrySpec;
     type Status = RegistryStatus;
     type Key = ProjectKey;
-    type Index = NoIndex;
+    type ViewIndex = NoIndex;
     type Memory = Scans;
 }
 
@@ -31,7 +31,7 @@ impl<K: RegistryKind> Kind for Registered<K> {
 pub struct NoIndex;
 
 impl<K: RegistryKind> Index<Registered<K>> for NoIndex {
-    fn follow(&mut self, _change: &Change<Registered<K>>) {}
+    fn follow(&mut self, _change: &ViewChange<Registered<K>>) {}
 }
 
 impl<K: RegistryKind> Cache<Registered<K>> {

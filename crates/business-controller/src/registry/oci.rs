@@ -6,8 +6,8 @@ pub mod calls;
 /// What lies below a prefix.
 pub mod inventory;
 
-use super::backend::{Backend, Place, Provided, Removal, Standing};
-use crate::error::{Error, Failure};
+use super::backend::{Backend, Provided, RegistryPlace, RegistryState, Removal};
+use crate::error::{CallFailure, Error};
 use crate::leader::Fence;
 use business_types::registry::{RegistryBackend, RegistryProvenance, RegistryRecord, TOKEN_SECONDS_MAX};
 use calls::{Call, Http};
@@ -38,11 +38,11 @@ impl OciRegistry {
         Self { http, fence, known: Known::default() }
     }
 
-    async fn has_content(&self, place: &Place) -> Result<bool, Error> {
+    async fn has_content(&self, place: &RegistryPlace) -> Result<bool, Error> {
         Ok(!inventory::read(&self.http, &self.known, &place.prefix()).await?.is_empty())
     }
 
-    async fn provide(&self, place: &Place, consent: bool) -> Result<Provided, Error> {
+    async fn provide(&self, place: &RegistryPlace, consent: bool) -> Result<Provided, Error> {
         Ok(match (self.has_content(place).await?, consent) {
             (false, _) => Provided::Record(record(RegistryProvenance::Made)),
             (true, true) => Provided::Record(record(RegistryProvenance::Adopted)),
@@ -55,7 +55,7 @@ impl OciRegistry {
         })
     }
 
-    async fn remove(&self, place: &Place) -> Result<Removal, Error> {
+    async fn remove(&self, place: &RegistryPlace) -> Result<Removal, Error> {
         let prefix = place.prefix();
         let found = inventory::read(&self.http, &self.known, &prefix).await?;
         if found.is_empty() {
@@ -84,7 +84,7 @@ impl OciRegistry {
         let answer = self.http.call(&call).await?;
         match answer.status {
             StatusCode::ACCEPTED | StatusCode::OK | StatusCode::NOT_FOUND => Ok(()),
-            StatusCode::METHOD_NOT_ALLOWED => Err(Error::Registry(Failure::Refused {
+            StatusCode::METHOD_NOT_ALLOWED => Err(Error::Registry(CallFailure::Refused {
                 code: 405,
                 message: "the registry does not delete: it has to be allowed there (storage.delete.enabled)"
                     .to_owned(),
@@ -103,14 +103,18 @@ impl Backend for OciRegistry {
         RegistryBackend::Oci
     }
 
-    fn provide<'a>(&'a self, place: &'a Place, consent: bool) -> BoxFuture<'a, Result<Provided, Error>> {
+    fn provide<'a>(
+        &'a self,
+        place: &'a RegistryPlace,
+        consent: bool,
+    ) -> BoxFuture<'a, Result<Provided, Error>> {
         Self::provide(self, place, consent).boxed()
     }
 
     /// Nothing is ever made there.
     fn recover<'a>(
         &'a self,
-        place: &'a Place,
+        place: &'a RegistryPlace,
         consent: bool,
     ) -> BoxFuture<'a, Result<Option<RegistryRecord>, Error>> {
         let found = async move {
@@ -123,13 +127,13 @@ impl Backend for OciRegistry {
     /// What is ours is a name, which cannot be lost.
     fn inspect<'a>(
         &'a self,
-        _place: &'a Place,
+        _place: &'a RegistryPlace,
         _record: &'a RegistryRecord,
-    ) -> BoxFuture<'a, Result<Standing, Error>> {
-        std::future::ready(Ok(Standing::There { locked: false })).boxed()
+    ) -> BoxFuture<'a, Result<RegistryState, Error>> {
+        std::future::ready(Ok(RegistryState::There { locked: false })).boxed()
     }
 
-    fn measure<'a>(&'a self, place: &'a Place) -> BoxFuture<'a, Result<Option<u64>, Error>> {
+    fn measure<'a>(&'a self, place: &'a RegistryPlace) -> BoxFuture<'a, Result<Option<u64>, Error>> {
         let bytes =
             async move { Ok(Some(inventory::read(&self.http, &self.known, &place.prefix()).await?.bytes)) };
         bytes.boxed()
@@ -137,7 +141,7 @@ impl Backend for OciRegistry {
 
     fn remove<'a>(
         &'a self,
-        place: &'a Place,
+        place: &'a RegistryPlace,
         _record: &'a RegistryRecord,
     ) -> BoxFuture<'a, Result<Removal, Error>> {
         Self::remove(self, place).boxed()

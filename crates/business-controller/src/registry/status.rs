@@ -3,11 +3,11 @@
 use super::OfContent;
 use super::kind::{Registered, RegisteredView};
 use crate::context::Context;
-use crate::error::{Error, Failure};
+use crate::error::{CallFailure, Error};
 use crate::kinds::Heard;
 use crate::merge::difference;
 use crate::objects::Tabled as _;
-use crate::outcome::Outcome;
+use crate::outcome::PassOutcome;
 use business_types::condition::{
     self, FALSE, PROVISIONED, READY, REGISTRY_REACHABLE, TERMINATING, TRUE, UNKNOWN, WITHIN_QUOTA, reason,
 };
@@ -165,7 +165,7 @@ where
     Registered<K>: OfContent,
 {
     let json = |status: &RegistryStatus| {
-        serde_json::to_value(status).map_err(|error| Failure::Unavailable(error.to_string()))
+        serde_json::to_value(status).map_err(|error| CallFailure::Unavailable(error.to_string()))
     };
     let Some(patch) = difference(&json(&object.status)?, &json(next)?) else { return Ok(None) };
     cx.fence.permit()?;
@@ -179,10 +179,10 @@ pub async fn show<K: RegistryKind>(
     cx: &Context,
     object: &RegisteredView<K>,
     next: &RegistryStatus,
-) -> Result<Outcome, Error>
+) -> Result<PassOutcome, Error>
 where
     Registered<K>: OfContent,
 {
     let written = write(cx, object, next).await?;
-    Ok(if written.is_some() { Outcome::Applied } else { Outcome::Unchanged })
+    Ok(if written.is_some() { PassOutcome::Applied } else { PassOutcome::Unchanged })
 }

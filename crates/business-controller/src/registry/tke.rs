@@ -1,7 +1,7 @@
 //! TKE's registry: `namespaces` and `chartgroups` of `registry.tkestack.io/v1`. It tells no sizes.
 
-use super::backend::{Backend, Content, Place, Provided, Removal, Standing};
-use crate::error::{Error, Failure};
+use super::backend::{Backend, Content, Provided, RegistryPlace, RegistryState, Removal};
+use crate::error::{CallFailure, Error};
 use crate::leader::Fence;
 use business_types::names::UID_ANNOTATION;
 use business_types::registry::{RegistryBackend, RegistryProvenance, RegistryRecord};
@@ -48,7 +48,7 @@ impl TkeRegistry {
     }
 
     /// What the registry has of this tenant and name.
-    async fn find(&self, place: &Place) -> Result<Option<DynamicObject>, Error> {
+    async fn find(&self, place: &RegistryPlace) -> Result<Option<DynamicObject>, Error> {
         let fields = format!("spec.tenantID={},spec.name={}", place.tenant, place.name);
         let api = self.api(place.content);
         let found = bounded(api.list(&ListParams::default().fields(&fields))).await?;
@@ -65,32 +65,32 @@ impl TkeRegistry {
     /// What is on record, if it is still there and the object's.
     async fn find_recorded(
         &self,
-        place: &Place,
+        place: &RegistryPlace,
         record: &RegistryRecord,
     ) -> Result<Option<DynamicObject>, Error> {
         let found = self.find(place).await?;
         Ok(found.filter(|object| uid(object) == record.uid && is_listed(place, object)))
     }
 
-    async fn make(&self, place: &Place) -> Result<Provided, Error> {
+    async fn make(&self, place: &RegistryPlace) -> Result<Provided, Error> {
         let namespace = json!({
             "apiVersion": format!("{GROUP}/v1"), "kind": "Namespace",
             "metadata": { "annotations": { PROJECT_ANNOTATION: place.project, UID_ANNOTATION: place.uid } },
             "spec": { "name": place.name, "tenantID": place.tenant, "displayName": place.display_name },
         });
         let namespace: DynamicObject =
-            serde_json::from_value(namespace).map_err(|error| Failure::Unavailable(error.to_string()))?;
+            serde_json::from_value(namespace).map_err(|error| CallFailure::Unavailable(error.to_string()))?;
         let api = self.api(Content::Images);
         match bounded(api.create(&PostParams::default(), &namespace)).await {
             Ok(made) => Ok(Provided::Record(record(&made, RegistryProvenance::Made))),
-            Err(Error::Registry(Failure::Refused { message, .. } | Failure::Conflict(message))) => {
+            Err(Error::Registry(CallFailure::Refused { message, .. } | CallFailure::Conflict(message))) => {
                 Ok(Provided::Refused(format!("the registry has refused the namespace: {message}")))
             }
             Err(error) => Err(error),
         }
     }
 
-    async fn provide(&self, place: &Place, consent: bool) -> Result<Provided, Error> {
+    async fn provide(&self, place: &RegistryPlace, consent: bool) -> Result<Provided, Error> {
         let Some(found) = self.find(place).await? else {
             return match place.content {
                 Content::Images => self.make(place).await,
@@ -116,7 +116,7 @@ impl TkeRegistry {
         }))
     }
 
-    async fn remove(&self, place: &Place, record: &RegistryRecord) -> Result<Removal, Error> {
+    async fn remove(&self, place: &RegistryPlace, record: &RegistryRecord) -> Result<Removal, Error> {
         let Some(found) = self.find_recorded(place, record).await? else { return Ok(Removal::Gone) };
         self.fence.permit()?;
         let name = found.metadata.name.clone().unwrap_or_default();
@@ -139,7 +139,7 @@ impl TkeRegistry {
         };
         match result {
             // A conflict is another version, or another object: the next look tells.
-            Ok(()) | Err(Error::Registry(Failure::NotFound | Failure::Conflict(_))) => {
+            Ok(()) | Err(Error::Registry(CallFailure::NotFound | CallFailure::Conflict(_))) => {
                 Ok(Removal::Begun(format!("{} is being removed from the registry", place.prefix())))
             }
             Err(error) => Err(error),
@@ -148,7 +148,7 @@ impl TkeRegistry {
 }
 
 /// The record of what is an object's: made for it, or, with consent, made for its project by somebody else.
-fn owned(place: &Place, found: &DynamicObject, consent: bool) -> Option<RegistryRecord> {
+fn owned(place: &RegistryPlace, found: &DynamicObject, consent: bool) -> Option<RegistryRecord> {
     if place.content == Content::Images && annotation(found, UID_ANNOTATION) == place.uid {
         return Some(record(found, RegistryProvenance::Made));
     }
@@ -173,7 +173,7 @@ fn projects(group: &DynamicObject) -> impl Iterator<Item = &Value> {
 }
 
 /// A chart group is of the projects that it lists; a namespace of the registry lists none.
-fn is_listed(place: &Place, object: &DynamicObject) -> bool {
+fn is_listed(place: &RegistryPlace, object: &DynamicObject) -> bool {
     place.content == Content::Images || projects(object).any(|project| *project == place.project)
 }
 
@@ -186,13 +186,17 @@ impl Backend for TkeRegistry {
         RegistryBackend::Tke
     }
 
-    fn provide<'a>(&'a self, place: &'a Place, consent: bool) -> BoxFuture<'a, Result<Provided, Error>> {
+    fn provide<'a>(
+        &'a self,
+        place: &'a RegistryPlace,
+        consent: bool,
+    ) -> BoxFuture<'a, Result<Provided, Error>> {
         Self::provide(self, place, consent).boxed()
     }
 
     fn recover<'a>(
         &'a self,
-        place: &'a Place,
+        place: &'a RegistryPlace,
         consent: bool,
     ) -> BoxFuture<'a, Result<Option<RegistryRecord>, Error>> {
         let found = async move {
@@ -204,28 +208,28 @@ impl Backend for TkeRegistry {
 
     fn inspect<'a>(
         &'a self,
-        place: &'a Place,
+        place: &'a RegistryPlace,
         record: &'a RegistryRecord,
-    ) -> BoxFuture<'a, Result<Standing, Error>> {
+    ) -> BoxFuture<'a, Result<RegistryState, Error>> {
         let found = async move {
             Ok(match self.find_recorded(place, record).await? {
                 Some(found) => {
                     let locked = found.data.pointer("/status/locked").and_then(Value::as_bool);
-                    Standing::There { locked: locked.unwrap_or_default() }
+                    RegistryState::There { locked: locked.unwrap_or_default() }
                 }
-                None => Standing::Lost,
+                None => RegistryState::Lost,
             })
         };
         found.boxed()
     }
 
-    fn measure<'a>(&'a self, _place: &'a Place) -> BoxFuture<'a, Result<Option<u64>, Error>> {
+    fn measure<'a>(&'a self, _place: &'a RegistryPlace) -> BoxFuture<'a, Result<Option<u64>, Error>> {
         std::future::ready(Ok(None)).boxed()
     }
 
     fn remove<'a>(
         &'a self,
-        place: &'a Place,
+        place: &'a RegistryPlace,
         record: &'a RegistryRecord,
     ) -> BoxFuture<'a, Result<Removal, Error>> {
         Self::remove(self, place, record).boxed()
@@ -240,6 +244,6 @@ impl Backend for TkeRegistry {
 async fn bounded<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Error> {
     match tokio::time::timeout(DEADLINE, call).await {
         Ok(result) => result.map_err(|error| Error::Registry(error.into())),
-        Err(_elapsed) => Err(Error::Registry(Failure::deadline(DEADLINE))),
+        Err(_elapsed) => Err(Error::Registry(CallFailure::deadline(DEADLINE))),
     }
 }

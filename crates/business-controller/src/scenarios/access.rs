@@ -5,7 +5,7 @@ use crate::fixtures::pending;
 use crate::fixtures::server::{Fault, Server};
 use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, World};
 use crate::namespace::kind::NamespaceView;
-use crate::outcome::{Drift, DriftLabels, Outcome};
+use crate::outcome::{Drift, DriftLabels, PassOutcome};
 use business_types::access::AccessRole::{Admin, Edit};
 use business_types::condition::{self, ACCESS_READY};
 use serde_json::json;
@@ -44,7 +44,7 @@ async fn members_and_administrators_are_named_and_nobody_else() {
     assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:alice", "business:acme:bob"]);
     let role = world.stored(&World::binding(Edit))["roleRef"]["name"].clone();
     assert_eq!((role, shown(&world)), (json!("business:edit"), ("True".into(), "Granted".into())));
-    assert_eq!(world.pass().await.unwrap(), Outcome::Unchanged);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Unchanged);
     assert_eq!(world.calls(), NOTHING);
 }
 
@@ -64,7 +64,7 @@ async fn who_is_no_member_any_more_loses_it_in_the_next_pass() {
 #[tokio::test]
 async fn a_change_of_members_wakes_the_namespaces_of_the_project() {
     use crate::controller::Controller as _;
-    use crate::kinds::{Change, Heard, ObjectKey as _, RootKey};
+    use crate::kinds::{Heard, ObjectKey as _, RootKey, ViewChange};
     use crate::project::kind::BusinessProject;
     let world = used_by(&["alice"]).await;
     let key = RootKey::new(None, "p");
@@ -72,7 +72,7 @@ async fn a_change_of_members_wakes_the_namespaces_of_the_project() {
     world.has_members(&["bob"]);
     let new = world.cx.objects.projects.get(&key);
     let waiting = world.cx.queue.sizes().0;
-    BusinessProject::changed(&world.cx, &Change { old, new, heard: Heard::ByEvent });
+    BusinessProject::changed(&world.cx, &ViewChange { old, new, heard: Heard::ByEvent });
     assert_eq!(world.cx.queue.sizes().0, waiting + 2, "the project and its namespace");
 }
 
@@ -141,7 +141,7 @@ async fn a_member_leaves_even_while_the_quota_cannot_be_written() {
     world.holds(&world.seen().annotated("business.tkestack.io/x", "1").asks(&[("pods", "4")]));
     world.server.refuse("/api/v1/namespaces/web/resourcequotas");
     world.has_members(&[]);
-    assert_eq!(world.pass().await.unwrap(), Outcome::Refused);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
     assert_eq!(world.grantees(Edit), None);
 }
 
@@ -151,7 +151,7 @@ async fn a_cluster_that_takes_no_bindings_keeps_nobody_from_his_quota() {
     world.server.refuse(BINDINGS);
     world.holds(&of_acme());
     world.has_members(&["alice"]);
-    assert_eq!(world.pass().await.unwrap(), Outcome::Refused, "it is tried again");
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused, "it is tried again");
     assert_eq!(world.stored(OBJECT)["status"]["phase"], "Available");
     assert_eq!(shown(&world), ("False".into(), "Refused".into()));
 }
@@ -162,7 +162,7 @@ async fn where_bindings_cannot_be_listed_that_is_said_and_nothing_is_tried() {
     world.member.observed.reset();
     world.member.observed.bindings_failed("403 rolebindings is forbidden");
     world.holds(&of_acme());
-    assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     assert_eq!(shown(&world), ("False".into(), "Refused".into()));
     assert!(world.server.list(BINDINGS).is_empty());
 }
@@ -194,7 +194,7 @@ async fn what_was_adopted_is_bound_and_released_without_our_bindings() {
     world.enforces("1");
     world.pass().await.unwrap();
     world.holds(&world.seen().ending());
-    assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     assert!(world.server.find(NAMESPACE).is_some());
     assert!(world.server.list(BINDINGS).is_empty());
 }
@@ -205,7 +205,7 @@ async fn a_binding_whose_answer_was_lost_is_found() {
     world.has_members(&["alice"]);
     world.server.fault(Fault::AnswerLost);
     let outcome = world.pass().await;
-    assert!(matches!(outcome, Ok(Outcome::Refused) | Err(Error::Member(_))), "{outcome:?}");
+    assert!(matches!(outcome, Ok(PassOutcome::Refused) | Err(Error::Member(_))), "{outcome:?}");
     tokio::time::advance(Duration::from_secs(6)).await;
     world.cx.fence.renewed(tokio::time::Instant::now());
     world.pass().await.unwrap();

@@ -2,7 +2,7 @@
 
 use crate::fixtures::pending;
 use crate::fixtures::world::{NAMESPACE, OBJECT, QUOTA, World};
-use crate::outcome::Outcome;
+use crate::outcome::PassOutcome;
 use serde_json::{Value, json};
 
 /// An object that is available, and its namespace in use.
@@ -42,7 +42,7 @@ async fn an_adopted_mark_of_somebody_else_releases_nothing() {
     );
     world.watches();
     world.holds(&world.seen().ending());
-    assert!(matches!(world.pass().await.unwrap(), Outcome::WaitingFor(_)));
+    assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
     assert_eq!(world.server.find(NAMESPACE), None, "it is deleted: we have made it");
     assert_eq!(world.stored(OBJECT)["status"]["cachedSpecHard"], json!({ "pods": "3" }));
 }
@@ -54,7 +54,7 @@ async fn marks_that_are_taken_away_free_no_charge() {
     world.server.edit(QUOTA, &json!({ "metadata": { "annotations": null, "labels": null } }));
     world.holds(&world.seen().ending());
     world.watches();
-    assert!(matches!(world.pass().await.unwrap(), Outcome::WaitingFor(_)));
+    assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
     assert_eq!(world.server.find(NAMESPACE), None);
     assert!(world.server.find(OBJECT).is_some());
 }
@@ -68,7 +68,7 @@ async fn marks_that_are_taken_away_are_restored() {
         .server
         .edit(QUOTA, &json!({ "metadata": { "annotations": null }, "spec": { "hard": { "pods": "99" } } }));
     world.watches();
-    assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     assert_eq!(world.stored(NAMESPACE)["metadata"]["labels"], before["metadata"]["labels"]);
     assert_eq!(world.stored(QUOTA)["metadata"]["annotations"], quota["metadata"]["annotations"]);
     assert_eq!(world.stored(QUOTA)["spec"], quota["spec"]);
@@ -83,19 +83,19 @@ async fn a_namespace_that_he_deletes_and_makes_again_keeps_the_charge() {
     his["uid"] = json!("his");
     world.server.put(NAMESPACE, &json!({ "metadata": his }));
     world.watches();
-    assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     let status = &world.stored(OBJECT)["status"];
     assert_eq!((&status["reason"], &status["clusterNamespace"]["uid"]), (&json!("Replaced"), &copied["uid"]));
     assert_eq!(world.stored(QUOTA)["spec"]["hard"], json!({ "pods": "3" }), "it gets the quota");
     world.watches();
     world.holds(&world.seen().ending());
-    assert_eq!(world.pass().await.unwrap(), Outcome::Refused);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
     assert_eq!(world.stored(NAMESPACE)["metadata"]["uid"], "his");
     assert_eq!(world.stored(OBJECT)["status"]["cachedSpecHard"], json!({ "pods": "3" }));
     world.holds(&world.seen().annotated(business_types::names::DELETE_REPLACED_ANNOTATION, "his"));
-    assert!(matches!(world.pass().await.unwrap(), Outcome::WaitingFor(_)));
+    assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
     world.watches();
-    assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     assert_eq!((world.server.find(NAMESPACE), world.server.find(OBJECT)), (None, None));
 }
 

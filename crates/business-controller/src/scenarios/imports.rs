@@ -3,12 +3,12 @@
 use crate::fixtures::pending;
 use crate::fixtures::world::{NAMESPACE, OBJECT, QUOTA, World};
 use crate::namespace::kind::NamespaceView;
-use crate::outcome::Outcome;
+use crate::outcome::PassOutcome;
 use business_types::{ClusterNamespaceRecord, NamespacePhase};
 use serde_json::{Value, json};
 use tokio::time::Duration;
 
-const AT_ONCE: Outcome = Outcome::WaitingFor(Duration::ZERO);
+const AT_ONCE: PassOutcome = PassOutcome::WaitingFor(Duration::ZERO);
 
 fn imported() -> NamespaceView {
     let mut object = pending(&[("pods", "3")]);
@@ -62,7 +62,7 @@ async fn what_its_quota_lets_in_beyond_the_charge_is_held_before_it_is_lowered()
     let world = World::new();
     left(&world, "8");
     world.holds(&imported());
-    assert!(matches!(world.pass().await.unwrap(), Outcome::WaitingFor(_)));
+    assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
     assert_eq!(world.stored(OBJECT)["status"]["clusterNamespace"]["provenance"], "Imported");
     assert_eq!(world.stored(QUOTA)["spec"]["hard"]["pods"], "8");
     let comparison = world.audit().await;
@@ -90,7 +90,7 @@ async fn what_does_not_bear_the_labels_is_left_alone() {
     world.server.edit(NAMESPACE, &json!({ "metadata": { "labels": { "tkestack.io/projectName": "q" } } }));
     world.watches();
     world.holds(&imported());
-    assert_eq!(world.pass().await.unwrap(), Outcome::Refused);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
     assert_eq!(world.stored(NAMESPACE)["metadata"].get("annotations"), None);
     assert_eq!(world.stored(OBJECT)["status"]["clusterNamespace"]["provenance"], "Imported");
     world.audit().await;

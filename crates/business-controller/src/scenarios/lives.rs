@@ -3,7 +3,7 @@ use crate::fixtures::server::Fault;
 use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, QUOTA, World};
 use crate::fixtures::{amounts, pending};
 use crate::member::Reach;
-use crate::outcome::Outcome;
+use crate::outcome::PassOutcome;
 use business_types::Provenance;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -15,7 +15,7 @@ const NOTHING: [&str; 0] = [];
 async fn a_new_namespace_costs_four_calls_and_then_none() {
     let world = World::new();
     world.holds(&pending(&[("pods", "3")]));
-    assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     let status = format!("PATCH {OBJECT}/status");
     let quotas = format!("POST {NAMESPACE}/resourcequotas");
     let bindings = format!("POST {BINDINGS}");
@@ -29,12 +29,12 @@ async fn a_new_namespace_costs_four_calls_and_then_none() {
         world.stored(OBJECT)["status"]["clusterNamespace"],
         json!({ "uid": made, "provenance": "Made" })
     );
-    assert_eq!(world.pass().await.unwrap(), Outcome::Unchanged);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Unchanged);
     assert_eq!(world.calls(), NOTHING);
     world.enforces("0");
-    assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     assert_eq!(world.calls(), [status]);
-    assert_eq!(world.pass().await.unwrap(), Outcome::Unchanged);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Unchanged);
     assert_eq!(world.calls(), NOTHING);
 }
 
@@ -47,13 +47,13 @@ async fn in_a_quiet_time_the_namespace_is_sealed_with_its_uid() {
     world.pass().await.unwrap();
     world.calls();
     world.server.clock.advance(61_000_000);
-    assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     assert_eq!(world.calls(), [format!("PATCH {NAMESPACE}")]);
     let there = world.stored(NAMESPACE);
     let seal = there["metadata"]["annotations"]["business.tkestack.io/seal"].as_str().unwrap();
     assert!(seal.contains(&format!(r#""namespaceUID":{}"#, there["metadata"]["uid"])), "{seal}");
     world.watches();
-    assert_eq!(world.pass().await.unwrap(), Outcome::Unchanged);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Unchanged);
 }
 
 #[tokio::test]
@@ -83,7 +83,10 @@ async fn a_new_leader_writes_at_once_but_refunds_nothing_yet() {
     world.pass().await.unwrap();
     world.enforces("0");
     let outcome = world.pass().await.unwrap();
-    assert!(matches!(outcome, Outcome::WaitingFor(wait) if wait > Duration::from_secs(15)), "{outcome:?}");
+    assert!(
+        matches!(outcome, PassOutcome::WaitingFor(wait) if wait > Duration::from_secs(15)),
+        "{outcome:?}"
+    );
     assert_eq!(world.stored(OBJECT)["status"]["cachedSpecHard"], json!({ "pods": "9" }));
     assert_eq!(world.stored(OBJECT)["status"]["phase"], "Available");
 }
@@ -111,7 +114,7 @@ async fn a_leader_that_was_replaced_does_not_overwrite_the_new_ones_quota() {
     new.pass().await.unwrap();
     world.sees(&old.asks(&[("pods", "8")]));
     let outcome = world.pass().await.unwrap();
-    assert!(matches!(outcome, Outcome::WaitingFor(_)), "it finds itself behind: {outcome:?}");
+    assert!(matches!(outcome, PassOutcome::WaitingFor(_)), "it finds itself behind: {outcome:?}");
     assert_eq!(world.stored(QUOTA)["spec"]["hard"], json!({ "pods": "2" }));
 }
 
@@ -121,14 +124,14 @@ async fn what_is_there_already_is_neither_touched_nor_deleted_without_consent() 
     let theirs = json!({ "name": "web", "uid": "theirs", "creationTimestamp": "2025-01-01T00:00:00Z" });
     world.server.put(NAMESPACE, &json!({ "metadata": theirs }));
     world.holds(&pending(&[("pods", "3")]));
-    assert_eq!(world.pass().await.unwrap(), Outcome::Refused);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
     let (get, quota, status) =
         (format!("GET {NAMESPACE}"), format!("GET {QUOTA}"), format!("PATCH {OBJECT}/status"));
     assert_eq!(world.calls(), ["POST /api/v1/namespaces", get.as_str(), quota.as_str(), status.as_str()]);
     assert_eq!(world.stored(OBJECT)["status"]["reason"], "NamespaceConflict");
     assert_eq!(world.stored(OBJECT)["status"]["clusterNamespace"]["provenance"], "Foreign");
     world.holds(&world.seen().ending());
-    assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     assert_eq!(world.stored(NAMESPACE)["metadata"]["uid"], "theirs");
     assert_eq!(world.server.find(OBJECT), None);
 }
@@ -138,7 +141,7 @@ async fn an_object_that_this_leader_has_seen_being_born_finds_out_that_nothing_w
     let world = World::new();
     world.server.put(NAMESPACE, &json!({ "metadata": { "name": "web", "uid": "theirs" } }));
     world.is_born(&pending(&[("pods", "3")]));
-    assert_eq!(world.pass().await.unwrap(), Outcome::Refused);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
     assert_eq!(world.stored(OBJECT)["status"]["clusterNamespace"]["provenance"], "Foreign");
     world.server.remove(NAMESPACE);
     world.server.fault(Fault::AnswerLost);
@@ -155,11 +158,11 @@ async fn a_namespace_is_refunded_after_it_was_seen_gone() {
     world.watches();
     world.holds(&world.seen().ending());
     world.calls();
-    assert!(matches!(world.pass().await.unwrap(), Outcome::WaitingFor(_)));
+    assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
     assert_eq!(world.calls(), [format!("DELETE {NAMESPACE}")]);
     assert_eq!(world.stored(OBJECT)["status"]["cachedSpecHard"], json!({ "pods": "3" }));
     world.watches();
-    assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     let expected =
         [format!("GET {NAMESPACE}"), format!("PATCH {OBJECT}/status"), format!("PATCH {OBJECT}/finalize")];
     assert_eq!(world.calls(), expected);
@@ -174,11 +177,11 @@ async fn gone_is_what_was_looked_at_after_every_write_had_ended() {
     assert!(world.pass().await.is_err(), "the create has no answer");
     world.holds(&world.seen().ending());
     let outcome = world.pass().await.unwrap();
-    assert!(matches!(outcome, Outcome::WaitingFor(_)), "it may still arrive: {outcome:?}");
+    assert!(matches!(outcome, PassOutcome::WaitingFor(_)), "it may still arrive: {outcome:?}");
     tokio::time::advance(Duration::from_secs(6)).await;
     assert_eq!(world.server.land(), 0, "its deadline has passed");
     world.cx.fence.renewed(Instant::now());
-    assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     assert_eq!(world.server.find(OBJECT), None);
 }
 
@@ -190,7 +193,7 @@ async fn a_create_without_an_answer_is_found_by_its_seal() {
     assert!(world.pass().await.is_err());
     assert_eq!(world.stored(OBJECT)["status"].get("clusterNamespace"), None);
     world.holds(&world.seen().ending());
-    assert!(matches!(world.pass().await.unwrap(), Outcome::WaitingFor(_)));
+    assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
     assert_eq!(world.server.find(NAMESPACE), None, "it was made for the object, and is deleted with it");
 }
 
@@ -201,7 +204,7 @@ async fn what_was_adopted_stays_with_its_quota_and_its_charge_is_held() {
     let metadata = json!({ "name": "web", "uid": "theirs", "annotations": consent });
     world.server.put(NAMESPACE, &json!({ "metadata": metadata }));
     world.holds(&pending(&[("pods", "3")]));
-    assert_eq!(world.pass().await.unwrap(), Outcome::WaitingFor(Duration::ZERO));
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::WaitingFor(Duration::ZERO));
     assert_eq!(
         world.stored(OBJECT)["status"]["clusterNamespace"],
         json!({ "uid": "theirs", "provenance": "Adopted" })
@@ -211,11 +214,11 @@ async fn what_was_adopted_stays_with_its_quota_and_its_charge_is_held() {
         None,
         "it is on record before it is marked"
     );
-    assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     world.enforces("2");
     world.pass().await.unwrap();
     world.holds(&world.seen().ending());
-    assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     assert_eq!(world.stored(QUOTA)["spec"]["hard"], json!({ "pods": "3" }));
     let seal = world.stored(NAMESPACE)["metadata"]["annotations"]["business.tkestack.io/seal"].clone();
     assert!(seal.as_str().unwrap().contains(r#""origin":"Released""#), "{seal}");
@@ -229,13 +232,13 @@ async fn a_cluster_that_does_not_answer_gets_no_calls_and_keeps_the_charge() {
     let since = "2026-01-01T00:00:00Z".to_owned();
     world.member.set_reach(Reach::Unreachable { since, reason: "no answer".into() });
     world.holds(&pending(&[("pods", "3")]).ending());
-    assert_eq!(world.pass().await.unwrap(), Outcome::Waiting);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Waiting);
     assert_eq!(world.calls(), [format!("PATCH {OBJECT}/status")]);
-    assert_eq!(world.pass().await.unwrap(), Outcome::Waiting);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Waiting);
     assert_eq!(world.calls(), NOTHING, "it is said once");
     assert_eq!(world.seen().status.cached_spec_hard, Some(amounts(&[("pods", "3")])));
     world.holds(&world.seen().annotated(business_types::names::ABANDON_ANNOTATION, "cluster lost"));
-    assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     assert_eq!(world.calls(), [format!("PATCH {OBJECT}/finalize")]);
     assert_eq!(world.server.held().len(), 1);
 }
@@ -255,13 +258,13 @@ async fn an_object_that_came_back_from_a_backup_lowers_the_quota_when_the_excess
     restored.status.cluster_namespace.as_mut().unwrap().uid = uid.clone();
     world.holds(&restored);
     world.calls();
-    assert!(matches!(world.pass().await.unwrap(), Outcome::WaitingFor(_)));
+    assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
     assert_eq!(world.stored(QUOTA)["spec"]["hard"], json!({ "pods": "9" }), "the proof stays");
     let told = json!([{ "clusterName": "c1", "namespace": "web", "uid": uid, "state": "Ahead", "hard": { "pods": "6" } }]);
     world.audit().await;
     assert_eq!(world.project()["status"]["orphans"], told);
     world.catches_up();
-    assert_eq!(world.pass().await.unwrap(), Outcome::Applied);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     assert_eq!(world.stored(QUOTA)["spec"]["hard"], json!({ "pods": "3" }));
     // What is in use above the charge stays held, and goes with it.
     world.enforces("8");

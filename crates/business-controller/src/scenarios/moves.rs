@@ -1,10 +1,10 @@
 use crate::controller::Controller as _;
 use crate::fixtures::pending;
 use crate::fixtures::world::{NAMESPACE, OBJECT, QUOTA, World};
-use crate::kinds::{Change, Heard, ObjectKey as _, ProjectKey};
+use crate::kinds::{Heard, ObjectKey as _, ProjectKey, ViewChange};
 use crate::namespace::kind::{BusinessNamespace, NamespaceView};
 use crate::nsemigration::kind::{EmigrationView, NsEmigration};
-use crate::outcome::Outcome;
+use crate::outcome::PassOutcome;
 use business_types::{NamespaceTransfer, names};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ fn hears_of_its_arrival(world: &World) {
 }
 
 fn hears_of_its_departure(world: &World, last: &NamespaceView) {
-    let change: Change<_> = world.cx.objects.namespaces.gone(last).unwrap();
+    let change: ViewChange<_> = world.cx.objects.namespaces.gone(last).unwrap();
     BusinessNamespace::changed(&world.cx, &change);
 }
 
@@ -73,10 +73,10 @@ async fn the_marks_follow_and_nothing_is_deleted() {
         assert_eq!(&*there.key.project, "q", "{order}");
         assert_eq!(
             world.pass().await.unwrap(),
-            Outcome::Skipped,
+            PassOutcome::Skipped,
             "{order}: nothing is left to do for the old key"
         );
-        assert_eq!(world.pass_in("q").await.unwrap(), Outcome::Applied);
+        assert_eq!(world.pass_in("q").await.unwrap(), PassOutcome::Applied);
         let calls = [
             format!("PATCH {ADMINISTRATORS}"),
             format!("PATCH {NAMESPACE}"),
@@ -98,7 +98,7 @@ async fn the_marks_follow_and_nothing_is_deleted() {
         world.enforces("1");
         world.pass_in("q").await.unwrap();
         world.calls();
-        assert_eq!(world.pass_in("q").await.unwrap(), Outcome::Unchanged, "{order}");
+        assert_eq!(world.pass_in("q").await.unwrap(), PassOutcome::Unchanged, "{order}");
     }
 }
 
@@ -112,11 +112,11 @@ async fn from_the_old_place_no_marks_are_written_any_more() {
     world.watches();
     let before = [world.stored(NAMESPACE), world.stored(QUOTA)];
     let outcome = world.pass().await.unwrap();
-    assert!(matches!(outcome, Outcome::WaitingFor(_)), "the quota's seal is later than it: {outcome:?}");
+    assert!(matches!(outcome, PassOutcome::WaitingFor(_)), "the quota's seal is later than it: {outcome:?}");
     assert_eq!([world.stored(NAMESPACE), world.stored(QUOTA)], before);
     world.server.remove(QUOTA);
     world.watches();
-    assert_eq!(world.pass().await.unwrap(), Outcome::Skipped, "without that proof, by the place alone");
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Skipped, "without that proof, by the place alone");
     assert_eq!(world.server.find(QUOTA), None);
     assert_eq!(world.stored(NAMESPACE), before[0]);
 }
@@ -174,7 +174,7 @@ fn emigrates(world: &World) {
     world.server.put(EMIGRATION, &body);
 }
 
-async fn emigration_pass(world: &World) -> Result<Outcome, crate::error::Error> {
+async fn emigration_pass(world: &World) -> Result<PassOutcome, crate::error::Error> {
     let stored: DynamicObject = serde_json::from_value(world.stored(EMIGRATION)).unwrap();
     world.cx.objects.nsemigrations.seen(EmigrationView::decode(stored).unwrap(), Heard::ByEvent);
     NsEmigration::reconcile(&world.cx, &ProjectKey::new(Some("p"), "n")).await
@@ -192,7 +192,7 @@ async fn an_emigration_walks_its_phases_and_goes() {
         let outcome = emigration_pass(&world).await.unwrap();
         assert_eq!(
             (outcome, phase(&world).as_str()),
-            (Outcome::WaitingFor(Duration::from_secs(1)), expected)
+            (PassOutcome::WaitingFor(Duration::from_secs(1)), expected)
         );
     }
     emigration_pass(&world).await.unwrap();
@@ -201,7 +201,7 @@ async fn an_emigration_walks_its_phases_and_goes() {
     world.pass_in("q").await.unwrap();
     emigration_pass(&world).await.unwrap();
     assert_eq!(phase(&world), "Finished");
-    assert!(matches!(emigration_pass(&world).await.unwrap(), Outcome::WaitingFor(_)));
+    assert!(matches!(emigration_pass(&world).await.unwrap(), PassOutcome::WaitingFor(_)));
     world.server.clock.advance(11_000_000);
     emigration_pass(&world).await.unwrap();
     assert!(world.server.find(EMIGRATION).is_none(), "it goes after a while");
@@ -264,7 +264,10 @@ async fn an_emigration_that_cannot_be_leaves_everything_as_it_was() {
     emigrates(&world);
     world.server.remove(DESTINATION);
     emigration_pass(&world).await.unwrap();
-    assert!(matches!(emigration_pass(&world).await.unwrap(), Outcome::WaitingFor(_)), "it stays to be read");
+    assert!(
+        matches!(emigration_pass(&world).await.unwrap(), PassOutcome::WaitingFor(_)),
+        "it stays to be read"
+    );
     world.server.remove("/apis/business.tkestack.io/v1/projects/p");
     emigration_pass(&world).await.unwrap();
     assert!(world.server.find(EMIGRATION).is_none(), "and goes with its project");

@@ -2,7 +2,7 @@
 
 use crate::fixtures::world::times;
 use crate::leader::Fence;
-use crate::registry::backend::{Backend, Content, Place, Provided, Removal};
+use crate::registry::backend::{Backend, Content, Provided, RegistryPlace, Removal};
 use crate::registry::oci::OciRegistry;
 use crate::registry::oci::calls::{Http, Site};
 use business_types::registry::{RegistryBackend, RegistryProvenance, RegistryRecord};
@@ -105,8 +105,8 @@ fn digest_of(content: &[u8]) -> String {
     })
 }
 
-fn place() -> Place {
-    Place {
+fn place() -> RegistryPlace {
+    RegistryPlace {
         content: Content::Images,
         uid: "u".to_owned(),
         tenant: "acme".to_owned(),
@@ -153,6 +153,6 @@ async fn content_is_measured_and_removed_in_a_real_registry() {
     assert!(matches!(registry.remove(&place, &record).await.unwrap(), Removal::Begun(_)));
     println!("removed in {:?}", begun.elapsed());
     assert_eq!(registry.remove(&place, &record).await.unwrap(), Removal::Gone);
-    let neighbour = registry.measure(&Place { name: "web-x".to_owned(), ..place }).await.unwrap();
+    let neighbour = registry.measure(&RegistryPlace { name: "web-x".to_owned(), ..place }).await.unwrap();
     assert!(neighbour > Some(0), "the neighbours are untouched");
 }

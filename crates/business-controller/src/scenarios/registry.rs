@@ -5,7 +5,7 @@ use crate::fixtures::registry::{ACCOUNT, FakeRegistry};
 use crate::fixtures::server::Server;
 use crate::fixtures::world::World;
 use crate::kinds::{Heard, ObjectKey as _, ProjectKey, View};
-use crate::outcome::Outcome;
+use crate::outcome::PassOutcome;
 use crate::registry::backend::Backend;
 use crate::registry::kind::BusinessImageNamespace as Images;
 use crate::registry::oci::OciRegistry;
@@ -87,7 +87,7 @@ impl Scene {
         self.edits(&json!({"metadata": {"annotations": {key: value}}}));
     }
 
-    async fn pass(&self) -> Result<Outcome, Error> {
+    async fn pass(&self) -> Result<PassOutcome, Error> {
         let outcome = Images::reconcile(&self.world.cx, &ProjectKey::new(Some("p"), "web")).await;
         self.follows();
         outcome
@@ -119,11 +119,11 @@ async fn a_place_is_provided_then_measured_and_an_overshoot_shown() {
     scene.registry.push("t/web-other/a", "v1", 7);
     scene.registry.push("t/webb/a", "v1", 7);
     scene.registry.push("u/web/a", "v1", 7);
-    assert_eq!(scene.pass().await.unwrap(), Outcome::WaitingFor(Duration::ZERO));
+    assert_eq!(scene.pass().await.unwrap(), PassOutcome::WaitingFor(Duration::ZERO));
     assert_eq!(scene.status()["phase"], "Available");
     assert_eq!(scene.status()["registry"], json!({"backend": "OCI", "provenance": "Made"}));
     assert_eq!(scene.condition("WithinQuota"), says("Unknown", "NotMeasured"));
-    assert!(matches!(scene.pass().await.unwrap(), Outcome::WaitingFor(wait) if !wait.is_zero()));
+    assert!(matches!(scene.pass().await.unwrap(), PassOutcome::WaitingFor(wait) if !wait.is_zero()));
     assert_eq!(scene.status()["used"], json!({"requests.storage": "0"}));
     assert_eq!(scene.condition("WithinQuota"), says("True", "WithinQuota"));
 
@@ -148,9 +148,9 @@ async fn a_place_is_provided_then_measured_and_an_overshoot_shown() {
 async fn what_was_there_before_stays_and_is_taken_over_with_consent_only() {
     let scene = Scene::new().await;
     scene.registry.push("t/web/old", "v1", 5);
-    assert_eq!(scene.pass().await.unwrap(), Outcome::Refused);
+    assert_eq!(scene.pass().await.unwrap(), PassOutcome::Refused);
     assert_eq!((&scene.status()["phase"], &scene.status()["registry"]), (&json!("Failed"), &Value::Null));
-    assert_eq!(scene.pass().await.unwrap(), Outcome::Refused, "it is tried again");
+    assert_eq!(scene.pass().await.unwrap(), PassOutcome::Refused, "it is tried again");
     let before = scene.world.server.get(OBJECT);
     scene.is_deleted();
     scene.pass().await.unwrap();
@@ -204,7 +204,7 @@ async fn content_is_removed_after_the_grace_period_and_the_name_is_free_after_th
     scene.registry.push("t/webb/a", "v1", 7);
     scene.pass().await.unwrap();
     scene.is_deleted();
-    assert_eq!(scene.pass().await.unwrap(), Outcome::WaitingFor(Duration::from_mins(5)));
+    assert_eq!(scene.pass().await.unwrap(), PassOutcome::WaitingFor(Duration::from_mins(5)));
     assert_eq!(scene.condition("Terminating"), says("True", "GracePeriod"));
     assert_eq!((scene.registry.count("t/web/"), scene.registry.deletes()), (5, Vec::new()));
 
@@ -223,7 +223,7 @@ async fn what_is_pushed_with_the_last_token_is_removed_as_well() {
     let scene = Scene::new().await;
     scene.pass().await.unwrap();
     scene.is_deleted();
-    assert_eq!(scene.pass().await.unwrap(), Outcome::WaitingFor(Duration::from_secs(130)));
+    assert_eq!(scene.pass().await.unwrap(), PassOutcome::WaitingFor(Duration::from_secs(130)));
     assert_eq!(scene.condition("Terminating"), says("True", "TokensExpire"));
     scene.registry.push("t/web/late", "v1", 5);
     scene.world.server.clock.advance(130 * SECOND);
@@ -321,7 +321,7 @@ async fn without_a_registry_it_waits() {
     let stored: DynamicObject = serde_json::from_value(scene.world.stored(OBJECT)).unwrap();
     bare.cx.objects.image_namespaces.seen(View::decode(stored).unwrap(), Heard::ByEvent);
     let outcome = Images::reconcile(&bare.cx, &ProjectKey::new(Some("p"), "web")).await.unwrap();
-    assert_eq!(outcome, Outcome::Applied);
+    assert_eq!(outcome, PassOutcome::Applied);
     assert_eq!(scene.status()["phase"], "Pending");
     assert_eq!(scene.condition("Ready"), says("False", "NoRegistry"));
 }

@@ -3,7 +3,7 @@ use crate::fixtures::server::Server;
 use crate::fixtures::world::World;
 use crate::kinds::{Heard, Kind, ObjectKey as _, ProjectKey, View};
 use crate::objects::Tabled;
-use crate::outcome::Outcome;
+use crate::outcome::PassOutcome;
 use crate::registry::backend::Backend;
 use crate::registry::kind::{BusinessChartGroup as Charts, BusinessImageNamespace as Images};
 use crate::registry::tke::TkeRegistry;
@@ -51,13 +51,13 @@ fn follows<K: Kind + Tabled>(world: &World, project: &str) {
     }
 }
 
-async fn image_pass(world: &World, project: &str) -> Outcome {
+async fn image_pass(world: &World, project: &str) -> PassOutcome {
     let outcome = Images::reconcile(&world.cx, &ProjectKey::new(Some(project), "web")).await.unwrap();
     follows::<Images>(world, project);
     outcome
 }
 
-async fn chart_pass(world: &World, project: &str) -> Outcome {
+async fn chart_pass(world: &World, project: &str) -> PassOutcome {
     let outcome = Charts::reconcile(&world.cx, &ProjectKey::new(Some(project), "web")).await.unwrap();
     follows::<Charts>(world, project);
     outcome
@@ -122,7 +122,7 @@ async fn a_failed_one_takes_nothing_of_another_projects_along() {
     holds::<Images>(&world, "p", "imagenamespace");
     image_pass(&world, "p").await;
     holds::<Images>(&world, "q", "imagenamespace");
-    assert_eq!(image_pass(&world, "q").await, Outcome::Refused);
+    assert_eq!(image_pass(&world, "q").await, PassOutcome::Refused);
     assert_eq!(status::<Images>(&world, "q")["phase"], "Failed");
     is_deleted::<Images>(&world, "q");
     image_pass(&world, "q").await;
@@ -154,7 +154,7 @@ async fn what_the_old_controller_made_for_the_project_is_taken_over() {
     });
     world.server.put(&format!("{NAMESPACES}/ns-1"), &old);
     holds::<Images>(&world, "p", "imagenamespace");
-    assert_eq!(image_pass(&world, "p").await, Outcome::Refused, "it is new, and was nobody's");
+    assert_eq!(image_pass(&world, "p").await, PassOutcome::Refused, "it is new, and was nobody's");
     world.server.edit(&path::<Images>("p"), &json!({"status": {"phase": "Locked"}}));
     follows::<Images>(&world, "p");
     image_pass(&world, "p").await;
@@ -171,11 +171,11 @@ async fn what_the_old_controller_made_for_the_project_is_taken_over() {
 async fn a_chart_group_is_the_projects_that_it_lists() {
     let world = world();
     holds::<Charts>(&world, "p", "chartgroup");
-    assert_eq!(chart_pass(&world, "p").await, Outcome::Refused, "there is none");
+    assert_eq!(chart_pass(&world, "p").await, PassOutcome::Refused, "there is none");
     let group =
         json!({"metadata": {"uid": "g"}, "spec": {"name": "web", "tenantID": "t", "projects": ["other"]}});
     world.server.put(GROUP, &group);
-    assert_eq!(chart_pass(&world, "p").await, Outcome::Refused, "it does not list the project");
+    assert_eq!(chart_pass(&world, "p").await, PassOutcome::Refused, "it does not list the project");
     world.server.edit(GROUP, &json!({"spec": {"projects": ["other", "p"]}}));
     chart_pass(&world, "p").await;
     assert_eq!(status::<Charts>(&world, "p")["phase"], "Available");

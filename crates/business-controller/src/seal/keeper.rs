@@ -6,7 +6,7 @@
 
 use super::{Borne, Keyring};
 use crate::context::Context;
-use crate::error::{Error, Failure};
+use crate::error::{CallFailure, Error};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use k8s_openapi::ByteString;
@@ -45,7 +45,7 @@ pub struct Keeper {
 
 /// What the Secret says.
 #[derive(Debug)]
-struct Stored {
+struct StoredKeys {
     resource_version: Option<String>,
     keys: BTreeMap<String, Vec<u8>>,
     active: String,
@@ -71,7 +71,7 @@ impl Keeper {
     /// Reads the keys, and does what is due.
     pub(crate) async fn look(&mut self) -> Result<(), Error> {
         let stored = match self.get().await? {
-            Some(secret) => Stored::read(secret)?,
+            Some(secret) => StoredKeys::read(secret)?,
             None => self.create().await?,
         };
         let stored = if stored.shall_rotate { self.rotate(stored).await? } else { stored };
@@ -91,7 +91,7 @@ impl Keeper {
         bounded(self.api.get_opt(SECRET)).await
     }
 
-    async fn create(&self) -> Result<Stored, Error> {
+    async fn create(&self) -> Result<StoredKeys, Error> {
         let (id, key) = (random_id()?, random(KEY_BYTES)?);
         let secret = Secret {
             metadata: ObjectMeta {
@@ -106,11 +106,11 @@ impl Keeper {
         self.cx.fence.permit()?;
         let made = bounded(self.api.create(&PostParams::default(), &secret)).await?;
         tracing::warn!(key = id, "a key of seals was made: there was none");
-        Stored::read(made)
+        StoredKeys::read(made)
     }
 
     /// A new key becomes the active one.
-    async fn rotate(&self, stored: Stored) -> Result<Stored, Error> {
+    async fn rotate(&self, stored: StoredKeys) -> Result<StoredKeys, Error> {
         let (id, key) = (random_id()?, random(KEY_BYTES)?);
         let body = json!({
             "metadata": {
@@ -119,13 +119,13 @@ impl Keeper {
             },
             "data": { (id.as_str()): ByteString(key) },
         });
-        let rotated = Stored::read(self.patch(body).await?)?;
+        let rotated = StoredKeys::read(self.patch(body).await?)?;
         tracing::warn!(former = stored.active, key = id, "seals are made with a new key");
         Ok(rotated)
     }
 
     /// Forgets former keys that no seal bears any more.
-    async fn retire(&mut self, stored: &Stored, borne: &Borne) -> Result<(), Error> {
+    async fn retire(&mut self, stored: &StoredKeys, borne: &Borne) -> Result<(), Error> {
         let is_over = |since: &Instant| *since + OVERLAP <= borne.since;
         let unused = self.former.iter().filter(|(id, since)| is_over(since) && !borne.ids.contains(*id));
         let unused: Vec<String> = unused.map(|(id, _)| id.clone()).collect();
@@ -146,7 +146,7 @@ impl Keeper {
     }
 }
 
-impl Stored {
+impl StoredKeys {
     fn read(secret: Secret) -> Result<Self, Error> {
         let annotations = secret.metadata.annotations.unwrap_or_default();
         let active = annotations.get(ACTIVE_ANNOTATION).cloned().ok_or_else(|| {
@@ -180,6 +180,6 @@ fn random(bytes: usize) -> Result<Vec<u8>, Error> {
 async fn bounded<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Error> {
     match tokio::time::timeout(DEADLINE, call).await {
         Ok(result) => result.map_err(|error| Error::Api(error.into())),
-        Err(_elapsed) => Err(Error::Api(Failure::deadline(DEADLINE))),
+        Err(_elapsed) => Err(Error::Api(CallFailure::deadline(DEADLINE))),
     }
 }

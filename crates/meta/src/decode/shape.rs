@@ -13,48 +13,48 @@ use std::collections::BTreeMap;
 /// nulls go, quantities and times become canonical; a wrong type is an error.
 pub fn prune_and_check(value: &mut Value, schema: &Schema) -> Result<Vec<String>, DecodeError> {
     let mut unknown = Vec::new();
-    Place { above: None, step: Step::Root, owner: "" }.check(value, schema, &mut unknown)?;
+    ShapePath { above: None, step: PathStep::Root, owner: "" }.check(value, schema, &mut unknown)?;
     Ok(unknown)
 }
 
 /// The error for a body that is no object at all.
 pub(super) fn not_an_object(value: &Value, schema: &Schema) -> DecodeError {
-    Place { above: None, step: Step::Root, owner: "" }.wrong_type(value, schema)
+    ShapePath { above: None, step: PathStep::Root, owner: "" }.wrong_type(value, schema)
 }
 
 /// Where the walk is; printed only when something is wrong.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct ShapePath<'a> {
     above: Option<&'a Self>,
-    step: Step<'a>,
+    step: PathStep<'a>,
     /// The definition of the innermost struct.
     owner: &'a str,
 }
 
 #[derive(Clone, Copy)]
-enum Step<'a> {
+enum PathStep<'a> {
     Root,
     Name(&'a str),
     Index(usize),
 }
 
-impl Place<'_> {
-    fn below<'b>(&'b self, step: Step<'b>) -> Place<'b> {
-        Place { above: Some(self), step, owner: self.owner }
+impl ShapePath<'_> {
+    fn below<'b>(&'b self, step: PathStep<'b>) -> ShapePath<'b> {
+        ShapePath { above: Some(self), step, owner: self.owner }
     }
 
     /// `spec.clusters[0].name`, or without the indices.
     fn path(&self, with_index: bool) -> String {
         let mut path = self.above.map(|place| place.path(with_index)).unwrap_or_default();
         match self.step {
-            Step::Name(name) => {
+            PathStep::Name(name) => {
                 if !path.is_empty() {
                     path.push('.');
                 }
                 path.push_str(name);
             }
-            Step::Index(index) if with_index => path.extend(["[", &index.to_string(), "]"]),
-            Step::Index(_) | Step::Root => {}
+            PathStep::Index(index) if with_index => path.extend(["[", &index.to_string(), "]"]),
+            PathStep::Index(_) | PathStep::Root => {}
         }
         path
     }
@@ -63,19 +63,20 @@ impl Place<'_> {
         match (&schema.ty, &mut *value) {
             (Type::Any, _) | (Type::Boolean, Value::Bool(_)) => Ok(()),
             (Type::Struct { fields, definition, .. }, Value::Object(map)) => {
-                Place { owner: definition.unwrap_or(self.owner), ..self }.check_fields(map, fields, unknown)
+                ShapePath { owner: definition.unwrap_or(self.owner), ..self }
+                    .check_fields(map, fields, unknown)
             }
             (Type::Map { values, .. }, Value::Object(map)) => {
                 for (key, value) in map.iter_mut() {
                     replace_null(value, values);
-                    self.below(Step::Name(key)).check(value, values, unknown)?;
+                    self.below(PathStep::Name(key)).check(value, values, unknown)?;
                 }
                 Ok(())
             }
             (Type::List { items, .. }, Value::Array(list)) => {
                 for (index, value) in list.iter_mut().enumerate() {
                     replace_null(value, items);
-                    self.below(Step::Index(index)).check(value, items, unknown)?;
+                    self.below(PathStep::Index(index)).check(value, items, unknown)?;
                 }
                 Ok(())
             }
@@ -109,13 +110,13 @@ impl Place<'_> {
         map.retain(|key, value| {
             let known = fields.contains_key(key.as_str());
             if !known && unknown.len() < STRICT_ERRORS_MAX {
-                unknown.push(format!("unknown field \"{}\"", self.below(Step::Name(key)).path(true)));
+                unknown.push(format!("unknown field \"{}\"", self.below(PathStep::Name(key)).path(true)));
             }
             known && !value.is_null()
         });
         for (key, value) in map.iter_mut() {
             if let Some(field) = fields.get(key.as_str()) {
-                self.below(Step::Name(key)).check(value, &field.schema, unknown)?;
+                self.below(PathStep::Name(key)).check(value, &field.schema, unknown)?;
             }
         }
         if self.owner.ends_with(".ObjectMeta") {

@@ -26,7 +26,7 @@ pub fn decode_value(body: &[u8], media: Media) -> Result<(Value, Vec<String>), D
 fn read_json(body: &[u8]) -> Result<(Value, Vec<String>), DecodeError> {
     let mut reader = Reader::new(body);
     let mut source = serde_json::Deserializer::from_slice(body);
-    let value = Place(&mut reader).deserialize(&mut source).map_err(syntax)?;
+    let value = Slot(&mut reader).deserialize(&mut source).map_err(syntax)?;
     source.end().map_err(syntax)?;
     Ok((value, reader.duplicates))
 }
@@ -39,7 +39,7 @@ fn read_yaml(body: &[u8]) -> Result<(Value, Vec<String>), DecodeError> {
         ));
     }
     let mut reader = Reader::new(body);
-    let value = Place(&mut reader)
+    let value = Slot(&mut reader)
         .deserialize(serde_yaml_ng::Deserializer::from_slice(body))
         .map_err(|error| DecodeError::Syntax(format!("error converting YAML to JSON: {error}")))?;
     Ok((value, reader.duplicates))
@@ -50,13 +50,13 @@ fn syntax(error: serde_json::Error) -> DecodeError {
     DecodeError::Syntax(error.to_string())
 }
 
-enum Step {
+enum DocumentStep {
     Key(String),
     Index(usize),
 }
 
 struct Reader {
-    path: Vec<Step>,
+    path: Vec<DocumentStep>,
     duplicates: Vec<String>,
     budget: usize,
 }
@@ -82,12 +82,12 @@ impl Reader {
         let mut path = String::new();
         for step in &self.path {
             match step {
-                Step::Key(key) if path.is_empty() => path.push_str(key),
-                Step::Key(key) => {
+                DocumentStep::Key(key) if path.is_empty() => path.push_str(key),
+                DocumentStep::Key(key) => {
                     path.push('.');
                     path.push_str(key);
                 }
-                Step::Index(index) => path.extend(["[", &index.to_string(), "]"]),
+                DocumentStep::Index(index) => path.extend(["[", &index.to_string(), "]"]),
             }
         }
         let dot = if path.is_empty() { "" } else { "." };
@@ -99,9 +99,9 @@ impl Reader {
 }
 
 /// A place in the tree that is yet to be read.
-struct Place<'r>(&'r mut Reader);
+struct Slot<'r>(&'r mut Reader);
 
-impl<'de> DeserializeSeed<'de> for Place<'_> {
+impl<'de> DeserializeSeed<'de> for Slot<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<Value, D::Error> {
@@ -112,7 +112,7 @@ impl<'de> DeserializeSeed<'de> for Place<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Place<'_> {
+impl<'de> Visitor<'de> for Slot<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -159,8 +159,8 @@ impl<'de> Visitor<'de> for Place<'_> {
         self.0.spend(0)?;
         let mut list = Vec::new();
         loop {
-            self.0.path.push(Step::Index(list.len()));
-            let item = items.next_element_seed(Place(&mut *self.0))?;
+            self.0.path.push(DocumentStep::Index(list.len()));
+            let item = items.next_element_seed(Slot(&mut *self.0))?;
             self.0.path.pop();
             match item {
                 Some(item) => list.push(item),
@@ -172,14 +172,14 @@ impl<'de> Visitor<'de> for Place<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         self.0.spend(0)?;
         let mut map = Map::new();
-        while let Some(key) = entries.next_key_seed(Key)? {
+        while let Some(key) = entries.next_key_seed(MapKey)? {
             self.0.spend(key.len())?;
             if map.contains_key(&key) {
                 self.0.report_duplicate(&key);
             }
-            self.0.path.push(Step::Key(key));
-            let value = entries.next_value_seed(Place(&mut *self.0))?;
-            if let Some(Step::Key(key)) = self.0.path.pop() {
+            self.0.path.push(DocumentStep::Key(key));
+            let value = entries.next_value_seed(Slot(&mut *self.0))?;
+            if let Some(DocumentStep::Key(key)) = self.0.path.pop() {
                 map.insert(key, value);
             }
         }
@@ -188,9 +188,9 @@ impl<'de> Visitor<'de> for Place<'_> {
 }
 
 /// A map's key; YAML's numbers and booleans become text, as Go's converter makes them.
-struct Key;
+struct MapKey;
 
-impl<'de> DeserializeSeed<'de> for Key {
+impl<'de> DeserializeSeed<'de> for MapKey {
     type Value = String;
 
     fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<String, D::Error> {
@@ -198,7 +198,7 @@ impl<'de> DeserializeSeed<'de> for Key {
     }
 }
 
-impl Visitor<'_> for Key {
+impl Visitor<'_> for MapKey {
     type Value = String;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -15,7 +15,7 @@ use std::fmt;
 pub(super) fn check(config: &Map<String, Value>, schema: &Schema) -> Result<(), String> {
     let mut errors = Vec::new();
     if let Shape::Map(fields) | Shape::AtomicMap(fields) = Shape::of(schema, None) {
-        Place::Root.check_fields(config, fields, &mut errors);
+        ContentsPath::Root.check_fields(config, fields, &mut errors);
     }
     match errors.as_slice() {
         [] => Ok(()),
@@ -26,13 +26,13 @@ pub(super) fn check(config: &Map<String, Value>, schema: &Schema) -> Result<(), 
 
 /// Where a check is; printed only when something is wrong.
 #[derive(Clone, Copy)]
-enum Place<'a> {
+enum ContentsPath<'a> {
     Root,
     Field(&'a Self, &'a str),
     Item(&'a Self, &'a Element),
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for ContentsPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root => Ok(()),
@@ -42,10 +42,10 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-impl Place<'_> {
+impl ContentsPath<'_> {
     fn check_fields(self, map: &Map<String, Value>, fields: Fields<'_>, errors: &mut Vec<String>) {
         for (key, value) in map {
-            let place = Place::Field(&self, key);
+            let place = ContentsPath::Field(&self, key);
             match fields.get(key) {
                 Some(schema) => place.check(value, schema, errors),
                 None => errors.push(format!("{place}: field not declared in schema")),
@@ -73,7 +73,7 @@ impl Place<'_> {
             (Shape::AtomicList(Some(items)), Value::Array(list)) => {
                 for (index, item) in list.iter().enumerate() {
                     let element = Element::Index(i64::try_from(index).unwrap_or_default());
-                    Place::Item(&self, &element).check(item, items, errors);
+                    ContentsPath::Item(&self, &element).check(item, items, errors);
                 }
             }
             (Shape::List(items), Value::Array(list)) => self.check_items(list, items, errors),
@@ -92,7 +92,7 @@ impl Place<'_> {
                     return;
                 }
             };
-            Place::Item(&self, &element).check(item, items.schema, errors);
+            ContentsPath::Item(&self, &element).check(item, items.schema, errors);
             if seen.contains(&element) {
                 errors.push(format!("{self}: duplicate entries for key {element}"));
             }

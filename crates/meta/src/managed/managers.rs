@@ -11,7 +11,7 @@ const ANCIENT_CHANGES: &str = "ancient-changes";
 
 /// What tells a manager's entry from the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(super) struct ManagerIdentity {
     pub(super) manager: String,
     pub(super) applied: bool,
     /// Empty for an applier: it is the same one in every version.
@@ -19,7 +19,7 @@ pub(super) struct Identity {
     pub(super) subresource: String,
 }
 
-impl Identity {
+impl ManagerIdentity {
     pub(super) fn new(manager: &str, applied: bool, api_version: &str, subresource: &str) -> Self {
         Self {
             manager: if manager.is_empty() { "unknown" } else { manager }.to_owned(),
@@ -40,7 +40,7 @@ impl Identity {
     }
 }
 
-impl Ord for Identity {
+impl Ord for ManagerIdentity {
     fn cmp(&self, other: &Self) -> Ordering {
         // Upstream sorts by a JSON text: appliers before updaters of the same name, subresources before the object itself.
         let rest = |one: &Self| (!one.applied, one.api_version.clone(), one.subresource.is_empty());
@@ -49,7 +49,7 @@ impl Ord for Identity {
     }
 }
 
-impl PartialOrd for Identity {
+impl PartialOrd for ManagerIdentity {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -57,8 +57,8 @@ impl PartialOrd for Identity {
 
 /// A manager and what it owns.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Entry {
-    pub(super) identity: Identity,
+pub(super) struct ManagerEntry {
+    pub(super) identity: ManagerIdentity,
     pub(super) api_version: String,
     pub(super) time: Option<String>,
     pub(super) fields: FieldSet,
@@ -66,28 +66,33 @@ pub(super) struct Entry {
 
 /// All managers of an object.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Managers(pub(super) Vec<Entry>);
+pub(super) struct Managers(pub(super) Vec<ManagerEntry>);
 
 impl Managers {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub(super) fn get(&self, identity: &Identity) -> Option<&Entry> {
+    pub(super) fn get(&self, identity: &ManagerIdentity) -> Option<&ManagerEntry> {
         self.0.iter().find(|entry| entry.identity == *identity)
     }
 
-    pub(super) fn get_mut(&mut self, identity: &Identity) -> Option<&mut Entry> {
+    pub(super) fn get_mut(&mut self, identity: &ManagerIdentity) -> Option<&mut ManagerEntry> {
         self.0.iter_mut().find(|entry| entry.identity == *identity)
     }
 
     /// Changes a manager's entry, which is made if need be.
-    pub(super) fn change(&mut self, identity: &Identity, api_version: &str, change: impl FnOnce(&mut Entry)) {
+    pub(super) fn change(
+        &mut self,
+        identity: &ManagerIdentity,
+        api_version: &str,
+        change: impl FnOnce(&mut ManagerEntry),
+    ) {
         if let Some(entry) = self.get_mut(identity) {
             change(entry);
             return;
         }
-        let mut entry = Entry {
+        let mut entry = ManagerEntry {
             identity: identity.clone(),
             api_version: api_version.to_owned(),
             time: None,
@@ -121,8 +126,8 @@ impl Managers {
                 Some(fields) => FieldSet::from_value(fields)?,
             };
             let time = entry.get("time").and_then(Value::as_str).map(str::to_owned);
-            let entry = Entry {
-                identity: Identity {
+            let entry = ManagerEntry {
+                identity: ManagerIdentity {
                     manager: text("manager").to_owned(),
                     applied,
                     api_version: if applied { String::new() } else { api_version.to_owned() },
@@ -144,9 +149,9 @@ impl Managers {
             return None;
         }
         self.0.sort_by(|a, b| {
-            let key = |entry: &Entry| (!entry.identity.applied, seconds(entry));
+            let key = |entry: &ManagerEntry| (!entry.identity.applied, seconds(entry));
             key(a).cmp(&key(b)).then_with(|| {
-                let names = |entry: &Entry| {
+                let names = |entry: &ManagerEntry| {
                     (
                         entry.identity.manager.clone(),
                         entry.api_version.clone(),
@@ -161,7 +166,7 @@ impl Managers {
 
     /// Puts the oldest Update entries of each version together until few enough are left.
     pub(super) fn cap(&mut self) {
-        let mut updaters: Vec<(i64, Identity)> = self
+        let mut updaters: Vec<(i64, ManagerIdentity)> = self
             .0
             .iter()
             .filter(|entry| !entry.identity.applied)
@@ -172,7 +177,7 @@ impl Managers {
             return;
         }
         updaters.sort();
-        let mut first_of_version: Vec<Identity> = Vec::new();
+        let mut first_of_version: Vec<ManagerIdentity> = Vec::new();
         for (_, identity) in updaters {
             if left <= UPDATE_MANAGERS_MAX {
                 return;
@@ -183,7 +188,7 @@ impl Managers {
                 first_of_version.push(identity);
                 continue;
             };
-            let bucket = Identity::new(ANCIENT_CHANGES, false, &version, "");
+            let bucket = ManagerIdentity::new(ANCIENT_CHANGES, false, &version, "");
             if self.get(&bucket).is_none()
                 && let Some(entry) = self.get_mut(&first)
             {
@@ -204,11 +209,11 @@ impl Managers {
     }
 }
 
-fn seconds(entry: &Entry) -> i64 {
+fn seconds(entry: &ManagerEntry) -> i64 {
     entry.time.as_deref().and_then(|text| time::parse(text).ok()).unwrap_or_default()
 }
 
-fn encode_entry(entry: Entry) -> Value {
+fn encode_entry(entry: ManagerEntry) -> Value {
     let mut map = Map::new();
     let mut set = |key: &str, value: Value| map.insert(key.to_owned(), value);
     set("apiVersion", Value::String(entry.api_version));

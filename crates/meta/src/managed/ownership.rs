@@ -3,27 +3,27 @@
 use super::compare::{self, Comparison};
 use super::contents;
 use super::fieldset::FieldSet;
-use super::managers::{Identity, Managers};
+use super::managers::{ManagerIdentity, Managers};
 use super::merge;
 use crate::schema::Schema;
 use serde_json::{Map, Value};
 
 /// A change that cannot be made.
-pub(super) enum Refusal {
+pub(super) enum OwnershipRefusal {
     /// Fields of others, each with its owner.
-    Conflicts(Vec<(Identity, FieldSet)>),
+    Conflicts(Vec<(ManagerIdentity, FieldSet)>),
     /// An object that the rules do not fit.
     Unfit(String),
 }
 
-impl From<String> for Refusal {
+impl From<String> for OwnershipRefusal {
     fn from(message: String) -> Self {
         Self::Unfit(message)
     }
 }
 
 /// The endpoint through which objects change.
-pub(super) struct Endpoint<'a> {
+pub(super) struct OwnedEndpoint<'a> {
     pub(super) schema: &'a Schema,
     pub(super) api_version: &'a str,
     /// Subtrees that are not written through this endpoint.
@@ -32,7 +32,7 @@ pub(super) struct Endpoint<'a> {
 
 type Tree = Map<String, Value>;
 
-impl Endpoint<'_> {
+impl OwnedEndpoint<'_> {
     /// An object was changed by other means than apply: what the change added and modified is the manager's,
     /// what it modified and removed is no other's.
     pub(super) fn update(
@@ -40,7 +40,7 @@ impl Endpoint<'_> {
         live: &Tree,
         new: &Tree,
         managers: &mut Managers,
-    ) -> Result<FieldSet, Refusal> {
+    ) -> Result<FieldSet, OwnershipRefusal> {
         self.reconcile(managers);
         let mut change = compare::compare(live, new, self.schema)?;
         change.remove_below(&self.reset);
@@ -56,9 +56,9 @@ impl Endpoint<'_> {
         live: &Tree,
         config: &Tree,
         managers: &mut Managers,
-        applier: &Identity,
+        applier: &ManagerIdentity,
         force: bool,
-    ) -> Result<(Tree, bool), Refusal> {
+    ) -> Result<(Tree, bool), OwnershipRefusal> {
         self.reconcile(managers);
         let merged = merge::merge(live, config, self.schema)
             .map_err(|error| format!("failed to merge config: {error}"))?;
@@ -93,9 +93,9 @@ impl Endpoint<'_> {
     fn hand_over(
         change: &Comparison,
         managers: &mut Managers,
-        writer: Option<&Identity>,
+        writer: Option<&ManagerIdentity>,
         force: bool,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), OwnershipRefusal> {
         let others = || managers.0.iter().filter(|entry| Some(&entry.identity) != writer);
         let mut conflicts = Vec::new();
         for entry in others() {
@@ -106,7 +106,7 @@ impl Endpoint<'_> {
             }
         }
         if !force && !conflicts.is_empty() {
-            return Err(Refusal::Conflicts(conflicts));
+            return Err(OwnershipRefusal::Conflicts(conflicts));
         }
         for entry in managers.0.iter_mut().filter(|entry| Some(&entry.identity) != writer) {
             if let Some((_, taken)) = conflicts.iter().find(|(identity, _)| *identity == entry.identity) {

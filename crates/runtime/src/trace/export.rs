@@ -1,4 +1,4 @@
-use super::{Kind, Record, Settings, Value};
+use super::{SpanKind, SpanRecord, TraceSettings, Value};
 use crate::{Metrics, Tasks};
 use http::{Request, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
@@ -39,13 +39,13 @@ pub struct InvalidEndpoint {
 /// The way to a collector: a bounded queue. A collector that is slow or gone costs traces, never requests.
 #[derive(Debug)]
 pub(super) struct Exporter {
-    queue: mpsc::Sender<Vec<Record>>,
+    queue: mpsc::Sender<Vec<SpanRecord>>,
     dropped: Counter,
 }
 
 impl Exporter {
     pub(super) fn start(
-        settings: &Settings,
+        settings: &TraceSettings,
         tasks: &Tasks,
         metrics: &Metrics,
     ) -> Result<Self, InvalidEndpoint> {
@@ -75,7 +75,7 @@ impl Exporter {
     }
 
     /// Hands a finished trace over, unless the queue is full.
-    pub(super) fn send(&self, spans: Vec<Record>) {
+    pub(super) fn send(&self, spans: Vec<SpanRecord>) {
         let count = spans.len() as u64;
         if self.queue.try_send(spans).is_err() {
             self.dropped.inc_by(count);
@@ -102,7 +102,7 @@ fn client() -> Result<Client<HttpsConnector<HttpConnector>, Body>, rustls::Error
 }
 
 struct Sender {
-    waiting: mpsc::Receiver<Vec<Record>>,
+    waiting: mpsc::Receiver<Vec<SpanRecord>>,
     url: Uri,
     client: Client<HttpsConnector<HttpConnector>, Body>,
     resource: serde_json::Value,
@@ -133,7 +133,7 @@ impl Sender {
         }
     }
 
-    async fn gather(&mut self, mut batch: Vec<Record>, stop: &CancellationToken) -> Vec<Record> {
+    async fn gather(&mut self, mut batch: Vec<SpanRecord>, stop: &CancellationToken) -> Vec<SpanRecord> {
         let until = Instant::now() + GATHER;
         while batch.len() < BATCH {
             let next = tokio::select! {
@@ -148,7 +148,7 @@ impl Sender {
         batch
     }
 
-    async fn send(&mut self, batch: Vec<Record>) {
+    async fn send(&mut self, batch: Vec<SpanRecord>) {
         let outcome = timeout(ANSWER, self.post(&batch)).await;
         let outcome = outcome.unwrap_or_else(|_elapsed| Err("no answer in time".to_owned()));
         match outcome {
@@ -167,7 +167,7 @@ impl Sender {
         }
     }
 
-    async fn post(&self, batch: &[Record]) -> Result<(), String> {
+    async fn post(&self, batch: &[SpanRecord]) -> Result<(), String> {
         let spans: Vec<serde_json::Value> = batch.iter().map(span).collect();
         let scope = json!({"scope": {"name": "runtime::trace"}, "spans": spans});
         let body = json!({"resourceSpans": [{"resource": self.resource, "scopeSpans": [scope]}]}).to_string();
@@ -185,7 +185,7 @@ impl Sender {
 }
 
 /// A span in OTLP's JSON form: ids are hexadecimal, 64-bit numbers are texts.
-fn span(record: &Record) -> serde_json::Value {
+fn span(record: &SpanRecord) -> serde_json::Value {
     let above = if record.above == 0 { String::new() } else { format!("{:016x}", record.above) };
     let attributes: Vec<_> = record.attributes.iter().map(|(key, value)| attribute(key, value)).collect();
     json!({
@@ -194,7 +194,7 @@ fn span(record: &Record) -> serde_json::Value {
         "parentSpanId": above,
         "traceState": record.state,
         "name": record.name,
-        "kind": match record.kind { Kind::Internal => 1, Kind::Server => 2 },
+        "kind": match record.kind { SpanKind::Internal => 1, SpanKind::Server => 2 },
         "startTimeUnixNano": record.began.as_nanos().to_string(),
         "endTimeUnixNano": (record.began + record.took).as_nanos().to_string(),
         "attributes": attributes,

@@ -35,8 +35,8 @@ impl Collector {
     }
 }
 
-fn settings(endpoint: &str, ratio: f64) -> Settings {
-    Settings { endpoint: endpoint.to_owned(), ratio, service: "test", version: "v1" }
+fn settings(endpoint: &str, ratio: f64) -> TraceSettings {
+    TraceSettings { endpoint: endpoint.to_owned(), ratio, service: "test", version: "v1" }
 }
 
 fn parent() -> Option<Parent> {

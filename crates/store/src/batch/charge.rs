@@ -1,4 +1,4 @@
-use super::rows::{Claims, Rows, Scopes, at, count, named};
+use super::rows::{ClaimRows, Rows, Scopes, at, count, named};
 use crate::Error;
 use crate::model::{KindId, Write};
 use crate::scopes::Standings;
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Quota<'a> {
     scopes: Scopes<'a>,
     rows: Rows<'a>,
-    claims: Claims<'a>,
+    claims: ClaimRows<'a>,
     detail: Detail<'a>,
     /// The sums say everything: no write depends on what another one of the batch does.
     together: bool,
@@ -75,7 +75,7 @@ struct Effect {
 
 impl<'a> Quota<'a> {
     pub(super) fn new() -> Self {
-        let (scopes, rows, claims) = (Scopes::default(), Rows::default(), Claims::default());
+        let (scopes, rows, claims) = (Scopes::default(), Rows::default(), ClaimRows::default());
         Self { scopes, rows, claims, detail: Detail::default(), together: true, grows: false }
     }
 

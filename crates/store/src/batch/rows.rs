@@ -44,7 +44,7 @@ pub(super) struct Rows<'a> {
 
 /// The places that a batch takes or gives back.
 #[derive(Debug, Default)]
-pub(super) struct Claims<'a> {
+pub(super) struct ClaimRows<'a> {
     places: HashMap<&'a Claim, i32>,
     pub(super) domain: Vec<&'a str>,
     pub(super) place: Vec<&'a str>,
@@ -122,7 +122,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-impl<'a> Claims<'a> {
+impl<'a> ClaimRows<'a> {
     /// The index of a place for a write, and whether no other write of the batch is about it.
     pub(super) fn index(
         &mut self,

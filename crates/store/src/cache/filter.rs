@@ -52,7 +52,7 @@ impl Filter {
     }
 
     /// Values of which an equality term on a label or field accepts one.
-    pub(crate) fn equalities(&self) -> impl Iterator<Item = (Subject<'_>, &[String])> {
+    pub(crate) fn equalities(&self) -> impl Iterator<Item = (TermSubject<'_>, &[String])> {
         let labels =
             self.selection.labels.requirements().iter().filter(|term| {
                 matches!(term.operator, Operator::Equals | Operator::DoubleEquals | Operator::In)
@@ -64,8 +64,8 @@ impl Filter {
             .iter()
             .filter(|term| matches!(term.operator, Operator::Equals | Operator::DoubleEquals));
         labels
-            .map(|term| (Subject::Label(&term.key), term.values.as_slice()))
-            .chain(fields.map(|term| (Subject::Field(&term.key), term.values.as_slice())))
+            .map(|term| (TermSubject::Label(&term.key), term.values.as_slice()))
+            .chain(fields.map(|term| (TermSubject::Field(&term.key), term.values.as_slice())))
     }
 
     pub(crate) fn matches(&self, entry: &Entry) -> bool {
@@ -97,7 +97,7 @@ impl Filter {
 
 /// What an equality term speaks of.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Subject<'a> {
+pub(crate) enum TermSubject<'a> {
     Label(&'a str),
     Field(&'a str),
 }

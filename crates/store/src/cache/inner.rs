@@ -3,7 +3,7 @@
 use super::config::CacheConfig;
 use super::filter::Filter;
 use super::metrics::CacheMetrics;
-use super::state::State;
+use super::state::CacheState;
 use crate::access::Access;
 use crate::error::Error;
 use crate::kinds::Kinds;
@@ -21,15 +21,15 @@ use tokio::sync::watch;
 pub const READ_WAIT: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
-pub(crate) struct Inner {
+pub(crate) struct CacheInner {
     /// For watches from the past and for compaction; the tail has a connection of its own.
     pub(crate) pool: PgPool,
     pub(super) listening: Option<PgConnectOptions>,
     pub(crate) kinds: Kinds,
     pub(crate) config: CacheConfig,
-    pub(super) state: RwLock<State>,
+    pub(super) state: RwLock<CacheState>,
     pub(crate) subscriptions: Subscriptions,
-    pub(crate) progress: watch::Sender<Progress>,
+    pub(crate) progress: watch::Sender<TailProgress>,
     /// Tickets drawn by readers who want a look that begins after them.
     pub(super) asked: AtomicU64,
     /// What the tail is told: batches of our own, and wishes for a look.
@@ -39,7 +39,7 @@ pub(crate) struct Inner {
 
 /// How far the tail has come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Progress {
+pub(crate) struct TailProgress {
     /// The cache's revision.
     pub(crate) revision: Revision,
     /// History up to here may be gone.
@@ -58,12 +58,12 @@ pub(crate) struct Progress {
     pub(crate) trouble: Option<Arc<str>>,
 }
 
-impl Inner {
-    pub(crate) fn read(&self) -> RwLockReadGuard<'_, State> {
+impl CacheInner {
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, CacheState> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, State> {
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, CacheState> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -83,7 +83,7 @@ impl Inner {
     }
 
     /// Whether the state at `revision` can be had by undoing changes.
-    pub(crate) fn check_undo(&self, state: &State, revision: Revision) -> Result<(), Error> {
+    pub(crate) fn check_undo(&self, state: &CacheState, revision: Revision) -> Result<(), Error> {
         let gone = revision < state.ring.undo_floor() || self.is_compacted(revision);
         if gone && revision != state.revision {
             return Err(Error::Expired { asked: revision, current: state.revision });
@@ -133,6 +133,6 @@ impl Inner {
     }
 }
 
-fn unavailable(progress: &Progress) -> Error {
+fn unavailable(progress: &TailProgress) -> Error {
     Error::Unavailable(progress.trouble.as_deref().unwrap_or("the connection was lost").to_owned())
 }

@@ -1,6 +1,6 @@
 //! The objects of one kind, ordered by path, found by name, tenant, label and field.
 
-use super::filter::{Filter, Subject};
+use super::filter::{Filter, TermSubject};
 use crate::access::Visibility;
 use crate::model::{Attributes, Entry, Key};
 use std::cmp::Ordering;
@@ -76,7 +76,7 @@ pub(crate) struct Objects {
     paths: BTreeMap<Path, Slot>,
     entries: Vec<Option<Arc<Entry>>>,
     free: Vec<Slot>,
-    index: Index,
+    index: ValueIndex,
 }
 
 impl Objects {
@@ -193,7 +193,7 @@ fn place(entries: &mut [Option<Arc<Entry>>], slot: Slot) -> Option<&mut Option<A
 /// Slots by a hash of what selects them: a tenant, a label with its value, a field with its value. Two terms
 /// that share a hash only make a search longer: what it finds is looked at again.
 #[derive(Debug, Default)]
-struct Index {
+struct ValueIndex {
     postings: BTreeSet<u64>,
     hasher: RandomState,
 }
@@ -209,7 +209,7 @@ fn posting(term: u32, slot: Slot) -> u64 {
     u64::from(term) << 32 | u64::from(slot)
 }
 
-impl Index {
+impl ValueIndex {
     fn hash(&self, term: &Term<'_>) -> u32 {
         u32::try_from(self.hasher.hash_one(term) >> 32).unwrap_or_default()
     }
@@ -264,10 +264,10 @@ impl Index {
             Visibility::Everything | Visibility::Nothing => None,
         };
         let terms = filter.equalities().filter_map(|(subject, values)| match subject {
-            Subject::Label(key) => {
+            TermSubject::Label(key) => {
                 Some(values.iter().map(|value| self.hash(&Term::Label(key, value))).collect())
             }
-            Subject::Field(field) => {
+            TermSubject::Field(field) => {
                 let at = filter.fields().iter().position(|known| *known == field)?;
                 if values.iter().any(String::is_empty) {
                     return None;

@@ -14,7 +14,7 @@ const CHANGE_OVERHEAD: usize = 512;
 
 /// One event, with what was there before it.
 #[derive(Clone, Debug)]
-pub(crate) struct Change {
+pub(crate) struct RingChange {
     /// The state before; absent for a create. Its body is empty where only the attributes are known.
     pub(crate) old: Option<Arc<Entry>>,
     /// The state after; of a deletion the last state, at the deletion's revision.
@@ -23,20 +23,20 @@ pub(crate) struct Change {
     pub(crate) deleted: bool,
 }
 
-impl Change {
+impl RingChange {
     pub(crate) fn revision(&self) -> Revision {
         self.new.revision
     }
 
     /// What the change is to a reader.
-    pub(crate) fn seen_by(&self, filter: &Filter) -> Option<Seen> {
+    pub(crate) fn seen_by(&self, filter: &Filter) -> Option<SeenChange> {
         let before = self.old.as_ref().is_some_and(|old| filter.matches(old));
         let after = filter.matches(&self.new);
         match (before, self.deleted, after) {
-            (false, false, true) => Some(Seen::Added),
-            (true, false, true) => Some(Seen::Modified),
-            (true, true, true) => Some(Seen::Deleted),
-            (true, _, false) => Some(Seen::Left),
+            (false, false, true) => Some(SeenChange::Added),
+            (true, false, true) => Some(SeenChange::Modified),
+            (true, true, true) => Some(SeenChange::Deleted),
+            (true, _, false) => Some(SeenChange::Left),
             (false, _, _) => None,
         }
     }
@@ -56,7 +56,7 @@ impl Change {
 
 /// A change as a reader sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum SeenChange {
     Added,
     Modified,
     /// The object is gone, and its last state matched.
@@ -93,7 +93,7 @@ pub(crate) struct RingLimits {
 
 #[derive(Debug)]
 struct Kept {
-    change: Arc<Change>,
+    change: Arc<RingChange>,
     since: Instant,
 }
 
@@ -124,7 +124,7 @@ impl Ring {
     }
 
     /// The newest change.
-    pub(crate) fn last(&self) -> Option<&Arc<Change>> {
+    pub(crate) fn last(&self) -> Option<&Arc<RingChange>> {
         self.kept.back().map(|kept| &kept.change)
     }
 
@@ -136,7 +136,7 @@ impl Ring {
         self.bytes
     }
 
-    pub(crate) fn push(&mut self, change: Arc<Change>, now: Instant) {
+    pub(crate) fn push(&mut self, change: Arc<RingChange>, now: Instant) {
         if change.old.as_ref().is_some_and(|old| old.body.is_empty()) {
             self.undo_floor = change.revision();
         }
@@ -156,7 +156,7 @@ impl Ring {
     }
 
     /// Changes after a revision, oldest first.
-    pub(crate) fn after(&self, revision: Revision) -> impl Iterator<Item = &Arc<Change>> {
+    pub(crate) fn after(&self, revision: Revision) -> impl Iterator<Item = &Arc<RingChange>> {
         let start = self.kept.partition_point(|kept| kept.change.revision() <= revision);
         self.kept.range(start..).map(|kept| &kept.change)
     }

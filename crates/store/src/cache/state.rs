@@ -1,7 +1,7 @@
 //! Everything the cache holds, at one revision.
 
 use super::objects::{Objects, Path};
-use super::ring::{Change, Ring, RingLimits};
+use super::ring::{Ring, RingChange, RingLimits};
 use crate::model::{Attributes, Entry, KindId, Revision};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -22,10 +22,10 @@ pub(crate) struct Event {
 
 impl Event {
     /// The change, as far as the event alone tells it.
-    pub(crate) fn into_change(self) -> Change {
+    pub(crate) fn into_change(self) -> RingChange {
         let new = Arc::new(self.entry);
         let old = self.before.map(|attributes| Arc::new(without_body(&new, attributes)));
-        Change { old, new, deleted: self.deleted }
+        RingChange { old, new, deleted: self.deleted }
     }
 }
 
@@ -41,7 +41,7 @@ fn without_body(new: &Entry, attributes: Attributes) -> Entry {
 
 /// All objects of all kinds and the last changes.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct CacheState {
     /// Told apart from the states before a rebuild: what was read there means nothing here.
     pub(crate) generation: u64,
     pub(crate) epoch: Uuid,
@@ -51,7 +51,7 @@ pub(crate) struct State {
     names: Names,
 }
 
-impl State {
+impl CacheState {
     pub(crate) fn empty(limits: RingLimits) -> Self {
         Self {
             generation: 0,
@@ -68,7 +68,7 @@ impl State {
     }
 
     /// Applies an event and keeps it in the ring. Events must come in order; one seen before does nothing.
-    pub(crate) fn apply(&mut self, mut event: Event, now: Instant) -> Option<Arc<Change>> {
+    pub(crate) fn apply(&mut self, mut event: Event, now: Instant) -> Option<Arc<RingChange>> {
         let revision = event.entry.revision;
         if revision <= self.revision {
             return None;
@@ -83,7 +83,7 @@ impl State {
         } else {
             objects.put(event.entry)
         };
-        let change = Arc::new(Change { old, new, deleted: event.deleted });
+        let change = Arc::new(RingChange { old, new, deleted: event.deleted });
         self.ring.push(Arc::clone(&change), now);
         Some(change)
     }
@@ -143,7 +143,7 @@ impl Loading {
 
     /// The state at the snapshot's revision, with `past` (events up to it, in order, none missing after
     /// `floor`) in the ring.
-    pub(crate) fn finish(self, at: Snapshot, past: Vec<Event>, limits: RingLimits) -> State {
+    pub(crate) fn finish(self, at: Snapshot, past: Vec<Event>, limits: RingLimits) -> CacheState {
         let mut ring = Ring::new(limits, at.floor);
         let mut last: BTreeMap<(KindId, Path), Arc<Entry>> = BTreeMap::new();
         let now = Instant::now();
@@ -165,7 +165,7 @@ impl Loading {
             }
             ring.push(Arc::new(change), now);
         }
-        State {
+        CacheState {
             generation: at.generation,
             epoch: at.epoch,
             revision: at.revision,

@@ -1,6 +1,6 @@
 //! LISTEN, which makes changes arrive sooner than the next look would find them. Nothing depends on it.
 
-use crate::cache::inner::Inner;
+use crate::cache::inner::CacheInner;
 use crate::connect::NOTIFY_CHANNEL;
 use runtime::Backoff;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
@@ -16,7 +16,7 @@ const BACKOFF_FLOOR: Duration = Duration::from_millis(200);
 const BACKOFF_CEILING: Duration = Duration::from_secs(10);
 
 /// Listens until the program ends.
-pub(crate) async fn run(cache: Arc<Inner>, options: PgConnectOptions) {
+pub(crate) async fn run(cache: Arc<CacheInner>, options: PgConnectOptions) {
     let mut backoff = Backoff::new(BACKOFF_FLOOR, BACKOFF_CEILING);
     let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(options);
     while let Err(error) = listen(&cache, &pool, &mut backoff).await {
@@ -30,7 +30,7 @@ fn is_from(payload: &str, writer: Uuid) -> bool {
     payload.split_once(' ').is_some_and(|(_, made_by)| made_by.parse() == Ok(writer))
 }
 
-async fn listen(cache: &Inner, pool: &sqlx::PgPool, backoff: &mut Backoff) -> Result<(), sqlx::Error> {
+async fn listen(cache: &CacheInner, pool: &sqlx::PgPool, backoff: &mut Backoff) -> Result<(), sqlx::Error> {
     let writer = cache.handover.writer();
     let mut listener = PgListener::connect_with(pool).await?;
     listener.listen(NOTIFY_CHANNEL).await?;

@@ -1,8 +1,8 @@
 //! Filling the cache from one snapshot of the tables.
 
 use super::sql::{self, stream};
-use crate::cache::inner::Inner;
-use crate::cache::state::{Event, Loading, Snapshot, State};
+use crate::cache::inner::CacheInner;
+use crate::cache::state::{CacheState, Event, Loading, Snapshot};
 use crate::model::Revision;
 use futures_util::TryStreamExt;
 use futures_util::stream::BoxStream;
@@ -47,10 +47,10 @@ impl Head {
 
 /// Reads everything at one revision.
 pub(crate) async fn load(
-    cache: &Inner,
+    cache: &CacheInner,
     connection: &mut PgConnection,
     generation: u64,
-) -> Result<(Head, State), sqlx::Error> {
+) -> Result<(Head, CacheState), sqlx::Error> {
     let prepared = cache.config.prepared;
     sqlx::raw_sql(BEGIN).execute(&mut *connection).await?;
     let head = sql::rows(connection, prepared, HEAD, &[]).await?;
@@ -71,7 +71,7 @@ pub(crate) async fn load(
 
 /// The newest events, in order, and the revision after which none is missing.
 async fn past(
-    cache: &Inner,
+    cache: &CacheInner,
     connection: &mut PgConnection,
     compacted: Revision,
 ) -> Result<(Vec<Event>, Revision), sqlx::Error> {

@@ -1,7 +1,7 @@
 //! What the watchers of one change share.
 
 use crate::cache::filter::Filter;
-use crate::cache::ring::{Change, Seen};
+use crate::cache::ring::{RingChange, SeenChange};
 use crate::model::Entry;
 use crate::read::{Op, WatchItem};
 use bytes::Bytes;
@@ -20,12 +20,12 @@ pub(crate) struct Frames {
 
 impl Frames {
     /// The change as a watch item, if the filter lets it through.
-    pub(crate) fn item(&mut self, change: &Change, filter: &Filter) -> Option<WatchItem> {
+    pub(crate) fn item(&mut self, change: &RingChange, filter: &Filter) -> Option<WatchItem> {
         let (op, place) = match change.seen_by(filter)? {
-            Seen::Added => (Op::Added, &mut self.added),
-            Seen::Modified => (Op::Modified, &mut self.modified),
-            Seen::Deleted => (Op::Deleted, &mut self.deleted),
-            Seen::Left => {
+            SeenChange::Added => (Op::Added, &mut self.added),
+            SeenChange::Modified => (Op::Modified, &mut self.modified),
+            SeenChange::Deleted => (Op::Deleted, &mut self.deleted),
+            SeenChange::Left => {
                 if self.left.is_none() {
                     self.left = Some((change.left()?, Frame::default()));
                 }

@@ -3,7 +3,7 @@
 
 use crate::Error;
 use crate::access::{Access, Authorizer, Visibility, authorize};
-use crate::cache::ring::Change;
+use crate::cache::ring::RingChange;
 use crate::cache::state::Event;
 use crate::cache::{Cache, CacheConfig, Kinds, Listen};
 use crate::model::{Attributes, Entry, Key, Kind, KindId, Revision};
@@ -26,7 +26,7 @@ const COLORS: [&str; 2] = ["red", ""];
 const TENANTS: [&str; 2] = ["t1", "t2"];
 
 #[derive(Clone, Debug)]
-enum Step {
+enum SimulatedStep {
     /// A batch is committed.
     Commit(Vec<Edit>),
     /// Revisions are raised and not used.
@@ -207,7 +207,7 @@ struct World {
     versions: Vec<(u64, Version)>,
     changes: Vec<(u64, String, Option<Known>, Option<Known>)>,
     committed: VecDeque<(u64, Option<Event>)>,
-    applied: Vec<Arc<Change>>,
+    applied: Vec<Arc<RingChange>>,
     watches: Vec<Opened>,
     pagers: Vec<Pager>,
     lists: Vec<Listing>,
@@ -395,24 +395,24 @@ impl World {
         assert_eq!(items, self.expected(reader, page.revision.0), "{reader:?}");
     }
 
-    fn step(&mut self, step: &Step) {
+    fn step(&mut self, step: &SimulatedStep) {
         match step {
-            Step::Commit(edits) => edits.iter().for_each(|edit| self.commit(edit)),
-            Step::Waste => {
+            SimulatedStep::Commit(edits) => edits.iter().for_each(|edit| self.commit(edit)),
+            SimulatedStep::Waste => {
                 self.counter += 3;
                 self.committed.push_back((self.counter, None));
             }
-            Step::Apply(most) => self.apply(*most),
-            Step::Dispatch => self.dispatch(),
-            Step::Open { reader, from } => self.open(*reader, *from),
-            Step::Take { watch, items } => self.take(*watch, *items),
-            Step::Bookmark { watch } => {
+            SimulatedStep::Apply(most) => self.apply(*most),
+            SimulatedStep::Dispatch => self.dispatch(),
+            SimulatedStep::Open { reader, from } => self.open(*reader, *from),
+            SimulatedStep::Take { watch, items } => self.take(*watch, *items),
+            SimulatedStep::Bookmark { watch } => {
                 let count = self.watches.len();
                 if let Some(opened) = self.watches.get_mut(watch % count.max(1)) {
                     opened.watch.bookmark();
                 }
             }
-            Step::List { reader, back } => {
+            SimulatedStep::List { reader, back } => {
                 let revision = self.cache.revision().0.saturating_sub(u64::from(*back));
                 let at = if *back == 0 { At::Any } else { At::Exact(Revision(revision)) };
                 let query =
@@ -421,8 +421,8 @@ impl World {
                 let page = async move { cache.list(&access, &query).await };
                 self.lists.push(Listing { reader: *reader, page: page.boxed() });
             }
-            Step::GoOn { list } => self.go_on(*list),
-            Step::Page { reader, limit } => {
+            SimulatedStep::GoOn { list } => self.go_on(*list),
+            SimulatedStep::Page { reader, limit } => {
                 let query = ListQuery {
                     selection: reader.selection(),
                     at: At::Any,
@@ -432,7 +432,7 @@ impl World {
                 let pager = Pager { reader: *reader, query, got: Vec::new(), revision: 0, done: false };
                 self.pagers.push(pager);
             }
-            Step::NextPage { pager } => self.next_page(*pager),
+            SimulatedStep::NextPage { pager } => self.next_page(*pager),
         }
     }
 
@@ -532,19 +532,19 @@ fn edit() -> impl Strategy<Value = Edit> {
     (place(), state, from).prop_map(|(place, state, from)| Edit { place, state, from })
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = SimulatedStep> {
     prop_oneof![
-        6 => prop::collection::vec(edit(), 1..4).prop_map(Step::Commit),
-        1 => Just(Step::Waste),
-        4 => (1_usize..6).prop_map(Step::Apply),
-        2 => Just(Step::Dispatch),
-        2 => (reader(), 80_u8..130).prop_map(|(reader, from)| Step::Open { reader, from }),
-        4 => (0_usize..8, 1_usize..5).prop_map(|(watch, items)| Step::Take { watch, items }),
-        1 => (0_usize..8).prop_map(|watch| Step::Bookmark { watch }),
-        2 => (reader(), 0_u8..20).prop_map(|(reader, back)| Step::List { reader, back }),
-        6 => (0_usize..8).prop_map(|list| Step::GoOn { list }),
-        1 => (reader(), 1_usize..4).prop_map(|(reader, limit)| Step::Page { reader, limit }),
-        3 => (0_usize..8).prop_map(|pager| Step::NextPage { pager }),
+        6 => prop::collection::vec(edit(), 1..4).prop_map(SimulatedStep::Commit),
+        1 => Just(SimulatedStep::Waste),
+        4 => (1_usize..6).prop_map(SimulatedStep::Apply),
+        2 => Just(SimulatedStep::Dispatch),
+        2 => (reader(), 80_u8..130).prop_map(|(reader, from)| SimulatedStep::Open { reader, from }),
+        4 => (0_usize..8, 1_usize..5).prop_map(|(watch, items)| SimulatedStep::Take { watch, items }),
+        1 => (0_usize..8).prop_map(|watch| SimulatedStep::Bookmark { watch }),
+        2 => (reader(), 0_u8..20).prop_map(|(reader, back)| SimulatedStep::List { reader, back }),
+        6 => (0_usize..8).prop_map(|list| SimulatedStep::GoOn { list }),
+        1 => (reader(), 1_usize..4).prop_map(|(reader, limit)| SimulatedStep::Page { reader, limit }),
+        3 => (0_usize..8).prop_map(|pager| SimulatedStep::NextPage { pager }),
     ]
 }
 

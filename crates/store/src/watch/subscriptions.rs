@@ -4,7 +4,7 @@ use super::frames::Frames;
 use crate::access::Visibility;
 use crate::cache::filter::Filter;
 use crate::cache::metrics::CacheMetrics;
-use crate::cache::ring::Change;
+use crate::cache::ring::RingChange;
 use crate::model::{KindId, Revision};
 use crate::read::{WatchEnd, WatchItem};
 use futures_util::task::AtomicWaker;
@@ -49,7 +49,7 @@ impl Topic {
     }
 
     /// Everyone whom a change may concern waits for one of these, and for no two of them.
-    fn touched_by(change: &Change) -> impl Iterator<Item = Self> {
+    fn touched_by(change: &RingChange) -> impl Iterator<Item = Self> {
         let key = &change.new.key;
         let kind = key.kind;
         let new = change.new.attributes.tenant.as_deref();
@@ -96,7 +96,7 @@ impl Subscriber {
     }
 
     /// Queues a change, if it concerns the watch; tells whether that ended it.
-    fn offer(&self, change: &Change, frames: &mut Frames) -> bool {
+    fn offer(&self, change: &RingChange, frames: &mut Frames) -> bool {
         if change.revision() <= self.after {
             return false;
         }
@@ -240,7 +240,7 @@ impl Subscriptions {
     }
 
     /// Hands changes, already in the cache, to those concerned; all up to `revision` are known then.
-    pub(crate) fn dispatch(&self, changes: &[Arc<Change>], revision: Revision) {
+    pub(crate) fn dispatch(&self, changes: &[Arc<RingChange>], revision: Revision) {
         for change in changes {
             let mut frames = Frames::default();
             let topics = self.lock();

@@ -1,5 +1,5 @@
-use crate::batch::Answer;
-use crate::connect::{self, Failure};
+use crate::batch::BatchAnswer;
+use crate::connect::{self, StatementFailure};
 use crate::kinds::{KindName, number};
 use crate::tail::handover::Handover;
 use runtime::Backoff;
@@ -23,10 +23,10 @@ const RETRY_CEILING: Duration = Duration::from_secs(1);
 
 /// Whether the database takes writes, as the writer saw it last.
 #[derive(Debug)]
-pub(crate) struct DatabaseState(Mutex<Seen>);
+pub(crate) struct DatabaseState(Mutex<LinkState>);
 
 #[derive(Debug)]
-struct Seen {
+struct LinkState {
     state: Result<(), String>,
     /// The writer waits for a server that does not answer.
     silent: bool,
@@ -34,7 +34,7 @@ struct Seen {
 
 impl DatabaseState {
     pub(crate) fn new() -> Self {
-        Self(Mutex::new(Seen { state: Err("not connected yet".to_owned()), silent: false }))
+        Self(Mutex::new(LinkState { state: Err("not connected yet".to_owned()), silent: false }))
     }
 
     pub(crate) fn get(&self) -> Result<(), String> {
@@ -47,7 +47,7 @@ impl DatabaseState {
         seen.silent.then(|| seen.state.clone().err().unwrap_or_default())
     }
 
-    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+    fn seen(&self) -> std::sync::MutexGuard<'_, LinkState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -72,7 +72,7 @@ impl DatabaseState {
 #[derive(Debug)]
 pub(super) enum Fate {
     /// It was committed, with this answer.
-    Committed(Answer),
+    Committed(BatchAnswer),
     /// It was not and never will be, whatever its old backend still does.
     Never,
     /// The database did not tell in time.
@@ -124,7 +124,7 @@ impl Link {
     }
 
     /// The connection; opened if there is none and the last refusal is not too fresh.
-    pub(super) async fn get(&mut self) -> Result<&mut PgConnection, Failure> {
+    pub(super) async fn get(&mut self) -> Result<&mut PgConnection, StatementFailure> {
         // What was not said to have failed has worked.
         if std::mem::replace(&mut self.used, true) && self.connection.is_some() {
             self.state.set(Ok(()));
@@ -134,7 +134,7 @@ impl Link {
                 && Instant::now() < *at
             {
                 self.used = false;
-                return Err(Failure::Unavailable(reason.clone()));
+                return Err(StatementFailure::Unavailable(reason.clone()));
             }
             match self.open().await {
                 Ok(connection) => {
@@ -147,13 +147,13 @@ impl Link {
                     self.used = false;
                     self.state.set(Err(reason.clone()));
                     self.retry_at = Some((Instant::now() + self.backoff.next_delay(), reason.clone()));
-                    return Err(Failure::Unavailable(reason));
+                    return Err(StatementFailure::Unavailable(reason));
                 }
             }
         }
         match &mut self.connection {
             Some(connection) => Ok(connection),
-            None => Err(Failure::Unavailable("not connected".to_owned())),
+            None => Err(StatementFailure::Unavailable("not connected".to_owned())),
         }
     }
 
@@ -208,12 +208,12 @@ impl Link {
     }
 
     /// A call failed on a connection that lives. One that is unfit is left: the name may lead to another server by now.
-    pub(super) fn failed(&mut self, failure: &Failure) {
+    pub(super) fn failed(&mut self, failure: &StatementFailure) {
         self.used = false;
         match failure {
-            Failure::Unfit(reason) => self.lost(reason),
-            Failure::Unavailable(reason) => self.state.set(Err(reason.clone())),
-            Failure::Lost(_) | Failure::Fault(_) => {}
+            StatementFailure::Unfit(reason) => self.lost(reason),
+            StatementFailure::Unavailable(reason) => self.state.set(Err(reason.clone())),
+            StatementFailure::Lost(_) | StatementFailure::Fault(_) => {}
         }
     }
 
@@ -301,7 +301,7 @@ async fn settle(connection: &mut PgConnection, batch: BatchId) -> Result<Fate, s
     } else {
         let query =
             "SELECT base, outcome, detail FROM batches WHERE writer = $1 AND seq = $2 AND NOT cancelled";
-        let row: Option<Answer> = sqlx::query_as(query)
+        let row: Option<BatchAnswer> = sqlx::query_as(query)
             .persistent(false)
             .bind(batch.writer)
             .bind(batch.seq)
@@ -314,9 +314,10 @@ async fn settle(connection: &mut PgConnection, batch: BatchId) -> Result<Fate, s
 }
 
 fn told(error: &sqlx::Error) -> String {
-    match Failure::of(error) {
-        Failure::Lost(text) | Failure::Unavailable(text) | Failure::Unfit(text) | Failure::Fault(text) => {
-            text
-        }
+    match StatementFailure::of(error) {
+        StatementFailure::Lost(text)
+        | StatementFailure::Unavailable(text)
+        | StatementFailure::Unfit(text)
+        | StatementFailure::Fault(text) => text,
     }
 }

@@ -1,4 +1,4 @@
-use crate::batch::{Answer, asked};
+use crate::batch::{BatchAnswer, asked};
 use crate::model::{Change, Write};
 use crate::tail::handover::Written;
 use crate::{Error, Revision};
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 /// What an answer means for the write whose entries begin at `first`.
-pub(super) fn of(write: &Write, answer: &Answer, first: usize) -> Result<Revision, Error> {
+pub(super) fn of(write: &Write, answer: &BatchAnswer, first: usize) -> Result<Revision, Error> {
     let place = first.saturating_add(write.change.steps()).saturating_sub(1);
     let Some(code) = answer.outcome.get(place) else {
         return Err(Error::Corrupt("an answer without an outcome".to_owned()));
@@ -25,7 +25,7 @@ pub(super) fn of(write: &Write, answer: &Answer, first: usize) -> Result<Revisio
         4 => Err(Error::Conflict),
         5 => {
             let detail = answer.detail.get(place).and_then(Option::as_deref).unwrap_or_default();
-            let told: Vec<Told> = serde_json::from_str(detail)
+            let told: Vec<RefusedRow> = serde_json::from_str(detail)
                 .map_err(|error| Error::Corrupt(format!("violations: {error}")))?;
             let violations: Result<Vec<_>, _> = told.into_iter().map(|told| told.violation(write)).collect();
             Err(Error::Refused(violations?))
@@ -56,7 +56,7 @@ pub(super) fn written(write: Write, revision: Revision) -> impl Iterator<Item = 
 /// A violation as the function tells it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Told {
+struct RefusedRow {
     kind: String,
     scope_kind: i16,
     scope: String,
@@ -71,7 +71,7 @@ struct Told {
     holder: Uuid,
 }
 
-impl Told {
+impl RefusedRow {
     fn violation(self, write: &Write) -> Result<Violation, Error> {
         let Self { domain, key, children, .. } = self;
         let scope = Scope::new(ScopeKind(self.scope_kind), self.scope);

@@ -1,6 +1,6 @@
 use super::outcome;
 use crate::batch::{Batch, Rules, Unapplied};
-use crate::connect::{self, Failure};
+use crate::connect::{self, StatementFailure};
 use crate::model::Write;
 use crate::pending::Pending;
 use crate::{Error, Revision};
@@ -24,8 +24,8 @@ pub(crate) async fn rehearse(url: &str, rules: &Rules, write: Write) -> Result<R
         connect::connect(url, "store rehearsal").await.map_err(|error| connect::unavailable(&error))?;
     let answer = batch.rehearse(&mut connection, rules).await.map_err(|unapplied| match unapplied {
         Unapplied::Unsaid(error) => error,
-        Unapplied::Database(error) => match Failure::of(&error) {
-            Failure::Lost(text) => Error::Unavailable(text),
+        Unapplied::Database(error) => match StatementFailure::of(&error) {
+            StatementFailure::Lost(text) => Error::Unavailable(text),
             failure => failure.into_error(),
         },
     })?;

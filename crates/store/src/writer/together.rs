@@ -1,6 +1,6 @@
 use super::{CALL_DEADLINE, outcome};
-use crate::batch::{Answer, Batch, Rules, Unapplied};
-use crate::connect::{self, Failure};
+use crate::batch::{Batch, BatchAnswer, Rules, Unapplied};
+use crate::connect::{self, StatementFailure};
 use crate::model::Write;
 use crate::pending::Pending;
 use crate::{Error, Revision};
@@ -54,12 +54,14 @@ pub(crate) async fn write_together(
 }
 
 /// Without an answer nobody knows whether they were made.
-fn answered(called: Result<Result<Answer, Unapplied>, tokio::time::error::Elapsed>) -> Result<Answer, Error> {
+fn answered(
+    called: Result<Result<BatchAnswer, Unapplied>, tokio::time::error::Elapsed>,
+) -> Result<BatchAnswer, Error> {
     match called {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(Unapplied::Unsaid(error))) => Err(error),
-        Ok(Err(Unapplied::Database(error))) => Err(match Failure::of(&error) {
-            Failure::Lost(_) => Error::Unknown,
+        Ok(Err(Unapplied::Database(error))) => Err(match StatementFailure::of(&error) {
+            StatementFailure::Lost(_) => Error::Unknown,
             failure => failure.into_error(),
         }),
         Err(_elapsed) => Err(Error::Unknown),

@@ -7,10 +7,10 @@ use sqlx::PgConnection;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::audit::{Accounts, Report};
-use store::model::{Before, Change, Standing, State, Write};
+use store::audit::{Accounts, AuditReport};
+use store::model::{Before, Change, NewState, ScopeRole, Write};
 use store::quota::{
-    Account, Amounts, Claim, Grants, Held, HoldState, Keys, Limits, Scope, ScopeKind, Violation,
+    Account, Amounts, Claim, Grants, HoldChange, HoldState, Keys, Limits, Scope, ScopeKind, Violation,
 };
 use store::testing::{self, Database};
 use store::{Access, Attributes, Config, Error, Key, Kind, KindId, Revision, Store};
@@ -59,8 +59,8 @@ impl Kind for Sample {
     fn resource(&self) -> &'static str {
         self.0
     }
-    fn stands_for(&self) -> Option<Standing> {
-        self.1.then_some(Standing { scope: PROJECT, required: true })
+    fn stands_for(&self) -> Option<ScopeRole> {
+        self.1.then_some(ScopeRole { scope: PROJECT, required: true })
     }
     fn fields(&self) -> &'static [&'static str] {
         &[]
@@ -201,8 +201,8 @@ impl Object {
         }
     }
 
-    pub(crate) fn state(&self) -> State {
-        State { body: serde_json::to_string(self).unwrap(), account: self.account() }
+    pub(crate) fn state(&self) -> NewState {
+        NewState { body: serde_json::to_string(self).unwrap(), account: self.account() }
     }
 
     pub(crate) fn before(&self) -> Before {
@@ -225,7 +225,7 @@ impl Object {
 
     /// To where `to` lies.
     pub(crate) fn relocate(&self, to: &Self) -> Write {
-        let (before, State { body: last, .. }) = (self.before(), self.state());
+        let (before, NewState { body: last, .. }) = (self.before(), self.state());
         let change = Change::Move { to: to.key(), expected: self.revision, before, last, state: to.state() };
         self.write(change, true)
     }
@@ -241,7 +241,7 @@ impl Object {
     }
 
     pub(crate) fn abandon(&self, reason: &str) -> Write {
-        let held = Held { state: HoldState::Abandoned, reason: reason.to_owned() };
+        let held = HoldChange { state: HoldState::Abandoned, reason: reason.to_owned() };
         Write { hold: Some(held), ..self.delete() }
     }
 }
@@ -345,7 +345,7 @@ impl Kit {
         query.execute(&mut self.sql().await).await.unwrap();
     }
 
-    pub(crate) async fn audit(&self) -> Report {
+    pub(crate) async fn audit(&self) -> AuditReport {
         self.store.audit(&self.access, &Bodies).await.unwrap()
     }
 

@@ -4,7 +4,7 @@ use crate::kit::{amounts, keys_of, refused};
 use runtime::{Metrics, Tasks};
 use std::sync::Arc;
 use store::audit::Accounts;
-use store::model::{Before, Change, Standing, State, Write};
+use store::model::{Before, Change, NewState, ScopeRole, Write};
 use store::quota::{Account, Grants, Limits, Scope, ScopeKind, Violation};
 use store::testing::{self, Database};
 use store::{Access, Attributes, Config, Error, Key, Kind, KindId, Revision, Store};
@@ -14,7 +14,7 @@ const CLUSTER: KindId = KindId(1);
 const TENANT: KindId = KindId(2);
 const PROJECT: KindId = KindId(3);
 
-struct Sample(&'static str, Option<Standing>);
+struct Sample(&'static str, Option<ScopeRole>);
 
 impl Kind for Sample {
     fn group(&self) -> &'static str {
@@ -23,7 +23,7 @@ impl Kind for Sample {
     fn resource(&self) -> &'static str {
         self.0
     }
-    fn stands_for(&self) -> Option<Standing> {
+    fn stands_for(&self) -> Option<ScopeRole> {
         self.1
     }
     fn fields(&self) -> &'static [&'static str] {
@@ -35,7 +35,7 @@ impl Kind for Sample {
 }
 
 fn kinds() -> Vec<Arc<dyn Kind>> {
-    let required = |kind| Some(Standing { scope: ScopeKind(kind), required: true });
+    let required = |kind| Some(ScopeRole { scope: ScopeKind(kind), required: true });
     vec![
         // A cluster gives to the fleet and does not stand for it: that is there without an object.
         Arc::new(Sample("clusters", None)),
@@ -85,8 +85,8 @@ impl Object {
         Self::new(PROJECT, name, Account { tenant: tenant.to_owned(), grants, ..account })
     }
 
-    fn state(&self) -> State {
-        State { body: self.name.to_owned(), account: self.account.clone() }
+    fn state(&self) -> NewState {
+        NewState { body: self.name.to_owned(), account: self.account.clone() }
     }
 
     fn before(&self) -> Before {

@@ -58,7 +58,7 @@ fn in_cluster(instance: &Instance, cluster: &str) -> Result<()> {
         let output = alice.output(&["get", "configmaps"], None)?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         let is_out = !output.status.success() && said.contains("forbidden");
-        Ok(if is_out { instance::wait::Seen::Yes(()) } else { instance::wait::Seen::NotYet(said) })
+        Ok(if is_out { instance::wait::Look::Yes(()) } else { instance::wait::Look::NotYet(said) })
     })?;
     for name in ["access", "access-none"] {
         admin.run(&["delete", "project", name, "--wait=false"])?;

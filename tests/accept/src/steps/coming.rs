@@ -6,7 +6,7 @@ use instance::job::{self, apply, project, until_available, until_field, until_go
 use instance::kubeconfig::{self, Kubeconfig};
 use instance::kubectl::Kubectl;
 use instance::pki::Pki;
-use instance::wait::{self, Seen};
+use instance::wait::{self, Look};
 use instance::{HOST_CLUSTER, Instance, layout};
 use serde_json::{Value, json};
 use std::process::Command;
@@ -17,12 +17,22 @@ const RECORDED: &str = include_str!("../../recorded/tke.jsonl");
 const SOON: Duration = Duration::from_mins(1);
 const CONTROLLER: &str = "business-controller";
 /// What TKE has put into the clusters.
-const NAMESPACES: [Standing; 4] = [
-    Standing { project: "prj-coming-shop", cluster: "member-1", name: "coming-web", is_marked: true },
-    Standing { project: "prj-coming-shop", cluster: "member-1", name: "coming-cart", is_marked: true },
-    Standing { project: "prj-coming", cluster: HOST_CLUSTER, name: "coming-desk", is_marked: true },
+const NAMESPACES: [StandingNamespace; 4] = [
+    StandingNamespace {
+        project: "prj-coming-shop",
+        cluster: "member-1",
+        name: "coming-web",
+        is_marked: true,
+    },
+    StandingNamespace {
+        project: "prj-coming-shop",
+        cluster: "member-1",
+        name: "coming-cart",
+        is_marked: true,
+    },
+    StandingNamespace { project: "prj-coming", cluster: HOST_CLUSTER, name: "coming-desk", is_marked: true },
     // A move that did not end has taken its labels off.
-    Standing { project: "prj-coming", cluster: "member-1", name: "coming-ledger", is_marked: false },
+    StandingNamespace { project: "prj-coming", cluster: "member-1", name: "coming-ledger", is_marked: false },
 ];
 /// Objects that do not come.
 const LEFT_OUT: [&str; 2] =
@@ -44,7 +54,7 @@ const OURS: [&str; 12] = [
 ];
 
 /// A namespace in a member cluster.
-struct Standing {
+struct StandingNamespace {
     project: &'static str,
     cluster: &'static str,
     name: &'static str,
@@ -129,7 +139,7 @@ pub(super) fn coming(instance: &Instance) -> Result<()> {
     imported?;
 
     for standing in &NAMESPACES {
-        let Standing { project, cluster, name, .. } = standing;
+        let StandingNamespace { project, cluster, name, .. } = standing;
         until_available(k, project, &format!("{cluster}-{name}"))?;
         until_sealed(instance, standing)?;
     }
@@ -156,8 +166,8 @@ fn late() -> Value {
 fn grows(k: &Kubectl) -> Result<()> {
     wait::until("growth goes on", SOON, || {
         Ok(match apply(k, &late()) {
-            Ok(_) => Seen::Yes(()),
-            Err(error) => Seen::NotYet(error.to_string()),
+            Ok(_) => Look::Yes(()),
+            Err(error) => Look::NotYet(error.to_string()),
         })
     })?;
     let more = r#"{"spec":{"hard":{"pods":"7"}}}"#;
@@ -168,8 +178,8 @@ fn grows(k: &Kubectl) -> Result<()> {
 }
 
 /// A namespace with its quota, which its cluster has seen, and something in it.
-fn stand(instance: &Instance, standing: &Standing) -> Result<()> {
-    let Standing { project, cluster, name, is_marked } = standing;
+fn stand(instance: &Instance, standing: &StandingNamespace) -> Result<()> {
+    let StandingNamespace { project, cluster, name, is_marked } = standing;
     let member = instance.break_glass(cluster);
     let labels = json!({
         "tkestack.io/projectName": project, "tkestack.io/namespaceName": format!("{cluster}-{name}"),
@@ -194,7 +204,7 @@ fn stand(instance: &Instance, standing: &Standing) -> Result<()> {
 /// What tells a namespace, its quota and its content from others in their place, and what is enforced.
 fn identities(instance: &Instance) -> Result<Vec<Value>> {
     let mut found = Vec::new();
-    for Standing { cluster, name, .. } in &NAMESPACES {
+    for StandingNamespace { cluster, name, .. } in &NAMESPACES {
         let member = instance.member(cluster);
         for [resource, object] in [["namespace", name], ["resourcequota", name], ["configmap", "content"]] {
             let object = member.json(&["get", resource, object, "-n", name])?;
@@ -206,8 +216,8 @@ fn identities(instance: &Instance) -> Result<Vec<Value>> {
     Ok(found)
 }
 
-fn until_sealed(instance: &Instance, standing: &Standing) -> Result<()> {
-    let Standing { cluster, name, .. } = standing;
+fn until_sealed(instance: &Instance, standing: &StandingNamespace) -> Result<()> {
+    let StandingNamespace { cluster, name, .. } = standing;
     let member = instance.member(cluster);
     let is_sealed = |object: &Value| {
         object.pointer("/metadata/annotations/business.tkestack.io~1seal").is_some_and(Value::is_string)
@@ -395,7 +405,7 @@ fn leave(instance: &Instance) -> Result<()> {
     }
     k.run(&["delete", "platforms.business.tkestack.io", "platform-default", "platform-h4c8w2zn"])?;
     k.run(&["delete", "configmaps.business.tkestack.io", "coming-notes"])?;
-    for Standing { cluster, name, is_marked, .. } in &NAMESPACES {
+    for StandingNamespace { cluster, name, is_marked, .. } in &NAMESPACES {
         let member = instance.break_glass(cluster);
         if !is_marked {
             member.run(&["get", "configmap", "content", "-n", name])?;

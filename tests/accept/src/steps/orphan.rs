@@ -6,7 +6,7 @@ use instance::job::{
 };
 use instance::kubectl::Kubectl;
 use instance::manifests::NAMESPACE;
-use instance::wait::{self, Seen};
+use instance::wait::{self, Look};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -131,8 +131,8 @@ fn until_refused(k: &Kubectl, object: &Value, words: &[&str]) -> Result<()> {
     wait::until("the refusal explains the hold", SOON, || {
         let refusal = k.refused(&["create", "-f", "-"], Some(&object.to_string()))?;
         Ok(match contains(&refusal, words) {
-            Ok(()) => Seen::Yes(()),
-            Err(missing) => Seen::NotYet(missing.to_string()),
+            Ok(()) => Look::Yes(()),
+            Err(missing) => Look::NotYet(missing.to_string()),
         })
     })
 }

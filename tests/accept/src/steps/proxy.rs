@@ -19,13 +19,13 @@ pub(super) struct Proxy {
 
 /// What came back.
 #[derive(Clone, Debug)]
-pub(super) struct Answer {
+pub(super) struct ProxyAnswer {
     pub(super) code: u16,
     pub(super) headers: String,
     pub(super) body: String,
 }
 
-impl Answer {
+impl ProxyAnswer {
     pub(super) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_default()
     }
@@ -43,7 +43,7 @@ impl Proxy {
         Ok(Self { child, port })
     }
 
-    pub(super) fn send(&self, method: &str, path: &str, kind: &str, body: &[u8]) -> Result<Answer> {
+    pub(super) fn send(&self, method: &str, path: &str, kind: &str, body: &[u8]) -> Result<ProxyAnswer> {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
         stream.set_read_timeout(Some(ANSWER))?;
         let length = body.len();
@@ -62,14 +62,14 @@ impl Proxy {
             anyhow::bail!("no HTTP answer: {text}")
         };
         let (headers, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
-        Ok(Answer { code, headers: headers.to_lowercase(), body: body.to_owned() })
+        Ok(ProxyAnswer { code, headers: headers.to_lowercase(), body: body.to_owned() })
     }
 
-    pub(super) fn post(&self, path: &str, object: &Value) -> Result<Answer> {
+    pub(super) fn post(&self, path: &str, object: &Value) -> Result<ProxyAnswer> {
         self.send("POST", path, "application/json", object.to_string().as_bytes())
     }
 
-    pub(super) fn get(&self, path: &str) -> Result<Answer> {
+    pub(super) fn get(&self, path: &str) -> Result<ProxyAnswer> {
         self.send("GET", path, "application/json", b"")
     }
 }

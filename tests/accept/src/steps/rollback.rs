@@ -3,7 +3,7 @@ use anyhow::{Context, Result, bail, ensure};
 use instance::job::{Hard, apply, namespace, project, until_active, until_available, until_gone};
 use instance::kubectl::Kubectl;
 use instance::programs::{self, Api};
-use instance::wait::{self, Seen};
+use instance::wait::{self, Look};
 use instance::{HOST_CLUSTER, Instance, layout};
 use std::path::Path;
 use std::process::Command;
@@ -70,8 +70,8 @@ fn early(instance: &Instance, api: &Api, kubectl: &Kubectl) -> Result<()> {
         let process = wait::until("discovery is served", SOON, || {
             let process = supervisor.pid(&api.name).filter(|now| Some(*now) != before);
             Ok(match (process, kubectl.run(&discovery)) {
-                (Some(process), Ok(_)) => Seen::Yes(process),
-                (_, answer) => Seen::NotYet(format!("process {process:?}: {answer:?}")),
+                (Some(process), Ok(_)) => Look::Yes(process),
+                (_, answer) => Look::NotYet(format!("process {process:?}: {answer:?}")),
             })
         })?;
         for (probe, wanted) in [("/livez", 200), ("/readyz", 500)] {

@@ -1,7 +1,7 @@
 //! Random bodies: what the schema allows, and what it does not.
 
 use super::plan::{chance, pick};
-use super::target::Target;
+use super::target::TargetKind;
 use rand::RngExt;
 use rand::rngs::StdRng;
 use serde_json::{Map, Value, json};
@@ -12,7 +12,7 @@ const NAMES: [&str; 4] = ["x", "w", "z", "<&> \u{e9}\u{1f600}"];
 const KEYS: [&str; 3] = ["k", "l", "m"];
 
 /// An object that is fine.
-pub(crate) fn object(target: &Target, name: &str, random: &mut StdRng) -> Value {
+pub(crate) fn object(target: &TargetKind, name: &str, random: &mut StdRng) -> Value {
     let mut metadata = json!({"name": format!("<<name:{name}>>")});
     if target.namespaced && chance(50, random) {
         metadata["namespace"] = json!("<<ns>>");
@@ -49,7 +49,7 @@ pub(crate) fn object(target: &Target, name: &str, random: &mut StdRng) -> Value 
 }
 
 /// A part of an object, as a patch has it.
-pub(crate) fn fragment(target: &Target, random: &mut StdRng) -> Value {
+pub(crate) fn fragment(target: &TargetKind, random: &mut StdRng) -> Value {
     let mut out = json!({"metadata": {}});
     if chance(80, random) || !target.namespaced {
         out["spec"] = properties(&target.spec, random);
@@ -140,7 +140,7 @@ fn list(schema: &Value, random: &mut StdRng) -> Value {
 }
 
 /// One thing that is odd or wrong.
-pub(crate) fn spoil(target: &Target, object: &mut Value, random: &mut StdRng) {
+pub(crate) fn spoil(target: &TargetKind, object: &mut Value, random: &mut StdRng) {
     match random.random_range(0..4) {
         0 => spoil_spec(target, object, random),
         1 => spoil_type(object, random),
@@ -148,7 +148,7 @@ pub(crate) fn spoil(target: &Target, object: &mut Value, random: &mut StdRng) {
     }
 }
 
-fn spoil_spec(target: &Target, object: &mut Value, random: &mut StdRng) {
+fn spoil_spec(target: &TargetKind, object: &mut Value, random: &mut StdRng) {
     let names: Vec<&String> = target.spec["properties"].as_object().into_iter().flat_map(Map::keys).collect();
     let field = pick(&names, random).as_str();
     match random.random_range(0..8) {
@@ -180,7 +180,7 @@ fn spoil_type(object: &mut Value, random: &mut StdRng) {
     }
 }
 
-fn spoil_metadata(target: &Target, object: &mut Value, random: &mut StdRng) {
+fn spoil_metadata(target: &TargetKind, object: &mut Value, random: &mut StdRng) {
     let (field, value) = pick(&odd_metadata(), random).clone();
     if target.collected && value.to_string().contains("foregroundDeletion") {
         return;
@@ -297,7 +297,7 @@ pub(crate) fn written(object: &Value, random: &mut StdRng) -> (String, String) {
 }
 
 /// One operation of a JSON patch.
-pub(crate) fn operation(target: &Target, random: &mut StdRng) -> Value {
+pub(crate) fn operation(target: &TargetKind, random: &mut StdRng) -> Value {
     let part = json!({"name": pick(&["x", "w"], random)});
     let text = json!(pick(&WORDS, random));
     let operations = [

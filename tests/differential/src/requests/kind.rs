@@ -1,8 +1,8 @@
 //! A kind with every sort of field, served by our library; its twin is a custom resource.
 
-use apiserver::resource::{ALL_VERBS, Column, Source};
+use apiserver::resource::{ALL_VERBS, Column, ResourceSource};
 use apiserver::strategy::{Strategy, WriteContext};
-use apiserver::{Resource, Stored, Subresource};
+use apiserver::{Resource, StoredKind, Subresource};
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::gvk::GroupVersionKind;
 use meta::object::Object;
@@ -35,7 +35,7 @@ pub(crate) fn resource(id: KindId) -> Resource {
             Column { name: "Text", ty: "string", description: "Some text.", priority: 0 },
             Column { name: "Size", ty: "integer", description: "A number.", priority: 1 },
         ],
-        source: Source::Stored(Arc::new(Stored {
+        source: ResourceSource::Stored(Arc::new(StoredKind {
             id,
             kind: Arc::new(Items),
             subresources: vec![Subresource::STATUS],

@@ -2,9 +2,9 @@
 
 use super::kind;
 use anyhow::{Context, Result, anyhow, ensure};
-use apiserver::authz::{Policy, Right, Verdict};
+use apiserver::authz::{AuthzVerdict, Policy, Right};
 use apiserver::openapi::About;
-use apiserver::server::{Parts, Server, Settings};
+use apiserver::server::{Parts, Server, ServerSettings};
 use apiserver::{Api, Caller, RequestInfo};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -28,8 +28,8 @@ const READY: Duration = Duration::from_secs(30);
 struct Everybody;
 
 impl Policy for Everybody {
-    fn decide(&self, caller: &Caller, _: &RequestInfo) -> Verdict {
-        if caller.in_group("system:authenticated") { Verdict::Allow } else { Verdict::NoOpinion }
+    fn decide(&self, caller: &Caller, _: &RequestInfo) -> AuthzVerdict {
+        if caller.in_group("system:authenticated") { AuthzVerdict::Allow } else { AuthzVerdict::NoOpinion }
     }
 
     fn visibility(&self, _: &Caller, _: &RequestInfo, _: bool) -> Result<Visibility, Status> {
@@ -66,7 +66,7 @@ impl Library {
         let draining = CancellationToken::new();
         let about = About { title: "Items".to_owned(), version: "v1".to_owned() };
         let api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about)?;
-        let mut settings = Settings::new(files.join("tls.crt"), files.join("tls.key"));
+        let mut settings = ServerSettings::new(files.join("tls.crt"), files.join("tls.key"));
         settings.authentication.trust.client_ca_file = Some(files.join("ca.crt"));
         let parts = Parts {
             handler: Arc::new(api),

@@ -2,11 +2,11 @@
 
 use super::body;
 use super::plan::{Request, pick};
-use super::target::Target;
+use super::target::TargetKind;
 use rand::rngs::StdRng;
 
 /// A wrong method, path, content type, or a document about the group.
-pub(crate) fn request(target: &Target, random: &mut StdRng) -> Request {
+pub(crate) fn request(target: &TargetKind, random: &mut StdRng) -> Request {
     let (collection, object) = (target.collection(), target.object("a"));
     let body = body::object(target, "a", random);
     let plural = target.plural;

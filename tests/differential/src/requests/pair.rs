@@ -2,8 +2,8 @@
 
 use super::plan::Request;
 use super::rules::{self, Case};
-use super::side::{Answer, Side};
-use super::target::Target;
+use super::side::{Side, SideAnswer};
+use super::target::TargetKind;
 use anyhow::Result;
 use kit::Endpoint;
 use serde_json::{Value, json};
@@ -57,14 +57,14 @@ impl Tally {
 
 /// Both sides of a kind.
 pub(crate) struct Pair {
-    pub(crate) target: Target,
+    pub(crate) target: TargetKind,
     ours: Side,
     theirs: Side,
     namespace: String,
 }
 
 impl Pair {
-    pub(crate) fn new(target: &Target, library: &Endpoint, kube: &Endpoint, worker: u64) -> Self {
+    pub(crate) fn new(target: &TargetKind, library: &Endpoint, kube: &Endpoint, worker: u64) -> Self {
         let [ours, theirs] = target.groups;
         let own = if target.namespaced { library } else { kube };
         Self {
@@ -103,7 +103,7 @@ impl Pair {
                 break;
             }
             // From here on they would tell of different objects.
-            let goes_on = |answer: &Answer| answer.body["metadata"]["continue"].is_string();
+            let goes_on = |answer: &SideAnswer| answer.body["metadata"]["continue"].is_string();
             if goes_on(&ours.0) != goes_on(&theirs.0)
                 || ours.0.succeeded() != theirs.0.succeeded()
                 || self.ours.memory.seen() != self.theirs.memory.seen()
@@ -133,7 +133,7 @@ impl Pair {
 }
 
 /// Takes what there is away; whether there was nothing.
-async fn empty(side: &mut Side, target: &Target) -> Result<bool> {
+async fn empty(side: &mut Side, target: &TargetKind) -> Result<bool> {
     side.ask(&target.confine(Request::new("DELETE", target.collection()))).await?;
     let objects = side.ask(&target.confine(Request::new("GET", target.collection()))).await?;
     let left = objects.body["items"].as_array().cloned().unwrap_or_default();
@@ -160,7 +160,7 @@ fn is_write(request: &Request) -> bool {
 /// Characters of a value that are shown.
 const SHOWN_CHARACTERS: usize = 400;
 
-fn show(ours: &Answer, theirs: &Answer) -> String {
+fn show(ours: &SideAnswer, theirs: &SideAnswer) -> String {
     let mut lines = Vec::new();
     let mut line = |what: &str, ours: &str, theirs: &str| {
         if ours != theirs {

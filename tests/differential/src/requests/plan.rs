@@ -2,7 +2,7 @@
 //! asked the same.
 
 use super::body;
-use super::target::Target;
+use super::target::TargetKind;
 use meta::protobuf::{self, Message};
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -100,7 +100,7 @@ fn name(random: &mut StdRng) -> &'static str {
 }
 
 /// The requests of one case: the first one or two make objects, the others do anything.
-pub(crate) fn case(target: &Target, length: usize, random: &mut StdRng) -> Vec<Request> {
+pub(crate) fn case(target: &TargetKind, length: usize, random: &mut StdRng) -> Vec<Request> {
     let mut requests = vec![plain_create(target, "a", random)];
     if chance(60, random) {
         requests.push(plain_create(target, "b", random));
@@ -111,7 +111,7 @@ pub(crate) fn case(target: &Target, length: usize, random: &mut StdRng) -> Vec<R
     requests
 }
 
-fn any(target: &Target, random: &mut StdRng) -> Request {
+fn any(target: &TargetKind, random: &mut StdRng) -> Request {
     let request = match random.random_range(0..100) {
         0..16 => create(target, random),
         16..24 => get(target, random),
@@ -166,12 +166,12 @@ fn accept(request: Request, random: &mut StdRng) -> Request {
     }
 }
 
-fn plain_create(target: &Target, name: &str, random: &mut StdRng) -> Request {
+fn plain_create(target: &TargetKind, name: &str, random: &mut StdRng) -> Request {
     let object = body::object(target, name, random);
     Request::new("POST", target.collection()).json(&object)
 }
 
-fn create(target: &Target, random: &mut StdRng) -> Request {
+fn create(target: &TargetKind, random: &mut StdRng) -> Request {
     let mut object = body::object(target, name(random), random);
     if chance(12, random) {
         let metadata = &mut object["metadata"];
@@ -224,7 +224,7 @@ fn revision(random: &mut StdRng) -> String {
     }
 }
 
-fn get(target: &Target, random: &mut StdRng) -> Request {
+fn get(target: &TargetKind, random: &mut StdRng) -> Request {
     let sub = if chance(15, random) { "/status" } else { "" };
     let mut request = Request::new("GET", format!("{}{sub}", target.object(name(random))));
     if chance(20, random) {
@@ -282,7 +282,7 @@ pub(crate) fn selectors(mut request: Request, random: &mut StdRng) -> Request {
     request
 }
 
-fn list(target: &Target, random: &mut StdRng) -> Request {
+fn list(target: &TargetKind, random: &mut StdRng) -> Request {
     let mut request = selectors(Request::new("GET", target.collection()), random);
     if chance(35, random) {
         request = request.with("limit", *pick(&["1", "2", "500", "0", "-1", "x"], random));
@@ -307,7 +307,7 @@ fn list(target: &Target, random: &mut StdRng) -> Request {
     target.confine(request)
 }
 
-fn update(target: &Target, random: &mut StdRng) -> Request {
+fn update(target: &TargetKind, random: &mut StdRng) -> Request {
     let name = name(random);
     let mut object = body::object(target, name, random);
     let metadata = &mut object["metadata"];
@@ -330,7 +330,7 @@ fn update(target: &Target, random: &mut StdRng) -> Request {
     write_options(Request::new("PUT", target.object(name)).text(&text.0, text.1), random)
 }
 
-fn json_patch(target: &Target, random: &mut StdRng) -> Request {
+fn json_patch(target: &TargetKind, random: &mut StdRng) -> Request {
     let mut operations: Vec<Value> = Vec::new();
     for _ in 0..random.random_range(1..4) {
         operations.push(body::operation(target, random));
@@ -345,7 +345,7 @@ fn json_patch(target: &Target, random: &mut StdRng) -> Request {
     write_options(request.text("application/json-patch+json", text), random)
 }
 
-fn merge_patch(target: &Target, random: &mut StdRng) -> Request {
+fn merge_patch(target: &TargetKind, random: &mut StdRng) -> Request {
     let name = name(random);
     let mut patch = body::fragment(target, random);
     if chance(12, random) {
@@ -368,7 +368,7 @@ fn merge_patch(target: &Target, random: &mut StdRng) -> Request {
     write_options(request.text("application/merge-patch+json", text), random)
 }
 
-fn apply(target: &Target, random: &mut StdRng) -> Request {
+fn apply(target: &TargetKind, random: &mut StdRng) -> Request {
     let name = name(random);
     let mut applied = body::fragment(target, random);
     applied["apiVersion"] = json!("<<G>>/v1");
@@ -391,7 +391,7 @@ fn apply(target: &Target, random: &mut StdRng) -> Request {
     request.text("application/apply-patch+yaml", applied.to_string())
 }
 
-fn status(target: &Target, random: &mut StdRng) -> Request {
+fn status(target: &TargetKind, random: &mut StdRng) -> Request {
     let name = name(random);
     let path = format!("{}/status", target.object(name));
     let part = json!({"status": body::status(random)});
@@ -425,7 +425,7 @@ fn waits(options: &str) -> bool {
 }
 
 /// Those whose bytes are a text.
-fn options_in_protobuf(target: &Target, random: &mut StdRng) -> String {
+fn options_in_protobuf(target: &TargetKind, random: &mut StdRng) -> String {
     let said = random.random_range(0..9);
     let mut body = Message::default();
     let (version, kind) = *pick(
@@ -448,7 +448,7 @@ fn options_in_protobuf(target: &Target, random: &mut StdRng) -> String {
     pick(&[whole.clone(), whole.clone(), whole, cut, "k8s\0".to_owned(), "{}".to_owned()], random).clone()
 }
 
-fn delete_options(target: &Target, request: Request, random: &mut StdRng) -> Request {
+fn delete_options(target: &TargetKind, request: Request, random: &mut StdRng) -> Request {
     match random.random_range(0..20) {
         0 => request.text(PROTOBUF, options_in_protobuf(target, random)),
         1..8 => request,
@@ -504,12 +504,12 @@ fn delete_options(target: &Target, request: Request, random: &mut StdRng) -> Req
     }
 }
 
-fn delete(target: &Target, random: &mut StdRng) -> Request {
+fn delete(target: &TargetKind, random: &mut StdRng) -> Request {
     let request = Request::new("DELETE", target.object(name(random)));
     if target.deletes { delete_options(target, request, random) } else { request.with("dryRun", "Some") }
 }
 
-fn delete_collection(target: &Target, random: &mut StdRng) -> Request {
+fn delete_collection(target: &TargetKind, random: &mut StdRng) -> Request {
     if !target.deletes {
         return list(target, random);
     }
@@ -520,7 +520,7 @@ fn delete_collection(target: &Target, random: &mut StdRng) -> Request {
     target.confine(delete_options(target, request, random))
 }
 
-fn watch(target: &Target, random: &mut StdRng) -> Request {
+fn watch(target: &TargetKind, random: &mut StdRng) -> Request {
     let mut request = selectors(Request::new("GET", target.collection()), random)
         .with("watch", *pick(&["1", "true", ""], random))
         .with("timeoutSeconds", "1");

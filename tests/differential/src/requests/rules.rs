@@ -1,8 +1,8 @@
 //! Accepted differences, each with its reason; docs/differences.md lists them.
 
 use super::plan::Request;
-use super::side::Answer;
-use super::target::Target;
+use super::side::SideAnswer;
+use super::target::TargetKind;
 use serde_json::{Map, Value, json};
 
 /// A difference that is accepted: `settle` takes it out of both answers.
@@ -10,12 +10,12 @@ pub(crate) struct Rule {
     pub(crate) name: &'static str,
     #[expect(dead_code, reason = "read by people")]
     pub(crate) why: &'static str,
-    settle: fn(&Case<'_>, &Request, &mut Answer, &mut Answer),
+    settle: fn(&Case<'_>, &Request, &mut SideAnswer, &mut SideAnswer),
 }
 
 /// Where a request stands.
 pub(crate) struct Case<'a> {
-    pub(crate) target: &'a Target,
+    pub(crate) target: &'a TargetKind,
     /// What was asked before.
     pub(crate) earlier: &'a [Request],
 }
@@ -24,8 +24,8 @@ pub(crate) struct Case<'a> {
 pub(crate) fn settle(
     case: &Case<'_>,
     request: &Request,
-    ours: &mut Answer,
-    theirs: &mut Answer,
+    ours: &mut SideAnswer,
+    theirs: &mut SideAnswer,
 ) -> Option<Vec<&'static str>> {
     let mut used = Vec::new();
     for rule in RULES {
@@ -42,20 +42,20 @@ pub(crate) fn settle(
 }
 
 /// Both refuse with the same code, and both messages have these words.
-fn both_say(ours: &Answer, theirs: &Answer, words: &[&str]) -> bool {
+fn both_say(ours: &SideAnswer, theirs: &SideAnswer, words: &[&str]) -> bool {
     ours.code == theirs.code
         && !ours.succeeded()
         && [ours, theirs].iter().all(|answer| words.iter().any(|word| answer.message().contains(word)))
 }
 
 /// Nothing is left to compare.
-fn accept(ours: &mut Answer, theirs: &mut Answer) {
-    *ours = Answer::default();
-    *theirs = Answer::default();
+fn accept(ours: &mut SideAnswer, theirs: &mut SideAnswer) {
+    *ours = SideAnswer::default();
+    *theirs = SideAnswer::default();
 }
 
 /// Takes a member of the body out of both.
-fn without(ours: &mut Answer, theirs: &mut Answer, member: &str) {
+fn without(ours: &mut SideAnswer, theirs: &mut SideAnswer, member: &str) {
     for answer in [ours, theirs] {
         if let Some(map) = answer.body.as_object_mut() {
             map.remove(member);
@@ -64,7 +64,7 @@ fn without(ours: &mut Answer, theirs: &mut Answer, member: &str) {
 }
 
 /// Takes the object's revision out of both.
-fn without_revision(ours: &mut Answer, theirs: &mut Answer) {
+fn without_revision(ours: &mut SideAnswer, theirs: &mut SideAnswer) {
     for answer in [ours, theirs] {
         if let Some(revision) = answer.body.pointer_mut("/metadata/resourceVersion") {
             *revision = Value::Null;
@@ -97,7 +97,7 @@ const RULES: &[Rule] = &[
         name: "a longer memory",
         why: "etcd forgets after five minutes what our history still knows",
         settle: |_, _, ours, theirs| {
-            let forgot = |answer: &Answer| answer.body.to_string().contains("\"Expired\"");
+            let forgot = |answer: &SideAnswer| answer.body.to_string().contains("\"Expired\"");
             if forgot(theirs) && !forgot(ours) {
                 accept(ours, theirs);
             }
@@ -294,7 +294,7 @@ const RULES: &[Rule] = &[
         name: "a patch that does not fit",
         why: "the refusal shows the patch, there all that it would have made of the object",
         settle: |_, _, ours, theirs| {
-            let why = |answer: &Answer| {
+            let why = |answer: &SideAnswer| {
                 let (_, why) = answer.message().split_once(" is invalid: patch: Invalid value: ")?;
                 why.rsplit_once("\": ").map(|(_shown, why)| why.to_owned())
             };
@@ -340,7 +340,7 @@ const RULES: &[Rule] = &[
         name: "the order of names that were made up",
         why: "two names that servers have made up stand in any order in a list",
         settle: |_, request, ours, theirs| {
-            let made_up = |answer: &Answer| answer.body["items"].to_string().contains("GENERATED1");
+            let made_up = |answer: &SideAnswer| answer.body["items"].to_string().contains("GENERATED1");
             if request.method == "GET" && made_up(ours) && made_up(theirs) {
                 for answer in [ours, theirs] {
                     if let Some(items) = answer.body["items"].as_array_mut() {
@@ -375,7 +375,7 @@ const RULES: &[Rule] = &[
         why: "what a deletion answers is no table; a Go server deletes and then complains about includeObject, and we complain about \
               that of a collection's deletion before",
         settle: |_, request, ours, theirs| {
-            let complains = |answer: &Answer| answer.message().starts_with("Unable to convert to Table");
+            let complains = |answer: &SideAnswer| answer.message().starts_with("Unable to convert to Table");
             if request.method == "DELETE" && (complains(ours) || complains(theirs)) {
                 accept(ours, theirs);
             }
@@ -438,7 +438,7 @@ const RULES: &[Rule] = &[
         name: "an object that goes",
         why: "the answer to the write that takes its last finalizer has the revision of its deletion, there of what it was",
         settle: |_, request, ours, theirs| {
-            let goes = |answer: &Answer| {
+            let goes = |answer: &SideAnswer| {
                 let metadata = &answer.body["metadata"];
                 metadata["deletionTimestamp"].is_string() && metadata["finalizers"].is_null()
             };
@@ -516,7 +516,7 @@ const RULES: &[Rule] = &[
         name: "values in causes",
         why: "members of a composite value are printed in the order of their names",
         settle: |_, _, ours, theirs| {
-            let composite = |answer: &Answer| {
+            let composite = |answer: &SideAnswer| {
                 let text = answer.body.to_string();
                 answer.code == 422 && (text.contains("Invalid value: [") || text.contains("Invalid value: {"))
             };
@@ -717,7 +717,7 @@ fn each_table(value: &mut Value, change: &mut dyn FnMut(&mut Map<String, Value>)
     }
 }
 
-fn sort_causes(answer: &mut Answer) {
+fn sort_causes(answer: &mut SideAnswer) {
     let Some(causes) = answer.body.pointer_mut("/details/causes").and_then(Value::as_array_mut) else {
         return;
     };

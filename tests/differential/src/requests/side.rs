@@ -19,7 +19,7 @@ const HEADERS: [&str; 5] = ["content-type", "cache-control", "retry-after", "all
 
 /// An answer, comparable.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Answer {
+pub(crate) struct SideAnswer {
     pub(crate) code: u16,
     pub(crate) headers: BTreeMap<String, String>,
     /// Texts of the `Warning` headers, sorted.
@@ -30,7 +30,7 @@ pub(crate) struct Answer {
     pub(crate) body: Value,
 }
 
-impl Answer {
+impl SideAnswer {
     pub(crate) fn succeeded(&self) -> bool {
         (200..300).contains(&self.code)
     }
@@ -57,7 +57,7 @@ impl Side {
     }
 
     /// Asks, and reads the whole answer.
-    pub(crate) async fn ask(&mut self, request: &Request) -> Result<Answer> {
+    pub(crate) async fn ask(&mut self, request: &Request) -> Result<SideAnswer> {
         for _attempt in 0..2 {
             // A server may close a connection whose request it did not read to the end.
             match tokio::time::timeout(ANSWER, self.exchange(request)).await {
@@ -65,11 +65,11 @@ impl Side {
                 Ok(Err(_)) => self.connection = None,
                 Err(_elapsed) => {
                     self.connection = None;
-                    return Ok(Answer { form: "no answer", ..Answer::default() });
+                    return Ok(SideAnswer { form: "no answer", ..SideAnswer::default() });
                 }
             }
         }
-        Ok(Answer { form: "no answer", ..Answer::default() })
+        Ok(SideAnswer { form: "no answer", ..SideAnswer::default() })
     }
 
     async fn exchange(&mut self, request: &Request) -> Result<(u16, HeaderMap, Bytes)> {
@@ -111,7 +111,7 @@ impl Side {
         uri
     }
 
-    fn read(&mut self, request: &Request, code: u16, headers: &HeaderMap, bytes: &[u8]) -> Answer {
+    fn read(&mut self, request: &Request, code: u16, headers: &HeaderMap, bytes: &[u8]) -> SideAnswer {
         let all = |name: &str| -> Vec<String> {
             headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).map(str::to_owned).collect()
         };
@@ -134,7 +134,7 @@ impl Side {
         let mut warnings: Vec<String> =
             all("warning").iter().map(|text| self.memory.words(text, true)).collect();
         warnings.sort();
-        Answer { code, headers: kept, warnings, form, body }
+        SideAnswer { code, headers: kept, warnings, form, body }
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// A kind that stands on both sides.
 #[derive(Clone, Debug)]
-pub(crate) struct Target {
+pub(crate) struct TargetKind {
     pub(crate) plural: &'static str,
     pub(crate) kind: &'static str,
     /// Group here and there.
@@ -19,7 +19,7 @@ pub(crate) struct Target {
     pub(crate) spec: Value,
 }
 
-impl Target {
+impl TargetKind {
     /// Path of the collection.
     pub(crate) fn collection(&self) -> String {
         let namespace = if self.namespaced { "namespaces/<<ns>>/" } else { "" };

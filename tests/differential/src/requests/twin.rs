@@ -1,7 +1,7 @@
 //! The custom resources beside our kinds.
 
 use super::kind;
-use super::target::Target;
+use super::target::TargetKind;
 use crate::custom::json_schema;
 use anyhow::{Result, bail};
 use bytes::Bytes;
@@ -21,7 +21,7 @@ pub(crate) fn namespace(worker: u64) -> String {
 }
 
 /// Makes the twins and the workers' namespaces, and waits until they are served.
-pub(crate) async fn install(kube: &Endpoint, workers: u64, quiet: bool) -> Result<Vec<Target>> {
+pub(crate) async fn install(kube: &Endpoint, workers: u64, quiet: bool) -> Result<Vec<TargetKind>> {
     let mut connection = kube.connect().await?;
     for worker in 0..workers {
         let namespace =
@@ -30,7 +30,7 @@ pub(crate) async fn install(kube: &Endpoint, workers: u64, quiet: bool) -> Resul
     }
     let mut schema = properties(&kind::schema());
     schema["spec"]["properties"]["size"]["minimum"] = json!(0);
-    let mut targets = vec![Target {
+    let mut targets = vec![TargetKind {
         plural: kind::PLURAL,
         kind: "Item",
         groups: [kind::GROUP, kind::GROUP],
@@ -53,7 +53,7 @@ pub(crate) async fn install(kube: &Endpoint, workers: u64, quiet: bool) -> Resul
         for rule in ["finalizers", "parentProjectName", "clusters"] {
             spec["properties"].as_object_mut().and_then(|map| map.remove(rule));
         }
-        targets.push(Target {
+        targets.push(TargetKind {
             plural: "projects",
             kind: "Project",
             groups: [business_types::names::GROUP, MIRROR],
@@ -70,7 +70,7 @@ pub(crate) async fn install(kube: &Endpoint, workers: u64, quiet: bool) -> Resul
 }
 
 /// Removes what a run that was broken off has left of the twin.
-async fn sweep(connection: &mut Connection, target: &Target) -> Result<()> {
+async fn sweep(connection: &mut Connection, target: &TargetKind) -> Result<()> {
     let [_, group] = target.groups;
     let all =
         connection.json(Method::GET, &format!("/apis/{group}/v1/{}", target.plural), &Value::Null).await?;

@@ -1,7 +1,7 @@
 use crate::{Outcome, ensure, outcome};
 use business_api::import::candidate::MendRules;
 use business_api::import::plan::{Plan, plan};
-use business_api::import::record::Record;
+use business_api::import::record::SourceRecord;
 use business_api::kinds::KINDS;
 use meta::object::Object;
 use store::import::Present;
@@ -33,6 +33,6 @@ pub(super) fn dump(input: &[u8]) -> Result<Outcome, String> {
 fn planned(input: &[u8], present: &[Present]) -> Plan {
     let settings = MendRules { forbidden: vec!["kube-*".to_owned()] };
     let lines = input.split(|byte| *byte == b'\n').zip(1..).filter(|(line, _)| !line.trim_ascii().is_empty());
-    let records = lines.map(|(line, number)| Record::of_line(line, number, PREFIX));
+    let records = lines.map(|(line, number)| SourceRecord::of_line(line, number, PREFIX));
     plan(KINDS, &settings, records, present)
 }

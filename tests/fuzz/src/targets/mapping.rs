@@ -1,5 +1,5 @@
 use crate::{Outcome, ensure, outcome, shape};
-use business_controller::adoption::mapping::{ENTRIES_MAX, Entry, parse};
+use business_controller::adoption::mapping::{ENTRIES_MAX, MappingEntry, parse};
 use std::collections::BTreeSet;
 
 /// Whatever a mapping file holds: what is taken is written again and comes back the same, each place and each name once, and
@@ -13,10 +13,11 @@ pub(super) fn mapping(input: &[u8]) -> Result<Outcome, String> {
             let places: BTreeSet<_> = entries.iter().map(|e| (&e.cluster, &e.namespace)).collect();
             let names: BTreeSet<_> = entries.iter().map(|e| (&e.project, &e.name)).collect();
             ensure(places.len() == entries.len() && names.len() == entries.len(), || "one twice".to_owned())?;
-            let written: Vec<String> = entries.iter().map(Entry::to_line).collect();
+            let written: Vec<String> = entries.iter().map(MappingEntry::to_line).collect();
             let read =
                 parse(&written.join("\n"), &forbidden).map_err(|wrong| format!("{written:?}: {wrong:?}"))?;
-            let renumbered = entries.iter().zip(1..).map(|(entry, line)| Entry { line, ..entry.clone() });
+            let renumbered =
+                entries.iter().zip(1..).map(|(entry, line)| MappingEntry { line, ..entry.clone() });
             ensure(renumbered.eq(read), || format!("{written:?} comes back as something else"))?;
             Ok(outcome((entries.len().min(8), entries.iter().map(|entry| entry.hard.len().min(4)).max())))
         }

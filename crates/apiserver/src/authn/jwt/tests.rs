@@ -24,10 +24,11 @@ proptest::proptest! {
 #[tokio::test]
 async fn an_issuer_without_an_audience_is_refused() {
     let keys = KeySource::File("/nonexistent".into());
-    let error = Issuer::load(Settings::new("https://i", Vec::new(), keys.clone())).await.unwrap_err();
+    let error = JwtIssuer::load(JwtSettings::new("https://i", Vec::new(), keys.clone())).await.unwrap_err();
     assert!(error.to_string().contains("audience"));
-    assert!(Issuer::load(Settings::new("https://i", vec!["a".to_owned()], keys)).await.is_err());
+    assert!(JwtIssuer::load(JwtSettings::new("https://i", vec!["a".to_owned()], keys)).await.is_err());
     let plain = KeySource::Url { url: "http://keys.example.io/jwks".to_owned(), ca_file: None };
-    let error = Issuer::load(Settings::new("https://i", vec!["a".to_owned()], plain)).await.unwrap_err();
+    let error =
+        JwtIssuer::load(JwtSettings::new("https://i", vec!["a".to_owned()], plain)).await.unwrap_err();
     assert!(error.to_string().contains("https"), "{error}");
 }

@@ -1,7 +1,7 @@
 use axum::Router;
 use axum::extract::State;
 use axum::routing::post;
-use runtime::trace::{Settings, Tracer};
+use runtime::trace::{TraceSettings, Tracer};
 use runtime::{Metrics, Tasks};
 use serde_json::Value;
 use std::sync::{Arc, Mutex};
@@ -24,7 +24,7 @@ impl Collector {
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
         let router = Router::new().route("/v1/traces", post(take)).with_state(this.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
-        let settings = Settings { endpoint, ratio, service: "widgets", version: "v1" };
+        let settings = TraceSettings { endpoint, ratio, service: "widgets", version: "v1" };
         (this, Tracer::start(&settings, tasks, &Metrics::new()).unwrap())
     }
 

@@ -8,7 +8,7 @@ use apiserver::authn::jwks::KeySource;
 use apiserver::authn::jwt;
 use apiserver::authz::Policy;
 use apiserver::openapi::About;
-use apiserver::server::{Parts, Server, Settings};
+use apiserver::server::{Parts, Server, ServerSettings};
 use axum::body::Body;
 use http::{Method, Request};
 use http_body_util::BodyExt;
@@ -44,12 +44,12 @@ impl Drop for Served {
 }
 
 /// A server's settings that trust a signer's keys; and the file that they are in.
-pub(crate) fn with_issuer(signer: &Signer) -> (PathBuf, impl FnOnce(&mut Settings)) {
+pub(crate) fn with_issuer(signer: &Signer) -> (PathBuf, impl FnOnce(&mut ServerSettings)) {
     let file = std::env::temp_dir().join(format!("jwks-{}.json", uuid::Uuid::new_v4()));
     std::fs::write(&file, signer.key_set()).unwrap();
     let keys = KeySource::File(file.clone());
-    let change = |settings: &mut Settings| {
-        let mut issuer = jwt::Settings::new(ISSUER, vec![AUDIENCE.to_owned()], keys);
+    let change = |settings: &mut ServerSettings| {
+        let mut issuer = jwt::JwtSettings::new(ISSUER, vec![AUDIENCE.to_owned()], keys);
         issuer.leeway = Duration::ZERO;
         settings.authentication.issuers.push(issuer);
     };
@@ -63,21 +63,21 @@ impl Served {
         Self::start_with(|_| {}).await
     }
 
-    pub(crate) async fn start_with(change: impl FnOnce(&mut Settings)) -> Self {
+    pub(crate) async fn start_with(change: impl FnOnce(&mut ServerSettings)) -> Self {
         Self::start_by(Arc::new(TenantPolicy), None, change).await
     }
 
     pub(crate) async fn start_by(
         policy: Arc<dyn Policy>,
         kube: Option<kube::Client>,
-        change: impl FnOnce(&mut Settings),
+        change: impl FnOnce(&mut ServerSettings),
     ) -> Self {
         let dir = std::env::temp_dir().join(format!("apiserver-{}", uuid::Uuid::new_v4()));
         std::fs::create_dir_all(&dir).unwrap();
         let (ca, clients) = (Ca::new("serving"), Ca::new("clients"));
         write_serving(&dir, &ca);
         std::fs::write(dir.join("clients.crt"), clients.pem()).unwrap();
-        let mut settings = Settings::new(dir.join("tls.crt"), dir.join("tls.key"));
+        let mut settings = ServerSettings::new(dir.join("tls.crt"), dir.join("tls.key"));
         settings.authentication.trust.client_ca_file = Some(dir.join("clients.crt"));
         change(&mut settings);
 

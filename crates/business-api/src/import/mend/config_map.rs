@@ -1,10 +1,10 @@
 use crate::import::candidate::{Candidate, MendRules};
-use crate::import::finding::{Finding, Rule};
+use crate::import::finding::{ImportFinding, Rule};
 use business_types::config_map;
 use business_types::names::TENANT_LABEL;
 
 /// What a config map can be here; what is wrong with it all the same.
-pub fn mend(candidate: &mut Candidate, _rules: &MendRules, findings: &mut Vec<Finding>) -> Vec<String> {
+pub fn mend(candidate: &mut Candidate, _rules: &MendRules, findings: &mut Vec<ImportFinding>) -> Vec<String> {
     super::common(candidate, findings);
     let why = match candidate.tenant() {
         "" => format!(
@@ -13,6 +13,6 @@ pub fn mend(candidate: &mut Candidate, _rules: &MendRules, findings: &mut Vec<Fi
         ),
         tenant => format!("label {TENANT_LABEL} makes it tenant {tenant}'s"),
     };
-    findings.push(Finding::new(Rule::Owner, &candidate.named, why));
+    findings.push(ImportFinding::new(Rule::Owner, &candidate.named, why));
     config_map::config_map(&candidate.object).iter().map(ToString::to_string).collect()
 }

@@ -1,5 +1,5 @@
 use crate::import::candidate::{Candidate, MendRules};
-use crate::import::finding::{Finding, Rule};
+use crate::import::finding::{ImportFinding, Rule};
 use business_types::validation;
 use business_types::{
     ClusterNamespaceRecord, NamespacePhase, NamespaceSpec, NamespaceStatus, charge, resources,
@@ -9,7 +9,7 @@ use meta::quantity::ResourceList;
 use serde_json::json;
 
 /// What a namespace can be here; what is wrong with it all the same.
-pub fn mend(candidate: &mut Candidate, rules: &MendRules, findings: &mut Vec<Finding>) -> Vec<String> {
+pub fn mend(candidate: &mut Candidate, rules: &MendRules, findings: &mut Vec<ImportFinding>) -> Vec<String> {
     super::common(candidate, findings);
     super::phase(candidate, &NamespacePhase::NAMES, "Pending", findings);
     let Candidate { named, object, .. } = candidate;
@@ -21,7 +21,7 @@ pub fn mend(candidate: &mut Candidate, rules: &MendRules, findings: &mut Vec<Fin
         let wrong: Vec<&str> = list.keys().filter(|key| !is_fine(list, key)).map(String::as_str).collect();
         if !wrong.is_empty() {
             let why = format!("status.{field} is dropped for {}: no amount that can be", wrong.join(", "));
-            findings.push(Finding::new(Rule::Status, named, why));
+            findings.push(ImportFinding::new(Rule::Status, named, why));
         }
     }
     object.set(&["status", "used"], json!(fine(&status.used)));
@@ -30,7 +30,7 @@ pub fn mend(candidate: &mut Candidate, rules: &MendRules, findings: &mut Vec<Fin
     if mark != spec.hard {
         let why = "TKE has last accounted more than spec.hard; the more of both is charged until the cluster is \
                    seen to enforce less";
-        findings.push(Finding::new(Rule::Charge, named, why));
+        findings.push(ImportFinding::new(Rule::Charge, named, why));
     }
     object.set(&["status", "cachedSpecHard"], json!(mark));
     object.set(&["status", "clusterNamespace"], json!(ClusterNamespaceRecord::imported()));

@@ -1,11 +1,11 @@
 use super::STATUS_PHASE;
 use crate::import::candidate::{Candidate, MendRules};
-use crate::import::finding::Finding;
+use crate::import::finding::ImportFinding;
 use business_types::{EmigrationPhase, NsEmigrationSpec};
 use serde_json::json;
 
 /// What an emigration can be here; what is wrong with it all the same. How it ends is found out among all.
-pub fn mend(candidate: &mut Candidate, _rules: &MendRules, findings: &mut Vec<Finding>) -> Vec<String> {
+pub fn mend(candidate: &mut Candidate, _rules: &MendRules, findings: &mut Vec<ImportFinding>) -> Vec<String> {
     super::common(candidate, findings);
     let object = &mut candidate.object;
     if !EmigrationPhase::NAMES.contains(&object.text(STATUS_PHASE)) {

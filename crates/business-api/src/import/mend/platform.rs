@@ -1,11 +1,11 @@
 use crate::import::candidate::{Candidate, MendRules};
-use crate::import::finding::{Finding, Rule};
+use crate::import::finding::{ImportFinding, Rule};
 use business_types::{PlatformSpec, platform};
 
 const ADMINISTRATORS: &[&str] = &["spec", "administrators"];
 
 /// What a platform can be here; what is wrong with it all the same.
-pub fn mend(candidate: &mut Candidate, _rules: &MendRules, findings: &mut Vec<Finding>) -> Vec<String> {
+pub fn mend(candidate: &mut Candidate, _rules: &MendRules, findings: &mut Vec<ImportFinding>) -> Vec<String> {
     super::common(candidate, findings);
     super::drop_nameless(candidate, ADMINISTRATORS, findings);
     let spec = match PlatformSpec::of(&candidate.object) {
@@ -18,7 +18,7 @@ pub fn mend(candidate: &mut Candidate, _rules: &MendRules, findings: &mut Vec<Fi
             spec.administrators.join(", "),
             spec.tenant_id
         );
-        findings.push(Finding::new(Rule::Administrators, &candidate.named, why));
+        findings.push(ImportFinding::new(Rule::Administrators, &candidate.named, why));
     }
     platform::platform(&spec).iter().map(ToString::to_string).collect()
 }

@@ -1,5 +1,5 @@
 use crate::import::candidate::{Candidate, MendRules};
-use crate::import::finding::{Finding, Rule};
+use crate::import::finding::{ImportFinding, Rule};
 use business_types::{ProjectPhase, ProjectSpec, validation};
 use serde_json::json;
 
@@ -7,7 +7,7 @@ const LOCKED: &[&str] = &["status", "locked"];
 const MEMBERS: &[&str] = &["spec", "members"];
 
 /// What a project can be here; what is wrong with it all the same.
-pub fn mend(candidate: &mut Candidate, _rules: &MendRules, findings: &mut Vec<Finding>) -> Vec<String> {
+pub fn mend(candidate: &mut Candidate, _rules: &MendRules, findings: &mut Vec<ImportFinding>) -> Vec<String> {
     super::common(candidate, findings);
     super::phase(candidate, &ProjectPhase::NAMES, "Pending", findings);
     let Candidate { named, object, .. } = candidate;
@@ -16,11 +16,15 @@ pub fn mend(candidate: &mut Candidate, _rules: &MendRules, findings: &mut Vec<Fi
     if is_locked && object.text(&["status", "phase"]) != "Active" {
         object.remove(LOCKED);
         let why = "status.locked is dropped: TKE had not ended the creation, which here takes no lock";
-        findings.push(Finding::new(Rule::Status, named, why));
+        findings.push(ImportFinding::new(Rule::Status, named, why));
     }
     if object.text(&["spec", "displayName"]).is_empty() {
         object.set(&["spec", "displayName"], json!(named.name));
-        findings.push(Finding::new(Rule::Mended, named, "spec.displayName was empty and becomes the name"));
+        findings.push(ImportFinding::new(
+            Rule::Mended,
+            named,
+            "spec.displayName was empty and becomes the name",
+        ));
     }
     super::drop_nameless(candidate, MEMBERS, findings);
     match ProjectSpec::of(&candidate.object) {

@@ -1,5 +1,5 @@
 use crate::import::candidate::{Candidate, MendRules};
-use crate::import::finding::{Finding, Rule};
+use crate::import::finding::{ImportFinding, Rule};
 use business_types::{RegistryPhase, RegistrySpec, registry};
 use serde_json::json;
 
@@ -7,7 +7,7 @@ const NAME: &[&str] = &["spec", "name"];
 const PHASE: &[&str] = &["status", "phase"];
 
 /// What an image namespace or chart group can be here; what is wrong with it all the same.
-pub fn mend(candidate: &mut Candidate, _rules: &MendRules, findings: &mut Vec<Finding>) -> Vec<String> {
+pub fn mend(candidate: &mut Candidate, _rules: &MendRules, findings: &mut Vec<ImportFinding>) -> Vec<String> {
     super::common(candidate, findings);
     super::phase(candidate, &RegistryPhase::NAMES, "Pending", findings);
     let Candidate { named, object, .. } = candidate;
@@ -22,12 +22,12 @@ pub fn mend(candidate: &mut Candidate, _rules: &MendRules, findings: &mut Vec<Fi
              the registry has there is taken over only with an operator's consent",
             named.name
         );
-        findings.push(Finding::new(Rule::Mended, named, why));
+        findings.push(ImportFinding::new(Rule::Mended, named, why));
     }
     if object.text(PHASE) == "Failed" {
         let why = "it is Failed in TKE, for ever; here it is tried again. What the registry has there is taken over only \
                    with an operator's consent";
-        findings.push(Finding::new(Rule::Retried, named, why));
+        findings.push(ImportFinding::new(Rule::Retried, named, why));
     }
     match RegistrySpec::of(object) {
         Ok(spec) => registry::object(&spec).iter().map(ToString::to_string).collect(),

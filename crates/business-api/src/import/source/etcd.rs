@@ -2,7 +2,7 @@
 
 use super::{RECORDS_MAX, Read};
 use crate::config::ImportSource;
-use crate::import::record::Record;
+use crate::import::record::SourceRecord;
 use anyhow::{Context, Result, bail, ensure};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -71,7 +71,7 @@ async fn range(client: &Client, prefix: &str) -> Result<Vec<Read>> {
         for Pair { key, value } in &page.kvs {
             let key = BASE64_STANDARD.decode(key).context("a key")?;
             let value = BASE64_STANDARD.decode(value).context("a value")?;
-            records.push(Record::of_pair(&key, &value, prefix));
+            records.push(SourceRecord::of_pair(&key, &value, prefix));
         }
         if !page.more {
             return Ok(records);

@@ -1,7 +1,7 @@
 //! `namespaces/NAME/certificate`: a certificate with which the caller enters the namespace in its cluster.
 
 use super::unreadable;
-use crate::certificates::allowance::Holder;
+use crate::certificates::allowance::AllowanceHolder;
 use crate::certificates::{Certificates, Credential, Wish};
 use crate::roles::Roles;
 use apiserver::View;
@@ -84,7 +84,7 @@ impl CertificateHandler {
             None
         };
         Ok(Wish {
-            holder: Holder { tenant: tenant.to_owned(), user: cx.caller.name.clone() },
+            holder: AllowanceHolder { tenant: tenant.to_owned(), user: cx.caller.name.clone() },
             user,
             group,
             cluster: spec.cluster_name,

@@ -3,7 +3,7 @@
 use super::shelf::STORED as SHELVES;
 use apiserver::Resource;
 use apiserver::computed::{Computed, ReadContext};
-use apiserver::resource::{Column, READS, Source};
+use apiserver::resource::{Column, READS, ResourceSource};
 use business_api::kinds::{Directories, KindRow};
 use business_api::roles::{READ, Right, Role};
 use business_types::names::{GROUP, VERSION};
@@ -45,7 +45,7 @@ fn resource(_directories: &Directories) -> Resource {
             [("status", status.optional())],
         )),
         columns: &[Column { name: "Shelves", ty: "integer", description: "How many.", priority: 0 }],
-        source: Source::Computed(Arc::new(Occupancies)),
+        source: ResourceSource::Computed(Arc::new(Occupancies)),
     }
 }
 

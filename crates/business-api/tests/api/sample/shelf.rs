@@ -2,13 +2,13 @@
 //! domain of its own; a shelf that has limits gives them to the project instead. Everything that a charged kind needs is
 //! in this file, but for its row in the table of kinds.
 
-use apiserver::resource::{ALL_VERBS, Column, Source};
+use apiserver::resource::{ALL_VERBS, Column, ResourceSource};
 use apiserver::strategy::{Strategy, WriteContext};
-use apiserver::{Resource, Stored, View};
+use apiserver::{Resource, StoredKind, View};
 use business_api::kinds::attributes::Selected;
 use business_api::kinds::{Directories, KindRow, StoredRow};
 use business_api::levels::Levels;
-use business_api::refusal::{self, RefusedKind, Subject};
+use business_api::refusal::{self, RefusedKind, RefusedObject};
 use business_api::roles::{ADD, RULE, Right, Role};
 use business_api::strategy::{project_key, set_tenant, take_tenant};
 use business_types::account::{self, Charged, ChargedMeta, PROJECT};
@@ -70,7 +70,7 @@ fn resource(directories: &Directories) -> Resource {
             description: "The tenant that owns it.",
             priority: 0,
         }],
-        source: Source::Stored(Arc::new(Stored {
+        source: ResourceSource::Stored(Arc::new(StoredKind {
             id: STORED.id,
             kind: (STORED.kind)(),
             subresources: Vec::new(),
@@ -228,7 +228,7 @@ impl Strategy for ShelfStrategy {
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
-        refusal::status(Subject { name: object.name(), kind: &REFUSED }, violations, &self.levels)
+        refusal::status(RefusedObject { name: object.name(), kind: &REFUSED }, violations, &self.levels)
     }
 
     fn name_rule(&self) -> NameRule {

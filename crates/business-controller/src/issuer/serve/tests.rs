@@ -2,7 +2,7 @@ use super::*;
 use crate::directory::publish::UIDS_ANNOTATION;
 use crate::fixtures::server::{CLUSTERS, Server};
 use crate::issuer::desk;
-use crate::issuer::places::{Places, Source};
+use crate::issuer::places::{IssuerSource, Places};
 use business_types::issue::Issued;
 use kube::Client;
 use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
@@ -85,9 +85,9 @@ async fn only_business_api_is_let_in() {
     let port = listener.local_addr().unwrap().port();
     let server = Server::default();
     server.put(CLUSTERS, &json!({ "metadata": { "annotations": { (UIDS_ANNOTATION): "{}" } } }));
-    let source = Source::Secrets(Box::new(kube::Api::namespaced(server.client(), "tke-business")));
+    let source = IssuerSource::Secrets(Box::new(kube::Api::namespaced(server.client(), "tke-business")));
     let (desk, clerk) = desk::open(Places::new(source, server.client(), "tke-business"), &Metrics::new());
-    let identity = Identity {
+    let identity = IssuerIdentity {
         certificate_file: files.file("issuer", "crt"),
         key_file: files.file("issuer", "key"),
         client_ca_file: files.file("ca", "crt"),

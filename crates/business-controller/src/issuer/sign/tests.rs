@@ -13,7 +13,7 @@ fn cluster(uid: &str) -> Server {
     server
 }
 
-async fn ask(server: &Server) -> Result<String, Refusal> {
+async fn ask(server: &Server) -> Result<String, IssueRefusal> {
     let request = IssueRequest {
         cluster: "c1".into(),
         user: "business:acme:alice".into(),
@@ -57,16 +57,19 @@ async fn a_cluster_that_does_not_sign_says_why_and_keeps_nothing() {
     let server = cluster("uid");
     let denied = json!({ "conditions": [{ "type": "Denied", "status": "True", "message": "not you" }] });
     let (issued, _) = tokio::join!(ask(&server), once_approved(&server, denied));
-    assert!(matches!(&issued, Err(Refusal::CannotSign(why)) if why.contains("not you")), "{issued:?}");
+    assert!(matches!(&issued, Err(IssueRefusal::CannotSign(why)) if why.contains("not you")), "{issued:?}");
     assert!(server.list(REQUESTS).is_empty());
 
     let never = ask(&server).await;
-    assert!(matches!(&never, Err(Refusal::CannotSign(why)) if why.contains("no controller")), "{never:?}");
+    assert!(
+        matches!(&never, Err(IssueRefusal::CannotSign(why)) if why.contains("no controller")),
+        "{never:?}"
+    );
     assert!(server.list(REQUESTS).is_empty());
 
     server.refuse(REQUESTS);
     let refused = ask(&server).await;
-    assert!(matches!(&refused, Err(Refusal::CannotSign(why)) if why.contains("403")), "{refused:?}");
+    assert!(matches!(&refused, Err(IssueRefusal::CannotSign(why)) if why.contains("403")), "{refused:?}");
 }
 
 #[tokio::test]
@@ -74,7 +77,7 @@ async fn another_cluster_behind_the_name_is_asked_for_nothing() {
     let server = cluster("another");
     let outcome = ask(&server).await;
     assert!(
-        matches!(&outcome, Err(Refusal::CannotSign(why)) if why.contains("another cluster")),
+        matches!(&outcome, Err(IssueRefusal::CannotSign(why)) if why.contains("another cluster")),
         "{outcome:?}"
     );
     assert!(!server.calls().iter().any(|call| call.starts_with("POST")));

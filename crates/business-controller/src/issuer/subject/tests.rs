@@ -39,7 +39,7 @@ fn what_it_says_is_what_it_asks_for() {
             (DnType::OrganizationalUnitName, "x"),
         ],
     ] {
-        assert!(matches!(check(&asked(&subject)), Err(Refusal::Wrong(_))), "{subject:?}");
+        assert!(matches!(check(&asked(&subject)), Err(IssueRefusal::Wrong(_))), "{subject:?}");
     }
     assert!(check(&IssueRequest { group: None, ..right.clone() }).is_err(), "a group that it does not say");
     assert!(check(&IssueRequest { expiration_seconds: 1, ..right.clone() }).is_err());

@@ -8,9 +8,9 @@ fn ending() -> NamespaceView {
     pending(&[]).recorded(Provenance::Made).ending()
 }
 
-fn blocked_by(step: &Step) -> &'static str {
+fn blocked_by(step: &CleanupStep) -> &'static str {
     match step {
-        Step::Blocked { reason, .. } => reason,
+        CleanupStep::Blocked { reason, .. } => reason,
         other => panic!("{other:?}"),
     }
 }
@@ -18,14 +18,14 @@ fn blocked_by(step: &Step) -> &'static str {
 #[test]
 fn what_is_on_record_is_deleted_whatever_its_marks_say() {
     let object = ending();
-    let deleted = |found: &Found| match decide(&object, found) {
-        Step::Delete { there, origin } => (there.uid.clone(), origin),
+    let deleted = |found: &FoundSite| match decide(&object, found) {
+        CleanupStep::Delete { there, origin } => (there.uid.clone(), origin),
         other => panic!("{other:?}"),
     };
     let made = (NAMESPACE_UID.to_owned(), Origin::Made);
     assert_eq!(deleted(&object.found()), made);
-    assert_eq!(decide(&object, &Found::default()), Step::Gone);
-    let unsealed = Found { namespace_seal: None, quota_seal: None, ..object.found() };
+    assert_eq!(decide(&object, &FoundSite::default()), CleanupStep::Gone);
+    let unsealed = FoundSite { namespace_seal: None, quota_seal: None, ..object.found() };
     assert_eq!(deleted(&unsealed.clone().with_namespace(|there| there.marks = Marks::default())), made);
     for lie in [
         |there: &mut ClusterNamespace| there.marks.adopted = true,
@@ -44,7 +44,7 @@ fn what_somebody_made_in_its_place_keeps_the_charge_until_an_operator_consents()
     assert_eq!(blocked_by(&step), reason::REPLACED);
     let consent = object.clone().annotated(names::DELETE_REPLACED_ANNOTATION, "theirs");
     assert!(
-        matches!(decide(&consent, &found), Step::Delete { there, origin: Origin::Replaced } if there.uid == "theirs")
+        matches!(decide(&consent, &found), CleanupStep::Delete { there, origin: Origin::Replaced } if there.uid == "theirs")
     );
     let other = object.annotated(names::DELETE_REPLACED_ANNOTATION, NAMESPACE_UID);
     assert_eq!(blocked_by(&decide(&other, &found)), reason::REPLACED, "consent is to one namespace");
@@ -53,20 +53,20 @@ fn what_somebody_made_in_its_place_keeps_the_charge_until_an_operator_consents()
 #[test]
 fn what_may_have_been_made_keeps_the_charge_and_what_was_not_does_not() {
     let object = pending(&[]).ending();
-    let unsealed = Found { namespace_seal: None, ..object.found() };
+    let unsealed = FoundSite { namespace_seal: None, ..object.found() };
     assert_eq!(blocked_by(&decide(&object, &unsealed)), reason::UNCLEAR);
-    assert!(matches!(decide(&object, &object.found()), Step::Delete { .. }), "its seal says so");
-    assert_eq!(decide(&object, &Found { untried: true, ..unsealed.clone() }), Step::Gone);
+    assert!(matches!(decide(&object, &object.found()), CleanupStep::Delete { .. }), "its seal says so");
+    assert_eq!(decide(&object, &FoundSite { untried: true, ..unsealed.clone() }), CleanupStep::Gone);
     let older = unsealed.with_namespace(|there| there.created = BEGINNING - 1000);
-    assert_eq!(decide(&object, &older), Step::Gone, "it was there before the object");
+    assert_eq!(decide(&object, &older), CleanupStep::Gone, "it was there before the object");
     let known = pending(&[]).recorded(Provenance::Foreign).ending();
-    assert_eq!(decide(&known, &known.found()), Step::Gone);
+    assert_eq!(decide(&known, &known.found()), CleanupStep::Gone);
 }
 
 #[test]
 fn what_was_there_before_us_is_released_only_if_that_is_on_record() {
     let object = pending(&[]).recorded(Provenance::Adopted).ending();
-    assert_eq!(decide(&object, &object.found()), Step::Release);
+    assert_eq!(decide(&object, &object.found()), CleanupStep::Release);
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_namespace_that_is_going_is_waited_for_with_what_holds_it_up() {
         there.deleting = true;
         there.remaining = vec!["a pod".into()];
     });
-    assert_eq!(decide(&object, &going), Step::Wait { remaining: vec!["a pod".into()] });
+    assert_eq!(decide(&object, &going), CleanupStep::Wait { remaining: vec!["a pod".into()] });
 }
 
 #[test]

@@ -17,7 +17,7 @@ fn with(object: &NamespaceView, quota: ClusterQuota) -> InPlace {
     InPlace { quota: Arc::new(quota), enforced, charge: None, marked: true, access }
 }
 
-fn in_place(object: &NamespaceView, quota: ClusterQuota) -> Finding {
+fn in_place(object: &NamespaceView, quota: ClusterQuota) -> NamespaceFinding {
     Situation::InPlace(with(object, quota)).into()
 }
 
@@ -49,7 +49,7 @@ fn a_namespace_is_available_at_once_and_enforced_when_seen() {
 fn an_unreachable_cluster_is_said_once_and_leaves_the_phase_alone() {
     let mut object = pending(&[("pods", "3")]);
     object.status = next(&object, &in_place(&object, object.quota()), NOW);
-    let silence: Finding =
+    let silence: NamespaceFinding =
         Situation::Unreachable { reason: reason::UNREACHABLE, message: "cluster c1 has not answered".into() }
             .into();
     let status = next(&object, &silence, LATER);
@@ -63,7 +63,7 @@ fn an_unreachable_cluster_is_said_once_and_leaves_the_phase_alone() {
 
 #[test]
 fn a_pending_namespace_of_an_unreachable_cluster_says_why() {
-    let silence: Finding =
+    let silence: NamespaceFinding =
         Situation::Unreachable { reason: reason::CLUSTER_UNKNOWN, message: "not in the directory".into() }
             .into();
     let status = next(&pending(&[]), &silence, NOW);
@@ -123,13 +123,17 @@ fn a_replacement_is_shown_until_ours_is_there_again_and_the_record_stays() {
     let record = object.status.cluster_namespace.clone();
     let quota = with(&object, object.quota());
     let replaced = Situation::Replaced { quota, message: "another one".into() };
-    object.status =
-        next(&object, &Finding { situation: replaced, record: record_of("theirs", Origin::Replaced) }, NOW);
+    object.status = next(
+        &object,
+        &NamespaceFinding { situation: replaced, record: record_of("theirs", Origin::Replaced) },
+        NOW,
+    );
     assert_eq!((object.status.phase, object.status.reason.as_str()), (NamespacePhase::Failed, "Replaced"));
     assert_eq!(shown(&object.status, REPLACED), ("True".into(), "Replaced".into()));
     assert_eq!(shown(&object.status, READY).0, "False");
     assert_eq!(object.status.cluster_namespace, record);
-    let back = Finding { record: record_of("new", Origin::Made), ..in_place(&object, object.quota()) };
+    let back =
+        NamespaceFinding { record: record_of("new", Origin::Made), ..in_place(&object, object.quota()) };
     let status = next(&object, &back, LATER);
     assert_eq!(shown(&status, REPLACED), ("False".into(), "InPlace".into()));
     assert_eq!(status.cluster_namespace.map(|record| record.uid).as_deref(), Some("new"));

@@ -5,25 +5,25 @@ use crate::seal::Opened;
 
 const HARD: &[(&str, &str)] = &[("pods", "3")];
 
-fn verdict(object: &NamespaceView, found: &Found) -> Verdict {
+fn verdict(object: &NamespaceView, found: &FoundSite) -> NamespaceVerdict {
     judged(object, found, false)
 }
 
-fn judged(object: &NamespaceView, found: &Found, is_newest: bool) -> Verdict {
+fn judged(object: &NamespaceView, found: &FoundSite, is_newest: bool) -> NamespaceVerdict {
     let forbidden = ["kube-*".to_owned()];
-    validate(Wanted { object, project_uid: PROJECT_UID, is_newest, forbidden: &forbidden }, found)
+    validate(WantedNamespace { object, project_uid: PROJECT_UID, is_newest, forbidden: &forbidden }, found)
 }
 
-fn plan(object: &NamespaceView, found: &Found) -> Plan {
+fn plan(object: &NamespaceView, found: &FoundSite) -> Plan {
     match verdict(object, found) {
-        Verdict::Proceed(plan) => plan,
+        NamespaceVerdict::Proceed(plan) => plan,
         other => panic!("{other:?}"),
     }
 }
 
-fn refusal(object: &NamespaceView, found: &Found) -> Refusal {
+fn refusal(object: &NamespaceView, found: &FoundSite) -> NamespaceRefusal {
     match verdict(object, found) {
-        Verdict::Refuse(refusal) => refusal,
+        NamespaceVerdict::Refuse(refusal) => refusal,
         other => panic!("{other:?}"),
     }
 }
@@ -41,7 +41,7 @@ fn available() -> NamespaceView {
 
 #[test]
 fn what_is_missing_is_created() {
-    let plan = plan(&pending(HARD), &Found::default());
+    let plan = plan(&pending(HARD), &FoundSite::default());
     assert_eq!(plan.namespace, NamespaceStep::Create);
     assert_eq!(plan.quota, QuotaStep::Create);
 }
@@ -69,12 +69,15 @@ fn what_is_sealed_with_a_later_generation_is_not_overwritten_before_the_excess_i
     let object = available();
     let later = object.clone().asks(&[("pods", "9")]);
     let mut found = later.found();
-    assert_eq!(verdict(&object, &found), Verdict::Recheck);
-    assert!(matches!(judged(&object, &found, true), Verdict::Ahead { .. }), "9 may be in use, 3 are charged");
+    assert_eq!(verdict(&object, &found), NamespaceVerdict::Recheck);
+    assert!(
+        matches!(judged(&object, &found, true), NamespaceVerdict::Ahead { .. }),
+        "9 may be in use, 3 are charged"
+    );
     found.excess_is_told = true;
-    assert!(matches!(judged(&object, &found, true), Verdict::Proceed(_)));
+    assert!(matches!(judged(&object, &found, true), NamespaceVerdict::Proceed(_)));
     let lower = object.clone().asks(&[("pods", "1")]).found();
-    assert!(matches!(judged(&object, &lower, true), Verdict::Proceed(_)), "3 are charged");
+    assert!(matches!(judged(&object, &lower, true), NamespaceVerdict::Proceed(_)), "3 are charged");
 }
 
 #[test]
@@ -82,11 +85,11 @@ fn drift_of_the_quota_is_repaired() {
     let object = available();
     let edited = object.found().with_quota(|quota| quota.spec_hard = amounts(&[("pods", "99")]));
     let unlabelled = object.found().with_quota(|quota| quota.marks.project = None);
-    let unsealed = Found { quota_seal: None, ..object.found() };
+    let unsealed = FoundSite { quota_seal: None, ..object.found() };
     for found in [edited, unlabelled, unsealed] {
         assert!(matches!(plan(&object, &found).quota, QuotaStep::Update { cause: Rewriting::Drift, .. }));
     }
-    let deleted = Found { quota: None, quota_seal: None, ..object.found() };
+    let deleted = FoundSite { quota: None, quota_seal: None, ..object.found() };
     assert_eq!(plan(&object, &deleted).quota, QuotaStep::Create);
 }
 
@@ -101,7 +104,7 @@ fn whatever_marks_say_the_record_decides() {
         |m: &mut ClusterNamespace| m.marks.adopted = true,
         |m: &mut ClusterNamespace| m.marks = Marks::default(),
     ] {
-        let found = Found { namespace_seal: None, ..object.found() }.with_namespace(strip);
+        let found = FoundSite { namespace_seal: None, ..object.found() }.with_namespace(strip);
         let plan = plan(&object, &found);
         assert_eq!((cause(&plan), plan.origin), (Marking::Drift, Origin::Made));
         let only_marks = object.found().with_namespace(strip);
@@ -117,7 +120,7 @@ fn what_stands_in_the_way_is_not_touched_and_not_told_whose_it_is() {
         there.marks.uid = Some("secret-uid".into());
     });
     for (known, provenance) in [(false, None), (true, Some(Provenance::Foreign))] {
-        let refusal = refusal(&object, &Found { untried: known, ..theirs.clone() });
+        let refusal = refusal(&object, &FoundSite { untried: known, ..theirs.clone() });
         assert!(!refusal.message.contains("secret"), "{}", refusal.message);
         assert!(refusal.message.contains("business.tkestack.io/adopt=p/n"));
         assert_eq!(refusal.record.map(|record| record.provenance), provenance);
@@ -128,44 +131,47 @@ fn what_stands_in_the_way_is_not_touched_and_not_told_whose_it_is() {
 fn without_a_record_only_a_seal_shows_that_it_was_made_for_the_object() {
     let object = pending(HARD);
     let found = object.found();
-    let standing = |found: &Found| standing(&object, found.namespace.as_ref().unwrap(), found);
-    assert_eq!(standing(&found), Standing::Ours(Origin::Made));
+    let standing = |found: &FoundSite| standing(&object, found.namespace.as_ref().unwrap(), found);
+    assert_eq!(standing(&found), PlaceOwner::Ours(Origin::Made));
     let opened = |change: fn(&mut Sealed)| {
         let mut opened = Opened { sealed: object.sealed(Origin::Made), is_current: true };
         change(&mut opened.sealed);
-        Found { namespace_seal: Some(opened), ..found.clone() }
+        FoundSite { namespace_seal: Some(opened), ..found.clone() }
     };
-    assert_eq!(standing(&opened(|sealed| sealed.namespace_uid = None)), Standing::Ours(Origin::Made));
-    assert_eq!(standing(&opened(|sealed| sealed.origin = Origin::Replaced)), Standing::Replaced);
-    assert_eq!(standing(&opened(|sealed| sealed.object = "another".into())), Standing::Unclear);
-    let unsealed = Found { namespace_seal: None, ..found.clone() };
+    assert_eq!(standing(&opened(|sealed| sealed.namespace_uid = None)), PlaceOwner::Ours(Origin::Made));
+    assert_eq!(standing(&opened(|sealed| sealed.origin = Origin::Replaced)), PlaceOwner::Replaced);
+    assert_eq!(standing(&opened(|sealed| sealed.object = "another".into())), PlaceOwner::Unclear);
+    let unsealed = FoundSite { namespace_seal: None, ..found.clone() };
     assert_eq!(
         standing(&unsealed),
-        Standing::Unclear,
+        PlaceOwner::Unclear,
         "an answer may have been lost, and the seal taken away"
     );
-    assert_eq!(standing(&Found { untried: true, ..unsealed.clone() }), Standing::Foreign);
+    assert_eq!(standing(&FoundSite { untried: true, ..unsealed.clone() }), PlaceOwner::Foreign);
     let older = unsealed.with_namespace(|there| there.created = BEGINNING - 301);
-    assert_eq!(standing(&older), Standing::Foreign, "it was there before the object");
+    assert_eq!(standing(&older), PlaceOwner::Foreign, "it was there before the object");
 }
 
 #[test]
 fn a_namespace_of_another_uid_than_is_on_record_is_a_replacement() {
     let object = available();
     let found = object.found().with_namespace(|there| there.uid = "theirs".into());
-    let with_old_seals = Found { namespace_seal: None, quota_seal: None, ..found };
+    let with_old_seals = FoundSite { namespace_seal: None, quota_seal: None, ..found };
     let plan = plan(&object, &with_old_seals);
     assert_eq!((cause(&plan), plan.origin), (Marking::Replacement, Origin::Replaced));
     let consent = |uid: &str| object.clone().annotated(names::DELETE_REPLACED_ANNOTATION, uid);
     assert_eq!(
         verdict(&consent("theirs"), &with_old_seals),
-        Verdict::DeleteReplaced { uid: "theirs".into() }
+        NamespaceVerdict::DeleteReplaced { uid: "theirs".into() }
     );
     let unmarked = with_old_seals.clone().with_namespace(|there| there.marks = Marks::default());
-    assert!(matches!(verdict(&consent("theirs"), &unmarked), Verdict::Proceed(_)), "it is marked first");
-    assert!(matches!(verdict(&consent("another"), &with_old_seals), Verdict::Proceed(_)));
+    assert!(
+        matches!(verdict(&consent("theirs"), &unmarked), NamespaceVerdict::Proceed(_)),
+        "it is marked first"
+    );
+    assert!(matches!(verdict(&consent("another"), &with_old_seals), NamespaceVerdict::Proceed(_)));
     let agreed = with_old_seals.with_namespace(|there| there.adopt = Some("p/n".into()));
-    assert_eq!(verdict(&object, &agreed), Verdict::Adopt { uid: "theirs".into() });
+    assert_eq!(verdict(&object, &agreed), NamespaceVerdict::Adopt { uid: "theirs".into() });
 }
 
 #[test]
@@ -175,7 +181,7 @@ fn an_existing_namespace_is_adopted_only_with_consent() {
     assert_eq!(refusal(&object, &there).reason, "NamespaceConflict");
     let by_cluster = |consent: &str| there.clone().with_namespace(|there| there.adopt = Some(consent.into()));
     refusal(&object, &by_cluster("p/other"));
-    let adopt = Verdict::Adopt { uid: "theirs".into() };
+    let adopt = NamespaceVerdict::Adopt { uid: "theirs".into() };
     assert_eq!(verdict(&object, &by_cluster("p/n")), adopt);
     assert_eq!(verdict(&object.clone().annotated(names::ADOPT_ANNOTATION, "true"), &there), adopt);
     let mut adopted = object.recorded(Provenance::Adopted);
@@ -184,9 +190,9 @@ fn an_existing_namespace_is_adopted_only_with_consent() {
 }
 
 /// An object that was imported, and what its former system has left in the cluster: labels and a quota without marks.
-fn imported() -> (NamespaceView, Found) {
+fn imported() -> (NamespaceView, FoundSite) {
     let mut object = pending(HARD);
-    let found = Found { namespace_seal: None, quota_seal: None, ..object.found() };
+    let found = FoundSite { namespace_seal: None, quota_seal: None, ..object.found() };
     let found = found
         .with_namespace(|there| {
             there.created = BEGINNING - 1_000_000;
@@ -200,20 +206,23 @@ fn imported() -> (NamespaceView, Found) {
 #[test]
 fn what_bears_the_labels_of_an_imported_object_is_taken_over_and_nothing_else() {
     let (object, found) = imported();
-    let taken = Verdict::TakeOver { uid: found.namespace.as_ref().unwrap().uid.clone() };
+    let taken = NamespaceVerdict::TakeOver { uid: found.namespace.as_ref().unwrap().uid.clone() };
     assert_eq!(verdict(&object, &found), taken);
-    assert_eq!(standing(&pending(HARD), found.namespace.as_ref().unwrap(), &found), Standing::Foreign);
+    assert_eq!(standing(&pending(HARD), found.namespace.as_ref().unwrap(), &found), PlaceOwner::Foreign);
     let unlabelled = found.clone().with_namespace(|there| there.marks = Marks::default());
     assert_eq!(refusal(&object, &unlabelled).record, None, "its labels may come back");
     let of_another = found.clone().with_namespace(|there| there.marks.project = Some("q".into()));
     refusal(&object, &of_another);
     let consent = object.clone().annotated(names::ADOPT_ANNOTATION, "true");
-    assert!(matches!(verdict(&consent, &unlabelled), Verdict::Adopt { .. }));
+    assert!(matches!(verdict(&consent, &unlabelled), NamespaceVerdict::Adopt { .. }));
     let mut sealed = object.sealed(Origin::Made);
     sealed.object = "another".into();
-    let of_another = Found { namespace_seal: Some(Opened { sealed, is_current: true }), ..found };
+    let of_another = FoundSite { namespace_seal: Some(Opened { sealed, is_current: true }), ..found };
     refusal(&object, &of_another);
-    assert!(matches!(verdict(&object, &Found::default()), Verdict::Proceed(_)), "what is gone is made anew");
+    assert!(
+        matches!(verdict(&object, &FoundSite::default()), NamespaceVerdict::Proceed(_)),
+        "what is gone is made anew"
+    );
 }
 
 #[test]
@@ -222,10 +231,10 @@ fn what_the_cluster_lets_in_beyond_an_imported_charge_is_held_before_it_is_taken
     let found = found.with_quota(|quota| quota.spec_hard = amounts(&[("pods", "7")]));
     let mut more = found.clone().with_quota(|quota| *quota = quota.clone().enforced(&[("pods", "5")]));
     for found in [&found, &more] {
-        assert!(matches!(verdict(&object, found), Verdict::Ahead { .. }));
+        assert!(matches!(verdict(&object, found), NamespaceVerdict::Ahead { .. }));
     }
     more.excess_is_told = true;
-    assert!(matches!(verdict(&object, &more), Verdict::TakeOver { .. }));
+    assert!(matches!(verdict(&object, &more), NamespaceVerdict::TakeOver { .. }));
 }
 
 #[test]
@@ -235,7 +244,7 @@ fn a_namespace_that_is_being_deleted_is_waited_for() {
         there.deleting = true;
         there.remaining = vec!["pods remain".into()];
     });
-    let Verdict::Wait(Finding { situation: Situation::NotActive { message }, record }) =
+    let NamespaceVerdict::Wait(NamespaceFinding { situation: Situation::NotActive { message }, record }) =
         verdict(&object, &found)
     else {
         panic!()
@@ -247,7 +256,7 @@ fn a_namespace_that_is_being_deleted_is_waited_for() {
 #[test]
 fn a_seal_that_could_be_newer_is_renewed_in_a_quiet_time_only() {
     let object = available();
-    let older_key = |mut found: Found| {
+    let older_key = |mut found: FoundSite| {
         for seal in [&mut found.namespace_seal, &mut found.quota_seal] {
             seal.as_mut().unwrap().is_current = false;
         }
@@ -257,10 +266,10 @@ fn a_seal_that_could_be_newer_is_renewed_in_a_quiet_time_only() {
     without_uid.namespace_seal.as_mut().unwrap().sealed.namespace_uid = None;
     for found in [older_key(object.found()), without_uid] {
         assert!(plan(&object, &found).is_empty());
-        let quiet = plan(&object, &Found { quiet: true, ..found });
+        let quiet = plan(&object, &FoundSite { quiet: true, ..found });
         assert_eq!(cause(&quiet), Marking::Reseal);
     }
-    let quiet = plan(&object, &Found { quiet: true, ..older_key(object.found()) });
+    let quiet = plan(&object, &FoundSite { quiet: true, ..older_key(object.found()) });
     assert!(matches!(quiet.quota, QuotaStep::Update { cause: Rewriting::Reseal, .. }));
 }
 
@@ -270,5 +279,5 @@ fn forbidden_names_and_scoped_quotas_are_refused() {
     let scoped = object.found().with_quota(|quota| quota.scoped = true);
     assert!(refusal(&object, &scoped).message.contains("scopes"));
     object.spec.namespace = "kube-system".into();
-    assert!(refusal(&object, &Found::default()).message.contains("kube-system"));
+    assert!(refusal(&object, &FoundSite::default()).message.contains("kube-system"));
 }

@@ -1,7 +1,7 @@
 //! Calls to a registry, by the standard token flow: a call is answered 401 with a challenge, which says where a token is to
 //! be had and for what.
 
-use crate::error::{Error, Failure};
+use crate::error::{CallFailure, Error};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
@@ -76,7 +76,7 @@ pub struct Call {
 
 /// What the registry said.
 #[derive(Debug)]
-pub struct Answer {
+pub struct RegistryAnswer {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub body: Bytes,
@@ -106,7 +106,7 @@ impl Http {
     }
 
     /// The answer to a call, whatever it says.
-    pub async fn call(&self, call: &Call) -> Result<Answer, Error> {
+    pub async fn call(&self, call: &Call) -> Result<RegistryAnswer, Error> {
         let answer = send(&self.client, call, self.token(&call.scope)).await?;
         if answer.status != StatusCode::UNAUTHORIZED {
             return Ok(answer);
@@ -128,7 +128,7 @@ impl Http {
             let Call { method, path, scope } = call;
             let message =
                 format!("the registry denies the controller {method} {path} ({scope}): {}", answer.text());
-            return Err(Error::Registry(Failure::Refused { code: answer.status.as_u16(), message }));
+            return Err(Error::Registry(CallFailure::Refused { code: answer.status.as_u16(), message }));
         }
         Ok(answer)
     }
@@ -179,11 +179,11 @@ impl Http {
             return Err(answer.failure());
         }
         let said: TokenAnswer = serde_json::from_slice(&answer.body)
-            .map_err(|error| Failure::Unavailable(format!("a token cannot be read: {error}")))
+            .map_err(|error| CallFailure::Unavailable(format!("a token cannot be read: {error}")))
             .map_err(Error::Registry)?;
         let token = if said.token.is_empty() { &said.access_token } else { &said.token };
         let header = HeaderValue::from_str(&format!("Bearer {token}"))
-            .map_err(|error| Error::Registry(Failure::Unavailable(error.to_string())))?;
+            .map_err(|error| Error::Registry(CallFailure::Unavailable(error.to_string())))?;
         let life = said.expires_in.map_or(TOKEN_LIFE, Duration::from_secs).min(Duration::from_hours(1));
         Ok(Token { header, until: Instant::now() + life.saturating_sub(TOKEN_REST) })
     }
@@ -219,7 +219,11 @@ async fn client(url: &str, site: &Site) -> Result<Client, Error> {
     Ok(Client::try_from(config)?)
 }
 
-async fn send(client: &Client, call: &Call, credentials: Option<HeaderValue>) -> Result<Answer, Error> {
+async fn send(
+    client: &Client,
+    call: &Call,
+    credentials: Option<HeaderValue>,
+) -> Result<RegistryAnswer, Error> {
     let mut request = Request::builder()
         .method(call.method.clone())
         .uri(&call.path)
@@ -233,16 +237,17 @@ async fn send(client: &Client, call: &Call, credentials: Option<HeaderValue>) ->
         let response = client.send(request).await.map_err(|error| Error::Registry(error.into()))?;
         let (parts, body) = response.into_parts();
         let read = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
-        let body = read.map_err(|error| Error::Registry(Failure::Unavailable(error.to_string())))?.to_bytes();
-        Ok(Answer { status: parts.status, headers: parts.headers, body })
+        let body =
+            read.map_err(|error| Error::Registry(CallFailure::Unavailable(error.to_string())))?.to_bytes();
+        Ok(RegistryAnswer { status: parts.status, headers: parts.headers, body })
     };
     match tokio::time::timeout(DEADLINE, answered).await {
         Ok(answer) => answer,
-        Err(_elapsed) => Err(Error::Registry(Failure::deadline(DEADLINE))),
+        Err(_elapsed) => Err(Error::Registry(CallFailure::deadline(DEADLINE))),
     }
 }
 
-impl Answer {
+impl RegistryAnswer {
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
@@ -258,9 +263,9 @@ impl Answer {
     pub fn failure(&self) -> Error {
         let (code, message) = (self.status.as_u16(), self.text());
         Error::Registry(match code {
-            404 => Failure::NotFound,
-            400..=499 if code != 408 && code != 429 => Failure::Refused { code, message },
-            _ => Failure::Unavailable(format!("{code} {message}")),
+            404 => CallFailure::NotFound,
+            400..=499 if code != 408 && code != 429 => CallFailure::Refused { code, message },
+            _ => CallFailure::Unavailable(format!("{code} {message}")),
         })
     }
 
@@ -296,7 +301,7 @@ impl Challenge {
 
     fn unusable(&self) -> Error {
         let message = format!("the registry names a token server that cannot be used: {:?}", self.realm);
-        Error::Registry(Failure::Refused { code: 401, message })
+        Error::Registry(CallFailure::Refused { code: 401, message })
     }
 }
 
@@ -336,7 +341,7 @@ mod tests {
 
     #[test]
     fn the_next_page_is_at_the_same_server() {
-        let answer = |link: &'static str| Answer {
+        let answer = |link: &'static str| RegistryAnswer {
             status: StatusCode::OK,
             headers: HeaderMap::from_iter([(header::LINK, HeaderValue::from_static(link))]),
             body: Bytes::new(),

@@ -2,7 +2,7 @@
 
 use super::PARALLEL;
 use super::calls::{Call, Http};
-use crate::error::{Error, Failure};
+use crate::error::{CallFailure, Error};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use http::{Method, StatusCode};
 use serde::Deserialize;
@@ -127,7 +127,7 @@ pub async fn read(http: &Http, known: &Known, prefix: &str) -> Result<Inventory,
 }
 
 fn too_much(message: &str) -> Error {
-    Error::Registry(Failure::Refused { code: 413, message: message.to_owned() })
+    Error::Registry(CallFailure::Refused { code: 413, message: message.to_owned() })
 }
 
 /// The manifests of a repository that answer: those with tags, those that were seen before, and those that an index names.
@@ -185,7 +185,7 @@ struct Descriptor {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Document {
+struct ManifestDocument {
     config: Option<Descriptor>,
     layers: Vec<Descriptor>,
     manifests: Vec<Descriptor>,
@@ -210,7 +210,8 @@ async fn manifest(
     }
     let bytes = u64::try_from(answer.body.len()).unwrap_or(u64::MAX);
     // Of a format that is not known it counts itself.
-    let Document { config, layers, manifests } = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let ManifestDocument { config, layers, manifests } =
+        serde_json::from_slice(&answer.body).unwrap_or_default();
     let blobs = digests(config.into_iter().chain(layers));
     let manifest = Arc::new(Manifest { bytes, blobs, children: digests(manifests) });
     known.keep(digest, &manifest);
@@ -303,7 +304,7 @@ async fn page<T: DeserializeOwned>(
     match answer.status {
         StatusCode::OK => {
             let page = serde_json::from_slice(&answer.body).map_err(|error| {
-                Error::Registry(Failure::Unavailable(format!(
+                Error::Registry(CallFailure::Unavailable(format!(
                     "a list of the registry cannot be read: {error}"
                 )))
             })?;
