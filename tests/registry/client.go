@@ -37,6 +37,7 @@ func of(args []string) (call, error) {
 
 func push() *cobra.Command {
 	var size int64
+	var byDigest bool
 	command := &cobra.Command{
 		Use:   "push REFERENCE",
 		Short: "Pushes an image of random bytes, as the account of " + account + "; prints its digest",
@@ -50,11 +51,15 @@ func push() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := remote.Write(call.reference, image, call.options...); err != nil {
-				return err
-			}
 			digest, err := image.Digest()
 			if err != nil {
+				return err
+			}
+			reference := call.reference
+			if byDigest {
+				reference = reference.Context().Digest(digest.String())
+			}
+			if err := remote.Write(reference, image, call.options...); err != nil {
 				return err
 			}
 			fmt.Println(digest)
@@ -62,6 +67,7 @@ func push() *cobra.Command {
 		},
 	}
 	command.Flags().Int64Var(&size, "bytes", 4096, "size of all layers together")
+	command.Flags().BoolVar(&byDigest, "by-digest", false, "by its digest alone, without the tag")
 	return command
 }
 

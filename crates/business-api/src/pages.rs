@@ -93,7 +93,7 @@ impl RegistryPages<'_> {
     fn events(self, account: RegistryAccount, prefixes: Vec<Prefixes>) -> EventsPage {
         let (heard, told) = Heard::channel();
         let marker = Marker { store: self.store.clone(), kinds: self.kinds, clock: self.clock.clone() };
-        self.tasks.spawn("events of the registry", marker.run(told));
-        EventsPage { account, prefixes, heard }
+        self.tasks.spawn("events of the registry", marker.clone().run(told));
+        EventsPage { account, prefixes, heard, marker }
     }
 }

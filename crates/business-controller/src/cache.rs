@@ -1,7 +1,7 @@
 //! The objects of one kind as last seen.
 
 use crate::business::Roll;
-use crate::kinds::{Heard, Index as _, Kind, View, ViewChange, revision};
+use crate::kinds::{Heard, Kind, View, ViewChange, ViewIndex as _, revision};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -15,7 +15,7 @@ pub struct Cache<K: Kind> {
 #[derive(Debug)]
 struct CachedViews<K: Kind> {
     objects: Views<K>,
-    index: K::ViewIndex,
+    index: K::Index,
     /// Highest revision that the watch has delivered.
     delivered: u64,
     /// Seen since a list has begun.
@@ -30,7 +30,7 @@ impl<K: Kind> Default for Cache<K> {
     fn default() -> Self {
         let held = CachedViews {
             objects: BTreeMap::new(),
-            index: K::ViewIndex::default(),
+            index: K::Index::default(),
             delivered: 0,
             listed: None,
             synced: false,
@@ -54,7 +54,7 @@ impl<K: Kind> Cache<K> {
     }
 
     /// For the look-ups of a kind.
-    pub fn look<R>(&self, at: impl FnOnce(&Views<K>, &K::ViewIndex) -> R) -> R {
+    pub fn look<R>(&self, at: impl FnOnce(&Views<K>, &K::Index) -> R) -> R {
         let held = self.read();
         at(&held.objects, &held.index)
     }

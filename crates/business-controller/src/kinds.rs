@@ -17,7 +17,7 @@ pub trait Kind: Clone + Debug + Default + PartialEq + Eq + Send + Sync + 'static
     type Status: ObjectPart;
     type Key: ObjectKey;
     /// Look-ups beside the one by key, kept with the cache.
-    type ViewIndex: Index<Self>;
+    type Index: ViewIndex<Self>;
     /// What its controller remembers from pass to pass. It is lost with the process.
     type Memory: Default + Debug + Send + Sync;
 
@@ -44,12 +44,12 @@ impl<T> ObjectPart for T where
 }
 
 /// Follows the changes of a cache.
-pub trait Index<K: Kind>: Default + Debug + Send + Sync {
+pub trait ViewIndex<K: Kind>: Default + Debug + Send + Sync {
     fn follow(&mut self, change: &ViewChange<K>);
 }
 
 /// No look-ups.
-impl<K: Kind> Index<K> for () {
+impl<K: Kind> ViewIndex<K> for () {
     fn follow(&mut self, _change: &ViewChange<K>) {}
 }
 

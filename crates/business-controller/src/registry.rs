@@ -26,11 +26,12 @@ use crate::project::wake::wake_project;
 use crate::queue::Lane;
 use backend::{Backend, Content, Provided, RegistryPlace, RegistryState};
 use business_types::condition::{self, REGISTRY_REACHABLE, reason};
-use business_types::registry::{RegistryKind, RegistryRecord};
+use business_types::registry::{ManifestName, RegistryKind, RegistryRecord};
 use business_types::{Condition, RegistryPhase, RegistrySpec, RegistryStatus, names};
 use kind::{Registered, RegisteredView};
 use scans::Scans;
 use status::Sight;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// The group of the registry in the queue: no member cluster has this name.
@@ -120,7 +121,18 @@ where
         name: object.key.name().to_owned(),
         project: object.key.project.to_string(),
         display_name: object.spec.display_name.clone(),
+        untagged: untagged(object),
     }
+}
+
+/// What was measured without a tag, and what was pushed by its digest since.
+fn untagged<K: RegistryKind>(object: &RegisteredView<K>) -> BTreeSet<ManifestName> {
+    let pushed = object.annotations.get(names::REGISTRY_PUSHED_ANNOTATION);
+    let pushed = pushed.into_iter().flat_map(|list| list.split_whitespace());
+    pushed
+        .chain(object.status.untagged.iter().map(String::as_str))
+        .filter_map(|name| name.parse().ok())
+        .collect()
 }
 
 async fn pass<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>) -> Result<PassOutcome, Error>
@@ -189,14 +201,14 @@ where
         }
     };
     let scans = &Registered::<K>::cache(&cx.objects).memory;
-    let mut used = None;
+    let mut measured = None;
     if scans.wait(&object.key).is_none() {
-        used = backend.measure(place).await?;
+        measured = backend.measure(place).await?;
         let period = cx.registry.scan_period;
         // Where nothing is measured a look costs little.
-        scans.measured(&object.key, if used.is_some() { period } else { period.min(UNMEASURED_PERIOD) });
+        scans.measured(&object.key, if measured.is_some() { period } else { period.min(UNMEASURED_PERIOD) });
     }
-    Ok(Sight::There { record, locked, used })
+    Ok(Sight::There { record, locked, measured })
 }
 
 /// Whether an operator has said that what is there may be taken over, or it was the object's before this controller

@@ -101,9 +101,16 @@ pub const TRANSFER_REASON_ANNOTATION: &str = "business.tkestack.io/transfer-reas
 /// than before has its content measured.
 pub const REGISTRY_CHANGED_ANNOTATION: &str = "business.tkestack.io/registry-changed";
 
+/// Annotation of an image namespace or chart group: manifests that were pushed by their digest since its content was last
+/// measured, as `REPOSITORY@DIGEST` with spaces between. No list of the registry leads to them.
+pub const REGISTRY_PUSHED_ANNOTATION: &str = "business.tkestack.io/registry-pushed";
+
 /// Annotations that grant something, or cost something, which a caller with a tenant may neither set nor change.
-pub const OPERATOR_ANNOTATIONS: [&str; 4] =
-    [ADOPT_ANNOTATION, ABANDON_ANNOTATION, DELETE_REPLACED_ANNOTATION, REGISTRY_CHANGED_ANNOTATION];
+pub const OPERATOR_ANNOTATIONS: [&str; 3] =
+    [ADOPT_ANNOTATION, ABANDON_ANNOTATION, DELETE_REPLACED_ANNOTATION];
+
+/// Annotations that the server writes: what a caller with a tenant sends there is passed over.
+pub const SERVER_ANNOTATIONS: [&str; 2] = [REGISTRY_CHANGED_ANNOTATION, REGISTRY_PUSHED_ANNOTATION];
 
 /// Namespaces of a member cluster that no business namespace may claim, unless configured otherwise. A trailing `*`
 /// stands for any ending.

@@ -10,10 +10,12 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 mod account;
+mod manifest;
 mod schema;
 mod validation;
 
 pub use account::{ChargedRegistryObject, costs, prefix};
+pub use manifest::{ManifestName, UNTAGGED_MAX, is_digest};
 pub use schema::{spec_schema, status_schema};
 pub use validation::{limits, object, object_status, object_update};
 
@@ -102,6 +104,13 @@ pub struct RegistryStatus {
     /// What is kept, as last measured; absent until then.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub used: ResourceList,
+    /// Manifests that count and have no tag, as last measured: no list of the registry shows them. At most
+    /// [`UNTAGGED_MAX`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub untagged: Vec<String>,
+    /// The mark of a change ([`crate::names::REGISTRY_CHANGED_ANNOTATION`]) that the last measurement followed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured_change: Option<String>,
     /// `metadata.generation` that the status was computed from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,

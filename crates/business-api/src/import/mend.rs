@@ -16,7 +16,7 @@ pub mod nsemigration;
 use super::candidate::Candidate;
 use super::finding::{ImportFinding, Rule};
 use crate::finalizers::FINALIZERS;
-use business_types::names::OPERATOR_ANNOTATIONS;
+use business_types::names::{OPERATOR_ANNOTATIONS, SERVER_ANNOTATIONS};
 use meta::object::Object;
 use serde_json::{Map, Value, json};
 
@@ -33,6 +33,9 @@ pub fn common(candidate: &mut Candidate, findings: &mut Vec<ImportFinding>) {
     }
     let generation = object.generation().max(1);
     object.set(&["metadata", "generation"], json!(generation));
+    for key in SERVER_ANNOTATIONS {
+        object.remove(&["metadata", "annotations", key]);
+    }
     for key in OPERATOR_ANNOTATIONS {
         if object.remove(&["metadata", "annotations", key]).is_some() {
             let why = format!("annotation {key} is dropped: here it would be an operator's consent");

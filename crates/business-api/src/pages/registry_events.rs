@@ -1,9 +1,10 @@
 //! What the registry tells of changes: `notifications.endpoints` of its configuration. A change that is not heard of is found
-//! when the controller measures by time.
+//! when the controller measures by time, but for what is pushed by its digest: no list of the registry shows it. That is
+//! stored before the registry is answered, and told again by it otherwise.
 
 use super::registry_token::refusal;
 use crate::token_server::accounts::{Duty, RegistryAccount};
-use crate::token_server::heard::Heard;
+use crate::token_server::heard::{Heard, Marker};
 use crate::token_server::prefixes::Prefixes;
 use crate::token_server::scope::Prefix;
 use apiserver::RequestContext;
@@ -13,14 +14,16 @@ use apiserver::flow::Class;
 use apiserver::routes::{Reach, Route, RouteHandler};
 use axum::body::Body;
 use axum::response::IntoResponse;
+use business_types::registry::ManifestName;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use meta::status::Status;
 use serde::Deserialize;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
+use store::Key;
 
 const PATH: &str = "/registry/events";
 const BODY_BYTES_MAX: usize = 4 << 20;
@@ -34,6 +37,8 @@ pub struct EventsPage {
     pub prefixes: Vec<Prefixes>,
     /// Who is told.
     pub heard: Heard,
+    /// Who stores what nothing else leads to.
+    pub marker: Marker,
 }
 
 /// `application/vnd.docker.distribution.events.v2+json`, as far as it is read.
@@ -55,6 +60,18 @@ struct Event {
 struct EventTarget {
     #[serde(default)]
     repository: String,
+    #[serde(default)]
+    digest: String,
+    /// Absent where content was pushed by its digest.
+    #[serde(default)]
+    tag: String,
+}
+
+impl Event {
+    fn pushed_by_digest(&self) -> Option<ManifestName> {
+        let EventTarget { repository, digest, tag } = &self.target;
+        (self.action == "push" && tag.is_empty()).then(|| ManifestName::new(repository, digest))?
+    }
 }
 
 impl EventsPage {
@@ -82,15 +99,32 @@ impl EventsPage {
         let bytes = read.map_err(|error| Status::bad_request(error.to_string()))?.to_bytes();
         let envelope: Envelope =
             serde_json::from_slice(&bytes).map_err(|error| Status::bad_request(error.to_string()))?;
-        let changes = envelope.events.iter().filter(|event| event.action != "pull");
-        let changed: HashSet<Prefix<'_>> =
-            changes.filter_map(|event| Prefix::of(&event.target.repository)).collect();
-        for prefix in changed {
-            for owner in self.prefixes.iter().filter_map(|prefixes| prefixes.owner(prefix)) {
-                self.heard.tell(owner);
+        if !self.prefixes.iter().all(Prefixes::is_complete) {
+            return Err(Status::unavailable("it is not known yet whose the repositories are", 1));
+        }
+        let mut pushed: HashMap<Prefix<'_>, BTreeSet<ManifestName>> = HashMap::new();
+        let mut changed: HashSet<Prefix<'_>> = HashSet::new();
+        for event in envelope.events.iter().filter(|event| event.action != "pull") {
+            let Some(prefix) = Prefix::of(&event.target.repository) else { continue };
+            match event.pushed_by_digest() {
+                Some(manifest) => drop(pushed.entry(prefix).or_default().insert(manifest)),
+                None => drop(changed.insert(prefix)),
             }
         }
+        for (prefix, manifests) in &pushed {
+            for owner in self.owners(*prefix) {
+                let stored = self.marker.pushed(&owner, manifests).await;
+                stored.map_err(|error| Status::unavailable(error.to_string(), 1))?;
+            }
+        }
+        for owner in changed.into_iter().flat_map(|prefix| self.owners(prefix)) {
+            self.heard.tell(owner);
+        }
         Ok(())
+    }
+
+    fn owners<'a>(&'a self, prefix: Prefix<'a>) -> impl Iterator<Item = Key> + 'a {
+        self.prefixes.iter().filter_map(move |prefixes| prefixes.owner(prefix))
     }
 }
 

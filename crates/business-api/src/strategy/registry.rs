@@ -73,6 +73,20 @@ impl<K: RegistryKind> RegistryStrategy<K> {
         RefusedObject { name: object.name(), kind: Self::REFUSED }
     }
 
+    /// What the registry has told stays, whatever a caller with a tenant sends.
+    fn keep_marks(cx: &WriteContext<'_>, old: Option<&Object>, object: &mut Object) {
+        if cx.tenant.is_none() {
+            return;
+        }
+        for key in names::SERVER_ANNOTATIONS {
+            let path = ["metadata", "annotations", key];
+            match old {
+                Some(old) => object.copy_from(old, &path),
+                None => drop(object.remove(&path)),
+            }
+        }
+    }
+
     /// What the registry has for the object is never forgotten while it lives.
     fn prepare_status(old: &Object, object: &mut Object) {
         if old.is_deleting() {
@@ -154,6 +168,7 @@ impl<K: RegistryKind> Strategy for RegistryStrategy<K> {
 
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
         check_annotations(cx, None, object, &K::group_resource())?;
+        Self::keep_marks(cx, None, object);
         set_tenant(cx, None, object);
         add_finalizer(object, K::FINALIZER);
         let name = object.text(NAME).to_owned();
@@ -201,6 +216,7 @@ impl<K: RegistryKind> Strategy for RegistryStrategy<K> {
             Part::FINALIZE => Self::prepare_finalize(cx, old, object),
             Part::Main | Part::Sub(_) => {
                 check_annotations(cx, Some(old), object, &K::group_resource())?;
+                Self::keep_marks(cx, Some(old), object);
                 set_tenant(cx, Some(old), object);
                 if object.text(NAME).is_empty() {
                     object.copy_from(old, NAME);

@@ -1,10 +1,11 @@
 use crate::kinds::KindTable;
-use business_types::names::REGISTRY_CHANGED_ANNOTATION;
+use business_types::names::{REGISTRY_CHANGED_ANNOTATION, REGISTRY_PUSHED_ANNOTATION};
+use business_types::registry::{ManifestName, RegistryStatus, UNTAGGED_MAX};
 use meta::object::Object;
 use meta::time;
 use runtime::Clock;
 use serde_json::json;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 use store::model::{Before, Change, NewState, Write};
 use store::read::At;
@@ -20,8 +21,11 @@ const TOGETHER: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct Heard(Sender<Key>);
 
+/// How often a mark is tried when somebody else is faster.
+const TRIES: usize = 5;
+
 /// Writes the marks.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Marker {
     /// The objects.
     pub store: Store,
@@ -58,7 +62,7 @@ impl Marker {
             }
             for object in objects {
                 // What somebody else was faster with is measured by time.
-                if let Err(error) = self.mark(&access, &object).await {
+                if let Err(error) = self.mark(&access, &object, &BTreeSet::new()).await {
                     tracing::debug!(name = &*object.name, %error, "a change of the registry is not told");
                 }
             }
@@ -66,10 +70,35 @@ impl Marker {
         std::future::pending::<()>().await;
     }
 
-    async fn mark(&self, access: &Access, key: &Key) -> Result<Revision, Error> {
+    /// Keeps what was pushed by its digest at its object. It is stored when this answers: nothing else leads to it.
+    pub async fn pushed(&self, key: &Key, manifests: &BTreeSet<ManifestName>) -> Result<(), Error> {
+        let access = Access::internal("events of the registry");
+        for _try in 1..TRIES {
+            match self.mark(&access, key, manifests).await {
+                Ok(_) | Err(Error::NotFound) => return Ok(()),
+                Err(Error::Conflict) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.mark(&access, key, manifests).await.map(drop)
+    }
+
+    async fn mark(
+        &self,
+        access: &Access,
+        key: &Key,
+        pushed: &BTreeSet<ManifestName>,
+    ) -> Result<Revision, Error> {
         let corrupt = |error: serde_json::Error| Error::Corrupt(error.to_string());
         let entry = self.store.get(access, key, At::Latest).await?;
         let mut object = Object::from_stored(&entry.body, entry.revision.0).map_err(corrupt)?;
+        let waiting = unmeasured(&object, pushed).map_err(corrupt)?;
+        let list = ["metadata", "annotations", REGISTRY_PUSHED_ANNOTATION];
+        if waiting.is_empty() {
+            object.remove(&list);
+        } else {
+            object.set(&list, json!(waiting));
+        }
         let now = time::rfc3339_micro(self.clock.unix_micros());
         object.set(&["metadata", "annotations", REGISTRY_CHANGED_ANNOTATION], json!(now));
         let row = self.kinds.accounts().find(|row| row.kind == key.kind).ok_or(Error::NotFound)?;
@@ -79,5 +108,61 @@ impl Marker {
         let change = Change::Update { expected: entry.revision, before, state };
         let write = Write { key: key.clone(), uid: entry.uid, change, may_grow: false, hold: None };
         self.store.write(access, write).await
+    }
+}
+
+/// What was pushed by its digest and no measurement has followed, and these manifests.
+fn unmeasured(object: &Object, pushed: &BTreeSet<ManifestName>) -> Result<String, serde_json::Error> {
+    let status = RegistryStatus::of(object)?;
+    let changed = object.annotation(REGISTRY_CHANGED_ANNOTATION);
+    let is_measured = changed.is_some() && changed == status.measured_change.as_deref();
+    let waiting = object.annotation(REGISTRY_PUSHED_ANNOTATION).filter(|_| !is_measured).unwrap_or_default();
+    let mut all: Vec<&str> = waiting.split_whitespace().collect();
+    let pushed: Vec<String> = pushed.iter().map(ToString::to_string).collect();
+    let is_new = |name: &&String| !all.contains(&name.as_str()) && !status.untagged.contains(name);
+    let new: Vec<&str> = pushed.iter().filter(is_new).map(String::as_str).collect();
+    all.extend(new);
+    if all.len() > UNTAGGED_MAX {
+        let name = object.name();
+        tracing::warn!(name, "more was pushed by digest than is remembered until it is measured");
+        all.truncate(UNTAGGED_MAX);
+    }
+    Ok(all.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    fn name(number: usize) -> ManifestName {
+        ManifestName::new("acme/shop", &format!("sha256:{number:064x}")).unwrap()
+    }
+
+    fn list(numbers: &[usize]) -> String {
+        numbers.iter().map(|number| name(*number).to_string()).collect::<Vec<_>>().join(" ")
+    }
+
+    fn object(changed: &str, waiting: &[usize], status: &Value) -> Object {
+        let annotations =
+            json!({REGISTRY_CHANGED_ANNOTATION: changed, REGISTRY_PUSHED_ANNOTATION: list(waiting)});
+        Object::new(json!({"metadata": {"annotations": annotations}, "status": status})).unwrap()
+    }
+
+    #[test]
+    fn what_waits_to_be_measured_is_kept_and_the_rest_is_let_go() {
+        let kept = |object: &Object, pushed: &[usize]| {
+            unmeasured(object, &pushed.iter().map(|number| name(*number)).collect()).unwrap()
+        };
+        let new = Object::new(json!({"metadata": {}})).unwrap();
+        assert_eq!(kept(&new, &[]), "");
+        assert_eq!(kept(&new, &[2, 1]), list(&[1, 2]));
+        let waits = object("t2", &[1], &json!({"measuredChange": "t1", "untagged": [list(&[7])]}));
+        assert_eq!(kept(&waits, &[1, 3, 7]), list(&[1, 3]), "the measured are remembered elsewhere");
+        let measured = object("t2", &[1], &json!({"measuredChange": "t2"}));
+        assert_eq!(kept(&measured, &[3]), list(&[3]));
+        assert_eq!(kept(&measured, &[]), "");
+        let many: Vec<usize> = (0..UNTAGGED_MAX).collect();
+        assert_eq!(kept(&object("t2", &many, &json!({})), &[999]), list(&many));
     }
 }

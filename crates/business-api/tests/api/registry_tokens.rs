@@ -12,6 +12,7 @@ const PULL: &str = "repository:acme/shop/app:pull";
 const PUSH: &str = "repository:acme/shop/app:pull,push";
 const CONTROLLER: &str = "controller:0123456789abcdef";
 const EVENTS: &str = "registry:fedcba9876543210";
+const PUSHED: &str = "business.tkestack.io/registry-pushed";
 const ALL: &str = "repository:acme/shop/app:*";
 
 /// A server with a key, the project `web` of the tenant `acme`, and in it the image namespace `shop` of 4Gi.
@@ -359,5 +360,28 @@ async fn what_the_registry_tells_marks_the_object_whose_content_has_changed() {
     assert_eq!(teller.post("/registry/events", more).await.code, 200);
     until("it is marked anew", async || mark("shop").await != first).await;
     assert_eq!(teller.post("/registry/events", json!("nonsense")).await.code, 400);
+
+    let digest = |number: usize| format!("sha256:{number:064x}");
+    let by_digest = |number: usize| {
+        let target = json!({"repository": "acme/shop/app", "digest": digest(number)});
+        json!({"events": [{"id": "1", "action": "push", "target": target}]})
+    };
+    let object = async || registry.admin().get(&format!("{IMAGES}/shop")).await.expect(200);
+    let pushed = async || object().await["metadata"]["annotations"][PUSHED].clone();
+    assert_eq!(teller.post("/registry/events", by_digest(1)).await.code, 200);
+    assert_eq!(pushed().await, format!("acme/shop/app@{}", digest(1)), "stored when it was answered");
+    assert_eq!(teller.post("/registry/events", by_digest(2)).await.code, 200);
+    assert_eq!(pushed().await, format!("acme/shop/app@{} acme/shop/app@{}", digest(1), digest(2)));
+    let sent = json!({"metadata": {"annotations": {PUSHED: null}, "labels": {"a": "b"}}});
+    registry.admin().patch(&format!("{IMAGES}/shop"), sent).await.expect(200);
+    assert!(pushed().await.is_string(), "it is the server's");
+    let measured = object().await["metadata"]["annotations"]["business.tkestack.io/registry-changed"].clone();
+    let record = json!({"backend": "OCI", "provenance": "Made"});
+    let untagged = format!("acme/shop/app@{}", digest(1));
+    let status =
+        json!({"phase": "Available", "registry": record, "measuredChange": measured, "untagged": [untagged]});
+    registry.says("shop", status).await;
+    assert_eq!(teller.post("/registry/events", by_digest(3)).await.code, 200);
+    assert_eq!(pushed().await, format!("acme/shop/app@{}", digest(3)), "the others were measured");
     registry.world.assert_books_agree().await;
 }

@@ -2,7 +2,7 @@
 
 use super::memory::NamespaceMemory;
 use crate::cache::Cache;
-use crate::kinds::{Index, Kind, ProjectKey, View, ViewChange};
+use crate::kinds::{Kind, ProjectKey, View, ViewChange, ViewIndex};
 use business_types::condition::{self, TRANSFERRED};
 use business_types::{NamespaceSpec, NamespaceStatus, names};
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ impl Kind for BusinessNamespace {
     type Spec = NamespaceSpec;
     type Status = NamespaceStatus;
     type Key = ProjectKey;
-    type ViewIndex = ClaimedPlaces;
+    type Index = ClaimedPlaces;
     type Memory = NamespaceMemory;
 }
 
@@ -39,7 +39,7 @@ impl NamespaceView {
 #[derive(Debug, Default)]
 pub struct ClaimedPlaces(HashMap<String, HashMap<String, ProjectKey>>);
 
-impl Index<BusinessNamespace> for ClaimedPlaces {
+impl ViewIndex<BusinessNamespace> for ClaimedPlaces {
     fn follow(&mut self, change: &ViewChange<BusinessNamespace>) {
         if let Some(old) = &change.old
             && let Some(cluster) = self.0.get_mut(&old.spec.cluster_name)

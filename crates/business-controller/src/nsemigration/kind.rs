@@ -14,6 +14,6 @@ impl Kind for NsEmigration {
     type Spec = NsEmigrationSpec;
     type Status = NsEmigrationStatus;
     type Key = ProjectKey;
-    type ViewIndex = ();
+    type Index = ();
     type Memory = ();
 }

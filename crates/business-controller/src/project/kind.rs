@@ -2,7 +2,7 @@
 
 use super::figures::Figures;
 use crate::cache::Cache;
-use crate::kinds::{Index, Kind, RootKey, View, ViewChange};
+use crate::kinds::{Kind, RootKey, View, ViewChange, ViewIndex};
 use business_types::{ProjectSpec, ProjectStatus, names};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ impl Kind for BusinessProject {
     type Spec = ProjectSpec;
     type Status = ProjectStatus;
     type Key = RootKey;
-    type ViewIndex = ChildProjects;
+    type Index = ChildProjects;
     type Memory = Figures;
 }
 
@@ -26,7 +26,7 @@ impl Kind for BusinessProject {
 #[derive(Debug, Default)]
 pub struct ChildProjects(BTreeMap<String, BTreeSet<RootKey>>);
 
-impl Index<BusinessProject> for ChildProjects {
+impl ViewIndex<BusinessProject> for ChildProjects {
     fn follow(&mut self, change: &ViewChange<BusinessProject>) {
         let parent = |view: &Arc<ProjectView>| view.spec.parent_project_name.clone();
         let (old, new) = (change.old.as_ref().map(parent), change.new.as_ref().map(parent));

@@ -1,8 +1,9 @@
 //! A registry, whatever its sort.
 
 use crate::error::Error;
-use business_types::registry::{RegistryBackend, RegistryRecord};
+use business_types::registry::{ManifestName, RegistryBackend, RegistryRecord};
 use futures_util::future::BoxFuture;
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::time::Duration;
 
@@ -27,6 +28,8 @@ pub struct RegistryPlace {
     pub name: String,
     pub project: String,
     pub display_name: String,
+    /// Manifests that no list of the registry may show.
+    pub untagged: BTreeSet<ManifestName>,
 }
 
 impl RegistryPlace {
@@ -61,6 +64,14 @@ pub enum RegistryState {
     },
     /// It is not there any more.
     Lost,
+}
+
+/// What is kept below a prefix.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Measured {
+    pub bytes: u64,
+    /// What of it has no tag, neither itself nor an index that names it.
+    pub untagged: BTreeSet<ManifestName>,
 }
 
 /// How far a removal has come.
@@ -98,8 +109,8 @@ pub trait Backend: Debug + Send + Sync {
         record: &'a RegistryRecord,
     ) -> BoxFuture<'a, Result<RegistryState, Error>>;
 
-    /// Bytes that are kept; `None` where the registry does not tell.
-    fn measure<'a>(&'a self, place: &'a RegistryPlace) -> BoxFuture<'a, Result<Option<u64>, Error>>;
+    /// `None` where the registry does not tell.
+    fn measure<'a>(&'a self, place: &'a RegistryPlace) -> BoxFuture<'a, Result<Option<Measured>, Error>>;
 
     /// Removes what is on record, and nothing else.
     fn remove<'a>(

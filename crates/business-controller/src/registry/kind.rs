@@ -2,7 +2,7 @@
 
 use super::scans::Scans;
 use crate::cache::Cache;
-use crate::kinds::{Index, Kind, ProjectKey, View, ViewChange};
+use crate::kinds::{Kind, ProjectKey, View, ViewChange, ViewIndex};
 use business_types::registry::RegistryKind;
 use business_types::{ChartGroup, ImageNamespace, RegistrySpec, RegistryStatus};
 use std::marker::PhantomData;
@@ -22,7 +22,7 @@ impl<K: RegistryKind> Kind for Registered<K> {
     type Spec = RegistrySpec;
     type Status = RegistryStatus;
     type Key = ProjectKey;
-    type ViewIndex = NoIndex;
+    type Index = NoIndex;
     type Memory = Scans;
 }
 
@@ -30,7 +30,7 @@ impl<K: RegistryKind> Kind for Registered<K> {
 #[derive(Debug, Default)]
 pub struct NoIndex;
 
-impl<K: RegistryKind> Index<Registered<K>> for NoIndex {
+impl<K: RegistryKind> ViewIndex<Registered<K>> for NoIndex {
     fn follow(&mut self, _change: &ViewChange<Registered<K>>) {}
 }
 

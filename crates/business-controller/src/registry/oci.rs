@@ -6,7 +6,7 @@ pub mod calls;
 /// What lies below a prefix.
 pub mod inventory;
 
-use super::backend::{Backend, Provided, RegistryPlace, RegistryState, Removal};
+use super::backend::{Backend, Measured, Provided, RegistryPlace, RegistryState, Removal};
 use crate::error::{CallFailure, Error};
 use crate::leader::Fence;
 use business_types::registry::{RegistryBackend, RegistryProvenance, RegistryRecord, TOKEN_SECONDS_MAX};
@@ -39,7 +39,7 @@ impl OciRegistry {
     }
 
     async fn has_content(&self, place: &RegistryPlace) -> Result<bool, Error> {
-        Ok(!inventory::read(&self.http, &self.known, &place.prefix()).await?.is_empty())
+        Ok(!inventory::read(&self.http, &self.known, place).await?.is_empty())
     }
 
     async fn provide(&self, place: &RegistryPlace, consent: bool) -> Result<Provided, Error> {
@@ -57,7 +57,7 @@ impl OciRegistry {
 
     async fn remove(&self, place: &RegistryPlace) -> Result<Removal, Error> {
         let prefix = place.prefix();
-        let found = inventory::read(&self.http, &self.known, &prefix).await?;
+        let found = inventory::read(&self.http, &self.known, place).await?;
         if found.is_empty() {
             self.known.forget(&prefix);
             return Ok(Removal::Gone);
@@ -133,10 +133,9 @@ impl Backend for OciRegistry {
         std::future::ready(Ok(RegistryState::There { locked: false })).boxed()
     }
 
-    fn measure<'a>(&'a self, place: &'a RegistryPlace) -> BoxFuture<'a, Result<Option<u64>, Error>> {
-        let bytes =
-            async move { Ok(Some(inventory::read(&self.http, &self.known, &place.prefix()).await?.bytes)) };
-        bytes.boxed()
+    fn measure<'a>(&'a self, place: &'a RegistryPlace) -> BoxFuture<'a, Result<Option<Measured>, Error>> {
+        let found = async move { Ok(Some(inventory::read(&self.http, &self.known, place).await?.measured)) };
+        found.boxed()
     }
 
     fn remove<'a>(

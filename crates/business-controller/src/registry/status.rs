@@ -1,6 +1,7 @@
 //! The status of an image namespace or chart group. What it says is pure; a write happens only when it says something new.
 
 use super::OfContent;
+use super::backend::Measured;
 use super::kind::{Registered, RegisteredView};
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
@@ -11,7 +12,8 @@ use crate::outcome::PassOutcome;
 use business_types::condition::{
     self, FALSE, PROVISIONED, READY, REGISTRY_REACHABLE, TERMINATING, TRUE, UNKNOWN, WITHIN_QUOTA, reason,
 };
-use business_types::registry::{RegistryBackend, RegistryKind, RegistryRecord, STORAGE};
+use business_types::names::REGISTRY_CHANGED_ANNOTATION;
+use business_types::registry::{RegistryBackend, RegistryKind, RegistryRecord, STORAGE, UNTAGGED_MAX};
 use business_types::{Condition, RegistryPhase, RegistryStatus};
 use meta::quantity::{Format, Quantity};
 
@@ -33,8 +35,8 @@ pub enum Sight {
     There {
         record: RegistryRecord,
         locked: bool,
-        /// Bytes, where they were measured in this pass.
-        used: Option<u64>,
+        /// What was measured in this pass.
+        measured: Option<Measured>,
     },
 }
 
@@ -66,9 +68,11 @@ pub fn next<K: RegistryKind>(object: &RegisteredView<K>, sight: Sight, now: &str
             let locked = came_locked && record.backend == RegistryBackend::Tke;
             pass.there(&mut status, record, locked);
         }
-        Sight::There { record, locked, used } => {
-            if let Some(bytes) = used {
+        Sight::There { record, locked, measured } => {
+            if let Some(Measured { bytes, untagged }) = measured {
                 status.used.insert(STORAGE.to_owned(), quantity(bytes));
+                status.untagged = untagged.iter().take(UNTAGGED_MAX).map(ToString::to_string).collect();
+                status.measured_change = object.annotations.get(REGISTRY_CHANGED_ANNOTATION).cloned();
             }
             pass.there(&mut status, record, locked);
         }

@@ -1,6 +1,6 @@
 //! TKE's registry: `namespaces` and `chartgroups` of `registry.tkestack.io/v1`. It tells no sizes.
 
-use super::backend::{Backend, Content, Provided, RegistryPlace, RegistryState, Removal};
+use super::backend::{Backend, Content, Measured, Provided, RegistryPlace, RegistryState, Removal};
 use crate::error::{CallFailure, Error};
 use crate::leader::Fence;
 use business_types::names::UID_ANNOTATION;
@@ -223,7 +223,7 @@ impl Backend for TkeRegistry {
         found.boxed()
     }
 
-    fn measure<'a>(&'a self, _place: &'a RegistryPlace) -> BoxFuture<'a, Result<Option<u64>, Error>> {
+    fn measure<'a>(&'a self, _place: &'a RegistryPlace) -> BoxFuture<'a, Result<Option<Measured>, Error>> {
         std::future::ready(Ok(None)).boxed()
     }
 

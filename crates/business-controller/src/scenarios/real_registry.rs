@@ -113,6 +113,7 @@ fn place() -> RegistryPlace {
         name: "web".to_owned(),
         project: "p".to_owned(),
         display_name: String::new(),
+        untagged: std::collections::BTreeSet::new(),
     }
 }
 
@@ -143,7 +144,8 @@ async fn content_is_measured_and_removed_in_a_real_registry() {
     let begun = Instant::now();
     let measured = registry.measure(&place).await.unwrap();
     let first = begun.elapsed();
-    assert_eq!(measured, Some(u64::try_from(kept).unwrap()));
+    let bytes = measured.as_ref().map(|measured| measured.bytes);
+    assert_eq!(bytes, Some(u64::try_from(kept).unwrap()));
     let begun = Instant::now();
     assert_eq!(registry.measure(&place).await.unwrap(), measured);
     println!("{} manifests: measured in {first:?}, again in {:?}", repositories * tags, begun.elapsed());
@@ -154,5 +156,5 @@ async fn content_is_measured_and_removed_in_a_real_registry() {
     println!("removed in {:?}", begun.elapsed());
     assert_eq!(registry.remove(&place, &record).await.unwrap(), Removal::Gone);
     let neighbour = registry.measure(&RegistryPlace { name: "web-x".to_owned(), ..place }).await.unwrap();
-    assert!(neighbour > Some(0), "the neighbours are untouched");
+    assert!(neighbour.is_some_and(|kept| kept.bytes > 0), "the neighbours are untouched");
 }

@@ -35,7 +35,20 @@ impl Drop for Scene {
 
 impl Scene {
     async fn new() -> Self {
-        let registry = FakeRegistry::start().await;
+        let scene = Self::beside(FakeRegistry::start().await).await;
+        scene.holds(&json!({"phase": "Pending", "observedGeneration": 0}), Some("1Ki"));
+        scene
+    }
+
+    /// The next leader, with the same registry and the same object.
+    async fn succeeded(&self) -> Self {
+        let next = Self::beside(self.registry.clone()).await;
+        next.world.server.put(OBJECT, &self.world.stored(OBJECT));
+        next.follows();
+        next
+    }
+
+    async fn beside(registry: FakeRegistry) -> Self {
         let credentials = std::env::temp_dir().join(format!("registry-{}", uuid::Uuid::new_v4()));
         std::fs::write(&credentials, format!("{ACCOUNT}\n")).unwrap();
         let site =
@@ -44,9 +57,7 @@ impl Scene {
         let world = World::with_registry(&Server::default(), |fence| {
             Some(Box::new(OciRegistry::new(http, Arc::clone(fence))) as Box<dyn Backend>)
         });
-        let scene = Self { world, registry, credentials };
-        scene.holds(&json!({"phase": "Pending", "observedGeneration": 0}), Some("1Ki"));
-        scene
+        Self { world, registry, credentials }
     }
 
     /// The API holds the object with this status, and the controller has seen it.
@@ -248,6 +259,54 @@ async fn what_has_lost_its_tag_counts_and_is_removed_with_the_rest() {
     scene.world.server.clock.advance(200 * SECOND);
     scene.pass().await.unwrap();
     assert_eq!(scene.registry.count("t/web/"), 0);
+}
+
+#[tokio::test]
+async fn what_was_pushed_by_its_digest_counts_and_is_removed_by_whoever_leads_then() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    scene.pass().await.unwrap();
+    let digest = scene.registry.push("t/web/a", "tmp", 300);
+    scene.registry.untag("t/web/a", "tmp");
+    scene.registry.hide("t/web/a");
+    let name = format!("t/web/a@{digest}");
+    let foreign = format!("u/web/a@{}", scene.registry.push("u/web/a", "v1", 5));
+    scene.edits(&json!({"metadata": {"annotations": {
+        names::REGISTRY_CHANGED_ANNOTATION: "1",
+        names::REGISTRY_PUSHED_ANNOTATION: format!("{name} {foreign} nonsense"),
+    }}}));
+    scene.pass().await.unwrap();
+    let kept = 300 + 10 + scene.registry.manifest_bytes("t/web/a");
+    assert_eq!(scene.status()["used"]["requests.storage"], kept.to_string());
+    assert_eq!(scene.status()["untagged"], json!([name]));
+    assert_eq!(scene.status()["measuredChange"], "1");
+
+    // Another process, and the mark was cleared meanwhile.
+    let scene = scene.succeeded().await;
+    scene.edits(&json!({"metadata": {"annotations": {
+        names::REGISTRY_CHANGED_ANNOTATION: "2", names::REGISTRY_PUSHED_ANNOTATION: null,
+    }}}));
+    scene.pass().await.unwrap();
+    assert_eq!(scene.status()["used"]["requests.storage"], kept.to_string());
+    scene.is_deleted();
+    scene.world.server.clock.advance(200 * SECOND);
+    scene.pass().await.unwrap();
+    assert_eq!(scene.registry.count("t/web/"), 0);
+    assert_eq!(scene.registry.count("u/web/"), 1);
+}
+
+#[tokio::test]
+async fn what_an_index_with_a_tag_names_is_not_without_a_tag() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    scene.pass().await.unwrap();
+    let digest = scene.registry.push_index("t/web/a", "v1", &[300]).remove(0);
+    scene.edits(&json!({"metadata": {"annotations": {
+        names::REGISTRY_CHANGED_ANNOTATION: "1", names::REGISTRY_PUSHED_ANNOTATION: format!("t/web/a@{digest}"),
+    }}}));
+    scene.pass().await.unwrap();
+    assert_eq!(scene.status()["untagged"], Value::Null);
+    assert_eq!(scene.status()["measuredChange"], "1");
 }
 
 #[tokio::test]

@@ -74,6 +74,18 @@ pub fn status_schema(definition: &'static str) -> Schema {
                 .optional(),
             ),
             (
+                "untagged",
+                Schema::strings(
+                    "Manifests that count and have no tag, as REPOSITORY@DIGEST, as last measured.",
+                    ListType::Set,
+                )
+                .optional(),
+            ),
+            (
+                "measuredChange",
+                Schema::string("The mark of a change in the registry that the last measurement followed.").optional(),
+            ),
+            (
                 "observedGeneration",
                 Schema::integer("metadata.generation that the status was computed from, as a count.").optional(),
             ),

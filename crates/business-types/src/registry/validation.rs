@@ -1,6 +1,6 @@
 use super::{
-    REGISTRY_DOMAIN, REGISTRY_KEYS, RegistryBackend, RegistryPhase, RegistryProvenance, RegistrySpec,
-    RegistryStatus, STORAGE,
+    ManifestName, REGISTRY_DOMAIN, REGISTRY_KEYS, RegistryBackend, RegistryPhase, RegistryProvenance,
+    RegistrySpec, RegistryStatus, STORAGE, UNTAGGED_MAX,
 };
 use crate::resources;
 use crate::validation::{DISPLAY_NAME_BYTES_MAX, amounts, conditions, immutable, phase};
@@ -88,7 +88,7 @@ fn tenant(tenant: &str, path: &Path) -> FieldErrors {
 }
 
 /// `[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*`, as the OCI distribution specification has it.
-fn is_repository_component(text: &str) -> bool {
+pub(super) fn is_repository_component(text: &str) -> bool {
     let is_letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let separators = text.split(is_letter).filter(|separator| !separator.is_empty());
     let fits = |separator: &str| matches!(separator, "." | "_" | "__") || separator.chars().all(|c| c == '-');
@@ -111,8 +111,22 @@ pub fn object_status(object: &Object) -> FieldErrors {
         return errors;
     };
     errors.extend(amounts(&status.used, |resource| path.child("used").key(resource)));
+    errors.extend(untagged(&status.untagged, &path.child("untagged")));
     errors.extend(conditions(&status.conditions));
     errors
+}
+
+fn untagged(names: &[String], path: &Path) -> FieldErrors {
+    if names.len() > UNTAGGED_MAX {
+        return vec![FieldError::too_many(path, names.len(), UNTAGGED_MAX)];
+    }
+    let wrong = |(at, name): (usize, &String)| {
+        let expected = "a manifest is named REPOSITORY@DIGEST";
+        name.parse::<ManifestName>()
+            .is_err()
+            .then(|| FieldError::invalid(&path.index(at), &json!(name), expected))
+    };
+    names.iter().enumerate().filter_map(wrong).collect()
 }
 
 #[cfg(test)]

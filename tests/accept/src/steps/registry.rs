@@ -197,7 +197,16 @@ impl Depot<'_> {
                 self.works(member, &["pull", &self.image("more:1")])?;
             }
         }
-        self.works(member, &["push", &self.image("more:2")]).map(drop)
+        self.works(member, &["push", &self.image("more:2")])?;
+
+        // No list of the registry shows it: what the registry has told is what counts it.
+        let digest = self.works(member, &["push", "--by-digest", &self.image("bare:none")])?;
+        let name = format!("default/images/bare@{digest}");
+        let counts = |object: &Value| {
+            let untagged = object.pointer("/status/untagged").and_then(Value::as_array);
+            untagged.is_some_and(|all| all.iter().any(|one| one == name.as_str()))
+        };
+        until(&self.tenant, &get, counts).map(drop)
     }
 
     /// The project's end takes what it keeps in the registry with it. The name itself is free when the last token has ended,

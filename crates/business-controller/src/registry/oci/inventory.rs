@@ -3,6 +3,8 @@
 use super::PARALLEL;
 use super::calls::{Call, Http};
 use crate::error::{CallFailure, Error};
+use crate::registry::backend::{Measured, RegistryPlace};
+use business_types::registry::{ManifestName, is_digest};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use http::{Method, StatusCode};
 use serde::Deserialize;
@@ -24,7 +26,7 @@ const REMEMBERED_MAX: usize = 200_000;
 pub struct Inventory {
     /// Digests of manifests by repository.
     pub repositories: BTreeMap<String, BTreeSet<String>>,
-    pub bytes: u64,
+    pub measured: Measured,
 }
 
 impl Inventory {
@@ -99,14 +101,26 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Looks through everything below a prefix.
-pub async fn read(http: &Http, known: &Known, prefix: &str) -> Result<Inventory, Error> {
+/// Looks through everything below the prefix of a place.
+pub async fn read(http: &Http, known: &Known, place: &RegistryPlace) -> Result<Inventory, Error> {
+    let prefix = &place.prefix();
+    let below = format!("{prefix}/");
+    let told = || place.untagged.iter().filter(|name| name.repository().starts_with(&below));
     let mut repositories: BTreeSet<String> = list_repositories(http, prefix).await?.into_iter().collect();
     repositories.extend(known.repositories_before(prefix));
+    repositories.extend(told().map(|name| name.repository().to_owned()));
     let mut found = Inventory::default();
     let mut blobs: HashMap<String, u64> = HashMap::new();
     for repository in repositories {
-        let manifests = manifests_of(http, known, prefix, &repository).await?;
+        let mut before = known.before(prefix, &repository);
+        before.extend(
+            told().filter(|name| name.repository() == repository).map(|name| name.digest().to_owned()),
+        );
+        let Manifests { manifests, untagged } = manifests_of(http, known, &repository, before).await?;
+        found
+            .measured
+            .untagged
+            .extend(untagged.iter().filter_map(|digest| ManifestName::new(&repository, digest)));
         let named: BTreeSet<&String> = manifests.values().flat_map(|manifest| &manifest.blobs).collect();
         let asked = named.into_iter().filter(|digest| !blobs.contains_key(*digest));
         let sizes: Vec<_> = asked.map(|digest| size_of(http, known, &repository, digest)).collect();
@@ -121,7 +135,7 @@ pub async fn read(http: &Http, known: &Known, prefix: &str) -> Result<Inventory,
             return Err(too_much(&format!("there are more than {MANIFESTS_MAX} manifests below {prefix}")));
         }
     }
-    found.bytes = blobs.into_values().fold(0, u64::saturating_add);
+    found.measured.bytes = blobs.into_values().fold(0, u64::saturating_add);
     lock(&known.found).insert(prefix.to_owned(), found.clone());
     Ok(found)
 }
@@ -130,19 +144,24 @@ fn too_much(message: &str) -> Error {
     Error::Registry(CallFailure::Refused { code: 413, message: message.to_owned() })
 }
 
-/// The manifests of a repository that answer: those with tags, those that were seen before, and those that an index names.
+/// The manifests of a repository that answer, by digest.
+struct Manifests {
+    manifests: BTreeMap<String, Arc<Manifest>>,
+    /// Those that neither a tag nor another manifest leads to.
+    untagged: BTreeSet<String>,
+}
+
+/// Those with tags, those that were seen before, and those that an index names.
 async fn manifests_of(
     http: &Http,
     known: &Known,
-    prefix: &str,
     repository: &str,
-) -> Result<BTreeMap<String, Arc<Manifest>>, Error> {
-    let tags = list_tags(http, repository).await?;
-    let asked = tags.into_iter().chain(known.before(prefix, repository));
-    let heads: Vec<_> = asked.map(|reference| digest_of(http, repository, reference)).collect();
-    let digests: Vec<Option<String>> = stream::iter(heads).buffer_unordered(PARALLEL).try_collect().await?;
-    let mut wanted: BTreeSet<String> = digests.into_iter().flatten().collect();
-    let mut manifests = BTreeMap::new();
+    before: BTreeSet<String>,
+) -> Result<Manifests, Error> {
+    let tagged = existing(http, repository, list_tags(http, repository).await?).await?;
+    let before = existing(http, repository, before).await?;
+    let mut wanted: BTreeSet<String> = tagged.union(&before).cloned().collect();
+    let mut manifests: BTreeMap<String, Arc<Manifest>> = BTreeMap::new();
     while !wanted.is_empty() {
         let reads: Vec<_> = wanted.iter().map(|digest| manifest(http, known, repository, digest)).collect();
         let read: Vec<_> = stream::iter(reads).buffer_unordered(PARALLEL).try_collect().await?;
@@ -156,7 +175,22 @@ async fn manifests_of(
             return Err(too_much(&format!("there are more than {MANIFESTS_MAX} manifests in {repository}")));
         }
     }
-    Ok(manifests)
+    let named: BTreeSet<&String> = manifests.values().flat_map(|manifest| &manifest.children).collect();
+    let is_alone = |digest: &&String| !tagged.contains(*digest) && !named.contains(digest);
+    let untagged = before.iter().filter(is_alone).cloned().collect();
+    Ok(Manifests { manifests, untagged })
+}
+
+/// The digests of what answers under these tags or digests.
+async fn existing(
+    http: &Http,
+    repository: &str,
+    references: impl IntoIterator<Item = String>,
+) -> Result<BTreeSet<String>, Error> {
+    let heads: Vec<_> =
+        references.into_iter().map(|reference| digest_of(http, repository, reference)).collect();
+    let digests: Vec<Option<String>> = stream::iter(heads).buffer_unordered(PARALLEL).try_collect().await?;
+    Ok(digests.into_iter().flatten().collect())
 }
 
 /// The digest of what answers under a tag or digest; `None` when nothing does.
@@ -241,15 +275,6 @@ async fn size_of(http: &Http, known: &Known, repository: &str, digest: &str) -> 
     }
 }
 
-/// A manifest names others by texts of its author's, which become parts of paths.
-fn is_digest(text: &str) -> bool {
-    let Some((algorithm, hex)) = text.split_once(':') else { return false };
-    !algorithm.is_empty()
-        && algorithm.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
-        && (32..=128).contains(&hex.len())
-        && hex.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-}
-
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Catalog {
@@ -312,21 +337,5 @@ async fn page<T: DeserializeOwned>(
         }
         StatusCode::NOT_FOUND => Ok((None, None)),
         _ => Err(answer.failure()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_digest_is_no_path() {
-        let hex = "0123456789abcdef".repeat(4);
-        assert!(is_digest(&format!("sha256:{hex}")));
-        let bad =
-            ["", "sha256:", "sha256:../../x", &hex, &format!("sha256:{hex}/.."), &format!("SHA256:{hex}")];
-        for bad in bad {
-            assert!(!is_digest(bad), "{bad}");
-        }
     }
 }
