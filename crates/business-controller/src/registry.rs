@@ -30,7 +30,7 @@ use business_types::registry::{ManifestName, RegistryKind, RegistryRecord};
 use business_types::{Condition, RegistryPhase, RegistrySpec, RegistryStatus, names};
 use kind::{Registered, RegisteredView};
 use scans::Scans;
-use status::Sight;
+use status::{Measurement, Sight};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -53,11 +53,7 @@ where
     fn changed(cx: &Context, change: &ViewChange<Self>) {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         let Some(view) = new.or(old) else { return };
-        // The registry has told of a change below the prefix.
-        let heard = |view: &RegisteredView<K>| {
-            (view.uid.clone(), view.annotations.get(names::REGISTRY_CHANGED_ANNOTATION).cloned())
-        };
-        if old.map(heard) != new.map(heard) {
+        if old.map(|view| &view.uid) != new.map(|view| &view.uid) {
             Self::cache(&cx.objects).memory.forget(&view.key);
         }
         if new.is_some() {
@@ -159,6 +155,17 @@ where
     let next = status::next(object, sight.clone(), &cx.now());
     tell(cx, object, &next);
     status::show(cx, object, &next).await?;
+    // Only what was written was measured.
+    match &sight {
+        Sight::There { measured: Measurement::Of(_), .. } => {
+            scans.measured(&object.key, cx.registry.scan_period);
+        }
+        // Where nothing is measured a look costs little.
+        Sight::There { measured: Measurement::NotTold, .. } => {
+            scans.measured(&object.key, cx.registry.scan_period.min(UNMEASURED_PERIOD));
+        }
+        _ => {}
+    }
     Ok(match sight {
         Sight::Refused(_) => PassOutcome::Refused,
         // What was written is looked at again when it is to be measured, which may be at once.
@@ -201,13 +208,14 @@ where
         }
     };
     let scans = &Registered::<K>::cache(&cx.objects).memory;
-    let mut measured = None;
-    if scans.wait(&object.key).is_none() {
-        measured = backend.measure(place).await?;
-        let period = cx.registry.scan_period;
-        // Where nothing is measured a look costs little.
-        scans.measured(&object.key, if measured.is_some() { period } else { period.min(UNMEASURED_PERIOD) });
-    }
+    // The registry has told of a change that no measurement has followed.
+    let has_changed =
+        object.annotations.get(names::REGISTRY_CHANGED_ANNOTATION) != object.status.measured_change.as_ref();
+    let measured = if has_changed || scans.wait(&object.key).is_none() {
+        backend.measure(place).await?.map_or(Measurement::NotTold, Measurement::Of)
+    } else {
+        Measurement::NotDue
+    };
     Ok(Sight::There { record, locked, measured })
 }
 

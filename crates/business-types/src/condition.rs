@@ -80,6 +80,8 @@ pub mod reason {
     pub const MARKED: &str = "Marked";
     /// Children are being deleted first.
     pub const WAITING_FOR_CHILDREN: &str = "WaitingForChildren";
+    /// What is left in member clusters still counts, or still bears our marks.
+    pub const AMOUNTS_HELD: &str = "AmountsHeld";
     /// The cluster's namespace still has content.
     pub const CONTENT_REMAINING: &str = "ContentRemaining";
     /// The project or namespace is being deleted.

@@ -8,7 +8,7 @@ use crate::kinds::{Kind, ObjectKey as _, View};
 use crate::namespace::kind::{BusinessNamespace, NamespaceView};
 use crate::outcome::PassOutcome;
 use crate::registry::kind::{BusinessChartGroup, BusinessImageNamespace};
-use business_types::names;
+use business_types::{HeldAmount, Orphan, ProjectStatus, names};
 use futures_util::{StreamExt as _, stream};
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,9 +61,27 @@ pub async fn run(cx: &Context, object: &ProjectView, children: &Children) -> Res
         left.delete(cx).await?;
         return Ok(PassOutcome::WaitingFor(Duration::from_secs(1)));
     }
+    if remnants(&object.status).is_some() {
+        return Ok(PassOutcome::WaitingFor(RECHECK));
+    }
     cx.business.finalize(object, &tokens).await?;
     cx.events.report(object, DELETED, "the project and its children are gone".to_owned());
     Ok(PassOutcome::Applied)
+}
+
+/// What keeps a project without children: nobody would know whose it is when the project has gone.
+pub fn remnants(status: &ProjectStatus) -> Option<String> {
+    if let Some(held) = status.ledger.held.first() {
+        let HeldAmount { uid, state, cluster_name, namespace, .. } = held;
+        return Some(format!(
+            "{namespace} of cluster {cluster_name} still counts ({state}), with {} more: it goes when it is unused there, \
+             or by business-api audit --write-off {uid}",
+            status.ledger.held.len().saturating_sub(1)
+        ));
+    }
+    let orphan = status.orphans.first()?;
+    let Orphan { cluster_name, namespace, .. } = orphan;
+    Some(format!("{namespace} of cluster {cluster_name} still bears our quota and marks"))
 }
 
 async fn last_look(cx: &Context, project: &str) -> Result<Children, CallFailure> {

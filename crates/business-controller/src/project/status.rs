@@ -1,6 +1,7 @@
 //! The status of a project. What it says is pure; a write happens only when it says something new.
 
 use super::accounting::ProjectAccounting;
+use super::cleanup;
 use super::kind::ProjectView;
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
@@ -57,7 +58,10 @@ pub fn next(object: &ProjectView, account: ProjectAccounting, now: &str) -> Proj
         let ProjectAccounting { namespaces, children, registered, .. } = &account;
         let left = [namespaces.len(), children.len(), *registered].iter().sum::<usize>();
         let ending = if left == 0 {
-            Condition::new(TERMINATING, TRUE, reason::DELETING, "")
+            match cleanup::remnants(&object.status) {
+                Some(what) => Condition::new(TERMINATING, TRUE, reason::AMOUNTS_HELD, what),
+                None => Condition::new(TERMINATING, TRUE, reason::DELETING, ""),
+            }
         } else {
             let message = format!(
                 "{} namespaces, {registered} image namespaces and chart groups, and {} child projects remain",

@@ -35,9 +35,17 @@ pub enum Sight {
     There {
         record: RegistryRecord,
         locked: bool,
-        /// What was measured in this pass.
-        measured: Option<Measured>,
+        measured: Measurement,
     },
+}
+
+/// What a pass has measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Measurement {
+    NotDue,
+    /// The registry does not tell.
+    NotTold,
+    Of(Measured),
 }
 
 /// The status after what was seen. `now` is RFC 3339.
@@ -69,10 +77,12 @@ pub fn next<K: RegistryKind>(object: &RegisteredView<K>, sight: Sight, now: &str
             pass.there(&mut status, record, locked);
         }
         Sight::There { record, locked, measured } => {
-            if let Some(Measured { bytes, untagged }) = measured {
+            if measured != Measurement::NotDue {
+                status.measured_change = object.annotations.get(REGISTRY_CHANGED_ANNOTATION).cloned();
+            }
+            if let Measurement::Of(Measured { bytes, untagged }) = measured {
                 status.used.insert(STORAGE.to_owned(), quantity(bytes));
                 status.untagged = untagged.iter().take(UNTAGGED_MAX).map(ToString::to_string).collect();
-                status.measured_change = object.annotations.get(REGISTRY_CHANGED_ANNOTATION).cloned();
             }
             pass.there(&mut status, record, locked);
         }

@@ -1,7 +1,11 @@
+use crate::controller::Controller as _;
 use crate::fixtures::pending;
 use crate::fixtures::server::Server;
 use crate::fixtures::world::{NAMESPACE, OBJECT, PROJECT, QUOTA, World};
+use crate::kinds::{ObjectKey as _, RootKey};
 use crate::member::Reach;
+use crate::outcome::PassOutcome;
+use crate::project::kind::BusinessProject;
 use crate::seal::Keyring;
 use crate::seal::keeper::Keeper;
 use business_types::Comparison;
@@ -172,6 +176,34 @@ async fn what_was_released_and_written_off_loses_our_quota_and_marks_when_the_le
     audit(&world).await;
     assert_eq!(world.project()["status"].get("orphans"), None::<&Value>);
     assert_eq!(world.server.find(QUOTA), None);
+}
+
+#[tokio::test]
+async fn a_project_waits_until_what_it_released_is_free_of_our_quota_and_marks() {
+    let world = released().await;
+    is_held(&world);
+    audit(&world).await;
+    let ends = json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" }, "spec": { "finalizers": ["project"] } });
+    world.server.edit(PROJECT, &ends);
+    let pass = async || {
+        world.catches_up();
+        BusinessProject::reconcile(&world.cx, &RootKey::new(None, "p")).await.unwrap()
+    };
+    let waits_for = || {
+        let status = world.project()["status"].clone();
+        let all = status["conditions"].as_array().unwrap();
+        let ending = all.iter().find(|one| one["type"] == "Terminating").unwrap();
+        (ending["reason"].clone(), ending["message"].as_str().unwrap_or_default().to_owned())
+    };
+    assert!(matches!(pass().await, PassOutcome::WaitingFor(_)));
+    assert_eq!(waits_for().0, "AmountsHeld");
+    assert!(waits_for().1.contains("web of cluster c1 still counts"), "{}", waits_for().1);
+    world.server.edit(PROJECT, &json!({ "status": { "ledger": { "held": null, "writtenOff": ["w"] } } }));
+    assert!(matches!(pass().await, PassOutcome::WaitingFor(_)), "nobody else knows what to take away");
+    audit(&world).await;
+    assert_eq!(world.server.find(QUOTA), None);
+    assert_eq!(pass().await, PassOutcome::Applied);
+    assert_eq!(world.server.find(PROJECT), None);
 }
 
 #[tokio::test]

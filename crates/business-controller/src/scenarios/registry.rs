@@ -296,6 +296,23 @@ async fn what_was_pushed_by_its_digest_counts_and_is_removed_by_whoever_leads_th
 }
 
 #[tokio::test]
+async fn a_change_that_is_told_during_a_measurement_is_measured_too() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    scene.pass().await.unwrap();
+    scene.is_annotated(names::REGISTRY_CHANGED_ANNOTATION, "1");
+    scene.registry.push("t/web/a", "v1", 300);
+    let told = json!({"metadata": {"annotations": {names::REGISTRY_CHANGED_ANNOTATION: "2"}}});
+    scene.world.server.edit(OBJECT, &told);
+    let lost = scene.pass().await;
+    assert!(lost.is_err(), "what was measured is not written over a newer object: {lost:?}");
+    scene.pass().await.unwrap();
+    let kept = 300 + 10 + scene.registry.manifest_bytes("t/web/a");
+    assert_eq!(scene.status()["used"]["requests.storage"], kept.to_string());
+    assert_eq!(scene.status()["measuredChange"], "2");
+}
+
+#[tokio::test]
 async fn what_an_index_with_a_tag_names_is_not_without_a_tag() {
     let scene = Scene::new().await;
     scene.pass().await.unwrap();
