@@ -84,6 +84,28 @@ pub struct Limits {
     pub hard: ResourceList,
     /// Whether whatever pays the scope in this domain must carry each limited key.
     pub mandatory: bool,
+    /// What becomes of a limit below what is allocated already.
+    pub undercut: Undercut,
+}
+
+/// What becomes of a limit below what is allocated already. Where it is taken, growth is refused until less is allocated, and
+/// what lies above it counts in the scope that is paid, too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Undercut {
+    /// It is refused.
+    #[default]
+    Refused,
+    /// It is taken where there was no limit: what exists came to be without one.
+    WhereUnlimited,
+    /// It is taken: it follows from what nobody decides here.
+    Taken,
+}
+
+impl Limits {
+    /// Limits that stay at or above what is allocated.
+    pub fn new(hard: ResourceList, mandatory: bool) -> Self {
+        Self { hard, mandatory, undercut: Undercut::Refused }
+    }
 }
 
 /// A place in a domain that two objects never share, such as a namespace of a cluster.
@@ -144,7 +166,7 @@ mod tests {
     }
 
     fn scope(hard: &[(&str, &str)]) -> Account {
-        let limits = |pods: &str| Limits { hard: list(pods), mandatory: true };
+        let limits = |pods: &str| Limits::new(list(pods), true);
         let domains = hard.iter().map(|(domain, pods)| ((*domain).to_owned(), limits(pods))).collect();
         let grants = Some(Grants { scope: Scope::new(ScopeKind(1), "p"), domains });
         Account { grants, ..Account::default() }

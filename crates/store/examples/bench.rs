@@ -334,7 +334,7 @@ fn hot() -> Scope {
 }
 
 fn project() -> Write {
-    let limits = Limits { hard: list(1_000_000_000, 1_000_000_000_000), mandatory: true };
+    let limits = Limits::new(list(1_000_000_000, 1_000_000_000_000), true);
     let grants = Some(Grants { scope: hot(), domains: domain(limits) });
     create_write(Key::new(PROJECTS, "", "hot"), Account { grants, ..Account::default() })
 }

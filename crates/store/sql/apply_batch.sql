@@ -42,6 +42,7 @@ DECLARE
     s_deleting boolean[]; s_locked boolean[]; s_gone boolean[];
     l_listed boolean[]; l_mandatory boolean[]; l_limits bigint[]; l_children bigint[]; l_hard numeric[];
     l_allocated numeric[]; l_ceiling numeric[]; l_excess numeric[]; l_changed boolean[];
+    l_yields boolean[];
     c_holder uuid[]; c_was uuid[]; holding json;
 BEGIN
     IF p_pooled THEN
@@ -131,16 +132,16 @@ BEGIN
                                       OR (k.new_hard >= k.allocated
                                           AND (k.hard IS NOT NULL OR l_children[k.parent] = 0)))
                              WHEN k.domain <> '' THEN
-                                 (k.joins = 0 OR k.listed) AND (NOT k.sets OR k.children = 0
+                                 (k.joins = 0 OR k.listed OR p_required[s_kind[k.scope]] IS FALSE) AND (NOT k.sets OR k.children = 0
                                                                 OR (k.new_listed AND k.new_mandatory = k.mandatory))
                              ELSE k.joins = 0 OR k.children + k.joins <= p_children_max END)
                AND coalesce(sum(k.limits) FILTER (WHERE k.key = '' AND k.keyed > 0 AND k.mandatory), 0)
                  = count(*) FILTER (WHERE k.key <> '' AND k.hard IS NOT NULL AND k.keyed > 0
                                       AND k.keyed = l_keyed[k.parent] AND l_mandatory[k.parent])
         INTO fits
-        FROM unnest(l_domain, l_key, l_parent, l_listed, l_mandatory, l_limits, l_children, l_hard, l_allocated, l_ceiling,
-                    l_excess, l_grow, l_joins, l_keyed, l_sets, l_new_hard, l_new_listed, l_new_mandatory)
-            AS k(domain, key, parent, listed, mandatory, limits, children, hard, allocated, ceiling,
+        FROM unnest(l_scope, l_domain, l_key, l_parent, l_listed, l_mandatory, l_limits, l_children, l_hard, l_allocated,
+                    l_ceiling, l_excess, l_grow, l_joins, l_keyed, l_sets, l_new_hard, l_new_listed, l_new_mandatory)
+            AS k(scope, domain, key, parent, listed, mandatory, limits, children, hard, allocated, ceiling,
                  excess, grow, joins, keyed, sets, new_hard, new_listed, new_mandatory);
     END IF;
     IF fits AND cardinality(c_domain) > 0 THEN
@@ -197,7 +198,7 @@ BEGIN
         END IF;
     ELSE
         SELECT d.* INTO outcome, detail, s_gone, l_listed, l_mandatory, l_limits, l_children, l_hard, l_allocated, l_changed,
-                        c_holder, holding
+                        l_yields, c_holder, holding
         FROM {decide_each}(
             is_held, p_children_max, p_stands, p_required, p_detail, outcome, detail, e_op, e_uid, e_tenant, e_scope_kind,
             e_scope, e_deleting, e_locked, s_kind, s_name, s_row, s_found, s_tenant, s_parent_kind, s_parent, s_deleting, s_locked,
@@ -258,16 +259,18 @@ BEGIN
         RAISE EXCEPTION 'rows are not as writer % says', p_writer USING ERRCODE = 'SB002';
     END IF;
 
-    -- THE LEDGER. A row keeps the ceiling it has while it is above its limit, and never gets one here: LEAST passes
-    -- over NULL, so a row without a ceiling must be told apart. What is above its limit without one violates the CHECK.
+    -- THE LEDGER. A row keeps the ceiling it has while it is above its limit, and gets one here only with a limit that was
+    -- put below what is allocated: LEAST passes over NULL, so a row without a ceiling must be told apart. What is above its
+    -- limit without one violates the CHECK.
     IF true = ANY (l_changed) THEN
         INSERT INTO ledger AS g (scope_kind, scope, domain, key, listed, mandatory, limits, children, hard, allocated, ceiling)
         SELECT s_kind[k.scope], s_name[k.scope], k.domain, k.key, k.listed, k.mandatory, k.limits, k.children, k.hard,
                k.allocated,
-               CASE WHEN k.ceiling IS NOT NULL AND k.allocated > k.hard THEN least(k.ceiling, k.allocated) END
+               CASE WHEN k.allocated > k.hard AND k.yields THEN k.allocated
+                    WHEN k.allocated > k.hard AND k.ceiling IS NOT NULL THEN least(k.ceiling, k.allocated) END
         FROM unnest(l_scope, l_domain, l_key, l_listed, l_mandatory, l_limits, l_children, l_hard, l_allocated, l_ceiling,
-                    l_changed)
-             AS k(scope, domain, key, listed, mandatory, limits, children, hard, allocated, ceiling, changed)
+                    l_changed, l_yields)
+             AS k(scope, domain, key, listed, mandatory, limits, children, hard, allocated, ceiling, changed, yields)
         WHERE k.changed
         ON CONFLICT ON CONSTRAINT ledger_pkey DO UPDATE
         SET listed = excluded.listed, mandatory = excluded.mandatory, limits = excluded.limits,

@@ -4,6 +4,7 @@
 --   q_  one element a write: its entry, its own scope, the scope it pays, and the last of its terms, limits and claims
 --   t_  what a write does to a row of the ledger: keys before their domain, the scope's own row last
 --   h_  the limits of the write's own scope that change
+--       h_undercut: 0 a limit stays at or above what is allocated, 1 not where there was none, 2 never
 --   w_  the places that it takes or gives back, as indices of c_
 CREATE FUNCTION {decide_each}(
     is_held boolean, p_children_max bigint, p_stands smallint[], p_required boolean[], p_detail json,
@@ -16,7 +17,7 @@ CREATE FUNCTION {decide_each}(
     INOUT l_listed boolean[], INOUT l_mandatory boolean[], INOUT l_limits bigint[], INOUT l_children bigint[],
     INOUT l_hard numeric[], INOUT l_allocated numeric[], l_excess numeric[],
     c_domain text[], c_place text[], c_uid uuid[], c_was uuid[],
-    OUT l_changed boolean[], OUT c_holder uuid[], OUT holding json)
+    OUT l_changed boolean[], OUT l_yields boolean[], OUT c_holder uuid[], OUT holding json)
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
@@ -28,21 +29,23 @@ DECLARE
     q_entry int[]; q_own int[]; q_scope int[]; q_fresh boolean[]; q_grows boolean[]; q_keyed boolean[]; q_raises boolean[];
     q_hold text[]; q_why text[]; q_term int[]; q_limit int[]; q_place int[];
     t_row int[]; t_own numeric[]; t_delta numeric[]; t_child int[]; t_carried boolean[];
-    h_row int[]; h_hard numeric[]; h_listed boolean[]; h_mandatory boolean[]; w_place int[];
+    h_row int[]; h_hard numeric[]; h_listed boolean[]; h_mandatory boolean[]; h_undercut int[]; w_place int[];
     s_sound boolean[] := array_fill(false, ARRAY[cardinality(s_name)]);
     held json[] := '{}'; violations text;
-    e int; own int; scope int; r int; c int; at int; steps int; keys bigint; was numeric; missing text; ancestor record;
+    e int; own int; scope int; r int; c int; at int; steps int; keys bigint; was numeric; taken numeric; missing text; ancestor record;
     up_kind smallint; up text;
     term_first int; term_last int := 0; limit_first int; limit_last int := 0; place_first int; place_last int := 0;
 BEGIN
     SELECT d.* INTO q_entry, q_own, q_scope, q_fresh, q_grows, q_keyed, q_raises, q_hold, q_why, q_term, q_limit, q_place,
-                    t_row, t_own, t_delta, t_child, t_carried, h_row, h_hard, h_listed, h_mandatory, w_place
+                    t_row, t_own, t_delta, t_child, t_carried, h_row, h_hard, h_listed, h_mandatory, h_undercut, w_place
     FROM json_to_record(p_detail) AS d(
         q_entry int[], q_own int[], q_scope int[], q_fresh boolean[], q_grows boolean[], q_keyed boolean[], q_raises boolean[],
         q_hold text[], q_why text[], q_term int[], q_limit int[], q_place int[],
         t_row int[], t_own numeric[], t_delta numeric[], t_child int[], t_carried boolean[],
-        h_row int[], h_hard numeric[], h_listed boolean[], h_mandatory boolean[], w_place int[]);
+        h_row int[], h_hard numeric[], h_listed boolean[], h_mandatory boolean[], h_undercut int[],
+        w_place int[]);
     l_changed := array_fill(false, ARRAY[cardinality(l_key)]);
+    l_yields := l_changed;
     c_holder := c_was;
 
     FOR q IN 1..coalesce(cardinality(q_entry), 0) LOOP
@@ -138,18 +141,26 @@ BEGIN
                 CONTINUE WHEN l_scope[r] <> scope;
                 IF l_key[r] <> '' THEN
                     was := coalesce(l_hard[r], amount_max);
-                    IF t_delta[t] > 0 AND l_allocated[r] + t_delta[t] > was THEN
+                    -- What its own children have above its limit counts here already: a raise takes it over.
+                    taken := 0;
+                    IF t_delta[t] > 0 AND own > 0 THEN
+                        SELECT coalesce(max(l_excess[k.i]), 0) INTO taken
+                        FROM generate_series(1, cardinality(l_key)) AS k(i)
+                        WHERE l_scope[k.i] = own AND l_domain[k.i] = l_domain[r] AND l_key[k.i] = l_key[r];
+                        l_yields[r] := l_yields[r] OR taken > 0;
+                    END IF;
+                    IF t_delta[t] > taken AND l_allocated[r] + t_delta[t] - taken > was THEN
                         violations := concat_ws(',', violations, json_build_object(
                             'kind', 'DoesNotFit', 'scope_kind', s_kind[scope], 'scope', s_name[scope], 'domain', l_domain[r],
                             'key', l_key[r], 'requested', (t_own[t] + t_delta[t])::text, 'hard', was::text,
                             'allocated', l_allocated[r]::text,
-                            'would_fit', greatest(was - l_allocated[r] + t_own[t], t_own[t])::text));
+                            'would_fit', (t_own[t] + taken + greatest(was - l_allocated[r], 0))::text));
                     END IF;
                     IF t_carried[t] AND l_hard[r] IS NOT NULL THEN
                         keys := keys + 1;
                     END IF;
                 ELSIF l_domain[r] <> '' THEN
-                    IF t_carried[t] AND t_child[t] > 0 AND NOT l_listed[r] THEN
+                    IF t_carried[t] AND t_child[t] > 0 AND NOT l_listed[r] AND p_required[s_kind[scope]] IS NOT FALSE THEN
                         violations := concat_ws(',', violations, json_build_object(
                             'kind', 'DomainNotListed', 'scope_kind', s_kind[scope], 'scope', s_name[scope],
                             'domain', l_domain[r]));
@@ -186,13 +197,15 @@ BEGIN
         FOR h IN limit_first..limit_last LOOP
             r := h_row[h]; at := l_scope[r];
             IF l_key[r] = '' THEN
-                IF l_listed[r] AND NOT h_listed[h] AND l_children[r] > 0 THEN
+                IF l_listed[r] AND NOT h_listed[h] AND l_children[r] > 0 AND p_required[s_kind[at]] IS NOT FALSE THEN
                     violations := concat_ws(',', violations, json_build_object(
                         'kind', 'DomainInUse', 'scope_kind', s_kind[at], 'scope', s_name[at], 'domain', l_domain[r],
                         'children', l_children[r]));
                 END IF;
             ELSIF h_hard[h] IS NOT NULL THEN
-                IF h_hard[h] < l_allocated[r] AND (l_hard[r] IS NULL OR h_hard[h] < l_hard[r]) THEN
+                IF h_hard[h] < l_allocated[r] AND (l_hard[r] IS NULL OR h_hard[h] < l_hard[r])
+                   AND h_undercut[h] < 1 + (l_hard[r] IS NOT NULL)::int
+                THEN
                     violations := concat_ws(',', violations, json_build_object(
                         'kind', 'BelowAllocated', 'scope_kind', s_kind[at], 'scope', s_name[at], 'domain', l_domain[r],
                         'key', l_key[r], 'requested', h_hard[h]::text, 'hard', coalesce(l_hard[r], amount_max)::text,
@@ -245,6 +258,8 @@ BEGIN
                 l_limits[at] := l_limits[at] + (h_hard[h] IS NOT NULL)::int - (l_hard[r] IS NOT NULL)::int;
                 l_changed[at] := true;
                 l_hard[r] := h_hard[h];
+                -- what exists keeps what it has, and nothing above it
+                l_yields[r] := h_undercut[h] > 0;
             END IF;
             l_changed[r] := true;
         END LOOP;

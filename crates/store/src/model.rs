@@ -30,7 +30,8 @@ pub trait Kind: Send + Sync + 'static {
 pub struct ScopeRole {
     /// The kind of the scopes.
     pub scope: ScopeKind,
-    /// Whether a scope without its object takes nothing. Otherwise it is there without one.
+    /// Whether a scope without its object takes nothing. Otherwise it is there without one, and a domain that it does not
+    /// list is unlimited.
     pub required: bool,
 }
 

@@ -26,9 +26,9 @@ impl Standings {
         self.by_scope().map(|found| found.map(|(id, _)| id.0)).collect()
     }
 
-    /// By number of a kind of scopes: whether one without its object takes nothing.
-    pub(crate) fn required(&self) -> Vec<bool> {
-        self.by_scope().map(|found| found.is_some_and(|(_, standing)| standing.required)).collect()
+    /// By number of a kind of scopes: whether one without its object takes nothing; none where no object stands for one.
+    pub(crate) fn required(&self) -> Vec<Option<bool>> {
+        self.by_scope().map(|found| found.map(|(_, standing)| standing.required)).collect()
     }
 
     fn by_scope(&self) -> impl Iterator<Item = Option<&(KindId, ScopeRole)>> {

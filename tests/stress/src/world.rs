@@ -104,7 +104,7 @@ impl StoredBody {
 
     /// What it means to the ledger: a scope is charged what it may give away, an item its high-water mark.
     pub(crate) fn account(&self) -> Account {
-        let limits = |hard| Limits { hard, mandatory: true };
+        let limits = |hard| Limits::new(hard, true);
         let domains = amounts(&self.hard).into_iter().map(|(domain, hard)| (domain, limits(hard))).collect();
         let is_scope = self.kind == SCOPE;
         Account {

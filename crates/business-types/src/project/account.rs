@@ -27,7 +27,7 @@ impl Charged for ChargedProject {
             spec.clusters.into_iter().map(|(cluster, quota)| (cluster, quota.hard)).collect();
         // Whoever does not name the registry is not limited there; what his parent limits there he has to name.
         costs.entry(REGISTRY_DOMAIN.to_owned()).or_default();
-        let limits = |hard: &ResourceList| Limits { hard: hard.clone(), mandatory: true };
+        let limits = |hard: &ResourceList| Limits::new(hard.clone(), true);
         let domains = costs.iter().map(|(cluster, hard)| (cluster.clone(), limits(hard))).collect();
         let parent = spec.parent_project_name;
         Account {

@@ -3,7 +3,7 @@ use crate::Error;
 use crate::model::{KindId, Write};
 use crate::scopes::Standings;
 use meta::quantity::{Quantity, ResourceList};
-use quota::{Account, Grants, Limits as DomainLimits, Scope};
+use quota::{Account, Grants, Limits as DomainLimits, Scope, Undercut};
 use serde::Serialize;
 use sqlx::Postgres;
 use sqlx::postgres::PgArguments;
@@ -46,6 +46,7 @@ struct Detail<'a> {
     h_hard: Vec<Option<String>>,
     h_listed: Vec<bool>,
     h_mandatory: Vec<bool>,
+    h_undercut: Vec<i16>,
     w_place: Vec<i32>,
 }
 
@@ -63,6 +64,14 @@ impl Term<'_> {
     fn child(&self) -> i32 {
         i32::from(self.has) - i32::from(self.had)
     }
+}
+
+/// What a row of limits is set to.
+struct Setting {
+    hard: Option<String>,
+    listed: bool,
+    mandatory: bool,
+    undercut: Undercut,
 }
 
 /// What the terms of a write amount to.
@@ -262,6 +271,7 @@ impl<'a> Quota<'a> {
             *limited = true;
         }
         let mandatory = is.is_some_and(|limits| limits.mandatory);
+        let undercut = is.map(|limits| limits.undercut).unwrap_or_default();
         let (old, new) =
             (was.map_or(NOTHING, |limits| &limits.hard), is.map_or(NOTHING, |limits| &limits.hard));
         for key in old.keys().chain(new.keys()).collect::<BTreeSet<_>>() {
@@ -273,17 +283,21 @@ impl<'a> Quota<'a> {
                 if let Some(more) = at(&mut self.rows.more_limits, parent) {
                     *more += i32::from(is.is_some()) - i32::from(was.is_some());
                 }
-                self.set(row, is.map(|hard| hard.nanos_text()), false, mandatory);
+                self.set(
+                    row,
+                    Setting { hard: is.map(|hard| hard.nanos_text()), listed: false, mandatory, undercut },
+                );
             }
         }
         if was.map(|limits| limits.mandatory) != is.map(|limits| limits.mandatory) {
             let row = self.rows.index(scope, domain, "");
-            self.set(row, None, is.is_some(), mandatory);
+            self.set(row, Setting { hard: None, listed: is.is_some(), mandatory, undercut });
         }
         Ok(())
     }
 
-    fn set(&mut self, row: i32, hard: Option<String>, listed: bool, mandatory: bool) {
+    fn set(&mut self, row: i32, setting: Setting) {
+        let Setting { hard, listed, mandatory, undercut } = setting;
         let flags = [
             (&mut self.rows.sets, true),
             (&mut self.rows.new_listed, listed),
@@ -302,6 +316,11 @@ impl<'a> Quota<'a> {
         detail.h_hard.push(hard);
         detail.h_listed.push(listed);
         detail.h_mandatory.push(mandatory);
+        detail.h_undercut.push(match undercut {
+            Undercut::Refused => 0,
+            Undercut::WhereUnlimited => 1,
+            Undercut::Taken => 2,
+        });
     }
 
     /// A create takes the object's places, a delete gives them back; who stays or moves keeps them.

@@ -189,7 +189,7 @@ impl Object {
         if self.kind == NOTES.0 {
             return flags;
         }
-        let limits = |hard| Limits { hard, mandatory: true };
+        let limits = |hard| Limits::new(hard, true);
         let domains = |all: Amounts| all.into_iter().map(|(domain, hard)| (domain, limits(hard))).collect();
         Account {
             pays: (!self.scope.is_empty()).then(|| scope(&self.scope)),

@@ -5,7 +5,7 @@ use runtime::{Metrics, Tasks};
 use std::sync::Arc;
 use store::audit::Accounts;
 use store::model::{Before, Change, NewState, ScopeRole, Write};
-use store::quota::{Account, Grants, Limits, Scope, ScopeKind, Violation};
+use store::quota::{Account, Grants, Limits, Scope, ScopeKind, Undercut, Violation};
 use store::testing::{self, Database};
 use store::{Access, Attributes, Config, Error, Key, Kind, KindId, Revision, Store};
 use uuid::Uuid;
@@ -39,7 +39,8 @@ fn kinds() -> Vec<Arc<dyn Kind>> {
     vec![
         // A cluster gives to the fleet and does not stand for it: that is there without an object.
         Arc::new(Sample("clusters", None)),
-        Arc::new(Sample("tenants", required(2))),
+        // So is a tenant's, and what no tenant object limits is unlimited.
+        Arc::new(Sample("tenants", Some(ScopeRole { scope: ScopeKind(2), required: false }))),
         Arc::new(Sample("projects", required(3))),
     ]
 }
@@ -100,8 +101,16 @@ impl Object {
 }
 
 fn grants(scope: Scope, hard: &str, mandatory: bool) -> Grants {
-    let limits = |(domain, hard)| (domain, Limits { hard, mandatory });
+    let limits = |(domain, hard)| (domain, Limits::new(hard, mandatory));
     Grants { scope, domains: amounts(hard).into_iter().map(limits).collect() }
+}
+
+/// The same object, whose limits may lie below what is allocated.
+fn yielding(mut object: Object, undercut: Undercut) -> Object {
+    for limits in object.account.grants.as_mut().unwrap().domains.values_mut() {
+        limits.undercut = undercut;
+    }
+    object
 }
 
 fn paying(scope: Scope, hard: &str) -> Account {
@@ -206,4 +215,68 @@ async fn a_domain_that_no_cluster_gives_is_nobodys() {
     tree.delete(&t).await.unwrap();
     tree.delete(&c1).await.unwrap();
     assert_eq!(refused(tree.create(Object::tenant("t", "c1: cpu=1")).await), [unlisted]);
+}
+
+#[tokio::test]
+async fn what_a_tenant_without_an_object_gives_is_unlimited_until_there_is_one() {
+    let tree = Tree::new().await;
+    let p = tree.create(Object::project("t", "p", "c1: cpu=8; c2: cpu=3")).await.unwrap();
+    let q = tree.create(Object::project("t", "q", "c1: cpu=4")).await.unwrap();
+    let c1 = tree.create(Object::cluster("c1", "c1: cpu=20")).await.unwrap();
+    let below = refused(tree.create(Object::tenant("t", "c1: cpu=10")).await);
+    assert_eq!(short(&below), [(tenant_scope("t"), "c1/cpu".to_owned(), "12".to_owned())]);
+
+    // A ceiling on what exists: what lies above it counts above, too.
+    let t = tree.create(yielding(Object::tenant("t", "c1: cpu=10"), Undercut::WhereUnlimited)).await.unwrap();
+    tree.check([p.clone(), q.clone(), c1.clone(), t.clone()]).await;
+    let over = refused(tree.create(Object::tenant("u", "c1: cpu=9")).await);
+    assert_eq!(short(&over), [(fleet(), "c1/cpu".to_owned(), "8".to_owned())]);
+    let over = refused(tree.update(&q, Object::project("t", "q", "c1: cpu=5")).await);
+    assert_eq!(short(&over), [(tenant_scope("t"), "c1/cpu".to_owned(), "4".to_owned())]);
+    let lower = yielding(Object::tenant("t", "c1: cpu=9"), Undercut::WhereUnlimited);
+    assert_eq!(short(&refused(tree.update(&t, lower).await)).len(), 1, "it has a ceiling already");
+    let elsewhere = tree.update(&p, Object::project("t", "p", "c1: cpu=8; c2: cpu=30")).await.unwrap();
+    let q = tree.update(&q, Object::project("t", "q", "c1: cpu=1")).await.unwrap();
+    tree.check([elsewhere.clone(), q.clone(), c1.clone(), t.clone()]).await;
+    let fits = tree.create(Object::project("t", "r", "c1: cpu=1")).await.unwrap();
+    let in_use = Violation::ScopeInUse { scope: tenant_scope("t"), children: 3 };
+    assert_eq!(refused(tree.delete(&t).await), [in_use]);
+    for project in [&elsewhere, &q, &fits] {
+        tree.delete(project).await.unwrap();
+    }
+    tree.delete(&t).await.unwrap();
+    tree.check([c1]).await;
+}
+
+#[tokio::test]
+async fn a_raise_takes_over_what_counts_above_already() {
+    let tree = Tree::new().await;
+    let p = tree.create(Object::project("t", "p", "c1: cpu=12")).await.unwrap();
+    let c1 = tree.create(Object::cluster("c1", "c1: cpu=12")).await.unwrap();
+    let t = tree.create(yielding(Object::tenant("t", "c1: cpu=10"), Undercut::WhereUnlimited)).await.unwrap();
+    let over = refused(tree.update(&t, Object::tenant("t", "c1: cpu=13")).await);
+    assert_eq!(short(&over), [(fleet(), "c1/cpu".to_owned(), "12".to_owned())]);
+    let t = tree.update(&t, Object::tenant("t", "c1: cpu=12")).await.unwrap();
+    tree.check([p.clone(), c1.clone(), t.clone()]).await;
+    let over = refused(tree.create(Object::tenant("u", "c1: cpu=1")).await);
+    assert_eq!(short(&over), [(fleet(), "c1/cpu".to_owned(), "0".to_owned())]);
+    tree.delete(&p).await.unwrap();
+    tree.check([c1, t]).await;
+}
+
+#[tokio::test]
+async fn a_cluster_that_shrinks_refuses_growth_and_nothing_else() {
+    let tree = Tree::new().await;
+    let c1 = tree.create(Object::cluster("c1", "c1: cpu=10")).await.unwrap();
+    let t = tree.create(Object::tenant("t", "c1: cpu=8")).await.unwrap();
+    let c1 = tree.update(&c1, yielding(Object::cluster("c1", "c1: cpu=6"), Undercut::Taken)).await.unwrap();
+    tree.check([c1.clone(), t.clone()]).await;
+    let over = refused(tree.update(&t, Object::tenant("t", "c1: cpu=9")).await);
+    assert_eq!(short(&over), [(fleet(), "c1/cpu".to_owned(), "8".to_owned())]);
+    let p = tree.create(Object::project("t", "p", "c1: cpu=8")).await.unwrap();
+    let c1 = tree.update(&c1, yielding(Object::cluster("c1", "c1: cpu=5"), Undercut::Taken)).await.unwrap();
+    tree.check([c1.clone(), t.clone(), p.clone()]).await;
+    let c1 = tree.update(&c1, yielding(Object::cluster("c1", "c1: cpu=9"), Undercut::Taken)).await.unwrap();
+    let t = tree.update(&t, Object::tenant("t", "c1: cpu=9")).await.unwrap();
+    tree.check([c1, t, p]).await;
 }

@@ -116,7 +116,7 @@ impl Charged for ChargedShelf {
         let deleting = self.metadata.is_deleting();
         let ShelfSpec { tenant_id, path, hard, limits } = self.spec;
         let project = Scope::new(PROJECT, self.metadata.namespace);
-        let shelves = |hard| BTreeMap::from([(SHELVES.to_owned(), Limits { hard, mandatory: false })]);
+        let shelves = |hard| BTreeMap::from([(SHELVES.to_owned(), Limits::new(hard, false))]);
         let base = Account { tenant: tenant_id, deleting, ..Account::default() };
         match limits {
             Some(limits) => {
