@@ -38,6 +38,9 @@ pub struct ExtraRight {
     pub verb: &'static str,
     /// What needs it; ends the 403's message.
     pub why: String,
+    /// The domains in which the write may grow without the right, where the scope that it pays lists them. None: it is
+    /// refused.
+    pub within: Option<Vec<String>>,
 }
 
 /// What differs by kind. All methods but [`Strategy::admit`] are pure but for the directories a strategy holds in

@@ -41,6 +41,7 @@ use http::{HeaderMap, Request, Response, StatusCode};
 use meta::status::Status;
 use std::sync::Arc;
 use std::time::Duration;
+use store::model::Growth;
 use store::read::At;
 use store::{Entry, Key, Revision, Visibility};
 use tokio::time::Instant;
@@ -193,12 +194,17 @@ impl Call<'_> {
         self.authorize(Verb::Create).await
     }
 
-    /// Asks for a right beyond that of the request's own verb.
-    pub(crate) async fn demand(&self, right: &ExtraRight, name: &str) -> Result<(), Status> {
-        self.authorize(Verb::from(right.verb)).await.map_err(|status| match status.code {
-            403 => Status::forbidden(&self.resource.group_resource(), name, &right.why),
-            _ => status,
-        })
+    /// How far a write may grow: asks for the right beyond that of the request's own verb that it needs.
+    pub(crate) async fn growth(&self, right: Option<ExtraRight>, name: &str) -> Result<Growth, Status> {
+        let Some(ExtraRight { verb, why, within }) = right else { return Ok(Growth::Free) };
+        match (self.authorize(Verb::from(verb)).await, within) {
+            (Ok(()), _) => Ok(Growth::Free),
+            (Err(status), Some(within)) if status.code == 403 => Ok(Growth::Within(within)),
+            (Err(status), None) if status.code == 403 => {
+                Err(Status::forbidden(&self.resource.group_resource(), name, &why))
+            }
+            (Err(status), _) => Err(status),
+        }
     }
 
     async fn authorize(&self, verb: Verb) -> Result<(), Status> {

@@ -6,7 +6,7 @@ use meta::object::Object;
 use runtime::{Backoff, Clock};
 use serde_json::json;
 use std::time::Duration;
-use store::model::{Change, NewState, Write};
+use store::model::{Change, Growth, NewState, Write};
 use store::{Access, Error, Key, Store};
 use uuid::Uuid;
 
@@ -65,6 +65,6 @@ impl InitialPlatform {
         object.set(&["spec"], serde_json::to_value(&self.spec)?);
         let state = NewState { account: account::of::<ChargedPlatform>(&object)?, body: object.to_stored() };
         let key = Key::new(PLATFORM, "", PLATFORM_DEFAULT);
-        Ok(Write { key, uid, change: Change::Create(state), may_grow: true, hold: None })
+        Ok(Write { key, uid, change: Change::Create(state), growth: Growth::Free, hold: None })
     }
 }

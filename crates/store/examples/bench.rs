@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use store::model::{Before, Change, NewState, Write};
+use store::model::{Before, Change, Growth, NewState, Write};
 use store::quota::{Account, Claim, Grants, Limits, Scope, ScopeKind};
 use store::testing::{Database, Server};
 use store::{Access, Attributes, Config, Key, Kind, KindId, Revision, ScopeRole, Store};
@@ -313,7 +313,7 @@ fn body(name: &str, extra: &[(&str, &str)]) -> String {
 fn create_write(key: Key, account: Account) -> Write {
     let account = Account { tenant: "t".to_owned(), ..account };
     let change = Change::Create(NewState { body: body(&key.name, &[]), account });
-    Write { key, uid: Uuid::new_v4(), change, may_grow: true, hold: None }
+    Write { key, uid: Uuid::new_v4(), change, growth: Growth::Free, hold: None }
 }
 
 fn note(name: &str) -> Write {
@@ -354,5 +354,11 @@ fn namespace(name: &str) -> Write {
 fn project_status(uid: Uuid, expected: Revision) -> Write {
     let Write { key, change: Change::Create(state), .. } = project() else { return project() };
     let before = Before { attributes: Attributes::default(), account: state.account.clone() };
-    Write { key, uid, change: Change::Update { expected, before, state }, may_grow: false, hold: None }
+    Write {
+        key,
+        uid,
+        change: Change::Update { expected, before, state },
+        growth: Growth::Refused,
+        hold: None,
+    }
 }

@@ -19,7 +19,7 @@ CREATE FUNCTION {apply_batch}(
     e_before text[], e_body text[],
     s_kind smallint[], s_name text[], s_row int[], s_payer text[], s_grows boolean[], s_fresh boolean[],
     l_scope int[], l_domain text[], l_key text[], l_parent int[], l_delta numeric[], l_grow numeric[], l_child int[],
-    l_joins int[], l_keyed int[], l_sets boolean[], l_new_hard numeric[], l_new_listed boolean[],
+    l_joins int[], l_lists boolean[], l_keyed int[], l_sets boolean[], l_new_hard numeric[], l_new_listed boolean[],
     l_new_mandatory boolean[], l_more_limits int[],
     c_domain text[], c_place text[], c_uid uuid[], c_entry int[],
     OUT base bigint, OUT outcome smallint[], OUT detail text[])
@@ -132,17 +132,17 @@ BEGIN
                                       OR (k.new_hard >= k.allocated
                                           AND (k.hard IS NOT NULL OR l_children[k.parent] = 0)))
                              WHEN k.domain <> '' THEN
-                                 (k.joins = 0 OR k.listed OR p_required[s_kind[k.scope]] IS FALSE) AND (NOT k.sets OR k.children = 0
+                                 (k.listed OR NOT k.lists) AND (NOT k.sets OR k.children = 0
                                                                 OR (k.new_listed AND k.new_mandatory = k.mandatory))
                              ELSE k.joins = 0 OR k.children + k.joins <= p_children_max END)
                AND coalesce(sum(k.limits) FILTER (WHERE k.key = '' AND k.keyed > 0 AND k.mandatory), 0)
                  = count(*) FILTER (WHERE k.key <> '' AND k.hard IS NOT NULL AND k.keyed > 0
                                       AND k.keyed = l_keyed[k.parent] AND l_mandatory[k.parent])
         INTO fits
-        FROM unnest(l_scope, l_domain, l_key, l_parent, l_listed, l_mandatory, l_limits, l_children, l_hard, l_allocated,
-                    l_ceiling, l_excess, l_grow, l_joins, l_keyed, l_sets, l_new_hard, l_new_listed, l_new_mandatory)
-            AS k(scope, domain, key, parent, listed, mandatory, limits, children, hard, allocated, ceiling,
-                 excess, grow, joins, keyed, sets, new_hard, new_listed, new_mandatory);
+        FROM unnest(l_domain, l_key, l_parent, l_listed, l_mandatory, l_limits, l_children, l_hard, l_allocated,
+                    l_ceiling, l_excess, l_grow, l_joins, l_lists, l_keyed, l_sets, l_new_hard, l_new_listed, l_new_mandatory)
+            AS k(domain, key, parent, listed, mandatory, limits, children, hard, allocated, ceiling,
+                 excess, grow, joins, lists, keyed, sets, new_hard, new_listed, new_mandatory);
     END IF;
     IF fits AND cardinality(c_domain) > 0 THEN
         SELECT bool_and(e_op[c_entry[k.i]] = 'd' OR c_was[k.i] IS NULL OR c_was[k.i] = c_uid[k.i])

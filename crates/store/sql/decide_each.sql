@@ -28,7 +28,7 @@ DECLARE
     ancestors_max CONSTANT int := 1000;
     q_entry int[]; q_own int[]; q_scope int[]; q_fresh boolean[]; q_grows boolean[]; q_keyed boolean[]; q_raises boolean[];
     q_hold text[]; q_why text[]; q_term int[]; q_limit int[]; q_place int[];
-    t_row int[]; t_own numeric[]; t_delta numeric[]; t_child int[]; t_carried boolean[];
+    t_row int[]; t_own numeric[]; t_delta numeric[]; t_child int[]; t_carried boolean[]; t_lists boolean[];
     h_row int[]; h_hard numeric[]; h_listed boolean[]; h_mandatory boolean[]; h_undercut int[]; w_place int[];
     s_sound boolean[] := array_fill(false, ARRAY[cardinality(s_name)]);
     held json[] := '{}'; violations text;
@@ -37,11 +37,11 @@ DECLARE
     term_first int; term_last int := 0; limit_first int; limit_last int := 0; place_first int; place_last int := 0;
 BEGIN
     SELECT d.* INTO q_entry, q_own, q_scope, q_fresh, q_grows, q_keyed, q_raises, q_hold, q_why, q_term, q_limit, q_place,
-                    t_row, t_own, t_delta, t_child, t_carried, h_row, h_hard, h_listed, h_mandatory, h_undercut, w_place
+                    t_row, t_own, t_delta, t_child, t_carried, t_lists, h_row, h_hard, h_listed, h_mandatory, h_undercut, w_place
     FROM json_to_record(p_detail) AS d(
         q_entry int[], q_own int[], q_scope int[], q_fresh boolean[], q_grows boolean[], q_keyed boolean[], q_raises boolean[],
         q_hold text[], q_why text[], q_term int[], q_limit int[], q_place int[],
-        t_row int[], t_own numeric[], t_delta numeric[], t_child int[], t_carried boolean[],
+        t_row int[], t_own numeric[], t_delta numeric[], t_child int[], t_carried boolean[], t_lists boolean[],
         h_row int[], h_hard numeric[], h_listed boolean[], h_mandatory boolean[], h_undercut int[],
         w_place int[]);
     l_changed := array_fill(false, ARRAY[cardinality(l_key)]);
@@ -160,7 +160,7 @@ BEGIN
                         keys := keys + 1;
                     END IF;
                 ELSIF l_domain[r] <> '' THEN
-                    IF t_carried[t] AND t_child[t] > 0 AND NOT l_listed[r] AND p_required[s_kind[scope]] IS NOT FALSE THEN
+                    IF t_lists[t] AND NOT l_listed[r] THEN
                         violations := concat_ws(',', violations, json_build_object(
                             'kind', 'DomainNotListed', 'scope_kind', s_kind[scope], 'scope', s_name[scope],
                             'domain', l_domain[r]));

@@ -21,13 +21,13 @@ use uuid::Uuid;
 static APPLY: LazyLock<String> = LazyLock::new(|| {
     let types = |number: usize| match number {
         11 => "::text::json",
-        35 | 36 | 41 => "::text[]::numeric[]",
+        35 | 36 | 42 => "::text[]::numeric[]",
         _ => "",
     };
     let arguments: Vec<String> = (1..=ARGUMENTS).map(|n| format!("${n}{}", types(n))).collect();
     format!("SELECT base, outcome, detail FROM {}({})", functions::name("apply_batch"), arguments.join(", "))
 });
-const ARGUMENTS: usize = 48;
+const ARGUMENTS: usize = 49;
 
 /// What is the same for all batches of a writer.
 #[derive(Clone, Debug)]

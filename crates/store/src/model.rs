@@ -152,6 +152,38 @@ pub struct Before {
     pub account: Account,
 }
 
+/// Whether a write may make more of what its object costs or grants.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Growth {
+    /// It can only lower it.
+    #[default]
+    Refused,
+    /// In these domains it may only where the scope that it pays lists them, even one that is there without its object.
+    Within(Vec<String>),
+    /// It may, as far as it fits.
+    Free,
+}
+
+impl Growth {
+    /// Free, or none.
+    pub fn when(free: bool) -> Self {
+        if free { Self::Free } else { Self::Refused }
+    }
+
+    /// Whether there may be any.
+    pub fn is_some(&self) -> bool {
+        *self != Self::Refused
+    }
+
+    /// The domains that have to be listed.
+    pub(crate) fn within(&self) -> &[String] {
+        match self {
+            Self::Within(domains) => domains,
+            Self::Refused | Self::Free => &[],
+        }
+    }
+}
+
 /// One write. It is decided inside its batch, after the revision counter's lock is held. What it does to the ledger is
 /// the difference of the accounts before and after it.
 #[derive(Clone, Debug)]
@@ -162,8 +194,8 @@ pub struct Write {
     pub uid: Uuid,
     /// What.
     pub change: Change,
-    /// Whether it may grow what the object costs or grants: a main write. Any other can only lower it.
-    pub may_grow: bool,
+    /// Whether it may grow what the object costs or grants.
+    pub growth: Growth,
     /// On a delete: what is still charged goes on counting.
     pub hold: Option<HoldChange>,
 }

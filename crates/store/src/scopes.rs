@@ -21,6 +21,11 @@ impl Standings {
         self.0.iter().find(|(_, standing)| standing.scope == scope.kind).map(|(id, _)| *id)
     }
 
+    /// Whether scopes of a kind take what they do not list.
+    pub(crate) fn is_open(&self, scope: &Scope) -> bool {
+        self.0.iter().any(|(_, standing)| standing.scope == scope.kind && !standing.required)
+    }
+
     /// By number of a kind of scopes: the kind that stands for them.
     pub(crate) fn kinds(&self) -> Vec<Option<i16>> {
         self.by_scope().map(|found| found.map(|(id, _)| id.0)).collect()

@@ -237,7 +237,7 @@ impl Store {
 /// move, either, and who moves becomes no other kind. That the state before is the true one is found out by the
 /// compare-and-swap.
 fn admitted(write: &Write) -> Result<(), Error> {
-    let may_grow = write.may_grow && !write.change.state().account.deleting;
+    let may_grow = write.growth.is_some() && !write.change.state().account.deleting;
     let ends =
         [write.change.before(), write.change.after()].into_iter().flatten().any(|state| state.deleting);
     let stays = |to: &Key| to.kind != write.key.kind || *to == write.key;

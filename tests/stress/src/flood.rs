@@ -10,7 +10,7 @@ use sqlx::{Connection, Row};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use store::model::{Before, Change, NewState, Write};
+use store::model::{Before, Change, Growth, NewState, Write};
 use store::quota::Account;
 use store::testing::Server;
 use store::{Access, Error, Key, KindId, Revision, Store};
@@ -123,7 +123,7 @@ async fn create(store: &Store, kind: KindId, settings: &FloodSettings) -> Result
                 let key = Key::new(kind, "flood", &format!("o{n:07}"));
                 let uid = Uuid::new_v4();
                 let change = Change::Create(state(&key, 0));
-                let write = Write { key: key.clone(), uid, change, may_grow: true, hold: None };
+                let write = Write { key: key.clone(), uid, change, growth: Growth::Free, hold: None };
                 let revision = store.write(&access, write).await?;
                 share.push(FloodObject { key, uid, revision, round: 0 });
             }
@@ -163,7 +163,7 @@ async fn update(flood: Arc<Flood>, mut share: Vec<FloodObject>) -> Result<()> {
                 state: state(&object.key, object.round),
             };
             let write =
-                Write { key: object.key.clone(), uid: object.uid, change, may_grow: true, hold: None };
+                Write { key: object.key.clone(), uid: object.uid, change, growth: Growth::Free, hold: None };
             let sent = Instant::now();
             match flood.store.write(&access, write).await {
                 Ok(revision) => {

@@ -11,7 +11,7 @@ use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use store::model::{Before, Change, Write};
+use store::model::{Before, Change, Growth, Write};
 use store::quota::{HoldChange, HoldState};
 use store::read::{At, ListQuery, Selection};
 use store::{Access, Entry, Error, Key, KindId, Revision};
@@ -101,7 +101,7 @@ impl Writer {
     fn create_item(&self, body: &StoredBody) -> Write {
         let key = Key::new(self.replica.items, &body.scope, body.name());
         let change = Change::Create(body.state());
-        Write { key, uid: Uuid::new_v4(), change, may_grow: true, hold: None }
+        Write { key, uid: Uuid::new_v4(), change, growth: Growth::Free, hold: None }
     }
 
     async fn create(&mut self) -> Result<()> {
@@ -216,7 +216,7 @@ impl Writer {
             last,
             state: new.state(),
         };
-        let write = Write { key, uid: entry.uid, change, may_grow: true, hold: None };
+        let write = Write { key, uid: entry.uid, change, growth: Growth::Free, hold: None };
         if self.write("move", new.token, write).await? {
             self.remember(to).await;
         }
@@ -273,7 +273,7 @@ impl Writer {
         let hold = give_up.then(|| HoldChange { state: HoldState::Abandoned, reason: "stress".to_owned() });
         let change =
             Change::Delete { expected: entry.revision, before: before(entry, old), last: last.state() };
-        let write = Write { key: key.clone(), uid: entry.uid, change, may_grow: false, hold };
+        let write = Write { key: key.clone(), uid: entry.uid, change, growth: Growth::Refused, hold };
         self.write(op, last.token, write).await?;
         Ok(())
     }
@@ -336,7 +336,8 @@ impl Writer {
     ) -> Result<()> {
         let before = before(entry, old);
         let change = Change::Update { expected: entry.revision, before, state: new.state() };
-        let write = Write { key: key.clone(), uid: entry.uid, change, may_grow, hold: None };
+        let write =
+            Write { key: key.clone(), uid: entry.uid, change, growth: Growth::when(may_grow), hold: None };
         self.write(op, new.token, write).await?;
         Ok(())
     }
@@ -406,5 +407,5 @@ pub(crate) fn tree(leaves: usize) -> Vec<StoredBody> {
 /// The write that creates a scope of the tree.
 pub(crate) fn create_scope(kind: KindId, body: &StoredBody, name: &str) -> Write {
     let change = Change::Create(body.state());
-    Write { key: Key::new(kind, "", name), uid: Uuid::new_v4(), change, may_grow: true, hold: None }
+    Write { key: Key::new(kind, "", name), uid: Uuid::new_v4(), change, growth: Growth::Free, hold: None }
 }

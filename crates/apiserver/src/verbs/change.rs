@@ -15,7 +15,7 @@ use meta::object::Object;
 use meta::status::Status;
 use meta::validation;
 use serde_json::Value;
-use store::model::{Change, Write};
+use store::model::{Change, Growth, Write};
 use store::read::At;
 use store::{Entry, Error, Revision};
 
@@ -123,16 +123,15 @@ pub(crate) async fn settle(
     };
     let cx = context(call, options.dry_run, versioned, &now);
     let strategy = &stored.strategy;
-    if let Some(right) = strategy.extra_right(&cx, Some(&live.object), &object) {
-        call.demand(&right, &call.asked.name).await?;
-    }
+    let extra = strategy.extra_right(&cx, Some(&live.object), &object);
+    let free = call.growth(extra, &call.asked.name).await?;
     strategy.check_update(&cx, &live.object, &object)?;
     let hold = if gone { strategy.hold(&cx, &live.object) } else { None };
     let note = hold.as_ref().map_or(note, |held| format!("{}: {}", held.state.as_str(), held.reason));
     let state = state(stored, &mut object)?;
     let body = Bytes::from(state.body.clone());
     let (expected, before) = (live.entry.revision, live.before(stored)?);
-    let may_grow = may_grow && !object.is_deleting();
+    let growth = if may_grow && !object.is_deleting() { free } else { Growth::Refused };
     let Entry { key, uid, .. } = &*live.entry;
     let at = if moves { moves::to(key, &object) } else { key.clone() };
     let change = if moves {
@@ -143,11 +142,11 @@ pub(crate) async fn settle(
     } else {
         Change::Update { expected, before, state }
     };
-    let growth = if may_grow { growth_warnings(stored, &change) } else { Vec::new() };
-    let write = Write { key: key.clone(), uid: *uid, change, may_grow, hold };
+    let warnings = if growth.is_some() { growth_warnings(stored, &change) } else { Vec::new() };
+    let write = Write { key: key.clone(), uid: *uid, change, growth, hold };
     match commit(call, write, options.dry_run).await {
         Ok(revision) => {
-            told.accepted.extend(growth);
+            told.accepted.extend(warnings);
             let revision = if options.dry_run { expected } else { revision };
             Ok(ChangeOutcome::Written(Written {
                 old: expected,

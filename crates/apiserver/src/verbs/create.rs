@@ -125,18 +125,17 @@ async fn try_insert(
     call.warnings.append(&mut told.always);
     let mut object = prepared.map_err(CreateFailure::Other)?;
     let strategy = &stored.strategy;
-    if let Some(right) = strategy.extra_right(&context(call, options.dry_run, false, &now), None, &object) {
-        call.demand(&right, object.name()).await.map_err(CreateFailure::Other)?;
-    }
+    let extra = strategy.extra_right(&context(call, options.dry_run, false, &now), None, &object);
+    let growth = call.growth(extra, object.name()).await.map_err(CreateFailure::Other)?;
     let state = state(stored, &mut object).map_err(CreateFailure::Other)?;
     let key = Key::new(stored.id, object.namespace(), object.name());
     let body = Bytes::from(state.body.clone());
     let change = Change::Create(state);
-    let growth = growth_warnings(stored, &change);
-    let write = Write { key: key.clone(), uid, change, may_grow: true, hold: None };
+    let warnings = growth_warnings(stored, &change);
+    let write = Write { key: key.clone(), uid, change, growth, hold: None };
     match commit(call, write, options.dry_run).await {
         Ok(revision) => {
-            call.warnings.extend(told.accepted.into_iter().chain(growth));
+            call.warnings.extend(told.accepted.into_iter().chain(warnings));
             let entry = written(&key, uid, revision, body);
             call.audit(None, &entry, options.dry_run, String::new());
             Ok(entry)

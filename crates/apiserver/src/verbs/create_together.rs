@@ -119,17 +119,14 @@ async fn one(
     let new = New { object: decoded.object, track: true };
     let mut object = prepare(call, stored, new, options, uid, &mut told).await?;
     let now = call.now();
-    if let Some(right) =
-        stored.strategy.extra_right(&context(call, options.dry_run, false, &now), None, &object)
-    {
-        call.demand(&right, object.name()).await?;
-    }
+    let extra = stored.strategy.extra_right(&context(call, options.dry_run, false, &now), None, &object);
+    let growth = call.growth(extra, object.name()).await?;
     let change = Change::Create(state(stored, &mut object)?);
     let mut warnings = decoded.warnings;
     warnings.extend(told.of_accepted());
     warnings.extend(growth_warnings(stored, &change));
     let key = Key::new(stored.id, object.namespace(), object.name());
-    Ok(Ready { object, write: Write { key, uid, change, may_grow: true, hold: None }, warnings })
+    Ok(Ready { object, write: Write { key, uid, change, growth, hold: None }, warnings })
 }
 
 /// Has the store decide all of them, unless one is refused already.

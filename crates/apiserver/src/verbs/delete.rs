@@ -17,7 +17,7 @@ use meta::object::Object;
 use meta::protobuf;
 use meta::status::{Details, Status};
 use serde_json::Value;
-use store::model::{Change, Write};
+use store::model::{Change, Growth, Write};
 use store::read::At;
 use store::{Entry, Error, Key, Revision};
 
@@ -167,7 +167,7 @@ async fn attempt(
         Change::Update { expected, before, state }
     };
     let uid = live.entry.uid;
-    let write = Write { key: key.clone(), uid, change, may_grow: false, hold };
+    let write = Write { key: key.clone(), uid, change, growth: Growth::Refused, hold };
     let revision = match commit(call, write, options.dry_run).await {
         Ok(_) if options.dry_run => expected,
         Ok(revision) => revision,

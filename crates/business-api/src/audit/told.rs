@@ -12,7 +12,7 @@ use std::slice;
 use std::sync::Arc;
 use store::audit::Difference;
 use store::hold::Hold;
-use store::model::{Before, Change, NewState, Write};
+use store::model::{Before, Change, Growth, NewState, Write};
 use store::read::{At, ListQuery};
 use store::{Access, Entry, Error, Revision, Store};
 use uuid::Uuid;
@@ -178,6 +178,6 @@ async fn put(
     let before = Before { attributes: entry.attributes.clone(), account: account.clone() };
     let state = NewState { body: object.to_stored(), account };
     let change = Change::Update { expected: entry.revision, before, state };
-    let write = Write { key: entry.key.clone(), uid: entry.uid, change, may_grow: false, hold: None };
+    let write = Write { key: entry.key.clone(), uid: entry.uid, change, growth: Growth::Refused, hold: None };
     store.write(access, write).await
 }

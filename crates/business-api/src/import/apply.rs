@@ -7,7 +7,7 @@ use business_types::ChargedPlatform;
 use business_types::account;
 use std::io::{IsTerminal as _, Write as _};
 use store::import::{IMPORTED, IMPORTING, Imported};
-use store::model::{Before, Change, NewState, Write};
+use store::model::{Before, Change, Growth, NewState, Write};
 use store::read::At;
 use store::{Access, Error, Store};
 
@@ -96,7 +96,7 @@ async fn give_way(store: &Store, access: &Access, replaced: &Replaced) -> Result
         before: Before { attributes: entry.attributes.clone(), account: account.clone() },
         last: NewState { body, account },
     };
-    let write = Write { key: key.clone(), uid: *uid, change, may_grow: false, hold: None };
+    let write = Write { key: key.clone(), uid: *uid, change, growth: Growth::Refused, hold: None };
     store.write(access, write).await?;
     Ok(())
 }

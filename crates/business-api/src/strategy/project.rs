@@ -243,7 +243,11 @@ impl Strategy for ProjectStrategy {
             Some(old) if is_higher(&old, &spec) => "a project without a parent raises its own budget",
             Some(_) => return None,
         };
-        Some(ExtraRight { verb: GRANT, why: format!("{why}: this needs the verb {GRANT:?} on projects") })
+        Some(ExtraRight {
+            verb: GRANT,
+            why: format!("{why}: this needs the verb {GRANT:?} on projects"),
+            within: None,
+        })
     }
 
     fn prepare_delete(&self, cx: &mut WriteContext<'_>, object: &mut Object) {

@@ -7,7 +7,7 @@ use runtime::Clock;
 use serde_json::json;
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
-use store::model::{Before, Change, NewState, Write};
+use store::model::{Before, Change, Growth, NewState, Write};
 use store::read::At;
 use store::{Access, Error, Key, Revision, Store};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -106,7 +106,7 @@ impl Marker {
         let before = Before { attributes: entry.attributes.clone(), account: account.clone() };
         let state = NewState { body: object.to_stored(), account };
         let change = Change::Update { expected: entry.revision, before, state };
-        let write = Write { key: key.clone(), uid: entry.uid, change, may_grow: false, hold: None };
+        let write = Write { key: key.clone(), uid: entry.uid, change, growth: Growth::Refused, hold: None };
         self.store.write(access, write).await
     }
 }

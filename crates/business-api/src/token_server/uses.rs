@@ -2,7 +2,7 @@ use crate::strategy::registry_credential::account_of;
 use meta::object::Object;
 use meta::time;
 use serde_json::json;
-use store::model::{Before, Change, NewState, Write};
+use store::model::{Before, Change, Growth, NewState, Write};
 use store::read::At;
 use store::{Access, Error, Key, Revision, Store};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -68,7 +68,7 @@ async fn write(store: &Store, access: &Access, one: &Use) -> Result<Option<Revis
     let before = Before { attributes: entry.attributes.clone(), account: account.clone() };
     let state = NewState { body: object.to_stored(), account };
     let change = Change::Update { expected: entry.revision, before, state };
-    let write = Write { key: one.key.clone(), uid: entry.uid, change, may_grow: false, hold: None };
+    let write = Write { key: one.key.clone(), uid: entry.uid, change, growth: Growth::Refused, hold: None };
     store.write(access, write).await.map(Some)
 }
 

@@ -42,6 +42,7 @@ struct Detail<'a> {
     t_delta: Vec<String>,
     t_child: Vec<i32>,
     t_carried: Vec<bool>,
+    t_lists: Vec<bool>,
     h_row: Vec<i32>,
     h_hard: Vec<Option<String>>,
     h_listed: Vec<bool>,
@@ -58,11 +59,36 @@ struct Term<'a> {
     delta: i128,
     had: bool,
     has: bool,
+    /// Its domain has to be listed.
+    lists: bool,
 }
 
 impl Term<'_> {
     fn child(&self) -> i32 {
         i32::from(self.has) - i32::from(self.had)
+    }
+}
+
+/// By which rules a write is charged.
+#[derive(Clone, Copy)]
+struct Pricing<'w> {
+    standings: &'w Standings,
+    /// Domains that have to be listed wherever the charge grows.
+    within: &'w [String],
+}
+
+impl Pricing<'_> {
+    /// Which domains the scope has to list.
+    fn see_to_lists(self, scope: &Scope, terms: &mut [Term<'_>]) {
+        let is_open = self.standings.is_open(scope);
+        let grown: BTreeSet<&str> =
+            terms.iter().filter(|term| term.delta > 0).map(|term| term.domain).collect();
+        for term in terms.iter_mut().filter(|term| term.key.is_empty() && !term.domain.is_empty() && term.has)
+        {
+            let joins = term.child() > 0;
+            let is_bound = self.within.iter().any(|domain| domain == term.domain);
+            term.lists = joins && !is_open || is_bound && (joins || grown.contains(term.domain));
+        }
     }
 }
 
@@ -92,7 +118,8 @@ impl<'a> Quota<'a> {
     pub(super) fn push(&mut self, write: &'a Write, entry: i32, standings: &Standings) -> Result<(), Error> {
         let (before, after) = (write.change.before(), write.change.after());
         let own = self.own(write, before, after, standings)?;
-        let (scope, effect) = self.charge(before, after)?;
+        let pricing = Pricing { standings, within: write.growth.within() };
+        let (scope, effect) = self.charge(before, after, pricing)?;
         let grants = |account: Option<&'a Account>| account.and_then(|account| account.grants.as_ref());
         let raises = Grants::more(grants(before), grants(after));
         // With the object that stands for a scope all its rows go.
@@ -153,17 +180,18 @@ impl<'a> Quota<'a> {
         &mut self,
         before: Option<&'a Account>,
         after: Option<&'a Account>,
+        pricing: Pricing<'_>,
     ) -> Result<(i32, Effect), Error> {
         match (payer(before), payer(after)) {
             (Some((before, from)), Some((after, to))) if from == to => {
-                self.terms(to, Some(before), Some(after))
+                self.terms(to, Some(before), Some(after), pricing)
             }
             (before, after) => {
                 if let Some((before, from)) = before {
-                    self.terms(from, Some(before), None)?;
+                    self.terms(from, Some(before), None, pricing)?;
                 }
                 match after {
-                    Some((after, to)) => self.terms(to, None, Some(after)),
+                    Some((after, to)) => self.terms(to, None, Some(after), pricing),
                     None => Ok((0, Effect::default())),
                 }
             }
@@ -175,14 +203,16 @@ impl<'a> Quota<'a> {
         scope: &'a Scope,
         before: Option<&'a Account>,
         after: Option<&'a Account>,
+        pricing: Pricing<'_>,
     ) -> Result<(i32, Effect), Error> {
-        let terms = terms_of(before, after)?;
+        let mut terms = terms_of(before, after)?;
+        pricing.see_to_lists(scope, &mut terms);
         let fresh = before.is_none() && after.is_some();
         let grows = terms.iter().any(|t| t.delta > 0 || (t.key.is_empty() && t.child() > 0));
         let keyed = terms.iter().any(|t| t.child() != 0 && after.is_some());
         let effect = Effect { fresh, grows: fresh || grows, keyed: fresh || keyed };
         let wanted: Vec<_> =
-            terms.into_iter().filter(|t| effect.keyed || t.delta != 0 || t.child() != 0).collect();
+            terms.into_iter().filter(|t| effect.keyed || t.delta != 0 || t.child() != 0 || t.lists).collect();
         if wanted.is_empty() {
             return Ok((0, effect));
         }
@@ -225,6 +255,9 @@ impl<'a> Quota<'a> {
         };
         add(&mut rows.child, term.child());
         add(&mut rows.joins, i32::from(term.has && term.child() > 0));
+        if let Some(lists) = at(&mut rows.lists, row) {
+            *lists |= term.lists;
+        }
         add(&mut rows.keyed, i32::from(term.has && keyed));
         if let Some(delta) = at(&mut rows.delta, row) {
             *delta = delta.saturating_add(term.delta);
@@ -238,6 +271,7 @@ impl<'a> Quota<'a> {
         detail.t_delta.push(term.delta.to_string());
         detail.t_child.push(term.child());
         detail.t_carried.push(term.has);
+        detail.t_lists.push(term.lists);
     }
 
     /// The limits of a scope that the change sets.
@@ -372,6 +406,7 @@ impl<'a> Quota<'a> {
             .bind(texts(&l.grow))
             .bind(&l.child)
             .bind(&l.joins)
+            .bind(&l.lists)
             .bind(&l.keyed)
             .bind(&l.sets)
             .bind(&l.new_hard)
@@ -404,14 +439,14 @@ fn terms_of<'a>(before: Option<&'a Account>, after: Option<&'a Account>) -> Resu
             if own < 0 || amount < 0 {
                 return Err(Error::Corrupt(format!("a charge of {key} below nothing")));
             }
-            terms.push(Term { domain, key, own, delta: amount - own, had, has });
+            terms.push(Term { domain, key, own, delta: amount - own, had, has, lists: false });
         }
         let (had, has) = (old.contains(domain), new.contains(domain));
-        terms.push(Term { domain, key: "", own: 0, delta: 0, had, has });
+        terms.push(Term { domain, key: "", own: 0, delta: 0, had, has, lists: false });
     }
     if before.is_some() != after.is_some() {
         let (had, has) = (before.is_some(), after.is_some());
-        terms.push(Term { domain: "", key: "", own: 0, delta: 0, had, has });
+        terms.push(Term { domain: "", key: "", own: 0, delta: 0, had, has, lists: false });
     }
     Ok(terms)
 }

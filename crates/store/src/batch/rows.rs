@@ -34,6 +34,8 @@ pub(super) struct Rows<'a> {
     pub(super) grow: Vec<i128>,
     pub(super) child: Vec<i32>,
     pub(super) joins: Vec<i32>,
+    /// Some write demands that it is listed.
+    pub(super) lists: Vec<bool>,
     pub(super) keyed: Vec<i32>,
     pub(super) sets: Vec<bool>,
     pub(super) new_hard: Vec<Option<String>>,
@@ -112,7 +114,7 @@ impl<'a> Rows<'a> {
         for counts in [&mut self.child, &mut self.joins, &mut self.keyed, &mut self.more_limits] {
             counts.push(0);
         }
-        for flags in [&mut self.sets, &mut self.new_listed, &mut self.new_mandatory] {
+        for flags in [&mut self.lists, &mut self.sets, &mut self.new_listed, &mut self.new_mandatory] {
             flags.push(false);
         }
         self.new_hard.push(None);

@@ -72,7 +72,7 @@ impl Model {
         let raises = write.key.kind == self.kind && after.is_some_and(|after| raises(before, after));
         let effect = effect(before, after);
         let grows = effect.grows || raises;
-        if grows && (!write.may_grow || write.change.state().account.deleting) {
+        if grows && (!write.growth.is_some() || write.change.state().account.deleting) {
             return Err(Error::NotAdmitted);
         }
         let ends = [before, after].into_iter().flatten().any(|account| account.deleting);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::audit::{Accounts, AuditReport};
-use store::model::{Before, Change, NewState, ScopeRole, Write};
+use store::model::{Before, Change, Growth, NewState, ScopeRole, Write};
 use store::quota::{
     Account, Amounts, Claim, Grants, HoldChange, HoldState, Keys, Limits, Scope, ScopeKind, Violation,
 };
@@ -211,7 +211,7 @@ impl Object {
     }
 
     fn write(&self, change: Change, may_grow: bool) -> Write {
-        Write { key: self.key(), uid: self.uid, change, may_grow, hold: None }
+        Write { key: self.key(), uid: self.uid, change, growth: Growth::when(may_grow), hold: None }
     }
 
     pub(crate) fn create(&self) -> Write {

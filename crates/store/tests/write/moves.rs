@@ -118,7 +118,7 @@ async fn what_does_not_go_stays_whole() {
     let same_place = kit.write(web.relocate(&web)).await;
     assert!(matches!(same_place, Err(Error::NotAdmitted)), "{same_place:?}");
     let small = web.relocate(&web.in_project("b"));
-    let status = kit.write(store::model::Write { may_grow: false, ..small }).await;
+    let status = kit.write(store::model::Write { growth: store::model::Growth::Refused, ..small }).await;
     assert!(matches!(status, Err(Error::NotAdmitted)), "only a main write charges another scope");
     let going = kit.update(&web, |o| o.deleting = true).await.unwrap();
     let moved = kit.relocate(&going, "b").await;

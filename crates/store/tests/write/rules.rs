@@ -577,8 +577,8 @@ async fn a_forged_sum_ends_the_transaction() {
          ARRAY[0]::bigint[], ARRAY['t'], ARRAY[NULL]::smallint[], ARRAY[NULL]::text[], ARRAY[false], ARRAY[false], \
          ARRAY[NULL]::text[], ARRAY['{{}}'], ARRAY[1]::smallint[], ARRAY['p'], ARRAY[1], ARRAY[NULL]::text[], \
          ARRAY[false], ARRAY[false], ARRAY[1, 1, 1], ARRAY['', 'c1', 'c1'], ARRAY['', '', 'cpu'], ARRAY[0, 0, 2], \
-         ARRAY[0, 0, 5000000000], ARRAY[0, 0, 0], ARRAY[0, 0, 0], ARRAY[0, 0, 0], ARRAY[0, 0, 0], \
-         ARRAY[false, false, false], ARRAY[NULL, NULL, NULL]::numeric[], ARRAY[false, false, false], \
+         ARRAY[0, 0, 5000000000], ARRAY[0, 0, 0], ARRAY[0, 0, 0], ARRAY[0, 0, 0], ARRAY[false, false, false], \
+         ARRAY[0, 0, 0], ARRAY[false, false, false], ARRAY[NULL, NULL, NULL]::numeric[], ARRAY[false, false, false], \
          ARRAY[false, false, false], ARRAY[0, 0, 0], '{{}}', '{{}}', '{{}}', '{{}}')",
         uuid::Uuid::from_u128(9)
     );

@@ -4,7 +4,7 @@ use crate::kit::{amounts, keys_of, refused};
 use runtime::{Metrics, Tasks};
 use std::sync::Arc;
 use store::audit::Accounts;
-use store::model::{Before, Change, NewState, ScopeRole, Write};
+use store::model::{Before, Change, Growth, NewState, ScopeRole, Write};
 use store::quota::{Account, Grants, Limits, Scope, ScopeKind, Undercut, Violation};
 use store::testing::{self, Database};
 use store::{Access, Attributes, Config, Error, Key, Kind, KindId, Revision, Store};
@@ -96,7 +96,13 @@ impl Object {
 
     fn write(&self, change: Change) -> Write {
         let may_grow = !matches!(change, Change::Delete { .. });
-        Write { key: Key::new(self.kind, "", self.name), uid: self.uid, change, may_grow, hold: None }
+        Write {
+            key: Key::new(self.kind, "", self.name),
+            uid: self.uid,
+            change,
+            growth: Growth::when(may_grow),
+            hold: None,
+        }
     }
 }
 
@@ -278,5 +284,43 @@ async fn a_cluster_that_shrinks_refuses_growth_and_nothing_else() {
     tree.check([c1.clone(), t.clone(), p.clone()]).await;
     let c1 = tree.update(&c1, yielding(Object::cluster("c1", "c1: cpu=9"), Undercut::Taken)).await.unwrap();
     let t = tree.update(&t, Object::tenant("t", "c1: cpu=9")).await.unwrap();
+    tree.check([c1, t, p]).await;
+}
+
+#[tokio::test]
+async fn who_may_not_make_budget_grows_where_there_is_a_ceiling_only() {
+    let tree = Tree::new().await;
+    let within = |write: Write, domains: &[&str]| Write {
+        growth: Growth::Within(domains.iter().map(|domain| (*domain).to_owned()).collect()),
+        ..write
+    };
+    let unlisted =
+        |domain: &str| Violation::DomainNotListed { scope: tenant_scope("t"), domain: domain.to_owned() };
+    let p = Object::project("t", "p", "c1: cpu=2; c2: cpu=1");
+    let create = within(p.write(Change::Create(p.state())), &["c1"]);
+    assert_eq!(refused(tree.store.write(&tree.access, create.clone()).await), [unlisted("c1")]);
+    let c1 = tree.create(Object::cluster("c1", "c1: cpu=4")).await.unwrap();
+    let t = tree.create(Object::tenant("t", "c1: cpu=4")).await.unwrap();
+    let revision = tree.store.write(&tree.access, create).await.unwrap();
+    let p = Object { revision, ..p };
+
+    let raise = |from: &Object, hard: &str| {
+        let to = Object { uid: from.uid, ..Object::project("t", "p", hard) };
+        let change = Change::Update { expected: from.revision, before: from.before(), state: to.state() };
+        (to.write(change), to)
+    };
+    let (write, _) = raise(&p, "c1: cpu=2; c2: cpu=3");
+    let bound = within(write.clone(), &["c1", "c2"]);
+    assert_eq!(
+        refused(tree.store.write(&tree.access, bound).await),
+        [unlisted("c2")],
+        "it has it, and wants more"
+    );
+    let (write, to) = raise(&p, "c1: cpu=4; c2: cpu=1");
+    let revision = tree.store.write(&tree.access, within(write, &["c1", "c2"])).await.unwrap();
+    let p = Object { revision, ..to };
+    let (write, _) = raise(&p, "c1: cpu=5; c2: cpu=1");
+    let over = refused(tree.store.write(&tree.access, within(write, &["c1", "c2"])).await);
+    assert_eq!(short(&over), [(tenant_scope("t"), "c1/cpu".to_owned(), "4".to_owned())]);
     tree.check([c1, t, p]).await;
 }

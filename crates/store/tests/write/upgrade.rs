@@ -15,7 +15,7 @@ use uuid::Uuid;
 const OLD_APPLY: &str = "SELECT base, outcome FROM apply_batch_former($1, $2, 10000, true, false, false, '{}', '{}', \
      true, false, NULL, ARRAY['c']::\"char\"[], ARRAY[3]::smallint[], ARRAY[''], ARRAY[$3], ARRAY[$4], \
      ARRAY[0]::bigint[], ARRAY['t'], ARRAY[NULL]::smallint[], ARRAY[NULL]::text[], ARRAY[false], ARRAY[false], \
-     ARRAY[NULL]::text[], ARRAY[$5], '{}', '{}', '{}', '{}', '{}', '{}', \
+     ARRAY[NULL]::text[], ARRAY[$5], '{}', '{}', '{}', '{}', '{}', '{}', '{}', \
      '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')";
 
 /// The program of the version before this one, as far as the database sees it.
