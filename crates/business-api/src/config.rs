@@ -331,7 +331,7 @@ fn ratio(text: &str) -> Result<f64, String> {
 
 impl Serve {
     /// Who is who among callers with a tenant; `administrators` are those whom platforms name.
-    pub fn roles(&self, administrators: Members) -> Roles {
+    pub fn roles(&self, administrators: Vec<Members>) -> Roles {
         let tenant_admin_group = self.tenant_admin_group.clone();
         Roles { tenant_admin_group, administrators, tenant_grant: self.tenant_grant }
     }

@@ -23,6 +23,10 @@ pub mod image_namespace;
 pub mod chart_group;
 /// The row of `RegistryCredential`.
 pub mod registry_credential;
+/// The row of Tenant.
+pub mod tenant;
+/// The row of `MemberCluster`.
+pub mod member_cluster;
 
 use crate::accounts::{KindAccounts, ReadAccount};
 use crate::certificates::Certificates;
@@ -47,6 +51,8 @@ pub const KINDS: KindTable = KindTable(&[
     image_namespace::ROW,
     chart_group::ROW,
     registry_credential::ROW,
+    tenant::ROW,
+    member_cluster::ROW,
 ]);
 
 /// The subresources of a kind with a status and finalizers of its own.
@@ -107,10 +113,8 @@ impl KindTable {
         for (StoredRow { id, .. }, number) in self.rows().zip(1..) {
             ensure!(id.0 == number, "kind {} stands at place {number} of the table of kinds", id.0);
         }
-        for role in [Role::Administrator, Role::Member] {
-            let giving = self.rows().filter(|row| row.gives == Some(role)).count();
-            ensure!(giving <= 1, "{giving} kinds give the role {role:?}");
-        }
+        let members = self.giving(Role::Member).count();
+        ensure!(members <= 1, "{members} kinds have members");
         Ok(self.rows().map(|row| (row.kind)()).collect())
     }
 
@@ -136,9 +140,9 @@ impl KindTable {
         self.0.iter().map(|row| KindRights { resource: row.plural, rights: row.rights }).collect()
     }
 
-    /// The kind whose objects give a role to the users whom they name.
-    pub fn giving(self, role: Role) -> Option<KindId> {
-        self.rows().find(|row| row.gives == Some(role)).map(|row| row.id)
+    /// The kinds whose objects give a role to the people whom they name.
+    pub fn giving(self, role: Role) -> impl Iterator<Item = KindId> {
+        self.rows().filter(move |row| row.gives == Some(role)).map(|row| row.id)
     }
 
     /// What the store keeps.

@@ -3,9 +3,29 @@
 
 use crate::follow::{FollowedIndex, Kept};
 use crate::role_changes::RoleChanges;
+use apiserver::Caller;
+use business_types::{Subject, SubjectKind};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 use store::{Attributes, Entry, KindId, Store};
+
+/// What no name begins with: it tells groups from users.
+const GROUP: char = '\u{1}';
+
+/// A subject as an index of people has him.
+pub fn person(subject: &Subject) -> Box<str> {
+    let Subject { kind, name, namespace } = subject;
+    match kind {
+        SubjectKind::User => name.as_str().into(),
+        SubjectKind::Group => group(name).into(),
+        SubjectKind::ServiceAccount => format!("system:serviceaccount:{namespace}:{name}").into(),
+    }
+}
+
+/// A group as an index of people has it.
+fn group(name: &str) -> String {
+    format!("{GROUP}{name}")
+}
 
 /// The objects that name each user, by tenant and user.
 #[derive(Clone, Debug)]
@@ -40,6 +60,14 @@ impl Members {
         Self(Kept::new(Memberships::new(changes)))
     }
 
+    /// Nobody, where no kind names anybody.
+    pub fn nobody() -> Self {
+        let members = Self::new(RoleChanges::default());
+        let complete = members.0.read().emptied();
+        members.0.show(complete);
+        members
+    }
+
     /// Names of the objects that name a user of a tenant.
     pub fn of(&self, tenant: &str, user: &str) -> Arc<BTreeSet<String>> {
         self.0.read().member(tenant, user).map(Member::shared).unwrap_or_default()
@@ -48,6 +76,14 @@ impl Members {
     /// Whether some object names a user of a tenant.
     pub fn name(&self, tenant: &str, user: &str) -> bool {
         self.0.read().member(tenant, user).is_some()
+    }
+
+    /// Whether some object of a tenant names a caller, or a group that he is in.
+    pub fn name_caller(&self, tenant: &str, caller: &Caller) -> bool {
+        let held = self.0.read();
+        let is_named = |person: &str| held.member(tenant, person).is_some();
+        !caller.name.starts_with(GROUP) && is_named(&caller.name)
+            || held.tenants.contains_key(tenant) && caller.groups.iter().any(|name| is_named(&group(name)))
     }
 
     /// Whether all objects have been read. Before, nobody is known to be a member.
@@ -104,13 +140,18 @@ impl FollowedIndex for Memberships {
             for (tenant, users) in &one.tenants {
                 for (user, member) in users {
                     if other.member(tenant, user).is_none_or(|before| before.objects != member.objects) {
-                        self.changes.tell(tenant, user);
+                        tell(&self.changes, tenant, user);
                     }
                 }
             }
         }
         old
     }
+}
+
+/// Who is in a group is not known here: all of the tenant are told.
+fn tell(changes: &RoleChanges, tenant: &str, person: &str) {
+    if person.starts_with(GROUP) { changes.tell_all(tenant) } else { changes.tell(tenant, person) }
 }
 
 impl Memberships {
@@ -152,7 +193,7 @@ impl Memberships {
             self.forget(tenant, user);
         }
         if changed {
-            self.changes.tell(tenant, user);
+            tell(&self.changes, tenant, user);
         }
     }
 
@@ -183,14 +224,6 @@ mod tests {
     }
 
     impl Members {
-        /// All objects have been read, and there are none.
-        pub(crate) fn known() -> Self {
-            let members = Self::new(RoleChanges::default());
-            let complete = members.0.read().emptied();
-            members.0.show(complete);
-            members
-        }
-
         pub(crate) fn set(&self, project: &str, tenant: &str, members: &[&str]) {
             self.0.change(|index| index.take(&entry(project, tenant, members), true));
         }

@@ -18,3 +18,7 @@ pub const IMAGE_NAMESPACE: KindId = KindId(6);
 pub const CHART_GROUP: KindId = KindId(7);
 /// Credentials for the registry.
 pub const REGISTRY_CREDENTIAL: KindId = KindId(8);
+/// Tenants.
+pub const TENANT: KindId = KindId(9);
+/// Member clusters.
+pub const MEMBER_CLUSTER: KindId = KindId(10);

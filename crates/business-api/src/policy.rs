@@ -154,9 +154,9 @@ mod tests {
     use std::fmt::Write as _;
 
     fn policy(tenant_grant: bool) -> BusinessPolicy {
-        let administrators = Members::known();
+        let administrators = vec![Members::nobody()];
         let roles = Roles { tenant_admin_group: "tenant-admins".to_owned(), administrators, tenant_grant };
-        BusinessPolicy::new(roles, KINDS.rights(), Members::known(), RoleChanges::default())
+        BusinessPolicy::new(roles, KINDS.rights(), Members::nobody(), RoleChanges::default())
     }
 
     fn caller(name: &str, tenant: Option<&str>, groups: &[&str]) -> Caller {
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn whom_a_platform_names_rules_its_tenant_and_no_other() {
         let policy = policy(true);
-        policy.roles.administrators.set("plf", "t", &["root"]);
+        policy.roles.administrators[0].set("plf", "t", &["root"]);
         let create = ask("create", PROJECTS, "", "");
         let of = |tenant| caller("root", Some(tenant), &[]);
         assert_eq!(policy.decide(&of("t"), &create), AuthzVerdict::Allow);
@@ -301,13 +301,14 @@ mod tests {
         assert_eq!(policy.decide(&of("u"), &create), AuthzVerdict::NoOpinion);
         let namesake = caller("root", None, &[]);
         assert_eq!(policy.decide(&namesake, &create), AuthzVerdict::NoOpinion, "without a tenant");
-        policy.roles.administrators.set("plf", "t", &["alice"]);
+        policy.roles.administrators[0].set("plf", "t", &["alice"]);
         assert_eq!(policy.decide(&of("t"), &create), AuthzVerdict::NoOpinion);
     }
 
     #[test]
     fn nobody_is_refused_before_the_administrators_are_known() {
-        let roles = Roles { administrators: Members::new(RoleChanges::default()), ..policy(true).roles };
+        let roles =
+            Roles { administrators: vec![Members::new(RoleChanges::default())], ..policy(true).roles };
         let unread = BusinessPolicy { roles, ..policy(true) };
         let create = ask("create", PROJECTS, "", "");
         let decide = |who: &Caller| unread.decide(who, &create);

@@ -2,7 +2,8 @@
 //! what was asked for, and what would have fitted. See `docs/api.md` for its machine-readable half.
 
 use crate::levels::{Levels, Unowned};
-use business_types::account::{PROJECT, scope_word};
+use crate::roles::GRANT;
+use business_types::account::{FLEET, PROJECT, TENANT, scope_word};
 use business_types::names::GROUP;
 use business_types::registry::REGISTRY_DOMAIN;
 use meta::field::{FieldError, FieldErrors, Path};
@@ -28,8 +29,12 @@ pub const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
 pub const CLAIM_TAKEN: &str = "ClaimTaken";
 /// `details.causes[].reason` of a project that still has children.
 pub const PROJECT_IN_USE: &str = "ProjectInUse";
+/// `details.causes[].reason` of a tenant that still has projects.
+pub const TENANT_IN_USE: &str = "TenantInUse";
 /// `details.causes[].reason` of a project that cannot be moved, since its children have more than it is granted.
 pub const PROJECT_OVERDRAWN: &str = "ProjectOverdrawn";
+/// `details.causes[].reason` of a root project that its tenant has no ceiling for.
+pub const NO_CEILING: &str = "NoCeiling";
 const NOT_FOUND: &str = "FieldValueNotFound";
 /// Places that a message names.
 const PLACES_MAX: usize = 5;
@@ -116,6 +121,8 @@ fn class(violation: &Violation) -> Class {
         | Violation::AncestorMissing { .. } => Class::Missing,
         Violation::ScopeTerminating { .. } => Class::Terminating,
         Violation::ScopeLocked { .. } => Class::Locked,
+        // Another caller may.
+        Violation::DomainNotListed { scope, .. } if scope.kind == TENANT => Class::Amount,
         Violation::KeyMissing { .. }
         | Violation::ChildrenLackKey { .. }
         | Violation::DomainNotListed { .. }
@@ -179,6 +186,11 @@ fn level(scope: &Scope) -> String {
     format!("{} {:?}", scope_word(scope.kind), scope.name)
 }
 
+/// A level and where its limit holds: `project "web" on cluster "c1"`, or `cluster "c1"`, whose fleet nobody knows.
+fn level_in(scope: &Scope, domain: &str) -> String {
+    if scope.kind == FLEET { named(domain) } else { format!("{} {}", level(scope), place(domain)) }
+}
+
 /// `cluster "c1"`, or the registry, which is none.
 fn named(domain: &str) -> String {
     if domain == REGISTRY_DOMAIN { "the registry".to_owned() } else { format!("cluster {domain:?}") }
@@ -206,28 +218,44 @@ fn domain_pair(domain: &str) -> String {
     format!("{}={domain}", if domain == REGISTRY_DOMAIN { "domain" } else { "cluster" })
 }
 
+/// A scope takes nothing in a domain.
+fn unlisted(scope: &Scope, domain: &str) -> String {
+    let level = level(scope);
+    match scope.kind {
+        TENANT => format!(
+            "{level} has no ceiling {}: to take budget from nobody needs the verb {GRANT:?} on projects",
+            place(domain)
+        ),
+        FLEET => format!("{} is not registered: it has no membercluster", named(domain)),
+        _ => format!("{level} forbids its children to use {}: it does not list it", named(domain)),
+    }
+}
+
+/// A limit lies below what is given away.
+fn below(shortage: &Shortage) -> String {
+    let Shortage { scope, domain, key, requested, allocated, would_fit, .. } = shortage;
+    let (level, place) = match scope.kind {
+        FLEET => (named(domain), String::new()),
+        _ => (level(scope), format!(" {}", place(domain))),
+    };
+    format!(
+        "{level} has already given away {key}={allocated}{place}: hard cannot be {requested}; the smallest that fits is \
+         {would_fit}"
+    )
+}
+
 /// What a person reads.
 fn text(violation: &Violation) -> String {
     match violation {
         Violation::DoesNotFit(shortage) => {
             let Shortage { scope, domain, key, requested, hard, allocated, would_fit } = shortage;
-            let (level, remaining) = (level(scope), remaining(shortage));
+            let (level, remaining) = (level_in(scope, domain), remaining(shortage));
             format!(
-                "exceeded quota of {level} {}: requested {key}={requested}, hard {hard}, allocated {allocated}, remaining \
-                 {remaining}; the largest that fits is {would_fit}",
-                place(domain)
+                "exceeded quota of {level}: requested {key}={requested}, hard {hard}, allocated {allocated}, remaining \
+                 {remaining}; the largest that fits is {would_fit}"
             )
         }
-        Violation::BelowAllocated(Shortage {
-            scope, domain, key, requested, allocated, would_fit, ..
-        }) => {
-            format!(
-                "{} has already given away {key}={allocated} {}: hard cannot be {requested}; the smallest that fits is \
-                 {would_fit}",
-                level(scope),
-                place(domain)
-            )
-        }
+        Violation::BelowAllocated(shortage) => below(shortage),
         Violation::TooManyChildren { scope, children_max } => {
             let (level, word) = (level(scope), scope_word(scope.kind));
             format!("{level} has {children_max} children, which is as many as a {word} may have")
@@ -248,6 +276,9 @@ fn text(violation: &Violation) -> String {
         Violation::ScopeInUse { scope, children } => {
             format!("{} still has {children} children; they are deleted first", level(scope))
         }
+        Violation::KeyMissing { scope, domain, key } if scope.kind == FLEET => {
+            format!("must set a ceiling of {key:?}, for {} limits it", named(domain))
+        }
         Violation::KeyMissing { scope, domain, key } => {
             let which = of_registry(domain);
             format!(
@@ -259,9 +290,7 @@ fn text(violation: &Violation) -> String {
             let which = of_registry(domain);
             format!("please first set quota {key:?}{which} for all children: {children} of them lack it")
         }
-        Violation::DomainNotListed { scope, domain } => {
-            format!("{} forbids its children to use {}: it does not list it", level(scope), named(domain))
-        }
+        Violation::DomainNotListed { scope, domain } => unlisted(scope, domain),
         Violation::DomainInUse { domain, children, .. } => {
             format!("can NOT remove {}: {children} children use it", named(domain))
         }
@@ -322,7 +351,7 @@ fn cause(subject: RefusedObject<'_>, violation: &Violation, levels: &Levels) -> 
         }
         Violation::ScopeOverdrawn { scope } => (PROJECT_OVERDRAWN, subject.scope_field(), pair(scope)),
         Violation::ScopeInUse { scope, children } => (
-            PROJECT_IN_USE,
+            if scope.kind == TENANT { TENANT_IN_USE } else { PROJECT_IN_USE },
             Path::new("spec").child("finalizers"),
             format!("{} children={children}", pair(scope)),
         ),
@@ -330,6 +359,10 @@ fn cause(subject: RefusedObject<'_>, violation: &Violation, levels: &Levels) -> 
         | Violation::ScopeForeign { scope }
         | Violation::AncestorMissing { scope } => {
             (NOT_FOUND, subject.scope_field(), format!("Not found: {:?}", scope.name))
+        }
+        Violation::DomainNotListed { scope, domain } if scope.kind == TENANT => {
+            let message = format!("{} {}", pair(scope), domain_pair(domain));
+            (NO_CEILING, Path::new("spec").child("clusters").key(domain), message)
         }
         malformed => {
             let error = field_error(subject, malformed);
@@ -350,7 +383,7 @@ fn pair(scope: &Scope) -> String {
 
 fn facts(shortage: &Shortage, levels: &Levels) -> String {
     let Shortage { scope, domain, key, requested, hard, allocated, would_fit } = shortage;
-    let scope = pair(scope);
+    let scope = if scope.kind == FLEET { "scope=cluster".to_owned() } else { pair(scope) };
     let remaining = remaining(shortage);
     let held = unowned(shortage, levels).map(|unowned| format!(" held={}", unowned.amount));
     format!(

@@ -36,6 +36,13 @@ impl RoleChanges {
         }
     }
 
+    /// Tells everybody of a tenant.
+    pub(crate) fn tell_all(&self, tenant: &str) {
+        for changes in self.lock().tenants.get(tenant).into_iter().flat_map(HashMap::values) {
+            changes.send_modify(|changes| *changes = changes.wrapping_add(1));
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

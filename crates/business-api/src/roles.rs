@@ -21,8 +21,8 @@ pub enum Role {
 pub struct Roles {
     /// The group whose members rule their tenant.
     pub tenant_admin_group: String,
-    /// Those whom a platform of their tenant names rule it, too.
-    pub administrators: Members,
+    /// Those whom an object of their tenant names as its administrators rule it, too: by kind of the objects.
+    pub administrators: Vec<Members>,
     /// Whether those may make and raise root projects.
     pub tenant_grant: bool,
 }
@@ -92,8 +92,8 @@ impl Roles {
     /// What a caller is in his tenant; `None` without one.
     pub fn role(&self, caller: &Caller) -> Option<Role> {
         let tenant = caller.tenant.as_ref()?;
-        let rules =
-            caller.in_group(&self.tenant_admin_group) || self.administrators.name(tenant, &caller.name);
+        let rules = caller.in_group(&self.tenant_admin_group)
+            || self.administrators.iter().any(|all| all.name_caller(tenant, caller));
         Some(if rules { Role::Administrator } else { Role::Member })
     }
 
@@ -101,7 +101,7 @@ impl Roles {
     pub fn is_settled(&self, caller: &Caller) -> bool {
         caller.tenant.is_none()
             || caller.in_group(&self.tenant_admin_group)
-            || self.administrators.is_complete()
+            || self.administrators.iter().all(Members::is_complete)
     }
 
     /// Whether the caller rules his tenant.

@@ -92,16 +92,19 @@ pub async fn serve(settings: &Serve, listeners: Listeners, program: Program, tas
     let store = kinds.open(url, &below, &metrics)?;
     let growth = Growth::default();
     let changes = RoleChanges::default();
-    let (administrators, members) = (Members::new(changes.clone()), Members::new(changes.clone()));
     add_checks(&ready, &store, &growth);
-    for (role, who, named) in
-        [(Role::Administrator, "administrators", &administrators), (Role::Member, "members", &members)]
-    {
-        if let Some(kind) = kinds.giving(role) {
-            check_named(&ready, who, named);
+    let people = |role: Role, who: &'static str| -> Vec<Members> {
+        let named = |kind| {
+            let named = Members::new(changes.clone());
             below.spawn(who, named.clone().follow(store.clone(), kind, who));
-        }
-    }
+            named
+        };
+        let all: Vec<Members> = kinds.giving(role).map(named).collect();
+        check_named(&ready, who, &all);
+        all
+    };
+    let administrators = people(Role::Administrator, "administrators");
+    let members = people(Role::Member, "members").pop().unwrap_or_else(Members::nobody);
     let levels = Levels::new(kinds.accounts());
     below.spawn("levels", levels.clone().follow_all(store.clone()));
     let clusters = follow_clusters(settings, clusters, kube.as_ref(), &below);
@@ -216,10 +219,10 @@ fn add_checks(ready: &Health, store: &Store, growth: &Growth) {
     ready.add("postgres", move || store.database().and_then(|()| growth.check()));
 }
 
-fn check_named(ready: &Health, who: &'static str, named: &Members) {
-    let named = named.clone();
+fn check_named(ready: &Health, who: &'static str, named: &[Members]) {
+    let named = named.to_vec();
     let unread = move || format!("not all objects that name {who} have been read yet");
-    ready.add(who, move || if named.is_complete() { Ok(()) } else { Err(unread()) });
+    ready.add(who, move || if named.iter().all(Members::is_complete) { Ok(()) } else { Err(unread()) });
 }
 
 /// Makes what shall be there from the start.

@@ -16,13 +16,19 @@ pub mod registry_credential;
 pub mod platform;
 /// Config maps: texts and bytes under names.
 pub mod config_map;
+/// Tenants: ceilings of the root projects.
+pub mod tenant;
+/// Member clusters: what there is to give.
+pub mod member_cluster;
 
 pub use config_map::ConfigMapStrategy;
+pub use member_cluster::MemberClusterStrategy;
 pub use namespace::NamespaceStrategy;
 pub use nsemigration::NsEmigrationStrategy;
 pub use platform::PlatformStrategy;
 pub use project::ProjectStrategy;
 pub use registry::RegistryStrategy;
+pub use tenant::TenantStrategy;
 
 use crate::finalizers::FINALIZERS;
 use crate::numbers::PROJECT;
@@ -80,6 +86,15 @@ fn add_finalizer(object: &mut Object, token: &str) {
     }
     let tokens = json!(tokens);
     object.set(FINALIZERS, tokens);
+}
+
+/// A role in Kubernetes that names all resources lets no caller with a tenant write what is the operators' own.
+fn by_operators(cx: &WriteContext<'_>, object: &Object, gr: &GroupResource) -> Result<(), Status> {
+    if cx.tenant.is_none() {
+        return Ok(());
+    }
+    let why = format!("{} are written by operators only", gr.resource);
+    Err(Status::forbidden(gr, object.name(), &why))
 }
 
 /// Annotations that grant something are an operator's.

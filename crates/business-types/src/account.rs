@@ -1,6 +1,6 @@
 use meta::object::Object;
 use meta::quantity::ResourceList;
-use quota::{Account, ScopeKind};
+use quota::{Account, Scope, ScopeKind};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -10,6 +10,11 @@ pub const FLEET: ScopeKind = ScopeKind(1);
 pub const TENANT: ScopeKind = ScopeKind(2);
 /// Projects, by name.
 pub const PROJECT: ScopeKind = ScopeKind(3);
+
+/// The scope of all member clusters.
+pub fn fleet() -> Scope {
+    Scope::new(FLEET, "fleet")
+}
 
 /// What a kind of scope is called.
 pub fn scope_word(kind: ScopeKind) -> &'static str {

@@ -38,6 +38,10 @@ pub mod image_namespace;
 pub mod chart_group;
 /// The kind `RegistryCredential`.
 pub mod registry_credential;
+/// The kind Tenant.
+pub mod tenant;
+/// The kind `MemberCluster`.
+pub mod member_cluster;
 /// The charge of a namespace: a high-water mark.
 pub mod charge;
 /// What is wrong with an object, beyond its shape.
@@ -48,6 +52,7 @@ pub use chart_group::{ChargedChartGroup, ChartGroup};
 pub use cluster::Cluster;
 pub use condition::Condition;
 pub use image_namespace::{ChargedImageNamespace, ImageNamespace};
+pub use member_cluster::{ChargedMemberCluster, MemberClusterSpec, MemberClusterStatus};
 pub use namespace::{
     ChargedNamespace, ClusterNamespaceRecord, NamespacePhase, NamespaceSpec, NamespaceStatus,
     NamespaceTransfer, Provenance,
@@ -59,3 +64,4 @@ pub use registry::{RegistryKind, RegistryPhase, RegistryRecord, RegistrySpec, Re
 pub use registry_credential::{
     CredentialHolder, RegistryCredentialSpec, RegistryCredentialStatus, Robot, RobotAccess,
 };
+pub use tenant::{ChargedTenant, Subject, SubjectKind, TenantSpec, TenantStatus};

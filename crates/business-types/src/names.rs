@@ -23,6 +23,10 @@ pub const IMAGE_NAMESPACES: &str = "imagenamespaces";
 pub const CHART_GROUPS: &str = "chartgroups";
 /// Plural of the kind `RegistryCredential`.
 pub const REGISTRY_CREDENTIALS: &str = "registrycredentials";
+/// Plural of the kind Tenant.
+pub const TENANTS: &str = "tenants";
+/// Plural of the kind `MemberCluster`.
+pub const MEMBER_CLUSTERS: &str = "memberclusters";
 /// The kind Project.
 pub const PROJECT_KIND: &str = "Project";
 /// The kind Namespace.
@@ -47,6 +51,10 @@ pub const CHART_GROUP_KIND: &str = "ChartGroup";
 
 /// The kind `RegistryCredential`.
 pub const REGISTRY_CREDENTIAL_KIND: &str = "RegistryCredential";
+/// The kind Tenant.
+pub const TENANT_KIND: &str = "Tenant";
+/// The kind `MemberCluster`.
+pub const MEMBER_CLUSTER_KIND: &str = "MemberCluster";
 /// What is answered when a password for the registry is issued.
 pub const REGISTRY_TOKEN_KIND: &str = "RegistryToken";
 

@@ -11,6 +11,7 @@ mod schema;
 
 pub use account::ChargedProject;
 pub use schema::schema;
+pub(crate) use schema::{hard_quantity, used_quantity};
 
 /// Its full name.
 pub fn gvk() -> GroupVersionKind {

@@ -45,7 +45,7 @@ pub fn project(name: &str, spec: &ProjectSpec) -> FieldErrors {
 }
 
 /// A cluster's name is the key of a `ConfigMap`, in which the clusters are made known.
-fn cluster_name(name: &str, path: &Path) -> Option<FieldError> {
+pub(crate) fn cluster_name(name: &str, path: &Path) -> Option<FieldError> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     let is_key = (1..=CLUSTER_NAME_BYTES_MAX).contains(&name.len())
         && name.bytes().all(fits)

@@ -65,15 +65,24 @@ pub struct Grants {
 }
 
 impl Grants {
-    /// Whether the second gives a scope more than the first: another scope, a domain more, a limit that is higher or gone.
-    /// A domain that is given up takes its limits along, and is less.
+    /// Whether the second gives a scope more than the first.
     pub fn more(before: Option<&Self>, after: Option<&Self>) -> bool {
-        let Some(after) = after else { return false };
-        let Some(before) = before.filter(|before| before.scope == after.scope) else { return true };
+        let is_other = |after: &Self| before.is_none_or(|before| before.scope != after.scope);
+        after.is_some_and(is_other) || Self::raised(before, after).next().is_some()
+    }
+
+    /// The domains in which the second gives more than the first: a domain more, a limit that is higher or gone. A domain
+    /// that is given up takes its limits along, and is less.
+    pub fn raised<'a>(before: Option<&'a Self>, after: Option<&'a Self>) -> impl Iterator<Item = &'a str> {
+        let before = before.filter(|before| after.is_some_and(|after| before.scope == after.scope));
         let higher = |was: &Limits, is: &Limits| {
             was.hard.iter().any(|(key, limit)| is.hard.get(key).is_none_or(|hard| hard > limit))
         };
-        after.domains.iter().any(|(domain, is)| before.domains.get(domain).is_none_or(|was| higher(was, is)))
+        let all = after.into_iter().flat_map(|after| &after.domains);
+        all.filter(move |(domain, is)| {
+            before.and_then(|before| before.domains.get(*domain)).is_none_or(|was| higher(was, is))
+        })
+        .map(|(domain, _)| domain.as_str())
     }
 }
 

@@ -20,6 +20,7 @@ use meta::quantity::ResourceList;
 use meta::status::Status;
 use meta::validation::NameRule;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use store::Key;
 use store::quota::{Account, Scope, Violation};
 
@@ -234,19 +235,24 @@ impl Strategy for ProjectStrategy {
     fn extra_right(&self, cx: &WriteContext<'_>, old: Option<&Object>, new: &Object) -> Option<ExtraRight> {
         let spec = ProjectSpec::of(new).ok().filter(|spec| spec.parent_project_name.is_empty())?;
         let old = old.and_then(|old| ProjectSpec::of(old).ok());
-        let why = match old {
+        let why = match &old {
             _ if cx.part != Part::Main => return None,
             None => "a project without a parent takes its budget from nobody",
             Some(old) if !old.parent_project_name.is_empty() => {
                 "a project that leaves its parent keeps its budget"
             }
-            Some(old) if is_higher(&old, &spec) => "a project without a parent raises its own budget",
+            Some(old) if is_higher(old, &spec) => "a project without a parent raises its own budget",
             Some(_) => return None,
         };
+        // Below its tenant's ceilings a root takes its budget from somebody.
+        let within = (!spec.tenant_id.is_empty()).then(|| {
+            let before = old.iter().flat_map(|old| old.clusters.keys());
+            spec.clusters.keys().chain(before).cloned().collect::<BTreeSet<_>>().into_iter().collect()
+        });
         Some(ExtraRight {
             verb: GRANT,
             why: format!("{why}: this needs the verb {GRANT:?} on projects"),
-            within: None,
+            within,
         })
     }
 

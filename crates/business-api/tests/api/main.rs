@@ -39,6 +39,8 @@ mod support;
 #[cfg(test)]
 mod tenancy;
 #[cfg(test)]
+mod tenants;
+#[cfg(test)]
 mod together;
 #[cfg(test)]
 mod transfers;

@@ -36,6 +36,9 @@ async fn the_authorization_matrix_is_as_recorded() {
     acme.send(&Method::POST, &namespaces, Some(namespace("n", json!({"pods": "1"})))).await.expect(201);
     let platforms = format!("{GROUP}/platforms");
     root.send(&Method::POST, &platforms, Some(platform("plf", "acme"))).await.expect(201);
+    let member_clusters = format!("{GROUP}/memberclusters");
+    root.send(&Method::POST, &member_clusters, Some(member_cluster("c1"))).await.expect(201);
+    root.send(&Method::POST, &format!("{GROUP}/tenants"), Some(tenant("acme"))).await.expect(201);
     let map = json!({"metadata": {"name": "map"}, "data": {"a": "1"}});
     acme.send(&Method::POST, &format!("{GROUP}/configmaps"), Some(map)).await.expect(201);
     let mut other = project("other", json!({"pods": "10"}));
@@ -147,6 +150,20 @@ fn credential(name: &str) -> Value {
 }
 
 /// The name of an object of a kind, and the body of a new one, or of what its subresource is asked to do.
+fn tenant(name: &str) -> Value {
+    json!({
+        "apiVersion": "business.tkestack.io/v1", "kind": "Tenant",
+        "metadata": {"name": name}, "spec": {"displayName": name},
+    })
+}
+
+fn member_cluster(name: &str) -> Value {
+    json!({
+        "apiVersion": "business.tkestack.io/v1", "kind": "MemberCluster",
+        "metadata": {"name": name}, "spec": {"tenants": ["*"]},
+    })
+}
+
 fn samples(plural: &str, subresource: &str) -> (&'static str, Value) {
     match (plural, subresource) {
         ("projects", _) => ("p", project("q", json!({"pods": "5"}))),
@@ -155,6 +172,8 @@ fn samples(plural: &str, subresource: &str) -> (&'static str, Value) {
         ("platforms", _) => ("plf", platform("plf-new", "umbrella")),
         ("configmaps", _) => ("map", json!({"metadata": {"name": "new"}, "data": {"a": "1"}})),
         ("portal", _) => ("", Value::Null),
+        ("tenants", _) => ("acme", tenant("umbrella")),
+        ("memberclusters", _) => ("c1", member_cluster("c9")),
         ("nsemigrations", _) => {
             ("c1-n", json!({"spec": {"namespace": "c1-n", "nsShowName": "n", "destination": "other"}}))
         }

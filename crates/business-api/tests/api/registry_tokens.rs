@@ -196,7 +196,7 @@ async fn what_is_full_locked_or_on_its_end_refuses_a_push_and_says_why() {
     let registry = Registry::start().await;
     let alice = registry.world.member("alice", "acme");
     let pushes = async || token(&alice, &[PUSH]).await.code;
-    assert_eq!(pushes().await, 200);
+    until("she may push", async || pushes().await == 200).await;
     let full = json!({"used": {"requests.storage": "5Gi"}});
     registry.says("shop", full).await;
     until("it is full", async || pushes().await == 403).await;

@@ -1,11 +1,11 @@
 use super::ProjectSpec;
-use crate::account::{Charged, ChargedMeta, PROJECT, keys};
+use crate::account::{Charged, ChargedMeta, PROJECT, TENANT, keys};
 use crate::registry::REGISTRY_DOMAIN;
 use meta::quantity::ResourceList;
 use quota::{Account, Amounts, Grants, Limits, Scope};
 use serde::Deserialize;
 
-/// What of a project its account is made of: it costs its parent what it may give away itself.
+/// What of a project its account is made of: it costs its parent, or its tenant, what it may give away itself.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ChargedProject {
@@ -29,12 +29,18 @@ impl Charged for ChargedProject {
         costs.entry(REGISTRY_DOMAIN.to_owned()).or_default();
         let limits = |hard: &ResourceList| Limits::new(hard.clone(), true);
         let domains = costs.iter().map(|(cluster, hard)| (cluster.clone(), limits(hard))).collect();
-        let parent = spec.parent_project_name;
+        let (parent, tenant) = (spec.parent_project_name, spec.tenant_id);
+        let pays = match (parent.is_empty(), tenant.is_empty()) {
+            (false, _) => Some(Scope::new(PROJECT, parent)),
+            (true, false) => Some(Scope::new(TENANT, tenant.clone())),
+            // It is an operator's own.
+            (true, true) => None,
+        };
         Account {
-            tenant: spec.tenant_id,
+            tenant,
             deleting: self.metadata.is_deleting(),
             locked: self.status.and_then(|status| status.locked).unwrap_or_default(),
-            pays: (!parent.is_empty()).then(|| Scope::new(PROJECT, parent)),
+            pays,
             carries: costs.iter().map(|(cluster, hard)| (cluster.clone(), keys(hard))).collect(),
             costs,
             grants: Some(Grants { scope: Scope::new(PROJECT, self.metadata.name), domains }),
@@ -68,5 +74,7 @@ mod tests {
         assert!(grants.domains["registry"].hard.is_empty() && account.carries["registry"].is_empty());
         let root = account::of::<ChargedProject>(&bare).unwrap();
         assert!(root.pays.is_none() && root.grants.is_some());
+        let owned = Object::new(json!({"metadata": {"name": "p"}, "spec": {"tenantID": "t"}})).unwrap();
+        assert_eq!(account::of::<ChargedProject>(&owned).unwrap().pays, Some(Scope::new(TENANT, "t")));
     }
 }

@@ -69,7 +69,7 @@ fn spec() -> Schema {
     )
 }
 
-fn hard_quantity() -> Schema {
+pub(crate) fn hard_quantity() -> Schema {
     Schema::object(
         "The hard quota on one member cluster.",
         Some("io.tkestack.business.v1.HardQuantity"),
@@ -85,7 +85,7 @@ fn hard_quantity() -> Schema {
     )
 }
 
-fn used_quantity() -> Schema {
+pub(crate) fn used_quantity() -> Schema {
     Schema::object(
         "What is given away on one member cluster.",
         Some("io.tkestack.business.v1.UsedQuantity"),

@@ -70,16 +70,17 @@ impl Term<'_> {
 }
 
 /// By which rules a write is charged.
-#[derive(Clone, Copy)]
 struct Pricing<'w> {
     standings: &'w Standings,
     /// Domains that have to be listed wherever the charge grows.
     within: &'w [String],
+    /// Those of them in which the object grants more.
+    raised: BTreeSet<&'w str>,
 }
 
 impl Pricing<'_> {
     /// Which domains the scope has to list.
-    fn see_to_lists(self, scope: &Scope, terms: &mut [Term<'_>]) {
+    fn see_to_lists(&self, scope: &Scope, terms: &mut [Term<'_>]) {
         let is_open = self.standings.is_open(scope);
         let grown: BTreeSet<&str> =
             terms.iter().filter(|term| term.delta > 0).map(|term| term.domain).collect();
@@ -87,7 +88,8 @@ impl Pricing<'_> {
         {
             let joins = term.child() > 0;
             let is_bound = self.within.iter().any(|domain| domain == term.domain);
-            term.lists = joins && !is_open || is_bound && (joins || grown.contains(term.domain));
+            term.lists = joins && !is_open
+                || is_bound && (joins || grown.contains(term.domain) || self.raised.contains(term.domain));
         }
     }
 }
@@ -118,9 +120,12 @@ impl<'a> Quota<'a> {
     pub(super) fn push(&mut self, write: &'a Write, entry: i32, standings: &Standings) -> Result<(), Error> {
         let (before, after) = (write.change.before(), write.change.after());
         let own = self.own(write, before, after, standings)?;
-        let pricing = Pricing { standings, within: write.growth.within() };
-        let (scope, effect) = self.charge(before, after, pricing)?;
         let grants = |account: Option<&'a Account>| account.and_then(|account| account.grants.as_ref());
+        let within = write.growth.within();
+        let bound = |domain: &&str| within.iter().any(|one| one == domain);
+        let raised = Grants::raised(grants(before), grants(after)).filter(bound).collect();
+        let pricing = Pricing { standings, within, raised };
+        let (scope, effect) = self.charge(before, after, &pricing)?;
         let raises = Grants::more(grants(before), grants(after));
         // With the object that stands for a scope all its rows go.
         if after.is_some() || own == 0 {
@@ -180,7 +185,7 @@ impl<'a> Quota<'a> {
         &mut self,
         before: Option<&'a Account>,
         after: Option<&'a Account>,
-        pricing: Pricing<'_>,
+        pricing: &Pricing<'_>,
     ) -> Result<(i32, Effect), Error> {
         match (payer(before), payer(after)) {
             (Some((before, from)), Some((after, to))) if from == to => {
@@ -203,7 +208,7 @@ impl<'a> Quota<'a> {
         scope: &'a Scope,
         before: Option<&'a Account>,
         after: Option<&'a Account>,
-        pricing: Pricing<'_>,
+        pricing: &Pricing<'_>,
     ) -> Result<(i32, Effect), Error> {
         let mut terms = terms_of(before, after)?;
         pricing.see_to_lists(scope, &mut terms);

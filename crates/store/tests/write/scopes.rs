@@ -319,6 +319,13 @@ async fn who_may_not_make_budget_grows_where_there_is_a_ceiling_only() {
     let (write, to) = raise(&p, "c1: cpu=4; c2: cpu=1");
     let revision = tree.store.write(&tree.access, within(write, &["c1", "c2"])).await.unwrap();
     let p = Object { revision, ..to };
+    let (write, _) = raise(&p, "c1: cpu=4; c2:");
+    let bound = within(write, &["c1", "c2"]);
+    assert_eq!(
+        refused(tree.store.write(&tree.access, bound).await),
+        [unlisted("c2")],
+        "without a limit it is more"
+    );
     let (write, _) = raise(&p, "c1: cpu=5; c2: cpu=1");
     let over = refused(tree.store.write(&tree.access, within(write, &["c1", "c2"])).await);
     assert_eq!(short(&over), [(tenant_scope("t"), "c1/cpu".to_owned(), "4".to_owned())]);

@@ -40,7 +40,7 @@ pub(crate) const ROW: KindRow = KindRow {
 };
 
 pub(crate) const STORED: StoredRow = StoredRow {
-    id: KindId(9),
+    id: KindId(11),
     kind: || Arc::new(ShelfKind),
     account: Some(account::of_stored::<ChargedShelf>),
     gives: None,

@@ -1,0 +1,95 @@
+use super::attributes::Selected;
+use super::{Directories, KindRow, StoredRow};
+use crate::members::person;
+use crate::numbers;
+use crate::roles::{READ, Right, Role};
+use crate::strategy::{TenantStrategy, tenant};
+use apiserver::resource::{ALL_VERBS, ResourceSource};
+use apiserver::{Resource, StoredKind, Subresource};
+use business_types::names::{GROUP, TENANTS};
+use business_types::tenant::{ChargedTenant, gvk, schema};
+use business_types::{Subject, account};
+use serde::Deserialize;
+use std::sync::Arc;
+use store::{Attributes, Kind, ScopeRole};
+
+/// Tenants.
+pub const ROW: KindRow = KindRow { plural: TENANTS, stored: Some(STORED), rights: RIGHTS, resource };
+
+const STORED: StoredRow = StoredRow {
+    id: numbers::TENANT,
+    kind: || Arc::new(TenantKind),
+    account: Some(account::of_stored::<ChargedTenant>),
+    gives: Some(Role::Administrator),
+};
+
+const RIGHTS: &[Right] = &[Right::object(Role::Administrator, READ), Right::object(Role::Member, READ)];
+
+fn resource(directories: &Directories) -> Resource {
+    Resource {
+        gvk: gvk(),
+        plural: TENANTS,
+        singular: "tenant",
+        short_names: &["tnt"],
+        categories: &[],
+        namespaced: false,
+        verbs: ALL_VERBS,
+        schema: Arc::new(schema()),
+        columns: tenant::COLUMNS,
+        source: ResourceSource::Stored(Arc::new(StoredKind {
+            id: STORED.id,
+            kind: (STORED.kind)(),
+            subresources: vec![Subresource::STATUS],
+            server_fields: &[],
+            strategy: Arc::new(TenantStrategy::new(directories.levels.clone())),
+        })),
+    }
+}
+
+/// Tenants, as the store sees them.
+#[derive(Clone, Copy, Debug)]
+pub struct TenantKind;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Meta {
+    metadata: Named,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Named {
+    name: Box<str>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Spec {
+    administrators: Vec<Subject>,
+}
+
+impl Kind for TenantKind {
+    fn group(&self) -> &str {
+        GROUP
+    }
+
+    fn resource(&self) -> &str {
+        TENANTS
+    }
+
+    fn stands_for(&self) -> Option<ScopeRole> {
+        Some(ScopeRole { scope: account::TENANT, required: false })
+    }
+
+    fn fields(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Its own callers all see it.
+    fn attributes(&self, body: &[u8]) -> Attributes {
+        let Meta { metadata } = serde_json::from_slice(body).unwrap_or_default();
+        let mut selected = Selected::<Spec>::read(body);
+        let members = selected.spec.administrators.drain(..).map(|subject| person(&subject)).collect();
+        Attributes { tenant_wide: true, members, ..selected.attributes(metadata.name, []) }
+    }
+}

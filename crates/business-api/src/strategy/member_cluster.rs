@@ -1,0 +1,121 @@
+use super::{by_operators, dash, ready, shares, unreadable};
+use crate::levels::Levels;
+use crate::refusal::{self, RefusedKind, RefusedObject};
+use apiserver::Part;
+use apiserver::resource::Column;
+use apiserver::strategy::{Strategy, WriteContext};
+use business_types::account;
+use business_types::member_cluster::{
+    self, ChargedMemberCluster, MemberClusterSpec, MemberClusterStatus, group_resource, gvk,
+};
+use meta::field::{FieldErrors, Path};
+use meta::object::Object;
+use meta::status::Status;
+use meta::validation::NameRule;
+use serde_json::{Value, json};
+use store::quota::{Account, Violation};
+
+/// Columns of `kubectl get`.
+pub const COLUMNS: &[Column] = &[
+    column("Ready", "string", "Whether it is registered and reachable.", 0),
+    column("Version", "string", "Its Kubernetes version.", 0),
+    column("Granted/Hard", "string", "What tenants are granted of it, of what they may be.", 0),
+    column("Namespaces", "integer", "Business namespaces there.", 0),
+    column("Cordoned", "boolean", "Whether it takes nothing new.", 0),
+    column("Display Name", "string", "Name for people.", 1),
+    column("Tenants", "string", "Tenants that may use it.", 1),
+];
+
+const fn column(name: &'static str, ty: &'static str, description: &'static str, priority: i32) -> Column {
+    Column { name, ty, description, priority }
+}
+
+static REFUSED: RefusedKind = RefusedKind {
+    gvk,
+    resource: group_resource,
+    scope: "metadata.name",
+    domain: "metadata.name",
+    place: "metadata.name",
+    amount: |_cluster, key| Path::new("spec").child("hard").key(key),
+};
+
+/// Member clusters: what operators let tenants have of them.
+#[derive(Clone, Debug)]
+pub struct MemberClusterStrategy {
+    levels: Levels,
+}
+
+impl MemberClusterStrategy {
+    /// `levels` tell how full clusters are.
+    pub fn new(levels: Levels) -> Self {
+        Self { levels }
+    }
+}
+
+fn spec_errors(object: &Object) -> FieldErrors {
+    let checked = |spec| member_cluster::member_cluster(object.name(), &spec);
+    MemberClusterSpec::of(object).map(checked).unwrap_or_default()
+}
+
+impl Strategy for MemberClusterStrategy {
+    fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
+        object.remove(&["status"]);
+        by_operators(cx, object, &group_resource())
+    }
+
+    fn validate_create(&self, _cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
+        spec_errors(object)
+    }
+
+    fn prepare_update(
+        &self,
+        cx: &mut WriteContext<'_>,
+        _old: &Object,
+        object: &mut Object,
+    ) -> Result<(), Status> {
+        by_operators(cx, object, &group_resource())
+    }
+
+    fn validate_update(&self, cx: &mut WriteContext<'_>, _old: &Object, object: &Object) -> FieldErrors {
+        match cx.part {
+            Part::STATUS => {
+                let checked = |status| member_cluster::member_cluster_status(&status);
+                MemberClusterStatus::of(object).map(checked).unwrap_or_default()
+            }
+            _ => spec_errors(object),
+        }
+    }
+
+    fn prepare_delete(&self, _cx: &mut WriteContext<'_>, _object: &mut Object) {}
+
+    fn waits_for(&self, _object: &Object) -> Option<String> {
+        None
+    }
+
+    fn account(&self, object: &Object) -> Result<Account, Status> {
+        account::of::<ChargedMemberCluster>(object).map_err(|error| unreadable(&error))
+    }
+
+    fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
+        refusal::status(RefusedObject { name: object.name(), kind: &REFUSED }, violations, &self.levels)
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::Subdomain
+    }
+
+    fn cells(&self, object: &Object, _now_unix_seconds: i64) -> Vec<Value> {
+        let (Ok(spec), Ok(status)) = (MemberClusterSpec::of(object), MemberClusterStatus::of(object)) else {
+            return vec![Value::Null; COLUMNS.len()];
+        };
+        vec![
+            dash(ready(&status.conditions)),
+            dash(&status.version),
+            json!(shares(&status.granted, &spec.hard)),
+            json!(status.namespaces),
+            json!(spec.cordoned),
+            dash(&spec.display_name),
+            dash(&spec.tenants.join(",")),
+        ]
+    }
+}

@@ -1,0 +1,183 @@
+//! Budgets from the top: what member clusters have, tenants may be granted, and their root projects take.
+
+use crate::support::{Answer, World, child, namespace, namespaces, project, until};
+use serde_json::{Value, json};
+
+const TENANTS: &str = "/tenants";
+const ACME: &str = "/tenants/acme";
+const CLUSTERS: &str = "/memberclusters";
+
+fn tenant(name: &str, ceilings: Value) -> Value {
+    json!({
+        "apiVersion": "business.tkestack.io/v1", "kind": "Tenant", "metadata": {"name": name},
+        "spec": {"displayName": name, "clusters": ceilings},
+    })
+}
+
+fn member_cluster(name: &str, hard: Value) -> Value {
+    json!({
+        "apiVersion": "business.tkestack.io/v1", "kind": "MemberCluster", "metadata": {"name": name},
+        "spec": {"tenants": ["*"], "hard": hard},
+    })
+}
+
+fn ceiling(hard: Value) -> Value {
+    json!({"c1": {"hard": hard}})
+}
+
+/// A cluster of 20 pods, of which acme may have 10.
+async fn world() -> World {
+    let world = World::with_settings(&[]).await;
+    let operator = world.operator();
+    operator.post(CLUSTERS, member_cluster("c1", json!({"pods": "20"}))).await.expect(201);
+    operator.post(TENANTS, tenant("acme", ceiling(json!({"pods": "10"})))).await.expect(201);
+    world
+}
+
+#[track_caller]
+fn refused(answer: &Answer, cause: &str, field: &str, text: &str) {
+    assert_eq!(answer.code, 403, "{answer:?}");
+    assert_eq!(answer.causes()[0], (cause.to_owned(), field.to_owned()), "{answer:?}");
+    assert!(answer.message().contains(text), "{}", answer.message());
+}
+
+const ROOT_PODS: &str = "spec.clusters[c1].hard[pods]";
+
+#[tokio::test]
+async fn below_its_ceiling_a_tenant_makes_and_raises_roots_by_itself() {
+    let world = world().await;
+    let (admin, operator) = (world.admin("acme"), world.operator());
+    admin.post("/projects", project("p", json!({"pods": "6"}))).await.expect(201);
+    let over = admin.post("/projects", project("q", json!({"pods": "5"}))).await;
+    refused(
+        &over,
+        "QuotaExceeded",
+        ROOT_PODS,
+        "exceeded quota of tenant \"acme\" on cluster \"c1\": requested pods=5, hard 10, allocated 6, remaining 4; the \
+         largest that fits is 4",
+    );
+    let raise = |pods: &str| json!({"spec": {"clusters": {"c1": {"hard": {"pods": pods}}}}});
+    admin.patch("/projects/p", raise("10")).await.expect(200);
+    refused(&admin.patch("/projects/p", raise("11")).await, "QuotaExceeded", ROOT_PODS, "tenant \"acme\"");
+    admin.post("/projects", child("below", "p", json!({"pods": "2"}))).await.expect(201);
+    admin.post(&namespaces("below"), namespace("web", json!({"pods": "2"}))).await.expect(201);
+
+    // Where there is no ceiling nobody of the tenant makes budget, whatever he leaves out.
+    for (cluster, hard) in [("c2", json!({"pods": "1"})), ("c2", json!({}))] {
+        let mut body = project("other", json!({}));
+        body["spec"]["clusters"] = json!({cluster: {"hard": hard}});
+        refused(
+            &admin.post("/projects", body.clone()).await,
+            "NoCeiling",
+            "spec.clusters[c2]",
+            "needs the verb \"grant\" on projects",
+        );
+        body["metadata"]["name"] = json!("op");
+        body["spec"]["tenantID"] = json!("acme");
+        operator.post("/projects?dryRun=All", body).await.expect(201);
+    }
+    let unlimited =
+        admin.patch("/projects/p", json!({"spec": {"clusters": {"c1": {"hard": {"pods": null}}}}})).await;
+    assert_eq!(unlimited.code, 422, "{unlimited:?}");
+    refused(
+        &world.admin("globex").post("/projects", project("g", json!({"pods": "1"}))).await,
+        "NoCeiling",
+        "spec.clusters[c1]",
+        "tenant \"globex\" has no ceiling on cluster \"c1\"",
+    );
+    world.assert_books_agree().await;
+}
+
+#[tokio::test]
+async fn operators_share_out_what_a_cluster_has() {
+    let world = world().await;
+    let operator = world.operator();
+    let over = operator.post(TENANTS, tenant("globex", ceiling(json!({"pods": "11"})))).await;
+    refused(
+        &over,
+        "QuotaExceeded",
+        ROOT_PODS,
+        "exceeded quota of cluster \"c1\": requested pods=11, hard 20, allocated 10",
+    );
+    let bare = operator.post(TENANTS, tenant("globex", ceiling(json!({})))).await;
+    assert_eq!(
+        (bare.code, bare.message().contains("must set a ceiling of \"pods\"")),
+        (422, true),
+        "{bare:?}"
+    );
+    let nowhere = operator.post(TENANTS, tenant("globex", json!({"c7": {"hard": {"pods": "1"}}}))).await;
+    assert_eq!((nowhere.code, nowhere.message().contains("is not registered")), (422, true), "{nowhere:?}");
+    operator.post(TENANTS, tenant("globex", ceiling(json!({"pods": "10"})))).await.expect(201);
+    let less = operator.patch(&format!("{CLUSTERS}/c1"), json!({"spec": {"hard": {"pods": "19"}}})).await;
+    refused(
+        &less,
+        "BelowAllocated",
+        "spec.hard[pods]",
+        "cluster \"c1\" has already given away pods=20: hard cannot be 19",
+    );
+    let in_use = operator.delete(&format!("{CLUSTERS}/c1")).await;
+    assert!((400..500).contains(&in_use.code), "{in_use:?}");
+    world.assert_books_agree().await;
+}
+
+#[tokio::test]
+async fn a_ceiling_on_what_exists_blocks_growth_and_nothing_else() {
+    let world = World::with_settings(&[]).await;
+    let (admin, operator) = (world.admin("acme"), world.operator());
+    let mut root = project("p", json!({"pods": "12"}));
+    root["spec"]["tenantID"] = json!("acme");
+    operator.post("/projects", root).await.expect(201);
+    operator.post(CLUSTERS, member_cluster("c1", json!({"pods": "20"}))).await.expect(201);
+    operator.post(TENANTS, tenant("acme", ceiling(json!({"pods": "10"})))).await.expect(201);
+    let over = operator.post(TENANTS, tenant("globex", ceiling(json!({"pods": "9"})))).await;
+    refused(&over, "QuotaExceeded", ROOT_PODS, "allocated 12, remaining 8");
+    until("it is seen", async || admin.get("/projects/p").await.code == 200).await;
+    refused(
+        &admin.post("/projects", project("q", json!({"pods": "1"}))).await,
+        "QuotaExceeded",
+        ROOT_PODS,
+        "tenant",
+    );
+    admin.patch("/projects/p", json!({"spec": {"displayName": "renamed"}})).await.expect(200);
+    admin
+        .patch("/projects/p", json!({"spec": {"clusters": {"c1": {"hard": {"pods": "9"}}}}}))
+        .await
+        .expect(200);
+    admin.post("/projects", project("q", json!({"pods": "1"}))).await.expect(201);
+    world.assert_books_agree().await;
+}
+
+#[tokio::test]
+async fn a_tenant_sees_itself_and_changes_nothing_of_it() {
+    let world = world().await;
+    world.operator().post(TENANTS, tenant("globex", json!({}))).await.expect(201);
+    for who in [world.admin("acme"), world.member("alice", "acme")] {
+        until("it is seen", async || who.get(TENANTS).await.names() == ["acme"]).await;
+        assert_eq!(who.get("/tenants/globex").await.code, 404);
+        assert_eq!(who.patch(ACME, json!({"spec": {"displayName": "x"}})).await.code, 403);
+        assert_eq!(who.delete(ACME).await.code, 403);
+        assert_eq!(who.get(CLUSTERS).await.code, 403);
+    }
+    let admin = world.admin("acme");
+    admin.post("/projects", project("p", json!({"pods": "1"}))).await.expect(201);
+    let in_use = world.operator().delete(ACME).await;
+    assert_eq!((in_use.code, in_use.causes()[0].0.as_str()), (409, "TenantInUse"), "{in_use:?}");
+    admin.delete("/projects/p").await.expect(200);
+}
+
+#[tokio::test]
+async fn whom_a_tenant_names_rules_it_by_name_or_by_group() {
+    let world = World::with_settings(&[]).await;
+    let mut body = tenant("acme", json!({}));
+    body["spec"]["administrators"] =
+        json!([{"kind": "User", "name": "root"}, {"kind": "Group", "name": "chiefs"}]);
+    world.operator().post(TENANTS, body).await.expect(201);
+    let chief = world.bearer(json!({"sub": "carol", "tenantid": "acme", "groups": ["chiefs"]}));
+    let rules = async |who: &crate::support::Client| who.get("/portal").await.body["administrator"] == true;
+    for who in [&world.member("root", "acme"), &chief] {
+        until("he is an administrator", async || rules(who).await).await;
+    }
+    assert!(!rules(&world.member("alice", "acme")).await && !rules(&world.member("root", "globex")).await);
+    world.operator().patch(ACME, json!({"spec": {"administrators": []}})).await.expect(200);
+    until("she is none any more", async || !rules(&chief).await).await;
+}

@@ -1,0 +1,106 @@
+use crate::condition::Condition;
+use crate::project::{HardQuantity, UsedQuantity};
+use meta::gvk::{GroupResource, GroupVersionKind};
+use meta::object::Object;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+mod account;
+mod schema;
+mod validation;
+
+pub use account::ChargedTenant;
+pub use schema::schema;
+pub use validation::{tenant, tenant_status};
+
+/// Its full name.
+pub fn gvk() -> GroupVersionKind {
+    GroupVersionKind::new(crate::names::GROUP, crate::names::VERSION, crate::names::TENANT_KIND)
+}
+
+/// Its group and plural.
+pub fn group_resource() -> GroupResource {
+    GroupResource::new(crate::names::GROUP, crate::names::TENANTS)
+}
+
+/// What a tenant is meant to be; its name is the tenant's ID.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TenantSpec {
+    /// Name for people.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub display_name: String,
+    /// Who rules it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub administrators: Vec<Subject>,
+    /// Ceilings by member cluster: what its root projects may be granted in all.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub clusters: BTreeMap<String, HardQuantity>,
+    /// Whom to ask about it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub contacts: Vec<String>,
+}
+
+/// Where a tenant is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TenantStatus {
+    /// What its root projects are granted, by cluster.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub clusters: BTreeMap<String, UsedQuantity>,
+    /// Its projects, at whatever depth.
+    pub projects: i64,
+    /// Their namespaces.
+    pub namespaces: i64,
+    /// `metadata.generation` that the status was computed from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Aspects of its state.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}
+
+/// Somebody, as the host cluster knows him.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Subject {
+    /// What he is.
+    pub kind: SubjectKind,
+    /// His name.
+    #[serde(default)]
+    pub name: String,
+    /// The namespace of a service account; empty for everybody else.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+}
+
+/// What somebody is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum SubjectKind {
+    /// A user, by his name.
+    #[default]
+    User,
+    /// Whoever is in a group.
+    Group,
+    /// A service account of the host cluster.
+    ServiceAccount,
+}
+
+impl SubjectKind {
+    /// All of them, as they are written.
+    pub const NAMES: [&'static str; 3] = ["User", "Group", "ServiceAccount"];
+}
+
+impl TenantSpec {
+    /// The spec of an object; an absent one is empty.
+    pub fn of(object: &Object) -> Result<Self, serde_json::Error> {
+        Ok(object.decode(&["spec"])?.unwrap_or_default())
+    }
+}
+
+impl TenantStatus {
+    /// The status of an object; an absent one is empty.
+    pub fn of(object: &Object) -> Result<Self, serde_json::Error> {
+        Ok(object.decode(&["status"])?.unwrap_or_default())
+    }
+}

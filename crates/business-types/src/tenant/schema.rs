@@ -1,0 +1,86 @@
+use super::SubjectKind;
+use crate::project::{hard_quantity, used_quantity};
+use meta::schema::{ListType, Schema};
+
+/// The shape of a Tenant, as `kubectl explain` shows it.
+pub fn schema() -> Schema {
+    Schema::kind(
+        "io.tkestack.business.v1.Tenant",
+        "A tenant: who rules it, and how much of each member cluster its root projects may be granted in all. Its name \
+         is the tenant's ID. Tenants are there without such an object, too, and then without ceilings.",
+        [("spec", spec().optional()), ("status", status().optional())],
+    )
+}
+
+fn spec() -> Schema {
+    Schema::object(
+        "What the tenant is meant to be. Written by operators.",
+        Some("io.tkestack.business.v1.TenantSpec"),
+        [
+            ("displayName", Schema::string("Name for people.").optional()),
+            (
+                "administrators",
+                Schema::list("Who rules the tenant.", ListType::Atomic, subject()).optional(),
+            ),
+            (
+                "clusters",
+                Schema::map(
+                    "Ceilings by name of the member cluster: what the tenant's root projects may be granted there in all. \
+                     Below a ceiling the tenant's administrators make and raise root projects by themselves; on a \
+                     cluster without one that needs the verb grant. A resource with a ceiling is named by every root \
+                     project that uses the cluster. What exists above a new ceiling stays, and does not grow. The name \
+                     registry limits the registry in the same way.",
+                    hard_quantity(),
+                )
+                .optional(),
+            ),
+            (
+                "contacts",
+                Schema::strings("Whom to ask about the tenant: addresses, or whatever people use.", ListType::Atomic)
+                    .optional(),
+            ),
+        ],
+    )
+}
+
+/// Somebody, as the host cluster knows him.
+fn subject() -> Schema {
+    Schema::object(
+        "Somebody, as the host cluster knows him.",
+        Some("io.tkestack.business.v1.Subject"),
+        [
+            ("kind", Schema::one_of("User, Group or ServiceAccount.", &SubjectKind::NAMES).required()),
+            ("name", Schema::string("The name of the user, group or service account.").required()),
+            (
+                "namespace",
+                Schema::string("The namespace of a service account, and of nobody else.").optional(),
+            ),
+        ],
+    )
+}
+
+fn status() -> Schema {
+    Schema::object(
+        "Where the tenant is. Written by the controller.",
+        Some("io.tkestack.business.v1.TenantStatus"),
+        [
+            (
+                "clusters",
+                Schema::map("What its root projects are granted, by member cluster.", used_quantity()).optional(),
+            ),
+            ("projects", Schema::integer("Its projects, at whatever depth, as a count.").optional()),
+            ("namespaces", Schema::integer("The namespaces of its projects, as a count.").optional()),
+            (
+                "observedGeneration",
+                Schema::integer("metadata.generation that the status was computed from, as a count.").optional(),
+            ),
+            (
+                "conditions",
+                Schema::conditions(
+                    "Aspects of its state: Ready, and WithinCeilings (the message says what lies above a ceiling).",
+                )
+                .optional(),
+            ),
+        ],
+    )
+}

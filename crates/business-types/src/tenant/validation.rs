@@ -1,0 +1,125 @@
+use super::{Subject, SubjectKind, TenantSpec, TenantStatus};
+use crate::registry::{self, REGISTRY_DOMAIN};
+use crate::validation::{DISPLAY_NAME_BYTES_MAX, USERS_MAX, amounts, cluster_name, conditions, printable};
+use meta::field::{FieldError, FieldErrors, Path};
+use serde_json::json;
+
+/// Contacts that a tenant may have.
+const CONTACTS_MAX: usize = 64;
+/// Bytes of one.
+const CONTACT_BYTES_MAX: usize = 1024;
+
+/// What is wrong with a tenant's spec.
+pub fn tenant(spec: &TenantSpec) -> FieldErrors {
+    let path = Path::new("spec");
+    let mut errors = FieldErrors::new();
+    if spec.display_name.len() > DISPLAY_NAME_BYTES_MAX {
+        errors.push(FieldError::too_long(&path.child("displayName"), DISPLAY_NAME_BYTES_MAX));
+    }
+    errors.extend(subjects(&spec.administrators, &path.child("administrators")));
+    for (cluster, quota) in &spec.clusters {
+        let at = path.child("clusters").key(cluster);
+        if cluster == REGISTRY_DOMAIN {
+            errors.extend(registry::limits(&quota.hard));
+            continue;
+        }
+        errors.extend(cluster_name(cluster, &at));
+        errors.extend(amounts(&quota.hard, |resource| at.child("hard").key(resource)));
+    }
+    errors.extend(contacts(&spec.contacts, &path.child("contacts")));
+    errors
+}
+
+fn contacts(contacts: &[String], path: &Path) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    if contacts.len() > CONTACTS_MAX {
+        errors.push(FieldError::too_many(path, contacts.len(), CONTACTS_MAX));
+    }
+    for (index, contact) in contacts.iter().enumerate() {
+        if contact.len() > CONTACT_BYTES_MAX {
+            errors.push(FieldError::too_long(&path.index(index), CONTACT_BYTES_MAX));
+        }
+        errors.extend(printable(contact, &path.index(index)));
+    }
+    errors
+}
+
+/// Names that only Kubernetes gives say nothing of who rules a tenant; a group of them is nearly everybody.
+fn subjects(subjects: &[Subject], path: &Path) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    if subjects.len() > USERS_MAX {
+        errors.push(FieldError::too_many(path, subjects.len(), USERS_MAX));
+    }
+    for (index, subject) in subjects.iter().enumerate() {
+        let at = path.index(index);
+        let Subject { kind, name, namespace } = subject;
+        if name.is_empty() {
+            errors.push(FieldError::required(&at.child("name"), "somebody has a name"));
+        }
+        errors.extend(printable(name, &at.child("name")));
+        if *kind != SubjectKind::ServiceAccount && name.starts_with("system:") {
+            let why = "names with the prefix \"system:\" are Kubernetes' own";
+            errors.push(FieldError::invalid(&at.child("name"), &json!(name), why));
+        }
+        match (kind, namespace.is_empty()) {
+            (SubjectKind::ServiceAccount, true) => {
+                errors
+                    .push(FieldError::required(&at.child("namespace"), "a service account has a namespace"));
+            }
+            (SubjectKind::User | SubjectKind::Group, false) => {
+                let why = "only a service account has a namespace";
+                errors.push(FieldError::forbidden(&at.child("namespace"), why));
+            }
+            _ => errors.extend(printable(namespace, &at.child("namespace"))),
+        }
+        if subjects.iter().take(index).any(|other| other == subject) {
+            errors.push(FieldError::duplicate(&at, &json!(name)));
+        }
+    }
+    errors
+}
+
+/// What is wrong with a written status. Amounts are not held against the spec: a status is a report.
+pub fn tenant_status(status: &TenantStatus) -> FieldErrors {
+    conditions(&status.conditions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(spec: serde_json::Value) -> Vec<String> {
+        let spec: TenantSpec = serde_json::from_value(spec).unwrap();
+        tenant(&spec).into_iter().map(|error| error.field).collect()
+    }
+
+    #[test]
+    fn a_tenants_people_have_names_of_their_own() {
+        let administrators = |all: serde_json::Value| fields(json!({ "administrators": all }));
+        let good = json!([
+            {"kind": "User", "name": "ann"}, {"kind": "Group", "name": "ops"},
+            {"kind": "ServiceAccount", "name": "argocd", "namespace": "gitops"},
+        ]);
+        assert_eq!(administrators(good), [""; 0]);
+        assert_eq!(administrators(json!([{"kind": "User", "name": ""}])), ["spec.administrators[0].name"]);
+        let everybody = json!([{"kind": "Group", "name": "system:authenticated"}]);
+        assert_eq!(administrators(everybody), ["spec.administrators[0].name"]);
+        let nowhere = json!([{"kind": "ServiceAccount", "name": "a"}]);
+        assert_eq!(administrators(nowhere), ["spec.administrators[0].namespace"]);
+        let twice = json!([{"kind": "User", "name": "a"}, {"kind": "User", "name": "a"}]);
+        assert_eq!(administrators(twice), ["spec.administrators[1]"]);
+    }
+
+    #[test]
+    fn ceilings_are_amounts_of_clusters_or_the_registry() {
+        let clusters = |all: serde_json::Value| fields(json!({ "clusters": all }));
+        assert_eq!(
+            clusters(
+                json!({"c1": {"hard": {"pods": "5"}}, "registry": {"hard": {"requests.storage": "1Gi"}}})
+            ),
+            [""; 0]
+        );
+        assert_eq!(clusters(json!({"c1": {"hard": {"nonsense": "5"}}})).len(), 2);
+        assert_eq!(clusters(json!({"c 1": {}})), ["spec.clusters[c 1]"]);
+    }
+}
