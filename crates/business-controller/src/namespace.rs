@@ -108,7 +108,7 @@ impl Controller for BusinessNamespace {
 /// what was made for it.
 fn note(cx: &Context, change: &ViewChange<BusinessNamespace>) {
     let (old, new) = (change.old.as_deref(), change.new.as_deref());
-    let NamespaceMemory { untried, bound, emptied: _ } = &cx.objects.namespaces.memory;
+    let NamespaceMemory { untried, bound } = &cx.objects.namespaces.memory;
     if let Some(gone) = old.filter(|old| new.is_none_or(|new| new.uid != old.uid)) {
         untried.forget(&gone.uid);
         bound.forget(&gone.uid);
