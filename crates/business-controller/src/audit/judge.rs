@@ -102,27 +102,19 @@ impl Evidence<'_> {
     ) -> Result<Judgement, Error> {
         let cluster = &sighting.member.name;
         let is_released = |sealed: &Sealed| sealed.origin == Origin::Released;
+        // Our quota stays until what is held is written off. Without it nobody could tell whether it was we who took it away,
+        // or its owner.
+        let released = if scene.is_unused() { OrphanState::Unused } else { OrphanState::Released };
         match (self.survey.holder(cluster, &sighting.name), lost) {
-            // Our quota stays until what is held is written off. Without it nobody could tell whether it was we who took it
-            // away, or its owner.
-            (Some(PlaceHolder { project, is_released: true }), _) if scene.is_unused() => {
-                tracing::info!(
-                    cluster,
-                    object.name = sighting.name,
-                    project,
-                    "a released namespace is unused"
-                );
-                Ok(Judgement::Nothing)
-            }
             (Some(PlaceHolder { project, is_released }), _) => {
-                let state = if is_released { OrphanState::Released } else { OrphanState::Lost };
+                let state = if is_released { released } else { OrphanState::Lost };
                 Ok(Judgement::Orphan { project: project.to_owned(), orphan: scene.orphan(sighting, state) })
             }
             (None, Some(lost)) if is_released(lost) => {
                 if self.survey.is_written_off(&lost.project, &scene.namespace.uid) {
                     return take_away(cx, sighting, scene).await;
                 }
-                Ok(self.sealed_orphan(lost, scene.orphan(sighting, OrphanState::Released)))
+                Ok(self.sealed_orphan(lost, scene.orphan(sighting, released)))
             }
             (None, Some(lost)) => Ok(self.sealed_orphan(lost, scene.orphan(sighting, OrphanState::Lost))),
             (None, None) => Ok(scene.stranger(sighting)),
