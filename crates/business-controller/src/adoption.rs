@@ -7,6 +7,8 @@ pub mod mapping;
 pub mod discover;
 /// Takes it.
 pub mod adopt;
+/// What both commands say.
+pub mod report;
 
 use crate::config::{self, MembersConfig};
 use crate::directory::DirectorySource;

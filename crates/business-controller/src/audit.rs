@@ -104,10 +104,6 @@ pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
         }
     }
     not_looked_at(cx, &survey, &mut comparison);
-    if comparison.missing.is_empty() {
-        let there = sightings.iter().map(|sighting| sighting.uid.as_str()).collect();
-        cx.objects.namespaces.memory.emptied.keep(&there);
-    }
     let evidence = Evidence { survey: &survey, keyring: &keyring, roll: &roll };
     let mut findings = judge_all(cx, evidence, sightings, &mut comparison).await;
     findings.keep_compared(&comparison);

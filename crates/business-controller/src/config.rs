@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::issuer::serve::IssuerIdentity;
 use crate::leader::Times;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use runtime::telemetry::LogFormat;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -64,6 +64,9 @@ pub struct Discover {
     /// Label of a namespace whose value is the project that it is proposed to.
     #[arg(long, default_value = business_types::names::PROJECT_LABEL)]
     pub project_label: String,
+    /// Form of the list: text is the file for `adopt`.
+    #[arg(long, short, value_enum, default_value_t = Output::Text)]
+    pub output: Output,
 }
 
 /// Options of `adopt`.
@@ -78,6 +81,18 @@ pub struct Adopt {
     /// Where to look.
     #[command(flatten)]
     pub members: MembersConfig,
+    /// Form of what is said.
+    #[arg(long, short, value_enum, default_value_t = Output::Text)]
+    pub output: Output,
+}
+
+/// Form of what a command says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
 }
 
 /// Options of `run`.

@@ -8,6 +8,8 @@ pub(crate) mod world;
 pub(crate) mod registry;
 /// What business-api keeps of a charge.
 pub(crate) mod charges;
+/// Namespaces for `discover` and `adopt`.
+pub(crate) mod unmanaged;
 
 use crate::kinds::{ObjectKey as _, ProjectKey};
 use crate::member::observed::Marks;

@@ -1,14 +1,17 @@
 //! The controller of `business.tkestack.io/v1`.
 
 use business_controller::adoption::adopt::{self, Adopted};
-use business_controller::adoption::discover;
-use business_controller::config::{Cli, Command};
+use business_controller::adoption::{discover, report};
+use business_controller::config::{Cli, Command, Output};
 use clap::Parser as _;
 use std::process::ExitCode;
 
 /// A third of the time of a large project's status was glibc's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Exit code: the file is refused, and nothing is done.
+const REFUSED: u8 = 2;
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -24,18 +27,17 @@ async fn main() -> ExitCode {
             }
         }
         Command::Discover(settings) => match discover::run(&settings).await {
-            Ok(file) => say(file.trim_end(), ExitCode::SUCCESS),
+            Ok(found) => say(&report::discovered(&found, settings.output), ExitCode::SUCCESS),
             Err(error) => fail(&error.text()),
         },
         Command::Adopt(settings) => match adopt::run(&settings).await {
-            Ok(Adopted::All(number)) if settings.dry_run => {
-                say(&format!("{number} namespaces would be adopted"), ExitCode::SUCCESS)
-            }
-            Ok(Adopted::All(number)) => say(&format!("{number} namespaces are adopted"), ExitCode::SUCCESS),
-            Ok(Adopted::None(wrong)) => {
-                let file = settings.file.display();
-                let lines: Vec<String> = wrong.iter().map(|wrong| format!("{file}:{wrong}")).collect();
-                fail(&format!("{}\nnothing is adopted", lines.join("\n")))
+            Ok(adopted) => {
+                let text = report::adopted(&settings, &adopted);
+                match (adopted, settings.output) {
+                    (Adopted::All(_), _) => say(&text, ExitCode::SUCCESS),
+                    (Adopted::None(_), Output::Json) => say(&text, ExitCode::from(REFUSED)),
+                    (Adopted::None(_), Output::Text) => complain(&text, ExitCode::from(REFUSED)),
+                }
             }
             Err(error) => fail(&error.text()),
         },
@@ -48,8 +50,12 @@ fn say(text: &str, code: ExitCode) -> ExitCode {
     code
 }
 
-#[expect(clippy::print_stderr, reason = "a command tells its operator what is wrong")]
 fn fail(text: &str) -> ExitCode {
+    complain(text, ExitCode::FAILURE)
+}
+
+#[expect(clippy::print_stderr, reason = "a command tells its operator what is wrong")]
+fn complain(text: &str, code: ExitCode) -> ExitCode {
     eprintln!("{text}");
-    ExitCode::FAILURE
+    code
 }

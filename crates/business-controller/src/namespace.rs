@@ -26,6 +26,8 @@ pub mod confirm;
 pub mod status;
 /// Events for what a pass has done.
 pub mod report;
+/// The deletion of a cluster's namespace.
+pub mod removal;
 /// The end of a namespace.
 pub mod cleanup;
 
@@ -34,6 +36,7 @@ use crate::context::Context;
 use crate::controller::{Controller, PlaceChange};
 use crate::error::{CallFailure, Error};
 use crate::kinds::{Heard, ProjectKey, ViewChange};
+use crate::member::ClusterNamespace;
 use crate::outcome::PassOutcome;
 use crate::project::wake::wake_project;
 use crate::queue::Lane;
@@ -108,7 +111,7 @@ impl Controller for BusinessNamespace {
 /// what was made for it.
 fn note(cx: &Context, change: &ViewChange<BusinessNamespace>) {
     let (old, new) = (change.old.as_deref(), change.new.as_deref());
-    let NamespaceMemory { untried, bound, emptied: _ } = &cx.objects.namespaces.memory;
+    let NamespaceMemory { untried, bound } = &cx.objects.namespaces.memory;
     if let Some(gone) = old.filter(|old| new.is_none_or(|new| new.uid != old.uid)) {
         untried.forget(&gone.uid);
         bound.forget(&gone.uid);
@@ -202,13 +205,15 @@ async fn converge(
             NamespaceVerdict::TakeOver { uid } => {
                 return put_on_record(cx, object, uid, Provenance::Made).await;
             }
-            NamespaceVerdict::DeleteReplaced { uid } => {
-                site.member.api.delete_namespace(&object.spec.namespace, &uid).await?;
-                report::replaced_deleted(cx, object);
-                return Ok(PassOutcome::WaitingFor(SOON));
-            }
             // It may have gone to another project since the pass has begun: its marks are written from there.
-            NamespaceVerdict::Proceed(_) if !is_there(cx, object) => return Ok(PassOutcome::Skipped),
+            NamespaceVerdict::Proceed(_) | NamespaceVerdict::DeleteReplaced { .. }
+                if !is_there(cx, object) =>
+            {
+                return Ok(PassOutcome::Skipped);
+            }
+            NamespaceVerdict::DeleteReplaced { there } => {
+                return delete_replaced(cx, object, site, &there).await;
+            }
             NamespaceVerdict::Proceed(plan) => {
                 let memory = &cx.objects.namespaces.memory.untried;
                 match apply::apply(site, memory, object, &plan).await {
@@ -240,6 +245,21 @@ async fn converge(
         }
     }
     Err(Error::Unsettled)
+}
+
+async fn delete_replaced(
+    cx: &Context,
+    object: &NamespaceView,
+    site: &Site,
+    there: &ClusterNamespace,
+) -> Result<PassOutcome, Error> {
+    match removal::remove(object, site, there, Origin::Replaced).await {
+        Ok(()) => report::replaced_deleted(cx, object),
+        // It has changed, or is gone: the next look tells.
+        Err(Error::Member(CallFailure::Conflict(_) | CallFailure::NotFound)) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(PassOutcome::WaitingFor(SOON))
 }
 
 /// Whether the place in the cluster is still seen as that of the object where it was.

@@ -76,11 +76,13 @@ pub enum OrphanState {
     Ahead,
     /// Its object has released it, and something in it still counts.
     Released,
+    /// Its object has released it, and nothing in it is in use: what is held for it can be written off.
+    Unused,
 }
 
 impl OrphanState {
     /// All of them, as they are written.
-    pub const NAMES: [&'static str; 3] = ["Lost", "Ahead", "Released"];
+    pub const NAMES: [&'static str; 4] = ["Lost", "Ahead", "Released", "Unused"];
 }
 
 /// What counts against a project although no object stands for it.

@@ -17,11 +17,12 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// seen collects what an informer tells.
-type seen struct{ added, updated, deleted chan string }
+// seen collects what an informer tells. What it tells again without a change is resynced.
+type seen struct{ added, updated, resynced, deleted chan string }
 
 func newSeen() seen {
-	return seen{make(chan string, 1000), make(chan string, 1000), make(chan string, 1000)}
+	names := func() chan string { return make(chan string, 1000) }
+	return seen{names(), names(), names(), names()}
 }
 
 func (s seen) handler() cache.ResourceEventHandler {
@@ -32,8 +33,14 @@ func (s seen) handler() cache.ResourceEventHandler {
 		return object.(metav1.Object).GetName()
 	}
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { s.added <- name(object) },
-		UpdateFunc: func(_, object any) { s.updated <- name(object) },
+		AddFunc: func(object any) { s.added <- name(object) },
+		UpdateFunc: func(old, object any) {
+			if old.(metav1.Object).GetResourceVersion() == object.(metav1.Object).GetResourceVersion() {
+				s.resynced <- name(object)
+				return
+			}
+			s.updated <- name(object)
+		},
 		DeleteFunc: func(object any) { s.deleted <- name(object) },
 	}
 }

@@ -190,24 +190,29 @@ impl Auditor {
         // Read first: of what is told, whatever is held is among the holds.
         let projects = told::read(&self.store, &self.access).await?;
         let holds = self.store.holds(&self.access, None).await?;
-        for (project, told) in &projects {
-            for orphan in &told.orphans {
-                self.charge(project, orphan, &holds, &mut charged).await;
-            }
+        for told in projects.values() {
             for held in told.ledger.held.iter().filter_map(|held| held.uid.parse().ok()) {
                 self.known.entry(held).or_insert(told.revision);
             }
         }
         self.known.retain(|uid, _| holds.iter().any(|hold| hold.uid == *uid));
-        for hold in &holds {
-            let is_told =
-                projects.values().flat_map(|told| &told.orphans).any(|told| orphans::is_it(told, hold));
-            if !is_told && self.was_looked_for(hold, comparison) {
-                match self.store.write_off(&self.access, hold.uid).await {
-                    // Another replica has seen the same.
-                    Ok(()) | Err(Error::NotFound) => {}
-                    Err(error) => return Err(error),
-                }
+        let mut left = Vec::new();
+        for hold in holds {
+            let is_kept =
+                projects.values().flat_map(|told| &told.orphans).any(|told| orphans::keeps(told, &hold));
+            if is_kept || !self.was_looked_for(&hold, comparison) {
+                left.push(hold);
+                continue;
+            }
+            match self.store.write_off(&self.access, hold.uid).await {
+                // Another replica has seen the same.
+                Ok(()) | Err(Error::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        for (project, told) in &projects {
+            for orphan in &told.orphans {
+                self.charge(project, orphan, &left, &mut charged).await;
             }
         }
         Ok(charged)
@@ -221,8 +226,13 @@ impl Auditor {
         if orphans::counts(holds, &hold) {
             return;
         }
-        // Only a restore takes back what was held; otherwise an operator has written it off.
-        if orphan.state == OrphanState::Released && self.waiting.is_none() {
+        // Only a restore takes back what was held; otherwise it was written off, and what is not in use is not held again.
+        let is_written_off = match orphan.state {
+            OrphanState::Unused => true,
+            OrphanState::Released => self.waiting.is_none(),
+            OrphanState::Lost | OrphanState::Ahead => false,
+        };
+        if is_written_off {
             charged.written_off.entry(project.to_owned()).or_default().push(orphan.uid.clone());
             return;
         }

@@ -22,7 +22,7 @@ pub(super) fn hold_of(project: &str, orphan: &Orphan) -> Option<Hold> {
                 "namespace {namespace} of cluster {cluster_name} may take more than its object is charged"
             ),
         ),
-        OrphanState::Released => (
+        OrphanState::Released | OrphanState::Unused => (
             Some(claim),
             HoldState::Released,
             "a namespace of the cluster was released and is in use".to_owned(),
@@ -45,8 +45,13 @@ pub(super) fn counts(holds: &[Hold], hold: &Hold) -> bool {
     holds.iter().any(|held| held == hold || has_the_place(held))
 }
 
+/// Whether a hold stays because of an orphan.
+pub(super) fn keeps(orphan: &Orphan, hold: &Hold) -> bool {
+    orphan.state != OrphanState::Unused && is_it(orphan, hold)
+}
+
 /// Whether a hold is what an orphan is told for.
-pub(super) fn is_it(orphan: &Orphan, hold: &Hold) -> bool {
+fn is_it(orphan: &Orphan, hold: &Hold) -> bool {
     match &hold.claim {
         Some(claim) => {
             orphan.state != OrphanState::Ahead
@@ -98,6 +103,8 @@ mod tests {
         let (lost, released) = (orphan(OrphanState::Lost, 1), orphan(OrphanState::Released, 2));
         let hold = hold_of("p", &lost).unwrap();
         assert!(counts(std::slice::from_ref(&hold), &hold_of("p", &released).unwrap()));
-        assert!(is_it(&released, &hold), "what stands at the place keeps it");
+        assert!(keeps(&released, &hold), "what stands at the place keeps it");
+        let unused = Orphan { state: OrphanState::Unused, ..released };
+        assert!(is_it(&unused, &hold) && !keeps(&unused, &hold));
     }
 }

@@ -10,7 +10,7 @@ use meta::gvk::GroupVersionKind;
 use meta::object::Object;
 use meta::schema::Schema;
 use std::collections::BTreeMap;
-use store::quota::Account;
+use store::quota::{Account, Claim};
 use uuid::Uuid;
 
 /// The name of the parent.
@@ -94,6 +94,12 @@ impl Candidate {
             Some(read) => read(body.as_bytes()),
             None => Ok(Account { tenant: self.tenant().to_owned(), ..Account::default() }),
         }
+    }
+
+    /// The places that it claims, if it can be read.
+    pub fn claims(&self) -> Vec<Claim> {
+        let account = self.kind.stored.account.and_then(|read| read(self.object.to_stored().as_bytes()).ok());
+        account.map(|account| account.claims).unwrap_or_default()
     }
 
     /// The resources that it names, by member cluster.

@@ -130,8 +130,7 @@ fn is_of_registry(candidate: &Candidate) -> bool {
 pub fn share_places(draft: &mut Draft, taken: &BTreeMap<Claim, Uuid>) {
     let mut by_place: BTreeMap<Claim, Vec<usize>> = BTreeMap::new();
     for (at, candidate) in draft.candidates.iter().enumerate() {
-        let account = candidate.account(&candidate.object.to_stored());
-        for claim in account.map(|account| account.claims).unwrap_or_default() {
+        for claim in candidate.claims() {
             by_place.entry(claim).or_default().push(at);
         }
     }

@@ -6,6 +6,8 @@ use business_types::Comparison;
 use clap::Parser;
 use serde_json::{Value, json};
 
+/// The uid of a released namespace in its cluster.
+const RELEASED: &str = "7b0ab1a6-63f1-4f36-b7a1-6ad2ba2f24d0";
 const PROJECT: &str = "/projects/p";
 
 /// The controller tells that both clusters were compared with the objects as they are now.
@@ -145,49 +147,69 @@ async fn an_excess_of_a_living_object_is_held_beside_it_until_it_is_gone() {
     world.assert_books_agree().await;
 }
 
-#[tokio::test]
-async fn what_is_released_counts_until_it_is_written_off_and_the_controller_hears_of_that() {
+/// Tenant t has project p, whose namespace of 4 pods was released. What the controller tells of it, in a state.
+async fn released() -> (World, String, impl Fn(&str) -> Value) {
     let world = World::new().await;
     let (admin, operator) = (world.admin("t"), world.operator());
     admin.post("/projects", project("p", json!({"pods": "10"}))).await.expect(201);
     let made = admin.post(&namespaces("p"), namespace("a", json!({"pods": "4"}))).await.expect(201);
     let object = "/namespaces/p/namespaces/c1-a";
     admin.delete(object).await.expect(200);
-    let record = json!({"uid": "7b0ab1a6-63f1-4f36-b7a1-6ad2ba2f24d0", "provenance": "Released"});
+    let record = json!({"uid": RELEASED, "provenance": "Released"});
     operator
         .patch(&format!("{object}/status"), json!({"status": {"clusterNamespace": record}}))
         .await
         .expect(200);
     operator.replace(object, "/finalize", |o| o["spec"]["finalizers"] = json!([])).await.expect(200);
-    let released = json!({
-        "clusterName": "c1", "namespace": "a", "uid": record["uid"], "state": "Released", "hard": {"pods": "4"},
-    });
-    operator
-        .patch(&format!("{PROJECT}/status"), json!({"status": {"orphans": [released]}}))
-        .await
-        .expect(200);
+    let told = |state: &str| {
+        json!({"status": {"orphans": [
+            {"clusterName": "c1", "namespace": "a", "uid": RELEASED, "state": state, "hard": {"pods": "4"}},
+        ]}})
+    };
+    operator.patch(&format!("{PROJECT}/status"), told("Released")).await.expect(200);
     compare(&world).await;
     until("it is held", async || ledger(&operator).await["held"][0]["state"] == "released").await;
     assert_eq!(ledger(&operator).await["held"].as_array().map(Vec::len), Some(1));
+    (world, made["metadata"]["uid"].as_str().unwrap().to_owned(), told)
+}
+
+#[tokio::test]
+async fn what_is_released_counts_until_it_is_written_off_and_the_controller_hears_of_that() {
+    let (world, uid, _) = released().await;
+    let (admin, operator) = (world.admin("t"), world.operator());
     assert_eq!(
         admin.post(&namespaces("p"), namespace("a", json!({"pods": "1"}))).await.code,
         409,
         "its place, too"
     );
 
-    let uid = made["metadata"]["uid"].as_str().unwrap();
     let line = format!("business-api audit --write-off {uid} --database-url {}", world.database.url);
     let Command::Audit(settings) = Cli::parse_from(line.split(' ')).command else { panic!("not audit") };
     business_api::audit::run(&settings).await.unwrap();
     compare(&world).await;
     until("the controller hears of it", async || {
-        ledger(&operator).await == json!({"writtenOff": [record["uid"]]})
+        ledger(&operator).await == json!({"writtenOff": [RELEASED]})
     })
     .await;
     operator.patch(&format!("{PROJECT}/status"), json!({"status": {"orphans": []}})).await.expect(200);
     compare(&world).await;
     until("nothing is told any more", async || ledger(&operator).await == Value::Null).await;
     admin.post(&namespaces("p"), namespace("a", json!({"pods": "10"}))).await.expect(201);
+    world.assert_books_agree().await;
+}
+
+#[tokio::test]
+async fn what_is_released_and_unused_is_written_off_and_the_controller_hears_of_that() {
+    let (world, _, told) = released().await;
+    let (admin, operator) = (world.admin("t"), world.operator());
+    compare(&world).await;
+    operator.patch(&format!("{PROJECT}/status"), told("Unused")).await.expect(200);
+    compare(&world).await;
+    until("the controller hears of it", async || {
+        ledger(&operator).await == json!({"writtenOff": [RELEASED]})
+    })
+    .await;
+    admin.post(&namespaces("p"), namespace("b", json!({"pods": "10"}))).await.expect(201);
     world.assert_books_agree().await;
 }
 

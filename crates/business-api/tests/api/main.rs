@@ -11,6 +11,8 @@ mod compat;
 #[cfg(test)]
 mod config_maps;
 #[cfg(test)]
+mod console;
+#[cfg(test)]
 mod descriptions;
 #[cfg(test)]
 mod import;

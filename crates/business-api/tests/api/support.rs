@@ -395,12 +395,23 @@ impl Client {
         accept: Option<&str>,
         body: Option<String>,
     ) -> Answer {
+        let content = body.as_ref().map(|_body| (header::CONTENT_TYPE.as_str(), content));
+        let accept = accept.map(|accept| (header::ACCEPT.as_str(), accept));
+        let headers: Vec<(&str, &str)> = content.into_iter().chain(accept).collect();
+        self.ask_with(method, path, &headers, body).await
+    }
+
+    /// With exactly these headers, beside those of a connection and of the credentials.
+    pub(crate) async fn ask_with(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<String>,
+    ) -> Answer {
         let mut request = self.request(method, path);
-        if body.is_some() {
-            request = request.header(header::CONTENT_TYPE, content);
-        }
-        if let Some(accept) = accept {
-            request = request.header(header::ACCEPT, accept);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
         }
         let bytes = body.map(Bytes::from).unwrap_or_default();
         self.clone().kept().await.answer(request.body(Full::new(bytes)).unwrap()).await

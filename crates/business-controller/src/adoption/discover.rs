@@ -1,4 +1,4 @@
-//! Lists the namespaces of a cluster that nobody manages, as a mapping file.
+//! Lists the namespaces of a cluster that nobody manages, and what a mapping file would say of each.
 
 use super::mapping::MappingEntry;
 use super::{each, member, source};
@@ -14,9 +14,11 @@ use business_types::names;
 use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
 use meta::quantity::ResourceList;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
-/// What a cluster has, and what is known of it here. The file is a pure function of it.
+/// Every namespace is labelled with its name, which says nothing.
+const OWN_NAME: &str = "kubernetes.io/metadata.name";
+
+/// What a cluster has, and what is known of it here. What is proposed is a pure function of it.
 #[derive(Debug, Default)]
 pub struct SeenCluster {
     /// The cluster's name.
@@ -31,8 +33,32 @@ pub struct SeenCluster {
     pub projects: BTreeMap<String, ResourceList>,
 }
 
-/// Runs `discover`: the text of the file.
-pub async fn run(settings: &Discover) -> Result<String, Error> {
+/// The namespaces of a cluster that nobody manages.
+#[derive(Debug)]
+pub struct Discovered {
+    /// The cluster's name.
+    pub cluster: String,
+    /// By the namespaces' names.
+    pub proposals: Vec<Proposal>,
+}
+
+/// What is proposed for a namespace, and what a person wants to know before he decides.
+#[derive(Debug)]
+pub struct Proposal {
+    /// For the file. Its project is empty where nobody's label names one.
+    pub entry: MappingEntry,
+    /// How many quotas it has.
+    pub quotas: usize,
+    /// What they count as used.
+    pub used: ResourceList,
+    /// What its project limits, too, and no quota of it does.
+    pub lacks: Vec<String>,
+    /// The namespace's labels.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// Runs `discover`.
+pub async fn run(settings: &Discover) -> Result<Discovered, Error> {
     let client = config::client(settings.members.kubeconfig.as_deref()).await?;
     let source = source(&settings.members, &client).await?;
     let mut seen = SeenCluster { cluster: settings.cluster.clone(), ..SeenCluster::default() };
@@ -63,107 +89,64 @@ pub async fn run(settings: &Discover) -> Result<String, Error> {
         })
         .await
         .map_err(Error::Api)?;
-    Ok(file(&seen, &settings.project_label, &settings.members.forbidden_namespaces))
+    Ok(propose(seen, &settings.project_label, &settings.members.forbidden_namespaces))
 }
 
-/// The file. Whose project is not known stands behind a `#`.
-pub fn file(seen: &SeenCluster, project_label: &str, forbidden: &[String]) -> String {
-    let mut out = format!(
-        "# Namespaces of cluster {} that nobody manages. One a line; what stands behind a # is passed over.\n\
-         # Taken with: business-controller adopt -f FILE\n",
-        seen.cluster
-    );
-    for (namespace, labels) in &seen.namespaces {
-        if seen.managed.contains(namespace) || names::is_forbidden(namespace, forbidden) {
-            continue;
-        }
-        let quotas = seen.quotas.get(namespace).map(Vec::as_slice).unwrap_or_default();
-        let project = labels.get(project_label).filter(|project| seen.projects.contains_key(*project));
-        let entry = MappingEntry {
+/// What is nobody's, and not forbidden.
+pub fn propose(mut seen: SeenCluster, project_label: &str, forbidden: &[String]) -> Discovered {
+    let namespaces = std::mem::take(&mut seen.namespaces);
+    let proposals = namespaces
+        .into_iter()
+        .filter(|(name, _labels)| !seen.managed.contains(name) && !names::is_forbidden(name, forbidden))
+        .map(|(name, labels)| proposal(&seen, name, labels, project_label))
+        .collect();
+    Discovered { cluster: seen.cluster, proposals }
+}
+
+fn proposal(
+    seen: &SeenCluster,
+    namespace: String,
+    mut labels: BTreeMap<String, String>,
+    project_label: &str,
+) -> Proposal {
+    let quotas = seen.quotas.get(&namespace).map(Vec::as_slice).unwrap_or_default();
+    let project = labels.get(project_label).filter(|project| seen.projects.contains_key(*project));
+    let hard = most(quotas.iter().flat_map(|quota| [&quota.spec_hard, &quota.status_used]));
+    let limits = project.and_then(|project| seen.projects.get(project));
+    let lacks = limits.into_iter().flat_map(ResourceList::keys).filter(|key| !hard.contains_key(*key));
+    let (lacks, project) = (lacks.cloned().collect(), project.cloned().unwrap_or_default());
+    labels.remove(OWN_NAME);
+    Proposal {
+        quotas: quotas.len(),
+        used: most(quotas.iter().map(|quota| &quota.status_used)),
+        lacks,
+        labels,
+        entry: MappingEntry {
             line: 0,
             cluster: seen.cluster.clone(),
-            namespace: namespace.clone(),
-            project: project.cloned().unwrap_or_default(),
-            name: names::derived_name(&seen.cluster, namespace).unwrap_or_default(),
-            hard: most(quotas.iter().flat_map(|quota| [&quota.spec_hard, &quota.status_used])),
-        };
-        let behind = if project.is_some() { "" } else { "# " };
-        let _always = writeln!(out, "{behind}{}  # {}", entry.to_line(), known(seen, &entry, quotas, labels));
+            name: names::derived_name(&seen.cluster, &namespace).unwrap_or_default(),
+            namespace,
+            project,
+            hard,
+        },
     }
-    out
-}
-
-/// What a person wants to know before he decides.
-fn known(
-    seen: &SeenCluster,
-    entry: &MappingEntry,
-    quotas: &[ClusterQuota],
-    labels: &BTreeMap<String, String>,
-) -> String {
-    let used = most(quotas.iter().map(|quota| &quota.status_used));
-    let amounts = |list: &ResourceList| {
-        let amounts: Vec<String> = list.iter().map(|(key, amount)| format!("{key}={amount}")).collect();
-        amounts.join(" ")
-    };
-    let mut known = vec![match (quotas.len(), used.is_empty()) {
-        (0, _) => "no quota, so its use is not known".to_owned(),
-        (_, true) => "nothing counted in its quota".to_owned(),
-        (_, false) => format!("uses {}", amounts(&used)),
-    }];
-    let limits = seen.projects.get(&entry.project);
-    let lacks: Vec<&str> = limits
-        .into_iter()
-        .flat_map(ResourceList::keys)
-        .filter(|key| !entry.hard.contains_key(*key))
-        .map(String::as_str)
-        .collect();
-    if !lacks.is_empty() {
-        known.push(format!("its project also limits {}", lacks.join(" ")));
-    }
-    let labels: Vec<String> = labels
-        .iter()
-        .filter(|(key, _)| *key != "kubernetes.io/metadata.name")
-        .map(|(key, value)| format!("{key}={value}"))
-        .collect();
-    if !labels.is_empty() {
-        known.push(format!("labels {}", labels.join(" ")));
-    }
-    known.join("; ")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::adoption::mapping;
-    use crate::fixtures::amounts;
+    use crate::fixtures::unmanaged::discovered;
 
     #[test]
     fn what_nobody_manages_is_proposed_to_the_project_of_its_label() {
-        let labels = |project: &str| BTreeMap::from([("team".to_owned(), project.to_owned())]);
-        let quota = ClusterQuota {
-            spec_hard: amounts(&[("pods", "5")]),
-            status_used: amounts(&[("pods", "7")]),
-            ..ClusterQuota::default()
-        };
-        let seen = SeenCluster {
-            cluster: "c1".into(),
-            namespaces: ["web", "mine", "kube-system", "lost"]
-                .map(|name| (name.to_owned(), labels(if name == "lost" { "nobody" } else { "shop" })))
-                .into(),
-            quotas: [("web".to_owned(), vec![quota])].into(),
-            managed: ["mine".to_owned()].into(),
-            projects: [("shop".to_owned(), amounts(&[("pods", "9"), ("services", "1")]))].into(),
-        };
-        let text = file(&seen, "team", &["kube-*".to_owned()]);
-        let entries = mapping::parse(&text, &[]).unwrap();
-        assert_eq!(entries.len(), 1, "{text}");
-        assert_eq!((entries[0].namespace.as_str(), entries[0].project.as_str()), ("web", "shop"));
-        assert_eq!(entries[0].hard, amounts(&[("pods", "7")]), "what is in use is granted");
-        assert!(text.contains("uses pods=7; its project also limits services"), "{text}");
-        assert!(
-            text.lines().any(|line| line.starts_with("# - {cluster: \"c1\", namespace: \"lost\"")),
-            "{text}"
-        );
-        assert!(!text.contains("kube-system") && !text.contains("mine"), "{text}");
+        let discovered = discovered();
+        let names: Vec<(&str, &str)> = discovered
+            .proposals
+            .iter()
+            .map(|proposal| (proposal.entry.namespace.as_str(), proposal.entry.project.as_str()))
+            .collect();
+        assert_eq!(names, [("bare", "shop"), ("lost", ""), ("web", "shop")]);
+        let web = &discovered.proposals[2];
+        assert_eq!(web.entry.hard, web.used, "what is in use is granted");
+        assert_eq!(web.lacks, ["services"]);
     }
 }

@@ -102,30 +102,19 @@ impl Evidence<'_> {
     ) -> Result<Judgement, Error> {
         let cluster = &sighting.member.name;
         let is_released = |sealed: &Sealed| sealed.origin == Origin::Released;
+        // Our quota stays until what is held is written off. Without it nobody could tell whether it was we who took it away,
+        // or its owner.
+        let released = if scene.is_unused() { OrphanState::Unused } else { OrphanState::Released };
         match (self.survey.holder(cluster, &sighting.name), lost) {
-            (Some(PlaceHolder { project, is_released: true }), _) if scene.is_unused() => {
-                tracing::info!(
-                    cluster,
-                    object.name = sighting.name,
-                    project,
-                    "a released namespace is unused"
-                );
-                cx.objects.namespaces.memory.emptied.remember(&scene.namespace.uid);
-                take_away(cx, sighting, scene).await
-            }
-            // What is held is not written off yet.
-            (Some(PlaceHolder { is_released: true, .. }), _) if scene.is_emptied(cx) => {
-                take_away(cx, sighting, scene).await
-            }
             (Some(PlaceHolder { project, is_released }), _) => {
-                let state = if is_released { OrphanState::Released } else { OrphanState::Lost };
+                let state = if is_released { released } else { OrphanState::Lost };
                 Ok(Judgement::Orphan { project: project.to_owned(), orphan: scene.orphan(sighting, state) })
             }
             (None, Some(lost)) if is_released(lost) => {
                 if self.survey.is_written_off(&lost.project, &scene.namespace.uid) {
                     return take_away(cx, sighting, scene).await;
                 }
-                Ok(self.sealed_orphan(lost, scene.orphan(sighting, OrphanState::Released)))
+                Ok(self.sealed_orphan(lost, scene.orphan(sighting, released)))
             }
             (None, Some(lost)) => Ok(self.sealed_orphan(lost, scene.orphan(sighting, OrphanState::Lost))),
             (None, None) => Ok(scene.stranger(sighting)),
@@ -206,11 +195,6 @@ impl Scene {
         })
     }
 
-    /// Whether we have taken its quota away, which counted nothing. Without a quota it may also be because its owner did.
-    fn is_emptied(&self, cx: &Context) -> bool {
-        self.quota.is_none() && cx.objects.namespaces.memory.emptied.has(&self.namespace.uid)
-    }
-
     /// The most that was granted, is granted or is in use.
     fn may_take(&self) -> ResourceList {
         let quota = self.quota.as_ref().map(confirm::may_take);
@@ -252,17 +236,16 @@ fn sealed_for(cx: &Context, sighting: &Sighting, sealed: &Sealed) -> Option<Arc<
     at_place.filter(|object| object.uid == sealed.object)
 }
 
-/// Our quota and our marks leave a released namespace. What was held for it is written off when it is not found any
-/// more.
+/// Our quota and our marks leave a released namespace for which nothing is held any more.
 async fn take_away(cx: &Context, sighting: &Sighting, scene: &Scene) -> Result<Judgement, Error> {
+    // An object that has the place by now writes its own marks over ours.
+    if cx.objects.namespaces.at_place(&sighting.member.name, &sighting.name).is_some() {
+        return Ok(Judgement::Nothing);
+    }
     cx.fence.permit()?;
     let (api, name) = (&sighting.member.api, &sighting.name);
     if let Some(quota) = &scene.quota {
         api.delete_quota(name, &quota.uid).await?;
-    }
-    let marks = &scene.namespace.marks;
-    if scene.quota.is_none() && marks.uid.is_none() && marks.seal.is_none() {
-        return Ok(Judgement::Nothing);
     }
     match api.patch_namespace(name, &build::unmarked(&scene.namespace)).await {
         Ok(_) | Err(Error::Member(CallFailure::NotFound)) => Ok(Judgement::Nothing),

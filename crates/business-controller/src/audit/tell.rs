@@ -117,6 +117,9 @@ async fn show(cx: &Context, name: &str, orphans: &[Orphan]) -> Result<bool, Erro
             OrphanState::Released => {
                 format!("namespace {namespace} of cluster {cluster} was released and is in use")
             }
+            OrphanState::Unused => format!(
+                "namespace {namespace} of cluster {cluster} was released and is unused; what is held for it is written off"
+            ),
         };
         tracing::warn!(project = name, cluster, object.name = namespace, state = ?orphan.state, "an orphan");
         cx.events.report(&project, ORPHAN, note);

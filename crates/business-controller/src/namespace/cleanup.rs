@@ -3,8 +3,8 @@
 
 use super::access;
 use super::apply::{self, Applied};
-use super::build;
 use super::kind::NamespaceView;
+use super::removal;
 use super::site::{FoundSite, Site};
 use super::status;
 use super::validate::{self, WantedNamespace};
@@ -146,7 +146,7 @@ async fn delete(
     there: &ClusterNamespace,
     origin: Origin,
 ) -> Result<PassOutcome, Error> {
-    match marked_and_deleted(object, site, there, origin).await {
+    match removal::remove(object, site, there, origin).await {
         // A conflict is one that is being deleted already, or another one by now; the next look tells.
         Ok(()) | Err(Error::Member(CallFailure::Conflict(_) | CallFailure::NotFound)) => {}
         Err(Error::Member(CallFailure::Refused { code, message })) => {
@@ -160,20 +160,6 @@ async fn delete(
         Err(error) => return Err(error),
     }
     Ok(PassOutcome::WaitingFor(PATIENCE))
-}
-
-/// The cluster lets us delete what carries our mark only.
-async fn marked_and_deleted(
-    object: &NamespaceView,
-    site: &Site,
-    there: &ClusterNamespace,
-    origin: Origin,
-) -> Result<(), Error> {
-    let (api, name) = (&site.member.api, &object.spec.namespace);
-    if there.marks.adopted || !validate::is_marked(object, &there.marks) {
-        api.patch_namespace(name, &build::marks(site, object, there, origin)).await?;
-    }
-    api.delete_namespace(name, &there.uid).await
 }
 
 async fn wait(cx: &Context, object: &NamespaceView, remaining: &[String]) -> Result<PassOutcome, Error> {

@@ -13,9 +13,6 @@ pub struct NamespaceMemory {
     pub untried: Uids,
     /// What their bindings were when they were right.
     pub bound: Bound,
-    /// Released namespaces whose quota counted nothing when this process took it away. Until the API server has written off
-    /// what is held for them, they are seen without a quota, as if their owner had removed it.
-    pub emptied: Uids,
 }
 
 /// Bindings that were right, by the uid of their object. It is lost with the process: then the first look tells no drift.
@@ -64,11 +61,6 @@ impl Uids {
 
     pub fn has(&self, uid: &str) -> bool {
         self.lock().contains(uid)
-    }
-
-    /// Forgets all but these.
-    pub fn keep(&self, uids: &HashSet<&str>) {
-        self.lock().retain(|uid| uids.contains(uid.as_str()));
     }
 
     fn lock(&self) -> MutexGuard<'_, HashSet<String>> {

@@ -53,9 +53,8 @@ pub fn validate(wanted: WantedNamespace<'_>, found: &FoundSite) -> NamespaceVerd
         PlaceOwner::Replaced | PlaceOwner::Foreign | PlaceOwner::Unclear if has_consent(object, there) => {
             NamespaceVerdict::Adopt { uid: there.uid.clone() }
         }
-        // The cluster lets us delete what carries our mark only: it is marked first.
-        PlaceOwner::Replaced if may_be_deleted(object, &there.uid) && is_marked(object, &there.marks) => {
-            NamespaceVerdict::DeleteReplaced { uid: there.uid.clone() }
+        PlaceOwner::Replaced if may_be_deleted(object, &there.uid) => {
+            NamespaceVerdict::DeleteReplaced { there: Arc::clone(there) }
         }
         PlaceOwner::Replaced => keep(wanted, found, there, Origin::Replaced),
         PlaceOwner::Foreign => NamespaceVerdict::Refuse(NamespaceRefusal {

@@ -23,7 +23,7 @@ pub enum NamespaceVerdict {
     /// It was there before the object was imported, and bears its labels: it goes on record as the object's.
     TakeOver { uid: String },
     /// Exactly this namespace, which stands in the place of ours, goes first: an operator has consented.
-    DeleteReplaced { uid: String },
+    DeleteReplaced { there: Arc<ClusterNamespace> },
     /// The quota was written from a later generation than ours: we may be behind.
     Recheck,
     /// The object is the newest, and the cluster may let in more than it is charged: history was lost.

@@ -99,6 +99,29 @@ async fn a_namespace_that_he_deletes_and_makes_again_keeps_the_charge() {
     assert_eq!((world.server.find(NAMESPACE), world.server.find(OBJECT)), (None, None));
 }
 
+/// Of an object that lives on, too: the cluster lets us delete only what carries our mark.
+#[tokio::test]
+async fn what_he_made_in_the_place_of_ours_is_marked_before_it_is_deleted_with_consent() {
+    let world = available().await;
+    world.server.remove(NAMESPACE);
+    world.server.remove(QUOTA);
+    world.server.put(NAMESPACE, &json!({ "metadata": { "name": "web", "uid": "his" } }));
+    world.watches();
+    world.holds(&world.seen().annotated(business_types::names::DELETE_REPLACED_ANNOTATION, "his"));
+    world.calls();
+    assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
+    let writes: Vec<String> = world
+        .calls()
+        .into_iter()
+        .filter(|call| !call.starts_with("GET") && call.contains("/api/v1/namespaces/web"))
+        .collect();
+    let [mark, delete] = writes.as_slice() else { panic!("{writes:?}") };
+    assert!(mark.starts_with("PATCH") && delete.starts_with("DELETE"), "{writes:?}");
+    world.watches();
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
+    assert_ne!(world.stored(NAMESPACE)["metadata"]["uid"], "his", "ours is made anew");
+}
+
 #[tokio::test]
 async fn a_seal_that_he_copies_to_another_namespace_proves_nothing() {
     let world = available().await;

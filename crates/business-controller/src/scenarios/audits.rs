@@ -1,3 +1,4 @@
+use super::ledger::Ledger;
 use crate::controller::Controller as _;
 use crate::fixtures::pending;
 use crate::fixtures::server::Server;
@@ -140,15 +141,106 @@ async fn what_was_released_is_held_until_it_is_unused_and_then_loses_our_quota_a
     assert_eq!(world.project()["status"]["orphans"], told("w", "Released"));
     world.enforces("0");
     audit(&world).await;
+    assert_eq!(world.project()["status"]["orphans"], told("w", "Unused"), "so it is written off");
+    assert!(world.server.find(QUOTA).is_some());
+
+    world.server.edit(PROJECT, &json!({ "status": { "ledger": { "held": [] } } }));
+    audit(&world).await;
+    assert_eq!(
+        world.project()["status"]["orphans"],
+        told("w", "Unused"),
+        "a project that is deleted waits for it"
+    );
+    assert!(world.server.find(QUOTA).is_some());
+    world.server.edit(PROJECT, &json!({ "status": { "ledger": { "writtenOff": ["w"] } } }));
+    audit(&world).await;
     assert_eq!(world.project()["status"].get("orphans"), None::<&Value>);
     assert_eq!(world.server.find(QUOTA), None);
     let metadata = &world.stored(NAMESPACE)["metadata"];
     assert_eq!((&metadata["labels"], &metadata["annotations"]), (&json!({}), &json!({})));
+}
 
-    world.calls();
+/// An audit by somebody who leads after one that was not seen to end.
+async fn audit_of_a_new_leader(server: &Server) -> Comparison {
+    let world = World::led_by_another(server);
+    tokio::time::advance(Duration::from_secs(21)).await;
+    world.cx.fence.renewed(tokio::time::Instant::now());
+    let comparison = audit(&world).await;
+    assert!(comparison.missing.is_empty(), "{comparison:?}");
+    comparison
+}
+
+/// The same, and what the API server makes of it.
+async fn audited_by_a_new_leader(server: &Server, ledger: &mut Ledger) {
+    let comparison = audit_of_a_new_leader(server).await;
+    let told = ledger.follow(&server.get(PROJECT)["status"], comparison.missing.is_empty());
+    server.edit(PROJECT, &json!({ "status": { "ledger": null } }));
+    server.edit(PROJECT, &json!({ "status": { "ledger": told } }));
+}
+
+/// What is still there: our quota, our marks, the hold.
+fn left(server: &Server, ledger: &Ledger) -> [bool; 3] {
+    let marks = &server.get(NAMESPACE)["metadata"]["annotations"];
+    [server.find(QUOTA).is_some(), marks["business.tkestack.io/seal"].is_string(), ledger.holds("web")]
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_released_namespace_is_emptied_by_one_leader_after_another() {
+    let world = released().await;
+    let server = world.server.clone();
+    let mut ledger = Ledger::default();
+    ledger.take(vec![json!({
+        "uid": "u", "state": "released", "clusterName": "c1", "namespace": "web", "hard": { "pods": "3" }, "reason": "adopted",
+    })]);
+    for _ in 0..3 {
+        audited_by_a_new_leader(&server, &mut ledger).await;
+        assert_eq!(left(&server, &ledger), [true; 3], "it is in use");
+    }
+    world.enforces("0");
+    server.calls();
+    let mut seen = Vec::new();
+    for _ in 0..6 {
+        // The API server never hears of what this one has found.
+        audit_of_a_new_leader(&server).await;
+        audited_by_a_new_leader(&server, &mut ledger).await;
+        seen.push(left(&server, &ledger));
+    }
+    seen.dedup();
+    assert_eq!(
+        seen,
+        [[true, true, false], [false; 3]],
+        "what is held is written off while our quota is in place, then quota and marks go"
+    );
+    let deleted = server.calls().iter().filter(|call| call.starts_with("DELETE")).count();
+    assert_eq!(deleted, 1);
+    assert_eq!(world.project()["status"].get("orphans"), None::<&Value>);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_former_leader_took_away_in_part_is_taken_away() {
+    let world = released().await;
+    let server = world.server.clone();
+    world.enforces("0");
+    server.edit(PROJECT, &json!({ "status": { "ledger": { "writtenOff": ["w"] } } }));
+    // The former leader ended between the two.
+    server.remove(QUOTA);
+    server.calls();
+    audit_of_a_new_leader(&server).await;
+    let metadata = &world.stored(NAMESPACE)["metadata"];
+    assert_eq!((&metadata["labels"], &metadata["annotations"]), (&json!({}), &json!({})));
+    assert!(!server.calls().iter().any(|call| call.starts_with("DELETE")), "nothing is deleted twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_used_again_before_it_is_written_off_stays_held() {
+    let world = released().await;
+    let server = world.server.clone();
+    is_held(&world);
+    world.enforces("0");
     audit(&world).await;
-    assert_eq!(world.project()["status"].get("orphans"), None::<&Value>, "it is only not written off yet");
-    assert!(world.calls().iter().all(|call| call.starts_with("GET")), "nothing is left to be done");
+    world.enforces("1");
+    audit_of_a_new_leader(&server).await;
+    assert_eq!(world.project()["status"]["orphans"], told("w", "Released"));
 }
 
 #[tokio::test]

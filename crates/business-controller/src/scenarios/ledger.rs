@@ -40,6 +40,10 @@ impl Ledger {
         self.held.iter().any(|held| held["namespace"] == place)
     }
 
+    fn is_known(&self, held: &Value) -> bool {
+        self.known.contains(held["uid"].as_str().unwrap())
+    }
+
     pub(super) fn wrote_off(&self, uid: &str) -> bool {
         self.written_off.contains(uid)
     }
@@ -56,10 +60,15 @@ impl Ledger {
             let is_held = |held: &Value| {
                 if state == "Ahead" { held["uid"] == *uid } else { held["namespace"] == place }
             };
+            let looked_for =
+                complete && self.held.iter().filter(|held| is_held(held)).all(|held| self.is_known(held));
+            if state == "Unused" && looked_for {
+                self.held.retain(|held| !is_held(held));
+            }
             if self.held.iter().any(is_held) {
                 continue;
             }
-            if state == "Released" && !self.diverged {
+            if state == "Unused" || state == "Released" && !self.diverged {
                 self.written_off.insert(uid.clone());
                 shown.push(uid);
                 continue;

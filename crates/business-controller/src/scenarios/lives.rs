@@ -170,6 +170,38 @@ async fn a_namespace_is_refunded_after_it_was_seen_gone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_new_leader_waits_for_what_the_former_one_deletes() {
+    let former = World::new();
+    let server = former.server.clone();
+    former.holds(&pending(&[("pods", "3")]));
+    former.pass().await.unwrap();
+    former.watches();
+    former.holds(&former.seen().ending());
+    server.linger();
+    assert!(matches!(former.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
+    server.calls();
+
+    let world = World::led_by_another(&server);
+    world.catches_up();
+    world.watches();
+    assert!(
+        matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)),
+        "its content is being removed"
+    );
+    server.sweep();
+    world.watches();
+    let outcome = world.pass().await.unwrap();
+    assert!(matches!(outcome, PassOutcome::WaitingFor(_)), "the former one may still write: {outcome:?}");
+    assert_eq!(world.stored(OBJECT)["status"]["cachedSpecHard"], json!({ "pods": "3" }));
+    assert!(!server.calls().iter().any(|call| call.starts_with("DELETE")), "it was deleted once");
+
+    tokio::time::advance(Duration::from_secs(21)).await;
+    world.cx.fence.renewed(Instant::now());
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
+    assert_eq!(server.find(OBJECT), None, "it goes with its charge");
+}
+
+#[tokio::test(start_paused = true)]
 async fn gone_is_what_was_looked_at_after_every_write_had_ended() {
     let world = World::new();
     world.holds(&pending(&[("pods", "3")]));

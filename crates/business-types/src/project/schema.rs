@@ -180,7 +180,7 @@ fn orphan() -> Schema {
                 "state",
                 Schema::one_of(
                     "Lost if it belongs to no object, Ahead if its object is charged less than it may take, Released if \
-                     its object has released it and it is still in use.",
+                     its object has released it and it is still in use, Unused if it is not in use any more.",
                     &OrphanState::NAMES,
                 )
                 .with_default(json!("Lost"))

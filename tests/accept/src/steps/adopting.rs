@@ -38,6 +38,9 @@ pub(super) fn adopting(instance: &Instance) -> Result<()> {
     std::fs::write(&commands.file, &edited)?;
     let rehearsed = printed(&commands.adopt(&["--dry-run"])?)?;
     contains(&rehearsed, &["4 namespaces would be adopted"])?;
+    let program: Value = serde_json::from_str(&printed(&commands.adopt(&["--dry-run", "-o", "json"])?)?)?;
+    let expected = json!({"accepted": true, "dryRun": true, "namespaces": 4, "wrong": []});
+    ensure!(program == expected, "to a program: {program}");
     ensure!(objects(k)?.is_empty(), "a dry run has made objects");
     contains(&printed(&commands.adopt(&[])?)?, &["4 namespaces are adopted"])?;
     is_taken_over(instance, cluster, &before)?;
@@ -189,7 +192,7 @@ fn nothing_is_taken(commands: &Commands<'_>, cluster: &str, good: &str) -> Resul
             .map(|line| if line.contains(USED) { line.replace(find, replace) } else { line.to_owned() });
         std::fs::write(&commands.file, lines.collect::<Vec<_>>().join("\n"))?;
         let refused = commands.adopt(&[])?;
-        ensure!(refused.status.code() == Some(1), "{replace} was taken: {}", told(&refused));
+        ensure!(refused.status.code() == Some(2), "{replace} was taken: {}", told(&refused));
         contains(&told(&refused), &[&format!("{place} {why}"), "nothing is adopted"])?;
         ensure!(objects(&commands.instance.kubectl)?.is_empty(), "{replace}: some objects were made");
     }

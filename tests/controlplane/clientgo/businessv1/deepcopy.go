@@ -38,10 +38,7 @@ func (in *Project) DeepCopy() *Project {
 	in.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
 	out.Spec.Finalizers = slices.Clone(in.Spec.Finalizers)
 	out.Spec.Members = slices.Clone(in.Spec.Members)
-	out.Spec.Clusters = maps.Clone(in.Spec.Clusters)
-	for name, quantity := range in.Spec.Clusters {
-		out.Spec.Clusters[name] = HardQuantity{Hard: quantity.Hard.DeepCopy()}
-	}
+	out.Spec.Clusters = copyClusters(in.Spec.Clusters)
 	if in.Status.Locked != nil {
 		locked := *in.Status.Locked
 		out.Status.Locked = &locked
@@ -52,9 +49,22 @@ func (in *Project) DeepCopy() *Project {
 	}
 	out.Status.CalculatedChildProjects = slices.Clone(in.Status.CalculatedChildProjects)
 	out.Status.CalculatedNamespaces = slices.Clone(in.Status.CalculatedNamespaces)
+	out.Status.CachedSpecClusters = copyClusters(in.Status.CachedSpecClusters)
+	if in.Status.CachedParent != nil {
+		parent := *in.Status.CachedParent
+		out.Status.CachedParent = &parent
+	}
 	out.Status.LastTransitionTime = *in.Status.LastTransitionTime.DeepCopy()
 	out.Status.Conditions = copyConditions(in.Status.Conditions)
 	return &out
+}
+
+func copyClusters(in map[string]HardQuantity) map[string]HardQuantity {
+	out := maps.Clone(in)
+	for name, quantity := range in {
+		out[name] = HardQuantity{Hard: quantity.Hard.DeepCopy()}
+	}
+	return out
 }
 
 // DeepCopy copies a namespace with all that it points to.
@@ -66,6 +76,14 @@ func (in *Namespace) DeepCopy() *Namespace {
 	out.Status.LastTransitionTime = *in.Status.LastTransitionTime.DeepCopy()
 	out.Status.Used = in.Status.Used.DeepCopy()
 	out.Status.CachedSpecHard = in.Status.CachedSpecHard.DeepCopy()
+	if certificate := in.Status.Certificate; certificate != nil {
+		out.Status.Certificate = &NamespaceCert{
+			CertPem:   slices.Clone(certificate.CertPem),
+			KeyPem:    slices.Clone(certificate.KeyPem),
+			CACertPem: slices.Clone(certificate.CACertPem),
+			APIServer: certificate.APIServer,
+		}
+	}
 	out.Status.Conditions = copyConditions(in.Status.Conditions)
 	return &out
 }

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // SchemeGroupVersion is the group and version of the kinds.
@@ -56,6 +57,8 @@ type ProjectStatus struct {
 	Clusters                map[string]UsedQuantity `json:"clusters,omitempty"`
 	CalculatedChildProjects []string                `json:"calculatedChildProjects,omitempty"`
 	CalculatedNamespaces    []string                `json:"calculatedNamespaces,omitempty"`
+	CachedSpecClusters      map[string]HardQuantity `json:"cachedSpecClusters,omitempty"`
+	CachedParent            *string                 `json:"cachedParent,omitempty"`
 	LastTransitionTime      metav1.Time             `json:"lastTransitionTime,omitempty"`
 	Reason                  string                  `json:"reason,omitempty"`
 	Message                 string                  `json:"message,omitempty"`
@@ -101,8 +104,24 @@ type NamespaceStatus struct {
 	ResourceQuotaName  string              `json:"resourceQuotaName,omitempty"`
 	Used               corev1.ResourceList `json:"used,omitempty"`
 	CachedSpecHard     corev1.ResourceList `json:"cachedSpecHard,omitempty"`
+	Certificate        *NamespaceCert      `json:"certificate,omitempty"`
 	ObservedGeneration int64               `json:"observedGeneration,omitempty"`
 	Conditions         []metav1.Condition  `json:"conditions,omitempty"`
+}
+
+// NamespaceCert opens a namespace in its cluster for whoever asked for it.
+type NamespaceCert struct {
+	CertPem   []byte `json:"certPem,omitempty"`
+	KeyPem    []byte `json:"keyPem,omitempty"`
+	CACertPem []byte `json:"caCertPem,omitempty"`
+	APIServer string `json:"apiServer,omitempty"`
+}
+
+// NamespaceTransfer says which project a namespace shall lie in.
+type NamespaceTransfer struct {
+	Project string    `json:"project"`
+	Reason  string    `json:"reason,omitempty"`
+	UID     types.UID `json:"uid,omitempty"`
 }
 
 // AddToScheme registers the kinds.
