@@ -7,6 +7,7 @@ const TENANTS: &str = "/tenants";
 const ACME: &str = "/tenants/acme";
 const CLUSTERS: &str = "/memberclusters";
 
+#[expect(clippy::needless_pass_by_value, reason = "callers write a literal")]
 fn tenant(name: &str, ceilings: Value) -> Value {
     json!({
         "apiVersion": "business.tkestack.io/v1", "kind": "Tenant", "metadata": {"name": name},
@@ -14,6 +15,7 @@ fn tenant(name: &str, ceilings: Value) -> Value {
     })
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "callers write a literal")]
 fn member_cluster(name: &str, hard: Value) -> Value {
     json!({
         "apiVersion": "business.tkestack.io/v1", "kind": "MemberCluster", "metadata": {"name": name},
@@ -21,6 +23,7 @@ fn member_cluster(name: &str, hard: Value) -> Value {
     })
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "callers write a literal")]
 fn ceiling(hard: Value) -> Value {
     json!({"c1": {"hard": hard}})
 }
