@@ -3,12 +3,12 @@
 
 use crate::accounts::{KindAccounts, ReadAccount};
 use crate::follow::{FollowedIndex, Kept};
-use business_types::account::scope_word;
+use business_types::account::{TENANT, fleet, scope_word};
 use business_types::registry::REGISTRY_DOMAIN;
 use business_types::{HeldAmount, LedgerStatus};
 use meta::quantity::{Quantity, ResourceList};
 use serde::Deserialize;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, RwLockReadGuard};
 use store::quota::{Account, Amounts, Grants, Scope};
 use store::{Entry, KindId, Store};
@@ -53,6 +53,8 @@ struct Sums {
 struct Level {
     limits: Amounts,
     allocated: Amounts,
+    /// How many children use each domain, whatever they have of it.
+    users: BTreeMap<Box<str>, u64>,
     held: Vec<HeldAmount>,
 }
 
@@ -126,6 +128,19 @@ impl Levels {
         let hard = *all.levels(scope).find_map(|level| level.limits.get(domain)?.get(key))?;
         let left = hard.checked_sub(all.allocated(limit)?)?;
         Some(if left.is_negative() { Quantity::ZERO } else { left })
+    }
+
+    /// Tenants whose root projects use a cluster on which they have no ceiling, where the cluster itself is limited: what they
+    /// take of it nobody counts against it.
+    pub fn unbounded(&self, cluster: &str) -> BTreeSet<String> {
+        let all = self.read();
+        let limits = |scope: &Scope| all.levels(scope).find_map(|level| level.limits.get(cluster));
+        if limits(&fleet()).is_none_or(BTreeMap::is_empty) {
+            return BTreeSet::new();
+        }
+        let scopes = all.0.iter().flat_map(|sums| &sums.scopes);
+        let users = scopes.filter(|(scope, level)| scope.kind == TENANT && level.users.contains_key(cluster));
+        users.filter(|(scope, _)| limits(scope).is_none()).map(|(scope, _)| scope.name.clone()).collect()
     }
 
     /// Whether this names something that is held without an object.
@@ -239,7 +254,11 @@ impl Sums {
 
     fn add(&mut self, share: &Share) {
         if let Some(scope) = &share.pays {
-            self.level(scope).allocate(&share.costs, Quantity::checked_add);
+            let level = self.level(scope);
+            level.allocate(&share.costs, Quantity::checked_add);
+            for (domain, _) in &share.costs {
+                *level.users.entry(domain.clone()).or_default() += 1;
+            }
         }
         if let Some(granted) = &share.grants {
             let level = self.level(&granted.scope);
@@ -250,7 +269,11 @@ impl Sums {
 
     fn subtract(&mut self, share: &Share) {
         if let Some(scope) = &share.pays {
-            self.level(scope).allocate(&share.costs, Quantity::checked_sub);
+            let level = self.level(scope);
+            level.allocate(&share.costs, Quantity::checked_sub);
+            for (domain, _) in &share.costs {
+                level.leave(domain);
+            }
             self.forget_if_empty(scope);
         }
         if let Some(granted) = &share.grants {
@@ -267,7 +290,7 @@ impl Sums {
 
     fn forget_if_empty(&mut self, scope: &Scope) {
         let empty =
-            |level: &Level| level.limits.is_empty() && level.allocated.is_empty() && level.held.is_empty();
+            |level: &Level| level.limits.is_empty() && level.users.is_empty() && level.held.is_empty();
         if self.scopes.get(scope).is_some_and(empty) {
             self.scopes.remove(scope);
         }
@@ -275,6 +298,15 @@ impl Sums {
 }
 
 impl Level {
+    fn leave(&mut self, domain: &str) {
+        if let Some(users) = self.users.get_mut(domain) {
+            *users = users.saturating_sub(1);
+            if *users == 0 {
+                self.users.remove(domain);
+            }
+        }
+    }
+
     fn allocate(&mut self, costs: &Packed, combine: fn(Quantity, Quantity) -> Option<Quantity>) {
         for (domain, amounts) in costs {
             let sums = self.allocated.entry(domain.to_string()).or_default();

@@ -113,6 +113,10 @@ pub const REGISTRY_CHANGED_ANNOTATION: &str = "business.tkestack.io/registry-cha
 /// measured, as `REPOSITORY@DIGEST` with spaces between. No list of the registry leads to them.
 pub const REGISTRY_PUSHED_ANNOTATION: &str = "business.tkestack.io/registry-pushed";
 
+/// Annotation of a tenant: clusters, with commas between, or `*`, on which it may be given a ceiling although others use them
+/// without one. What those take is not counted against the cluster.
+pub const ACCEPT_UNBOUNDED_ANNOTATION: &str = "business.tkestack.io/accept-unbounded";
+
 /// Annotations that grant something, or cost something, which a caller with a tenant may neither set nor change.
 pub const OPERATOR_ANNOTATIONS: [&str; 3] =
     [ADOPT_ANNOTATION, ABANDON_ANNOTATION, DELETE_REPLACED_ANNOTATION];

@@ -1,18 +1,23 @@
 use super::{by_operators, dash, ready, shares, unreadable};
 use crate::levels::Levels;
 use crate::refusal::{self, RefusedKind, RefusedObject};
-use apiserver::Part;
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
+use apiserver::{Part, View};
 use business_types::tenant::{self, ChargedTenant, TenantSpec, TenantStatus, group_resource, gvk};
-use business_types::{SubjectKind, account};
+use business_types::{SubjectKind, account, names};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use meta::field::{FieldErrors, Path};
 use meta::object::Object;
 use meta::quantity::ResourceList;
 use meta::status::Status;
 use meta::validation::NameRule;
 use serde_json::{Value, json};
-use store::quota::{Account, Violation};
+use store::quota::{Account, Grants, Violation};
+
+/// Names that a refusal tells.
+const TENANTS_TOLD: usize = 5;
 
 /// Columns of `kubectl get`.
 pub const COLUMNS: &[Column] = &[
@@ -50,10 +55,50 @@ impl TenantStrategy {
     }
 }
 
+impl TenantStrategy {
+    /// A ceiling promises a part of a cluster. Where others take what they like of it, nobody can.
+    fn check_bounds(&self, old: Option<&Object>, object: &Object) -> Result<(), Status> {
+        let account =
+            |object: &Object| account::of::<ChargedTenant>(object).map_err(|error| unreadable(&error));
+        let (before, after) = (old.map(account).transpose()?, account(object)?);
+        let accepted = object.annotation(names::ACCEPT_UNBOUNDED_ANNOTATION).unwrap_or_default();
+        let is_accepted =
+            |cluster: &str| accepted.split(',').map(str::trim).any(|one| one == "*" || one == cluster);
+        let before = before.as_ref().and_then(|account| account.grants.as_ref());
+        for cluster in Grants::raised(before, after.grants.as_ref()).filter(|cluster| !is_accepted(cluster)) {
+            let mut others = self.levels.unbounded(cluster);
+            others.remove(object.name());
+            if !others.is_empty() {
+                let named: Vec<String> = others.iter().take(TENANTS_TOLD).cloned().collect();
+                let more = others.len().saturating_sub(TENANTS_TOLD);
+                let why = format!(
+                    "cluster {cluster:?} is used without a ceiling by {}{}, so that nothing of it can be promised; give them \
+                     one, or accept that with the annotation {}: {cluster}",
+                    named.join(", "),
+                    if more > 0 { format!(" and {more} more tenants") } else { String::new() },
+                    names::ACCEPT_UNBOUNDED_ANNOTATION
+                );
+                return Err(Status::forbidden(&group_resource(), object.name(), &why));
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Strategy for TenantStrategy {
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
         object.remove(&["status"]);
         by_operators(cx, object, &group_resource())
+    }
+
+    fn admit<'a>(
+        &'a self,
+        cx: &'a mut WriteContext<'_>,
+        _view: View<'a>,
+        old: Option<&'a Object>,
+        object: &'a mut Object,
+    ) -> Option<BoxFuture<'a, Result<(), Status>>> {
+        (cx.part == Part::Main).then(|| std::future::ready(self.check_bounds(old, object)).boxed())
     }
 
     fn validate_create(&self, _cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {

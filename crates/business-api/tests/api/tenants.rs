@@ -151,6 +151,32 @@ async fn a_ceiling_on_what_exists_blocks_growth_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn nothing_is_promised_of_a_cluster_that_others_use_without_a_ceiling() {
+    let world = world().await;
+    let operator = world.operator();
+    let mut wild = project("wild", json!({}));
+    wild["spec"]["tenantID"] = json!("globex");
+    operator.post("/projects", wild).await.expect(201);
+    let raise = |annotation: Value| {
+        json!({
+            "metadata": {"annotations": {"business.tkestack.io/accept-unbounded": annotation}},
+            "spec": {"clusters": {"c1": {"hard": {"pods": "11"}}}},
+        })
+    };
+    let told = async || operator.patch(&format!("{ACME}?dryRun=All"), raise(Value::Null)).await;
+    until("it is known", async || told().await.code == 403).await;
+    assert!(told().await.message().contains("cluster \"c1\" is used without a ceiling by globex, so"));
+    operator.patch(ACME, json!({"spec": {"clusters": {"c1": {"hard": {"pods": "9"}}}}})).await.expect(200);
+    operator.patch(&format!("{ACME}?dryRun=All"), raise(json!("c2, c1"))).await.expect(200);
+    operator
+        .patch("/projects/wild", json!({"spec": {"clusters": {"c1": {"hard": {"pods": "1"}}}}}))
+        .await
+        .expect(200);
+    operator.post(TENANTS, tenant("globex", ceiling(json!({"pods": "1"})))).await.expect(201);
+    until("all are bounded", async || told().await.code == 200).await;
+}
+
+#[tokio::test]
 async fn a_tenant_sees_itself_and_changes_nothing_of_it() {
     let world = world().await;
     world.operator().post(TENANTS, tenant("globex", json!({}))).await.expect(201);

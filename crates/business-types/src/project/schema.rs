@@ -49,8 +49,8 @@ fn spec() -> Schema {
                 "parentProjectName",
                 Schema::string(
                     "Name of the project of the same tenant whose quota this one is carved out of. Empty for a root, \
-                     whose quota nothing limits: making one, raising one, and detaching a child into one need the verb \
-                     grant.",
+                     whose quota is carved out of its tenant's ceilings; on a cluster without one, making a root, raising \
+                     one, and detaching a child into one need the verb grant.",
                 )
                 .optional(),
             ),
