@@ -214,9 +214,20 @@ mod tests {
     fn the_rights_of_roles_are_as_recorded() {
         let mut table = format!("{:<31}{:<18}{:<37}member\n", "", "verb", "administrator");
         let objects = RULE.iter().copied().chain([GRANT, OPERATE, "else"]).map(|verb| ("", verb));
-        let subresources = ["status", "finalize", "certificate", "finalizers", "token", "transfer", "else"]
-            .into_iter()
-            .flat_map(|subresource| ["create", "get", "patch", "update"].map(|verb| (subresource, verb)));
+        let subresources = [
+            "status",
+            "finalize",
+            "certificate",
+            "finalizers",
+            "token",
+            "transfer",
+            "lock",
+            "unlock",
+            "abandon",
+            "else",
+        ]
+        .into_iter()
+        .flat_map(|subresource| ["create", "get", "patch", "update"].map(|verb| (subresource, verb)));
         let asked: Vec<(&str, &'static str)> = objects.chain(subresources).collect();
         for kind in KINDS.rights() {
             for (subresource, verb) in &asked {

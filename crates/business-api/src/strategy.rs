@@ -16,6 +16,8 @@ pub mod registry_credential;
 pub mod platform;
 /// Config maps: texts and bytes under names.
 pub mod config_map;
+/// What operators do by subresources.
+pub mod operator_act;
 /// Tenants: ceilings of the root projects.
 pub mod tenant;
 /// Member clusters: what there is to give.

@@ -42,6 +42,8 @@ pub mod registry_credential;
 pub mod tenant;
 /// The kind `MemberCluster`.
 pub mod member_cluster;
+/// What operators do by subresources.
+pub mod operator_act;
 /// The charge of a namespace: a high-water mark.
 pub mod charge;
 /// What is wrong with an object, beyond its shape.
@@ -58,6 +60,7 @@ pub use namespace::{
     NamespaceTransfer, Provenance,
 };
 pub use nsemigration::{EmigrationPhase, NsEmigrationSpec, NsEmigrationStatus};
+pub use operator_act::OperatorAct;
 pub use platform::{ChargedPlatform, PlatformSpec};
 pub use project::{ChargedProject, HardQuantity, ProjectPhase, ProjectSpec, ProjectStatus, UsedQuantity};
 pub use registry::{RegistryKind, RegistryPhase, RegistryRecord, RegistrySpec, RegistryStatus};

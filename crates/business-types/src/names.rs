@@ -51,6 +51,8 @@ pub const CHART_GROUP_KIND: &str = "ChartGroup";
 
 /// The kind `RegistryCredential`.
 pub const REGISTRY_CREDENTIAL_KIND: &str = "RegistryCredential";
+/// The kind `OperatorAct`, the body of what operators do by subresources.
+pub const OPERATOR_ACT_KIND: &str = "OperatorAct";
 /// The kind Tenant.
 pub const TENANT_KIND: &str = "Tenant";
 /// The kind `MemberCluster`.
@@ -113,13 +115,16 @@ pub const REGISTRY_CHANGED_ANNOTATION: &str = "business.tkestack.io/registry-cha
 /// measured, as `REPOSITORY@DIGEST` with spaces between. No list of the registry leads to them.
 pub const REGISTRY_PUSHED_ANNOTATION: &str = "business.tkestack.io/registry-pushed";
 
+/// Annotation of a project: why an operator has locked it.
+pub const LOCK_REASON_ANNOTATION: &str = "business.tkestack.io/lock-reason";
+
 /// Annotation of a tenant: clusters, with commas between, or `*`, on which it may be given a ceiling although others use them
 /// without one. What those take is not counted against the cluster.
 pub const ACCEPT_UNBOUNDED_ANNOTATION: &str = "business.tkestack.io/accept-unbounded";
 
 /// Annotations that grant something, or cost something, which a caller with a tenant may neither set nor change.
-pub const OPERATOR_ANNOTATIONS: [&str; 3] =
-    [ADOPT_ANNOTATION, ABANDON_ANNOTATION, DELETE_REPLACED_ANNOTATION];
+pub const OPERATOR_ANNOTATIONS: [&str; 4] =
+    [ADOPT_ANNOTATION, ABANDON_ANNOTATION, DELETE_REPLACED_ANNOTATION, LOCK_REASON_ANNOTATION];
 
 /// Annotations that the server writes: what a caller with a tenant sends there is passed over.
 pub const SERVER_ANNOTATIONS: [&str; 2] = [REGISTRY_CHANGED_ANNOTATION, REGISTRY_PUSHED_ANNOTATION];

@@ -4,6 +4,7 @@ use crate::numbers;
 use crate::roles::{ACT, ADD, CERTIFICATE, CHANGE, HOLD_BACK, RULE, Right, Role};
 use crate::strategy::namespace::certificate::CertificateHandler;
 use crate::strategy::namespace::transfer::Transfer;
+use crate::strategy::operator_act::Act;
 use crate::strategy::{NamespaceStrategy, namespace};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind, Subresource, Verb};
@@ -54,7 +55,10 @@ fn resource(directories: &Directories) -> Resource {
         source: ResourceSource::Stored(Arc::new(StoredKind {
             id: STORED.id,
             kind: (STORED.kind)(),
-            subresources: SUBRESOURCES.into_iter().chain([certificate, transfer]).collect(),
+            subresources: SUBRESOURCES
+                .into_iter()
+                .chain([certificate, transfer, Act::Abandon.subresource()])
+                .collect(),
             server_fields: namespace::SERVER_FIELDS,
             strategy: Arc::new(NamespaceStrategy::new(clusters, levels, forbidden, finalizers)),
         })),

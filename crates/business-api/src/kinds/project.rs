@@ -2,6 +2,7 @@ use super::attributes::Selected;
 use super::{Directories, KindRow, SUBRESOURCES, StoredRow};
 use crate::numbers;
 use crate::roles::{CHANGE, GRANT, HOLD_BACK, READ, RULE, Right, Role};
+use crate::strategy::operator_act::Act;
 use crate::strategy::{ProjectStrategy, project};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind};
@@ -45,7 +46,10 @@ fn resource(directories: &Directories) -> Resource {
         source: ResourceSource::Stored(Arc::new(StoredKind {
             id: STORED.id,
             kind: (STORED.kind)(),
-            subresources: SUBRESOURCES.to_vec(),
+            subresources: SUBRESOURCES
+                .into_iter()
+                .chain([Act::Lock, Act::Unlock].map(Act::subresource))
+                .collect(),
             server_fields: &[],
             strategy: Arc::new(ProjectStrategy::new(clusters, levels, roles, finalizers)),
         })),

@@ -149,7 +149,6 @@ fn credential(name: &str) -> Value {
     })
 }
 
-/// The name of an object of a kind, and the body of a new one, or of what its subresource is asked to do.
 fn tenant(name: &str) -> Value {
     json!({
         "apiVersion": "business.tkestack.io/v1", "kind": "Tenant",
@@ -164,8 +163,11 @@ fn member_cluster(name: &str) -> Value {
     })
 }
 
+/// The name of an object of a kind, and the body of a new one, or of what its subresource is asked to do.
 fn samples(plural: &str, subresource: &str) -> (&'static str, Value) {
     match (plural, subresource) {
+        ("projects", "lock" | "unlock") => ("p", json!({"reason": "a test"})),
+        ("namespaces", "abandon") => ("c1-n", json!({"reason": "a test"})),
         ("projects", _) => ("p", project("q", json!({"pods": "5"}))),
         ("namespaces", "transfer") => ("c1-n", json!({"project": "other"})),
         ("namespaces", _) => ("c1-n", namespace("m", json!({"pods": "1"}))),

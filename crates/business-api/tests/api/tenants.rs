@@ -210,3 +210,36 @@ async fn whom_a_tenant_names_rules_it_by_name_or_by_group() {
     world.operator().patch(ACME, json!({"spec": {"administrators": []}})).await.expect(200);
     until("she is none any more", async || !rules(&chief).await).await;
 }
+
+#[tokio::test]
+async fn operators_lock_and_give_up_with_a_reason_and_a_right_of_its_own() {
+    let world = World::new().await;
+    let (admin, operator) = (world.admin("acme"), world.operator());
+    admin.post("/projects", project("p", json!({"pods": "5"}))).await.expect(201);
+    admin.post(&namespaces("p"), namespace("web", json!({"pods": "1"}))).await.expect(201);
+    let because = json!({"reason": "unpaid"});
+    assert_eq!(admin.post("/projects/p/lock", because.clone()).await.code, 403);
+    let wrong = operator.post("/projects/p/lock", json!({"reason": " "})).await;
+    assert_eq!((wrong.code, wrong.causes()[0].1.as_str()), (422, "reason"), "{wrong:?}");
+    operator.post("/projects/p/lock?dryRun=All", because.clone()).await.expect(201);
+    let done = operator.post("/projects/p/lock", because.clone()).await.expect(201);
+    assert_eq!((done["kind"].as_str(), done["reason"].as_str()), (Some("OperatorAct"), Some("unpaid")));
+    let locked = admin.get("/projects/p").await.expect(200);
+    assert_eq!(locked["status"]["locked"], true);
+    assert_eq!(locked["metadata"]["annotations"]["business.tkestack.io/lock-reason"], "unpaid");
+    let refused = admin.post(&namespaces("p"), namespace("more", json!({"pods": "1"}))).await;
+    assert_eq!((refused.code, refused.causes()[0].0.as_str()), (403, "ProjectLocked"), "{refused:?}");
+    operator.post("/projects/p/unlock", because.clone()).await.expect(201);
+    let free = admin.get("/projects/p").await.expect(200);
+    assert!(free["status"].get("locked").is_none(), "{free:#}");
+    assert!(!free.to_string().contains("lock-reason"), "{free:#}");
+
+    let web = format!("{}/c1-web", namespaces("p"));
+    let early = operator.post(&format!("{web}/abandon"), because.clone()).await;
+    assert_eq!((early.code, early.message().contains("delete it first")), (409, true), "{early:?}");
+    admin.delete(&web).await.expect(200);
+    operator.post(&format!("{web}/abandon"), because).await.expect(201);
+    let given_up = operator.get(&web).await.expect(200);
+    assert_eq!(given_up["metadata"]["annotations"]["business.tkestack.io/abandon"], "unpaid");
+    world.assert_books_agree().await;
+}

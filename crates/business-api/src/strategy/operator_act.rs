@@ -1,0 +1,128 @@
+use super::unreadable;
+use apiserver::strategy::WriteContext;
+use apiserver::subresource::{Action, Handled, Shape, SubresourceHandler};
+use apiserver::{Subresource, Verb, View};
+use business_types::OperatorAct;
+use business_types::names::{self, GROUP};
+use business_types::operator_act::{gvk, schema};
+use futures_util::future::BoxFuture;
+use meta::gvk::GroupResource;
+use meta::object::Object;
+use meta::status::Status;
+use serde_json::json;
+
+const LOCKED: &[&str] = &["status", "locked"];
+
+/// What operators do to objects by subresources of its name, each with a right of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// A project takes nothing new, and does not grow.
+    Lock,
+    /// It does again.
+    Unlock,
+    /// A namespace that is being deleted may go although nobody has confirmed that it is gone in its cluster. What it was
+    /// charged stays held.
+    Abandon,
+}
+
+impl Act {
+    /// The subresource.
+    pub fn subresource(self) -> Subresource {
+        Subresource::handled(self.name(), &[Verb::Create], Handler::new(self))
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Lock => "lock",
+            Self::Unlock => "unlock",
+            Self::Abandon => "abandon",
+        }
+    }
+
+    fn plural(self) -> &'static str {
+        match self {
+            Self::Lock | Self::Unlock => names::PROJECTS,
+            Self::Abandon => names::NAMESPACES,
+        }
+    }
+
+    fn annotation(self) -> [&'static str; 3] {
+        let key = match self {
+            Self::Lock | Self::Unlock => names::LOCK_REASON_ANNOTATION,
+            Self::Abandon => names::ABANDON_ANNOTATION,
+        };
+        ["metadata", "annotations", key]
+    }
+
+    /// The object after it.
+    fn done(self, live: &Object, reason: &str) -> Result<Object, Status> {
+        let mut object = live.clone();
+        match self {
+            Self::Lock => object.set(LOCKED, json!(true)),
+            Self::Unlock => drop(object.remove(LOCKED)),
+            Self::Abandon if live.is_deleting() => {}
+            Self::Abandon => {
+                let why = "only what is being deleted can be abandoned: delete it first";
+                return Err(Status::conflict(&GroupResource::new(GROUP, self.plural()), live.name(), why));
+            }
+        }
+        match self {
+            Self::Unlock => drop(object.remove(&self.annotation())),
+            Self::Lock | Self::Abandon => object.set(&self.annotation(), json!(reason)),
+        }
+        Ok(object)
+    }
+}
+
+/// Does one.
+#[derive(Debug)]
+struct Handler {
+    act: Act,
+    shape: Shape,
+}
+
+impl Handler {
+    fn new(act: Act) -> Self {
+        Self { act, shape: Shape { kind: gvk(), schema: schema() } }
+    }
+
+    fn asked(action: Action<'_>) -> Result<OperatorAct, Status> {
+        let asked = action.body.map(OperatorAct::of).transpose().map_err(|error| unreadable(&error))?;
+        Ok(asked.unwrap_or_default())
+    }
+
+    fn handled(&self, action: Action<'_>) -> Result<Handled, Status> {
+        let asked = Self::asked(action)?;
+        let errors = asked.validate();
+        if !errors.is_empty() {
+            return Err(Status::invalid(&gvk(), action.object.name(), &errors));
+        }
+        let mut answer = Object::default();
+        answer.set(&["reason"], json!(asked.reason));
+        Ok(Handled { object: Some(self.act.done(action.object, &asked.reason)?), answer })
+    }
+}
+
+impl SubresourceHandler for Handler {
+    fn body(&self) -> Option<&Shape> {
+        Some(&self.shape)
+    }
+
+    fn answer(&self) -> &Shape {
+        &self.shape
+    }
+
+    fn handle<'a>(
+        &'a self,
+        _cx: &'a mut WriteContext<'_>,
+        _view: View<'a>,
+        action: Action<'a>,
+    ) -> BoxFuture<'a, Result<Handled, Status>> {
+        Box::pin(std::future::ready(self.handled(action)))
+    }
+
+    fn note(&self, action: Action<'_>) -> String {
+        let reason = Self::asked(action).unwrap_or_default().reason;
+        format!("{}: {reason}", self.act.name())
+    }
+}
