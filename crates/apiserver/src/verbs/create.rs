@@ -193,11 +193,11 @@ pub(crate) async fn prepare(
     keep_at_create(stored, &mut object);
     let mut cx = context(call, options.dry_run, false, &now);
     strategy.prepare_create(&mut cx, &mut object)?;
+    // A strategy may bring a prefix of its own for an object that has neither name nor prefix.
+    generate_name(&mut object);
     if let Some(admission) = strategy.admit(&mut cx, call.view(At::Any), None, &mut object) {
         admission.await?;
     }
-    // A strategy may bring a prefix of its own for an object that has neither name nor prefix.
-    generate_name(&mut object);
     // Owners that cannot be read are forgotten, and no error.
     if track {
         let write = writer(call, &options.manager, &now);

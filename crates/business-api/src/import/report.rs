@@ -12,6 +12,10 @@ const SHOWN_MAX: usize = 200;
 const NOT_TRUE: &str = "TKE's own sums (status.clusters, calculated children, cached limits) are not taken over: the ledger \
      is made from what the objects say.";
 
+/// Whom the source does not know of.
+const MEMBERS: &str = "Members are those of spec.members, whom a project was made with. Where TKE has a tke-auth, that one knows \
+     who was added and removed since: compare before people come here.";
+
 /// What became of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
@@ -62,7 +66,7 @@ pub fn text(plan: &Plan, stage: Stage) -> String {
             line(&mut out, &format!("  and {more} more, which -o json lists"));
         }
     }
-    line(&mut out, &format!("\n{NOT_TRUE}"));
+    line(&mut out, &format!("\n{NOT_TRUE}\n{MEMBERS}"));
     let end = match stage {
         Stage::Applied => {
             "Growth is held until the controller has compared every member cluster with the objects."

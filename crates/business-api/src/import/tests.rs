@@ -209,6 +209,13 @@ fn a_status_says_only_what_can_be() {
 }
 
 #[test]
+fn what_was_never_measured_has_no_use() {
+    let unmeasured = json!({"status": {"used": null}});
+    let plan = planned([project("p", "", 9, none()), namespace("p", "web", 3, unmeasured)]);
+    assert_eq!(body(&plan, "c1-web")["status"].get("used"), None);
+}
+
+#[test]
 fn what_is_being_deleted_goes_on_being_deleted_and_is_charged() {
     let going = json!({"metadata": {"deletionTimestamp": "2025-02-01T00:00:00Z"}, "status": {"phase": "Terminating"}});
     let plan = planned([project("p", "", 9, none()), namespace("p", "web", 3, going)]);

@@ -49,6 +49,11 @@ impl NsEmigrationStrategy {
 
     /// Looks at the namespace and at both projects, as the caller sees them.
     async fn look(&self, view: View<'_>, object: &mut Object) -> Result<(), Status> {
+        if let Some(source) = self.parent(object)
+            && view.object(&source).await?.is_none()
+        {
+            return Err(Status::not_found(&project::group_resource(), &source.name));
+        }
         let spec = NsEmigrationSpec::of(object).map_err(|error| unreadable(&error))?;
         let mut errors = FieldErrors::new();
         let leaving = leaving(view, object, &spec, &mut errors).await?;

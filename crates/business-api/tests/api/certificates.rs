@@ -19,15 +19,15 @@ const PATH: &str = "/namespaces/p/namespaces/c1-a/certificate";
 const SERVER: &str = "https://c1.example:6443";
 
 /// Signs what it is asked for, and remembers that.
-struct Cluster {
+pub(crate) struct SigningCluster {
     authority: Authority<'static, KeyPair>,
     ca: String,
     asked: Mutex<Vec<IssueRequest>>,
     refusal: Mutex<Option<Status>>,
 }
 
-impl Cluster {
-    fn new() -> Arc<Self> {
+impl SigningCluster {
+    pub(crate) fn new() -> Arc<Self> {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
@@ -49,7 +49,7 @@ impl Cluster {
     }
 }
 
-impl CertificateIssuer for Cluster {
+impl CertificateIssuer for SigningCluster {
     fn issue(&self, request: IssueRequest) -> BoxFuture<'_, Result<Issued, Status>> {
         let asked = CertificateSigningRequestParams::from_pem(&request.request).unwrap();
         self.asked.lock().unwrap().push(request);
@@ -61,7 +61,7 @@ impl CertificateIssuer for Cluster {
 }
 
 /// Tenant t with alice as a member of p, in which c1-a lies.
-async fn world(cluster: &Arc<Cluster>, flags: &[&str]) -> World {
+async fn world(cluster: &Arc<SigningCluster>, flags: &[&str]) -> World {
     let flags = [&["--tenant-grant"], flags].concat();
     let world = World::with_issuer(&flags, Arc::clone(cluster) as Arc<dyn CertificateIssuer>).await;
     let admin = world.admin("t");
@@ -81,7 +81,7 @@ fn decoded(answer: &Value, field: &str) -> String {
 
 #[tokio::test]
 async fn a_member_gets_a_certificate_for_himself_in_the_shape_of_old() {
-    let cluster = Cluster::new();
+    let cluster = SigningCluster::new();
     let world = world(&cluster, &[]).await;
     let alice = world.member("alice", "t");
     let stored = alice.get("/namespaces/p/namespaces/c1-a").await.expect(200);
@@ -111,7 +111,7 @@ async fn a_member_gets_a_certificate_for_himself_in_the_shape_of_old() {
 
 #[tokio::test]
 async fn administrators_and_operators_are_in_the_group_and_others_see_nothing() {
-    let cluster = Cluster::new();
+    let cluster = SigningCluster::new();
     let world = world(&cluster, &[]).await;
     let subject = || {
         let asked = cluster.last();
@@ -136,7 +136,7 @@ async fn administrators_and_operators_are_in_the_group_and_others_see_nothing() 
 
 #[tokio::test]
 async fn a_kubeconfig_is_answered_where_it_is_asked_for() {
-    let cluster = Cluster::new();
+    let cluster = SigningCluster::new();
     let world = world(&cluster, &[]).await;
     let Answer { code, body, .. } =
         world.member("alice", "t").get(&format!("{PATH}?format=kubeconfig&validDays=7")).await;
@@ -153,7 +153,7 @@ async fn a_kubeconfig_is_answered_where_it_is_asked_for() {
 
 #[tokio::test]
 async fn what_cannot_be_had_says_why() {
-    let cluster = Cluster::new();
+    let cluster = SigningCluster::new();
     let world = world(&cluster, &["--certificate-days-max=30"]).await;
     let alice = world.member("alice", "t");
     for days in ["0", "31", "-5", "abc"] {
@@ -183,7 +183,7 @@ async fn what_cannot_be_had_says_why() {
 
 #[tokio::test]
 async fn nobody_asks_without_end() {
-    let cluster = Cluster::new();
+    let cluster = SigningCluster::new();
     let world = world(&cluster, &[]).await;
     let (alice, admin) = (world.member("alice", "t"), world.admin("t"));
     let mut given = 0;
@@ -201,7 +201,7 @@ async fn nobody_asks_without_end() {
 
 #[tokio::test]
 async fn what_a_status_says_of_a_certificate_is_never_kept() {
-    let cluster = Cluster::new();
+    let cluster = SigningCluster::new();
     let world = world(&cluster, &[]).await;
     let path = "/namespaces/p/namespaces/c1-a";
     let answer = world

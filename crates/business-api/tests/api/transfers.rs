@@ -243,6 +243,15 @@ async fn an_emigration_is_made_of_what_can_go_only() {
     ] {
         assert_eq!(refused(namespace, to).await, told);
     }
+    let mut nameless = emigration("", "dst");
+    nameless["metadata"] = json!({});
+    let told = admin.post(EMIGRATIONS, nameless.clone()).await;
+    assert!(told.body["details"]["name"].as_str().is_some_and(|name| name.starts_with("nse-")), "{told:?}");
+    for who in [&admin, &world.operator()] {
+        let nowhere = who.post("/namespaces/nowhere/nsemigrations", nameless.clone()).await;
+        let missing = "projects.business.tkestack.io \"nowhere\" not found";
+        assert_eq!((nowhere.code, nowhere.message()), (404, missing), "whatever else is wrong");
+    }
     let made = admin.post(EMIGRATIONS, emigration("c1-web", "dst")).await.expect(201);
     assert_eq!(made["metadata"]["name"], "c1-web", "it has the namespace's name");
     assert_eq!(made["status"]["phase"], "Pending", "what is sent of its status is not taken");

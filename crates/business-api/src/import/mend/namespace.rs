@@ -24,7 +24,9 @@ pub fn mend(candidate: &mut Candidate, rules: &MendRules, findings: &mut Vec<Imp
             findings.push(ImportFinding::new(Rule::Status, named, why));
         }
     }
-    object.set(&["status", "used"], json!(fine(&status.used)));
+    if object.get(&["status", "used"]).is_some() {
+        object.set(&["status", "used"], json!(fine(&status.used)));
+    }
     // The cluster may enforce either: the charge covers both. What it enforces beyond is held at the first sight.
     let mark = charge::raise(&fine(&charged(&status)), &spec.hard);
     if mark != spec.hard {

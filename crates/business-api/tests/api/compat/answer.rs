@@ -1,5 +1,6 @@
 //! What is compared of an answer.
 
+use super::certificate;
 use crate::support::Answer;
 use serde_json::{Map, Value, json};
 
@@ -7,7 +8,16 @@ use serde_json::{Map, Value, json};
 const METADATA: [&str; 7] =
     ["name", "namespace", "generateName", "labels", "annotations", "finalizers", "ownerReferences"];
 /// What a status has here beside what it had.
-const STATUS_HERE: [&str; 3] = ["observedGeneration", "conditions", "lastTransitionTime"];
+const STATUS_HERE: [&str; 6] = [
+    "clusterNamespace",
+    "conditions",
+    "lastTransitionTime",
+    "namespaceUID",
+    "observedGeneration",
+    "registry",
+];
+/// Lists of a status in the order of accounting, which varied.
+const UNORDERED: [&str; 2] = ["calculatedChildProjects", "calculatedNamespaces"];
 
 /// How an answer was recorded.
 pub(super) struct Shown<'a> {
@@ -57,6 +67,16 @@ impl Shown<'_> {
                 });
                 page.keys().map(|key| (key.clone(), here[key].clone())).collect()
             }
+            (None, Some(Value::Object(parts))) if parts.contains_key("CN") => {
+                let here = certificate::shown(body);
+                parts.keys().map(|key| (key.clone(), here[key].clone())).collect()
+            }
+            (None, Some(Value::Object(recorded)))
+                if body["items"].is_array()
+                    && !["items", "reason"].iter().any(|key| recorded.contains_key(*key)) =>
+            {
+                by_name(body, recorded)
+            }
             (None, Some(_)) => whole(body.clone()),
             (None, None) => Value::Null,
         }
@@ -95,7 +115,7 @@ fn refusal(status: &Value) -> Map<String, Value> {
 }
 
 /// An object or a list without what differs each time.
-fn whole(mut body: Value) -> Value {
+pub(super) fn whole(mut body: Value) -> Value {
     if let Some(items) = body.get_mut("items").and_then(Value::as_array_mut) {
         for item in items {
             *item = whole(item.take());
@@ -108,6 +128,11 @@ fn whole(mut body: Value) -> Value {
     }
     if let Some(status) = body.get_mut("status").and_then(Value::as_object_mut) {
         status.retain(|field, value| !STATUS_HERE.contains(&field.as_str()) && !value.is_null());
+        for field in UNORDERED {
+            if let Some(list) = status.get_mut(field) {
+                *list = sorted(list.take());
+            }
+        }
     }
     if let Some(details) = body.get_mut("details").and_then(Value::as_object_mut) {
         details.retain(|field, _| field != "uid");
@@ -119,14 +144,33 @@ fn whole(mut body: Value) -> Value {
 fn names(body: &Value, recorded: &[Value]) -> Value {
     let with_project = recorded.iter().any(|name| name.as_str().is_some_and(|name| name.contains('/')));
     let items = body["items"].as_array().cloned().unwrap_or_default();
-    let name = |item: &Value| {
-        let name = item["metadata"]["name"].as_str().unwrap_or_default();
-        match item["metadata"]["namespace"].as_str().filter(|_| with_project) {
-            Some(project) => format!("{project}/{name}"),
-            None => name.to_owned(),
-        }
+    items.iter().map(|item| name(item, with_project)).collect()
+}
+
+fn name(item: &Value, with_project: bool) -> String {
+    let name = item["metadata"]["name"].as_str().unwrap_or_default();
+    match item["metadata"]["namespace"].as_str().filter(|_| with_project) {
+        Some(project) => format!("{project}/{name}"),
+        None => name.to_owned(),
+    }
+}
+
+/// Objects of a list by their names, with the parts that were recorded of each.
+fn by_name(body: &Value, recorded: &Map<String, Value>) -> Value {
+    let form = recorded.values().next().cloned().unwrap_or_default();
+    let with_project = recorded.keys().any(|name| name.contains('/'));
+    let items = body["items"].as_array().cloned().unwrap_or_default();
+    let parts = |item: Value| {
+        let item = whole(item);
+        let Value::Object(parts) = &form else { return item["status"]["phase"].clone() };
+        let of = |part: &str| match part {
+            "labels" | "annotations" => item["metadata"][part].clone(),
+            "spec" | "status" => item[part].clone(),
+            _ => item["status"][part].clone(),
+        };
+        parts.keys().map(|part| (part.clone(), of(part))).collect()
     };
-    items.iter().map(name).collect()
+    items.into_iter().map(|item| (name(&item, with_project), parts(item))).collect()
 }
 
 /// Types and names of a watch.
