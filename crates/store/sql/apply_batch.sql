@@ -197,8 +197,8 @@ BEGIN
             INTO c_holder FROM unnest(c_entry, c_uid, c_was) AS k(entry, uid, was);
         END IF;
     ELSE
-        SELECT d.* INTO outcome, detail, s_gone, l_listed, l_mandatory, l_limits, l_children, l_hard, l_allocated, l_changed,
-                        l_yields, c_holder, holding
+        SELECT d.* INTO outcome, detail, s_gone, l_listed, l_mandatory, l_limits, l_children, l_hard, l_allocated, l_excess,
+                        l_changed, l_yields, c_holder, holding
         FROM {decide_each}(
             is_held, p_children_max, p_stands, p_required, p_detail, outcome, detail, e_op, e_uid, e_tenant, e_scope_kind,
             e_scope, e_deleting, e_locked, s_kind, s_name, s_row, s_found, s_tenant, s_parent_kind, s_parent, s_deleting, s_locked,
@@ -263,18 +263,20 @@ BEGIN
     -- put below what is allocated: LEAST passes over NULL, so a row without a ceiling must be told apart. What is above its
     -- limit without one violates the CHECK.
     IF true = ANY (l_changed) THEN
-        INSERT INTO ledger AS g (scope_kind, scope, domain, key, listed, mandatory, limits, children, hard, allocated, ceiling)
+        INSERT INTO ledger AS g (
+            scope_kind, scope, domain, key, listed, mandatory, limits, children, hard, allocated, excess, ceiling)
         SELECT s_kind[k.scope], s_name[k.scope], k.domain, k.key, k.listed, k.mandatory, k.limits, k.children, k.hard,
-               k.allocated,
+               k.allocated, k.excess,
                CASE WHEN k.allocated > k.hard AND k.yields THEN k.allocated
                     WHEN k.allocated > k.hard AND k.ceiling IS NOT NULL THEN least(k.ceiling, k.allocated) END
-        FROM unnest(l_scope, l_domain, l_key, l_listed, l_mandatory, l_limits, l_children, l_hard, l_allocated, l_ceiling,
+        FROM unnest(l_scope, l_domain, l_key, l_listed, l_mandatory, l_limits, l_children, l_hard, l_allocated, l_excess, l_ceiling,
                     l_changed, l_yields)
-             AS k(scope, domain, key, listed, mandatory, limits, children, hard, allocated, ceiling, changed, yields)
+             AS k(scope, domain, key, listed, mandatory, limits, children, hard, allocated, excess, ceiling, changed, yields)
         WHERE k.changed
         ON CONFLICT ON CONSTRAINT ledger_pkey DO UPDATE
         SET listed = excluded.listed, mandatory = excluded.mandatory, limits = excluded.limits,
-            children = excluded.children, hard = excluded.hard, allocated = excluded.allocated, ceiling = excluded.ceiling;
+            children = excluded.children, hard = excluded.hard, allocated = excluded.allocated, excess = excluded.excess,
+            ceiling = excluded.ceiling;
         IF 0 = ANY (l_children) THEN
             DELETE FROM ledger g USING generate_series(1, cardinality(l_key)) AS k(i)
             WHERE l_changed[k.i] AND NOT l_listed[k.i] AND l_limits[k.i] = 0 AND l_children[k.i] = 0 AND l_hard[k.i] IS NULL

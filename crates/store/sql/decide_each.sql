@@ -15,7 +15,7 @@ CREATE FUNCTION {decide_each}(
     s_parent text[], s_deleting boolean[], s_locked boolean[], INOUT s_gone boolean[],
     l_scope int[], l_domain text[], l_key text[], l_parent int[],
     INOUT l_listed boolean[], INOUT l_mandatory boolean[], INOUT l_limits bigint[], INOUT l_children bigint[],
-    INOUT l_hard numeric[], INOUT l_allocated numeric[], l_excess numeric[],
+    INOUT l_hard numeric[], INOUT l_allocated numeric[], INOUT l_excess numeric[],
     c_domain text[], c_place text[], c_uid uuid[], c_was uuid[],
     OUT l_changed boolean[], OUT l_yields boolean[], OUT c_holder uuid[], OUT holding json)
 LANGUAGE plpgsql
@@ -32,7 +32,7 @@ DECLARE
     h_row int[]; h_hard numeric[]; h_listed boolean[]; h_mandatory boolean[]; h_undercut int[]; w_place int[];
     s_sound boolean[] := array_fill(false, ARRAY[cardinality(s_name)]);
     held json[] := '{}'; violations text;
-    e int; own int; scope int; r int; c int; at int; steps int; keys bigint; was numeric; taken numeric; missing text; ancestor record;
+    e int; own int; scope int; r int; c int; at int; steps int; keys bigint; was numeric; taken numeric; above numeric; up_row int; missing text; ancestor record;
     up_kind smallint; up text;
     term_first int; term_last int := 0; limit_first int; limit_last int := 0; place_first int; place_last int := 0;
 BEGIN
@@ -281,6 +281,27 @@ BEGIN
             s_parent_kind[own] := CASE WHEN e_op[e] <> 'd' THEN e_scope_kind[e] END;
             s_parent[own] := CASE WHEN e_op[e] <> 'd' THEN e_scope[e] END;
         END IF;
+        -- What lies above a limit now counts above for the writes that follow. Where no write of the batch asks for that row,
+        -- settle_excess() does it in the end.
+        FOR r IN
+            SELECT t_row[k.t] FROM generate_series(term_first, term_last) AS k(t) WHERE l_key[t_row[k.t]] <> ''
+            UNION
+            SELECT h_row[k.h] FROM generate_series(limit_first, limit_last) AS k(h) WHERE l_key[h_row[k.h]] <> ''
+        LOOP
+            at := r;
+            LOOP
+                above := greatest(l_allocated[at] - coalesce(l_hard[at], amount_max), 0) - l_excess[at];
+                EXIT WHEN above = 0;
+                SELECT k.i INTO up_row FROM generate_series(1, cardinality(l_key)) AS k(i)
+                WHERE s_kind[l_scope[k.i]] = s_parent_kind[l_scope[at]] AND s_name[l_scope[k.i]] = s_parent[l_scope[at]]
+                  AND l_domain[k.i] = l_domain[at] AND l_key[k.i] = l_key[at];
+                EXIT WHEN up_row IS NULL;
+                l_excess[at] := l_excess[at] + above; l_changed[at] := true;
+                l_allocated[up_row] := l_allocated[up_row] + above; l_changed[up_row] := true;
+                l_yields[up_row] := l_yields[up_row] OR above > 0;
+                at := up_row;
+            END LOOP;
+        END LOOP;
     END LOOP;
     holding := CASE WHEN cardinality(held) > 0 THEN array_to_json(held) END;
 END

@@ -331,3 +331,40 @@ async fn who_may_not_make_budget_grows_where_there_is_a_ceiling_only() {
     assert_eq!(short(&over), [(tenant_scope("t"), "c1/cpu".to_owned(), "4".to_owned())]);
     tree.check([c1, t, p]).await;
 }
+
+#[tokio::test]
+async fn what_a_write_leaves_above_a_limit_counts_for_those_behind_it_in_the_same_batch() {
+    let tree = Tree::new().await;
+    let p = tree.create(Object::project("t", "p", "c1: cpu=12")).await.unwrap();
+    let c1 = tree.create(Object::cluster("c1", "c1: cpu=20")).await.unwrap();
+    let t = yielding(Object::tenant("t", "c1: cpu=10"), Undercut::WhereUnlimited);
+    let u = Object::tenant("u", "c1: cpu=10");
+    let raise = yielding(Object::tenant("u", "c1: cpu=9"), Undercut::WhereUnlimited);
+    // the first waits alone, the others behind it in one batch
+    let first = Object::cluster("c9", "c9: cpu=1");
+    let writes = [&first, &t, &u].map(|object| object.write(Change::Create(object.state())));
+    let sent = writes.into_iter().map(|write| tree.store.write(&tree.access, write));
+    let mut results = futures_util::future::join_all(sent).await;
+    let over = refused(results.pop().unwrap());
+    assert_eq!(short(&over), [(fleet(), "c1/cpu".to_owned(), "8".to_owned())]);
+    let t = Object { revision: results.pop().unwrap().unwrap(), ..t };
+    let first = Object { revision: results.pop().unwrap().unwrap(), ..first };
+    tree.check([p.clone(), c1.clone(), t.clone(), first.clone()]).await;
+
+    // Less below makes room above, in the same batch.
+    let lower = Object { uid: p.uid, ..Object::project("t", "p", "c1: cpu=11") };
+    let change = Change::Update { expected: p.revision, before: p.before(), state: lower.state() };
+    let writes = [
+        first.write(Change::Update {
+            expected: first.revision,
+            before: first.before(),
+            state: first.state(),
+        }),
+        lower.write(change),
+        raise.write(Change::Create(raise.state())),
+    ];
+    let sent = writes.into_iter().map(|write| tree.store.write(&tree.access, write));
+    let results = futures_util::future::join_all(sent).await;
+    assert!(results.iter().all(Result::is_ok), "{results:?}");
+    tree.check([lower, c1, t, raise, first]).await;
+}
