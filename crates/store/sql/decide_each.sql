@@ -273,7 +273,8 @@ BEGIN
         END LOOP;
         IF own > 0 THEN
             s_found[own] := e_op[e] <> 'd' OR NOT coalesce(p_required[s_kind[own]], false);
-            s_gone[own] := e_op[e] = 'd';
+            -- What is there without its object has only lost its limits: others may pay it behind this write.
+            s_gone[own] := e_op[e] = 'd' AND coalesce(p_required[s_kind[own]], true);
             s_tenant[own] := CASE WHEN e_op[e] <> 'd' THEN e_tenant[e] END;
             s_deleting[own] := e_op[e] <> 'd' AND e_deleting[e];
             s_locked[own] := e_op[e] <> 'd' AND e_locked[e];

@@ -127,8 +127,9 @@ impl<'a> Quota<'a> {
         let pricing = Pricing { standings, within, raised };
         let (scope, effect) = self.charge(before, after, &pricing)?;
         let raises = Grants::more(grants(before), grants(after));
-        // With the object that stands for a scope all its rows go.
-        if after.is_some() || own == 0 {
+        // With the object that stands for a scope all its rows go, unless the scope is there without it.
+        let stays = standings.of(write.key.kind).is_some_and(|standing| !standing.required);
+        if after.is_some() || own == 0 || stays {
             self.limit(grants(before), grants(after))?;
         }
         self.claim(write, entry)?;

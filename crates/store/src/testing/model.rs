@@ -1,9 +1,9 @@
 //! The rules in the plainest form: nothing is summed up beforehand, every question goes through all objects.
 
-use crate::model::{Change, Key, KindId, Write};
+use crate::model::{Change, Key, KindId, ScopeRole, Write};
 use crate::{Error, Revision};
 use meta::quantity::{Quantity, ResourceList};
-use quota::{Account, Claim, Grants, Limits, Scope, ScopeKind, Shortage, Violation};
+use quota::{Account, Claim, Grants, Limits, Scope, Shortage, Undercut, Violation};
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
@@ -14,10 +14,8 @@ pub struct Model {
     holds: Vec<Account>,
     claims: BTreeMap<Claim, Uuid>,
     events: Vec<(char, Key)>,
-    /// The kind that stands for scopes.
-    kind: KindId,
-    /// What it stands for.
-    stands_for: ScopeKind,
+    /// The kinds that stand for scopes.
+    standings: Vec<(KindId, ScopeRole)>,
     children_max: usize,
     held: bool,
 }
@@ -29,6 +27,13 @@ struct Object {
     account: Account,
 }
 
+/// A scope, whoever grants to it.
+struct View<'a> {
+    /// The object that stands for it.
+    account: Option<&'a Account>,
+    limits: BTreeMap<&'a str, &'a Limits>,
+}
+
 /// What a change of charge amounts to.
 struct Effect {
     fresh: bool,
@@ -37,15 +42,14 @@ struct Effect {
 }
 
 impl Model {
-    /// An empty store in which objects of one kind stand for scopes.
-    pub fn new(kind: KindId, stands_for: ScopeKind, children_max: usize) -> Self {
+    /// An empty store in which objects of these kinds stand for scopes.
+    pub fn new(standings: impl Into<Vec<(KindId, ScopeRole)>>, children_max: usize) -> Self {
         Self {
             objects: BTreeMap::new(),
             holds: Vec::new(),
             claims: BTreeMap::new(),
             events: Vec::new(),
-            kind,
-            stands_for,
+            standings: standings.into(),
             children_max,
             held: false,
         }
@@ -69,7 +73,7 @@ impl Model {
     /// Decides a write. If it is made, its object is at `revision` afterwards.
     pub fn write(&mut self, write: &Write, revision: Revision) -> Result<(), Error> {
         let (before, after) = (write.change.before(), write.change.after());
-        let raises = write.key.kind == self.kind && after.is_some_and(|after| raises(before, after));
+        let raises = after.is_some_and(|after| after.grants.is_some() && raises(before, after));
         let effect = effect(before, after);
         let grows = effect.grows || raises;
         if grows && (!write.growth.is_some() || write.change.state().account.deleting) {
@@ -124,7 +128,6 @@ impl Model {
     fn admit(&self, write: &Write) -> Result<(), Error> {
         let (before, after) = (write.change.before(), write.change.after());
         let effect = effect(before, after);
-        let own = write.key.kind == self.kind;
         let mut violations = Vec::new();
         if let Some((after, scope)) = payer(after)
             && (effect.grows || effect.keyed)
@@ -132,10 +135,9 @@ impl Model {
             let before = before.filter(|before| before.pays == after.pays);
             violations.extend(self.charge(write, scope, before, after, &effect));
         }
-        match after {
-            Some(after) if own => violations.extend(self.limits(before, after)),
-            Some(_) => {}
-            None => violations.extend(self.in_use(&write.key)),
+        match (after, self.standing(write.key.kind)) {
+            (None, Some(role)) => violations.extend(self.in_use(&write.key, role)),
+            (after, _) => violations.extend(self.limits(before, after)),
         }
         for claim in after.into_iter().flat_map(|after| &after.claims) {
             if let Some(holder) = self.claims.get(claim).filter(|holder| **holder != write.uid) {
@@ -154,14 +156,15 @@ impl Model {
         effect: &Effect,
     ) -> Vec<Violation> {
         let name = || to.clone();
-        let Some(scope) = self.scope(to).filter(|scope| scope.tenant == after.tenant) else {
-            return self.hidden(after).into_iter().collect();
-        };
+        if let Some(hidden) = self.hidden(after) {
+            return vec![hidden];
+        }
+        let Some(View { account, limits }) = self.scope(to) else { return Vec::new() };
         let mut violations = Vec::new();
-        if effect.grows && scope.deleting {
+        if effect.grows && account.is_some_and(|account| account.deleting) {
             violations.push(Violation::ScopeTerminating { scope: name() });
         }
-        if effect.grows && scope.locked {
+        if effect.grows && account.is_some_and(|account| account.locked) {
             violations.push(Violation::ScopeLocked { scope: name() });
         }
         if effect.fresh {
@@ -173,11 +176,20 @@ impl Model {
         }
         for cluster in used(after) {
             let is_new = before.is_none_or(|before| !used(before).contains(cluster));
-            let list = limits_of(scope).get(cluster);
-            if is_new && list.is_none() {
+            let list = limits.get(cluster);
+            let more = |(resource, want): (&String, &Quantity)| {
+                want.nanos() > before.map_or(0, |before| amount(before, cluster, resource))
+            };
+            let is_bound = write.growth.within().iter().any(|domain| domain == cluster)
+                && (is_new
+                    || after.costs.get(cluster).into_iter().flatten().any(more)
+                    || Grants::raised(granted(write.change.before()), granted(Some(after)))
+                        .any(|raised| raised == cluster));
+            if list.is_none() && (is_bound || is_new && !self.is_open(to)) {
                 violations.push(Violation::DomainNotListed { scope: name(), domain: cluster.to_owned() });
             }
-            for resource in list.into_iter().flat_map(|list| list.hard.keys()) {
+            let mandatory = list.filter(|list| list.mandatory);
+            for resource in mandatory.into_iter().flat_map(|list| list.hard.keys()) {
                 if effect.keyed && !carries(after, cluster, resource) {
                     let (domain, key) = (cluster.to_owned(), resource.clone());
                     violations.push(Violation::KeyMissing { scope: name(), domain, key });
@@ -188,7 +200,11 @@ impl Model {
                 let hard =
                     list.and_then(|list| list.hard.get(resource)).map_or(AMOUNT_MAX, |hard| hard.nanos());
                 let allocated = self.allocated(to, cluster, resource);
-                if want.nanos() > own && allocated - own + want.nanos() > hard {
+                // What its own children have above its limit counts here already.
+                let taken =
+                    granted(write.change.before()).map_or(0, |own| self.excess(own, cluster, resource));
+                let delta = want.nanos() - own;
+                if delta > taken && allocated + delta - taken > hard {
                     violations.push(Violation::DoesNotFit(Shortage {
                         scope: name(),
                         domain: cluster.to_owned(),
@@ -196,7 +212,10 @@ impl Model {
                         requested: *want,
                         hard: Quantity::from_nanos(hard, want.format()),
                         allocated: Quantity::from_nanos(allocated, want.format()),
-                        would_fit: Quantity::from_nanos((hard - allocated + own).max(own), want.format()),
+                        would_fit: Quantity::from_nanos(
+                            own + taken + (hard - allocated).max(0),
+                            want.format(),
+                        ),
                     }));
                 }
             }
@@ -208,37 +227,39 @@ impl Model {
         let scope = account.pays.clone()?;
         match self.scope(&scope) {
             None => Some(Violation::ScopeMissing { scope }),
-            Some(there) if there.tenant != account.tenant => Some(Violation::ScopeForeign { scope }),
-            Some(_) => None,
+            Some(there) => {
+                let is_foreign = there.account.is_some_and(|there| there.tenant != account.tenant);
+                is_foreign.then_some(Violation::ScopeForeign { scope })
+            }
         }
     }
 
     fn ancestors(&self, write: &Write, scope: &Scope) -> Option<Violation> {
-        let own = (write.key.kind == self.kind).then_some(&*write.key.name);
+        let own = self.standing(write.key.kind).map(|role| Scope::new(role.scope, &*write.key.name));
         let mut seen = BTreeSet::new();
         let mut up = scope.clone();
         loop {
-            if own == Some(&*up.name) || !seen.insert(up.clone()) {
+            if own.as_ref() == Some(&up) || !seen.insert(up.clone()) {
                 return Some(Violation::Cycle { scope: scope.clone() });
             }
-            let Some(object) = self.scope(&up) else {
+            let Some(View { account, .. }) = self.scope(&up) else {
                 return Some(Violation::AncestorMissing { scope: up });
             };
-            up = object.pays.clone()?;
+            up = account?.pays.clone()?;
         }
     }
 
-    fn limits(&self, before: Option<&Account>, after: &Account) -> Vec<Violation> {
-        let Some(Grants { scope, domains: after }) = &after.grants else { return Vec::new() };
+    fn limits(&self, before: Option<&Account>, after: Option<&Account>) -> Vec<Violation> {
+        let Some(Grants { scope, .. }) = granted(after).or(granted(before)) else { return Vec::new() };
         let none = BTreeMap::new();
-        let before = before.map_or(&none, limits_of);
+        let (before, after) = (before.map_or(&none, limits_of), after.map_or(&none, limits_of));
         let using =
             |cluster: &str| self.children(scope).filter(|child| used(child).contains(cluster)).count();
         let count = |number: usize| i64::try_from(number).unwrap_or_default();
         let mut violations = Vec::new();
         for cluster in before.keys().filter(|cluster| !after.contains_key(*cluster)) {
             let (scope, children) = (scope.clone(), count(using(cluster)));
-            if children > 0 {
+            if children > 0 && !self.is_open(&scope) {
                 violations.push(Violation::DomainInUse { scope, domain: cluster.clone(), children });
             }
         }
@@ -246,7 +267,12 @@ impl Model {
             for (resource, hard) in &list.hard {
                 let old = before.get(cluster).and_then(|list| list.hard.get(resource));
                 let allocated = self.allocated(scope, cluster, resource);
-                if hard.nanos() < allocated && old.is_none_or(|old| hard < old) {
+                let is_taken = match list.undercut {
+                    Undercut::Refused => false,
+                    Undercut::WhereUnlimited => old.is_none(),
+                    Undercut::Taken => true,
+                };
+                if hard.nanos() < allocated && old.is_none_or(|old| hard < old) && !is_taken {
                     violations.push(Violation::BelowAllocated(Shortage {
                         scope: scope.clone(),
                         domain: cluster.clone(),
@@ -259,7 +285,7 @@ impl Model {
                 }
                 let carrying = self.children(scope).filter(|child| carries(child, cluster, resource)).count();
                 let children = count(using(cluster)) - count(carrying);
-                if old.is_none() && children > 0 {
+                if old.is_none() && list.mandatory && children > 0 {
                     let (scope, domain, key) = (scope.clone(), cluster.clone(), resource.clone());
                     violations.push(Violation::ChildrenLackKey { scope, domain, key, children });
                 }
@@ -268,10 +294,10 @@ impl Model {
         violations
     }
 
-    fn in_use(&self, key: &Key) -> Option<Violation> {
-        let scope = Scope::new(self.stands_for, &*key.name);
+    fn in_use(&self, key: &Key, role: ScopeRole) -> Option<Violation> {
+        let scope = Scope::new(role.scope, &*key.name);
         let children = self.children(&scope).count();
-        (key.kind == self.kind && children > 0)
+        (children > 0)
             .then(|| Violation::ScopeInUse { scope, children: i64::try_from(children).unwrap_or_default() })
     }
 
@@ -307,8 +333,31 @@ impl Model {
         self.objects.insert(key.clone(), object);
     }
 
-    fn scope(&self, scope: &Scope) -> Option<&Account> {
-        self.objects.get(&Key::new(self.kind, "", &scope.name)).map(|object| &object.account)
+    fn standing(&self, kind: KindId) -> Option<ScopeRole> {
+        self.standings.iter().find(|(stands, _)| *stands == kind).map(|(_, role)| *role)
+    }
+
+    fn is_open(&self, scope: &Scope) -> bool {
+        self.standings.iter().any(|(_, role)| role.scope == scope.kind && !role.required)
+    }
+
+    fn scope(&self, scope: &Scope) -> Option<View<'_>> {
+        let standing = self.standings.iter().find(|(_, role)| role.scope == scope.kind);
+        let account = standing.and_then(|(kind, _)| self.objects.get(&Key::new(*kind, "", &scope.name)));
+        if standing.is_some_and(|(_, role)| role.required) && account.is_none() {
+            return None;
+        }
+        let all = self.objects.values().filter_map(|object| object.account.grants.as_ref());
+        let granted = all.filter(|grants| grants.scope == *scope);
+        let limits =
+            granted.flat_map(|grants| grants.domains.iter().map(|(domain, limits)| (&**domain, limits)));
+        Some(View { account: account.map(|object| &object.account), limits: limits.collect() })
+    }
+
+    /// What a scope's children have above its limit.
+    fn excess(&self, grants: &Grants, domain: &str, key: &str) -> i128 {
+        let hard = grants.domains.get(domain).and_then(|limits| limits.hard.get(key));
+        hard.map_or(0, |hard| (self.allocated(&grants.scope, domain, key) - hard.nanos()).max(0))
     }
 
     fn children<'a>(&'a self, scope: &'a Scope) -> impl Iterator<Item = &'a Account> {
@@ -317,7 +366,11 @@ impl Model {
     }
 
     fn allocated(&self, scope: &Scope, domain: &str, key: &str) -> i128 {
-        self.children(scope).map(|account| amount(account, domain, key)).sum()
+        let of = |account: &Account| {
+            amount(account, domain, key)
+                + granted(Some(account)).map_or(0, |own| self.excess(own, domain, key))
+        };
+        self.children(scope).map(of).sum()
     }
 }
 
@@ -335,6 +388,10 @@ fn payer(account: Option<&Account>) -> Option<(&Account, &Scope)> {
 fn limits_of(account: &Account) -> &BTreeMap<String, Limits> {
     const NONE: &BTreeMap<String, Limits> = &BTreeMap::new();
     account.grants.as_ref().map_or(NONE, |grants| &grants.domains)
+}
+
+fn granted(account: Option<&Account>) -> Option<&Grants> {
+    account?.grants.as_ref()
 }
 
 fn amount(account: &Account, domain: &str, key: &str) -> i128 {

@@ -3,7 +3,7 @@
 use crate::kit::{Kit, Object, PROJECT, PROJECTS, amounts};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
-use store::model::Write;
+use store::model::{ScopeRole, Write};
 use store::quota::Violation;
 use store::testing::model::Model;
 use store::{Error, Key, Revision};
@@ -166,7 +166,7 @@ async fn agree(groups: Vec<Group>) {
     let mut config = store::Config::new(&database.url);
     config.children_max = i64::try_from(CHILDREN_MAX).unwrap();
     let kit = Kit::with(config, database).await;
-    let mut model = Model::new(PROJECTS, PROJECT, CHILDREN_MAX);
+    let mut model = Model::new([(PROJECTS, ScopeRole { scope: PROJECT, required: true })], CHILDREN_MAX);
     let mut known: BTreeMap<Key, Object> = BTreeMap::new();
     for (name, parent, limits) in FIRST {
         let object = kit.create(Object::project(name, parent, limits)).await.unwrap();

@@ -11,6 +11,7 @@ mod kit;
 /// Generated histories against the model.
 mod history;
 /// Objects, revisions and events.
+mod levels;
 mod objects;
 /// Objects that go elsewhere.
 mod moves;

@@ -10,9 +10,9 @@ use store::testing::{self, Database};
 use store::{Access, Attributes, Config, Error, Key, Kind, KindId, Revision, Store};
 use uuid::Uuid;
 
-const CLUSTER: KindId = KindId(1);
-const TENANT: KindId = KindId(2);
-const PROJECT: KindId = KindId(3);
+pub(crate) const CLUSTER: KindId = KindId(1);
+pub(crate) const TENANT: KindId = KindId(2);
+pub(crate) const PROJECT: KindId = KindId(3);
 
 struct Sample(&'static str, Option<ScopeRole>);
 
@@ -45,21 +45,21 @@ fn kinds() -> Vec<Arc<dyn Kind>> {
     ]
 }
 
-fn fleet() -> Scope {
+pub(crate) fn fleet() -> Scope {
     Scope::new(ScopeKind(1), "fleet")
 }
 
-fn tenant_scope(name: &str) -> Scope {
+pub(crate) fn tenant_scope(name: &str) -> Scope {
     Scope::new(ScopeKind(2), name)
 }
 
 #[derive(Clone, Debug)]
-struct Object {
+pub(crate) struct Object {
     kind: KindId,
     name: &'static str,
-    uid: Uuid,
-    revision: Revision,
-    account: Account,
+    pub(crate) uid: Uuid,
+    pub(crate) revision: Revision,
+    pub(crate) account: Account,
 }
 
 impl Object {
@@ -67,7 +67,7 @@ impl Object {
         Self { kind, name, uid: Uuid::new_v4(), revision: Revision(0), account }
     }
 
-    fn cluster(name: &'static str, capacity: &str) -> Self {
+    pub(crate) fn cluster(name: &'static str, capacity: &str) -> Self {
         Self::new(
             CLUSTER,
             name,
@@ -75,34 +75,38 @@ impl Object {
         )
     }
 
-    fn tenant(name: &'static str, hard: &str) -> Self {
+    pub(crate) fn tenant(name: &'static str, hard: &str) -> Self {
         let grants = Some(grants(tenant_scope(name), hard, true));
         Self::new(TENANT, name, Account { tenant: name.to_owned(), grants, ..paying(fleet(), hard) })
     }
 
-    fn project(tenant: &str, name: &'static str, hard: &str) -> Self {
+    pub(crate) fn project(tenant: &str, name: &'static str, hard: &str) -> Self {
         let grants = Some(grants(Scope::new(ScopeKind(3), name), hard, true));
         let account = paying(tenant_scope(tenant), hard);
         Self::new(PROJECT, name, Account { tenant: tenant.to_owned(), grants, ..account })
     }
 
-    fn state(&self) -> NewState {
+    pub(crate) fn child(tenant: &str, parent: &str, name: &'static str, hard: &str) -> Self {
+        let grants = Some(grants(Scope::new(ScopeKind(3), name), hard, true));
+        let account = paying(Scope::new(ScopeKind(3), parent), hard);
+        Self::new(PROJECT, name, Account { tenant: tenant.to_owned(), grants, ..account })
+    }
+
+    pub(crate) fn key(&self) -> Key {
+        Key::new(self.kind, "", self.name)
+    }
+
+    pub(crate) fn state(&self) -> NewState {
         NewState { body: self.name.to_owned(), account: self.account.clone() }
     }
 
-    fn before(&self) -> Before {
+    pub(crate) fn before(&self) -> Before {
         Before { attributes: Attributes::default(), account: self.account.clone() }
     }
 
-    fn write(&self, change: Change) -> Write {
+    pub(crate) fn write(&self, change: Change) -> Write {
         let may_grow = !matches!(change, Change::Delete { .. });
-        Write {
-            key: Key::new(self.kind, "", self.name),
-            uid: self.uid,
-            change,
-            growth: Growth::when(may_grow),
-            hold: None,
-        }
+        Write { key: self.key(), uid: self.uid, change, growth: Growth::when(may_grow), hold: None }
     }
 }
 
@@ -112,7 +116,7 @@ fn grants(scope: Scope, hard: &str, mandatory: bool) -> Grants {
 }
 
 /// The same object, whose limits may lie below what is allocated.
-fn yielding(mut object: Object, undercut: Undercut) -> Object {
+pub(crate) fn yielding(mut object: Object, undercut: Undercut) -> Object {
     for limits in object.account.grants.as_mut().unwrap().domains.values_mut() {
         limits.undercut = undercut;
     }
@@ -124,14 +128,14 @@ fn paying(scope: Scope, hard: &str) -> Account {
     Account { pays: Some(scope), carries: keys_of(&costs), costs, ..Account::default() }
 }
 
-struct Tree {
-    store: Store,
-    access: Access,
+pub(crate) struct Tree {
+    pub(crate) store: Store,
+    pub(crate) access: Access,
     _database: Database,
 }
 
 impl Tree {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let database = testing::database().await.unwrap();
         let store = Store::open(Config::new(&database.url), kinds(), &Tasks::new(), &Metrics::new()).unwrap();
         Self { store, access: Access::internal("test"), _database: database }
@@ -158,7 +162,7 @@ impl Tree {
     }
 
     /// The ledger is what these objects say.
-    async fn check(&self, objects: impl Into<Vec<Object>>) {
+    pub(crate) async fn check(&self, objects: impl Into<Vec<Object>>) {
         let report = self.store.audit(&self.access, &Books(objects.into())).await.unwrap();
         assert!(report.differences.is_empty(), "{report:?}");
     }
