@@ -15,8 +15,16 @@ pub(crate) mod proxy;
 pub(crate) mod verdict;
 /// Client certificates.
 pub(crate) mod x509;
+/// The file that tells the issuers of tokens.
+pub mod config;
+/// What CEL does in it.
+pub(crate) mod expression;
+/// Who the claims of a token make somebody.
+pub(crate) mod claims;
+/// The issuers as they are now.
+pub mod issuers;
 /// Bearer tokens that are JSON web tokens of a configured issuer.
-pub mod jwt;
+pub(crate) mod jwt;
 /// Public keys of a token issuer.
 pub mod jwks;
 /// Tokens among the subprotocols of a WebSocket.
@@ -27,7 +35,7 @@ pub(crate) mod review;
 pub(crate) mod impersonation;
 
 use impersonation::Impersonation;
-use jwt::JwtIssuer;
+use issuers::TokenIssuers;
 use review::{TokenReviewFailure, TokenReviews};
 use trust::TrustStore;
 use verdict::ChainVerdict;
@@ -37,12 +45,12 @@ use verdict::ChainVerdict;
 pub struct AuthnSettings {
     /// Extra keys that name a caller's tenant, in lower case.
     pub tenant_keys: Vec<String>,
-    /// Whether a request without any credentials goes on as `system:anonymous`.
+    /// Whether a request without any credentials goes on as `system:anonymous`, unless the issuers' file says it.
     pub anonymous: bool,
     /// Whether tokens of no configured issuer are sent to kube-apiserver for review.
     pub token_review: bool,
     /// Issuers of JSON web tokens.
-    pub issuers: Vec<jwt::JwtSettings>,
+    pub issuers: issuers::IssuerSettings,
     /// Trust that is configured; the ConfigMap of kube-apiserver adds to it.
     pub trust: trust::TrustSettings,
 }
@@ -53,7 +61,7 @@ impl Default for AuthnSettings {
             tenant_keys: vec!["tenantid".to_owned()],
             anonymous: true,
             token_review: true,
-            issuers: Vec::new(),
+            issuers: issuers::IssuerSettings::default(),
             trust: trust::TrustSettings::default(),
         }
     }
@@ -87,7 +95,7 @@ impl Opinion {
 pub struct Authenticator {
     settings: AuthnSettings,
     trust: Arc<TrustStore>,
-    issuers: Vec<JwtIssuer>,
+    issuers: Arc<TokenIssuers>,
     reviews: Option<TokenReviews>,
     anonymous: Arc<Caller>,
     clock: Clock,
@@ -151,7 +159,7 @@ impl Authenticator {
     pub(crate) fn new(
         mut settings: AuthnSettings,
         trust: Arc<TrustStore>,
-        issuers: Vec<JwtIssuer>,
+        issuers: Arc<TokenIssuers>,
         reviews: Option<TokenReviews>,
         clock: Clock,
         metrics: Arc<ServerMetrics>,
@@ -166,11 +174,6 @@ impl Authenticator {
         Self { settings, trust, issuers, reviews, anonymous: Arc::new(anonymous), clock, metrics }
     }
 
-    /// The keys of the issuers, to be followed.
-    pub(crate) fn key_sets(&self) -> impl Iterator<Item = Arc<jwks::KeySet>> + '_ {
-        self.issuers.iter().map(|issuer| Arc::clone(issuer.keys()))
-    }
-
     /// Now, in Unix seconds.
     pub(crate) fn now(&self) -> i64 {
         self.clock.unix_seconds()
@@ -182,11 +185,12 @@ impl Authenticator {
         &self,
         peer: &Peer,
         headers: &mut HeaderMap,
+        path: &str,
         dialect: Option<&dyn Dialect>,
     ) -> Result<Authenticated, Unauthenticated> {
         let trust = self.trust.load();
         let tokens = Tokens::take(headers);
-        let mut outcome = self.union(peer, &trust, headers, &tokens).await;
+        let mut outcome = self.union(peer, &trust, headers, &tokens, path).await;
         if let (Some(dialect), Some(header)) = (dialect, &tokens.bearer)
             && !outcome.as_ref().is_ok_and(|caller| caller.is_known())
             && let Some(basic) = Basic::read(header)
@@ -242,6 +246,7 @@ impl Authenticator {
         trust: &trust::Trust,
         headers: &HeaderMap,
         tokens: &Tokens,
+        path: &str,
     ) -> Result<Arc<Caller>, Unauthenticated> {
         let mut errors = Vec::new();
         let now = self.now();
@@ -271,10 +276,15 @@ impl Authenticator {
                 Opinion::Error(why) => errors.push(why),
             }
         }
-        if errors.is_empty() && self.settings.anonymous {
+        if errors.is_empty() && self.lets_in_anybody(path) {
             return Ok(Arc::clone(&self.anonymous));
         }
         Err(Unauthenticated::of(&errors))
+    }
+
+    fn lets_in_anybody(&self, path: &str) -> bool {
+        let issuers = self.issuers.load_table();
+        issuers.anonymous.as_ref().map_or(self.settings.anonymous, |anonymous| anonymous.allows(path))
     }
 
     async fn by_password(
@@ -311,7 +321,7 @@ impl Authenticator {
     async fn by_token(&self, token: &str) -> Opinion {
         let hash: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         if let Some(issued_by) = jwt::issuer_of(token)
-            && let Some(issuer) = self.issuers.iter().find(|issuer| issuer.name() == issued_by)
+            && let Some(issuer) = self.issuers.load_table().find(&issued_by)
         {
             return match issuer.verify(token, hash, self.now()).await {
                 Ok(caller) => Opinion::Known(caller),
@@ -344,25 +354,24 @@ impl Authenticator {
         {
             caller.groups.push(AUTHENTICATED.to_owned());
         }
-        let mut tenants = self
-            .settings
-            .tenant_keys
-            .iter()
-            .filter_map(|key| caller.extra.get(key))
-            .flatten()
-            .filter(|value| !value.is_empty());
-        if let Some(tenant) = tenants.next() {
-            if tenants.any(|other| other != tenant) {
-                return Err(format!("user {:?} has several tenants", caller.name));
-            }
-            // Nothing that PostgreSQL keeps can hold it.
-            if tenant.contains('\0') {
-                return Err(format!("the tenant of user {:?} is no text", caller.name));
-            }
-            caller.tenant = Some(tenant.clone());
-        }
+        caller.tenant = tenant(&self.settings.tenant_keys, &caller)?.or(caller.tenant);
         Ok(Arc::new(caller))
     }
+}
+
+/// The tenant that a caller's extra keys name.
+fn tenant(keys: &[String], caller: &Caller) -> Result<Option<String>, String> {
+    let named = keys.iter().filter_map(|key| caller.extra.get(key)).flatten();
+    let mut tenants = named.filter(|value| !value.is_empty());
+    let Some(tenant) = tenants.next() else { return Ok(None) };
+    if tenants.any(|other| other != tenant) {
+        return Err(format!("user {:?} has several tenants", caller.name));
+    }
+    // Nothing that PostgreSQL keeps can hold it.
+    if tenant.contains('\0') {
+        return Err(format!("the tenant of user {:?} is no text", caller.name));
+    }
+    Ok(Some(tenant.clone()))
 }
 
 /// The token of `Bearer TOKEN`.

@@ -24,6 +24,14 @@ pub enum Error {
     /// A setting that cannot work.
     #[error("{0}")]
     Settings(String),
+    /// The file of the issuers is not what Kubernetes and this server demand.
+    #[error("{}: invalid AuthenticationConfiguration: {why}", path.display())]
+    AuthenticationConfiguration {
+        /// Which file.
+        path: PathBuf,
+        /// Why: field paths and what is wrong there.
+        why: String,
+    },
     /// The key set of a token issuer could not be read.
     #[error("key set of {issuer}: {why}")]
     KeySet {

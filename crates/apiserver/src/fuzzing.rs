@@ -1,6 +1,8 @@
 //! The parsers of this crate, for programs that feed them nonsense. No part of the library's interface.
 
-use crate::authn::{jwks, jwt};
+use crate::authn::config::validate::TenantNaming;
+use crate::authn::{expression, issuers, jwks, jwt};
+use crate::caller::Caller;
 use crate::request::Query;
 use crate::response::{Offer, Style};
 use crate::verbs::options::{DeleteOptions, ListOptions, WriteKind, WriteOptions, resource_version};
@@ -44,6 +46,17 @@ pub fn delete_options(body: Value) -> Result<String, Status> {
 /// The issuer that a token names.
 pub fn issuer_of(token: &str) -> Option<String> {
     jwt::issuer_of(token)
+}
+
+/// Who the claims of tokens make somebody by the first issuer of a file of issuers, or what is wrong with the file.
+pub fn claims(
+    file: &[u8],
+    tokens: &[serde_json::Map<String, Value>],
+) -> Result<Vec<Result<Caller, String>>, String> {
+    let nobody = TenantNaming { keys: &[], issuers: &[] };
+    let (_, checked) = issuers::checked(file, nobody)?;
+    let Some(first) = checked.first() else { return Ok(Vec::new()) };
+    expression::deep(|| tokens.iter().map(|claims| first.rules.caller(claims, &first.territories)).collect())
 }
 
 /// How many keys for signatures a JSON web key set has.

@@ -28,6 +28,8 @@ pub(crate) struct ServerMetrics {
     users: Counter,
     certificates: Histogram,
     pub(crate) audit_events: Counter,
+    issuer_reloads: Family<[Label; 1], Counter>,
+    issuer_reload_times: Family<[Label; 1], Gauge>,
     authenticated: Counter,
     unauthenticated: Counter,
     pub(crate) panics: Counter,
@@ -216,6 +218,15 @@ impl ServerMetrics {
             authenticated: attempts.get_or_create_owned(&[("result", "success")]),
             unauthenticated: attempts.get_or_create_owned(&[("result", "error")]),
             audit_events: counter("apiserver_audit_event", "Writes in the audit log"),
+            issuer_reloads: counters(
+                "apiserver_authentication_config_controller_automatic_reloads",
+                "Changes of the file of the issuers, by whether they were taken over",
+            ),
+            issuer_reload_times: metrics.register(
+                "apiserver_authentication_config_controller_automatic_reload_last_timestamp_seconds",
+                "When it has changed, in Unix seconds",
+                Family::default(),
+            ),
             panics: counter("apiserver_panics", "Panics in requests"),
             aborts: counter("apiserver_request_aborts", "Requests whose client left before the answer"),
             tls_handshake_errors: counter("apiserver_tls_handshake_errors", "TLS handshakes that failed"),
@@ -230,6 +241,13 @@ impl ServerMetrics {
 
     pub(crate) fn authenticated(&self, known: bool) {
         if known { &self.authenticated } else { &self.unauthenticated }.inc();
+    }
+
+    /// The file of the issuers has changed.
+    pub(crate) fn issuers_reloaded(&self, taken: bool, now: i64) {
+        let status = [("status", if taken { "success" } else { "failure" })];
+        self.issuer_reloads.get_or_create(&status).inc();
+        self.issuer_reload_times.get_or_create(&status).set(now);
     }
 
     /// A request of a caller who is not anonymous.

@@ -1,4 +1,4 @@
-use crate::authn::{self, Authenticator, jwt::JwtIssuer, review::TokenReviews, trust::TrustStore};
+use crate::authn::{self, Authenticator, issuers::TokenIssuers, review::TokenReviews, trust::TrustStore};
 use crate::authz::{Authorization, Policy};
 use crate::delegate::Delegate;
 use crate::error::Error;
@@ -129,6 +129,7 @@ pub struct Server<H> {
     shared: Arc<ServerShared<H>>,
     certificate: Arc<ServingCertificate>,
     trust: Arc<TrustStore>,
+    issuers: Arc<TokenIssuers>,
     kube: KubeBox,
 }
 
@@ -172,10 +173,11 @@ impl<H: Handler> Server<H> {
         );
         let metrics = Arc::new(ServerMetrics::new(&parts.metrics, &parts.resources));
         let trust = Arc::new(TrustStore::load_files(settings.authentication.trust.clone()).await?);
-        let mut issuers = Vec::new();
-        for issuer in &settings.authentication.issuers {
-            issuers.push(JwtIssuer::load(issuer.clone()).await?);
-        }
+        let told = settings.authentication.clone();
+        let issuers = Arc::new(
+            TokenIssuers::load(told.issuers, told.tenant_keys, parts.clock.clone(), Arc::clone(&metrics))
+                .await?,
+        );
         let asking = parts.kube.clone().map(|client| {
             let (strangers, ttl) = (settings.limits.strangers, settings.review_ttl);
             Delegate { client, strangers, ttl }
@@ -183,7 +185,7 @@ impl<H: Handler> Server<H> {
         let authenticator = Authenticator::new(
             settings.authentication.clone(),
             Arc::clone(&trust),
-            issuers,
+            Arc::clone(&issuers),
             asking.clone().map(TokenReviews::new),
             parts.clock,
             Arc::clone(&metrics),
@@ -210,7 +212,7 @@ impl<H: Handler> Server<H> {
             draining: parts.draining,
             settings,
         };
-        Ok(Self { shared: Arc::new(shared), certificate, trust, kube: KubeBox(parts.kube) })
+        Ok(Self { shared: Arc::new(shared), certificate, trust, issuers, kube: KubeBox(parts.kube) })
     }
 
     /// Serves until `tasks` is cancelled and what was under way has ended. What the handler needs must live as
@@ -219,9 +221,7 @@ impl<H: Handler> Server<H> {
         let every = self.shared.settings.reload_every;
         tasks.spawn("serving certificate", Arc::clone(&self.certificate).follow(every));
         tasks.spawn("trusted CAs", Arc::clone(&self.trust).follow_files(every));
-        for keys in self.shared.authenticator.key_sets() {
-            tasks.spawn("signing keys", keys.follow());
-        }
+        tasks.spawn("issuers of tokens", self.issuers.follow(every));
         if let Some(client) = self.kube.0 {
             tasks.spawn("extension-apiserver-authentication", self.trust.follow_config_map(client));
         }

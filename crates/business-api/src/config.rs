@@ -14,6 +14,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 use uuid::Uuid;
 
+/// Keys of a user's extra information that name his tenant.
+const TENANT_EXTRA_KEYS: &str = "tenantid,business.tkestack.io/tenantid";
+
 /// The API server of business.tkestack.io: projects and namespaces of many clusters on one PostgreSQL.
 #[derive(Debug, Parser)]
 #[command(name = "business-api", version)]
@@ -36,6 +39,8 @@ pub enum Command {
     Serve(Box<Serve>),
     /// Brings the schema of the database to this version and ends. Running replicas go on.
     Migrate(Database),
+    /// Looks at a file of issuers as `serve` would, and says what is wrong with it.
+    CheckAuthenticationConfig(CheckAuthenticationConfig),
     /// Compares the quota ledger with the objects. Exits with 2 if they differ.
     Audit(Audit),
     /// Prints the public keys that tokens for the registry are signed with, as the registry wants them: a JSON web key set.
@@ -94,7 +99,7 @@ pub struct Serve {
     #[arg(long, default_value = "tenant-admins")]
     pub tenant_admin_group: String,
     /// Keys of a user's extra information that name his tenant.
-    #[arg(long, value_delimiter = ',', default_value = "tenantid,business.tkestack.io/tenantid")]
+    #[arg(long, value_delimiter = ',', default_value = TENANT_EXTRA_KEYS)]
     pub tenant_extra_keys: Vec<String>,
     /// Whether administrators of a tenant may make and raise root projects: budget that nothing limits.
     #[arg(long, default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
@@ -197,6 +202,20 @@ pub struct Registry {
     pub registry_credential_days_max: i64,
 }
 
+/// Settings of `check-authentication-config`.
+#[derive(Clone, Debug, Args)]
+pub struct CheckAuthenticationConfig {
+    /// The file.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Issuers whose tokens may name their user's tenant, as `serve` is told.
+    #[arg(long, value_delimiter = ',')]
+    pub tenant_issuers: Vec<String>,
+    /// Keys of a user's extra information that name his tenant, as `serve` is told.
+    #[arg(long, value_delimiter = ',', default_value = TENANT_EXTRA_KEYS)]
+    pub tenant_extra_keys: Vec<String>,
+}
+
 /// Settings of `registry-keys`.
 #[derive(Clone, Debug, Args)]
 pub struct RegistryKeys {
@@ -219,7 +238,14 @@ pub struct Traces {
 /// JSON web tokens of direct callers.
 #[derive(Clone, Debug, Args)]
 pub struct Jwt {
-    /// Issuer of the tokens, their claim `iss`.
+    /// Issuers of tokens as Kubernetes' `AuthenticationConfiguration`, the same file as kube-apiserver's. Read again when it
+    /// changes.
+    #[arg(long, conflicts_with = "jwt_issuer")]
+    pub authentication_config: Option<PathBuf>,
+    /// Issuers in that file whose tokens may name their user's tenant, by the extra keys of --tenant-extra-keys.
+    #[arg(long, value_delimiter = ',', requires = "authentication_config")]
+    pub tenant_issuers: Vec<String>,
+    /// Issuer of the tokens, their claim `iss`: the short form for one issuer.
     #[arg(long, requires = "jwt_audience")]
     pub jwt_issuer: Option<String>,
     /// Audience that must be among the claim `aud`.
@@ -231,13 +257,22 @@ pub struct Jwt {
     /// The issuer's keys as an https URL. Fetched again when a key is unknown.
     #[arg(long, requires = "jwt_issuer")]
     pub jwt_jwks_url: Option<String>,
+    /// CA of the issuer's servers, PEM. Without it: those of this machine.
+    #[arg(long, requires = "jwt_issuer", conflicts_with = "jwt_jwks_file")]
+    pub jwt_ca_file: Option<PathBuf>,
     /// Claim with the user's name.
     #[arg(long, default_value = "sub")]
     pub jwt_username_claim: String,
+    /// Put before each user's name.
+    #[arg(long, default_value = "")]
+    pub jwt_username_prefix: String,
     /// Claim with the user's groups.
     #[arg(long, default_value = "groups")]
     pub jwt_groups_claim: String,
-    /// Claim with the user's tenant. A token without it is refused.
+    /// Put before each group.
+    #[arg(long, default_value = "")]
+    pub jwt_groups_prefix: String,
+    /// Claim with the user's tenant, or CEL such as claims.realm.tenant. A token without it is refused.
     #[arg(long, default_value = "tenantid")]
     pub jwt_tenant_claim: String,
 }

@@ -45,6 +45,8 @@ pub mod audit;
 pub mod initial;
 /// Takes over what a TKE installation has.
 pub mod import;
+/// Looks at a file of issuers.
+pub mod issuers;
 /// Puts the program together.
 pub mod serve;
 
@@ -76,6 +78,10 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         }
         Command::RegistryKeys(settings) => {
             say(&token_server::keys::TokenKeys::load(&settings.file)?.published());
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::CheckAuthenticationConfig(settings) => {
+            say(&issuers::check(&settings)?);
             Ok(ExitCode::SUCCESS)
         }
         Command::Audit(settings) => {

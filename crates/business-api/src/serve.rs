@@ -15,8 +15,8 @@ use crate::role_changes::RoleChanges;
 use crate::roles::{Role, Roles};
 use anyhow::{Context, Result};
 use apiserver::Api;
-use apiserver::authn::jwks::KeySource;
-use apiserver::authn::jwt;
+use apiserver::authn::issuers::{IssuerSettings, JwtSettings};
+use apiserver::authn::jwks::{IssuerAuthorities, KeySource};
 use apiserver::authz::Policy;
 use apiserver::openapi::About;
 use apiserver::server::{Parts, Server, ServerSettings};
@@ -262,7 +262,7 @@ fn server_settings(settings: &Serve) -> ServerSettings {
     authentication.tenant_keys = settings.tenant_extra_keys.iter().map(|key| key.to_lowercase()).collect();
     authentication.token_review = !settings.no_kubernetes;
     authentication.trust.client_ca_file.clone_from(&settings.client_ca_file);
-    authentication.issuers = issuer(&settings.jwt).into_iter().collect();
+    authentication.issuers = issuers(&settings.jwt);
     server.shutdown_delay = settings.shutdown_delay;
     server
 }
@@ -276,16 +276,27 @@ fn tracer(settings: &Serve, below: &Tasks, metrics: &Metrics) -> Result<Tracer> 
     Tracer::start(&settings, below, metrics).context("--otlp-endpoint")
 }
 
-fn issuer(settings: &Jwt) -> Option<jwt::JwtSettings> {
+fn issuers(settings: &Jwt) -> IssuerSettings {
+    match settings.authentication_config.clone() {
+        Some(path) => IssuerSettings::File { path, naming_tenants: settings.tenant_issuers.clone() },
+        None => IssuerSettings::Given(issuer(settings).into_iter().collect()),
+    }
+}
+
+fn issuer(settings: &Jwt) -> Option<JwtSettings> {
     let (issuer, audience) = (settings.jwt_issuer.clone()?, settings.jwt_audience.clone()?);
+    let authorities = settings.jwt_ca_file.clone().map_or(IssuerAuthorities::System, IssuerAuthorities::File);
     let keys = match (&settings.jwt_jwks_file, &settings.jwt_jwks_url) {
         (Some(file), _) => KeySource::File(file.clone()),
-        (None, Some(url)) => KeySource::Url { url: url.clone(), ca_file: None },
-        (None, None) => KeySource::Discovery { ca_file: None },
+        (None, Some(url)) => KeySource::Url { url: url.clone(), authorities },
+        (None, None) => KeySource::Discovery { url: None, authorities },
     };
-    let mut issuer = jwt::JwtSettings::new(issuer, vec![audience], keys);
-    issuer.user_claim.clone_from(&settings.jwt_username_claim);
-    issuer.groups_claim.clone_from(&settings.jwt_groups_claim);
-    issuer.tenant_claim.clone_from(&settings.jwt_tenant_claim);
-    Some(issuer)
+    Some(JwtSettings {
+        user_claim: settings.jwt_username_claim.clone(),
+        user_prefix: settings.jwt_username_prefix.clone(),
+        groups_claim: settings.jwt_groups_claim.clone(),
+        groups_prefix: settings.jwt_groups_prefix.clone(),
+        tenant_claim: settings.jwt_tenant_claim.clone(),
+        ..JwtSettings::new(issuer, vec![audience], keys)
+    })
 }

@@ -1,11 +1,13 @@
-//! What has to be built before anything runs: programs by cargo, the control plane and the registry by Go, beside each other.
+//! What has to be built before anything runs: programs by cargo, the control plane, the registry and the identity provider
+//! by Go, beside each other.
 
 /// Programs of this workspace.
 mod rust;
 
 use crate::control_plane::ControlPlane;
+use crate::extra::{EXTRAS, Extra};
+use crate::go;
 use crate::tool::Tool;
-use crate::{go, registry};
 use anyhow::{Error, Result};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -19,13 +21,22 @@ const TICK: Duration = Duration::from_secs(1);
 enum Job<'a> {
     Programs(&'a [Programs], Tool),
     ControlPlane(&'a ControlPlane, Tool),
-    Registry(Tool),
+    Extra(Extra, Tool),
 }
 
 impl Job<'_> {
     fn tool(&self) -> &Tool {
         match self {
-            Self::Programs(_, tool) | Self::ControlPlane(_, tool) | Self::Registry(tool) => tool,
+            Self::Programs(_, tool) | Self::ControlPlane(_, tool) | Self::Extra(_, tool) => tool,
+        }
+    }
+
+    /// What people call it.
+    fn what(&self) -> &'static str {
+        match self {
+            Self::Programs(..) => "programs",
+            Self::ControlPlane(..) => "control plane",
+            Self::Extra(extra, _) => extra.what,
         }
     }
 
@@ -34,7 +45,7 @@ impl Job<'_> {
         match self {
             Self::Programs(..) => "programs built",
             Self::ControlPlane(..) => "control plane built",
-            Self::Registry(_) => "registry built",
+            Self::Extra(extra, _) => extra.step,
         }
     }
 
@@ -42,13 +53,13 @@ impl Job<'_> {
         match self {
             Self::Programs(programs, tool) => programs.iter().try_for_each(|some| rust::build(some, tool)),
             Self::ControlPlane(plane, tool) => go::build(&plane.module()?, tool),
-            Self::Registry(tool) => go::build(&registry::module()?, tool),
+            Self::Extra(extra, tool) => go::build(&extra.module()?, tool),
         }
     }
 
     /// Whether everything goes on without it.
     fn is_optional(&self) -> bool {
-        matches!(self, Self::Registry(_))
+        matches!(self, Self::Extra(..))
     }
 }
 
@@ -68,8 +79,9 @@ pub(crate) fn build(programs: &[Programs], control_plane: Option<&ControlPlane>)
     if let Some(plane) = control_plane.filter(|plane| plane.is_to_be_built()) {
         jobs.push(Job::ControlPlane(plane, Tool::new("control plane", "packages", "go")?));
     }
-    if control_plane.is_some() && registry::is_to_be_built() {
-        jobs.push(Job::Registry(Tool::new("registry", "packages", "registry")?));
+    let missing = EXTRAS.into_iter().filter(|extra| extra.is_to_be_built());
+    for extra in missing.take_while(|_| control_plane.is_some()) {
+        jobs.push(Job::Extra(extra, Tool::new(extra.what, "packages", extra.name)?));
     }
     together(&jobs)
 }
@@ -104,10 +116,9 @@ fn together(jobs: &[Job<'_>]) -> Result<()> {
             let job = jobs.get(ended.job);
             if let (Err(error), true) = (&ended.outcome, job.is_some_and(Job::is_optional)) {
                 let why = error.to_string();
-                say::skipped(&format!(
-                    "the registry is not built: {}",
-                    why.lines().next().unwrap_or_default()
-                ));
+                let what = job.map(Job::what).unwrap_or_default();
+                let why = why.lines().next().unwrap_or_default();
+                say::skipped(&format!("the {what} is not built: {why}"));
                 continue;
             }
             if failed.is_none() {

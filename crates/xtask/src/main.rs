@@ -7,8 +7,8 @@ mod workspace;
 mod cargo;
 /// What a control plane consists of.
 mod control_plane;
-/// The program of the OCI registry.
-mod registry;
+/// Programs beside it.
+mod extra;
 /// PostgreSQL's programs.
 mod postgres;
 /// What has to be built.
@@ -57,6 +57,7 @@ fn command() -> Command {
         .subcommands([
             Up::command(),
             Command::new("down").about("Stop what `up` started.").arg(wipe),
+            Command::new("login").about("Write a kubeconfig for somebody who logs in.").arg(line::person()),
             test::command(),
             accept.arg(line::output()),
             bench::command(),
@@ -84,7 +85,7 @@ fn main() -> ExitCode {
 fn run(name: &str, matches: &ArgMatches, begun: Instant) -> Result<Option<Count>> {
     match name {
         "up" => match up::up(&Up::of(matches), begun)? {},
-        "down" => match up::down()? {},
+        "down" | "login" => match up::instance()? {},
         "test" => return test::test(matches).map(Some),
         "accept" => return test::only(&["accept"]).map(Some),
         "bench" => bench::bench(matches)?,

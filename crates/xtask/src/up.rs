@@ -1,10 +1,10 @@
-//! `cargo xtask up` and `cargo xtask down`: everything is built, and the rest is the instance's.
+//! `cargo xtask up`, `down` and `login`: everything is built, and the rest is the instance's.
 
 use crate::build::{self, Programs};
 use crate::call;
 use crate::control_plane::ControlPlane;
+use crate::extra;
 use crate::postgres;
-use crate::registry;
 use crate::workspace;
 use anyhow::Result;
 use std::convert::Infallible;
@@ -16,7 +16,7 @@ use terminal::line::Up;
 pub(crate) fn prepare(programs: &[Programs], control_plane: &ControlPlane) -> Result<()> {
     build::build(programs, Some(control_plane))?;
     control_plane.link()?;
-    registry::link()?;
+    extra::link()?;
     postgres::link()
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn up(up: &Up, begun: Instant) -> Result<Infallible> {
     let control_plane = if local { ControlPlane::whole() } else { ControlPlane::kubectl() };
     build::build(&[Programs::PLATFORM], Some(&control_plane))?;
     control_plane.link()?;
-    registry::link()?;
+    extra::link()?;
     let given = std::env::var_os("DATABASE_URL").is_some_and(|url| !url.is_empty());
     if up.check || !given {
         postgres::link()?;
@@ -34,8 +34,8 @@ pub(crate) fn up(up: &Up, begun: Instant) -> Result<Infallible> {
     call::become_program("instance", false, std::env::args_os().skip(1).chain(caller::spent(begun)))
 }
 
-/// Stops an instance. One that runs was built before, so a tree that does not build is no hindrance.
-pub(crate) fn down() -> Result<Infallible> {
+/// Stops an instance, or logs somebody in. One that runs was built before, so a tree that does not build is no hindrance.
+pub(crate) fn instance() -> Result<Infallible> {
     if !workspace::built(false)?.join("instance").exists() {
         build::build(&[Programs::PLATFORM], None)?;
     }

@@ -22,6 +22,10 @@ mod crash;
 mod tenant;
 /// People in the clusters themselves.
 mod access;
+/// People who log in.
+mod login;
+/// The same tokens for kube-apiserver and for us.
+mod parity;
 /// What must be refused.
 mod input;
 /// kube-controller-manager and our kinds.
@@ -74,6 +78,11 @@ const STEPS: &[(&str, Step)] = &[
     ("namespaces that nobody manages are discovered, adopted together, and released", adopting::adopting),
     ("the tenant's administrator rules his tenant and sees no other", tenant::tenant),
     ("a member enters his namespace with a certificate, and no other, until he is no member", access::access),
+    (
+        "people log in with the identity provider, and are the same through kube-apiserver and directly",
+        login::login,
+    ),
+    ("kube-apiserver and business-api take the bearers of the same tokens for the same", parity::parity),
     ("bad input is refused with the field's path and nothing is stored", input::input),
     ("the garbage and namespace controllers of Kubernetes work with our kinds", collector::collector),
     ("kubectl waits for conditions, fields, creation and deletion", waiting::waiting),

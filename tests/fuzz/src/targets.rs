@@ -12,6 +12,8 @@ mod body;
 mod patch;
 /// Tokens, keys, certificates, kubeconfigs.
 mod credentials;
+/// Files of issuers, and what their tokens say.
+mod identity;
 /// Dumps of another system.
 mod import;
 /// Files of namespaces to adopt.
@@ -419,6 +421,38 @@ const JWT: &[&str] = &[
     r#"{"iss":1}"#,
     r#"{"alg":"HS256","crit":["x"]}"#,
 ];
+const ISSUERS: &[&str] = &[
+    "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n",
+    "- issuer: {url: 'https://i', audiences: [a]}\n  claimMappings:\n    username: {claim: sub, prefix: 'i:'}\n",
+    "    username: {expression: \"'i:' + claims.sub\"}\n",
+    "    groups: {expression: \"claims.groups.map(g, 'i:' + g)\"}\n",
+    "    uid: {claim: sub}\n",
+    "    extra: [{key: x.io/a, valueExpression: claims.?a.orValue('')}]\n",
+    "  claimValidationRules: [{expression: 'claims.n == 1'}, {claim: a, requiredValue: b}]\n",
+    "  userValidationRules: [{expression: \"user.username.matches('^[a-z]+$')\"}]\n",
+    "anonymous: {enabled: true, conditions: [{path: /livez}]}\n",
+    "claims.",
+    "has(claims.a) ? ",
+    ".all(x, ",
+    ".filter(g, g in ['a'])",
+    "[0]",
+    "(((((",
+    "!!!!",
+    "system:",
+    "'",
+];
+const CLAIMS: &[&str] = &[
+    r#"{"sub":"alice","groups":["dev","1"],"realm":{"roles":["r"]},"a":["x",""],"level":2}"#,
+    r#""sub":"a-b-c""#,
+    r#""name":"n""#,
+    r#""groups":[1]"#,
+    r#""x":null"#,
+    r#""_claim_names":{"groups":"s"}"#,
+    "\\u0000",
+    "[[[[",
+    "1e400",
+    ",",
+];
 const KEYS: &[&str] = &[
     r#"{"keys":[{"kty":"EC","crv":"P-256","kid":"k","use":"sig","x":"AA","y":"AA"}]}"#,
     r#"{"kty":"RSA","n":"AQAB","e":"AQAB"}"#,
@@ -558,6 +592,8 @@ targets! {
     "field-set" patch::field_set, OWNERS, true;
     "managed-fields" patch::managed_fields, OWNERS, true;
     "jwt" credentials::jwt, JWT, true;
+    "authentication-config" identity::file, ISSUERS, false;
+    "claims" identity::claims, CLAIMS, false;
     "key-set" credentials::key_set, KEYS, true;
     "pem" credentials::pem, PEM, true;
     "kubeconfig" credentials::kubeconfig, KUBECONFIG, true;

@@ -58,13 +58,20 @@ pub struct ControlPlane {
     pub port: u16,
     layout: Layout,
     pki: Pki,
+    /// Whose tokens it believes.
+    authentication_config: Option<PathBuf>,
 }
 
 impl ControlPlane {
     /// Makes its authorities, certificates and kubeconfigs.
-    pub fn prepare(layout: &Layout, name: &str, port: u16) -> Result<Self> {
+    pub fn prepare(
+        layout: &Layout,
+        name: &str,
+        port: u16,
+        authentication_config: Option<PathBuf>,
+    ) -> Result<Self> {
         let pki = Pki::open(&layout.path("clusters").join(name).join("pki"))?;
-        let this = Self { name: name.to_owned(), port, layout: layout.clone(), pki };
+        let this = Self { name: name.to_owned(), port, layout: layout.clone(), pki, authentication_config };
         this.certificates()?;
         let kubeconfig = |user: &str, path: &Path| -> Result<()> {
             let user = certificate(&this.pki, user)?;
@@ -174,9 +181,10 @@ impl ControlPlane {
             ("disable-admission-plugins", "ServiceAccount".to_owned()),
             ("profiling", "false".to_owned()),
         ];
-        let program = layout::bin().join("kube-apiserver");
-        Ok(Spec::new(&self.process(), &program)
-            .args(args.iter().map(|(key, value)| format!("--{key}={value}"))))
+        let believed =
+            self.authentication_config.clone().map(|config| ("authentication-config", file(config)));
+        let args = args.into_iter().chain(believed).map(|(key, value)| format!("--{key}={value}"));
+        Ok(Spec::new(&self.process(), &layout::bin().join("kube-apiserver")).args(args))
     }
 
     /// Its controllers, which need the kube-apiserver.

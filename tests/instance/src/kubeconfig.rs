@@ -62,6 +62,16 @@ pub fn token(token: &str) -> Value {
     json!({"token": token})
 }
 
+/// The user of a context: whoever a program has logged in.
+pub fn credential_plugin(program: &Path, args: &[String]) -> Value {
+    json!({"exec": {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": program,
+        "args": args,
+        "interactiveMode": "Never",
+    }})
+}
+
 /// The `cluster` part of the current context, its files read into it.
 fn current_cluster(config: &Value) -> Option<Value> {
     let named = |list: &str, name: &str| {

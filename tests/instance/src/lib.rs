@@ -3,7 +3,7 @@
 //! ```text
 //! layout, state, ports, process ─▶ supervisor ─▶ postgres ─┐
 //! pki, token, kubeconfig ─▶ kubectl, manifests ────────────┼─▶ platform ─▶ job, up
-//!                      controlplane, programs, registry ───┘
+//!            controlplane, programs, registry, identity ───┘
 //! ```
 
 #![expect(missing_docs, reason = "tests of this workspace are its only users")]
@@ -40,6 +40,8 @@ pub mod manifests;
 pub mod programs;
 /// An OCI registry.
 pub mod registry;
+/// Who people are.
+pub mod identity;
 /// All of it, in order.
 pub mod platform;
 /// The main job.

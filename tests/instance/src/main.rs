@@ -11,7 +11,8 @@ fn command() -> Command {
     let up = Caller::flags(Up::command()).args([hidden("instance"), hidden("audit-period")]);
     let wipe = Arg::new("wipe").long("wipe").action(ArgAction::SetTrue);
     let down = Caller::flags(Command::new("down")).args([wipe, line::output()]);
-    Command::new("instance").subcommand_required(true).subcommands([up, down])
+    let login = Caller::flags(Command::new("login")).args([line::person(), line::output()]);
+    Command::new("instance").subcommand_required(true).subcommands([up, down, login])
 }
 
 fn main() -> ExitCode {
@@ -25,6 +26,10 @@ fn main() -> ExitCode {
         }
         Some(("down", matches)) => {
             Caller::of(matches).run("down", || up::down(matches.get_flag("wipe")).map(|()| None))
+        }
+        Some(("login", matches)) => {
+            let person = line::person_of(matches);
+            Caller::of(matches).run("login", || up::login(&person).map(|()| None))
         }
         _ => ExitCode::FAILURE,
     }

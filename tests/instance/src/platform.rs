@@ -1,6 +1,7 @@
 //! One running whole: PostgreSQL, the control planes, business-api, business-controller; started in order.
 
 use crate::controlplane::{self, ControlPlane};
+use crate::identity::{self, Door, Provider};
 use crate::kubeconfig::{self, Kubeconfig};
 use crate::kubectl::Kubectl;
 use crate::layout::{self, Layout};
@@ -64,6 +65,8 @@ pub struct Instance {
     pub database_url: String,
     /// Signs tokens of tenants.
     pub issuer: TokenIssuer,
+    /// Where people log in, where its program could be built.
+    pub provider: Option<Provider>,
     /// The registry, where its program could be built.
     pub registry: Option<Registry>,
 }
@@ -140,12 +143,13 @@ impl<'a> Starter<'a> {
 
     fn run(mut self) -> Result<Instance> {
         let database_url = self.postgres()?;
-        let (host, members) = self.control_planes()?;
+        let issuer = self.issuer()?;
+        let provider = self.provider(&issuer)?;
+        let (host, members) = self.control_planes(provider.as_ref())?;
         let kubeconfig = self.layout.path("kubeconfig");
         let kubectl = self.kubectl(&kubeconfig);
         let clusters =
             std::iter::once(HOST_CLUSTER.to_owned()).chain(members.iter().map(|m| m.name.clone())).collect();
-        let issuer = TokenIssuer::open(&self.layout.path("pki"))?;
         let mut instance = Instance {
             layout: self.layout.clone(),
             supervisor: self.supervisor.clone(),
@@ -155,6 +159,7 @@ impl<'a> Starter<'a> {
             controller_admin_port: None,
             database_url,
             issuer,
+            provider,
             registry: None,
         };
         if !self.options.bare {
@@ -183,7 +188,31 @@ impl<'a> Starter<'a> {
         })
     }
 
-    fn control_planes(&mut self) -> Result<(Host, Vec<ControlPlane>)> {
+    /// What tokens are signed with, and what the provider is called.
+    fn issuer(&mut self) -> Result<TokenIssuer> {
+        let port = self.port(identity::NAME, identity::NAME)?;
+        TokenIssuer::open(&self.layout.path("pki"), format!("https://127.0.0.1:{port}"))
+    }
+
+    /// Before the servers that ask it for its keys.
+    fn provider(&mut self, issuer: &TokenIssuer) -> Result<Option<Provider>> {
+        if self.options.bare {
+            return Ok(None);
+        }
+        if !identity::is_there() {
+            say::skipped("the identity provider's program is not there: nobody can log in");
+            return Ok(None);
+        }
+        let port = self.port(identity::NAME, identity::NAME)?;
+        say::step("identity provider ready", || {
+            let provider = Provider::prepare(self.layout, port, issuer)?;
+            self.supervisor.start(provider.spec())?;
+            provider.wait(self.supervisor)?;
+            Ok(Some(provider))
+        })
+    }
+
+    fn control_planes(&mut self, provider: Option<&Provider>) -> Result<(Host, Vec<ControlPlane>)> {
         let mut names = Vec::new();
         if self.options.kubeconfig.is_none() {
             names.push(HOST_CLUSTER.to_owned());
@@ -196,7 +225,7 @@ impl<'a> Starter<'a> {
         // All start at once, and each is waited for in turn.
         let mut planes = Vec::new();
         for name in names {
-            planes.push(self.start_cluster(&name)?);
+            planes.push(self.start_cluster(&name, provider)?);
         }
         planes.iter().try_for_each(|plane| self.cluster_ready(plane))?;
         let host = match &self.options.kubeconfig {
@@ -206,10 +235,11 @@ impl<'a> Starter<'a> {
         Ok((host, planes))
     }
 
-    fn start_cluster(&mut self, name: &str) -> Result<ControlPlane> {
+    fn start_cluster(&mut self, name: &str, provider: Option<&Provider>) -> Result<ControlPlane> {
         let apiserver = format!("kube-apiserver-{name}");
         let port = self.port(&apiserver, &apiserver)?;
-        let plane = ControlPlane::prepare(self.layout, name, port)?;
+        let believed = provider.map(Provider::authentication_config);
+        let plane = ControlPlane::prepare(self.layout, name, port, believed)?;
         self.supervisor.start(plane.apiserver()?)?;
         Ok(plane)
     }
@@ -264,6 +294,7 @@ impl<'a> Starter<'a> {
             instance.apis.iter().try_for_each(|api| api.wait(self.supervisor))?;
             apiservice_available(&admin)
         })?;
+        self.open_doors(host, &admin, instance, &first)?;
         self.start_registry(instance, &first)?;
         let admin_port = self.port("business-controller", "business-controller")?;
         instance.controller_admin_port = Some(admin_port);
@@ -308,10 +339,26 @@ impl<'a> Starter<'a> {
             key: &self.pki.key("serving"),
             client_ca,
             issuer: &instance.issuer,
+            provider: instance.provider.as_ref(),
             certificates,
             registry: instance.registry.as_ref(),
         };
         instance.apis.iter().try_for_each(|api| self.supervisor.start(api.spec(&settings)?))
+    }
+
+    /// Where people come to: through kube-apiserver where it is ours, and directly.
+    fn open_doors(&self, host: &Host, admin: &Kubectl, instance: &Instance, api: &Api) -> Result<()> {
+        let Some(provider) = &instance.provider else { return Ok(()) };
+        let mut doors = Vec::new();
+        if let Host::Local(plane) = host {
+            identity::apply_roles(admin)?;
+            let (server, authority) = (plane.server(), plane.client_ca());
+            doors.push(Door { context: "kubernetes".to_owned(), server, authority });
+        }
+        let server = format!("https://{}:{}", api.host, api.port);
+        let authority = self.pki.cert(identity::AUTHORITY);
+        doors.push(Door { context: "direct".to_owned(), server, authority });
+        provider.open_doors(&doors)
     }
 
     fn registry(&mut self) -> Result<Option<Registry>> {

@@ -1,5 +1,6 @@
 //! business-api and business-controller, started under the rights that deploy/ gives them.
 
+use crate::identity::Provider;
 use crate::kubeconfig::{Kubeconfig, token};
 use crate::kubectl::Kubectl;
 use crate::layout::{self, Layout};
@@ -7,7 +8,7 @@ use crate::manifests::NAMESPACE;
 use crate::pki::{CertificateSubject, Pki};
 use crate::registry::Registry;
 use crate::supervisor::{Spec, Supervisor};
-use crate::token::{AUDIENCE, ISSUER, TokenIssuer};
+use crate::token::{AUDIENCE, TokenIssuer};
 use crate::wait::Look;
 use anyhow::Result;
 use serde_json::Value;
@@ -53,8 +54,28 @@ pub struct ApiSettings<'a> {
     pub client_ca: Option<PathBuf>,
     /// Signs tokens of tenants.
     pub issuer: &'a TokenIssuer,
+    /// Where it can be asked for its keys.
+    pub provider: Option<&'a Provider>,
     pub certificates: &'a Certificates,
     pub registry: Option<&'a Registry>,
+}
+
+impl ApiSettings<'_> {
+    /// Whose tokens it believes.
+    fn believed(&self) -> Vec<(&'static str, String)> {
+        let issuer = self.issuer.url().to_owned();
+        match self.provider {
+            Some(provider) => vec![
+                ("authentication-config", text(&provider.authentication_config())),
+                ("tenant-issuers", issuer),
+            ],
+            None => vec![
+                ("jwt-issuer", issuer),
+                ("jwt-audience", AUDIENCE.to_owned()),
+                ("jwt-jwks-file", text(self.issuer.jwks())),
+            ],
+        }
+    }
 }
 
 /// How business-api has certificates issued by the controller: each knows the other by a certificate.
@@ -111,11 +132,9 @@ impl Api {
             ("kubeconfig", text(settings.kubeconfig)),
             ("namespace", NAMESPACE.to_owned()),
             ("tenant-grant", "true".to_owned()),
-            ("jwt-issuer", ISSUER.to_owned()),
-            ("jwt-audience", AUDIENCE.to_owned()),
-            ("jwt-jwks-file", text(settings.issuer.jwks())),
             ("log-format", "text".to_owned()),
         ];
+        args.extend(settings.believed());
         if let Some(ca) = &settings.client_ca {
             args.push(("client-ca-file", text(ca)));
         }

@@ -1,5 +1,6 @@
 //! `cargo xtask up` and `cargo xtask down`.
 
+use crate::identity;
 use crate::job;
 use crate::layout::Layout;
 use crate::platform::{Instance, Options};
@@ -7,7 +8,7 @@ use crate::process::ProcessIdentity;
 use crate::state::InstanceState;
 use crate::supervisor::stop_left_behind;
 use crate::wait::{self, Look};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::Signal;
 use std::fs::File;
 use std::io::{BufReader, Read as _, Seek as _, SeekFrom};
@@ -145,6 +146,10 @@ fn guide(instance: &Instance, took: Duration) {
     say::line("  kubectl get projects,bns -A -o wide");
     say::line("  kubectl explain project.spec");
     say::line(format_args!("  kubectl --kubeconfig {dir}/tenant.kubeconfig get projects"));
+    if instance.provider.is_some() {
+        let people = identity::PEOPLE.map(|person| person.name).join(", ");
+        say::line(format_args!("  cargo xtask login alice; there are {people}"));
+    }
     if let Some(registry) = &instance.registry {
         say::line(format_args!(
             "  registry: {}; a name and a password for it is a RegistryCredential",
@@ -159,6 +164,24 @@ fn guide(instance: &Instance, took: Duration) {
     if let Err(error) = ready {
         say::line(format_args!("{dir}/ready cannot be written: {error}"));
     }
+}
+
+/// Logs somebody in at a running instance, and says how he goes on.
+pub fn login(person: &str) -> Result<()> {
+    let layout = Layout::of_up();
+    ensure!(
+        InstanceState::load(&layout.path("state.json"))?.ready,
+        "nothing is running: `cargo xtask up` first"
+    );
+    let file = identity::login(&layout, person)?;
+    let here = std::env::current_dir().unwrap_or_default();
+    let file = file.strip_prefix(here).unwrap_or(&file).display();
+    say::line(format_args!("{person} is logged in; tokens are refreshed as long as the platform runs"));
+    say::line(format_args!("  export KUBECONFIG={file} PATH=\"$PWD/.dev/bin:$PATH\""));
+    say::line("  kubectl get projects                       # through kube-apiserver");
+    say::line("  kubectl --context direct get projects      # directly at business-api");
+    say::line("  kubectl --context direct get --raw /whoami");
+    Ok(())
 }
 
 /// Stops a running instance, and deletes its data when asked to.

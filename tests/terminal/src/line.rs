@@ -66,6 +66,19 @@ impl Up {
     }
 }
 
+/// Who logs in.
+pub fn person() -> Arg {
+    Arg::new("person")
+        .value_name("NAME")
+        .required(true)
+        .help("Somebody of the local platform's identity provider.")
+}
+
+/// Who that is.
+pub fn person_of(matches: &ArgMatches) -> String {
+    matches.get_one::<String>("person").cloned().unwrap_or_default()
+}
+
 /// `--output`.
 pub fn output() -> Arg {
     Arg::new("output")

@@ -38,11 +38,13 @@ const COOL_DOWN: Duration = Duration::from_secs(5);
 const REFRESH_WAIT: Duration = Duration::from_secs(3);
 /// How long a fetch may take.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
+/// How many keys one token is tried with.
+const KEYS_TRIED: usize = 16;
 /// Largest key set taken.
 const SIZE_LIMIT: usize = 1024 * 1024;
 
 /// Where an issuer's public keys are.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeySource {
     /// A file with a JSON web key set.
     File(PathBuf),
@@ -50,14 +52,28 @@ pub enum KeySource {
     Url {
         /// The URL.
         url: String,
-        /// CAs to trust instead of the system's.
-        ca_file: Option<PathBuf>,
+        /// Who vouches for it.
+        authorities: IssuerAuthorities,
     },
-    /// `ISSUER/.well-known/openid-configuration` tells.
+    /// A discovery document tells.
     Discovery {
-        /// CAs to trust instead of the system's.
-        ca_file: Option<PathBuf>,
+        /// Where that is, if not at `ISSUER/.well-known/openid-configuration`.
+        url: Option<String>,
+        /// Who vouches for it.
+        authorities: IssuerAuthorities,
     },
+}
+
+/// By which CAs an issuer's servers are believed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum IssuerAuthorities {
+    /// Those of this machine.
+    #[default]
+    System,
+    /// Those of a PEM file, read at each fetch.
+    File(PathBuf),
+    /// These, PEM.
+    Pem(String),
 }
 
 /// The keys of one issuer, kept up to date.
@@ -109,10 +125,11 @@ impl KeySet {
         self.current.load().generation
     }
 
-    /// The key of an id, fetched again when nobody knows it. Without an id, the only key that can be meant.
-    pub(crate) async fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<Arc<DecodingKey>> {
-        if let Some(key) = self.current.load().find(id, algorithm) {
-            return Some(key);
+    /// The keys of an id, fetched again when there is none. Without an id, all that can be meant.
+    pub(crate) async fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Vec<Arc<DecodingKey>> {
+        let known = self.current.load().find(id, algorithm);
+        if !known.is_empty() {
+            return known;
         }
         let mut fetches = self.fetches.subscribe();
         let recently = self
@@ -121,12 +138,12 @@ impl KeySet {
             .unwrap_or_else(PoisonError::into_inner)
             .is_some_and(|at| at.elapsed() < COOL_DOWN);
         if recently {
-            return None;
+            return Vec::new();
         }
         self.wanted.notify_one();
         match tokio::time::timeout(REFRESH_WAIT, fetches.changed()).await {
             Ok(Ok(())) => self.current.load().find(id, algorithm),
-            _ => None,
+            _ => Vec::new(),
         }
     }
 
@@ -153,8 +170,8 @@ impl KeySet {
     async fn fetch(&self) -> Result<bool, Error> {
         let document = match &self.source {
             KeySource::File(path) => read(path).await,
-            KeySource::Url { url, ca_file } => self.get(url, ca_file.as_ref()).await,
-            KeySource::Discovery { ca_file } => self.discover(ca_file.as_ref()).await,
+            KeySource::Url { url, authorities } => self.get(url, authorities).await,
+            KeySource::Discovery { url, authorities } => self.discover(url.as_deref(), authorities).await,
         };
         *self.last_fetch.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         let document = document?;
@@ -167,29 +184,30 @@ impl KeySet {
         Ok(true)
     }
 
-    async fn discover(&self, ca_file: Option<&PathBuf>) -> Result<Vec<u8>, Error> {
+    async fn discover(&self, url: Option<&str>, authorities: &IssuerAuthorities) -> Result<Vec<u8>, Error> {
         #[derive(serde::Deserialize)]
         struct Configuration {
             issuer: String,
             jwks_uri: String,
         }
-        let url = format!("{}/.well-known/openid-configuration", self.issuer.trim_end_matches('/'));
-        let configuration: Configuration = serde_json::from_slice(&self.get(&url, ca_file).await?)
-            .map_err(|error| Error::key_set(&self.issuer, error))?;
+        let usual = format!("{}/.well-known/openid-configuration", self.issuer.trim_end_matches('/'));
+        let document = self.get(url.unwrap_or(&usual), authorities).await?;
+        let configuration: Configuration =
+            serde_json::from_slice(&document).map_err(|error| Error::key_set(&self.issuer, error))?;
         if configuration.issuer != self.issuer {
             return Err(Error::key_set(&self.issuer, "its configuration is another issuer's"));
         }
-        self.get(&configuration.jwks_uri, ca_file).await
+        self.get(&configuration.jwks_uri, authorities).await
     }
 
-    async fn get(&self, url: &str, ca_file: Option<&PathBuf>) -> Result<Vec<u8>, Error> {
+    async fn get(&self, url: &str, authorities: &IssuerAuthorities) -> Result<Vec<u8>, Error> {
         let uri: http::Uri = url.parse().map_err(|error| Error::Settings(format!("{url}: {error}")))?;
         let local = matches!(uri.host(), Some("127.0.0.1" | "localhost" | "[::1]"));
         if uri.scheme_str() != Some("https") && !local {
             return Err(Error::Settings(format!("{url}: keys are fetched by https")));
         }
         let connector = hyper_rustls::HttpsConnectorBuilder::new()
-            .with_tls_config(client_config(ca_file).await?)
+            .with_tls_config(client_config(authorities).await?)
             .https_or_http()
             .enable_http1()
             .build();
@@ -209,14 +227,13 @@ impl KeySet {
 }
 
 impl Keys {
-    fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<Arc<DecodingKey>> {
-        let mut fitting = self.keys.iter().filter(|key| {
+    fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Vec<Arc<DecodingKey>> {
+        let fitting = self.keys.iter().filter(|key| {
             key.key.family() == algorithm.family()
                 && key.algorithm.is_none_or(|own| own == algorithm)
                 && id.is_none_or(|id| key.id.as_deref() == Some(id))
         });
-        let found = fitting.next()?;
-        (id.is_some() || fitting.next().is_none()).then(|| Arc::clone(&found.key))
+        fitting.take(KEYS_TRIED).map(|key| Arc::clone(&key.key)).collect()
     }
 }
 
@@ -259,20 +276,21 @@ fn parse(document: &[u8]) -> Result<Vec<VerificationKey>, String> {
     if keys.is_empty() { Err("no key for signatures in it".to_owned()) } else { Ok(keys) }
 }
 
-async fn client_config(ca_file: Option<&PathBuf>) -> Result<rustls::ClientConfig, Error> {
+async fn client_config(authorities: &IssuerAuthorities) -> Result<rustls::ClientConfig, Error> {
     let mut roots = RootCertStore::empty();
-    match ca_file {
-        Some(path) => {
-            let pem = read(path).await?;
-            for certificate in CertificateDer::pem_slice_iter(&pem) {
-                let certificate = certificate.map_err(|error| Error::credentials("issuer's CA", error))?;
-                roots.add(certificate).map_err(|error| Error::credentials("issuer's CA", error))?;
-            }
+    let pem = match authorities {
+        IssuerAuthorities::System => None,
+        IssuerAuthorities::File(path) => Some(read(path).await?),
+        IssuerAuthorities::Pem(pem) => Some(pem.clone().into_bytes()),
+    };
+    if let Some(pem) = pem {
+        for certificate in CertificateDer::pem_slice_iter(&pem) {
+            let certificate = certificate.map_err(|error| Error::credentials("issuer's CA", error))?;
+            roots.add(certificate).map_err(|error| Error::credentials("issuer's CA", error))?;
         }
-        None => {
-            let (_added, _ignored) =
-                roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        }
+    } else {
+        let (_added, _ignored) =
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     }
     let config = rustls::ClientConfig::builder_with_provider(crate::tls::provider())
         .with_safe_default_protocol_versions()

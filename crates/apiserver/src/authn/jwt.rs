@@ -1,12 +1,15 @@
-use super::jwks::{ALGORITHMS, KeySet, KeySource};
+use super::claims::{ClaimRules, Claims};
+use super::config::apart::Territories;
+use super::expression;
+use super::jwks::{ALGORITHMS, KeySet};
+use super::tenant;
 use crate::cache::AnswerCache;
-use crate::caller::{AUTHENTICATED, Caller, Via};
-use crate::error::Error;
+use crate::caller::Caller;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, Validation, decode, decode_header};
-use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,53 +19,28 @@ const TOKEN_LIMIT: usize = 16 * 1024;
 const TTL: Duration = Duration::from_mins(5);
 /// How many verified tokens are remembered, an issuer.
 const CAPACITY: usize = 8192;
-
-/// An issuer of tokens and what its claims mean.
-#[derive(Clone, Debug)]
-pub struct JwtSettings {
-    /// The claim `iss`, letter by letter.
-    pub issuer: String,
-    /// The claim `aud` must hold one of these.
-    pub audiences: Vec<String>,
-    /// Where its public keys are.
-    pub keys: KeySource,
-    /// The claim that names the tenant; a token without it is refused.
-    pub tenant_claim: String,
-    /// The claim that names the user.
-    pub user_claim: String,
-    /// The claim that lists the groups.
-    pub groups_claim: String,
-    /// Put before each user name.
-    pub user_prefix: String,
-    /// Put before each group.
-    pub groups_prefix: String,
-    /// How far clocks may differ.
-    pub leeway: Duration,
-}
-
-impl JwtSettings {
-    /// The usual claims: `sub`, `groups`, `tenantid`.
-    pub fn new(issuer: impl Into<String>, audiences: Vec<String>, keys: KeySource) -> Self {
-        Self {
-            issuer: issuer.into(),
-            audiences,
-            keys,
-            tenant_claim: "tenantid".to_owned(),
-            user_claim: "sub".to_owned(),
-            groups_claim: "groups".to_owned(),
-            user_prefix: String::new(),
-            groups_prefix: String::new(),
-            leeway: Duration::from_secs(30),
-        }
-    }
-}
+/// How far a token's beginning may lie ahead, as for kube-apiserver. Its end is its end.
+const AHEAD_SECONDS: i64 = 60;
 
 type Verified = Result<Arc<Caller>, Arc<str>>;
+
+/// What an issuer's tokens are worth.
+#[derive(Debug)]
+pub(crate) struct IssuerRules {
+    /// The claim `iss`, letter by letter.
+    pub(crate) url: String,
+    /// The claim `aud` must hold one of these.
+    pub(crate) audiences: Vec<String>,
+    pub(crate) claims: ClaimRules,
+    pub(crate) territories: Territories,
+    /// Extra keys by which it names a tenant; none where it may not.
+    pub(crate) tenant_keys: Vec<String>,
+}
 
 /// A configured issuer with its keys.
 #[derive(Debug)]
 pub(crate) struct JwtIssuer {
-    settings: JwtSettings,
+    rules: Arc<IssuerRules>,
     validation: Validation,
     keys: Arc<KeySet>,
     /// By the token's hash and the generation of the keys.
@@ -70,24 +48,19 @@ pub(crate) struct JwtIssuer {
 }
 
 impl JwtIssuer {
-    pub(crate) async fn load(settings: JwtSettings) -> Result<Self, Error> {
-        if settings.issuer.is_empty() || settings.audiences.is_empty() || settings.tenant_claim.is_empty() {
-            return Err(Error::Settings(
-                "a token issuer needs its name, an audience and a tenant claim".to_owned(),
-            ));
-        }
+    pub(crate) fn new(rules: IssuerRules, keys: Arc<KeySet>) -> Self {
         let mut validation = Validation::new(Algorithm::RS256);
-        validation.set_issuer(&[&settings.issuer]);
-        validation.set_audience(&settings.audiences);
-        validation.set_required_spec_claims(&["exp", "iss", "aud"]);
-        validation.validate_nbf = true;
-        validation.leeway = settings.leeway.as_secs();
-        let keys = Arc::new(KeySet::load(&settings.issuer, settings.keys.clone()).await?);
-        Ok(Self { settings, validation, keys, verified: AnswerCache::new(CAPACITY) })
+        validation.set_issuer(&[&rules.url]);
+        validation.set_audience(&rules.audiences);
+        validation.set_required_spec_claims(&["iss", "aud"]);
+        // Both are looked at below, as kube-apiserver does it.
+        validation.validate_exp = false;
+        validation.validate_nbf = false;
+        Self { rules: Arc::new(rules), validation, keys, verified: AnswerCache::new(CAPACITY) }
     }
 
     pub(crate) fn name(&self) -> &str {
-        &self.settings.issuer
+        &self.rules.url
     }
 
     pub(crate) fn keys(&self) -> &Arc<KeySet> {
@@ -106,7 +79,7 @@ impl JwtIssuer {
         }
         let key = (hash, self.keys.generation());
         let fetch = || async {
-            match self.check(token).await {
+            match self.check(token, now).await {
                 Ok(caller) => {
                     let left = caller.expires.unwrap_or(now).saturating_sub(now);
                     let left = Duration::from_secs(u64::try_from(left).unwrap_or_default());
@@ -118,49 +91,93 @@ impl JwtIssuer {
         self.verified.get_or_fetch(&key, fetch).await
     }
 
-    async fn check(&self, token: &str) -> Result<Caller, String> {
+    async fn check(&self, token: &str, now: i64) -> Result<Caller, String> {
+        let claims = self.claims(token).await?;
+        check_types(&claims)?;
+        let expires = expires(&claims, now)?;
+        let rules = Arc::clone(&self.rules);
+        let caller = if rules.claims.has_expressions() {
+            expression::deep_apart(move || rules.caller(&claims)).await?
+        } else {
+            rules.caller(&claims)
+        };
+        Ok(Caller { expires: Some(expires), ..caller? })
+    }
+
+    /// What the token says, if one of the keys has signed it for us.
+    async fn claims(&self, token: &str) -> Result<Claims, String> {
         let header = decode_header(token).map_err(|error| error.to_string())?;
         if !ALGORITHMS.contains(&header.alg) {
             return Err(format!("algorithm {:?} is not accepted", header.alg));
         }
-        let key =
-            self.keys.find(header.kid.as_deref(), header.alg).await.ok_or("signed by an unknown key")?;
         let mut validation = self.validation.clone();
         validation.algorithms = vec![header.alg];
-        let claims =
-            decode::<Map<String, Value>>(token, &key, &validation).map_err(|error| error.to_string())?.claims;
-        let expires = claims.get("exp").and_then(Value::as_f64).unwrap_or_default();
-        #[expect(clippy::cast_possible_truncation, reason = "a saturating cast of seconds")]
-        let expires = (expires as i64).saturating_add_unsigned(self.settings.leeway.as_secs());
-        Ok(Caller { expires: Some(expires), ..self.caller(&claims)? })
-    }
-
-    fn caller(&self, claims: &Map<String, Value>) -> Result<Caller, String> {
-        let text = |claim: &str| match claims.get(claim).and_then(Value::as_str) {
-            // A NUL is nothing that PostgreSQL keeps as text.
-            Some(text) if !text.is_empty() && !text.contains('\0') => Ok(text.to_owned()),
-            _ => Err(format!("claim {claim:?} is missing or no text")),
-        };
-        let tenant = text(&self.settings.tenant_claim)?;
-        let name = format!("{}{}", self.settings.user_prefix, text(&self.settings.user_claim)?);
-        // An issuer of tenants' tokens speaks for no part of the cluster.
-        if name.starts_with("system:") {
-            return Err(format!("user name {name:?} is reserved"));
+        let mut refused = "signed by an unknown key".to_owned();
+        for key in self.keys.find(header.kid.as_deref(), header.alg).await {
+            match decode::<Claims>(token, &key, &validation) {
+                Ok(token) => return Ok(token.claims),
+                Err(error) => {
+                    refused = error.to_string();
+                    if !matches!(error.kind(), ErrorKind::InvalidSignature) {
+                        break;
+                    }
+                }
+            }
         }
-        let mut groups: Vec<String> = match claims.get(&self.settings.groups_claim) {
-            Some(Value::String(group)) => vec![format!("{}{group}", self.settings.groups_prefix)],
-            Some(Value::Array(groups)) => groups
-                .iter()
-                .filter_map(Value::as_str)
-                .map(|group| format!("{}{group}", self.settings.groups_prefix))
-                .collect(),
-            _ => Vec::new(),
-        };
-        groups.retain(|group| !group.starts_with("system:"));
-        groups.push(AUTHENTICATED.to_owned());
-        let extra = BTreeMap::from([(self.settings.tenant_claim.to_lowercase(), vec![tenant.clone()])]);
-        Ok(Caller { name, groups, extra, tenant: Some(tenant), via: Via::Jwt, ..Caller::default() })
+        Err(refused)
     }
+}
+
+impl IssuerRules {
+    /// Who the claims of a good token make somebody.
+    pub(crate) fn caller(&self, claims: &Claims) -> Result<Caller, String> {
+        let mut caller = self.claims.caller(claims, &self.territories)?;
+        caller.tenant = tenant(&self.tenant_keys, &caller)?;
+        Ok(caller)
+    }
+}
+
+/// Claims that the standard defines are of the types that it gives them, whether they are asked for or not.
+fn check_types(claims: &Claims) -> Result<(), String> {
+    for claim in ["sub", "nonce", "at_hash"] {
+        if claims.get(claim).is_some_and(|value| !value.is_string() && !value.is_null()) {
+            return Err(format!("claim {claim:?} is no text"));
+        }
+    }
+    seconds(claims, "iat")?;
+    let sources = claims.get("_claim_sources").and_then(Value::as_object);
+    let is_there = |source: &Value| {
+        source.as_str().is_some_and(|name| sources.is_some_and(|sources| sources.contains_key(name)))
+    };
+    match claims.get("_claim_names") {
+        None | Some(Value::Null) => Ok(()),
+        Some(Value::Object(names)) if names.values().all(is_there) => Ok(()),
+        Some(_) => Err("its distributed claims have no source".to_owned()),
+    }
+}
+
+/// A point in time, in Unix seconds. Go takes a number in quotes for a number.
+fn seconds(claims: &Claims, claim: &str) -> Result<Option<i64>, String> {
+    let number = match claims.get(claim) {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::String(text)) => text.parse::<f64>().ok().filter(|number| number.is_finite()),
+        Some(value) => value.as_f64(),
+    };
+    #[expect(clippy::cast_possible_truncation, reason = "a saturating cast of seconds")]
+    let seconds = number.map(|number| number as i64);
+    seconds.map(Some).ok_or_else(|| format!("claim {claim:?} is no number"))
+}
+
+/// When it ends, in Unix seconds, if it has begun and not ended.
+fn expires(claims: &Claims, now: i64) -> Result<i64, String> {
+    let end = seconds(claims, "exp")?.ok_or("it has no end")?;
+    if end < now {
+        return Err("it has ended".to_owned());
+    }
+    if seconds(claims, "nbf")?.is_some_and(|begin| begin > now.saturating_add(AHEAD_SECONDS)) {
+        return Err("it has not begun".to_owned());
+    }
+    Ok(end)
 }
 
 /// The issuer that an unverified token names; only used to choose who verifies it.

@@ -1,4 +1,5 @@
 use crate::authz::Admits;
+use crate::caller::Caller;
 use crate::context::RequestContext;
 use crate::response::{bytes_response, status_response};
 use crate::routes::{Reach, Route};
@@ -9,6 +10,7 @@ use http::{Request, Response, StatusCode, Uri, header};
 use meta::status::Status;
 use runtime::{Health, Metrics, admin};
 use serde::Serialize;
+use serde_json::{Map, json};
 
 /// What `/version` says, in the words of `k8s.io/apimachinery/pkg/version`.
 #[derive(Clone, Debug, Serialize)]
@@ -73,9 +75,30 @@ pub(super) fn routes(checks: &Checks, metrics: &Metrics, version: &Version) -> V
     routes.push(Route::document("/version", Admits::Authenticated, move |_, _| {
         bytes_response(StatusCode::OK, "application/json", version.clone())
     }));
+    routes.push(Route::document("/whoami", Admits::Authenticated, |cx, _| whoami(&cx.caller)));
     let metrics = metrics.clone();
     routes.push(Route::document("/metrics", Admits::Reviewed, move |_, _| admin::metrics(&metrics)));
     routes
+}
+
+/// Whom this server takes the caller for, as kube-apiserver answers `kubectl auth whoami`.
+fn whoami(caller: &Caller) -> Response<Body> {
+    let Caller { name, uid, groups, extra, .. } = caller;
+    let mut user =
+        Map::from_iter([("username".to_owned(), json!(name)), ("groups".to_owned(), json!(groups))]);
+    if !uid.is_empty() {
+        user.insert("uid".to_owned(), json!(uid));
+    }
+    if !extra.is_empty() {
+        user.insert("extra".to_owned(), json!(extra));
+    }
+    let review = json!({
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "SelfSubjectReview",
+        "metadata": {"creationTimestamp": null},
+        "status": {"userInfo": user},
+    });
+    bytes_response(StatusCode::OK, "application/json", review.to_string().into())
 }
 
 /// Who has no credentials learns the verdict alone: what this server depends on is nobody's business.

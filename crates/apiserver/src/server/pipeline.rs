@@ -97,7 +97,8 @@ async fn answer<H: Handler>(
     let dialect = parsed.as_ref().ok().and_then(|info| shared.routes.dialect(info));
     let dialect = dialect.as_deref();
     let refused = |status: &Status, to: &Request<Body>| refusal(dialect, status, to.headers(), to.uri());
-    let authenticated = shared.authenticator.authenticate(peer, request.headers_mut(), dialect);
+    let uri = request.uri().clone();
+    let authenticated = shared.authenticator.authenticate(peer, request.headers_mut(), uri.path(), dialect);
     let authenticated = match trace::span("authentication", authenticated).await {
         Ok(authenticated) => authenticated,
         Err(error) => return Err(refused(&unauthenticated(&error, peer), &request)),
@@ -127,7 +128,6 @@ async fn answer<H: Handler>(
     let access = within(shared, deadline, asked).await.map_err(|status| refused(&status, &request))?;
     trail.authorized();
 
-    let uri = request.uri().clone();
     let tenure = is_stream.then(|| {
         Box::new(Tenure {
             authenticator: Arc::clone(&shared.authenticator),

@@ -8,6 +8,7 @@ mod drain;
 mod front_proxy;
 mod http;
 mod impersonation;
+mod issuers;
 mod limits;
 mod matrix;
 mod observed;

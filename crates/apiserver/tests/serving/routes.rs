@@ -39,6 +39,7 @@ async fn a_route_has_its_own_methods_and_policy_and_its_callers_sight_of_the_sto
         "/openapi/v3/apis/sample.example.io/v1",
         "/readyz",
         "/version",
+        "/whoami",
     ]);
     assert_eq!(index["paths"], want);
     assert_eq!(master.send(Method::GET, "/nowhere", &[]).await.json()["paths"], want, "with code 404");

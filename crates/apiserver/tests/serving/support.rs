@@ -9,6 +9,7 @@
 
 pub(crate) mod client;
 pub(crate) mod door;
+pub(crate) mod issuer;
 pub(crate) mod kube_api;
 pub(crate) mod logs;
 pub(crate) mod collector;
@@ -17,7 +18,8 @@ pub(crate) mod served;
 pub(crate) mod socket;
 pub(crate) mod tokens;
 
-use apiserver::authn::{jwks::KeySource, jwt, trust};
+use apiserver::authn::issuers::{IssuerSettings, JwtSettings};
+use apiserver::authn::{jwks::KeySource, trust};
 use apiserver::authz::{Admits, AuthzVerdict, Policy, Right};
 use apiserver::caller::{Caller, Via};
 use apiserver::flow::Limits;
@@ -177,9 +179,8 @@ impl World {
         settings.reload_every = Duration::from_millis(50);
         settings.drain = Duration::from_secs(10);
         let keys = KeySource::File(dir.join("jwks.json"));
-        let mut issuer = jwt::JwtSettings::new(ISSUER, vec![AUDIENCE.to_owned()], keys);
-        issuer.leeway = Duration::ZERO;
-        settings.authentication.issuers.push(issuer);
+        let issuer = JwtSettings::new(ISSUER, vec![AUDIENCE.to_owned()], keys);
+        settings.authentication.issuers = IssuerSettings::Given(vec![issuer]);
         change(&mut settings);
 
         let draining = CancellationToken::new();

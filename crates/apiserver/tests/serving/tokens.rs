@@ -1,7 +1,7 @@
 use crate::support::tokens::{Signer, claims, now, unsigned};
 use crate::support::{AUDIENCE, World, until};
-use apiserver::authn::jwks::KeySource;
-use apiserver::authn::jwt;
+use apiserver::authn::issuers::{IssuerSettings, JwtSettings};
+use apiserver::authn::jwks::{IssuerAuthorities, KeySource};
 use axum::routing::get;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -92,9 +92,9 @@ async fn keys_behind_a_url_are_discovered_and_fetched_again_for_an_unknown_key()
     let issuer = serve_keys(Arc::clone(&keys)).await;
     let of_issuer = |signer: &Signer| signer.token(|claims| claims["iss"] = json!(issuer));
     let world = World::start_with(|settings| {
-        let keys = KeySource::Discovery { ca_file: None };
-        let issuer = jwt::JwtSettings::new(issuer.as_str(), vec![AUDIENCE.to_owned()], keys);
-        settings.authentication.issuers.push(issuer);
+        let keys = KeySource::Discovery { url: None, authorities: IssuerAuthorities::System };
+        let issuer = JwtSettings::new(issuer.as_str(), vec![AUDIENCE.to_owned()], keys);
+        settings.authentication.issuers = IssuerSettings::Given(vec![issuer]);
     })
     .await;
     assert_eq!(code(&world, &of_issuer(&first)).await, 200);

@@ -21,14 +21,43 @@ proptest::proptest! {
     }
 }
 
-#[tokio::test]
-async fn an_issuer_without_an_audience_is_refused() {
-    let keys = KeySource::File("/nonexistent".into());
-    let error = JwtIssuer::load(JwtSettings::new("https://i", Vec::new(), keys.clone())).await.unwrap_err();
-    assert!(error.to_string().contains("audience"));
-    assert!(JwtIssuer::load(JwtSettings::new("https://i", vec!["a".to_owned()], keys)).await.is_err());
-    let plain = KeySource::Url { url: "http://keys.example.io/jwks".to_owned(), ca_file: None };
-    let error =
-        JwtIssuer::load(JwtSettings::new("https://i", vec!["a".to_owned()], plain)).await.unwrap_err();
-    assert!(error.to_string().contains("https"), "{error}");
+#[test]
+fn a_token_ends_at_its_end_and_may_begin_a_minute_early() {
+    let ends = |claims: Value| expires(claims.as_object().unwrap(), 1000);
+    assert_eq!(ends(json!({"exp": 1000})), Ok(1000));
+    assert_eq!(ends(json!({"exp": 1000.9, "nbf": 1060})), Ok(1000));
+    assert_eq!(ends(json!({"exp": "1001"})), Ok(1001));
+    for wrong in [
+        json!({"exp": 999}),
+        json!({"exp": null}),
+        json!({}),
+        json!({"exp": "soon"}),
+        json!({"exp": "inf"}),
+        json!({"exp": true}),
+        json!({"exp": 1001, "nbf": 1061}),
+        json!({"exp": 1001, "nbf": {}}),
+    ] {
+        assert!(ends(wrong.clone()).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn claims_of_the_standard_are_of_its_types() {
+    let check = |claims: Value| check_types(claims.as_object().unwrap());
+    let source = json!({"s": {"endpoint": "https://x"}});
+    for good in [
+        json!({"sub": "a", "nonce": null, "iat": 1}),
+        json!({"_claim_names": {"groups": "s"}, "_claim_sources": source}),
+    ] {
+        assert_eq!(check(good.clone()), Ok(()), "{good}");
+    }
+    for wrong in [
+        json!({"sub": 1}),
+        json!({"at_hash": []}),
+        json!({"iat": "x"}),
+        json!({"_claim_names": {"groups": "s"}}),
+        json!({"_claim_names": ["s"], "_claim_sources": source}),
+    ] {
+        assert!(check(wrong.clone()).is_err(), "{wrong}");
+    }
 }

@@ -4,8 +4,8 @@ use super::tokens::Signer;
 use super::{AUDIENCE, ISSUER, TenantPolicy, client, write_serving};
 use crate::{colours, inventory, names, widget, workshop};
 use apiserver::Api;
+use apiserver::authn::issuers::{IssuerSettings, JwtSettings};
 use apiserver::authn::jwks::KeySource;
-use apiserver::authn::jwt;
 use apiserver::authz::Policy;
 use apiserver::openapi::About;
 use apiserver::server::{Parts, Server, ServerSettings};
@@ -18,7 +18,6 @@ use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 use store::{Kind, Store};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -49,9 +48,8 @@ pub(crate) fn with_issuer(signer: &Signer) -> (PathBuf, impl FnOnce(&mut ServerS
     std::fs::write(&file, signer.key_set()).unwrap();
     let keys = KeySource::File(file.clone());
     let change = |settings: &mut ServerSettings| {
-        let mut issuer = jwt::JwtSettings::new(ISSUER, vec![AUDIENCE.to_owned()], keys);
-        issuer.leeway = Duration::ZERO;
-        settings.authentication.issuers.push(issuer);
+        let issuer = JwtSettings::new(ISSUER, vec![AUDIENCE.to_owned()], keys);
+        settings.authentication.issuers = IssuerSettings::Given(vec![issuer]);
     };
     (file, change)
 }

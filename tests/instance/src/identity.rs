@@ -1,0 +1,232 @@
+//! The identity provider of an instance: people who log in, what kube-apiserver and business-api believe of their tokens,
+//! and kubeconfigs with which they come.
+
+use crate::kubeconfig::{Kubeconfig, credential_plugin};
+use crate::kubectl::Kubectl;
+use crate::layout::{self, Layout};
+use crate::manifests;
+use crate::pki::{CertificateSubject, Pki, password, secret};
+use crate::supervisor::{Spec, Supervisor};
+use crate::token::{AUDIENCE, TENANT_CLAIM, TokenIssuer};
+use crate::wait::Look;
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+pub const NAME: &str = "oidc";
+/// The authority of all that business-api and the provider serve.
+pub const AUTHORITY: &str = "serving-ca";
+const READY: Duration = Duration::from_secs(30);
+/// Short, so that whoever works for a while sees a token refreshed.
+const LIFETIME_SECONDS: u64 = 300;
+const ADMINISTRATORS: &str = "tenant-admins";
+const MEMBERS: &str = "tenant-members";
+const TENANT_KEY: &str = "business.tkestack.io/tenantid";
+
+/// Somebody who can log in.
+#[derive(Clone, Copy, Debug)]
+pub struct Person {
+    pub name: &'static str,
+    pub tenant: &'static str,
+    pub group: &'static str,
+}
+
+/// Two tenants, each with an administrator and a member.
+pub const PEOPLE: [Person; 4] = [
+    Person { name: "alice", tenant: "default", group: ADMINISTRATORS },
+    Person { name: "bob", tenant: "default", group: MEMBERS },
+    Person { name: "carol", tenant: "acme", group: ADMINISTRATORS },
+    Person { name: "dave", tenant: "acme", group: MEMBERS },
+];
+
+/// A server that people come to.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Door {
+    pub context: String,
+    pub server: String,
+    /// The authority of its certificate.
+    pub authority: PathBuf,
+}
+
+/// The provider of an instance.
+#[derive(Clone, Debug)]
+pub struct Provider {
+    layout: Layout,
+}
+
+/// Its program, which is there where it could be built.
+fn program() -> PathBuf {
+    layout::bin().join(NAME)
+}
+
+pub fn is_there() -> bool {
+    program().exists()
+}
+
+impl Provider {
+    /// Makes its certificate and writes what it and its client are told, and what servers believe.
+    pub fn prepare(layout: &Layout, port: u16, issuer: &TokenIssuer) -> Result<Self> {
+        let this = Self { layout: layout.clone() };
+        let sessions = this.file("sessions");
+        std::fs::create_dir_all(&sessions)?;
+        let pki = Pki::open(&layout.path("pki"))?;
+        pki.authority(AUTHORITY)?;
+        pki.issue(AUTHORITY, NAME, &CertificateSubject::server(&["127.0.0.1"]))?;
+        let password = password(&this.file("password"))?;
+        let user = |person: &Person| {
+            let Person { name, tenant, group } = person;
+            json!({"name": name, "password": password, "tenant": tenant, "groups": [group]})
+        };
+        let config = json!({
+            "issuer": issuer.url(),
+            "listen": format!("127.0.0.1:{port}"),
+            "certificate": pki.cert(NAME),
+            "key": pki.key(NAME),
+            "authority": pki.cert(AUTHORITY),
+            "signingKey": issuer.key(),
+            "keyID": issuer.key_id(),
+            "lifetimeSeconds": LIFETIME_SECONDS,
+            "sessions": sessions,
+            "users": PEOPLE.iter().map(user).collect::<Vec<_>>(),
+        });
+        secret(&this.file("config.json"), &serde_json::to_string_pretty(&config)?)?;
+        let believed = authentication(issuer.url(), &std::fs::read_to_string(pki.cert(AUTHORITY))?);
+        std::fs::write(this.authentication_config(), serde_yaml_ng::to_string(&believed)?)?;
+        Ok(this)
+    }
+
+    /// Kubernetes' `AuthenticationConfiguration`, the same for every server.
+    pub fn authentication_config(&self) -> PathBuf {
+        self.file("authentication.yaml")
+    }
+
+    pub fn spec(&self) -> Spec {
+        let config = self.file("config.json");
+        Spec::new(NAME, &program()).args(["serve".to_owned(), config.to_string_lossy().into_owned()])
+    }
+
+    /// Waits until somebody can log in.
+    pub fn wait(&self, supervisor: &Supervisor) -> Result<()> {
+        supervisor.wait(NAME, READY, || {
+            Ok(match token(&self.layout, PEOPLE[0].name) {
+                Ok(_) => Look::Yes(()),
+                Err(error) => Look::NotYet(error.to_string()),
+            })
+        })
+    }
+
+    /// Remembers where people come to.
+    pub fn open_doors(&self, doors: &[Door]) -> Result<()> {
+        std::fs::write(self.file("doors.json"), serde_json::to_vec_pretty(doors)?)?;
+        Ok(())
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.layout.path(NAME).join(name)
+    }
+}
+
+/// Whom servers take the bearers of the provider's tokens for. One issuer alone needs no prefix; names of the cluster's own
+/// parts are no person's.
+fn authentication(issuer: &str, authority: &str) -> Value {
+    let tenant = format!("claims.{TENANT_CLAIM}");
+    json!({
+        "apiVersion": "apiserver.config.k8s.io/v1",
+        "kind": "AuthenticationConfiguration",
+        "jwt": [{
+            "issuer": {"url": issuer, "audiences": [AUDIENCE], "certificateAuthority": authority},
+            "claimValidationRules": [{"expression": format!("{tenant} != ''"), "message": "the tenant is empty"}],
+            "claimMappings": {
+                "username": {"claim": "sub", "prefix": ""},
+                "groups": {"claim": "groups", "prefix": ""},
+                "extra": [{"key": TENANT_KEY, "valueExpression": tenant}],
+            },
+            "userValidationRules": [
+                {"expression": "!user.username.startsWith('system:')", "message": "the name is reserved"},
+                {"expression": "!user.groups.exists(g, g.startsWith('system:'))", "message": "a group is reserved"},
+            ],
+        }],
+    })
+}
+
+/// Roles that open kube-apiserver's door to people of tenants. What they may do behind it, business-api decides.
+pub fn apply_roles(kubectl: &Kubectl) -> Result<()> {
+    let binding = |group: &str, role: &str| {
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": format!("business:{group}")},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": group}],
+        })
+    };
+    let roles = [binding(ADMINISTRATORS, "business-tenant-admin"), binding(MEMBERS, "business-view")];
+    manifests::apply(kubectl, &roles)
+}
+
+/// A token of the provider, with a login where the last one has run out.
+pub fn token(layout: &Layout, person: &str) -> Result<String> {
+    let args = token_args(layout, person);
+    let output = Command::new(program()).args(&args).output().context("start the provider's client")?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}", complaint.trim().trim_start_matches("oidc: "));
+    let credential: Value = serde_json::from_slice(&output.stdout)?;
+    let token = credential.pointer("/status/token").and_then(Value::as_str);
+    token.map(str::to_owned).context("the provider's client printed no token")
+}
+
+fn token_args(layout: &Layout, person: &str) -> [String; 3] {
+    let config = layout.path(NAME).join("config.json");
+    ["token".to_owned(), config.to_string_lossy().into_owned(), person.to_owned()]
+}
+
+/// Logs somebody in and writes a kubeconfig that does it again whenever a token has run out: a context for each door.
+pub fn login(layout: &Layout, person: &str) -> Result<PathBuf> {
+    let doors = layout.path(NAME).join("doors.json");
+    let doors = std::fs::read(&doors)
+        .context("nobody can log in: `cargo xtask up` runs here first, with its provider")?;
+    let doors: Vec<Door> = serde_json::from_slice(&doors)?;
+    if !PEOPLE.iter().any(|known| known.name == person) {
+        bail!("nobody is called {person}; there are {}", PEOPLE.map(|known| known.name).join(", "));
+    }
+    token(layout, person)?;
+    let user = credential_plugin(&program(), &token_args(layout, person));
+    let file = layout.path(&format!("{person}.kubeconfig"));
+    write(&doors, &user, &file)?;
+    Ok(file)
+}
+
+fn write(doors: &[Door], user: &Value, file: &Path) -> Result<()> {
+    let with =
+        |config: Kubeconfig, door: &Door| config.context(&door.context, &door.server, &door.authority, user);
+    doors.iter().try_fold(Kubeconfig::default(), with)?.write(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kubeconfig_has_a_context_a_door_and_logs_in_by_itself() {
+        let dir = std::env::temp_dir().join(format!("instance-identity-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let authority = dir.join("ca.crt");
+        std::fs::write(&authority, "PEM").unwrap();
+        let door = |context: &str| Door {
+            context: context.to_owned(),
+            server: format!("https://{context}"),
+            authority: authority.clone(),
+        };
+        let user = credential_plugin(Path::new("/bin/oidc"), &["token".to_owned(), "alice".to_owned()]);
+        write(&[door("kubernetes"), door("direct")], &user, &dir.join("kubeconfig")).unwrap();
+        let text = std::fs::read_to_string(dir.join("kubeconfig")).unwrap();
+        let config: Value = serde_yaml_ng::from_str(&text).unwrap();
+        assert_eq!(config["current-context"], "kubernetes");
+        assert_eq!(config["clusters"][1]["cluster"]["server"], "https://direct");
+        assert_eq!(config["users"][0]["user"]["exec"]["args"], json!(["token", "alice"]));
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+)
+
+// clientID is the one client: a program on this machine that keeps no secret.
+const clientID = "kubernetes"
+
+// redirectURI is where a browser would be sent with the code. Nobody listens there.
+const redirectURI = "http://127.0.0.1/callback"
+
+// config is the file that server and client share.
+type config struct {
+	Issuer      string `json:"issuer"`
+	Listen      string `json:"listen"`
+	Certificate string `json:"certificate"`
+	Key         string `json:"key"`
+	Authority   string `json:"authority"`
+	// SigningKey is a P-256 key that tokens are signed with, PEM (PKCS #8).
+	SigningKey string `json:"signingKey"`
+	KeyID      string `json:"keyID"`
+	// LifetimeSeconds is how long an ID token is valid.
+	LifetimeSeconds int    `json:"lifetimeSeconds"`
+	Sessions        string `json:"sessions"`
+	Users           []user `json:"users"`
+}
+
+// user is somebody who can log in.
+type user struct {
+	Name     string   `json:"name"`
+	Password string   `json:"password"`
+	Tenant   string   `json:"tenant"`
+	Groups   []string `json:"groups"`
+}
+
+func load(file string) (*config, error) {
+	bytes, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var c config
+	if err := json.Unmarshal(bytes, &c); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return &c, nil
+}
+
+func (c *config) lifetime() time.Duration {
+	return time.Duration(c.LifetimeSeconds) * time.Second
+}
+
+func (c *config) user(name string) (user, bool) {
+	for _, known := range c.Users {
+		if known.Name == name {
+			return known, true
+		}
+	}
+	return user{}, false
+}
