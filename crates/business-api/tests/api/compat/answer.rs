@@ -48,35 +48,8 @@ impl Shown<'_> {
                     (name.clone(), body.pointer(pointer).cloned().unwrap_or_default())
                 })
                 .collect(),
-            (None, Some(Value::Array(list)))
-                if list.iter().any(Value::is_array) && body["resources"].is_array() =>
-            {
-                resources(body)
-            }
-            (None, Some(Value::Array(list)))
-                if body.is_string() || list.first().is_some_and(Value::is_array) =>
-            {
-                events(body)
-            }
-            (None, Some(Value::Array(list))) => names(body, list),
-            (None, Some(Value::Object(page))) if page.contains_key("has continue") => {
-                let here = json!({
-                    "has continue": body["metadata"]["continue"].is_string(),
-                    "items": body["items"].as_array().map_or(0, Vec::len),
-                    "remaining": body["metadata"]["remainingItemCount"],
-                });
-                page.keys().map(|key| (key.clone(), here[key].clone())).collect()
-            }
-            (None, Some(Value::Object(parts))) if parts.contains_key("CN") => {
-                let here = certificate::shown(body);
-                parts.keys().map(|key| (key.clone(), here[key].clone())).collect()
-            }
-            (None, Some(Value::Object(recorded)))
-                if body["items"].is_array()
-                    && !["items", "reason"].iter().any(|key| recorded.contains_key(*key)) =>
-            {
-                by_name(body, recorded)
-            }
+            (None, Some(Value::Array(recorded))) => like_list(body, recorded),
+            (None, Some(Value::Object(recorded))) => like_object(body, recorded),
             (None, Some(_)) => whole(body.clone()),
             (None, None) => Value::Null,
         }
@@ -89,6 +62,35 @@ impl Shown<'_> {
             shown.retain(|field, _| !recorded[field].is_null());
         }
         shown.into()
+    }
+}
+
+/// What was recorded as a list: names, types and names of a watch, or discovery.
+fn like_list(body: &Value, recorded: &[Value]) -> Value {
+    if recorded.iter().any(Value::is_array) && body["resources"].is_array() {
+        resources(body)
+    } else if body.is_string() || recorded.first().is_some_and(Value::is_array) {
+        events(body)
+    } else {
+        names(body, recorded)
+    }
+}
+
+/// What was recorded as an object: a page, a certificate, a list by its names, or the whole answer.
+fn like_object(body: &Value, recorded: &Map<String, Value>) -> Value {
+    let only = |here: Value| recorded.keys().map(|key| (key.clone(), here[key].clone())).collect();
+    if recorded.contains_key("has continue") {
+        only(json!({
+            "has continue": body["metadata"]["continue"].is_string(),
+            "items": body["items"].as_array().map_or(0, Vec::len),
+            "remaining": body["metadata"]["remainingItemCount"],
+        }))
+    } else if recorded.contains_key("CN") {
+        only(certificate::shown(body))
+    } else if body["items"].is_array() && !["items", "reason"].iter().any(|key| recorded.contains_key(*key)) {
+        by_name(body, recorded)
+    } else {
+        whole(body.clone())
     }
 }
 
