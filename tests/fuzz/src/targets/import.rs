@@ -3,6 +3,7 @@ use business_api::import::candidate::MendRules;
 use business_api::import::plan::{Plan, plan};
 use business_api::import::record::SourceRecord;
 use business_api::kinds::KINDS;
+use business_types::account::PROJECT;
 use meta::object::Object;
 use store::import::Present;
 
@@ -18,7 +19,8 @@ pub(super) fn dump(input: &[u8]) -> Result<Outcome, String> {
         let body = &object.state.body;
         let read = Object::from_stored(body.as_bytes(), 7).map_err(|error| format!("{body}: {error}"))?;
         ensure(*read.name() == *object.key.name, || format!("{body} has another name"))?;
-        if let Some(scope) = &object.state.account.pays {
+        // A tenant's scope is there without an object.
+        if let Some(scope) = object.state.account.pays.as_ref().filter(|scope| scope.kind == PROJECT) {
             ensure(scopes.contains(scope), || format!("{scope} is paid before it is there"))?;
         }
         scopes.extend(object.state.account.grants.as_ref().map(|grants| grants.scope.clone()));
