@@ -130,6 +130,18 @@ impl Levels {
         Some(if left.is_negative() { Quantity::ZERO } else { left })
     }
 
+    /// What is allocated of a scope in a domain, by key.
+    pub fn allocated(&self, scope: &Scope, domain: &str) -> ResourceList {
+        let all = self.read();
+        let given = all.levels(scope).filter_map(|level| level.allocated.get(domain));
+        let mut sums = ResourceList::new();
+        for (key, amount) in given.flatten() {
+            let sum = sums.entry(key.clone()).or_insert(Quantity::ZERO);
+            *sum = amount.checked_add(*sum).unwrap_or(*sum);
+        }
+        sums
+    }
+
     /// Tenants whose root projects use a cluster on which they have no ceiling, where the cluster itself is limited: what they
     /// take of it nobody counts against it.
     pub fn unbounded(&self, cluster: &str) -> BTreeSet<String> {

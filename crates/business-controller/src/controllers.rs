@@ -13,6 +13,7 @@ macro_rules! every_controller {
             NsEmigration, nsemigrations, crate::nsemigration::kind::NsEmigration;
             ImageNamespace, image_namespaces, crate::registry::kind::BusinessImageNamespace;
             ChartGroup, chart_groups, crate::registry::kind::BusinessChartGroup;
+            Tenant, tenants, crate::tenant::kind::BusinessTenant;
         }
     };
 }

@@ -42,6 +42,8 @@ pub mod project;
 pub mod namespace;
 /// The controller of emigrations.
 pub mod nsemigration;
+/// The controller of tenants.
+pub mod tenant;
 /// The controller of image namespaces and chart groups.
 pub mod registry;
 /// Calls to our API.

@@ -41,6 +41,7 @@ use crate::outcome::PassOutcome;
 use crate::project::wake::wake_project;
 use crate::queue::Lane;
 use crate::seal::Origin;
+use crate::tenant::wake_tenant;
 use access_state::Access;
 use apply::Applied;
 use business_types::{ClusterNamespaceRecord, NamespacePhase, Provenance};
@@ -79,6 +80,9 @@ impl Controller for BusinessNamespace {
             && let Some(view) = new.or(old)
         {
             wake_project(cx, &view.key.project, Lane::Later);
+        }
+        if let (Some(view), None) | (None, Some(view)) = (old, new) {
+            wake_tenant(cx, &view.spec.tenant_id, Lane::Later);
         }
     }
 

@@ -21,6 +21,7 @@ use crate::kinds::{ObjectKey as _, RootKey, ViewChange};
 use crate::namespace::wake::wake_namespaces_of;
 use crate::outcome::PassOutcome;
 use crate::queue::Lane;
+use crate::tenant::wake_tenant;
 use business_types::condition::{self, FALSE, QUOTA_CONSISTENT};
 use business_types::{ProjectPhase, ProjectStatus};
 use cleanup::Children;
@@ -49,6 +50,12 @@ impl Controller for BusinessProject {
             for view in [old, new].into_iter().flatten() {
                 wake_project(cx, &view.spec.parent_project_name, Lane::Urgent);
             }
+        }
+        let granted = |view: &ProjectView| (view.spec.tenant_id.clone(), charge(view));
+        if old.map(granted) != new.map(granted)
+            && let Some(view) = new.or(old)
+        {
+            wake_tenant(cx, &view.spec.tenant_id, Lane::Later);
         }
         let members = |view: &ProjectView| view.spec.members.clone();
         if let Some(new) = new

@@ -22,3 +22,5 @@ mod access;
 mod imports;
 /// What is held without an object.
 mod ledger;
+/// What tenants are told.
+mod tenants;

@@ -20,6 +20,8 @@ pub const TRANSFERRED: &str = "Transferred";
 pub const REGISTRY_REACHABLE: &str = "RegistryReachable";
 /// What is kept in the registry is no more than may be.
 pub const WITHIN_QUOTA: &str = "WithinQuota";
+/// No root project has more of a cluster than the tenant may be granted.
+pub const WITHIN_CEILINGS: &str = "WithinCeilings";
 /// Ledger, objects and member clusters agree.
 pub const QUOTA_CONSISTENT: &str = "QuotaConsistent";
 
@@ -106,6 +108,10 @@ pub mod reason {
     pub const GRACE_PERIOD: &str = "GracePeriod";
     /// What was allowed before it was deleted may still be done.
     pub const TOKENS_EXPIRE: &str = "TokensExpire";
+    /// Root projects are granted no more than the ceiling.
+    pub const WITHIN_CEILINGS: &str = "WithinCeilings";
+    /// Root projects are granted more than the ceiling.
+    pub const ABOVE_CEILING: &str = "AboveCeiling";
     /// Ledger, objects and clusters agree.
     pub const CONSISTENT: &str = "Consistent";
     /// The audit found a difference.

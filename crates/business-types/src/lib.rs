@@ -54,7 +54,7 @@ pub use chart_group::{ChargedChartGroup, ChartGroup};
 pub use cluster::Cluster;
 pub use condition::Condition;
 pub use image_namespace::{ChargedImageNamespace, ImageNamespace};
-pub use member_cluster::{ChargedMemberCluster, MemberClusterSpec, MemberClusterStatus};
+pub use member_cluster::{ChargedMemberCluster, MemberClusterSpec};
 pub use namespace::{
     ChargedNamespace, ClusterNamespaceRecord, NamespacePhase, NamespaceSpec, NamespaceStatus,
     NamespaceTransfer, Provenance,

@@ -4,6 +4,11 @@
 use anyhow::{Context, Result, ensure};
 use sqlx::postgres::PgConnection;
 
+/// A bug that has no place any more: nothing was tried.
+#[derive(Debug, thiserror::Error)]
+#[error("the function does not hold what {0} replaces")]
+pub(crate) struct NotPlanted(&'static str);
+
 /// A bug.
 #[derive(Debug)]
 pub(crate) struct Plant {
@@ -25,7 +30,7 @@ pub(crate) const PLANTS: [Plant; 11] = [
         name: "amounts-unchecked",
         before: "ALTER TABLE ledger DROP CONSTRAINT ledger_never_over_committed",
         function: "decide_each",
-        find: "IF t_delta[t] > 0 AND l_allocated[r] + t_delta[t] > was THEN",
+        find: "IF t_delta[t] > taken AND l_allocated[r] + t_delta[t] - taken > was THEN",
         replace: "IF false THEN",
     },
     Plant {
@@ -125,7 +130,7 @@ impl Plant {
         sqlx::raw_sql(self.before).execute(&mut *connection).await?;
         let sql = "SELECT pg_get_functiondef(oid) FROM pg_proc WHERE proname LIKE $1 || '\\_%'";
         let text: String = sqlx::query_scalar(sql).bind(self.function).fetch_one(&mut *connection).await?;
-        ensure!(text.contains(self.find), "the function does not hold what {} replaces", self.name);
+        ensure!(text.contains(self.find), NotPlanted(self.name));
         let changed = text.replace(self.find, self.replace);
         sqlx::raw_sql(sqlx::AssertSqlSafe(changed)).execute(connection).await?;
         Ok(())

@@ -3,7 +3,7 @@
 use crate::faults::{Cuts, Kills, Reaper, Replicas};
 use crate::follower::History;
 use crate::log::{Line, LoggedOutcome};
-use crate::plants::{PLANTS, Plant};
+use crate::plants::{NotPlanted, PLANTS, Plant};
 use crate::{audit, log, proxy, replica, say, writers};
 use anyhow::{Context, Result, ensure};
 use runtime::Tasks;
@@ -114,6 +114,7 @@ pub(crate) async fn plants(settings: RunSettings) -> Result<bool> {
         let settings = RunSettings { plant: Some(plant.name.to_owned()), ..settings.clone() };
         match run(settings).await {
             Ok(false) => say("caught"),
+            Err(error) if error.is::<NotPlanted>() => return Err(error),
             // Some bugs break the reading of history itself.
             Err(error) => say(&format!("caught: {error:#}")),
             Ok(true) => missed.push(plant.name),

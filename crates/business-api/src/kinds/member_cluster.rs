@@ -3,7 +3,7 @@ use super::{Directories, KindRow, StoredRow};
 use crate::numbers;
 use crate::strategy::{MemberClusterStrategy, member_cluster};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
-use apiserver::{Resource, StoredKind, Subresource};
+use apiserver::{Resource, StoredKind};
 use business_types::account;
 use business_types::member_cluster::{ChargedMemberCluster, gvk, schema};
 use business_types::names::{GROUP, MEMBER_CLUSTERS};
@@ -34,7 +34,7 @@ fn resource(directories: &Directories) -> Resource {
         source: ResourceSource::Stored(Arc::new(StoredKind {
             id: STORED.id,
             kind: (STORED.kind)(),
-            subresources: vec![Subresource::STATUS],
+            subresources: Vec::new(),
             server_fields: &[],
             strategy: Arc::new(MemberClusterStrategy::new(directories.levels.clone())),
         })),

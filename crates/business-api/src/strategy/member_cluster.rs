@@ -1,13 +1,10 @@
-use super::{by_operators, dash, ready, shares, unreadable};
+use super::{by_operators, dash, shares, unreadable};
 use crate::levels::Levels;
 use crate::refusal::{self, RefusedKind, RefusedObject};
-use apiserver::Part;
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
 use business_types::account;
-use business_types::member_cluster::{
-    self, ChargedMemberCluster, MemberClusterSpec, MemberClusterStatus, group_resource, gvk,
-};
+use business_types::member_cluster::{self, ChargedMemberCluster, MemberClusterSpec, group_resource, gvk};
 use meta::field::{FieldErrors, Path};
 use meta::object::Object;
 use meta::status::Status;
@@ -17,13 +14,8 @@ use store::quota::{Account, Violation};
 
 /// Columns of `kubectl get`.
 pub const COLUMNS: &[Column] = &[
-    column("Ready", "string", "Whether it is registered and reachable.", 0),
-    column("Version", "string", "Its Kubernetes version.", 0),
     column("Granted/Hard", "string", "What tenants are granted of it, of what they may be.", 0),
-    column("Namespaces", "integer", "Business namespaces there.", 0),
-    column("Cordoned", "boolean", "Whether it takes nothing new.", 0),
-    column("Display Name", "string", "Name for people.", 1),
-    column("Tenants", "string", "Tenants that may use it.", 1),
+    column("Display Name", "string", "Name for people.", 0),
 ];
 
 const fn column(name: &'static str, ty: &'static str, description: &'static str, priority: i32) -> Column {
@@ -59,7 +51,6 @@ fn spec_errors(object: &Object) -> FieldErrors {
 
 impl Strategy for MemberClusterStrategy {
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
-        object.remove(&["status"]);
         by_operators(cx, object, &group_resource())
     }
 
@@ -76,14 +67,8 @@ impl Strategy for MemberClusterStrategy {
         by_operators(cx, object, &group_resource())
     }
 
-    fn validate_update(&self, cx: &mut WriteContext<'_>, _old: &Object, object: &Object) -> FieldErrors {
-        match cx.part {
-            Part::STATUS => {
-                let checked = |status| member_cluster::member_cluster_status(&status);
-                MemberClusterStatus::of(object).map(checked).unwrap_or_default()
-            }
-            _ => spec_errors(object),
-        }
+    fn validate_update(&self, _cx: &mut WriteContext<'_>, _old: &Object, object: &Object) -> FieldErrors {
+        spec_errors(object)
     }
 
     fn prepare_delete(&self, _cx: &mut WriteContext<'_>, _object: &mut Object) {}
@@ -105,17 +90,8 @@ impl Strategy for MemberClusterStrategy {
     }
 
     fn cells(&self, object: &Object, _now_unix_seconds: i64) -> Vec<Value> {
-        let (Ok(spec), Ok(status)) = (MemberClusterSpec::of(object), MemberClusterStatus::of(object)) else {
-            return vec![Value::Null; COLUMNS.len()];
-        };
-        vec![
-            dash(ready(&status.conditions)),
-            dash(&status.version),
-            json!(shares(&status.granted, &spec.hard)),
-            json!(status.namespaces),
-            json!(spec.cordoned),
-            dash(&spec.display_name),
-            dash(&spec.tenants.join(",")),
-        ]
+        let Ok(spec) = MemberClusterSpec::of(object) else { return vec![Value::Null; COLUMNS.len()] };
+        let granted = self.levels.allocated(&account::fleet(), object.name());
+        vec![json!(shares(&granted, &spec.hard)), dash(&spec.display_name)]
     }
 }

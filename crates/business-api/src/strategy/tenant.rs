@@ -1,5 +1,6 @@
 use super::{by_operators, dash, ready, shares, unreadable};
 use crate::levels::Levels;
+use crate::numbers::TENANT;
 use crate::refusal::{self, RefusedKind, RefusedObject};
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
@@ -14,6 +15,7 @@ use meta::quantity::ResourceList;
 use meta::status::Status;
 use meta::validation::NameRule;
 use serde_json::{Value, json};
+use store::Key;
 use store::quota::{Account, Grants, Violation};
 
 /// Names that a refusal tells.
@@ -57,7 +59,12 @@ impl TenantStrategy {
 
 impl TenantStrategy {
     /// A ceiling promises a part of a cluster. Where others take what they like of it, nobody can.
-    fn check_bounds(&self, old: Option<&Object>, object: &Object) -> Result<(), Status> {
+    async fn check_bounds(
+        &self,
+        view: View<'_>,
+        old: Option<&Object>,
+        object: &Object,
+    ) -> Result<(), Status> {
         let account =
             |object: &Object| account::of::<ChargedTenant>(object).map_err(|error| unreadable(&error));
         let (before, after) = (old.map(account).transpose()?, account(object)?);
@@ -68,6 +75,15 @@ impl TenantStrategy {
         for cluster in Grants::raised(before, after.grants.as_ref()).filter(|cluster| !is_accepted(cluster)) {
             let mut others = self.levels.unbounded(cluster);
             others.remove(object.name());
+            // The levels are a moment behind: who has a ceiling by now is not told.
+            let mut bound = Vec::new();
+            for name in &others {
+                let found = view.unfiltered().latest().get(&Key::new(TENANT, "", name)).await?;
+                if found.is_some_and(|tenant| has_ceiling(&tenant.body, cluster)) {
+                    bound.push(name.clone());
+                }
+            }
+            others.retain(|name| !bound.contains(name));
             if !others.is_empty() {
                 let named: Vec<String> = others.iter().take(TENANTS_TOLD).cloned().collect();
                 let more = others.len().saturating_sub(TENANTS_TOLD);
@@ -85,6 +101,11 @@ impl TenantStrategy {
     }
 }
 
+fn has_ceiling(body: &[u8], cluster: &str) -> bool {
+    let account = account::of_stored::<ChargedTenant>(body).unwrap_or_default();
+    account.grants.is_some_and(|grants| grants.domains.contains_key(cluster))
+}
+
 impl Strategy for TenantStrategy {
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
         object.remove(&["status"]);
@@ -94,11 +115,11 @@ impl Strategy for TenantStrategy {
     fn admit<'a>(
         &'a self,
         cx: &'a mut WriteContext<'_>,
-        _view: View<'a>,
+        view: View<'a>,
         old: Option<&'a Object>,
         object: &'a mut Object,
     ) -> Option<BoxFuture<'a, Result<(), Status>>> {
-        (cx.part == Part::Main).then(|| std::future::ready(self.check_bounds(old, object)).boxed())
+        (cx.part == Part::Main).then(|| self.check_bounds(view, old, object).boxed())
     }
 
     fn validate_create(&self, _cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {

@@ -159,7 +159,7 @@ fn tenant(name: &str) -> Value {
 fn member_cluster(name: &str) -> Value {
     json!({
         "apiVersion": "business.tkestack.io/v1", "kind": "MemberCluster",
-        "metadata": {"name": name}, "spec": {"tenants": ["*"]},
+        "metadata": {"name": name}, "spec": {"displayName": name},
     })
 }
 

@@ -19,7 +19,7 @@ fn tenant(name: &str, ceilings: Value) -> Value {
 fn member_cluster(name: &str, hard: Value) -> Value {
     json!({
         "apiVersion": "business.tkestack.io/v1", "kind": "MemberCluster", "metadata": {"name": name},
-        "spec": {"tenants": ["*"], "hard": hard},
+        "spec": {"hard": hard},
     })
 }
 

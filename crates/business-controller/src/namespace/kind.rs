@@ -2,7 +2,7 @@
 
 use super::memory::NamespaceMemory;
 use crate::cache::Cache;
-use crate::kinds::{Kind, ProjectKey, View, ViewChange, ViewIndex};
+use crate::kinds::{Kind, ObjectKey as _, ProjectKey, View, ViewChange, ViewIndex};
 use business_types::condition::{self, TRANSFERRED};
 use business_types::{NamespaceSpec, NamespaceStatus, names};
 use std::collections::HashMap;
@@ -63,6 +63,14 @@ impl Cache<BusinessNamespace> {
     /// The namespaces of a project, sorted by name.
     pub fn of_project(&self, project: &str) -> Vec<Arc<NamespaceView>> {
         self.look(|views, _| ProjectKey::within(views, project))
+    }
+
+    /// How many a project has.
+    pub fn count_in(&self, project: &str) -> usize {
+        let first = ProjectKey::new(Some(project), "");
+        self.look(|views, _| {
+            views.range(first..).take_while(|(key, _)| key.project.as_ref() == project).count()
+        })
     }
 
     /// The namespace that a place in a member cluster belongs to.

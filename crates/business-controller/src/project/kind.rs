@@ -1,7 +1,7 @@
 //! What a project is to the controller.
 
 use super::figures::Figures;
-use crate::cache::Cache;
+use crate::cache::{Cache, Views};
 use crate::kinds::{Kind, RootKey, View, ViewChange, ViewIndex};
 use business_types::{ProjectSpec, ProjectStatus, names};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,42 +18,62 @@ impl Kind for BusinessProject {
     type Spec = ProjectSpec;
     type Status = ProjectStatus;
     type Key = RootKey;
-    type Index = ChildProjects;
+    type Index = ProjectTree;
     type Memory = Figures;
 }
 
-/// Child projects by their parent.
+/// Child projects by their parent, and all by their tenant.
 #[derive(Debug, Default)]
-pub struct ChildProjects(BTreeMap<String, BTreeSet<RootKey>>);
+pub struct ProjectTree {
+    children: Groups,
+    tenants: Groups,
+}
 
-impl ViewIndex<BusinessProject> for ChildProjects {
+/// Projects by a name.
+#[derive(Debug, Default)]
+struct Groups(BTreeMap<String, BTreeSet<RootKey>>);
+
+impl ViewIndex<BusinessProject> for ProjectTree {
     fn follow(&mut self, change: &ViewChange<BusinessProject>) {
-        let parent = |view: &Arc<ProjectView>| view.spec.parent_project_name.clone();
-        let (old, new) = (change.old.as_ref().map(parent), change.new.as_ref().map(parent));
+        self.children.follow(change, |view| &view.spec.parent_project_name);
+        self.tenants.follow(change, |view| &view.spec.tenant_id);
+    }
+}
+
+impl Groups {
+    fn follow(&mut self, change: &ViewChange<BusinessProject>, group: impl Fn(&ProjectView) -> &String) {
+        let (old, new) = (change.old.as_deref().map(&group), change.new.as_deref().map(&group));
         if old == new {
             return;
         }
         let Some(view) = change.new.as_ref().or(change.old.as_ref()) else { return };
         if let Some(old) = old
-            && let Some(children) = self.0.get_mut(&old)
+            && let Some(members) = self.0.get_mut(old)
         {
-            children.remove(&view.key);
-            if children.is_empty() {
-                self.0.remove(&old);
+            members.remove(&view.key);
+            if members.is_empty() {
+                self.0.remove(old);
             }
         }
-        if let Some(new) = new.filter(|parent| !parent.is_empty()) {
-            self.0.entry(new).or_default().insert(view.key.clone());
+        if let Some(new) = new.filter(|name| !name.is_empty()) {
+            self.0.entry(new.clone()).or_default().insert(view.key.clone());
         }
+    }
+
+    fn of(&self, name: &str, views: &Views<BusinessProject>) -> Vec<Arc<ProjectView>> {
+        let keys = self.0.get(name).into_iter().flatten();
+        keys.filter_map(|key| views.get(key).cloned()).collect()
     }
 }
 
 impl Cache<BusinessProject> {
     /// The direct child projects of a project, sorted by name.
     pub fn children_of(&self, project: &str) -> Vec<Arc<ProjectView>> {
-        self.look(|views, children| {
-            let keys = children.0.get(project).into_iter().flatten();
-            keys.filter_map(|key| views.get(key).cloned()).collect()
-        })
+        self.look(|views, tree| tree.children.of(project, views))
+    }
+
+    /// All projects of a tenant, sorted by name.
+    pub fn of_tenant(&self, tenant: &str) -> Vec<Arc<ProjectView>> {
+        self.look(|views, tree| tree.tenants.of(tenant, views))
     }
 }

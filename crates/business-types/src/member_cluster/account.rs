@@ -33,7 +33,7 @@ mod tests {
 
     #[test]
     fn a_cluster_gives_the_fleet_what_it_has() {
-        let object = json!({"metadata": {"name": "c1"}, "spec": {"tenants": ["*"], "hard": {"pods": "5"}}});
+        let object = json!({"metadata": {"name": "c1"}, "spec": {"hard": {"pods": "5"}}});
         let account = account::of_stored::<ChargedMemberCluster>(object.to_string().as_bytes()).unwrap();
         assert!(account.pays.is_none() && account.tenant.is_empty());
         let grants = account.grants.unwrap();

@@ -1,5 +1,5 @@
-use super::{MemberClusterSpec, MemberClusterStatus};
-use crate::validation::{DISPLAY_NAME_BYTES_MAX, amounts, cluster_name, conditions, printable, users};
+use super::MemberClusterSpec;
+use crate::validation::{DISPLAY_NAME_BYTES_MAX, amounts, cluster_name};
 use meta::field::{FieldError, FieldErrors, Path};
 
 /// What is wrong with a member cluster.
@@ -10,15 +10,8 @@ pub fn member_cluster(name: &str, spec: &MemberClusterSpec) -> FieldErrors {
     if spec.display_name.len() > DISPLAY_NAME_BYTES_MAX {
         errors.push(FieldError::too_long(&path.child("displayName"), DISPLAY_NAME_BYTES_MAX));
     }
-    errors.extend(printable(&spec.type_, &path.child("type")));
-    errors.extend(users(&spec.tenants, &path.child("tenants")));
     errors.extend(amounts(&spec.hard, |resource| path.child("hard").key(resource)));
     errors
-}
-
-/// What is wrong with a written status: a report, which is not held against the spec.
-pub fn member_cluster_status(status: &MemberClusterStatus) -> FieldErrors {
-    conditions(&status.conditions)
 }
 
 #[cfg(test)]
@@ -32,9 +25,8 @@ mod tests {
             let spec = serde_json::from_value(spec).unwrap();
             member_cluster(name, &spec).into_iter().map(|error| error.field).collect()
         };
-        assert_eq!(fields("c1", json!({"tenants": ["*"], "hard": {"requests.cpu": "10"}})), [""; 0]);
+        assert_eq!(fields("c1", json!({"hard": {"requests.cpu": "10"}})), [""; 0]);
         assert_eq!(fields("registry", json!({})), ["metadata.name"]);
         assert_eq!(fields("c1", json!({"hard": {"pods": "1.5"}})), ["spec.hard[pods]"]);
-        assert_eq!(fields("c1", json!({"tenants": [""]})), ["spec.tenants[0]"]);
     }
 }

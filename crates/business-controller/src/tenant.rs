@@ -1,0 +1,84 @@
+//! The controller of tenants: what their root projects are granted, beside their ceilings.
+
+/// What a tenant is to the controller.
+pub mod kind;
+/// The status to show; pure.
+pub mod status;
+
+use crate::context::Context;
+use crate::controller::Controller;
+use crate::error::{CallFailure, Error};
+use crate::kinds::{Heard, ObjectKey as _, RootKey, ViewChange};
+use crate::merge::difference;
+use crate::objects::Tabled as _;
+use crate::outcome::PassOutcome;
+use crate::queue::Lane;
+use business_types::TenantStatus;
+use kind::BusinessTenant;
+use std::time::Duration;
+
+/// The group of tenants in the queue: no member cluster has an empty name.
+const GROUP: &str = "";
+/// Shortest time between two writes of a tenant's figures.
+const FIGURES_FLOOR: Duration = Duration::from_millis(500);
+/// More for each project, since every pass goes through all of them.
+const FIGURES_PER_PROJECT: Duration = Duration::from_millis(1);
+/// Longest time between two writes.
+const FIGURES_CEILING: Duration = Duration::from_secs(10);
+
+impl Controller for BusinessTenant {
+    fn changed(cx: &Context, change: &ViewChange<Self>) {
+        if let Some(view) = change.new.as_deref().or(change.old.as_deref()) {
+            wake_tenant(cx, view.key.name(), Lane::Urgent);
+        }
+    }
+
+    async fn reconcile(cx: &Context, key: &RootKey) -> Result<PassOutcome, Error> {
+        let figures = &cx.objects.tenants.memory;
+        let Some(object) = cx.objects.tenants.get(key) else {
+            figures.forget(key);
+            return Ok(PassOutcome::Skipped);
+        };
+        let projects = cx.objects.projects.of_tenant(key.name());
+        let namespaces =
+            projects.iter().map(|project| cx.objects.namespaces.count_in(project.key.name())).sum();
+        let next = status::next(&object, &projects, namespaces, &cx.now());
+        if next == object.status {
+            return Ok(PassOutcome::Unchanged);
+        }
+        if let Some(wait) =
+            figures.wait(key).filter(|_| object.status.observed_generation == next.observed_generation)
+        {
+            return Ok(PassOutcome::WaitingFor(wait));
+        }
+        let json = |status: &TenantStatus| {
+            serde_json::to_value(status).map_err(|error| CallFailure::Unavailable(error.to_string()))
+        };
+        let Some(patch) = difference(&json(&object.status)?, &json(&next)?) else {
+            return Ok(PassOutcome::Unchanged);
+        };
+        cx.fence.permit()?;
+        let written = cx.business.patch_status(&*object, patch).await?;
+        cx.objects.tenants.seen(written, Heard::FromOwnWrite);
+        let projects = u32::try_from(projects.len()).unwrap_or(u32::MAX);
+        let period = FIGURES_FLOOR.saturating_add(FIGURES_PER_PROJECT.saturating_mul(projects));
+        figures.written(key, period.min(FIGURES_CEILING));
+        Ok(PassOutcome::Applied)
+    }
+
+    fn look_at_all(cx: &Context) {
+        for tenant in cx.objects.tenants.all() {
+            wake_tenant(cx, tenant.key.name(), Lane::Later);
+        }
+    }
+}
+
+/// Looks at a tenant again, if there is an object of it. What only changes its figures waits until they may be written.
+pub fn wake_tenant(cx: &Context, name: &str, lane: Lane) {
+    let key = RootKey::new(None, name);
+    if name.is_empty() || lane == Lane::Later && cx.objects.tenants.get(&key).is_none() {
+        return;
+    }
+    let wait = if lane == Lane::Later { cx.objects.tenants.memory.wait(&key) } else { None };
+    cx.queue.add_after(&BusinessTenant::queued(key), GROUP, lane, wait.unwrap_or_default());
+}
