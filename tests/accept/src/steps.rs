@@ -20,6 +20,8 @@ mod rollback;
 mod crash;
 /// What a tenant may see and do.
 mod tenant;
+/// Ceilings of tenants.
+mod budgets;
 /// People in the clusters themselves.
 mod access;
 /// People who log in.
@@ -77,6 +79,7 @@ const STEPS: &[(&str, Step)] = &[
     ("a namespace goes to another project and back, and its cluster sees its marks change", moving::moving),
     ("namespaces that nobody manages are discovered, adopted together, and released", adopting::adopting),
     ("the tenant's administrator rules his tenant and sees no other", tenant::tenant),
+    ("budgets come from the top: a cluster, a tenant, its projects", budgets::budgets),
     ("a member enters his namespace with a certificate, and no other, until he is no member", access::access),
     (
         "people log in with the identity provider, and are the same through kube-apiserver and directly",

@@ -1,0 +1,78 @@
+use anyhow::{Result, ensure};
+use instance::job::{Hard, apply, namespace, project, until_available, until_field, until_gone};
+use instance::kubeconfig::{Kubeconfig, token};
+use instance::pki::Pki;
+use instance::{HOST_CLUSTER, Instance};
+use serde_json::{Value, json};
+
+const TENANT: &str = "topdown";
+
+/// A member cluster has an amount, a tenant a ceiling of it, and the tenant's administrator divides that by himself.
+pub(super) fn budgets(instance: &Instance) -> Result<()> {
+    let k = &instance.kubectl;
+    let admin = administrator(instance)?;
+    apply(k, &member_cluster("6"))?;
+    apply(k, &tenant("8"))
+        .err()
+        .filter(|error| format!("{error:#}").contains("exceeded quota of cluster"))
+        .ok_or_else(|| anyhow::anyhow!("a ceiling above what the cluster has was taken"))?;
+    apply(k, &tenant("4"))?;
+    let hard: Hard<'_> = &[("requests.cpu", "3")];
+    let (root, second) = (owned("top", hard), owned("top-2", &[("requests.cpu", "2")]));
+    apply(&admin, &root)?;
+    let refusal = admin.refused(&["create", "-f", "-"], Some(&second.to_string()))?;
+    let explained = format!("exceeded quota of tenant \"{TENANT}\" on cluster \"{HOST_CLUSTER}\"");
+    ensure!(refusal.contains(&explained) && refusal.contains("the largest that fits is 1"), "{refusal}");
+    apply(&admin, &namespace("top", HOST_CLUSTER, "top", &[("requests.cpu", "1")]))?;
+    until_available(&admin, "top", &format!("{HOST_CLUSTER}-top"))?;
+    let granted = format!("/status/clusters/{HOST_CLUSTER}/used/requests.cpu");
+    until_field(&admin, &["tenant", TENANT], &granted, &json!("3"))?;
+    until_field(&admin, &["tenant", TENANT], "/status/namespaces", &json!(1))?;
+    let seen = admin.run(&["get", "tenants", "-o", "name"])?;
+    ensure!(seen.trim() == format!("tenant.business.tkestack.io/{TENANT}"), "the tenant sees {seen}");
+    let shown = k.run(&["get", "mc", HOST_CLUSTER])?;
+    ensure!(shown.contains("requests.cpu: 4/6"), "{shown}");
+    let refusal = k.refused(&["delete", "tenant", TENANT], None)?;
+    ensure!(refusal.contains("still has 1 children"), "{refusal}");
+    admin.run(&["delete", "project", "top", "--wait=false"])?;
+    until_gone(&admin, &["project", "top"])?;
+    k.run(&["delete", "tenant", TENANT])?;
+    k.run(&["delete", "mc", HOST_CLUSTER]).map(drop)
+}
+
+fn administrator(instance: &Instance) -> Result<instance::kubectl::Kubectl> {
+    let api = instance.apis.first().ok_or_else(|| anyhow::anyhow!("no replica"))?;
+    let pki = Pki::open(&instance.layout.path("pki"))?;
+    let server = format!("https://{}:{}", api.host, api.port);
+    let file = instance.layout.path("home/topdown.kubeconfig");
+    let token = token(&instance.issuer.token("chief", Some(TENANT), &["tenant-admins"])?);
+    Kubeconfig::default().context("chief", &server, &pki.cert("serving-ca"), &token)?.write(&file)?;
+    Ok(instance.kubectl.with_kubeconfig(&file))
+}
+
+fn member_cluster(cpu: &str) -> Value {
+    json!({
+        "apiVersion": "business.tkestack.io/v1", "kind": "MemberCluster",
+        "metadata": {"name": HOST_CLUSTER}, "spec": {"hard": {"requests.cpu": cpu}},
+    })
+}
+
+fn tenant(cpu: &str) -> Value {
+    json!({
+        "apiVersion": "business.tkestack.io/v1", "kind": "Tenant",
+        // other tenants of this instance have no ceilings
+        "metadata": {"name": TENANT, "annotations": {"business.tkestack.io/accept-unbounded": HOST_CLUSTER}},
+        "spec": {
+            "displayName": "From the top",
+            "clusters": {HOST_CLUSTER: {"hard": {"requests.cpu": cpu}}},
+        },
+    })
+}
+
+fn owned(name: &str, hard: Hard<'_>) -> Value {
+    let mut object = project(name, None, &[(HOST_CLUSTER, hard)]);
+    if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.insert("tenantID".to_owned(), json!(TENANT));
+    }
+    object
+}
