@@ -82,8 +82,8 @@ impl Pricing<'_> {
     /// Which domains the scope has to list.
     fn see_to_lists(&self, scope: &Scope, terms: &mut [Term<'_>]) {
         let is_open = self.standings.is_open(scope);
-        let grown: BTreeSet<&str> =
-            terms.iter().filter(|term| term.delta > 0).map(|term| term.domain).collect();
+        let grows = |term: &&Term<'_>| term.delta > 0 && !self.within.is_empty();
+        let grown: BTreeSet<&str> = terms.iter().filter(grows).map(|term| term.domain).collect();
         for term in terms.iter_mut().filter(|term| term.key.is_empty() && !term.domain.is_empty() && term.has)
         {
             let joins = term.child() > 0;
