@@ -184,3 +184,20 @@ pub struct Column {
     /// 0 is always shown, more only with `-o wide`.
     pub priority: i32,
 }
+
+impl Column {
+    /// A column of texts.
+    pub const fn string(name: &'static str, description: &'static str, priority: i32) -> Self {
+        Self::typed(name, "string", description, priority)
+    }
+
+    /// A column of another type.
+    pub const fn typed(
+        name: &'static str,
+        ty: &'static str,
+        description: &'static str,
+        priority: i32,
+    ) -> Self {
+        Self { name, ty, description, priority }
+    }
+}

@@ -103,7 +103,7 @@ pub trait Strategy: Send + Sync + 'static {
     }
 
     /// Marks an object whose deletion begins: `metadata.deletionTimestamp` is set already.
-    fn prepare_delete(&self, cx: &mut WriteContext<'_>, object: &mut Object);
+    fn prepare_delete(&self, _cx: &mut WriteContext<'_>, _object: &mut Object) {}
 
     /// What the deletion of an object that its caller sees can be refused for, beside his rights with the kind.
     fn check_delete(&self, _cx: &WriteContext<'_>, _object: &Object) -> Result<(), Status> {
@@ -112,7 +112,9 @@ pub trait Strategy: Send + Sync + 'static {
 
     /// Whether the object, beside `metadata.finalizers`, still waits for somebody before it can go.
     /// The text is the answer to another DELETE (409).
-    fn waits_for(&self, object: &Object) -> Option<String>;
+    fn waits_for(&self, _object: &Object) -> Option<String> {
+        None
+    }
 
     /// What only the change itself can be refused for, after validation: an answer other than 422.
     fn check_update(&self, _cx: &WriteContext<'_>, _old: &Object, _new: &Object) -> Result<(), Status> {

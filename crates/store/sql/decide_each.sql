@@ -32,7 +32,7 @@ DECLARE
     h_row int[]; h_hard numeric[]; h_listed boolean[]; h_mandatory boolean[]; h_undercut int[]; w_place int[];
     s_sound boolean[] := array_fill(false, ARRAY[cardinality(s_name)]);
     held json[] := '{}'; violations text;
-    e int; own int; scope int; r int; c int; at int; steps int; keys bigint; was numeric; taken numeric; above numeric; up_row int; missing text; ancestor record;
+    e int; own int; scope int; r int; c int; at int; steps int; keys bigint; was numeric; taken numeric; above numeric; up_row int; uneven int[]; missing text; ancestor record;
     up_kind smallint; up text;
     term_first int; term_last int := 0; limit_first int; limit_last int := 0; place_first int; place_last int := 0;
 BEGIN
@@ -235,12 +235,14 @@ BEGIN
         END IF;
 
         -- Accepted: the running totals.
+        uneven := '{}';
         FOR t IN term_first..term_last LOOP
             r := t_row[t];
             IF q_hold[q] IS NULL THEN
                 l_allocated[r] := l_allocated[r] + t_delta[t];
                 l_children[r] := l_children[r] + t_child[t];
                 l_changed[r] := true;
+                IF l_excess[r] <> 0 OR l_allocated[r] > l_hard[r] THEN uneven := uneven || r; END IF;
             ELSE
                 held := held || json_build_object(
                     'uid', e_uid[e], 'row', r, 'amount', t_own[t], 'carried', t_child[t] < 0, 'state', q_hold[q],
@@ -260,6 +262,7 @@ BEGIN
                 l_hard[r] := h_hard[h];
                 -- what exists keeps what it has, and nothing above it
                 l_yields[r] := h_undercut[h] > 0;
+                IF l_excess[r] <> 0 OR l_allocated[r] > l_hard[r] THEN uneven := uneven || r; END IF;
             END IF;
             l_changed[r] := true;
         END LOOP;
@@ -284,12 +287,7 @@ BEGIN
         END IF;
         -- What lies above a limit now counts above for the writes that follow. Where no write of the batch asks for that row,
         -- settle_excess() does it in the end.
-        FOR r IN
-            SELECT t_row[k.t] FROM generate_series(term_first, term_last) AS k(t) WHERE l_key[t_row[k.t]] <> ''
-            UNION
-            SELECT h_row[k.h] FROM generate_series(limit_first, limit_last) AS k(h) WHERE l_key[h_row[k.h]] <> ''
-        LOOP
-            at := r;
+        FOREACH at IN ARRAY uneven LOOP
             LOOP
                 above := greatest(l_allocated[at] - coalesce(l_hard[at], amount_max), 0) - l_excess[at];
                 EXIT WHEN above = 0;

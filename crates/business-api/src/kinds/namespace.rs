@@ -71,7 +71,7 @@ pub struct NamespaceKind;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Spec {
+struct SelectedNamespaceSpec {
     #[serde(rename = "tenantID")]
     tenant_id: Box<str>,
     cluster_name: Box<str>,
@@ -92,8 +92,8 @@ impl Kind for NamespaceKind {
     }
 
     fn attributes(&self, body: &[u8]) -> Attributes {
-        let mut selected = Selected::<Spec>::read(body);
-        let Spec { tenant_id, cluster_name, namespace } = std::mem::take(&mut selected.spec);
+        let mut selected = Selected::<SelectedNamespaceSpec>::read(body);
+        let SelectedNamespaceSpec { tenant_id, cluster_name, namespace } = std::mem::take(&mut selected.spec);
         let fields = [tenant_id.clone(), cluster_name, namespace, std::mem::take(&mut selected.status.phase)];
         selected.attributes(tenant_id, fields)
     }

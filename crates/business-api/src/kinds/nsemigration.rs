@@ -46,7 +46,7 @@ pub struct NsEmigrationKind;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Spec {
+struct SelectedNsEmigrationSpec {
     #[serde(rename = "tenantID")]
     tenant_id: Box<str>,
     namespace: Box<str>,
@@ -66,8 +66,8 @@ impl Kind for NsEmigrationKind {
     }
 
     fn attributes(&self, body: &[u8]) -> Attributes {
-        let mut selected = Selected::<Spec>::read(body);
-        let Spec { tenant_id, namespace } = std::mem::take(&mut selected.spec);
+        let mut selected = Selected::<SelectedNsEmigrationSpec>::read(body);
+        let SelectedNsEmigrationSpec { tenant_id, namespace } = std::mem::take(&mut selected.spec);
         let fields = [tenant_id.clone(), namespace, std::mem::take(&mut selected.status.phase)];
         selected.attributes(tenant_id, fields)
     }

@@ -51,7 +51,7 @@ pub struct PlatformKind;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Spec {
+struct SelectedPlatformSpec {
     #[serde(rename = "tenantID")]
     tenant_id: Box<str>,
     administrators: Box<[Box<str>]>,
@@ -72,8 +72,8 @@ impl Kind for PlatformKind {
 
     /// Who rules a tenant is known to all its callers.
     fn attributes(&self, body: &[u8]) -> Attributes {
-        let mut selected = Selected::<Spec>::read(body);
-        let Spec { tenant_id, administrators } = std::mem::take(&mut selected.spec);
+        let mut selected = Selected::<SelectedPlatformSpec>::read(body);
+        let SelectedPlatformSpec { tenant_id, administrators } = std::mem::take(&mut selected.spec);
         let attributes = selected.attributes(tenant_id.clone(), [tenant_id]);
         Attributes { tenant_wide: true, members: administrators, ..attributes }
     }

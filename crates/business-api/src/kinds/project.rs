@@ -62,7 +62,7 @@ pub struct ProjectKind;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Spec {
+struct SelectedProjectSpec {
     #[serde(rename = "tenantID")]
     tenant_id: Box<str>,
     members: Box<[Box<str>]>,
@@ -87,8 +87,9 @@ impl Kind for ProjectKind {
     }
 
     fn attributes(&self, body: &[u8]) -> Attributes {
-        let mut selected = Selected::<Spec>::read(body);
-        let Spec { tenant_id, members, parent_project_name } = std::mem::take(&mut selected.spec);
+        let mut selected = Selected::<SelectedProjectSpec>::read(body);
+        let SelectedProjectSpec { tenant_id, members, parent_project_name } =
+            std::mem::take(&mut selected.spec);
         let fields = [tenant_id.clone(), parent_project_name, std::mem::take(&mut selected.status.phase)];
         Attributes { members, ..selected.attributes(tenant_id, fields) }
     }

@@ -62,7 +62,7 @@ struct RegistryStored<K>(PhantomData<K>);
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Spec {
+struct SelectedRegistrySpec {
     #[serde(rename = "tenantID")]
     tenant_id: Box<str>,
     name: Box<str>,
@@ -82,8 +82,8 @@ impl<K: RegistryKind> Kind for RegistryStored<K> {
     }
 
     fn attributes(&self, body: &[u8]) -> Attributes {
-        let mut selected = Selected::<Spec>::read(body);
-        let Spec { tenant_id, name } = std::mem::take(&mut selected.spec);
+        let mut selected = Selected::<SelectedRegistrySpec>::read(body);
+        let SelectedRegistrySpec { tenant_id, name } = std::mem::take(&mut selected.spec);
         let fields = [tenant_id.clone(), name, std::mem::take(&mut selected.status.phase)];
         selected.attributes(tenant_id, fields)
     }

@@ -64,7 +64,7 @@ pub struct RegistryCredentialKind;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Spec {
+struct SelectedRegistryCredentialSpec {
     #[serde(rename = "tenantID")]
     tenant_id: Box<str>,
     user: Box<str>,
@@ -84,8 +84,8 @@ impl Kind for RegistryCredentialKind {
     }
 
     fn attributes(&self, body: &[u8]) -> Attributes {
-        let mut selected = Selected::<Spec>::read(body);
-        let Spec { tenant_id, user } = std::mem::take(&mut selected.spec);
+        let mut selected = Selected::<SelectedRegistryCredentialSpec>::read(body);
+        let SelectedRegistryCredentialSpec { tenant_id, user } = std::mem::take(&mut selected.spec);
         selected.attributes(tenant_id.clone(), [tenant_id, user])
     }
 }

@@ -64,7 +64,7 @@ struct Named {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Spec {
+struct SelectedTenantSpec {
     administrators: Vec<Subject>,
 }
 
@@ -88,7 +88,7 @@ impl Kind for TenantKind {
     /// Its own callers all see it.
     fn attributes(&self, body: &[u8]) -> Attributes {
         let Meta { metadata } = serde_json::from_slice(body).unwrap_or_default();
-        let mut selected = Selected::<Spec>::read(body);
+        let mut selected = Selected::<SelectedTenantSpec>::read(body);
         let members = selected.spec.administrators.drain(..).map(|subject| person(&subject)).collect();
         Attributes { tenant_wide: true, members, ..selected.attributes(metadata.name, []) }
     }

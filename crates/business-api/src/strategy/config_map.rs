@@ -56,12 +56,6 @@ impl Strategy for ConfigMapStrategy {
         config_map(object)
     }
 
-    fn prepare_delete(&self, _cx: &mut WriteContext<'_>, _object: &mut Object) {}
-
-    fn waits_for(&self, _object: &Object) -> Option<String> {
-        None
-    }
-
     fn account(&self, object: &Object) -> Result<Account, Status> {
         Ok(Account { tenant: tenant_of(object).to_owned(), ..Account::default() })
     }

@@ -14,13 +14,9 @@ use store::quota::{Account, Violation};
 
 /// Columns of `kubectl get`.
 pub const COLUMNS: &[Column] = &[
-    column("Granted/Hard", "string", "What tenants are granted of it, of what they may be.", 0),
-    column("Display Name", "string", "Name for people.", 0),
+    Column::string("Granted/Hard", "What tenants are granted of it, of what they may be.", 0),
+    Column::string("Display Name", "Name for people.", 0),
 ];
-
-const fn column(name: &'static str, ty: &'static str, description: &'static str, priority: i32) -> Column {
-    Column { name, ty, description, priority }
-}
 
 static REFUSED: RefusedKind = RefusedKind {
     gvk,
@@ -69,12 +65,6 @@ impl Strategy for MemberClusterStrategy {
 
     fn validate_update(&self, _cx: &mut WriteContext<'_>, _old: &Object, object: &Object) -> FieldErrors {
         spec_errors(object)
-    }
-
-    fn prepare_delete(&self, _cx: &mut WriteContext<'_>, _object: &mut Object) {}
-
-    fn waits_for(&self, _object: &Object) -> Option<String> {
-        None
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {

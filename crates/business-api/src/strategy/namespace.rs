@@ -42,15 +42,19 @@ const NAME_PREFIX: &str = "ns";
 
 /// Columns of `kubectl get`.
 pub const COLUMNS: &[Column] = &[
-    column("Cluster", "Name of the member cluster that the namespace lives in.", 0),
-    column("Namespace", "Name of the namespace in the member cluster.", 0),
-    column("Phase", "Where in its life the namespace is.", 0),
-    column("Ready", "Whether everything is as spec asks for.", 0),
-    column("Used/Hard", "What is consumed in the cluster, of what is granted, by resource.", 0),
-    column("Charged", "What is charged to the project: the highest grant not yet confirmed lower.", 1),
-    column("Tenant", "The tenant that owns the namespace.", 1),
-    column("Reason", "Why the namespace is in its phase.", 1),
-    column("Message", "Details of the phase.", 1),
+    Column::string("Cluster", "Name of the member cluster that the namespace lives in.", 0),
+    Column::string("Namespace", "Name of the namespace in the member cluster.", 0),
+    Column::string("Phase", "Where in its life the namespace is.", 0),
+    Column::string("Ready", "Whether everything is as spec asks for.", 0),
+    Column::string("Used/Hard", "What is consumed in the cluster, of what is granted, by resource.", 0),
+    Column::string(
+        "Charged",
+        "What is charged to the project: the highest grant not yet confirmed lower.",
+        1,
+    ),
+    Column::string("Tenant", "The tenant that owns the namespace.", 1),
+    Column::string("Reason", "Why the namespace is in its phase.", 1),
+    Column::string("Message", "Details of the phase.", 1),
 ];
 
 /// The fields that refusals name.
@@ -62,10 +66,6 @@ pub static REFUSED: RefusedKind = RefusedKind {
     place: "spec.namespace",
     amount: |_cluster, key| Path::new("spec").child("hard").key(key),
 };
-
-const fn column(name: &'static str, description: &'static str, priority: i32) -> Column {
-    Column { name, ty: "string", description, priority }
-}
 
 /// Namespaces: validated against the member clusters, charged to their project by a high-water mark.
 #[derive(Clone, Debug)]

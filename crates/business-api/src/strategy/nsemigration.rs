@@ -24,16 +24,12 @@ const TENANT: &[&str] = &["spec", "tenantID"];
 
 /// Columns of `kubectl get`.
 pub const COLUMNS: &[Column] = &[
-    column("Namespace", "Name of the namespace that goes.", 0),
-    column("Destination", "The project that it goes to.", 0),
-    column("Phase", "How far it is.", 0),
-    column("Reason", "Why it is in its phase.", 1),
-    column("Message", "Details of the phase.", 1),
+    Column::string("Namespace", "Name of the namespace that goes.", 0),
+    Column::string("Destination", "The project that it goes to.", 0),
+    Column::string("Phase", "How far it is.", 0),
+    Column::string("Reason", "Why it is in its phase.", 1),
+    Column::string("Message", "Details of the phase.", 1),
 ];
-
-const fn column(name: &'static str, description: &'static str, priority: i32) -> Column {
-    Column { name, ty: "string", description, priority }
-}
 
 /// Emigrations. Whether the namespace goes is decided when the controller moves it; here only what is seen now.
 #[derive(Clone, Debug)]
@@ -228,12 +224,6 @@ impl Strategy for NsEmigrationStrategy {
 
     fn validate_update(&self, _cx: &mut WriteContext<'_>, _old: &Object, _object: &Object) -> FieldErrors {
         FieldErrors::new()
-    }
-
-    fn prepare_delete(&self, _cx: &mut WriteContext<'_>, _object: &mut Object) {}
-
-    fn waits_for(&self, _object: &Object) -> Option<String> {
-        None
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {

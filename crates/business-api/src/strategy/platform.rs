@@ -74,12 +74,6 @@ impl Strategy for PlatformStrategy {
         errors
     }
 
-    fn prepare_delete(&self, _cx: &mut WriteContext<'_>, _object: &mut Object) {}
-
-    fn waits_for(&self, _object: &Object) -> Option<String> {
-        None
-    }
-
     fn account(&self, object: &Object) -> Result<Account, Status> {
         account::of::<ChargedPlatform>(object).map_err(|error| unreadable(&error))
     }

@@ -29,23 +29,22 @@ const MEMBERS: &[&str] = &["spec", "members"];
 
 /// Columns of `kubectl get`.
 pub const COLUMNS: &[Column] = &[
-    column("Phase", "string", "Where in its life the project is.", 0),
-    column("Ready", "string", "Whether everything is as spec asks for.", 0),
-    column("Tenant", "string", "The tenant that owns the project.", 0),
-    column("Parent", "string", "The project whose quota this one is carved out of.", 0),
-    column("Clusters", "string", "Member clusters that the project may use.", 0),
-    column(
+    Column::string("Phase", "Where in its life the project is.", 0),
+    Column::string("Ready", "Whether everything is as spec asks for.", 0),
+    Column::string("Tenant", "The tenant that owns the project.", 0),
+    Column::string("Parent", "The project whose quota this one is carved out of.", 0),
+    Column::string("Clusters", "Member clusters that the project may use.", 0),
+    Column::string(
         "Allocated/Hard",
-        "string",
         "What is given to children, of what is granted, by cluster and resource.",
         0,
     ),
-    column("Display Name", "string", "Name for people.", 1),
-    column("Children", "integer", "Direct child projects.", 1),
-    column("Namespaces", "integer", "Namespaces of the project.", 1),
-    column("Locked", "boolean", "Whether an operator has locked the project.", 1),
-    column("Reason", "string", "Why the project is in its phase.", 1),
-    column("Message", "string", "Details of the phase.", 1),
+    Column::string("Display Name", "Name for people.", 1),
+    Column::typed("Children", "integer", "Direct child projects.", 1),
+    Column::typed("Namespaces", "integer", "Namespaces of the project.", 1),
+    Column::typed("Locked", "boolean", "Whether an operator has locked the project.", 1),
+    Column::string("Reason", "Why the project is in its phase.", 1),
+    Column::string("Message", "Details of the phase.", 1),
 ];
 
 /// The fields that refusals name.
@@ -57,10 +56,6 @@ pub static REFUSED: RefusedKind = RefusedKind {
     place: "metadata.name",
     amount: |cluster, key| Path::new("spec").child("clusters").key(cluster).child("hard").key(key),
 };
-
-const fn column(name: &'static str, ty: &'static str, description: &'static str, priority: i32) -> Column {
-    Column { name, ty, description, priority }
-}
 
 /// Projects: validated against the member clusters, charged to their parent by their hard limits.
 #[derive(Clone, Debug)]

@@ -28,18 +28,14 @@ const RECORD: &[&str] = &["status", "registry"];
 
 /// Columns of `kubectl get`.
 pub const COLUMNS: &[Column] = &[
-    column("Repositories", "What the names of its repositories begin with.", 0),
-    column("Phase", "Where in its life it is.", 0),
-    column("Ready", "Whether everything is as spec asks for.", 0),
-    column("Used/Hard", "What is kept in the registry, of what may be.", 0),
-    column("Display Name", "Name for people.", 1),
-    column("Reason", "Why it is in its phase.", 1),
-    column("Message", "Details of the phase.", 1),
+    Column::string("Repositories", "What the names of its repositories begin with.", 0),
+    Column::string("Phase", "Where in its life it is.", 0),
+    Column::string("Ready", "Whether everything is as spec asks for.", 0),
+    Column::string("Used/Hard", "What is kept in the registry, of what may be.", 0),
+    Column::string("Display Name", "Name for people.", 1),
+    Column::string("Reason", "Why it is in its phase.", 1),
+    Column::string("Message", "Details of the phase.", 1),
 ];
-
-const fn column(name: &'static str, description: &'static str, priority: i32) -> Column {
-    Column { name, ty: "string", description, priority }
-}
 
 /// Image namespaces and chart groups: each has a prefix of the registry for itself, and costs its project what it may
 /// keep there.

@@ -29,16 +29,12 @@ const OWNERS: &[&str] = &["metadata", "ownerReferences"];
 
 /// Columns of `kubectl get`.
 pub const COLUMNS: &[Column] = &[
-    column("Holder", "The user who acts by it, or what a robot may do.", 0),
-    column("Username", "The name that goes with the password.", 0),
-    column("Expires", "When the password ends.", 0),
-    column("Last Used", "The day on which it was last used.", 0),
-    column("Tenant", "The tenant that owns it.", 1),
+    Column::string("Holder", "The user who acts by it, or what a robot may do.", 0),
+    Column::string("Username", "The name that goes with the password.", 0),
+    Column::string("Expires", "When the password ends.", 0),
+    Column::string("Last Used", "The day on which it was last used.", 0),
+    Column::string("Tenant", "The tenant that owns it.", 1),
 ];
-
-const fn column(name: &'static str, description: &'static str, priority: i32) -> Column {
-    Column { name, ty: "string", description, priority }
-}
 
 /// Credentials: nothing to the ledger; whose they are is looked at with every write.
 #[derive(Clone, Debug)]
@@ -162,17 +158,11 @@ impl Strategy for RegistryCredentialStrategy {
         errors
     }
 
-    fn prepare_delete(&self, _cx: &mut WriteContext<'_>, _object: &mut Object) {}
-
     fn check_delete(&self, cx: &WriteContext<'_>, object: &Object) -> Result<(), Status> {
         match not_his(cx, &self.roles, &spec_of(object)?) {
             None => Ok(()),
             Some(why) => Err(Status::forbidden(&group_resource(), object.name(), why)),
         }
-    }
-
-    fn waits_for(&self, _object: &Object) -> Option<String> {
-        None
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {

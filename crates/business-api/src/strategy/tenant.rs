@@ -23,17 +23,13 @@ const TENANTS_TOLD: usize = 5;
 
 /// Columns of `kubectl get`.
 pub const COLUMNS: &[Column] = &[
-    column("Ready", "string", "Whether the controller has looked at it, and nothing is wrong.", 0),
-    column("Projects", "integer", "Its projects, at whatever depth.", 0),
-    column("Namespaces", "integer", "Their namespaces.", 0),
-    column("Granted/Ceiling", "string", "What its root projects are granted, of what they may be.", 0),
-    column("Display Name", "string", "Name for people.", 1),
-    column("Administrators", "string", "Who rules the tenant.", 1),
+    Column::string("Ready", "Whether the controller has looked at it, and nothing is wrong.", 0),
+    Column::typed("Projects", "integer", "Its projects, at whatever depth.", 0),
+    Column::typed("Namespaces", "integer", "Their namespaces.", 0),
+    Column::string("Granted/Ceiling", "What its root projects are granted, of what they may be.", 0),
+    Column::string("Display Name", "Name for people.", 1),
+    Column::string("Administrators", "Who rules the tenant.", 1),
 ];
-
-const fn column(name: &'static str, ty: &'static str, description: &'static str, priority: i32) -> Column {
-    Column { name, ty, description, priority }
-}
 
 static REFUSED: RefusedKind = RefusedKind {
     gvk,
@@ -142,12 +138,6 @@ impl Strategy for TenantStrategy {
             }
             _ => TenantSpec::of(object).map(|spec| tenant::tenant(&spec)).unwrap_or_default(),
         }
-    }
-
-    fn prepare_delete(&self, _cx: &mut WriteContext<'_>, _object: &mut Object) {}
-
-    fn waits_for(&self, _object: &Object) -> Option<String> {
-        None
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {

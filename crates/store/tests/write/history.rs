@@ -1,12 +1,11 @@
 //! Generated histories: the store and the model decide alike, write by write, and leave the same behind.
 
-use crate::kit::{Kit, Object, PROJECT, PROJECTS, amounts};
+use crate::kit::{Kit, Made, Object, PROJECT, PROJECTS, amounts, as_the_model_says};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use store::model::{ScopeRole, Write};
-use store::quota::Violation;
 use store::testing::model::Model;
-use store::{Error, Key, Revision};
+use store::{Key, Revision};
 
 const CHILDREN_MAX: usize = 3;
 const LIMITS: [&str; 7] = [
@@ -136,18 +135,6 @@ fn change(object: &Object, edit: &Edit) -> Option<(Write, Option<Object>)> {
     Some((object.update(&to, admit), Some(to)))
 }
 
-/// An outcome without revision, violations in a fixed order.
-fn told(result: Result<(), Error>) -> String {
-    match result {
-        Err(Error::Refused(violations)) => {
-            let violations: BTreeSet<String> =
-                violations.iter().map(|v: &Violation| format!("{v:?}")).collect();
-            format!("{violations:#?}")
-        }
-        other => format!("{other:?}"),
-    }
-}
-
 /// Commands that are sent together, and whether growth is held meanwhile.
 #[derive(Clone, Debug)]
 struct Group {
@@ -191,17 +178,11 @@ async fn agree(groups: Vec<Group>) {
         // sent in this order, and small enough for one batch
         let sent = writes.iter().map(|(write, _)| kit.write(write.clone()));
         let results = futures_util::future::join_all(sent).await;
-        for ((write, object), result) in writes.into_iter().zip(results) {
-            let revision = *result.as_ref().unwrap_or(&Revision(0));
-            let expected = model.write(&write, revision);
-            let made = expected.is_ok();
-            assert_eq!(told(result.map(drop)), told(expected), "{write:#?}");
-            if made {
-                known.remove(&write.key);
-                if let Some(mut object) = object {
-                    object.revision = revision;
-                    known.insert(object.key(), object);
-                }
+        for Made { key, object, revision } in as_the_model_says(&mut model, writes, results) {
+            known.remove(&key);
+            if let Some(mut object) = object {
+                object.revision = revision;
+                known.insert(object.key(), object);
             }
         }
     }

@@ -4,7 +4,7 @@ use meta::quantity::Quantity;
 use runtime::{Metrics, Tasks};
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::audit::{Accounts, AuditReport};
@@ -12,6 +12,7 @@ use store::model::{Before, Change, Growth, NewState, ScopeRole, Write};
 use store::quota::{
     Account, Amounts, Claim, Grants, HoldChange, HoldState, Keys, Limits, Scope, ScopeKind, Violation,
 };
+use store::testing::model::Model;
 use store::testing::{self, Database};
 use store::{Access, Attributes, Config, Error, Key, Kind, KindId, Revision, Store};
 use uuid::Uuid;
@@ -375,6 +376,44 @@ pub(crate) fn refused<T: std::fmt::Debug>(result: Result<T, Error>) -> Vec<Viola
     match result {
         Err(Error::Refused(violations)) => violations,
         other => panic!("not refused: {other:?}"),
+    }
+}
+
+/// A write that was made.
+pub(crate) struct Made<O> {
+    pub(crate) key: Key,
+    /// The object after it.
+    pub(crate) object: O,
+    pub(crate) revision: Revision,
+}
+
+/// The store has decided these writes, in this order, as the model does. Those that were made.
+pub(crate) fn as_the_model_says<O>(
+    model: &mut Model,
+    writes: Vec<(Write, O)>,
+    results: Vec<Result<Revision, Error>>,
+) -> Vec<Made<O>> {
+    let mut made = Vec::new();
+    for ((write, object), result) in writes.into_iter().zip(results) {
+        let revision = *result.as_ref().unwrap_or(&Revision(0));
+        let expected = model.write(&write, revision);
+        let is_made = expected.is_ok();
+        assert_eq!(told(result.map(drop)), told(expected), "{write:#?}");
+        if is_made {
+            made.push(Made { key: write.key, object, revision });
+        }
+    }
+    made
+}
+
+/// An outcome without revision, violations in a fixed order.
+fn told(result: Result<(), Error>) -> String {
+    match result {
+        Err(Error::Refused(violations)) => {
+            let told: BTreeSet<String> = violations.iter().map(|one| format!("{one:?}")).collect();
+            format!("{told:#?}")
+        }
+        other => format!("{other:?}"),
     }
 }
 

@@ -1,12 +1,13 @@
 //! Generated histories of a fleet, its tenants and their projects: the store and the model decide alike, and the books agree.
 
+use crate::kit::{Made, as_the_model_says};
 use crate::scopes::{Object, PROJECT, TENANT, Tree, yielding};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use store::model::{Change, Growth, ScopeRole, Write};
-use store::quota::{ScopeKind, Undercut, Violation};
+use store::quota::{ScopeKind, Undercut};
 use store::testing::model::Model;
-use store::{Error, Key, KindId, Revision};
+use store::{Key, KindId};
 
 const CLUSTERS: [&str; 2] = ["c1", "c2"];
 const TENANTS: [&str; 2] = ["t", "u"];
@@ -91,18 +92,6 @@ fn resolve(command: &Command, known: &BTreeMap<Key, Object>) -> Option<(Write, O
     Some((Write { growth, ..to.write(change) }, Some(to)))
 }
 
-/// An outcome without revision, violations in a fixed order.
-fn told(result: Result<(), Error>) -> String {
-    match result {
-        Err(Error::Refused(violations)) => {
-            let told: BTreeSet<String> =
-                violations.iter().map(|one: &Violation| format!("{one:?}")).collect();
-            format!("{told:#?}")
-        }
-        other => format!("{other:?}"),
-    }
-}
-
 async fn agree(groups: Vec<Vec<Command>>) {
     let tree = Tree::new().await;
     let role = |scope, required| ScopeRole { scope: ScopeKind(scope), required };
@@ -121,17 +110,11 @@ async fn agree(groups: Vec<Vec<Command>>) {
         }
         let sent = writes.iter().map(|(write, _)| tree.store.write(&tree.access, write.clone()));
         let results = futures_util::future::join_all(sent).await;
-        for ((write, object), result) in writes.into_iter().zip(results) {
-            let revision = *result.as_ref().unwrap_or(&Revision(0));
-            let expected = model.write(&write, revision);
-            let made = expected.is_ok();
-            assert_eq!(told(result.map(drop)), told(expected), "{write:#?}");
-            if made {
-                known.remove(&write.key);
-                if let Some(mut object) = object {
-                    object.revision = revision;
-                    known.insert(object.key(), object);
-                }
+        for Made { key, object, revision } in as_the_model_says(&mut model, writes, results) {
+            known.remove(&key);
+            if let Some(mut object) = object {
+                object.revision = revision;
+                known.insert(object.key(), object);
             }
         }
         tree.check(known.values().cloned().collect::<Vec<_>>()).await;

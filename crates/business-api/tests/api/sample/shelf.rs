@@ -213,12 +213,6 @@ impl Strategy for ShelfStrategy {
         FieldErrors::new()
     }
 
-    fn prepare_delete(&self, _cx: &mut WriteContext<'_>, _object: &mut Object) {}
-
-    fn waits_for(&self, _object: &Object) -> Option<String> {
-        None
-    }
-
     fn account(&self, object: &Object) -> Result<Account, Status> {
         account::of::<ChargedShelf>(object).map_err(|error| Status::internal(error.to_string()))
     }
