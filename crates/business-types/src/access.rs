@@ -3,6 +3,8 @@
 //! They begin with a word of ours, and neither a tenant nor an operator can make them equal another's: a tenant in them
 //! has no colon. Whoever has no tenant, an operator, is `business::NAME`.
 
+use serde::{Deserialize, Serialize};
+
 /// What every name of ours begins with.
 const PREFIX: &str = "business:";
 /// The group of a tenant's administrators ends with this.
@@ -37,24 +39,31 @@ fn named(tenant: &str, name: &str) -> Option<String> {
     (is_plain && text.len() <= NAME_BYTES_MAX).then_some(text)
 }
 
-/// What somebody may do in a namespace of a member cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// What somebody may do in a project, and in its namespaces in member clusters. The lesser come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum AccessRole {
-    /// The tenant's administrators.
-    Admin,
-    /// The members of the project.
+    /// To look.
+    View,
+    /// Namespaces, and what is in them.
     Edit,
+    /// Access, projects below, and all of the above.
+    Admin,
 }
 
 impl AccessRole {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Admin, Self::Edit];
+    pub const ALL: [Self; 3] = [Self::View, Self::Edit, Self::Admin];
+
+    /// All of them, as they are written in `spec.access`.
+    pub const WORDS: [&'static str; 3] = ["admin", "edit", "view"];
 
     /// The name of its `ClusterRole` in member clusters, and of the `RoleBinding` to it in each namespace of ours.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Admin => "business:admin",
+            Self::View => "business:view",
             Self::Edit => "business:edit",
+            Self::Admin => "business:admin",
         }
     }
 

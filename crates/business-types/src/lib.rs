@@ -38,6 +38,8 @@ pub mod image_namespace;
 pub mod chart_group;
 /// The kind `RegistryCredential`.
 pub mod registry_credential;
+/// Somebody: a user, a group, a service account.
+pub mod subject;
 /// The kind Tenant.
 pub mod tenant;
 /// The kind `MemberCluster`.
@@ -54,7 +56,7 @@ pub use chart_group::{ChargedChartGroup, ChartGroup};
 pub use cluster::Cluster;
 pub use condition::Condition;
 pub use image_namespace::{ChargedImageNamespace, ImageNamespace};
-pub use member_cluster::{ChargedMemberCluster, MemberClusterSpec};
+pub use member_cluster::{ChargedMemberCluster, ClusterIdentity, MemberClusterSpec};
 pub use namespace::{
     ChargedNamespace, ClusterNamespaceRecord, NamespacePhase, NamespaceSpec, NamespaceStatus,
     NamespaceTransfer, Provenance,
@@ -62,9 +64,12 @@ pub use namespace::{
 pub use nsemigration::{EmigrationPhase, NsEmigrationSpec, NsEmigrationStatus};
 pub use operator_act::OperatorAct;
 pub use platform::{ChargedPlatform, PlatformSpec};
-pub use project::{ChargedProject, HardQuantity, ProjectPhase, ProjectSpec, ProjectStatus, UsedQuantity};
+pub use project::{
+    AccessEntry, ChargedProject, HardQuantity, ProjectPhase, ProjectSpec, ProjectStatus, UsedQuantity,
+};
 pub use registry::{RegistryKind, RegistryPhase, RegistryRecord, RegistrySpec, RegistryStatus};
 pub use registry_credential::{
     CredentialHolder, RegistryCredentialSpec, RegistryCredentialStatus, Robot, RobotAccess,
 };
-pub use tenant::{ChargedTenant, Subject, SubjectKind, TenantSpec, TenantStatus};
+pub use subject::{Subject, SubjectKind};
+pub use tenant::{ChargedTenant, TenantSpec, TenantStatus};

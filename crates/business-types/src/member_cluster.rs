@@ -31,6 +31,23 @@ pub struct MemberClusterSpec {
     /// What may be granted of it in all. A resource that is not named is unlimited.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub hard: ResourceList,
+    /// By which names its API server knows people.
+    pub identity: ClusterIdentity,
+}
+
+/// By which names the API server of a member cluster knows people.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum ClusterIdentity {
+    /// By those of the certificates that we issue, alone.
+    #[default]
+    Certificates,
+    /// By those, too, by which the host cluster knows them: it trusts the same issuers.
+    Shared,
+}
+
+impl ClusterIdentity {
+    /// All of them, as they are written.
+    pub const NAMES: [&'static str; 2] = ["Certificates", "Shared"];
 }
 
 impl MemberClusterSpec {

@@ -6,9 +6,12 @@ use meta::quantity::ResourceList;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+mod access;
 mod account;
 mod schema;
 
+pub use access::AccessEntry;
+pub(crate) use access::check_access;
 pub use account::ChargedProject;
 pub use schema::schema;
 pub(crate) use schema::{hard_quantity, used_quantity};
@@ -36,8 +39,11 @@ pub struct ProjectSpec {
     /// Name for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub display_name: String,
-    /// Users who see it and may create namespaces in it.
+    /// Users who have the role edit in it, and in the projects below.
     pub members: Vec<String>,
+    /// Who may do what in it, and in the projects below.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub access: Vec<AccessEntry>,
     /// The project whose quota this one is carved out of; empty for a root.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub parent_project_name: String,

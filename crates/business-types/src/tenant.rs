@@ -1,5 +1,6 @@
 use crate::condition::Condition;
 use crate::project::{HardQuantity, UsedQuantity};
+use crate::subject::Subject;
 use meta::gvk::{GroupResource, GroupVersionKind};
 use meta::object::Object;
 use serde::{Deserialize, Serialize};
@@ -58,37 +59,6 @@ pub struct TenantStatus {
     /// Aspects of its state.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-}
-
-/// Somebody, as the host cluster knows him.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Subject {
-    /// What he is.
-    pub kind: SubjectKind,
-    /// His name.
-    #[serde(default)]
-    pub name: String,
-    /// The namespace of a service account; empty for everybody else.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub namespace: String,
-}
-
-/// What somebody is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum SubjectKind {
-    /// A user, by his name.
-    #[default]
-    User,
-    /// Whoever is in a group.
-    Group,
-    /// A service account of the host cluster.
-    ServiceAccount,
-}
-
-impl SubjectKind {
-    /// All of them, as they are written.
-    pub const NAMES: [&'static str; 3] = ["User", "Group", "ServiceAccount"];
 }
 
 impl TenantSpec {

@@ -1,7 +1,7 @@
 use crate::condition::{self, Condition};
 use crate::names;
 use crate::namespace::{NamespacePhase, NamespaceSpec, NamespaceStatus, Provenance};
-use crate::project::{ProjectPhase, ProjectSpec, ProjectStatus};
+use crate::project::{ProjectPhase, ProjectSpec, ProjectStatus, check_access};
 use crate::registry::{self, REGISTRY_DOMAIN};
 use crate::resources;
 use meta::field::{FieldError, FieldErrors, Path};
@@ -28,6 +28,7 @@ pub fn project(name: &str, spec: &ProjectSpec) -> FieldErrors {
         errors.push(FieldError::too_long(&path.child("displayName"), DISPLAY_NAME_BYTES_MAX));
     }
     errors.extend(users(&spec.members, &path.child("members")));
+    errors.extend(check_access(&spec.access, &path.child("access")));
     for (cluster, quota) in &spec.clusters {
         if cluster == REGISTRY_DOMAIN {
             errors.extend(registry::limits(&quota.hard));

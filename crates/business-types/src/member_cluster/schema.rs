@@ -1,3 +1,4 @@
+use super::ClusterIdentity;
 use meta::schema::Schema;
 
 /// The shape of a `MemberCluster`, as `kubectl explain` shows it.
@@ -21,6 +22,16 @@ fn spec() -> Schema {
                     "What may be granted of it to tenants in all, by resource, such as requests.cpu (in cores). A \
                      resource that is not listed is unlimited; one that is listed is named by every tenant with a \
                      ceiling there.",
+                )
+                .optional(),
+            ),
+            (
+                "identity",
+                Schema::one_of(
+                    "By which names the cluster's API server knows people: Certificates (those of the certificates that \
+                     are issued here) or Shared (also those of the host cluster, whose issuers it trusts). Bindings there \
+                     name people accordingly.",
+                    &ClusterIdentity::NAMES,
                 )
                 .optional(),
             ),

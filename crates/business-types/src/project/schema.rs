@@ -1,5 +1,7 @@
 use super::ProjectPhase;
+use crate::access::AccessRole;
 use crate::audit::OrphanState;
+use crate::subject;
 use meta::schema::{ListType, Schema};
 use serde_json::json;
 
@@ -38,12 +40,21 @@ fn spec() -> Schema {
             (
                 "members",
                 Schema::strings(
-                    "User names that see the project and may create namespaces in it. Changed by administrators of \
-                     the tenant.",
+                    "User names with the role edit: as an entry of access for each.",
                     ListType::Set,
                 )
                 .with_default(json!([]))
                 .always(),
+            ),
+            (
+                "access",
+                Schema::list(
+                    "Who may do what in the project, in its namespaces, and in the projects below. Changed by \
+                     administrators of the tenant and by those with the role admin.",
+                    ListType::Atomic,
+                    access_entry(),
+                )
+                .optional(),
             ),
             (
                 "parentProjectName",
@@ -66,6 +77,23 @@ fn spec() -> Schema {
                 .optional(),
             ),
         ],
+    )
+}
+
+fn access_entry() -> Schema {
+    let [kind, name, namespace] = subject::fields();
+    let cluster = Schema::string(
+        "The member cluster of a service account that is not the host cluster's. It gets its role in that cluster alone.",
+    );
+    let role = Schema::one_of(
+        "admin (access, projects below, namespaces, and admin in the clusters), edit (namespaces, and edit in the clusters) \
+         or view (to look at all of it).",
+        &AccessRole::WORDS,
+    );
+    Schema::object(
+        "Somebody, and what he may do in a project and in those below it.",
+        Some("io.tkestack.business.v1.AccessEntry"),
+        [kind, name, namespace, ("cluster", cluster.optional()), ("role", role.required())],
     )
 }
 

@@ -1,5 +1,5 @@
-use super::SubjectKind;
 use crate::project::{hard_quantity, used_quantity};
+use crate::subject;
 use meta::schema::{ListType, Schema};
 
 /// The shape of a Tenant, as `kubectl explain` shows it.
@@ -20,7 +20,7 @@ fn spec() -> Schema {
             ("displayName", Schema::string("Name for people.").optional()),
             (
                 "administrators",
-                Schema::list("Who rules the tenant.", ListType::Atomic, subject()).optional(),
+                Schema::list("Who rules the tenant.", ListType::Atomic, subject::schema()).optional(),
             ),
             (
                 "clusters",
@@ -38,22 +38,6 @@ fn spec() -> Schema {
                 "contacts",
                 Schema::strings("Whom to ask about the tenant: addresses, or whatever people use.", ListType::Atomic)
                     .optional(),
-            ),
-        ],
-    )
-}
-
-/// Somebody, as the host cluster knows him.
-fn subject() -> Schema {
-    Schema::object(
-        "Somebody, as the host cluster knows him.",
-        Some("io.tkestack.business.v1.Subject"),
-        [
-            ("kind", Schema::one_of("User, Group or ServiceAccount.", &SubjectKind::NAMES).required()),
-            ("name", Schema::string("The name of the user, group or service account.").required()),
-            (
-                "namespace",
-                Schema::string("The namespace of a service account, and of nobody else.").optional(),
             ),
         ],
     )

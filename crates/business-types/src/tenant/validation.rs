@@ -1,8 +1,8 @@
-use super::{Subject, SubjectKind, TenantSpec, TenantStatus};
+use super::{TenantSpec, TenantStatus};
 use crate::registry::{self, REGISTRY_DOMAIN};
-use crate::validation::{DISPLAY_NAME_BYTES_MAX, USERS_MAX, amounts, cluster_name, conditions, printable};
+use crate::subject::check_subjects;
+use crate::validation::{DISPLAY_NAME_BYTES_MAX, amounts, cluster_name, conditions, printable};
 use meta::field::{FieldError, FieldErrors, Path};
-use serde_json::json;
 
 /// Contacts that a tenant may have.
 const CONTACTS_MAX: usize = 64;
@@ -16,7 +16,7 @@ pub fn tenant(spec: &TenantSpec) -> FieldErrors {
     if spec.display_name.len() > DISPLAY_NAME_BYTES_MAX {
         errors.push(FieldError::too_long(&path.child("displayName"), DISPLAY_NAME_BYTES_MAX));
     }
-    errors.extend(subjects(&spec.administrators, &path.child("administrators")));
+    errors.extend(check_subjects(&spec.administrators, &path.child("administrators")));
     for (cluster, quota) in &spec.clusters {
         let at = path.child("clusters").key(cluster);
         if cluster == REGISTRY_DOMAIN {
@@ -44,41 +44,6 @@ fn contacts(contacts: &[String], path: &Path) -> FieldErrors {
     errors
 }
 
-/// Names that only Kubernetes gives say nothing of who rules a tenant; a group of them is nearly everybody.
-fn subjects(subjects: &[Subject], path: &Path) -> FieldErrors {
-    let mut errors = FieldErrors::new();
-    if subjects.len() > USERS_MAX {
-        errors.push(FieldError::too_many(path, subjects.len(), USERS_MAX));
-    }
-    for (index, subject) in subjects.iter().enumerate() {
-        let at = path.index(index);
-        let Subject { kind, name, namespace } = subject;
-        if name.is_empty() {
-            errors.push(FieldError::required(&at.child("name"), "somebody has a name"));
-        }
-        errors.extend(printable(name, &at.child("name")));
-        if *kind != SubjectKind::ServiceAccount && name.starts_with("system:") {
-            let why = "names with the prefix \"system:\" are Kubernetes' own";
-            errors.push(FieldError::invalid(&at.child("name"), &json!(name), why));
-        }
-        match (kind, namespace.is_empty()) {
-            (SubjectKind::ServiceAccount, true) => {
-                errors
-                    .push(FieldError::required(&at.child("namespace"), "a service account has a namespace"));
-            }
-            (SubjectKind::User | SubjectKind::Group, false) => {
-                let why = "only a service account has a namespace";
-                errors.push(FieldError::forbidden(&at.child("namespace"), why));
-            }
-            _ => errors.extend(printable(namespace, &at.child("namespace"))),
-        }
-        if subjects.iter().take(index).any(|other| other == subject) {
-            errors.push(FieldError::duplicate(&at, &json!(name)));
-        }
-    }
-    errors
-}
-
 /// What is wrong with a written status. Amounts are not held against the spec: a status is a report.
 pub fn tenant_status(status: &TenantStatus) -> FieldErrors {
     conditions(&status.conditions)
@@ -87,6 +52,7 @@ pub fn tenant_status(status: &TenantStatus) -> FieldErrors {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn fields(spec: serde_json::Value) -> Vec<String> {
         let spec: TenantSpec = serde_json::from_value(spec).unwrap();

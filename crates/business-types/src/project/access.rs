@@ -1,0 +1,80 @@
+use crate::access::AccessRole;
+use crate::subject::{Subject, SubjectKind, check_subject};
+use crate::validation::{USERS_MAX, cluster_name};
+use meta::field::{FieldError, FieldErrors, Path};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::collections::HashSet;
+
+/// Somebody, and what he may do in a project and in those below it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AccessEntry {
+    /// Who.
+    #[serde(flatten)]
+    pub subject: Subject,
+    /// The member cluster of a service account that is not the host cluster's. It is bound there alone, and is nobody here.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cluster: String,
+    /// What.
+    pub role: AccessRole,
+}
+
+/// What is wrong with a list of those.
+pub(crate) fn check_access(entries: &[AccessEntry], path: &Path) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    if entries.len() > USERS_MAX {
+        errors.push(FieldError::too_many(path, entries.len(), USERS_MAX));
+    }
+    let mut known = HashSet::new();
+    for (index, entry) in entries.iter().enumerate() {
+        let at = path.index(index);
+        let AccessEntry { subject, cluster, role: _ } = entry;
+        errors.extend(check_subject(subject, &at));
+        if !cluster.is_empty() {
+            errors.extend(cluster_name(cluster, &at.child("cluster")));
+            if subject.kind != SubjectKind::ServiceAccount {
+                let why = "only a service account lives in a member cluster";
+                errors.push(FieldError::forbidden(&at.child("cluster"), why));
+            }
+        }
+        if !known.insert((subject, cluster)) {
+            errors.push(FieldError::duplicate(&at, &json!(subject.name)));
+        }
+    }
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(entries: serde_json::Value) -> Vec<String> {
+        let entries: Vec<AccessEntry> = serde_json::from_value(entries).unwrap();
+        check_access(&entries, &Path::new("spec").child("access"))
+            .into_iter()
+            .map(|error| error.field)
+            .collect()
+    }
+
+    #[test]
+    fn everybody_has_one_role_and_a_member_cluster_has_service_accounts_alone() {
+        let good = json!([
+            {"kind": "User", "name": "ann", "role": "admin"}, {"kind": "Group", "name": "devs", "role": "edit"},
+            {"kind": "ServiceAccount", "name": "argocd", "namespace": "gitops", "role": "edit"},
+            {"kind": "ServiceAccount", "name": "argocd", "namespace": "gitops", "cluster": "c1", "role": "view"},
+        ]);
+        assert_eq!(fields(good), [""; 0]);
+        let twice = json!([{"kind": "User", "name": "a", "role": "edit"}, {"kind": "User", "name": "a", "role": "view"}]);
+        assert_eq!(fields(twice), ["spec.access[1]"]);
+        let nowhere = json!([{"kind": "User", "name": "a", "cluster": "c1", "role": "edit"}]);
+        assert_eq!(fields(nowhere), ["spec.access[0].cluster"]);
+    }
+
+    #[test]
+    fn a_member_of_old_goes_through_json_and_back() {
+        let text = r#"{"kind":"User","name":"ann","role":"admin"}"#;
+        let entry: AccessEntry = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&entry).unwrap(), text);
+    }
+}
