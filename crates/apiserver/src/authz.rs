@@ -16,20 +16,9 @@ use review::Reviews;
 
 /// The program's own rules, asked before any SubjectAccessReview, and the judge of what an allowed caller sees.
 pub trait Policy: Send + Sync + 'static {
-    /// Allows by a built-in rule, refuses for good, or leaves it to the reviews.
-    fn decide(&self, caller: &Caller, request: &RequestInfo) -> AuthzVerdict;
-
-    /// What an allowed caller sees. `operator` tells whether he holds the cross-tenant right
-    /// ([`Policy::operator_right`], or `system:masters`). [`Visibility::Nothing`] lets lists answer empty and
-    /// collections delete nothing without touching the database.
-    /// Where that cannot be said yet, the answer is an error that asks for patience: a list that is short of something
-    /// is taken for the whole.
-    fn visibility(
-        &self,
-        caller: &Caller,
-        request: &RequestInfo,
-        operator: bool,
-    ) -> Result<Visibility, Status>;
+    /// What a caller may do and see, both of one moment. `operator` tells whether he holds the cross-tenant right
+    /// ([`Policy::operator_right`], or `system:masters`).
+    fn judge(&self, caller: &Caller, request: &RequestInfo, operator: bool) -> Ruling;
 
     /// The cross-tenant right, on a resource at cluster scope.
     fn operator_right(&self) -> Right;
@@ -40,6 +29,17 @@ pub trait Policy: Send + Sync + 'static {
     fn changes(&self, _caller: &Caller) -> Option<watch::Receiver<u64>> {
         None
     }
+}
+
+/// What the program's own rules say of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ruling {
+    /// Whether it is allowed.
+    pub verdict: AuthzVerdict,
+    /// What an allowed caller sees. [`Visibility::Nothing`] lets lists answer empty and collections delete nothing without
+    /// touching the database. Where it cannot be said yet, an error that asks for patience: a list that is short of
+    /// something is taken for the whole.
+    pub sight: Result<Visibility, Box<Status>>,
 }
 
 /// What a built-in rule says.
@@ -149,7 +149,7 @@ impl Authorization {
         if caller.in_group(MASTERS) {
             return Ok(());
         }
-        match self.policy.0.decide(caller, &attributes.info) {
+        match self.policy.0.judge(caller, &attributes.info, false).verdict {
             AuthzVerdict::Deny(reason) => Err(forbidden(attributes, &reason)),
             AuthzVerdict::Later(status) => Err(*status),
             AuthzVerdict::Allow | AuthzVerdict::NoOpinion => self.reviewed(attributes).await,
@@ -161,19 +161,15 @@ impl Authorization {
         self.policy.0.changes(caller)
     }
 
-    async fn is_allowed(&self, demand: &Demand) -> Result<(), Status> {
+    async fn check(&self, demand: &Demand, verdict: AuthzVerdict) -> Result<(), Status> {
         let Demand { attributes, admits, .. } = demand;
-        let caller = &attributes.caller;
-        if caller.in_group(MASTERS) || *admits == Admits::Everybody {
-            return Ok(());
-        }
-        match self.policy.0.decide(caller, &attributes.info) {
+        match verdict {
             AuthzVerdict::Allow => return Ok(()),
             AuthzVerdict::Deny(reason) => return Err(forbidden(attributes, &reason)),
             AuthzVerdict::Later(status) => return Err(*status),
             AuthzVerdict::NoOpinion => {}
         }
-        if *admits == Admits::Authenticated && caller.in_group(AUTHENTICATED) {
+        if *admits == Admits::Authenticated && attributes.caller.in_group(AUTHENTICATED) {
             return Ok(());
         }
         self.reviewed(attributes).await
@@ -211,14 +207,31 @@ impl Authorizer for Authorization {
     type Refusal = Status;
 
     async fn decide(&self, demand: &Demand) -> Result<(Arc<str>, Visibility), Status> {
-        self.is_allowed(demand).await?;
         let Attributes { caller, info } = &demand.attributes;
-        let visibility = if demand.sees {
-            let operator = self.is_operator(caller).await?;
-            self.policy.0.visibility(caller, info, operator)?
-        } else {
-            Visibility::Nothing
+        let judge = |operator| self.policy.0.judge(caller, info, operator);
+        let Ruling { mut verdict, sight } = judge(false);
+        // That somebody operates is asked for once, and only where it matters.
+        let mut operator = None;
+        if !caller.in_group(MASTERS) && demand.admits != Admits::Everybody {
+            if matches!(verdict, AuthzVerdict::Deny(_) | AuthzVerdict::Later(_)) && info.resource().is_some()
+            {
+                let operates = self.is_operator(caller).await?;
+                operator = Some(operates);
+                if operates {
+                    verdict = judge(true).verdict;
+                }
+            }
+            self.check(demand, verdict).await?;
+        }
+        if !demand.sees {
+            return Ok((Arc::from(caller.name.as_str()), Visibility::Nothing));
+        }
+        let operates = match operator {
+            Some(known) => known,
+            None => self.is_operator(caller).await?,
         };
+        let sight = if operates { judge(true).sight } else { sight };
+        let visibility = sight.map_err(|later| *later)?;
         Ok((Arc::from(caller.name.as_str()), visibility))
     }
 }

@@ -8,15 +8,15 @@ use meta::status::Status;
 use meta::validation::NameRule;
 use quota::{Account, HoldChange, Violation};
 use serde_json::Value;
-use store::Key;
+use store::{Key, Visibility};
 
 /// What a strategy may know of the write at hand.
 #[derive(Debug)]
 pub struct WriteContext<'a> {
     /// Who writes.
     pub caller: &'a Caller,
-    /// His tenant, when the write is confined to one: new objects belong to it.
-    pub tenant: Option<&'a str>,
+    /// What he sees.
+    pub visibility: &'a Visibility,
     /// The endpoint that he writes through.
     pub part: Part,
     /// Nothing will be stored.
@@ -28,6 +28,21 @@ pub struct WriteContext<'a> {
     /// Texts for the `Warning` header of an accepted write. A refused one says nothing of them: they may tell of what its
     /// caller does not see.
     pub warnings: Vec<String>,
+}
+
+impl<'a> WriteContext<'a> {
+    /// Whether he sees all tenants: he acts as an operator, confined to none.
+    pub fn sees_everything(&self) -> bool {
+        *self.visibility == Visibility::Everything
+    }
+
+    /// The tenant that he is confined to, when it is one.
+    pub fn tenant(&self) -> Option<&'a str> {
+        match self.visibility {
+            Visibility::Tenants(sights) if sights.len() == 1 => sights.first().map(|sight| &*sight.tenant),
+            Visibility::Tenants(_) | Visibility::Everything | Visibility::Nothing => None,
+        }
+    }
 }
 
 /// A right that a write needs beyond that of its own verb, such as `grant` on projects. The server asks the

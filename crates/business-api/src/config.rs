@@ -2,8 +2,8 @@
 
 use crate::certificates::ValidDays;
 use crate::certificates::controller::ControllerIssuer;
-use crate::members::Members;
 use crate::roles::Roles;
+use crate::roster::Roster;
 use apiserver::request::query::go_duration;
 use business_types::PlatformSpec;
 use clap::builder::NonEmptyStringValueParser;
@@ -366,9 +366,13 @@ fn ratio(text: &str) -> Result<f64, String> {
 
 impl Serve {
     /// Who is who among callers with a tenant; `administrators` are those whom platforms name.
-    pub fn roles(&self, administrators: Vec<Members>) -> Roles {
-        let tenant_admin_group = self.tenant_admin_group.clone();
-        Roles { tenant_admin_group, administrators, tenant_grant: self.tenant_grant }
+    pub fn roles(&self) -> Roles {
+        Roles {
+            tenant_admin_group: self.tenant_admin_group.clone(),
+            projects: Roster::of_nobody(),
+            administrators: Vec::new(),
+            tenant_grant: self.tenant_grant,
+        }
     }
 
     /// The platform that shall be there from the start.

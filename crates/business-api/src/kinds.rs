@@ -33,7 +33,8 @@ use crate::certificates::Certificates;
 use crate::clusters::Clusters;
 use crate::finalizers::TenantFinalizers;
 use crate::levels::Levels;
-use crate::roles::{KindRights, Right, Role, Roles};
+use crate::roles::{KindRights, Right, Roles};
+use crate::roster::ReadGiving;
 use anyhow::{Context, ensure};
 use apiserver::{Resource, Subresource};
 use runtime::{Metrics, Tasks};
@@ -80,8 +81,17 @@ pub struct StoredRow {
     pub kind: fn() -> Arc<dyn Kind>,
     /// What its objects mean to the quota ledger; `None` where they mean nothing.
     pub account: Option<ReadAccount>,
-    /// The role that its objects give, in their tenant, to the users whom they name.
-    pub gives: Option<Role>,
+    /// Whom its objects give a role; `None` where they give none.
+    pub gives: Option<Gives>,
+}
+
+/// Which roles the objects of a kind give.
+#[derive(Clone, Copy, Debug)]
+pub enum Gives {
+    /// They name administrators of their tenant.
+    Administrators(ReadGiving),
+    /// They are projects, and give roles in themselves and in those below.
+    InProjects(ReadGiving),
 }
 
 /// What the strategies look things up in.
@@ -113,8 +123,8 @@ impl KindTable {
         for (StoredRow { id, .. }, number) in self.rows().zip(1..) {
             ensure!(id.0 == number, "kind {} stands at place {number} of the table of kinds", id.0);
         }
-        let members = self.giving(Role::Member).count();
-        ensure!(members <= 1, "{members} kinds have members");
+        let projects = self.giving().filter(|(_, gives)| matches!(gives, Gives::InProjects(_))).count();
+        ensure!(projects <= 1, "{projects} kinds give roles in projects");
         Ok(self.rows().map(|row| (row.kind)()).collect())
     }
 
@@ -140,9 +150,9 @@ impl KindTable {
         self.0.iter().map(|row| KindRights { resource: row.plural, rights: row.rights }).collect()
     }
 
-    /// The kinds whose objects give a role to the people whom they name.
-    pub fn giving(self, role: Role) -> impl Iterator<Item = KindId> {
-        self.rows().filter(move |row| row.gives == Some(role)).map(|row| row.id)
+    /// The kinds whose objects give roles.
+    pub fn giving(self) -> impl Iterator<Item = (KindId, Gives)> {
+        self.rows().filter_map(|row| Some((row.id, row.gives?)))
     }
 
     /// What the store keeps.

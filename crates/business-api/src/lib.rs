@@ -1,7 +1,7 @@
 //! The API server of business.tkestack.io/v1: what is ours on top of `apiserver` and `store`.
 //!
 //! ```text
-//! config ─▶ serve ─▶ kinds ─▶ policy, members ─▶ strategy, clusters ─▶ refusal
+//! config ─▶ serve ─▶ kinds ─▶ policy, roster  ─▶ strategy, clusters ─▶ refusal
 //!  flags    wiring   table     who sees what      what differs by kind   what is denied, and what would fit
 //! ```
 
@@ -17,8 +17,10 @@ pub mod accounts;
 pub mod follow;
 /// Who waits to be told that his roles have changed.
 pub mod role_changes;
-/// Whom the objects of a kind name.
-pub mod members;
+/// The names under which people are given roles.
+pub mod people;
+/// Whom the objects of a kind give roles.
+pub mod roster;
 /// How full the projects are.
 pub mod levels;
 /// Who may do what, and what he sees.

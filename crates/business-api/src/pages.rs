@@ -9,6 +9,7 @@ pub mod registry_jwks;
 
 use crate::config::Registry;
 use crate::kinds::KindTable;
+use crate::roles::Roles;
 use crate::token_server::accounts::{Duty, RegistryAccount};
 use crate::token_server::credentials::Credentials;
 use crate::token_server::heard::{Heard, Marker};
@@ -32,6 +33,8 @@ pub struct RegistryPages<'a> {
     pub store: &'a Store,
     /// Their kinds.
     pub kinds: KindTable,
+    /// Who is what in the projects.
+    pub roles: &'a Roles,
     /// The clock.
     pub clock: &'a Clock,
     /// Where their tasks run.
@@ -58,6 +61,7 @@ impl RegistryPages<'_> {
             keys,
             prefixes,
             credentials: self.credentials(controller.context("--registry-controller-credentials")?)?,
+            roles: self.roles.clone(),
             store: self.store.clone(),
             clock: self.clock.clone(),
         };

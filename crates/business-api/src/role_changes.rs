@@ -7,38 +7,43 @@ use tokio::sync::watch;
 /// Subscriptions after which those that ended are looked for, at the least.
 const SWEEP_MIN: usize = 1024;
 
-/// Users who wait for news, by tenant and name. Clones share them.
+/// Who waits for news, by each name under which a role may be given to him. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct RoleChanges(Arc<Mutex<Waiting>>);
 
 #[derive(Debug, Default)]
 struct Waiting {
-    tenants: HashMap<Box<str>, HashMap<Box<str>, watch::Sender<u64>>>,
+    people: HashMap<Box<str>, Vec<Arc<watch::Sender<u64>>>>,
     /// Subscriptions until those that ended are looked for.
     until_sweep: usize,
 }
 
 impl RoleChanges {
-    /// Counts the changes of a user's roles. Whoever subscribes before he asks for them misses none.
-    pub fn subscribe(&self, tenant: &str, user: &str) -> watch::Receiver<u64> {
+    /// Counts the changes of the roles of these names. Whoever subscribes before he asks for them misses none.
+    pub fn subscribe(&self, people: impl IntoIterator<Item = impl Into<Box<str>>>) -> watch::Receiver<u64> {
+        let sender = Arc::new(watch::Sender::default());
+        let receiver = sender.subscribe();
         let mut waiting = self.lock();
         if waiting.until_sweep == 0 {
             waiting.sweep();
         }
         waiting.until_sweep = waiting.until_sweep.saturating_sub(1);
-        waiting.tenants.entry(tenant.into()).or_default().entry(user.into()).or_default().subscribe()
+        for person in people {
+            waiting.people.entry(person.into()).or_default().push(Arc::clone(&sender));
+        }
+        receiver
     }
 
-    /// Tells a user that what he is, or sees, has changed.
-    pub(crate) fn tell(&self, tenant: &str, user: &str) {
-        if let Some(changes) = self.lock().tenants.get(tenant).and_then(|users| users.get(user)) {
+    /// Tells whoever waits under a name that what he is, or sees, has changed.
+    pub(crate) fn tell(&self, person: &str) {
+        for changes in self.lock().people.get(person).into_iter().flatten() {
             changes.send_modify(|changes| *changes = changes.wrapping_add(1));
         }
     }
 
-    /// Tells everybody of a tenant.
-    pub(crate) fn tell_all(&self, tenant: &str) {
-        for changes in self.lock().tenants.get(tenant).into_iter().flat_map(HashMap::values) {
+    /// Tells everybody.
+    pub(crate) fn tell_everybody(&self) {
+        for changes in self.lock().people.values().flatten() {
             changes.send_modify(|changes| *changes = changes.wrapping_add(1));
         }
     }
@@ -51,11 +56,11 @@ impl RoleChanges {
 impl Waiting {
     /// Forgets those who wait no longer.
     fn sweep(&mut self) {
-        for users in self.tenants.values_mut() {
-            users.retain(|_user, changes| changes.receiver_count() > 0);
-        }
-        self.tenants.retain(|_tenant, users| !users.is_empty());
-        self.until_sweep = self.tenants.values().map(HashMap::len).sum::<usize>().max(SWEEP_MIN);
+        self.people.retain(|_person, waiting| {
+            waiting.retain(|changes| changes.receiver_count() > 0);
+            !waiting.is_empty()
+        });
+        self.until_sweep = self.people.values().map(Vec::len).sum::<usize>().max(SWEEP_MIN);
     }
 }
 
@@ -64,26 +69,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_waits_is_told_and_nobody_else() {
+    fn who_waits_is_told_under_each_of_his_names_and_nobody_else() {
         let changes = RoleChanges::default();
-        let (alice, bob) = (changes.subscribe("t", "alice"), changes.subscribe("u", "alice"));
-        changes.tell("t", "alice");
-        changes.tell("t", "nobody");
-        assert!(alice.has_changed().unwrap() && !bob.has_changed().unwrap());
+        let (mut alice, bob) = (changes.subscribe(["alice", "devs"]), changes.subscribe(["bob"]));
+        for name in ["alice", "devs"] {
+            changes.tell(name);
+            assert!(alice.has_changed().unwrap() && !bob.has_changed().unwrap());
+            alice.mark_unchanged();
+        }
+        changes.tell("nobody");
+        assert!(!alice.has_changed().unwrap());
+        changes.tell_everybody();
+        assert!(alice.has_changed().unwrap() && bob.has_changed().unwrap());
     }
 
     #[test]
     fn who_waits_no_longer_is_forgotten() {
         let changes = RoleChanges::default();
         for user in 0..4 * SWEEP_MIN {
-            drop(changes.subscribe("t", &user.to_string()));
+            drop(changes.subscribe([user.to_string()]));
         }
-        assert!(changes.lock().tenants["t"].len() <= SWEEP_MIN);
-        let kept = changes.subscribe("t", "alice");
+        assert!(changes.lock().people.len() <= SWEEP_MIN);
+        let kept = changes.subscribe(["alice"]);
         changes.lock().sweep();
-        assert_eq!(changes.lock().tenants["t"].len(), 1);
+        assert_eq!(changes.lock().people.len(), 1);
         drop(kept);
         changes.lock().sweep();
-        assert!(changes.lock().tenants.is_empty());
+        assert!(changes.lock().people.is_empty());
     }
 }

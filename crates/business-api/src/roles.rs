@@ -1,5 +1,14 @@
-use crate::members::Members;
+use crate::people;
+use crate::roster::{GivenInTenant, Roster};
 use apiserver::Caller;
+use business_types::access::AccessRole;
+use meta::status::Status;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use store::{Sight, TenantSight, Visibility};
+
+/// Who is who is known moments after the database is there.
+const RETRY_AFTER_SECONDS: u32 = 1;
 
 /// The verb on projects that budget out of nothing needs.
 pub const GRANT: &str = "grant";
@@ -7,31 +16,63 @@ pub const GRANT: &str = "grant";
 /// The subresource of a namespace that has certificates issued.
 pub const CERTIFICATE: &str = "certificate";
 
-/// What a caller with a tenant is in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a caller may be: in a project and those below it, or, the last, in all of a tenant. Each may do what those before it
+/// may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
+    /// He looks.
+    View,
+    /// He makes namespaces.
+    Edit,
+    /// He says who belongs to the project, and makes projects below it.
+    Admin,
     /// He rules the tenant.
     Administrator,
-    /// Everybody else: he sees what names him.
-    Member,
+}
+
+impl Role {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::View, Self::Edit, Self::Admin, Self::Administrator];
+
+    /// As it is told to people.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::View => "view",
+            Self::Edit => "edit",
+            Self::Admin => "admin",
+            Self::Administrator => "administrator of the tenant",
+        }
+    }
+}
+
+impl From<AccessRole> for Role {
+    fn from(role: AccessRole) -> Self {
+        match role {
+            AccessRole::View => Self::View,
+            AccessRole::Edit => Self::Edit,
+            AccessRole::Admin => Self::Admin,
+        }
+    }
 }
 
 /// Who is who among callers with a tenant.
 #[derive(Clone, Debug)]
 pub struct Roles {
-    /// The group whose members rule their tenant.
+    /// The group whose members rule the tenant that their credential names.
     pub tenant_admin_group: String,
-    /// Those whom an object of their tenant names as its administrators rule it, too: by kind of the objects.
-    pub administrators: Vec<Members>,
+    /// Whom the projects give a role.
+    pub projects: Roster,
+    /// Whom objects of other kinds make administrators of their tenant.
+    pub administrators: Vec<Roster>,
     /// Whether those may make and raise root projects.
     pub tenant_grant: bool,
 }
 
-/// What a role may do with the objects of a kind that it sees. Beside that, a verb on the objects themselves may come from
-/// a role in Kubernetes, but for [`GRANT`] to a member; a verb on a subresource never does.
+/// What the holders of a role, and of those above it, may do with the objects of a kind that they see. Nothing else comes
+/// to them from anywhere: roles in Kubernetes let them in and give them nothing here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Right {
-    /// Who.
+    /// Who, at the least.
     pub role: Role,
     /// At which subresource; empty for the object itself.
     pub subresource: &'static str,
@@ -54,8 +95,6 @@ pub const LOOK: &[&str] = &["list"];
 pub const READ: &[&str] = &["get", "list", "watch"];
 /// To look, and to change what is there.
 pub const REVISE: &[&str] = &["get", "list", "patch", "update", "watch"];
-/// To look, and to add something new.
-pub const ADD: &[&str] = &["create", "get", "list", "watch"];
 /// All verbs of a kind.
 pub const RULE: &[&str] =
     &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
@@ -80,32 +119,144 @@ impl Right {
 }
 
 impl KindRights {
-    /// Whether a role has a verb.
-    pub fn has(&self, role: Role, verb: &str, subresource: &str) -> bool {
-        let mut of_role =
-            self.rights.iter().filter(|right| right.role == role && right.subresource == subresource);
-        of_role.any(|right| right.verbs.contains(&verb))
+    /// The least role that has a verb; `None` when no role has it.
+    pub fn least(&self, verb: &str, subresource: &str) -> Option<Role> {
+        let having = self.rights.iter().filter(|right| right.subresource == subresource);
+        having.filter(|right| right.verbs.contains(&verb)).map(|right| right.role).min()
     }
 }
 
+/// What a caller is in the tenants in which he is something, as it is known now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing(BTreeMap<Arc<str>, InTenant>);
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct InTenant {
+    rules: bool,
+    given: GivenInTenant,
+}
+
+impl Standing {
+    /// Whether he is nothing anywhere.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The tenants that he rules.
+    pub fn ruled(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(|(_, held)| held.rules).map(|(tenant, _)| &**tenant)
+    }
+
+    /// Whether he rules every tenant in which he is something.
+    pub fn rules_all(&self) -> bool {
+        self.0.values().all(|held| held.rules)
+    }
+
+    /// The highest role that he has anywhere; whoever is in a tenant may look.
+    pub fn highest(&self) -> Option<Role> {
+        let highest = |held: &InTenant| {
+            if held.rules { Role::Administrator } else { held.given.highest.unwrap_or(Role::View) }
+        };
+        self.0.values().map(highest).max()
+    }
+
+    fn sees_by_role(&self, project: &str) -> bool {
+        self.0.values().any(|held| held.given.objects.contains(project))
+    }
+
+    /// What he is in a tenant as such; whoever is something in it may look.
+    pub fn in_tenant(&self, tenant: &str) -> Option<Role> {
+        self.0.get(tenant).map(|held| if held.rules { Role::Administrator } else { Role::View })
+    }
+
+    /// What he sees.
+    pub fn visibility(self) -> Visibility {
+        Visibility::tenants(self.0.into_iter().map(|(tenant, held)| {
+            let sight =
+                if held.rules { Sight::Whole } else { Sight::Namespaces(Arc::new(held.given.objects)) };
+            TenantSight { tenant, sight }
+        }))
+    }
+}
+
+fn unsettled() -> Status {
+    Status::unavailable("who is who in the tenants is being read", RETRY_AFTER_SECONDS)
+}
+
 impl Roles {
-    /// What a caller is in his tenant; `None` without one.
-    pub fn role(&self, caller: &Caller) -> Option<Role> {
-        let tenant = caller.tenant.as_ref()?;
-        let rules = caller.in_group(&self.tenant_admin_group)
-            || self.administrators.iter().any(|all| all.name_caller(tenant, caller));
-        Some(if rules { Role::Administrator } else { Role::Member })
+    /// What a caller is. A tenant that his credential names is the only one; without it, those whose objects name him are his.
+    /// The error asks for patience: it is not known yet.
+    pub fn standing(&self, caller: &Caller) -> Result<Standing, Status> {
+        let named = caller.tenant.as_deref();
+        if let Some(tenant) = named.filter(|_| caller.in_group(&self.tenant_admin_group)) {
+            let held = InTenant { rules: true, ..InTenant::default() };
+            return Ok(Standing(BTreeMap::from([(Arc::from(tenant), held)])));
+        }
+        if !self.are_settled() {
+            return Err(unsettled());
+        }
+        let people = people::names(caller);
+        let mut standing = BTreeMap::new();
+        if let Some(tenant) = named {
+            standing.insert(Arc::from(tenant), InTenant::default());
+        }
+        for roster in &self.administrators {
+            for tenant in roster.given(&people, named).into_keys() {
+                standing.entry(tenant).or_insert_with(InTenant::default).rules = true;
+            }
+        }
+        for (tenant, given) in self.projects.given(&people, named) {
+            standing.entry(tenant).or_insert_with(InTenant::default).given = given;
+        }
+        Ok(Standing(standing))
     }
 
-    /// Whether it is known already what a caller is. Before, an administrator may be taken for a member.
-    pub fn is_settled(&self, caller: &Caller) -> bool {
-        caller.tenant.is_none()
-            || caller.in_group(&self.tenant_admin_group)
-            || self.administrators.iter().all(Members::is_complete)
+    /// What a caller of this standing is in a project. `None` when it does not exist for him: nothing that this standing lets
+    /// him see lies there, whatever has changed meanwhile.
+    pub fn in_project(&self, caller: &Caller, standing: &Standing, project: &str) -> Option<Role> {
+        if standing.rules_all() {
+            return standing.highest();
+        }
+        let found = self.projects.at(&people::names(caller), project);
+        if standing.sees_by_role(project) {
+            return Some(found.and_then(|(_, role)| role).unwrap_or(Role::View));
+        }
+        let (tenant, _) = found?;
+        standing.in_tenant(&tenant).filter(|role| *role == Role::Administrator)
     }
 
-    /// Whether the caller rules his tenant.
-    pub fn is_tenant_admin(&self, caller: &Caller) -> bool {
-        self.role(caller) == Some(Role::Administrator)
+    /// What he is where a project lies that he sees: in the one above it, or in the tenant.
+    pub fn above_project(&self, caller: &Caller, standing: &Standing, project: &str) -> Option<Role> {
+        let here = self.in_project(caller, standing, project)?;
+        if standing.rules_all() {
+            return Some(here);
+        }
+        let above = self.projects.place(project).and_then(|(tenant, parent)| match &*parent {
+            "" => standing.in_tenant(&tenant),
+            parent => self.in_project(caller, standing, parent),
+        });
+        Some(above.unwrap_or(Role::View))
+    }
+
+    /// What he is in a project, as far as a request with this sight goes.
+    pub fn seen_in_project(&self, caller: &Caller, visibility: &Visibility, project: &str) -> Option<Role> {
+        let sights = match visibility {
+            Visibility::Everything => return Some(Role::Administrator),
+            Visibility::Nothing => return None,
+            Visibility::Tenants(sights) => sights,
+        };
+        if sights.iter().all(|sight| sight.sight == Sight::Whole) {
+            return Some(Role::Administrator);
+        }
+        let (tenant, role) = self.projects.at(&people::names(caller), project)?;
+        match visibility.of_tenant(&tenant)? {
+            Sight::Whole => Some(Role::Administrator),
+            Sight::Namespaces(seen) => role.filter(|_| seen.contains(project)),
+        }
+    }
+
+    /// Whether it is known who is who.
+    pub fn are_settled(&self) -> bool {
+        self.projects.is_complete() && self.administrators.iter().all(Roster::is_complete)
     }
 }

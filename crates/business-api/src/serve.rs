@@ -6,13 +6,13 @@ use crate::clusters::Clusters;
 use crate::config::{Jwt, Serve};
 use crate::finalizers::TenantFinalizers;
 use crate::initial::InitialPlatform;
-use crate::kinds::{Directories, KINDS, KindTable};
+use crate::kinds::{Directories, Gives, KINDS, KindTable};
 use crate::levels::Levels;
-use crate::members::Members;
 use crate::pages::RegistryPages;
 use crate::policy::BusinessPolicy;
 use crate::role_changes::RoleChanges;
-use crate::roles::{Role, Roles};
+use crate::roles::Roles;
+use crate::roster::Roster;
 use anyhow::{Context, Result};
 use apiserver::Api;
 use apiserver::authn::issuers::{IssuerSettings, JwtSettings};
@@ -93,18 +93,8 @@ pub async fn serve(settings: &Serve, listeners: Listeners, program: Program, tas
     let growth = Growth::default();
     let changes = RoleChanges::default();
     add_checks(&ready, &store, &growth);
-    let people = |role: Role, who: &'static str| -> Vec<Members> {
-        let named = |kind| {
-            let named = Members::new(changes.clone());
-            below.spawn(who, named.clone().follow(store.clone(), kind, who));
-            named
-        };
-        let all: Vec<Members> = kinds.giving(role).map(named).collect();
-        check_named(&ready, who, &all);
-        all
-    };
-    let administrators = people(Role::Administrator, "administrators");
-    let members = people(Role::Member, "members").pop().unwrap_or_else(Members::nobody);
+    let roles = follow_roles(settings, kinds, &store, &changes, &below);
+    check_roles(&ready, &roles);
     let levels = Levels::new(kinds.accounts());
     below.spawn("levels", levels.clone().follow_all(store.clone()));
     let clusters = follow_clusters(settings, clusters, kube.as_ref(), &below);
@@ -115,14 +105,12 @@ pub async fn serve(settings: &Serve, listeners: Listeners, program: Program, tas
 
     let (draining, clock) = (CancellationToken::new(), Clock::default());
     make_initial(settings, &store, &clock, &below)?;
-    let roles = settings.roles(administrators);
-    let policy: Arc<dyn Policy> =
-        Arc::new(BusinessPolicy::new(roles.clone(), kinds.rights(), members, changes));
-    let resources = kinds.resources(&directories(settings, clusters, levels, roles, issuer));
+    let policy: Arc<dyn Policy> = Arc::new(BusinessPolicy::new(roles.clone(), kinds.rights(), changes));
+    let resources = kinds.resources(&directories(settings, clusters, levels, roles.clone(), issuer));
     let version = format!("v{}", env!("CARGO_PKG_VERSION"));
     let about = About { title: "TKEStack business".to_owned(), version };
-    let routes =
-        RegistryPages { store: &store, kinds, clock: &clock, tasks: &below }.routes(&settings.registry)?;
+    let routes = RegistryPages { store: &store, kinds, roles: &roles, clock: &clock, tasks: &below }
+        .routes(&settings.registry)?;
     let api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about)?;
     let mut server = server_settings(settings);
     server.tracer = tracer(settings, &below, &metrics)?;
@@ -219,10 +207,34 @@ fn add_checks(ready: &Health, store: &Store, growth: &Growth) {
     ready.add("postgres", move || store.database().and_then(|()| growth.check()));
 }
 
-fn check_named(ready: &Health, who: &'static str, named: &[Members]) {
-    let named = named.to_vec();
-    let unread = move || format!("not all objects that name {who} have been read yet");
-    ready.add(who, move || if named.iter().all(Members::is_complete) { Ok(()) } else { Err(unread()) });
+/// Keeps who is who from the objects that say so.
+fn follow_roles(
+    settings: &Serve,
+    kinds: KindTable,
+    store: &Store,
+    changes: &RoleChanges,
+    tasks: &Tasks,
+) -> Roles {
+    let mut roles = settings.roles();
+    for (kind, gives) in kinds.giving() {
+        let (read, who) = match gives {
+            Gives::Administrators(read) => (read, "administrators"),
+            Gives::InProjects(read) => (read, "roles in projects"),
+        };
+        let roster = Roster::new(read, changes.clone());
+        tasks.spawn(who, roster.clone().follow(store.clone(), kind, who));
+        match gives {
+            Gives::Administrators(_) => roles.administrators.push(roster),
+            Gives::InProjects(_) => roles.projects = roster,
+        }
+    }
+    roles
+}
+
+fn check_roles(ready: &Health, roles: &Roles) {
+    let roles = roles.clone();
+    let unread = || "not all objects that give roles have been read yet".to_owned();
+    ready.add("roles", move || if roles.are_settled() { Ok(()) } else { Err(unread()) });
 }
 
 /// Makes what shall be there from the start.

@@ -34,7 +34,7 @@ pub use tenant::TenantStrategy;
 
 use crate::finalizers::FINALIZERS;
 use crate::numbers::PROJECT;
-use crate::roles::Roles;
+use crate::roles::{Role, Roles};
 use apiserver::View;
 use apiserver::strategy::WriteContext;
 use business_types::names;
@@ -44,22 +44,26 @@ use meta::object::Object;
 use meta::quantity::{Quantity, ResourceList};
 use meta::status::Status;
 use serde_json::{Value, json};
-use store::Key;
+use store::{Key, Sight, Visibility};
 
 const TENANT: &[&str] = &["spec", "tenantID"];
 /// Set to 0 on create: whoever compares it with metadata.generation knows that nobody has looked yet.
 const OBSERVED: &[&str] = &["status", "observedGeneration"];
 
-/// Objects of a caller with a tenant are that tenant's. What nobody says on an update stays.
+/// Objects of a caller of one tenant are that tenant's; who is in several says by the project whose they are. What is there
+/// stays its tenant's, and what nobody says on an update stays.
 pub fn set_tenant(cx: &WriteContext<'_>, old: Option<&Object>, object: &mut Object) {
-    if let Some(tenant) = cx.tenant {
-        object.set(TENANT, json!(tenant));
-    } else if let Some(old) = old.filter(|_| object.text(TENANT).is_empty()) {
-        object.copy_from(old, TENANT);
+    match (cx.tenant(), old) {
+        (Some(tenant), _) => object.set(TENANT, json!(tenant)),
+        (None, Some(old)) if !cx.sees_everything() || object.text(TENANT).is_empty() => {
+            object.copy_from(old, TENANT);
+        }
+        (None, None) if !cx.sees_everything() => drop(object.remove(TENANT)),
+        (None, _) => {}
     }
 }
 
-/// What an operator makes without saying whose it is belongs to the tenant of its project.
+/// What is made without saying whose it is belongs to the tenant of its project.
 pub fn take_tenant<'a>(
     view: View<'a>,
     project: Option<Key>,
@@ -92,7 +96,7 @@ fn add_finalizer(object: &mut Object, token: &str) {
 
 /// A role in Kubernetes that names all resources lets no caller with a tenant write what is the operators' own.
 fn by_operators(cx: &WriteContext<'_>, object: &Object, gr: &GroupResource) -> Result<(), Status> {
-    if cx.tenant.is_none() {
+    if cx.sees_everything() {
         return Ok(());
     }
     let why = format!("{} are written by operators only", gr.resource);
@@ -106,7 +110,9 @@ fn check_annotations(
     object: &Object,
     gr: &GroupResource,
 ) -> Result<(), Status> {
-    let Some(_tenant) = cx.tenant else { return Ok(()) };
+    if cx.sees_everything() {
+        return Ok(());
+    }
     let changed = |key: &&&str| object.annotation(key) != old.and_then(|old| old.annotation(key));
     match names::OPERATOR_ANNOTATIONS.iter().find(changed) {
         Some(key) => {
@@ -163,9 +169,29 @@ fn dash(text: &str) -> Value {
     json!(if text.is_empty() { "-" } else { text })
 }
 
-/// Whether the caller may change who belongs to a project.
-fn is_administrator(cx: &WriteContext<'_>, roles: &Roles) -> bool {
-    cx.tenant.is_none() || roles.is_tenant_admin(cx.caller)
+/// Whether the caller rules a tenant, as far as this request goes.
+fn rules(cx: &WriteContext<'_>, tenant: &str) -> bool {
+    cx.visibility.of_tenant(tenant) == Some(&Sight::Whole)
+}
+
+/// The tenants that the caller rules.
+fn ruled_tenants<'a>(cx: &WriteContext<'a>) -> impl Iterator<Item = &'a str> {
+    let sights = if let Visibility::Tenants(sights) = cx.visibility { &**sights } else { &[] };
+    sights.iter().filter(|sight| sight.sight == Sight::Whole).map(|sight| &*sight.tenant)
+}
+
+/// 403 to whoever has less than a role in a project that the write is about, too.
+fn check_role(
+    cx: &WriteContext<'_>,
+    roles: &Roles,
+    least: Role,
+    project: &str,
+    refused: impl FnOnce(&str) -> Status,
+) -> Result<(), Status> {
+    if roles.seen_in_project(cx.caller, cx.visibility, project).is_some_and(|role| role >= least) {
+        return Ok(());
+    }
+    Err(refused(&format!("this needs the role {} in project {project:?}", least.word())))
 }
 
 #[cfg(test)]

@@ -38,6 +38,9 @@ pub struct RegistryCredentialSpec {
     /// The user who acts by it, with his own rights; empty for a robot.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub user: String,
+    /// The user is who has this name without a tenant in his credential; else, who has it with this tenant.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub host_user: bool,
     /// What a robot may do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access: Option<RobotAccess>,

@@ -68,7 +68,7 @@ impl Kind for Things {
         Attributes {
             tenant: spec.tenant_id,
             tenant_wide: false,
-            members: Box::new([]),
+            public: false,
             labels: metadata.labels.into_iter().collect(),
             fields: Box::new([spec.cluster_name, status.phase]),
         }
@@ -82,7 +82,7 @@ impl Authorizer for Tenant {
     type Refusal = ();
 
     async fn decide(&self, (): &()) -> Result<(Arc<str>, Visibility), ()> {
-        Ok((Arc::from("bench"), Visibility::Tenant(Arc::clone(&self.0))))
+        Ok((Arc::from("bench"), Visibility::tenant(&self.0)))
     }
 }
 

@@ -13,20 +13,56 @@ pub struct Access {
 pub enum Visibility {
     /// All tenants.
     Everything,
-    /// One tenant, whole.
-    Tenant(Arc<str>),
-    /// Of one tenant, the cluster-scoped objects that name the caller as a member, what lies in the
-    /// namespaces (for us: projects) of those, and what all callers of the tenant see.
-    Member {
-        /// The tenant.
-        tenant: Arc<str>,
-        /// The caller's name, looked for in [`crate::Attributes::members`].
-        user: Arc<str>,
-        /// The namespaces of which he is a member, as they were when the request came.
-        namespaces: Arc<BTreeSet<String>>,
-    },
+    /// Of these tenants what is said; never empty, one entry a tenant, in the order of their names. Made by
+    /// [`Visibility::tenants`].
+    Tenants(Arc<[TenantSight]>),
     /// Nothing.
     Nothing,
+}
+
+/// What a caller sees of a tenant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TenantSight {
+    /// The tenant.
+    pub tenant: Arc<str>,
+    /// What of it, beside that which all its callers see.
+    pub sight: Sight,
+}
+
+/// What of a tenant is seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// All of it.
+    Whole,
+    /// These namespaces (for us: projects), as they were when the request came: what lies in them, and the cluster-scoped
+    /// objects that they are called after.
+    Namespaces(Arc<BTreeSet<String>>),
+}
+
+impl Visibility {
+    /// A tenant, whole.
+    pub fn tenant(tenant: &str) -> Self {
+        Self::tenants([TenantSight { tenant: Arc::from(tenant), sight: Sight::Whole }])
+    }
+
+    /// What is seen of some tenants, each named once.
+    pub fn tenants(sights: impl IntoIterator<Item = TenantSight>) -> Self {
+        let mut sights: Vec<TenantSight> = sights.into_iter().collect();
+        sights.sort_by(|a, b| a.tenant.cmp(&b.tenant));
+        if sights.is_empty() { Self::Nothing } else { Self::Tenants(Arc::from(sights)) }
+    }
+
+    /// What is seen of a tenant; `None` when nothing is.
+    pub fn of_tenant(&self, tenant: &str) -> Option<&Sight> {
+        match self {
+            Self::Everything => Some(&Sight::Whole),
+            Self::Nothing => None,
+            Self::Tenants(sights) => {
+                let at = sights.binary_search_by(|sight| (*sight.tenant).cmp(tenant)).ok()?;
+                sights.get(at).map(|sight| &sight.sight)
+            }
+        }
+    }
 }
 
 /// Decides who may call the store. The one implementation that serves requests is the API server's.
@@ -70,13 +106,16 @@ impl Access {
         match &self.visibility {
             Visibility::Everything => true,
             Visibility::Nothing => false,
-            Visibility::Tenant(tenant) => attributes.tenant.as_deref() == Some(&**tenant),
-            Visibility::Member { tenant, user, namespaces } => {
-                let named = || match namespace {
-                    "" => namespaces.contains(name) || attributes.members.iter().any(|m| **m == **user),
-                    namespace => namespaces.contains(namespace),
-                };
-                attributes.tenant.as_deref() == Some(&**tenant) && (attributes.tenant_wide || named())
+            Visibility::Tenants(_) if attributes.public => true,
+            visibility @ Visibility::Tenants(_) => {
+                let sight = attributes.tenant.as_deref().and_then(|tenant| visibility.of_tenant(tenant));
+                sight.is_some_and(|sight| match sight {
+                    Sight::Whole => true,
+                    Sight::Namespaces(_) if attributes.tenant_wide => true,
+                    Sight::Namespaces(seen) => {
+                        seen.contains(if namespace.is_empty() { name } else { namespace })
+                    }
+                })
             }
         }
     }

@@ -69,7 +69,7 @@ pub mod hold;
 #[cfg(feature = "testing")]
 pub mod testing;
 
-pub use access::{Access, Authorizer, Visibility, authorize};
+pub use access::{Access, Authorizer, Sight, TenantSight, Visibility, authorize};
 pub use error::Error;
 pub use model::{Attributes, Entry, Key, Kind, KindId, Revision, ScopeRole};
 pub use quota;

@@ -41,11 +41,12 @@ pub struct ScopeRole {
 pub struct Attributes {
     /// The tenant that owns it; `None` for an object of nobody.
     pub tenant: Option<Box<str>>,
-    /// Every caller of its tenant sees it, whether it names him or not.
+    /// Every caller of its tenant sees it, whatever else he sees of the tenant.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub tenant_wide: bool,
-    /// Users who are named as members.
-    pub members: Box<[Box<str>]>,
+    /// Callers of every tenant see it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub public: bool,
     /// Labels, sorted by key.
     pub labels: Box<[(Box<str>, Box<str>)]>,
     /// Values of [`Kind::fields`]; empty text where absent.

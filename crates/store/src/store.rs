@@ -254,6 +254,10 @@ fn admitted(write: &Write) -> Result<(), Error> {
 fn visible(access: &Access, write: &Write) -> bool {
     let sees = |key: &Key, attributes: &Attributes| access.sees(&key.namespace, &key.name, attributes);
     match &write.change {
+        // A new object of cluster scope is in nobody's sight yet: whose it becomes, he must have to do with.
+        Change::Create(state) if write.key.namespace.is_empty() => {
+            access.visibility().of_tenant(&state.account.tenant).is_some()
+        }
         Change::Create(state) => sees(&write.key, &owned_by(state)),
         Change::Update { before, .. } | Change::Delete { before, .. } => sees(&write.key, &before.attributes),
         Change::Move { to, before, state, .. } => {

@@ -16,11 +16,10 @@ mod widget;
 mod workshop;
 
 use anyhow::Context;
-use apiserver::authz::{AuthzVerdict, Policy, Right};
+use apiserver::authz::{AuthzVerdict, Policy, Right, Ruling};
 use apiserver::openapi::About;
 use apiserver::server::{Parts, Server, ServerSettings};
 use apiserver::{Api, Caller, RequestInfo};
-use meta::status::Status;
 use runtime::{Clock, Health, Metrics, Tasks, shutdown};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,12 +31,10 @@ use tokio_util::sync::CancellationToken;
 struct EverybodyKnown;
 
 impl Policy for EverybodyKnown {
-    fn decide(&self, caller: &Caller, _: &RequestInfo) -> AuthzVerdict {
-        if caller.in_group("system:authenticated") { AuthzVerdict::Allow } else { AuthzVerdict::NoOpinion }
-    }
-
-    fn visibility(&self, _: &Caller, _: &RequestInfo, _: bool) -> Result<Visibility, Status> {
-        Ok(Visibility::Everything)
+    fn judge(&self, caller: &Caller, _: &RequestInfo, _: bool) -> Ruling {
+        let known = caller.in_group("system:authenticated");
+        let verdict = if known { AuthzVerdict::Allow } else { AuthzVerdict::NoOpinion };
+        Ruling { verdict, sight: Ok(Visibility::Everything) }
     }
 
     fn operator_right(&self) -> Right {

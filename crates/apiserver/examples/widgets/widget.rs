@@ -140,7 +140,7 @@ impl Strategy for WidgetStrategy {
 
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
         object.set(PHASE, json!("New"));
-        if let Some(tenant) = cx.tenant {
+        if let Some(tenant) = cx.tenant() {
             object.set(&["metadata", "annotations", "tenant"], json!(tenant));
         }
         Ok(())

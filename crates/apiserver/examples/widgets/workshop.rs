@@ -70,7 +70,7 @@ struct WorkshopStrategy;
 
 impl Strategy for WorkshopStrategy {
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
-        if let Some(tenant) = cx.tenant {
+        if let Some(tenant) = cx.tenant() {
             object.set(&["metadata", "annotations", "tenant"], json!(tenant));
         }
         Ok(())

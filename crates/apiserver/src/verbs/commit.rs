@@ -10,7 +10,7 @@ use meta::status::Status;
 use std::sync::Arc;
 use store::model::{Before, Change, NewState, Write};
 use store::read::At;
-use store::{Attributes, Entry, Error, Key, Revision, Visibility};
+use store::{Attributes, Entry, Error, Key, Revision};
 use uuid::Uuid;
 
 /// Bytes of a stored object.
@@ -38,13 +38,9 @@ pub(crate) fn context<'a>(
     versioned: bool,
     now: &'a str,
 ) -> WriteContext<'a> {
-    let tenant = match call.cx.access.visibility() {
-        Visibility::Tenant(tenant) | Visibility::Member { tenant, .. } => Some(&**tenant),
-        Visibility::Everything | Visibility::Nothing => None,
-    };
     WriteContext {
         caller: &call.cx.caller,
-        tenant,
+        visibility: call.cx.access.visibility(),
         part: call.part,
         dry_run,
         versioned,

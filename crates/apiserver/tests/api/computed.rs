@@ -3,7 +3,6 @@
 use crate::kit::{Kit, LIST};
 use http::Method;
 use serde_json::{Value, json};
-use std::sync::Arc;
 use store::Visibility;
 
 const COLOURS: &str = "/apis/sample.example.io/v1/namespaces/n/colours";
@@ -81,7 +80,7 @@ async fn selectors_forms_and_options_are_those_of_every_list() {
 #[tokio::test]
 async fn each_caller_sees_his_own() {
     let kit = painted().await;
-    let tenant = kit.seen_by(Visibility::Tenant(Arc::from("t")));
+    let tenant = kit.seen_by(Visibility::tenant("t"));
     let body = json!({"metadata": {"name": "mine"}, "spec": {"colour": "red"}});
     assert_eq!(tenant.post(LIST, &body).await.code, 201);
     let red = tenant.get(&format!("{COLOURS}/red")).await.json();

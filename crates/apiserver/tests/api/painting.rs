@@ -106,7 +106,7 @@ async fn many_at_once_each_see_the_colour_before() {
 async fn what_a_caller_does_not_see_is_not_there_to_be_painted() {
     let kit = Kit::start().await;
     kit.widget("a", "red").await;
-    let stranger = kit.seen_by(Visibility::Tenant(Arc::from("t")));
+    let stranger = kit.seen_by(Visibility::tenant("t"));
     for url in [format!("{LIST}/a/paint"), format!("{LIST}/none/paint")] {
         let answer = stranger.post(&url, &paint("blue")).await;
         assert_eq!((answer.code, answer.header("warning")), (404, ""));

@@ -3,13 +3,12 @@
 use crate::kit::{Answer, Kit, LIST};
 use http::Method;
 use serde_json::{Value, json};
-use std::sync::Arc;
 use store::Visibility;
 
 const WORKSHOPS: &str = "/apis/sample.example.io/v1/workshops";
 
 fn of(kit: &Kit, tenant: &str) -> Kit {
-    kit.seen_by(Visibility::Tenant(Arc::from(tenant)))
+    kit.seen_by(Visibility::tenant(tenant))
 }
 
 fn workshop(name: &str, finish: &str) -> Value {

@@ -3,7 +3,6 @@
 use crate::kit::Kit;
 use http::Method;
 use serde_json::json;
-use std::sync::Arc;
 use store::Visibility;
 
 const SUMMARY: &str = "/apis/sample.example.io/v1/summary";
@@ -16,7 +15,7 @@ async fn the_collection_is_the_callers_one_object() {
     }
     let counted = |count: usize| json!({"apiVersion": "sample.example.io/v1", "kind": "Summary", "metadata": {}, "count": count});
     assert_eq!(kit.get(SUMMARY).await.json(), counted(2));
-    let tenant = kit.seen_by(Visibility::Tenant(Arc::from("t")));
+    let tenant = kit.seen_by(Visibility::tenant("t"));
     assert_eq!(tenant.get(SUMMARY).await.json(), counted(0));
     let same = format!("{SUMMARY}?labelSelector=a%3Db&limit=1&resourceVersion=1");
     assert_eq!(kit.get(&same).await.json(), counted(2));

@@ -157,8 +157,7 @@ async fn yaml_is_read_and_written() {
 #[tokio::test]
 async fn a_tenant_owns_what_he_makes_and_others_do_not_see_it() {
     let kit = Kit::start().await;
-    let (one, other) =
-        (kit.seen_by(Visibility::Tenant("t1".into())), kit.seen_by(Visibility::Tenant("t2".into())));
+    let (one, other) = (kit.seen_by(Visibility::tenant("t1")), kit.seen_by(Visibility::tenant("t2")));
     one.widget("a", "red").await;
     let url = format!("{LIST}/a");
     assert_eq!(one.get(&url).await.code, 200);

@@ -111,6 +111,6 @@ async fn outcome(client: &mut Client, method: &str, path: &str, headers: &[(&str
     match body["sees"].as_str().unwrap() {
         "Everything" => "all".to_owned(),
         "Nothing" => "none".to_owned(),
-        tenant => tenant.trim_start_matches("Tenant(").trim_end_matches(')').replace('"', ""),
+        tenant => tenant.to_owned(),
     }
 }

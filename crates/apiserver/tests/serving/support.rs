@@ -20,7 +20,7 @@ pub(crate) mod tokens;
 
 use apiserver::authn::issuers::{IssuerSettings, JwtSettings};
 use apiserver::authn::{jwks::KeySource, trust};
-use apiserver::authz::{Admits, AuthzVerdict, Policy, Right};
+use apiserver::authz::{Admits, AuthzVerdict, Policy, Right, Ruling};
 use apiserver::caller::{Caller, Via};
 use apiserver::flow::Limits;
 use apiserver::routes::{Reach, Route};
@@ -31,7 +31,6 @@ use client::{Answer, Client};
 use futures_util::StreamExt;
 use http::{Method, Request, Response};
 use kube_api::KubeApi;
-use meta::status::Status;
 use pki::{Ca, Identity};
 use runtime::{Clock, Health, Metrics, Tasks};
 use serde_json::json;
@@ -54,23 +53,21 @@ pub(crate) const WIDGETS: &str = "/apis/example.io/v1/namespaces/box/widgets";
 pub(crate) struct TenantPolicy;
 
 impl Policy for TenantPolicy {
-    fn decide(&self, caller: &Caller, info: &RequestInfo) -> AuthzVerdict {
-        let Some(asked) = info.resource() else { return AuthzVerdict::NoOpinion };
-        if caller.tenant.is_none() || !caller.in_group("tenant-admins") {
-            return AuthzVerdict::NoOpinion;
-        }
-        match asked.subresource.as_str() {
-            "finalize" => AuthzVerdict::Deny("finalize is the controller's".to_owned()),
-            _ => AuthzVerdict::Allow,
-        }
-    }
-
-    fn visibility(&self, caller: &Caller, _info: &RequestInfo, operator: bool) -> Result<Visibility, Status> {
-        Ok(match &caller.tenant {
+    fn judge(&self, caller: &Caller, info: &RequestInfo, operator: bool) -> Ruling {
+        let sight = match &caller.tenant {
             _ if operator => Visibility::Everything,
-            Some(tenant) => Visibility::Tenant(Arc::from(tenant.as_str())),
+            Some(tenant) => Visibility::tenant(tenant),
             None => Visibility::Nothing,
-        })
+        };
+        let rules = caller.tenant.is_some() && caller.in_group("tenant-admins");
+        let verdict = match info.resource() {
+            Some(asked) if rules && asked.subresource == "finalize" => {
+                AuthzVerdict::Deny("finalize is the controller's".to_owned())
+            }
+            Some(_) if rules => AuthzVerdict::Allow,
+            _ => AuthzVerdict::NoOpinion,
+        };
+        Ruling { verdict, sight: Ok(sight) }
     }
 
     fn operator_right(&self) -> Right {
@@ -111,7 +108,7 @@ impl Handler for Echo {
             "groups": cx.caller.groups,
             "tenant": cx.caller.tenant,
             "via": format!("{:?}", cx.caller.via),
-            "sees": format!("{:?}", cx.access.visibility()),
+            "sees": shown(cx.access.visibility()),
             "verb": asked.verb.as_str(),
             "headers": request.headers().keys().map(http::HeaderName::as_str).collect::<Vec<_>>(),
         });
@@ -276,4 +273,14 @@ pub(crate) fn via(answer: &Answer) -> Via {
 
 pub(crate) fn trust_file(path: PathBuf) -> trust::TrustSettings {
     trust::TrustSettings { client_ca_file: Some(path), proxy: None }
+}
+
+/// What is seen, or whose.
+fn shown(visibility: &Visibility) -> String {
+    match visibility {
+        Visibility::Tenants(sights) => {
+            sights.iter().map(|sight| &*sight.tenant).collect::<Vec<_>>().join(",")
+        }
+        other => format!("{other:?}"),
+    }
 }

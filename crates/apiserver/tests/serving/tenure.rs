@@ -13,21 +13,20 @@ use crate::support::pki::Ca;
 use crate::support::served::{LIST, Served, with_issuer};
 use crate::support::tokens::{Signer, now};
 use crate::support::until;
-use apiserver::authz::{AuthzVerdict, Policy, Right};
+use apiserver::authz::{AuthzVerdict, Policy, Right, Ruling};
 use apiserver::server::ServerSettings;
 use apiserver::{Caller, RequestInfo};
 use axum::body::Body;
 use http::{Method, Request};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use meta::status::Status;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use store::Visibility;
+use store::{Sight, TenantSight, Visibility};
 use tokio::sync::watch;
 
 const WAIT: Duration = Duration::from_secs(20);
@@ -41,20 +40,17 @@ struct Sighted {
 }
 
 impl Policy for Sighted {
-    fn decide(&self, caller: &Caller, _: &RequestInfo) -> AuthzVerdict {
-        if caller.tenant.is_some() { AuthzVerdict::Allow } else { AuthzVerdict::NoOpinion }
-    }
-
-    fn visibility(&self, caller: &Caller, _: &RequestInfo, operator: bool) -> Result<Visibility, Status> {
-        Ok(match &caller.tenant {
-            Some(tenant) => Visibility::Member {
-                tenant: Arc::from(tenant.as_str()),
-                user: Arc::from(caller.name.as_str()),
-                namespaces: Arc::clone(&self.namespaces.lock().unwrap()),
-            },
+    fn judge(&self, caller: &Caller, _: &RequestInfo, operator: bool) -> Ruling {
+        let verdict = if caller.tenant.is_some() { AuthzVerdict::Allow } else { AuthzVerdict::NoOpinion };
+        let sight = match &caller.tenant {
+            Some(tenant) => {
+                let sight = Sight::Namespaces(Arc::clone(&self.namespaces.lock().unwrap()));
+                Visibility::tenants([TenantSight { tenant: Arc::from(tenant.as_str()), sight }])
+            }
             None if operator => Visibility::Everything,
             None => Visibility::Nothing,
-        })
+        };
+        Ruling { verdict, sight: Ok(sight) }
     }
 
     fn operator_right(&self) -> Right {

@@ -46,12 +46,12 @@ impl<S> Selected<S> {
         self.metadata.labels.get(key).map(|value| &**value).unwrap_or_default()
     }
 
-    /// The attributes of an object that names no members.
+    /// The attributes of an object that is seen as its tenant's others are.
     pub fn attributes(self, tenant: Box<str>, fields: impl IntoIterator<Item = Box<str>>) -> Attributes {
         Attributes {
             tenant: (!tenant.is_empty()).then_some(tenant),
             tenant_wide: false,
-            members: Box::default(),
+            public: false,
             labels: self.metadata.labels.into_iter().collect(),
             fields: fields.into_iter().collect(),
         }

@@ -17,7 +17,7 @@ pub const ROW: KindRow = KindRow { plural: CONFIG_MAPS, stored: Some(STORED), ri
 const STORED: StoredRow =
     StoredRow { id: numbers::CONFIG_MAP, kind: || Arc::new(ConfigMapKind), account: None, gives: None };
 
-const RIGHTS: &[Right] = &[Right::object(Role::Administrator, RULE), Right::object(Role::Member, READ)];
+const RIGHTS: &[Right] = &[Right::object(Role::Administrator, RULE), Right::object(Role::View, READ)];
 
 fn resource(_directories: &Directories) -> Resource {
     Resource {

@@ -1,7 +1,7 @@
 use super::attributes::Selected;
 use super::{Directories, KindRow, SUBRESOURCES, StoredRow};
 use crate::numbers;
-use crate::roles::{ACT, ADD, CERTIFICATE, CHANGE, HOLD_BACK, RULE, Right, Role};
+use crate::roles::{ACT, CERTIFICATE, CHANGE, HOLD_BACK, READ, RULE, Right, Role};
 use crate::strategy::namespace::certificate::CertificateHandler;
 use crate::strategy::namespace::transfer::Transfer;
 use crate::strategy::operator_act::Act;
@@ -26,22 +26,21 @@ const STORED: StoredRow = StoredRow {
 };
 
 const RIGHTS: &[Right] = &[
-    Right::object(Role::Administrator, RULE),
-    Right::subresource(Role::Administrator, "finalize", CHANGE),
-    Right::subresource(Role::Administrator, "finalizers", HOLD_BACK),
-    Right::subresource(Role::Administrator, CERTIFICATE, &["get"]),
-    // Who moves a namespace takes it from a project, as whoever deletes it: members do neither.
-    Right::subresource(Role::Administrator, TRANSFER, ACT),
-    Right::object(Role::Member, ADD),
-    Right::subresource(Role::Member, CERTIFICATE, &["get"]),
+    Right::object(Role::View, READ),
+    Right::object(Role::Edit, RULE),
+    // What it may do in the cluster, the bindings there say.
+    Right::subresource(Role::View, CERTIFICATE, &["get"]),
+    Right::subresource(Role::Admin, "finalize", CHANGE),
+    Right::subresource(Role::Admin, "finalizers", HOLD_BACK),
+    // Who moves a namespace takes its budget from a project.
+    Right::subresource(Role::Admin, TRANSFER, ACT),
 ];
 
 fn resource(directories: &Directories) -> Resource {
     let Directories { clusters, levels, roles, finalizers, forbidden, certificates, .. } =
         directories.clone();
-    let certificate =
-        Subresource::handled(CERTIFICATE, &[Verb::Get], CertificateHandler::new(certificates, roles));
-    let transfer = Subresource::handled(TRANSFER, &[Verb::Create], Transfer::new());
+    let certificate = Subresource::handled(CERTIFICATE, &[Verb::Get], CertificateHandler::new(certificates));
+    let transfer = Subresource::handled(TRANSFER, &[Verb::Create], Transfer::new(roles));
     Resource {
         gvk: gvk(),
         plural: NAMESPACES,

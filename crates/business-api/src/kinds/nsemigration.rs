@@ -17,7 +17,7 @@ pub const ROW: KindRow = KindRow { plural: NS_EMIGRATIONS, stored: Some(STORED),
 const STORED: StoredRow =
     StoredRow { id: numbers::NS_EMIGRATION, kind: || Arc::new(NsEmigrationKind), account: None, gives: None };
 
-const RIGHTS: &[Right] = &[Right::object(Role::Administrator, RULE), Right::object(Role::Member, READ)];
+const RIGHTS: &[Right] = &[Right::object(Role::View, READ), Right::object(Role::Admin, RULE)];
 
 fn resource(directories: &Directories) -> Resource {
     Resource {
@@ -35,7 +35,10 @@ fn resource(directories: &Directories) -> Resource {
             kind: (STORED.kind)(),
             subresources: vec![Subresource::STATUS],
             server_fields: &[],
-            strategy: Arc::new(NsEmigrationStrategy::new(directories.levels.clone())),
+            strategy: Arc::new(NsEmigrationStrategy::new(
+                directories.levels.clone(),
+                directories.roles.clone(),
+            )),
         })),
     }
 }

@@ -1,7 +1,9 @@
 use super::attributes::Selected;
-use super::{Directories, KindRow, StoredRow};
+use super::{Directories, Gives, KindRow, StoredRow};
 use crate::numbers;
+use crate::people;
 use crate::roles::{READ, REVISE, Right, Role};
+use crate::roster::Giving;
 use crate::strategy::{PlatformStrategy, platform};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind};
@@ -19,12 +21,12 @@ const STORED: StoredRow = StoredRow {
     id: numbers::PLATFORM,
     kind: || Arc::new(PlatformKind),
     account: Some(account::of_stored::<ChargedPlatform>),
-    gives: Some(Role::Administrator),
+    gives: Some(Gives::Administrators(giving)),
 };
 
-const RIGHTS: &[Right] = &[Right::object(Role::Administrator, REVISE), Right::object(Role::Member, READ)];
+const RIGHTS: &[Right] = &[Right::object(Role::Administrator, REVISE), Right::object(Role::View, READ)];
 
-fn resource(directories: &Directories) -> Resource {
+fn resource(_directories: &Directories) -> Resource {
     Resource {
         gvk: gvk(),
         plural: PLATFORMS,
@@ -40,7 +42,7 @@ fn resource(directories: &Directories) -> Resource {
             kind: (STORED.kind)(),
             subresources: Vec::new(),
             server_fields: &[],
-            strategy: Arc::new(PlatformStrategy::new(directories.roles.clone())),
+            strategy: Arc::new(PlatformStrategy),
         })),
     }
 }
@@ -55,6 +57,16 @@ struct SelectedPlatformSpec {
     #[serde(rename = "tenantID")]
     tenant_id: Box<str>,
     administrators: Box<[Box<str>]>,
+}
+
+/// Whom a platform makes administrators of its tenant: users whose credential names that tenant.
+fn giving(_name: &str, body: &[u8]) -> Giving {
+    let SelectedPlatformSpec { tenant_id, administrators } = Selected::read(body).spec;
+    let mut giving = Giving { tenant: tenant_id, ..Giving::default() };
+    for user in &administrators {
+        giving.give(people::user_of_tenant(user), Role::Administrator);
+    }
+    giving
 }
 
 impl Kind for PlatformKind {
@@ -73,8 +85,7 @@ impl Kind for PlatformKind {
     /// Who rules a tenant is known to all its callers.
     fn attributes(&self, body: &[u8]) -> Attributes {
         let mut selected = Selected::<SelectedPlatformSpec>::read(body);
-        let SelectedPlatformSpec { tenant_id, administrators } = std::mem::take(&mut selected.spec);
-        let attributes = selected.attributes(tenant_id.clone(), [tenant_id]);
-        Attributes { tenant_wide: true, members: administrators, ..attributes }
+        let tenant = std::mem::take(&mut selected.spec.tenant_id);
+        Attributes { tenant_wide: true, ..selected.attributes(tenant.clone(), [tenant]) }
     }
 }

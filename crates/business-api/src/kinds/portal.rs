@@ -1,6 +1,6 @@
 use super::{Directories, KindRow};
 use crate::numbers::PROJECT;
-use crate::roles::{LOOK, Right, Role, Roles};
+use crate::roles::{LOOK, Right, Role};
 use crate::strategy::project_key;
 use apiserver::Resource;
 use apiserver::computed::{ReadContext, Singleton};
@@ -14,12 +14,12 @@ use meta::status::Status;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
-use store::{Entry, Visibility};
+use store::{Entry, Sight, Visibility};
 
 /// The portal of a caller: what he is, and which projects he sees.
 pub const ROW: KindRow = KindRow { plural: PORTAL, stored: None, rights: RIGHTS, resource };
 
-const RIGHTS: &[Right] = &[Right::object(Role::Administrator, LOOK), Right::object(Role::Member, LOOK)];
+const RIGHTS: &[Right] = &[Right::object(Role::View, LOOK)];
 
 const COLUMNS: &[Column] = &[
     Column {
@@ -31,7 +31,7 @@ const COLUMNS: &[Column] = &[
     Column { name: "Projects", ty: "string", description: "Projects that the caller sees.", priority: 0 },
 ];
 
-fn resource(directories: &Directories) -> Resource {
+fn resource(_directories: &Directories) -> Resource {
     Resource {
         gvk: GroupVersionKind::new(GROUP, VERSION, PORTAL_KIND),
         plural: PORTAL,
@@ -42,7 +42,7 @@ fn resource(directories: &Directories) -> Resource {
         verbs: READ_ONE,
         schema: Arc::new(schema()),
         columns: COLUMNS,
-        source: ResourceSource::Singleton(Arc::new(Portal { roles: directories.roles.clone() })),
+        source: ResourceSource::Singleton(Arc::new(Portal)),
     }
 }
 
@@ -75,9 +75,7 @@ fn schema() -> Schema {
 
 /// Looks at who asks.
 #[derive(Debug)]
-struct Portal {
-    roles: Roles,
-}
+struct Portal;
 
 impl Singleton for Portal {
     fn get<'a>(&'a self, cx: ReadContext<'a>) -> BoxFuture<'a, Result<Object, Status>> {
@@ -92,7 +90,7 @@ impl Singleton for Portal {
                 projects.insert(name, Value::from(spec.display_name));
             }
             let mut object = Object::default();
-            object.set(&["administrator"], json!(operates || self.roles.is_tenant_admin(cx.caller)));
+            object.set(&["administrator"], json!(operates || rules_some_tenant(cx.visibility)));
             object.set(&["projects"], Value::Object(projects));
             object.set(&["extension"], if operates { Value::Null } else { Value::Object(extension) });
             Ok(object)
@@ -109,17 +107,19 @@ impl Singleton for Portal {
 /// The projects that a portal shows: an operator would not look for his in a list of all. A member's are known by name:
 /// how many others there are makes no difference.
 async fn seen(cx: &ReadContext<'_>) -> Result<Vec<Arc<Entry>>, Status> {
-    match cx.visibility {
-        Visibility::Everything | Visibility::Nothing => Ok(Vec::new()),
-        Visibility::Tenant(_) => cx.view.list(PROJECT, None).await,
-        Visibility::Member { namespaces, .. } => {
-            let mut found = Vec::with_capacity(namespaces.len());
-            for key in namespaces.iter().filter_map(|name| project_key(name)) {
-                found.extend(cx.view.get(&key).await?);
-            }
-            Ok(found)
+    let Visibility::Tenants(sights) = cx.visibility else { return Ok(Vec::new()) };
+    let mut found = Vec::new();
+    for sight in sights.iter() {
+        let Sight::Namespaces(projects) = &sight.sight else { return cx.view.list(PROJECT, None).await };
+        for key in projects.iter().filter_map(|name| project_key(name)) {
+            found.extend(cx.view.get(&key).await?);
         }
     }
+    Ok(found)
+}
+
+fn rules_some_tenant(visibility: &Visibility) -> bool {
+    matches!(visibility, Visibility::Tenants(sights) if sights.iter().any(|sight| sight.sight == Sight::Whole))
 }
 
 /// What is shown of a project.

@@ -1,14 +1,16 @@
 use super::attributes::Selected;
-use super::{Directories, KindRow, SUBRESOURCES, StoredRow};
+use super::{Directories, Gives, KindRow, SUBRESOURCES, StoredRow};
 use crate::numbers;
-use crate::roles::{CHANGE, GRANT, HOLD_BACK, READ, RULE, Right, Role};
+use crate::people;
+use crate::roles::{CHANGE, GRANT, HOLD_BACK, READ, Right, Role};
+use crate::roster::Giving;
 use crate::strategy::operator_act::Act;
 use crate::strategy::{ProjectStrategy, project};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind};
-use business_types::account;
 use business_types::names::{GROUP, PROJECTS};
 use business_types::project::{ChargedProject, gvk, schema};
+use business_types::{AccessEntry, account};
 use serde::Deserialize;
 use std::sync::Arc;
 use store::{Attributes, Kind, ScopeRole};
@@ -20,15 +22,16 @@ const STORED: StoredRow = StoredRow {
     id: numbers::PROJECT,
     kind: || Arc::new(ProjectKind),
     account: Some(account::of_stored::<ChargedProject>),
-    gives: Some(Role::Member),
+    gives: Some(Gives::InProjects(giving)),
 };
 
 const RIGHTS: &[Right] = &[
-    Right::object(Role::Administrator, RULE),
-    Right::object(Role::Administrator, &[GRANT]),
-    Right::subresource(Role::Administrator, "finalize", CHANGE),
-    Right::subresource(Role::Administrator, "finalizers", HOLD_BACK),
-    Right::object(Role::Member, READ),
+    Right::object(Role::View, READ),
+    // Its budget, and whether it is there, is for whoever has this role in the project above.
+    Right::object(Role::Admin, &["create", "delete", "patch", "update"]),
+    Right::subresource(Role::Admin, "finalize", CHANGE),
+    Right::subresource(Role::Admin, "finalizers", HOLD_BACK),
+    Right::object(Role::Administrator, &["deletecollection", GRANT]),
 ];
 
 fn resource(directories: &Directories) -> Resource {
@@ -65,8 +68,39 @@ pub struct ProjectKind;
 struct SelectedProjectSpec {
     #[serde(rename = "tenantID")]
     tenant_id: Box<str>,
-    members: Box<[Box<str>]>,
     parent_project_name: Box<str>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct GivingProject {
+    spec: GivingProjectSpec,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct GivingProjectSpec {
+    #[serde(rename = "tenantID")]
+    tenant_id: Box<str>,
+    parent_project_name: Box<str>,
+    members: Vec<String>,
+    access: Vec<AccessEntry>,
+}
+
+/// Whom a project gives a role here; a service account of a member cluster is nobody here.
+fn giving(_name: &str, body: &[u8]) -> Giving {
+    let GivingProject { spec } = serde_json::from_slice(body).unwrap_or_else(|error| {
+        tracing::error!(%error, "a stored project does not say who belongs to it");
+        GivingProject::default()
+    });
+    let mut giving = Giving { tenant: spec.tenant_id, below: spec.parent_project_name, ..Giving::default() };
+    for member in &spec.members {
+        giving.give(people::user_of_tenant(member), Role::Edit);
+    }
+    for entry in spec.access.iter().filter(|entry| entry.cluster.is_empty()) {
+        giving.give(people::subject(&entry.subject), entry.role.into());
+    }
+    giving
 }
 
 impl Kind for ProjectKind {
@@ -88,10 +122,9 @@ impl Kind for ProjectKind {
 
     fn attributes(&self, body: &[u8]) -> Attributes {
         let mut selected = Selected::<SelectedProjectSpec>::read(body);
-        let SelectedProjectSpec { tenant_id, members, parent_project_name } =
-            std::mem::take(&mut selected.spec);
+        let SelectedProjectSpec { tenant_id, parent_project_name } = std::mem::take(&mut selected.spec);
         let fields = [tenant_id.clone(), parent_project_name, std::mem::take(&mut selected.status.phase)];
-        Attributes { members, ..selected.attributes(tenant_id, fields) }
+        selected.attributes(tenant_id, fields)
     }
 }
 
@@ -105,9 +138,27 @@ mod tests {
             "members":["al\"ice"],"parentProjectName":"q","clusters":{"c":{}}},"status":{"phase":"Active"}}"#;
         let read = ProjectKind.attributes(body);
         assert_eq!(read.tenant.as_deref(), Some("t"));
-        assert_eq!(read.members, ["al\"ice".into()].into());
         assert_eq!(read.labels, [("a".into(), "\u{fc}".into()), ("b".into(), "2".into())].into());
         assert_eq!(read.fields, ["t".into(), "q".into(), "Active".into()].into());
+    }
+
+    #[test]
+    fn a_project_gives_each_the_highest_of_his_roles() {
+        let body = br#"{"spec":{"tenantID":"t","parentProjectName":"q","members":["ann"],"access":[
+            {"kind":"User","name":"ann","role":"view"},{"kind":"Group","name":"devs","role":"admin"},
+            {"kind":"ServiceAccount","name":"a","namespace":"n","role":"edit"},
+            {"kind":"ServiceAccount","name":"b","namespace":"n","cluster":"c1","role":"edit"}]}}"#;
+        let given = giving("p", body);
+        assert_eq!((&*given.tenant, &*given.below), ("t", "q"));
+        let roles: Vec<(&str, Role)> = given.people.iter().map(|(name, role)| (&**name, *role)).collect();
+        let expected = [
+            ("\u{1}devs", Role::Admin),
+            ("\u{2}ann", Role::Edit),
+            ("ann", Role::View),
+            ("system:serviceaccount:n:a", Role::Edit),
+        ];
+        assert_eq!(roles, expected);
+        assert_eq!(giving("p", b"[]"), Giving::default());
     }
 
     #[test]

@@ -17,10 +17,10 @@ use store::{Attributes, Kind, KindId};
 /// What callers with a tenant may do with either kind. What they may do with the repositories is decided where tokens for
 /// the registry are made.
 pub const RIGHTS: &[Right] = &[
-    Right::object(Role::Administrator, RULE),
-    Right::subresource(Role::Administrator, "finalize", CHANGE),
-    Right::subresource(Role::Administrator, "finalizers", HOLD_BACK),
-    Right::object(Role::Member, READ),
+    Right::object(Role::Admin, RULE),
+    Right::subresource(Role::Admin, "finalize", CHANGE),
+    Right::subresource(Role::Admin, "finalizers", HOLD_BACK),
+    Right::object(Role::View, READ),
 ];
 
 /// How a kind of this number is stored.

@@ -28,11 +28,11 @@ const OWN: &[&str] = &["create", "delete", "get", "list", "watch"];
 const ISSUE: &[&str] = &["create"];
 
 const RIGHTS: &[Right] = &[
-    Right::object(Role::Administrator, RULE),
-    Right::subresource(Role::Administrator, "finalizers", HOLD_BACK),
-    Right::subresource(Role::Administrator, "token", ISSUE),
-    Right::object(Role::Member, OWN),
-    Right::subresource(Role::Member, "token", ISSUE),
+    Right::object(Role::Admin, RULE),
+    Right::subresource(Role::Admin, "finalizers", HOLD_BACK),
+    Right::subresource(Role::Admin, "token", ISSUE),
+    Right::object(Role::View, OWN),
+    Right::subresource(Role::View, "token", ISSUE),
 ];
 
 fn resource(directories: &Directories) -> Resource {

@@ -1,8 +1,9 @@
 use super::attributes::Selected;
-use super::{Directories, KindRow, StoredRow};
-use crate::members::person;
+use super::{Directories, Gives, KindRow, StoredRow};
 use crate::numbers;
+use crate::people;
 use crate::roles::{READ, Right, Role};
+use crate::roster::Giving;
 use crate::strategy::{TenantStrategy, tenant};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind, Subresource};
@@ -10,6 +11,7 @@ use business_types::names::{GROUP, TENANTS};
 use business_types::tenant::{ChargedTenant, gvk, schema};
 use business_types::{Subject, account};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use std::sync::Arc;
 use store::{Attributes, Kind, ScopeRole};
 
@@ -20,10 +22,10 @@ const STORED: StoredRow = StoredRow {
     id: numbers::TENANT,
     kind: || Arc::new(TenantKind),
     account: Some(account::of_stored::<ChargedTenant>),
-    gives: Some(Role::Administrator),
+    gives: Some(Gives::Administrators(giving)),
 };
 
-const RIGHTS: &[Right] = &[Right::object(Role::Administrator, READ), Right::object(Role::Member, READ)];
+const RIGHTS: &[Right] = &[Right::object(Role::View, READ)];
 
 fn resource(directories: &Directories) -> Resource {
     Resource {
@@ -64,8 +66,27 @@ struct Named {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct SelectedTenantSpec {
+struct GivingTenant {
+    spec: GivingTenantSpec,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct GivingTenantSpec {
     administrators: Vec<Subject>,
+}
+
+/// Whom a tenant makes its administrators.
+fn giving(name: &str, body: &[u8]) -> Giving {
+    let GivingTenant { spec } = serde_json::from_slice(body).unwrap_or_else(|error| {
+        tracing::error!(%error, "a stored tenant does not say who rules it");
+        GivingTenant::default()
+    });
+    let mut giving = Giving { tenant: name.into(), ..Giving::default() };
+    for subject in &spec.administrators {
+        giving.give(people::subject(subject), Role::Administrator);
+    }
+    giving
 }
 
 impl Kind for TenantKind {
@@ -88,8 +109,7 @@ impl Kind for TenantKind {
     /// Its own callers all see it.
     fn attributes(&self, body: &[u8]) -> Attributes {
         let Meta { metadata } = serde_json::from_slice(body).unwrap_or_default();
-        let mut selected = Selected::<SelectedTenantSpec>::read(body);
-        let members = selected.spec.administrators.drain(..).map(|subject| person(&subject)).collect();
-        Attributes { tenant_wide: true, members, ..selected.attributes(metadata.name, []) }
+        let selected = Selected::<IgnoredAny>::read(body);
+        Attributes { tenant_wide: true, ..selected.attributes(metadata.name, []) }
     }
 }

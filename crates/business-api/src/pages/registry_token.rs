@@ -2,6 +2,7 @@
 //! and its client comes here for a token of that scope.
 
 use crate::policy::OPERATE;
+use crate::roles::{Role, Roles};
 use crate::token_server::accounts::Duty;
 use crate::token_server::credentials::{Credentials, RobotOf};
 use crate::token_server::grant::{self, NoPush, RegistryRole};
@@ -13,7 +14,7 @@ use apiserver::dialect::{Basic, Dialect, Judgement};
 use apiserver::flow::Class;
 use apiserver::request::{ResourceRequest, query};
 use apiserver::routes::{GET, Reach, Route, RouteHandler};
-use apiserver::{RequestContext, Verb};
+use apiserver::{Caller, RequestContext, Verb};
 use axum::body::Body;
 use axum::response::IntoResponse;
 use business_types::names::{GROUP, PROJECTS};
@@ -32,7 +33,7 @@ use serde::Serialize;
 use serde_json::json;
 use std::sync::Arc;
 use store::read::At;
-use store::{Access, Error, Visibility};
+use store::{Access, Error, Key, Visibility};
 use uuid::Uuid;
 
 /// Where clients come.
@@ -52,6 +53,8 @@ pub struct TokenPage {
     pub prefixes: Vec<Prefixes>,
     /// Who comes with a name and a password.
     pub credentials: Credentials,
+    /// Who is what in the projects.
+    pub roles: Roles,
     /// The objects.
     pub store: store::Store,
     /// The clock.
@@ -76,7 +79,7 @@ enum Asker<'a> {
     /// He sees everything: the controller, which measures and deletes, and operators.
     Operator,
     /// Somebody with rights of his own.
-    Person(&'a Access),
+    Person { access: &'a Access, caller: &'a Caller },
     /// A robot.
     Robot(RobotOf),
     /// Somebody who has no rights here.
@@ -139,7 +142,7 @@ impl TokenPage {
             return Ok(self.credentials.robot(&cx.caller).await.map_or(Asker::Nobody, Asker::Robot));
         }
         Ok(match cx.access.visibility() {
-            Visibility::Tenant(_) | Visibility::Member { .. } => Asker::Person(&cx.access),
+            Visibility::Tenants(_) => Asker::Person { access: &cx.access, caller: &cx.caller },
             // Parts of Kubernetes see everything, too, and have no business here.
             Visibility::Everything if may_operate(cx).await? => Asker::Operator,
             Visibility::Everything | Visibility::Nothing => Asker::Nobody,
@@ -188,7 +191,7 @@ impl TokenPage {
             }
             let Some(key) = prefixes.owner(prefix) else { continue };
             let (access, standing) = match asker {
-                Asker::Person(access) => (*access, RegistryRole::Member),
+                Asker::Person { access, caller } => (*access, self.role(access, caller, &key)),
                 Asker::Robot(RobotOf { project, robot })
                     if **project == *key.namespace && robot.is_for(prefix.name) =>
                 {
@@ -214,6 +217,14 @@ impl TokenPage {
             return Ok(Some(SeenObject { words, project, standing, spec, status }));
         }
         Ok(None)
+    }
+
+    /// What somebody is in the project of an object that he sees.
+    fn role(&self, access: &Access, caller: &Caller, key: &Key) -> RegistryRole {
+        match self.roles.seen_in_project(caller, access.visibility(), &key.namespace) {
+            Some(role) if role >= Role::Edit => RegistryRole::Editor,
+            _ => RegistryRole::Viewer,
+        }
     }
 
     fn answer(&self, subject: &str, access: &[Granted]) -> Result<Response<Body>, Status> {
@@ -263,6 +274,7 @@ impl SeenObject {
         let Self { words, project, spec, status, .. } = self;
         let what = format!("{words} {:?} of project {project:?}", prefix.name);
         match why {
+            NoPush::LooksOnly => format!("{what}: to push there needs the role edit in the project"),
             NoPush::PullOnly => format!("{what}: this credential is for pulling only"),
             NoPush::UsedUp => {
                 let hard = spec.storage().unwrap_or(Quantity::ZERO);

@@ -1,7 +1,7 @@
-use super::dash;
+use super::{dash, ruled_tenants, rules};
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
-use business_types::config_map::{config_map, tenant_of};
+use business_types::config_map::{config_map, group_resource, tenant_of};
 use business_types::names::TENANT_LABEL;
 use meta::field::FieldErrors;
 use meta::object::Object;
@@ -25,17 +25,31 @@ pub const COLUMNS: &[Column] = &[
 #[derive(Clone, Copy, Debug)]
 pub struct ConfigMapStrategy;
 
-/// What a caller with a tenant writes is that tenant's. Operators say themselves whose it is.
-fn set_label(cx: &WriteContext<'_>, object: &mut Object) {
-    if let Some(tenant) = cx.tenant {
-        object.set(&["metadata", "labels", TENANT_LABEL], json!(tenant));
+/// Whoever is no operator writes what is of a tenant that he rules; where he rules one, nobody has to say which.
+fn set_label(cx: &WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
+    if cx.sees_everything() {
+        return Ok(());
     }
+    let mut ruled = ruled_tenants(cx);
+    match (ruled.next(), ruled.next()) {
+        (Some(tenant), None) => object.set(&["metadata", "labels", TENANT_LABEL], json!(tenant)),
+        _ => check_rules(cx, object)?,
+    }
+    Ok(())
+}
+
+fn check_rules(cx: &WriteContext<'_>, object: &Object) -> Result<(), Status> {
+    let tenant = tenant_of(object);
+    if cx.sees_everything() || !tenant.is_empty() && rules(cx, tenant) {
+        return Ok(());
+    }
+    let why = format!("it is written by administrators of the tenant that its label {TENANT_LABEL:?} names");
+    Err(Status::forbidden(&group_resource(), object.name(), &why))
 }
 
 impl Strategy for ConfigMapStrategy {
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
-        set_label(cx, object);
-        Ok(())
+        set_label(cx, object)
     }
 
     fn validate_create(&self, _cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
@@ -45,11 +59,15 @@ impl Strategy for ConfigMapStrategy {
     fn prepare_update(
         &self,
         cx: &mut WriteContext<'_>,
-        _old: &Object,
+        old: &Object,
         object: &mut Object,
     ) -> Result<(), Status> {
-        set_label(cx, object);
-        Ok(())
+        check_rules(cx, old)?;
+        set_label(cx, object)
+    }
+
+    fn check_delete(&self, cx: &WriteContext<'_>, object: &Object) -> Result<(), Status> {
+        check_rules(cx, object)
     }
 
     fn validate_update(&self, _cx: &mut WriteContext<'_>, _old: &Object, object: &Object) -> FieldErrors {

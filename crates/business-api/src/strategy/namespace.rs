@@ -162,7 +162,7 @@ impl NamespaceStrategy {
             return Ok(());
         }
         match abandon_reason(old) {
-            Some(reason) if cx.tenant.is_none() => {
+            Some(reason) if cx.sees_everything() => {
                 let (project, name) = (old.namespace(), old.name());
                 tracing::warn!(
                     audit = true,
@@ -227,7 +227,7 @@ impl Strategy for NamespaceStrategy {
             let path = Path::new("spec").child("clusterName");
             errors.push(FieldError::not_found(&path, &json!(spec.cluster_name)));
         }
-        if cx.tenant.is_some() {
+        if !cx.sees_everything() {
             errors.extend(self.finalizers.check_new(object, names::NAMESPACE_FINALIZER));
         }
         errors
@@ -271,7 +271,7 @@ impl Strategy for NamespaceStrategy {
     fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
         let Ok(before) = Typed::of(old) else { return FieldErrors::new() };
         match cx.part {
-            Part::FINALIZE if cx.tenant.is_some() => {
+            Part::FINALIZE if !cx.sees_everything() => {
                 finalizers::check_release(old, object, names::NAMESPACE_FINALIZER)
             }
             Part::FINALIZE => FieldErrors::new(),
@@ -311,7 +311,7 @@ impl Strategy for NamespaceStrategy {
         if typed.is_released() {
             return Some(HoldChange { state: HoldState::Released, reason: RELEASED.to_owned() });
         }
-        let reason = abandon_reason(old).filter(|_| cx.tenant.is_none())?.to_owned();
+        let reason = abandon_reason(old).filter(|_| cx.sees_everything())?.to_owned();
         Some(HoldChange { state: HoldState::Abandoned, reason })
     }
 

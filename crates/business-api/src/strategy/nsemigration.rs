@@ -1,10 +1,11 @@
-use super::{dash, project_key, set_tenant, unreadable};
+use super::{check_role, dash, project_key, set_tenant, unreadable};
 use crate::levels::Levels;
 use crate::numbers::NAMESPACE;
+use crate::roles::{Role, Roles};
 use apiserver::View;
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
-use business_types::nsemigration::gvk;
+use business_types::nsemigration::{group_resource, gvk};
 use business_types::{
     NamespacePhase, NamespaceSpec, NamespaceStatus, NsEmigrationSpec, ProjectSpec, ProjectStatus, account,
     namespace, project,
@@ -35,12 +36,13 @@ pub const COLUMNS: &[Column] = &[
 #[derive(Clone, Debug)]
 pub struct NsEmigrationStrategy {
     levels: Levels,
+    roles: Roles,
 }
 
 impl NsEmigrationStrategy {
-    /// `levels` tell what the destination has left.
-    pub fn new(levels: Levels) -> Self {
-        Self { levels }
+    /// `levels` tell what the destination has left, `roles` who may make namespaces there.
+    pub fn new(levels: Levels, roles: Roles) -> Self {
+        Self { levels, roles }
     }
 
     /// Looks at the namespace and at both projects, as the caller sees them.
@@ -181,6 +183,11 @@ impl Strategy for NsEmigrationStrategy {
     /// One namespace goes to one place at a time: the emigration has its name.
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
         set_tenant(cx, None, object);
+        let destination = object.text(&["spec", "destination"]);
+        if !destination.is_empty() {
+            let refused = |why: &str| Status::forbidden(&group_resource(), object.name(), why);
+            check_role(cx, &self.roles, Role::Edit, destination, refused)?;
+        }
         let namespace = object.text(&["spec", "namespace"]).to_owned();
         if !namespace.is_empty() {
             object.set(&["metadata", "name"], json!(namespace));

@@ -1,5 +1,4 @@
-use super::{dash, is_administrator, set_tenant, unreadable};
-use crate::roles::Roles;
+use super::{TENANT, dash, rules, set_tenant, unreadable};
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
 use business_types::platform::{
@@ -22,21 +21,12 @@ pub const COLUMNS: &[Column] = &[
 ];
 
 /// Platforms: made by operators, one a tenant; the tenant's administrators say who they are.
-#[derive(Clone, Debug)]
-pub struct PlatformStrategy {
-    roles: Roles,
-}
-
-impl PlatformStrategy {
-    /// `roles` tell administrators from members.
-    pub fn new(roles: Roles) -> Self {
-        Self { roles }
-    }
-}
+#[derive(Clone, Copy, Debug)]
+pub struct PlatformStrategy;
 
 impl Strategy for PlatformStrategy {
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
-        if cx.tenant.is_some() {
+        if !cx.sees_everything() {
             let why = "platforms are made by operators only";
             return Err(Status::forbidden(&group_resource(), object.name(), why));
         }
@@ -57,9 +47,8 @@ impl Strategy for PlatformStrategy {
         object: &mut Object,
     ) -> Result<(), Status> {
         set_tenant(cx, Some(old), object);
-        // A role in Kubernetes that lets a member change platforms does not let him make himself an administrator.
-        if old.get(ADMINISTRATORS) != object.get(ADMINISTRATORS) && !is_administrator(cx, &self.roles) {
-            let why = "spec.administrators is changed by administrators of the tenant only";
+        if !rules(cx, old.text(TENANT)) {
+            let why = "platforms are changed by administrators of their tenant only";
             return Err(Status::forbidden(&group_resource(), old.name(), why));
         }
         Ok(())

@@ -1,16 +1,16 @@
 use super::{
-    add_finalizer, begin_deletion, check_annotations, dash, drops_finalizer, is_administrator, project_key,
-    ready, set_tenant, shares, take_tenant, unreadable, waiting,
+    TENANT, add_finalizer, begin_deletion, check_annotations, check_role, dash, drops_finalizer, project_key,
+    ready, ruled_tenants, rules, set_tenant, shares, take_tenant, unreadable, waiting,
 };
 use crate::clusters::Clusters;
 use crate::finalizers::{self, TenantFinalizers};
 use crate::levels::Levels;
 use crate::refusal::{self, RefusedKind, RefusedObject};
-use crate::roles::{GRANT, Roles};
+use crate::roles::{GRANT, Role, Roles};
 use apiserver::resource::Column;
 use apiserver::strategy::{ExtraRight, Strategy, WriteContext};
 use apiserver::{Part, View};
-use business_types::project::group_resource;
+use business_types::project::{group_resource, gvk};
 use business_types::registry::REGISTRY_DOMAIN;
 use business_types::{ChargedProject, HardQuantity, ProjectSpec, ProjectStatus, account, names, validation};
 use futures_util::future::BoxFuture;
@@ -25,7 +25,7 @@ use store::Key;
 use store::quota::{Account, Scope, Violation};
 
 const LOCKED: &[&str] = &["status", "locked"];
-const MEMBERS: &[&str] = &["spec", "members"];
+const PARENT: &[&str] = &["spec", "parentProjectName"];
 
 /// Columns of `kubectl get`.
 pub const COLUMNS: &[Column] = &[
@@ -49,7 +49,7 @@ pub const COLUMNS: &[Column] = &[
 
 /// The fields that refusals name.
 pub static REFUSED: RefusedKind = RefusedKind {
-    gvk: business_types::project::gvk,
+    gvk,
     resource: group_resource,
     scope: "spec.parentProjectName",
     domain: "spec.hard",
@@ -85,19 +85,48 @@ impl ProjectStrategy {
         check_annotations(cx, Some(old), object, &group_resource())?;
         set_tenant(cx, Some(old), object);
         let (before, after) = (spec_of(old)?, spec_of(object)?);
-        if before.members != after.members && !is_administrator(cx, &self.roles) {
-            let why = "spec.members is changed by administrators of the tenant only";
-            return Err(Status::forbidden(&group_resource(), old.name(), why).with_causes(vec![
-                meta::status::StatusCause {
-                    reason: "FieldValueForbidden".to_owned(),
-                    message: why.to_owned(),
-                    field: MEMBERS.join("."),
-                },
-            ]));
+        if before.clusters != after.clusters || before.parent_project_name != after.parent_project_name {
+            for parent in BTreeSet::from([&before.parent_project_name, &after.parent_project_name]) {
+                self.check_parent(cx, object, parent)?;
+            }
         }
         if newly_named(Some(&before), &after).next().is_some() {
             self.clusters.check_loaded()?;
         }
+        Ok(())
+    }
+
+    /// The budget of a project is for whoever has the role admin above it.
+    fn check_parent(&self, cx: &WriteContext<'_>, object: &Object, parent: &str) -> Result<(), Status> {
+        let refused = |why: &str| Status::forbidden(&group_resource(), object.name(), why);
+        if !parent.is_empty() {
+            return check_role(cx, &self.roles, Role::Admin, parent, refused);
+        }
+        if cx.sees_everything() || rules(cx, object.text(TENANT)) {
+            return Ok(());
+        }
+        Err(refused("projects without a parent are for administrators of the tenant"))
+    }
+
+    /// Whose a new root is, whoever rules several tenants has to say.
+    fn choose_tenant(cx: &WriteContext<'_>, object: &mut Object, asked: &str) -> Result<(), Status> {
+        if cx.sees_everything() || cx.tenant().is_some() {
+            return Ok(());
+        }
+        let ruled: Vec<&str> = ruled_tenants(cx).collect();
+        let chosen = match ruled.as_slice() {
+            [] => return Ok(()),
+            [one] if asked.is_empty() => *one,
+            several => {
+                let Some(tenant) = several.iter().find(|tenant| **tenant == asked) else {
+                    let path = Path::new("spec").child("tenantID");
+                    let error = FieldError::not_supported(&path, &json!(asked), several);
+                    return Err(Status::invalid(&gvk(), object.name(), &vec![error]));
+                };
+                *tenant
+            }
+        };
+        object.set(TENANT, json!(chosen));
         Ok(())
     }
 }
@@ -133,7 +162,7 @@ fn clusters(spec: &ProjectSpec) -> impl Iterator<Item = (&String, &HardQuantity)
 
 impl Strategy for ProjectStrategy {
     fn parent(&self, object: &Object) -> Option<Key> {
-        project_key(object.text(&["spec", "parentProjectName"]))
+        project_key(object.text(PARENT))
     }
 
     fn parent_missing(&self, object: &Object, parent: &Key) -> Option<Status> {
@@ -144,7 +173,12 @@ impl Strategy for ProjectStrategy {
 
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
         check_annotations(cx, None, object, &group_resource())?;
+        let (asked, parent) = (object.text(TENANT).to_owned(), object.text(PARENT).to_owned());
         set_tenant(cx, None, object);
+        if parent.is_empty() {
+            Self::choose_tenant(cx, object, &asked)?;
+        }
+        self.check_parent(cx, object, &parent)?;
         add_finalizer(object, names::PROJECT_FINALIZER);
         if object.name().is_empty() && object.text(&["metadata", "generateName"]).is_empty() {
             object.set(&["metadata", "generateName"], json!(names::PROJECT_NAME_PREFIX));
@@ -158,7 +192,7 @@ impl Strategy for ProjectStrategy {
         let Ok(spec) = ProjectSpec::of(object) else { return FieldErrors::new() };
         let mut errors = validation::project(object.name(), &spec);
         errors.extend(self.check_clusters(None, &spec));
-        if cx.tenant.is_some() {
+        if !cx.sees_everything() {
             errors.extend(self.finalizers.check_new(object, names::PROJECT_FINALIZER));
         }
         errors
@@ -172,7 +206,7 @@ impl Strategy for ProjectStrategy {
     ) -> Result<(), Status> {
         match cx.part {
             Part::STATUS => {
-                if cx.tenant.is_some() {
+                if !cx.sees_everything() {
                     object.copy_from(old, LOCKED);
                 }
                 if old.is_deleting() {
@@ -203,7 +237,7 @@ impl Strategy for ProjectStrategy {
 
     fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
         match cx.part {
-            Part::FINALIZE if cx.tenant.is_some() => {
+            Part::FINALIZE if !cx.sees_everything() => {
                 finalizers::check_release(old, object, names::PROJECT_FINALIZER)
             }
             Part::FINALIZE => FieldErrors::new(),

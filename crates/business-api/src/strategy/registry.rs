@@ -71,7 +71,7 @@ impl<K: RegistryKind> RegistryStrategy<K> {
 
     /// What the registry has told stays, whatever a caller with a tenant sends.
     fn keep_marks(cx: &WriteContext<'_>, old: Option<&Object>, object: &mut Object) {
-        if cx.tenant.is_none() {
+        if cx.sees_everything() {
             return;
         }
         for key in names::SERVER_ANNOTATIONS {
@@ -109,7 +109,7 @@ impl<K: RegistryKind> RegistryStrategy<K> {
             return Ok(());
         }
         match old.annotation(names::ABANDON_ANNOTATION).filter(|reason| !reason.is_empty()) {
-            Some(reason) if cx.tenant.is_none() => {
+            Some(reason) if cx.sees_everything() => {
                 let (user, project, name) = (&cx.caller.name, old.namespace(), old.name());
                 tracing::warn!(
                     audit = true,
@@ -192,7 +192,7 @@ impl<K: RegistryKind> Strategy for RegistryStrategy<K> {
     fn validate_create(&self, cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
         let Ok(spec) = RegistrySpec::of(object) else { return FieldErrors::new() };
         let mut errors = registry::object(&spec);
-        if cx.tenant.is_some() {
+        if !cx.sees_everything() {
             errors.extend(self.finalizers.check_new(object, K::FINALIZER));
         }
         errors
@@ -224,7 +224,7 @@ impl<K: RegistryKind> Strategy for RegistryStrategy<K> {
 
     fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
         match cx.part {
-            Part::FINALIZE if cx.tenant.is_some() => finalizers::check_release(old, object, K::FINALIZER),
+            Part::FINALIZE if !cx.sees_everything() => finalizers::check_release(old, object, K::FINALIZER),
             Part::FINALIZE => FieldErrors::new(),
             Part::STATUS => registry::object_status(object),
             Part::Main | Part::Sub(_) => {

@@ -7,7 +7,7 @@ pub use token::Issuing;
 
 use super::{dash, project_key, set_tenant, take_tenant, unreadable};
 use crate::numbers::REGISTRY_CREDENTIAL;
-use crate::roles::Roles;
+use crate::roles::{Role, Roles};
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
 use apiserver::{Part, View};
@@ -43,28 +43,36 @@ pub struct RegistryCredentialStrategy {
     days_max: i64,
 }
 
+const HOST_USER: &[&str] = &["spec", "hostUser"];
+
 impl RegistryCredentialStrategy {
     /// `days_max`: how long a password may be good for.
     pub fn new(roles: Roles, days_max: i64) -> Self {
         Self { roles, days_max }
     }
 
-    fn check_holder(&self, cx: &WriteContext<'_>, spec: &RegistryCredentialSpec) -> Option<FieldError> {
-        let why = not_his(cx, &self.roles, spec)?;
+    fn check_holder(
+        &self,
+        cx: &WriteContext<'_>,
+        project: &str,
+        spec: &RegistryCredentialSpec,
+    ) -> Option<FieldError> {
+        let why = not_his(cx, &self.roles, project, spec)?;
         Some(FieldError::forbidden(&Path::new("spec").child("user"), why))
     }
 }
 
-/// Why the caller has no business with a credential that he sees: who rules the tenant has with all.
+/// Why the caller has no business with a credential that he sees: whoever has the role admin in its project has with all.
 pub(crate) fn not_his(
     cx: &WriteContext<'_>,
     roles: &Roles,
+    project: &str,
     spec: &RegistryCredentialSpec,
 ) -> Option<&'static str> {
-    let his = cx.tenant.is_none() || roles.is_tenant_admin(cx.caller) || spec.user == cx.caller.name;
-    (!his).then_some(
-        "members of a project have credentials of their own; others are for administrators of the tenant",
-    )
+    let role = || roles.seen_in_project(cx.caller, cx.visibility, project);
+    let is_he = spec.user == cx.caller.name && spec.host_user == cx.caller.tenant.is_none();
+    let his = is_he || role().is_some_and(|role| role >= Role::Admin);
+    (!his).then_some("everybody has credentials of his own; others need the role admin in the project")
 }
 
 /// It costs nobody anything.
@@ -106,6 +114,13 @@ impl Strategy for RegistryCredentialStrategy {
 
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
         set_tenant(cx, None, object);
+        let names_user = !object.text(&["spec", "user"]).is_empty();
+        if !cx.sees_everything() || !names_user {
+            object.remove(HOST_USER);
+        }
+        if !cx.sees_everything() && names_user && cx.caller.tenant.is_none() {
+            object.set(HOST_USER, json!(true));
+        }
         Ok(())
     }
 
@@ -117,6 +132,7 @@ impl Strategy for RegistryCredentialStrategy {
     ) -> Result<(), Status> {
         if cx.part == Part::Main {
             set_tenant(cx, Some(old), object);
+            object.copy_from(old, HOST_USER);
         }
         Ok(())
     }
@@ -145,7 +161,7 @@ impl Strategy for RegistryCredentialStrategy {
     fn validate_create(&self, cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
         let Ok(spec) = RegistryCredentialSpec::of(object) else { return FieldErrors::new() };
         let mut errors = new_spec(&spec, self.days_max);
-        errors.extend(self.check_holder(cx, &spec));
+        errors.extend(self.check_holder(cx, object.namespace(), &spec));
         errors
     }
 
@@ -154,12 +170,12 @@ impl Strategy for RegistryCredentialStrategy {
             RegistryCredentialSpec::of(old).and_then(|old| Ok((old, RegistryCredentialSpec::of(object)?)));
         let (Ok((before, after)), Part::Main) = (specs, cx.part) else { return FieldErrors::new() };
         let mut errors = changed_spec(&before, &after, self.days_max);
-        errors.extend(self.check_holder(cx, &before));
+        errors.extend(self.check_holder(cx, old.namespace(), &before));
         errors
     }
 
     fn check_delete(&self, cx: &WriteContext<'_>, object: &Object) -> Result<(), Status> {
-        match not_his(cx, &self.roles, &spec_of(object)?) {
+        match not_his(cx, &self.roles, object.namespace(), &spec_of(object)?) {
             None => Ok(()),
             Some(why) => Err(Status::forbidden(&group_resource(), object.name(), why)),
         }

@@ -2,8 +2,8 @@ use super::{NamespaceStrategy, PlatformStrategy, ProjectStrategy};
 use crate::clusters::Clusters;
 use crate::finalizers::TenantFinalizers;
 use crate::levels::Levels;
-use crate::members::Members;
-use crate::roles::Roles;
+use crate::roles::{Role, Roles};
+use crate::roster::Roster;
 use apiserver::Caller;
 use apiserver::Part;
 use apiserver::strategy::{Strategy, WriteContext};
@@ -12,7 +12,9 @@ use meta::field::FieldErrors;
 use meta::object::Object;
 use meta::status::Status;
 use serde_json::{Value, json};
+use std::sync::Arc;
 use store::quota::HoldState;
+use store::{Sight, TenantSight, Visibility};
 
 const RECORD: &[&str] = &["status", "clusterNamespace"];
 
@@ -33,8 +35,15 @@ fn clusters() -> Clusters {
 }
 
 fn projects() -> ProjectStrategy {
-    let administrators = vec![Members::nobody()];
-    let roles = Roles { tenant_admin_group: "tenant-admins".to_owned(), administrators, tenant_grant: true };
+    let projects = Roster::of_nobody();
+    projects.set("top", "", "t", &[("u", Role::View)]);
+    projects.set("ca", "top", "t", &[("u", Role::Admin)]);
+    let roles = Roles {
+        tenant_admin_group: "tenant-admins".to_owned(),
+        projects,
+        administrators: Vec::new(),
+        tenant_grant: true,
+    };
     ProjectStrategy::new(clusters(), Levels::default(), roles, TenantFinalizers::new(["mine".to_owned()]))
 }
 
@@ -57,9 +66,20 @@ fn caller(tenant: Option<&str>, groups: &[&str]) -> Caller {
     }
 }
 
+/// Of the projects top and ca, or of all of his tenant, or of everything.
+fn sight(caller: &Caller) -> Visibility {
+    let Some(tenant) = &caller.tenant else { return Visibility::Everything };
+    if caller.in_group("tenant-admins") {
+        return Visibility::tenant(tenant);
+    }
+    let projects = ["top", "ca"].map(str::to_owned).into();
+    let sight = Sight::Namespaces(Arc::new(projects));
+    Visibility::tenants([TenantSight { tenant: Arc::from(tenant.as_str()), sight }])
+}
+
 fn context(caller: &Caller) -> WriteContext<'_> {
     WriteContext {
-        tenant: caller.tenant.as_deref(),
+        visibility: Box::leak(Box::new(sight(caller))),
         part: Part::Main,
         caller,
         dry_run: false,
@@ -123,22 +143,19 @@ fn deleting(mut object: Object) -> Object {
 const ADMIN: &[&str] = &["tenant-admins"];
 
 #[test]
-fn a_member_who_may_change_platforms_makes_himself_no_administrator() {
-    let administrators = vec![Members::nobody()];
-    let roles = Roles { tenant_admin_group: "tenant-admins".to_owned(), administrators, tenant_grant: true };
-    let strategy = PlatformStrategy::new(roles);
+fn a_platform_is_changed_by_whoever_rules_its_tenant() {
     let platform = |administrators: Value| {
-        object(json!({"metadata": {"name": "p", "labels": {"a": "b"}},
-            "spec": {"tenantID": "t", "administrators": administrators}}))
+        object(
+            json!({"metadata": {"name": "p"}, "spec": {"tenantID": "t", "administrators": administrators}}),
+        )
     };
-    let tries = |groups: &[&str], after: Value| {
-        let caller = caller(Some("t"), groups);
-        let changed = &mut platform(after);
-        strategy.prepare_update(&mut context(&caller), &platform(json!(["root"])), changed)
+    let tries = |caller: &Caller| {
+        let changed = &mut platform(json!(["u"]));
+        PlatformStrategy.prepare_update(&mut context(caller), &platform(json!(["root"])), changed)
     };
-    assert_eq!(tries(&[], json!(["root", "u"])).unwrap_err().code, 403);
-    assert!(tries(&[], json!(["root"])).is_ok());
-    assert!(tries(&["tenant-admins"], json!(["u"])).is_ok());
+    assert_eq!(tries(&caller(Some("t"), &[])).unwrap_err().code, 403);
+    assert_eq!(tries(&caller(Some("other"), ADMIN)).unwrap_err().code, 403);
+    assert!(tries(&caller(Some("t"), ADMIN)).is_ok() && tries(&caller(None, &[])).is_ok());
 }
 
 #[test]
@@ -337,12 +354,49 @@ fn what_grants_something_is_annotated_by_operators_only() {
 }
 
 #[test]
-fn members_are_changed_by_administrators_only() {
-    let set = |o: &mut Object| o.set(&["spec", "members"], json!(["alice", "bob"]));
-    let attempt = |who: &Caller| update(&projects(), who, Part::Main, &project(), set);
-    assert_eq!(attempt(&caller(Some("t"), &[])).unwrap_err().code, 403);
-    assert!(attempt(&caller(Some("t"), ADMIN)).is_ok());
-    assert!(attempt(&caller(None, &[])).is_ok());
+fn a_budget_is_changed_by_whoever_has_the_role_admin_above() {
+    let mut below_top = project();
+    below_top.set(&["spec", "parentProjectName"], json!("top"));
+    let more = |o: &mut Object| o.set(&["spec", "clusters", "c1", "hard", "pods"], json!("200"));
+    let leave = |o: &mut Object| drop(o.remove(&["spec", "parentProjectName"]));
+    let name = |o: &mut Object| o.set(&["spec", "displayName"], json!("new"));
+    let attempt = |who: &Caller, change: fn(&mut Object)| {
+        update(&projects(), who, Part::Main, &below_top, change).map(|_| ()).map_err(|status| status.message)
+    };
+    let (admin_of_it, administrator) = (caller(Some("t"), &[]), caller(Some("t"), ADMIN));
+    assert!(attempt(&admin_of_it, more).unwrap_err().contains("needs the role admin in project \"top\""));
+    assert!(attempt(&admin_of_it, leave).is_err());
+    assert_eq!(attempt(&admin_of_it, name), Ok(()));
+    for change in [more, leave, name] {
+        assert_eq!(attempt(&administrator, change), Ok(()));
+    }
+    let child =
+        |parent: &str| json!({"metadata": {}, "spec": {"displayName": "x", "parentProjectName": parent}});
+    assert!(create(&projects(), &admin_of_it, child("ca")).is_ok());
+    for elsewhere in ["top", "unknown", ""] {
+        assert_eq!(create(&projects(), &admin_of_it, child(elsewhere)).unwrap_err().code, 403, "{elsewhere}");
+    }
+}
+
+#[test]
+fn whoever_rules_several_tenants_says_whose_a_new_root_is() {
+    let several = caller(None, &[]);
+    let whole = |tenant| TenantSight { tenant: Arc::from(tenant), sight: Sight::Whole };
+    let make = |tenants: Vec<TenantSight>, asked: &str| {
+        let visibility = Visibility::tenants(tenants);
+        let mut cx = WriteContext { visibility: &visibility, ..context(&several) };
+        let mut made = object(json!({"metadata": {}, "spec": {"displayName": "x", "tenantID": asked}}));
+        let outcome = projects().prepare_create(&mut cx, &mut made);
+        outcome.map(|()| made.text(&["spec", "tenantID"]).to_owned()).map_err(|status| status.code)
+    };
+    let both = || vec![whole("t"), whole("u")];
+    assert_eq!(make(both(), "u"), Ok("u".to_owned()));
+    assert_eq!(make(both(), ""), Err(422));
+    assert_eq!(make(both(), "other"), Err(422));
+    let sees = |tenant| TenantSight { tenant: Arc::from(tenant), sight: Sight::Namespaces(Arc::default()) };
+    assert_eq!(make(vec![whole("t"), sees("u")], ""), Ok("t".to_owned()));
+    assert_eq!(make(vec![whole("t"), sees("u")], "u"), Err(422));
+    assert_eq!(make(vec![sees("t"), sees("u")], "u"), Err(403));
 }
 
 #[test]

@@ -106,7 +106,7 @@ impl Credentials {
                 (basic.user.clone(), [(ROBOT_KEY.to_owned(), vec![basic.user.clone()])].into())
             }
         };
-        let tenant = Some(found.spec.tenant_id);
+        let tenant = Some(found.spec.tenant_id).filter(|_| !found.spec.host_user);
         Ok(Caller { name, tenant, extra, via: Via::Password, expires: ends, ..Caller::default() })
     }
 

@@ -5,8 +5,10 @@ use business_types::registry::Offer;
 /// What a caller is to an object that he sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegistryRole {
-    /// An administrator of the tenant, or a member of the project.
-    Member,
+    /// Somebody who looks at the project.
+    Viewer,
+    /// Somebody with the role edit, or a higher one.
+    Editor,
     /// A robot of the project.
     Robot(RobotAccess),
 }
@@ -14,6 +16,8 @@ pub enum RegistryRole {
 /// Why a push is refused with a text, whoever may push otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoPush {
+    /// He may look at the project, and no more.
+    LooksOnly,
     /// The credential is for pulling.
     PullOnly,
     /// What may be kept is used up.
@@ -33,9 +37,11 @@ pub fn allowed(standing: RegistryRole, offer: Offer) -> Actions {
         Offer::Write => Actions::ALL,
     };
     let own = match standing {
-        RegistryRole::Member => Actions::ALL,
+        RegistryRole::Editor => Actions::ALL,
         RegistryRole::Robot(RobotAccess::Push) => Actions { delete: false, ..Actions::ALL },
-        RegistryRole::Robot(RobotAccess::Pull) => Actions { pull: true, ..Actions::NONE },
+        RegistryRole::Viewer | RegistryRole::Robot(RobotAccess::Pull) => {
+            Actions { pull: true, ..Actions::NONE }
+        }
     };
     own.and(offered)
 }
@@ -43,6 +49,7 @@ pub fn allowed(standing: RegistryRole, offer: Offer) -> Actions {
 /// Why this caller's push is refused, if it is.
 pub fn no_push(standing: RegistryRole, offer: Offer) -> Option<NoPush> {
     match (standing, offer) {
+        (RegistryRole::Viewer, _) => Some(NoPush::LooksOnly),
         (RegistryRole::Robot(RobotAccess::Pull), _) => Some(NoPush::PullOnly),
         (_, Offer::Write) => None,
         (_, Offer::Shrink) => Some(NoPush::UsedUp),
@@ -64,8 +71,14 @@ mod tests {
             (Offer::Read, "pull", "pull", "pull"),
             (Offer::Nothing, "", "", ""),
         ];
-        for (offer, member, pushes, pulls) in table {
-            for (standing, want) in [(RegistryRole::Member, member), (push, pushes), (pull, pulls)] {
+        for (offer, editor, pushes, pulls) in table {
+            let roles = [
+                (RegistryRole::Editor, editor),
+                (RegistryRole::Viewer, pulls),
+                (push, pushes),
+                (pull, pulls),
+            ];
+            for (standing, want) in roles {
                 let may = allowed(standing, offer);
                 assert_eq!(may.names().join(","), want, "{standing:?} {offer:?}");
                 assert_eq!(no_push(standing, offer).is_none(), may.push, "{standing:?} {offer:?}");

@@ -4,7 +4,7 @@
 mod world;
 
 use crate::registry::registry_object;
-use crate::support::{GROUP, namespace, project, until};
+use crate::support::{GROUP, child, namespace, project, until};
 use http::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -28,44 +28,26 @@ async fn the_authorization_matrix_is_as_recorded() {
     let world = World::start().await;
     let root = world.masters();
     let acme = world.tenant_admin("acme");
-    let mut body = project("p", json!({"pods": "10"}));
-    body["spec"]["members"] = json!(["alice"]);
     root.until_ready().await;
-    acme.send(&Method::POST, &format!("{GROUP}/projects"), Some(body)).await.expect(201);
-    let namespaces = format!("{GROUP}/namespaces/p/namespaces");
-    acme.send(&Method::POST, &namespaces, Some(namespace("n", json!({"pods": "1"})))).await.expect(201);
-    let platforms = format!("{GROUP}/platforms");
-    root.send(&Method::POST, &platforms, Some(platform("plf", "acme"))).await.expect(201);
-    let member_clusters = format!("{GROUP}/memberclusters");
-    root.send(&Method::POST, &member_clusters, Some(member_cluster("c1"))).await.expect(201);
-    root.send(&Method::POST, &format!("{GROUP}/tenants"), Some(tenant("acme"))).await.expect(201);
-    let map = json!({"metadata": {"name": "map"}, "data": {"a": "1"}});
-    acme.send(&Method::POST, &format!("{GROUP}/configmaps"), Some(map)).await.expect(201);
-    let mut other = project("other", json!({"pods": "10"}));
-    other["spec"]["members"] = json!(["alice"]);
-    acme.send(&Method::POST, &format!("{GROUP}/projects"), Some(other)).await.expect(201);
-    let status = json!({"status": {"phase": "Available"}});
-    root.send(&Method::PATCH, &format!("{namespaces}/c1-n/status"), Some(status)).await.expect(200);
-    let emigrations = format!("{GROUP}/namespaces/p/nsemigrations");
-    acme.send(&Method::POST, &emigrations, Some(samples("nsemigrations", "").1)).await.expect(201);
-    for (plural, kind, name) in
-        [("imagenamespaces", "ImageNamespace", "images"), ("chartgroups", "ChartGroup", "charts")]
-    {
-        let path = format!("{GROUP}/namespaces/p/{plural}");
-        acme.send(&Method::POST, &path, Some(registry_object(kind, name, None))).await.expect(201);
-    }
-    let credentials = format!("{GROUP}/namespaces/p/registrycredentials");
-    acme.send(&Method::POST, &credentials, Some(credential("ci"))).await.expect(201);
+    make_projects(&root, &acme).await;
+    make_others(&root, &acme).await;
     for (name, role) in [("alice", "a member"), ("nora", "an administrator")] {
         let caller = world.member(name, "acme");
-        let path = format!("{namespaces}/c1-n");
+        let path = format!("{GROUP}/namespaces/p/namespaces/c1-n");
         until(&format!("{name} is {role}"), async || caller.get(&path).await.code == 200).await;
     }
-
+    let named = world.named();
+    for (column, callers) in &named {
+        let project = if *column == "elsewhere" { "other" } else { "p" };
+        for caller in callers {
+            let path = format!("{GROUP}/projects/{project}");
+            until(&format!("{column} is known"), async || caller.get(&path).await.code == 200).await;
+        }
+    }
     let routes = routes(&root).await;
     let callers = world.callers();
     let mut matrix = format!("{:<80}", "");
-    for (who, _) in &callers {
+    for who in callers.iter().map(|(who, _)| who).chain(named.iter().map(|(who, _)| who)) {
         write!(matrix, " {who:<10}").unwrap();
     }
     for route in &routes {
@@ -74,6 +56,11 @@ async fn the_authorization_matrix_is_as_recorded() {
         write!(matrix, "\n{:<7}{shown:<73}", route.method.as_str()).unwrap();
         for (_, caller) in &callers {
             write!(matrix, " {:<10}", outcome(caller, route).await).unwrap();
+        }
+        for (who, [aggregated, directly]) in &named {
+            let outcome = (outcome(aggregated, route).await, outcome(directly, route).await);
+            assert_eq!(outcome.0, outcome.1, "{who} at {shown}, through kube-apiserver and directly");
+            write!(matrix, " {:<10}", outcome.0).unwrap();
         }
     }
     let matrix: String = matrix.lines().flat_map(|line| [line.trim_end(), "\n"]).collect();
@@ -86,6 +73,53 @@ async fn the_authorization_matrix_is_as_recorded() {
         matrix == recorded,
         "the matrix changed; look at it, then record it with UPDATE_OUTPUT=1:\n{matrix}"
     );
+}
+
+/// Projects with people in them: top ⊃ p, and other.
+async fn make_projects(root: &Caller, acme: &Caller) {
+    for (name, administrator) in [("acme", "tara"), ("globex", "both")] {
+        let mut tenant = tenant(name);
+        tenant["spec"]["administrators"] = json!([{"kind": "User", "name": administrator}]);
+        root.send(&Method::POST, &format!("{GROUP}/tenants"), Some(tenant)).await.expect(201);
+    }
+    let user = |name: &str, role: &str| json!({"kind": "User", "name": name, "role": role});
+    let mut top = project("top", json!({"pods": "20"}));
+    top["spec"]["access"] = json!([user("top-admin", "admin")]);
+    let mut p = child("p", "top", json!({"pods": "10"}));
+    p["spec"]["members"] = json!(["alice"]);
+    p["spec"]["access"] = json!([
+        user("pat", "admin"), user("ed", "edit"), user("vi", "view"), user("both", "view"),
+        {"kind": "Group", "name": "devs", "role": "edit"},
+        {"kind": "ServiceAccount", "namespace": "gitops", "name": "argocd", "role": "edit"},
+    ]);
+    let mut other = project("other", json!({"pods": "10"}));
+    other["spec"]["members"] = json!(["alice"]);
+    other["spec"]["access"] = json!([user("zed", "admin")]);
+    for project in [top, p, other] {
+        acme.send(&Method::POST, &format!("{GROUP}/projects"), Some(project)).await.expect(201);
+    }
+}
+
+/// An object of each other kind.
+async fn make_others(root: &Caller, acme: &Caller) {
+    let of_root = [("platforms", platform("plf", "acme")), ("memberclusters", member_cluster("c1"))];
+    for (plural, body) in of_root {
+        root.send(&Method::POST, &format!("{GROUP}/{plural}"), Some(body)).await.expect(201);
+    }
+    let map = json!({"metadata": {"name": "map"}, "data": {"a": "1"}});
+    acme.send(&Method::POST, &format!("{GROUP}/configmaps"), Some(map)).await.expect(201);
+    let make = async |plural: &str, body: Value| {
+        let path = format!("{GROUP}/namespaces/p/{plural}");
+        acme.send(&Method::POST, &path, Some(body)).await.expect(201);
+    };
+    make("namespaces", namespace("n", json!({"pods": "1"}))).await;
+    let status = json!({"status": {"phase": "Available"}});
+    let path = format!("{GROUP}/namespaces/p/namespaces/c1-n/status");
+    root.send(&Method::PATCH, &path, Some(status)).await.expect(200);
+    make("nsemigrations", samples("nsemigrations", "").1).await;
+    make("imagenamespaces", registry_object("ImageNamespace", "images", None)).await;
+    make("chartgroups", registry_object("ChartGroup", "charts", None)).await;
+    make("registrycredentials", credential("ci")).await;
 }
 
 /// The code, and of a list how many objects it has.
@@ -168,7 +202,7 @@ fn samples(plural: &str, subresource: &str) -> (&'static str, Value) {
     match (plural, subresource) {
         ("projects", "lock" | "unlock") => ("p", json!({"reason": "a test"})),
         ("namespaces", "abandon") => ("c1-n", json!({"reason": "a test"})),
-        ("projects", _) => ("p", project("q", json!({"pods": "5"}))),
+        ("projects", _) => ("p", child("q", "p", json!({"pods": "5"}))),
         ("namespaces", "transfer") => ("c1-n", json!({"project": "other"})),
         ("namespaces", _) => ("c1-n", namespace("m", json!({"pods": "1"}))),
         ("platforms", _) => ("plf", platform("plf-new", "umbrella")),

@@ -58,7 +58,8 @@ async fn it_follows_what_is_written() {
     assert_eq!(portal(&admin).await["projects"]["kid"], "Renamed", "a replica shows its own writes");
     until("alice sees it", async || portal(&alice).await["projects"]["kid"] == "Renamed").await;
     admin.patch("/projects/kid", json!({"spec": {"members": ["bob"]}})).await.expect(200);
-    until("alice sees it no more", async || portal(&alice).await["projects"]["kid"].is_null()).await;
+    admin.patch("/projects/metadata", json!({"spec": {"members": []}})).await.expect(200);
+    until("alice sees it no more", async || portal(&alice).await["projects"] == json!({})).await;
 }
 
 #[tokio::test]

@@ -29,6 +29,14 @@ fn spec() -> Schema {
                 .optional(),
             ),
             (
+                "hostUser",
+                Schema::boolean(
+                    "Whether the user is known by this name without a tenant in his credential. Set by the server after who \
+                     makes the object.",
+                )
+                .optional(),
+            ),
+            (
                 "access",
                 Schema::one_of(
                     "What a robot may do: Pull, or Push, which is both. Absent for a person.",

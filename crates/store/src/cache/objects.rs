@@ -1,7 +1,7 @@
 //! The objects of one kind, ordered by path, found by name, tenant, label and field.
 
 use super::filter::{Filter, TermSubject};
-use crate::access::Visibility;
+use crate::access::{Sight, Visibility};
 use crate::model::{Attributes, Entry, Key};
 use std::cmp::Ordering;
 use std::collections::btree_map::Entry as Place;
@@ -77,6 +77,12 @@ pub(crate) struct Objects {
     entries: Vec<Option<Arc<Entry>>>,
     free: Vec<Slot>,
     index: ValueIndex,
+    /// Objects that are seen without the namespace that they lie in.
+    seen_widely: usize,
+}
+
+fn is_seen_widely(attributes: &Attributes) -> bool {
+    attributes.tenant_wide || attributes.public
 }
 
 impl Objects {
@@ -89,6 +95,7 @@ impl Objects {
             terms.extend(objects.index.terms(&entry.attributes).map(|term| posting(term, slot)));
         }
         objects.index.postings = terms.into_iter().collect();
+        objects.seen_widely = entries.iter().filter(|entry| is_seen_widely(&entry.attributes)).count();
         objects.entries = entries.into_iter().map(Some).collect();
         objects
     }
@@ -102,7 +109,15 @@ impl Objects {
     }
 
     /// Puts an object in: what is there now, and the state before. A name that is known is not kept twice.
-    pub(crate) fn put(&mut self, mut entry: Entry) -> (Arc<Entry>, Option<Arc<Entry>>) {
+    pub(crate) fn put(&mut self, entry: Entry) -> (Arc<Entry>, Option<Arc<Entry>>) {
+        let is_now = usize::from(is_seen_widely(&entry.attributes));
+        let (entry, old) = self.replace(entry);
+        let was = old.as_ref().map_or(0, |old| usize::from(is_seen_widely(&old.attributes)));
+        self.seen_widely = self.seen_widely.saturating_add(is_now).saturating_sub(was);
+        (entry, old)
+    }
+
+    fn replace(&mut self, mut entry: Entry) -> (Arc<Entry>, Option<Arc<Entry>>) {
         match self.paths.entry(Path::of(&entry.key)) {
             Place::Occupied(known) => {
                 let slot = *known.get();
@@ -137,15 +152,16 @@ impl Objects {
         let old = place(&mut self.entries, slot)?.take()?;
         self.index.remove(&old.attributes, slot);
         self.free.push(slot);
+        self.seen_widely = self.seen_widely.saturating_sub(usize::from(is_seen_widely(&old.attributes)));
         Some(old)
     }
 
     /// Objects in order from `start` on, within a namespace if one is given.
-    pub(crate) fn range<'a>(
+    pub(crate) fn range<'a, 'n>(
         &'a self,
         start: Bound<&Path>,
-        namespace: Option<&'a str>,
-    ) -> impl Iterator<Item = (&'a Path, &'a Arc<Entry>)> + use<'a> {
+        namespace: Option<&'n str>,
+    ) -> impl Iterator<Item = (&'a Path, &'a Arc<Entry>)> + use<'a, 'n> {
         let first = namespace.map(Path::first_of);
         let from = match (start, &first) {
             (Bound::Unbounded, Some(first)) => Bound::Included(first.clone()),
@@ -173,8 +189,42 @@ impl Objects {
             let path = Path { namespace: Arc::from(namespace), name: Arc::from(name) };
             return Some(self.get(&path).into_iter().collect());
         }
+        if let Some(seen) = self.seen(filter) {
+            return Some(seen);
+        }
         let slots = self.index.search(filter, self.len() / INDEX_PAYS)?;
         Some(slots.into_iter().filter_map(|slot| self.at(slot)).collect())
+    }
+
+    /// What lies in the namespaces that the caller sees, or is called like them, if that is little.
+    fn seen(&self, filter: &Filter) -> Option<Vec<&Arc<Entry>>> {
+        let Visibility::Tenants(sights) = filter.visibility() else { return None };
+        if filter.namespace().is_some() || self.seen_widely > 0 {
+            return None;
+        }
+        let most = self.len() / INDEX_PAYS;
+        let is_cluster_scoped = self.is_cluster_scoped();
+        let mut found = Vec::new();
+        for sight in sights.iter() {
+            let Sight::Namespaces(namespaces) = &sight.sight else { return None };
+            if namespaces.len() > most {
+                return None;
+            }
+            for namespace in namespaces.iter() {
+                if is_cluster_scoped {
+                    found.extend(self.get(&Path { namespace: Arc::from(""), name: Arc::from(&**namespace) }));
+                } else {
+                    let left = (most + 1).saturating_sub(found.len());
+                    found.extend(
+                        self.range(Bound::Unbounded, Some(namespace)).take(left).map(|(_, entry)| entry),
+                    );
+                }
+                if found.len() > most {
+                    return None;
+                }
+            }
+        }
+        Some(found)
     }
 
     fn is_cluster_scoped(&self) -> bool {
@@ -201,6 +251,7 @@ struct ValueIndex {
 #[derive(Hash)]
 enum Term<'a> {
     Tenant(&'a str),
+    Public,
     Label(&'a str, &'a str),
     Field(usize, &'a str),
 }
@@ -217,6 +268,7 @@ impl ValueIndex {
     /// The terms of an object. Absent fields are many and select little.
     fn terms<'a>(&'a self, attributes: &'a Attributes) -> impl Iterator<Item = u32> + 'a {
         let tenant = attributes.tenant.iter().map(|tenant| Term::Tenant(tenant));
+        let tenant = tenant.chain(attributes.public.then_some(Term::Public));
         let labels = attributes.labels.iter().map(|(key, value)| Term::Label(key, value));
         let fields = attributes.fields.iter().enumerate();
         let fields = fields.filter(|(_, value)| !value.is_empty()).map(|(at, value)| Term::Field(at, value));
@@ -258,8 +310,9 @@ impl ValueIndex {
     /// Conditions that every match fulfils, each as the terms of which it has one.
     fn conditions(&self, filter: &Filter) -> Vec<Vec<u32>> {
         let tenant = match filter.visibility() {
-            Visibility::Tenant(tenant) | Visibility::Member { tenant, .. } => {
-                Some(vec![self.hash(&Term::Tenant(tenant))])
+            Visibility::Tenants(sights) => {
+                let tenants = sights.iter().map(|sight| Term::Tenant(&sight.tenant));
+                Some(tenants.chain([Term::Public]).map(|term| self.hash(&term)).collect())
             }
             Visibility::Everything | Visibility::Nothing => None,
         };

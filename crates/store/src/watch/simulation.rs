@@ -2,7 +2,7 @@
 //! handed out and when readers look are steps of their own. Readers are held against a list of versions.
 
 use crate::Error;
-use crate::access::{Access, Authorizer, Visibility, authorize};
+use crate::access::{Access, Authorizer, Sight, TenantSight, Visibility, authorize};
 use crate::cache::ring::RingChange;
 use crate::cache::state::Event;
 use crate::cache::{Cache, CacheConfig, Kinds, Listen};
@@ -94,7 +94,7 @@ const SELECTIONS: [(Option<&str>, &str, &str); 9] = [
     (Some("y"), "", "metadata.name=b"),
     (None, "app", "spec.color!=red"),
 ];
-const ACCESSES: usize = 4;
+const ACCESSES: usize = 5;
 /// More than a past of any step has pieces.
 const PAST_POLLS: usize = 200;
 
@@ -128,6 +128,7 @@ impl Reader {
                 0 => true,
                 1 => tenant == 0,
                 2 => tenant == 1 && namespace != "x",
+                3 => tenant == 0 || namespace != "x",
                 _ => false,
             }
     }
@@ -151,14 +152,17 @@ impl Reader {
                 Ok((Arc::from("reader"), self.0.clone()))
             }
         }
+        let places = || {
+            let namespaces = Arc::new(BTreeSet::from(["x-b".to_owned(), "y".to_owned()]));
+            TenantSight { tenant: Arc::from("t2"), sight: Sight::Namespaces(namespaces) }
+        };
         let visibility = match self.access {
             0 => Visibility::Everything,
-            1 => Visibility::Tenant(Arc::from("t1")),
-            2 => Visibility::Member {
-                tenant: Arc::from("t2"),
-                user: Arc::from("ann"),
-                namespaces: Arc::new(BTreeSet::from(["x-b".to_owned(), "y".to_owned()])),
-            },
+            1 => Visibility::tenant("t1"),
+            2 => Visibility::tenants([places()]),
+            3 => {
+                Visibility::tenants([places(), TenantSight { tenant: Arc::from("t1"), sight: Sight::Whole }])
+            }
             _ => Visibility::Nothing,
         };
         authorize(&Grant(visibility), &()).now_or_never().unwrap().unwrap()
@@ -511,7 +515,7 @@ fn attributes((app, color, tenant): (usize, usize, usize)) -> Attributes {
     Attributes {
         tenant: Some(Box::from(TENANTS[tenant])),
         tenant_wide: false,
-        members: Box::new([]),
+        public: false,
         labels: labels.into_iter().collect(),
         fields: Box::new([Box::from(COLORS[color])]),
     }

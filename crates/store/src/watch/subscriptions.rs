@@ -41,14 +41,16 @@ impl Topic {
             return Self::Namespace(kind, Arc::from(namespace));
         }
         match filter.visibility() {
-            Visibility::Tenant(tenant) | Visibility::Member { tenant, .. } => {
-                Self::Tenant(kind, Box::from(&**tenant))
+            // Callers of several tenants are few.
+            Visibility::Tenants(sights) if sights.len() == 1 => {
+                Self::Tenant(kind, sights.iter().map(|sight| &*sight.tenant).collect())
             }
-            Visibility::Everything | Visibility::Nothing => Self::Kind(kind),
+            Visibility::Tenants(_) | Visibility::Everything | Visibility::Nothing => Self::Kind(kind),
         }
     }
 
-    /// Everyone whom a change may concern waits for one of these, and for no two of them.
+    /// Everyone whom a change may concern waits for one of these, and for no two of them; but what all tenants see
+    /// concerns who waits for any tenant, too.
     fn touched_by(change: &RingChange) -> impl Iterator<Item = Self> {
         let key = &change.new.key;
         let kind = key.kind;
@@ -64,6 +66,14 @@ impl Topic {
         .into_iter()
         .chain(tenants)
     }
+
+    fn is_of_a_tenant(&self, change: &RingChange) -> bool {
+        matches!(self, Self::Tenant(kind, _) if *kind == change.new.key.kind)
+    }
+}
+
+fn is_public(change: &RingChange) -> bool {
+    change.new.attributes.public || change.old.as_ref().is_some_and(|old| old.attributes.public)
 }
 
 /// One watch's place in the index.
@@ -247,12 +257,20 @@ impl Subscriptions {
             if topics.is_empty() {
                 break;
             }
-            for topic in Topic::touched_by(change) {
-                for subscriber in topics.get(&topic).into_iter().flat_map(BTreeMap::values) {
+            let mut offer = |subscribers: &BTreeMap<u64, Arc<Subscriber>>| {
+                for subscriber in subscribers.values() {
                     if subscriber.offer(change, &mut frames) {
                         self.slow.inc();
                     }
                 }
+            };
+            let concerned = Topic::touched_by(change);
+            if is_public(change) {
+                let concerned: Vec<Topic> = concerned.collect();
+                let is_concerned = |topic: &Topic| concerned.contains(topic) || topic.is_of_a_tenant(change);
+                topics.iter().filter(|(topic, _)| is_concerned(topic)).for_each(|(_, all)| offer(all));
+            } else {
+                concerned.filter_map(|topic| topics.get(&topic)).for_each(offer);
             }
         }
         self.dispatched.store(revision.0, Ordering::SeqCst);

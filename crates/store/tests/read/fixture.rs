@@ -46,7 +46,7 @@ pub(crate) fn attributes(object: &Value) -> Attributes {
     Attributes {
         tenant: text(&object["spec"]["tenant"]),
         tenant_wide: object["spec"]["wide"].as_bool().unwrap_or_default(),
-        members: object["spec"]["members"].as_array().into_iter().flatten().filter_map(text).collect(),
+        public: object["spec"]["public"].as_bool().unwrap_or_default(),
         labels: labels.collect(),
         fields: Box::new([text(&object["spec"]["color"]).unwrap_or_default()]),
     }
@@ -254,7 +254,7 @@ pub(crate) async fn seeing(visibility: Visibility) -> Access {
 }
 
 pub(crate) async fn tenant(name: &str) -> Access {
-    seeing(Visibility::Tenant(Arc::from(name))).await
+    seeing(Visibility::tenant(name)).await
 }
 
 pub(crate) fn select(kind: KindId, namespace: Option<&str>, labels: &str, fields: &str) -> Selection {

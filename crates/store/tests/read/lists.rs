@@ -5,7 +5,7 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use store::read::{At, ListQuery};
-use store::{Error, Key, Revision, Visibility};
+use store::{Error, Key, Revision, Sight, TenantSight, Visibility};
 
 async fn five(fixture: &mut Fixture) -> Revision {
     for (namespace, name) in [("x", "b"), ("x", "a"), ("x-b", "a"), ("y", "c"), ("x", "c")] {
@@ -184,23 +184,22 @@ async fn an_index_follows_what_changes() {
 #[tokio::test]
 async fn a_caller_sees_his_tenant_and_a_member_his_places() {
     let mut fixture = Fixture::new().await;
-    for (name, tenant, members) in
-        [("p1", "t1", json!(["ann"])), ("p2", "t1", json!([])), ("p3", "t2", json!(["ann"]))]
-    {
-        fixture
-            .hand
-            .put_as(PLACES, object("", name, "", &json!({"tenant": tenant, "members": members})))
-            .await;
+    for (name, tenant) in [("p1", "t1"), ("p2", "t1"), ("p3", "t2")] {
+        fixture.hand.put_as(PLACES, object("", name, "", &json!({"tenant": tenant}))).await;
         fixture.hand.put(object(name, "thing", "", &json!({"tenant": tenant}))).await;
     }
-    let t1 = Arc::from("t1");
-    let namespaces = Arc::new(BTreeSet::from(["p1".to_owned()]));
-    let member = Visibility::Member { tenant: Arc::clone(&t1), user: Arc::from("ann"), namespaces };
+    let whole = |tenant| TenantSight { tenant: Arc::from(tenant), sight: Sight::Whole };
+    let some = |tenant, namespaces: &[&str]| {
+        let namespaces = namespaces.iter().map(|name| (*name).to_owned()).collect();
+        TenantSight { tenant: Arc::from(tenant), sight: Sight::Namespaces(Arc::new(namespaces)) }
+    };
     for (visibility, places) in [
         (Visibility::Everything, "p1 p2 p3"),
-        (Visibility::Tenant(t1), "p1 p2"),
-        (member, "p1"),
-        (Visibility::Tenant(Arc::from("t3")), ""),
+        (Visibility::tenant("t1"), "p1 p2"),
+        (Visibility::tenants([some("t1", &["p1", "p3"])]), "p1"),
+        (Visibility::tenants([whole("t2"), some("t1", &["p2"])]), "p2 p3"),
+        (Visibility::tenants([some("t2", &["p3"]), some("t1", &["p1"])]), "p1 p3"),
+        (Visibility::tenant("t3"), ""),
         (Visibility::Nothing, ""),
     ] {
         let access = seeing(visibility).await;
@@ -219,19 +218,19 @@ async fn a_caller_sees_his_tenant_and_a_member_his_places() {
 }
 
 #[tokio::test]
-async fn what_is_tenant_wide_is_seen_by_every_caller_of_its_tenant() {
+async fn what_is_tenant_wide_is_seen_by_all_of_its_tenant_and_what_is_public_by_all_tenants() {
     let mut fixture = Fixture::new().await;
-    for (name, tenant, wide) in
-        [("open", json!("t1"), true), ("closed", json!("t1"), false), ("nobodys", json!(null), true)]
-    {
-        let spec = json!({"tenant": tenant, "wide": wide});
+    for (name, spec) in [
+        ("closed", json!({"tenant": "t1"})),
+        ("everybodys", json!({"public": true})),
+        ("nobodys", json!({"wide": true})),
+        ("open", json!({"tenant": "t1", "wide": true})),
+    ] {
         fixture.hand.put_as(PLACES, object("", name, "", &spec)).await;
     }
-    for (tenant, places) in [("t1", vec!["open"]), ("t2", vec![])] {
-        let namespaces = Arc::default();
-        let access =
-            seeing(Visibility::Member { tenant: Arc::from(tenant), user: Arc::from("ann"), namespaces });
-        let access = access.await;
+    for (tenant, places) in [("t1", vec!["everybodys", "open"]), ("t2", vec!["everybodys"])] {
+        let sight = Sight::Namespaces(Arc::default());
+        let access = seeing(Visibility::tenants([TenantSight { tenant: Arc::from(tenant), sight }])).await;
         let page = fixture.cache.list(&access, &list(all(PLACES), At::Latest)).await.unwrap();
         assert_eq!(page.items.iter().map(|entry| path_of(entry)).collect::<Vec<_>>(), places);
     }
@@ -308,4 +307,27 @@ async fn no_look_reads_a_whole_table_however_it_has_grown() {
     // The first fill reads whole tables, and may be counted late.
     let scanned = after.0 - before.0;
     assert!(scanned < 10, "{scanned} sequential scans of events");
+}
+
+/// A caller's few namespaces are read where they lie, whatever else his tenant has.
+#[tokio::test]
+async fn of_many_objects_a_caller_gets_those_of_his_namespaces_in_order() {
+    let mut fixture = Fixture::new().await;
+    for number in 0..40 {
+        let spec = json!({"tenant": "t1"});
+        fixture.hand.put(object(&format!("p{number:02}"), "thing", "", &spec)).await;
+        fixture.hand.put_as(PLACES, object("", &format!("p{number:02}"), "", &spec)).await;
+    }
+    let namespaces = Arc::new(BTreeSet::from(["p07".to_owned(), "p31".to_owned(), "p99".to_owned()]));
+    let sight = TenantSight { tenant: Arc::from("t1"), sight: Sight::Namespaces(namespaces) };
+    let access = seeing(Visibility::tenants([sight])).await;
+    for kind in [THINGS, PLACES] {
+        let first = ListQuery { limit: Some(1), ..list(all(kind), At::Latest) };
+        let page = fixture.cache.list(&access, &first).await.unwrap();
+        assert!(path_of(&page.items[0]).starts_with("p07"));
+        let rest = ListQuery { continue_token: page.continue_token, ..list(all(kind), At::Latest) };
+        let page = fixture.cache.list(&access, &rest).await.unwrap();
+        assert!(page.items.len() == 1 && path_of(&page.items[0]).starts_with("p31"));
+        assert_eq!(page.continue_token, None);
+    }
 }

@@ -2,10 +2,9 @@
 
 use crate::fixture::*;
 use serde_json::json;
-use std::collections::BTreeSet;
 use std::sync::Arc;
-use store::Visibility;
 use store::read::{At, WatchEnd, WatchFrom, WatchItem};
+use store::{Sight, TenantSight, Visibility};
 
 #[tokio::test]
 async fn a_watch_from_now_tells_creates_changes_and_deletions() {
@@ -107,20 +106,25 @@ async fn an_object_that_changes_hands_leaves_one_tenant_and_enters_the_other() {
 }
 
 #[tokio::test]
-async fn a_member_loses_sight_of_what_he_is_struck_from() {
+async fn what_is_public_reaches_the_watches_of_all_tenants_once() {
     let mut fixture = Fixture::new().await;
-    let visibility = Visibility::Member {
-        tenant: Arc::from("t1"),
-        user: Arc::from("ann"),
-        namespaces: Arc::new(BTreeSet::new()),
-    };
     let query = watch(all(PLACES), WatchFrom::Now);
-    let mut watch = fixture.cache.watch(&seeing(visibility).await, &query).await.unwrap();
+    let both = ["t1", "t2"].map(|tenant| TenantSight { tenant: Arc::from(tenant), sight: Sight::Whole });
+    let mut watches = Vec::new();
+    for access in
+        [tenant("t1").await, tenant("t2").await, seeing(Visibility::tenants(both)).await, everything()]
+    {
+        watches.push(fixture.cache.watch(&access, &query).await.unwrap());
+    }
     let hand = &mut fixture.hand;
-    hand.put_as(PLACES, object("", "p", "", &json!({"tenant": "t1", "members": []}))).await;
-    let named = hand.put_as(PLACES, object("", "p", "", &json!({"tenant": "t1", "members": ["ann"]}))).await;
-    let struck = hand.put_as(PLACES, object("", "p", "", &json!({"tenant": "t1", "members": ["bob"]}))).await;
-    assert_eq!(lines(&mut watch, 2).await, [format!("ADDED p {named}"), format!("DELETED p {struck}")]);
+    let shown = hand.put_as(PLACES, object("", "p", "", &json!({"public": true}))).await;
+    let hidden = hand.put_as(PLACES, object("", "p", "", &json!({"tenant": "t2"}))).await;
+    let end = hand.put_as(PLACES, object("", "q", "", &json!({"public": true}))).await;
+    let (added, ended) = (format!("ADDED p {shown}"), format!("ADDED q {end}"));
+    for (at, watch) in watches.iter_mut().enumerate() {
+        let left = if at == 0 { "DELETED" } else { "MODIFIED" };
+        assert_eq!(lines(watch, 3).await, [added.clone(), format!("{left} p {hidden}"), ended.clone()]);
+    }
 }
 
 #[tokio::test]

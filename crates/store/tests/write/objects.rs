@@ -135,7 +135,7 @@ async fn what_a_caller_does_not_see_does_not_exist_for_his_writes() {
         type Request = str;
         type Refusal = ();
         async fn decide(&self, tenant: &str) -> Result<(Arc<str>, store::Visibility), ()> {
-            Ok((Arc::from("somebody"), store::Visibility::Tenant(Arc::from(tenant))))
+            Ok((Arc::from("somebody"), store::Visibility::tenant(tenant)))
         }
     }
     let kit = Kit::new().await;

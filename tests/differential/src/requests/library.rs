@@ -2,7 +2,7 @@
 
 use super::kind;
 use anyhow::{Context, Result, anyhow, ensure};
-use apiserver::authz::{AuthzVerdict, Policy, Right};
+use apiserver::authz::{AuthzVerdict, Policy, Right, Ruling};
 use apiserver::openapi::About;
 use apiserver::server::{Parts, Server, ServerSettings};
 use apiserver::{Api, Caller, RequestInfo};
@@ -11,7 +11,6 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::Method;
 use kit::Endpoint;
-use meta::status::Status;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use runtime::{Clock, Health, Metrics, Tasks};
 use serde_json::json;
@@ -28,12 +27,10 @@ const READY: Duration = Duration::from_secs(30);
 struct Everybody;
 
 impl Policy for Everybody {
-    fn decide(&self, caller: &Caller, _: &RequestInfo) -> AuthzVerdict {
-        if caller.in_group("system:authenticated") { AuthzVerdict::Allow } else { AuthzVerdict::NoOpinion }
-    }
-
-    fn visibility(&self, _: &Caller, _: &RequestInfo, _: bool) -> Result<Visibility, Status> {
-        Ok(Visibility::Everything)
+    fn judge(&self, caller: &Caller, _: &RequestInfo, _: bool) -> Ruling {
+        let known = caller.in_group("system:authenticated");
+        let verdict = if known { AuthzVerdict::Allow } else { AuthzVerdict::NoOpinion };
+        Ruling { verdict, sight: Ok(Visibility::Everything) }
     }
 
     fn operator_right(&self) -> Right {

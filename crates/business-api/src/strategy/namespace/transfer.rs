@@ -1,5 +1,6 @@
-use super::super::unreadable;
+use super::super::{check_role, unreadable};
 use crate::refusal::RefusedKind;
+use crate::roles::{Role, Roles};
 use apiserver::View;
 use apiserver::strategy::WriteContext;
 use apiserver::subresource::{Action, Handled, Shape, SubresourceHandler};
@@ -28,15 +29,16 @@ pub static REFUSED: RefusedKind = RefusedKind {
 pub struct Transfer {
     body: Shape,
     answer: Shape,
+    roles: Roles,
 }
 
 impl Transfer {
-    /// With the shapes of its bodies.
-    #[expect(clippy::new_without_default, reason = "there is no empty one")]
-    pub fn new() -> Self {
+    /// `roles`: whoever moves a namespace may make one where it goes.
+    pub fn new(roles: Roles) -> Self {
         Self {
             body: Shape { kind: namespace::transfer::gvk(), schema: namespace::transfer::schema() },
             answer: Shape { kind: namespace::gvk(), schema: namespace::schema() },
+            roles,
         }
     }
 }
@@ -56,7 +58,12 @@ impl SubresourceHandler for Transfer {
         _view: View<'a>,
         action: Action<'a>,
     ) -> BoxFuture<'a, Result<Handled, Status>> {
-        Box::pin(async move { moved(cx.now, action) })
+        Box::pin(async move {
+            let handled = moved(cx.now, action)?;
+            let refused = |why: &str| Status::forbidden(&group_resource(), action.object.name(), why);
+            check_role(cx, &self.roles, Role::Edit, &wanted(action)?.project, refused)?;
+            Ok(handled)
+        })
     }
 
     fn may_grow(&self) -> bool {

@@ -42,7 +42,7 @@ impl Issuing {
     ) -> Result<Handled, Status> {
         let refused = |why: &str| Status::forbidden(&group_resource(), credential.name(), why);
         let spec = spec_of(credential)?;
-        if let Some(why) = not_his(cx, &self.roles, &spec) {
+        if let Some(why) = not_his(cx, &self.roles, credential.namespace(), &spec) {
             return Err(refused(why));
         }
         let project = Key::new(PROJECT, "", credential.namespace());

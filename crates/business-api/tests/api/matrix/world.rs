@@ -144,6 +144,28 @@ impl World {
         ]
     }
 
+    /// Whoever is known by the objects that name him, under his column's name, through kube-apiserver and directly.
+    pub(super) fn named(&self) -> Vec<(&'static str, [Caller; 2])> {
+        let people: [(&str, &str, &[&str]); 9] = [
+            ("t-admin", "tara", &[]),
+            ("p-admin", "pat", &[]),
+            ("p-edit", "ed", &[]),
+            ("p-view", "vi", &[]),
+            ("inherited", "top-admin", &[]),
+            ("by-group", "somebody", &["devs"]),
+            ("elsewhere", "zed", &[]),
+            ("two", "both", &[]),
+            ("sa", "system:serviceaccount:gitops:argocd", &[]),
+        ];
+        let both = people.map(|(column, name, groups)| {
+            let mut headers = vec![("x-remote-user", name)];
+            headers.extend(groups.iter().map(|group| ("x-remote-group", *group)));
+            let directly = self.caller(Some(self.clients.issue(name, groups)), &[]);
+            (column, [self.proxied(&headers), directly])
+        });
+        both.into_iter().collect()
+    }
+
     pub(super) fn masters(&self) -> Caller {
         self.caller(Some(self.clients.issue("root", &["system:masters"])), &[])
     }

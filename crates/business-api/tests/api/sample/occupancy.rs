@@ -21,7 +21,7 @@ const PLURAL: &str = "occupancies";
 pub(crate) const ROW: KindRow = KindRow {
     plural: PLURAL,
     stored: None,
-    rights: &[Right::object(Role::Administrator, READ), Right::object(Role::Member, READ)],
+    rights: &[Right::object(Role::Administrator, READ), Right::object(Role::View, READ)],
     resource,
 };
 

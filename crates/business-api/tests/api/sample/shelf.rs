@@ -9,7 +9,7 @@ use business_api::kinds::attributes::Selected;
 use business_api::kinds::{Directories, KindRow, StoredRow};
 use business_api::levels::Levels;
 use business_api::refusal::{self, RefusedKind, RefusedObject};
-use business_api::roles::{ADD, RULE, Right, Role};
+use business_api::roles::{READ, RULE, Right, Role};
 use business_api::strategy::{project_key, set_tenant, take_tenant};
 use business_types::account::{self, Charged, ChargedMeta, PROJECT};
 use business_types::names::{GROUP, VERSION};
@@ -32,12 +32,13 @@ const PLURAL: &str = "shelves";
 /// What the ledger counts it in: no cluster, so that no key has to be carried.
 const SHELVES: &str = "shelves";
 
-pub(crate) const ROW: KindRow = KindRow {
-    plural: PLURAL,
-    stored: Some(STORED),
-    rights: &[Right::object(Role::Administrator, RULE), Right::object(Role::Member, ADD)],
-    resource,
-};
+const RIGHTS: &[Right] = &[
+    Right::object(Role::View, READ),
+    Right::object(Role::Edit, &["create"]),
+    Right::object(Role::Administrator, RULE),
+];
+
+pub(crate) const ROW: KindRow = KindRow { plural: PLURAL, stored: Some(STORED), rights: RIGHTS, resource };
 
 pub(crate) const STORED: StoredRow = StoredRow {
     id: KindId(11),

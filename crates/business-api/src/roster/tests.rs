@@ -1,0 +1,119 @@
+use super::*;
+use std::time::Instant;
+
+impl Roster {
+    /// Of nobody yet, and complete.
+    pub(crate) fn settled(changes: RoleChanges) -> Self {
+        let roster = Self::new(|_, _| Giving::default(), changes);
+        let complete = roster.0.read().emptied();
+        roster.0.show(complete);
+        roster
+    }
+
+    pub(crate) fn set(&self, object: &str, below: &str, tenant: &str, people: &[(&str, Role)]) {
+        let mut giving = Giving { tenant: tenant.into(), below: below.into(), ..Giving::default() };
+        for (person, role) in people {
+            giving.give((*person).into(), *role);
+        }
+        self.0.change(|given| given.set(&object.into(), Some(giving)));
+    }
+
+    fn remove(&self, object: &str) {
+        self.0.change(|given| given.set(&object.into(), None));
+    }
+
+    fn seen(&self, person: &str) -> Vec<String> {
+        let given = self.given(&[person.into()], None);
+        given.into_values().flat_map(|given| given.objects).collect()
+    }
+
+    fn role(&self, person: &str, object: &str) -> Option<Role> {
+        self.at(&[person.into()], object)?.1
+    }
+}
+
+#[test]
+fn what_is_given_at_an_object_holds_below_it() {
+    let roster = Roster::settled(RoleChanges::default());
+    roster.set("root", "", "t", &[("ann", Role::View)]);
+    roster.set("mid", "root", "t", &[("bob", Role::Edit)]);
+    roster.set("leaf", "mid", "t", &[("ann", Role::Admin)]);
+    roster.set("other", "", "u", &[("ann", Role::Edit)]);
+    assert_eq!(roster.seen("ann"), ["leaf", "mid", "root", "other"]);
+    assert_eq!(roster.seen("bob"), ["leaf", "mid"]);
+    let roles = ["root", "mid", "leaf", "other", "none"].map(|object| roster.role("ann", object));
+    assert_eq!(roles, [Some(Role::View), Some(Role::View), Some(Role::Admin), Some(Role::Edit), None]);
+    assert_eq!(roster.at(&["bob".into()], "root"), Some(("t".into(), None)));
+    let both = roster.given(&["ann".into(), "bob".into()], Some("t"));
+    assert_eq!(both.len(), 1, "the tenant of the credential alone");
+    assert_eq!(both["t"].highest, Some(Role::Admin));
+
+    roster.set("leaf", "", "t", &[]);
+    assert_eq!(roster.seen("ann"), ["mid", "root", "other"]);
+    for object in ["root", "mid", "leaf", "other"] {
+        roster.remove(object);
+    }
+    let held = roster.0.read();
+    assert!(held.objects.is_empty() && held.below.is_empty() && held.people.is_empty(), "nothing is left");
+}
+
+#[test]
+fn a_child_that_is_known_before_its_parent_finds_it() {
+    let roster = Roster::settled(RoleChanges::default());
+    roster.set("kid", "root", "t", &[]);
+    assert_eq!(roster.role("ann", "kid"), None);
+    roster.set("root", "", "t", &[("ann", Role::Edit)]);
+    assert_eq!(roster.role("ann", "kid"), Some(Role::Edit));
+    roster.set("foreign", "root", "u", &[]);
+    assert_eq!(roster.role("ann", "foreign"), None, "nothing is inherited across tenants");
+    assert_eq!(roster.seen("ann"), ["kid", "root"]);
+    roster.set("root", "kid", "t", &[("ann", Role::Edit)]);
+    assert_eq!(roster.seen("ann"), ["kid", "root"], "a circle ends");
+    assert_eq!(roster.role("ann", "kid"), Some(Role::Edit));
+}
+
+#[test]
+fn who_waits_is_told_of_his_own_changes_and_of_those_below() {
+    let changes = RoleChanges::default();
+    let roster = Roster::settled(changes.clone());
+    roster.set("root", "", "t", &[("ann", Role::View)]);
+    let mut ann = changes.subscribe(["ann"]);
+    let mut news = || {
+        let news = ann.has_changed().unwrap();
+        ann.mark_unchanged();
+        news
+    };
+    roster.set("other", "", "t", &[("bob", Role::Edit)]);
+    assert!(!news());
+    roster.set("kid", "root", "t", &[("bob", Role::Edit)]);
+    assert!(news(), "he sees one more");
+    roster.set("kid", "root", "t", &[]);
+    assert!(!news(), "bob has left");
+    roster.set("kid", "other", "t", &[]);
+    assert!(news());
+    roster.set("root", "", "t", &[("ann", Role::Edit)]);
+    assert!(news(), "his role has changed");
+    let complete = roster.0.read().emptied();
+    roster.0.show(complete);
+    assert!(news(), "what was missed is not known");
+}
+
+/// `cargo test --release -p business-api --lib -- --ignored --nocapture what_somebody_sees_costs`
+#[test]
+#[ignore = "measures"]
+fn what_somebody_sees_costs() {
+    let roster = Roster::settled(RoleChanges::default());
+    for number in 0..10_000 {
+        let below = if number < 100 { String::new() } else { format!("p{}", number % 100) };
+        let few = number < 50;
+        let people: &[(&str, Role)] = if few { &[("few", Role::Edit)] } else { &[("one", Role::View)] };
+        roster.set(&format!("p{number}"), &below, "t", people);
+    }
+    for (person, rounds) in [("few", 100), ("one", 20)] {
+        let start = Instant::now();
+        for _round in 0..rounds {
+            assert!(!roster.seen(person).is_empty());
+        }
+        println!("{person}: {} objects in {:?}", roster.seen(person).len(), start.elapsed() / rounds);
+    }
+}
