@@ -33,8 +33,9 @@ type config struct {
 type user struct {
 	Name     string   `json:"name"`
 	Password string   `json:"password"`
-	Tenant   string   `json:"tenant"`
-	Groups   []string `json:"groups"`
+	// Tenant is a claim of its own; whoever has none is of a tenant by the objects that name him.
+	Tenant string   `json:"tenant,omitempty"`
+	Groups []string `json:"groups"`
 }
 
 func load(file string) (*config, error) {

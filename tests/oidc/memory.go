@@ -268,7 +268,9 @@ func (m *memory) describe(info *oidc.UserInfo, subject string) error {
 		return errUnknown
 	}
 	info.Subject, info.PreferredUsername = known.Name, known.Name
-	info.AppendClaims("tenantid", known.Tenant)
+	if known.Tenant != "" {
+		info.AppendClaims("tenantid", known.Tenant)
+	}
 	info.AppendClaims("groups", known.Groups)
 	return nil
 }

@@ -56,7 +56,7 @@ mod proxy;
 use anyhow::{Context, Result, ensure};
 use instance::layout::{self, Layout};
 use instance::{Instance, Options};
-use instance::{up, wait};
+use instance::{demo, up, wait};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use terminal::say::{self, Count};
@@ -123,6 +123,7 @@ pub(crate) fn run() -> Result<Count> {
     let options = Options { members: 1, replicas: 2, audit_period, ..Options::default() };
     say::step("`up` is killed -9 once it runs", || killed_up(&layout, &options))?;
     let instance = Instance::start(&layout, &options)?;
+    demo::clear(&instance)?;
     let mut count = Count { passed: 1, failed: 0 };
     let only = std::env::var("XTASK_ACCEPT").unwrap_or_default();
     let chosen = |what: &str| only.split(',').any(|word| what.contains(word));

@@ -2,9 +2,7 @@
 //! and kubeconfigs with which they come.
 
 use crate::kubeconfig::{Kubeconfig, credential_plugin};
-use crate::kubectl::Kubectl;
 use crate::layout::{self, Layout};
-use crate::manifests;
 use crate::pki::{CertificateSubject, Pki, password, secret};
 use crate::supervisor::{Spec, Supervisor};
 use crate::token::{AUDIENCE, TENANT_CLAIM, TokenIssuer};
@@ -22,24 +20,21 @@ pub const AUTHORITY: &str = "serving-ca";
 const READY: Duration = Duration::from_secs(30);
 /// Short, so that whoever works for a while sees a token refreshed.
 const LIFETIME_SECONDS: u64 = 300;
-const ADMINISTRATORS: &str = "tenant-admins";
-const MEMBERS: &str = "tenant-members";
 const TENANT_KEY: &str = "business.tkestack.io/tenantid";
 
-/// Somebody who can log in.
+/// Somebody who can log in. Of which tenant he is, objects say that name him or his group.
 #[derive(Clone, Copy, Debug)]
 pub struct Person {
     pub name: &'static str,
-    pub tenant: &'static str,
-    pub group: &'static str,
+    pub groups: &'static [&'static str],
 }
 
-/// Two tenants, each with an administrator and a member.
+/// What `up` names them for, [`crate::demo`] says.
 pub const PEOPLE: [Person; 4] = [
-    Person { name: "alice", tenant: "default", group: ADMINISTRATORS },
-    Person { name: "bob", tenant: "default", group: MEMBERS },
-    Person { name: "carol", tenant: "acme", group: ADMINISTRATORS },
-    Person { name: "dave", tenant: "acme", group: MEMBERS },
+    Person { name: "alice", groups: &[] },
+    Person { name: "bob", groups: &["shop-developers"] },
+    Person { name: "carol", groups: &["globex-administrators"] },
+    Person { name: "dave", groups: &[] },
 ];
 
 /// A server that people come to.
@@ -77,8 +72,8 @@ impl Provider {
         pki.issue(AUTHORITY, NAME, &CertificateSubject::server(&["127.0.0.1"]))?;
         let password = password(&this.file("password"))?;
         let user = |person: &Person| {
-            let Person { name, tenant, group } = person;
-            json!({"name": name, "password": password, "tenant": tenant, "groups": [group]})
+            let Person { name, groups } = person;
+            json!({"name": name, "password": password, "groups": groups})
         };
         let config = json!({
             "issuer": issuer.url(),
@@ -132,13 +127,12 @@ impl Provider {
 /// Whom servers take the bearers of the provider's tokens for. One issuer alone needs no prefix; names of the cluster's own
 /// parts are no person's.
 fn authentication(issuer: &str, authority: &str) -> Value {
-    let tenant = format!("claims.{TENANT_CLAIM}");
+    let tenant = format!("has(claims.{TENANT_CLAIM}) ? claims.{TENANT_CLAIM} : ''");
     json!({
         "apiVersion": "apiserver.config.k8s.io/v1",
         "kind": "AuthenticationConfiguration",
         "jwt": [{
             "issuer": {"url": issuer, "audiences": [AUDIENCE], "certificateAuthority": authority},
-            "claimValidationRules": [{"expression": format!("{tenant} != ''"), "message": "the tenant is empty"}],
             "claimMappings": {
                 "username": {"claim": "sub", "prefix": ""},
                 "groups": {"claim": "groups", "prefix": ""},
@@ -150,21 +144,6 @@ fn authentication(issuer: &str, authority: &str) -> Value {
             ],
         }],
     })
-}
-
-/// Roles that open kube-apiserver's door to people of tenants. What they may do behind it, business-api decides.
-pub fn apply_roles(kubectl: &Kubectl) -> Result<()> {
-    let binding = |group: &str, role: &str| {
-        json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": format!("business:{group}")},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": group}],
-        })
-    };
-    let roles = [binding(ADMINISTRATORS, "business-tenant-admin"), binding(MEMBERS, "business-view")];
-    manifests::apply(kubectl, &roles)
 }
 
 /// A token of the provider, with a login where the last one has run out.

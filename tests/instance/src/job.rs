@@ -1,7 +1,7 @@
 //! The main job, step by step, as a person would do it with kubectl.
 
 use crate::kubectl::Kubectl;
-pub use crate::objects::{Hard, namespace, project};
+pub use crate::objects::{Hard, namespace, namespace_of, project, project_of};
 use crate::platform::{HOST_CLUSTER, Instance};
 use crate::wait::{self, Look};
 use anyhow::{Context, Result, ensure};
@@ -50,18 +50,6 @@ pub fn until_active(kubectl: &Kubectl, project: &str) -> Result<Value> {
 
 pub fn until_available(kubectl: &Kubectl, project: &str, name: &str) -> Result<Value> {
     until_field(kubectl, &["bns", name, "-n", project], "/status/phase", &json!("Available"))
-}
-
-/// What `up` shows: one project with quota in every cluster, one namespace in the host cluster.
-pub fn first(instance: &Instance) -> Result<()> {
-    let hard: Hard<'_> = &[("cpu", "10"), ("memory", "20Gi"), ("pods", "50")];
-    let clusters: Vec<(&str, Hard<'_>)> =
-        instance.clusters.iter().map(|name| (name.as_str(), hard)).collect();
-    apply(&instance.kubectl, &project("demo", None, &clusters))?;
-    until_active(&instance.kubectl, "demo")?;
-    let hard: Hard<'_> = &[("cpu", "2"), ("memory", "4Gi"), ("pods", "10")];
-    apply(&instance.kubectl, &namespace("demo", HOST_CLUSTER, "demo", hard))?;
-    until_available(&instance.kubectl, "demo", &format!("{HOST_CLUSTER}-demo")).map(drop)
 }
 
 /// Everything the platform is for, deletion included.

@@ -46,6 +46,8 @@ pub mod identity;
 pub mod platform;
 /// The main job.
 pub mod job;
+/// What `up` shows.
+pub mod demo;
 /// `up` and `down`.
 pub mod up;
 

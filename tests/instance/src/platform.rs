@@ -294,7 +294,7 @@ impl<'a> Starter<'a> {
             instance.apis.iter().try_for_each(|api| api.wait(self.supervisor))?;
             apiservice_available(&admin)
         })?;
-        self.open_doors(host, &admin, instance, &first)?;
+        self.open_doors(host, instance, &first)?;
         self.start_registry(instance, &first)?;
         let admin_port = self.port("business-controller", "business-controller")?;
         instance.controller_admin_port = Some(admin_port);
@@ -347,11 +347,10 @@ impl<'a> Starter<'a> {
     }
 
     /// Where people come to: through kube-apiserver where it is ours, and directly.
-    fn open_doors(&self, host: &Host, admin: &Kubectl, instance: &Instance, api: &Api) -> Result<()> {
+    fn open_doors(&self, host: &Host, instance: &Instance, api: &Api) -> Result<()> {
         let Some(provider) = &instance.provider else { return Ok(()) };
         let mut doors = Vec::new();
         if let Host::Local(plane) = host {
-            identity::apply_roles(admin)?;
             let (server, authority) = (plane.server(), plane.client_ca());
             doors.push(Door { context: "kubernetes".to_owned(), server, authority });
         }

@@ -1,5 +1,6 @@
 //! `cargo xtask up` and `cargo xtask down`.
 
+use crate::demo;
 use crate::identity;
 use crate::job;
 use crate::layout::Layout;
@@ -78,7 +79,7 @@ pub fn up(asked: &Asked, caller: &Caller) -> Result<()> {
 }
 
 fn first_objects(instance: &Instance) -> Result<()> {
-    say::step("first project and namespace Available", || job::first(instance))
+    say::step("two tenants, their people and a namespace Available", || demo::make(instance))
 }
 
 /// The main job from an empty directory to an empty directory.

@@ -110,8 +110,6 @@ const OTHERWISE: [Otherwise; 6] = [
 /// The way over from TKE's etcd, into a database that holds nothing, with namespaces that stand in the clusters already.
 pub(super) fn coming(instance: &Instance) -> Result<()> {
     let k = &instance.kubectl;
-    k.run(&["delete", "project", "demo", "--ignore-not-found", "--wait=false"])?;
-    until_gone(k, &["project", "demo"])?;
     NAMESPACES.iter().try_for_each(|standing| stand(instance, standing))?;
     let before = identities(instance)?;
     let etcd = Etcd::of(instance)?;

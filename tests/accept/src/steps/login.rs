@@ -1,6 +1,8 @@
+use super::contains;
 use anyhow::{Context, Result, ensure};
+use instance::demo;
 use instance::identity::{self, PEOPLE};
-use instance::job::{apply, project, until_active, until_gone};
+use instance::job::{Hard, namespace_of, project_of, until_active, until_available, until_gone};
 use instance::kubectl::Kubectl;
 use instance::layout;
 use instance::{HOST_CLUSTER, Instance};
@@ -8,45 +10,80 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
 
-/// Everybody logs in and is the same person both ways; an administrator works through both doors; a session outlives its
-/// token.
+/// Everybody logs in and is the same person both ways, and each does what his role lets him, through both doors; a session
+/// outlives its token.
 pub(super) fn login(instance: &Instance) -> Result<()> {
     for person in PEOPLE {
-        let kubectl = instance.kubectl.with_kubeconfig(&identity::login(&instance.layout, person.name)?);
+        let kubectl = of(instance, person.name)?;
         let through = kubectl.json(&["auth", "whoami"])?;
         let directly = kubectl.run(&["get", "--raw", "/whoami", "--context=direct"])?;
         let directly: Value = serde_json::from_str(&directly)?;
         let of = |review: &Value| review.pointer("/status/userInfo").cloned();
         ensure!(of(&through) == of(&directly), "{}: {through} and {directly}", person.name);
         let user = of(&directly).context("nobody")?;
-        let tenant = user.pointer("/extra/business.tkestack.io~1tenantid/0");
         ensure!(user.get("username") == Some(&json!(person.name)), "{} is {user}", person.name);
-        ensure!(tenant == Some(&json!(person.tenant)), "{} is of {tenant:?}", person.name);
+        for group in person.groups {
+            let groups = user.get("groups").and_then(Value::as_array).context("no groups")?;
+            ensure!(groups.contains(&json!(group)), "{} is in {groups:?}", person.name);
+        }
     }
-    administrator(instance)?;
+    roles(instance)?;
     refreshed(instance)
 }
 
-fn administrator(instance: &Instance) -> Result<()> {
-    let of = |name: &str| -> Result<Kubectl> {
-        Ok(instance.kubectl.with_kubeconfig(&identity::login(&instance.layout, name)?))
-    };
-    let (alice, bob, carol) = (of("alice")?, of("bob")?, of("carol")?);
-    apply(&alice, &project("of-alice", None, &[(HOST_CLUSTER, &[("cpu", "1")])]))?;
-    until_active(&alice, "of-alice")?;
-    let seen = |kubectl: &Kubectl, context: &str| {
-        kubectl.run(&["get", "projects", "-o", "name", &format!("--context={context}")])
-    };
+fn of(instance: &Instance, name: &str) -> Result<Kubectl> {
+    Ok(instance.kubectl.with_kubeconfig(&identity::login(&instance.layout, name)?))
+}
+
+/// Alice rules a tenant, Bob edits in a project by his group, Dave looks at it, and for Carol, who rules another tenant, it does
+/// not exist.
+fn roles(instance: &Instance) -> Result<()> {
+    demo::make(instance)?;
+    let [alice, bob, carol, dave] = ["alice", "bob", "carol", "dave"].map(|name| of(instance, name));
+    let (alice, bob, carol, dave) = (alice?, bob?, carol?, dave?);
     for context in ["kubernetes", "direct"] {
-        ensure!(seen(&alice, context)?.contains("/of-alice"), "alice does not see her project: {context}");
-        ensure!(!seen(&bob, context)?.contains("/of-alice"), "a stranger of the tenant sees it: {context}");
-        ensure!(!seen(&carol, context)?.contains("/of-alice"), "another tenant sees it: {context}");
-        let flag = format!("--context={context}");
-        let refusal = bob.refused(&["delete", "project", "of-alice", &flag], None)?;
-        ensure!(refusal.contains("orbidden") || refusal.contains("NotFound"), "{context}: {refusal}");
+        let context = format!("--context={context}");
+        let seen = |kubectl: &Kubectl| kubectl.run(&["get", "projects", "-o", "name", &context]);
+        for (kubectl, sees) in [(&alice, true), (&bob, true), (&dave, true), (&carol, false)] {
+            let shown = seen(kubectl)?;
+            ensure!(shown.contains("/shop") == sees, "{context}: {shown}");
+        }
+        let body = namespace_of(
+            demo::TENANT,
+            demo::PROJECT,
+            HOST_CLUSTER,
+            "of-bob",
+            &[("requests.cpu", "1"), ("requests.memory", "1Gi"), ("pods", "1")],
+        );
+        let create = ["create", "-f", "-", &context];
+        let refusal = dave.refused(&create, Some(&body.to_string()))?;
+        contains(&refusal, &["this needs the role edit in project \"shop\""])?;
+        let refusal = carol.refused(&create, Some(&body.to_string()))?;
+        contains(&refusal, &["projects.business.tkestack.io \"shop\" not found"])?;
+        bob.feed(&create, &body.to_string())?;
+        let name = format!("{HOST_CLUSTER}-of-bob");
+        until_available(&bob, demo::PROJECT, &name)?;
+        let refusal = bob.refused(&["delete", "project", demo::PROJECT, &context], None)?;
+        contains(&refusal, &["orbidden"])?;
+        bob.run(&["delete", "bns", &name, "-n", demo::PROJECT, "--wait=false", &context])?;
+        until_gone(&alice, &["bns", &name, "-n", demo::PROJECT])?;
     }
+    ceiling(&alice)?;
+    demo::clear(instance)
+}
+
+/// Above its tenant's ceiling a root project is refused, and the refusal says which tenant and what would fit.
+fn ceiling(alice: &Kubectl) -> Result<()> {
+    let of = |cpu: &str| {
+        let hard: Hard<'_> = &[("requests.cpu", cpu), ("requests.memory", "1Gi"), ("pods", "1")];
+        project_of(demo::TENANT, "of-alice", None, &[(HOST_CLUSTER, hard)]).to_string()
+    };
+    let refusal = alice.refused(&["create", "-f", "-"], Some(&of("11")))?;
+    contains(&refusal, &["tenant \"acme\"", "the largest that fits is 10"])?;
+    alice.feed(&["create", "-f", "-"], &of("10"))?;
+    until_active(alice, "of-alice")?;
     alice.run(&["delete", "project", "of-alice", "--context=direct", "--wait=false"])?;
-    until_gone(&alice, &["project", "of-alice"])
+    until_gone(alice, &["project", "of-alice"])
 }
 
 /// Without the right password only a session that is still open gives a token.
