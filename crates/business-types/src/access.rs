@@ -2,6 +2,13 @@
 //!
 //! They begin with a word of ours, and neither a tenant nor an operator can make them equal another's: a tenant in them
 //! has no colon. Whoever has no tenant, an operator, is `business::NAME`.
+//!
+//! | who | name |
+//! |---|---|
+//! | a user | `business:TENANT:NAME` |
+//! | one whose own name could be read as one of the next two | `business:TENANT:user:NAME` |
+//! | a group | `business:TENANT:group:NAME` |
+//! | those who rule a tenant | `business:TENANT:administrators` |
 
 use serde::{Deserialize, Serialize};
 
@@ -9,15 +16,30 @@ use serde::{Deserialize, Serialize};
 const PREFIX: &str = "business:";
 /// The group of a tenant's administrators ends with this.
 const ADMINISTRATORS: &str = "administrators";
+/// What a group's name has before it.
+const GROUP: &str = "group:";
+/// What a user's name has before it where it could be read as something else.
+const USER: &str = "user:";
+/// What only Kubernetes names.
+const KUBERNETES: &str = "system:";
 /// Bytes of a name. The cluster's policies read certificates of this size.
 pub const NAME_BYTES_MAX: usize = 200;
 
 /// A user of a tenant, as member clusters know him; `None` when he cannot be named there.
 pub fn user(tenant: &str, name: &str) -> Option<String> {
+    match name {
+        "" => None,
+        _ if is_plain_user(name) && !name.starts_with(USER) => named(tenant, name),
+        _ => named(tenant, &format!("{USER}{name}")),
+    }
+}
+
+/// A group of a tenant's users, as member clusters know it; `None` when it cannot be named there.
+pub fn group(tenant: &str, name: &str) -> Option<String> {
     if name.is_empty() {
         return None;
     }
-    named(tenant, name)
+    named(tenant, &format!("{GROUP}{name}"))
 }
 
 /// The group of a tenant's administrators, as member clusters know it; `None` when it cannot be named there.
@@ -25,18 +47,42 @@ pub fn administrators(tenant: &str) -> Option<String> {
     named(tenant, ADMINISTRATORS)
 }
 
-/// Whether a name can be one of ours, whoever it belongs to.
-pub fn is_ours(name: &str) -> bool {
-    let rest = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once(':'));
-    rest.is_some_and(|(tenant, user)| {
-        named(tenant, user).is_some_and(|ours| ours == name && !user.is_empty())
+/// Somebody by the name that the host cluster knows him by, for a cluster that knows people by the same names; `None` when
+/// that is a name of Kubernetes' or of ours, which means somebody else.
+pub fn shared(name: &str) -> Option<String> {
+    let is_theirs = !name.is_empty() && !name.starts_with(KUBERNETES) && !name.starts_with(PREFIX);
+    (is_theirs && is_writable(name)).then(|| name.to_owned())
+}
+
+/// Whether a name can be that of a user of ours, whoever he is.
+pub fn is_user(name: &str) -> bool {
+    of_ours(name).is_some_and(is_plain_user)
+}
+
+/// Whether a name can be that of a group of ours, whoever is in it.
+pub fn is_group(name: &str) -> bool {
+    of_ours(name).is_some_and(|rest| {
+        rest == ADMINISTRATORS || rest.strip_prefix(GROUP).is_some_and(|group| !group.is_empty())
     })
+}
+
+fn is_plain_user(name: &str) -> bool {
+    name != ADMINISTRATORS && !name.starts_with(GROUP)
+}
+
+/// What a name of ours has after the tenant.
+fn of_ours(name: &str) -> Option<&str> {
+    let (_tenant, rest) = name.strip_prefix(PREFIX)?.split_once(':')?;
+    (!rest.is_empty() && is_writable(name)).then_some(rest)
 }
 
 fn named(tenant: &str, name: &str) -> Option<String> {
     let text = format!("{PREFIX}{tenant}:{name}");
-    let is_plain = !tenant.contains(':') && !text.chars().any(char::is_control);
-    (is_plain && text.len() <= NAME_BYTES_MAX).then_some(text)
+    (!tenant.contains(':') && is_writable(&text)).then_some(text)
+}
+
+fn is_writable(name: &str) -> bool {
+    name.len() <= NAME_BYTES_MAX && !name.chars().any(char::is_control)
 }
 
 /// What somebody may do in a project, and in its namespaces in member clusters. The lesser come first.
@@ -86,22 +132,54 @@ mod tests {
         assert_eq!(user("", "root").as_deref(), Some("business::root"), "an operator");
     }
 
+    /// Users choose their names at their provider, and groups at theirs.
+    #[test]
+    fn no_user_has_the_name_of_a_group_or_of_another_user() {
+        let odd = ["a", "user:a", "user:user:a", "group:a", "user:group:a", "group:", "user:", "x:group:a"];
+        let odd = odd.into_iter().chain(["administrators", "user:administrators", "group:administrators"]);
+        let mut names: Vec<String> = vec![administrators("t").unwrap()];
+        for name in odd.clone() {
+            let (user, group) = (user("t", name).unwrap(), group("t", name).unwrap());
+            assert!(is_user(&user) && !is_group(&user), "{user}");
+            assert!(is_group(&group) && !is_user(&group), "{group}");
+            names.extend([user, group]);
+        }
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count, "{names:?}");
+        assert_eq!(user("t", "administrators").unwrap(), "business:t:user:administrators");
+    }
+
     #[test]
     fn a_name_of_ours_is_known_by_its_form() {
-        for ours in ["business:acme:alice", "business::root", "business:a:b:c"] {
-            assert!(is_ours(ours), "{ours}");
+        for ours in ["business:acme:alice", "business::root", "business:a:b:c", "business:a:user:group:c"] {
+            assert!(is_user(ours) && !is_group(ours), "{ours}");
+        }
+        for ours in ["business:acme:administrators", "business:acme:group:devs", "business:a:group:b:c"] {
+            assert!(is_group(ours) && !is_user(ours), "{ours}");
         }
         for other in [
             "",
             "business:",
             "business:acme",
             "business:acme:",
+            "business:acme:group:",
             "business:break-glass",
             "system:masters",
             "xbusiness:a:b",
         ] {
-            assert!(!is_ours(other), "{other}");
+            assert!(!is_user(other) && !is_group(other), "{other}");
         }
+    }
+
+    #[test]
+    fn a_shared_name_is_neither_kubernetes_nor_ours() {
+        assert_eq!(shared("oidc:alice").as_deref(), Some("oidc:alice"));
+        for name in ["", "system:masters", "business:break-glass", "business:acme:administrators", "a\nb"] {
+            assert_eq!(shared(name), None, "{name:?}");
+        }
+        assert_eq!(shared(&"x".repeat(NAME_BYTES_MAX + 1)), None);
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub const CLUSTER_REACHABLE: &str = "ClusterReachable";
 pub const TERMINATING: &str = "Terminating";
 /// Somebody has made another namespace in the place of ours in the member cluster.
 pub const REPLACED: &str = "Replaced";
-/// Members and administrators may use the namespace in the member cluster, and nobody else by our bindings.
+/// Who has a role may use the namespace in the member cluster, and nobody else by our bindings.
 pub const ACCESS_READY: &str = "AccessReady";
 /// The namespace was moved to another project, and the member cluster says so, too.
 pub const TRANSFERRED: &str = "Transferred";

@@ -65,7 +65,8 @@ pub use nsemigration::{EmigrationPhase, NsEmigrationSpec, NsEmigrationStatus};
 pub use operator_act::OperatorAct;
 pub use platform::{ChargedPlatform, PlatformSpec};
 pub use project::{
-    AccessEntry, ChargedProject, HardQuantity, ProjectPhase, ProjectSpec, ProjectStatus, UsedQuantity,
+    AccessEntry, AccessHolder, ChargedProject, EffectiveAccess, HardQuantity, ProjectPhase, ProjectSpec,
+    ProjectStatus, UsedQuantity,
 };
 pub use registry::{RegistryKind, RegistryPhase, RegistryRecord, RegistrySpec, RegistryStatus};
 pub use registry_credential::{

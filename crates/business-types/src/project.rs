@@ -8,11 +8,13 @@ use std::collections::BTreeMap;
 
 mod access;
 mod account;
+mod effective;
 mod schema;
 
 pub use access::AccessEntry;
 pub(crate) use access::check_access;
 pub use account::ChargedProject;
+pub use effective::{AccessHolder, EffectiveAccess, LEVELS_MAX};
 pub use schema::schema;
 pub(crate) use schema::{hard_quantity, used_quantity};
 

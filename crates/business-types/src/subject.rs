@@ -20,7 +20,7 @@ pub struct Subject {
 }
 
 /// What somebody is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum SubjectKind {
     /// A user, by his name.
     #[default]

@@ -1,0 +1,119 @@
+use super::ProjectSpec;
+use crate::access::AccessRole;
+use crate::subject::SubjectKind;
+use std::collections::BTreeMap;
+
+/// Projects, one above the other, whose access is looked at: who is named further up is nobody.
+pub const LEVELS_MAX: usize = 100;
+
+/// Somebody who has a role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AccessHolder<'a> {
+    /// What he is.
+    pub kind: SubjectKind,
+    /// His name.
+    pub name: &'a str,
+    /// The namespace of a service account.
+    pub namespace: &'a str,
+    /// The member cluster of a service account that is not the host cluster's.
+    pub cluster: &'a str,
+}
+
+impl<'a> AccessHolder<'a> {
+    /// A user.
+    pub fn user(name: &'a str) -> Self {
+        Self { kind: SubjectKind::User, name, namespace: "", cluster: "" }
+    }
+
+    /// A group.
+    pub fn group(name: &'a str) -> Self {
+        Self { kind: SubjectKind::Group, name, namespace: "", cluster: "" }
+    }
+}
+
+/// Who may do what in a project: what it says itself and what those above it say. Everybody has the highest role that he is
+/// given anywhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EffectiveAccess<'a>(BTreeMap<AccessHolder<'a>, AccessRole>);
+
+impl<'a> EffectiveAccess<'a> {
+    /// Of a project and those above it, in any order.
+    pub fn of(projects: impl IntoIterator<Item = &'a ProjectSpec>) -> Self {
+        let mut access = Self::default();
+        for spec in projects {
+            access.add(spec);
+        }
+        access
+    }
+
+    /// What another project of the line says.
+    pub fn add(&mut self, spec: &'a ProjectSpec) {
+        for member in &spec.members {
+            self.raise(AccessHolder::user(member), AccessRole::Edit);
+        }
+        for entry in &spec.access {
+            let subject = &entry.subject;
+            let holder = AccessHolder {
+                kind: subject.kind,
+                name: &subject.name,
+                namespace: &subject.namespace,
+                cluster: &entry.cluster,
+            };
+            self.raise(holder, entry.role);
+        }
+    }
+
+    fn raise(&mut self, holder: AccessHolder<'a>, role: AccessRole) {
+        let held = self.0.entry(holder).or_insert(role);
+        *held = role.max(*held);
+    }
+
+    /// The role of somebody by his own name.
+    pub fn role(&self, holder: AccessHolder<'_>) -> Option<AccessRole> {
+        self.0.get(&holder).copied()
+    }
+
+    /// Everybody with his role.
+    pub fn holders(&self) -> impl Iterator<Item = (AccessHolder<'a>, AccessRole)> {
+        self.0.iter().map(|(holder, role)| (*holder, *role))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn spec(members: &[&str], access: serde_json::Value) -> ProjectSpec {
+        serde_json::from_value(json!({ "members": members, "access": access })).unwrap()
+    }
+
+    #[test]
+    fn everybody_has_the_highest_role_of_the_line() {
+        let child = spec(
+            &["ann", "bob"],
+            json!([
+                {"kind": "User", "name": "ann", "role": "view"},
+                {"kind": "Group", "name": "ann", "role": "view"},
+            ]),
+        );
+        let root = spec(
+            &[],
+            json!([
+                {"kind": "User", "name": "bob", "role": "admin"},
+                {"kind": "User", "name": "eve", "role": "view"},
+                {"kind": "ServiceAccount", "name": "ann", "namespace": "n", "cluster": "c", "role": "admin"},
+            ]),
+        );
+        for order in [[&child, &root], [&root, &child]] {
+            let access = EffectiveAccess::of(order);
+            let role = |name| access.role(AccessHolder::user(name));
+            assert_eq!(role("ann"), Some(AccessRole::Edit), "a member is an editor");
+            assert_eq!(role("bob"), Some(AccessRole::Admin));
+            assert_eq!(role("eve"), Some(AccessRole::View));
+            assert_eq!(role("nobody"), None);
+            assert_eq!(access.role(AccessHolder::group("ann")), Some(AccessRole::View));
+            assert_eq!(access.holders().count(), 5);
+        }
+    }
+}
