@@ -2,6 +2,8 @@
 
 /// Namespaces, quotas and bindings of a member cluster, trimmed.
 pub mod observed;
+/// Its bindings that are not ours.
+pub mod others;
 /// Calls to a member cluster, each with a deadline.
 pub mod api;
 /// Whether it answers, and its watches.

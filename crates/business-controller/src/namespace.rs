@@ -12,6 +12,8 @@ pub mod wake;
 pub mod site;
 /// Who may use it there.
 pub mod access;
+/// Whom its bindings are to name; pure.
+pub mod grants;
 /// What is known of them.
 pub mod access_state;
 /// What has to be done there; pure.
@@ -42,6 +44,7 @@ use crate::project::wake::wake_project;
 use crate::queue::Lane;
 use crate::seal::Origin;
 use crate::tenant::wake_tenant;
+use access::AccessPlace;
 use access_state::Access;
 use apply::Applied;
 use business_types::{ClusterNamespaceRecord, NamespacePhase, Provenance};
@@ -137,29 +140,28 @@ fn note(cx: &Context, change: &ViewChange<BusinessNamespace>) {
 
 async fn reconcile(cx: &Context, key: &ProjectKey) -> Result<PassOutcome, Error> {
     let Some(object) = cx.objects.namespaces.get(key) else { return Ok(PassOutcome::Skipped) };
-    let site = match site::of(cx, &object).await {
-        Ok(site) => site,
+    let reached = match site::reach(cx, &object).await {
+        Ok(reached) => reached,
         Err(Nowhere::NotYet) => return Ok(PassOutcome::Waiting),
         Err(Nowhere::WithoutProject) => return Ok(PassOutcome::WaitingFor(SOON)),
         Err(Nowhere::Failed(error)) => return Err(error),
         Err(Nowhere::Because(situation)) => return not_there(cx, &object, situation).await,
     };
-    let access = access::keep(cx, &object, &site).await?;
-    let result = if object.is_deleting() {
-        cleanup::run(cx, &object, &site).await
-    } else {
-        converge(cx, &object, &site, access.clone()).await
+    // Before anything else is looked at: whatever else is wrong, who has no role any more loses it.
+    let access = access::keep(AccessPlace { cx, object: &object, reached: &reached }).await?;
+    let result = match Site::of(cx, &reached) {
+        None => Ok(PassOutcome::Waiting),
+        Some(site) if object.is_deleting() => cleanup::run(cx, &object, &site).await,
+        Some(site) => converge(cx, &object, &site, access.clone()).await,
     };
     if let Err(Error::Member(CallFailure::Unavailable(_))) = &result {
-        site.member.suspect.notify_one();
+        reached.member.suspect.notify_one();
     }
     match result {
-        // Who is no member any more must lose it soon, whatever else there is to wait for.
-        Ok(PassOutcome::Applied | PassOutcome::Unchanged | PassOutcome::WaitingFor(_))
-            if access.is_to_be_retried() =>
-        {
-            Ok(PassOutcome::Refused)
-        }
+        // That is tried again soon, whatever else there is to wait for.
+        Ok(
+            PassOutcome::Applied | PassOutcome::Unchanged | PassOutcome::Waiting | PassOutcome::WaitingFor(_),
+        ) if access.is_to_be_retried() => Ok(PassOutcome::Refused),
         result => result,
     }
 }
@@ -190,8 +192,10 @@ async fn converge(
         if object.status.is_imported() { site.live(cx, object).await? } else { site.seen(cx, object) };
     for _ in 0..ROUNDS_MAX {
         match validate::validate(wanted, &found) {
-            NamespaceVerdict::Wait(finding) => return wait(cx, object, &finding).await,
-            NamespaceVerdict::Refuse(refusal) => return refuse(cx, object, refusal).await,
+            NamespaceVerdict::Wait(finding) => {
+                return wait(cx, object, &NamespaceFinding { access, ..finding }).await;
+            }
+            NamespaceVerdict::Refuse(refusal) => return refuse(cx, object, refusal, access).await,
             NamespaceVerdict::Recheck => {
                 if object_is_behind(cx, object).await? {
                     return Ok(PassOutcome::WaitingFor(SOON));
@@ -236,7 +240,7 @@ async fn converge(
                             record: on_record(object, &found),
                             ..NamespaceRefusal::by_cluster(&site.member.name, code, &message)
                         };
-                        return refuse(cx, object, refusal).await;
+                        return refuse(cx, object, refusal, access).await;
                     }
                     Err(Error::Member(
                         CallFailure::Conflict(_) | CallFailure::Exists | CallFailure::NotFound,
@@ -330,17 +334,20 @@ async fn settle(
     let wait = site.settled.err().filter(|_| confirms);
     let charge = charge.filter(|_| wait.is_none());
     let access = match access {
-        Access::Unknown if !is_replaced => access::provide(cx, object, site, true).await?,
+        Access::Unknown if !is_replaced => {
+            access::provide(AccessPlace { cx, object, reached: &site.reached() }, true).await?
+        }
         known => known,
     };
     let retry = !is_replaced && access.is_to_be_retried();
-    let in_place = InPlace { quota, enforced, charge, marked: wait.is_none(), access };
+    let others = site.member.observed.others_at(&object.spec.namespace, &object.uid);
+    let in_place = InPlace { quota, enforced, charge, marked: wait.is_none(), others };
     let situation = if is_replaced {
         Situation::Replaced { message: report::replaced(object, &namespace_uid), quota: in_place }
     } else {
         Situation::InPlace(in_place)
     };
-    let written = status::write(cx, object, &NamespaceFinding { situation, record }).await?;
+    let written = status::write(cx, object, &NamespaceFinding { situation, record, access }).await?;
     let wrote = written.is_some();
     if wrote && is_replaced {
         report::is_replaced(cx, object, &namespace_uid);
@@ -361,10 +368,11 @@ async fn refuse(
     cx: &Context,
     object: &NamespaceView,
     refusal: NamespaceRefusal,
+    access: Access,
 ) -> Result<PassOutcome, Error> {
     let NamespaceRefusal { reason, message, record } = refusal;
-    let finding =
-        NamespaceFinding { situation: Situation::Refused { reason, message: message.clone() }, record };
+    let situation = Situation::Refused { reason, message: message.clone() };
+    let finding = NamespaceFinding { situation, record, access };
     if status::write(cx, object, &finding).await?.is_some() {
         report::failed(cx, object, message);
     }

@@ -2,6 +2,8 @@
 
 /// What a project is to the controller.
 pub mod kind;
+/// Those above a project, and those below.
+pub mod lineage;
 /// When its figures may be written again.
 pub mod figures;
 /// What the children hold; pure.
@@ -17,13 +19,13 @@ use crate::context::Context;
 use crate::controller::Controller;
 use crate::error::Error;
 use crate::events::Topic;
-use crate::kinds::{ObjectKey as _, RootKey, ViewChange};
-use crate::namespace::wake::wake_namespaces_of;
+use crate::kinds::{Heard, ObjectKey as _, RootKey, ViewChange};
+use crate::namespace::wake::wake_access_below;
 use crate::outcome::PassOutcome;
 use crate::queue::Lane;
 use crate::tenant::wake_tenant;
 use business_types::condition::{self, FALSE, QUOTA_CONSISTENT};
-use business_types::{ProjectPhase, ProjectStatus};
+use business_types::{ProjectPhase, ProjectSpec, ProjectStatus};
 use cleanup::Children;
 use kind::{BusinessProject, ProjectView};
 use std::time::Duration;
@@ -57,11 +59,17 @@ impl Controller for BusinessProject {
         {
             wake_tenant(cx, &view.spec.tenant_id, Lane::Later);
         }
-        let members = |view: &ProjectView| view.spec.members.clone();
-        if let Some(new) = new
-            && old.map(members) != Some(members(new))
+        let access = |view: &ProjectView| {
+            let ProjectSpec { tenant_id, members, access, parent_project_name, .. } = &view.spec;
+            (tenant_id.clone(), parent_project_name.clone(), members.clone(), access.clone())
+        };
+        // What is listed for the first time comes before its namespaces, and those below before theirs.
+        let is_new = old.is_none() && change.heard == Heard::InList;
+        if let Some(view) = new.or(old)
+            && !is_new
+            && old.map(access) != new.map(access)
         {
-            wake_namespaces_of(cx, new.key.name());
+            wake_access_below(cx, view.key.name());
         }
     }
 

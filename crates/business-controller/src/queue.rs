@@ -17,6 +17,8 @@ const RETRY_CEILING: Duration = Duration::from_mins(1);
 /// How urgent a key is. Within a group, what waits in a later lane waits until the ones before are empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lane {
+    /// Somebody may have to lose his access. A failure before does not hold it up, nor what comes after.
+    Access,
     /// Somebody waits for it.
     Urgent,
     /// It has time: a copy of figures, a check without cause.
@@ -178,6 +180,9 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
             self.put(key, lane, due, now);
             return;
         };
+        if lane == Lane::Access {
+            entry.backoff = None;
+        }
         match entry.slot {
             QueueSlot::Running(_) => {
                 let (old_lane, old_due) = entry.again.unwrap_or((lane, due));

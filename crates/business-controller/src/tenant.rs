@@ -10,11 +10,12 @@ use crate::controller::Controller;
 use crate::error::{CallFailure, Error};
 use crate::kinds::{Heard, ObjectKey as _, RootKey, ViewChange};
 use crate::merge::difference;
+use crate::namespace::wake::wake_access_of_tenant;
 use crate::objects::Tabled as _;
 use crate::outcome::PassOutcome;
 use crate::queue::Lane;
 use business_types::TenantStatus;
-use kind::BusinessTenant;
+use kind::{BusinessTenant, TenantView};
 use std::time::Duration;
 
 /// The group of tenants in the queue: no member cluster has an empty name.
@@ -30,6 +31,13 @@ impl Controller for BusinessTenant {
     fn changed(cx: &Context, change: &ViewChange<Self>) {
         if let Some(view) = change.new.as_deref().or(change.old.as_deref()) {
             wake_tenant(cx, view.key.name(), Lane::Urgent);
+        }
+        let administrators = |view: &TenantView| view.spec.administrators.clone();
+        let (old, new) = (change.old.as_deref(), change.new.as_deref());
+        if let Some(view) = new.or(old)
+            && old.map(administrators).unwrap_or_default() != new.map(administrators).unwrap_or_default()
+        {
+            wake_access_of_tenant(cx, view.key.name());
         }
     }
 

@@ -14,6 +14,8 @@ pub const TERMINATING: &str = "Terminating";
 pub const REPLACED: &str = "Replaced";
 /// Who has a role may use the namespace in the member cluster, and nobody else by our bindings.
 pub const ACCESS_READY: &str = "AccessReady";
+/// Somebody may use the namespace in the member cluster by bindings that are not ours.
+pub const OTHER_ACCESS: &str = "OtherAccess";
 /// The namespace was moved to another project, and the member cluster says so, too.
 pub const TRANSFERRED: &str = "Transferred";
 /// The registry answers.
@@ -74,6 +76,12 @@ pub mod reason {
     pub const GRANTED: &str = "Granted";
     /// Somebody who may use the namespace cannot be named in a member cluster.
     pub const UNNAMEABLE: &str = "Unnameable";
+    /// Not every project above is known, whose people have roles here.
+    pub const PARENT_UNKNOWN: &str = "ParentUnknown";
+    /// Bindings that are not ours name somebody.
+    pub const OTHER_BINDINGS: &str = "OtherBindings";
+    /// There is none of what was there before.
+    pub const NONE_SEEN: &str = "NoneSeen";
     /// The member cluster refused a write.
     pub const REFUSED: &str = "Refused";
     /// The marks in the member cluster may still be those of the project before.

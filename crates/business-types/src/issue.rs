@@ -9,6 +9,9 @@ pub const VALID_SECONDS_MIN: i64 = 600;
 /// Seconds that a certificate is valid at the most: 365 days.
 pub const VALID_SECONDS_MAX: i64 = 365 * 24 * 3600;
 
+/// Groups of a certificate at the most.
+pub const GROUPS_MAX: usize = 8;
+
 /// Asks for a certificate. The private key stays with whoever asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -21,9 +24,10 @@ pub struct IssueRequest {
     pub name: String,
     /// Whose certificate it is, as [`crate::access::user`] names him: the subject's common name.
     pub user: String,
-    /// The group that he belongs to, as [`crate::access::administrators`] names it: the subject's organization.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub group: Option<String>,
+    /// The groups that he belongs to, as [`crate::access::administrators`] and [`crate::access::group`] name them: the
+    /// subject's organizations, in this order.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub groups: Vec<String>,
     /// PKCS #10, PEM: nothing but key and subject.
     pub request: String,
     /// Seconds that it is to be valid.

@@ -133,6 +133,9 @@ pub const SERVER_ANNOTATIONS: [&str; 2] = [REGISTRY_CHANGED_ANNOTATION, REGISTRY
 /// stands for any ending.
 pub const FORBIDDEN_NAMESPACES: [&str; 3] = ["default", "kube-*", "tke-business"];
 
+/// Namespaces of a member cluster whose service accounts get no role of ours: the cluster is ruled from there.
+pub const SYSTEM_NAMESPACES: [&str; 2] = ["kube-*", "tke-business"];
+
 /// Name of the `ConfigMap` by which the controller tells the API server the member clusters.
 pub const CLUSTERS_CONFIG_MAP: &str = "business-clusters";
 

@@ -99,8 +99,8 @@ async fn work(places: Places, counts: Family<StateLabels, Counter>, job: Job) {
     let outcome = issue(&places, &request).await;
     let state = outcome.as_ref().map_or_else(IssueRefusal::category, |_| "issued");
     counts.get_or_create(&StateLabels { state }).inc();
-    let IssueRequest { cluster, project, name, user, group, expiration_seconds, issue_id, .. } = &request;
-    let group = group.as_deref().unwrap_or_default();
+    let IssueRequest { cluster, project, name, user, groups, expiration_seconds, issue_id, .. } = &request;
+    let groups = groups.join(",");
     match &outcome {
         Ok(_) => tracing::info!(
             audit = true,
@@ -109,12 +109,12 @@ async fn work(places: Places, counts: Family<StateLabels, Counter>, job: Job) {
             project,
             name,
             user,
-            group,
+            groups,
             expiration_seconds,
             "certificate issued"
         ),
         Err(refusal) => tracing::warn!(
-            audit = true, issue_id, cluster, project, name, user, group, %refusal, "certificate refused"
+            audit = true, issue_id, cluster, project, name, user, groups, %refusal, "certificate refused"
         ),
     }
     // Whoever asked may have left.

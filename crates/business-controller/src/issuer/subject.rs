@@ -2,7 +2,7 @@
 
 use super::IssueRefusal;
 use business_types::access;
-use business_types::issue::{IssueRequest, VALID_SECONDS_MAX, VALID_SECONDS_MIN};
+use business_types::issue::{GROUPS_MAX, IssueRequest, VALID_SECONDS_MAX, VALID_SECONDS_MIN};
 use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::oid_registry::{OID_X509_COMMON_NAME, OID_X509_ORGANIZATION_NAME};
 use x509_parser::prelude::FromDer as _;
@@ -17,8 +17,13 @@ pub fn check(request: &IssueRequest) -> Result<(), IssueRefusal> {
     if !(VALID_SECONDS_MIN..=VALID_SECONDS_MAX).contains(&request.expiration_seconds) {
         return wrong("a certificate is valid for 10 minutes to 365 days");
     }
-    if !access::is_ours(&request.user) || !request.group.as_deref().is_none_or(access::is_ours) {
-        return wrong("the user or the group is not named business:TENANT:NAME");
+    if !access::is_user(&request.user) || !request.groups.iter().all(|group| access::is_group(group)) {
+        return wrong(
+            "the user is not named business:TENANT:NAME, or a group not business:TENANT:group:NAME",
+        );
+    }
+    if request.groups.len() > GROUPS_MAX {
+        return wrong("there are too many groups");
     }
     let Ok((rest, pem)) = x509_parser::pem::parse_x509_pem(request.request.as_bytes()) else {
         return wrong("the request is no PEM");
@@ -37,7 +42,7 @@ pub fn check(request: &IssueRequest) -> Result<(), IssueRefusal> {
     Ok(())
 }
 
-/// Whether a name is that of the user and the group; `None` when it holds what is no text.
+/// Whether a name is that of the user and the groups; `None` when it holds what is no text.
 fn names(name: &X509Name<'_>, request: &IssueRequest) -> Option<bool> {
     let (mut users, mut groups) = (Vec::new(), Vec::new());
     for attribute in name.iter_attributes() {
@@ -50,10 +55,7 @@ fn names(name: &X509Name<'_>, request: &IssueRequest) -> Option<bool> {
         };
         list.push(attribute.as_str().ok()?);
     }
-    Some(
-        users == [request.user.as_str()]
-            && groups == request.group.as_deref().into_iter().collect::<Vec<_>>(),
-    )
+    Some(users == [request.user.as_str()] && groups == request.groups)
 }
 
 #[cfg(test)]

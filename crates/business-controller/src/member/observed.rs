@@ -1,5 +1,6 @@
 //! Namespaces, quotas and bindings of a member cluster, trimmed to what is decided from.
 
+use super::others::{OtherAccess, OtherBinding, OtherBindings};
 use crate::kinds::revision;
 use business_types::access::AccessRole;
 use business_types::names;
@@ -100,21 +101,37 @@ pub struct ClusterBinding {
 }
 
 /// Whom a binding names.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Grantee {
     User(String),
     Group(String),
+    ServiceAccount {
+        namespace: String,
+        name: String,
+    },
     /// What we never write.
     Other,
 }
 
 impl From<Subject> for Grantee {
     fn from(subject: Subject) -> Self {
-        let is_plain = subject.namespace.is_none() && subject.api_group.as_deref() == Some(RBAC);
-        match subject.kind.as_str() {
-            "User" if is_plain => Self::User(subject.name),
-            "Group" if is_plain => Self::Group(subject.name),
+        let Subject { api_group, kind, name, namespace } = subject;
+        match (kind.as_str(), api_group.as_deref(), namespace) {
+            ("User", Some(RBAC), None) => Self::User(name),
+            ("Group", Some(RBAC), None) => Self::Group(name),
+            ("ServiceAccount", None | Some(""), Some(namespace)) => Self::ServiceAccount { namespace, name },
             _ => Self::Other,
+        }
+    }
+}
+
+impl Grantee {
+    /// Bytes of the name.
+    pub fn name_bytes(&self) -> usize {
+        match self {
+            Self::User(name) | Self::Group(name) => name.len(),
+            Self::ServiceAccount { namespace, name } => namespace.len().saturating_add(name.len()),
+            Self::Other => 0,
         }
     }
 }
@@ -281,6 +298,7 @@ struct ObservedInner {
     quotas: Sights<ClusterQuota>,
     /// By [`binding_key`].
     bindings: Sights<ClusterBinding>,
+    others: OtherBindings,
     /// Why bindings cannot be listed.
     bindings_error: Option<String>,
 }
@@ -387,7 +405,9 @@ impl Observed {
 
     /// A list of bindings begins.
     pub fn bindings_begin(&self) {
-        self.write().bindings.listed = Some(HashSet::new());
+        let mut inner = self.write();
+        inner.bindings.listed = Some(HashSet::new());
+        inner.others.list_begins();
     }
 
     /// A list of bindings has ended; whether it is the first one.
@@ -395,6 +415,7 @@ impl Observed {
         let mut inner = self.write();
         let was_synced = inner.bindings.synced;
         inner.bindings.list_ends();
+        inner.others.list_ends();
         inner.bindings_error = None;
         !was_synced
     }
@@ -414,7 +435,18 @@ impl Observed {
         self.write().bindings.seen(&key, object, by_watch)
     }
 
-    /// A binding is gone, or has lost its label.
+    /// A binding that may not be one of ours, as it is; `None` when it is gone. Whether that is news.
+    pub fn other_binding(&self, namespace: &str, name: &str, binding: Option<OtherBinding>) -> bool {
+        self.write().others.saw(namespace, name, binding)
+    }
+
+    /// The bindings of a namespace that were not made for the object of this uid; `None` before they were listed.
+    pub fn others_at(&self, namespace: &str, uid: &str) -> Option<OtherAccess> {
+        let inner = self.read();
+        inner.bindings.synced.then(|| inner.others.at(namespace, uid))
+    }
+
+    /// A binding is gone.
     pub fn binding_gone(&self, namespace: &str, object: &ClusterBinding) {
         self.write().bindings.gone(&binding_key(namespace, object.role), object);
     }

@@ -1,6 +1,7 @@
 //! Whether a member cluster answers, and its watches: for namespaces, quotas and bindings.
 
 use super::observed::Concern;
+use super::others::OtherBinding;
 use super::{ClusterBinding, ClusterNamespace, ClusterQuota, Member, Reach};
 use crate::context::Context;
 use crate::controller::PlaceChange;
@@ -187,7 +188,8 @@ async fn watch_quotas(cx: &Context, member: &Member, error: &LastError) {
 /// Whether they can be listed says nothing of the cluster: the right to see them came later than the others.
 async fn watch_bindings(cx: &Context, member: &Member) {
     let api: Api<RoleBinding> = Api::all(member.api.client());
-    let stream = watch(api, selection()).default_backoff();
+    // With those that have no mark of ours: somebody may have a role by them.
+    let stream = watch(api, watcher::Config::default().page_size(PAGE)).default_backoff();
     pin_mut!(stream);
     while let Some(event) = stream.next().await {
         match event {
@@ -199,6 +201,7 @@ async fn watch_bindings(cx: &Context, member: &Member) {
             }
             Ok(Event::InitApply(object) | Event::Apply(object)) => {
                 let Some(namespace) = object.metadata.namespace.clone() else { continue };
+                other_binding(cx, member, &namespace, &object, OtherBinding::of(&object));
                 let Some(binding) = ClusterBinding::of(object) else { continue };
                 if member.observed.binding(&namespace, binding, true) {
                     changed(cx, member, &namespace, Lane::Urgent, Duration::ZERO);
@@ -206,6 +209,7 @@ async fn watch_bindings(cx: &Context, member: &Member) {
             }
             Ok(Event::Delete(object)) => {
                 let Some(namespace) = object.metadata.namespace.clone() else { continue };
+                other_binding(cx, member, &namespace, &object, None);
                 let Some(binding) = ClusterBinding::of(object) else { continue };
                 member.observed.binding_gone(&namespace, &binding);
                 changed(cx, member, &namespace, Lane::Urgent, Duration::ZERO);
@@ -222,6 +226,19 @@ async fn watch_bindings(cx: &Context, member: &Member) {
                 }
             }
         }
+    }
+}
+
+fn other_binding(
+    cx: &Context,
+    member: &Member,
+    namespace: &str,
+    object: &RoleBinding,
+    binding: Option<OtherBinding>,
+) {
+    let name = object.metadata.name.as_deref().unwrap_or_default();
+    if member.observed.other_binding(namespace, name, binding) {
+        changed(cx, member, namespace, Lane::Later, FIGURES_PERIOD);
     }
 }
 

@@ -1,21 +1,23 @@
-//! Who may use a namespace of a member cluster: a `RoleBinding` a role, which names the members of the project and the
-//! tenant's administrators and nobody else. It is kept right whatever else goes wrong with the namespace: whoever is no
-//! member any more must lose it.
+//! Who may use a namespace of a member cluster: a `RoleBinding` a role, which names those who have it and nobody else. It is
+//! kept right whatever else goes wrong with the namespace: whoever has no role any more must lose it.
 
 use super::access_state::{Access, Denied, Grants};
 use super::build;
+use super::grants::{GrantSources, grants};
 use super::kind::NamespaceView;
 use super::memory::Binding;
 use super::report;
-use super::site::Site;
+use super::site::Reached;
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
+use crate::kinds::{ObjectKey as _, RootKey};
 use crate::member::ClusterBinding;
 use crate::member::observed::{Grantee, SeenBindings};
+use crate::members::identity_of;
 use crate::namespace::validate::is_marked;
-use crate::project::kind::ProjectView;
+use crate::project::lineage;
 use business_types::Provenance;
-use business_types::access::{self, AccessRole};
+use business_types::access::AccessRole;
 use business_types::condition::reason;
 use futures_util::future::join_all;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,22 +26,24 @@ use std::sync::Arc;
 /// Times that the bindings are looked at anew when they were changed under us.
 const ROUNDS_MAX: usize = 3;
 
-/// Who may use a namespace of a project.
-pub fn grants(object: &NamespaceView, project: &ProjectView) -> Grants {
-    let tenant = &object.spec.tenant_id;
-    let mut grants = Grants::default();
-    if let Some(group) = access::administrators(tenant) {
-        grants.roles.insert(AccessRole::Admin, BTreeSet::from([Grantee::Group(group)]));
+/// A namespace whose bindings are kept right.
+#[derive(Clone, Copy, Debug)]
+pub struct AccessPlace<'a> {
+    pub cx: &'a Context,
+    pub object: &'a NamespaceView,
+    pub reached: &'a Reached,
+}
+
+impl AccessPlace<'_> {
+    async fn grants(self) -> Result<Grants, Error> {
+        let Self { cx, object, reached } = self;
+        let lineage = lineage::of(cx, Arc::clone(&reached.project)).await.map_err(Error::Api)?;
+        let tenant = cx.objects.tenants.get(&RootKey::new(None, &object.spec.tenant_id));
+        let administrators = tenant.as_deref().map(|tenant| tenant.spec.administrators.as_slice());
+        let identity = identity_of(cx, &reached.member.name);
+        let administrators = administrators.unwrap_or_default();
+        Ok(grants(object, GrantSources { lineage: &lineage, administrators, identity }))
     }
-    for member in &project.spec.members {
-        match access::user(tenant, member) {
-            Some(user) => {
-                grants.roles.entry(AccessRole::Edit).or_default().insert(Grantee::User(user));
-            }
-            None => grants.unnameable = grants.unnameable.saturating_add(1),
-        }
-    }
-    grants
 }
 
 /// What to do with the binding of a role.
@@ -48,6 +52,8 @@ pub enum BindingStep {
     Keep,
     Create,
     Update(Arc<ClusterBinding>),
+    /// Something holds its deletion up: it is to name nobody meanwhile.
+    Empty(Arc<ClusterBinding>),
     /// It binds another role, which cannot be changed, or nobody is to be named.
     Delete {
         uid: String,
@@ -61,74 +67,78 @@ pub fn step(
     grantees: Option<&BTreeSet<Grantee>>,
     there: Option<&Arc<ClusterBinding>>,
 ) -> BindingStep {
-    match (grantees, there) {
-        (None, None) => BindingStep::Keep,
-        (Some(_), None) => BindingStep::Create,
-        (None, Some(there)) => BindingStep::Delete { uid: there.uid.clone(), then_create: false },
-        (Some(_), Some(there)) if !there.binds_its_role || there.deleting => {
-            BindingStep::Delete { uid: there.uid.clone(), then_create: true }
+    let Some(there) = there else {
+        return if grantees.is_some() { BindingStep::Create } else { BindingStep::Keep };
+    };
+    match grantees.filter(|_| there.binds_its_role) {
+        Some(grantees) if there.grantees == *grantees && is_marked(object, &there.marks) => BindingStep::Keep,
+        Some(_) => BindingStep::Update(Arc::clone(there)),
+        None if !there.deleting => {
+            BindingStep::Delete { uid: there.uid.clone(), then_create: grantees.is_some() }
         }
-        (Some(grantees), Some(there)) if there.grantees == *grantees && is_marked(object, &there.marks) => {
-            BindingStep::Keep
-        }
-        (Some(_), Some(there)) => BindingStep::Update(Arc::clone(there)),
+        None if there.grantees.is_empty() => BindingStep::Keep,
+        None => BindingStep::Empty(Arc::clone(there)),
     }
 }
 
 /// Keeps the bindings of a namespace right that is on record as the object's. The error says that nothing may be written.
-pub async fn keep(cx: &Context, object: &NamespaceView, site: &Site) -> Result<Access, Error> {
+pub async fn keep(at: AccessPlace<'_>) -> Result<Access, Error> {
+    let AccessPlace { object, reached, .. } = at;
     let record = object.status.cluster_namespace.as_ref();
     let Some(record) = record.filter(|r| matches!(r.provenance, Provenance::Made | Provenance::Adopted))
     else {
         return Ok(Access::Unknown);
     };
-    let (there, _quota) = site.member.observed.at(&object.spec.namespace);
+    let place = &object.spec.namespace;
+    let there = match reached.member.observed.at(place).0 {
+        Some(there) => Some(there),
+        // Its end is looked at elsewhere, and marks it first.
+        None if object.is_deleting() => return Ok(Access::Unknown),
+        // Its label may have been taken off: that keeps nobody in.
+        None => match reached.member.api.namespace(place).await {
+            Ok(there) => there.map(Arc::new),
+            Err(failure) => return Ok(Access::failed(reason::REFUSED, failure.to_string())),
+        },
+    };
     match there {
-        Some(there) if there.uid == record.uid => {
-            provide(cx, object, site, !there.deleting && !object.is_deleting()).await
-        }
+        Some(there) if there.uid == record.uid => provide(at, !there.deleting && !object.is_deleting()).await,
         _ => Ok(Access::Unknown),
     }
 }
 
 /// Makes the bindings right in a namespace that is the object's. One that is being deleted takes nothing new.
-pub async fn provide(
-    cx: &Context,
-    object: &NamespaceView,
-    site: &Site,
-    takes_new: bool,
-) -> Result<Access, Error> {
-    let binding = Binding { key: object.key.clone(), grants: grants(object, &site.project) };
-    let grants = &binding.grants;
+pub async fn provide(at: AccessPlace<'_>, takes_new: bool) -> Result<Access, Error> {
+    let AccessPlace { cx, object, reached } = at;
+    let grants = at.grants().await?;
+    let binding = Binding { key: object.key.clone(), fingerprint: grants.fingerprint() };
     let bound = &cx.objects.namespaces.memory.bound;
     let was_right = takes_new && bound.was(&object.uid, &binding);
-    let mut seen = match site.member.observed.bindings_at(&object.spec.namespace) {
+    let cluster = &reached.member.name;
+    let mut seen = match reached.member.observed.bindings_at(&object.spec.namespace) {
         SeenBindings::Listed(seen) => seen,
         SeenBindings::Unlisted(None) => return Ok(Access::Unknown),
         SeenBindings::Unlisted(Some(error)) => {
-            let message =
-                format!("the RoleBindings of cluster {} cannot be listed: {error}", site.member.name);
+            let message = format!("the RoleBindings of cluster {cluster} cannot be listed: {error}");
             return Ok(Access::Failed(Denied { reason: reason::REFUSED, message, retry: false }));
         }
     };
     for _ in 0..ROUNDS_MAX {
-        match write(object, site, grants, &seen, takes_new).await {
+        match write(at, &grants, &seen, takes_new).await {
             Ok(written) => {
                 if was_right && !written.is_empty() {
                     report::bindings_restored(cx, object, &written);
                 }
-                let access = granted(object, grants);
                 bound.remember(&object.uid, binding);
-                return Ok(access);
+                return Ok(grants.granted(&object.spec.tenant_id));
             }
             Err(Error::Member(CallFailure::Conflict(_) | CallFailure::Exists | CallFailure::NotFound)) => {
-                match live(object, site).await {
+                match live(at).await {
                     Ok(now) => seen = now,
                     Err(failure) => return Ok(Access::failed(reason::REFUSED, failure.to_string())),
                 }
             }
             Err(Error::Member(failure)) => {
-                let message = format!("cluster {} does not take a RoleBinding: {failure}", site.member.name);
+                let message = format!("cluster {cluster} does not take a RoleBinding: {failure}");
                 return Ok(Access::failed(reason::REFUSED, message));
             }
             Err(error) => return Err(error),
@@ -140,29 +150,21 @@ pub async fn provide(
     ))
 }
 
-fn granted(object: &NamespaceView, grants: &Grants) -> Access {
-    if grants.roles.contains_key(&AccessRole::Admin) {
-        return Access::Granted { unnameable: grants.unnameable };
-    }
-    let message = format!("tenant {:?} cannot be named in a cluster", object.spec.tenant_id);
-    Access::Failed(Denied { reason: reason::UNNAMEABLE, message, retry: false })
-}
-
 /// Tells the roles whose bindings were not right. All at once: nobody waits for two answers in turn.
 async fn write(
-    object: &NamespaceView,
-    site: &Site,
+    at: AccessPlace<'_>,
     grants: &Grants,
     seen: &BTreeMap<AccessRole, Arc<ClusterBinding>>,
     takes_new: bool,
 ) -> Result<Vec<AccessRole>, Error> {
     let writes = AccessRole::ALL.map(|role| {
         let grantees = grants.roles.get(&role);
-        let step = step(object, grantees, seen.get(&role));
+        let step = step(at.object, grantees, seen.get(&role));
         let none = BTreeSet::new();
         async move {
             let is_right = step == BindingStep::Keep;
-            carry_out(object, site, role, grantees.unwrap_or(&none), step, takes_new).await?;
+            let wanted = WantedBinding { role, grantees: grantees.unwrap_or(&none), takes_new };
+            carry_out(at, wanted, step).await?;
             Ok((!is_right).then_some(role))
         }
     });
@@ -170,15 +172,19 @@ async fn write(
     Ok(written?.into_iter().flatten().collect())
 }
 
-async fn carry_out(
-    object: &NamespaceView,
-    site: &Site,
+/// The binding of a role as it is to be.
+#[derive(Clone, Copy, Debug)]
+struct WantedBinding<'a> {
     role: AccessRole,
-    grantees: &BTreeSet<Grantee>,
-    step: BindingStep,
+    grantees: &'a BTreeSet<Grantee>,
+    /// Whether one may be made that is not there.
     takes_new: bool,
-) -> Result<(), Error> {
-    let (api, namespace) = (&site.member.api, &object.spec.namespace);
+}
+
+async fn carry_out(at: AccessPlace<'_>, wanted: WantedBinding<'_>, step: BindingStep) -> Result<(), Error> {
+    let AccessPlace { object, reached, .. } = at;
+    let WantedBinding { role, grantees, takes_new } = wanted;
+    let (api, namespace) = (&reached.member.api, &object.spec.namespace);
     let create = async || {
         if takes_new {
             api.create_binding(namespace, &build::new_binding(object, role, grantees)).await
@@ -190,7 +196,16 @@ async fn carry_out(
         BindingStep::Keep => None,
         BindingStep::Create => create().await?,
         BindingStep::Update(from) => {
-            api.patch_binding(namespace, role, &build::binding(object, &from, grantees)).await?
+            match api.patch_binding(namespace, role, &build::binding(object, &from, grantees)).await {
+                Err(Error::Member(refusal @ CallFailure::Refused { .. })) => {
+                    take_away(at, wanted, &from).await?;
+                    return Err(Error::Member(refusal));
+                }
+                written => written?,
+            }
+        }
+        BindingStep::Empty(from) => {
+            api.patch_binding(namespace, role, &build::binding(object, &from, &BTreeSet::new())).await?
         }
         BindingStep::Delete { uid, then_create } => {
             api.delete_binding(namespace, role, &uid).await?;
@@ -198,18 +213,43 @@ async fn carry_out(
         }
     };
     if let Some(written) = written {
-        site.member.observed.binding(namespace, written, false);
+        reached.member.observed.binding(namespace, written, false);
     }
     Ok(())
 }
 
-async fn live(
-    object: &NamespaceView,
-    site: &Site,
-) -> Result<BTreeMap<AccessRole, Arc<ClusterBinding>>, CallFailure> {
+/// The cluster does not take those who are to be named. Who is not to be named loses it all the same, and if that is not
+/// taken either, everybody does.
+async fn take_away(
+    at: AccessPlace<'_>,
+    wanted: WantedBinding<'_>,
+    from: &ClusterBinding,
+) -> Result<(), Error> {
+    let AccessPlace { object, reached, .. } = at;
+    let left: BTreeSet<Grantee> = from.grantees.intersection(wanted.grantees).cloned().collect();
+    if left == from.grantees {
+        return Ok(());
+    }
+    let (api, namespace) = (&reached.member.api, &object.spec.namespace);
+    match api.patch_binding(namespace, wanted.role, &build::binding(object, from, &left)).await {
+        Ok(written) => {
+            if let Some(written) = written {
+                reached.member.observed.binding(namespace, written, false);
+            }
+            Ok(())
+        }
+        Err(Error::Member(CallFailure::Refused { .. })) => {
+            api.delete_binding(namespace, wanted.role, &from.uid).await
+        }
+        Err(error) => Err(error),
+    }
+}
+
+async fn live(at: AccessPlace<'_>) -> Result<BTreeMap<AccessRole, Arc<ClusterBinding>>, CallFailure> {
     let mut found = BTreeMap::new();
     for role in AccessRole::ALL {
-        if let Some(binding) = site.member.api.binding(&object.spec.namespace, role).await? {
+        let binding = at.reached.member.api.binding(&at.object.spec.namespace, role).await?;
+        if let Some(binding) = binding {
             found.insert(role, Arc::new(binding));
         }
     }
@@ -217,12 +257,13 @@ async fn live(
 }
 
 /// Takes the bindings away from a namespace that stays. Where we may not even see them, we have made none.
-pub async fn withdraw(object: &NamespaceView, site: &Site) -> Result<(), Error> {
-    let found = match live(object, site).await {
+pub async fn withdraw(at: AccessPlace<'_>) -> Result<(), Error> {
+    let AccessPlace { object, reached, .. } = at;
+    let found = match live(at).await {
         Ok(found) => found,
         Err(CallFailure::Refused { code: 401 | 403, message }) => {
             tracing::warn!(
-                cluster = site.member.name,
+                cluster = reached.member.name,
                 message,
                 "bindings of a released namespace are not seen"
             );
@@ -231,7 +272,7 @@ pub async fn withdraw(object: &NamespaceView, site: &Site) -> Result<(), Error> 
         Err(failure) => return Err(Error::Member(failure)),
     };
     for (role, binding) in found {
-        site.member.api.delete_binding(&object.spec.namespace, role, &binding.uid).await?;
+        reached.member.api.delete_binding(&object.spec.namespace, role, &binding.uid).await?;
     }
     Ok(())
 }

@@ -1,18 +1,47 @@
 //! What is known of the bindings of a namespace, and what they are to be.
 
 use crate::member::observed::Grantee;
+use crate::project::lineage::LineageEnd;
 use business_types::access::AccessRole;
+use business_types::condition::reason;
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 /// What is known of who may use a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Nothing: it is not there yet, or its bindings were not listed yet.
     Unknown,
-    /// The bindings are right; so many members cannot be named in a cluster.
-    Granted { unnameable: usize },
+    /// The bindings are right.
+    Granted(Omitted),
     /// They are not, and why.
     Failed(Denied),
+}
+
+/// How many people the bindings do not name although they have a role.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Omitted {
+    /// They cannot be named in a cluster.
+    pub unnameable: usize,
+    /// There are too many of them for the cluster's objects.
+    pub surplus: usize,
+}
+
+impl Omitted {
+    /// What to say of it; nothing where everybody is named.
+    pub fn message(self) -> Option<String> {
+        let Self { unnameable, surplus } = self;
+        let parts = [
+            (unnameable, "cannot be named in a cluster"),
+            (surplus, "are not named: a namespace takes no more"),
+        ];
+        let told: Vec<String> = parts
+            .into_iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} of those with a role {what}"))
+            .collect();
+        (!told.is_empty()).then(|| told.join("; "))
+    }
 }
 
 /// Why bindings are not right.
@@ -35,9 +64,43 @@ impl Access {
 }
 
 /// Who is to be named, by role. A role without anybody has no binding.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Grants {
     pub roles: BTreeMap<AccessRole, BTreeSet<Grantee>>,
-    /// Members that cannot be named in a cluster.
-    pub unnameable: usize,
+    pub omitted: Omitted,
+    /// Where the way up to those who say it has ended.
+    pub ended: LineageEnd,
+}
+
+impl Grants {
+    /// The same for the same grants, as long as the process lives.
+    pub fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// What the bindings come to when they name exactly these.
+    pub fn granted(&self, tenant: &str) -> Access {
+        let denied = |message: String, retry| Denied { reason: reason::PARENT_UNKNOWN, message, retry };
+        match &self.ended {
+            _ if !self.roles.contains_key(&AccessRole::Admin) => {
+                let message = format!("tenant {tenant:?} cannot be named in a cluster");
+                Access::Failed(Denied { reason: reason::UNNAMEABLE, message, retry: false })
+            }
+            LineageEnd::Root => Access::Granted(self.omitted),
+            LineageEnd::Missing(parent) => {
+                let message = format!("project {parent:?} above is not there: nobody has a role by it");
+                Access::Failed(denied(message, true))
+            }
+            LineageEnd::Circle(parent) => {
+                let message = format!("the projects above form a circle, in which {parent:?} lies");
+                Access::Failed(denied(message, false))
+            }
+            LineageEnd::TooDeep => {
+                let message = "too many projects lie above: nobody has a role by the uppermost".to_owned();
+                Access::Failed(denied(message, false))
+            }
+        }
+    }
 }

@@ -78,10 +78,13 @@ pub fn binding(object: &NamespaceView, from: &ClusterBinding, grantees: &BTreeSe
 }
 
 fn subjects(grantees: &BTreeSet<Grantee>) -> Vec<Value> {
-    let subject = |kind: &str, name: &str| json!({ "apiGroup": RBAC, "kind": kind, "name": name });
+    let person = |kind: &str, name: &str| json!({ "apiGroup": RBAC, "kind": kind, "name": name });
     let named = grantees.iter().filter_map(|grantee| match grantee {
-        Grantee::User(name) => Some(subject("User", name)),
-        Grantee::Group(name) => Some(subject("Group", name)),
+        Grantee::User(name) => Some(person("User", name)),
+        Grantee::Group(name) => Some(person("Group", name)),
+        Grantee::ServiceAccount { namespace, name } => {
+            Some(json!({ "kind": "ServiceAccount", "namespace": namespace, "name": name }))
+        }
         Grantee::Other => None,
     });
     named.collect()

@@ -1,7 +1,7 @@
 //! The end of a namespace: delete the cluster's namespace if we have made it, wait until it is really gone, confirm
 //! that nothing is charged any more, and let the object go.
 
-use super::access;
+use super::access::{self, AccessPlace};
 use super::apply::{self, Applied};
 use super::kind::NamespaceView;
 use super::removal;
@@ -191,7 +191,7 @@ async fn release(
     if let Err(wait) = site.settled {
         return Ok(PassOutcome::WaitingFor(wait));
     }
-    match access::withdraw(object, site).await {
+    match access::withdraw(AccessPlace { cx, object, reached: &site.reached() }).await {
         Ok(()) => {}
         Err(Error::Member(CallFailure::Refused { code, message })) => {
             let message =
@@ -230,7 +230,8 @@ async fn release(
         object.spec.namespace, object.spec.cluster_name
     );
     let situation = Situation::Deleting { reason: reason::RELEASED, message: message.clone() };
-    let finding = NamespaceFinding { situation, record: record_of(&namespace_uid, Origin::Released) };
+    let record = record_of(&namespace_uid, Origin::Released);
+    let finding = NamespaceFinding { record, ..situation.into() };
     let written = status::write(cx, object, &finding).await?;
     cx.events.report(object, RELEASED, message);
     finalize(cx, written.as_ref().unwrap_or(object)).await

@@ -1,6 +1,5 @@
 //! What a process knows of its objects by having written for them.
 
-use super::access_state::Grants;
 use crate::kinds::ProjectKey;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,7 +22,8 @@ pub struct Bound(Mutex<HashMap<String, Binding>>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binding {
     pub key: ProjectKey,
-    pub grants: Grants,
+    /// Of the grants: they may name thousands.
+    pub fingerprint: u64,
 }
 
 impl Bound {

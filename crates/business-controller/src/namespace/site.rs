@@ -17,6 +17,13 @@ use std::time::Duration;
 /// What is in place for this long is sealed anew, when its seal could be newer: a time without other work.
 const QUIET_SECONDS: i64 = 60;
 
+/// A member cluster that answers, and the project of an object in it.
+#[derive(Clone, Debug)]
+pub struct Reached {
+    pub member: Arc<Member>,
+    pub project: Arc<ProjectView>,
+}
+
 /// A member cluster that answers, and what a pass needs to work in it.
 #[derive(Clone, Debug)]
 pub struct Site {
@@ -45,8 +52,8 @@ pub struct FoundSite {
     pub quiet: bool,
 }
 
-/// Where a namespace lives. The error says why nothing can be done; with `None` it is not known yet.
-pub async fn of(cx: &Context, object: &NamespaceView) -> Result<Site, Nowhere> {
+/// Where a namespace lives. The error says why nothing can be done.
+pub async fn reach(cx: &Context, object: &NamespaceView) -> Result<Reached, Nowhere> {
     let name = &object.spec.cluster_name;
     let member = match cx.members.find(name) {
         Lookup::Found(member) => member,
@@ -64,10 +71,8 @@ pub async fn of(cx: &Context, object: &NamespaceView) -> Result<Site, Nowhere> {
         }
         Reach::Reachable => {}
     }
-    let Some(keyring) = cx.seals.keyring() else { return Err(Nowhere::NotYet) };
-    let settled = member.api.may_confirm();
     let project = project(cx, object).await?;
-    Ok(Site { member, settled, keyring, project })
+    Ok(Reached { member, project })
 }
 
 /// Why a namespace cannot be worked on.
@@ -101,6 +106,18 @@ async fn project(cx: &Context, object: &NamespaceView) -> Result<Arc<ProjectView
 }
 
 impl Site {
+    /// `None` while there is no key to seal with.
+    pub fn of(cx: &Context, reached: &Reached) -> Option<Self> {
+        let keyring = cx.seals.keyring()?;
+        let Reached { member, project } = reached.clone();
+        Some(Self { settled: member.api.may_confirm(), member, keyring, project })
+    }
+
+    /// The same without the key.
+    pub fn reached(&self) -> Reached {
+        Reached { member: Arc::clone(&self.member), project: Arc::clone(&self.project) }
+    }
+
     /// What the watches see.
     pub fn seen(&self, cx: &Context, object: &NamespaceView) -> FoundSite {
         let (namespace, quota) = self.member.observed.at(&object.spec.namespace);

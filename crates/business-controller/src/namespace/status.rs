@@ -6,12 +6,13 @@ use super::verdict::{InPlace, NamespaceFinding, Situation};
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
 use crate::kinds::Heard;
+use crate::member::others::OtherAccess;
 use crate::merge::difference;
 use crate::project::wake::wake_project;
 use crate::queue::Lane;
 use business_types::condition::{
-    self, ACCESS_READY, CLUSTER_REACHABLE, FALSE, PROVISIONED, QUOTA_ENFORCED, READY, REPLACED, TERMINATING,
-    TRANSFERRED, TRUE, UNKNOWN, reason,
+    self, ACCESS_READY, CLUSTER_REACHABLE, FALSE, OTHER_ACCESS, PROVISIONED, QUOTA_ENFORCED, READY, REPLACED,
+    TERMINATING, TRANSFERRED, TRUE, UNKNOWN, reason,
 };
 use business_types::{ClusterNamespaceRecord, Condition, NamespacePhase, NamespaceStatus};
 use meta::quantity::ResourceList;
@@ -81,6 +82,10 @@ pub fn next(object: &NamespaceView, finding: &NamespaceFinding, now: &str) -> Na
         }
         Situation::Gone => draft.gone(),
     }
+    match &finding.situation {
+        Situation::Unreachable { .. } | Situation::Replaced { .. } | Situation::Gone => {}
+        _ => draft.access(&finding.access),
+    }
     draft.status
 }
 
@@ -118,6 +123,10 @@ impl Draft<'_> {
     fn unreachable(&mut self, why: &str, message: &str) {
         self.set(CLUSTER_REACHABLE, FALSE, why, message);
         self.set(READY, UNKNOWN, why, message);
+        self.set(ACCESS_READY, UNKNOWN, why, message);
+        if condition::find(&self.status.conditions, OTHER_ACCESS).is_some() {
+            self.set(OTHER_ACCESS, UNKNOWN, why, message);
+        }
         if self.object.is_deleting() {
             self.set(TERMINATING, TRUE, why, message);
         } else if self.status.phase == NamespacePhase::Pending {
@@ -139,7 +148,7 @@ impl Draft<'_> {
         self.set(PROVISIONED, TRUE, reason::PROVISIONED, "");
         self.set(READY, TRUE, reason::READY, "");
         self.not_replaced();
-        self.access(&in_place.access);
+        self.others(in_place.others.as_ref());
         self.explain("", "");
         self.move_to(NamespacePhase::Available);
     }
@@ -154,18 +163,35 @@ impl Draft<'_> {
         self.move_to(NamespacePhase::Failed);
     }
 
-    /// While nothing is known, what was known last stays.
+    /// While nothing is known, what was known last stays, but for a cluster's silence that is over.
     fn access(&mut self, access: &Access) {
         match access {
-            Access::Unknown => {}
-            Access::Granted { unnameable: 0 } => self.set(ACCESS_READY, TRUE, reason::GRANTED, ""),
-            Access::Granted { unnameable } => {
-                let message = format!("{unnameable} members cannot be named in a cluster");
-                self.set(ACCESS_READY, TRUE, reason::UNNAMEABLE, &message);
+            Access::Unknown => {
+                let known = condition::find(&self.status.conditions, ACCESS_READY);
+                if known.is_some_and(|known| known.status == UNKNOWN) {
+                    self.set(ACCESS_READY, UNKNOWN, reason::PENDING, "the bindings were not looked at yet");
+                }
             }
+            Access::Granted(omitted) => match omitted.message() {
+                None => self.set(ACCESS_READY, TRUE, reason::GRANTED, ""),
+                Some(message) => self.set(ACCESS_READY, TRUE, reason::UNNAMEABLE, &message),
+            },
             Access::Failed(Denied { reason: why, message, .. }) => {
                 self.set(ACCESS_READY, FALSE, why, message);
             }
+        }
+    }
+
+    /// That nobody else has access is said where somebody had.
+    fn others(&mut self, others: Option<&OtherAccess>) {
+        match others {
+            Some(others) if others.count > 0 => {
+                self.set(OTHER_ACCESS, TRUE, reason::OTHER_BINDINGS, &others.message());
+            }
+            Some(_) if condition::find(&self.status.conditions, OTHER_ACCESS).is_some() => {
+                self.set(OTHER_ACCESS, FALSE, reason::NONE_SEEN, "");
+            }
+            Some(_) | None => {}
         }
     }
 

@@ -164,7 +164,7 @@ fn being_deleted(object: &NamespaceView, there: &ClusterNamespace, standing: Pla
         PlaceOwner::Ours(origin) => record_of(&there.uid, origin),
         PlaceOwner::Replaced | PlaceOwner::Foreign | PlaceOwner::Unclear => None,
     };
-    NamespaceFinding { situation: Situation::NotActive { message }, record }
+    NamespaceFinding { record, ..Situation::NotActive { message }.into() }
 }
 
 fn keep(

@@ -1,6 +1,7 @@
 //! What a pass over a namespace comes to: values only.
 
 use super::access_state::Access;
+use crate::member::others::OtherAccess;
 use crate::member::{ClusterNamespace, ClusterQuota};
 use crate::seal::Origin;
 use business_types::condition::reason;
@@ -135,11 +136,13 @@ pub enum PlaceOwner {
 pub struct NamespaceFinding {
     pub situation: Situation,
     pub record: Option<ClusterNamespaceRecord>,
+    /// Who may use the namespace.
+    pub access: Access,
 }
 
 impl From<Situation> for NamespaceFinding {
     fn from(situation: Situation) -> Self {
-        Self { situation, record: None }
+        Self { situation, record: None, access: Access::Unknown }
     }
 }
 
@@ -186,6 +189,6 @@ pub struct InPlace {
     pub charge: Option<ResourceList>,
     /// The marks are ours, and no write under way can bring those of another project.
     pub marked: bool,
-    /// Who may use the namespace.
-    pub access: Access,
+    /// Who else may use the namespace, by bindings that are not ours; `None` when that is not known yet.
+    pub others: Option<OtherAccess>,
 }

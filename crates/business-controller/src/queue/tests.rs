@@ -35,6 +35,25 @@ async fn a_group_that_is_full_does_not_hold_up_another() {
     assert_eq!(taken(&queue), Some("a3"));
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_takes_access_away_goes_first_and_waits_for_no_failure_before() {
+    let queue = Queue::new(1);
+    for _failure in 0..8 {
+        queue.add(&"failing", "c1", Lane::Urgent);
+        assert_eq!(taken(&queue), Some("failing"));
+        queue.done(&"failing", Next::Retry);
+    }
+    queue.add(&"later", "c1", Lane::Later);
+    queue.add(&"urgent", "c1", Lane::Urgent);
+    queue.add(&"failing", "c1", Lane::Access);
+    assert_eq!(taken(&queue), Some("failing"));
+    queue.done(&"failing", Next::Retry);
+    assert_eq!(taken(&queue), Some("urgent"));
+    queue.done(&"urgent", Next::Rest);
+    tokio::time::advance(RETRY_FLOOR * 2).await;
+    assert_eq!(taken(&queue), Some("failing"), "its waits begin anew");
+}
+
 #[tokio::test]
 async fn what_somebody_waits_for_goes_before_what_has_time() {
     let queue = Queue::new(1);

@@ -1,14 +1,20 @@
 //! Who may use a namespace in its cluster, and who does not any more.
 
+use crate::controller::Controller as _;
 use crate::error::Error;
 use crate::fixtures::pending;
 use crate::fixtures::server::{Fault, Server};
-use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, World};
+use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, PROJECT, World};
+use crate::kinds::{Heard, ObjectKey as _, RootKey, ViewChange};
 use crate::namespace::kind::NamespaceView;
 use crate::outcome::{Drift, DriftLabels, PassOutcome};
-use business_types::access::AccessRole::{Admin, Edit};
-use business_types::condition::{self, ACCESS_READY};
-use serde_json::json;
+use crate::project::kind::BusinessProject;
+use business_types::access::AccessRole::{Admin, Edit, View};
+use business_types::condition::{self, ACCESS_READY, OTHER_ACCESS};
+use business_types::{AccessEntry, ProjectSpec};
+use futures_util::FutureExt as _;
+use serde_json::{Value, json};
+use std::sync::Arc;
 use std::time::Duration;
 
 const NOTHING: [&str; 0] = [];
@@ -61,19 +67,149 @@ async fn who_is_no_member_any_more_loses_it_in_the_next_pass() {
     assert!(world.grantees(Admin).is_some());
 }
 
+/// Project p lies below q, q below r; r is of this tenant and says this.
+fn lies_below(world: &World, access: &Value) {
+    for (name, parent, access) in [("r", "", access), ("q", "r", &json!([]))] {
+        let spec = json!({ "tenantID": "acme", "parentProjectName": parent, "access": access });
+        world.knows_project(&json!({ "metadata": { "name": name, "uid": name }, "spec": spec }));
+    }
+    world.server.edit(PROJECT, &json!({ "spec": { "tenantID": "acme", "parentProjectName": "q" } }));
+    world.catches_up();
+}
+
 #[tokio::test]
-async fn a_change_of_members_wakes_the_namespaces_of_the_project() {
-    use crate::controller::Controller as _;
-    use crate::kinds::{Heard, ObjectKey as _, RootKey, ViewChange};
-    use crate::project::kind::BusinessProject;
+async fn a_role_further_up_counts_and_is_lost_there() {
     let world = used_by(&["alice"]).await;
-    let key = RootKey::new(None, "p");
-    let old = world.cx.objects.projects.get(&key);
+    let zoe = json!([{ "kind": "User", "name": "zoe", "role": "admin" },
+        { "kind": "Group", "name": "audit", "role": "view" }]);
+    lies_below(&world, &zoe);
+    world.pass().await.unwrap();
+    assert_eq!(world.grantees(Admin).unwrap(), ["business:acme:zoe", "business:acme:administrators"]);
+    assert_eq!(world.grantees(View).unwrap(), ["business:acme:group:audit"]);
+    assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:alice"]);
+    lies_below(&world, &json!([]));
+    world.pass().await.unwrap();
+    assert_eq!(world.grantees(Admin).unwrap(), ["business:acme:administrators"]);
+    assert_eq!(world.grantees(View), None);
+    assert_eq!(shown(&world), ("True".into(), "Granted".into()));
+}
+
+#[tokio::test]
+async fn a_parent_that_is_not_there_gives_nobody_anything_and_takes_no_role_of_others() {
+    let world = used_by(&["alice"]).await;
+    world.server.edit(PROJECT, &json!({ "spec": { "tenantID": "acme", "parentProjectName": "gone" } }));
+    world.catches_up();
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused, "it is tried again");
+    assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:alice"]);
+    assert_eq!(shown(&world), ("False".into(), "ParentUnknown".into()));
+    // The watch has not seen it; the API knows it.
+    let late = json!({ "metadata": { "name": "gone", "uid": "late" }, "spec": { "tenantID": "acme", "members": ["zoe"] } });
+    world.server.put("/apis/business.tkestack.io/v1/projects/gone", &late);
+    world.pass().await.unwrap();
+    assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:alice", "business:acme:zoe"]);
+    assert_eq!(shown(&world).0, "True");
+    world.server.edit(PROJECT, &json!({ "spec": { "parentProjectName": "p" } }));
+    world.catches_up();
+    world.pass().await.unwrap();
+    assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:alice"], "a circle of one");
+    assert_eq!(shown(&world), ("False".into(), "ParentUnknown".into()));
+}
+
+#[tokio::test]
+async fn a_change_further_up_wakes_the_namespaces_below() {
+    let world = used_by(&["alice"]).await;
+    lies_below(&world, &json!([]));
+    taken(&world);
+    let r = RootKey::new(None, "r");
+    let old = world.cx.objects.projects.get(&r).unwrap();
+    let changed = |change: &dyn Fn(&mut ProjectSpec)| {
+        let mut new = (*old).clone();
+        change(&mut new.spec);
+        let change =
+            ViewChange { old: Some(Arc::clone(&old)), new: Some(Arc::new(new)), heard: Heard::ByEvent };
+        BusinessProject::changed(&world.cx, &change);
+    };
+    for (field, change) in [
+        ("access", &(|spec: &mut ProjectSpec| spec.access = zoe_views()) as &dyn Fn(&mut ProjectSpec)),
+        ("displayName", &|spec| spec.display_name = "x".into()),
+        ("members", &|spec| spec.members = vec!["zoe".into()]),
+        ("parentProjectName", &|spec| spec.parent_project_name = "x".into()),
+        ("tenantID", &|spec| spec.tenant_id = "x".into()),
+    ] {
+        taken(&world);
+        changed(change);
+        assert_eq!(taken(&world).contains(&"p/n".to_owned()), field != "displayName", "{field}");
+    }
+}
+
+/// What waits in the queue, which is empty then.
+fn taken(world: &World) -> Vec<String> {
+    let mut woken = Vec::new();
+    while let Some(key) = world.cx.queue.next().now_or_never() {
+        woken.push(key.to_string());
+        world.cx.queue.done(&key, crate::queue::Next::Rest);
+    }
+    woken
+}
+
+fn zoe_views() -> Vec<AccessEntry> {
+    serde_json::from_value(json!([{ "kind": "User", "name": "zoe", "role": "view" }])).unwrap()
+}
+
+#[tokio::test]
+async fn who_has_left_is_out_although_the_cluster_does_not_take_who_has_come() {
+    let world = used_by(&["alice", "bob"]).await;
+    world.server.refuse_text("business:acme:eve");
+    world.has_members(&["bob", "eve"]);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
+    assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:bob"]);
+    assert_eq!(shown(&world), ("False".into(), "Refused".into()));
+
+    world.server.refuse(&format!("PATCH {}", World::binding(Edit)));
+    world.has_members(&[]);
+    world.pass().await.unwrap();
+    assert_eq!(world.grantees(Edit), None);
+}
+
+#[tokio::test]
+async fn who_has_left_is_out_without_a_key_to_seal_with_and_without_our_label() {
+    let mut world = used_by(&["alice", "bob"]).await;
+    world.server.edit(NAMESPACE, &json!({ "metadata": { "labels": null } }));
+    world.server.refuse("/api/v1/namespaces/web/resourcequotas");
+    world.watches();
     world.has_members(&["bob"]);
-    let new = world.cx.objects.projects.get(&key);
-    let waiting = world.cx.queue.sizes().0;
-    BusinessProject::changed(&world.cx, &ViewChange { old, new, heard: Heard::ByEvent });
-    assert_eq!(world.cx.queue.sizes().0, waiting + 2, "the project and its namespace");
+    drop(world.pass().await);
+    assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:bob"]);
+
+    Arc::get_mut(&mut world.cx).unwrap().seals = crate::seal::Seals::default();
+    world.has_members(&[]);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Waiting);
+    assert_eq!(world.grantees(Edit), None);
+}
+
+#[tokio::test]
+async fn bindings_that_somebody_has_made_are_told_and_left_alone() {
+    let world = used_by(&["alice"]).await;
+    let other = format!("{BINDINGS}/ci");
+    let ci = json!([{ "kind": "ServiceAccount", "namespace": "web", "name": "ci" }]);
+    world.server.put(
+        &other,
+        &json!({ "metadata": { "name": "ci" }, "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit" }, "subjects": ci }),
+    );
+    world.watches();
+    world.pass().await.unwrap();
+    let told = |world: &World| condition::find(&world.seen().status.conditions, OTHER_ACCESS).cloned();
+    let condition = told(&world).unwrap();
+    assert!(condition.is_true() && condition.message.contains("ci (edit to ServiceAccount web/ci)"));
+    assert_eq!(shown(&world).0, "True", "ours are right");
+    world.has_members(&[]);
+    world.pass().await.unwrap();
+    assert!(world.server.find(&other).is_some(), "it is somebody's own");
+    world.server.remove(&other);
+    world.watches();
+    world.pass().await.unwrap();
+    assert_eq!(told(&world).unwrap().status, "False");
 }
 
 #[tokio::test]

@@ -2,12 +2,10 @@ use super::*;
 use crate::fixtures::pending;
 use crate::member::observed::Marks;
 
-fn of(members: &[&str]) -> (NamespaceView, ProjectView) {
+fn of_acme() -> NamespaceView {
     let mut object = pending(&[("pods", "3")]);
     object.spec.tenant_id = "acme".into();
-    let mut project = ProjectView::default();
-    project.spec.members = members.iter().map(|member| (*member).to_owned()).collect();
-    (object, project)
+    object
 }
 
 fn there(object: &NamespaceView, role: AccessRole, grantees: &BTreeSet<Grantee>) -> Arc<ClusterBinding> {
@@ -29,32 +27,9 @@ fn there(object: &NamespaceView, role: AccessRole, grantees: &BTreeSet<Grantee>)
 }
 
 #[test]
-fn members_edit_and_administrators_rule() {
-    let (object, project) = of(&["alice", "bob", "alice"]);
-    let grants = grants(&object, &project);
-    assert_eq!(
-        grants.roles[&AccessRole::Admin],
-        BTreeSet::from([Grantee::Group("business:acme:administrators".into())])
-    );
-    let users = ["business:acme:alice", "business:acme:bob"].map(|name| Grantee::User(name.into()));
-    assert_eq!(grants.roles[&AccessRole::Edit], BTreeSet::from(users));
-    assert_eq!(grants.unnameable, 0);
-}
-
-#[test]
-fn who_cannot_be_named_is_counted_and_nobody_is_named_in_his_place() {
-    let (mut object, project) = of(&["ali\u{7}ce", &"x".repeat(300), "bob"]);
-    assert_eq!(grants(&object, &project).unnameable, 2);
-    assert_eq!(grants(&object, &project).roles[&AccessRole::Edit].len(), 1);
-    object.spec.tenant_id = "acme:b".into();
-    let none = grants(&object, &project);
-    assert_eq!((none.roles.len(), none.unnameable), (0, 3), "it would be another tenant's user");
-}
-
-#[test]
 fn a_binding_is_made_kept_changed_and_taken_away() {
-    let (object, project) = of(&["alice"]);
-    let wanted = grants(&object, &project).roles.remove(&AccessRole::Edit).unwrap();
+    let object = of_acme();
+    let wanted = BTreeSet::from([Grantee::User("business:acme:alice".into())]);
     let right = there(&object, AccessRole::Edit, &wanted);
     assert_eq!(step(&object, Some(&wanted), None), BindingStep::Create);
     assert_eq!(step(&object, Some(&wanted), Some(&right)), BindingStep::Keep);
@@ -70,4 +45,13 @@ fn a_binding_is_made_kept_changed_and_taken_away() {
     let other_role = Arc::new(ClusterBinding { binds_its_role: false, ..(*right).clone() });
     let anew = BindingStep::Delete { uid: "b".into(), then_create: true };
     assert_eq!(step(&object, Some(&wanted), Some(&other_role)), anew);
+
+    let held = |of: &Arc<ClusterBinding>| Arc::new(ClusterBinding { deleting: true, ..(**of).clone() });
+    let (right, other_role) = (held(&right), held(&other_role));
+    assert_eq!(step(&object, Some(&wanted), Some(&right)), BindingStep::Keep, "until it is seen gone");
+    assert_eq!(step(&object, Some(&more), Some(&right)), BindingStep::Update(Arc::clone(&right)));
+    assert_eq!(step(&object, None, Some(&right)), BindingStep::Empty(Arc::clone(&right)));
+    assert_eq!(step(&object, Some(&wanted), Some(&other_role)), BindingStep::Empty(Arc::clone(&other_role)));
+    let emptied = Arc::new(ClusterBinding { grantees: BTreeSet::new(), ..(*right).clone() });
+    assert_eq!(step(&object, None, Some(&emptied)), BindingStep::Keep);
 }

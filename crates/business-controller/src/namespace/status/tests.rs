@@ -1,6 +1,7 @@
 use super::*;
 use crate::fixtures::{amounts, pending};
 use crate::member::ClusterQuota;
+use crate::namespace::access_state::Omitted;
 use crate::namespace::confirm;
 use crate::namespace::verdict::record_of;
 use crate::seal::Origin;
@@ -13,12 +14,12 @@ const LATER: &str = "2026-01-02T04:00:00Z";
 
 fn with(object: &NamespaceView, quota: ClusterQuota) -> InPlace {
     let enforced = confirm::is_enforced(object, &quota, Some(&object.sealed(Origin::Made)));
-    let access = Access::Granted { unnameable: 0 };
-    InPlace { quota: Arc::new(quota), enforced, charge: None, marked: true, access }
+    InPlace { quota: Arc::new(quota), enforced, charge: None, marked: true, others: None }
 }
 
 fn in_place(object: &NamespaceView, quota: ClusterQuota) -> NamespaceFinding {
-    Situation::InPlace(with(object, quota)).into()
+    let access = Access::Granted(Omitted::default());
+    NamespaceFinding { access, ..Situation::InPlace(with(object, quota)).into() }
 }
 
 fn shown(status: &NamespaceStatus, type_: &str) -> (String, String) {
@@ -57,8 +58,12 @@ fn an_unreachable_cluster_is_said_once_and_leaves_the_phase_alone() {
     assert_eq!(shown(&status, CLUSTER_REACHABLE), ("False".into(), "Unreachable".into()));
     assert_eq!(find(&status.conditions, CLUSTER_REACHABLE).unwrap().last_transition_time, LATER);
     assert_eq!(shown(&status, READY).0, "Unknown");
+    assert_eq!(shown(&status, ACCESS_READY), ("Unknown".into(), "Unreachable".into()));
     object.status = status.clone();
     assert_eq!(next(&object, &silence, "2027-01-01T00:00:00Z"), status, "its age is in the transition time");
+    let heard = NamespaceFinding { access: Access::Unknown, ..in_place(&object, object.quota()) };
+    let heard = next(&object, &heard, LATER);
+    assert_eq!(shown(&heard, ACCESS_READY), ("Unknown".into(), "Pending".into()), "it answers again");
 }
 
 #[test]
@@ -125,7 +130,7 @@ fn a_replacement_is_shown_until_ours_is_there_again_and_the_record_stays() {
     let replaced = Situation::Replaced { quota, message: "another one".into() };
     object.status = next(
         &object,
-        &NamespaceFinding { situation: replaced, record: record_of("theirs", Origin::Replaced) },
+        &NamespaceFinding { record: record_of("theirs", Origin::Replaced), ..replaced.into() },
         NOW,
     );
     assert_eq!((object.status.phase, object.status.reason.as_str()), (NamespacePhase::Failed, "Replaced"));

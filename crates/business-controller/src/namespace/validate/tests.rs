@@ -237,8 +237,9 @@ fn a_namespace_that_is_being_deleted_is_waited_for() {
         there.deleting = true;
         there.remaining = vec!["pods remain".into()];
     });
-    let NamespaceVerdict::Wait(NamespaceFinding { situation: Situation::NotActive { message }, record }) =
-        verdict(&object, &found)
+    let NamespaceVerdict::Wait(NamespaceFinding {
+        situation: Situation::NotActive { message }, record, ..
+    }) = verdict(&object, &found)
     else {
         panic!()
     };

@@ -1,0 +1,163 @@
+//! Role bindings of a member cluster that are not ours and name somebody: nothing is done about them but to tell.
+
+use super::observed::Marks;
+use business_types::access::AccessRole;
+use k8s_openapi::api::rbac::v1::{RoleBinding, Subject};
+use std::collections::{BTreeMap, HashMap};
+
+/// Bindings of a namespace that are told by their names.
+const TOLD: usize = 3;
+/// Subjects of a binding that are told by their names.
+const SUBJECTS_TOLD: usize = 2;
+
+/// A binding that is not ours and names somebody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherBinding {
+    /// Annotation: uid of the business namespace, where we have made it for a template.
+    uid: Option<String>,
+    /// Which role it gives to whom.
+    text: Box<str>,
+}
+
+/// Bindings of a namespace that are not ours.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OtherAccess {
+    pub count: usize,
+    /// A few of them.
+    pub told: Vec<String>,
+}
+
+impl OtherBinding {
+    /// `None` for one of ours, and for one that names nobody.
+    pub fn of(binding: &RoleBinding) -> Option<Self> {
+        let name = binding.metadata.name.as_deref().filter(|name| AccessRole::of_name(name).is_none())?;
+        let subjects = binding.subjects.as_deref().filter(|subjects| !subjects.is_empty())?;
+        let mut named: Vec<String> = subjects.iter().take(SUBJECTS_TOLD).map(subject).collect();
+        if let Some(more) = subjects.len().checked_sub(SUBJECTS_TOLD).filter(|more| *more > 0) {
+            named.push(format!("{more} more"));
+        }
+        let text = format!("{name} ({} to {})", binding.role_ref.name, named.join(", "));
+        Some(Self { uid: Marks::of(&binding.metadata).uid, text: text.into() })
+    }
+}
+
+fn subject(subject: &Subject) -> String {
+    match &subject.namespace {
+        Some(namespace) => format!("{} {namespace}/{}", subject.kind, subject.name),
+        None => format!("{} {}", subject.kind, subject.name),
+    }
+}
+
+/// What the watch sees of them, by namespace and name.
+#[derive(Debug, Default)]
+pub struct OtherBindings {
+    seen: Places,
+    /// Seen since a list has begun.
+    listed: Option<Places>,
+}
+
+type Places = HashMap<String, BTreeMap<String, OtherBinding>>;
+
+impl OtherBindings {
+    pub fn list_begins(&mut self) {
+        self.listed = Some(Places::new());
+    }
+
+    /// What was not in the list is gone.
+    pub fn list_ends(&mut self) {
+        if let Some(listed) = self.listed.take() {
+            self.seen = listed;
+        }
+    }
+
+    /// A binding as it is; `None` when it is gone or none of these any more. Whether that is news.
+    pub fn saw(&mut self, namespace: &str, name: &str, binding: Option<OtherBinding>) -> bool {
+        if let (Some(listed), Some(binding)) = (&mut self.listed, &binding) {
+            listed.entry(namespace.to_owned()).or_default().insert(name.to_owned(), binding.clone());
+        }
+        match binding {
+            Some(binding) => {
+                let place = self.seen.entry(namespace.to_owned()).or_default();
+                place.insert(name.to_owned(), binding.clone()).as_ref() != Some(&binding)
+            }
+            None => {
+                let Some(place) = self.seen.get_mut(namespace) else { return false };
+                let was = place.remove(name).is_some();
+                if place.is_empty() {
+                    self.seen.remove(namespace);
+                }
+                was
+            }
+        }
+    }
+
+    /// Those of a namespace that were not made for this object.
+    pub fn at(&self, namespace: &str, uid: &str) -> OtherAccess {
+        let all = self.seen.get(namespace).into_iter().flat_map(BTreeMap::values);
+        let mut others = OtherAccess::default();
+        for binding in all.filter(|binding| binding.uid.as_deref() != Some(uid)) {
+            others.count = others.count.saturating_add(1);
+            if others.told.len() < TOLD {
+                others.told.push(binding.text.to_string());
+            }
+        }
+        others
+    }
+}
+
+impl OtherAccess {
+    /// For a person.
+    pub fn message(&self) -> String {
+        let more = match self.count.saturating_sub(self.told.len()) {
+            0 => String::new(),
+            more => format!(", and {more} more"),
+        };
+        format!(
+            "{} RoleBindings that are not ours name somebody: {}{more}. Tokens of service accounts and what they were copied \
+             to are not seen from here",
+            self.count,
+            self.told.join(", "),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn binding(name: &str, subjects: serde_json::Value) -> RoleBinding {
+        serde_json::from_value(json!({
+            "metadata": { "name": name },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit" },
+            "subjects": subjects,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn only_those_that_name_somebody_and_are_not_ours_are_told() {
+        let eve = json!([{ "kind": "User", "name": "eve" }]);
+        assert_eq!(OtherBinding::of(&binding("business:edit", eve.clone())), None);
+        assert_eq!(OtherBinding::of(&binding("empty", json!([]))), None);
+        let many = json!([{ "kind": "User", "name": "a" }, { "kind": "User", "name": "b" }, { "kind": "User", "name": "c" },
+            { "kind": "ServiceAccount", "namespace": "n", "name": "d" }]);
+        let mut others = OtherBindings::default();
+        for (name, subjects) in [("w", eve.clone()), ("x", many), ("y", eve.clone()), ("z", eve.clone())] {
+            assert!(others.saw("n", name, OtherBinding::of(&binding(name, subjects))));
+        }
+        let told = others.at("n", "u");
+        assert_eq!(told.count, 4);
+        assert!(told.message().contains("x (edit to User a, User b, 2 more)"), "{}", told.message());
+        assert!(told.message().contains(", and 1 more"), "{}", told.message());
+        let mut ours = OtherBinding::of(&binding("z", eve)).unwrap();
+        ours.uid = Some("u".into());
+        assert!(others.saw("n", "z", Some(ours)));
+        assert_eq!(others.at("n", "u").count, 3, "it was made for a template");
+        assert!(others.saw("n", "w", None) && !others.saw("n", "w", None));
+        others.list_begins();
+        assert_eq!(others.at("n", "u").count, 2, "until the list has ended");
+        others.list_ends();
+        assert_eq!(others.at("n", "u"), OtherAccess::default());
+    }
+}

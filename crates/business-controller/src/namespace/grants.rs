@@ -1,0 +1,126 @@
+//! Whom the bindings of a namespace are to name. Pure.
+
+use super::access_state::{Grants, Omitted};
+use super::kind::NamespaceView;
+use crate::member::observed::Grantee;
+use crate::project::lineage::Lineage;
+use business_types::access::{self, AccessRole};
+use business_types::names;
+use business_types::{AccessHolder, ClusterIdentity, EffectiveAccess, Subject, SubjectKind};
+use std::collections::BTreeMap;
+
+/// Bytes that the subjects of all bindings of a namespace may take: an object of Kubernetes has no more than 1.5 MB.
+const SUBJECTS_BYTES_MAX: usize = 1_000_000;
+/// Bytes of a subject beside its name.
+const SUBJECT_BYTES: usize = 80;
+
+/// What grants follow from, beside the namespace itself.
+#[derive(Clone, Copy, Debug)]
+pub struct GrantSources<'a> {
+    /// Its project, and those above.
+    pub lineage: &'a Lineage,
+    /// Those who rule its tenant, as its object says.
+    pub administrators: &'a [Subject],
+    /// By which names its cluster knows people.
+    pub identity: ClusterIdentity,
+}
+
+/// Who may use a namespace: the tenant's administrators, and who has a role in its project or in one above it. Each of
+/// their names stands in one binding, that of the highest role.
+pub fn grants(object: &NamespaceView, sources: GrantSources<'_>) -> Grants {
+    let mut draft = Draft { object, sources, roles: BTreeMap::new(), omitted: Omitted::default() };
+    draft.name_administrators();
+    let specs = sources.lineage.projects.iter().map(|project| &project.spec);
+    for (holder, role) in EffectiveAccess::of(specs).holders() {
+        draft.name(holder, role);
+    }
+    draft.finish()
+}
+
+struct Draft<'a> {
+    object: &'a NamespaceView,
+    sources: GrantSources<'a>,
+    roles: BTreeMap<Grantee, AccessRole>,
+    omitted: Omitted,
+}
+
+impl Draft<'_> {
+    fn name_administrators(&mut self) {
+        if let Some(group) = access::administrators(&self.object.spec.tenant_id) {
+            self.raise(Grantee::Group(group), AccessRole::Admin);
+        }
+        if self.sources.identity == ClusterIdentity::Shared {
+            for subject in self.sources.administrators {
+                self.share(subject.kind, &subject.name, AccessRole::Admin);
+            }
+        }
+    }
+
+    fn name(&mut self, holder: AccessHolder<'_>, role: AccessRole) {
+        let tenant = &self.object.spec.tenant_id;
+        let grantee = match holder.kind {
+            SubjectKind::User => access::user(tenant, holder.name).map(Grantee::User),
+            SubjectKind::Group => access::group(tenant, holder.name).map(Grantee::Group),
+            // One of the host's, or of another cluster, is nobody here.
+            SubjectKind::ServiceAccount if holder.cluster != self.object.spec.cluster_name => return,
+            SubjectKind::ServiceAccount => Self::service_account(holder),
+        };
+        match grantee {
+            Some(grantee) => self.raise(grantee, role),
+            None => self.omitted.unnameable = self.omitted.unnameable.saturating_add(1),
+        }
+        if self.sources.identity == ClusterIdentity::Shared {
+            self.share(holder.kind, holder.name, role);
+        }
+    }
+
+    /// By the host's names. A name that means somebody else here is left out: its holder has the other one.
+    fn share(&mut self, kind: SubjectKind, name: &str, role: AccessRole) {
+        let Some(name) = access::shared(name) else { return };
+        match kind {
+            SubjectKind::User => self.raise(Grantee::User(name), role),
+            SubjectKind::Group => self.raise(Grantee::Group(name), role),
+            SubjectKind::ServiceAccount => {}
+        }
+    }
+
+    /// The cluster takes no binding at all with a name that it does not take.
+    fn service_account(holder: AccessHolder<'_>) -> Option<Grantee> {
+        let AccessHolder { name, namespace, .. } = holder;
+        let is_taken = meta::name::dns1123_subdomain(name).is_empty()
+            && meta::name::dns1123_label(namespace).is_empty()
+            && !names::is_forbidden(namespace, &names::SYSTEM_NAMESPACES);
+        is_taken.then(|| Grantee::ServiceAccount { namespace: namespace.to_owned(), name: name.to_owned() })
+    }
+
+    fn raise(&mut self, grantee: Grantee, role: AccessRole) {
+        let held = self.roles.entry(grantee).or_insert(role);
+        *held = role.max(*held);
+    }
+
+    /// What does not fit is left out from the lowest role on.
+    fn finish(self) -> Grants {
+        let mut grants =
+            Grants { omitted: self.omitted, ended: self.sources.lineage.end.clone(), ..Grants::default() };
+        let mut by_role: Vec<(AccessRole, Grantee)> =
+            self.roles.into_iter().map(|(grantee, role)| (role, grantee)).collect();
+        by_role.sort_by(|(one, _), (other, _)| other.cmp(one));
+        let mut room = SUBJECTS_BYTES_MAX;
+        for (role, grantee) in by_role {
+            match room.checked_sub(SUBJECT_BYTES.saturating_add(grantee.name_bytes())) {
+                Some(left) => {
+                    room = left;
+                    grants.roles.entry(role).or_default().insert(grantee);
+                }
+                None => {
+                    room = 0;
+                    grants.omitted.surplus = grants.omitted.surplus.saturating_add(1);
+                }
+            }
+        }
+        grants
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! A project and those above it.
+
+use super::kind::{BusinessProject, ProjectView};
+use crate::cache::Cache;
+use crate::context::Context;
+use crate::error::CallFailure;
+use crate::kinds::{ObjectKey as _, RootKey};
+use business_types::project::LEVELS_MAX;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// A project and those above it, the nearest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lineage {
+    pub projects: Vec<Arc<ProjectView>>,
+    pub end: LineageEnd,
+}
+
+/// Where the way up ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum LineageEnd {
+    /// At a project without a parent.
+    #[default]
+    Root,
+    /// At a parent that is not there, or is another tenant's.
+    Missing(String),
+    /// At one that was passed already.
+    Circle(String),
+    /// There are more than are looked at.
+    TooDeep,
+}
+
+/// The way up from a project. A parent that was not seen yet is asked for.
+pub async fn of(cx: &Context, project: Arc<ProjectView>) -> Result<Lineage, CallFailure> {
+    let mut way = Lineage { projects: vec![project], end: LineageEnd::Root };
+    loop {
+        let step = cx.objects.projects.look(|views, _| way.climb(|key| views.get(key).cloned()));
+        match step {
+            Climb::Ended(end) => {
+                way.end = end;
+                return Ok(way);
+            }
+            Climb::Unknown(parent) => {
+                let key = RootKey::new(None, &parent);
+                match cx.business.get::<BusinessProject>(&key).await? {
+                    Some(found) if found.spec.tenant_id == way.tenant() => way.projects.push(Arc::new(found)),
+                    _ => {
+                        way.end = LineageEnd::Missing(parent);
+                        return Ok(way);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// How far the way up was known.
+enum Climb {
+    Ended(LineageEnd),
+    /// This parent was not seen.
+    Unknown(String),
+}
+
+impl Lineage {
+    fn tenant(&self) -> &str {
+        self.projects.first().map(|project| project.spec.tenant_id.as_str()).unwrap_or_default()
+    }
+
+    fn climb(&mut self, known: impl Fn(&RootKey) -> Option<Arc<ProjectView>>) -> Climb {
+        loop {
+            let parent = self.projects.last().map(|last| last.spec.parent_project_name.as_str());
+            let parent = parent.unwrap_or_default();
+            if parent.is_empty() {
+                return Climb::Ended(LineageEnd::Root);
+            }
+            if self.projects.iter().any(|passed| passed.key.name() == parent) {
+                return Climb::Ended(LineageEnd::Circle(parent.to_owned()));
+            }
+            if self.projects.len() >= LEVELS_MAX {
+                return Climb::Ended(LineageEnd::TooDeep);
+            }
+            match known(&RootKey::new(None, parent)) {
+                Some(found) if found.spec.tenant_id == self.tenant() => self.projects.push(found),
+                Some(_) => return Climb::Ended(LineageEnd::Missing(parent.to_owned())),
+                None => return Climb::Unknown(parent.to_owned()),
+            }
+        }
+    }
+}
+
+impl Cache<BusinessProject> {
+    /// The names of a project and of all below it, each once.
+    pub fn subtree(&self, project: &str) -> Vec<String> {
+        let mut names = vec![project.to_owned()];
+        let mut known = HashSet::from([project.to_owned()]);
+        let mut next = 0;
+        while let Some(name) = names.get(next).cloned() {
+            next += 1;
+            for child in self.children_of(&name) {
+                if known.insert(child.key.name().to_owned()) {
+                    names.push(child.key.name().to_owned());
+                }
+            }
+        }
+        names
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::Heard;
+    use business_types::ProjectSpec;
+
+    fn project(name: &str, parent: &str, tenant: &str) -> ProjectView {
+        ProjectView {
+            key: RootKey::new(None, name),
+            uid: name.into(),
+            resource_version: "1".into(),
+            spec: ProjectSpec {
+                parent_project_name: parent.into(),
+                tenant_id: tenant.into(),
+                ..ProjectSpec::default()
+            },
+            ..ProjectView::default()
+        }
+    }
+
+    fn up(views: &[ProjectView]) -> (Vec<String>, String) {
+        let mut way = Lineage { projects: vec![Arc::new(views[0].clone())], end: LineageEnd::Root };
+        let known = |key: &RootKey| views.iter().find(|view| view.key == *key).cloned().map(Arc::new);
+        let end = match way.climb(known) {
+            Climb::Ended(end) => format!("{end:?}"),
+            Climb::Unknown(parent) => format!("Unknown {parent}"),
+        };
+        (way.projects.iter().map(|project| project.key.name().to_owned()).collect(), end)
+    }
+
+    #[test]
+    fn the_way_up_ends_whatever_the_parents_say() {
+        let line = [project("a", "b", "t"), project("b", "c", "t"), project("c", "", "t")];
+        assert_eq!(up(&line), (vec!["a".into(), "b".into(), "c".into()], "Root".into()));
+        let circle = [project("a", "b", "t"), project("b", "c", "t"), project("c", "b", "t")];
+        assert_eq!(up(&circle).1, "Circle(\"b\")");
+        assert_eq!(up(&[project("a", "a", "t")]).1, "Circle(\"a\")");
+        assert_eq!(up(&line[..2]).1, "Unknown c");
+        let foreign = [project("a", "b", "t"), project("b", "", "u")];
+        assert_eq!(up(&foreign), (vec!["a".into()], "Missing(\"b\")".into()));
+        let names: Vec<String> = (0..=LEVELS_MAX).map(|level| format!("p{level}")).collect();
+        let deep: Vec<ProjectView> = names.windows(2).map(|pair| project(&pair[0], &pair[1], "t")).collect();
+        assert_eq!((up(&deep).0.len(), up(&deep).1), (LEVELS_MAX, "TooDeep".into()));
+    }
+
+    #[test]
+    fn a_subtree_is_walked_once_although_its_projects_form_a_circle() {
+        let cache = Cache::<BusinessProject>::default();
+        for (name, parent) in [("a", "c"), ("b", "a"), ("c", "b"), ("d", "a"), ("other", "")] {
+            cache.seen(project(name, parent, "t"), Heard::ByEvent);
+        }
+        assert_eq!(cache.subtree("a"), ["a", "b", "d", "c"]);
+        assert_eq!(cache.subtree("d"), ["d"]);
+        assert_eq!(cache.subtree("nobody"), ["nobody"]);
+    }
+}
