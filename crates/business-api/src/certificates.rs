@@ -59,8 +59,8 @@ pub struct Wish {
     pub holder: AllowanceHolder,
     /// Whose certificate it is, as the member cluster knows him.
     pub user: String,
-    /// The group that he is in there.
-    pub group: Option<String>,
+    /// The groups that he is in there.
+    pub groups: Vec<String>,
     /// The member cluster.
     pub cluster: String,
     /// The project of the namespace.
@@ -108,8 +108,8 @@ impl Certificates {
             return Err(Status::failure(422, "Invalid", why));
         };
         self.allowance.take(&wish.holder, Instant::now()).map_err(Status::too_many_requests)?;
-        let Wish { user, group, cluster, project, name, days, .. } = wish;
-        let made = key::make(&user, group.as_deref()).map_err(|error| {
+        let Wish { user, groups, cluster, project, name, days, .. } = wish;
+        let made = key::make(&user, &groups).map_err(|error| {
             tracing::error!(%error, "a key cannot be made");
             Status::internal("the key cannot be made")
         })?;
@@ -118,15 +118,15 @@ impl Certificates {
             project,
             name,
             user,
-            group,
+            groups,
             request: made.request,
             expiration_seconds: i64::from(days) * DAY_SECONDS,
             issue_id: uuid::Uuid::new_v4().to_string(),
         };
         let told = request.clone();
         let outcome = issuer.issue(request).await;
-        let IssueRequest { cluster, project, name, user, group, issue_id, .. } = &told;
-        let group = group.as_deref().unwrap_or_default();
+        let IssueRequest { cluster, project, name, user, groups, issue_id, .. } = &told;
+        let groups = groups.join(",");
         match &outcome {
             Ok(_) => tracing::info!(
                 audit = true,
@@ -135,7 +135,7 @@ impl Certificates {
                 project,
                 name,
                 user,
-                group,
+                groups,
                 days,
                 "certificate issued"
             ),
@@ -146,7 +146,7 @@ impl Certificates {
                 project,
                 name,
                 user,
-                group,
+                groups,
                 code = status.code,
                 why = status.message,
                 "certificate refused"

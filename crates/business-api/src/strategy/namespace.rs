@@ -1,5 +1,7 @@
 /// A certificate for the namespace's cluster.
 pub mod certificate;
+/// A project and those above it.
+pub mod line;
 /// The subresource that moves a namespace to another project.
 pub mod transfer;
 

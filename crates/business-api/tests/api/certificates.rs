@@ -99,7 +99,7 @@ async fn a_member_gets_a_certificate_for_himself_in_the_shape_of_old() {
     KeyPair::from_pem(&key).unwrap();
 
     let asked = cluster.last();
-    assert_eq!((asked.user.as_str(), asked.group), ("business:t:alice", None));
+    assert_eq!((asked.user.as_str(), asked.groups), ("business:t:alice", vec![]));
     assert_eq!((asked.cluster.as_str(), asked.project.as_str(), asked.name.as_str()), ("c1", "p", "c1-a"));
     assert_eq!(asked.expiration_seconds, 86_400);
     assert!(!asked.request.contains("PRIVATE KEY"));
@@ -115,7 +115,7 @@ async fn administrators_and_operators_are_in_the_group_and_others_see_nothing() 
     let world = world(&cluster, &[]).await;
     let subject = || {
         let asked = cluster.last();
-        (asked.user, asked.group.unwrap_or_default())
+        (asked.user, asked.groups.join(","))
     };
     world.admin("t").get(PATH).await.expect(200);
     assert_eq!(subject(), ("business:t:admin-t".to_owned(), "business:t:administrators".to_owned()));
@@ -132,6 +132,71 @@ async fn administrators_and_operators_are_in_the_group_and_others_see_nothing() 
     assert_eq!(world.stranger().get(PATH).await.code, 403);
     assert_eq!(world.admin("t").get("/namespaces/p/namespaces/nope/certificate").await.code, 404);
     assert_eq!(cluster.count(), count, "nobody was asked");
+}
+
+/// His name, or his group's, stands in the bindings: it ends with his role, and no certificate outlives it.
+#[tokio::test]
+async fn whom_the_tenant_names_as_administrator_is_in_no_group_of_its_own() {
+    let cluster = SigningCluster::new();
+    let world = world(&cluster, &[]).await;
+    let administrators = json!([{"kind": "User", "name": "root"}, {"kind": "Group", "name": "rulers"}]);
+    let tenant = json!({
+        "apiVersion": "business.tkestack.io/v1", "kind": "Tenant", "metadata": {"name": "t"},
+        "spec": {"administrators": administrators},
+    });
+    world.operator().post("/tenants", tenant).await.expect(201);
+    let named =
+        |name: &str, groups: &[&str]| world.bearer(json!({"sub": name, "tenantid": "t", "groups": groups}));
+    for (client, groups) in [
+        (named("root", &["others"]), vec![]),
+        (named("ann", &["rulers", "others"]), vec!["business:t:group:rulers"]),
+        (named("root", &["tenant-admins"]), vec![]),
+        (named("ann", &["tenant-admins"]), vec!["business:t:administrators"]),
+    ] {
+        until("he rules", async || client.get(PATH).await.code == 200).await;
+        assert_eq!(cluster.last().groups, groups);
+    }
+}
+
+/// The groups are those of the token and of the list, both.
+#[tokio::test]
+async fn a_certificate_names_the_callers_groups_that_have_a_role_and_no_others() {
+    let cluster = SigningCluster::new();
+    let world = world(&cluster, &[]).await;
+    let admin = world.admin("t");
+    let group = |name: &str, role: &str| json!({"kind": "Group", "name": name, "role": role});
+    let mut parent = project("root", json!({"pods": "10"}));
+    parent["spec"]["access"] = json!([group("audit", "view"), group("others", "admin")]);
+    admin.post("/projects", parent).await.expect(201);
+    let access = json!([group("devs", "edit"), group("administrators", "edit")]);
+    let patch = json!({"spec": {"parentProjectName": "root", "access": access}});
+    admin.patch("/projects/p", patch).await.expect(200);
+    let groups = ["devs", "audit", "nothing", "devs", "administrators"];
+    let alice = world.bearer(json!({"sub": "alice", "tenantid": "t", "groups": groups}));
+    alice.get(PATH).await.expect(200);
+    let named = ["business:t:group:administrators", "business:t:group:devs", "business:t:group:audit"];
+    assert_eq!(cluster.last().groups, named, "the highest roles first, and none that rules the tenant");
+
+    let many: Vec<String> = (0..12).map(|number| format!("g{number:02}")).collect();
+    let access: Vec<Value> = many.iter().map(|name| group(name, "edit")).collect();
+    admin.patch("/projects/p", json!({"spec": {"access": access}})).await.expect(200);
+    let alice = world.bearer(json!({"sub": "alice", "tenantid": "t", "groups": many}));
+    alice.get(PATH).await.expect(200);
+    assert_eq!(cluster.last().groups.len(), 8);
+    let user = world.bearer(json!({"sub": "alice", "tenantid": "t", "groups": ["group:devs"]}));
+    user.get(PATH).await.expect(200);
+    assert!(cluster.last().groups.is_empty());
+}
+
+#[tokio::test]
+async fn a_service_account_gets_no_certificate() {
+    let cluster = SigningCluster::new();
+    let world = world(&cluster, &[]).await;
+    let account = world.service_account();
+    account.get("/namespaces/p/namespaces/c1-a").await.expect(200);
+    let answer = account.get(PATH).await;
+    assert!(answer.code == 403 && answer.message().contains("for people"), "{:#}", answer.body);
+    assert_eq!(cluster.count(), 0);
 }
 
 #[tokio::test]

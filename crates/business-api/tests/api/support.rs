@@ -44,6 +44,7 @@ pub(crate) struct World {
     operator: TlsConnector,
     stranger: TlsConnector,
     kubernetes: TlsConnector,
+    service_account: TlsConnector,
     tasks: Tasks,
     directory: PathBuf,
 }
@@ -187,6 +188,11 @@ impl World {
                 Some("kubernetes"),
                 &[],
             ))),
+            service_account: authority.connector(Some(authority.issue(
+                "system:serviceaccount:ci:deployer",
+                Some("system:masters"),
+                &[],
+            ))),
             stranger: authority.connector(Some(authority.issue("eve", Some("somebody"), &[]))),
             tasks,
             directory,
@@ -217,6 +223,11 @@ impl World {
     /// A part of Kubernetes that sees everything.
     pub(crate) fn kubernetes(&self) -> Client {
         Client { address: self.replicas[0], tls: self.kubernetes.clone(), authorization: None }
+    }
+
+    /// An operator's program.
+    pub(crate) fn service_account(&self) -> Client {
+        Client { address: self.replicas[0], tls: self.service_account.clone(), authorization: None }
     }
 
     /// Rules a tenant.

@@ -49,10 +49,8 @@ impl Draft<'_> {
         if let Some(group) = access::administrators(&self.object.spec.tenant_id) {
             self.raise(Grantee::Group(group), AccessRole::Admin);
         }
-        if self.sources.identity == ClusterIdentity::Shared {
-            for subject in self.sources.administrators {
-                self.share(subject.kind, &subject.name, AccessRole::Admin);
-            }
+        for subject in self.sources.administrators {
+            self.name(AccessHolder::of(subject, ""), AccessRole::Admin);
         }
     }
 

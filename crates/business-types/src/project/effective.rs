@@ -1,6 +1,6 @@
 use super::ProjectSpec;
 use crate::access::AccessRole;
-use crate::subject::SubjectKind;
+use crate::subject::{Subject, SubjectKind};
 use std::collections::BTreeMap;
 
 /// Projects, one above the other, whose access is looked at: who is named further up is nobody.
@@ -23,6 +23,12 @@ impl<'a> AccessHolder<'a> {
     /// A user.
     pub fn user(name: &'a str) -> Self {
         Self { kind: SubjectKind::User, name, namespace: "", cluster: "" }
+    }
+
+    /// A subject; one of the host cluster's where no member cluster is named.
+    pub fn of(subject: &'a Subject, cluster: &'a str) -> Self {
+        let Subject { kind, name, namespace } = subject;
+        Self { kind: *kind, name, namespace, cluster }
     }
 
     /// A group.
@@ -52,14 +58,7 @@ impl<'a> EffectiveAccess<'a> {
             self.raise(AccessHolder::user(member), AccessRole::Edit);
         }
         for entry in &spec.access {
-            let subject = &entry.subject;
-            let holder = AccessHolder {
-                kind: subject.kind,
-                name: &subject.name,
-                namespace: &subject.namespace,
-                cluster: &entry.cluster,
-            };
-            self.raise(holder, entry.role);
+            self.raise(AccessHolder::of(&entry.subject, &entry.cluster), entry.role);
         }
     }
 

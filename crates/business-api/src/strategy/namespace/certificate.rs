@@ -1,30 +1,39 @@
 //! `namespaces/NAME/certificate`: a certificate with which the caller enters the namespace in its cluster.
 
 use super::super::rules;
-use super::unreadable;
+use super::{line, unreadable};
 use crate::certificates::allowance::AllowanceHolder;
 use crate::certificates::{Certificates, Credential, Wish};
+use crate::numbers::TENANT;
 use apiserver::View;
 use apiserver::request::Query;
 use apiserver::strategy::WriteContext;
 use apiserver::subresource::{Action, Handled, Shape, SubresourceHandler, Text};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use business_types::access::AccessRole;
 use business_types::condition::{self, ACCESS_READY, READY};
+use business_types::issue::GROUPS_MAX;
 use business_types::namespace::{group_resource, gvk, schema};
-use business_types::{Condition, NamespaceSpec, NamespaceStatus, access};
+use business_types::{
+    AccessHolder, Condition, EffectiveAccess, NamespaceSpec, NamespaceStatus, SubjectKind, TenantSpec, access,
+};
 use futures_util::future::BoxFuture;
 use meta::field::{FieldError, Path};
 use meta::object::Object;
 use meta::openapi::OpenApiParameter;
 use meta::status::Status;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use store::Key;
 
 /// Where it stands in the answer. It is never stored.
 pub const CERTIFICATE: &[&str] = &["status", "certificate"];
 const VALID_DAYS: &str = "validDays";
 const FORMAT: &str = "format";
 const KUBECONFIG: &str = "kubeconfig";
+/// What the names of service accounts begin with.
+const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 
 const PARAMETERS: &[OpenApiParameter] = &[
     OpenApiParameter {
@@ -51,46 +60,118 @@ impl CertificateHandler {
     }
 
     /// What a caller, who sees the object and may have a certificate for it, wants.
-    fn wish(&self, cx: &WriteContext<'_>, action: &Action<'_>) -> Result<Wish, Status> {
+    async fn wish(
+        &self,
+        cx: &mut WriteContext<'_>,
+        view: View<'_>,
+        action: &Action<'_>,
+    ) -> Result<Wish, Status> {
         let object = action.object;
-        let invalid = |field: &Path, value: &str, why: &str| {
-            let error = FieldError::invalid(field, &json!(value), why);
-            Status::invalid(&gvk(), object.name(), &vec![error])
-        };
-        let text = action.query.text(VALID_DAYS);
-        let days = self.certificates.days.of(text);
-        let days = days.map_err(|why| invalid(&Path::new(VALID_DAYS), text, &why))?;
-        let format = action.query.text(FORMAT);
-        if !matches!(format, "" | KUBECONFIG) {
-            return Err(invalid(&Path::new(FORMAT), format, "must be kubeconfig, or not given"));
-        }
+        let days = self.days(action)?;
         if object.is_deleting() {
             return Err(Status::conflict(&group_resource(), object.name(), "the namespace is being deleted"));
         }
         let spec = NamespaceSpec::of(object).map_err(|error| unreadable(&error))?;
+        if cx.caller.name.starts_with(SERVICE_ACCOUNT) {
+            return Err(Status::forbidden(&group_resource(), object.name(), "certificates are for people"));
+        }
         // Who is confined to no tenant is an operator: he acts for the administrators of whichever tenant it is.
         let tenant = if cx.sees_everything() { "" } else { spec.tenant_id.as_str() };
-        let nameless = |value: &str| {
-            let why = "cannot be named in a member cluster: it is too long, or has a control character, or a tenant has a \
-                       colon";
-            invalid(&Path::new("user"), value, why)
-        };
-        let user = access::user(tenant, &cx.caller.name).ok_or_else(|| nameless(&cx.caller.name))?;
-        let group = if rules(cx, &spec.tenant_id) {
-            Some(access::administrators(&spec.tenant_id).ok_or_else(|| nameless(&spec.tenant_id))?)
+        let user = access::user(tenant, &cx.caller.name).ok_or_else(|| nameless(object, &cx.caller.name))?;
+        let groups = if rules(cx, &spec.tenant_id) {
+            groups_that_rule(cx, view, object, &spec.tenant_id).await?
         } else {
-            None
+            groups_with_a_role(cx, view, object, tenant).await?
         };
         Ok(Wish {
             holder: AllowanceHolder { tenant: tenant.to_owned(), user: cx.caller.name.clone() },
             user,
-            group,
+            groups,
             cluster: spec.cluster_name,
             project: object.namespace().to_owned(),
             name: object.name().to_owned(),
             days,
         })
     }
+
+    fn days(&self, action: &Action<'_>) -> Result<u16, Status> {
+        let text = action.query.text(VALID_DAYS);
+        let days = self.certificates.days.of(text);
+        let days = days.map_err(|why| invalid(action.object, VALID_DAYS, text, &why))?;
+        let format = action.query.text(FORMAT);
+        if !matches!(format, "" | KUBECONFIG) {
+            return Err(invalid(action.object, FORMAT, format, "must be kubeconfig, or not given"));
+        }
+        Ok(days)
+    }
+}
+
+fn invalid(object: &Object, field: &str, value: &str, why: &str) -> Status {
+    let error = FieldError::invalid(&Path::new(field), &json!(value), why);
+    Status::invalid(&gvk(), object.name(), &vec![error])
+}
+
+fn nameless(object: &Object, value: &str) -> Status {
+    let why = "cannot be named in a member cluster: it is too long, or has a control character, or a tenant has a colon";
+    invalid(object, "user", value, why)
+}
+
+/// Whom the tenant names as its administrator rules there by his own name, or by that of his group, until it names him no
+/// more. Everybody else who rules does so as long as his certificate is valid.
+async fn groups_that_rule(
+    cx: &mut WriteContext<'_>,
+    view: View<'_>,
+    object: &Object,
+    tenant: &str,
+) -> Result<Vec<String>, Status> {
+    let found = view.unfiltered().latest().object(&Key::new(TENANT, "", tenant)).await?;
+    let spec = found.as_ref().map(TenantSpec::of).transpose().map_err(|error| unreadable(&error))?;
+    let administrators = spec.filter(|_| !cx.sees_everything()).unwrap_or_default().administrators;
+    let names = |kind: SubjectKind, name: &str| {
+        administrators.iter().any(|subject| subject.kind == kind && subject.name == name)
+    };
+    let ruling: BTreeSet<&String> =
+        cx.caller.groups.iter().filter(|group| names(SubjectKind::Group, group)).collect();
+    let groups: Vec<String> =
+        ruling.into_iter().filter_map(|group| access::group(tenant, group)).take(GROUPS_MAX).collect();
+    if !groups.is_empty() || names(SubjectKind::User, &cx.caller.name) {
+        return Ok(groups);
+    }
+    Ok(vec![access::administrators(tenant).ok_or_else(|| nameless(object, tenant))?])
+}
+
+/// The caller's groups that have a role in the namespace's project, by themselves or further up, as the cluster knows them.
+/// Neither he nor any of them may have one.
+async fn groups_with_a_role(
+    cx: &mut WriteContext<'_>,
+    view: View<'_>,
+    object: &Object,
+    tenant: &str,
+) -> Result<Vec<String>, Status> {
+    let line = line::of(view, object.namespace()).await?;
+    let access = EffectiveAccess::of(&line);
+    let mut roles: Vec<(AccessRole, &str)> = cx
+        .caller
+        .groups
+        .iter()
+        .filter_map(|group| Some((access.role(AccessHolder::group(group))?, group.as_str())))
+        .collect();
+    if roles.is_empty() && access.role(AccessHolder::user(&cx.caller.name)).is_none() {
+        let why = "you have no role in its project, nor in one above";
+        return Err(Status::forbidden(&group_resource(), object.name(), why));
+    }
+    // Those of the highest roles first: a cluster takes so many.
+    roles.sort_by(|(one, first), (other, second)| other.cmp(one).then(first.cmp(second)));
+    roles.dedup();
+    let mut groups: Vec<String> =
+        roles.into_iter().filter_map(|(_, group)| access::group(tenant, group)).collect();
+    if let Some(more) = groups.len().checked_sub(GROUPS_MAX).filter(|more| *more > 0) {
+        cx.warnings.push(format!(
+            "a certificate names {GROUPS_MAX} groups: {more} more that you are in have a role in the project"
+        ));
+        groups.truncate(GROUPS_MAX);
+    }
+    Ok(groups)
 }
 
 impl SubresourceHandler for CertificateHandler {
@@ -113,11 +194,11 @@ impl SubresourceHandler for CertificateHandler {
     fn handle<'a>(
         &'a self,
         cx: &'a mut WriteContext<'_>,
-        _: View<'a>,
+        view: View<'a>,
         action: Action<'a>,
     ) -> BoxFuture<'a, Result<Handled, Status>> {
         Box::pin(async move {
-            let wish = self.wish(cx, &action)?;
+            let wish = self.wish(cx, view, &action).await?;
             let user = wish.user.clone();
             let outcome = self.certificates.issue(wish).await;
             let credential = outcome.map_err(|status| about(action.object, status))?;

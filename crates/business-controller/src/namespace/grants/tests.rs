@@ -31,8 +31,10 @@ fn named(object: &NamespaceView, specs: &[Value], identity: ClusterIdentity) -> 
     grants(object, GrantSources { lineage: &line(specs), administrators: &administrators, identity })
 }
 
+/// Of a tenant without an object.
 fn certified(specs: &[Value]) -> Grants {
-    named(&of_acme(), specs, ClusterIdentity::Certificates)
+    let identity = ClusterIdentity::Certificates;
+    grants(&of_acme(), GrantSources { lineage: &line(specs), administrators: &[], identity })
 }
 
 fn names(grants: &Grants, role: AccessRole) -> Vec<String> {
@@ -51,6 +53,15 @@ fn members_edit_and_administrators_rule() {
     assert_eq!(grants.roles[&AccessRole::Admin], administrators);
     assert_eq!(names(&grants, AccessRole::Edit), ["business:acme:alice", "business:acme:bob"]);
     assert_eq!(grants.granted("acme"), crate::namespace::access_state::Access::Granted(Omitted::default()));
+}
+
+#[test]
+fn whom_the_tenant_names_as_administrator_rules_by_his_own_name() {
+    let grants = named(&of_acme(), &[json!({})], ClusterIdentity::Certificates);
+    assert_eq!(
+        names(&grants, AccessRole::Admin),
+        ["business:acme:oidc:root", "business:acme:administrators"]
+    );
 }
 
 #[test]
@@ -95,7 +106,12 @@ fn a_cluster_with_the_hosts_identity_knows_people_by_both_names() {
         ["business:acme:business:acme:administrators", "business:acme:group:oidc:devs", "oidc:devs"],
         "nobody is copied whose name means somebody else there"
     );
-    let admins = ["oidc:root", "business:acme:administrators", "business:acme:group:system:masters"];
+    let admins = [
+        "business:acme:oidc:root",
+        "oidc:root",
+        "business:acme:administrators",
+        "business:acme:group:system:masters",
+    ];
     assert_eq!(names(&grants, AccessRole::Admin), admins);
 }
 
@@ -108,7 +124,7 @@ fn who_cannot_be_named_is_counted_and_nobody_is_named_in_his_place() {
     let mut object = of_acme();
     object.spec.tenant_id = "acme:b".into();
     let none = named(&object, &specs, ClusterIdentity::Certificates);
-    assert_eq!((none.roles.len(), none.omitted.unnameable), (0, 3), "it would be another tenant's user");
+    assert_eq!((none.roles.len(), none.omitted.unnameable), (0, 4), "it would be another tenant's user");
 }
 
 #[test]

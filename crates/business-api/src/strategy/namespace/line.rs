@@ -1,0 +1,30 @@
+//! A project and those above it, as the store has them.
+
+use crate::strategy::{project_key, unreadable};
+use apiserver::View;
+use business_types::ProjectSpec;
+use business_types::project::LEVELS_MAX;
+use meta::status::Status;
+use std::collections::HashSet;
+
+/// What a project and those above it say, the nearest first; of at most [`LEVELS_MAX`] of them.
+pub async fn of(view: View<'_>, project: &str) -> Result<Vec<ProjectSpec>, Status> {
+    // Whoever was taken off a moment ago gets nothing any more.
+    let view = view.unfiltered().latest();
+    let mut line: Vec<ProjectSpec> = Vec::new();
+    let mut passed = HashSet::new();
+    let mut next = project.to_owned();
+    while let Some(key) = project_key(&next).filter(|_| line.len() < LEVELS_MAX) {
+        if !passed.insert(next) {
+            break;
+        }
+        let Some(found) = view.object(&key).await? else { break };
+        let spec = ProjectSpec::of(&found).map_err(|error| unreadable(&error))?;
+        if line.first().is_some_and(|first| first.tenant_id != spec.tenant_id) {
+            break;
+        }
+        next = spec.parent_project_name.clone();
+        line.push(spec);
+    }
+    Ok(line)
+}
