@@ -17,7 +17,7 @@ struct Measurement {
     over_https: &'static [&'static str],
 }
 
-const MEASUREMENTS: [Measurement; 8] = [
+const MEASUREMENTS: [Measurement; 9] = [
     Measurement { name: "store", about: "writes and reads of the store, beside pgbench", over_https: &[] },
     Measurement {
         name: "quota",
@@ -41,6 +41,11 @@ const MEASUREMENTS: [Measurement; 8] = [
         over_https: &["job"],
     },
     Measurement {
+        name: "access",
+        about: "from a role that is given or taken to the last binding in the member cluster",
+        over_https: &["access"],
+    },
+    Measurement {
         name: "memory",
         about: "memory of the programs when the platform is full",
         over_https: &["memory"],
@@ -48,7 +53,7 @@ const MEASUREMENTS: [Measurement; 8] = [
     Measurement {
         name: "all",
         about: "everything but memory",
-        over_https: &["http", "watch", "list", "job"],
+        over_https: &["http", "watch", "list", "job", "access"],
     },
 ];
 

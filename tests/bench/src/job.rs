@@ -84,7 +84,7 @@ pub(crate) async fn run(target: &Servers, sizes: &[usize]) -> Result<()> {
     Ok(())
 }
 
-async fn new_project(kube: &Endpoint, cluster: &str) -> Result<(String, Duration)> {
+pub(crate) async fn new_project(kube: &Endpoint, cluster: &str) -> Result<(String, Duration)> {
     let name = objects::fresh("job");
     let collection = format!("{}/projects", objects::OURS);
     let mut connection = kube.connect().await?;
@@ -141,17 +141,21 @@ async fn single(kube: &Endpoint, cluster: &str, table: &mut Table) -> Result<()>
     Ok(())
 }
 
-fn namespace(project: &str, cluster: &str, name: &str) -> Value {
+pub(crate) fn namespace(project: &str, cluster: &str, name: &str) -> Value {
     let mut object = objects::namespace("business.tkestack.io/v1", "Namespace", project, cluster, name);
     object["metadata"]["annotations"] = json!({});
     object
 }
 
-fn names(objects: &[Value]) -> BTreeSet<String> {
+pub(crate) fn names(objects: &[Value]) -> BTreeSet<String> {
     objects.iter().filter_map(|o| o["metadata"]["name"].as_str().map(str::to_owned)).collect()
 }
 
-async fn wait_phase(stream: &mut Stream, phase: &str, waiting: &mut BTreeSet<String>) -> Result<()> {
+pub(crate) async fn wait_phase(
+    stream: &mut Stream,
+    phase: &str,
+    waiting: &mut BTreeSet<String>,
+) -> Result<()> {
     let deadline = tokio::time::Instant::now() + PATIENCE;
     while !waiting.is_empty() {
         let next = tokio::time::timeout_at(deadline, stream.next()).await;
@@ -165,13 +169,13 @@ async fn wait_phase(stream: &mut Stream, phase: &str, waiting: &mut BTreeSet<Str
     Ok(())
 }
 
-async fn delete(endpoint: &Endpoint, path: &str) -> Result<()> {
+pub(crate) async fn delete(endpoint: &Endpoint, path: &str) -> Result<()> {
     endpoint.connect().await?.call(Method::DELETE, path, Bytes::new()).await?;
     Ok(())
 }
 
 /// Sends every request, `CLIENTS` at a time, each client with a connection of its own.
-async fn send_all(endpoint: &Endpoint, requests: Vec<(Method, String, Value)>) -> Result<()> {
+pub(crate) async fn send_all(endpoint: &Endpoint, requests: Vec<(Method, String, Value)>) -> Result<()> {
     let mut clients = JoinSet::new();
     for client in 0..CLIENTS {
         let share: Vec<_> = requests.iter().skip(client).step_by(CLIENTS).cloned().collect();
@@ -300,7 +304,7 @@ async fn by_project_size(kube: &Endpoint, member: &Endpoint, cluster: &str, tabl
 
 /// Waits until a cluster has given each of its namespaces what every namespace gets: that work goes on for a minute
 /// after a thousand were made, and would be measured, too.
-async fn settle(member: &Endpoint) -> Result<()> {
+pub(crate) async fn settle(member: &Endpoint) -> Result<()> {
     let mut connection = member.connect().await?;
     let deadline = Instant::now() + PATIENCE;
     loop {

@@ -12,6 +12,7 @@ mod http;
 mod list;
 mod watch;
 mod job;
+mod access;
 mod platform;
 
 use clap::{Parser, Subcommand};
@@ -79,6 +80,12 @@ enum What {
         #[arg(long, value_delimiter = ',', default_value = "50,200,1000")]
         namespaces: Vec<usize>,
     },
+    /// A role that is given or taken, until the last namespace of the project has it.
+    Access {
+        /// Namespaces of the project.
+        #[arg(long, default_value_t = 1000)]
+        namespaces: usize,
+    },
 }
 
 #[tokio::main]
@@ -90,6 +97,7 @@ async fn main() -> anyhow::Result<()> {
         What::Watch(watches) => watch::run(&args.target, watches).await,
         What::List { objects } => list::run(&args.target, objects).await,
         What::Memory { namespaces } => job::fill(&args.target, namespaces).await,
+        What::Access { namespaces } => access::run(&args.target, namespaces).await,
         What::Job { namespaces } => job::run(&args.target, &namespaces).await,
     }
 }
