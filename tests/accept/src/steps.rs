@@ -24,6 +24,8 @@ mod tenant;
 mod budgets;
 /// People in the clusters themselves.
 mod access;
+/// The policies of member clusters.
+mod policies;
 /// People who log in.
 mod login;
 /// The same tokens for kube-apiserver and for us.
@@ -81,6 +83,11 @@ const STEPS: &[(&str, Step)] = &[
     ("the tenant's administrator rules his tenant and sees no other", tenant::tenant),
     ("budgets come from the top: a cluster, a tenant, its projects", budgets::budgets),
     ("a member enters his namespace with a certificate, and no other, until he is no member", access::access),
+    (
+        "roles of access lists open the clusters, from the project above, too, until they are taken",
+        access::roles,
+    ),
+    ("policies of a cluster keep access and quota ours, and us within them", policies::policies),
     (
         "people log in with the identity provider, and are the same through kube-apiserver and directly",
         login::login,

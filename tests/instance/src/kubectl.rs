@@ -27,6 +27,10 @@ impl Kubectl {
         }
     }
 
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
     #[must_use]
     pub fn with_kubeconfig(&self, kubeconfig: &Path) -> Self {
         Self { kubeconfig: kubeconfig.to_owned(), ..self.clone() }

@@ -44,6 +44,8 @@ pub mod registry;
 pub mod identity;
 /// All of it, in order.
 pub mod platform;
+/// Whoever tests need.
+pub mod people;
 /// The main job.
 pub mod job;
 /// What `up` shows.

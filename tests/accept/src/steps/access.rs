@@ -2,15 +2,20 @@ use super::contains;
 use anyhow::{Context, Result, ensure};
 use instance::Instance;
 use instance::job::{self, Hard, apply, namespace, project, until_available, until_gone};
-use instance::kubeconfig::{Kubeconfig, token};
 use instance::kubectl::Kubectl;
-use instance::pki::Pki;
-use serde_json::json;
-use std::time::Duration;
+use instance::people::certificate;
+use instance::wait::{self, Look};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+use terminal::say;
 
 const HARD: Hard<'_> = &[("cpu", "4"), ("configmaps", "20")];
 const ONE: Hard<'_> = &[("cpu", "1"), ("configmaps", "5")];
 const SECONDS: Duration = Duration::from_secs(20);
+/// Who has left is out within this time.
+const OUT: Duration = Duration::from_secs(5);
+/// The tenant of all people here.
+const TENANT: &str = "default";
 
 /// A member gets a kubeconfig for a member cluster, and may there what members may.
 pub(super) fn access(instance: &Instance) -> Result<()> {
@@ -20,46 +25,51 @@ pub(super) fn access(instance: &Instance) -> Result<()> {
     Ok(())
 }
 
+/// People and groups with roles, in the project or in the one above it, have them in its namespaces, until they are taken.
+pub(super) fn roles(instance: &Instance) -> Result<()> {
+    for cluster in &instance.clusters {
+        let stage = Stage::new(instance, cluster)?;
+        stage.play().with_context(|| format!("in cluster {cluster}"))?;
+        let admin = instance.tenant();
+        admin.run(&["delete", "project", "roles", "--wait=false"])?;
+        until_gone(&admin, &["project", "roles"])?;
+    }
+    Ok(())
+}
+
 fn in_cluster(instance: &Instance, cluster: &str) -> Result<()> {
     let admin = instance.tenant();
-    let user = People { instance, cluster };
     let mut owner = project("access", None, &[(cluster, HARD)]);
-    if let Some(spec) = owner.get_mut("spec").and_then(serde_json::Value::as_object_mut) {
+    if let Some(spec) = owner.get_mut("spec").and_then(Value::as_object_mut) {
         spec.insert("members".to_owned(), json!(["alice"]));
     }
     apply(&admin, &owner)?;
     for name in ["access", "access-other"] {
         apply(&admin, &namespace("access", cluster, name, ONE))?;
-        until_available(&admin, "access", &format!("{cluster}-{name}"))?;
-        let ready = "--for=condition=AccessReady";
-        admin.run(&["wait", ready, "bns", &format!("{cluster}-{name}"), "-n", "access", "--timeout=30s"])?;
+        until_bound(&admin, "access", &format!("{cluster}-{name}"))?;
     }
     apply(&admin, &project("access-none", None, &[(cluster, HARD)]))?;
     apply(&admin, &namespace("access-none", cluster, "access-none", ONE))?;
     until_available(&admin, "access-none", &format!("{cluster}-access-none"))?;
 
-    let alice = user.enters("alice", &[])?;
+    let entered = format!("{cluster}-access");
+    let path = |query: &str| certificate("access", &entered, query);
+    let at_api = |name: &str, groups: &[&str]| instance.person(name, Some(TENANT), groups);
+    let alice = enters(instance, &at_api("alice", &[])?, "access", &entered)?;
     may_what_members_may(&alice)?;
-    owner_changes_nothing_of_ours(instance, cluster)?;
-    let ruler = user.enters("ruler", &["tenant-admins"])?;
+    let ruler = enters(instance, &at_api("ruler", &["tenant-admins"])?, "access", &entered)?;
     ruler.run(&["create", "role", "mine", "--verb=get", "--resource=pods"])?;
     ruler.run(&["get", "configmaps", "-n", "access-none"])?;
-    let operator = instance.kubectl.run(&["get", "--raw", &path(cluster, "")])?;
+    let operator = instance.kubectl.run(&["get", "--raw", &path("")])?;
     contains(&operator, &["certPem", "keyPem", "caCertPem", "apiServer"])?;
 
-    let token = user.at_api("alice", &[])?;
-    let refusal = token.refused(&["get", "--raw", &path(cluster, "?validDays=366")], None)?;
+    let refusal = at_api("alice", &[])?.refused(&["get", "--raw", &path("?validDays=366")], None)?;
     contains(&refusal, &["validDays"])?;
-    user.at_api("bob", &[])?.refused(&["get", "--raw", &path(cluster, "")], None)?;
+    at_api("bob", &[])?.refused(&["get", "--raw", &path("")], None)?;
 
     let nobody = r#"{"spec":{"members":[]}}"#;
     admin.run(&["patch", "project", "access", "--type=merge", "-p", nobody])?;
-    instance::wait::until("alice is let in no more", SECONDS, || {
-        let output = alice.output(&["get", "configmaps"], None)?;
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        let is_out = !output.status.success() && said.contains("forbidden");
-        Ok(if is_out { instance::wait::Look::Yes(()) } else { instance::wait::Look::NotYet(said) })
-    })?;
+    is_out("alice, a member,", &alice)?;
     for name in ["access", "access-none"] {
         admin.run(&["delete", "project", name, "--wait=false"])?;
         until_gone(&admin, &["project", name])?;
@@ -67,40 +77,32 @@ fn in_cluster(instance: &Instance, cluster: &str) -> Result<()> {
     Ok(())
 }
 
-fn path(cluster: &str, query: &str) -> String {
-    let namespaces = "/apis/business.tkestack.io/v1/namespaces/access/namespaces";
-    format!("{namespaces}/{cluster}-access/certificate{query}")
+/// Waits until a namespace is there and its bindings are right.
+pub(super) fn until_bound(kubectl: &Kubectl, project: &str, name: &str) -> Result<()> {
+    until_available(kubectl, project, name)?;
+    let ready = "--for=condition=AccessReady";
+    kubectl.run(&["wait", ready, "bns", name, "-n", project, "--timeout=30s"]).map(drop)
 }
 
-/// People of the tenant `default`.
-struct People<'a> {
-    instance: &'a Instance,
-    cluster: &'a str,
+/// He is known as somebody with a role moments after he was made one.
+fn enters(instance: &Instance, person: &Kubectl, project: &str, name: &str) -> Result<Kubectl> {
+    job::until(person, &["bns", name, "-n", project], |_| true)?;
+    instance.entered_by(person, project, name)
 }
 
-impl People<'_> {
-    /// Directly at business-api.
-    fn at_api(&self, name: &str, groups: &[&str]) -> Result<Kubectl> {
-        let instance = self.instance;
-        let api = instance.apis.first().context("no replica")?;
-        let ca = Pki::open(&instance.layout.path("pki"))?.cert("serving-ca");
-        let file = instance.layout.path(&format!("home/{name}.kubeconfig"));
-        let token = token(&instance.issuer.token(name, Some("default"), groups)?);
-        let server = format!("https://{}:{}", api.host, api.port);
-        Kubeconfig::default().context(name, &server, &ca, &token)?.write(&file)?;
-        Ok(instance.kubectl.with_kubeconfig(&file))
-    }
-
-    /// In the cluster, with the kubeconfig that is answered.
-    fn enters(&self, name: &str, groups: &[&str]) -> Result<Kubectl> {
-        let at_api = self.at_api(name, groups)?;
-        // He is known as a member moments after he was made one.
-        job::until(&at_api, &["bns", &format!("{}-access", self.cluster), "-n", "access"], |_| true)?;
-        let text = at_api.run(&["get", "--raw", &path(self.cluster, "?format=kubeconfig")])?;
-        let file = self.instance.layout.path(&format!("home/{name}-{}.kubeconfig", self.cluster));
-        instance::pki::secret(&file, &text)?;
-        Ok(self.instance.kubectl.with_kubeconfig(&file))
-    }
+/// Waits until a cluster lets somebody in no more, and tells how long that took.
+fn is_out(who: &str, in_cluster: &Kubectl) -> Result<()> {
+    let begin = Instant::now();
+    wait::until(&format!("{who} is let in no more"), SECONDS, || {
+        let output = in_cluster.output(&["get", "configmaps"], None)?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let is_out = !output.status.success() && said.contains("forbidden");
+        Ok(if is_out { Look::Yes(()) } else { Look::NotYet(said) })
+    })?;
+    let took = begin.elapsed();
+    say::line(format_args!("      {who} was out after {:.2} s", took.as_secs_f64()));
+    ensure!(took < OUT, "that took too long");
+    Ok(())
 }
 
 fn may_what_members_may(alice: &Kubectl) -> Result<()> {
@@ -126,72 +128,125 @@ fn may_what_members_may(alice: &Kubectl) -> Result<()> {
     Ok(())
 }
 
-/// The cluster's administrator is kept from our bindings; what is done in an emergency is undone.
-fn owner_changes_nothing_of_ours(instance: &Instance, cluster: &str) -> Result<()> {
-    let owner = instance.member(cluster);
-    let eve = r#"{"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"eve"}]}"#;
-    let binding = ["rolebinding", "business:edit", "-n", "access"];
-    let attempts: [&[&str]; 3] = [
-        &["patch", "rolebinding", "business:edit", "-n", "access", "--type=merge", "-p", eve],
-        &["delete", "rolebinding", "business:admin", "-n", "access"],
-        &["create", "rolebinding", "business:view", "-n", "access", "--clusterrole=view", "--user=eve"],
-    ];
-    for attempt in attempts {
-        contains(&owner.refused(attempt, None)?, &["kept by business.tkestack.io"])?;
-    }
-    let emergency = instance.break_glass(cluster);
-    emergency.run(&["patch", "rolebinding", "business:edit", "-n", "access", "--type=merge", "-p", eve])?;
-    job::until(&owner, &binding, |object| {
-        object.pointer("/subjects/0/name") == Some(&json!("business:default:alice"))
-    })?;
-    emergency.run(&["delete", "rolebinding", "business:edit", "-n", "access"])?;
-    job::until(&owner, &[&binding[..], &["--ignore-not-found"]].concat(), |object| {
-        object.pointer("/subjects/0/name") == Some(&json!("business:default:alice"))
-    })?;
-    confined(&owner)
+/// Project `roles`, below it `roles-team`, in which the namespace `roles-team` lies.
+struct Stage<'a> {
+    instance: &'a Instance,
+    admin: Kubectl,
+    /// The namespace, as it is named at business-api.
+    namespace: String,
+    cluster: &'a str,
 }
 
-/// Stolen credentials of ours bind nobody else, and have no other certificate signed.
-fn confined(owner: &Kubectl) -> Result<()> {
-    let controller = "--as=system:serviceaccount:tke-business:business-member";
-    let role = "--clusterrole=business:admin";
-    let binds: [&[&str]; 3] = [
-        &[
-            controller,
+impl<'a> Stage<'a> {
+    fn new(instance: &'a Instance, cluster: &'a str) -> Result<Self> {
+        let admin = instance.tenant();
+        apply(&admin, &project("roles", None, &[(cluster, HARD)]))?;
+        apply(&admin, &project("roles-team", Some("roles"), &[(cluster, ONE)]))?;
+        let stage = Self { instance, admin, namespace: format!("{cluster}-roles-team"), cluster };
+        stage.gives("roles", &json!([{"kind": "User", "name": "olga", "role": "admin"}]))?;
+        stage.gives("roles-team", &stage.team(&["carol"]))?;
+        apply(&stage.admin, &namespace("roles-team", cluster, "roles-team", ONE))?;
+        until_bound(&stage.admin, "roles-team", &stage.namespace)?;
+        Ok(stage)
+    }
+
+    fn gives(&self, project: &str, access: &Value) -> Result<()> {
+        let patch = json!({"spec": {"access": access}}).to_string();
+        self.admin.run(&["patch", "project", project, "--type=merge", "-p", &patch]).map(drop)
+    }
+
+    /// The team's list with these editors.
+    fn team(&self, editors: &[&str]) -> Value {
+        let editors = editors.iter().map(|name| json!({"kind": "User", "name": name, "role": "edit"}));
+        let others = [
+            json!({"kind": "User", "name": "victor", "role": "view"}),
+            json!({"kind": "Group", "name": "devs", "role": "edit"}),
+            json!({"kind": "ServiceAccount", "name": "ci", "namespace": "roles-team", "cluster": self.cluster,
+                "role": "edit"}),
+            json!({"kind": "ServiceAccount", "name": "host", "namespace": "roles-team", "role": "edit"}),
+        ];
+        editors.chain(others).collect()
+    }
+
+    fn enters(&self, name: &str, groups: &[&str]) -> Result<Kubectl> {
+        let person = self.instance.person(name, Some(TENANT), groups)?;
+        enters(self.instance, &person, "roles-team", &self.namespace).with_context(|| name.to_owned())
+    }
+
+    fn play(&self) -> Result<()> {
+        let carol = self.enters("carol", &[])?;
+        carol.run(&["create", "deployment", "web", "--image=registry.example/web:1"])?;
+        contains(
+            &carol.refused(&["create", "role", "r", "--verb=get", "--resource=pods"], None)?,
+            &["forbidden"],
+        )?;
+        let victor = self.enters("victor", &[])?;
+        victor.run(&["get", "deployment", "web"])?;
+        contains(&victor.refused(&["delete", "deployment", "web"], None)?, &["forbidden"])?;
+        let dana = self.enters("dana", &["devs", "nothing"])?;
+        let said = dana.run(&["auth", "whoami"])?;
+        contains(&said, &["business:default:dana", "business:default:group:devs"])?;
+        ensure!(!said.contains("nothing"), "a group without a role is in the certificate: {said}");
+        dana.run(&["scale", "deployment", "web", "--replicas=2"])?;
+        let olga = self.enters("olga", &[])?;
+        olga.run(&[
             "create",
             "rolebinding",
-            "business:admin",
+            "left",
+            "--clusterrole=edit",
+            "--serviceaccount=roles-team:left",
+        ])?;
+        self.service_accounts()?;
+        self.others_are_told()?;
+
+        self.gives("roles-team", &self.team(&[]))?;
+        is_out("carol, an editor,", &carol)?;
+        self.gives("roles-team", &json!([]))?;
+        is_out("dana, by her group,", &dana)?;
+        contains(&victor.refused(&["get", "deployments"], None)?, &["forbidden"])?;
+        olga.run(&["get", "deployment", "web"])?;
+        self.gives("roles", &json!([]))?;
+        is_out("olga, an administrator of the project above,", &olga)?;
+        let bound = self.instance.member(self.cluster).run(&[
+            "get",
+            "rolebinding",
             "-n",
-            "default",
-            role,
-            "--user=business:t:eve",
-        ],
-        &[controller, "create", "rolebinding", "mine", "-n", "access", role, "--user=business:t:eve"],
-        &[controller, "create", "rolebinding", "business:view", "-n", "access", role, "--user=eve"],
-    ];
-    for attempt in binds {
-        contains(&owner.refused(attempt, None)?, &["business.tkestack.io"])?;
+            "roles-team",
+            "-o",
+            "name",
+        ])?;
+        contains(&bound, &["business:admin", "left"])?;
+        ensure!(!bound.contains("business:edit") && !bound.contains("business:view"), "{bound}");
+        Ok(())
     }
-    let signer = "--as=system:serviceaccount:tke-business:business-signer";
-    for (groups, name) in [
-        (Some("system:nodes"), "business:default:alice"),
-        (None, "system:node:one"),
-        (Some("business:break-glass"), "business:default:alice"),
-    ] {
-        let request = instance::pki::request(name, groups)?;
-        let body = json!({
-            "apiVersion": "certificates.k8s.io/v1",
-            "kind": "CertificateSigningRequest",
-            "metadata": {"name": "business-attack"},
-            "spec": {
-                "signerName": "kubernetes.io/kube-apiserver-client",
-                "usages": ["client auth"],
-                "expirationSeconds": 86_400,
-                "request": request,
-            },
-        });
-        let refusal = owner.refused(&[signer, "create", "-f", "-"], Some(&body.to_string()))?;
-        contains(&refusal, &["asks for certificates of business:TENANT:USER"])?;
+
+    /// One of this cluster is bound; one of the host's is nobody in a member.
+    fn service_accounts(&self) -> Result<()> {
+        let owner = self.instance.member(self.cluster);
+        let subjects = owner.json(&["get", "rolebinding", "business:edit", "-n", "roles-team"])?;
+        let named: Vec<&Value> = subjects
+            .pointer("/subjects")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter(|subject| subject.get("kind") == Some(&json!("ServiceAccount")))
+            .filter_map(|subject| subject.get("name"))
+            .collect();
+        ensure!(named == ["ci"], "bound are {named:?}");
+        let ci = "--as=system:serviceaccount:roles-team:ci";
+        owner.run(&[ci, "get", "deployments", "-n", "roles-team"]).map(drop)
     }
-    Ok(())
+
+    /// What somebody has made himself is told and left alone.
+    fn others_are_told(&self) -> Result<()> {
+        let told = |object: &Value| {
+            let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
+            conditions.into_iter().flatten().any(|condition| {
+                let message = condition.get("message").and_then(Value::as_str).unwrap_or_default();
+                condition.get("type") == Some(&json!("OtherAccess"))
+                    && message.contains("left (edit to ServiceAccount")
+            })
+        };
+        job::until(&self.admin, &["bns", &self.namespace, "-n", "roles-team"], told)
+    }
 }

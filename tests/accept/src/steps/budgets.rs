@@ -1,7 +1,5 @@
 use anyhow::{Result, ensure};
 use instance::job::{Hard, apply, namespace, project, until_available, until_field, until_gone};
-use instance::kubeconfig::{Kubeconfig, token};
-use instance::pki::Pki;
 use instance::{HOST_CLUSTER, Instance};
 use serde_json::{Value, json};
 
@@ -10,7 +8,7 @@ const TENANT: &str = "topdown";
 /// A member cluster has an amount, a tenant a ceiling of it, and the tenant's administrator divides that by himself.
 pub(super) fn budgets(instance: &Instance) -> Result<()> {
     let k = &instance.kubectl;
-    let admin = administrator(instance)?;
+    let admin = instance.person("chief", Some(TENANT), &["tenant-admins"])?;
     apply(k, &member_cluster("6"))?;
     apply(k, &tenant("8"))
         .err()
@@ -38,16 +36,6 @@ pub(super) fn budgets(instance: &Instance) -> Result<()> {
     until_gone(&admin, &["project", "top"])?;
     k.run(&["delete", "tenant", TENANT])?;
     k.run(&["delete", "mc", HOST_CLUSTER]).map(drop)
-}
-
-fn administrator(instance: &Instance) -> Result<instance::kubectl::Kubectl> {
-    let api = instance.apis.first().ok_or_else(|| anyhow::anyhow!("no replica"))?;
-    let pki = Pki::open(&instance.layout.path("pki"))?;
-    let server = format!("https://{}:{}", api.host, api.port);
-    let file = instance.layout.path("home/topdown.kubeconfig");
-    let token = token(&instance.issuer.token("chief", Some(TENANT), &["tenant-admins"])?);
-    Kubeconfig::default().context("chief", &server, &pki.cert("serving-ca"), &token)?.write(&file)?;
-    Ok(instance.kubectl.with_kubeconfig(&file))
 }
 
 fn member_cluster(cpu: &str) -> Value {

@@ -1,22 +1,12 @@
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use instance::job::{Hard, apply, namespace, project, until_active, until_available, until_gone};
-use instance::kubeconfig::{Kubeconfig, token};
-use instance::pki::Pki;
 use instance::{HOST_CLUSTER, Instance};
 use serde_json::{Value, json};
 
 /// Two tenants: each rules his own, and the other's objects do not exist for him.
 pub(super) fn tenant(instance: &Instance) -> Result<()> {
     let (k, mine) = (&instance.kubectl, instance.tenant());
-    let api = instance.apis.first().context("no replica")?;
-    let pki = Pki::open(&instance.layout.path("pki"))?;
-    let server = format!("https://{}:{}", api.host, api.port);
-    let user = |name: &str, tenant: Option<&str>, groups: &[&str]| -> Result<instance::kubectl::Kubectl> {
-        let file = instance.layout.path(&format!("home/{name}.kubeconfig"));
-        let token = token(&instance.issuer.token(name, tenant, groups)?);
-        Kubeconfig::default().context(name, &server, &pki.cert("serving-ca"), &token)?.write(&file)?;
-        Ok(k.with_kubeconfig(&file))
-    };
+    let user = |name: &str, tenant: Option<&str>, groups: &[&str]| instance.person(name, tenant, groups);
     let other = user("other-admin", Some("other"), &["tenant-admins"])?;
     let hard: Hard<'_> = &[("cpu", "4"), ("memory", "4Gi")];
     let one: Hard<'_> = &[("cpu", "1"), ("memory", "1Gi")];

@@ -1,0 +1,209 @@
+//! deploy/member's admission policies, asked of real kube-apiservers.
+
+use super::access::until_bound;
+use super::contains;
+use anyhow::{Context, Result, ensure};
+use instance::Instance;
+use instance::job::{self, Hard, apply, namespace, project, until_gone};
+use instance::kubectl::Kubectl;
+use serde_json::{Value, json};
+
+const ONE: Hard<'_> = &[("cpu", "1")];
+const PLACE: &str = "policies";
+const OURS: &str = "kept by business.tkestack.io";
+const CONTROLLER: &str = "--as=system:serviceaccount:tke-business:business-member";
+const SIGNER: &str = "--as=system:serviceaccount:tke-business:business-signer";
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// What is ours in a cluster is written by the controller alone, and the controller writes nothing else.
+pub(super) fn policies(instance: &Instance) -> Result<()> {
+    for cluster in &instance.clusters {
+        in_cluster(instance, cluster).with_context(|| format!("in cluster {cluster}"))?;
+    }
+    Ok(())
+}
+
+fn in_cluster(instance: &Instance, cluster: &str) -> Result<()> {
+    let admin = instance.tenant();
+    let mut owner = project(PLACE, None, &[(cluster, ONE)]);
+    if let Some(spec) = owner.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.insert("members".to_owned(), json!(["alice"]));
+    }
+    apply(&admin, &owner)?;
+    apply(&admin, &namespace(PLACE, cluster, PLACE, ONE))?;
+    until_bound(&admin, PLACE, &format!("{cluster}-{PLACE}"))?;
+    owner_changes_nothing_of_ours(instance, cluster)?;
+    controller_is_confined(&instance.member(cluster))?;
+    people_by_other_names_where_that_is_wanted(&instance.member(cluster))?;
+    signer_is_confined(&instance.member(cluster))?;
+    admin.run(&["delete", "project", PLACE, "--wait=false"])?;
+    until_gone(&admin, &["project", PLACE])
+}
+
+/// The cluster's administrator is kept from what is ours; what is done in an emergency is undone.
+fn owner_changes_nothing_of_ours(instance: &Instance, cluster: &str) -> Result<()> {
+    let owner = instance.member(cluster);
+    let eve = r#"{"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"eve"}]}"#;
+    let unmarked = r#"{"metadata":{"annotations":{"business.tkestack.io/uid":null}}}"#;
+    let more = r#"{"spec":{"hard":{"cpu":"50"}}}"#;
+    let attempts: [&[&str]; 8] = [
+        &["patch", "rolebinding", "business:edit", "-n", PLACE, "--type=merge", "-p", eve],
+        &["delete", "rolebinding", "business:admin", "-n", PLACE],
+        &["create", "rolebinding", "business:view", "-n", PLACE, "--clusterrole=view", "--user=eve"],
+        &["patch", "namespace", PLACE, "--type=merge", "-p", unmarked],
+        &["label", "namespace", PLACE, "tkestack.io/projectName=other", "--overwrite"],
+        &["delete", "namespace", PLACE],
+        &["patch", "resourcequota", PLACE, "-n", PLACE, "--type=merge", "-p", more],
+        &["delete", "resourcequota", PLACE, "-n", PLACE],
+    ];
+    for attempt in attempts {
+        contains(&owner.refused(attempt, None)?, &[OURS])?;
+    }
+    let limits = json!({
+        "apiVersion": "v1", "kind": "LimitRange",
+        "metadata": {"name": "forged", "namespace": PLACE, "annotations": {"business.tkestack.io/uid": "u"}},
+    });
+    contains(&owner.refused(&["create", "-f", "-"], Some(&limits.to_string()))?, &[OURS])?;
+
+    let emergency = instance.break_glass(cluster);
+    let binding = ["rolebinding", "business:edit", "-n", PLACE];
+    let alice = |object: &Value| object.pointer("/subjects/0/name") == Some(&json!("business:default:alice"));
+    emergency.run(&["patch", "rolebinding", "business:edit", "-n", PLACE, "--type=merge", "-p", eve])?;
+    job::until(&owner, &binding, alice)?;
+    emergency.run(&["delete", "rolebinding", "business:edit", "-n", PLACE])?;
+    job::until(&owner, &[&binding[..], &["--ignore-not-found"]].concat(), alice)
+}
+
+/// A binding that somebody with our credential tries to make.
+struct Attempt<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    role: &'a str,
+    subject: Value,
+}
+
+fn subject(kind: &str, name: &str) -> Value {
+    json!({"apiGroup": RBAC, "kind": kind, "name": name})
+}
+
+fn account(namespace: &str, name: &str) -> Value {
+    json!({"kind": "ServiceAccount", "namespace": namespace, "name": name})
+}
+
+/// The answer to an attempt that is only tried: nothing where it would be made.
+fn tried(owner: &Kubectl, attempt: &Attempt<'_>) -> Result<String> {
+    let Attempt { namespace, name, role, subject } = attempt;
+    let body = json!({
+        "apiVersion": format!("{RBAC}/v1"), "kind": "RoleBinding",
+        "metadata": {"name": name, "namespace": namespace},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
+        "subjects": [subject],
+    });
+    let output =
+        owner.output(&[CONTROLLER, "create", "--dry-run=server", "-f", "-"], Some(&body.to_string()))?;
+    if output.status.success() {
+        return Ok(String::new());
+    }
+    Ok(String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// `business:view` is not there: alice is an editor.
+fn view(subject: Value) -> Attempt<'static> {
+    Attempt { namespace: PLACE, name: "business:view", role: "business:view", subject }
+}
+
+/// Stolen credentials of the controller bind nobody of the cluster's own, nothing else, and nowhere else.
+fn controller_is_confined(owner: &Kubectl) -> Result<()> {
+    let eve = || subject("User", "business:t:eve");
+    for taken in [eve(), subject("Group", "business:t:group:devs"), account("gitops", "argocd")] {
+        let said = tried(owner, &view(taken.clone()))?;
+        ensure!(said.is_empty(), "{taken}: {said}");
+    }
+    let refused = [
+        view(subject("User", "eve")),
+        view(subject("User", "system:admin")),
+        view(subject("Group", "system:authenticated")),
+        view(subject("Group", "business:break-glass")),
+        view(account("kube-system", "node-controller")),
+        view(account("tke-business", "business-member")),
+        Attempt { namespace: "default", ..view(eve()) },
+        Attempt { name: "mine", ..view(eve()) },
+        Attempt { role: "business:admin", ..view(eve()) },
+    ];
+    for attempt in refused {
+        let said = tried(owner, &attempt)?;
+        contains(&said, &["business.tkestack.io"]).with_context(|| attempt.subject.to_string())?;
+    }
+    contains(&tried(owner, &Attempt { role: "cluster-admin", ..view(eve()) })?, &["forbidden"])
+}
+
+/// As deploy/member-shared leaves it. The policy is put back whatever becomes of it.
+fn people_by_other_names_where_that_is_wanted(owner: &Kubectl) -> Result<()> {
+    let policy = ["validatingadmissionpolicybinding", "business-confine-people"];
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "business-confine-people"},
+        "spec": {"policyName": "business-confine-people", "validationActions": ["Deny"]},
+    });
+    owner.run(&[&["delete"], &policy[..]].concat())?;
+    let outcome = by_the_hosts_names(owner);
+    apply(owner, &binding)?;
+    outcome
+}
+
+fn by_the_hosts_names(owner: &Kubectl) -> Result<()> {
+    instance::wait::until(
+        "people may be bound by their own names",
+        std::time::Duration::from_secs(20),
+        || {
+            let said = tried(owner, &view(subject("User", "corp:alice")))?;
+            Ok(if said.is_empty() {
+                instance::wait::Look::Yes(())
+            } else {
+                instance::wait::Look::NotYet(said)
+            })
+        },
+    )?;
+    for refused in [
+        subject("User", "system:admin"),
+        subject("Group", "system:masters"),
+        subject("Group", "business:break-glass"),
+        account("kube-system", "node-controller"),
+    ] {
+        contains(&tried(owner, &view(refused))?, &["nobody of the cluster's own"])?;
+    }
+    Ok(())
+}
+
+/// Stolen credentials of the signer have no other certificate signed.
+fn signer_is_confined(owner: &Kubectl) -> Result<()> {
+    for (group, name) in [
+        (Some("system:nodes"), "business:default:alice"),
+        (None, "system:node:one"),
+        (Some("business:break-glass"), "business:default:alice"),
+        (Some("business:default:developers"), "business:default:alice"),
+    ] {
+        let refusal =
+            owner.refused(&[SIGNER, "create", "-f", "-"], Some(&asked(name, group)?.to_string()))?;
+        contains(&refusal, &["asks for certificates of business:TENANT:USER"])?;
+    }
+    for group in [None, Some("business:default:administrators"), Some("business:default:group:devs")] {
+        let body = asked("business:default:alice", group)?.to_string();
+        owner.feed(&[SIGNER, "create", "--dry-run=server", "-f", "-"], &body)?;
+    }
+    Ok(())
+}
+
+fn asked(name: &str, group: Option<&str>) -> Result<Value> {
+    Ok(json!({
+        "apiVersion": "certificates.k8s.io/v1",
+        "kind": "CertificateSigningRequest",
+        "metadata": {"name": "business-attack"},
+        "spec": {
+            "signerName": "kubernetes.io/kube-apiserver-client",
+            "usages": ["client auth"],
+            "expirationSeconds": 86_400,
+            "request": instance::pki::request(name, group)?,
+        },
+    }))
+}
