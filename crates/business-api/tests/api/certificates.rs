@@ -183,6 +183,10 @@ async fn a_certificate_names_the_callers_groups_that_have_a_role_and_no_others()
     let alice = world.bearer(json!({"sub": "alice", "tenantid": "t", "groups": many}));
     alice.get(PATH).await.expect(200);
     assert_eq!(cluster.last().groups.len(), 8);
+    let erin = world.bearer(json!({"sub": "erin", "tenantid": "t", "groups": ["audit", "others"]}));
+    until("her groups are known", async || erin.get(PATH).await.code == 200).await;
+    let by_group_alone = ["business:t:group:others", "business:t:group:audit"];
+    assert_eq!(cluster.last().groups, by_group_alone, "by the project above");
     let user = world.bearer(json!({"sub": "alice", "tenantid": "t", "groups": ["group:devs"]}));
     user.get(PATH).await.expect(200);
     assert!(cluster.last().groups.is_empty());
