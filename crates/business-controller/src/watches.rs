@@ -2,11 +2,12 @@
 //!
 //! | what changes | who looks again |
 //! |---|---|
-//! | a project | the project; its parent, and the one before, when what they are charged changes |
+//! | a project | the project; its parent, and the one before, when what they are charged changes; the namespaces in it and below it, when who has a role changes |
+//! | a tenant | the tenant; its namespaces, when its administrators change |
 //! | a namespace | the namespace; its project, when what it is charged changes |
 //! | an emigration | the emigration |
 //! | an image namespace or chart group | itself; its project, when what it is charged changes |
-//! | a namespace or quota of a member cluster | the namespace that it belongs to (`member::session`) |
+//! | a namespace, quota or binding of a member cluster | the namespace that it belongs to (`member::session`) |
 //! | a member cluster answers again, or no more | all namespaces in it |
 
 use crate::context::Context;

@@ -35,7 +35,6 @@ pub(crate) async fn run(target: &Servers, size: usize) -> Result<()> {
     let named = |binding: &Value| binding["subjects"][0]["name"] == "business:default:group:devs";
     let access = |project: &str, what: Value| (project.to_owned(), json!({"spec": {"access": what}}));
 
-    let plain = tree.plain_loop().await?;
     let rows: [(&str, (String, Value), &str, bool); 3] = [
         (
             "a group gets a role in the project above",
@@ -51,15 +50,20 @@ pub(crate) async fn run(target: &Servers, size: usize) -> Result<()> {
             false,
         ),
     ];
+    let mut times = Vec::new();
     for (what, (project, patch), binding, given) in rows {
         let took = tree.changes(&project, &patch, binding, |event| {
             event["type"] == if given { "ADDED" } else { "DELETED" } && (!given || named(&event["object"]))
         });
-        let took = took.await?;
+        times.push((what, took.await?));
+    }
+    let among_others = tree.loses_it_among_others(size).await?;
+    times.push(("a member is one no more, while as many namespaces are made", among_others));
+    // Last: the controller tells of bindings that are not its own.
+    let plain = tree.plain_loop().await?;
+    for (what, took) in times {
         tree.row(&mut table, what, took, plain);
     }
-    let (took, others) = (tree.loses_it_among_others(size).await?, plain);
-    tree.row(&mut table, "a member is one no more, while as many namespaces are made", took, others);
     table.print();
     job::delete(&tree.kube, &format!("{}/projects/{}", objects::OURS, tree.root)).await
 }

@@ -75,20 +75,16 @@ impl OtherBindings {
         if let (Some(listed), Some(binding)) = (&mut self.listed, &binding) {
             listed.entry(namespace.to_owned()).or_default().insert(name.to_owned(), binding.clone());
         }
-        match binding {
-            Some(binding) => {
-                let place = self.seen.entry(namespace.to_owned()).or_default();
-                place.insert(name.to_owned(), binding.clone()).as_ref() != Some(&binding)
-            }
-            None => {
-                let Some(place) = self.seen.get_mut(namespace) else { return false };
-                let was = place.remove(name).is_some();
-                if place.is_empty() {
-                    self.seen.remove(namespace);
-                }
-                was
-            }
+        if let Some(binding) = binding {
+            let place = self.seen.entry(namespace.to_owned()).or_default();
+            return place.insert(name.to_owned(), binding.clone()).as_ref() != Some(&binding);
         }
+        let Some(place) = self.seen.get_mut(namespace) else { return false };
+        let was = place.remove(name).is_some();
+        if place.is_empty() {
+            self.seen.remove(namespace);
+        }
+        was
     }
 
     /// Those of a namespace that were not made for this object.
@@ -126,7 +122,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn binding(name: &str, subjects: serde_json::Value) -> RoleBinding {
+    fn binding(name: &str, subjects: &serde_json::Value) -> RoleBinding {
         serde_json::from_value(json!({
             "metadata": { "name": name },
             "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit" },
@@ -138,19 +134,19 @@ mod tests {
     #[test]
     fn only_those_that_name_somebody_and_are_not_ours_are_told() {
         let eve = json!([{ "kind": "User", "name": "eve" }]);
-        assert_eq!(OtherBinding::of(&binding("business:edit", eve.clone())), None);
-        assert_eq!(OtherBinding::of(&binding("empty", json!([]))), None);
+        assert_eq!(OtherBinding::of(&binding("business:edit", &eve)), None);
+        assert_eq!(OtherBinding::of(&binding("empty", &json!([]))), None);
         let many = json!([{ "kind": "User", "name": "a" }, { "kind": "User", "name": "b" }, { "kind": "User", "name": "c" },
             { "kind": "ServiceAccount", "namespace": "n", "name": "d" }]);
         let mut others = OtherBindings::default();
-        for (name, subjects) in [("w", eve.clone()), ("x", many), ("y", eve.clone()), ("z", eve.clone())] {
+        for (name, subjects) in [("w", &eve), ("x", &many), ("y", &eve), ("z", &eve)] {
             assert!(others.saw("n", name, OtherBinding::of(&binding(name, subjects))));
         }
         let told = others.at("n", "u");
         assert_eq!(told.count, 4);
         assert!(told.message().contains("x (edit to User a, User b, 2 more)"), "{}", told.message());
         assert!(told.message().contains(", and 1 more"), "{}", told.message());
-        let mut ours = OtherBinding::of(&binding("z", eve)).unwrap();
+        let mut ours = OtherBinding::of(&binding("z", &eve)).unwrap();
         ours.uid = Some("u".into());
         assert!(others.saw("n", "z", Some(ours)));
         assert_eq!(others.at("n", "u").count, 3, "it was made for a template");

@@ -105,16 +105,13 @@ impl Draft<'_> {
         by_role.sort_by(|(one, _), (other, _)| other.cmp(one));
         let mut room = SUBJECTS_BYTES_MAX;
         for (role, grantee) in by_role {
-            match room.checked_sub(SUBJECT_BYTES.saturating_add(grantee.name_bytes())) {
-                Some(left) => {
-                    room = left;
-                    grants.roles.entry(role).or_default().insert(grantee);
-                }
-                None => {
-                    room = 0;
-                    grants.omitted.surplus = grants.omitted.surplus.saturating_add(1);
-                }
+            let left = room.checked_sub(SUBJECT_BYTES.saturating_add(grantee.name_bytes()));
+            if left.is_some() {
+                grants.roles.entry(role).or_default().insert(grantee);
+            } else {
+                grants.omitted.surplus = grants.omitted.surplus.saturating_add(1);
             }
+            room = left.unwrap_or_default();
         }
         grants
     }

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn spec(members: &[&str], access: serde_json::Value) -> ProjectSpec {
+    fn spec(members: &[&str], access: &serde_json::Value) -> ProjectSpec {
         serde_json::from_value(json!({ "members": members, "access": access })).unwrap()
     }
 
@@ -91,14 +91,14 @@ mod tests {
     fn everybody_has_the_highest_role_of_the_line() {
         let child = spec(
             &["ann", "bob"],
-            json!([
+            &json!([
                 {"kind": "User", "name": "ann", "role": "view"},
                 {"kind": "Group", "name": "ann", "role": "view"},
             ]),
         );
         let root = spec(
             &[],
-            json!([
+            &json!([
                 {"kind": "User", "name": "bob", "role": "admin"},
                 {"kind": "User", "name": "eve", "role": "view"},
                 {"kind": "ServiceAccount", "name": "ann", "namespace": "n", "cluster": "c", "role": "admin"},

@@ -15,7 +15,7 @@ pub async fn of(view: View<'_>, project: &str) -> Result<Vec<ProjectSpec>, Statu
     let mut passed = HashSet::new();
     let mut next = project.to_owned();
     while let Some(key) = project_key(&next).filter(|_| line.len() < LEVELS_MAX) {
-        if !passed.insert(next) {
+        if !passed.insert(std::mem::take(&mut next)) {
             break;
         }
         let Some(found) = view.object(&key).await? else { break };
@@ -23,7 +23,7 @@ pub async fn of(view: View<'_>, project: &str) -> Result<Vec<ProjectSpec>, Statu
         if line.first().is_some_and(|first| first.tenant_id != spec.tenant_id) {
             break;
         }
-        next = spec.parent_project_name.clone();
+        next.clone_from(&spec.parent_project_name);
         line.push(spec);
     }
     Ok(line)
