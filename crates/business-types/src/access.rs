@@ -5,10 +5,13 @@
 //!
 //! | who | name |
 //! |---|---|
-//! | a user | `business:TENANT:NAME` |
-//! | one whose own name could be read as one of the next two | `business:TENANT:user:NAME` |
+//! | a user whose credential names the tenant | `business:TENANT:NAME` |
+//! | one whose own name could be read as another of these | `business:TENANT:member:NAME` |
+//! | a user whose credential names no tenant | `business:TENANT:user:NAME` |
 //! | a group | `business:TENANT:group:NAME` |
 //! | those who rule a tenant | `business:TENANT:administrators` |
+//!
+//! Two users of the same name, one with a tenant in his credential and one without, are two people.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,20 +21,32 @@ const PREFIX: &str = "business:";
 const ADMINISTRATORS: &str = "administrators";
 /// What a group's name has before it.
 const GROUP: &str = "group:";
-/// What a user's name has before it where it could be read as something else.
+/// What the name of a user without a tenant of his own has before it.
 const USER: &str = "user:";
+/// What that of a user with one has before it where it could be read as something else.
+const MEMBER: &str = "member:";
 /// What only Kubernetes names.
 const KUBERNETES: &str = "system:";
 /// Bytes of a name. The cluster's policies read certificates of this size.
 pub const NAME_BYTES_MAX: usize = 200;
 
-/// A user of a tenant, as member clusters know him; `None` when he cannot be named there.
+/// A user whose credential names the tenant, as member clusters know him; `None` when he cannot be named there.
 pub fn user(tenant: &str, name: &str) -> Option<String> {
     match name {
         "" => None,
-        _ if is_plain_user(name) && !name.starts_with(USER) => named(tenant, name),
-        _ => named(tenant, &format!("{USER}{name}")),
+        _ if is_plain_user(name) && ![USER, MEMBER].iter().any(|mark| name.starts_with(mark)) => {
+            named(tenant, name)
+        }
+        _ => named(tenant, &format!("{MEMBER}{name}")),
     }
+}
+
+/// A user whose credential names no tenant, as the clusters of this tenant know him; `None` when he cannot be named there.
+pub fn host_user(tenant: &str, name: &str) -> Option<String> {
+    if name.is_empty() {
+        return None;
+    }
+    named(tenant, &format!("{USER}{name}"))
 }
 
 /// A group of a tenant's users, as member clusters know it; `None` when it cannot be named there.
@@ -135,20 +150,34 @@ mod tests {
     /// Users choose their names at their provider, and groups at theirs.
     #[test]
     fn no_user_has_the_name_of_a_group_or_of_another_user() {
-        let odd = ["a", "user:a", "user:user:a", "group:a", "user:group:a", "group:", "user:", "x:group:a"];
+        let odd = [
+            "a",
+            "user:a",
+            "user:user:a",
+            "member:a",
+            "group:a",
+            "user:group:a",
+            "group:",
+            "user:",
+            "x:group:a",
+        ];
         let odd = odd.into_iter().chain(["administrators", "user:administrators", "group:administrators"]);
         let mut names: Vec<String> = vec![administrators("t").unwrap()];
         for name in odd.clone() {
-            let (user, group) = (user("t", name).unwrap(), group("t", name).unwrap());
-            assert!(is_user(&user) && !is_group(&user), "{user}");
+            let (users, group) =
+                ([user, host_user].map(|of| of("t", name).unwrap()), group("t", name).unwrap());
+            for user in &users {
+                assert!(is_user(user) && !is_group(user), "{user}");
+            }
             assert!(is_group(&group) && !is_user(&group), "{group}");
-            names.extend([user, group]);
+            names.extend(users);
+            names.push(group);
         }
         let count = names.len();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), count, "{names:?}");
-        assert_eq!(user("t", "administrators").unwrap(), "business:t:user:administrators");
+        assert_eq!(user("t", "administrators").unwrap(), "business:t:member:administrators");
     }
 
     #[test]

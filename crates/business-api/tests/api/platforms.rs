@@ -34,6 +34,7 @@ async fn whom_a_platform_names_rules_its_tenant() {
     root.post(&namespaces("p"), namespace("web", json!({"pods": "1"}))).await.expect(201);
     root.delete(&format!("{}/c1-web", namespaces("p"))).await.expect(200);
     root.patch("/projects/p", json!({"spec": {"members": ["alice"]}})).await.expect(200);
+    until("alice is a member", async || alice.get("/projects/p").await.code == 200).await;
     assert_eq!(alice.patch("/projects/p", json!({"spec": {"displayName": "x"}})).await.code, 403);
     assert_eq!(world.member("root", "globex").get("/projects/p").await.code, 404, "a namesake elsewhere");
     assert_eq!(world.member("root", "globex").post("/projects", project("q", json!({}))).await.code, 403);

@@ -56,18 +56,26 @@ impl Draft<'_> {
 
     fn name(&mut self, holder: AccessHolder<'_>, role: AccessRole) {
         let tenant = &self.object.spec.tenant_id;
-        let grantee = match holder.kind {
-            SubjectKind::User => access::user(tenant, holder.name).map(Grantee::User),
-            SubjectKind::Group => access::group(tenant, holder.name).map(Grantee::Group),
+        let names = match holder.kind {
+            SubjectKind::User if holder.of_tenant => {
+                vec![access::user(tenant, holder.name).map(Grantee::User)]
+            }
+            SubjectKind::User => [access::user, access::host_user]
+                .map(|known| known(tenant, holder.name).map(Grantee::User))
+                .into(),
+            SubjectKind::Group => vec![access::group(tenant, holder.name).map(Grantee::Group)],
             // One of the host's, or of another cluster, is nobody here.
             SubjectKind::ServiceAccount if holder.cluster != self.object.spec.cluster_name => return,
-            SubjectKind::ServiceAccount => Self::service_account(holder),
+            SubjectKind::ServiceAccount => vec![Self::service_account(holder)],
         };
-        match grantee {
-            Some(grantee) => self.raise(grantee, role),
-            None => self.omitted.unnameable = self.omitted.unnameable.saturating_add(1),
+        if names.iter().any(Option::is_none) {
+            self.omitted.unnameable = self.omitted.unnameable.saturating_add(1);
         }
-        if self.sources.identity == ClusterIdentity::Shared {
+        for grantee in names.into_iter().flatten() {
+            self.raise(grantee, role);
+        }
+        // Whoever is of a tenant by his credential may be anybody's namesake in another.
+        if self.sources.identity == ClusterIdentity::Shared && !holder.of_tenant {
             self.share(holder.kind, holder.name, role);
         }
     }

@@ -84,7 +84,8 @@ async fn a_role_further_up_counts_and_is_lost_there() {
         { "kind": "Group", "name": "audit", "role": "view" }]);
     lies_below(&world, &zoe);
     world.pass().await.unwrap();
-    assert_eq!(world.grantees(Admin).unwrap(), ["business:acme:zoe", "business:acme:administrators"]);
+    let admins = ["business:acme:user:zoe", "business:acme:zoe", "business:acme:administrators"];
+    assert_eq!(world.grantees(Admin).unwrap(), admins);
     assert_eq!(world.grantees(View).unwrap(), ["business:acme:group:audit"]);
     assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:alice"]);
     lies_below(&world, &json!([]));

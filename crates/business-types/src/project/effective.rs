@@ -17,23 +17,30 @@ pub struct AccessHolder<'a> {
     pub namespace: &'a str,
     /// The member cluster of a service account that is not the host cluster's.
     pub cluster: &'a str,
+    /// Of users: whether only who names the tenant in his credential is meant.
+    pub of_tenant: bool,
 }
 
 impl<'a> AccessHolder<'a> {
-    /// A user.
+    /// A user, whatever his credential names.
     pub fn user(name: &'a str) -> Self {
-        Self { kind: SubjectKind::User, name, namespace: "", cluster: "" }
+        Self { kind: SubjectKind::User, name, namespace: "", cluster: "", of_tenant: false }
+    }
+
+    /// A user whose credential names the tenant.
+    pub fn member(name: &'a str) -> Self {
+        Self { of_tenant: true, ..Self::user(name) }
     }
 
     /// A subject; one of the host cluster's where no member cluster is named.
     pub fn of(subject: &'a Subject, cluster: &'a str) -> Self {
         let Subject { kind, name, namespace } = subject;
-        Self { kind: *kind, name, namespace, cluster }
+        Self { kind: *kind, name, namespace, cluster, of_tenant: false }
     }
 
     /// A group.
     pub fn group(name: &'a str) -> Self {
-        Self { kind: SubjectKind::Group, name, namespace: "", cluster: "" }
+        Self { kind: SubjectKind::Group, ..Self::user(name) }
     }
 }
 
@@ -55,7 +62,7 @@ impl<'a> EffectiveAccess<'a> {
     /// What another project of the line says.
     pub fn add(&mut self, spec: &'a ProjectSpec) {
         for member in &spec.members {
-            self.raise(AccessHolder::user(member), AccessRole::Edit);
+            self.raise(AccessHolder::member(member), AccessRole::Edit);
         }
         for entry in &spec.access {
             self.raise(AccessHolder::of(&entry.subject, &entry.cluster), entry.role);
@@ -107,12 +114,13 @@ mod tests {
         for order in [[&child, &root], [&root, &child]] {
             let access = EffectiveAccess::of(order);
             let role = |name| access.role(AccessHolder::user(name));
-            assert_eq!(role("ann"), Some(AccessRole::Edit), "a member is an editor");
+            assert_eq!(access.role(AccessHolder::member("ann")), Some(AccessRole::Edit));
+            assert_eq!(role("ann"), Some(AccessRole::View), "somebody else of the same name is no member");
             assert_eq!(role("bob"), Some(AccessRole::Admin));
             assert_eq!(role("eve"), Some(AccessRole::View));
             assert_eq!(role("nobody"), None);
             assert_eq!(access.role(AccessHolder::group("ann")), Some(AccessRole::View));
-            assert_eq!(access.holders().count(), 5);
+            assert_eq!(access.holders().count(), 7);
         }
     }
 }

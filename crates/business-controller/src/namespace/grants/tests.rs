@@ -60,7 +60,7 @@ fn whom_the_tenant_names_as_administrator_rules_by_his_own_name() {
     let grants = named(&of_acme(), &[json!({})], ClusterIdentity::Certificates);
     assert_eq!(
         names(&grants, AccessRole::Admin),
-        ["business:acme:oidc:root", "business:acme:administrators"]
+        ["business:acme:oidc:root", "business:acme:user:oidc:root", "business:acme:administrators"]
     );
 }
 
@@ -74,8 +74,11 @@ fn roles_come_down_the_line_and_the_highest_counts() {
             {"kind": "User", "name": "ann", "role": "admin"}, {"kind": "Group", "name": "devs", "role": "view"},
             {"kind": "Group", "name": "audit", "role": "view"}]}),
     ]);
-    assert_eq!(names(&grants, AccessRole::Admin), ["business:acme:ann", "business:acme:administrators"]);
-    let edit = ["business:acme:bob", "business:acme:zoe", "business:acme:group:devs"];
+    let admin = ["business:acme:ann", "business:acme:user:ann", "business:acme:administrators"];
+    assert_eq!(names(&grants, AccessRole::Admin), admin);
+    // Zoe is a member: a user of her name without a tenant is somebody else.
+    let edit =
+        ["business:acme:bob", "business:acme:user:bob", "business:acme:zoe", "business:acme:group:devs"];
     assert_eq!(names(&grants, AccessRole::Edit), edit);
     assert_eq!(names(&grants, AccessRole::View), ["business:acme:group:audit"]);
 }
@@ -94,20 +97,30 @@ fn a_service_account_is_named_in_its_own_cluster_alone() {
 
 #[test]
 fn a_cluster_with_the_hosts_identity_knows_people_by_both_names() {
-    let specs = [json!({"members": ["oidc:ann"], "access": [
+    let specs = [json!({"members": ["namesake"], "access": [
+        {"kind": "User", "name": "oidc:ann", "role": "edit"},
         {"kind": "Group", "name": "oidc:devs", "role": "view"},
         {"kind": "User", "name": "business:acme:administrators", "role": "view"},
         {"kind": "Group", "name": "system:masters", "role": "admin"},
         {"kind": "ServiceAccount", "name": "ci", "namespace": "n", "role": "admin"}]})];
     let grants = named(&of_acme(), &specs, ClusterIdentity::Shared);
-    assert_eq!(names(&grants, AccessRole::Edit), ["business:acme:oidc:ann", "oidc:ann"]);
+    assert_eq!(
+        names(&grants, AccessRole::Edit),
+        ["business:acme:namesake", "business:acme:oidc:ann", "business:acme:user:oidc:ann", "oidc:ann",]
+    );
     assert_eq!(
         names(&grants, AccessRole::View),
-        ["business:acme:business:acme:administrators", "business:acme:group:oidc:devs", "oidc:devs"],
+        [
+            "business:acme:business:acme:administrators",
+            "business:acme:user:business:acme:administrators",
+            "business:acme:group:oidc:devs",
+            "oidc:devs"
+        ],
         "nobody is copied whose name means somebody else there"
     );
     let admins = [
         "business:acme:oidc:root",
+        "business:acme:user:oidc:root",
         "oidc:root",
         "business:acme:administrators",
         "business:acme:group:system:masters",
@@ -139,5 +152,5 @@ fn what_an_object_cannot_hold_is_left_out_from_the_lowest_role_on() {
     let grants = certified(&[json!({"members": many(2_000, "e"), "access": viewers})]);
     assert_eq!(grants.roles[&AccessRole::Edit].len(), 2_000);
     let viewers = grants.roles[&AccessRole::View].len();
-    assert_eq!((viewers > 1_000, viewers + grants.omitted.surplus), (true, 3_000));
+    assert_eq!((viewers > 1_000, viewers + grants.omitted.surplus), (true, 6_000));
 }
