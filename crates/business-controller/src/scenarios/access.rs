@@ -9,6 +9,7 @@ use crate::kinds::{Heard, ObjectKey as _, RootKey, ViewChange};
 use crate::namespace::kind::NamespaceView;
 use crate::outcome::{Drift, DriftLabels, PassOutcome};
 use crate::project::kind::BusinessProject;
+use crate::tenant::kind::{BusinessTenant, TenantView};
 use business_types::access::AccessRole::{Admin, Edit, View};
 use business_types::condition::{self, ACCESS_READY, OTHER_ACCESS};
 use business_types::{AccessEntry, ProjectSpec};
@@ -155,6 +156,35 @@ fn taken(world: &World) -> Vec<String> {
 
 fn zoe_views() -> Vec<AccessEntry> {
     serde_json::from_value(json!([{ "kind": "User", "name": "zoe", "role": "view" }])).unwrap()
+}
+
+/// The tenant acme names these as its administrators.
+fn is_ruled_by(world: &World, revision: &str, names: &[&str]) {
+    let administrators: Value = names.iter().map(|name| json!({ "kind": "User", "name": name })).collect();
+    let object = json!({
+        "apiVersion": "business.tkestack.io/v1", "kind": "Tenant",
+        "metadata": { "name": "acme", "uid": "acme", "resourceVersion": revision },
+        "spec": { "administrators": administrators },
+    });
+    let view = TenantView::decode(serde_json::from_value(object).unwrap()).unwrap();
+    let change = world.cx.objects.tenants.seen(view, Heard::ByEvent).unwrap();
+    BusinessTenant::changed(&world.cx, &change);
+}
+
+#[tokio::test]
+async fn whom_the_tenant_names_rules_until_it_names_him_no_more() {
+    let world = used_by(&[]).await;
+    lies_below(&world, &json!([]));
+    for (revision, names, named) in [
+        ("1", vec!["root"], vec!["business:acme:root", "business:acme:administrators"]),
+        ("2", vec![], vec!["business:acme:administrators"]),
+    ] {
+        taken(&world);
+        is_ruled_by(&world, revision, &names);
+        assert!(taken(&world).contains(&"p/n".to_owned()), "its namespaces are looked at");
+        world.pass().await.unwrap();
+        assert_eq!(world.grantees(Admin).unwrap(), named);
+    }
 }
 
 #[tokio::test]
