@@ -1,190 +1,298 @@
-//! The member clusters that the controller makes known: names and who may use them, no credentials.
+//! The member clusters, kept from the store's own watch: who may use them, and what is said of them.
 
-use arc_swap::ArcSwapOption;
-use business_types::registry::REGISTRY_DOMAIN;
-use business_types::{Cluster, Comparison, names};
-use futures_util::TryStreamExt;
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client};
+use crate::follow::{FollowedIndex, Kept};
+use business_types::{
+    ClosedCluster, Cluster, ClusterComparison, Comparison, MemberClusterSpec, MemberClusterStatus,
+};
+use meta::gvk::GroupResource;
 use meta::status::Status;
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use store::quota::{Account, Grants};
+use store::{Entry, KindId, Store};
 use tokio::sync::watch;
 
 const RETRY_AFTER_SECONDS: u32 = 2;
 
-/// A live directory of member clusters.
+/// A live directory of member clusters. Its clones are the same one.
 #[derive(Clone, Debug)]
 pub struct Clusters {
-    directory: Directory,
+    kept: Kept<ClusterIndex>,
+    compared: watch::Receiver<Arc<Comparison>>,
+    /// Nobody registers clusters: while there is none, every name is good.
+    open: bool,
+}
+
+#[derive(Debug, Default)]
+struct ClusterIndex {
+    clusters: BTreeMap<Arc<str>, Arc<Cluster>>,
+    comparisons: BTreeMap<String, ClusterComparison>,
     compared: watch::Sender<Arc<Comparison>>,
 }
 
-#[derive(Clone, Debug)]
-enum Directory {
-    /// Without Kubernetes nobody tells: every name is good.
-    Unknown,
-    /// As last read; absent until it was read for the first time.
-    Known(Arc<ArcSwapOption<Entries>>),
+/// What of a stored member cluster is read here.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct KeptCluster {
+    metadata: KeptMeta,
+    spec: MemberClusterSpec,
+    status: MemberClusterStatus,
 }
 
-type Entries = BTreeMap<String, Arc<Cluster>>;
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct KeptMeta {
+    deletion_timestamp: Option<String>,
+}
 
 impl Clusters {
-    /// A directory that accepts every name.
-    pub fn unchecked() -> Self {
-        Self::of(Directory::Unknown)
+    /// A directory of the clusters that are registered.
+    pub fn registered() -> Self {
+        Self::new(false)
     }
 
-    /// A directory that waits to be filled.
-    pub fn awaited() -> Self {
-        Self::of(Directory::Known(Arc::default()))
+    /// The same where nobody has to register any: while there is none, every name is good.
+    pub fn open() -> Self {
+        Self::new(true)
     }
 
-    fn of(directory: Directory) -> Self {
-        Self { directory, compared: watch::Sender::default() }
+    fn new(open: bool) -> Self {
+        let index = ClusterIndex::default();
+        let compared = index.compared.subscribe();
+        Self { kept: Kept::new(index), compared, open }
     }
 
     /// How far the controller has compared the member clusters with the objects.
     pub fn compared(&self) -> watch::Receiver<Arc<Comparison>> {
-        self.compared.subscribe()
+        self.compared.clone()
     }
 
-    /// The controller has compared them anew.
-    pub fn set_compared(&self, comparison: Comparison) {
+    /// 503 until all of them were read for the first time.
+    pub fn check_loaded(&self) -> Result<(), Status> {
+        if self.is_loaded() {
+            return Ok(());
+        }
+        Err(Status::unavailable("the member clusters have not been read yet", RETRY_AFTER_SECONDS))
+    }
+
+    /// Whether they were read.
+    pub fn is_loaded(&self) -> bool {
+        self.kept.is_complete()
+    }
+
+    /// Whether a tenant may use a cluster. One that is not there and another tenant's are told alike.
+    pub fn allows(&self, name: &str, tenant: &str) -> bool {
+        let index = self.kept.read();
+        if self.open && index.clusters.is_empty() {
+            return true;
+        }
+        index.clusters.get(name).is_some_and(|cluster| cluster.allows(tenant))
+    }
+
+    /// A cluster by name.
+    pub fn get(&self, name: &str) -> Option<Arc<Cluster>> {
+        self.kept.read().clusters.get(name).cloned()
+    }
+
+    /// Refuses what grows in a cluster that takes nothing. What the tenant may not use is told apart nowhere.
+    pub fn check_growth(&self, growth: ClusterGrowth<'_>) -> Result<(), Status> {
+        let ClusterGrowth { before, after, resource, name } = growth;
+        let closed = grown(before, after).find_map(|cluster| {
+            let known = self.get(cluster).filter(|known| known.allows(&after.tenant))?;
+            Some((cluster, known.closed?))
+        });
+        let Some((cluster, closed)) = closed else { return Ok(()) };
+        let state = match closed {
+            ClosedCluster::Cordoned => "is cordoned",
+            ClosedCluster::Deleting => "is being deleted",
+        };
+        let why = format!(
+            "cluster {cluster:?} {state}: nothing new comes to it and nothing in it grows; shrinking and deleting go on"
+        );
+        Err(Status::forbidden(resource, name, &why))
+    }
+
+    /// Follows them for ever.
+    pub async fn follow(self, store: Store, kind: KindId) {
+        self.kept.follow(store, kind, "member clusters").await;
+    }
+}
+
+/// A write that may grow something in a cluster.
+#[derive(Clone, Copy, Debug)]
+pub struct ClusterGrowth<'a> {
+    /// What it was to the ledger; none when it is new.
+    pub before: Option<&'a Account>,
+    /// What it shall be.
+    pub after: &'a Account,
+    /// Its group and plural.
+    pub resource: &'a GroupResource,
+    /// Its name.
+    pub name: &'a str,
+}
+
+/// The domains in which more is charged or granted than before, or which are used for the first time.
+fn grown<'a>(before: Option<&'a Account>, after: &'a Account) -> impl Iterator<Item = &'a str> {
+    let costs = after.costs.iter().filter(move |(domain, amounts)| {
+        let had = before.and_then(|before| before.costs.get(*domain));
+        had.is_none_or(|had| amounts.iter().any(|(key, amount)| had.get(key).is_none_or(|was| amount > was)))
+    });
+    let granted = Grants::raised(before.and_then(|before| before.grants.as_ref()), after.grants.as_ref());
+    costs.map(|(domain, _)| domain.as_str()).chain(granted)
+}
+
+impl FollowedIndex for ClusterIndex {
+    /// Nobody is told of what is filled aside.
+    fn emptied(&self) -> Self {
+        Self::default()
+    }
+
+    fn take(&mut self, entry: &Entry, exists: bool) {
+        let read = || {
+            serde_json::from_slice::<KeptCluster>(&entry.body)
+                .inspect_err(|error| tracing::error!(%error, name = %entry.key.name, "a member cluster cannot be read"))
+                .ok()
+        };
+        self.set(&entry.key.name, exists.then(read).flatten());
+        self.tell();
+    }
+
+    fn replace(&mut self, complete: Self) -> Self {
+        let compared = self.compared.clone();
+        let old = std::mem::replace(self, Self { compared, ..complete });
+        self.tell();
+        old
+    }
+}
+
+impl ClusterIndex {
+    fn set(&mut self, name: &Arc<str>, cluster: Option<KeptCluster>) {
+        self.comparisons.remove(&**name);
+        let Some(KeptCluster { metadata, spec, mut status }) = cluster else {
+            self.clusters.remove(name);
+            return;
+        };
+        if let Some(comparison) = status.comparison.take() {
+            self.comparisons.insert(name.to_string(), comparison);
+        }
+        let deleting = metadata.deletion_timestamp.is_some();
+        self.clusters.insert(Arc::clone(name), Arc::new(Cluster::of(spec, status, deleting)));
+    }
+
+    fn tell(&self) {
+        let comparison = Comparison::of(&self.comparisons);
         self.compared.send_if_modified(|held| {
             let new = **held != comparison;
             *held = Arc::new(comparison);
             new
         });
     }
-
-    /// Puts these clusters in the place of all others.
-    pub fn replace(&self, clusters: impl IntoIterator<Item = (String, Cluster)>) {
-        if let Directory::Known(entries) = &self.directory {
-            let new: Entries =
-                clusters.into_iter().map(|(name, cluster)| (name, Arc::new(cluster))).collect();
-            entries.store(Some(Arc::new(new)));
-        }
-    }
-
-    /// 503 until the directory was read for the first time.
-    pub fn check_loaded(&self) -> Result<(), Status> {
-        if self.is_loaded() {
-            return Ok(());
-        }
-        let why = "the member clusters are not known yet: the controller has not published them";
-        Err(Status::unavailable(why, RETRY_AFTER_SECONDS))
-    }
-
-    /// Whether the directory was read.
-    pub fn is_loaded(&self) -> bool {
-        match &self.directory {
-            Directory::Unknown => true,
-            Directory::Known(entries) => entries.load().is_some(),
-        }
-    }
-
-    /// Whether a tenant may use a cluster. One that is not there and another tenant's are told alike.
-    pub fn allows(&self, name: &str, tenant: &str) -> bool {
-        matches!(self.directory, Directory::Unknown)
-            || self.get(name).is_some_and(|cluster| cluster.allows(tenant))
-    }
-
-    /// A cluster by name.
-    pub fn get(&self, name: &str) -> Option<Arc<Cluster>> {
-        match &self.directory {
-            Directory::Unknown => None,
-            Directory::Known(entries) => entries.load().as_ref()?.get(name).cloned(),
-        }
-    }
-
-    /// Follows the `ConfigMap` for ever. When it goes away, what was known stays.
-    pub async fn follow(self, client: Client, namespace: String) {
-        let api: Api<ConfigMap> = Api::namespaced(client, &namespace);
-        let config =
-            watcher::Config::default().fields(&format!("metadata.name={}", names::CLUSTERS_CONFIG_MAP));
-        let changes = watcher(api, config).default_backoff().applied_objects();
-        let followed = changes.inspect_err(|error| tracing::warn!(%error, "follow the member clusters"));
-        let mut followed = std::pin::pin!(followed);
-        loop {
-            match followed.try_next().await {
-                Ok(Some(map)) => {
-                    let clusters = parse(&map);
-                    if let Some(comparison) = comparison(&map) {
-                        self.set_compared(comparison);
-                    }
-                    tracing::info!(clusters = clusters.len(), "member clusters are known");
-                    self.replace(clusters);
-                }
-                Ok(None) => return,
-                Err(_logged) => {}
-            }
-        }
-    }
-}
-
-/// Entries that cannot be read are left out: one bad one does not take the others away. The registry's name is no
-/// cluster's.
-fn parse(map: &ConfigMap) -> Vec<(String, Cluster)> {
-    let entries = map.data.iter().flatten().filter(|(name, _)| *name != REGISTRY_DOMAIN);
-    entries
-        .filter_map(|(name, text)| match serde_json::from_str(text) {
-            Ok(cluster) => Some((name.clone(), cluster)),
-            Err(error) => {
-                tracing::error!(cluster = name, %error, "a member cluster's entry cannot be read");
-                None
-            }
-        })
-        .collect()
-}
-
-fn comparison(map: &ConfigMap) -> Option<Comparison> {
-    let text = map.metadata.annotations.as_ref()?.get(names::COMPARED_ANNOTATION)?;
-    serde_json::from_str(text)
-        .inspect_err(|error| tracing::error!(%error, "the controller's comparison cannot be read"))
-        .ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
+    use store::{Attributes, Key, Revision};
+
+    impl Clusters {
+        /// A complete directory of these.
+        pub(crate) fn of<const N: usize>(clusters: [(&str, Value); N]) -> Self {
+            let directory = Self::registered();
+            let mut complete = ClusterIndex::default();
+            for (name, body) in clusters {
+                complete.take(&entry(name, &body), true);
+            }
+            directory.kept.show(complete);
+            directory
+        }
+
+        fn take(&self, name: &str, body: &Value) {
+            self.kept.change(|index| index.take(&entry(name, body), true));
+        }
+    }
+
+    fn entry(name: &str, body: &Value) -> Entry {
+        Entry {
+            key: Key::new(KindId(1), "", name),
+            uid: uuid::Uuid::nil(),
+            revision: Revision(1),
+            body: body.to_string().into(),
+            attributes: Attributes::default(),
+        }
+    }
 
     #[test]
-    fn an_unread_directory_asks_for_patience() {
-        let clusters = Clusters::awaited();
+    fn unread_clusters_ask_for_patience() {
+        let clusters = Clusters::registered();
         let refused = clusters.check_loaded().unwrap_err();
         assert_eq!((refused.code, refused.details.unwrap().retry_after_seconds), (503, 2));
-        clusters.replace([]);
+        let clusters = Clusters::of([]);
         assert_eq!(clusters.check_loaded(), Ok(()));
         assert!(!clusters.allows("c1", "t"));
-        assert!(Clusters::unchecked().allows("c1", "t"));
+    }
+
+    #[test]
+    fn where_nobody_registers_clusters_every_name_is_good_until_somebody_does() {
+        let clusters = Clusters::open();
+        assert!(clusters.allows("c1", "t") && clusters.allows("c2", "t"));
+        clusters.take("c1", &json!({"spec": {"tenants": ["t"]}}));
+        assert!(clusters.allows("c1", "t"));
+        assert!(!clusters.allows("c2", "t") && !clusters.allows("c1", "u"));
     }
 
     #[test]
     fn what_was_compared_is_news_once() {
-        let clusters = Clusters::awaited();
+        let clusters = Clusters::of([]);
         let mut compared = clusters.compared();
-        let text = r#"{"clusters":{"c1":7},"missing":{"c2":"no answer"}}"#;
-        let annotations = [(names::COMPARED_ANNOTATION.to_owned(), text.to_owned())].into();
-        let metadata = kube::api::ObjectMeta { annotations: Some(annotations), ..Default::default() };
-        let map = ConfigMap { metadata, ..ConfigMap::default() };
+        compared.mark_unchanged();
         for new in [true, false] {
-            clusters.set_compared(comparison(&map).unwrap());
+            clusters.take("c1", &json!({"status": {"comparison": {"revision": 7}}}));
+            clusters.take("c2", &json!({"status": {"comparison": {"missing": "no answer"}}}));
             assert_eq!(compared.has_changed().unwrap(), new);
-            assert_eq!(compared.borrow_and_update().clusters["c1"], 7);
+            let known = Arc::clone(&compared.borrow_and_update());
+            assert_eq!((known.clusters["c1"], known.missing["c2"].as_str()), (7, "no answer"));
         }
-        assert!(comparison(&ConfigMap::default()).is_none());
+        clusters.take("c1", &json!({"status": {}}));
+        assert!(compared.borrow_and_update().clusters.is_empty());
     }
 
     #[test]
-    fn one_bad_entry_leaves_the_others() {
-        let entry = |name: &str, text: &str| (name.to_owned(), text.to_owned());
-        let good = r#"{"tenants":["*"]}"#;
-        let data = [entry("good", good), entry("bad", "{"), entry("registry", good)].into();
-        let parsed = parse(&ConfigMap { data: Some(data), ..ConfigMap::default() });
-        assert_eq!(parsed.len(), 1);
-        assert_eq!(parsed[0].0, "good");
+    fn what_is_closed_takes_nothing_more_and_lets_go() {
+        let clusters = Clusters::of([
+            ("shut", json!({"spec": {"tenants": ["t"], "cordoned": true}})),
+            (
+                "going",
+                json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"tenants": ["*"]}}),
+            ),
+            ("good", json!({"spec": {"tenants": ["*"]}})),
+        ]);
+        let charge = |cluster: &str, pods: &str| {
+            let amounts = [("pods".to_owned(), pods.parse().unwrap())].into();
+            Account {
+                tenant: "t".to_owned(),
+                costs: [(cluster.to_owned(), amounts)].into(),
+                ..Account::default()
+            }
+        };
+        let resource = business_types::namespace::group_resource();
+        let check = |before: Option<&Account>, after: &Account| {
+            clusters.check_growth(ClusterGrowth { before, after, resource: &resource, name: "n" })
+        };
+        for (cluster, state) in [("shut", "is cordoned"), ("going", "is being deleted")] {
+            let (less, more) = (charge(cluster, "1"), charge(cluster, "2"));
+            for (before, after) in [(None, &less), (Some(&less), &more)] {
+                let refused = check(before, after).unwrap_err();
+                assert_eq!(refused.code, 403);
+                assert!(refused.message.contains(state), "{}", refused.message);
+            }
+            for (before, after) in [(&more, &less), (&less, &less)] {
+                assert_eq!(check(Some(before), after), Ok(()));
+            }
+        }
+        assert_eq!(check(None, &charge("good", "1")), Ok(()));
+        let foreign = Account { tenant: "u".to_owned(), ..charge("shut", "1") };
+        assert_eq!(check(None, &foreign), Ok(()), "he is told that it is not there");
     }
 }

@@ -86,7 +86,7 @@ pub struct Serve {
     /// configured token or certificate.
     #[arg(long, conflicts_with = "kubeconfig")]
     pub no_kubernetes: bool,
-    /// Namespace in which the controller publishes the member clusters.
+    /// Namespace of the platform's own programs, which none may claim in a member cluster.
     #[arg(long, default_value = "tke-business")]
     pub namespace: String,
     /// CA of client certificates beside the one that Kubernetes publishes, PEM.
@@ -315,7 +315,7 @@ pub struct Import {
     /// Namespaces of member clusters that none may claim, as `serve` is told.
     #[arg(long, value_delimiter = ',', default_value = "default,kube-*")]
     pub forbidden_namespaces: Vec<String>,
-    /// Namespace in which the controller publishes the member clusters, as `serve` is told.
+    /// Namespace of the platform's own programs, as `serve` is told.
     #[arg(long, default_value = "tke-business")]
     pub namespace: String,
     /// Form of the report.

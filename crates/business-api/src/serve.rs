@@ -8,6 +8,7 @@ use crate::finalizers::TenantFinalizers;
 use crate::initial::InitialPlatform;
 use crate::kinds::{Directories, Gives, KINDS, KindTable};
 use crate::levels::Levels;
+use crate::numbers;
 use crate::pages::RegistryPages;
 use crate::policy::BusinessPolicy;
 use crate::role_changes::RoleChanges;
@@ -60,8 +61,6 @@ impl Listeners {
 pub struct Program {
     /// What it serves.
     pub kinds: KindTable,
-    /// Takes the place of the directory that the controller publishes.
-    pub clusters: Option<Clusters>,
     /// Takes the place of the controller, who issues certificates.
     pub issuer: Option<Arc<dyn CertificateIssuer>>,
 }
@@ -74,13 +73,13 @@ impl std::fmt::Debug for Program {
 
 impl Default for Program {
     fn default() -> Self {
-        Self { kinds: KINDS, clusters: None, issuer: None }
+        Self { kinds: KINDS, issuer: None }
     }
 }
 
 /// Serves until `tasks` is cancelled and what was under way has ended.
 pub async fn serve(settings: &Serve, listeners: Listeners, program: Program, tasks: Tasks) -> Result<()> {
-    let Program { kinds, clusters, issuer } = program;
+    let Program { kinds, issuer } = program;
     let url = &settings.database.database_url;
     let kube = client(settings).await?;
     // What requests need ends after them.
@@ -97,7 +96,8 @@ pub async fn serve(settings: &Serve, listeners: Listeners, program: Program, tas
     check_roles(&ready, &roles);
     let levels = Levels::new(kinds.accounts());
     below.spawn("levels", levels.clone().follow_all(store.clone()));
-    let clusters = follow_clusters(settings, clusters, kube.as_ref(), &below);
+    let clusters = follow_clusters(settings, &store, &below);
+    check_clusters(&ready, &clusters);
     let books = Books::new(kinds);
     below.spawn("audit", Auditor::new(store.clone(), books, &clusters, growth, &metrics).run());
     let served = Admin { live: live.clone(), ready: ready.clone(), metrics: metrics.clone() };
@@ -182,19 +182,17 @@ async fn client(settings: &Serve) -> Result<Option<Client>> {
     Ok(Some(Client::try_from(config).context("connect to Kubernetes")?))
 }
 
-fn follow_clusters(
-    settings: &Serve,
-    given: Option<Clusters>,
-    kube: Option<&Client>,
-    tasks: &Tasks,
-) -> Clusters {
-    if let Some(clusters) = given {
-        return clusters;
-    }
-    let Some(client) = kube else { return Clusters::unchecked() };
-    let clusters = Clusters::awaited();
-    tasks.spawn("member clusters", clusters.clone().follow(client.clone(), settings.namespace.clone()));
+fn follow_clusters(settings: &Serve, store: &Store, tasks: &Tasks) -> Clusters {
+    // Without Kubernetes there may be no controller, which registers them.
+    let clusters = if settings.no_kubernetes { Clusters::open() } else { Clusters::registered() };
+    tasks.spawn("member clusters", clusters.clone().follow(store.clone(), numbers::MEMBER_CLUSTER));
     clusters
+}
+
+fn check_clusters(ready: &Health, clusters: &Clusters) {
+    let clusters = clusters.clone();
+    let unread = || "the member clusters have not been read yet".to_owned();
+    ready.add("clusters", move || if clusters.is_loaded() { Ok(()) } else { Err(unread()) });
 }
 
 /// `/readyz` fails until the cache is filled and who is who is known for the first time, and while the database is

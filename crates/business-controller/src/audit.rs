@@ -16,16 +16,14 @@ use crate::business::Roll;
 use crate::context::Context;
 use crate::dispatch;
 use crate::error::Error;
+use crate::member_cluster::wake_cluster;
 use crate::namespace::kind::BusinessNamespace;
+use crate::queue::Lane;
 use crate::seal::Borne;
-use business_types::Comparison;
-use business_types::names::{CLUSTERS_CONFIG_MAP, COMPARED_ANNOTATION};
+use business_types::{ClusterComparison, Comparison};
 use judge::Evidence;
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Api, Patch, PatchParams};
 use look::Sighting;
-use serde_json::json;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use survey::Survey;
@@ -47,15 +45,13 @@ const DEADLINE: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Audit {
     pub cx: Arc<Context>,
-    /// Where it is told how far everything was compared.
-    pub maps: Api<ConfigMap>,
     pub period: Duration,
 }
 
 impl Audit {
     /// Once in a period, and soon after it is wanted.
     pub async fn run(self, end: CancellationToken) {
-        let Self { cx, maps, period } = self;
+        let Self { cx, period } = self;
         let mut due = Instant::now() + FIRST_AFTER.min(period);
         let mut first = true;
         while !end.is_cancelled() {
@@ -67,11 +63,8 @@ impl Audit {
             }
             first = false;
             due = Instant::now() + period;
-            match pass(&cx).await {
-                Ok(comparison) => publish(&maps, &comparison).await,
-                Err(error) => {
-                    tracing::warn!(error = crate::error::chain(&error), "the audit could not be made");
-                }
+            if let Err(error) = pass(&cx).await {
+                tracing::warn!(error = crate::error::chain(&error), "the audit could not be made");
             }
         }
     }
@@ -110,7 +103,9 @@ pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
     let gauge = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
     cx.metrics.orphans.set(gauge(findings.orphans()));
     cx.metrics.strangers.set(gauge(findings.strangers()));
-    tell::tell(cx, &survey, findings, &mut comparison).await?;
+    let parts = tell::tell(cx, &survey, findings, &comparison).await?;
+    let comparison = Comparison::of(&parts);
+    show(cx, parts);
     // One that is as it should be costs no call.
     dispatch::look_at_all(cx);
     if comparison.missing.is_empty() {
@@ -176,18 +171,11 @@ async fn judge_all(
     findings
 }
 
-/// Tells the API server how far everything was compared.
-async fn publish(maps: &Api<ConfigMap>, comparison: &Comparison) {
-    let text = json!(comparison).to_string();
-    let body = json!({ "metadata": { "annotations": { (COMPARED_ANNOTATION): text } } });
-    let params = PatchParams::default();
-    let patch = Patch::Merge(body);
-    let call = maps.patch_metadata(CLUSTERS_CONFIG_MAP, &params, &patch);
-    match timeout(DEADLINE, call).await {
-        Ok(Ok(_)) => {}
-        Ok(Err(error)) => {
-            tracing::warn!(error = crate::error::chain(&error), "cannot publish what was compared");
-        }
-        Err(_elapsed) => tracing::warn!("what was compared was not taken in time"),
+/// Shows in each cluster's object how far it was compared.
+fn show(cx: &Context, parts: BTreeMap<String, ClusterComparison>) {
+    let names: Vec<String> = parts.keys().cloned().collect();
+    cx.objects.member_clusters.memory.set_comparisons(parts);
+    for name in names {
+        wake_cluster(cx, &name, Lane::Urgent);
     }
 }

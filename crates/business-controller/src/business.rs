@@ -110,6 +110,29 @@ impl Business {
         some(self.everywhere::<K>(), ListParams::default().fields(selector).limit(limit)).await
     }
 
+    /// Makes an object that lies in nothing, or in what its key says.
+    pub async fn create<K: Kind>(&self, key: &K::Key, body: Value) -> Result<View<K>, CallFailure> {
+        let mut body = body;
+        if let Value::Object(fields) = &mut body {
+            fields.insert("apiVersion".to_owned(), json!(business_types::names::API_VERSION));
+            fields.insert("kind".to_owned(), json!(K::KIND));
+        }
+        let unfit = |error: serde_json::Error| CallFailure::Unavailable(error.to_string());
+        let mut object: DynamicObject = serde_json::from_value(body).map_err(unfit)?;
+        object.metadata.name = Some(key.name().to_owned());
+        let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+        decode(bounded(self.at::<K>(key).create(&params, &object)).await?)
+    }
+
+    /// Merges something into exactly the version that was read.
+    pub async fn edit<K: Kind>(&self, object: &View<K>, patch: Value) -> Result<View<K>, CallFailure> {
+        let mut body = patch;
+        body["metadata"]["resourceVersion"] = json!(object.resource_version);
+        body["metadata"]["uid"] = json!(object.uid);
+        let api = self.at::<K>(&object.key);
+        decode(bounded(api.patch(object.key.name(), &params(), &Patch::Merge(body))).await?)
+    }
+
     /// Changes the status of exactly the version that was read.
     pub async fn patch_status<K: Kind>(
         &self,

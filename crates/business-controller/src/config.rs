@@ -102,7 +102,7 @@ pub struct Config {
     /// runs in.
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
-    /// Namespace of the lease, of the ConfigMap business-clusters and of the Secrets of member clusters.
+    /// Namespace of the lease, of the Secret of seals and of the Secrets of member clusters.
     #[arg(long, default_value = "tke-business")]
     pub namespace: String,
     /// Member clusters: a kubeconfig whose contexts are the clusters, or a directory of NAME.kubeconfig files.

@@ -14,6 +14,7 @@ macro_rules! every_controller {
             ImageNamespace, image_namespaces, crate::registry::kind::BusinessImageNamespace;
             ChartGroup, chart_groups, crate::registry::kind::BusinessChartGroup;
             Tenant, tenants, crate::tenant::kind::BusinessTenant;
+            MemberCluster, member_clusters, crate::member_cluster::kind::BusinessMemberCluster;
         }
     };
 }

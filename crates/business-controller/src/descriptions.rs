@@ -1,16 +1,14 @@
 //! Keeps what namespaces say of their clusters up to date. The API server writes it, with each write of a status, from what is
-//! published of the cluster. Where an object says something else, its status is written as it is: a few a second, so that a
+//! known of the cluster. Where an object says something else, its status is written as it is: a few a second, so that a
 //! cluster with many namespaces that gets another version is a small wave and no flood.
 
 use crate::context::Context;
 use crate::error::CallFailure;
+use crate::kinds::ObjectKey as _;
+use crate::member_cluster::kind::MemberClusterView;
 use crate::namespace::kind::NamespaceView;
-use business_types::names::CLUSTERS_CONFIG_MAP;
 use business_types::{Cluster, NamespaceSpec};
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::Api;
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,15 +18,11 @@ const PERIOD: Duration = Duration::from_secs(15);
 const PERIOD_MAX: Duration = Duration::from_mins(10);
 /// Between two writes.
 const BETWEEN_WRITES: Duration = Duration::from_millis(50);
-/// A call that takes longer has failed.
-const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Looks again and again.
 #[derive(Debug)]
 pub struct Descriptions {
     pub cx: Arc<Context>,
-    /// Where the clusters are published.
-    pub maps: Api<ConfigMap>,
 }
 
 /// What a look has come to.
@@ -66,7 +60,7 @@ impl Descriptions {
 
     async fn look(&self) -> Result<Wave, CallFailure> {
         let mut wave = Wave::default();
-        for (name, cluster) in self.published().await? {
+        for (name, cluster) in self.known() {
             for view in outdated(self.cx.objects.namespaces.in_cluster(&name), &cluster) {
                 match self.cx.business.patch_status(&view, json!({})).await {
                     Ok(written) if is_described(&written.spec, &cluster) => wave.renewed += 1,
@@ -80,15 +74,11 @@ impl Descriptions {
         Ok(wave)
     }
 
-    async fn published(&self) -> Result<BTreeMap<String, Cluster>, CallFailure> {
-        let get = tokio::time::timeout(DEADLINE, self.maps.get_opt(CLUSTERS_CONFIG_MAP)).await;
-        let map = get.map_err(|_elapsed| CallFailure::deadline(DEADLINE))?.map_err(CallFailure::from)?;
-        let entries = map.and_then(|map| map.data).unwrap_or_default();
-        // The API server leaves out what does not read, too.
-        Ok(entries
-            .into_iter()
-            .filter_map(|(name, text)| Some((name, serde_json::from_str(&text).ok()?)))
-            .collect())
+    fn known(&self) -> Vec<(String, Cluster)> {
+        let all = self.cx.objects.member_clusters.all();
+        let known =
+            |object: &MemberClusterView| Cluster::of(object.spec.clone(), object.status.clone(), false);
+        all.iter().map(|object| (object.key.name().to_owned(), known(object))).collect()
     }
 }
 
@@ -107,16 +97,14 @@ fn is_described(spec: &NamespaceSpec, cluster: &Cluster) -> bool {
 mod tests {
     use super::*;
     use crate::fixtures::pending;
-    use crate::fixtures::server::CLUSTERS;
     use crate::fixtures::world::{OBJECT, World};
 
-    fn published(world: &World, version: &str) -> Descriptions {
-        let entry = json!({ "tenants": ["*"], "version": version, "displayName": "One", "type": "Imported" });
-        world.server.put(CLUSTERS, &json!({ "data": { "c1": entry.to_string(), "odd": "{" } }));
-        Descriptions {
-            cx: Arc::clone(&world.cx),
-            maps: Api::namespaced(world.server.client(), "tke-business"),
-        }
+    fn known(world: &World, version: &str) -> Descriptions {
+        let spec = json!({ "displayName": "One", "type": "Imported", "tenants": ["*"] });
+        world.knows_cluster(
+            &json!({ "metadata": { "uid": "m" }, "spec": spec, "status": { "version": version } }),
+        );
+        Descriptions { cx: Arc::clone(&world.cx) }
     }
 
     fn writes(world: &World) -> usize {
@@ -129,7 +117,7 @@ mod tests {
         world.holds(&pending(&[("pods", "1")]));
         let before = world.stored(OBJECT);
         for version in ["v1", "v2"] {
-            let descriptions = published(&world, version);
+            let descriptions = known(&world, version);
             assert_eq!(descriptions.look().await.unwrap(), Wave { renewed: 1, left: 0 });
             let spec = &world.stored(OBJECT)["spec"];
             assert_eq!(
@@ -142,12 +130,6 @@ mod tests {
             assert_eq!(writes(&world), 0);
         }
         assert_eq!(world.stored(OBJECT)["status"], before["status"], "nothing else is written");
-        world.server.put(CLUSTERS, &json!({ "data": {} }));
-        let unlisted = Descriptions {
-            cx: Arc::clone(&world.cx),
-            maps: Api::namespaced(world.server.client(), "tke-business"),
-        };
-        assert_eq!(unlisted.look().await.unwrap(), Wave::default());
     }
 
     #[tokio::test(start_paused = true)]
@@ -155,7 +137,7 @@ mod tests {
         let world = World::new();
         world.holds(&pending(&[("pods", "1")]));
         world.server.edit(OBJECT, &json!({ "metadata": { "labels": { "a": "b" } } }));
-        let descriptions = published(&world, "v1");
+        let descriptions = known(&world, "v1");
         assert_eq!(descriptions.look().await.unwrap(), Wave { renewed: 0, left: 1 });
         world.catches_up();
         assert_eq!(descriptions.look().await.unwrap(), Wave { renewed: 1, left: 0 });

@@ -1,8 +1,8 @@
-//! The member clusters: which there are, which is which, and what the API server is told of them.
+//! The member clusters: which there are, and which is which. Those that are listed register by themselves.
 //!
-//! A name stands for one cluster for as long as namespaces of ours live in it: the uid of its `kube-system` is
-//! recorded at the first contact. Another cluster behind the name counts as no answer, and a second name for a
-//! cluster is refused, so that no budget exists twice.
+//! A name stands for one cluster for as long as its object is there: the uid of its `kube-system` is recorded at the first
+//! contact, in the object's status. Another cluster behind the name counts as no answer, and a second name for a cluster
+//! is refused, so that no budget exists twice.
 
 /// A kubeconfig file whose contexts are the clusters, or a directory of kubeconfigs.
 pub mod kubeconfig;
@@ -10,8 +10,10 @@ pub mod kubeconfig;
 pub mod secrets;
 /// TKE's platform API.
 pub mod platform;
-/// The `ConfigMap` by which the API server learns of the clusters.
-pub mod publish;
+/// What is said of a cluster, and what becomes of it in its object.
+pub mod described;
+/// The record of what a name stands for.
+pub mod registration;
 /// The clusters that something of ours may lie in.
 pub mod in_use;
 
@@ -19,11 +21,17 @@ use crate::context::Context;
 use crate::dispatch;
 use crate::error::Error;
 use crate::events::Topic;
+use crate::kinds::{ObjectKey as _, RootKey};
 use crate::member::{Member, MemberApi, Reach, session};
+use crate::member_cluster::kind::{DirectorySight, Listedness};
+use crate::member_cluster::wake_cluster;
 use crate::outcome::StateLabels;
+use crate::queue::Lane;
 use business_types::registry::REGISTRY_DOMAIN;
+use described::Described;
 use futures_util::future::BoxFuture;
-use publish::{Published, PublishedCluster, Publisher};
+use meta::validation::NameRule;
+use registration::Recognized;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -36,6 +44,10 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(4);
 
 /// A cluster that did not say everything is asked again after this time.
 const ASK_PERIOD: Duration = Duration::from_secs(15);
+/// How often a cluster is asked for its version.
+const VERSION_PERIOD: Duration = Duration::from_mins(5);
+/// How often to look whether the clusters' objects were listed.
+const SYNC_PERIOD: Duration = Duration::from_millis(20);
 
 const REFUSED: Topic = Topic::warning("ClusterRefused", "Accept");
 const UNUSABLE: Topic = Topic::warning("KubeconfigUnusable", "Accept");
@@ -75,8 +87,10 @@ pub struct Listed {
     pub config: kube::Config,
     /// Changes when the way to reach it does.
     pub fingerprint: String,
-    /// What the API server is told of it.
-    pub entry: PublishedCluster,
+    /// Its Kubernetes version, where the source says it.
+    pub version: String,
+    /// What is said of it.
+    pub entry: Described,
 }
 
 /// Follows a source for as long as this process leads.
@@ -84,10 +98,9 @@ pub struct Listed {
 pub struct Directory {
     cx: Arc<Context>,
     source: Box<dyn DirectorySource>,
-    publisher: Publisher,
     /// By name, whether accepted yet or not.
     listed: BTreeMap<String, HeldCluster>,
-    /// Names refused, by the uid of the cluster that they would stand for.
+    /// Names refused, with the name that stands for the same cluster.
     refused: BTreeMap<String, String>,
     /// Names without a usable kubeconfig, and why.
     unusable: BTreeMap<String, String>,
@@ -96,8 +109,11 @@ pub struct Directory {
 
 struct HeldCluster {
     fingerprint: String,
-    entry: PublishedCluster,
+    version: String,
+    entry: Described,
     client: kube::Client,
+    /// The cluster that the name stands for, once that is on record.
+    uid: Option<String>,
     /// Since it was accepted.
     followed: Option<Followed>,
     /// When it was last asked for what is not known of it.
@@ -127,11 +143,10 @@ impl Debug for HeldCluster {
 
 impl Directory {
     /// A directory from this source.
-    pub fn new(cx: Arc<Context>, source: Box<dyn DirectorySource>, publisher: Publisher) -> Self {
+    pub fn new(cx: Arc<Context>, source: Box<dyn DirectorySource>) -> Self {
         Self {
             cx,
             source,
-            publisher,
             listed: BTreeMap::new(),
             refused: BTreeMap::new(),
             unusable: BTreeMap::new(),
@@ -143,6 +158,9 @@ impl Directory {
     pub async fn run(mut self) {
         // Nothing is written to a cluster without a seal.
         self.cx.seals.read().await;
+        while !self.cx.objects.member_clusters.is_synced() {
+            tokio::time::sleep(SYNC_PERIOD).await;
+        }
         loop {
             match self.source.load().await {
                 Ok(listing) => self.take(listing),
@@ -151,7 +169,7 @@ impl Directory {
                 }
             }
             if let Err(error) = self.follow().await {
-                tracing::warn!(error = error.text(), "cannot publish the member clusters");
+                tracing::warn!(error = error.text(), "cannot register the member clusters");
             } else if self.cx.members.set_loaded() {
                 for cluster in self.cx.objects.namespaces.clusters() {
                     dispatch::cluster_changed(&self.cx, &cluster);
@@ -174,17 +192,17 @@ impl Directory {
     /// Takes over what the source lists.
     fn take(&mut self, listing: Listing) {
         let Listing { mut clusters, mut unusable } = listing;
-        clusters.retain(|one| {
-            one.name != REGISTRY_DOMAIN || {
-                unusable
-                    .insert(one.name.clone(), "this is what budgets of the registry are called".to_owned());
+        clusters.retain(|one| match unfit(&one.name) {
+            Some(why) => {
+                unusable.insert(one.name.clone(), why);
                 false
             }
+            None => true,
         });
         for (name, why) in unusable.iter().filter(|(name, why)| self.unusable.get(*name) != Some(why)) {
             tracing::error!(cluster = name, error = why, "the kubeconfig of a member cluster cannot be used");
             let note = format!("the kubeconfig of cluster {name} cannot be used: {why}");
-            self.cx.events.report_directory(UNUSABLE, note);
+            self.cx.events.report_cluster(name, UNUSABLE, note);
         }
         self.unusable = unusable;
         let names: BTreeSet<&str> = clusters.iter().map(|one| one.name.as_str()).collect();
@@ -196,7 +214,12 @@ impl Directory {
         }
         for one in clusters {
             match self.listed.get_mut(&one.name) {
-                Some(held) if held.fingerprint == one.fingerprint => held.entry.take_described(&one.entry),
+                Some(held) if held.fingerprint == one.fingerprint => {
+                    held.entry = one.entry;
+                    if !one.version.is_empty() {
+                        held.version = one.version;
+                    }
+                }
                 _ => self.add(one),
             }
         }
@@ -218,45 +241,34 @@ impl Directory {
         };
         let held = HeldCluster {
             fingerprint: one.fingerprint,
+            version: one.version,
             entry: one.entry,
             client,
+            uid: None,
             followed: None,
             asked: None,
         };
         self.listed.insert(one.name, held);
     }
 
-    fn drop_member(&mut self, name: &str) {
-        let Some(held) = self.listed.remove(name) else { return };
-        if let Some(followed) = held.followed {
+    fn drop_member(&mut self, name: &str) -> Option<HeldCluster> {
+        let held = self.listed.remove(name)?;
+        if let Some(followed) = &held.followed {
             followed.session.abort();
         }
         self.refused.remove(name);
         self.cx.members.remove(name);
         dispatch::cluster_changed(&self.cx, name);
+        Some(held)
     }
 
-    /// Accepts clusters that answer for the first time, follows those accepted, and publishes them.
+    /// Registers clusters that answer for the first time, follows those on record, and tells what is said of them.
     async fn follow(&mut self) -> Result<(), Error> {
-        self.publisher.load().await?;
-        self.identify().await;
-        let in_use = in_use::clusters(&self.cx.objects);
-        let keep = |name: &str| {
-            self.listed.contains_key(name) || in_use.contains(name) || !self.cx.objects.is_synced()
-        };
-        self.publisher.forget_uids(keep);
-        let accepted: BTreeMap<String, PublishedCluster> = self
-            .listed
-            .iter()
-            .filter(|(name, _)| self.publisher.uid(name).is_some())
-            .map(|(name, held)| (name.clone(), held.entry.clone()))
-            .collect();
-        // What a name stands for is on record before anything is written to the cluster.
-        if self.publisher.publish(accepted).await? == Published::ForTheFirstTime {
-            self.cx.fence.renewed_from_now_on().await;
-        }
+        self.recall().await?;
+        let registered = self.identify().await;
         for (name, held) in self.listed.iter_mut().filter(|(_, held)| held.followed.is_none()) {
-            let Some(uid) = self.publisher.uid(name) else { continue };
+            // What a name stands for is on record before anything is written to the cluster.
+            let Some(uid) = &held.uid else { continue };
             let member = Member::new(name, uid, held.client.clone(), &self.cx.fence);
             self.cx.members.insert(Arc::clone(&member));
             let session = self.sessions.spawn(session::run(Arc::clone(&self.cx), Arc::clone(&member)));
@@ -264,31 +276,99 @@ impl Directory {
             dispatch::cluster_changed(&self.cx, name);
         }
         self.cx.members.set_absent(self.absent());
+        for name in self.cx.objects.member_clusters.memory.set_sights(self.sights()) {
+            wake_cluster(&self.cx, &name, Lane::Urgent);
+        }
+        for (name, held) in &self.listed {
+            if let Some(object) = self.cx.objects.member_clusters.get(&RootKey::new(None, name)) {
+                registration::describe(&self.cx, &object, &held.entry).await?;
+            }
+        }
+        registered
+    }
+
+    /// What the names stand for, as it is on record now. A record that is gone is believed when the API itself says so.
+    async fn recall(&mut self) -> Result<(), Error> {
+        let (mut forgotten, mut second) = (Vec::new(), Vec::new());
+        let followed = |(name, held): (&String, &HeldCluster)| Some((held.uid.clone()?, name.clone()));
+        let mut names: BTreeMap<String, String> = self.listed.iter().filter_map(followed).collect();
+        for (name, held) in &mut self.listed {
+            let object = self.cx.objects.member_clusters.get(&RootKey::new(None, name));
+            let cached = object.map(|object| object.status.uid.clone()).filter(|uid| !uid.is_empty());
+            if cached == held.uid {
+                continue;
+            }
+            let uid = registration::recorded(&self.cx, name).await?;
+            if held.uid.is_some() && uid != held.uid {
+                forgotten.push(name.clone());
+                continue;
+            }
+            let Some(uid) = uid else { continue };
+            // A former leader may have put it on record at the last moment.
+            match names.get(&uid) {
+                Some(other) => second.push((name.clone(), other.clone(), uid)),
+                None => {
+                    names.insert(uid.clone(), name.clone());
+                    held.uid = Some(uid);
+                }
+            }
+        }
+        for (name, other, uid) in second {
+            self.refuse(name, other, &uid);
+        }
+        for name in forgotten {
+            tracing::warn!(cluster = name, "the record of a member cluster has gone: it is registered anew");
+            if let Some(held) = self.drop_member(&name) {
+                self.listed.insert(name, HeldCluster { uid: None, followed: None, asked: None, ..held });
+            }
+        }
         Ok(())
     }
 
-    /// Names on record that cannot be reached, and why.
+    /// Names on record that something of ours may lie behind and that cannot be reached, and why.
     fn absent(&self) -> BTreeMap<String, String> {
-        let followed = |name: &str| self.listed.get(name).is_some_and(|held| held.followed.is_some());
+        let in_use = in_use::clusters(&self.cx.objects);
+        let counts = |name: &str| {
+            self.unusable.contains_key(name) || in_use.contains(name) || !self.cx.objects.is_synced()
+        };
         let why = |name: &str| match self.unusable.get(name) {
             Some(why) => format!("its kubeconfig cannot be used: {why}"),
             None => "it is not listed any more".to_owned(),
         };
-        let absent = self.publisher.names().filter(|name| !followed(name));
+        let known = self.cx.objects.member_clusters.all();
+        let recorded = known.iter().filter(|object| !object.status.uid.is_empty());
+        let names = recorded.map(|object| object.key.name());
+        let absent = names.filter(|name| !self.is_followed(name) && counts(name));
         absent.map(|name| (name.to_owned(), why(name))).collect()
     }
 
-    /// Asks clusters for what is not known of them: who they are, and their version.
-    async fn identify(&mut self) {
+    fn is_followed(&self, name: &str) -> bool {
+        self.listed.get(name).is_some_and(|held| held.followed.is_some())
+    }
+
+    /// What is said of each name, for its object.
+    fn sights(&self) -> BTreeMap<String, DirectorySight> {
+        let listed = self.listed.iter().map(|(name, held)| {
+            let listed = self.refused.get(name).cloned().map_or(Listedness::Listed, Listedness::SecondName);
+            (name.clone(), DirectorySight { listed, version: held.version.clone() })
+        });
+        let unusable = self.unusable.iter().map(|(name, why)| {
+            let listed = Listedness::Unusable(why.clone());
+            (name.clone(), DirectorySight { listed, version: String::new() })
+        });
+        listed.chain(unusable).collect()
+    }
+
+    /// Asks clusters for what is not known of them: who they are, and their version. One that cannot be registered
+    /// keeps no other from that.
+    async fn identify(&mut self) -> Result<(), Error> {
         let mut questions = JoinSet::new();
-        // A second name may be used as soon as the first one stands for nothing any more.
-        self.refused.retain(|_, uid| self.publisher.name_of(uid).is_some());
         for (name, held) in &mut self.listed {
-            let known = self.publisher.uid(name).is_some();
+            let known = held.uid.is_some();
             let reachable = held.followed.is_none() || held.reach() == Reach::Reachable;
-            let lacks_something = !known || held.entry.version.is_empty();
-            let is_due = held.asked.is_none_or(|at| at.elapsed() >= ASK_PERIOD);
-            if reachable && lacks_something && is_due && !self.refused.contains_key(name) {
+            let is_complete = known && !held.version.is_empty();
+            let period = if is_complete { VERSION_PERIOD } else { ASK_PERIOD };
+            if reachable && held.asked.is_none_or(|at| at.elapsed() >= period) {
                 held.asked = Some(Instant::now());
                 let api = MemberApi::for_questions(held.client.clone(), &self.cx.fence);
                 questions.spawn(question(name.clone(), api, known));
@@ -297,26 +377,50 @@ impl Directory {
         // In the order of names: of two names for one cluster it is always the same that is refused.
         let mut answers = questions.join_all().await;
         answers.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut outcome = Ok(());
         for answer in answers {
             if let (Some(version), Some(held)) = (answer.version, self.listed.get_mut(&answer.name)) {
-                held.entry.version = version;
+                held.version = version;
             }
             if let Some(uid) = answer.uid {
-                self.recognize(answer.name, uid);
+                outcome = outcome.and(self.recognize(answer.name, &uid).await);
             }
+        }
+        outcome
+    }
+
+    async fn recognize(&mut self, name: String, uid: &str) -> Result<(), Error> {
+        if let Some(other) = self.name_of(uid).filter(|other| *other != name) {
+            self.refuse(name, other, uid);
+            return Ok(());
+        }
+        self.refused.remove(&name);
+        let Some(held) = self.listed.get(&name) else { return Ok(()) };
+        let cluster = Recognized { name: &name, uid, described: &held.entry };
+        let registered = registration::register(&self.cx, cluster).await?;
+        if let Some(held) = self.listed.get_mut(&name) {
+            held.uid = registered;
+        }
+        Ok(())
+    }
+
+    fn refuse(&mut self, name: String, other: String, uid: &str) {
+        if self.refused.get(&name) != Some(&other) {
+            let note =
+                format!("cluster {name} is refused: it is the cluster that {other} stands for already");
+            tracing::error!(cluster = name, other, uid, "a second name for a member cluster is refused");
+            self.cx.events.report_cluster(&name, REFUSED, note);
+            self.refused.insert(name, other);
         }
     }
 
-    fn recognize(&mut self, name: String, uid: String) {
-        let Some(other) = self.publisher.name_of(&uid) else {
-            tracing::info!(cluster = name, uid, "member cluster accepted");
-            self.publisher.record(name, uid);
-            return;
-        };
-        let note = format!("cluster {name} is refused: it is the cluster that {other} stands for already");
-        tracing::error!(cluster = name, other, uid, "a second name for a member cluster is refused");
-        self.cx.events.report_directory(REFUSED, note);
-        self.refused.insert(name, uid);
+    /// The name that stands for a cluster.
+    fn name_of(&self, uid: &str) -> Option<String> {
+        let just_now = self.listed.iter().find(|(_, held)| held.uid.as_deref() == Some(uid));
+        just_now.map(|(name, _)| name.clone()).or_else(|| {
+            let known = self.cx.objects.member_clusters.all();
+            known.iter().find(|object| object.status.uid == uid).map(|object| object.key.name().to_owned())
+        })
     }
 
     fn count(&self) {
@@ -334,6 +438,15 @@ impl Directory {
             self.cx.metrics.members.get_or_create(&StateLabels { state }).set(count);
         }
     }
+}
+
+/// Why a name is none that a cluster can have.
+fn unfit(name: &str) -> Option<String> {
+    if name == REGISTRY_DOMAIN {
+        return Some("this is what budgets of the registry are called".to_owned());
+    }
+    let wrong = NameRule::Subdomain.check(name);
+    wrong.into_iter().next().map(|why| format!("no MemberCluster can have its name: {why}"))
 }
 
 /// What a cluster says of itself.

@@ -71,8 +71,6 @@ struct EventReport {
 #[derive(Clone, Debug)]
 pub struct Recorder {
     sender: mpsc::Sender<EventReport>,
-    /// Namespace of the `ConfigMap` of the member clusters.
-    home: String,
     dropped: Counter,
 }
 
@@ -96,10 +94,10 @@ struct Said {
     note: String,
 }
 
-/// A recorder, and the task's end of it. `home` is the controller's namespace, `instance` its name.
-pub fn channel(client: kube::Client, home: &str, instance: &str, dropped: Counter) -> (Recorder, Sender) {
+/// A recorder, and the task's end of it. `instance` is the process's name.
+pub fn channel(client: kube::Client, instance: &str, dropped: Counter) -> (Recorder, Sender) {
     let (sender, reports) = mpsc::channel(WAITING_MAX);
-    let recorder = Recorder { sender, home: home.to_owned(), dropped: dropped.clone() };
+    let recorder = Recorder { sender, dropped: dropped.clone() };
     let sender = Sender {
         reports,
         api: Api::namespaced(client, NAMESPACE),
@@ -126,13 +124,12 @@ impl Recorder {
         self.take(EventReport { regarding, topic, note });
     }
 
-    /// Reports something about the `ConfigMap` of the member clusters, which stands for the directory.
-    pub fn report_directory(&self, topic: Topic, note: String) {
+    /// Reports something about a member cluster, which need not have an object.
+    pub fn report_cluster(&self, cluster: &str, topic: Topic, note: String) {
         let regarding = ObjectReference {
-            api_version: Some("v1".to_owned()),
-            kind: Some("ConfigMap".to_owned()),
-            namespace: Some(self.home.clone()),
-            name: Some(names::CLUSTERS_CONFIG_MAP.to_owned()),
+            api_version: Some(names::API_VERSION.to_owned()),
+            kind: Some(names::MEMBER_CLUSTER_KIND.to_owned()),
+            name: Some(cluster.to_owned()),
             ..ObjectReference::default()
         };
         self.take(EventReport { regarding, topic, note });

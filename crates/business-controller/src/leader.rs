@@ -3,10 +3,10 @@
 //! Only the holder of the lease reconciles. Losing it ends the process.
 
 use crate::error::{CallFailure, Error};
-use business_types::names::CLUSTERS_CONFIG_MAP;
+use crate::seal::keeper::SECRET;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::Client;
 use kube::api::{Api, ObjectMeta, PostParams};
@@ -212,7 +212,7 @@ pub(crate) fn until(time: Option<Instant>) -> Result<(), Duration> {
 #[derive(Debug)]
 pub struct Elector {
     leases: Api<Lease>,
-    maps: Api<ConfigMap>,
+    secrets: Api<Secret>,
     identity: String,
     times: Times,
     fence: Arc<Fence>,
@@ -229,8 +229,9 @@ struct LeaseSight {
 impl Elector {
     /// A candidate in this namespace under this identity, which no other process may have.
     pub fn new(client: Client, namespace: &str, identity: String, fence: Arc<Fence>) -> Self {
-        let (leases, maps) = (Api::namespaced(client.clone(), namespace), Api::namespaced(client, namespace));
-        Self { leases, maps, identity, times: fence.times, fence, seen: None }
+        let (leases, secrets) =
+            (Api::namespaced(client.clone(), namespace), Api::namespaced(client, namespace));
+        Self { leases, secrets, identity, times: fence.times, fence, seen: None }
     }
 
     /// Whether kube-apiserver answers.
@@ -334,9 +335,9 @@ impl Elector {
         self.take(lease, false).await.map(|()| true)
     }
 
-    /// Whether no controller has ever worked here: each records the clusters before it writes to one.
+    /// Whether no controller has ever worked here: each has a key of seals before it writes to a cluster.
     async fn is_untouched_ground(&self) -> bool {
-        let record = bounded(self.times.retry_period, self.maps.get_metadata_opt(CLUSTERS_CONFIG_MAP)).await;
+        let record = bounded(self.times.retry_period, self.secrets.get_metadata_opt(SECRET)).await;
         matches!(record, Ok(None))
     }
 
@@ -496,7 +497,7 @@ mod tests {
         first.acquire().await;
         let none = OpenWrites::default();
         assert_eq!(first.fence.may_confirm(&none), Ok(()), "nobody has ever worked here");
-        server.put("/api/v1/namespaces/tke-business/configmaps/business-clusters", &json!({}));
+        server.put("/api/v1/namespaces/tke-business/secrets/business-controller-seal", &json!({}));
         server.remove("/apis/coordination.k8s.io/v1/namespaces/tke-business/leases/business-controller");
         second.acquire().await;
         assert!(second.fence.may_confirm(&none).is_err(), "the first one's writes may be under way");

@@ -44,6 +44,8 @@ pub mod namespace;
 pub mod nsemigration;
 /// The controller of tenants.
 pub mod tenant;
+/// The controller of member clusters.
+pub mod member_cluster;
 /// The controller of image namespaces and chart groups.
 pub mod registry;
 /// Calls to our API.

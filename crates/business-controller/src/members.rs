@@ -1,6 +1,7 @@
 //! The member clusters that the directory has accepted.
 
 use crate::context::Context;
+use crate::kinds::{ObjectKey as _, RootKey};
 use crate::member::Member;
 use business_types::ClusterIdentity;
 use std::collections::BTreeMap;
@@ -29,9 +30,10 @@ pub enum Lookup {
     Found(Arc<Member>),
 }
 
-/// By which names a cluster knows people, as its description says.
-pub fn identity_of(_cx: &Context, _cluster: &str) -> ClusterIdentity {
-    ClusterIdentity::Certificates
+/// By which names a cluster knows people, as its object says.
+pub fn identity_of(cx: &Context, cluster: &str) -> ClusterIdentity {
+    let object = cx.objects.member_clusters.get(&RootKey::new(None, cluster));
+    object.map(|object| object.spec.identity).unwrap_or_default()
 }
 
 impl Members {

@@ -39,6 +39,7 @@ use crate::controller::{Controller, PlaceChange};
 use crate::error::{CallFailure, Error};
 use crate::kinds::{Heard, ProjectKey, ViewChange};
 use crate::member::ClusterNamespace;
+use crate::member_cluster::wake_cluster;
 use crate::outcome::PassOutcome;
 use crate::project::wake::wake_project;
 use crate::queue::Lane;
@@ -86,6 +87,12 @@ impl Controller for BusinessNamespace {
         }
         if let (Some(view), None) | (None, Some(view)) = (old, new) {
             wake_tenant(cx, &view.spec.tenant_id, Lane::Later);
+        }
+        let use_of = |view: &NamespaceView| view.status.used.clone();
+        if old.map(use_of) != new.map(use_of)
+            && let Some(view) = new.or(old)
+        {
+            wake_cluster(cx, &view.spec.cluster_name, Lane::Later);
         }
     }
 

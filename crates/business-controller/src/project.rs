@@ -20,6 +20,7 @@ use crate::controller::Controller;
 use crate::error::Error;
 use crate::events::Topic;
 use crate::kinds::{Heard, ObjectKey as _, RootKey, ViewChange};
+use crate::member_cluster::wake_cluster;
 use crate::namespace::wake::wake_access_below;
 use crate::outcome::PassOutcome;
 use crate::queue::Lane;
@@ -58,6 +59,9 @@ impl Controller for BusinessProject {
             && let Some(view) = new.or(old)
         {
             wake_tenant(cx, &view.spec.tenant_id, Lane::Later);
+            for cluster in old.into_iter().chain(new).flat_map(|view| view.spec.clusters.keys()) {
+                wake_cluster(cx, cluster, Lane::Later);
+            }
         }
         let access = |view: &ProjectView| {
             let ProjectSpec { tenant_id, members, access, parent_project_name, .. } = &view.spec;

@@ -7,7 +7,6 @@ use crate::context::{Context, GROUP_RUNNING_MAX};
 use crate::descriptions::Descriptions;
 use crate::directory::kubeconfig::KubeconfigSource;
 use crate::directory::platform::PlatformSource;
-use crate::directory::publish::Publisher;
 use crate::directory::secrets::SecretSource;
 use crate::directory::{Directory, DirectorySource};
 use crate::error::Error;
@@ -26,7 +25,6 @@ use crate::registry::tke::TkeRegistry;
 use crate::seal::Seals;
 use crate::seal::keeper::Keeper;
 use crate::{dispatch, events};
-use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 use runtime::{Clock, Health, Metrics, Tasks, admin::Admin, shutdown};
 use std::sync::Arc;
@@ -60,7 +58,6 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     let standby = Arc::clone(&standing_by);
     ready.add("kubernetes", move || reached(&standby));
 
-    let publisher = Publisher::new(client.clone(), &config.namespace);
     let identity = config.identity();
     let end = tasks.token();
     let mut elector = Elector::new(client.clone(), &config.namespace, identity.clone(), Arc::clone(&fence));
@@ -73,16 +70,8 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
         return Ok(tasks.join(DRAIN).await?);
     }
     controller_metrics.leading.set(1);
-    let leader = Leader {
-        config: &config,
-        client,
-        metrics: controller_metrics,
-        identity,
-        fence,
-        source,
-        publisher,
-        registry,
-    };
+    let leader =
+        Leader { config: &config, client, metrics: controller_metrics, identity, fence, source, registry };
     leader.start(&tasks, &ready);
     let lost = tokio::select! {
         () = elector.hold() => true,
@@ -115,7 +104,7 @@ async fn issue(config: &Config, client: &Client, metrics: &Metrics, tasks: &Task
         }
         _ => places::IssuerSource::Secrets(Box::new(Api::namespaced(client.clone(), &config.namespace))),
     };
-    let (desk, clerk) = desk::open(Places::new(source, client.clone(), &config.namespace), metrics);
+    let (desk, clerk) = desk::open(Places::new(source, client.clone()), metrics);
     let listener = TcpListener::bind(address).await?;
     tracing::info!(%address, "issuing certificates");
     tasks.spawn_draining("certificates", clerk.run(tasks.token()));
@@ -178,16 +167,14 @@ struct Leader<'a> {
     identity: String,
     fence: Arc<Fence>,
     source: Box<dyn DirectorySource>,
-    publisher: Publisher,
     registry: Registry,
 }
 
 impl Leader<'_> {
     fn start(self, tasks: &Tasks, ready: &Health) {
-        let Self { config, client, metrics, identity, fence, source, publisher, registry } = self;
+        let Self { config, client, metrics, identity, fence, source, registry } = self;
         let dropped = metrics.events_dropped.clone();
-        let (recorder, sender) = events::channel(client.clone(), &config.namespace, &identity, dropped);
-        let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &config.namespace);
+        let (recorder, sender) = events::channel(client.clone(), &identity, dropped);
         let secrets = Api::namespaced(client.clone(), &config.namespace);
         let cx = Arc::new(Context {
             business: Business::new(client),
@@ -209,15 +196,15 @@ impl Leader<'_> {
         });
         let shown = Arc::clone(&cx);
         ready.add("clusters", move || {
-            if shown.members.is_loaded() { Ok(()) } else { Err("no directory was published yet".to_owned()) }
+            if shown.members.is_loaded() { Ok(()) } else { Err("no directory was read yet".to_owned()) }
         });
         dispatch::watch(&cx, tasks);
         tasks.spawn("seal-keys", Keeper::new(secrets, Arc::clone(&cx)).run());
-        tasks.spawn("directory", Directory::new(Arc::clone(&cx), source, publisher).run());
+        tasks.spawn("directory", Directory::new(Arc::clone(&cx), source).run());
         tasks.spawn("events", sender.run());
-        let descriptions = Descriptions { cx: Arc::clone(&cx), maps: maps.clone() };
+        let descriptions = Descriptions { cx: Arc::clone(&cx) };
         tasks.spawn("descriptions", descriptions.run());
-        let audit = Audit { cx: Arc::clone(&cx), maps, period: config.audit_period };
+        let audit = Audit { cx: Arc::clone(&cx), period: config.audit_period };
         tasks.spawn("audit", audit.run(tasks.token()));
         tasks.spawn_draining("controller", dispatch::run(cx, tasks.token()));
     }

@@ -22,5 +22,7 @@ mod access;
 mod imports;
 /// What is held without an object.
 mod ledger;
+/// Member clusters, from their first answer to their end.
+mod member_clusters;
 /// What tenants are told.
 mod tenants;

@@ -9,6 +9,7 @@ use crate::context::Context;
 use crate::controller::Controller;
 use crate::error::{CallFailure, Error};
 use crate::kinds::{Heard, ObjectKey as _, RootKey, ViewChange};
+use crate::member_cluster::wake_cluster;
 use crate::merge::difference;
 use crate::namespace::wake::wake_access_of_tenant;
 use crate::objects::Tabled as _;
@@ -38,6 +39,12 @@ impl Controller for BusinessTenant {
             && old.map(administrators).unwrap_or_default() != new.map(administrators).unwrap_or_default()
         {
             wake_access_of_tenant(cx, view.key.name());
+        }
+        let ceilings = |view: &TenantView| view.spec.clusters.clone();
+        if old.map(ceilings) != new.map(ceilings) {
+            for cluster in old.into_iter().chain(new).flat_map(|view| view.spec.clusters.keys()) {
+                wake_cluster(cx, cluster, Lane::Later);
+            }
         }
     }
 

@@ -1,11 +1,10 @@
+use crate::member_cluster::ClusterComparison;
 use meta::quantity::ResourceList;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// How far the controller has compared the member clusters with the objects: the value, as JSON, of the annotation
-/// [`crate::names::COMPARED_ANNOTATION`].
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+/// How far the controller has compared the member clusters with the objects: what [`ClusterComparison`]s come to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
     /// By member cluster: the revision of our objects that it was last compared with.
     pub clusters: BTreeMap<String, u64>,
@@ -17,7 +16,6 @@ pub struct Comparison {
     pub homeless: u64,
     /// Namespaces that carry our marks without our seal: anybody may have written them. They are charged to no project.
     /// Some of them; `strange` is how many there are.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub strangers: Vec<Stranger>,
     /// How many strangers there are.
     pub strange: u64,
@@ -42,6 +40,23 @@ pub struct Stranger {
 }
 
 impl Comparison {
+    /// What the parts of the clusters come to.
+    pub fn of<'a>(parts: impl IntoIterator<Item = (&'a String, &'a ClusterComparison)>) -> Self {
+        let mut whole = Self::default();
+        for (cluster, part) in parts {
+            if part.missing.is_empty() {
+                whole.clusters.insert(cluster.clone(), part.revision);
+            } else {
+                whole.missing.insert(cluster.clone(), part.missing.clone());
+            }
+            whole.unreported = whole.unreported.saturating_add(part.unreported);
+            whole.homeless = whole.homeless.saturating_add(part.homeless);
+            whole.strange = whole.strange.saturating_add(part.strange);
+            whole.strangers.extend(part.strangers.iter().cloned());
+        }
+        whole
+    }
+
     /// Whether every member cluster was compared with the objects of this revision or a later one, and everything
     /// that was found is reported.
     pub fn is_complete_since(&self, revision: u64) -> bool {
@@ -142,5 +157,20 @@ mod tests {
         assert!(!lost.is_complete_since(7));
         let missing = BTreeMap::from([("c3".to_owned(), "no answer".to_owned())]);
         assert!(!Comparison { missing, ..comparison }.is_complete_since(7));
+    }
+
+    #[test]
+    fn what_was_found_in_the_clusters_adds_up() {
+        let part =
+            |revision, unreported| ClusterComparison { revision, unreported, ..ClusterComparison::default() };
+        let lost = ClusterComparison { missing: "no answer".to_owned(), ..part(3, 2) };
+        let parts = BTreeMap::from([
+            ("c1".to_owned(), part(7, 1)),
+            ("c2".to_owned(), part(9, 0)),
+            ("c3".to_owned(), lost),
+        ]);
+        let whole = Comparison::of(&parts);
+        assert_eq!(whole.clusters, BTreeMap::from([("c1".to_owned(), 7), ("c2".to_owned(), 9)]));
+        assert_eq!((whole.missing["c3"].as_str(), whole.unreported), ("no answer", 3));
     }
 }

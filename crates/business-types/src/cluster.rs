@@ -1,27 +1,49 @@
-use serde::{Deserialize, Serialize};
+use crate::member_cluster::{MemberClusterSpec, MemberClusterStatus};
 
 /// Every tenant, in [`Cluster::tenants`].
 pub const EVERY_TENANT: &str = "*";
 
-/// A member cluster as the controller makes it known, without any secret: one value of the `ConfigMap`
-/// [`crate::names::CLUSTERS_CONFIG_MAP`], as JSON; its key is the cluster's name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+/// What is known of a member cluster where objects that name it are written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cluster {
     /// Tenants that may use it; `*` is every one.
     pub tenants: Vec<String>,
     /// Its Kubernetes version.
-    #[serde(skip_serializing_if = "String::is_empty")]
     pub version: String,
     /// Its name for people.
-    #[serde(skip_serializing_if = "String::is_empty")]
     pub display_name: String,
     /// Its type, such as `Imported`.
-    #[serde(rename = "type", skip_serializing_if = "String::is_empty")]
     pub cluster_type: String,
+    /// Why nothing new comes to it.
+    pub closed: Option<ClosedCluster>,
+}
+
+/// Why nothing new comes to a cluster, and nothing in it grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClosedCluster {
+    /// An operator has cordoned it.
+    Cordoned,
+    /// It is being deleted.
+    Deleting,
 }
 
 impl Cluster {
+    /// What a `MemberCluster` says.
+    pub fn of(spec: MemberClusterSpec, status: MemberClusterStatus, deleting: bool) -> Self {
+        let closed = if deleting {
+            Some(ClosedCluster::Deleting)
+        } else {
+            spec.cordoned.then_some(ClosedCluster::Cordoned)
+        };
+        Self {
+            tenants: spec.tenants,
+            version: status.version,
+            display_name: spec.display_name,
+            cluster_type: spec.cluster_type,
+            closed,
+        }
+    }
+
     /// Whether a tenant may use it. What belongs to no tenant may be anywhere.
     pub fn allows(&self, tenant: &str) -> bool {
         tenant.is_empty() || self.tenants.iter().any(|allowed| allowed == EVERY_TENANT || allowed == tenant)
@@ -34,13 +56,21 @@ mod tests {
 
     #[test]
     fn a_cluster_is_for_the_tenants_it_names() {
-        let cluster: Cluster =
-            serde_json::from_str(r#"{"tenants":["a"],"displayName":"A","type":"Imported","version":"v1"}"#)
-                .unwrap();
+        let cluster = Cluster { tenants: vec!["a".to_owned()], ..Cluster::default() };
         assert!(cluster.allows("a") && cluster.allows(""));
         assert!(!cluster.allows("b"));
-        assert_eq!((cluster.display_name.as_str(), cluster.cluster_type.as_str()), ("A", "Imported"));
         assert!(Cluster { tenants: vec![EVERY_TENANT.to_owned()], ..cluster }.allows("b"));
-        assert!(!serde_json::from_str::<Cluster>("{}").unwrap().allows("a"), "nobody is named");
+        assert!(!Cluster::default().allows("a"), "nobody is named");
+    }
+
+    #[test]
+    fn what_is_cordoned_or_going_is_closed() {
+        let cordoned = MemberClusterSpec { cordoned: true, ..MemberClusterSpec::default() };
+        let closed = |spec: &MemberClusterSpec, deleting| {
+            Cluster::of(spec.clone(), MemberClusterStatus::default(), deleting).closed
+        };
+        assert_eq!(closed(&MemberClusterSpec::default(), false), None);
+        assert_eq!(closed(&cordoned, false), Some(ClosedCluster::Cordoned));
+        assert_eq!(closed(&cordoned, true), Some(ClosedCluster::Deleting));
     }
 }

@@ -24,6 +24,12 @@ pub const REGISTRY_REACHABLE: &str = "RegistryReachable";
 pub const WITHIN_QUOTA: &str = "WithinQuota";
 /// No root project has more of a cluster than the tenant may be granted.
 pub const WITHIN_CEILINGS: &str = "WithinCeilings";
+/// A member cluster has answered under its name, and its name alone.
+pub const REGISTERED: &str = "Registered";
+/// The member cluster answers; of the `MemberCluster` itself.
+pub const ANSWERS: &str = "Reachable";
+/// Every tenant with root projects in a member cluster has a ceiling there.
+pub const BOUNDED: &str = "Bounded";
 /// Ledger, objects and member clusters agree.
 pub const QUOTA_CONSISTENT: &str = "QuotaConsistent";
 
@@ -120,6 +126,22 @@ pub mod reason {
     pub const WITHIN_CEILINGS: &str = "WithinCeilings";
     /// Root projects are granted more than the ceiling.
     pub const ABOVE_CEILING: &str = "AboveCeiling";
+    /// The cluster has answered, and no other name stands for it.
+    pub const REGISTERED: &str = "Registered";
+    /// Another name stands for the same cluster already.
+    pub const SECOND_NAME: &str = "SecondName";
+    /// The cluster has not answered yet.
+    pub const NOT_SEEN: &str = "NotSeen";
+    /// The directory does not list the cluster.
+    pub const NOT_LISTED: &str = "NotListed";
+    /// The directory lists the cluster without usable credentials.
+    pub const UNUSABLE: &str = "KubeconfigUnusable";
+    /// Every tenant there has a ceiling there.
+    pub const BOUNDED: &str = "Bounded";
+    /// Tenants have root projects there without a ceiling.
+    pub const UNBOUNDED: &str = "Unbounded";
+    /// What is granted of it, or lives in it, has to go first.
+    pub const IN_USE: &str = "InUse";
     /// Ledger, objects and clusters agree.
     pub const CONSISTENT: &str = "Consistent";
     /// The audit found a difference.

@@ -6,7 +6,7 @@
 
 /// Names that both programs share: group, finalizers, labels, annotations.
 pub mod names;
-/// A member cluster as the controller makes it known.
+/// A member cluster as those see it who write objects that name it.
 pub mod cluster;
 /// Who people are in member clusters.
 pub mod access;
@@ -53,10 +53,13 @@ pub mod validation;
 
 pub use audit::{Comparison, HeldAmount, LedgerStatus, Orphan, OrphanState, Stranger};
 pub use chart_group::{ChargedChartGroup, ChartGroup};
-pub use cluster::Cluster;
+pub use cluster::{ClosedCluster, Cluster};
 pub use condition::Condition;
 pub use image_namespace::{ChargedImageNamespace, ImageNamespace};
-pub use member_cluster::{ChargedMemberCluster, ClusterIdentity, MemberClusterSpec};
+pub use member_cluster::{
+    ChargedMemberCluster, ClusterComparison, ClusterCredentials, ClusterEndpoint, ClusterIdentity,
+    MemberClusterSpec, MemberClusterStatus,
+};
 pub use namespace::{
     ChargedNamespace, ClusterNamespaceRecord, NamespacePhase, NamespaceSpec, NamespaceStatus,
     NamespaceTransfer, Provenance,

@@ -1,3 +1,5 @@
+use crate::audit::Stranger;
+use crate::condition::Condition;
 use meta::gvk::{GroupResource, GroupVersionKind};
 use meta::object::Object;
 use meta::quantity::ResourceList;
@@ -9,7 +11,7 @@ mod validation;
 
 pub use account::ChargedMemberCluster;
 pub use schema::schema;
-pub use validation::member_cluster;
+pub use validation::{member_cluster, member_cluster_status};
 
 /// Its full name.
 pub fn gvk() -> GroupVersionKind {
@@ -21,18 +23,55 @@ pub fn group_resource() -> GroupResource {
     GroupResource::new(crate::names::GROUP, crate::names::MEMBER_CLUSTERS)
 }
 
-/// What tenants may have of a member cluster; its name is the cluster's.
+/// A member cluster; its name is the cluster's.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MemberClusterSpec {
     /// Name for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub display_name: String,
+    /// Its type, such as `Imported`.
+    #[serde(rename = "type", skip_serializing_if = "String::is_empty")]
+    pub cluster_type: String,
+    /// Tenants that may use it; [`crate::cluster::EVERY_TENANT`] is every one. Where it is empty operators alone may.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tenants: Vec<String>,
     /// What may be granted of it in all. A resource that is not named is unlimited.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub hard: ResourceList,
     /// By which names its API server knows people.
     pub identity: ClusterIdentity,
+    /// Nothing new comes to it, and nothing in it grows.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub cordoned: bool,
+    /// Where people reach it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<ClusterEndpoint>,
+    /// Where the controller has its credentials from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub credentials: Option<ClusterCredentials>,
+    /// Who waits for its end.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub finalizers: Vec<String>,
+}
+
+/// Where people reach a member cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterEndpoint {
+    /// Such as `https://acme.example:6443`.
+    pub server: String,
+    /// The authorities that vouch for it, PEM; empty where those of the system do.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub ca_bundle: String,
+}
+
+/// Where the controller has the credentials of a member cluster from. It holds none of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterCredentials {
+    /// A Secret in the controller's namespace.
+    pub secret_name: String,
 }
 
 /// By which names the API server of a member cluster knows people.
@@ -50,9 +89,65 @@ impl ClusterIdentity {
     pub const NAMES: [&'static str; 2] = ["Certificates", "Shared"];
 }
 
+/// What is seen of a member cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MemberClusterStatus {
+    /// The cluster that the name stands for: the uid of its `kube-system`. Once it is known it stays.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    /// Its Kubernetes version.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    /// What tenants hold of it: their ceilings, or what their root projects have where there is none.
+    #[serde(skip_serializing_if = "ResourceList::is_empty")]
+    pub granted: ResourceList,
+    /// What namespaces use in it.
+    #[serde(skip_serializing_if = "ResourceList::is_empty")]
+    pub consumed: ResourceList,
+    /// How many namespaces live in it.
+    pub namespaces: i64,
+    /// How far it was compared with the objects.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comparison: Option<ClusterComparison>,
+    /// `metadata.generation` that the status was computed from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Aspects of its state.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}
+
+/// How far the controller has compared one member cluster with the objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterComparison {
+    /// The revision of our objects that it was last compared with; 0 where it was not compared.
+    pub revision: u64,
+    /// Why it was not compared the last time.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub missing: String,
+    /// Orphans that stand in no project's status: their project does not exist, or there are too many.
+    pub unreported: u64,
+    /// Of these, the ones whose project does not exist.
+    pub homeless: u64,
+    /// How many namespaces carry our marks without our seal.
+    pub strange: u64,
+    /// Some of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub strangers: Vec<Stranger>,
+}
+
 impl MemberClusterSpec {
     /// The spec of an object; an absent one is empty.
     pub fn of(object: &Object) -> Result<Self, serde_json::Error> {
         Ok(object.decode(&["spec"])?.unwrap_or_default())
+    }
+}
+
+impl MemberClusterStatus {
+    /// The status of an object; an absent one is empty.
+    pub fn of(object: &Object) -> Result<Self, serde_json::Error> {
+        Ok(object.decode(&["status"])?.unwrap_or_default())
     }
 }

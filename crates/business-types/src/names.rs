@@ -68,6 +68,8 @@ pub const NAMESPACE_FINALIZER: &str = "namespace";
 pub const IMAGE_NAMESPACE_FINALIZER: &str = "imagenamespace";
 /// The token in a chart group's `spec.finalizers`.
 pub const CHART_GROUP_FINALIZER: &str = "chartgroup";
+/// The token in a member cluster's `spec.finalizers`.
+pub const MEMBER_CLUSTER_FINALIZER: &str = "membercluster";
 /// What a project's name is generated from when none is given.
 pub const PROJECT_NAME_PREFIX: &str = "prj-";
 
@@ -122,6 +124,10 @@ pub const LOCK_REASON_ANNOTATION: &str = "business.tkestack.io/lock-reason";
 /// without one. What those take is not counted against the cluster.
 pub const ACCEPT_UNBOUNDED_ANNOTATION: &str = "business.tkestack.io/accept-unbounded";
 
+/// Annotation of a member cluster: what the controller's directory last said of it, as JSON. What somebody has changed since
+/// stays as he has left it.
+pub const DIRECTORY_ANNOTATION: &str = "business.tkestack.io/directory";
+
 /// Annotations that grant something, or cost something, which a caller with a tenant may neither set nor change.
 pub const OPERATOR_ANNOTATIONS: [&str; 4] =
     [ADOPT_ANNOTATION, ABANDON_ANNOTATION, DELETE_REPLACED_ANNOTATION, LOCK_REASON_ANNOTATION];
@@ -135,13 +141,6 @@ pub const FORBIDDEN_NAMESPACES: [&str; 3] = ["default", "kube-*", "tke-business"
 
 /// Namespaces of a member cluster whose service accounts get no role of ours: the cluster is ruled from there.
 pub const SYSTEM_NAMESPACES: [&str; 2] = ["kube-*", "tke-business"];
-
-/// Name of the `ConfigMap` by which the controller tells the API server the member clusters.
-pub const CLUSTERS_CONFIG_MAP: &str = "business-clusters";
-
-/// Annotation of that `ConfigMap`: how far the controller has compared the member clusters with the objects, as
-/// [`crate::Comparison`] in JSON.
-pub const COMPARED_ANNOTATION: &str = "business.tkestack.io/compared";
 
 /// Whether a namespace of a member cluster may not be claimed. Case does not count.
 pub fn is_forbidden<S: AsRef<str>>(namespace: &str, forbidden: &[S]) -> bool {

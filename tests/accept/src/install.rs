@@ -96,7 +96,9 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 const CERTIFICATES: &str = "certificates.k8s.io";
 
 /// What no role for people writes.
-const CONTROLLERS_OWN: [&str; 8] = [
+const CONTROLLERS_OWN: [&str; 10] = [
+    "memberclusters/status",
+    "memberclusters/finalize",
     "projects/status",
     "projects/finalize",
     "namespaces/status",
@@ -110,9 +112,10 @@ const CONTROLLERS_OWN: [&str; 8] = [
 const MAY: &[(&str, &str, Asked)] = &[
     (API, "create", ("authorization.k8s.io", "subjectaccessreviews", "", "")),
     (API, "create", ("authentication.k8s.io", "tokenreviews", "", "")),
-    (API, "watch", ("", "configmaps", "business-clusters", NAMESPACE)),
     (API, "get", ("", "configmaps", "extension-apiserver-authentication", "kube-system")),
     (CONTROLLER, "operate", (OURS, "projects", "", "")),
+    (CONTROLLER, "create", (OURS, "memberclusters", "", "")),
+    (CONTROLLER, "patch", (OURS, "memberclusters/status", "x", "")),
     (CONTROLLER, "patch", (OURS, "namespaces/status", "x", "project")),
     (CONTROLLER, "update", (OURS, "projects/finalize", "x", "")),
     (CONTROLLER, "patch", (OURS, "imagenamespaces/status", "x", "project")),

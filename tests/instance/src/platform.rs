@@ -452,14 +452,16 @@ fn tenant_kubeconfig(layout: &Layout, pki: &Pki, issuer: &TokenIssuer, api: &Api
         .write(&layout.path("tenant.kubeconfig"))
 }
 
-/// Waits until business-api has heard which clusters there are. Another refusal is none of its: growth may be held.
+/// Waits until every cluster has registered and business-api knows. Another refusal is none of its: growth may be held.
 fn clusters_known(kubectl: &Kubectl, clusters: &[String]) -> Result<()> {
     let clusters: Vec<(&str, Hard<'_>)> = clusters.iter().map(|name| (name.as_str(), &[][..])).collect();
     let project = project("clusters-known", None, &clusters).to_string();
     wait::until("a project with every cluster", AVAILABLE, || {
         let output = kubectl.output(&["create", "--dry-run=server", "-f", "-"], Some(&project))?;
         let complaint = String::from_utf8_lossy(&output.stderr);
-        Ok(if output.status.success() || !complaint.contains("clusters are not known yet") {
+        let unknown =
+            ["clusters have not been read yet", "Not found"].iter().any(|told| complaint.contains(told));
+        Ok(if output.status.success() || !unknown {
             Look::Yes(())
         } else {
             Look::NotYet(complaint.trim().to_owned())

@@ -1,5 +1,5 @@
 use super::attributes::Selected;
-use super::{Directories, KindRow, StoredRow};
+use super::{Directories, KindRow, SUBRESOURCES, StoredRow};
 use crate::numbers;
 use crate::strategy::{MemberClusterStrategy, member_cluster};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
@@ -34,7 +34,7 @@ fn resource(directories: &Directories) -> Resource {
         source: ResourceSource::Stored(Arc::new(StoredKind {
             id: STORED.id,
             kind: (STORED.kind)(),
-            subresources: Vec::new(),
+            subresources: SUBRESOURCES.to_vec(),
             server_fields: &[],
             strategy: Arc::new(MemberClusterStrategy::new(directories.levels.clone())),
         })),

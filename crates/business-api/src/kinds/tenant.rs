@@ -43,7 +43,7 @@ fn resource(directories: &Directories) -> Resource {
             kind: (STORED.kind)(),
             subresources: vec![Subresource::STATUS],
             server_fields: &[],
-            strategy: Arc::new(TenantStrategy::new(directories.levels.clone())),
+            strategy: Arc::new(TenantStrategy::new(directories.clusters.clone(), directories.levels.clone())),
         })),
     }
 }

@@ -1,10 +1,18 @@
-use super::{by_operators, dash, shares, unreadable};
+use super::{add_finalizer, by_operators, dash, drops_finalizer, ready, shares, unreadable};
+use crate::finalizers::FINALIZERS;
 use crate::levels::Levels;
+use crate::numbers::MEMBER_CLUSTER;
 use crate::refusal::{self, RefusedKind, RefusedObject};
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
-use business_types::account;
-use business_types::member_cluster::{self, ChargedMemberCluster, MemberClusterSpec, group_resource, gvk};
+use apiserver::{Part, View};
+use business_types::condition::{self, TERMINATING};
+use business_types::member_cluster::{
+    self, ChargedMemberCluster, MemberClusterSpec, MemberClusterStatus, group_resource, gvk,
+};
+use business_types::{account, names};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use meta::field::{FieldErrors, Path};
 use meta::object::Object;
 use meta::status::Status;
@@ -12,10 +20,19 @@ use meta::validation::NameRule;
 use serde_json::{Value, json};
 use store::quota::{Account, Violation};
 
+/// Whose name it is. It is written once.
+const UID: &[&str] = &["status", "uid"];
+
 /// Columns of `kubectl get`.
 pub const COLUMNS: &[Column] = &[
+    Column::string("Ready", "Whether it is registered and answers.", 0),
+    Column::string("Version", "Its Kubernetes version.", 0),
     Column::string("Granted/Hard", "What tenants are granted of it, of what they may be.", 0),
-    Column::string("Display Name", "Name for people.", 0),
+    Column::string("Consumed", "What namespaces use in it, of what may be granted.", 0),
+    Column::typed("Namespaces", "integer", "The namespaces that live in it.", 0),
+    Column::typed("Cordoned", "boolean", "Whether nothing new comes to it.", 0),
+    Column::string("Display Name", "Name for people.", 1),
+    Column::string("Tenants", "Who may use it.", 1),
 ];
 
 static REFUSED: RefusedKind = RefusedKind {
@@ -45,9 +62,38 @@ fn spec_errors(object: &Object) -> FieldErrors {
     MemberClusterSpec::of(object).map(checked).unwrap_or_default()
 }
 
+/// Our token goes when nothing is left: the controller sees that.
+fn prepare_finalize(old: &Object, object: &Object) -> Result<(), Status> {
+    if drops_finalizer(old, object, names::MEMBER_CLUSTER_FINALIZER) && !old.is_deleting() {
+        let why = "the finalizer \"membercluster\" stays until the member cluster is deleted";
+        return Err(Status::conflict(&group_resource(), old.name(), why));
+    }
+    Ok(())
+}
+
+/// A cluster has one name: what may be granted of it is granted once. The one controller that leads registers clusters one
+/// after the other; it follows no second name either.
+async fn check_name(view: View<'_>, object: &Object) -> Result<(), Status> {
+    let uid = object.text(UID);
+    for other in view.unfiltered().latest().list(MEMBER_CLUSTER, None).await? {
+        if *other.key.name == *object.name() {
+            continue;
+        }
+        let known: Value = serde_json::from_slice(&other.body).map_err(|error| unreadable(&error))?;
+        if known.pointer("/status/uid").is_some_and(|known| known == uid) {
+            let why = format!("{:?} stands for the cluster with uid {uid} already", &*other.key.name);
+            return Err(Status::conflict(&group_resource(), object.name(), &why));
+        }
+    }
+    Ok(())
+}
+
 impl Strategy for MemberClusterStrategy {
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
-        by_operators(cx, object, &group_resource())
+        object.remove(&["status"]);
+        by_operators(cx, object, &group_resource())?;
+        add_finalizer(object, names::MEMBER_CLUSTER_FINALIZER);
+        Ok(())
     }
 
     fn validate_create(&self, _cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
@@ -57,14 +103,48 @@ impl Strategy for MemberClusterStrategy {
     fn prepare_update(
         &self,
         cx: &mut WriteContext<'_>,
-        _old: &Object,
+        old: &Object,
         object: &mut Object,
     ) -> Result<(), Status> {
-        by_operators(cx, object, &group_resource())
+        by_operators(cx, object, &group_resource())?;
+        match cx.part {
+            Part::STATUS if object.text(UID).is_empty() => object.copy_from(old, UID),
+            Part::FINALIZE => return prepare_finalize(old, object),
+            _ => {}
+        }
+        Ok(())
     }
 
-    fn validate_update(&self, _cx: &mut WriteContext<'_>, _old: &Object, object: &Object) -> FieldErrors {
-        spec_errors(object)
+    fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
+        match cx.part {
+            Part::STATUS => match (MemberClusterStatus::of(old), MemberClusterStatus::of(object)) {
+                (Ok(old), Ok(status)) => member_cluster::member_cluster_status(&old, &status),
+                _ => FieldErrors::new(),
+            },
+            Part::FINALIZE => FieldErrors::new(),
+            Part::Main | Part::Sub(_) => spec_errors(object),
+        }
+    }
+
+    fn admit<'a>(
+        &'a self,
+        cx: &'a mut WriteContext<'_>,
+        view: View<'a>,
+        old: Option<&'a Object>,
+        object: &'a mut Object,
+    ) -> Option<BoxFuture<'a, Result<(), Status>>> {
+        let is_new = old.is_some_and(|old| old.text(UID) != object.text(UID)) && !object.text(UID).is_empty();
+        (cx.part == Part::STATUS && is_new).then(|| check_name(view, object).boxed())
+    }
+
+    fn waits_for(&self, object: &Object) -> Option<String> {
+        object.strings(FINALIZERS).next()?;
+        let status = MemberClusterStatus::of(object).unwrap_or_default();
+        let told = condition::find(&status.conditions, TERMINATING).map(|told| told.message.clone());
+        Some(format!(
+            "The member cluster goes when nothing of it is granted and nothing lives in it.  {}",
+            told.unwrap_or_default()
+        ))
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
@@ -80,8 +160,19 @@ impl Strategy for MemberClusterStrategy {
     }
 
     fn cells(&self, object: &Object, _now_unix_seconds: i64) -> Vec<Value> {
-        let Ok(spec) = MemberClusterSpec::of(object) else { return vec![Value::Null; COLUMNS.len()] };
+        let (Ok(spec), Ok(status)) = (MemberClusterSpec::of(object), MemberClusterStatus::of(object)) else {
+            return vec![Value::Null; COLUMNS.len()];
+        };
         let granted = self.levels.allocated(&account::fleet(), object.name());
-        vec![json!(shares(&granted, &spec.hard)), dash(&spec.display_name)]
+        vec![
+            dash(ready(&status.conditions)),
+            dash(&status.version),
+            json!(shares(&granted, &spec.hard)),
+            json!(shares(&status.consumed, &spec.hard)),
+            json!(status.namespaces),
+            json!(spec.cordoned),
+            dash(&spec.display_name),
+            dash(&spec.tenants.join(",")),
+        ]
     }
 }

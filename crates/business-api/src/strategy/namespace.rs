@@ -9,7 +9,7 @@ use super::{
     add_finalizer, amounts_value, begin_deletion, check_annotations, dash, drops_finalizer, project_key,
     ready, set_tenant, shares, take_tenant, unreadable, waiting,
 };
-use crate::clusters::Clusters;
+use crate::clusters::{ClusterGrowth, Clusters};
 use crate::finalizers::{self, TenantFinalizers};
 use crate::levels::Levels;
 use crate::refusal::{self, RefusedKind, RefusedObject};
@@ -123,6 +123,17 @@ impl NamespaceStrategy {
         }
     }
 
+    /// A cluster that is cordoned or going takes nothing more.
+    fn check_growth(&self, old: Option<&Object>, object: &Object) -> Result<(), Status> {
+        let before = old.map(|old| self.account(old)).transpose()?;
+        self.clusters.check_growth(ClusterGrowth {
+            before: before.as_ref(),
+            after: &self.account(object)?,
+            resource: &group_resource(),
+            name: object.name(),
+        })
+    }
+
     /// A confirmation may lower what is charged; nothing else that a status says changes it.
     fn prepare_status(cx: &WriteContext<'_>, old: &Object, object: &mut Object) -> Result<(), Status> {
         let before = Typed::of(old)?;
@@ -219,7 +230,8 @@ impl Strategy for NamespaceStrategy {
         object.set(&["status", "phase"], json!("Pending"));
         object.set(super::OBSERVED, json!(0));
         object.set(CHARGED, amounts_value(&spec.hard));
-        self.clusters.check_loaded()
+        self.clusters.check_loaded()?;
+        self.check_growth(None, object)
     }
 
     fn validate_create(&self, cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
@@ -257,7 +269,7 @@ impl Strategy for NamespaceStrategy {
             let before = Typed::of(old)?;
             object.set(CHARGED, amounts_value(&charge::raise(before.mark(), &hard)));
         }
-        Ok(())
+        self.check_growth(Some(old), object)
     }
 
     fn admit<'a>(

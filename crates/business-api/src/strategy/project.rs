@@ -2,7 +2,7 @@ use super::{
     TENANT, add_finalizer, begin_deletion, check_annotations, check_role, dash, drops_finalizer, project_key,
     ready, ruled_tenants, rules, set_tenant, shares, take_tenant, unreadable, waiting,
 };
-use crate::clusters::Clusters;
+use crate::clusters::{ClusterGrowth, Clusters};
 use crate::finalizers::{self, TenantFinalizers};
 use crate::levels::Levels;
 use crate::refusal::{self, RefusedKind, RefusedObject};
@@ -93,7 +93,18 @@ impl ProjectStrategy {
         if newly_named(Some(&before), &after).next().is_some() {
             self.clusters.check_loaded()?;
         }
-        Ok(())
+        self.check_growth(Some(old), object)
+    }
+
+    /// A cluster that is cordoned or going takes nothing more.
+    fn check_growth(&self, old: Option<&Object>, object: &Object) -> Result<(), Status> {
+        let before = old.map(|old| self.account(old)).transpose()?;
+        self.clusters.check_growth(ClusterGrowth {
+            before: before.as_ref(),
+            after: &self.account(object)?,
+            resource: &group_resource(),
+            name: object.name(),
+        })
     }
 
     /// The budget of a project is for whoever has the role admin above it.
@@ -185,7 +196,10 @@ impl Strategy for ProjectStrategy {
         }
         object.set(&["status", "phase"], json!("Pending"));
         object.set(super::OBSERVED, json!(0));
-        if clusters(&spec_of(object)?).next().is_none() { Ok(()) } else { self.clusters.check_loaded() }
+        if clusters(&spec_of(object)?).next().is_some() {
+            self.clusters.check_loaded()?;
+        }
+        self.check_growth(None, object)
     }
 
     fn validate_create(&self, cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {

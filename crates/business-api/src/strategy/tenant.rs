@@ -1,4 +1,5 @@
 use super::{by_operators, dash, ready, shares, unreadable};
+use crate::clusters::{ClusterGrowth, Clusters};
 use crate::levels::Levels;
 use crate::numbers::TENANT;
 use crate::refusal::{self, RefusedKind, RefusedObject};
@@ -43,13 +44,23 @@ static REFUSED: RefusedKind = RefusedKind {
 /// Tenants: made by operators, with ceilings that cost the member clusters.
 #[derive(Clone, Debug)]
 pub struct TenantStrategy {
+    clusters: Clusters,
     levels: Levels,
 }
 
 impl TenantStrategy {
     /// `levels` tell how full clusters are.
-    pub fn new(levels: Levels) -> Self {
-        Self { levels }
+    pub fn new(clusters: Clusters, levels: Levels) -> Self {
+        Self { clusters, levels }
+    }
+
+    /// A cluster that is cordoned or going takes nothing more.
+    fn check_growth(&self, old: Option<&Object>, object: &Object) -> Result<(), Status> {
+        let before = old.map(|old| self.account(old)).transpose()?;
+        // What is the operators' own is said to them whomever the cluster is for.
+        let after = Account { tenant: String::new(), ..self.account(object)? };
+        let (resource, name) = (&group_resource(), object.name());
+        self.clusters.check_growth(ClusterGrowth { before: before.as_ref(), after: &after, resource, name })
     }
 }
 
@@ -105,7 +116,8 @@ fn has_ceiling(body: &[u8], cluster: &str) -> bool {
 impl Strategy for TenantStrategy {
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
         object.remove(&["status"]);
-        by_operators(cx, object, &group_resource())
+        by_operators(cx, object, &group_resource())?;
+        self.check_growth(None, object)
     }
 
     fn admit<'a>(
@@ -125,10 +137,11 @@ impl Strategy for TenantStrategy {
     fn prepare_update(
         &self,
         cx: &mut WriteContext<'_>,
-        _old: &Object,
+        old: &Object,
         object: &mut Object,
     ) -> Result<(), Status> {
-        by_operators(cx, object, &group_resource())
+        by_operators(cx, object, &group_resource())?;
+        self.check_growth(Some(old), object)
     }
 
     fn validate_update(&self, cx: &mut WriteContext<'_>, _old: &Object, object: &Object) -> FieldErrors {

@@ -7,7 +7,6 @@ use crate::roster::Roster;
 use apiserver::Caller;
 use apiserver::Part;
 use apiserver::strategy::{Strategy, WriteContext};
-use business_types::Cluster;
 use meta::field::FieldErrors;
 use meta::object::Object;
 use meta::status::Status;
@@ -23,15 +22,13 @@ fn object(value: Value) -> Object {
 }
 
 fn clusters() -> Clusters {
-    let clusters = Clusters::awaited();
-    let of = |tenants: &[&str]| Cluster {
-        tenants: tenants.iter().map(|t| (*t).to_owned()).collect(),
-        version: "v1.36.3".to_owned(),
-        display_name: "Cluster one".to_owned(),
-        cluster_type: "Imported".to_owned(),
+    let of = |tenant: &str| {
+        json!({
+            "spec": {"tenants": [tenant], "displayName": "Cluster one", "type": "Imported"},
+            "status": {"version": "v1.36.3"},
+        })
     };
-    clusters.replace([("c1".to_owned(), of(&["*"])), ("theirs".to_owned(), of(&["other"]))]);
-    clusters
+    Clusters::of([("c1", of("*")), ("theirs", of("other"))])
 }
 
 fn projects() -> ProjectStrategy {
@@ -208,7 +205,7 @@ fn an_unknown_cluster_and_another_tenants_are_refused_alike() {
 #[test]
 fn without_a_directory_new_cluster_names_wait() {
     let strategy = NamespaceStrategy::new(
-        Clusters::awaited(),
+        Clusters::registered(),
         Levels::default(),
         Vec::new(),
         TenantFinalizers::default(),

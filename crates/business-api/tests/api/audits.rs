@@ -1,8 +1,7 @@
 //! What the audits of both sides find: held, shown in the project, and what growth waits for.
 
-use crate::support::{Client, World, namespace, namespaces, project, until};
+use crate::support::{Client, World, member_cluster, namespace, namespaces, project, until};
 use business_api::config::{Cli, Command};
-use business_types::Comparison;
 use clap::Parser;
 use serde_json::{Value, json};
 
@@ -15,8 +14,7 @@ async fn compare(world: &World) {
     let news = json!({"metadata": {"annotations": {"compared": uuid::Uuid::new_v4().to_string()}}});
     let project = world.operator().patch(PROJECT, news).await.expect(200);
     let revision = project["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
-    let clusters = ["c1", "c2"].map(|cluster| (cluster.to_owned(), revision));
-    world.clusters.set_compared(Comparison { clusters: clusters.into(), ..Comparison::default() });
+    world.compared(&["c1", "c2"], revision).await;
 }
 
 async fn sql(world: &World, statement: &'static str) {
@@ -217,6 +215,9 @@ async fn what_is_released_and_unused_is_written_off_and_the_controller_hears_of_
 async fn growth_waits_for_a_cluster_that_the_controller_has_forgotten() {
     let world = World::new().await;
     let (admin, operator) = (world.admin("t"), world.operator());
+    for name in ["c1", "c2"] {
+        world.register(member_cluster(name, &["*"]), json!({})).await;
+    }
     admin.post("/projects", project("p", json!({"pods": "10"}))).await.expect(201);
     admin.post(&namespaces("p"), namespace("a", json!({"pods": "1"}))).await.expect(201);
     sql(&world, "UPDATE rev SET held = true, held_reason = 'history has diverged'").await;
@@ -229,8 +230,7 @@ async fn growth_waits_for_a_cluster_that_the_controller_has_forgotten() {
         let report = json!({"status": {"orphans": [orphan]}});
         let project = operator.patch(&format!("{PROJECT}/status"), report).await.expect(200);
         let revision = project["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
-        let clusters = [("c2".to_owned(), revision)].into();
-        world.clusters.set_compared(Comparison { clusters, ..Comparison::default() });
+        world.compared(&["c2"], revision).await;
         until("the audit was made", async || {
             let held = ledger(&operator).await["held"].clone();
             held.as_array().is_some_and(|held| held.iter().any(|held| held["uid"] == *uid))

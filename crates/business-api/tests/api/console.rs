@@ -4,8 +4,7 @@
 //! shows the `message` of whatever is refused (`says`), in a dialog about rights where the code is 403; of an answer it reads
 //! the fields that `sees` points at. A line without a `page` prepares what the console does not do itself.
 
-use crate::support::{Answer, Client, World, until};
-use business_types::Cluster;
+use crate::support::{Answer, Client, World, member_cluster, until};
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -88,15 +87,12 @@ impl Console {
     async fn new(flags: &[&str]) -> Self {
         let flags = [flags, &["--initial-administrator-tenant=acme", "--initial-administrator-user=root"]];
         let world = World::with_settings(&flags.concat()).await;
-        world.clusters.replace(["cls-a", "cls-b"].map(|name| {
-            let cluster = Cluster {
-                tenants: vec!["acme".to_owned()],
-                version: "1.21.4".to_owned(),
-                display_name: format!("Cluster {name}"),
-                cluster_type: "Baremetal".to_owned(),
-            };
-            (name.to_owned(), cluster)
-        }));
+        for name in ["cls-a", "cls-b"] {
+            let mut cluster = member_cluster(name, &["acme"]);
+            cluster["spec"]["displayName"] = json!(format!("Cluster {name}"));
+            cluster["spec"]["type"] = json!("Baremetal");
+            world.register(cluster, json!({"version": "1.21.4"})).await;
+        }
         let root = world.member("root", "acme");
         until("root rules", async || root.get("/portal").await.body["administrator"] == true).await;
         Self { world, made: BTreeMap::new() }

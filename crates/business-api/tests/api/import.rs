@@ -3,7 +3,6 @@
 use crate::support::{World, until};
 use business_api::config::{Cli, Command, Import};
 use business_api::import;
-use business_types::Comparison;
 use clap::Parser;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -135,15 +134,11 @@ async fn growth_goes_on_when_every_cluster_was_compared_after_the_import() {
     let list = operator.get("/projects").await.expect(200);
     let revision: u64 = list["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
     let all = ["cls-one", "cls-two", "cls-sun", "cls-moon", "cls-gone", "c1", "c2"];
-    let at = |clusters: &[&str], revision| Comparison {
-        clusters: clusters.iter().map(|cluster| ((*cluster).to_owned(), revision)).collect(),
-        ..Comparison::default()
-    };
-    world.clusters.set_compared(at(&all, revision - 1));
+    world.compared(&all, revision - 1).await;
     assert_eq!(create("early").await, 503);
-    world.clusters.set_compared(at(&["cls-one", "c1"], revision));
+    world.compared(&["cls-one", "c1"], revision).await;
     assert_eq!(create("partly").await, 503);
-    world.clusters.set_compared(at(&all, revision));
+    world.compared(&all, revision).await;
     until("growth goes on", async || create("late").await == 201).await;
     let path = "/namespaces/prj-full/namespaces/cls-one-full-a";
     let more = operator.patch(path, json!({"spec": {"hard": {"pods": "5"}}})).await;

@@ -22,6 +22,7 @@ mod interleavings;
 mod main_job;
 #[cfg(test)]
 mod matrix;
+mod member_clusters;
 #[cfg(test)]
 mod platforms;
 #[cfg(test)]

@@ -1,9 +1,10 @@
-use crate::support::{World, child, namespace, namespaces, project, until};
+use crate::support::{World, child, member_cluster, namespace, namespaces, project, until};
 use serde_json::json;
 
 #[tokio::test]
 async fn a_project_and_a_namespace_are_made_together_and_deleted_in_order() {
     let world = World::new().await;
+    world.register(member_cluster("c1", &["*"]), json!({"version": "v1.36.3"})).await;
     let (admin, operator) = (world.admin("t"), world.operator());
     let made = admin
         .post("/projects", project("web", json!({"pods": "100", "requests.cpu": "10"})))

@@ -29,6 +29,8 @@ async fn the_authorization_matrix_is_as_recorded() {
     let root = world.masters();
     let acme = world.tenant_admin("acme");
     root.until_ready().await;
+    let member_clusters = format!("{GROUP}/memberclusters");
+    root.send(&Method::POST, &member_clusters, Some(member_cluster("c1"))).await.expect(201);
     make_projects(&root, &acme).await;
     make_others(&root, &acme).await;
     for (name, role) in [("alice", "a member"), ("nora", "an administrator")] {
@@ -95,17 +97,17 @@ async fn make_projects(root: &Caller, acme: &Caller) {
     let mut other = project("other", json!({"pods": "10"}));
     other["spec"]["members"] = json!(["alice"]);
     other["spec"]["access"] = json!([user("zed", "admin")]);
-    for project in [top, p, other] {
-        acme.send(&Method::POST, &format!("{GROUP}/projects"), Some(project)).await.expect(201);
+    let projects = format!("{GROUP}/projects");
+    let make = async |project: &Value| acme.send(&Method::POST, &projects, Some(project.clone())).await;
+    until("the cluster is known", async || make(&top).await.code == 201).await;
+    for project in [p, other] {
+        make(&project).await.expect(201);
     }
 }
 
 /// An object of each other kind.
 async fn make_others(root: &Caller, acme: &Caller) {
-    let of_root = [("platforms", platform("plf", "acme")), ("memberclusters", member_cluster("c1"))];
-    for (plural, body) in of_root {
-        root.send(&Method::POST, &format!("{GROUP}/{plural}"), Some(body)).await.expect(201);
-    }
+    root.send(&Method::POST, &format!("{GROUP}/platforms"), Some(platform("plf", "acme"))).await.expect(201);
     let map = json!({"metadata": {"name": "map"}, "data": {"a": "1"}});
     acme.send(&Method::POST, &format!("{GROUP}/configmaps"), Some(map)).await.expect(201);
     let make = async |plural: &str, body: Value| {
@@ -193,7 +195,7 @@ fn tenant(name: &str) -> Value {
 fn member_cluster(name: &str) -> Value {
     json!({
         "apiVersion": "business.tkestack.io/v1", "kind": "MemberCluster",
-        "metadata": {"name": name}, "spec": {"displayName": name},
+        "metadata": {"name": name}, "spec": {"displayName": name, "tenants": ["*"]},
     })
 }
 

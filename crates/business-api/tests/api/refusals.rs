@@ -1,9 +1,12 @@
-use crate::support::{Answer, Client, World, child, namespace, namespaces, project, until};
+use crate::support::{Answer, Client, World, child, member_cluster, namespace, namespaces, project, until};
 use serde_json::{Value, json};
 
 /// The tree that every case starts from: `ca` with 100 pods and 10 cores, of which `kid` has 40 and 4.
 async fn tree() -> (World, Client) {
     let world = World::new().await;
+    for name in ["c1", "c2"] {
+        world.register(member_cluster(name, &["*"]), json!({})).await;
+    }
     let admin = world.admin("t");
     admin.post("/projects", project("ca", json!({"pods": "100", "requests.cpu": "10"}))).await.expect(201);
     admin.post("/projects", child("kid", "ca", json!({"pods": "40", "requests.cpu": "4"}))).await.expect(201);
@@ -220,6 +223,9 @@ async fn an_operators_lock_stops_growth_only() {
 #[tokio::test]
 async fn amounts_are_compared_by_value_in_every_suffix() {
     let world = World::new().await;
+    for name in ["c1", "c2"] {
+        world.register(member_cluster(name, &["*"]), json!({})).await;
+    }
     let admin = world.admin("t");
     let hard = json!({"requests.cpu": "1", "requests.memory": "1Ki", "pods": "1e3"});
     let made = admin.post("/projects", project("p", hard)).await.expect(201);

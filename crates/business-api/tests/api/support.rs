@@ -3,11 +3,9 @@
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use business_api::certificates::CertificateIssuer;
-use business_api::clusters::Clusters;
 use business_api::config::{Cli, Command, Serve};
 use business_api::kinds::{KINDS, KindTable};
 use business_api::serve::{Listeners, Program, serve};
-use business_types::Cluster;
 use clap::Parser;
 use http::{Method, Request, header};
 use http_body_util::{BodyExt, Full};
@@ -37,7 +35,6 @@ const DEADLINE: Duration = Duration::from_secs(20);
 /// One or more replicas on one database, and the keys to them.
 pub(crate) struct World {
     pub(crate) replicas: Vec<SocketAddr>,
-    pub(crate) clusters: Clusters,
     pub(crate) database: Database,
     signing: EncodingKey,
     tls: TlsConnector,
@@ -168,17 +165,14 @@ impl World {
         write("tls.key", &key);
         write("ca.crt", &authority.pem);
         write("jwks.json", &key_set(&signing).to_string());
-        let clusters = Clusters::awaited();
-        clusters.replace(["c1", "c2"].map(|name| (name.to_owned(), cluster("*"))));
         let tasks = Tasks::new();
-        let program = Program { kinds, clusters: Some(clusters.clone()), issuer };
+        let program = Program { kinds, issuer };
         let mut replicas = Vec::new();
         for _replica in 0..count {
             replicas.push(start(&directory, &database, program.clone(), flags, &tasks).await);
         }
         Self {
             replicas,
-            clusters,
             database,
             signing: EncodingKey::from_ec_pem(signing.serialize_pem().as_bytes()).unwrap(),
             tls: authority.connector(None),
@@ -203,6 +197,34 @@ impl World {
         for replica in 0..self.replicas.len() {
             let client = self.operator_at(replica);
             until("the server is ready", async || client.get("/readyz").await.code == 200).await;
+        }
+    }
+
+    /// Makes a member cluster, or changes it, and waits until every replica knows.
+    pub(crate) async fn register(&self, cluster: Value, status: Value) {
+        let operator = self.operator();
+        let path = format!("/memberclusters/{}", cluster["metadata"]["name"].as_str().unwrap());
+        if operator.get(&path).await.code == 200 {
+            operator.patch(&path, json!({"spec": cluster["spec"]})).await.expect(200);
+        } else {
+            operator.post("/memberclusters", cluster).await.expect(201);
+        }
+        operator.patch(&format!("{path}/status"), json!({"status": status})).await.expect(200);
+        let name = path.rsplit('/').next().unwrap();
+        for replica in 0..self.replicas.len() {
+            let client = self.operator_at(replica);
+            until("the cluster is known, and no other name is good", async || {
+                client.names(name).await && !client.names("nowhere").await
+            })
+            .await;
+        }
+    }
+
+    /// Clusters were compared with the objects of a revision.
+    pub(crate) async fn compared(&self, clusters: &[&str], revision: u64) {
+        let status = json!({"comparison": {"revision": revision}});
+        for name in clusters {
+            self.register(member_cluster(name, &["*"]), status.clone()).await;
         }
     }
 
@@ -292,8 +314,12 @@ impl World {
 }
 
 /// A cluster for these tenants.
-pub(crate) fn cluster(tenant: &str) -> Cluster {
-    Cluster { tenants: vec![tenant.to_owned()], version: "v1.36.3".to_owned(), ..Cluster::default() }
+/// A member cluster that these tenants may use.
+pub(crate) fn member_cluster(name: &str, tenants: &[&str]) -> Value {
+    json!({
+        "apiVersion": "business.tkestack.io/v1", "kind": "MemberCluster", "metadata": {"name": name},
+        "spec": {"tenants": tenants},
+    })
 }
 
 async fn start(
@@ -349,6 +375,13 @@ pub(crate) async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) 
 }
 
 impl Client {
+    /// Whether a project may name a cluster.
+    async fn names(&self, cluster: &str) -> bool {
+        let mut body = project("naming", json!({}));
+        body["spec"]["clusters"] = json!({cluster: {"hard": {}}});
+        self.post("/projects?dryRun=All", body).await.code != 422
+    }
+
     pub(crate) async fn get(&self, path: &str) -> Answer {
         self.send(Method::GET, path, "application/json", None).await
     }

@@ -1,4 +1,4 @@
-use crate::support::{Client, World, child, cluster, namespace, namespaces, project, until};
+use crate::support::{Client, World, child, member_cluster, namespace, namespaces, project, until};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -242,7 +242,7 @@ async fn tenants_make_no_budget_out_of_nothing_unless_that_is_switched_on() {
 #[tokio::test]
 async fn a_cluster_for_one_tenant_is_unknown_to_the_other() {
     let world = two_tenants().await;
-    world.clusters.replace([("c1".to_owned(), cluster("*")), ("private".to_owned(), cluster("u"))]);
+    world.register(member_cluster("private", &["u"]), json!({})).await;
     let with = |name: &str| {
         let mut body = project(name, json!({}));
         body["spec"]["clusters"] = json!({"private": {"hard": {"pods": "1"}}});

@@ -7,7 +7,7 @@ use crate::error::{CallFailure, Error};
 use crate::events::Topic;
 use crate::kinds::{ObjectKey as _, RootKey};
 use crate::project::kind::{BusinessProject, ProjectView};
-use business_types::{Comparison, Orphan, OrphanState, Stranger};
+use business_types::{ClusterComparison, Comparison, Orphan, OrphanState, Stranger};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 const TRIES_MAX: usize = 5;
 /// Orphans that one project's status holds.
 const ORPHANS_MAX: usize = 500;
-/// Strangers that the comparison names.
+/// Strangers that the comparison of a cluster names.
 const STRANGERS_MAX: usize = 50;
 /// Of what was found, what is named in logs and events.
 const NAMED_MAX: usize = 20;
@@ -60,21 +60,26 @@ impl Findings {
     }
 }
 
-/// Tells projects and operators, and completes the comparison.
+/// Tells projects and operators. What is left to tell is the comparison of each cluster.
 pub async fn tell(
     cx: &Context,
     survey: &Survey,
     findings: Findings,
-    comparison: &mut Comparison,
-) -> Result<(), Error> {
+    comparison: &Comparison,
+) -> Result<BTreeMap<String, ClusterComparison>, Error> {
     let Findings { orphans: mut wanted, homeless, mut strangers } = findings;
+    let mut parts = Parts::of(comparison);
     for orphan in homeless.iter().take(NAMED_MAX) {
         report_homeless(cx, orphan);
     }
     for stranger in strangers.iter().take(NAMED_MAX) {
         report_stranger(cx, stranger);
     }
-    let mut unreported = homeless.len();
+    for orphan in &homeless {
+        parts.unreported(orphan);
+        let part = parts.of_cluster(&orphan.cluster_name);
+        part.homeless = part.homeless.saturating_add(1);
+    }
     for (name, told) in survey.telling() {
         // What was found in a cluster that does not answer now may still be there.
         let kept = told.iter().filter(|orphan| !comparison.clusters.contains_key(&orphan.cluster_name));
@@ -82,23 +87,50 @@ pub async fn tell(
     }
     for (name, mut orphans) in wanted {
         orphans.sort_unstable();
-        unreported = unreported.saturating_add(orphans.len().saturating_sub(ORPHANS_MAX));
-        orphans.truncate(ORPHANS_MAX);
-        if survey.told(&name) == orphans {
+        let told_before = survey.told(&name);
+        for orphan in orphans.drain(ORPHANS_MAX.min(orphans.len())..) {
+            parts.unreported(&orphan);
+        }
+        if told_before == orphans {
             continue;
         }
         if !show(cx, &name, &orphans).await? {
-            unreported = unreported.saturating_add(orphans.len());
+            orphans.iter().for_each(|orphan| parts.unreported(orphan));
         }
     }
-    let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-    comparison.unreported = count(unreported);
-    comparison.homeless = count(homeless.len());
-    comparison.strange = count(strangers.len());
     strangers.sort_unstable();
-    strangers.truncate(STRANGERS_MAX);
-    comparison.strangers = strangers;
-    Ok(())
+    for stranger in strangers {
+        let part = parts.of_cluster(&stranger.cluster_name);
+        part.strange = part.strange.saturating_add(1);
+        if part.strangers.len() < STRANGERS_MAX {
+            part.strangers.push(stranger);
+        }
+    }
+    Ok(parts.0)
+}
+
+/// The comparison of each cluster.
+struct Parts(BTreeMap<String, ClusterComparison>);
+
+impl Parts {
+    fn of(comparison: &Comparison) -> Self {
+        let compared = comparison.clusters.iter().map(|(cluster, at)| {
+            (cluster.clone(), ClusterComparison { revision: *at, ..ClusterComparison::default() })
+        });
+        let missing = comparison.missing.iter().map(|(cluster, why)| {
+            (cluster.clone(), ClusterComparison { missing: why.clone(), ..ClusterComparison::default() })
+        });
+        Self(compared.chain(missing).collect())
+    }
+
+    fn of_cluster(&mut self, cluster: &str) -> &mut ClusterComparison {
+        self.0.entry(cluster.to_owned()).or_default()
+    }
+
+    fn unreported(&mut self, orphan: &Orphan) {
+        let part = self.of_cluster(&orphan.cluster_name);
+        part.unreported = part.unreported.saturating_add(1);
+    }
 }
 
 /// Writes the orphans of a project into its status. Whether there still is such a project.
@@ -153,7 +185,7 @@ fn report_homeless(cx: &Context, orphan: &Orphan) {
     let note = format!(
         "namespace {namespace} of cluster {cluster} (uid {uid}) was granted by us and belongs to no object and no project"
     );
-    cx.events.report_directory(ORPHAN, note);
+    cx.events.report_cluster(cluster, ORPHAN, note);
 }
 
 fn report_stranger(cx: &Context, stranger: &Stranger) {
@@ -162,5 +194,5 @@ fn report_stranger(cx: &Context, stranger: &Stranger) {
     let note = format!(
         "namespace {namespace} of cluster {cluster} (uid {uid}) carries our marks without our seal; it is charged to nobody"
     );
-    cx.events.report_directory(STRANGER, note);
+    cx.events.report_cluster(cluster, STRANGER, note);
 }

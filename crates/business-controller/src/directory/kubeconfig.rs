@@ -1,6 +1,6 @@
 //! A kubeconfig file whose contexts are the clusters, or a directory of `NAME.kubeconfig` files.
 
-use super::publish::PublishedCluster;
+use super::described::Described;
 use super::{DirectorySource, Listed, Listing};
 use crate::error::Error;
 use futures_util::future::{BoxFuture, FutureExt as _};
@@ -33,8 +33,7 @@ impl KubeconfigSource {
             let file = Kubeconfig::read_from(&self.path)?;
             let contexts: Vec<String> = file.contexts.iter().map(|context| context.name.clone()).collect();
             for name in contexts {
-                let listed =
-                    listed_as(&name, file.clone(), Some(name.clone()), PublishedCluster::default()).await;
+                let listed = listed_as(&name, file.clone(), Some(name.clone()), Described::imported()).await;
                 listing.take(&name, listed);
             }
             return Ok(listing);
@@ -42,7 +41,7 @@ impl KubeconfigSource {
         for path in kubeconfigs_in(&self.path)? {
             let Some(name) = path.file_stem().and_then(|stem| stem.to_str()) else { continue };
             let listed = match Kubeconfig::read_from(&path) {
-                Ok(file) => listed_as(name, file, None, PublishedCluster::default()).await,
+                Ok(file) => listed_as(name, file, None, Described::imported()).await,
                 Err(error) => Err(error.into()),
             };
             listing.take(name, listed);
@@ -76,11 +75,7 @@ fn kubeconfigs_in(directory: &Path) -> Result<Vec<PathBuf>, Error> {
 
 /// A cluster whose kubeconfig is not a file of the operator's own on this machine: it must neither run programs here
 /// nor read files.
-pub async fn listed_from_elsewhere(
-    name: &str,
-    file: Kubeconfig,
-    entry: PublishedCluster,
-) -> Result<Listed, Error> {
+pub async fn listed_from_elsewhere(name: &str, file: Kubeconfig, entry: Described) -> Result<Listed, Error> {
     match reaches_here(&file) {
         Some(field) => Err(Error::Config(format!(
             "{field} is refused: only a kubeconfig given on the command line may run programs or name files; put the \
@@ -116,7 +111,7 @@ pub async fn listed_as(
     name: &str,
     file: Kubeconfig,
     context: Option<String>,
-    mut entry: PublishedCluster,
+    mut entry: Described,
 ) -> Result<Listed, Error> {
     let fingerprint = fingerprint(&file, context.as_deref());
     let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
@@ -124,7 +119,7 @@ pub async fn listed_as(
     if entry.display_name.is_empty() {
         name.clone_into(&mut entry.display_name);
     }
-    Ok(Listed { name: name.to_owned(), config, fingerprint, entry })
+    Ok(Listed { name: name.to_owned(), config, fingerprint, version: String::new(), entry })
 }
 
 /// Changes when the context, its cluster, its user, or a certificate or key in a file of theirs does.
@@ -196,14 +191,13 @@ current-context: east
         ];
         for (text, field) in cases {
             let file = Kubeconfig::from_yaml(&text).unwrap();
-            let refused =
-                listed_from_elsewhere("c", file.clone(), PublishedCluster::default()).await.unwrap_err();
+            let refused = listed_from_elsewhere("c", file.clone(), Described::imported()).await.unwrap_err();
             assert!(refused.text().contains(&format!("{field} is refused")), "{}", refused.text());
-            let by_operator = listed_as("c", file, None, PublishedCluster::default()).await;
+            let by_operator = listed_as("c", file, None, Described::imported()).await;
             assert!(by_operator.is_ok() || field.contains("client") || field.contains("cert"), "{field}");
         }
         let file = Kubeconfig::from_yaml(FILE).unwrap();
-        assert!(listed_from_elsewhere("c", file, PublishedCluster::default()).await.is_ok());
+        assert!(listed_from_elsewhere("c", file, Described::imported()).await.is_ok());
     }
 
     #[tokio::test]
@@ -211,12 +205,10 @@ current-context: east
         let file = Kubeconfig::from_yaml(FILE).unwrap();
         let moved = Kubeconfig::from_yaml(&FILE.replace("https://b:6443", "https://b:7443")).unwrap();
         for (name, same) in [("east", true), ("west", false)] {
-            let before = listed_as(name, file.clone(), Some(name.to_owned()), PublishedCluster::default())
-                .await
-                .unwrap();
-            let after = listed_as(name, moved.clone(), Some(name.to_owned()), PublishedCluster::default())
-                .await
-                .unwrap();
+            let before =
+                listed_as(name, file.clone(), Some(name.to_owned()), Described::imported()).await.unwrap();
+            let after =
+                listed_as(name, moved.clone(), Some(name.to_owned()), Described::imported()).await.unwrap();
             assert_eq!(before.fingerprint == after.fingerprint, same, "{name}");
             assert_eq!(before.entry.display_name, name);
         }

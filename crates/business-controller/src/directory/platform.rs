@@ -1,8 +1,8 @@
 //! TKE's platform API: `clusters` and `clustercredentials` of `platform.tkestack.io/v1`.
 
+use super::described::Described;
 use super::kubeconfig::listed_from_elsewhere;
-use super::publish::PublishedCluster;
-use super::{DirectorySource, Listing};
+use super::{DirectorySource, Listed, Listing};
 use crate::error::{CallFailure, Error};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use http::Request;
@@ -109,7 +109,10 @@ impl PlatformSource {
             let name = &cluster.metadata.name;
             let credential = credentials.items.iter().find(|one| one.cluster_name == *name);
             let listed = match kubeconfig(&cluster, credential) {
-                Ok(file) => listed_from_elsewhere(name, file, entry(&cluster)).await,
+                Ok(file) => {
+                    let listed = listed_from_elsewhere(name, file, entry(&cluster)).await;
+                    listed.map(|listed| Listed { version: cluster.status.version.clone(), ..listed })
+                }
                 Err(error) => Err(error),
             };
             listing.take(name, listed);
@@ -139,13 +142,13 @@ impl DirectorySource for PlatformSource {
 }
 
 /// A cluster without tenant belongs to nobody, so only callers across tenants may use it.
-fn entry(cluster: &Cluster) -> PublishedCluster {
+fn entry(cluster: &Cluster) -> Described {
     let tenant = &cluster.spec.tenant_id;
-    PublishedCluster {
+    Described {
         tenants: if tenant.is_empty() { Vec::new() } else { vec![tenant.clone()] },
-        version: cluster.status.version.clone(),
         display_name: cluster.spec.display_name.clone(),
         type_: cluster.spec.type_.clone(),
+        credentials: None,
     }
 }
 

@@ -1,9 +1,10 @@
 //! Kubeconfigs in Secrets of the controller's namespace that carry the cluster's name in a label.
 
+use super::described::Described;
 use super::kubeconfig::listed_from_elsewhere;
-use super::publish::PublishedCluster;
 use super::{DirectorySource, Listed, Listing};
 use crate::error::{CallFailure, Error};
+use business_types::ClusterCredentials;
 use futures_util::future::{BoxFuture, FutureExt as _};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, ListParams};
@@ -66,6 +67,7 @@ impl DirectorySource for SecretSource {
 
 async fn one(name: &str, secret: Secret) -> Result<Listed, Error> {
     let annotations = secret.metadata.annotations.unwrap_or_default();
+    let secret_name = secret.metadata.name.unwrap_or_default();
     if name.is_empty() {
         return Err(Error::Config(format!("label {CLUSTER_LABEL} is empty")));
     }
@@ -73,7 +75,8 @@ async fn one(name: &str, secret: Secret) -> Result<Listed, Error> {
     let bytes =
         data.get(KUBECONFIG_KEY).ok_or_else(|| Error::Config(format!("it has no key {KUBECONFIG_KEY}")))?;
     let text = std::str::from_utf8(&bytes.0).map_err(|error| Error::Config(error.to_string()))?;
-    let mut entry = PublishedCluster::default();
+    let credentials = Some(ClusterCredentials { secret_name });
+    let mut entry = Described { credentials, ..Described::imported() };
     if let Some(display_name) = annotations.get(DISPLAY_NAME_ANNOTATION) {
         display_name.clone_into(&mut entry.display_name);
     }

@@ -2,17 +2,19 @@
 //! operator changes holds at once.
 
 use super::IssueRefusal;
+use crate::business::Business;
+use crate::directory::described::Described;
 use crate::directory::kubeconfig::{listed_as, listed_from_elsewhere};
-use crate::directory::publish::{PublishedCluster, UIDS_ANNOTATION};
 use crate::directory::secrets::CLUSTER_LABEL;
 use crate::error::chain;
+use crate::kinds::{ObjectKey as _, RootKey};
+use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use business_types::names::CLUSTERS_CONFIG_MAP;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use business_types::MemberClusterStatus;
+use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, ListParams};
 use kube::config::{Cluster, Kubeconfig};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -44,7 +46,13 @@ pub struct ClusterEndpoint {
     pub ca_bundle: String,
 }
 
-/// Where the operator says it.
+impl From<business_types::ClusterEndpoint> for ClusterEndpoint {
+    fn from(written: business_types::ClusterEndpoint) -> Self {
+        Self { server: written.server, ca_bundle: written.ca_bundle }
+    }
+}
+
+/// Where the operator says it, beside the cluster's object, which comes first.
 #[derive(Clone, Debug)]
 pub enum IssuerSource {
     /// Kubeconfigs whose contexts are the clusters.
@@ -57,40 +65,43 @@ pub enum IssuerSource {
 #[derive(Clone, Debug)]
 pub struct Places {
     source: IssuerSource,
-    maps: Api<ConfigMap>,
+    business: Business,
 }
 
 impl Places {
-    /// What the clusters' names stand for is published in this namespace.
-    pub fn new(source: IssuerSource, client: kube::Client, namespace: &str) -> Self {
-        Self { source, maps: Api::namespaced(client, namespace) }
+    /// What the clusters' names stand for is read by this client.
+    pub fn new(source: IssuerSource, client: kube::Client) -> Self {
+        Self { source, business: Business::new(client) }
     }
 
     /// A cluster by its name.
     pub async fn find(&self, cluster: &str) -> Result<IssuingCluster, IssueRefusal> {
-        let uid = self.uid(cluster).await?;
+        let MemberClusterView { spec, status: MemberClusterStatus { uid, .. }, .. } =
+            self.record(cluster).await?;
+        let written = spec.endpoint.map(ClusterEndpoint::from);
         let (signer, endpoint) = match &self.source {
             IssuerSource::Files { signers, endpoints } => {
-                let endpoint = endpoint_in(&read(endpoints)?, cluster)?;
+                let endpoint = match written {
+                    Some(endpoint) => endpoint,
+                    None => endpoint_in(&read(endpoints)?, cluster)?,
+                };
                 (signer_in(read(signers)?, cluster).await?, endpoint)
             }
-            IssuerSource::Secrets(api) => from_secret(api, cluster).await?,
+            IssuerSource::Secrets(api) => from_secret(api, cluster, written).await?,
         };
         Ok(IssuingCluster { signer, endpoint, uid })
     }
 
     /// Which cluster the name stands for. Another one behind the name signs nothing.
-    async fn uid(&self, cluster: &str) -> Result<String, IssueRefusal> {
-        let found = within(self.maps.get_opt(CLUSTERS_CONFIG_MAP)).await?;
-        let annotations = found.and_then(|map| map.metadata.annotations).unwrap_or_default();
-        let uids: BTreeMap<String, String> = annotations
-            .get(UIDS_ANNOTATION)
-            .map(|text| serde_json::from_str(text))
-            .transpose()
-            .map_err(|error| IssueRefusal::Unavailable(format!("annotation {UIDS_ANNOTATION}: {error}")))?
-            .unwrap_or_default();
+    async fn record(&self, cluster: &str) -> Result<MemberClusterView, IssueRefusal> {
+        let key = RootKey::new(None, cluster);
+        let found = tokio::time::timeout(DEADLINE, self.business.get::<BusinessMemberCluster>(&key)).await;
+        let silent =
+            |why: String| IssueRefusal::Unavailable(format!("what the cluster is cannot be read: {why}"));
+        let found = found.map_err(|_elapsed| silent("no answer in time".to_owned()))?;
+        let found = found.map_err(|failure| silent(failure.to_string()))?;
         let unknown = || IssueRefusal::CannotSign(format!("cluster {cluster} is not in the directory"));
-        uids.get(cluster).cloned().ok_or_else(unknown)
+        found.filter(|object| !object.status.uid.is_empty()).ok_or_else(unknown)
     }
 }
 
@@ -113,7 +124,7 @@ async fn signer_in(file: Kubeconfig, cluster: &str) -> Result<kube::Config, Issu
     if !file.contexts.iter().any(|context| context.name == cluster) {
         return Err(cannot_sign(cluster));
     }
-    let listed = listed_as(cluster, file, Some(cluster.to_owned()), PublishedCluster::default()).await;
+    let listed = listed_as(cluster, file, Some(cluster.to_owned()), Described::imported()).await;
     listed.map(|listed| listed.config).map_err(|error| IssueRefusal::Unavailable(error.text()))
 }
 
@@ -143,6 +154,7 @@ fn bundle(cluster: &Cluster) -> Result<String, IssueRefusal> {
 async fn from_secret(
     api: &Api<Secret>,
     cluster: &str,
+    written: Option<ClusterEndpoint>,
 ) -> Result<(kube::Config, ClusterEndpoint), IssueRefusal> {
     let params = ListParams::default().labels(&format!("{CLUSTER_LABEL}={cluster}")).limit(1);
     let found = within(api.list(&params)).await?.items.into_iter().next();
@@ -155,13 +167,18 @@ async fn from_secret(
             .map_err(|error| IssueRefusal::Unavailable(format!("key {key} of its Secret: {error}")))
     };
     let annotations = secret.metadata.annotations.unwrap_or_default();
-    let server = annotations.get(ENDPOINT_ANNOTATION).cloned().ok_or_else(|| no_endpoint(cluster))?;
-    let ca_bundle = text(ENDPOINT_CA_KEY)?.unwrap_or_default().to_owned();
+    let endpoint = match written {
+        Some(endpoint) => endpoint,
+        None => ClusterEndpoint {
+            server: annotations.get(ENDPOINT_ANNOTATION).cloned().ok_or_else(|| no_endpoint(cluster))?,
+            ca_bundle: text(ENDPOINT_CA_KEY)?.unwrap_or_default().to_owned(),
+        },
+    };
     let signer = text(SIGNER_KEY)?.ok_or_else(|| cannot_sign(cluster))?;
     let file = Kubeconfig::from_yaml(signer).map_err(|error| IssueRefusal::Unavailable(chain(&error)))?;
-    let listed = listed_from_elsewhere(cluster, file, PublishedCluster::default()).await;
+    let listed = listed_from_elsewhere(cluster, file, Described::imported()).await;
     let config = listed.map_err(|error| IssueRefusal::Unavailable(error.text()))?.config;
-    Ok((config, ClusterEndpoint { server, ca_bundle }))
+    Ok((config, endpoint))
 }
 
 async fn within<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, IssueRefusal> {

@@ -22,6 +22,13 @@ pub fn wake_access_below(cx: &Context, project: &str) {
     }
 }
 
+/// The same for a cluster that knows people by other names than before.
+pub fn wake_access_in_cluster(cx: &Context, cluster: &str) {
+    for object in cx.objects.namespaces.in_cluster(cluster) {
+        wake_namespace(cx, &object, Lane::Access, Duration::ZERO);
+    }
+}
+
 /// The same for all projects of a tenant.
 pub fn wake_access_of_tenant(cx: &Context, tenant: &str) {
     for project in cx.objects.projects.of_tenant(tenant) {

@@ -60,12 +60,26 @@ impl Keeper {
     /// Follows the Secret for ever.
     #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
     pub async fn run(mut self) {
+        while let Err(error) = self.begin().await {
+            tracing::warn!(error = error.text(), "the keys of seals cannot be made");
+            tokio::time::sleep(PERIOD).await;
+        }
         loop {
             if let Err(error) = self.look().await {
                 tracing::warn!(error = error.text(), "the keys of seals cannot be kept");
             }
             tokio::time::sleep(PERIOD).await;
         }
+    }
+
+    /// Makes the first key. It is used after the lease was renewed once more: a later leader that takes a new lease cannot
+    /// miss that somebody has worked here.
+    async fn begin(&self) -> Result<(), Error> {
+        if self.get().await?.is_none() {
+            self.create().await?;
+            self.cx.fence.renewed_from_now_on().await;
+        }
+        Ok(())
     }
 
     /// Reads the keys, and does what is due.

@@ -1,32 +1,128 @@
-use super::MemberClusterSpec;
-use crate::validation::{DISPLAY_NAME_BYTES_MAX, amounts, cluster_name};
+use super::{ClusterEndpoint, MemberClusterSpec, MemberClusterStatus};
+use crate::cluster::EVERY_TENANT;
+use crate::validation::{DISPLAY_NAME_BYTES_MAX, amounts, cluster_name, conditions, printable};
 use meta::field::{FieldError, FieldErrors, Path};
+use meta::validation::NameRule;
+use serde_json::json;
+
+/// Tenants that one cluster may name.
+const TENANTS_MAX: usize = 10_000;
+/// Bytes of an address.
+const SERVER_BYTES_MAX: usize = 2048;
+/// Bytes of its authorities.
+const CA_BYTES_MAX: usize = 64 * 1024;
 
 /// What is wrong with a member cluster.
 pub fn member_cluster(name: &str, spec: &MemberClusterSpec) -> FieldErrors {
     let path = Path::new("spec");
     let mut errors: FieldErrors =
         cluster_name(name, &Path::new("metadata").child("name")).into_iter().collect();
-    if spec.display_name.len() > DISPLAY_NAME_BYTES_MAX {
-        errors.push(FieldError::too_long(&path.child("displayName"), DISPLAY_NAME_BYTES_MAX));
+    for (field, text) in [("displayName", &spec.display_name), ("type", &spec.cluster_type)] {
+        if text.len() > DISPLAY_NAME_BYTES_MAX {
+            errors.push(FieldError::too_long(&path.child(field), DISPLAY_NAME_BYTES_MAX));
+        }
+        errors.extend(printable(text, &path.child(field)));
     }
+    errors.extend(tenants(&spec.tenants, &path.child("tenants")));
     errors.extend(amounts(&spec.hard, |resource| path.child("hard").key(resource)));
+    if let Some(endpoint) = &spec.endpoint {
+        errors.extend(self::endpoint(endpoint, &path.child("endpoint")));
+    }
+    if let Some(credentials) = &spec.credentials {
+        let (at, name) = (path.child("credentials").child("secretName"), &credentials.secret_name);
+        let wrong = NameRule::Subdomain.check(name);
+        errors.extend(wrong.into_iter().map(|why| FieldError::invalid(&at, &json!(name), &why)));
+    }
+    errors
+}
+
+fn tenants(tenants: &[String], path: &Path) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    if tenants.len() > TENANTS_MAX {
+        errors.push(FieldError::too_many(path, tenants.len(), TENANTS_MAX));
+    }
+    for (index, tenant) in tenants.iter().enumerate().filter(|(_, tenant)| *tenant != EVERY_TENANT) {
+        if tenant.is_empty() {
+            errors.push(FieldError::required(&path.index(index), "a tenant's ID, or * for every tenant"));
+        }
+        errors.extend(printable(tenant, &path.index(index)));
+    }
+    errors
+}
+
+fn endpoint(endpoint: &ClusterEndpoint, path: &Path) -> FieldErrors {
+    let ClusterEndpoint { server, ca_bundle } = endpoint;
+    let mut errors = FieldErrors::new();
+    let at = path.child("server");
+    let host = server.strip_prefix("https://").unwrap_or_default();
+    if server.len() > SERVER_BYTES_MAX {
+        errors.push(FieldError::too_long(&at, SERVER_BYTES_MAX));
+    } else if host.is_empty() || host.starts_with(['/', ':']) || host.contains(char::is_whitespace) {
+        errors.push(FieldError::invalid(&at, &json!(server), "must be a URL that begins with https://"));
+    }
+    let at = path.child("caBundle");
+    if ca_bundle.len() > CA_BYTES_MAX {
+        errors.push(FieldError::too_long(&at, CA_BYTES_MAX));
+    } else if !ca_bundle.is_empty() && !ca_bundle.contains("-----BEGIN CERTIFICATE-----") {
+        errors.push(FieldError::invalid(&at, &json!("…"), "must be certificates in PEM"));
+    }
+    errors
+}
+
+/// What is wrong with a written status. Whose name it is does not change: another cluster behind it is no answer.
+pub fn member_cluster_status(old: &MemberClusterStatus, status: &MemberClusterStatus) -> FieldErrors {
+    let mut errors = conditions(&status.conditions);
+    if !old.uid.is_empty() && status.uid != old.uid {
+        let why = "the name stands for another cluster: delete the MemberCluster first";
+        errors.push(FieldError::invalid(&Path::new("status").child("uid"), &json!(status.uid), why));
+    }
     errors
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+
+    fn fields(name: &str, spec: serde_json::Value) -> Vec<String> {
+        let spec = serde_json::from_value(spec).unwrap();
+        member_cluster(name, &spec).into_iter().map(|error| error.field).collect()
+    }
 
     #[test]
     fn a_member_cluster_is_not_the_registry_and_has_amounts() {
-        let fields = |name: &str, spec: serde_json::Value| -> Vec<String> {
-            let spec = serde_json::from_value(spec).unwrap();
-            member_cluster(name, &spec).into_iter().map(|error| error.field).collect()
-        };
         assert_eq!(fields("c1", json!({"hard": {"requests.cpu": "10"}})), [""; 0]);
         assert_eq!(fields("registry", json!({})), ["metadata.name"]);
         assert_eq!(fields("c1", json!({"hard": {"pods": "1.5"}})), ["spec.hard[pods]"]);
+    }
+
+    #[test]
+    fn it_names_tenants_an_address_and_a_secret() {
+        let good = json!({
+            "tenants": ["acme", "*"], "credentials": {"secretName": "cls-a"},
+            "endpoint": {"server": "https://a.example:6443", "caBundle": "-----BEGIN CERTIFICATE-----"},
+        });
+        assert_eq!(fields("c1", good), [""; 0]);
+        assert_eq!(fields("c1", json!({"tenants": ["a", ""]})), ["spec.tenants[1]"]);
+        for server in ["", "http://a.example", "https://", "https:///x", "https://a b"] {
+            assert_eq!(
+                fields("c1", json!({"endpoint": {"server": server}})),
+                ["spec.endpoint.server"],
+                "{server}"
+            );
+        }
+        let key = json!({"endpoint": {"server": "https://a", "caBundle": "Q0E="}});
+        assert_eq!(fields("c1", key), ["spec.endpoint.caBundle"]);
+        assert_eq!(
+            fields("c1", json!({"credentials": {"secretName": "A"}})),
+            ["spec.credentials.secretName"]
+        );
+    }
+
+    #[test]
+    fn a_name_stands_for_one_cluster() {
+        let of = |uid: &str| MemberClusterStatus { uid: uid.to_owned(), ..MemberClusterStatus::default() };
+        assert_eq!(member_cluster_status(&of(""), &of("a")), []);
+        assert_eq!(member_cluster_status(&of("a"), &of("a")), []);
+        assert_eq!(member_cluster_status(&of("a"), &of("b")).len(), 1);
     }
 }

@@ -1,9 +1,14 @@
 use anyhow::{Result, ensure};
 use instance::job::{Hard, apply, namespace, project, until_available, until_field, until_gone};
+use instance::kubectl::Kubectl;
+use instance::wait::{self, Look};
 use instance::{HOST_CLUSTER, Instance};
 use serde_json::{Value, json};
+use std::time::Duration;
 
 const TENANT: &str = "topdown";
+/// Until every replica knows that a cluster is cordoned.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A member cluster has an amount, a tenant a ceiling of it, and the tenant's administrator divides that by himself.
 pub(super) fn budgets(instance: &Instance) -> Result<()> {
@@ -26,16 +31,38 @@ pub(super) fn budgets(instance: &Instance) -> Result<()> {
     let granted = format!("/status/clusters/{HOST_CLUSTER}/used/requests.cpu");
     until_field(&admin, &["tenant", TENANT], &granted, &json!("3"))?;
     until_field(&admin, &["tenant", TENANT], "/status/namespaces", &json!(1))?;
+    cordoned(k, &admin)?;
     let seen = admin.run(&["get", "tenants", "-o", "name"])?;
     ensure!(seen.trim() == format!("tenant.business.tkestack.io/{TENANT}"), "the tenant sees {seen}");
     let shown = k.run(&["get", "mc", HOST_CLUSTER])?;
-    ensure!(shown.contains("requests.cpu: 4/6"), "{shown}");
+    ensure!(shown.contains("requests.cpu: 4/6") && shown.contains("True"), "{shown}");
     let refusal = k.refused(&["delete", "tenant", TENANT], None)?;
     ensure!(refusal.contains("still has 1 children"), "{refusal}");
     admin.run(&["delete", "project", "top", "--wait=false"])?;
     until_gone(&admin, &["project", "top"])?;
     k.run(&["delete", "tenant", TENANT])?;
-    k.run(&["delete", "mc", HOST_CLUSTER]).map(drop)
+    change(k, &json!({"hard": null}))
+}
+
+/// Nothing grows in a cordoned cluster, and everything else goes on.
+fn cordoned(k: &Kubectl, admin: &Kubectl) -> Result<()> {
+    let name = format!("{HOST_CLUSTER}-top");
+    let resize = |cpu: &str| json!({"spec": {"hard": {"requests.cpu": cpu}}}).to_string();
+    let patch =
+        |change: &str| ["patch", "bns", &name, "-n", "top", "--type=merge", "-p", change].map(str::to_owned);
+    change(k, &json!({"cordoned": true}))?;
+    wait::until("a raise is refused", PATIENCE, || {
+        let output = admin.output(&patch(&resize("2")).each_ref().map(String::as_str), None)?;
+        let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+        Ok(if complaint.contains("is cordoned") { Look::Yes(()) } else { Look::NotYet(complaint) })
+    })?;
+    admin.run(&patch(&resize("500m")).each_ref().map(String::as_str))?;
+    change(k, &json!({"cordoned": false}))
+}
+
+fn change(k: &Kubectl, spec: &Value) -> Result<()> {
+    let change = json!({"spec": spec}).to_string();
+    k.run(&["patch", "mc", HOST_CLUSTER, "--type=merge", "-p", &change]).map(drop)
 }
 
 fn member_cluster(cpu: &str) -> Value {

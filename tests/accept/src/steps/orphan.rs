@@ -5,7 +5,6 @@ use instance::job::{
     self, Hard, apply, namespace, project, until_active, until_available, until_field, until_gone,
 };
 use instance::kubectl::Kubectl;
-use instance::manifests::NAMESPACE;
 use instance::wait::{self, Look};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -67,10 +66,9 @@ fn forged(instance: &Instance, cluster: &str) -> Result<()> {
     contains(&refusal, &["kept by business.tkestack.io"])?;
     let member = instance.break_glass(cluster);
     member.feed(&["create", "-f", "-"], &marked)?;
-    let maps = ["configmap", "business-clusters", "-n", NAMESPACE];
-    job::until(&instance.kubectl, &maps, |map| {
-        let compared = map.pointer("/metadata/annotations/business.tkestack.io~1compared");
-        compared.and_then(Value::as_str).is_some_and(|compared| compared.contains(FORGED))
+    job::until(&instance.kubectl, &["membercluster", cluster], |object| {
+        let strangers = object.pointer("/status/comparison/strangers");
+        strangers.is_some_and(|strangers| strangers.to_string().contains(FORGED))
     })?;
     let project = instance.kubectl.json(&["get", "project", "orphan"])?;
     ensure!(project.pointer("/status/orphans").is_none(), "it is charged to the project: {project}");

@@ -2,16 +2,16 @@
 
 use super::Group;
 use crate::certificates::SigningCluster;
-use crate::support::{World, until};
+use crate::support::{World, member_cluster, until};
 use business_api::certificates::CertificateIssuer;
 use business_api::config::{Cli, Command};
 use business_api::import;
 use business_types::issue::{IssueRequest, Issued};
-use business_types::{Cluster, Comparison};
 use clap::Parser;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use meta::status::Status;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use store::testing;
 
@@ -39,7 +39,11 @@ impl Group {
             Some(dump) => imported(dump).await,
             None => World::with_issuer(&FLAGS, Arc::new(Controller(SigningCluster::new()))).await,
         };
-        world.clusters.replace(clusters());
+        until("the cache is filled", async || world.operator().get("/readyz/cache-sync").await.code == 200)
+            .await;
+        for (cluster, version) in clusters() {
+            world.register(cluster, json!({"version": version})).await;
+        }
         if self.database.is_some() {
             compared(&world).await;
         }
@@ -49,24 +53,18 @@ impl Group {
     }
 }
 
-fn clusters() -> Vec<(String, Cluster)> {
+/// As bodies of member clusters, with the version of each.
+fn clusters() -> Vec<(Value, &'static str)> {
     let recorded = CLUSTERS.iter().map(|(name, tenant)| {
-        let cluster_type = if *name == "cls-imp" { "Imported" } else { "Baremetal" };
-        let cluster = Cluster {
-            tenants: vec![(*tenant).to_owned()],
-            version: "1.21.4".to_owned(),
-            display_name: format!("Cluster {name}"),
-            cluster_type: cluster_type.to_owned(),
-        };
-        ((*name).to_owned(), cluster)
+        let mut cluster = member_cluster(name, &[tenant]);
+        cluster["spec"]["type"] = json!(if *name == "cls-imp" { "Imported" } else { "Baremetal" });
+        cluster["spec"]["displayName"] = json!(format!("Cluster {name}"));
+        (cluster, "1.21.4")
     });
-    let main = Cluster {
-        tenants: vec!["default".to_owned()],
-        version: "1.36.3".to_owned(),
-        display_name: "cluster".to_owned(),
-        cluster_type: "Imported".to_owned(),
-    };
-    recorded.chain([("cluster".to_owned(), main)]).collect()
+    let mut main = member_cluster("cluster", &["default"]);
+    main["spec"]["displayName"] = json!("cluster");
+    main["spec"]["type"] = json!("Imported");
+    recorded.chain([(main, "1.36.3")]).collect()
 }
 
 /// With all that an installation of the old system has.
@@ -84,11 +82,13 @@ async fn imported(dump: &str) -> World {
 /// Growth is held after an import until every cluster was looked at.
 async fn compared(world: &World) {
     let operator = world.operator();
-    until("the cache is filled", async || operator.get("/readyz/cache-sync").await.code == 200).await;
     let list = operator.get("/projects").await.expect(200);
     let revision: u64 = list["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
-    let clusters = clusters().into_iter().map(|(name, _)| (name, revision)).collect();
-    world.clusters.set_compared(Comparison { clusters, ..Comparison::default() });
+    for (cluster, _) in clusters() {
+        let name = cluster["metadata"]["name"].as_str().unwrap();
+        let told = json!({"status": {"comparison": {"revision": revision}}});
+        operator.patch(&format!("/memberclusters/{name}/status"), told).await.expect(200);
+    }
     until("growth goes on", async || operator.get("/readyz").await.code == 200).await;
 }
 

@@ -1,7 +1,6 @@
-use crate::support::{Answer, cluster, until};
+use crate::support::{Answer, until};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use business_api::clusters::Clusters;
 use business_api::config::{Cli, Command};
 use business_api::serve::{Listeners, Program, serve};
 use clap::Parser;
@@ -81,8 +80,6 @@ impl World {
             format!("--jwt-jwks-file={}", file("jwks.json", &key_set(&signing).to_string())),
         ];
         let Command::Serve(settings) = Cli::parse_from(line).command else { panic!("not serve") };
-        let clusters = Clusters::awaited();
-        clusters.replace([("c1".to_owned(), cluster("*"))]);
         let (tasks, (bound, address)) = (Tasks::new(), tokio::sync::oneshot::channel());
         let served = tasks.clone();
         // A runtime of its own, as in a process of its own.
@@ -93,13 +90,7 @@ impl World {
                 let listen = async || TcpListener::bind("127.0.0.1:0").await.unwrap();
                 let listeners = Listeners { api: listen().await, admin: listen().await };
                 bound.send(listeners.api.local_addr().unwrap()).unwrap();
-                serve(
-                    &settings,
-                    listeners,
-                    Program { clusters: Some(clusters), ..Program::default() },
-                    served,
-                )
-                .await
+                serve(&settings, listeners, Program::default(), served).await
             });
             assert!(outcome.is_ok(), "{outcome:?}");
         });

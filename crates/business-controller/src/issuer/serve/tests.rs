@@ -1,6 +1,5 @@
 use super::*;
-use crate::directory::publish::UIDS_ANNOTATION;
-use crate::fixtures::server::{CLUSTERS, Server};
+use crate::fixtures::server::Server;
 use crate::issuer::desk;
 use crate::issuer::places::{IssuerSource, Places};
 use business_types::issue::Issued;
@@ -84,9 +83,8 @@ async fn only_business_api_is_let_in() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let server = Server::default();
-    server.put(CLUSTERS, &json!({ "metadata": { "annotations": { (UIDS_ANNOTATION): "{}" } } }));
     let source = IssuerSource::Secrets(Box::new(kube::Api::namespaced(server.client(), "tke-business")));
-    let (desk, clerk) = desk::open(Places::new(source, server.client(), "tke-business"), &Metrics::new());
+    let (desk, clerk) = desk::open(Places::new(source, server.client()), &Metrics::new());
     let identity = IssuerIdentity {
         certificate_file: files.file("issuer", "crt"),
         key_file: files.file("issuer", "key"),

@@ -1,0 +1,141 @@
+//! What member clusters are to those who name them.
+
+use crate::support::{World, member_cluster, namespace, namespaces, project, until};
+use serde_json::{Value, json};
+
+const C1: &str = "/memberclusters/c1";
+const PROJECT: &str = "/projects/p";
+const WEB: &str = "/namespaces/p/namespaces/c1-web";
+
+fn pods(pods: &str) -> Value {
+    json!({"pods": pods})
+}
+
+/// A project with a namespace in a cluster.
+async fn world() -> World {
+    let world = World::new().await;
+    world.register(member_cluster("c1", &["*"]), json!({})).await;
+    let admin = world.admin("t");
+    admin.post("/projects", project("p", pods("10"))).await.expect(201);
+    admin.post(&namespaces("p"), namespace("web", pods("2"))).await.expect(201);
+    world
+}
+
+fn raise(amount: &str) -> Value {
+    json!({"spec": {"hard": {"pods": amount}}})
+}
+
+fn grant(amount: &str) -> Value {
+    json!({"spec": {"clusters": {"c1": {"hard": {"pods": amount}}}}})
+}
+
+fn tenant(name: &str) -> Value {
+    json!({
+        "apiVersion": "business.tkestack.io/v1", "kind": "Tenant", "metadata": {"name": name},
+        "spec": {"clusters": {"c1": {"hard": {"pods": "3"}}}},
+    })
+}
+
+/// Everything that grows in the cluster is refused in these words, and everything else goes on.
+async fn is_closed(world: &World, state: &str) {
+    let (admin, operator) = (world.admin("t"), world.operator());
+    let create = async || admin.post(&namespaces("p"), namespace("more", pods("1"))).await;
+    until("it is known", async || create().await.code == 403).await;
+    let refused = [
+        create().await,
+        admin.patch(WEB, raise("3")).await,
+        admin.patch(PROJECT, grant("11")).await,
+        admin.post("/projects", project("q", pods("1"))).await,
+        operator.post(&namespaces("p"), namespace("more", pods("1"))).await,
+        operator.post("/tenants", tenant("u")).await,
+    ];
+    for answer in refused {
+        assert_eq!(answer.code, 403, "{answer:?}");
+        assert!(answer.message().contains(&format!("cluster \"c1\" {state}:")), "{answer:?}");
+    }
+    admin.patch(WEB, raise("1")).await.expect(200);
+    admin.patch(PROJECT, grant("9")).await.expect(200);
+    admin.patch(WEB, json!({"metadata": {"labels": {"a": "b"}}})).await.expect(200);
+}
+
+#[tokio::test]
+async fn what_is_cordoned_takes_nothing_more_and_lets_go() {
+    let world = world().await;
+    let (admin, operator) = (world.admin("t"), world.operator());
+    operator.patch(C1, json!({"spec": {"cordoned": true}})).await.expect(200);
+    is_closed(&world, "is cordoned").await;
+    operator.patch(C1, json!({"spec": {"cordoned": false}})).await.expect(200);
+    until("it is open again", async || admin.patch(WEB, raise("4")).await.code == 200).await;
+    operator.patch(C1, json!({"spec": {"cordoned": true}})).await.expect(200);
+    admin.delete(WEB).await.expect(200);
+    world.assert_books_agree().await;
+}
+
+#[tokio::test]
+async fn what_is_cordoned_for_one_tenant_is_not_there_for_another() {
+    let world = world().await;
+    let operator = world.operator();
+    operator.patch(C1, json!({"spec": {"cordoned": true, "tenants": ["t"]}})).await.expect(200);
+    let theirs = async || world.admin("u").post("/projects", project("theirs", pods("1"))).await;
+    until("it is not theirs", async || theirs().await.code == 422).await;
+    assert_eq!(theirs().await.causes()[0].0, "FieldValueNotFound");
+}
+
+#[tokio::test]
+async fn a_cluster_that_goes_waits_and_takes_nothing_meanwhile() {
+    let world = world().await;
+    let operator = world.operator();
+    let early = json!({"spec": {"finalizers": []}});
+    assert_eq!(
+        operator.patch(&format!("{C1}/finalize"), early.clone()).await.code,
+        409,
+        "it is not being deleted"
+    );
+    operator.delete(C1).await.expect(200);
+    is_closed(&world, "is being deleted").await;
+    let waits = json!([{
+        "type": "Terminating", "status": "True", "reason": "InUse", "message": "1 namespaces live in it",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }]);
+    operator.patch(&format!("{C1}/status"), json!({"status": {"conditions": waits}})).await.expect(200);
+    let again = operator.delete(C1).await;
+    assert_eq!(again.code, 409, "{again:?}");
+    assert!(again.message().contains("1 namespaces live in it"), "{again:?}");
+    operator.patch(&format!("{C1}/finalize"), early).await.expect(200);
+    assert_eq!(operator.get(C1).await.code, 404);
+}
+
+#[tokio::test]
+async fn a_cluster_has_one_name_for_as_long_as_that_is_there() {
+    let world = World::new().await;
+    let operator = world.operator();
+    for name in ["c1", "c2"] {
+        operator.post("/memberclusters", member_cluster(name, &["*"])).await.expect(201);
+    }
+    let says = async |name: &str, uid: &str| {
+        operator.patch(&format!("/memberclusters/{name}/status"), json!({"status": {"uid": uid}})).await
+    };
+    says("c1", "u1").await.expect(200);
+    let second = says("c2", "u1").await;
+    assert_eq!(second.code, 409, "{second:?}");
+    assert!(second.message().contains("stands for the cluster with uid u1 already"), "{second:?}");
+    let other = says("c1", "u2").await;
+    assert_eq!((other.code, other.causes()[0].1.as_str()), (422, "status.uid"), "{other:?}");
+    let forgotten = operator.patch(&format!("{C1}/status"), json!({"status": null})).await.expect(200);
+    assert_eq!(forgotten["status"]["uid"], "u1");
+    operator.delete(C1).await.expect(200);
+    operator.patch(&format!("{C1}/finalize"), json!({"spec": {"finalizers": []}})).await.expect(200);
+    says("c2", "u1").await.expect(200);
+    world.assert_books_agree().await;
+}
+
+#[tokio::test]
+async fn clusters_are_registered_while_growth_is_held() {
+    let world = World::new().await;
+    let held = "UPDATE rev SET held = true, held_reason = 'history has diverged'";
+    sqlx::query(held).execute(&mut world.database.connect().await.unwrap()).await.unwrap();
+    world.register(member_cluster("c1", &["*"]), json!({"uid": "u1"})).await;
+    world.operator().patch(C1, json!({"spec": {"hard": {"pods": "5"}}})).await.expect(200);
+    world.operator().patch(C1, json!({"spec": {"hard": {"pods": "7"}}})).await.expect(200);
+    assert_eq!(world.admin("t").post("/projects", project("p", pods("1"))).await.code, 503);
+}

@@ -1,0 +1,119 @@
+//! What the directory says of a cluster, and what becomes of it in the cluster's object.
+
+use crate::kinds::View;
+use crate::member_cluster::kind::BusinessMemberCluster;
+use business_types::{ClusterCredentials, MemberClusterSpec, names};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+/// What a source says of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Described {
+    /// Its name for people.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub display_name: String,
+    /// Its type, such as `Imported`.
+    #[serde(rename = "type", skip_serializing_if = "String::is_empty")]
+    pub type_: String,
+    /// Tenants that may use it; `*` is all of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tenants: Vec<String>,
+    /// The Secret that its credentials come from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub credentials: Option<ClusterCredentials>,
+}
+
+impl Described {
+    /// A cluster of which nothing is said: it is for everybody.
+    pub fn imported() -> Self {
+        Self { type_: "Imported".to_owned(), tenants: vec!["*".to_owned()], ..Self::default() }
+    }
+
+    fn of(spec: &MemberClusterSpec) -> Self {
+        Self {
+            display_name: spec.display_name.clone(),
+            type_: spec.cluster_type.clone(),
+            tenants: spec.tenants.clone(),
+            credentials: spec.credentials.clone(),
+        }
+    }
+
+    /// The body of a new object.
+    pub fn body(&self) -> Value {
+        json!({ "metadata": { "annotations": { (names::DIRECTORY_ANNOTATION): json!(self).to_string() } }, "spec": self })
+    }
+}
+
+/// The merge patch that brings an object to what is said now. What somebody has changed since it was last said stays.
+pub fn news(object: &View<BusinessMemberCluster>, said: &Described) -> Option<Value> {
+    let last = object.annotations.get(names::DIRECTORY_ANNOTATION);
+    let last: Described = last.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    if last == *said {
+        return None;
+    }
+    let fields = |described: &Described| match json!(described) {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    };
+    let (last, new, held) = (fields(&last), fields(said), fields(&Described::of(&object.spec)));
+    let mut spec = Map::new();
+    for field in last.keys().chain(new.keys()) {
+        let (was, is) = (last.get(field), new.get(field));
+        if was != is && held.get(field) == was {
+            spec.insert(field.clone(), is.cloned().unwrap_or(Value::Null));
+        }
+    }
+    let annotations = json!({ (names::DIRECTORY_ANNOTATION): json!(said).to_string() });
+    Some(json!({ "metadata": { "annotations": annotations }, "spec": spec }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(display_name: &str, tenants: &[&str]) -> Described {
+        let tenants = tenants.iter().map(|&tenant| tenant.to_owned()).collect();
+        Described { display_name: display_name.to_owned(), tenants, ..Described::imported() }
+    }
+
+    fn object(last: Option<&Described>, spec: &Described) -> View<BusinessMemberCluster> {
+        let annotation = |last| (names::DIRECTORY_ANNOTATION.to_owned(), json!(last).to_string());
+        View {
+            annotations: last.map(annotation).into_iter().collect(),
+            spec: serde_json::from_value(json!(spec)).unwrap(),
+            ..View::default()
+        }
+    }
+
+    fn changed(last: Option<&Described>, spec: &Described, new: &Described) -> Option<Value> {
+        news(&object(last, spec), new).map(|mut patch| patch["spec"].take())
+    }
+
+    #[test]
+    fn what_an_operator_has_changed_stays() {
+        let (first, second) = (said("One", &["*"]), said("Uno", &["acme"]));
+        assert_eq!(changed(Some(&first), &first, &first), None);
+        assert_eq!(
+            changed(Some(&first), &first, &second),
+            Some(json!({"displayName": "Uno", "tenants": ["acme"]}))
+        );
+        let his = said("One", &["globex"]);
+        assert_eq!(changed(Some(&first), &his, &second), Some(json!({"displayName": "Uno"})));
+        assert_eq!(changed(Some(&second), &his, &second), None, "it was said before");
+    }
+
+    #[test]
+    fn what_an_operator_has_made_takes_over_what_he_has_not_said() {
+        let his = Described { display_name: "His".to_owned(), ..Described::default() };
+        let want = json!({"tenants": ["*"], "type": "Imported"});
+        assert_eq!(changed(None, &his, &said("One", &["*"])), Some(want));
+    }
+
+    #[test]
+    fn what_is_said_no_more_goes() {
+        let first = said("One", &["*"]);
+        let less = Described { display_name: String::new(), ..first.clone() };
+        assert_eq!(changed(Some(&first), &first, &less), Some(json!({"displayName": null})));
+    }
+}

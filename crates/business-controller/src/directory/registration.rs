@@ -1,0 +1,60 @@
+//! The record of what a name stands for: the uid of the cluster's `kube-system`, in the status of its object.
+
+use super::described::{Described, news};
+use crate::context::Context;
+use crate::error::{CallFailure, Error};
+use crate::kinds::{Heard, ObjectKey as _, RootKey};
+use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
+use serde_json::json;
+
+/// A cluster that has said who it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Recognized<'a> {
+    pub name: &'a str,
+    pub uid: &'a str,
+    pub described: &'a Described,
+}
+
+/// Puts on record what a name stands for, and returns the uid that it stands for now: that may be another cluster, which
+/// was here before. The ledger lets no two names stand for one cluster.
+pub async fn register(cx: &Context, cluster: Recognized<'_>) -> Result<Option<String>, Error> {
+    let Recognized { name, uid, described } = cluster;
+    let key = RootKey::new(None, name);
+    cx.fence.permit()?;
+    let object = match cx.business.get::<BusinessMemberCluster>(&key).await? {
+        Some(object) => object,
+        None => cx.business.create::<BusinessMemberCluster>(&key, described.body()).await?,
+    };
+    if !object.status.uid.is_empty() {
+        return Ok(Some(object.status.uid));
+    }
+    if object.is_deleting() {
+        return Ok(None);
+    }
+    cx.fence.permit()?;
+    let written = cx.business.patch_status(&object, json!({ "uid": uid })).await?;
+    cx.objects.member_clusters.seen(written, Heard::FromOwnWrite);
+    tracing::info!(cluster = name, uid, "member cluster registered");
+    Ok(Some(uid.to_owned()))
+}
+
+/// Brings an object to what is said of its cluster.
+pub async fn describe(cx: &Context, object: &MemberClusterView, described: &Described) -> Result<(), Error> {
+    let Some(patch) = news(object, described).filter(|_| !object.is_deleting()) else { return Ok(()) };
+    cx.fence.permit()?;
+    match cx.business.edit(object, patch).await {
+        Ok(written) => {
+            cx.objects.member_clusters.seen(written, Heard::FromOwnWrite);
+            Ok(())
+        }
+        // Somebody else was faster: at the next look.
+        Err(CallFailure::Conflict(_) | CallFailure::NotFound) => Ok(()),
+        Err(failure) => Err(Error::Api(failure)),
+    }
+}
+
+/// What a name stands for, as the API itself says it.
+pub async fn recorded(cx: &Context, name: &str) -> Result<Option<String>, Error> {
+    let found = cx.business.get::<BusinessMemberCluster>(&RootKey::new(None, name)).await?;
+    Ok(found.map(|object| object.status.uid).filter(|uid| !uid.is_empty()))
+}

@@ -1,0 +1,168 @@
+//! The controller of member clusters: what is seen of each, and its end.
+
+/// What a member cluster is to the controller.
+pub mod kind;
+/// What of it is granted and used.
+pub mod usage;
+/// The status to show; pure.
+pub mod status;
+
+use crate::context::Context;
+use crate::controller::Controller;
+use crate::error::{CallFailure, Error};
+use crate::events::Topic;
+use crate::kinds::{Heard, ObjectKey as _, RootKey, ViewChange};
+use crate::members::Lookup;
+use crate::merge::difference;
+use crate::namespace::kind::BusinessNamespace;
+use crate::namespace::wake::wake_access_in_cluster;
+use crate::objects::Tabled as _;
+use crate::outcome::PassOutcome;
+use crate::project::kind::BusinessProject;
+use crate::queue::Lane;
+use crate::tenant::kind::BusinessTenant;
+use business_types::{MemberClusterStatus, names};
+use kind::{BusinessMemberCluster, MemberClusterView};
+use status::ClusterSight;
+use std::time::Duration;
+use usage::ClusterUsage;
+
+/// Shortest time between two writes of a cluster's figures.
+const FIGURES_FLOOR: Duration = Duration::from_secs(1);
+/// More for each object that every pass goes through.
+const FIGURES_PER_OBJECT: Duration = Duration::from_micros(200);
+/// Longest time between two writes.
+const FIGURES_CEILING: Duration = Duration::from_secs(10);
+/// Latest time to look again at what a cluster waits for.
+const RECHECK: Duration = Duration::from_secs(30);
+/// Until the API says what the caches say.
+const SOON: Duration = Duration::from_secs(1);
+/// The group of member clusters in the queue: no member cluster has an empty name.
+const GROUP: &str = "";
+
+const DELETED: Topic = Topic::normal("Deleted", "Delete");
+
+impl Controller for BusinessMemberCluster {
+    fn changed(cx: &Context, change: &ViewChange<Self>) {
+        if let Some(view) = change.new.as_deref().or(change.old.as_deref()) {
+            wake_cluster(cx, view.key.name(), Lane::Urgent);
+            let identity = |view: &MemberClusterView| view.spec.identity;
+            let (old, new) = (change.old.as_deref(), change.new.as_deref());
+            if old.map(identity).unwrap_or_default() != new.map(identity).unwrap_or_default() {
+                wake_access_in_cluster(cx, view.key.name());
+            }
+        }
+    }
+
+    async fn reconcile(cx: &Context, key: &RootKey) -> Result<PassOutcome, Error> {
+        let memory = &cx.objects.member_clusters.memory;
+        let Some(object) = cx.objects.member_clusters.get(key) else {
+            memory.figures.forget(key);
+            return Ok(PassOutcome::Skipped);
+        };
+        let sight = sight(cx, key.name());
+        let next = status::next(&object, &sight, &cx.now());
+        match show(cx, &object, &next).await? {
+            PassOutcome::Unchanged if object.is_deleting() => end(cx, &object, &sight.usage).await,
+            // Its end is decided from what is stored by then.
+            PassOutcome::Applied if object.is_deleting() => Ok(PassOutcome::WaitingFor(SOON)),
+            shown => Ok(shown),
+        }
+    }
+
+    fn look_at_all(cx: &Context) {
+        for cluster in cx.objects.member_clusters.all() {
+            wake_cluster(cx, cluster.key.name(), Lane::Later);
+        }
+    }
+
+    fn cluster_changed(cx: &Context, cluster: &str) {
+        wake_cluster(cx, cluster, Lane::Urgent);
+    }
+}
+
+/// Looks at a cluster again, if there is an object of it. What only changes its figures waits until they may be written.
+pub fn wake_cluster(cx: &Context, name: &str, lane: Lane) {
+    let key = RootKey::new(None, name);
+    if lane == Lane::Later && cx.objects.member_clusters.get(&key).is_none() {
+        return;
+    }
+    let wait = if lane == Lane::Later { cx.objects.member_clusters.memory.figures.wait(&key) } else { None };
+    cx.queue.add_after(&BusinessMemberCluster::queued(key), GROUP, lane, wait.unwrap_or_default());
+}
+
+fn sight(cx: &Context, name: &str) -> ClusterSight {
+    let memory = &cx.objects.member_clusters.memory;
+    let reach = match cx.members.find(name) {
+        Lookup::Found(member) => Some(member.reach()),
+        Lookup::NotLoaded | Lookup::Unknown => None,
+    };
+    ClusterSight {
+        reach,
+        directory: memory.sight(name),
+        comparison: memory.comparison(name),
+        usage: ClusterUsage::of(name, &cx.objects),
+    }
+}
+
+async fn show(
+    cx: &Context,
+    object: &MemberClusterView,
+    next: &MemberClusterStatus,
+) -> Result<PassOutcome, Error> {
+    let figures = &cx.objects.member_clusters.memory.figures;
+    if *next == object.status {
+        return Ok(PassOutcome::Unchanged);
+    }
+    if let Some(wait) =
+        figures.wait(&object.key).filter(|_| status::differ_in_figures_only(&object.status, next))
+    {
+        return Ok(PassOutcome::WaitingFor(wait));
+    }
+    let json = |status: &MemberClusterStatus| {
+        serde_json::to_value(status).map_err(|error| CallFailure::Unavailable(error.to_string()))
+    };
+    let Some(patch) = difference(&json(&object.status)?, &json(next)?) else {
+        return Ok(PassOutcome::Unchanged);
+    };
+    cx.fence.permit()?;
+    let written = cx.business.patch_status(object, patch).await?;
+    cx.objects.member_clusters.seen(written, Heard::FromOwnWrite);
+    let objects = usize::try_from(next.namespaces).unwrap_or_default();
+    let period = FIGURES_PER_OBJECT.saturating_mul(u32::try_from(objects).unwrap_or(u32::MAX));
+    figures.written(&object.key, FIGURES_FLOOR.saturating_add(period).min(FIGURES_CEILING));
+    Ok(PassOutcome::Applied)
+}
+
+/// Lets a cluster go of which nothing is granted, and in which nothing lives.
+async fn end(cx: &Context, object: &MemberClusterView, usage: &ClusterUsage) -> Result<PassOutcome, Error> {
+    let Some(left) = MemberClusterView::without(&object.spec.finalizers, names::MEMBER_CLUSTER_FINALIZER)
+    else {
+        return Ok(PassOutcome::Skipped);
+    };
+    if usage.in_use().is_some() {
+        return Ok(PassOutcome::WaitingFor(RECHECK));
+    }
+    // What is held in memory may be behind: the last look is at the server's own state.
+    if is_used(cx, object.key.name()).await? {
+        return Ok(PassOutcome::WaitingFor(SOON));
+    }
+    cx.fence.permit()?;
+    cx.business.finalize(object, &left).await?;
+    cx.events.report(object, DELETED, "nothing of the cluster is granted or used any more".to_owned());
+    Ok(PassOutcome::Applied)
+}
+
+async fn is_used(cx: &Context, cluster: &str) -> Result<bool, CallFailure> {
+    let living =
+        cx.business.some_where::<BusinessNamespace>(&format!("spec.clusterName={cluster}"), 1).await?;
+    let mut used = !living.is_empty();
+    cx.business
+        .each::<BusinessProject>(|project| {
+            let held = project.status.ledger.held.iter().any(|held| held.cluster_name == cluster);
+            used |= held || project.spec.clusters.contains_key(cluster);
+        })
+        .await?;
+    cx.business.each::<BusinessTenant>(|tenant| used |= tenant.spec.clusters.contains_key(cluster)).await?;
+    Ok(used)
+}

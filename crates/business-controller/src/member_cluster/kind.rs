@@ -1,0 +1,86 @@
+//! What a member cluster is to the controller.
+
+use crate::kinds::{Kind, RootKey, View};
+use crate::project::figures::Figures;
+use business_types::{ClusterComparison, MemberClusterSpec, MemberClusterStatus, names};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BusinessMemberCluster;
+
+pub type MemberClusterView = View<BusinessMemberCluster>;
+
+impl Kind for BusinessMemberCluster {
+    const KIND: &'static str = names::MEMBER_CLUSTER_KIND;
+    const PLURAL: &'static str = names::MEMBER_CLUSTERS;
+    type Spec = MemberClusterSpec;
+    type Status = MemberClusterStatus;
+    type Key = RootKey;
+    type Index = ();
+    type Memory = ClusterMemory;
+}
+
+/// What directory and audit have found out, to be shown.
+#[derive(Debug, Default)]
+pub struct ClusterMemory {
+    pub figures: Figures,
+    found: Mutex<Found>,
+}
+
+#[derive(Debug, Default)]
+struct Found {
+    /// `None` while the directory was not read.
+    sights: Option<BTreeMap<String, DirectorySight>>,
+    comparisons: Option<BTreeMap<String, ClusterComparison>>,
+}
+
+/// What the directory knows of a name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DirectorySight {
+    pub listed: Listedness,
+    /// Its Kubernetes version, as far as it was asked.
+    pub version: String,
+}
+
+/// Whether a name is listed, and good.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Listedness {
+    #[default]
+    NotListed,
+    Listed,
+    /// Its kubeconfig cannot be used, and why.
+    Unusable(String),
+    /// It would be a second name for the cluster that this one stands for.
+    SecondName(String),
+}
+
+impl ClusterMemory {
+    /// What the directory says of a name.
+    pub fn sight(&self, name: &str) -> Option<DirectorySight> {
+        self.lock().sights.as_ref().map(|sights| sights.get(name).cloned().unwrap_or_default())
+    }
+
+    /// The directory was read: the names of which something else is said than before.
+    pub fn set_sights(&self, sights: BTreeMap<String, DirectorySight>) -> Vec<String> {
+        let mut found = self.lock();
+        let before = found.sights.take().unwrap_or_default();
+        let names = before.keys().chain(sights.keys());
+        let changed = names.filter(|name| before.get(*name) != sights.get(*name)).cloned().collect();
+        found.sights = Some(sights);
+        changed
+    }
+
+    /// How far a cluster was compared; `None` while nothing was compared here.
+    pub fn comparison(&self, name: &str) -> Option<Option<ClusterComparison>> {
+        self.lock().comparisons.as_ref().map(|all| all.get(name).cloned())
+    }
+
+    pub fn set_comparisons(&self, comparisons: BTreeMap<String, ClusterComparison>) {
+        self.lock().comparisons = Some(comparisons);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Found> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,152 @@
+use super::kind::{DirectorySight, Listedness, MemberClusterView};
+use super::usage::ClusterUsage;
+use crate::member::Reach;
+use business_types::condition::{
+    self, ANSWERS, BOUNDED, FALSE, READY, REGISTERED, TERMINATING, TRUE, UNKNOWN, reason,
+};
+use business_types::{ClusterComparison, Condition, MemberClusterStatus};
+
+/// What a message names at most.
+const TOLD_MAX: usize = 5;
+
+/// What is seen of a cluster.
+#[derive(Debug)]
+pub struct ClusterSight {
+    /// `None` while it is not followed.
+    pub reach: Option<Reach>,
+    /// `None` while the directory was not read.
+    pub directory: Option<DirectorySight>,
+    /// The outer is `None` while nothing was compared here.
+    pub comparison: Option<Option<ClusterComparison>>,
+    pub usage: ClusterUsage,
+}
+
+/// The status after what was seen. `now` is RFC 3339.
+pub fn next(object: &MemberClusterView, sight: &ClusterSight, now: &str) -> MemberClusterStatus {
+    let (old, usage) = (&object.status, &sight.usage);
+    let version = sight.directory.as_ref().map(|directory| directory.version.clone());
+    let mut status = MemberClusterStatus {
+        uid: old.uid.clone(),
+        version: version.filter(|version| !version.is_empty()).unwrap_or_else(|| old.version.clone()),
+        granted: usage.granted.clone(),
+        consumed: usage.consumed.clone(),
+        namespaces: i64::try_from(usage.namespaces).unwrap_or(i64::MAX),
+        comparison: sight.comparison.clone().unwrap_or_else(|| old.comparison.clone()),
+        observed_generation: Some(object.generation),
+        conditions: old.conditions.clone(),
+    };
+    let registered = registered(object, sight);
+    let reachable = reachable(sight);
+    let ready = [&registered, &reachable].into_iter().find(|condition| !condition.is_true());
+    let ready = match ready {
+        Some(missing) => Condition::new(READY, &missing.status, &missing.reason, &missing.message),
+        None => Condition::new(READY, TRUE, reason::READY, ""),
+    };
+    let terminating = object.is_deleting().then(|| match usage.in_use() {
+        Some(why) => Condition::new(TERMINATING, TRUE, reason::IN_USE, why),
+        None => Condition::new(TERMINATING, TRUE, reason::DELETING, ""),
+    });
+    for condition in [registered, reachable, ready, bounded(usage)].into_iter().chain(terminating) {
+        condition::set(&mut status.conditions, condition.at(object.generation), now);
+    }
+    status
+}
+
+fn registered(object: &MemberClusterView, sight: &ClusterSight) -> Condition {
+    let no = |reason: &str, message: String| Condition::new(REGISTERED, FALSE, reason, message);
+    match sight.directory.as_ref().map(|directory| &directory.listed) {
+        Some(Listedness::SecondName(other)) => {
+            no(reason::SECOND_NAME, format!("cluster {other} is the same cluster under another name"))
+        }
+        _ if !object.status.uid.is_empty() => Condition::new(REGISTERED, TRUE, reason::REGISTERED, ""),
+        Some(Listedness::Unusable(why)) => no(reason::UNUSABLE, why.clone()),
+        Some(Listedness::NotListed) => no(reason::NOT_LISTED, "the directory does not list it".to_owned()),
+        Some(Listedness::Listed) | None => no(reason::NOT_SEEN, "it has not answered yet".to_owned()),
+    }
+}
+
+fn reachable(sight: &ClusterSight) -> Condition {
+    let unreachable = |reason: &str, message: &str| Condition::new(ANSWERS, FALSE, reason, message);
+    match (&sight.reach, sight.directory.as_ref().map(|directory| &directory.listed)) {
+        (Some(Reach::Reachable), _) => Condition::new(ANSWERS, TRUE, reason::REACHABLE, ""),
+        (Some(Reach::Unreachable { since, reason }), _) => {
+            unreachable(reason::UNREACHABLE, &format!("no answer since {since}: {reason}"))
+        }
+        (None, Some(Listedness::Unusable(why))) => unreachable(reason::UNUSABLE, why),
+        (None, Some(Listedness::NotListed)) => {
+            unreachable(reason::NOT_LISTED, "the directory does not list it")
+        }
+        (Some(Reach::Connecting) | None, _) => Condition::new(ANSWERS, UNKNOWN, reason::PENDING, ""),
+    }
+}
+
+fn bounded(usage: &ClusterUsage) -> Condition {
+    if usage.unbounded.is_empty() {
+        return Condition::new(BOUNDED, TRUE, reason::BOUNDED, "");
+    }
+    let named: Vec<&str> = usage.unbounded.iter().take(TOLD_MAX).map(String::as_str).collect();
+    let more = usage.unbounded.len().saturating_sub(TOLD_MAX);
+    let rest = if more > 0 { format!(" and {more} more tenants") } else { String::new() };
+    let message = format!("without a ceiling here: {}{rest}", named.join(", "));
+    Condition::new(BOUNDED, FALSE, reason::UNBOUNDED, message)
+}
+
+/// Whether two statuses differ in figures only, which may wait.
+pub fn differ_in_figures_only(old: &MemberClusterStatus, new: &MemberClusterStatus) -> bool {
+    let MemberClusterStatus { granted, consumed, namespaces, .. } = old;
+    let figures = (granted.clone(), consumed.clone(), *namespaces);
+    let (granted, consumed, namespaces) = figures;
+    *old == MemberClusterStatus { granted, consumed, namespaces, ..new.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::{ObjectKey as _, RootKey};
+
+    fn told(object: &MemberClusterView, sight: &ClusterSight, type_: &str) -> (String, String) {
+        let status = next(object, sight, "2026-01-01T00:00:00Z");
+        let condition = condition::find(&status.conditions, type_).unwrap().clone();
+        (condition.status, condition.reason)
+    }
+
+    fn sight(reach: Option<Reach>, listed: Listedness) -> ClusterSight {
+        let directory = Some(DirectorySight { listed, version: "v1".to_owned() });
+        ClusterSight { reach, directory, comparison: None, usage: ClusterUsage::default() }
+    }
+
+    #[test]
+    fn a_cluster_is_ready_when_it_is_registered_and_answers() {
+        let key = RootKey::new(None, "c1");
+        let new = MemberClusterView { key, generation: 2, ..MemberClusterView::default() };
+        let mut known = new.clone();
+        known.status.uid = "u".to_owned();
+        let is = |object: &MemberClusterView, sight: &ClusterSight, status: &str, reason: &str| {
+            assert_eq!(told(object, sight, READY), (status.to_owned(), reason.to_owned()));
+        };
+        is(&known, &sight(Some(Reach::Reachable), Listedness::Listed), TRUE, "Ready");
+        is(&known, &sight(Some(Reach::Connecting), Listedness::Listed), UNKNOWN, "Pending");
+        is(&known, &sight(None, Listedness::NotListed), FALSE, "NotListed");
+        is(&new, &sight(None, Listedness::SecondName("c0".to_owned())), FALSE, "SecondName");
+        is(&new, &sight(None, Listedness::Unusable("locked".to_owned())), FALSE, "KubeconfigUnusable");
+        let status = next(&known, &sight(None, Listedness::Listed), "2026-01-01T00:00:00Z");
+        assert_eq!(
+            (status.version.as_str(), status.observed_generation, status.uid.as_str()),
+            ("v1", Some(2), "u")
+        );
+    }
+
+    #[test]
+    fn what_was_compared_stays_until_it_is_compared_again() {
+        let part = |revision| Some(ClusterComparison { revision, ..ClusterComparison::default() });
+        let mut object = MemberClusterView::default();
+        object.status.comparison = part(7);
+        let after = |comparison| {
+            let sight = ClusterSight { comparison, ..sight(None, Listedness::Listed) };
+            next(&object, &sight, "2026-01-01T00:00:00Z").comparison
+        };
+        assert_eq!(after(None), part(7));
+        assert_eq!(after(Some(part(9))), part(9));
+        assert_eq!(after(Some(None)), None);
+    }
+}

@@ -1,0 +1,107 @@
+use crate::controller::Controller as _;
+use crate::directory::described::Described;
+use crate::directory::registration::{Recognized, describe, recorded, register};
+use crate::fixtures::pending;
+use crate::fixtures::server::CLUSTER;
+use crate::fixtures::world::World;
+use crate::kinds::{ObjectKey as _, RootKey};
+use crate::member_cluster::kind::BusinessMemberCluster;
+use crate::outcome::PassOutcome;
+use serde_json::{Value, json};
+
+const UID: &str = "11111111-1111-4111-8111-111111111111";
+
+async fn pass(world: &World) -> PassOutcome {
+    BusinessMemberCluster::reconcile(&world.cx, &RootKey::new(None, "c1")).await.unwrap()
+}
+
+fn condition(world: &World, type_: &str) -> (String, String) {
+    let conditions = world.stored(CLUSTER)["status"]["conditions"].clone();
+    let found =
+        conditions.as_array().unwrap().iter().find(|condition| condition["type"] == type_).unwrap().clone();
+    let text = |field: &str| found[field].as_str().unwrap().to_owned();
+    (text("status"), text("message"))
+}
+
+fn recognized<'a>(uid: &'a str, described: &'a Described) -> Recognized<'a> {
+    Recognized { name: "c1", uid, described }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_answers_registers_by_itself_and_its_name_stays_its_own() {
+    let world = World::new();
+    let described = Described { display_name: "One".to_owned(), ..Described::imported() };
+    assert_eq!(recorded(&world.cx, "c1").await.unwrap(), None);
+    let registered = register(&world.cx, recognized(UID, &described)).await.unwrap();
+    assert_eq!(registered.as_deref(), Some(UID));
+    let stored = world.stored(CLUSTER);
+    assert_eq!((&stored["spec"]["displayName"], &stored["spec"]["tenants"]), (&json!("One"), &json!(["*"])));
+    assert_eq!(stored["status"]["uid"], UID);
+    let other = register(&world.cx, recognized("another", &described)).await.unwrap();
+    assert_eq!(other.as_deref(), Some(UID), "another cluster behind the name is no answer");
+    assert_eq!(recorded(&world.cx, "c1").await.unwrap().as_deref(), Some(UID));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_operator_made_is_registered_as_he_made_it() {
+    let world = World::new();
+    let his =
+        json!({ "metadata": { "uid": "m" }, "spec": { "hard": { "pods": "5" }, "displayName": "His" } });
+    world.knows_cluster(&his);
+    let described = Described { display_name: "One".to_owned(), ..Described::imported() };
+    register(&world.cx, recognized(UID, &described)).await.unwrap();
+    world.knows_cluster(&world.stored(CLUSTER));
+    let object = world.cx.objects.member_clusters.get(&RootKey::new(None, "c1")).unwrap();
+    describe(&world.cx, &object, &described).await.unwrap();
+    let spec = world.stored(CLUSTER)["spec"].clone();
+    assert_eq!((&spec["displayName"], &spec["hard"]["pods"]), (&json!("His"), &json!("5")));
+    assert_eq!(spec["tenants"], json!(["*"]), "what he did not say");
+}
+
+fn registered(extra: &Value) -> Value {
+    let mut metadata = json!({ "uid": "m", "generation": 1 });
+    crate::fixtures::server::merge(&mut metadata, extra);
+    json!({ "metadata": metadata, "spec": { "finalizers": ["membercluster"] }, "status": { "uid": UID } })
+}
+
+#[tokio::test(start_paused = true)]
+async fn its_status_says_what_is_seen_and_how_far_it_was_compared() {
+    let world = World::new();
+    world.knows_cluster(&registered(&json!({})));
+    world.holds(&pending(&[("pods", "3")]));
+    assert_eq!(pass(&world).await, PassOutcome::Applied);
+    let status = world.stored(CLUSTER)["status"].clone();
+    assert_eq!((&status["namespaces"], &status["observedGeneration"]), (&json!(1), &json!(1)));
+    assert_eq!(condition(&world, "Ready").0, "True");
+    assert!(status["comparison"].is_null(), "nothing was compared");
+    let comparison = world.audit().await;
+    pass(&world).await;
+    let told = world.stored(CLUSTER)["status"]["comparison"].clone();
+    assert_eq!(told["revision"], json!(comparison.clusters["c1"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_goes_when_nothing_is_left_in_it() {
+    let world = World::new();
+    world.knows_cluster(&registered(&json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" })));
+    let budget = json!({
+        "metadata": { "name": "p", "uid": "p" }, "spec": { "clusters": { "c1": { "hard": { "pods": "5" } } } },
+        "status": {},
+    });
+    world.knows_project(&budget);
+    assert!(matches!(pass(&world).await, PassOutcome::WaitingFor(_)));
+    assert_eq!(condition(&world, "Terminating").1, "1 projects have a budget for it");
+    assert!(matches!(pass(&world).await, PassOutcome::WaitingFor(_)));
+    // The cache hears of it before the API says so: the last look is at the API.
+    let mut free = budget.clone();
+    free["spec"] = json!({});
+    world.knows_project(&free);
+    world.server.put(crate::fixtures::world::PROJECT, &budget);
+    for _look in 0..3 {
+        assert!(matches!(pass(&world).await, PassOutcome::WaitingFor(_)));
+    }
+    assert!(world.server.find(CLUSTER).is_some());
+    world.server.put(crate::fixtures::world::PROJECT, &free);
+    assert_eq!(pass(&world).await, PassOutcome::Applied);
+    assert!(world.server.find(CLUSTER).is_none());
+}
