@@ -38,6 +38,7 @@ pub mod apply;
 
 use crate::config::{Import, Output};
 use crate::kinds::{KINDS, KindTable};
+use crate::numbers::MEMBER_CLUSTER;
 use anyhow::{Context, Result};
 use plan::Plan;
 use report::Stage;
@@ -74,7 +75,9 @@ pub async fn run_with(settings: &Import, kinds: KindTable) -> Result<ImportRepor
 async fn command(store: &Store, settings: &Import, kinds: KindTable) -> Result<ImportReport> {
     let access = Access::internal("business-api import");
     let records = source::read(&settings.source).await?;
-    let present = store.present(&access).await.context("read what is in the database")?;
+    let mut present = store.present(&access).await.context("read what is in the database")?;
+    // Clusters register by themselves, and nothing of the source meets them.
+    present.retain(|there| there.key.kind != MEMBER_CLUSTER);
     let rules = candidate::MendRules { forbidden: settings.forbidden() };
     let plan = plan::plan(kinds, &rules, records, &present);
     drop(present);

@@ -3,12 +3,13 @@
 //! | what changes | who looks again |
 //! |---|---|
 //! | a project | the project; its parent, and the one before, when what they are charged changes; the namespaces in it and below it, when who has a role changes |
-//! | a tenant | the tenant; its namespaces, when its administrators change |
 //! | a namespace | the namespace; its project, when what it is charged changes |
 //! | an emigration | the emigration |
+//! | a tenant | the tenant; the clusters on which its ceilings change; its namespaces, when its administrators do |
+//! | a member cluster | itself; its namespaces, when it knows people by other names |
 //! | an image namespace or chart group | itself; its project, when what it is charged changes |
 //! | a namespace, quota or binding of a member cluster | the namespace that it belongs to (`member::session`) |
-//! | a member cluster answers again, or no more | all namespaces in it |
+//! | a member cluster answers again, or no more | all namespaces in it, and its object |
 
 use crate::context::Context;
 use crate::controller::Controller;

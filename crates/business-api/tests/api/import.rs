@@ -201,6 +201,9 @@ async fn a_database_with_the_programs_own_platform_alone_is_empty() {
     let path = "/platforms/platform-default";
     until("the platform is made", async || world.operator().get(path).await.code == 200).await;
     let made = world.operator().get(path).await.expect(200);
+    until("the cache is filled", async || world.operator().get("/readyz/cache-sync").await.code == 200).await;
+    let registered = crate::support::member_cluster("cls-one", &["*"]);
+    world.operator().post("/memberclusters", registered).await.expect(201);
     let plan = run(&world.database, "").await;
     assert_eq!((&plan["others"], findings(&plan, "replaces").len()), (&json!(0), 1));
     assert_eq!(findings(&plan, "administratorsLost"), ["platform-default"], "boss is none in the source");

@@ -6,7 +6,9 @@ use crate::fixtures::server::CLUSTER;
 use crate::fixtures::world::World;
 use crate::kinds::{ObjectKey as _, RootKey};
 use crate::member_cluster::kind::BusinessMemberCluster;
+use crate::members::identity_of;
 use crate::outcome::PassOutcome;
+use business_types::ClusterIdentity;
 use serde_json::{Value, json};
 
 const UID: &str = "11111111-1111-4111-8111-111111111111";
@@ -78,6 +80,16 @@ async fn its_status_says_what_is_seen_and_how_far_it_was_compared() {
     pass(&world).await;
     let told = world.stored(CLUSTER)["status"]["comparison"].clone();
     assert_eq!(told["revision"], json!(comparison.clusters["c1"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_says_by_which_names_it_knows_people() {
+    let world = World::new();
+    assert_eq!(identity_of(&world.cx, "c1"), ClusterIdentity::Certificates);
+    let mut shared = registered(&json!({}));
+    shared["spec"]["identity"] = json!("Shared");
+    world.knows_cluster(&shared);
+    assert_eq!(identity_of(&world.cx, "c1"), ClusterIdentity::Shared);
 }
 
 #[tokio::test(start_paused = true)]
