@@ -124,11 +124,14 @@ impl Business {
         decode(bounded(self.at::<K>(key).create(&params, &object)).await?)
     }
 
-    /// Merges something into exactly the version that was read.
+    /// Merges something, an object in JSON, into exactly the version that was read.
     pub async fn edit<K: Kind>(&self, object: &View<K>, patch: Value) -> Result<View<K>, CallFailure> {
         let mut body = patch;
-        body["metadata"]["resourceVersion"] = json!(object.resource_version);
-        body["metadata"]["uid"] = json!(object.uid);
+        let version = [("resourceVersion", &object.resource_version), ("uid", &object.uid)];
+        let fields = body.as_object_mut().map(|body| body.entry("metadata").or_insert_with(|| json!({})));
+        if let Some(metadata) = fields.and_then(Value::as_object_mut) {
+            metadata.extend(version.map(|(field, value)| (field.to_owned(), json!(value))));
+        }
         let api = self.at::<K>(&object.key);
         decode(bounded(api.patch(object.key.name(), &params(), &Patch::Merge(body))).await?)
     }

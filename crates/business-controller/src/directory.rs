@@ -305,12 +305,11 @@ impl Directory {
             }
             let Some(uid) = uid else { continue };
             // A former leader may have put it on record at the last moment.
-            match names.get(&uid) {
-                Some(other) => second.push((name.clone(), other.clone(), uid)),
-                None => {
-                    names.insert(uid.clone(), name.clone());
-                    held.uid = Some(uid);
-                }
+            if let Some(other) = names.get(&uid) {
+                second.push((name.clone(), other.clone(), uid));
+            } else {
+                names.insert(uid.clone(), name.clone());
+                held.uid = Some(uid);
             }
         }
         for (name, other, uid) in second {

@@ -19,12 +19,6 @@ const FIRST: Hard<'_> = &[("requests.cpu", "2"), ("requests.memory", "4Gi"), ("p
 /// Makes it, or finds it there.
 pub fn make(instance: &Instance) -> Result<()> {
     let kubectl = &instance.kubectl;
-    for cluster in &instance.clusters {
-        let member = json!({
-            "apiVersion": "business.tkestack.io/v1", "kind": "MemberCluster", "metadata": {"name": cluster},
-        });
-        apply(kubectl, &member)?;
-    }
     let alice = json!({"kind": "User", "name": "alice"});
     let of_globex = json!({"kind": "Group", "name": "globex-administrators"});
     for (name, display_name, administrator) in [(TENANT, "Acme", alice), ("globex", "Globex", of_globex)] {

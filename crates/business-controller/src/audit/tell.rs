@@ -95,7 +95,9 @@ pub async fn tell(
             continue;
         }
         if !show(cx, &name, &orphans).await? {
-            orphans.iter().for_each(|orphan| parts.unreported(orphan));
+            for orphan in &orphans {
+                parts.unreported(orphan);
+            }
         }
     }
     strangers.sort_unstable();
