@@ -14,14 +14,18 @@ use crate::kinds::{ObjectKey as _, RootKey};
 use crate::member::ClusterBinding;
 use crate::member::observed::{Grantee, SeenBindings};
 use crate::members::identity_of;
+use crate::namespace::is_there;
 use crate::namespace::validate::is_marked;
+use crate::namespace::wake::wake_namespace;
 use crate::project::lineage;
-use business_types::Provenance;
+use crate::queue::Lane;
 use business_types::access::AccessRole;
 use business_types::condition::reason;
+use business_types::{NamespaceSpec, Provenance};
 use futures_util::future::join_all;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Times that the bindings are looked at anew when they were changed under us.
 const ROUNDS_MAX: usize = 3;
@@ -123,8 +127,13 @@ pub async fn provide(at: AccessPlace<'_>, takes_new: bool) -> Result<Access, Err
         }
     };
     for _ in 0..ROUNDS_MAX {
+        // It may have gone to another project, whose people are named from there.
+        if !is_there(cx, object) {
+            return Ok(Access::Unknown);
+        }
         match write(at, &grants, &seen, takes_new).await {
             Ok(written) => {
+                look_where_it_is(cx, object, &written);
                 if was_right && !written.is_empty() {
                     report::bindings_restored(cx, object, &written);
                 }
@@ -148,6 +157,17 @@ pub async fn provide(at: AccessPlace<'_>, takes_new: bool) -> Result<Access, Err
         reason::REFUSED,
         "the RoleBindings change faster than they can be kept right".to_owned(),
     ))
+}
+
+/// A write from where the object lay may have come after that from where it lies now.
+fn look_where_it_is(cx: &Context, object: &NamespaceView, written: &[AccessRole]) {
+    let NamespaceSpec { cluster_name, namespace, .. } = &object.spec;
+    if let Some(now) = cx.objects.namespaces.at_place(cluster_name, namespace)
+        && now.key != object.key
+        && !written.is_empty()
+    {
+        wake_namespace(cx, &now, Lane::Access, Duration::ZERO);
+    }
 }
 
 /// Tells the roles whose bindings were not right. All at once: nobody waits for two answers in turn.

@@ -176,7 +176,11 @@ async fn whom_the_tenant_names_rules_until_it_names_him_no_more() {
     let world = used_by(&[]).await;
     lies_below(&world, &json!([]));
     for (revision, names, named) in [
-        ("1", vec!["root"], vec!["business:acme:root", "business:acme:administrators"]),
+        (
+            "1",
+            vec!["root"],
+            vec!["business:acme:root", "business:acme:user:root", "business:acme:administrators"],
+        ),
         ("2", vec![], vec!["business:acme:administrators"]),
     ] {
         taken(&world);

@@ -5,6 +5,7 @@ use crate::kinds::{Heard, ObjectKey as _, ProjectKey, ViewChange};
 use crate::namespace::kind::{BusinessNamespace, NamespaceView};
 use crate::nsemigration::kind::{EmigrationView, NsEmigration};
 use crate::outcome::PassOutcome;
+use business_types::access::AccessRole;
 use business_types::{NamespaceTransfer, names};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
@@ -119,6 +120,20 @@ async fn from_the_old_place_no_marks_are_written_any_more() {
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Skipped, "without that proof, by the place alone");
     assert_eq!(world.server.find(QUOTA), None);
     assert_eq!(world.stored(NAMESPACE), before[0]);
+}
+
+/// A pass over the object where it lay may still be under way.
+#[tokio::test]
+async fn from_the_old_place_nobody_is_named_any_more() {
+    let world = in_place().await;
+    world.has_members(&["alice"]);
+    transfer(&world).await;
+    hears_of_its_arrival(&world);
+    world.pass_in("q").await.unwrap();
+    world.watches();
+    drop(world.pass().await);
+    assert_eq!(world.grantees(AccessRole::Edit), None, "alice is nobody in q");
+    assert!(world.grantees(AccessRole::Admin).is_some());
 }
 
 /// What was never seen made may have been tried where it lay before.
