@@ -27,6 +27,8 @@ pub mod registry_credential;
 pub mod tenant;
 /// The row of `MemberCluster`.
 pub mod member_cluster;
+/// The row of `NamespaceTemplate`.
+pub mod namespace_template;
 
 use crate::accounts::{KindAccounts, ReadAccount};
 use crate::certificates::Certificates;
@@ -54,6 +56,7 @@ pub const KINDS: KindTable = KindTable(&[
     registry_credential::ROW,
     tenant::ROW,
     member_cluster::ROW,
+    namespace_template::ROW,
 ]);
 
 /// The subresources of a kind with a status and finalizers of its own.

@@ -22,3 +22,5 @@ pub const REGISTRY_CREDENTIAL: KindId = KindId(8);
 pub const TENANT: KindId = KindId(9);
 /// Member clusters.
 pub const MEMBER_CLUSTER: KindId = KindId(10);
+/// Templates of namespaces.
+pub const NAMESPACE_TEMPLATE: KindId = KindId(11);

@@ -22,10 +22,13 @@ pub mod operator_act;
 pub mod tenant;
 /// Member clusters: what there is to give.
 pub mod member_cluster;
+/// Templates: what namespaces are given beside their quota.
+pub mod namespace_template;
 
 pub use config_map::ConfigMapStrategy;
 pub use member_cluster::MemberClusterStrategy;
 pub use namespace::NamespaceStrategy;
+pub use namespace_template::NamespaceTemplateStrategy;
 pub use nsemigration::NsEmigrationStrategy;
 pub use platform::PlatformStrategy;
 pub use project::ProjectStrategy;

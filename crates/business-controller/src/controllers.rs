@@ -15,6 +15,7 @@ macro_rules! every_controller {
             ChartGroup, chart_groups, crate::registry::kind::BusinessChartGroup;
             Tenant, tenants, crate::tenant::kind::BusinessTenant;
             MemberCluster, member_clusters, crate::member_cluster::kind::BusinessMemberCluster;
+            NamespaceTemplate, namespace_templates, crate::namespace_template::kind::NamespaceTemplate;
         }
     };
 }

@@ -20,6 +20,8 @@ pub trait Kind: Clone + Debug + Default + PartialEq + Eq + Send + Sync + 'static
     type Index: ViewIndex<Self>;
     /// What its controller remembers from pass to pass. It is lost with the process.
     type Memory: Default + Debug + Send + Sync;
+    /// Whether labels and foreign annotations are kept, too: templates may take values out of them.
+    const KEEPS_METADATA: bool = false;
 
     fn resource() -> ApiResource {
         ApiResource {
@@ -52,6 +54,9 @@ pub trait ViewIndex<K: Kind>: Default + Debug + Send + Sync {
 impl<K: Kind> ViewIndex<K> for () {
     fn follow(&mut self, _change: &ViewChange<K>) {}
 }
+
+/// The object as kubectl has last applied it, in one text.
+const LAST_APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// What names an object of a kind.
 pub trait ObjectKey: Clone + Debug + Default + Display + Ord + Hash + Send + Sync + 'static {
@@ -146,8 +151,10 @@ pub struct View<K: Kind> {
     pub created: i64,
     /// `metadata.deletionTimestamp`, in seconds since 1970.
     pub deleting_since: Option<i64>,
-    /// Annotations of ours.
+    /// Annotations of ours; all of them where the kind keeps its metadata.
     pub annotations: BTreeMap<String, String>,
+    /// Where the kind keeps its metadata.
+    pub labels: BTreeMap<String, String>,
     pub spec: K::Spec,
     pub status: K::Status,
 }
@@ -192,8 +199,12 @@ impl<K: Kind> View<K> {
             deleting_since: metadata.deletion_timestamp.map(|time| time.0.as_second()),
             annotations: annotations
                 .into_iter()
-                .filter(|(key, _)| key.starts_with(business_types::names::GROUP))
+                .filter(|(key, _)| {
+                    key.starts_with(business_types::names::GROUP)
+                        || K::KEEPS_METADATA && key != LAST_APPLIED_ANNOTATION
+                })
                 .collect(),
+            labels: metadata.labels.filter(|_| K::KEEPS_METADATA).unwrap_or_default(),
             spec: part(&mut data, "spec")?,
             status: part(&mut data, "status")?,
         })

@@ -46,10 +46,14 @@ pub mod nsemigration;
 pub mod tenant;
 /// The controller of member clusters.
 pub mod member_cluster;
+/// The controller of templates.
+pub mod namespace_template;
 /// The controller of image namespaces and chart groups.
 pub mod registry;
 /// Calls to our API.
 pub mod business;
+/// Digests of what was written.
+pub mod digest;
 /// The difference of two documents.
 pub mod merge;
 /// Kubernetes events.

@@ -4,6 +4,12 @@
 pub mod observed;
 /// Its bindings that are not ours.
 pub mod others;
+/// What templates have set of namespaces.
+pub mod dressing;
+/// What templates have put into namespaces.
+pub mod template_objects;
+/// Watches of that.
+mod template_watches;
 /// Calls to a member cluster, each with a deadline.
 pub mod api;
 /// Whether it answers, and its watches.

@@ -1,4 +1,4 @@
-//! The controller of namespaces: site → access → validate → build → apply → status, and cleanup at the end.
+//! The controller of namespaces: site → access → validate → build → apply → template → status, and cleanup at the end.
 
 /// What a namespace is to the controller.
 pub mod kind;
@@ -16,6 +16,8 @@ pub mod access;
 pub mod grants;
 /// What is known of them.
 pub mod access_state;
+/// What its template puts there.
+pub mod template;
 /// What has to be done there; pure.
 pub mod validate;
 /// The bodies of the writes; pure.
@@ -52,12 +54,14 @@ use business_types::{ClusterNamespaceRecord, NamespacePhase, Provenance};
 use kind::{BusinessNamespace, NamespaceView};
 use site::{FoundSite, Nowhere, Site};
 use std::time::Duration;
+use template::state::TemplateState;
+use template::{Labels, TemplateStage};
 use validate::WantedNamespace;
 use verdict::{
-    InPlace, NamespaceFinding, NamespaceRefusal, NamespaceStep, NamespaceVerdict, PlaceOwner, Plan,
+    InPlace, Marking, NamespaceFinding, NamespaceRefusal, NamespaceStep, NamespaceVerdict, PlaceOwner, Plan,
     Situation, record_of,
 };
-use wake::wake_namespace;
+use wake::{wake_namespace, wake_templates_of};
 
 /// Times that a pass begins anew when the member cluster was changed under it.
 const ROUNDS_MAX: usize = 4;
@@ -85,6 +89,7 @@ impl Controller for BusinessNamespace {
         {
             wake_project(cx, &view.key.project, Lane::Later);
         }
+        wake_templates_of(cx, old, new);
         if let (Some(view), None) | (None, Some(view)) = (old, new) {
             wake_tenant(cx, &view.spec.tenant_id, Lane::Later);
         }
@@ -125,10 +130,11 @@ impl Controller for BusinessNamespace {
 /// what was made for it.
 fn note(cx: &Context, change: &ViewChange<BusinessNamespace>) {
     let (old, new) = (change.old.as_deref(), change.new.as_deref());
-    let NamespaceMemory { untried, bound } = &cx.objects.namespaces.memory;
+    let NamespaceMemory { untried, bound, kept } = &cx.objects.namespaces.memory;
     if let Some(gone) = old.filter(|old| new.is_none_or(|new| new.uid != old.uid)) {
         untried.forget(&gone.uid);
         bound.forget(&gone.uid);
+        kept.forget(&gone.uid);
     }
     let age = |new: &NamespaceView| cx.clock.unix_seconds().saturating_sub(new.created);
     let is_born = |new: &&NamespaceView| {
@@ -192,8 +198,11 @@ async fn converge(
     site: &Site,
     access: Access,
 ) -> Result<PassOutcome, Error> {
-    let forbidden = &cx.forbidden;
-    let mut wanted = WantedNamespace { object, project_uid: &site.project.uid, is_newest: false, forbidden };
+    let (project_uid, forbidden) = (&site.project.uid, &cx.forbidden);
+    let stage = TemplateStage::of(cx, object, site);
+    let mut labels = Labels::default();
+    let dressing = stage.dressing();
+    let mut wanted = WantedNamespace { object, project_uid, is_newest: false, forbidden, dressing };
     // The watches see nothing without our marks, such as the quota of an imported object's namespace.
     let mut found =
         if object.status.is_imported() { site.live(cx, object).await? } else { site.seen(cx, object) };
@@ -231,23 +240,22 @@ async fn converge(
             }
             NamespaceVerdict::Proceed(plan) => {
                 let memory = &cx.objects.namespaces.memory.untried;
-                match apply::apply(site, memory, object, &plan).await {
-                    Ok(applied) => return settle(cx, object, site, &plan, applied, access).await,
+                match apply::apply(site, memory, object, &plan, wanted.dressing).await {
+                    Ok(applied) => {
+                        let seen_to = SeenTo { access, stage, labels };
+                        return settle(cx, object, site, &plan, applied, seen_to).await;
+                    }
                     Err(Error::Member(CallFailure::Refused { code, message })) => {
                         found = site.live(cx, object).await?;
-                        if found.namespace.as_ref().is_some_and(|there| there.deleting) {
-                            continue;
+                        match (Declined { wanted, plan: &plan, code, message }).then(site, &found) {
+                            AfterRefusal::Again => {}
+                            AfterRefusal::Later => tokio::time::sleep(ADMISSION_LAG).await,
+                            AfterRefusal::Undressed(why) => {
+                                labels.refused = Some(why);
+                                wanted.dressing = None;
+                            }
+                            AfterRefusal::Refused(why) => return refuse(cx, object, why, access).await,
                         }
-                        // The cluster's admission may not have seen yet that the namespace is marked.
-                        if matches!(plan.namespace, NamespaceStep::Mark { .. }) {
-                            tokio::time::sleep(ADMISSION_LAG).await;
-                            continue;
-                        }
-                        let refusal = NamespaceRefusal {
-                            record: on_record(object, &found),
-                            ..NamespaceRefusal::by_cluster(&site.member.name, code, &message)
-                        };
-                        return refuse(cx, object, refusal, access).await;
                     }
                     Err(Error::Member(
                         CallFailure::Conflict(_) | CallFailure::Exists | CallFailure::NotFound,
@@ -260,6 +268,50 @@ async fn converge(
         }
     }
     Err(Error::Unsettled)
+}
+
+/// A write that the cluster has declined.
+struct Declined<'a> {
+    wanted: WantedNamespace<'a>,
+    plan: &'a Plan,
+    code: u16,
+    message: String,
+}
+
+/// What to do about it.
+enum AfterRefusal {
+    /// Something else is there by now.
+    Again,
+    /// The cluster's admission may not have seen yet that the namespace is marked.
+    Later,
+    /// Labels that the cluster does not take keep nobody from his quota.
+    Undressed(String),
+    Refused(NamespaceRefusal),
+}
+
+impl Declined<'_> {
+    /// What to do, after the cluster was looked at again.
+    fn then(self, site: &Site, found: &FoundSite) -> AfterRefusal {
+        let Self { wanted, plan, code, message } = self;
+        let (there, cluster) = (found.namespace.as_ref(), &site.member.name);
+        if there.is_some_and(|there| there.deleting) {
+            return AfterRefusal::Again;
+        }
+        let is_undressed =
+            |there: &ClusterNamespace| wanted.dressing.is_some_and(|dressing| there.dressing != *dressing);
+        match plan.namespace {
+            NamespaceStep::Mark { .. } if there.is_some_and(|there| is_undressed(there)) => {
+                AfterRefusal::Undressed(format!(
+                    "cluster {cluster}: labels and annotations: refused with {code}: {message}"
+                ))
+            }
+            NamespaceStep::Mark { .. } => AfterRefusal::Later,
+            NamespaceStep::Keep { .. } | NamespaceStep::Create => AfterRefusal::Refused(NamespaceRefusal {
+                record: on_record(wanted.object, found),
+                ..NamespaceRefusal::by_cluster(cluster, code, &message)
+            }),
+        }
+    }
 }
 
 async fn delete_replaced(
@@ -319,6 +371,13 @@ async fn object_is_behind(cx: &Context, object: &NamespaceView) -> Result<bool, 
     Ok(newest.is_none_or(|newest| newest.uid != object.uid || newest.generation != object.generation))
 }
 
+/// What was seen to before the namespace was written, and what is to be put into it.
+struct SeenTo {
+    access: Access,
+    stage: TemplateStage,
+    labels: Labels,
+}
+
 /// Writes the status of a namespace that is in place, and confirms what can be confirmed.
 async fn settle(
     cx: &Context,
@@ -326,9 +385,11 @@ async fn settle(
     site: &Site,
     plan: &Plan,
     applied: Applied,
-    access: Access,
+    seen_to: SeenTo,
 ) -> Result<PassOutcome, Error> {
     report::done(cx, object, plan);
+    let SeenTo { access, stage, mut labels } = seen_to;
+    labels.written = matches!(plan.namespace, NamespaceStep::Mark { cause: Marking::Template, .. });
     let Applied { namespace_uid, quota } = applied;
     let seal = quota.marks.seal.as_deref();
     let sealed = seal.and_then(|seal| site.open(&object.spec.namespace, &namespace_uid, seal));
@@ -340,15 +401,20 @@ async fn settle(
     let confirms = charge.is_some() || object.is_being_transferred();
     let wait = site.settled.err().filter(|_| confirms);
     let charge = charge.filter(|_| wait.is_none());
+    let template = if is_replaced {
+        TemplateState::Unknown
+    } else {
+        template::keep(cx, object, site, &stage, labels).await?
+    };
     let access = match access {
         Access::Unknown if !is_replaced => {
             access::provide(AccessPlace { cx, object, reached: &site.reached() }, true).await?
         }
         known => known,
     };
-    let retry = !is_replaced && access.is_to_be_retried();
+    let retry = !is_replaced && (access.is_to_be_retried() || template.is_to_be_retried());
     let others = site.member.observed.others_at(&object.spec.namespace, &object.uid);
-    let in_place = InPlace { quota, enforced, charge, marked: wait.is_none(), others };
+    let in_place = InPlace { quota, enforced, charge, marked: wait.is_none(), others, template };
     let situation = if is_replaced {
         Situation::Replaced { message: report::replaced(object, &namespace_uid), quota: in_place }
     } else {

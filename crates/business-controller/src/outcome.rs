@@ -75,6 +75,8 @@ pub enum Drift {
     Quota,
     /// A binding was gone or another.
     Binding,
+    /// Something of a template was gone or another.
+    Template,
 }
 
 /// Labels of a repair.

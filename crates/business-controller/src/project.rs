@@ -22,6 +22,7 @@ use crate::events::Topic;
 use crate::kinds::{Heard, ObjectKey as _, RootKey, ViewChange};
 use crate::member_cluster::wake_cluster;
 use crate::namespace::wake::wake_access_below;
+use crate::namespace_template::project_changed;
 use crate::outcome::PassOutcome;
 use crate::queue::Lane;
 use crate::tenant::wake_tenant;
@@ -63,6 +64,7 @@ impl Controller for BusinessProject {
                 wake_cluster(cx, cluster, Lane::Later);
             }
         }
+        project_changed(cx, old, new);
         let access = |view: &ProjectView| {
             let ProjectSpec { tenant_id, members, access, parent_project_name, .. } = &view.spec;
             (tenant_id.clone(), parent_project_name.clone(), members.clone(), access.clone())

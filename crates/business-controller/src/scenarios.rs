@@ -24,5 +24,7 @@ mod imports;
 mod ledger;
 /// Member clusters, from their first answer to their end.
 mod member_clusters;
+/// What templates put there.
+mod templates;
 /// What tenants are told.
 mod tenants;

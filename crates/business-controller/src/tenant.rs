@@ -12,6 +12,7 @@ use crate::kinds::{Heard, ObjectKey as _, RootKey, ViewChange};
 use crate::member_cluster::wake_cluster;
 use crate::merge::difference;
 use crate::namespace::wake::wake_access_of_tenant;
+use crate::namespace_template::tenant_changed;
 use crate::objects::Tabled as _;
 use crate::outcome::PassOutcome;
 use crate::queue::Lane;
@@ -45,6 +46,12 @@ impl Controller for BusinessTenant {
             for cluster in old.into_iter().chain(new).flat_map(|view| view.spec.clusters.keys()) {
                 wake_cluster(cx, cluster, Lane::Later);
             }
+        }
+        let template = |view: &TenantView| view.spec.template.clone();
+        if let Some(view) = new.or(old)
+            && old.map(template).unwrap_or_default() != new.map(template).unwrap_or_default()
+        {
+            tenant_changed(cx, view.key.name());
         }
     }
 

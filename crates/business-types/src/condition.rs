@@ -30,6 +30,10 @@ pub const REGISTERED: &str = "Registered";
 pub const ANSWERS: &str = "Reachable";
 /// Every tenant with root projects in a member cluster has a ceiling there.
 pub const BOUNDED: &str = "Bounded";
+/// What the namespace's template says is in the member cluster.
+pub const TEMPLATE_APPLIED: &str = "TemplateApplied";
+/// The newest state of a template is in every namespace that has it.
+pub const ROLLED_OUT: &str = "RolledOut";
 /// Ledger, objects and member clusters agree.
 pub const QUOTA_CONSISTENT: &str = "QuotaConsistent";
 
@@ -126,6 +130,24 @@ pub mod reason {
     pub const WITHIN_CEILINGS: &str = "WithinCeilings";
     /// Root projects are granted more than the ceiling.
     pub const ABOVE_CEILING: &str = "AboveCeiling";
+    /// What the template says is in place.
+    pub const APPLIED: &str = "Applied";
+    /// Nobody names a template, and none is the default.
+    pub const NO_TEMPLATE: &str = "NoTemplate";
+    /// The template that is named does not exist: what was in place stays.
+    pub const TEMPLATE_NOT_FOUND: &str = "TemplateNotFound";
+    /// A state before the newest is in place, until it is this namespace's turn.
+    pub const WAITING_FOR_WAVE: &str = "WaitingForWave";
+    /// What the project says cannot be the value of a label or annotation.
+    pub const INVALID_VALUE: &str = "InvalidValue";
+    /// The newest state is in every namespace.
+    pub const ROLLED_OUT: &str = "RolledOut";
+    /// The newest state is on its way.
+    pub const ROLLING_OUT: &str = "RollingOut";
+    /// An operator has paused it.
+    pub const PAUSED: &str = "Paused";
+    /// It has failed somewhere, and goes no further.
+    pub const STOPPED: &str = "Stopped";
     /// The cluster has answered, and no other name stands for it.
     pub const REGISTERED: &str = "Registered";
     /// Another name stands for the same cluster already.

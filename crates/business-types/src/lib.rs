@@ -44,6 +44,8 @@ pub mod subject;
 pub mod tenant;
 /// The kind `MemberCluster`.
 pub mod member_cluster;
+/// The kind `NamespaceTemplate`.
+pub mod namespace_template;
 /// What operators do by subresources.
 pub mod operator_act;
 /// The charge of a namespace: a high-water mark.
@@ -61,8 +63,12 @@ pub use member_cluster::{
     MemberClusterSpec, MemberClusterStatus,
 };
 pub use namespace::{
-    ChargedNamespace, ClusterNamespaceRecord, NamespacePhase, NamespaceSpec, NamespaceStatus,
-    NamespaceTransfer, Provenance,
+    AppliedTemplate, ChargedNamespace, ClusterNamespaceRecord, NamespacePhase, NamespaceSpec,
+    NamespaceStatus, NamespaceTransfer, Provenance,
+};
+pub use namespace_template::{
+    LimitRangeItem, LimitRangeTemplate, NamespaceTemplateSpec, NamespaceTemplateStatus,
+    NetworkPolicyTemplate, ProjectField, RoleBindingTemplate, Rollout,
 };
 pub use nsemigration::{EmigrationPhase, NsEmigrationSpec, NsEmigrationStatus};
 pub use operator_act::OperatorAct;

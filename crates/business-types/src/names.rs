@@ -27,6 +27,8 @@ pub const REGISTRY_CREDENTIALS: &str = "registrycredentials";
 pub const TENANTS: &str = "tenants";
 /// Plural of the kind `MemberCluster`.
 pub const MEMBER_CLUSTERS: &str = "memberclusters";
+/// Plural of the kind `NamespaceTemplate`.
+pub const NAMESPACE_TEMPLATES: &str = "namespacetemplates";
 /// The kind Project.
 pub const PROJECT_KIND: &str = "Project";
 /// The kind Namespace.
@@ -57,6 +59,8 @@ pub const OPERATOR_ACT_KIND: &str = "OperatorAct";
 pub const TENANT_KIND: &str = "Tenant";
 /// The kind `MemberCluster`.
 pub const MEMBER_CLUSTER_KIND: &str = "MemberCluster";
+/// The kind `NamespaceTemplate`.
+pub const NAMESPACE_TEMPLATE_KIND: &str = "NamespaceTemplate";
 /// What is answered when a password for the registry is issued.
 pub const REGISTRY_TOKEN_KIND: &str = "RegistryToken";
 
@@ -70,6 +74,8 @@ pub const IMAGE_NAMESPACE_FINALIZER: &str = "imagenamespace";
 pub const CHART_GROUP_FINALIZER: &str = "chartgroup";
 /// The token in a member cluster's `spec.finalizers`.
 pub const MEMBER_CLUSTER_FINALIZER: &str = "membercluster";
+/// The token in a template's `spec.finalizers`.
+pub const NAMESPACE_TEMPLATE_FINALIZER: &str = "namespacetemplate";
 /// What a project's name is generated from when none is given.
 pub const PROJECT_NAME_PREFIX: &str = "prj-";
 
@@ -91,6 +97,19 @@ pub const UID_ANNOTATION: &str = "business.tkestack.io/uid";
 /// Annotation of a cluster's namespace and `ResourceQuota`: what we have written there, sealed with a key that only the
 /// controller has. It proves, when our own record was lost, what an object was granted.
 pub const SEAL_ANNOTATION: &str = "business.tkestack.io/seal";
+/// Label of what a template has put into a namespace of a member cluster: the template.
+pub const TEMPLATE_LABEL: &str = "business.tkestack.io/template";
+/// Annotation of the same: what was put there, as a digest.
+pub const TEMPLATE_DIGEST_ANNOTATION: &str = "business.tkestack.io/template-digest";
+/// Annotation of a cluster's namespace: the labels and annotations that its template has set, as `label:KEY` and
+/// `annotation:KEY` with commas between. Admission policies read it, too.
+pub const TEMPLATE_KEYS_ANNOTATION: &str = "business.tkestack.io/template-keys";
+/// Name of the `LimitRange` that a template puts into a namespace; what the names of its `NetworkPolicies` begin with.
+pub const TEMPLATE_OBJECT: &str = "business-template";
+/// What the names of the `RoleBindings` of templates begin with.
+pub const TEMPLATE_BINDING_PREFIX: &str = "business:template:";
+/// What the names of the `ClusterRoles` begin with that templates may give.
+pub const OFFERED_ROLE_PREFIX: &str = "business:offered:";
 /// Consent to take over a namespace that exists in the cluster. On the cluster's namespace its value is
 /// `<project>/<name>` of the business namespace; on the business namespace it is `true`, and only a caller without
 /// tenant may set it.

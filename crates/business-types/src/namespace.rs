@@ -69,6 +69,9 @@ pub struct NamespaceStatus {
     /// The namespace of the member cluster that this object was provided with, or that stands in its way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_namespace: Option<ClusterNamespaceRecord>,
+    /// The template whose state was last put, or tried to be put, into the member cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template: Option<AppliedTemplate>,
     /// What is consumed in the member cluster: a copy of the quota's `status.used`.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub used: ResourceList,
@@ -82,6 +85,16 @@ pub struct NamespaceStatus {
     /// Aspects of its state.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
+}
+
+/// A state of a template.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AppliedTemplate {
+    /// Its `metadata.name`.
+    pub name: String,
+    /// What it puts into namespaces, as a digest.
+    pub digest: String,
 }
 
 /// What is on record of a namespace of the member cluster. It alone says whose that namespace is: marks in the

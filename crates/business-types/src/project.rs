@@ -49,6 +49,9 @@ pub struct ProjectSpec {
     /// The project whose quota this one is carved out of; empty for a root.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub parent_project_name: String,
+    /// The template of its namespaces, and of those of the projects below that name none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub template: String,
     /// Hard quota by member cluster.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub clusters: BTreeMap<String, HardQuantity>,

@@ -40,6 +40,9 @@ pub struct TenantSpec {
     /// Whom to ask about it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub contacts: Vec<String>,
+    /// The template of its namespaces for which no project names one.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub template: String,
 }
 
 /// Where a tenant is.

@@ -29,6 +29,7 @@ pub fn project(name: &str, spec: &ProjectSpec) -> FieldErrors {
     }
     errors.extend(users(&spec.members, &path.child("members")));
     errors.extend(check_access(&spec.access, &path.child("access")));
+    errors.extend(template_name(&spec.template, &path.child("template")));
     for (cluster, quota) in &spec.clusters {
         if cluster == REGISTRY_DOMAIN {
             errors.extend(registry::limits(&quota.hard));
@@ -66,6 +67,14 @@ pub(crate) fn printable(name: &str, path: &Path) -> FieldErrors {
         return vec![FieldError::invalid(path, &json!(name), "must not contain control characters")];
     }
     FieldErrors::new()
+}
+
+/// The name of a template, if one is named. It is the value of a label.
+pub(crate) fn template_name(name: &str, path: &Path) -> FieldErrors {
+    if name.is_empty() {
+        return FieldErrors::new();
+    }
+    name::dns1123_label(name).iter().map(|wrong| FieldError::invalid(path, &json!(name), wrong)).collect()
 }
 
 /// Users by their names.

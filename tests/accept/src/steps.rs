@@ -22,6 +22,8 @@ mod crash;
 mod tenant;
 /// Ceilings of tenants.
 mod budgets;
+/// What namespaces are given beside their quota.
+mod templates;
 /// People in the clusters themselves.
 mod access;
 /// The policies of member clusters.
@@ -82,6 +84,7 @@ const STEPS: &[(&str, Step)] = &[
     ("namespaces that nobody manages are discovered, adopted together, and released", adopting::adopting),
     ("the tenant's administrator rules his tenant and sees no other", tenant::tenant),
     ("budgets come from the top: a cluster, a tenant, its projects", budgets::budgets),
+    ("a template lets people begin, changes in waves, and cannot be taken away", templates::templates),
     ("a member enters his namespace with a certificate, and no other, until he is no member", access::access),
     (
         "roles of access lists open the clusters, from the project above, too, until they are taken",

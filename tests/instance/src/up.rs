@@ -4,6 +4,7 @@ use crate::demo;
 use crate::identity;
 use crate::job;
 use crate::layout::Layout;
+use crate::manifests;
 use crate::platform::{Instance, Options};
 use crate::process::ProcessIdentity;
 use crate::state::InstanceState;
@@ -79,6 +80,9 @@ pub fn up(asked: &Asked, caller: &Caller) -> Result<()> {
 }
 
 fn first_objects(instance: &Instance) -> Result<()> {
+    say::step("the default template applied", || {
+        manifests::apply(&instance.kubectl, &manifests::render(&instance.kubectl, "deploy/templates")?)
+    })?;
     say::step("two tenants, their people and a namespace Available", || demo::make(instance))
 }
 

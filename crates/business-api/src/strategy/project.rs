@@ -1,3 +1,4 @@
+use super::namespace_template::{check_template, newly_named_template};
 use super::{
     TENANT, add_finalizer, begin_deletion, check_annotations, check_role, dash, drops_finalizer, project_key,
     ready, ruled_tenants, rules, set_tenant, shares, take_tenant, unreadable, waiting,
@@ -85,7 +86,10 @@ impl ProjectStrategy {
         check_annotations(cx, Some(old), object, &group_resource())?;
         set_tenant(cx, Some(old), object);
         let (before, after) = (spec_of(old)?, spec_of(object)?);
-        if before.clusters != after.clusters || before.parent_project_name != after.parent_project_name {
+        let from_above = |spec: &ProjectSpec| {
+            (spec.clusters.clone(), spec.template.clone(), spec.parent_project_name.clone())
+        };
+        if from_above(&before) != from_above(&after) {
             for parent in BTreeSet::from([&before.parent_project_name, &after.parent_project_name]) {
                 self.check_parent(cx, object, parent)?;
             }
@@ -241,12 +245,20 @@ impl Strategy for ProjectStrategy {
 
     fn admit<'a>(
         &'a self,
-        _cx: &'a mut WriteContext<'_>,
+        cx: &'a mut WriteContext<'_>,
         view: View<'a>,
-        _old: Option<&'a Object>,
+        old: Option<&'a Object>,
         object: &'a mut Object,
     ) -> Option<BoxFuture<'a, Result<(), Status>>> {
-        take_tenant(view, self.parent(object), object)
+        let named = (cx.part == Part::Main).then(|| newly_named_template(old, object)).flatten();
+        let Some(named) = named else { return take_tenant(view, self.parent(object), object) };
+        Some(Box::pin(async move {
+            check_template(view, &gvk(), object, Some(named)).await?;
+            match take_tenant(view, self.parent(object), object) {
+                Some(taken) => taken.await,
+                None => Ok(()),
+            }
+        }))
     }
 
     fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {

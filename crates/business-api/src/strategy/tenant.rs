@@ -1,3 +1,4 @@
+use super::namespace_template::{check_template, newly_named_template};
 use super::{by_operators, dash, ready, shares, unreadable};
 use crate::clusters::{ClusterGrowth, Clusters};
 use crate::levels::Levels;
@@ -127,7 +128,15 @@ impl Strategy for TenantStrategy {
         old: Option<&'a Object>,
         object: &'a mut Object,
     ) -> Option<BoxFuture<'a, Result<(), Status>>> {
-        (cx.part == Part::Main).then(|| self.check_bounds(view, old, object).boxed())
+        if cx.part != Part::Main {
+            return None;
+        }
+        let named = newly_named_template(old, object);
+        let looked_up = async move {
+            check_template(view, &gvk(), object, named).await?;
+            self.check_bounds(view, old, object).await
+        };
+        Some(looked_up.boxed())
     }
 
     fn validate_create(&self, _cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {

@@ -40,6 +40,8 @@ mod startup;
 #[cfg(test)]
 mod support;
 #[cfg(test)]
+mod templates;
+#[cfg(test)]
 mod tenancy;
 #[cfg(test)]
 mod tenants;

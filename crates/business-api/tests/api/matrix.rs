@@ -107,7 +107,10 @@ async fn make_projects(root: &Caller, acme: &Caller) {
 
 /// An object of each other kind.
 async fn make_others(root: &Caller, acme: &Caller) {
-    root.send(&Method::POST, &format!("{GROUP}/platforms"), Some(platform("plf", "acme"))).await.expect(201);
+    let of_root = [("platforms", platform("plf", "acme")), ("namespacetemplates", template("standard"))];
+    for (plural, body) in of_root {
+        root.send(&Method::POST, &format!("{GROUP}/{plural}"), Some(body)).await.expect(201);
+    }
     let map = json!({"metadata": {"name": "map"}, "data": {"a": "1"}});
     acme.send(&Method::POST, &format!("{GROUP}/configmaps"), Some(map)).await.expect(201);
     let make = async |plural: &str, body: Value| {
@@ -199,6 +202,13 @@ fn member_cluster(name: &str) -> Value {
     })
 }
 
+fn template(name: &str) -> Value {
+    json!({
+        "apiVersion": "business.tkestack.io/v1", "kind": "NamespaceTemplate",
+        "metadata": {"name": name}, "spec": {"labels": {"team": name}},
+    })
+}
+
 /// The name of an object of a kind, and the body of a new one, or of what its subresource is asked to do.
 fn samples(plural: &str, subresource: &str) -> (&'static str, Value) {
     match (plural, subresource) {
@@ -211,6 +221,7 @@ fn samples(plural: &str, subresource: &str) -> (&'static str, Value) {
         ("configmaps", _) => ("map", json!({"metadata": {"name": "new"}, "data": {"a": "1"}})),
         ("portal", _) => ("", Value::Null),
         ("tenants", _) => ("acme", tenant("umbrella")),
+        ("namespacetemplates", _) => ("standard", template("wide")),
         ("memberclusters", _) => ("c1", member_cluster("c9")),
         ("nsemigrations", _) => {
             ("c1-n", json!({"spec": {"namespace": "c1-n", "nsShowName": "n", "destination": "other"}}))

@@ -2,6 +2,7 @@
 //! writes have ended before another leader believes what it sees.
 
 use super::observed::{ClusterBinding, ClusterNamespace, ClusterQuota, RBAC};
+use super::template_objects::{TEMPLATE_MANAGER, TemplateObject, TemplateObjectKind};
 use crate::error::{CallFailure, Error};
 use crate::leader::{Fence, OpenWrites};
 use business_types::access::AccessRole;
@@ -9,6 +10,7 @@ use http::{Method, Request};
 use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::Client;
+use kube::api::DynamicObject;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -150,6 +152,31 @@ impl MemberApi {
         gone_is_fine(self.write::<Value>(Method::DELETE, &path, &delete_options(uid)).await)
     }
 
+    /// Makes an object of a template what is asked for, or makes it; what others have put beside it stays.
+    pub async fn apply_template_object(
+        &self,
+        kind: TemplateObjectKind,
+        namespace: &str,
+        name: &str,
+        body: &Value,
+    ) -> Result<Option<TemplateObject>, Error> {
+        let path = kind.path(namespace, name);
+        let content =
+            Content { type_: "application/apply-patch+yaml", manager: TEMPLATE_MANAGER, forced: true };
+        let object = self.send::<DynamicObject>(Method::PATCH, &path, body, content).await?;
+        Ok(TemplateObject::of(kind, object))
+    }
+
+    /// Deletes exactly this object of a template. One that is gone is no error.
+    pub async fn delete_template_object(
+        &self,
+        namespace: &str,
+        object: &TemplateObject,
+    ) -> Result<(), Error> {
+        let path = object.kind.path(namespace, &object.name);
+        gone_is_fine(self.write::<Value>(Method::DELETE, &path, &delete_options(&object.uid)).await)
+    }
+
     async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallFailure> {
         let request = Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
         match tokio::time::timeout(READ_DEADLINE, self.client.request(request)).await {
@@ -159,14 +186,26 @@ impl MemberApi {
     }
 
     async fn write<T: DeserializeOwned>(&self, method: Method, path: &str, body: &Value) -> Result<T, Error> {
+        let type_ = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+        let content = Content { type_, manager: crate::business::FIELD_MANAGER, forced: false };
+        self.send(method, path, body, content).await
+    }
+
+    async fn send<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: &Value,
+        content: Content,
+    ) -> Result<T, Error> {
+        let Content { type_, manager, forced } = content;
         let deadline = self.fence.write_deadline();
         let server = deadline.saturating_sub(SERVER_MARGIN).max(Duration::from_secs(1)).as_secs();
-        let content =
-            if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+        let force = if forced { "&force=true" } else { "" };
         let request = Request::builder()
             .method(method)
-            .uri(format!("{path}?timeout={server}s&fieldManager={}", crate::business::FIELD_MANAGER))
-            .header(http::header::CONTENT_TYPE, content)
+            .uri(format!("{path}?timeout={server}s&fieldManager={manager}{force}"))
+            .header(http::header::CONTENT_TYPE, type_)
             .body(body.to_string().into_bytes())
             .map_err(|error| Error::Member(kube::Error::HttpError(error).into()))?;
         // From here on it counts as under way, whatever becomes of this future.
@@ -180,6 +219,15 @@ impl MemberApi {
         }
         result.map_err(Error::Member)
     }
+}
+
+/// What the body of a write is, and who writes.
+#[derive(Clone, Copy, Debug)]
+struct Content {
+    type_: &'static str,
+    manager: &'static str,
+    /// Fields of others are taken over.
+    forced: bool,
 }
 
 fn quota_path(name: &str) -> String {

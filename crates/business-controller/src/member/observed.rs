@@ -1,6 +1,8 @@
 //! Namespaces, quotas and bindings of a member cluster, trimmed to what is decided from.
 
+use super::dressing::Dressing;
 use super::others::{OtherAccess, OtherBinding, OtherBindings};
+use super::template_objects::TemplateObjects;
 use crate::kinds::revision;
 use business_types::access::AccessRole;
 use business_types::names;
@@ -9,7 +11,7 @@ use k8s_openapi::api::rbac::v1::{RoleBinding, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use meta::quantity::ResourceList;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Marks of ours on an object in a member cluster. Anybody may have written them: only a seal that holds says anything.
@@ -52,6 +54,8 @@ pub struct ClusterNamespace {
     /// `metadata.creationTimestamp`, in seconds since 1970.
     pub created: i64,
     pub marks: Marks,
+    /// What of it a template has set.
+    pub dressing: Dressing,
     /// Consent to its adoption: `<project>/<name>`.
     pub adopt: Option<String>,
     /// It is being deleted.
@@ -163,6 +167,7 @@ impl From<Namespace> for ClusterNamespace {
         let remaining = conditions.into_iter().filter(|condition| condition.status == "True");
         Self {
             marks: Marks::of(&metadata),
+            dressing: Dressing::of(&metadata),
             adopt: annotation(&metadata, names::ADOPT_ANNOTATION),
             created: metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second()),
             deleting: metadata.deletion_timestamp.is_some(),
@@ -215,10 +220,10 @@ fn amounts(texts: Option<BTreeMap<String, Text>>) -> ResourceList {
     texts.into_iter().filter_map(|(key, Text(text))| Some((key, text.parse().ok()?))).collect()
 }
 
-/// What is seen of one kind, by name of the namespace.
+/// What is seen of one kind, by name of the namespace, or by `NAMESPACE/NAME`.
 #[derive(Debug)]
-struct Sights<V> {
-    objects: HashMap<String, Arc<V>>,
+pub(super) struct Sights<V> {
+    objects: BTreeMap<String, Arc<V>>,
     delivered: u64,
     listed: Option<HashSet<String>>,
     synced: bool,
@@ -226,7 +231,7 @@ struct Sights<V> {
 
 impl<V> Default for Sights<V> {
     fn default() -> Self {
-        Self { objects: HashMap::new(), delivered: 0, listed: None, synced: false }
+        Self { objects: BTreeMap::new(), delivered: 0, listed: None, synced: false }
     }
 }
 
@@ -255,8 +260,23 @@ impl Versioned for ClusterBinding {
 }
 
 impl<V: Versioned> Sights<V> {
+    pub(super) fn is_synced(&self) -> bool {
+        self.synced
+    }
+
+    pub(super) fn list_begins(&mut self) {
+        self.listed = Some(HashSet::new());
+    }
+
+    /// What lies in a namespace.
+    pub(super) fn within(&self, namespace: &str) -> Vec<Arc<V>> {
+        let prefix = format!("{namespace}/");
+        let from = self.objects.range(prefix.clone()..);
+        from.take_while(|(key, _)| key.starts_with(&prefix)).map(|(_, object)| Arc::clone(object)).collect()
+    }
+
     /// Whether `object` is news.
-    fn seen(&mut self, name: &str, object: V, by_watch: bool) -> bool {
+    pub(super) fn seen(&mut self, name: &str, object: V, by_watch: bool) -> bool {
         let incoming = revision(object.resource_version());
         if by_watch {
             self.delivered = self.delivered.max(incoming);
@@ -273,12 +293,12 @@ impl<V: Versioned> Sights<V> {
         true
     }
 
-    fn gone(&mut self, name: &str, object: &V) {
+    pub(super) fn gone(&mut self, name: &str, object: &V) {
         self.delivered = self.delivered.max(revision(object.resource_version()));
         self.objects.remove(name);
     }
 
-    fn list_ends(&mut self) {
+    pub(super) fn list_ends(&mut self) {
         self.synced = true;
         if let Some(listed) = self.listed.take() {
             self.objects.retain(|name, _| listed.contains(name));
@@ -290,6 +310,8 @@ impl<V: Versioned> Sights<V> {
 #[derive(Debug, Default)]
 pub struct Observed {
     inner: RwLock<ObservedInner>,
+    /// What templates have put there.
+    pub templates: TemplateObjects,
 }
 
 #[derive(Debug, Default)]
@@ -337,6 +359,7 @@ impl Observed {
     /// Forgets everything: the cluster is connected to anew, and its revisions may have gone back.
     pub fn reset(&self) {
         *self.write() = ObservedInner::default();
+        self.templates.reset();
     }
 
     /// The namespace and its quota.

@@ -6,6 +6,7 @@ use super::memory::Uids;
 use super::site::Site;
 use super::verdict::{NamespaceStep, Plan, QuotaStep};
 use crate::error::{CallFailure, Error};
+use crate::member::dressing::Dressing;
 use crate::member::{ClusterNamespace, ClusterQuota};
 use std::sync::Arc;
 
@@ -17,18 +18,19 @@ pub struct Applied {
     pub quota: Arc<ClusterQuota>,
 }
 
-/// Sends the writes. A conflict means that the cluster is not as it was read.
+/// Sends the writes; a namespace that is written gets the labels and annotations of its template. A conflict means that the cluster is not as it was read.
 pub async fn apply(
     site: &Site,
     untried: &Uids,
     object: &NamespaceView,
     plan: &Plan,
+    dressing: Option<&Dressing>,
 ) -> Result<Applied, Error> {
     let namespace_uid = match &plan.namespace {
         NamespaceStep::Keep { uid } => uid.clone(),
-        NamespaceStep::Create => noted(site, create(site, untried, object).await?),
+        NamespaceStep::Create => noted(site, create(site, untried, object, dressing).await?),
         NamespaceStep::Mark { from, .. } => {
-            let body = build::marks(site, object, from, plan.origin);
+            let body = build::marks(site, object, from, plan.origin, dressing);
             noted(site, site.member.api.patch_namespace(&object.spec.namespace, &body).await?)
         }
     };
@@ -40,8 +42,13 @@ pub async fn apply(
 }
 
 /// From the first try on, something may have been made for the object, unless the cluster says that it was not.
-async fn create(site: &Site, untried: &Uids, object: &NamespaceView) -> Result<ClusterNamespace, Error> {
-    let body = build::new_namespace(site, object);
+async fn create(
+    site: &Site,
+    untried: &Uids,
+    object: &NamespaceView,
+    dressing: Option<&Dressing>,
+) -> Result<ClusterNamespace, Error> {
+    let body = build::new_namespace(site, object, dressing);
     let was_untried = untried.forget(&object.uid);
     let result = site.member.api.create_namespace(&body).await;
     let nothing_was_made = match &result {

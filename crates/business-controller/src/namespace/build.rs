@@ -2,6 +2,7 @@
 
 use super::kind::NamespaceView;
 use super::site::Site;
+use crate::member::dressing::Dressing;
 use crate::member::observed::{Grantee, RBAC};
 use crate::member::{ClusterBinding, ClusterNamespace, ClusterQuota};
 use crate::seal::Origin;
@@ -11,16 +12,31 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
 /// A new namespace. Its uid is not known yet, so its seal lacks it.
-pub fn new_namespace(site: &Site, object: &NamespaceView) -> Value {
+pub fn new_namespace(site: &Site, object: &NamespaceView, dressing: Option<&Dressing>) -> Value {
     let seal = site.keyring.seal(&site.sealed(object, None, Origin::Made));
-    let mut metadata = marked(object, json!({ "name": object.spec.namespace }));
+    let mut metadata = json!({ "name": object.spec.namespace });
+    if let Some(dressing) = dressing {
+        dress(&mut metadata, dressing);
+    }
+    let mut metadata = marked(object, metadata);
     set(&mut metadata, "annotations", names::SEAL_ANNOTATION, json!(seal));
     json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": metadata })
 }
 
-/// The patch that puts our marks on a namespace.
-pub fn marks(site: &Site, object: &NamespaceView, from: &ClusterNamespace, origin: Origin) -> Value {
-    let mut metadata = marked(object, json!({ "resourceVersion": from.resource_version, "uid": from.uid }));
+/// The patch that puts our marks on a namespace, and what its template says; `None` leaves that as it is.
+pub fn marks(
+    site: &Site,
+    object: &NamespaceView,
+    from: &ClusterNamespace,
+    origin: Origin,
+    dressing: Option<&Dressing>,
+) -> Value {
+    let mut metadata = json!({ "resourceVersion": from.resource_version, "uid": from.uid });
+    if let Some(dressing) = dressing {
+        undress(&mut metadata, &from.dressing);
+        dress(&mut metadata, dressing);
+    }
+    let mut metadata = marked(object, metadata);
     let seal = site.keyring.seal(&site.sealed(object, Some(&from.uid), origin));
     set(&mut metadata, "annotations", names::SEAL_ANNOTATION, json!(seal));
     let adopted = if origin.is_adopted() { json!("true") } else { Value::Null };
@@ -92,17 +108,41 @@ fn subjects(grantees: &BTreeSet<Grantee>) -> Vec<Value> {
 
 /// The patch that takes our marks away; the rest of the namespace stays.
 pub fn unmarked(there: &ClusterNamespace) -> Value {
-    json!({ "metadata": {
-        "resourceVersion": there.resource_version,
-        "uid": there.uid,
-        "labels": { (names::PROJECT_LABEL): null, (names::NAMESPACE_LABEL): null },
-        "annotations": {
-            (names::UID_ANNOTATION): null,
-            (names::SEAL_ANNOTATION): null,
-            (names::ADOPTED_ANNOTATION): null,
-            (names::ADOPT_ANNOTATION): null,
-        },
-    } })
+    let mut metadata = json!({ "resourceVersion": there.resource_version, "uid": there.uid });
+    undress(&mut metadata, &there.dressing);
+    for label in [names::PROJECT_LABEL, names::NAMESPACE_LABEL] {
+        set(&mut metadata, "labels", label, Value::Null);
+    }
+    for annotation in
+        [names::UID_ANNOTATION, names::SEAL_ANNOTATION, names::ADOPTED_ANNOTATION, names::ADOPT_ANNOTATION]
+    {
+        set(&mut metadata, "annotations", annotation, Value::Null);
+    }
+    json!({ "metadata": metadata })
+}
+
+/// Sets what a template says, and remembers what that is.
+fn dress(metadata: &mut Value, dressing: &Dressing) {
+    for (key, value) in &dressing.labels {
+        set(metadata, "labels", key, json!(value));
+    }
+    for (key, value) in &dressing.annotations {
+        set(metadata, "annotations", key, json!(value));
+    }
+    if let Some(told) = dressing.told() {
+        set(metadata, "annotations", names::TEMPLATE_KEYS_ANNOTATION, json!(told));
+    }
+}
+
+/// Takes away what a template has set.
+fn undress(metadata: &mut Value, there: &Dressing) {
+    for key in there.labels.keys() {
+        set(metadata, "labels", key, Value::Null);
+    }
+    for key in there.annotations.keys() {
+        set(metadata, "annotations", key, Value::Null);
+    }
+    set(metadata, "annotations", names::TEMPLATE_KEYS_ANNOTATION, Value::Null);
 }
 
 fn sealed(

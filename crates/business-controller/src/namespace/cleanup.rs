@@ -7,6 +7,7 @@ use super::kind::NamespaceView;
 use super::removal;
 use super::site::{FoundSite, Site};
 use super::status;
+use super::template;
 use super::validate::{self, WantedNamespace};
 use super::verdict::{
     Marking, NamespaceFinding, NamespaceStep, NamespaceVerdict, PlaceOwner, Situation, record_of,
@@ -15,6 +16,7 @@ use crate::context::Context;
 use crate::error::{CallFailure, Error};
 use crate::events::Topic;
 use crate::member::ClusterNamespace;
+use crate::member::dressing::Dressing;
 use crate::outcome::PassOutcome;
 use crate::seal::Origin;
 use business_types::condition::reason;
@@ -191,18 +193,23 @@ async fn release(
     if let Err(wait) = site.settled {
         return Ok(PassOutcome::WaitingFor(wait));
     }
-    match access::withdraw(AccessPlace { cx, object, reached: &site.reached() }).await {
+    let place = AccessPlace { cx, object, reached: &site.reached() };
+    let withdrawn = match access::withdraw(place).await {
+        Ok(()) => template::withdraw(object, site).await,
+        failed => failed,
+    };
+    match withdrawn {
         Ok(()) => {}
         Err(Error::Member(CallFailure::Refused { code, message })) => {
-            let message =
-                format!("cluster {} keeps our RoleBindings with {code}: {message}", site.member.name);
+            let message = format!("cluster {} keeps what is ours with {code}: {message}", site.member.name);
             let situation = Situation::Deleting { reason: reason::REFUSED, message };
             status::write(cx, object, &situation.into()).await?;
             return Ok(PassOutcome::Refused);
         }
         Err(error) => return Err(error),
     }
-    let wanted = WantedNamespace { object, project_uid: &site.project.uid, is_newest: true, forbidden: &[] };
+    let project_uid = &site.project.uid;
+    let wanted = WantedNamespace { object, project_uid, is_newest: true, forbidden: &[], dressing: None };
     let namespace = NamespaceStep::Mark { from: Arc::clone(&there), cause: Marking::Release };
     let plan = match validate::quota(wanted, &found, namespace, Origin::Released) {
         NamespaceVerdict::Proceed(plan) => plan,
@@ -224,7 +231,8 @@ async fn release(
         | NamespaceVerdict::DeleteReplaced { .. } => return Err(Error::Unsettled),
     };
     let memory = &cx.objects.namespaces.memory.untried;
-    let Applied { namespace_uid, .. } = apply::apply(site, memory, object, &plan).await?;
+    let Applied { namespace_uid, .. } =
+        apply::apply(site, memory, object, &plan, Some(&Dressing::default())).await?;
     let message = format!(
         "namespace {} of cluster {} was adopted and stays; what is charged is held until it is unused",
         object.spec.namespace, object.spec.cluster_name

@@ -1,5 +1,6 @@
 //! What a process knows of its objects by having written for them.
 
+use super::template::state::Kept;
 use crate::kinds::ProjectKey;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,6 +13,8 @@ pub struct NamespaceMemory {
     pub untried: Uids,
     /// What their bindings were when they were right.
     pub bound: Bound,
+    /// What their templates had put there when it was right.
+    pub kept: Kept,
 }
 
 /// Bindings that were right, by the uid of their object. It is lost with the process: then the first look tells no drift.

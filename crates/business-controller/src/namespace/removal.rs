@@ -18,7 +18,7 @@ pub async fn remove(
 ) -> Result<(), Error> {
     let (api, name) = (&site.member.api, &object.spec.namespace);
     if there.marks.adopted || !validate::is_marked(object, &there.marks) {
-        api.patch_namespace(name, &build::marks(site, object, there, origin)).await?;
+        api.patch_namespace(name, &build::marks(site, object, there, origin, None)).await?;
     }
     api.delete_namespace(name, &there.uid).await
 }

@@ -75,6 +75,14 @@ pub fn bindings_restored(cx: &Context, object: &NamespaceView, roles: &[AccessRo
     cx.events.report(object, REPAIRED, note);
 }
 
+/// Somebody has changed what a template has put there, or taken it away.
+pub fn template_restored(cx: &Context, object: &NamespaceView, what: &[String]) {
+    let what = if what.is_empty() { "labels and annotations".to_owned() } else { what.join(", ") };
+    let note = format!("what the template puts into {} was restored: {what}", place(object));
+    cx.metrics.drift.get_or_create(&DriftLabels { what: Drift::Template }).inc();
+    cx.events.report(object, REPAIRED, note);
+}
+
 /// The cluster says which project it lies in now.
 pub fn transferred(cx: &Context, object: &NamespaceView) {
     let note = format!("{} is marked as project {}'s", place(object), object.key.project);

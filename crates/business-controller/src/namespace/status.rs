@@ -2,17 +2,20 @@
 
 use super::access_state::{Access, Denied};
 use super::kind::NamespaceView;
+use super::template::state::TemplateState;
 use super::verdict::{InPlace, NamespaceFinding, Situation};
+use super::wake::wake_templates_of;
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
 use crate::kinds::Heard;
 use crate::member::others::OtherAccess;
 use crate::merge::difference;
+use crate::namespace_template::rollout::is_in_use;
 use crate::project::wake::wake_project;
 use crate::queue::Lane;
 use business_types::condition::{
     self, ACCESS_READY, CLUSTER_REACHABLE, FALSE, OTHER_ACCESS, PROVISIONED, QUOTA_ENFORCED, READY, REPLACED,
-    TERMINATING, TRANSFERRED, TRUE, UNKNOWN, reason,
+    TEMPLATE_APPLIED, TERMINATING, TRANSFERRED, TRUE, UNKNOWN, reason,
 };
 use business_types::{ClusterNamespaceRecord, Condition, NamespacePhase, NamespaceStatus};
 use meta::quantity::ResourceList;
@@ -39,6 +42,7 @@ pub async fn write(
         if change.old.as_deref().map(charge) != change.new.as_deref().map(charge) {
             wake_project(cx, &object.key.project, Lane::Later);
         }
+        wake_templates_of(cx, change.old.as_deref(), change.new.as_deref());
     }
     Ok(Some(written))
 }
@@ -146,11 +150,39 @@ impl Draft<'_> {
     fn in_place(&mut self, in_place: &InPlace) {
         self.quota(in_place);
         self.set(PROVISIONED, TRUE, reason::PROVISIONED, "");
-        self.set(READY, TRUE, reason::READY, "");
         self.not_replaced();
         self.others(in_place.others.as_ref());
-        self.explain("", "");
-        self.move_to(NamespacePhase::Available);
+        self.template(&in_place.template);
+        if is_in_use(self.object) || in_place.template.lets_begin() {
+            self.set(READY, TRUE, reason::READY, "");
+            self.explain("", "");
+            self.move_to(NamespacePhase::Available);
+            return;
+        }
+        let Told { value, reason: why, message } = told_of_template(&in_place.template);
+        self.set(READY, FALSE, why, &message);
+        self.explain(why, &message);
+        if value == FALSE {
+            self.move_to(NamespacePhase::Failed);
+        }
+    }
+
+    /// While nothing is known, what was known last stays. Of a namespace that never had a template nothing is said.
+    fn template(&mut self, template: &TemplateState) {
+        match template {
+            TemplateState::Unknown => return,
+            TemplateState::None => self.status.template = None,
+            TemplateState::Applied(state) => self.status.template = Some(state.clone()),
+            TemplateState::Undone { state, .. } | TemplateState::Invalid { state, .. } => {
+                self.status.template.clone_from(state);
+            }
+            TemplateState::Waiting(_) | TemplateState::Missing(_) => {}
+        }
+        let was_told = condition::find(&self.status.conditions, TEMPLATE_APPLIED).is_some();
+        if *template != TemplateState::None || was_told {
+            let Told { value, reason: why, message } = told_of_template(template);
+            self.set(TEMPLATE_APPLIED, value, why, &message);
+        }
     }
 
     fn replaced(&mut self, in_place: &InPlace, message: &str) {
@@ -242,12 +274,45 @@ impl Draft<'_> {
     fn gone(&mut self) {
         self.reached();
         self.set(TERMINATING, TRUE, reason::DELETING, "the namespace is gone from the cluster");
+        self.template(&TemplateState::None);
         for type_ in [PROVISIONED, QUOTA_ENFORCED, READY, ACCESS_READY] {
             self.set(type_, FALSE, reason::DELETING, "");
         }
         self.not_replaced();
         self.status.used = ResourceList::new();
         self.status.cached_spec_hard = Some(ResourceList::new());
+    }
+}
+
+/// What a condition says.
+struct Told {
+    value: &'static str,
+    reason: &'static str,
+    message: String,
+}
+
+fn told_of_template(template: &TemplateState) -> Told {
+    let told = |value, reason, message| Told { value, reason, message };
+    match template {
+        TemplateState::None => told(TRUE, reason::NO_TEMPLATE, String::new()),
+        TemplateState::Unknown => {
+            told(UNKNOWN, reason::PENDING, "what is in the cluster was not listed yet".to_owned())
+        }
+        TemplateState::Applied(state) => {
+            told(TRUE, reason::APPLIED, format!("template {} is in place", state.name))
+        }
+        TemplateState::Waiting(name) => told(
+            UNKNOWN,
+            reason::WAITING_FOR_WAVE,
+            format!("the newest state of template {name} comes with a later wave"),
+        ),
+        TemplateState::Missing(name) => told(
+            FALSE,
+            reason::TEMPLATE_NOT_FOUND,
+            format!("template {name} does not exist; what is in place stays"),
+        ),
+        TemplateState::Undone { undone, .. } => told(FALSE, reason::REFUSED, undone.message.clone()),
+        TemplateState::Invalid { message, .. } => told(FALSE, reason::INVALID_VALUE, message.clone()),
     }
 }
 

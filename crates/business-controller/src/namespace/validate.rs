@@ -7,6 +7,7 @@ use super::verdict::{
     Marking, NamespaceFinding, NamespaceRefusal, NamespaceStep, NamespaceVerdict, PlaceOwner, Plan,
     QuotaStep, Rewriting, Situation, record_of,
 };
+use crate::member::dressing::Dressing;
 use crate::member::observed::Marks;
 use crate::member::{ClusterNamespace, ClusterQuota};
 use crate::seal::{Opened, Origin, Sealed};
@@ -26,6 +27,8 @@ pub struct WantedNamespace<'a> {
     pub is_newest: bool,
     /// Names that are never ours.
     pub forbidden: &'a [String],
+    /// Labels and annotations of the template; `None` leaves them as they are.
+    pub dressing: Option<&'a Dressing>,
 }
 
 /// What has to be done.
@@ -186,6 +189,10 @@ fn keep(
         let moved = wanted.object.is_being_transferred();
         let cause = if moved { Marking::Transfer } else { Marking::Drift };
         mark(if first { Marking::Replacement } else { cause })
+    } else if origin != Origin::Replaced
+        && wanted.dressing.is_some_and(|dressing| *dressing != there.dressing)
+    {
+        mark(Marking::Template)
     } else if could_be_newer && found.quiet {
         mark(Marking::Reseal)
     } else {

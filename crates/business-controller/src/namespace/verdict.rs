@@ -1,6 +1,7 @@
 //! What a pass over a namespace comes to: values only.
 
 use super::access_state::Access;
+use super::template::state::TemplateState;
 use crate::member::others::OtherAccess;
 use crate::member::{ClusterNamespace, ClusterQuota};
 use crate::seal::Origin;
@@ -69,6 +70,8 @@ pub enum Marking {
     Release,
     /// The object has come from another project.
     Transfer,
+    /// Labels and annotations are not what the template says.
+    Template,
     /// The seal is older than it could be.
     Reseal,
 }
@@ -191,4 +194,6 @@ pub struct InPlace {
     pub marked: bool,
     /// Who else may use the namespace, by bindings that are not ours; `None` when that is not known yet.
     pub others: Option<OtherAccess>,
+    /// What the template has put there.
+    pub template: TemplateState,
 }

@@ -2,9 +2,12 @@
 
 use super::kind::{BusinessNamespace, NamespaceView};
 use crate::context::Context;
-use crate::kinds::ObjectKey as _;
+use crate::kinds::{ObjectKey as _, RootKey};
+use crate::namespace_template::resolve::{self, Resolved};
+use crate::namespace_template::wake_template;
 use crate::objects::Tabled as _;
 use crate::queue::Lane;
+use business_types::condition::{self, TEMPLATE_APPLIED};
 use std::time::Duration;
 
 /// Looks at a namespace again. Its group in the queue is its member cluster.
@@ -34,6 +37,27 @@ pub fn wake_access_of_tenant(cx: &Context, tenant: &str) {
     for project in cx.objects.projects.of_tenant(tenant) {
         for object in cx.objects.namespaces.of_project(project.key.name()) {
             wake_namespace(cx, &object, Lane::Access, Duration::ZERO);
+        }
+    }
+}
+
+/// The templates that count the namespace look again.
+pub fn wake_templates_of(cx: &Context, old: Option<&NamespaceView>, new: Option<&NamespaceView>) {
+    let counted = |view: &NamespaceView| {
+        let told = condition::find(&view.status.conditions, TEMPLATE_APPLIED).map(|told| told.status.clone());
+        (view.key.clone(), view.is_deleting(), view.status.phase, view.status.template.clone(), told)
+    };
+    if old.map(counted) == new.map(counted) {
+        return;
+    }
+    for view in [old, new].into_iter().flatten() {
+        let project = cx.objects.projects.get(&RootKey::new(None, &view.key.project));
+        let resolved = project.map(|project| resolve::of_project(cx, &project));
+        if let Some(Resolved::Template(current)) = resolved {
+            wake_template(cx, &current.view.key, Lane::Later);
+        }
+        if let Some(state) = &view.status.template {
+            wake_template(cx, &RootKey::new(None, &state.name), Lane::Later);
         }
     }
 }

@@ -20,6 +20,7 @@ impl Kind for BusinessProject {
     type Key = RootKey;
     type Index = ProjectTree;
     type Memory = Figures;
+    const KEEPS_METADATA: bool = true;
 }
 
 /// Child projects by their parent, and all by their tenant.

@@ -88,6 +88,7 @@ fn status() -> Schema {
                 Schema::string("Name of the ResourceQuota in the member cluster that enforces spec.hard.").optional(),
             ),
             ("clusterNamespace", cluster_namespace().optional()),
+            ("template", template().optional()),
             (
                 "used",
                 Schema::resource_list(
@@ -112,7 +113,7 @@ fn status() -> Schema {
                 "conditions",
                 Schema::conditions(
                     "Aspects of the namespace's state: Ready, Provisioned, QuotaEnforced, ClusterReachable, \
-                     AccessReady, Terminating (the message says what remains), Replaced, Transferred (False while the \
+                     AccessReady, TemplateApplied, Terminating (the message says what remains), Replaced, Transferred (False while the \
                      marks in the cluster may still be those of the project before).",
                 )
                 .optional(),
@@ -137,6 +138,17 @@ fn certificate() -> Schema {
 
 fn bytes(description: &'static str) -> Schema {
     Schema::new(description, Type::String(StringFormat::Bytes))
+}
+
+fn template() -> Schema {
+    Schema::object(
+        "The template whose state was last put into the namespace; the condition TemplateApplied says how that went.",
+        Some("io.tkestack.business.v1.AppliedTemplate"),
+        [
+            ("name", Schema::string("The template's metadata.name.").required()),
+            ("digest", Schema::string("What the template put into namespaces then, as a digest.").required()),
+        ],
+    )
 }
 
 fn cluster_namespace() -> Schema {

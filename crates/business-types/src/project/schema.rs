@@ -65,6 +65,7 @@ fn spec() -> Schema {
                 )
                 .optional(),
             ),
+            ("template", template().optional()),
             (
                 "clusters",
                 Schema::map(
@@ -77,6 +78,13 @@ fn spec() -> Schema {
                 .optional(),
             ),
         ],
+    )
+}
+
+fn template() -> Schema {
+    Schema::string(
+        "Name of the NamespaceTemplate of the project's namespaces, and of those of the projects below that name none. \
+         Empty: that of the project above, else the tenant's, else the default. Changed by whoever may change clusters.",
     )
 }
 

@@ -39,6 +39,14 @@ fn spec() -> Schema {
                 Schema::strings("Whom to ask about the tenant: addresses, or whatever people use.", ListType::Atomic)
                     .optional(),
             ),
+            (
+                "template",
+                Schema::string(
+                    "Name of the NamespaceTemplate of the tenant's namespaces for which no project names one. Empty: the \
+                     default.",
+                )
+                .optional(),
+            ),
         ],
     )
 }

@@ -1,7 +1,9 @@
 use super::{TenantSpec, TenantStatus};
 use crate::registry::{self, REGISTRY_DOMAIN};
 use crate::subject::check_subjects;
-use crate::validation::{DISPLAY_NAME_BYTES_MAX, amounts, cluster_name, conditions, printable};
+use crate::validation::{
+    DISPLAY_NAME_BYTES_MAX, amounts, cluster_name, conditions, printable, template_name,
+};
 use meta::field::{FieldError, FieldErrors, Path};
 
 /// Contacts that a tenant may have.
@@ -27,6 +29,7 @@ pub fn tenant(spec: &TenantSpec) -> FieldErrors {
         errors.extend(amounts(&quota.hard, |resource| at.child("hard").key(resource)));
     }
     errors.extend(contacts(&spec.contacts, &path.child("contacts")));
+    errors.extend(template_name(&spec.template, &path.child("template")));
     errors
 }
 

@@ -11,7 +11,16 @@ fn verdict(object: &NamespaceView, found: &FoundSite) -> NamespaceVerdict {
 
 fn judged(object: &NamespaceView, found: &FoundSite, is_newest: bool) -> NamespaceVerdict {
     let forbidden = ["kube-*".to_owned()];
-    validate(WantedNamespace { object, project_uid: PROJECT_UID, is_newest, forbidden: &forbidden }, found)
+    validate(
+        WantedNamespace {
+            object,
+            project_uid: PROJECT_UID,
+            is_newest,
+            forbidden: &forbidden,
+            dressing: None,
+        },
+        found,
+    )
 }
 
 fn plan(object: &NamespaceView, found: &FoundSite) -> Plan {

@@ -1,0 +1,213 @@
+use super::{add_finalizer, by_operators, drops_finalizer, ready, unreadable, waiting};
+use crate::numbers;
+use apiserver::resource::Column;
+use apiserver::strategy::{Strategy, WriteContext};
+use apiserver::{Part, View};
+use business_types::names;
+use business_types::namespace_template::{
+    NamespaceTemplateSpec, NamespaceTemplateStatus, group_resource, gvk, namespace_template,
+    namespace_template_status,
+};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use meta::field::{FieldError, FieldErrors, Path};
+use meta::gvk::GroupVersionKind;
+use meta::object::Object;
+use meta::status::Status;
+use meta::validation::NameRule;
+use serde_json::{Value, json};
+use store::Key;
+use store::quota::{Account, Violation};
+
+/// Columns of `kubectl get`.
+pub const COLUMNS: &[Column] = &[
+    Column::typed("Default", "boolean", "Whether it is that of namespaces for which nobody names one.", 0),
+    Column::typed("Namespaces", "integer", "Namespaces whose template it is.", 0),
+    Column::typed("Updated", "integer", "Those in which its newest state is in place.", 0),
+    Column::typed("Failed", "integer", "Those that have not taken its newest state.", 0),
+    Column::string("Ready", "Whether its newest state is in place everywhere.", 0),
+    Column::string("Display Name", "Name for people.", 1),
+    Column::typed("Batch", "integer", "Namespaces in a wave.", 1),
+    Column::typed("Paused", "boolean", "Whether no wave is to begin.", 1),
+];
+
+/// Clusters that a warning tells.
+const CLUSTERS_TOLD: usize = 10;
+const DEFAULT: &[&str] = &["spec", "default"];
+const TEMPLATE: &[&str] = &["spec", "template"];
+
+/// Templates: written by operators, read by everybody; one alone is the default.
+#[derive(Clone, Copy, Debug)]
+pub struct NamespaceTemplateStrategy;
+
+/// The template that an object names and did not name before.
+pub fn newly_named_template(old: Option<&Object>, object: &Object) -> Option<String> {
+    let name = object.text(TEMPLATE);
+    let is_new = !name.is_empty() && old.is_none_or(|old| old.text(TEMPLATE) != name);
+    is_new.then(|| name.to_owned())
+}
+
+/// What is named is there, and stays.
+pub async fn check_template(
+    view: View<'_>,
+    gvk: &GroupVersionKind,
+    object: &Object,
+    named: Option<String>,
+) -> Result<(), Status> {
+    let Some(name) = named else { return Ok(()) };
+    let at = Path::new("spec").child("template");
+    let key = Key::new(numbers::NAMESPACE_TEMPLATE, "", &name);
+    let error = match view.latest().object(&key).await? {
+        None => FieldError::not_found(&at, &json!(name)),
+        Some(template) if template.is_deleting() => {
+            FieldError::invalid(&at, &json!(name), "the template is being deleted")
+        }
+        Some(_) => return Ok(()),
+    };
+    Err(Status::invalid(gvk, object.name(), &vec![error]))
+}
+
+fn is_default(object: &Object) -> bool {
+    object.get(DEFAULT).and_then(Value::as_bool).unwrap_or_default()
+}
+
+/// One alone is the default. One that is being deleted makes room for the next.
+async fn check_default(view: View<'_>, object: &Object) -> Result<(), Status> {
+    for entry in view.latest().list(numbers::NAMESPACE_TEMPLATE, None).await? {
+        let other = Object::from_stored(&entry.body, entry.revision.0).map_err(|error| unreadable(&error))?;
+        if is_default(&other) && !other.is_deleting() && other.name() != object.name() {
+            let why = format!("{} is the default", other.name());
+            let error = FieldError::invalid(&Path::new("spec").child("default"), &json!(true), &why);
+            return Err(Status::invalid(&gvk(), object.name(), &vec![error]));
+        }
+    }
+    Ok(())
+}
+
+/// What a change is about to do. As many namespaces as were counted last.
+fn warning(old: &Object, object: &Object) -> Option<String> {
+    let (before, after) = (NamespaceTemplateSpec::of(old).ok()?, NamespaceTemplateSpec::of(object).ok()?);
+    let NamespaceTemplateStatus { namespaces, clusters, .. } = NamespaceTemplateStatus::of(old).ok()?;
+    let told: Vec<String> =
+        clusters.iter().take(CLUSTERS_TOLD).map(|(cluster, count)| format!("{count} in {cluster}")).collect();
+    let rest = clusters.len().saturating_sub(CLUSTERS_TOLD);
+    let rest = if rest > 0 { format!(", and more in {rest} others") } else { String::new() };
+    let told = format!("{}{rest}", told.join(", "));
+    let mut warnings = Vec::new();
+    if before.content() != after.content() && namespaces > 0 {
+        let how = match after.rollout {
+            rollout if rollout.paused => "when the rollout is no longer paused".to_owned(),
+            rollout => format!("in waves of {}", rollout.batch),
+        };
+        let count = clusters.len();
+        warnings
+            .push(format!("this changes {namespaces} namespaces in {count} member clusters ({told}), {how}"));
+    }
+    match (before.default, after.default) {
+        (false, true) => warnings.push(
+            "this becomes the template of every namespace for which no project and no tenant names one"
+                .to_owned(),
+        ),
+        (true, false) => warnings.push(format!(
+            "namespaces for which no project and no tenant names a template have none any more: what this one put into them \
+             goes (it has {namespaces} now)"
+        )),
+        _ => {}
+    }
+    (!warnings.is_empty()).then(|| warnings.join("; "))
+}
+
+impl Strategy for NamespaceTemplateStrategy {
+    fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
+        object.remove(&["status"]);
+        object.set(super::OBSERVED, json!(0));
+        add_finalizer(object, names::NAMESPACE_TEMPLATE_FINALIZER);
+        by_operators(cx, object, &group_resource())
+    }
+
+    /// Two that are written in the same moment may both be the default: then the first by name is.
+    fn admit<'a>(
+        &'a self,
+        cx: &'a mut WriteContext<'_>,
+        view: View<'a>,
+        old: Option<&'a Object>,
+        object: &'a mut Object,
+    ) -> Option<BoxFuture<'a, Result<(), Status>>> {
+        let becomes_default = is_default(object) && !old.is_some_and(is_default);
+        (cx.part == Part::Main && becomes_default).then(|| check_default(view, object).boxed())
+    }
+
+    fn validate_create(&self, _cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
+        NamespaceTemplateSpec::of(object).map(|spec| namespace_template(&spec)).unwrap_or_default()
+    }
+
+    fn prepare_update(
+        &self,
+        cx: &mut WriteContext<'_>,
+        old: &Object,
+        object: &mut Object,
+    ) -> Result<(), Status> {
+        by_operators(cx, object, &group_resource())?;
+        match cx.part {
+            Part::FINALIZE
+                if drops_finalizer(old, object, names::NAMESPACE_TEMPLATE_FINALIZER)
+                    && !old.is_deleting() =>
+            {
+                let why = "the finalizer \"namespacetemplate\" stays until the template is deleted";
+                Err(Status::conflict(&group_resource(), old.name(), why))
+            }
+            Part::Main => {
+                cx.warnings.extend(warning(old, object));
+                Ok(())
+            }
+            Part::FINALIZE | Part::STATUS | Part::Sub(_) => Ok(()),
+        }
+    }
+
+    fn validate_update(&self, cx: &mut WriteContext<'_>, _old: &Object, object: &Object) -> FieldErrors {
+        match cx.part {
+            Part::STATUS => NamespaceTemplateStatus::of(object)
+                .map(|status| namespace_template_status(&status))
+                .unwrap_or_default(),
+            Part::FINALIZE => FieldErrors::new(),
+            Part::Main | Part::Sub(_) => {
+                NamespaceTemplateSpec::of(object).map(|spec| namespace_template(&spec)).unwrap_or_default()
+            }
+        }
+    }
+
+    fn waits_for(&self, object: &Object) -> Option<String> {
+        waiting(object, "namespacetemplate")
+    }
+
+    fn account(&self, _object: &Object) -> Result<Account, Status> {
+        Ok(Account::default())
+    }
+
+    fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
+        tracing::error!(name = object.name(), ?violations, "what costs nothing was refused by quota");
+        Status::internal("the write was refused by quota")
+    }
+
+    /// Its name is the value of a label.
+    fn name_rule(&self) -> NameRule {
+        NameRule::Label
+    }
+
+    fn cells(&self, object: &Object, _now_unix_seconds: i64) -> Vec<Value> {
+        let (Ok(spec), Ok(status)) = (NamespaceTemplateSpec::of(object), NamespaceTemplateStatus::of(object))
+        else {
+            return vec![Value::Null; COLUMNS.len()];
+        };
+        vec![
+            json!(spec.default),
+            json!(status.namespaces),
+            json!(status.updated),
+            json!(status.failed),
+            super::dash(ready(&status.conditions)),
+            super::dash(&spec.display_name),
+            json!(spec.rollout.batch),
+            json!(spec.rollout.paused),
+        ]
+    }
+}

@@ -1,0 +1,295 @@
+//! Objects that templates have put into a member cluster, trimmed to what is decided from.
+
+use super::observed::{RBAC, Sights, Versioned};
+use business_types::names::{
+    TEMPLATE_BINDING_PREFIX, TEMPLATE_DIGEST_ANNOTATION, TEMPLATE_LABEL, TEMPLATE_OBJECT, UID_ANNOTATION,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use kube::api::{ApiResource, DynamicObject};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// Who is named in `managedFields` of what templates put into a member cluster.
+pub const TEMPLATE_MANAGER: &str = "business-template";
+
+/// A kind of objects that templates have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TemplateObjectKind {
+    LimitRange,
+    NetworkPolicy,
+    RoleBinding,
+}
+
+impl TemplateObjectKind {
+    /// All of them, in the order in which they are written.
+    pub const ALL: [Self; 3] = [Self::LimitRange, Self::NetworkPolicy, Self::RoleBinding];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::LimitRange => "LimitRange",
+            Self::NetworkPolicy => "NetworkPolicy",
+            Self::RoleBinding => "RoleBinding",
+        }
+    }
+
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::LimitRange => "limitranges",
+            Self::NetworkPolicy => "networkpolicies",
+            Self::RoleBinding => "rolebindings",
+        }
+    }
+
+    fn group(self) -> &'static str {
+        match self {
+            Self::LimitRange => "",
+            Self::NetworkPolicy => "networking.k8s.io",
+            Self::RoleBinding => RBAC,
+        }
+    }
+
+    pub fn resource(self) -> ApiResource {
+        ApiResource {
+            group: self.group().to_owned(),
+            version: "v1".to_owned(),
+            api_version: self.api_version(),
+            kind: self.as_str().to_owned(),
+            plural: self.plural().to_owned(),
+        }
+    }
+
+    pub fn api_version(self) -> String {
+        match self.group() {
+            "" => "v1".to_owned(),
+            group => format!("{group}/v1"),
+        }
+    }
+
+    /// The path of an object.
+    pub fn path(self, namespace: &str, name: &str) -> String {
+        let root = match self.group() {
+            "" => "/api/v1".to_owned(),
+            group => format!("/apis/{group}/v1"),
+        };
+        format!("{root}/namespaces/{namespace}/{}/{name}", self.plural())
+    }
+
+    /// The name in the cluster of what a template calls like this.
+    pub fn name(self, name: &str) -> String {
+        match self {
+            Self::LimitRange => TEMPLATE_OBJECT.to_owned(),
+            Self::NetworkPolicy => format!("{TEMPLATE_OBJECT}-{name}"),
+            Self::RoleBinding => format!("{TEMPLATE_BINDING_PREFIX}{name}"),
+        }
+    }
+
+    /// Whether an object of this name is a template's: the cluster's policies let nobody else have it.
+    fn is_named_so(self, name: &str) -> bool {
+        match self {
+            Self::LimitRange => name == TEMPLATE_OBJECT,
+            Self::NetworkPolicy => {
+                name.strip_prefix(TEMPLATE_OBJECT).is_some_and(|rest| rest.starts_with('-'))
+            }
+            Self::RoleBinding => name.starts_with(TEMPLATE_BINDING_PREFIX),
+        }
+    }
+}
+
+/// An object in a namespace of a member cluster that is named like a template's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TemplateObject {
+    pub kind: TemplateObjectKind,
+    pub name: String,
+    /// `metadata.uid`
+    pub uid: String,
+    /// `metadata.resourceVersion`
+    pub resource_version: String,
+    /// Label: the template.
+    pub template: String,
+    /// Annotation: what was put there.
+    pub digest: String,
+    /// Annotation: uid of the business namespace.
+    pub object: String,
+    /// Parts of its content that are as we have put them there: nobody else has written them since.
+    pub held: BTreeSet<String>,
+    /// Of a binding: its role, which never changes.
+    pub role: Option<String>,
+    /// It is being deleted.
+    pub deleting: bool,
+}
+
+impl Versioned for TemplateObject {
+    fn resource_version(&self) -> &str {
+        &self.resource_version
+    }
+}
+
+impl TemplateObject {
+    /// `None` for one that is not named like a template's.
+    pub fn of(kind: TemplateObjectKind, object: DynamicObject) -> Option<Self> {
+        let DynamicObject { metadata, data, .. } = object;
+        let name = metadata.name.filter(|name| kind.is_named_so(name))?;
+        let text = |map: &Option<BTreeMap<String, String>>, key: &str| {
+            map.as_ref().and_then(|all| all.get(key)).cloned().unwrap_or_default()
+        };
+        let role = data.pointer("/roleRef/name").and_then(Value::as_str);
+        Some(Self {
+            kind,
+            name,
+            template: text(&metadata.labels, TEMPLATE_LABEL),
+            digest: text(&metadata.annotations, TEMPLATE_DIGEST_ANNOTATION),
+            object: text(&metadata.annotations, UID_ANNOTATION),
+            held: held(&metadata.managed_fields.unwrap_or_default()),
+            role: role.map(str::to_owned),
+            deleting: metadata.deletion_timestamp.is_some(),
+            uid: metadata.uid.unwrap_or_default(),
+            resource_version: metadata.resource_version.unwrap_or_default(),
+        })
+    }
+}
+
+/// Whoever changes a field takes it from whoever has applied it.
+fn held(managers: &[ManagedFieldsEntry]) -> BTreeSet<String> {
+    let ours = managers.iter().find(|entry| {
+        entry.manager.as_deref() == Some(TEMPLATE_MANAGER) && entry.operation.as_deref() == Some("Apply")
+    });
+    let fields = |value: Option<&Value>| -> Vec<String> {
+        let keys = value.and_then(Value::as_object).into_iter().flatten().map(|(key, _)| key);
+        keys.filter_map(|key| key.strip_prefix("f:")).map(str::to_owned).collect()
+    };
+    let top = ours.and_then(|entry| entry.fields_v1.as_ref()).map(|fields| &fields.0);
+    let spec = fields(top.and_then(|top| top.get("f:spec")));
+    fields(top).into_iter().chain(spec).filter(|field| field != "metadata" && field != "spec").collect()
+}
+
+/// What is seen of templates' objects in a member cluster.
+#[derive(Debug, Default)]
+pub struct TemplateObjects {
+    kinds: RwLock<BTreeMap<TemplateObjectKind, SeenKind>>,
+}
+
+#[derive(Debug, Default)]
+struct SeenKind {
+    sights: Sights<TemplateObject>,
+    /// Why they cannot be listed.
+    error: Option<String>,
+}
+
+/// The objects of templates in a namespace, as far as they are known.
+#[derive(Clone, Debug)]
+pub enum SeenTemplateObjects {
+    /// They were not listed yet; if that has failed, why.
+    Unlisted(Option<String>),
+    Listed(Vec<Arc<TemplateObject>>),
+}
+
+impl TemplateObjects {
+    /// Forgets everything.
+    pub fn reset(&self) {
+        self.write().clear();
+    }
+
+    /// What is in a namespace.
+    pub fn at(&self, namespace: &str) -> SeenTemplateObjects {
+        let kinds = self.read();
+        let mut found = Vec::new();
+        for kind in TemplateObjectKind::ALL {
+            let seen = kinds.get(&kind);
+            let Some(seen) = seen.filter(|seen| seen.sights.is_synced()) else {
+                let error = seen.and_then(|seen| seen.error.as_ref());
+                return SeenTemplateObjects::Unlisted(
+                    error.map(|error| format!("{}: {error}", kind.plural())),
+                );
+            };
+            found.extend(seen.sights.within(namespace));
+        }
+        SeenTemplateObjects::Listed(found)
+    }
+
+    /// A list of a kind begins.
+    pub fn begin(&self, kind: TemplateObjectKind) {
+        self.write().entry(kind).or_default().sights.list_begins();
+    }
+
+    /// A list of a kind has ended; whether it is the first one.
+    pub fn end(&self, kind: TemplateObjectKind) -> bool {
+        let mut kinds = self.write();
+        let seen = kinds.entry(kind).or_default();
+        let was_synced = seen.sights.is_synced();
+        seen.sights.list_ends();
+        seen.error = None;
+        !was_synced
+    }
+
+    /// A kind cannot be listed; whether that is news.
+    pub fn failed(&self, kind: TemplateObjectKind, error: &str) -> bool {
+        let mut kinds = self.write();
+        let seen = kinds.entry(kind).or_default();
+        !seen.sights.is_synced() && seen.error.replace(error.to_owned()).as_deref() != Some(error)
+    }
+
+    /// An object as it is; whether that is news.
+    pub fn seen(&self, namespace: &str, object: TemplateObject, by_watch: bool) -> bool {
+        let key = format!("{namespace}/{}", object.name);
+        self.write().entry(object.kind).or_default().sights.seen(&key, object, by_watch)
+    }
+
+    /// An object is gone, or has lost its label.
+    pub fn gone(&self, namespace: &str, object: &TemplateObject) {
+        let key = format!("{namespace}/{}", object.name);
+        self.write().entry(object.kind).or_default().sights.gone(&key, object);
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<TemplateObjectKind, SeenKind>> {
+        self.kinds.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<TemplateObjectKind, SeenKind>> {
+        self.kinds.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn limits(managed: &Value) -> Option<TemplateObject> {
+        let object = json!({
+            "apiVersion": "v1", "kind": "LimitRange",
+            "metadata": {
+                "name": "business-template", "labels": {TEMPLATE_LABEL: "standard"}, "managedFields": managed,
+            },
+        });
+        TemplateObject::of(TemplateObjectKind::LimitRange, serde_json::from_value(object).unwrap())
+    }
+
+    #[test]
+    fn what_somebody_has_written_is_not_held() {
+        let ours = |fields: Value| {
+            json!([{
+                "manager": TEMPLATE_MANAGER, "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": fields,
+            }])
+        };
+        let put = ours(json!({"f:metadata": {"f:labels": {}}, "f:spec": {"f:limits": {}}}));
+        assert_eq!(limits(&put).unwrap().held, BTreeSet::from(["limits".to_owned()]));
+        assert!(limits(&ours(json!({"f:metadata": {}}))).unwrap().held.is_empty());
+        let theirs = json!([{"manager": "kubectl-edit", "operation": "Update", "fieldsV1": {"f:spec": {"f:limits": {}}}}]);
+        assert!(limits(&theirs).unwrap().held.is_empty());
+        let binding = ours(json!({"f:roleRef": {}, "f:subjects": {}}));
+        assert_eq!(limits(&binding).unwrap().held.len(), 2);
+    }
+
+    #[test]
+    fn names_of_templates_are_nobody_elses() {
+        let kinds = TemplateObjectKind::ALL.map(|kind| (kind, kind.name("a")));
+        assert_eq!(
+            kinds.clone().map(|(_, name)| name),
+            ["business-template", "business-template-a", "business:template:a"]
+        );
+        assert!(kinds.iter().all(|(kind, name)| kind.is_named_so(name)));
+        assert!(!TemplateObjectKind::NetworkPolicy.is_named_so("business-template"));
+        assert!(!TemplateObjectKind::RoleBinding.is_named_so("business:edit"));
+    }
+}

@@ -1,0 +1,72 @@
+//! Watches of what templates have put into a member cluster. Whether it can be listed says nothing of the cluster: the
+//! rights to see it came later than the others.
+
+use super::Member;
+use super::template_objects::{TemplateObject, TemplateObjectKind};
+use crate::context::Context;
+use crate::controller::PlaceChange;
+use crate::dispatch;
+use crate::queue::Lane;
+use business_types::names::TEMPLATE_LABEL;
+use futures_util::future::join_all;
+use futures_util::{StreamExt as _, pin_mut};
+use kube::Api;
+use kube::api::DynamicObject;
+use kube::runtime::watcher::{Config, Event};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use std::time::Duration;
+
+/// Objects a page of a list.
+const PAGE: u32 = 500;
+
+/// Follows all kinds for ever.
+pub(super) async fn follow(cx: &Context, member: &Member) {
+    join_all(TemplateObjectKind::ALL.map(|kind| watch(cx, member, kind))).await;
+}
+
+async fn watch(cx: &Context, member: &Member, kind: TemplateObjectKind) {
+    let api: Api<DynamicObject> = Api::all_with(member.api.client(), &kind.resource());
+    let config = Config::default().labels(TEMPLATE_LABEL).page_size(PAGE);
+    let stream = watcher(api, config).default_backoff();
+    pin_mut!(stream);
+    let seen = &member.observed.templates;
+    let changed = |namespace: &str| {
+        let (lane, delay) = (Lane::Urgent, Duration::ZERO);
+        dispatch::place_changed(cx, &PlaceChange { cluster: &member.name, namespace, lane, delay });
+    };
+    while let Some(event) = stream.next().await {
+        match event {
+            Ok(Event::Init) => seen.begin(kind),
+            Ok(Event::InitDone) => {
+                if seen.end(kind) {
+                    dispatch::cluster_changed(cx, &member.name);
+                }
+            }
+            Ok(Event::InitApply(object) | Event::Apply(object)) => {
+                let Some(namespace) = object.metadata.namespace.clone() else { continue };
+                let Some(object) = TemplateObject::of(kind, object) else { continue };
+                if seen.seen(&namespace, object, true) {
+                    changed(&namespace);
+                }
+            }
+            Ok(Event::Delete(object)) => {
+                let Some(namespace) = object.metadata.namespace.clone() else { continue };
+                let Some(object) = TemplateObject::of(kind, object) else { continue };
+                seen.gone(&namespace, &object);
+                changed(&namespace);
+            }
+            Err(failure) => {
+                let error = crate::error::of_watch(&failure);
+                tracing::warn!(
+                    cluster = member.name,
+                    what = kind.plural(),
+                    error,
+                    "watch of templates failed"
+                );
+                if seen.failed(kind, &error) {
+                    dispatch::cluster_changed(cx, &member.name);
+                }
+            }
+        }
+    }
+}

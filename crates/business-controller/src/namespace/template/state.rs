@@ -1,0 +1,89 @@
+//! What is known of what a template has put into a namespace.
+
+use super::wanted::WantedTemplate;
+use crate::member::dressing::Dressing;
+use business_types::AppliedTemplate;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What is known of what a template has put into a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum TemplateState {
+    /// The namespace has no template, and nothing of one.
+    #[default]
+    None,
+    /// What is there was not listed yet.
+    Unknown,
+    /// All of it is in place.
+    Applied(AppliedTemplate),
+    /// Another state is in place until it is this namespace's turn.
+    Waiting(String),
+    /// It is named and does not exist.
+    Missing(String),
+    /// Some of it is not in place.
+    Undone { state: Option<AppliedTemplate>, undone: Undone },
+    /// What the project says cannot be a label or annotation; all else is in place.
+    Invalid { state: Option<AppliedTemplate>, message: String },
+}
+
+/// What is not in place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Undone {
+    /// Each object and why.
+    pub message: String,
+    /// Whether another try may help, without an event.
+    pub retry: bool,
+    /// Limits are among it: pods without requests are not admitted, or have no limits.
+    pub limits: bool,
+}
+
+impl TemplateState {
+    pub fn is_to_be_retried(&self) -> bool {
+        matches!(self, Self::Undone { undone: Undone { retry: true, .. }, .. })
+    }
+
+    /// Whether a namespace that was never in use can be used now.
+    pub fn lets_begin(&self) -> bool {
+        match self {
+            Self::None | Self::Applied(_) | Self::Waiting(_) | Self::Invalid { .. } => true,
+            Self::Unknown | Self::Missing(_) => false,
+            Self::Undone { undone, .. } => !undone.limits,
+        }
+    }
+}
+
+/// What was right, by the uid of the object. It is lost with the process: then the first look tells no drift.
+#[derive(Debug, Default)]
+pub struct Kept(Mutex<HashMap<String, KeptTemplate>>);
+
+/// What was put into a namespace, as far as it tells drift from a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptTemplate {
+    dressing: Dressing,
+    digests: Vec<String>,
+}
+
+impl KeptTemplate {
+    pub fn of(wanted: &WantedTemplate) -> Self {
+        let digests = wanted.objects.iter().map(|one| one.digest.clone()).collect();
+        Self { dressing: wanted.dressing.clone(), digests }
+    }
+}
+
+impl Kept {
+    pub fn was(&self, uid: &str, kept: &KeptTemplate) -> bool {
+        self.lock().get(uid) == Some(kept)
+    }
+
+    pub fn remember(&self, uid: &str, kept: KeptTemplate) {
+        self.lock().insert(uid.to_owned(), kept);
+    }
+
+    pub fn forget(&self, uid: &str) {
+        self.lock().remove(uid);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, KeptTemplate>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

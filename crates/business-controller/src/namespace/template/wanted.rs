@@ -1,0 +1,193 @@
+//! What a template puts into a namespace. Pure.
+
+use super::state::KeptTemplate;
+use crate::context::Context;
+use crate::digest;
+use crate::kinds::ObjectKey as _;
+use crate::member::dressing::Dressing;
+use crate::member::observed::RBAC;
+use crate::member::template_objects::{TemplateObject, TemplateObjectKind};
+use crate::namespace::kind::NamespaceView;
+use crate::project::kind::ProjectView;
+use business_types::names::{TEMPLATE_DIGEST_ANNOTATION, TEMPLATE_LABEL, UID_ANNOTATION};
+use business_types::{
+    LimitRangeTemplate, NamespaceTemplateSpec, NetworkPolicyTemplate, ProjectField, RoleBindingTemplate,
+    Subject, SubjectKind,
+};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// Bytes of an annotation whose value is the project's.
+const VALUE_BYTES_MAX: usize = 4096;
+
+/// All that a template puts into a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WantedTemplate {
+    pub dressing: Dressing,
+    pub objects: Vec<WantedObject>,
+    /// Labels and annotations that are left out, and why.
+    pub invalid: Vec<String>,
+}
+
+/// An object that a template puts into a namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WantedObject {
+    pub kind: TemplateObjectKind,
+    /// In the cluster.
+    pub name: String,
+    /// Everything but metadata.
+    pub content: Map<String, Value>,
+    /// Of a binding: its role.
+    pub role: Option<String>,
+    /// Of the content and the template's name.
+    pub digest: String,
+}
+
+/// What this template puts into the namespace of an object of this project.
+pub fn wanted(
+    object: &NamespaceView,
+    template: &str,
+    spec: &NamespaceTemplateSpec,
+    project: &ProjectView,
+) -> WantedTemplate {
+    let mut wanted = WantedTemplate::default();
+    let Dressing { labels, annotations } = &mut wanted.dressing;
+    labels.clone_from(&spec.labels);
+    annotations.clone_from(&spec.annotations);
+    let is_label = |value: &str| meta::name::label_value(value).is_empty();
+    let is_annotation = |value: &str| value.len() <= VALUE_BYTES_MAX;
+    let mut invalid = from_project(&spec.labels_from_project, object, project, is_label, labels);
+    invalid.extend(from_project(&spec.annotations_from_project, object, project, is_annotation, annotations));
+    wanted.invalid = invalid;
+    let limits = spec.limit_range.iter().filter(|limits| !limits.limits.is_empty());
+    wanted.objects.extend(limits.map(|limits| WantedObject::limit_range(template, limits)));
+    let policies = spec.network_policies.iter();
+    wanted.objects.extend(policies.map(|policy| WantedObject::network_policy(template, policy)));
+    let bindings = spec.role_bindings.iter();
+    wanted.objects.extend(bindings.map(|binding| WantedObject::role_binding(template, binding)));
+    wanted
+}
+
+/// Takes values over from the project; says which of them cannot be.
+fn from_project(
+    fields: &BTreeMap<String, String>,
+    object: &NamespaceView,
+    project: &ProjectView,
+    fits: impl Fn(&str) -> bool,
+    into: &mut BTreeMap<String, String>,
+) -> Vec<String> {
+    let mut invalid = Vec::new();
+    for (key, field) in fields {
+        let value = match ProjectField::parse(field) {
+            Some(ProjectField::Name) => Some(project.key.name()),
+            Some(ProjectField::DisplayName) => Some(project.spec.display_name.as_str()),
+            Some(ProjectField::TenantId) => Some(object.spec.tenant_id.as_str()),
+            Some(ProjectField::Label(label)) => project.labels.get(&label).map(String::as_str),
+            Some(ProjectField::Annotation(key)) => project.annotations.get(&key).map(String::as_str),
+            None => None,
+        };
+        match value.filter(|value| !value.is_empty()) {
+            None => {}
+            Some(value) if fits(value) => drop(into.insert(key.clone(), value.to_owned())),
+            Some(value) => {
+                let start: String = value.chars().take(80).collect();
+                invalid.push(format!(
+                    "{key} is left out: {field} of the project cannot be its value: {start:?}"
+                ));
+            }
+        }
+    }
+    invalid
+}
+
+impl WantedTemplate {
+    pub fn has_limits(&self) -> bool {
+        self.objects.iter().any(|one| one.kind == TemplateObjectKind::LimitRange)
+    }
+
+    /// Whether exactly this was in place before.
+    pub fn was_kept(&self, cx: &Context, object: &NamespaceView) -> bool {
+        cx.objects.namespaces.memory.kept.was(&object.uid, &KeptTemplate::of(self))
+    }
+}
+
+impl WantedObject {
+    fn new(kind: TemplateObjectKind, template: &str, name: &str, content: Value) -> Self {
+        let content = match content {
+            Value::Object(content) => content,
+            _ => Map::new(),
+        };
+        let role = content.get("roleRef").and_then(|role| role.get("name")).and_then(Value::as_str);
+        Self {
+            kind,
+            name: kind.name(name),
+            role: role.map(str::to_owned),
+            digest: digest::of(&json!([template, content])),
+            content,
+        }
+    }
+
+    fn limit_range(template: &str, limits: &LimitRangeTemplate) -> Self {
+        let content = json!({ "spec": { "limits": limits.limits } });
+        Self::new(TemplateObjectKind::LimitRange, template, "", content)
+    }
+
+    /// What is empty is nothing to Kubernetes, and nobody's.
+    fn network_policy(template: &str, policy: &NetworkPolicyTemplate) -> Self {
+        let mut spec = policy.spec.clone();
+        if let Value::Object(fields) = &mut spec {
+            fields
+                .retain(|_, value| !value.is_null() && value.as_array().is_none_or(|list| !list.is_empty()));
+            fields.entry("podSelector").or_insert_with(|| json!({}));
+        }
+        Self::new(TemplateObjectKind::NetworkPolicy, template, &policy.name, json!({ "spec": spec }))
+    }
+
+    fn role_binding(template: &str, binding: &RoleBindingTemplate) -> Self {
+        let subjects: Vec<Value> = binding.subjects.iter().map(subject).collect();
+        let content = json!({
+            "roleRef": { "apiGroup": RBAC, "kind": "ClusterRole", "name": binding.role },
+            "subjects": subjects,
+        });
+        Self::new(TemplateObjectKind::RoleBinding, template, &binding.name, content)
+    }
+
+    /// Whether it is there as we have put it there.
+    pub fn is_in_place(&self, object: &NamespaceView, there: &TemplateObject) -> bool {
+        let parts = self.content.iter().flat_map(|(key, value)| match value {
+            Value::Object(fields) if key == "spec" => fields.keys().collect::<Vec<_>>(),
+            _ => vec![key],
+        });
+        there.digest == self.digest
+            && there.role == self.role
+            && there.object == object.uid
+            && !there.deleting
+            && parts.into_iter().all(|part| there.held.contains(part))
+    }
+
+    /// What is sent.
+    pub fn body(&self, object: &NamespaceView, template: &str) -> Value {
+        let mut body = self.content.clone();
+        body.insert("apiVersion".to_owned(), json!(self.kind.api_version()));
+        body.insert("kind".to_owned(), json!(self.kind.as_str()));
+        let metadata = json!({
+            "name": self.name,
+            "namespace": object.spec.namespace,
+            "labels": { TEMPLATE_LABEL: template },
+            "annotations": { UID_ANNOTATION: object.uid, TEMPLATE_DIGEST_ANNOTATION: self.digest },
+        });
+        body.insert("metadata".to_owned(), metadata);
+        Value::Object(body)
+    }
+}
+
+fn subject(subject: &Subject) -> Value {
+    let Subject { kind, name, namespace } = subject;
+    match kind {
+        SubjectKind::User => json!({ "apiGroup": RBAC, "kind": "User", "name": name }),
+        SubjectKind::Group => json!({ "apiGroup": RBAC, "kind": "Group", "name": name }),
+        SubjectKind::ServiceAccount => {
+            json!({ "kind": "ServiceAccount", "name": name, "namespace": namespace })
+        }
+    }
+}

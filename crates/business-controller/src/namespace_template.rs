@@ -1,0 +1,217 @@
+//! The controller of templates: whose turn it is, how far it is, and that none goes while somebody has it.
+
+/// What a template is to the controller.
+pub mod kind;
+/// Which template a namespace has.
+pub mod resolve;
+/// Whose turn it is.
+pub mod rollout;
+/// The status to show; pure.
+pub mod status;
+
+use crate::context::Context;
+use crate::controller::Controller;
+use crate::error::{CallFailure, Error};
+use crate::kinds::{Heard, ObjectKey as _, RootKey, ViewChange};
+use crate::member::Reach;
+use crate::members::Lookup;
+use crate::merge::difference;
+use crate::namespace::wake::wake_namespace;
+use crate::objects::Tabled as _;
+use crate::outcome::PassOutcome;
+use crate::project::kind::ProjectView;
+use crate::queue::Lane;
+use business_types::condition::{self, ROLLED_OUT, reason};
+use business_types::{NamespaceTemplateStatus, names};
+use kind::{CurrentTemplate, NamespaceTemplate, TemplateView};
+use rollout::Tally;
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// The group of templates in the queue: no member cluster has an empty name.
+const GROUP: &str = "";
+/// A wave may have to wait so long for the next.
+const COUNTED_TOGETHER: Duration = Duration::from_millis(50);
+/// Shortest time between two writes of a template's figures.
+const FIGURES_FLOOR: Duration = Duration::from_millis(500);
+/// More for each namespace, since every pass goes through all of them.
+const FIGURES_PER_NAMESPACE: Duration = Duration::from_micros(50);
+/// Longest time between two writes.
+const FIGURES_CEILING: Duration = Duration::from_secs(10);
+
+impl Controller for NamespaceTemplate {
+    fn changed(cx: &Context, change: &ViewChange<Self>) {
+        let (old, new) = (change.old.as_deref(), change.new.as_deref());
+        if let Some(view) = new.or(old) {
+            wake_template(cx, &view.key, Lane::Urgent);
+        }
+        // Others may have it now, or none at all.
+        let standing = |view: &TemplateView| (view.uid.clone(), view.spec.default, view.is_deleting());
+        if old.map(standing) != new.map(standing) {
+            for object in cx.objects.namespaces.all() {
+                wake_namespace(cx, &object, Lane::Later, Duration::ZERO);
+            }
+            wake_templates(cx);
+        }
+    }
+
+    async fn reconcile(cx: &Context, key: &RootKey) -> Result<PassOutcome, Error> {
+        let memory = &cx.objects.namespace_templates.memory;
+        let Some(current) = cx.objects.namespace_templates.current(key) else {
+            memory.figures.forget(key);
+            memory.rollouts.forget(key);
+            return Ok(PassOutcome::Skipped);
+        };
+        let tally = tally(cx, &current);
+        for object in memory.rollouts.next_wave(&current, &tally) {
+            wake_namespace(cx, &object, Lane::Later, Duration::ZERO);
+        }
+        let object = &current.view;
+        let users = if object.is_deleting() { users(cx, object, &tally) } else { None };
+        if object.is_deleting() && users.is_none() {
+            return finalize(cx, object).await;
+        }
+        let next = status::next(object, &tally, users, &cx.now());
+        write(cx, &current, next).await
+    }
+
+    fn look_at_all(cx: &Context) {
+        wake_templates(cx);
+    }
+
+    /// What could not be reached takes part again.
+    fn cluster_changed(cx: &Context, _cluster: &str) {
+        wake_templates(cx);
+    }
+}
+
+/// Where the namespaces of a template are.
+fn tally(cx: &Context, current: &CurrentTemplate) -> Tally {
+    let mut tally = Tally::default();
+    let mut reachable: HashMap<String, bool> = HashMap::new();
+    for project in cx.objects.projects.all() {
+        if !resolve::of_project(cx, &project).is(&current.view.key) {
+            continue;
+        }
+        for object in cx.objects.namespaces.of_project(project.key.name()) {
+            if object.is_deleting() {
+                continue;
+            }
+            let cluster = &object.spec.cluster_name;
+            let answers = *reachable.entry(cluster.clone()).or_insert_with(|| answers(cx, cluster));
+            tally.count(current, &object, answers);
+        }
+    }
+    tally
+}
+
+fn answers(cx: &Context, cluster: &str) -> bool {
+    matches!(cx.members.find(cluster), Lookup::Found(member) if member.reach() == Reach::Reachable)
+}
+
+/// Who keeps a template from going.
+fn users(cx: &Context, object: &TemplateView, tally: &Tally) -> Option<String> {
+    let name = object.key.name();
+    let project = cx.objects.projects.all().into_iter().find(|project| project.spec.template == name);
+    let tenant = cx.objects.tenants.all().into_iter().find(|tenant| tenant.spec.template == name);
+    let mut told = Vec::new();
+    if tally.namespaces > 0 {
+        told.push(format!("{} namespaces have it", tally.namespaces));
+    }
+    told.extend(project.map(|project| format!("project {} names it", project.key)));
+    told.extend(tenant.map(|tenant| format!("tenant {} names it", tenant.key)));
+    (!told.is_empty())
+        .then(|| format!("it goes when nobody has it or names it any more: {}", told.join(", ")))
+}
+
+async fn finalize(cx: &Context, object: &TemplateView) -> Result<PassOutcome, Error> {
+    let token = names::NAMESPACE_TEMPLATE_FINALIZER;
+    let Some(left) = TemplateView::without(&object.spec.finalizers, token) else {
+        return Ok(PassOutcome::Skipped);
+    };
+    cx.fence.permit()?;
+    cx.business.finalize(object, &left).await?;
+    Ok(PassOutcome::Applied)
+}
+
+async fn write(
+    cx: &Context,
+    current: &CurrentTemplate,
+    next: NamespaceTemplateStatus,
+) -> Result<PassOutcome, Error> {
+    let (object, figures) = (&current.view, &cx.objects.namespace_templates.memory.figures);
+    if next == object.status {
+        return Ok(PassOutcome::Unchanged);
+    }
+    // How far it is may wait; that something is wrong or done is told at once.
+    let is_on_its_way = |status: &NamespaceTemplateStatus| {
+        condition::find(&status.conditions, ROLLED_OUT).is_some_and(|told| told.reason == reason::ROLLING_OUT)
+    };
+    if let Some(wait) =
+        figures.wait(&object.key).filter(|_| is_on_its_way(&object.status) && is_on_its_way(&next))
+    {
+        return Ok(PassOutcome::WaitingFor(wait));
+    }
+    let json = |status: &NamespaceTemplateStatus| {
+        serde_json::to_value(status).map_err(|error| CallFailure::Unavailable(error.to_string()))
+    };
+    let Some(patch) = difference(&json(&object.status)?, &json(&next)?) else {
+        return Ok(PassOutcome::Unchanged);
+    };
+    cx.fence.permit()?;
+    let written = cx.business.patch_status(&**object, patch).await?;
+    cx.objects.namespace_templates.seen(written, Heard::FromOwnWrite);
+    let namespaces = u32::try_from(next.namespaces).unwrap_or(u32::MAX);
+    let period = FIGURES_FLOOR.saturating_add(FIGURES_PER_NAMESPACE.saturating_mul(namespaces));
+    figures.written(&object.key, period.min(FIGURES_CEILING));
+    Ok(PassOutcome::Applied)
+}
+
+/// Looks at a template again. What many namespaces say in one moment is counted once.
+pub fn wake_template(cx: &Context, key: &RootKey, lane: Lane) {
+    let delay = if lane == Lane::Later { COUNTED_TOGETHER } else { Duration::ZERO };
+    cx.queue.add_after(&NamespaceTemplate::queued(key.clone()), GROUP, lane, delay);
+}
+
+/// Looks at all templates again: there are few.
+pub fn wake_templates(cx: &Context) {
+    for template in cx.objects.namespace_templates.all() {
+        wake_template(cx, &template.key, Lane::Later);
+    }
+}
+
+/// Which template a project's namespaces have, and those of the projects below, may be another one than before; or what a
+/// template takes from the project for its own namespaces.
+pub fn project_changed(cx: &Context, old: Option<&ProjectView>, new: Option<&ProjectView>) {
+    let (Some(old), Some(new)) = (old, new) else { return };
+    let named = |view: &ProjectView| {
+        let spec = &view.spec;
+        (spec.template.clone(), spec.parent_project_name.clone(), spec.tenant_id.clone())
+    };
+    let values =
+        |view: &ProjectView| (view.spec.display_name.clone(), view.labels.clone(), view.annotations.clone());
+    if named(old) != named(new) {
+        cx.objects
+            .projects
+            .subtree(new.key.name())
+            .iter()
+            .for_each(|project| wake_namespaces_in(cx, project));
+        wake_templates(cx);
+    } else if values(old) != values(new) {
+        wake_namespaces_in(cx, new.key.name());
+    }
+}
+
+fn wake_namespaces_in(cx: &Context, project: &str) {
+    for object in cx.objects.namespaces.of_project(project) {
+        wake_namespace(cx, &object, Lane::Later, Duration::ZERO);
+    }
+}
+
+/// The template of a tenant is another than before.
+pub fn tenant_changed(cx: &Context, tenant: &str) {
+    for project in cx.objects.projects.of_tenant(tenant) {
+        wake_namespaces_in(cx, project.key.name());
+    }
+    wake_templates(cx);
+}

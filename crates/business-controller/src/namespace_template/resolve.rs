@@ -1,0 +1,52 @@
+//! Which template a namespace has: its project's, else that of the nearest project above, else its tenant's, else the
+//! default.
+
+use super::kind::CurrentTemplate;
+use crate::context::Context;
+use crate::kinds::{ObjectKey as _, RootKey};
+use crate::project::kind::ProjectView;
+use std::sync::Arc;
+
+/// Projects above one, at most; the API lets none be deeper, and a circle ends here.
+const DEPTH_MAX: usize = 64;
+
+/// The template of a project's namespaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Resolved {
+    /// Nobody names one, and none is the default.
+    Nothing,
+    Template(CurrentTemplate),
+    /// It is named, and is not there.
+    Missing(String),
+}
+
+impl Resolved {
+    pub fn is(&self, template: &RootKey) -> bool {
+        matches!(self, Self::Template(current) if current.view.key == *template)
+    }
+}
+
+/// The template of the namespaces of this project.
+pub fn of_project(cx: &Context, project: &ProjectView) -> Resolved {
+    let templates = &cx.objects.namespace_templates;
+    let named = |name: &str| match templates.current(&RootKey::new(None, name)) {
+        Some(current) => Resolved::Template(current),
+        None => Resolved::Missing(name.to_owned()),
+    };
+    let mut above = Some(Arc::new(project.clone()));
+    for _ in 0..DEPTH_MAX {
+        let Some(project) = above else { break };
+        if !project.spec.template.is_empty() {
+            return named(&project.spec.template);
+        }
+        above = cx.objects.projects.get(&RootKey::new(None, &project.spec.parent_project_name));
+    }
+    let tenant = cx.objects.tenants.get(&RootKey::new(None, &project.spec.tenant_id));
+    if let Some(tenant) = tenant.filter(|tenant| !tenant.spec.template.is_empty()) {
+        return named(&tenant.spec.template);
+    }
+    match templates.default_key().and_then(|key| templates.current(&key)) {
+        Some(current) => Resolved::Template(current),
+        None => Resolved::Nothing,
+    }
+}

@@ -1,0 +1,349 @@
+//! What templates put into namespaces, and how a change goes through them.
+
+use crate::controller::Controller as _;
+use crate::fixtures::pending;
+use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, World};
+use crate::kinds::{Heard, ObjectKey as _, RootKey, ViewChange};
+use crate::namespace_template::kind::{NamespaceTemplate, TemplateView};
+use crate::outcome::{Drift, DriftLabels, PassOutcome};
+use crate::queue::Next;
+use kube::api::DynamicObject;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const TEMPLATE: &str = "/apis/business.tkestack.io/v1/namespacetemplates/standard";
+const LIMITS: &str = "/api/v1/namespaces/web/limitranges/business-template";
+const POLICY: &str = "/apis/networking.k8s.io/v1/namespaces/web/networkpolicies/business-template-deny";
+const BINDING: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/web/rolebindings/business:template:sre";
+const NOTHING: [&str; 0] = [];
+
+fn full() -> Value {
+    json!({
+        "default": true,
+        "finalizers": ["namespacetemplate"],
+        "labels": {"pod-security.kubernetes.io/enforce": "baseline"},
+        "limitRange": {"limits": [{"type": "Container", "default": {"cpu": "1"}}]},
+        "networkPolicies": [{"name": "deny", "spec": {"policyTypes": ["Ingress"]}}],
+        "roleBindings": [{
+            "name": "sre", "role": "business:offered:view", "subjects": [{"kind": "Group", "name": "sre"}],
+        }],
+    })
+}
+
+/// The API holds the template, and the controller has seen it.
+fn has_template(world: &World, spec: &Value) {
+    let generation =
+        world.server.find(TEMPLATE).map_or(1, |old| old["metadata"]["generation"].as_i64().unwrap() + 1);
+    let status = world.server.find(TEMPLATE).map_or(json!({}), |old| old["status"].clone());
+    let metadata = json!({ "name": "standard", "uid": "t", "generation": generation });
+    world.server.put(TEMPLATE, &json!({ "metadata": metadata, "spec": spec, "status": status }));
+    sees_template(world);
+}
+
+fn sees_template(world: &World) {
+    let stored: DynamicObject = serde_json::from_value(world.server.get(TEMPLATE)).unwrap();
+    let view = TemplateView::decode(stored).unwrap();
+    if let Some(change) = world.cx.objects.namespace_templates.seen(view, Heard::ByEvent) {
+        NamespaceTemplate::changed(&world.cx, &change);
+    }
+}
+
+async fn template_pass(world: &World) -> PassOutcome {
+    NamespaceTemplate::reconcile(&world.cx, &RootKey::new(None, "standard")).await.unwrap()
+}
+
+fn condition(world: &World, path: &str, type_: &str) -> (String, String, String) {
+    let object = world.stored(path);
+    let all = object["status"]["conditions"].as_array().unwrap().clone();
+    let one = all.iter().find(|one| one["type"] == type_).unwrap_or_else(|| panic!("{type_}: {all:?}"));
+    let text = |field: &str| one[field].as_str().unwrap_or_default().to_owned();
+    (text("status"), text("reason"), text("message"))
+}
+
+/// A namespace in use with the full template.
+async fn in_use() -> World {
+    let world = World::new();
+    has_template(&world, &full());
+    world.holds(&pending(&[("pods", "3")]));
+    world.pass().await.unwrap();
+    world.enforces("1");
+    world.pass().await.unwrap();
+    world.calls();
+    world
+}
+
+#[tokio::test]
+async fn a_new_namespace_gets_all_of_it_before_it_is_available() {
+    let world = World::new();
+    has_template(&world, &full());
+    world.holds(&pending(&[("pods", "3")]));
+    world.pass().await.unwrap();
+    let writes: Vec<String> = world.calls().into_iter().filter(|call| !call.starts_with("GET")).collect();
+    let expected = [
+        "POST /api/v1/namespaces".to_owned(),
+        "POST /api/v1/namespaces/web/resourcequotas".to_owned(),
+        format!("APPLY {LIMITS}"),
+        format!("APPLY {POLICY}"),
+        format!("APPLY {BINDING}"),
+        format!("POST {BINDINGS}"),
+        format!("PATCH {OBJECT}/status"),
+    ];
+    assert_eq!(writes, expected);
+    assert_eq!(
+        world.stored(NAMESPACE)["metadata"]["labels"]["pod-security.kubernetes.io/enforce"],
+        "baseline"
+    );
+    assert_eq!(world.stored(LIMITS)["spec"]["limits"][0]["default"]["cpu"], "1");
+    assert_eq!(world.stored(OBJECT)["status"]["phase"], "Available");
+    assert_eq!(world.stored(OBJECT)["status"]["template"]["name"], "standard");
+    assert_eq!(condition(&world, OBJECT, "TemplateApplied").0, "True");
+    world.enforces("1");
+    world.pass().await.unwrap();
+    world.calls();
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Unchanged);
+    assert_eq!(world.calls(), NOTHING, "what is right costs nothing");
+}
+
+#[tokio::test]
+async fn it_waits_for_limits_and_not_for_the_rest() {
+    let world = World::new();
+    has_template(&world, &full());
+    world.server.refuse("/api/v1/namespaces/web/limitranges");
+    world.holds(&pending(&[("pods", "3")]));
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused, "it is tried again");
+    assert_eq!(world.stored(OBJECT)["status"]["phase"], "Failed");
+    let (status, reason, message) = condition(&world, OBJECT, "TemplateApplied");
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "Refused"));
+    assert!(message.contains("LimitRange business-template: refused with 403"), "{message}");
+    assert!(world.server.find(POLICY).is_some(), "all else is there");
+
+    let world = World::new();
+    has_template(&world, &full());
+    world.server.refuse("/apis/networking.k8s.io");
+    world.holds(&pending(&[("pods", "3")]));
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
+    assert_eq!(world.stored(OBJECT)["status"]["phase"], "Available");
+    assert_eq!(condition(&world, OBJECT, "TemplateApplied").0, "False");
+}
+
+#[tokio::test]
+async fn what_somebody_changes_is_restored_and_what_he_adds_stays() {
+    let world = in_use().await;
+    let drift = || world.cx.metrics.drift.get_or_create(&DriftLabels { what: Drift::Template }).get();
+    let theirs = json!({ "metadata": { "name": "mine" }, "spec": { "limits": [] } });
+    world.server.put("/api/v1/namespaces/web/limitranges/mine", &theirs);
+    world.server.edit(LIMITS, &json!({
+        "spec": { "limits": [] },
+        "metadata": { "managedFields": [{ "manager": "kubectl", "operation": "Update", "fieldsV1": { "f:spec": {} } }] },
+    }));
+    world.watches();
+    world.pass().await.unwrap();
+    assert_eq!(world.calls(), [format!("APPLY {LIMITS}")]);
+    assert_eq!(
+        (world.stored(LIMITS)["spec"]["limits"][0]["default"]["cpu"].clone(), drift()),
+        (json!("1"), 1)
+    );
+    assert!(world.server.find("/api/v1/namespaces/web/limitranges/mine").is_some());
+
+    world.server.remove(POLICY);
+    let labels = json!({ "pod-security.kubernetes.io/enforce": "privileged", "theirs": "stays" });
+    world.server.edit(NAMESPACE, &json!({ "metadata": { "labels": labels } }));
+    world.watches();
+    world.pass().await.unwrap();
+    assert!(world.server.find(POLICY).is_some());
+    let labels = world.stored(NAMESPACE)["metadata"]["labels"].clone();
+    assert_eq!(
+        (&labels["pod-security.kubernetes.io/enforce"], &labels["theirs"]),
+        (&json!("baseline"), &json!("stays"))
+    );
+    assert_eq!(drift(), 2);
+}
+
+#[tokio::test]
+async fn what_the_template_names_no_more_goes() {
+    let world = in_use().await;
+    let less = json!({ "default": true, "labels": { "team": "a" }, "finalizers": ["namespacetemplate"] });
+    has_template(&world, &less);
+    world.pass().await.unwrap();
+    assert_eq!(condition(&world, OBJECT, "TemplateApplied").1, "WaitingForWave");
+    assert!(world.server.find(LIMITS).is_some(), "it is not its turn");
+    template_pass(&world).await;
+    world.pass().await.unwrap();
+    for gone in [LIMITS, POLICY, BINDING] {
+        assert!(world.server.find(gone).is_none(), "{gone}");
+    }
+    let labels = world.stored(NAMESPACE)["metadata"]["labels"].clone();
+    assert_eq!((&labels["team"], &labels["pod-security.kubernetes.io/enforce"]), (&json!("a"), &Value::Null));
+    world.watches();
+    world.calls();
+    world.pass().await.unwrap();
+    assert_eq!(world.calls(), NOTHING);
+    assert_eq!(world.cx.metrics.drift.get_or_create(&DriftLabels { what: Drift::Template }).get(), 0);
+}
+
+#[tokio::test]
+async fn a_paused_rollout_waits_and_status_says_how_far_it_is() {
+    let world = in_use().await;
+    template_pass(&world).await;
+    let status = world.stored(TEMPLATE)["status"].clone();
+    assert_eq!(
+        (&status["namespaces"], &status["updated"], &status["clusters"]["c1"]),
+        (&json!(1), &json!(1), &json!(1))
+    );
+    assert_eq!(condition(&world, TEMPLATE, "Ready").0, "True");
+    let mut spec = full();
+    spec["rollout"] = json!({ "paused": true });
+    has_template(&world, &spec);
+    template_pass(&world).await;
+    assert_eq!(condition(&world, TEMPLATE, "RolledOut").0, "True", "a pause changes nothing in a namespace");
+    spec["labels"]["team"] = json!("a");
+    has_template(&world, &spec);
+    template_pass(&world).await;
+    world.pass().await.unwrap();
+    assert_eq!(condition(&world, TEMPLATE, "RolledOut").1, "Paused");
+    assert_eq!(world.stored(NAMESPACE)["metadata"]["labels"]["team"], Value::Null);
+    spec["rollout"] = json!({ "paused": false });
+    has_template(&world, &spec);
+    template_pass(&world).await;
+    world.pass().await.unwrap();
+    assert_eq!(world.stored(NAMESPACE)["metadata"]["labels"]["team"], "a");
+}
+
+#[tokio::test]
+async fn a_rollout_stops_where_it_fails() {
+    let world = in_use().await;
+    world.server.refuse(POLICY);
+    let mut spec = full();
+    spec["networkPolicies"][0]["spec"] = json!({ "policyTypes": ["Egress"] });
+    has_template(&world, &spec);
+    template_pass(&world).await;
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
+    assert_eq!(world.stored(OBJECT)["status"]["phase"], "Available", "it stays in use");
+    template_pass(&world).await;
+    let (status, reason, message) = condition(&world, TEMPLATE, "RolledOut");
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "Stopped"));
+    assert!(message.contains("p/n: cluster c1: NetworkPolicy business-template-deny"), "{message}");
+    assert_eq!(world.stored(TEMPLATE)["status"]["failed"], 1);
+}
+
+#[tokio::test]
+async fn the_nearest_that_is_named_counts() {
+    let world = World::new();
+    has_template(&world, &full());
+    let other = "/apis/business.tkestack.io/v1/namespacetemplates/other";
+    world.server.put(
+        other,
+        &json!({ "metadata": { "name": "other", "uid": "o" }, "spec": { "labels": { "a": "b" } } }),
+    );
+    let stored: DynamicObject = serde_json::from_value(world.server.get(other)).unwrap();
+    world.cx.objects.namespace_templates.seen(TemplateView::decode(stored).unwrap(), Heard::ByEvent);
+    let project = |name: &str, parent: &str, template: &str| {
+        world.knows_project(&json!({
+            "metadata": { "name": name, "uid": "project-1" },
+            "spec": { "parentProjectName": parent, "template": template }, "status": {},
+        }));
+    };
+    project("above", "", "other");
+    project("p", "above", "");
+    world.holds(&pending(&[("pods", "3")]));
+    world.pass().await.unwrap();
+    assert_eq!(world.stored(OBJECT)["status"]["template"]["name"], "other");
+    assert!(world.server.find(LIMITS).is_none());
+    project("p", "above", "nowhere");
+    world.pass().await.unwrap();
+    assert_eq!(condition(&world, OBJECT, "TemplateApplied").1, "TemplateNotFound");
+    assert_eq!(world.stored(NAMESPACE)["metadata"]["labels"]["a"], "b", "what is in place stays");
+}
+
+#[tokio::test]
+async fn a_template_goes_when_nobody_has_it_any_more() {
+    let world = in_use().await;
+    world.server.edit(TEMPLATE, &json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } }));
+    sees_template(&world);
+    template_pass(&world).await;
+    let (status, reason, message) = condition(&world, TEMPLATE, "Ready");
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "InUse"));
+    assert!(message.contains("1 namespaces have it"), "{message}");
+    world.server.edit(TEMPLATE, &json!({ "spec": { "default": false } }));
+    sees_template(&world);
+    world.pass().await.unwrap();
+    assert!(world.server.find(LIMITS).is_none());
+    assert_eq!(condition(&world, OBJECT, "TemplateApplied").1, "NoTemplate");
+    template_pass(&world).await;
+    assert!(world.server.find(TEMPLATE).is_none());
+}
+
+/// The kinds of what waits to be looked at.
+async fn waiting(world: &World) -> Vec<&'static str> {
+    let mut kinds = Vec::new();
+    while let Ok(key) = tokio::time::timeout(Duration::from_secs(1), world.cx.queue.next()).await {
+        kinds.push(key.kind());
+        world.cx.queue.done(&key, Next::Rest);
+    }
+    kinds
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_hears_of_what_was_written_to_the_status_of_its_namespaces() {
+    let world = World::new();
+    has_template(&world, &full());
+    world.holds(&pending(&[("pods", "3")]));
+    waiting(&world).await;
+    world.pass().await.unwrap();
+    assert!(waiting(&world).await.contains(&"NamespaceTemplate"), "it counts it");
+}
+
+#[tokio::test]
+async fn a_change_wakes_whom_it_concerns() {
+    let world = in_use().await;
+    let key = RootKey::new(None, "p");
+    let old = world.cx.objects.projects.get(&key);
+    world.knows_project(&json!({
+        "metadata": { "name": "p", "uid": "project-1", "labels": { "cost": "1" } }, "spec": {}, "status": {},
+    }));
+    let new = world.cx.objects.projects.get(&key);
+    let waiting = world.cx.queue.sizes().0;
+    let change = ViewChange { old, new, heard: Heard::ByEvent };
+    crate::project::kind::BusinessProject::changed(&world.cx, &change);
+    assert!(world.cx.queue.sizes().0 > waiting, "its namespace, since values may come from it");
+}
+
+#[tokio::test]
+async fn what_is_released_loses_all_of_it() {
+    let world = World::new();
+    has_template(&world, &full());
+    let consent = json!({ "business.tkestack.io/adopt": "p/n" });
+    let metadata =
+        json!({ "name": "web", "uid": "theirs", "annotations": consent, "labels": { "theirs": "stays" } });
+    world.server.put(NAMESPACE, &json!({ "metadata": metadata }));
+    world.holds(&pending(&[("pods", "3")]));
+    world.pass().await.unwrap();
+    world.pass().await.unwrap();
+    world.enforces("1");
+    world.pass().await.unwrap();
+    assert!(world.server.find(LIMITS).is_some());
+    world.holds(&world.seen().ending());
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
+    for gone in [LIMITS, POLICY, BINDING] {
+        assert!(world.server.find(gone).is_none(), "{gone}");
+    }
+    let metadata = world.stored(NAMESPACE)["metadata"].clone();
+    assert_eq!(metadata["labels"]["pod-security.kubernetes.io/enforce"], Value::Null);
+    assert_eq!(metadata["annotations"]["business.tkestack.io/template-keys"], Value::Null);
+    assert_eq!(metadata["labels"]["theirs"], "stays");
+}
+
+#[tokio::test]
+async fn what_is_made_anew_while_a_rollout_is_paused_has_all_that_is_new() {
+    let world = in_use().await;
+    let mut spec = full();
+    spec["labels"]["team"] = json!("a");
+    spec["rollout"] = json!({ "paused": true });
+    has_template(&world, &spec);
+    world.pass().await.unwrap();
+    assert_eq!(world.stored(NAMESPACE)["metadata"]["labels"]["team"], Value::Null, "it waits");
+    world.server.remove(NAMESPACE);
+    world.watches();
+    world.pass().await.unwrap();
+    assert_eq!(world.stored(NAMESPACE)["metadata"]["labels"]["team"], "a");
+}

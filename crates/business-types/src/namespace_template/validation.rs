@@ -1,0 +1,279 @@
+use super::{
+    NamespaceTemplateSpec, NamespaceTemplateStatus, NetworkPolicyTemplate, ProjectField, RoleBindingTemplate,
+    limits, network,
+};
+use crate::names::OFFERED_ROLE_PREFIX;
+use crate::subject::check_subjects;
+use crate::validation::{DISPLAY_NAME_BYTES_MAX, conditions};
+use meta::field::{FieldError, FieldErrors, Path};
+use meta::name;
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// Labels, and annotations, of each sort.
+const KEYS_MAX: usize = 64;
+/// Bytes of the values of all annotations.
+const ANNOTATION_BYTES_MAX: usize = 64 * 1024;
+const NETWORK_POLICIES_MAX: usize = 32;
+/// Bytes of the spec of one, as JSON.
+const NETWORK_POLICY_BYTES_MAX: usize = 32 * 1024;
+const ROLE_BINDINGS_MAX: usize = 32;
+const SUBJECTS_MAX: usize = 128;
+/// Bytes of the name of a policy or binding: with our prefix it is a name in the cluster.
+const NAME_BYTES_MAX: usize = 40;
+const BATCH_MAX: i64 = 10_000;
+
+/// What decides how strictly pods are looked at.
+const POD_SECURITY: &str = "pod-security.kubernetes.io/";
+const POD_SECURITY_LEVELS: [&str; 3] = ["privileged", "baseline", "restricted"];
+/// Prefixes of keys by which we, Kubernetes or a tool know what is theirs. No key of a template begins with them.
+const OWNERS: [&str; 10] = [
+    "business.tkestack.io/",
+    "tkestack.io/",
+    "kubernetes.io/",
+    "k8s.io/",
+    "kubectl.kubernetes.io/",
+    "app.kubernetes.io/managed-by",
+    "meta.helm.sh/",
+    "argocd.argoproj.io/",
+    "kustomize.toolkit.fluxcd.io/",
+    "helm.toolkit.fluxcd.io/",
+];
+
+/// Whether a label or annotation of this key says whose something is.
+pub fn is_reserved(key: &str) -> bool {
+    let key = key.to_lowercase();
+    OWNERS.iter().any(|owner| key.starts_with(owner))
+}
+
+/// What is wrong with a template.
+pub fn namespace_template(spec: &NamespaceTemplateSpec) -> FieldErrors {
+    let path = Path::new("spec");
+    let mut errors = FieldErrors::new();
+    if spec.display_name.len() > DISPLAY_NAME_BYTES_MAX {
+        errors.push(FieldError::too_long(&path.child("displayName"), DISPLAY_NAME_BYTES_MAX));
+    }
+    errors.extend(labels(spec, &path));
+    errors.extend(annotations(spec, &path));
+    if let Some(limit_range) = &spec.limit_range {
+        errors.extend(limits::check(limit_range, &path.child("limitRange")));
+    }
+    errors.extend(network_policies(&spec.network_policies, &path.child("networkPolicies")));
+    errors.extend(role_bindings(&spec.role_bindings, &path.child("roleBindings")));
+    if !(1..=BATCH_MAX).contains(&spec.rollout.batch) {
+        let at = path.child("rollout").child("batch");
+        let why = format!("must be from 1 to {BATCH_MAX}");
+        errors.push(FieldError::invalid(&at, &json!(spec.rollout.batch), &why));
+    }
+    errors
+}
+
+fn labels(spec: &NamespaceTemplateSpec, path: &Path) -> FieldErrors {
+    let mut errors = keys(&spec.labels, &path.child("labels"), name::qualified_name);
+    for (key, value) in &spec.labels {
+        let at = path.child("labels").key(key);
+        let wrong = name::label_value(value);
+        errors.extend(wrong.iter().map(|text| FieldError::invalid(&at, &json!(value), text)));
+        let is_level = key.strip_prefix(POD_SECURITY).is_some_and(|mode| !mode.ends_with("-version"));
+        if is_level && !POD_SECURITY_LEVELS.contains(&value.as_str()) {
+            errors.push(FieldError::not_supported(&at, &json!(value), &POD_SECURITY_LEVELS));
+        }
+    }
+    let at = path.child("labelsFromProject");
+    errors.extend(keys(&spec.labels_from_project, &at, name::qualified_name));
+    errors.extend(from_project(&spec.labels_from_project, &spec.labels, &at));
+    // Whoever writes the project would choose for himself.
+    let chosen = spec.labels_from_project.keys().filter(|key| key.starts_with(POD_SECURITY));
+    let why = "the level of pod security is not the project's to choose";
+    errors.extend(chosen.map(|key| FieldError::forbidden(&at.key(key), why)));
+    errors
+}
+
+fn annotations(spec: &NamespaceTemplateSpec, path: &Path) -> FieldErrors {
+    let mut errors = keys(&spec.annotations, &path.child("annotations"), name::annotation_key);
+    let bytes: usize = spec.annotations.values().map(String::len).sum();
+    if bytes > ANNOTATION_BYTES_MAX {
+        errors.push(FieldError::too_long(&path.child("annotations"), ANNOTATION_BYTES_MAX));
+    }
+    let at = path.child("annotationsFromProject");
+    errors.extend(keys(&spec.annotations_from_project, &at, name::annotation_key));
+    errors.extend(from_project(&spec.annotations_from_project, &spec.annotations, &at));
+    errors
+}
+
+fn keys(map: &BTreeMap<String, String>, path: &Path, rule: fn(&str) -> Vec<String>) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    if map.len() > KEYS_MAX {
+        errors.push(FieldError::too_many(path, map.len(), KEYS_MAX));
+    }
+    for key in map.keys() {
+        let at = path.key(key);
+        errors.extend(rule(key).iter().map(|text| FieldError::invalid(&at, &json!(key), text)));
+        if is_reserved(key) {
+            let why = "this key says whose a namespace is: templates do not write it";
+            errors.push(FieldError::forbidden(&at, why));
+        }
+    }
+    errors
+}
+
+fn from_project(
+    map: &BTreeMap<String, String>,
+    plain: &BTreeMap<String, String>,
+    path: &Path,
+) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    for (key, field) in map {
+        let at = path.key(key);
+        if ProjectField::parse(field).is_none() {
+            let why = format!("must be {}", ProjectField::FORMS);
+            errors.push(FieldError::invalid(&at, &json!(field), &why));
+        }
+        if plain.contains_key(key) {
+            errors.push(FieldError::duplicate(&at, &json!(key)));
+        }
+    }
+    errors
+}
+
+fn network_policies(policies: &[NetworkPolicyTemplate], path: &Path) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    if policies.len() > NETWORK_POLICIES_MAX {
+        errors.push(FieldError::too_many(path, policies.len(), NETWORK_POLICIES_MAX));
+    }
+    let names: Vec<&str> = policies.iter().map(|policy| policy.name.as_str()).collect();
+    errors.extend(check_names(&names, path));
+    for (index, policy) in policies.iter().enumerate() {
+        let at = path.index(index).child("spec");
+        if policy.spec.to_string().len() > NETWORK_POLICY_BYTES_MAX {
+            errors.push(FieldError::too_long(&at, NETWORK_POLICY_BYTES_MAX));
+        }
+        errors.extend(network::check(&policy.spec, &at));
+    }
+    errors
+}
+
+fn role_bindings(bindings: &[RoleBindingTemplate], path: &Path) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    if bindings.len() > ROLE_BINDINGS_MAX {
+        errors.push(FieldError::too_many(path, bindings.len(), ROLE_BINDINGS_MAX));
+    }
+    let names: Vec<&str> = bindings.iter().map(|binding| binding.name.as_str()).collect();
+    errors.extend(check_names(&names, path));
+    for (index, binding) in bindings.iter().enumerate() {
+        let at = path.index(index);
+        let offered = binding.role.strip_prefix(OFFERED_ROLE_PREFIX);
+        if offered.is_none_or(|name| !name::dns1123_subdomain(name).is_empty()) {
+            let why = format!("must be a ClusterRole that is offered: {OFFERED_ROLE_PREFIX}NAME");
+            errors.push(FieldError::invalid(&at.child("role"), &json!(binding.role), &why));
+        }
+        let at = at.child("subjects");
+        if binding.subjects.is_empty() {
+            errors.push(FieldError::required(&at, "a binding without anybody gives nothing"));
+        }
+        if binding.subjects.len() > SUBJECTS_MAX {
+            errors.push(FieldError::too_many(&at, binding.subjects.len(), SUBJECTS_MAX));
+        }
+        errors.extend(check_subjects(&binding.subjects, &at));
+    }
+    errors
+}
+
+fn check_names(names: &[&str], path: &Path) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    for (index, name) in names.iter().enumerate() {
+        let at = path.index(index).child("name");
+        let wrong = name::dns1123_label(name);
+        errors.extend(wrong.iter().map(|text| FieldError::invalid(&at, &json!(name), text)));
+        if name.len() > NAME_BYTES_MAX {
+            errors.push(FieldError::too_long(&at, NAME_BYTES_MAX));
+        }
+        if names.iter().take(index).any(|other| other == name) {
+            errors.push(FieldError::duplicate(&at, &json!(name)));
+        }
+    }
+    errors
+}
+
+/// What is wrong with a written status.
+pub fn namespace_template_status(status: &NamespaceTemplateStatus) -> FieldErrors {
+    conditions(&status.conditions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    fn fields(spec: Value) -> Vec<String> {
+        let spec: NamespaceTemplateSpec = serde_json::from_value(spec).unwrap();
+        namespace_template(&spec).into_iter().map(|error| error.field).collect()
+    }
+
+    #[test]
+    fn keys_that_say_whose_something_is_are_not_a_templates() {
+        let labels = |key: &str| fields(json!({"labels": {key: "a"}, "annotations": {key: "a"}}));
+        for key in ["cost-centre", "acme.org/team", "scheduler.alpha.kubernetes.io/node-selector"] {
+            assert_eq!(labels(key), [""; 0], "{key}");
+        }
+        for key in [
+            "tkestack.io/projectName",
+            "business.tkestack.io/uid",
+            "kubernetes.io/metadata.name",
+            "app.kubernetes.io/managed-by",
+        ] {
+            assert_eq!(labels(key), [format!("spec.labels[{key}]"), format!("spec.annotations[{key}]")]);
+        }
+    }
+
+    #[test]
+    fn pod_security_is_one_of_its_levels_and_not_the_projects() {
+        let enforce = "pod-security.kubernetes.io/enforce";
+        let at = |level: &str| fields(json!({"labels": {enforce: level}}));
+        assert_eq!(at("baseline"), [""; 0]);
+        assert_eq!(at("strict"), [format!("spec.labels[{enforce}]")]);
+        let version = json!({"labels": {"pod-security.kubernetes.io/enforce-version": "v1.36"}});
+        assert_eq!(fields(version), [""; 0]);
+        let chosen = json!({"labelsFromProject": {enforce: "metadata.labels['level']"}});
+        assert_eq!(fields(chosen), [format!("spec.labelsFromProject[{enforce}]")]);
+    }
+
+    #[test]
+    fn values_from_the_project_name_its_fields() {
+        let from = |field: &str| fields(json!({"annotationsFromProject": {"a": field}}));
+        assert_eq!(from("spec.displayName"), [""; 0]);
+        assert_eq!(from("spec.clusters"), ["spec.annotationsFromProject[a]"]);
+        let twice = json!({"labels": {"a": "b"}, "labelsFromProject": {"a": "metadata.name"}});
+        assert_eq!(fields(twice), ["spec.labelsFromProject[a]"]);
+    }
+
+    #[test]
+    fn bindings_give_what_is_offered() {
+        let binding = |role: &str, subjects: Value| {
+            fields(json!({"roleBindings": [{"name": "a", "role": role, "subjects": subjects}]}))
+        };
+        let somebody = || json!([{"kind": "Group", "name": "sre"}]);
+        assert_eq!(binding("business:offered:view", somebody()), [""; 0]);
+        for role in ["cluster-admin", "business:offered:", "business:admin"] {
+            assert_eq!(binding(role, somebody()), ["spec.roleBindings[0].role"], "{role}");
+        }
+        assert_eq!(binding("business:offered:view", json!([])), ["spec.roleBindings[0].subjects"]);
+        let everybody = json!([{"kind": "Group", "name": "system:authenticated"}]);
+        assert_eq!(binding("business:offered:view", everybody), ["spec.roleBindings[0].subjects[0].name"]);
+    }
+
+    #[test]
+    fn names_are_labels_and_told_apart_and_waves_have_a_size() {
+        let policies = |names: &[&str]| {
+            let policies: Vec<Value> =
+                names.iter().map(|name| json!({"name": name, "spec": {"podSelector": {}}})).collect();
+            fields(json!({ "networkPolicies": policies }))
+        };
+        assert_eq!(policies(&["a", "b"]), [""; 0]);
+        assert_eq!(
+            policies(&["a", "A", "a"]),
+            ["spec.networkPolicies[1].name", "spec.networkPolicies[2].name"]
+        );
+        assert_eq!(fields(json!({"rollout": {"batch": 0}})), ["spec.rollout.batch"]);
+    }
+}
