@@ -93,9 +93,7 @@ fn bounded(usage: &ClusterUsage) -> Condition {
 
 /// Whether two statuses differ in figures only, which may wait.
 pub fn differ_in_figures_only(old: &MemberClusterStatus, new: &MemberClusterStatus) -> bool {
-    let MemberClusterStatus { granted, consumed, namespaces, .. } = old;
-    let figures = (granted.clone(), consumed.clone(), *namespaces);
-    let (granted, consumed, namespaces) = figures;
+    let MemberClusterStatus { granted, consumed, namespaces, .. } = old.clone();
     *old == MemberClusterStatus { granted, consumed, namespaces, ..new.clone() }
 }
 
