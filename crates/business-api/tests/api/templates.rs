@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 const TEMPLATES: &str = "/namespacetemplates";
 const STANDARD: &str = "/namespacetemplates/standard";
 
+#[expect(clippy::needless_pass_by_value, reason = "callers write a literal")]
 fn template(name: &str, spec: Value) -> Value {
     json!({
         "apiVersion": "business.tkestack.io/v1", "kind": "NamespaceTemplate",
