@@ -95,6 +95,11 @@ impl Clusters {
         self.kept.read().clusters.get(name).cloned()
     }
 
+    /// All of them, by name.
+    pub fn all(&self) -> BTreeMap<Arc<str>, Arc<Cluster>> {
+        self.kept.read().clusters.clone()
+    }
+
     /// Refuses what grows in a cluster that takes nothing. What the tenant may not use is told apart nowhere.
     pub fn check_growth(&self, growth: ClusterGrowth<'_>) -> Result<(), Status> {
         let ClusterGrowth { before, after, resource, name } = growth;

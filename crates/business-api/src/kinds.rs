@@ -15,6 +15,8 @@ pub mod config_map;
 pub mod portal;
 /// The row of `NsEmigration`.
 pub mod nsemigration;
+/// The row of `ClusterOffer`.
+pub mod cluster_offer;
 /// What the rows of the registry's kinds have in common.
 pub mod registry;
 /// The row of `ImageNamespace`.
@@ -50,6 +52,7 @@ pub const KINDS: KindTable = KindTable(&[
     platform::ROW,
     config_map::ROW,
     portal::ROW,
+    cluster_offer::ROW,
     nsemigration::ROW,
     image_namespace::ROW,
     chart_group::ROW,

@@ -155,7 +155,7 @@ fn amounts_value(list: &ResourceList) -> Value {
 }
 
 /// `pods: 3/10, requests.cpu: 500m/4`, in the order of the second list's keys; `-` for nothing to show.
-fn shares(part: &ResourceList, whole: &ResourceList) -> String {
+pub(crate) fn shares(part: &ResourceList, whole: &ResourceList) -> String {
     let shares: Vec<String> = whole
         .iter()
         .map(|(key, hard)| format!("{key}: {}/{hard}", part.get(key).copied().unwrap_or(Quantity::ZERO)))
@@ -168,7 +168,7 @@ fn ready(conditions: &[business_types::Condition]) -> &str {
         .map_or("Unknown", |c| &c.status)
 }
 
-fn dash(text: &str) -> Value {
+pub(crate) fn dash(text: &str) -> Value {
     json!(if text.is_empty() { "-" } else { text })
 }
 

@@ -1,3 +1,4 @@
+use crate::condition::{self, ANSWERS, Condition};
 use crate::member_cluster::{MemberClusterSpec, MemberClusterStatus};
 
 /// Every tenant, in [`Cluster::tenants`].
@@ -14,6 +15,8 @@ pub struct Cluster {
     pub display_name: String,
     /// Its type, such as `Imported`.
     pub cluster_type: String,
+    /// Whether it answers.
+    pub reachable: bool,
     /// Why nothing new comes to it.
     pub closed: Option<ClosedCluster>,
 }
@@ -35,7 +38,9 @@ impl Cluster {
         } else {
             spec.cordoned.then_some(ClosedCluster::Cordoned)
         };
+        let answers = condition::find(&status.conditions, ANSWERS);
         Self {
+            reachable: answers.is_some_and(Condition::is_true),
             tenants: spec.tenants,
             version: status.version,
             display_name: spec.display_name,

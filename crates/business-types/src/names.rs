@@ -13,6 +13,8 @@ pub const NAMESPACES: &str = "namespaces";
 pub const PLATFORMS: &str = "platforms";
 /// Plural of the kind Portal, of which a caller has one.
 pub const PORTAL: &str = "portal";
+/// Plural of the kind `ClusterOffer`.
+pub const CLUSTER_OFFERS: &str = "clusteroffers";
 /// Plural of the kind ConfigMap.
 pub const CONFIG_MAPS: &str = "configmaps";
 /// Plural of the kind `NsEmigration`.
@@ -44,6 +46,8 @@ pub const TRANSFER: &str = "transfer";
 pub const PLATFORM_KIND: &str = "Platform";
 /// The kind Portal.
 pub const PORTAL_KIND: &str = "Portal";
+/// The kind `ClusterOffer`.
+pub const CLUSTER_OFFER_KIND: &str = "ClusterOffer";
 /// The kind ConfigMap.
 pub const CONFIG_MAP_KIND: &str = "ConfigMap";
 /// The kind `ImageNamespace`.

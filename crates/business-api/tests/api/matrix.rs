@@ -220,6 +220,7 @@ fn samples(plural: &str, subresource: &str) -> (&'static str, Value) {
         ("platforms", _) => ("plf", platform("plf-new", "umbrella")),
         ("configmaps", _) => ("map", json!({"metadata": {"name": "new"}, "data": {"a": "1"}})),
         ("portal", _) => ("", Value::Null),
+        ("clusteroffers", _) => ("c1", Value::Null),
         ("tenants", _) => ("acme", tenant("umbrella")),
         ("namespacetemplates", _) => ("standard", template("wide")),
         ("memberclusters", _) => ("c1", member_cluster("c9")),

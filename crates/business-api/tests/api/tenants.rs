@@ -242,3 +242,40 @@ async fn operators_lock_and_give_up_with_a_reason_and_a_right_of_its_own() {
     assert_eq!(given_up["metadata"]["annotations"]["business.tkestack.io/abandon"], "unpaid");
     world.assert_books_agree().await;
 }
+
+#[tokio::test]
+async fn the_clusters_that_a_tenant_may_use_are_offered_with_what_is_left_of_its_ceiling() {
+    const OFFERS: &str = "/clusteroffers";
+    let world = world().await;
+    let (admin, member, operator) = (world.admin("acme"), world.member("bob", "acme"), world.operator());
+    let mut closed = member_cluster("theirs", json!({}));
+    closed["spec"]["tenants"] = json!(["other"]);
+    world.register(closed, json!({})).await;
+    operator
+        .patch("/memberclusters/c2", json!({"spec": {"displayName": "Two", "cordoned": true}}))
+        .await
+        .expect(200);
+    admin.post("/projects", project("p", json!({"pods": "6"}))).await.expect(201);
+    let c1 = json!([{"tenantID": "acme", "hard": {"pods": "10"}, "left": {"pods": "4"}}]);
+    for who in [&admin, &member] {
+        until("it is known", async || {
+            let offers = who.get(OFFERS).await.expect(200);
+            let of = |name: &str| {
+                let items = offers["items"].as_array().unwrap();
+                items.iter().find(|offer| offer["metadata"]["name"] == name).cloned()
+            };
+            let two = of("c2").unwrap_or_default();
+            assert!(of("theirs").is_none(), "another tenant's does not exist");
+            let closed = two["cordoned"] == true && two["displayName"] == "Two";
+            closed && two["tenants"] == json!([{"tenantID": "acme"}]) && of("c1").unwrap()["tenants"] == c1
+        })
+        .await;
+        assert_eq!(who.get("/clusteroffers/theirs").await.code, 404);
+        assert_eq!(who.get("/clusteroffers/c1").await.expect(200)["tenants"], c1);
+    }
+    let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    let table = admin.get_as("/clusteroffers/c1", table).await.expect(200);
+    assert_eq!(table["rows"][0]["cells"][5], "pods: 6/10", "{table:#}");
+    assert_eq!(operator.get(OFFERS).await.names(), ["c1", "c2", "theirs"]);
+    assert_eq!(world.stranger().get(OFFERS).await.code, 403);
+}

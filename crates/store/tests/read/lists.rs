@@ -331,3 +331,34 @@ async fn of_many_objects_a_caller_gets_those_of_his_namespaces_in_order() {
         assert_eq!(page.continue_token, None);
     }
 }
+
+/// `cargo test --release -p store --test read -- --ignored --nocapture a_caller_of_fifty_namespaces`
+#[tokio::test]
+#[ignore = "measures"]
+async fn a_caller_of_fifty_namespaces_among_many_objects() {
+    const NAMESPACES: usize = 10_000;
+    let mut fixture = Fixture::new().await;
+    for chunk in 0..100 {
+        let write = |number: usize| {
+            let namespace = format!("p{:05}", (chunk * 1000 + number) % NAMESPACES);
+            let name = format!("n{chunk:02}{number:03}");
+            (THINGS, object(&namespace, &name, "", &json!({"tenant": "t1"})), false)
+        };
+        fixture.hand.batch((0..1000).map(write).collect()).await;
+    }
+    let namespaces: BTreeSet<String> = (0..50).map(|number| format!("p{:05}", number * 199)).collect();
+    let some = TenantSight { tenant: Arc::from("t1"), sight: Sight::Namespaces(Arc::new(namespaces)) };
+    for (who, visibility) in
+        [("50 namespaces", Visibility::tenants([some])), ("the whole tenant", Visibility::tenant("t1"))]
+    {
+        let access = seeing(visibility).await;
+        let query = list(all(THINGS), At::Any);
+        fixture.cache.list(&access, &query).await.unwrap();
+        let start = std::time::Instant::now();
+        let mut items = 0;
+        for _round in 0..20 {
+            items = fixture.cache.list(&access, &query).await.unwrap().items.len();
+        }
+        println!("{who}: {items} of 100000 objects in {:?}", start.elapsed() / 20);
+    }
+}
