@@ -40,13 +40,14 @@ use crate::numbers::PROJECT;
 use crate::roles::{Role, Roles};
 use apiserver::View;
 use apiserver::strategy::WriteContext;
-use business_types::names;
+use business_types::{HardQuantity, UsedQuantity, names};
 use futures_util::future::BoxFuture;
 use meta::gvk::GroupResource;
 use meta::object::Object;
 use meta::quantity::{Quantity, ResourceList};
 use meta::status::Status;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use store::{Key, Sight, Visibility};
 
 const TENANT: &[&str] = &["spec", "tenantID"];
@@ -161,6 +162,21 @@ pub(crate) fn shares(part: &ResourceList, whole: &ResourceList) -> String {
         .map(|(key, hard)| format!("{key}: {}/{hard}", part.get(key).copied().unwrap_or(Quantity::ZERO)))
         .collect();
     if shares.is_empty() { "-".to_owned() } else { shares.join(", ") }
+}
+
+/// `c1: pods: 3/10; c2: …`; the cluster is named where `is_named` says so of their number.
+fn shares_by_cluster(
+    whole: &BTreeMap<String, HardQuantity>,
+    part: &BTreeMap<String, UsedQuantity>,
+    is_named: impl Fn(usize) -> bool,
+) -> String {
+    let none = ResourceList::new();
+    let of = |(cluster, quota): (&String, &HardQuantity)| {
+        let shares = shares(part.get(cluster).map_or(&none, |used| &used.used), &quota.hard);
+        if is_named(whole.len()) { format!("{cluster}: {shares}") } else { shares }
+    };
+    let shown: Vec<String> = whole.iter().map(of).collect();
+    if shown.is_empty() { "-".to_owned() } else { shown.join("; ") }
 }
 
 fn ready(conditions: &[business_types::Condition]) -> &str {

@@ -103,6 +103,7 @@ const STEPS: &[(&str, Step)] = &[
     ("kubectl applies on the server's side, and moves there and back", applying::applying),
     ("kubectl prunes by selector, by project and by ApplySet", pruning::pruning),
     ("client-go works unmodified, as do Argo CD's and Flux's ways", clients::client_go),
+    ("Argo CD and Flux work for one tenant, by a service account and no more", clients::gitops),
     ("Helm installs, upgrades, rolls back and uninstalls", clients::helm),
     ("Python's client works unmodified", clients::python),
     (

@@ -39,13 +39,6 @@ impl Act {
         }
     }
 
-    fn plural(self) -> &'static str {
-        match self {
-            Self::Lock | Self::Unlock => names::PROJECTS,
-            Self::Abandon => names::NAMESPACES,
-        }
-    }
-
     fn annotation(self) -> [&'static str; 3] {
         let key = match self {
             Self::Lock | Self::Unlock => names::LOCK_REASON_ANNOTATION,
@@ -58,17 +51,20 @@ impl Act {
     fn done(self, live: &Object, reason: &str) -> Result<Object, Status> {
         let mut object = live.clone();
         match self {
-            Self::Lock => object.set(LOCKED, json!(true)),
-            Self::Unlock => drop(object.remove(LOCKED)),
-            Self::Abandon if live.is_deleting() => {}
-            Self::Abandon => {
-                let why = "only what is being deleted can be abandoned: delete it first";
-                return Err(Status::conflict(&GroupResource::new(GROUP, self.plural()), live.name(), why));
+            Self::Lock => {
+                object.set(LOCKED, json!(true));
+                object.set(&self.annotation(), json!(reason));
             }
-        }
-        match self {
-            Self::Unlock => drop(object.remove(&self.annotation())),
-            Self::Lock | Self::Abandon => object.set(&self.annotation(), json!(reason)),
+            Self::Unlock => {
+                object.remove(LOCKED);
+                object.remove(&self.annotation());
+            }
+            Self::Abandon if !live.is_deleting() => {
+                let why = "only what is being deleted can be abandoned: delete it first";
+                let namespaces = GroupResource::new(GROUP, names::NAMESPACES);
+                return Err(Status::conflict(&namespaces, live.name(), why));
+            }
+            Self::Abandon => object.set(&self.annotation(), json!(reason)),
         }
         Ok(object)
     }

@@ -1,7 +1,7 @@
 use super::namespace_template::{check_template, newly_named_template};
 use super::{
     TENANT, add_finalizer, begin_deletion, check_annotations, check_role, dash, drops_finalizer, project_key,
-    ready, ruled_tenants, rules, set_tenant, shares, take_tenant, unreadable, waiting,
+    ready, ruled_tenants, rules, set_tenant, shares_by_cluster, take_tenant, unreadable, waiting,
 };
 use crate::clusters::{ClusterGrowth, Clusters};
 use crate::finalizers::{self, TenantFinalizers};
@@ -17,7 +17,6 @@ use business_types::{ChargedProject, HardQuantity, ProjectSpec, ProjectStatus, a
 use futures_util::future::BoxFuture;
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::object::Object;
-use meta::quantity::ResourceList;
 use meta::status::Status;
 use meta::validation::NameRule;
 use serde_json::{Value, json};
@@ -346,7 +345,7 @@ impl Strategy for ProjectStrategy {
             dash(&spec.tenant_id),
             dash(&spec.parent_project_name),
             dash(&clusters.join(",")),
-            json!(allocated(&spec, &status)),
+            json!(shares_by_cluster(&spec.clusters, &status.clusters, |clusters| clusters > 1)),
             dash(&spec.display_name),
             json!(status.calculated_child_projects.len()),
             json!(status.calculated_namespaces.len()),
@@ -355,18 +354,4 @@ impl Strategy for ProjectStrategy {
             dash(&status.message),
         ]
     }
-}
-
-/// `requests.cpu: 3/10`; with the cluster's name before it where there are several.
-fn allocated(spec: &ProjectSpec, status: &ProjectStatus) -> String {
-    let none = ResourceList::new();
-    let shown: Vec<String> = spec
-        .clusters
-        .iter()
-        .map(|(cluster, quota)| {
-            let shares = shares(status.clusters.get(cluster).map_or(&none, |used| &used.used), &quota.hard);
-            if spec.clusters.len() > 1 { format!("{cluster}: {shares}") } else { shares }
-        })
-        .collect();
-    if shown.is_empty() { "-".to_owned() } else { shown.join("; ") }
 }

@@ -1,5 +1,5 @@
 use super::namespace_template::{check_template, newly_named_template};
-use super::{by_operators, dash, ready, shares, unreadable};
+use super::{by_operators, dash, ready, shares_by_cluster, unreadable};
 use crate::clusters::{ClusterGrowth, Clusters};
 use crate::levels::Levels;
 use crate::numbers::TENANT;
@@ -13,11 +13,10 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use meta::field::{FieldErrors, Path};
 use meta::object::Object;
-use meta::quantity::ResourceList;
 use meta::status::Status;
 use meta::validation::NameRule;
 use serde_json::{Value, json};
-use store::Key;
+use std::collections::BTreeSet;
 use store::quota::{Account, Grants, Violation};
 
 /// Names that a refusal tells.
@@ -63,9 +62,7 @@ impl TenantStrategy {
         let (resource, name) = (&group_resource(), object.name());
         self.clusters.check_growth(ClusterGrowth { before: before.as_ref(), after: &after, resource, name })
     }
-}
 
-impl TenantStrategy {
     /// A ceiling promises a part of a cluster. Where others take what they like of it, nobody can.
     async fn check_bounds(
         &self,
@@ -73,40 +70,46 @@ impl TenantStrategy {
         old: Option<&Object>,
         object: &Object,
     ) -> Result<(), Status> {
-        let account =
-            |object: &Object| account::of::<ChargedTenant>(object).map_err(|error| unreadable(&error));
-        let (before, after) = (old.map(account).transpose()?, account(object)?);
+        let before = old.map(|old| self.account(old)).transpose()?.and_then(|account| account.grants);
+        let after = self.account(object)?.grants;
         let accepted = object.annotation(names::ACCEPT_UNBOUNDED_ANNOTATION).unwrap_or_default();
         let is_accepted =
             |cluster: &str| accepted.split(',').map(str::trim).any(|one| one == "*" || one == cluster);
-        let before = before.as_ref().and_then(|account| account.grants.as_ref());
-        for cluster in Grants::raised(before, after.grants.as_ref()).filter(|cluster| !is_accepted(cluster)) {
+        for cluster in Grants::raised(before.as_ref(), after.as_ref()).filter(|cluster| !is_accepted(cluster))
+        {
             let mut others = self.levels.unbounded(cluster);
             others.remove(object.name());
+            if others.is_empty() {
+                continue;
+            }
             // The levels are a moment behind: who has a ceiling by now is not told.
-            let mut bound = Vec::new();
-            for name in &others {
-                let found = view.unfiltered().latest().get(&Key::new(TENANT, "", name)).await?;
-                if found.is_some_and(|tenant| has_ceiling(&tenant.body, cluster)) {
-                    bound.push(name.clone());
+            for tenant in view.unfiltered().latest().list(TENANT, None).await? {
+                if others.contains(&*tenant.key.name) && has_ceiling(&tenant.body, cluster) {
+                    others.remove(&*tenant.key.name);
                 }
             }
-            others.retain(|name| !bound.contains(name));
             if !others.is_empty() {
-                let named: Vec<String> = others.iter().take(TENANTS_TOLD).cloned().collect();
-                let more = others.len().saturating_sub(TENANTS_TOLD);
-                let why = format!(
-                    "cluster {cluster:?} is used without a ceiling by {}{}, so that nothing of it can be promised; give them \
-                     one, or accept that with the annotation {}: {cluster}",
-                    named.join(", "),
-                    if more > 0 { format!(" and {more} more tenants") } else { String::new() },
-                    names::ACCEPT_UNBOUNDED_ANNOTATION
-                );
-                return Err(Status::forbidden(&group_resource(), object.name(), &why));
+                return Err(Status::forbidden(
+                    &group_resource(),
+                    object.name(),
+                    &unbounded(cluster, &others),
+                ));
             }
         }
         Ok(())
     }
+}
+
+fn unbounded(cluster: &str, others: &BTreeSet<String>) -> String {
+    let named: Vec<&str> = others.iter().take(TENANTS_TOLD).map(String::as_str).collect();
+    let more = others.len().saturating_sub(TENANTS_TOLD);
+    format!(
+        "cluster {cluster:?} is used without a ceiling by {}{}, so that nothing of it can be promised; give them one, or \
+         accept that with the annotation {}: {cluster}",
+        named.join(", "),
+        if more > 0 { format!(" and {more} more tenants") } else { String::new() },
+        names::ACCEPT_UNBOUNDED_ANNOTATION
+    )
 }
 
 fn has_ceiling(body: &[u8], cluster: &str) -> bool {
@@ -195,20 +198,9 @@ impl Strategy for TenantStrategy {
             dash(ready(&status.conditions)),
             json!(status.projects),
             json!(status.namespaces),
-            json!(granted(&spec, &status)),
+            json!(shares_by_cluster(&spec.clusters, &status.clusters, |_| true)),
             dash(&spec.display_name),
             dash(&people.join(",")),
         ]
     }
-}
-
-/// `c1: requests.cpu: 3/10`
-fn granted(spec: &TenantSpec, status: &TenantStatus) -> String {
-    let none = ResourceList::new();
-    let of = |(cluster, ceiling): (&String, &business_types::HardQuantity)| {
-        let used = status.clusters.get(cluster).map_or(&none, |used| &used.used);
-        format!("{cluster}: {}", shares(used, &ceiling.hard))
-    };
-    let shown: Vec<String> = spec.clusters.iter().map(of).collect();
-    if shown.is_empty() { "-".to_owned() } else { shown.join("; ") }
 }

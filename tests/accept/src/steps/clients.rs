@@ -1,9 +1,17 @@
 use anyhow::{Context, Result, ensure};
+use instance::job::apply;
+use instance::kubeconfig::{Kubeconfig, token};
 use instance::layout;
+use instance::wait::{self, Look};
 use instance::{HOST_CLUSTER, Instance};
+use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 use terminal::say;
+
+/// Objects of a test have gone by then.
+const SOON: Duration = Duration::from_mins(1);
 
 /// client-go's own code against the server, aggregated and direct; informers with and without `WatchList`.
 pub(super) fn client_go(instance: &Instance) -> Result<()> {
@@ -13,6 +21,39 @@ pub(super) fn client_go(instance: &Instance) -> Result<()> {
         passes(&mut go).with_context(|| format!("with WatchList {watch_list}"))?;
     }
     Ok(())
+}
+
+/// The ways of Argo CD and Flux once more, by a service account that a tenant names as its administrator: through kube-apiserver,
+/// by the door that is open to everybody, without a right of its own in Kubernetes.
+pub(super) fn gitops(instance: &Instance) -> Result<()> {
+    let k = &instance.kubectl;
+    let account = json!({"kind": "ServiceAccount", "namespace": "gitops", "name": "argocd"});
+    for object in [
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "gitops"}}),
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "argocd", "namespace": "gitops"}}),
+        json!({
+            "apiVersion": "business.tkestack.io/v1", "kind": "Tenant", "metadata": {"name": "default"},
+            "spec": {"displayName": "Default", "administrators": [account]},
+        }),
+    ] {
+        apply(k, &object)?;
+    }
+    let issued = k.run(&["create", "token", "argocd", "-n", "gitops"])?;
+    let file = instance.layout.path("home/argocd.kubeconfig");
+    let host: Value = serde_yaml_ng::from_str(&std::fs::read_to_string(k.kubeconfig())?)?;
+    Kubeconfig::default().context_like("argocd", &host, &token(issued.trim()))?.write(&file)?;
+    let argocd = k.with_kubeconfig(&file);
+    let refusal = argocd.refused(&["get", "memberclusters"], None)?;
+    ensure!(refusal.contains("orbidden"), "a tenant's program sees member clusters: {refusal}");
+    let mut go = go_test(instance, "tests/controlplane", &["-run", "ArgoCD|Flux", "./clientgo"]);
+    go.env("TENANT_KUBECONFIG", &file).env_remove("OPERATOR_KUBECONFIG");
+    passes(&mut go)?;
+    k.run(&["delete", "namespace", "gitops", "--wait=false"])?;
+    wait::until("the tenant's object goes", SOON, || {
+        let output = k.output(&["delete", "tenant", "default"], None)?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        Ok(if output.status.success() { Look::Yes(()) } else { Look::NotYet(said) })
+    })
 }
 
 /// Helm 3 with its three-way merge patches, Helm 4 with server-side apply.
