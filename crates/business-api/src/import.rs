@@ -38,7 +38,7 @@ pub mod apply;
 
 use crate::config::{Import, Output};
 use crate::kinds::{KINDS, KindTable};
-use crate::numbers::MEMBER_CLUSTER;
+use crate::numbers::{MEMBER_CLUSTER, NAMESPACE_TEMPLATE};
 use anyhow::{Context, Result};
 use plan::Plan;
 use report::Stage;
@@ -76,8 +76,8 @@ async fn command(store: &Store, settings: &Import, kinds: KindTable) -> Result<I
     let access = Access::internal("business-api import");
     let records = source::read(&settings.source).await?;
     let mut present = store.present(&access).await.context("read what is in the database")?;
-    // Clusters register by themselves, and nothing of the source meets them.
-    present.retain(|there| there.key.kind != MEMBER_CLUSTER);
+    // Clusters register by themselves, templates are there from the first day, and nothing of the source meets either.
+    present.retain(|there| ![MEMBER_CLUSTER, NAMESPACE_TEMPLATE].contains(&there.key.kind));
     let rules = candidate::MendRules { forbidden: settings.forbidden() };
     let plan = plan::plan(kinds, &rules, records, &present);
     drop(present);

@@ -46,6 +46,8 @@ impl BusinessPolicy {
             (Verb::DeleteCollection, _) if asked.namespace.is_empty() && !standing.rules_all() => {
                 return Some(Role::View);
             }
+            // Budget is made of a tenant, whatever the project is called that has it.
+            (Verb::Other(_), _) => Some(highest),
             _ if !is_project && !asked.namespace.is_empty() => {
                 self.roles.in_project(caller, standing, &asked.namespace)
             }

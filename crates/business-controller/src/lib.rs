@@ -42,6 +42,8 @@ pub mod project;
 pub mod namespace;
 /// The controller of emigrations.
 pub mod nsemigration;
+/// Writes what is new of a status.
+pub mod status;
 /// The controller of tenants.
 pub mod tenant;
 /// The controller of member clusters.

@@ -11,16 +11,16 @@ pub mod status;
 
 use crate::context::Context;
 use crate::controller::Controller;
-use crate::error::{CallFailure, Error};
-use crate::kinds::{Heard, ObjectKey as _, RootKey, ViewChange};
+use crate::error::Error;
+use crate::kinds::{ObjectKey as _, RootKey, ViewChange};
 use crate::member::Reach;
 use crate::members::Lookup;
-use crate::merge::difference;
 use crate::namespace::wake::wake_namespace;
 use crate::objects::Tabled as _;
 use crate::outcome::PassOutcome;
 use crate::project::kind::ProjectView;
 use crate::queue::Lane;
+use crate::status::write_status;
 use business_types::condition::{self, ROLLED_OUT, reason};
 use business_types::{NamespaceTemplateStatus, names};
 use kind::{CurrentTemplate, NamespaceTemplate, TemplateView};
@@ -152,15 +152,9 @@ async fn write(
     {
         return Ok(PassOutcome::WaitingFor(wait));
     }
-    let json = |status: &NamespaceTemplateStatus| {
-        serde_json::to_value(status).map_err(|error| CallFailure::Unavailable(error.to_string()))
-    };
-    let Some(patch) = difference(&json(&object.status)?, &json(&next)?) else {
+    if write_status(cx, object, &object.status, &next).await?.is_none() {
         return Ok(PassOutcome::Unchanged);
-    };
-    cx.fence.permit()?;
-    let written = cx.business.patch_status(&**object, patch).await?;
-    cx.objects.namespace_templates.seen(written, Heard::FromOwnWrite);
+    }
     let namespaces = u32::try_from(next.namespaces).unwrap_or(u32::MAX);
     let period = FIGURES_FLOOR.saturating_add(FIGURES_PER_NAMESPACE.saturating_mul(namespaces));
     figures.written(&object.key, period.min(FIGURES_CEILING));

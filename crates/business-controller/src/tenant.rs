@@ -7,16 +7,15 @@ pub mod status;
 
 use crate::context::Context;
 use crate::controller::Controller;
-use crate::error::{CallFailure, Error};
-use crate::kinds::{Heard, ObjectKey as _, RootKey, ViewChange};
+use crate::error::Error;
+use crate::kinds::{ObjectKey as _, RootKey, ViewChange};
 use crate::member_cluster::wake_cluster;
-use crate::merge::difference;
 use crate::namespace::wake::wake_access_of_tenant;
 use crate::namespace_template::tenant_changed;
 use crate::objects::Tabled as _;
 use crate::outcome::PassOutcome;
 use crate::queue::Lane;
-use business_types::TenantStatus;
+use crate::status::write_status;
 use kind::{BusinessTenant, TenantView};
 use std::time::Duration;
 
@@ -73,15 +72,9 @@ impl Controller for BusinessTenant {
         {
             return Ok(PassOutcome::WaitingFor(wait));
         }
-        let json = |status: &TenantStatus| {
-            serde_json::to_value(status).map_err(|error| CallFailure::Unavailable(error.to_string()))
-        };
-        let Some(patch) = difference(&json(&object.status)?, &json(&next)?) else {
+        if write_status(cx, &object, &object.status, &next).await?.is_none() {
             return Ok(PassOutcome::Unchanged);
-        };
-        cx.fence.permit()?;
-        let written = cx.business.patch_status(&*object, patch).await?;
-        cx.objects.tenants.seen(written, Heard::FromOwnWrite);
+        }
         let projects = u32::try_from(projects.len()).unwrap_or(u32::MAX);
         let period = FIGURES_FLOOR.saturating_add(FIGURES_PER_PROJECT.saturating_mul(projects));
         figures.written(key, period.min(FIGURES_CEILING));

@@ -136,6 +136,9 @@ fn budget_is_made_by_administrators_and_only_where_it_is_switched_on() {
     assert!(allows(&policy(true), &admin, &grant));
     assert!(!allows(&policy(false), &admin, &grant));
     assert!(!allows(&policy(true), &named("ann"), &grant));
+    let of_new = of(GRANT, PROJECTS, "", "", "new");
+    assert!(!allows(&policy(true), &named("ann"), &of_new), "not even of what she does not see");
+    assert!(allows(&policy(true), &named("boss"), &of_new));
     assert_eq!(verdict(&policy(true), &named("stranger"), &grant), AuthzVerdict::NoOpinion);
 }
 

@@ -204,6 +204,11 @@ async fn a_database_with_the_programs_own_platform_alone_is_empty() {
     until("the cache is filled", async || world.operator().get("/readyz/cache-sync").await.code == 200).await;
     let registered = crate::support::member_cluster("cls-one", &["*"]);
     world.operator().post("/memberclusters", registered).await.expect(201);
+    let template = json!({
+        "apiVersion": "business.tkestack.io/v1", "kind": "NamespaceTemplate", "metadata": {"name": "standard"},
+        "spec": {"default": true},
+    });
+    world.operator().post("/namespacetemplates", template).await.expect(201);
     let plan = run(&world.database, "").await;
     assert_eq!((&plan["others"], findings(&plan, "replaces").len()), (&json!(0), 1));
     assert_eq!(findings(&plan, "administratorsLost"), ["platform-default"], "boss is none in the source");

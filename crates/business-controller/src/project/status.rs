@@ -4,9 +4,8 @@ use super::accounting::ProjectAccounting;
 use super::cleanup;
 use super::kind::ProjectView;
 use crate::context::Context;
-use crate::error::{CallFailure, Error};
-use crate::kinds::Heard;
-use crate::merge::difference;
+use crate::error::Error;
+use crate::status::write_status;
 use business_types::condition::{self, FALSE, QUOTA_CONSISTENT, READY, TERMINATING, TRUE, reason};
 use business_types::registry::REGISTRY_DOMAIN;
 use business_types::{Condition, ProjectPhase, ProjectStatus};
@@ -18,14 +17,7 @@ pub async fn write(
     next: &ProjectStatus,
 ) -> Result<Option<ProjectView>, Error> {
     let (old, new) = apart(&object.status, next);
-    let json = |status: &ProjectStatus| {
-        serde_json::to_value(status).map_err(|error| CallFailure::Unavailable(error.to_string()))
-    };
-    let Some(patch) = difference(&json(&old)?, &json(&new)?) else { return Ok(None) };
-    cx.fence.permit()?;
-    let written = cx.business.patch_status(object, patch).await?;
-    cx.objects.projects.seen(written.clone(), Heard::FromOwnWrite);
-    Ok(Some(written))
+    write_status(cx, object, &old, &new).await
 }
 
 /// Both without the figures that they share.

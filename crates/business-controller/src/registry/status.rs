@@ -4,11 +4,9 @@ use super::OfContent;
 use super::backend::Measured;
 use super::kind::{Registered, RegisteredView};
 use crate::context::Context;
-use crate::error::{CallFailure, Error};
-use crate::kinds::Heard;
-use crate::merge::difference;
-use crate::objects::Tabled as _;
+use crate::error::Error;
 use crate::outcome::PassOutcome;
+use crate::status::write_status;
 use business_types::condition::{
     self, FALSE, PROVISIONED, READY, REGISTRY_REACHABLE, TERMINATING, TRUE, UNKNOWN, WITHIN_QUOTA, reason,
 };
@@ -178,14 +176,7 @@ pub async fn write<K: RegistryKind>(
 where
     Registered<K>: OfContent,
 {
-    let json = |status: &RegistryStatus| {
-        serde_json::to_value(status).map_err(|error| CallFailure::Unavailable(error.to_string()))
-    };
-    let Some(patch) = difference(&json(&object.status)?, &json(next)?) else { return Ok(None) };
-    cx.fence.permit()?;
-    let written = cx.business.patch_status(object, patch).await?;
-    Registered::<K>::cache(&cx.objects).seen(written.clone(), Heard::FromOwnWrite);
-    Ok(Some(written))
+    write_status(cx, object, &object.status, next).await
 }
 
 /// The same as the end of a pass.
