@@ -43,6 +43,7 @@ struct KeptCluster {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct KeptMeta {
+    creation_timestamp: String,
     deletion_timestamp: Option<String>,
 }
 
@@ -182,7 +183,9 @@ impl ClusterIndex {
             self.comparisons.insert(name.to_string(), comparison);
         }
         let deleting = metadata.deletion_timestamp.is_some();
-        self.clusters.insert(Arc::clone(name), Arc::new(Cluster::of(spec, status, deleting)));
+        let created = metadata.creation_timestamp;
+        let cluster = Cluster { created, ..Cluster::of(spec, status, deleting) };
+        self.clusters.insert(Arc::clone(name), Arc::new(cluster));
     }
 
     fn tell(&self) {

@@ -15,6 +15,8 @@ pub struct Cluster {
     pub display_name: String,
     /// Its type, such as `Imported`.
     pub cluster_type: String,
+    /// Since when it is registered, RFC 3339.
+    pub created: String,
     /// Whether it answers.
     pub reachable: bool,
     /// Why nothing new comes to it.
@@ -40,6 +42,7 @@ impl Cluster {
         };
         let answers = condition::find(&status.conditions, ANSWERS);
         Self {
+            created: String::new(),
             reachable: answers.is_some_and(Condition::is_true),
             tenants: spec.tenants,
             version: status.version,

@@ -148,7 +148,7 @@ fn guide(instance: &Instance, took: Duration) {
     let dir = dir.strip_prefix(std::env::current_dir().unwrap_or_default()).unwrap_or(dir).display();
     say::line(format_args!("up in {}; clusters: {}", say::seconds(took), instance.clusters.join(", ")));
     say::line(format_args!("  export KUBECONFIG={dir}/kubeconfig PATH=\"$PWD/.dev/bin:$PATH\""));
-    say::line("  kubectl get projects,bns -A -o wide");
+    say::line("  kubectl get tenants,projects,bns -A");
     say::line("  kubectl explain project.spec");
     say::line(format_args!("  kubectl --kubeconfig {dir}/tenant.kubeconfig get projects"));
     if instance.provider.is_some() {

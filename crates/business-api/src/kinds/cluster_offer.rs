@@ -144,6 +144,7 @@ impl ClusterOffers {
             tenants.into_iter().map(|tenant| self.share(ceilings, tenant, name)).collect();
         let mut object = Object::default();
         object.set(&["metadata", "name"], json!(name));
+        object.set(&["metadata", "creationTimestamp"], json!(cluster.created));
         for (field, text) in [
             ("displayName", &cluster.display_name),
             ("type", &cluster.cluster_type),
