@@ -21,8 +21,14 @@ type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 const PROJECTS: KindId = KindId(1);
 const NAMESPACES: KindId = KindId(2);
 const NOTES: KindId = KindId(3);
+const TENANTS: KindId = KindId(4);
+const CLUSTERS: KindId = KindId(5);
 /// What projects stand for.
 const PROJECT: ScopeKind = ScopeKind(1);
+/// What tenants stand for.
+const TENANT: ScopeKind = ScopeKind(2);
+/// What clusters are carved out of.
+const FLEET: ScopeKind = ScopeKind(3);
 const WRITERS: [usize; 3] = [16, 64, 256];
 /// Goals in percent of pgbench: one replica, three replicas.
 const GOALS: [[f64; 2]; 3] = [[110.0, 60.0], [150.0, 110.0], [200.0, 200.0]];
@@ -51,6 +57,10 @@ enum Point {
     Quota {
         writers: usize,
     },
+    /// The same in a project below the ceiling of a tenant, which lies below a cluster's capacity.
+    Below {
+        writers: usize,
+    },
     /// The same while somebody writes the status of the project all the time, as controllers do.
     Mixed {
         writers: usize,
@@ -62,10 +72,11 @@ enum Point {
 enum Load {
     Notes,
     Namespaces,
+    Below,
     Mixed,
 }
 
-struct Sample(&'static str, bool);
+struct Sample(&'static str, Option<ScopeRole>);
 
 impl Kind for Sample {
     fn group(&self) -> &'static str {
@@ -75,7 +86,7 @@ impl Kind for Sample {
         self.0
     }
     fn stands_for(&self) -> Option<ScopeRole> {
-        self.1.then_some(ScopeRole { scope: PROJECT, required: true })
+        self.1
     }
     fn fields(&self) -> &'static [&'static str] {
         &[]
@@ -87,9 +98,11 @@ impl Kind for Sample {
 
 fn kinds() -> Vec<Arc<dyn Kind>> {
     vec![
-        Arc::new(Sample("projects", true)),
-        Arc::new(Sample("namespaces", false)),
-        Arc::new(Sample("notes", false)),
+        Arc::new(Sample("projects", Some(ScopeRole { scope: PROJECT, required: true }))),
+        Arc::new(Sample("namespaces", None)),
+        Arc::new(Sample("notes", None)),
+        Arc::new(Sample("tenants", Some(ScopeRole { scope: TENANT, required: false }))),
+        Arc::new(Sample("clusters", None)),
     ]
 }
 
@@ -105,6 +118,7 @@ async fn main() -> Result<()> {
         points.push(Point::Create { writers, replicas: 3 });
     }
     points.push(Point::Quota { writers: 64 });
+    points.push(Point::Below { writers: 64 });
     points.push(Point::Mixed { writers: 64 });
     points.retain(|point| name(*point).contains(&options.only));
     let mut results: BTreeMap<Point, Vec<f64>> = BTreeMap::new();
@@ -122,7 +136,11 @@ async fn main() -> Result<()> {
         }
     }
     print_row(&results, Point::Quota { writers: 64 }, 64, QUOTA_GOAL);
+    print_row(&results, Point::Below { writers: 64 }, 64, QUOTA_GOAL);
     print_row(&results, Point::Mixed { writers: 64 }, 64, QUOTA_GOAL);
+    let of = |point| median(results.get(&point));
+    let ratio = 100.0 * of(Point::Below { writers: 64 }) / of(Point::Quota { writers: 64 });
+    println!("\nbelow a ceiling: {ratio:.0} % of what a project makes that lies below nothing (goal 95 %)");
     Ok(())
 }
 
@@ -139,6 +157,7 @@ fn name(point: Point) -> String {
         Point::Pgbench(writers) => format!("pgbench, {writers} clients"),
         Point::Create { writers, replicas } => format!("create, {writers} writers, {replicas} replica(s)"),
         Point::Quota { writers } => format!("namespace create in one hot project, {writers} clients"),
+        Point::Below { writers } => format!("the same below a tenant's ceiling, {writers} clients"),
         Point::Mixed { writers } => {
             format!("the same while the project's status is written, {writers} clients")
         }
@@ -187,6 +206,7 @@ async fn measure(server: &Server, point: Point, options: &Options) -> Result<f64
             create(&database, writers, replicas, Load::Notes, options).await
         }
         Point::Quota { writers } => create(&database, writers, 1, Load::Namespaces, options).await,
+        Point::Below { writers } => create(&database, writers, 1, Load::Below, options).await,
         Point::Mixed { writers } => create(&database, writers, 1, Load::Mixed, options).await,
     }
 }
@@ -249,7 +269,11 @@ async fn create(
     let quota = load != Load::Notes;
     let mut hot = None;
     if quota && let Some(store) = stores.first() {
-        let write = project();
+        if load == Load::Below {
+            store.write(&access, granting(CLUSTERS, "c1", fleet(), None)).await?;
+            store.write(&access, granting(TENANTS, "t", tenant(), Some(fleet()))).await?;
+        }
+        let write = project((load == Load::Below).then(tenant));
         hot = Some((store.clone(), write.uid, store.write(&access, write).await?));
     }
     let (counting, ending) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
@@ -333,10 +357,26 @@ fn hot() -> Scope {
     Scope::new(PROJECT, "hot")
 }
 
-fn project() -> Write {
-    let limits = Limits::new(list(1_000_000_000, 1_000_000_000_000), true);
-    let grants = Some(Grants { scope: hot(), domains: domain(limits) });
-    create_write(Key::new(PROJECTS, "", "hot"), Account { grants, ..Account::default() })
+fn tenant() -> Scope {
+    Scope::new(TENANT, "t")
+}
+
+fn fleet() -> Scope {
+    Scope::new(FLEET, "")
+}
+
+fn project(pays: Option<Scope>) -> Write {
+    granting(PROJECTS, "hot", hot(), pays)
+}
+
+/// What grants a budget, and takes it from the scope above.
+fn granting(kind: KindId, name: &str, scope: Scope, pays: Option<Scope>) -> Write {
+    let hard = list(1_000_000_000, 1_000_000_000_000);
+    let keys = || hard.keys().cloned().collect();
+    let (costs, carries) =
+        if pays.is_some() { (domain(hard.clone()), domain(keys())) } else { Default::default() };
+    let grants = Some(Grants { scope, domains: domain(Limits::new(hard.clone(), true)) });
+    create_write(Key::new(kind, "", name), Account { grants, pays, costs, carries, ..Account::default() })
 }
 
 fn namespace(name: &str) -> Write {
@@ -352,7 +392,7 @@ fn namespace(name: &str) -> Write {
 
 /// A write of the project's status: nothing that is charged or granted changes.
 fn project_status(uid: Uuid, expected: Revision) -> Write {
-    let Write { key, change: Change::Create(state), .. } = project() else { return project() };
+    let Write { key, change: Change::Create(state), .. } = project(None) else { return project(None) };
     let before = Before { attributes: Attributes::default(), account: state.account.clone() };
     Write {
         key,

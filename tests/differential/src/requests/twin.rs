@@ -50,7 +50,7 @@ pub(crate) async fn install(kube: &Endpoint, workers: u64, quiet: bool) -> Resul
         define(&mut connection, MIRROR, "Cluster", &names, &schema, &json!([])).await?;
         let mut spec = schema["spec"].clone();
         // What our rules for the kind look at differs on purpose.
-        for rule in ["finalizers", "parentProjectName", "clusters"] {
+        for rule in ["finalizers", "parentProjectName", "clusters", "access", "template"] {
             spec["properties"].as_object_mut().and_then(|map| map.remove(rule));
         }
         targets.push(TargetKind {
