@@ -41,6 +41,8 @@ pub struct Writes {
     pub paths: &'static [FieldPath],
     /// Whether a new object keeps what its maker has put there.
     pub kept_at_create: bool,
+    /// Whether it may grow what the object costs or grants, as main writes may.
+    pub may_grow: bool,
 }
 
 impl Subresource {
@@ -52,7 +54,16 @@ impl Subresource {
     /// One that owns paths of the object.
     pub const fn writing(name: &'static str, paths: &'static [FieldPath], kept_at_create: bool) -> Self {
         let verbs = &[Verb::Get, Verb::Patch, Verb::Update];
-        Self { name, verbs, kind: SubresourceKind::Writes(Writes { paths, kept_at_create }) }
+        let writes = Writes { paths, kept_at_create, may_grow: false };
+        Self { name, verbs, kind: SubresourceKind::Writes(writes) }
+    }
+
+    /// One that owns paths of the object, and may grow by them what it costs or grants. Paths may lie below those of
+    /// another one, which then does not write them.
+    pub const fn growing(name: &'static str, paths: &'static [FieldPath]) -> Self {
+        let verbs = &[Verb::Get, Verb::Patch, Verb::Update];
+        let writes = Writes { paths, kept_at_create: false, may_grow: true };
+        Self { name, verbs, kind: SubresourceKind::Writes(writes) }
     }
 
     /// One that does something of its own.
@@ -63,6 +74,11 @@ impl Subresource {
     /// Writes through it, as strategies see them.
     pub const fn part(&self) -> Part {
         Part::Sub(self.name)
+    }
+
+    /// Whether writes through it may grow what the object costs or grants, by what they write.
+    pub(crate) fn may_grow(&self) -> bool {
+        matches!(&self.kind, SubresourceKind::Writes(writes) if writes.may_grow)
     }
 
     /// The paths that it owns.

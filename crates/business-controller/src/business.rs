@@ -2,6 +2,7 @@
 
 use crate::error::CallFailure;
 use crate::kinds::{Kind, ObjectKey as _, View, revision};
+use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
 use kube::Client;
 use kube::api::{
     Api, DeleteParams, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions,
@@ -146,6 +147,18 @@ impl Business {
         let api = self.at::<K>(&object.key);
         let params = params();
         decode(bounded(api.patch_status(object.key.name(), &params, &Patch::Merge(body))).await?)
+    }
+
+    /// Writes what was derived from the nodes of a member cluster.
+    pub async fn patch_capacity(
+        &self,
+        object: &MemberClusterView,
+        capacity: Value,
+    ) -> Result<MemberClusterView, CallFailure> {
+        let body = with_preconditions(object, "status", json!({ "capacity": capacity }));
+        let api = self.at::<BusinessMemberCluster>(&object.key);
+        let (params, patch) = (params(), Patch::Merge(body));
+        decode(bounded(api.patch_subresource("capacity", object.key.name(), &params, &patch)).await?)
     }
 
     /// Takes our token out of `spec.finalizers` of exactly the version that was read. The object goes with its

@@ -4,6 +4,10 @@
 pub mod kind;
 /// What of it is granted and used.
 pub mod usage;
+/// What its nodes have.
+pub mod nodes;
+/// What may be granted of it, where that follows from its nodes.
+pub mod capacity;
 /// The status to show; pure.
 pub mod status;
 
@@ -101,6 +105,7 @@ fn sight(cx: &Context, name: &str) -> ClusterSight {
         reach,
         directory: memory.sight(name),
         comparison: memory.comparison(name),
+        nodes: memory.nodes(name),
         usage: ClusterUsage::of(name, &cx.objects),
     }
 }

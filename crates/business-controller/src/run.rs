@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::issuer::places::{self, Places};
 use crate::issuer::{desk, serve};
 use crate::leader::{Elector, Fence, LEASE};
+use crate::member_cluster::capacity::Capacities;
 use crate::members::Members;
 use crate::objects::Objects;
 use crate::outcome::ControllerMetrics;
@@ -204,6 +205,7 @@ impl Leader<'_> {
         tasks.spawn("events", sender.run());
         let descriptions = Descriptions { cx: Arc::clone(&cx) };
         tasks.spawn("descriptions", descriptions.run());
+        tasks.spawn("capacities", Capacities { cx: Arc::clone(&cx) }.run());
         let audit = Audit { cx: Arc::clone(&cx), period: config.audit_period };
         tasks.spawn("audit", audit.run(tasks.token()));
         tasks.spawn_draining("controller", dispatch::run(cx, tasks.token()));

@@ -30,6 +30,8 @@ pub const REGISTERED: &str = "Registered";
 pub const ANSWERS: &str = "Reachable";
 /// Every tenant with root projects in a member cluster has a ceiling there.
 pub const BOUNDED: &str = "Bounded";
+/// What may be granted of a member cluster follows its nodes, where it is derived from them.
+pub const CAPACITY_DERIVED: &str = "CapacityDerived";
 /// What the namespace's template says is in the member cluster.
 pub const TEMPLATE_APPLIED: &str = "TemplateApplied";
 /// The newest state of a template is in every namespace that has it.
@@ -48,6 +50,10 @@ pub const UNKNOWN: &str = "Unknown";
 pub mod reason {
     /// Nothing is missing.
     pub const READY: &str = "Ready";
+    /// What was derived follows the nodes.
+    pub const DERIVED: &str = "Derived";
+    /// The nodes of the member cluster cannot be read.
+    pub const NODES_UNKNOWN: &str = "NodesUnknown";
     /// Nothing was done yet.
     pub const PENDING: &str = "Pending";
     /// Written to the member cluster, and not seen enforced yet.

@@ -6,12 +6,14 @@ use meta::quantity::ResourceList;
 use serde::{Deserialize, Serialize};
 
 mod account;
+mod derived;
 mod schema;
 mod validation;
 
 pub use account::ChargedMemberCluster;
+pub use derived::{DerivedAmount, DerivedCapacity};
 pub use schema::schema;
-pub use validation::{member_cluster, member_cluster_status};
+pub use validation::{capacity, member_cluster, member_cluster_status};
 
 /// Its full name.
 pub fn gvk() -> GroupVersionKind {
@@ -39,6 +41,9 @@ pub struct MemberClusterSpec {
     /// What may be granted of it in all. A resource that is not named is unlimited.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub hard: ResourceList,
+    /// What follows from its nodes; limited likewise.
+    #[serde(skip_serializing_if = "DerivedCapacity::is_empty")]
+    pub derived: DerivedCapacity,
     /// By which names its API server knows people.
     pub identity: ClusterIdentity,
     /// Nothing new comes to it, and nothing in it grows.
@@ -99,6 +104,12 @@ pub struct MemberClusterStatus {
     /// Its Kubernetes version.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub version: String,
+    /// What its ready, schedulable nodes have for pods, by resource of nodes; where something is derived from it.
+    #[serde(skip_serializing_if = "ResourceList::is_empty")]
+    pub allocatable: ResourceList,
+    /// What was derived, by resource of a quota. The ledger counts with it.
+    #[serde(skip_serializing_if = "ResourceList::is_empty")]
+    pub capacity: ResourceList,
     /// What tenants hold of it: their ceilings, or what their root projects have where there is none.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub granted: ResourceList,

@@ -73,7 +73,8 @@ fn is_huge_pages(resource: &str) -> bool {
     resource.starts_with("hugepages-") || resource.starts_with("requests.hugepages-")
 }
 
-fn is_counted(resource: &str) -> bool {
+/// Whether a resource is counted, so that no part of one can be granted.
+pub(crate) fn is_counted(resource: &str) -> bool {
     COUNTED.contains(&resource) || is_extended(resource)
 }
 

@@ -35,6 +35,9 @@ impl Quantity {
     /// Nothing.
     pub const ZERO: Self = Self { nanos: 0, format: Format::DecimalSi };
 
+    /// The largest amount there is.
+    pub const MAX: Self = Self { nanos: NANOS_MAX, format: Format::DecimalSi };
+
     /// From units of 10⁻⁹.
     pub fn from_nanos(nanos: i128, format: Format) -> Self {
         Self { nanos, format }

@@ -233,7 +233,7 @@ impl Store {
     }
 }
 
-/// Nothing but a main write may grow anything, and never one of an object that is being deleted. Such a one does not
+/// Nothing but a write that was admitted to it may grow anything, and never one of an object that is being deleted. Such a one does not
 /// move, either, and who moves becomes no other kind. That the state before is the true one is found out by the
 /// compare-and-swap.
 fn admitted(write: &Write) -> Result<(), Error> {

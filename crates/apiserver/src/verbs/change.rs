@@ -1,13 +1,14 @@
 //! Update, patch and apply are one thing: read, compute, compare and swap, and again when somebody was faster.
 
 use crate::errors::{MODIFIED, status_of};
-use crate::part::Part;
 use crate::resource::{Resource, StoredKind};
 use crate::verbs::commit::{
     Live, Warnings, always_conflicts, commit, context, growth_warnings, state, written,
 };
 use crate::verbs::options::{WriteOptions, resource_version};
-use crate::verbs::owned::{OwnedRights, Resets, is_unchanged, is_whole, keep_owned, same_spec, writer};
+use crate::verbs::owned::{
+    OwnedRights, Resets, is_unchanged, is_whole, keep_owned, may_grow, same_spec, writer,
+};
 use crate::verbs::tries::Tries;
 use crate::verbs::{Call, moves, owners, parent};
 use bytes::Bytes;
@@ -89,7 +90,7 @@ where
 {
     let live = Live::read(call, &call.key(stored), at).await?;
     let wanted = compute(&live.object)?;
-    let may_grow = call.part == Part::Main;
+    let may_grow = may_grow(stored, call.part);
     let proposal = Proposal { live, wanted, may_grow, moves: false, note: String::new() };
     settle(call, stored, options, proposal, told).await
 }

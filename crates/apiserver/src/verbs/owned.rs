@@ -2,7 +2,7 @@
 
 use crate::part::Part;
 use crate::resource::{Resource, StoredKind};
-use crate::subresource::{Subresource, SubresourceKind};
+use crate::subresource::{FieldPath, Subresource, SubresourceKind, Writes};
 use crate::verbs::Call;
 use meta::managed::{Tracker, Write as Writer};
 use meta::object::Object;
@@ -42,6 +42,9 @@ pub(crate) fn keep_owned(stored: &StoredKind, part: Part, live: &Object, wanted:
             let mut kept = live.clone();
             for path in writes.paths {
                 kept.take_from(&mut new, path);
+            }
+            for path in nested(stored, writes) {
+                kept.copy_from(live, path);
             }
             if !track {
                 kept.take_from(&mut new, MANAGED_FIELDS);
@@ -89,6 +92,7 @@ impl Resets {
             Some(Subresource { kind: SubresourceKind::Writes(writes), .. }) => {
                 let mut resets = Vec::new();
                 everything_but(&resource.schema, writes.paths, &mut Vec::new(), &mut resets);
+                resets.extend(nested(stored, writes).map(Cow::Borrowed));
                 resets
             }
         })
@@ -99,6 +103,18 @@ impl Resets {
         let reset: Vec<&[&str]> = self.0.iter().map(|path| &**path).collect();
         with(Tracker { schema: &resource.schema, kind: &resource.gvk, reset: &reset })
     }
+}
+
+/// The paths of other subresources that lie below those of this one.
+fn nested(stored: &StoredKind, writes: &Writes) -> impl Iterator<Item = FieldPath> {
+    let is_below =
+        |path: &FieldPath| writes.paths.iter().any(|own| path.len() > own.len() && path.starts_with(own));
+    stored.subresources.iter().flat_map(|sub| sub.paths().iter().copied()).filter(is_below)
+}
+
+/// Whether a write through an endpoint may grow what the object costs or grants.
+pub(crate) fn may_grow(stored: &StoredKind, part: Part) -> bool {
+    part == Part::Main || subresource(stored, part).is_some_and(Subresource::may_grow)
 }
 
 /// The fields of a schema that lie on none of these paths.

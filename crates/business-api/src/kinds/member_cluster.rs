@@ -3,7 +3,7 @@ use super::{Directories, KindRow, SUBRESOURCES, StoredRow};
 use crate::numbers;
 use crate::strategy::{MemberClusterStrategy, member_cluster};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
-use apiserver::{Resource, StoredKind};
+use apiserver::{Resource, StoredKind, Subresource};
 use business_types::account;
 use business_types::member_cluster::{ChargedMemberCluster, gvk, schema};
 use business_types::names::{GROUP, MEMBER_CLUSTERS};
@@ -12,6 +12,9 @@ use store::{Attributes, Kind};
 
 /// Member clusters: the operators' own.
 pub const ROW: KindRow = KindRow { plural: MEMBER_CLUSTERS, stored: Some(STORED), rights: &[], resource };
+
+/// What was derived from the cluster's nodes. It grants, so it is apart from what is only seen.
+const CAPACITY: Subresource = Subresource::growing(member_cluster::CAPACITY, &[&["status", "capacity"]]);
 
 const STORED: StoredRow = StoredRow {
     id: numbers::MEMBER_CLUSTER,
@@ -34,7 +37,7 @@ fn resource(directories: &Directories) -> Resource {
         source: ResourceSource::Stored(Arc::new(StoredKind {
             id: STORED.id,
             kind: (STORED.kind)(),
-            subresources: SUBRESOURCES.to_vec(),
+            subresources: SUBRESOURCES.into_iter().chain([CAPACITY]).collect(),
             server_fields: &[],
             strategy: Arc::new(MemberClusterStrategy::new(directories.levels.clone())),
         })),

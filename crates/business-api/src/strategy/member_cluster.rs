@@ -23,6 +23,9 @@ use store::quota::{Account, Violation};
 /// Whose name it is. It is written once.
 const UID: &[&str] = &["status", "uid"];
 
+/// The subresource of what was derived from the cluster's nodes.
+pub const CAPACITY: &str = "capacity";
+
 /// Columns of `kubectl get`.
 pub const COLUMNS: &[Column] = &[
     Column::string("Ready", "Whether it is registered and answers.", 0),
@@ -110,6 +113,10 @@ impl Strategy for MemberClusterStrategy {
         match cx.part {
             Part::STATUS if object.text(UID).is_empty() => object.copy_from(old, UID),
             Part::FINALIZE => return prepare_finalize(old, object),
+            Part::Sub(CAPACITY) if old.is_deleting() => {
+                let why = "it is being deleted: nothing more is granted of it";
+                return Err(Status::conflict(&group_resource(), object.name(), why));
+            }
             _ => {}
         }
         Ok(())
@@ -122,6 +129,9 @@ impl Strategy for MemberClusterStrategy {
                 _ => FieldErrors::new(),
             },
             Part::FINALIZE => FieldErrors::new(),
+            Part::Sub(CAPACITY) => MemberClusterStatus::of(object)
+                .map(|status| member_cluster::capacity(&status.capacity))
+                .unwrap_or_default(),
             Part::Main | Part::Sub(_) => spec_errors(object),
         }
     }
@@ -163,12 +173,13 @@ impl Strategy for MemberClusterStrategy {
         let (Ok(spec), Ok(status)) = (MemberClusterSpec::of(object), MemberClusterStatus::of(object)) else {
             return vec![Value::Null; COLUMNS.len()];
         };
+        let hard = spec.grantable(&status.capacity);
         let granted = self.levels.allocated(&account::fleet(), object.name());
         vec![
             dash(ready(&status.conditions)),
             dash(&status.version),
-            json!(shares(&granted, &spec.hard)),
-            json!(shares(&status.consumed, &spec.hard)),
+            json!(shares(&granted, &hard)),
+            json!(shares(&status.consumed, &hard)),
             json!(status.namespaces),
             json!(spec.cordoned),
             dash(&spec.display_name),

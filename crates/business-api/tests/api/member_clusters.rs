@@ -139,3 +139,99 @@ async fn clusters_are_registered_while_growth_is_held() {
     world.operator().patch(C1, json!({"spec": {"hard": {"pods": "7"}}})).await.expect(200);
     assert_eq!(world.admin("t").post("/projects", project("p", pods("1"))).await.code, 503);
 }
+
+fn derived(factor: &str) -> Value {
+    json!({"spec": {"derived": {"resources": {"pods": {"resource": "pods", "factor": factor}}}}})
+}
+
+fn capacity(pods: &str) -> Value {
+    json!({"status": {"capacity": {"pods": pods}}})
+}
+
+#[tokio::test]
+async fn what_is_derived_limits_tenants_and_a_fall_takes_nothing_away() {
+    let world = world().await;
+    let (admin, operator) = (world.admin("t"), world.operator());
+    let (at, ceiling) = (format!("{C1}/capacity"), "/tenants/t");
+    let mut ten = tenant("t");
+    ten["spec"]["clusters"]["c1"]["hard"] = pods("10");
+    operator.post("/tenants", ten).await.expect(201);
+    operator.patch(C1, derived("1")).await.expect(200);
+    let refused = operator.patch(ceiling, grant("11")).await;
+    assert_eq!(refused.code, 403, "not derived yet, so nothing grows: {refused:?}");
+    operator.patch(&at, capacity("12")).await.expect(200);
+    operator.patch(ceiling, grant("12")).await.expect(200);
+    assert_eq!(operator.patch(ceiling, grant("13")).await.code, 403);
+    for amount in ["5", "0", "11"] {
+        operator.patch(&at, capacity(amount)).await.expect(200);
+        assert_eq!(operator.patch(ceiling, grant("13")).await.code, 403, "{amount}");
+        admin.patch(WEB, raise("3")).await.expect(200);
+        admin.patch(WEB, raise("2")).await.expect(200);
+        world.assert_books_agree().await;
+    }
+    operator.patch(ceiling, grant("10")).await.expect(200);
+    assert_eq!(operator.patch(ceiling, grant("12")).await.code, 403);
+    operator.patch(ceiling, grant("11")).await.expect(200);
+    world.assert_books_agree().await;
+}
+
+#[tokio::test]
+async fn what_was_derived_is_written_by_its_own_subresource_alone() {
+    let world = world().await;
+    let operator = world.operator();
+    operator.patch(C1, derived("1")).await.expect(200);
+    let at = format!("{C1}/capacity");
+    operator.patch(&at, json!({"status": {"capacity": {"pods": "12"}, "version": "v9"}})).await.expect(200);
+    for path in [C1.to_owned(), format!("{C1}/status")] {
+        operator.patch(&path, capacity("99")).await.expect(200);
+        let stored = operator.get(C1).await;
+        assert_eq!(stored.body["status"]["capacity"]["pods"], "12", "{path}");
+        assert_ne!(stored.body["status"]["version"], "v9");
+    }
+    operator.patch(&format!("{C1}/status"), json!({"status": null})).await.expect(200);
+    assert_eq!(operator.get(C1).await.body["status"]["capacity"]["pods"], "12");
+    assert_eq!(operator.patch(&at, capacity("-1")).await.code, 422);
+    assert_eq!(world.admin("t").patch(&at, capacity("99")).await.code, 403);
+    operator.delete(C1).await.expect(200);
+    assert_eq!(operator.patch(&at, capacity("99")).await.code, 409);
+}
+
+/// Capacity and ceilings change in any order: a raise is taken exactly if all of it fits what was derived last.
+#[tokio::test]
+async fn however_capacity_changes_ceilings_never_grow_beyond_it() {
+    let world = World::new().await;
+    let operator = world.operator();
+    world.register(member_cluster("c1", &["*"]), json!({})).await;
+    operator.patch(C1, derived("1")).await.expect(200);
+    let mut ceilings = [0_u64; 2];
+    for name in ["t", "u"] {
+        let mut new = tenant(name);
+        new["spec"]["clusters"]["c1"]["hard"] = pods("0");
+        operator.post("/tenants", new).await.expect(201);
+    }
+    let (mut seed, mut limit) = (7_u64, 0_u64);
+    let mut next = |below: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % below
+    };
+    for step in 0..150 {
+        let (which, amount) = (usize::try_from(next(3)).unwrap(), next(20));
+        let Some(old) = ceilings.get(which).copied() else {
+            operator.patch(&format!("{C1}/capacity"), capacity(&amount.to_string())).await.expect(200);
+            limit = amount;
+            continue;
+        };
+        let total = ceilings.iter().sum::<u64>() - old + amount;
+        let answer =
+            operator.patch(&format!("/tenants/{}", ["t", "u"][which]), grant(&amount.to_string())).await;
+        let expected = if amount <= old || total <= limit { 200 } else { 403 };
+        assert_eq!(
+            answer.code, expected,
+            "step {step}: {ceilings:?} of {limit}, {which} to {amount}: {answer:?}"
+        );
+        if expected == 200 {
+            ceilings[which] = amount;
+        }
+    }
+    world.assert_books_agree().await;
+}

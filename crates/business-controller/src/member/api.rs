@@ -70,6 +70,11 @@ impl MemberApi {
         Ok(info.get("gitVersion").and_then(Value::as_str).unwrap_or_default().to_owned())
     }
 
+    /// A page of a list.
+    pub async fn page<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallFailure> {
+        self.read(path).await
+    }
+
     /// A namespace as it is now.
     pub async fn namespace(&self, name: &str) -> Result<Option<ClusterNamespace>, CallFailure> {
         optional(self.read::<Namespace>(&format!("/api/v1/namespaces/{name}")).await)

@@ -3,6 +3,7 @@
 use crate::kinds::{Kind, RootKey, View};
 use crate::project::figures::Figures;
 use business_types::{ClusterComparison, MemberClusterSpec, MemberClusterStatus, names};
+use meta::quantity::ResourceList;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -33,7 +34,11 @@ struct Found {
     /// `None` while the directory was not read.
     sights: Option<BTreeMap<String, DirectorySight>>,
     comparisons: Option<BTreeMap<String, ClusterComparison>>,
+    nodes: BTreeMap<String, NodesSeen>,
 }
+
+/// What nodes have for pods, or why that cannot be said.
+pub type NodesSeen = Result<ResourceList, String>;
 
 /// What the directory knows of a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,6 +83,21 @@ impl ClusterMemory {
 
     pub fn set_comparisons(&self, comparisons: BTreeMap<String, ClusterComparison>) {
         self.lock().comparisons = Some(comparisons);
+    }
+
+    /// What the nodes of a cluster were last seen to have; `None` where nobody has looked.
+    pub fn nodes(&self, name: &str) -> Option<NodesSeen> {
+        self.lock().nodes.get(name).cloned()
+    }
+
+    /// Whether that is another thing than before.
+    pub fn set_nodes(&self, name: &str, seen: Option<NodesSeen>) -> bool {
+        let mut found = self.lock();
+        let before = match &seen {
+            Some(seen) => found.nodes.insert(name.to_owned(), seen.clone()),
+            None => found.nodes.remove(name),
+        };
+        before != seen
     }
 
     fn lock(&self) -> MutexGuard<'_, Found> {

@@ -1,10 +1,11 @@
-use super::kind::{DirectorySight, Listedness, MemberClusterView};
+use super::kind::{DirectorySight, Listedness, MemberClusterView, NodesSeen};
 use super::usage::ClusterUsage;
 use crate::member::Reach;
 use business_types::condition::{
-    self, ANSWERS, BOUNDED, FALSE, READY, REGISTERED, TERMINATING, TRUE, UNKNOWN, reason,
+    self, ANSWERS, BOUNDED, CAPACITY_DERIVED, FALSE, READY, REGISTERED, TERMINATING, TRUE, UNKNOWN, reason,
 };
 use business_types::{ClusterComparison, Condition, MemberClusterStatus};
+use meta::quantity::ResourceList;
 
 /// What a message names at most.
 const TOLD_MAX: usize = 5;
@@ -19,6 +20,8 @@ pub struct ClusterSight {
     /// The outer is `None` while nothing was compared here.
     pub comparison: Option<Option<ClusterComparison>>,
     pub usage: ClusterUsage,
+    /// `None` where nobody has looked.
+    pub nodes: Option<NodesSeen>,
 }
 
 /// The status after what was seen. `now` is RFC 3339.
@@ -28,6 +31,10 @@ pub fn next(object: &MemberClusterView, sight: &ClusterSight, now: &str) -> Memb
     let mut status = MemberClusterStatus {
         uid: old.uid.clone(),
         version: version.filter(|version| !version.is_empty()).unwrap_or_else(|| old.version.clone()),
+        // Pods are not counted, nor nodes, where nothing is derived from them.
+        allocatable: allocatable(object, sight),
+        // Not ours to write here.
+        capacity: old.capacity.clone(),
         granted: usage.granted.clone(),
         consumed: usage.consumed.clone(),
         namespaces: i64::try_from(usage.namespaces).unwrap_or(i64::MAX),
@@ -46,7 +53,11 @@ pub fn next(object: &MemberClusterView, sight: &ClusterSight, now: &str) -> Memb
         Some(why) => Condition::new(TERMINATING, TRUE, reason::IN_USE, why),
         None => Condition::new(TERMINATING, TRUE, reason::DELETING, ""),
     });
-    for condition in [registered, reachable, ready, bounded(usage)].into_iter().chain(terminating) {
+    if object.spec.derived.is_empty() {
+        status.conditions.retain(|condition| condition.type_ != CAPACITY_DERIVED);
+    }
+    let others = terminating.into_iter().chain(capacity_derived(object, sight));
+    for condition in [registered, reachable, ready, bounded(usage)].into_iter().chain(others) {
         condition::set(&mut status.conditions, condition.at(object.generation), now);
     }
     status
@@ -80,6 +91,25 @@ fn reachable(sight: &ClusterSight) -> Condition {
     }
 }
 
+fn allocatable(object: &MemberClusterView, sight: &ClusterSight) -> ResourceList {
+    match &sight.nodes {
+        _ if object.spec.derived.is_empty() => ResourceList::new(),
+        Some(Ok(allocatable)) => allocatable.clone(),
+        Some(Err(_)) | None => object.status.allocatable.clone(),
+    }
+}
+
+fn capacity_derived(object: &MemberClusterView, sight: &ClusterSight) -> Option<Condition> {
+    let seen = sight.nodes.as_ref().filter(|_| !object.spec.derived.is_empty())?;
+    Some(match seen {
+        Ok(_) => Condition::new(CAPACITY_DERIVED, TRUE, reason::DERIVED, ""),
+        Err(why) => {
+            let message = format!("status.capacity stays as it was: {why}");
+            Condition::new(CAPACITY_DERIVED, FALSE, reason::NODES_UNKNOWN, message)
+        }
+    })
+}
+
 fn bounded(usage: &ClusterUsage) -> Condition {
     if usage.unbounded.is_empty() {
         return Condition::new(BOUNDED, TRUE, reason::BOUNDED, "");
@@ -93,8 +123,8 @@ fn bounded(usage: &ClusterUsage) -> Condition {
 
 /// Whether two statuses differ in figures only, which may wait.
 pub fn differ_in_figures_only(old: &MemberClusterStatus, new: &MemberClusterStatus) -> bool {
-    let MemberClusterStatus { granted, consumed, namespaces, .. } = old.clone();
-    *old == MemberClusterStatus { granted, consumed, namespaces, ..new.clone() }
+    let MemberClusterStatus { granted, consumed, namespaces, allocatable, .. } = old.clone();
+    *old == MemberClusterStatus { granted, consumed, namespaces, allocatable, ..new.clone() }
 }
 
 #[cfg(test)]
@@ -110,7 +140,7 @@ mod tests {
 
     fn sight(reach: Option<Reach>, listed: Listedness) -> ClusterSight {
         let directory = Some(DirectorySight { listed, version: "v1".to_owned() });
-        ClusterSight { reach, directory, comparison: None, usage: ClusterUsage::default() }
+        ClusterSight { reach, directory, comparison: None, usage: ClusterUsage::default(), nodes: None }
     }
 
     #[test]

@@ -5,6 +5,8 @@ use crate::fixtures::pending;
 use crate::fixtures::server::CLUSTER;
 use crate::fixtures::world::World;
 use crate::kinds::{ObjectKey as _, RootKey};
+use crate::member::Reach;
+use crate::member_cluster::capacity::look;
 use crate::member_cluster::kind::BusinessMemberCluster;
 use crate::members::identity_of;
 use crate::outcome::PassOutcome;
@@ -116,4 +118,67 @@ async fn a_cluster_goes_when_nothing_is_left_in_it() {
     world.server.put(crate::fixtures::world::PROJECT, &free);
     assert_eq!(pass(&world).await, PassOutcome::Applied);
     assert!(world.server.find(CLUSTER).is_none());
+}
+
+fn node(name: &str, cpu: &str) -> Value {
+    json!({
+        "metadata": { "name": name }, "spec": {},
+        "status": { "allocatable": { "cpu": cpu }, "conditions": [{ "type": "Ready", "status": "True" }] },
+    })
+}
+
+fn derives() -> Value {
+    let mut cluster = registered(&json!({}));
+    cluster["spec"]["derived"] =
+        json!({ "resources": { "requests.cpu": { "resource": "cpu", "factor": "1.5", "max": "20" } } });
+    cluster
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_derived_follows_the_nodes_and_stays_while_they_cannot_be_read() {
+    let world = World::new();
+    world.watches();
+    world.knows_cluster(&derives());
+    world.holds(&pending(&[("pods", "3")]));
+    let ours = world.seen().spec.namespace;
+    for (name, cpu) in [("a", "8"), ("b", "4")] {
+        world.server.put(&format!("/api/v1/nodes/{name}"), &node(name, cpu));
+    }
+    let pod = |namespace: &str| {
+        let container = json!({ "resources": { "requests": { "cpu": "2" } } });
+        json!({
+            "metadata": { "name": "x", "namespace": namespace },
+            "spec": { "nodeName": "a", "containers": [container] },
+        })
+    };
+    for namespace in ["kube-system", ours.as_str()] {
+        world.server.put(&format!("/api/v1/namespaces/{namespace}/pods/x"), &pod(namespace));
+    }
+    let mut ended = pod("kube-system");
+    ended["status"] = json!({ "phase": "Succeeded" });
+    world.server.put("/api/v1/namespaces/kube-system/pods/y", &ended);
+    let capacity = || world.stored(CLUSTER)["status"]["capacity"]["requests.cpu"].clone();
+    look(&world.cx).await;
+    assert_eq!(capacity(), "15", "(8 + 4 - 2) x 1.5");
+    pass(&world).await;
+    assert_eq!(world.stored(CLUSTER)["status"]["allocatable"]["cpu"], "12");
+    assert_eq!(condition(&world, "CapacityDerived").0, "True");
+
+    world.server.remove("/api/v1/nodes/b");
+    world.member.set_reach(Reach::Unreachable { since: String::new(), reason: String::new() });
+    look(&world.cx).await;
+    assert_eq!(capacity(), "15", "no answer is no news");
+    world.member.set_reach(Reach::Reachable);
+    look(&world.cx).await;
+    assert_eq!(capacity(), "9", "a node went");
+
+    world.server.remove("/api/v1/nodes/a");
+    world.server.refuse("GET /api/v1/nodes");
+    look(&world.cx).await;
+    pass(&world).await;
+    assert_eq!(capacity(), "9");
+    assert_eq!(world.stored(CLUSTER)["status"]["allocatable"]["cpu"], "12", "as it was last shown");
+    let (status, message) = condition(&world, "CapacityDerived");
+    assert_eq!(status, "False");
+    assert!(message.contains("stays as it was"), "{message}");
 }

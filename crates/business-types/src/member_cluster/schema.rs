@@ -76,6 +76,7 @@ fn limits() -> Vec<(&'static str, Field)> {
             )
             .optional(),
         ),
+        ("derived", derived().optional()),
         (
             "identity",
             Schema::one_of(
@@ -100,6 +101,39 @@ fn limits() -> Vec<(&'static str, Field)> {
     ]
 }
 
+fn derived() -> Schema {
+    let amount = Schema::object(
+        "How one amount is derived: what ready, schedulable nodes have of the resource, less what pods outside the \
+         platform's namespaces request of it there, times the factor, at most max, rounded down.",
+        None,
+        [
+            ("resource", Schema::string("A resource of nodes, such as cpu, memory or pods.").required()),
+            (
+                "factor",
+                Schema::quantity(
+                    "How much is granted of one unit, as a number: 1.5 grants half more. Default 1.",
+                )
+                .optional(),
+            ),
+            (
+                "max",
+                Schema::quantity("The most that may be granted, in the quota resource's unit.").optional(),
+            ),
+        ],
+    );
+    Schema::object(
+        "What may be granted of it to tenants in all, as far as that follows from its nodes. The controller keeps \
+         status.capacity so. Until it has, nothing new is granted of these resources. An amount that falls below what \
+         is granted takes nothing away: nothing grows until it fits again.",
+        None,
+        [(
+            "resources",
+            Schema::map("By resource, such as requests.cpu. One that is here is not in hard.", amount)
+                .optional(),
+        )],
+    )
+}
+
 fn status() -> Schema {
     Schema::object(
         "What is seen of the cluster. Written by the controller.",
@@ -114,6 +148,22 @@ fn status() -> Schema {
                 .optional(),
             ),
             ("version", Schema::string("Its Kubernetes version.").optional()),
+            (
+                "allocatable",
+                Schema::resource_list(
+                    "What its ready, schedulable nodes have for pods, by resource of nodes; only where something is \
+                     derived from it.",
+                )
+                .optional(),
+            ),
+            (
+                "capacity",
+                Schema::resource_list(
+                    "What may be granted as derived from its nodes, by resource. Written through the subresource \
+                     capacity.",
+                )
+                .optional(),
+            ),
             (
                 "granted",
                 Schema::resource_list(
@@ -133,7 +183,7 @@ fn status() -> Schema {
                 "conditions",
                 Schema::conditions(
                     "Aspects of its state: Registered, Reachable, Ready (both of them), Bounded (every tenant with root \
-                     projects there has a ceiling there) and, while it is being deleted, Terminating.",
+                     projects there has a ceiling there), CapacityDerived (what is derived follows its nodes) and, while it is being deleted, Terminating.",
                 )
                 .optional(),
             ),

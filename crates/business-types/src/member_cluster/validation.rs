@@ -1,7 +1,10 @@
-use super::{ClusterEndpoint, MemberClusterSpec, MemberClusterStatus};
+use super::{ClusterEndpoint, DerivedAmount, MemberClusterSpec, MemberClusterStatus};
 use crate::cluster::EVERY_TENANT;
+use crate::resources;
 use crate::validation::{DISPLAY_NAME_BYTES_MAX, amounts, cluster_name, conditions, printable};
 use meta::field::{FieldError, FieldErrors, Path};
+use meta::name;
+use meta::quantity::{Quantity, ResourceList};
 use meta::validation::NameRule;
 use serde_json::json;
 
@@ -11,6 +14,13 @@ const TENANTS_MAX: usize = 10_000;
 const SERVER_BYTES_MAX: usize = 2048;
 /// Bytes of its authorities.
 const CA_BYTES_MAX: usize = 64 * 1024;
+
+/// The largest factor: one more digit is a slip.
+const FACTOR_MAX: i64 = 100;
+/// Resources that amounts of one cluster are derived for.
+const DERIVED_MAX: usize = 100;
+/// Resources of nodes without a domain.
+const NODE_RESOURCES: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pods"];
 
 /// What is wrong with a member cluster.
 pub fn member_cluster(name: &str, spec: &MemberClusterSpec) -> FieldErrors {
@@ -25,6 +35,7 @@ pub fn member_cluster(name: &str, spec: &MemberClusterSpec) -> FieldErrors {
     }
     errors.extend(tenants(&spec.tenants, &path.child("tenants")));
     errors.extend(amounts(&spec.hard, |resource| path.child("hard").key(resource)));
+    errors.extend(derived(spec, &path.child("derived").child("resources")));
     if let Some(endpoint) = &spec.endpoint {
         errors.extend(self::endpoint(endpoint, &path.child("endpoint")));
     }
@@ -33,6 +44,43 @@ pub fn member_cluster(name: &str, spec: &MemberClusterSpec) -> FieldErrors {
         let wrong = NameRule::Subdomain.check(name);
         errors.extend(wrong.into_iter().map(|why| FieldError::invalid(&at, &json!(name), &why)));
     }
+    errors
+}
+
+fn derived(spec: &MemberClusterSpec, path: &Path) -> FieldErrors {
+    let resources = &spec.derived.resources;
+    let mut errors = FieldErrors::new();
+    if resources.len() > DERIVED_MAX {
+        errors.push(FieldError::too_many(path, resources.len(), DERIVED_MAX));
+    }
+    for (key, amount) in resources {
+        let at = path.key(key);
+        errors.extend(resources::check_name(key, &at));
+        if spec.hard.contains_key(key) {
+            errors.push(FieldError::invalid(
+                &at,
+                &json!(key),
+                "is in spec.hard, too: it is one or the other",
+            ));
+        }
+        errors.extend(derived_amount(key, amount, &at));
+    }
+    errors
+}
+
+fn derived_amount(key: &str, amount: &DerivedAmount, path: &Path) -> FieldErrors {
+    let DerivedAmount { resource, factor, max } = amount;
+    let mut errors = FieldErrors::new();
+    let is_known = NODE_RESOURCES.contains(&resource.as_str()) || resource.starts_with("hugepages-");
+    if !is_known && !(resource.contains('/') && name::qualified_name(resource).is_empty()) {
+        let why = "must be a resource of nodes: cpu, memory, ephemeral-storage, pods, hugepages-SIZE or one with a domain";
+        errors.push(FieldError::invalid(&path.child("resource"), &json!(resource), why));
+    }
+    if *factor <= Quantity::ZERO || *factor > Quantity::from_units(FACTOR_MAX) {
+        let why = format!("must be greater than 0 and at most {FACTOR_MAX}");
+        errors.push(FieldError::invalid(&path.child("factor"), &json!(factor.to_string()), &why));
+    }
+    errors.extend(max.iter().flat_map(|max| resources::check_amount(key, *max, &path.child("max"))));
     errors
 }
 
@@ -79,6 +127,11 @@ pub fn member_cluster_status(old: &MemberClusterStatus, status: &MemberClusterSt
     errors
 }
 
+/// What is wrong with written amounts of `status.capacity`.
+pub fn capacity(capacity: &ResourceList) -> FieldErrors {
+    amounts(capacity, |resource| Path::new("status").child("capacity").key(resource))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,6 +146,24 @@ mod tests {
         assert_eq!(fields("c1", json!({"hard": {"requests.cpu": "10"}})), [""; 0]);
         assert_eq!(fields("registry", json!({})), ["metadata.name"]);
         assert_eq!(fields("c1", json!({"hard": {"pods": "1.5"}})), ["spec.hard[pods]"]);
+    }
+
+    #[test]
+    fn what_is_derived_names_resources_and_a_sane_factor() {
+        let of = |key: &str, amount: serde_json::Value| {
+            fields("c1", json!({"hard": {"pods": "5"}, "derived": {"resources": {key: amount}}}))
+        };
+        assert_eq!(of("requests.cpu", json!({"resource": "cpu", "factor": "1.5", "max": "10"})), [""; 0]);
+        assert_eq!(of("requests.nvidia.com/gpu", json!({"resource": "nvidia.com/gpu"})), [""; 0]);
+        let at = |field: &str| format!("spec.derived.resources[requests.cpu]{field}");
+        for factor in ["0", "-1", "101"] {
+            let wrong = of("requests.cpu", json!({"resource": "cpu", "factor": factor}));
+            assert_eq!(wrong, [at(".factor")], "{factor}");
+        }
+        assert_eq!(of("requests.cpu", json!({"resource": "cores"})), [at(".resource")]);
+        assert_eq!(of("requests.cpu", json!({"resource": "cpu", "max": "-1"})), [at(".max")]);
+        assert_eq!(of("pods", json!({"resource": "pods"})), ["spec.derived.resources[pods]"], "in both");
+        assert_eq!(of("nonsense", json!({"resource": "cpu"})).len(), 2);
     }
 
     #[test]

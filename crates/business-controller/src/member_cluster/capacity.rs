@@ -1,0 +1,126 @@
+//! Keeps what may be granted of member clusters as their nodes have it, where operators want it derived from them.
+
+use super::kind::MemberClusterView;
+use super::nodes;
+use super::wake_cluster;
+use crate::context::Context;
+use crate::error::{CallFailure, Error};
+use crate::kinds::{Heard, ObjectKey as _};
+use crate::member::Reach;
+use crate::members::Lookup;
+use crate::merge::difference;
+use crate::queue::Lane;
+use futures_util::StreamExt as _;
+use meta::quantity::{Quantity, ResourceList};
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Between two looks. It is also the shortest time between two writes for a cluster.
+const PERIOD: Duration = Duration::from_secs(30);
+/// Clusters that are read at once.
+const AT_ONCE: usize = 4;
+/// Reading one takes no longer.
+const DEADLINE: Duration = Duration::from_mins(2);
+/// A rise by less than one part of so many is not worth a write. Every fall is.
+const RISE_PARTS: i128 = 100;
+
+/// Looks again and again.
+#[derive(Debug)]
+pub struct Capacities {
+    pub cx: Arc<Context>,
+}
+
+impl Capacities {
+    /// Looks for as long as this process leads.
+    #[expect(clippy::infinite_loop, reason = "the task is cancelled when the lease is lost")]
+    pub async fn run(self) {
+        loop {
+            // Until our namespaces are known, their pods are not told from others.
+            if self.cx.objects.is_synced() {
+                look(&self.cx).await;
+            }
+            tokio::time::sleep(PERIOD).await;
+        }
+    }
+}
+
+/// Looks at every cluster of which something is derived.
+pub async fn look(cx: &Context) {
+    let clusters = cx.objects.member_clusters.all();
+    futures_util::stream::iter(clusters).for_each_concurrent(AT_ONCE, |object| look_at(cx, object)).await;
+}
+
+async fn look_at(cx: &Context, object: Arc<MemberClusterView>) {
+    let (name, memory) = (object.key.name(), &cx.objects.member_clusters.memory);
+    if object.is_deleting() {
+        return;
+    }
+    let seen = if object.spec.derived.is_empty() {
+        None
+    } else {
+        let seen = timeout(DEADLINE, derive(cx, &object)).await;
+        let seen = seen.unwrap_or_else(|_elapsed| Err(CallFailure::deadline(DEADLINE).into()));
+        if let Err(error) = &seen {
+            tracing::warn!(cluster = name, %error, "what may be granted of the cluster cannot be derived");
+        }
+        Some(seen.map_err(|error| error.to_string()))
+    };
+    if memory.set_nodes(name, seen) {
+        wake_cluster(cx, name, Lane::Later);
+    }
+}
+
+/// Reads the nodes and writes what follows from them; what nodes have for pods.
+async fn derive(cx: &Context, object: &MemberClusterView) -> Result<ResourceList, Error> {
+    let member = match cx.members.find(object.key.name()) {
+        Lookup::Found(member) if member.reach() == Reach::Reachable => member,
+        _ => return Err(CallFailure::Unavailable("the cluster does not answer".to_owned()).into()),
+    };
+    let ours = cx.objects.namespaces.in_cluster(object.key.name());
+    let ours = ours.iter().map(|view| view.spec.namespace.clone()).collect();
+    let nodes = nodes::read(&member.api, &ours).await?;
+    // The status may have been written meanwhile.
+    let Some(newest) = cx.objects.member_clusters.get(&object.key) else { return Ok(nodes.allocatable) };
+    let capacity = newest.spec.derived.of(&nodes.available);
+    if newest.uid == object.uid && matters(&newest.status.capacity, &capacity) {
+        let patch = difference(&json!(newest.status.capacity), &json!(capacity)).unwrap_or_else(|| json!({}));
+        cx.fence.permit()?;
+        match cx.business.patch_capacity(&newest, patch).await {
+            Ok(written) => {
+                cx.objects.member_clusters.seen(written, Heard::FromOwnWrite);
+            }
+            // Somebody was faster: at the next look.
+            Err(CallFailure::NotFound | CallFailure::Conflict(_)) => {}
+            Err(failure) => return Err(failure.into()),
+        }
+    }
+    Ok(nodes.allocatable)
+}
+
+/// Whether a write is due: other resources, less of one, or noticeably more.
+fn matters(old: &ResourceList, new: &ResourceList) -> bool {
+    let differs = |(key, amount): (&String, &Quantity)| match old.get(key) {
+        None => true,
+        Some(was) => {
+            amount < was
+                || amount > was && amount.nanos().saturating_sub(was.nanos()) >= was.nanos() / RISE_PARTS
+        }
+    };
+    old.len() != new.len() || new.iter().any(differs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fall_is_written_and_a_small_rise_waits() {
+        let of = |amount: &str| ResourceList::from([("requests.cpu".to_owned(), amount.parse().unwrap())]);
+        assert!(matters(&ResourceList::new(), &of("0")) && matters(&of("1"), &ResourceList::new()));
+        assert!(matters(&of("100"), &of("99999m")) && matters(&of("100"), &of("101")));
+        assert!(matters(&of("0"), &of("1m")));
+        assert!(!matters(&of("100"), &of("100")) && !matters(&of("100"), &of("100500m")));
+    }
+}

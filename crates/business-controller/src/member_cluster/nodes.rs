@@ -1,0 +1,258 @@
+//! What the nodes of a member cluster have, and what of it is taken by pods that are not in our namespaces.
+
+use crate::error::CallFailure;
+use crate::member::MemberApi;
+use meta::quantity::{Quantity, ResourceList};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Objects of one page.
+const PAGE: usize = 500;
+/// Pages of one list.
+const PAGES_MAX: usize = 1_000;
+/// Each pod takes one of what nodes have under this name.
+const PODS: &str = "pods";
+
+/// What the nodes of a cluster have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeResources {
+    /// What nodes that are ready and take pods have for them.
+    pub allocatable: ResourceList,
+    /// The same without what pods outside our namespaces request there.
+    pub available: ResourceList,
+}
+
+/// A page of a list; what is not named is passed over unread.
+#[derive(Debug, Deserialize)]
+struct Page<T> {
+    #[serde(default)]
+    metadata: PageMeta,
+    items: Vec<T>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct PageMeta {
+    r#continue: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Meta {
+    name: String,
+    namespace: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Node {
+    metadata: Meta,
+    spec: NodeSpec,
+    status: NodeStatus,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct NodeSpec {
+    unschedulable: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct NodeStatus {
+    allocatable: ResourceList,
+    conditions: Vec<NodeCondition>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct NodeCondition {
+    #[serde(rename = "type")]
+    type_: String,
+    status: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Pod {
+    metadata: Meta,
+    spec: PodSpec,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PodSpec {
+    node_name: String,
+    containers: Vec<Container>,
+    init_containers: Vec<Container>,
+    overhead: ResourceList,
+    resources: Requests,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Container {
+    resources: Requests,
+    restart_policy: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Requests {
+    requests: ResourceList,
+}
+
+/// Reads nodes and pods, page after page; only sums are kept. `ours` are the names of our namespaces in the cluster.
+pub async fn read(api: &MemberApi, ours: &BTreeSet<String>) -> Result<NodeResources, CallFailure> {
+    let mut sums = NodeSums::default();
+    each(api, "/api/v1/nodes", "", |node: Node| sums.add_node(&node)).await?;
+    let living = "&fieldSelector=status.phase!%3DSucceeded%2Cstatus.phase!%3DFailed";
+    each(api, "/api/v1/pods", living, |pod: Pod| {
+        if !ours.contains(&pod.metadata.namespace) {
+            sums.add_pod(&pod);
+        }
+    })
+    .await?;
+    Ok(sums.resources())
+}
+
+async fn each<T: DeserializeOwned>(
+    api: &MemberApi,
+    path: &str,
+    select: &str,
+    mut take: impl FnMut(T),
+) -> Result<(), CallFailure> {
+    let mut next = String::new();
+    for _page in 0..PAGES_MAX {
+        let page: Page<T> = api.page(&format!("{path}?limit={PAGE}{select}{next}")).await?;
+        page.items.into_iter().for_each(&mut take);
+        match page.metadata.r#continue.filter(|token| !token.is_empty()) {
+            Some(token) => next = format!("&continue={token}"),
+            None => return Ok(()),
+        }
+    }
+    let most = PAGE.saturating_mul(PAGES_MAX);
+    Err(CallFailure::Unavailable(format!("{path} has more than {most} objects")))
+}
+
+#[derive(Debug, Default)]
+struct NodeSums {
+    nodes: BTreeSet<String>,
+    allocatable: ResourceList,
+    taken: ResourceList,
+}
+
+impl NodeSums {
+    fn add_node(&mut self, node: &Node) {
+        let is_ready = |condition: &NodeCondition| condition.type_ == "Ready" && condition.status == "True";
+        if node.spec.unschedulable || !node.status.conditions.iter().any(is_ready) {
+            return;
+        }
+        self.nodes.insert(node.metadata.name.clone());
+        add(&mut self.allocatable, &node.status.allocatable);
+    }
+
+    /// A pod takes something of the node it is on.
+    fn add_pod(&mut self, pod: &Pod) {
+        if self.nodes.contains(&pod.spec.node_name) {
+            add(&mut self.taken, &pod.spec.takes());
+            add(&mut self.taken, &[(PODS.to_owned(), Quantity::from_units(1))].into());
+        }
+    }
+
+    fn resources(self) -> NodeResources {
+        let left = |(resource, amount): (&String, &Quantity)| {
+            let taken = self.taken.get(resource).copied().unwrap_or(Quantity::ZERO);
+            let left = amount.checked_sub(taken).filter(|left| !left.is_negative());
+            (resource.clone(), left.unwrap_or(Quantity::ZERO))
+        };
+        let available = self.allocatable.iter().map(left).collect();
+        NodeResources { allocatable: self.allocatable, available }
+    }
+}
+
+impl PodSpec {
+    /// What the scheduler counts for it: its containers and those that run beside them, or what its start needs if that
+    /// is more; what is requested for the pod as a whole goes before; and what running it costs.
+    fn takes(&self) -> ResourceList {
+        let (mut beside, mut start) = (ResourceList::new(), ResourceList::new());
+        for container in &self.init_containers {
+            let mut now = beside.clone();
+            add(&mut now, &container.resources.requests);
+            if container.restart_policy == "Always" {
+                beside.clone_from(&now);
+            }
+            most(&mut start, &now);
+        }
+        let mut takes = beside;
+        for container in &self.containers {
+            add(&mut takes, &container.resources.requests);
+        }
+        most(&mut takes, &start);
+        takes.extend(self.resources.requests.clone());
+        add(&mut takes, &self.overhead);
+        takes
+    }
+}
+
+fn add(sums: &mut ResourceList, amounts: &BTreeMap<String, Quantity>) {
+    for (key, amount) in amounts {
+        let sum = sums.entry(key.clone()).or_insert(Quantity::ZERO);
+        *sum = sum.checked_add(*amount).unwrap_or(Quantity::MAX);
+    }
+}
+
+fn most(sums: &mut ResourceList, amounts: &ResourceList) {
+    for (key, amount) in amounts {
+        let sum = sums.entry(key.clone()).or_insert(*amount);
+        *sum = (*sum).max(*amount);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn cpu(spec: Value) -> String {
+        serde_json::from_value::<PodSpec>(spec).unwrap().takes()["cpu"].to_string()
+    }
+
+    fn container(cpu: &str) -> Value {
+        json!({"resources": {"requests": {"cpu": cpu}}})
+    }
+
+    #[test]
+    fn a_pod_takes_what_the_scheduler_counts() {
+        let beside = json!({"restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}});
+        assert_eq!(cpu(json!({"containers": [container("1"), container("500m")]})), "1500m");
+        assert_eq!(cpu(json!({"containers": [container("1")], "initContainers": [container("3")]})), "3");
+        let started = json!({"containers": [container("1")], "initContainers": [beside, container("3")]});
+        assert_eq!(cpu(started), "4", "the second starts while the first runs");
+        let whole = json!({"containers": [container("1")], "resources": {"requests": {"cpu": "2"}},
+            "overhead": {"cpu": "250m"}});
+        assert_eq!(cpu(whole), "2250m");
+    }
+
+    #[test]
+    fn what_counts_is_on_ready_nodes_that_take_pods() {
+        let mut sums = NodeSums::default();
+        for (name, ready, unschedulable) in
+            [("a", "True", false), ("b", "Unknown", false), ("c", "True", true)]
+        {
+            let node = json!({
+                "metadata": {"name": name}, "spec": {"unschedulable": unschedulable},
+                "status": {"allocatable": {"cpu": "4", "pods": "10"}, "conditions": [{"type": "Ready", "status": ready}]},
+            });
+            sums.add_node(&serde_json::from_value(node).unwrap());
+        }
+        for node in ["a", "b", ""] {
+            let pod = json!({"spec": {"nodeName": node, "containers": [container("1")]}});
+            sums.add_pod(&serde_json::from_value(pod).unwrap());
+        }
+        let NodeResources { allocatable, available } = sums.resources();
+        assert_eq!((allocatable["cpu"].to_string(), available["cpu"].to_string()), ("4".into(), "3".into()));
+        assert_eq!(available["pods"].to_string(), "9");
+    }
+}
