@@ -67,7 +67,7 @@ async fn look_at(cx: &Context, object: Arc<MemberClusterView>) {
         }
         Some(seen.map_err(|error| error.to_string()))
     };
-    if memory.set_nodes(name, seen) {
+    if memory.set_nodes(name, seen.as_ref()) {
         wake_cluster(cx, name, Lane::Later);
     }
 }

@@ -91,13 +91,13 @@ impl ClusterMemory {
     }
 
     /// Whether that is another thing than before.
-    pub fn set_nodes(&self, name: &str, seen: Option<NodesSeen>) -> bool {
+    pub fn set_nodes(&self, name: &str, seen: Option<&NodesSeen>) -> bool {
         let mut found = self.lock();
-        let before = match &seen {
+        let before = match seen {
             Some(seen) => found.nodes.insert(name.to_owned(), seen.clone()),
             None => found.nodes.remove(name),
         };
-        before != seen
+        before.as_ref() != seen
     }
 
     fn lock(&self) -> MutexGuard<'_, Found> {

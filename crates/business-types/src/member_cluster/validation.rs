@@ -71,8 +71,9 @@ fn derived(spec: &MemberClusterSpec, path: &Path) -> FieldErrors {
 fn derived_amount(key: &str, amount: &DerivedAmount, path: &Path) -> FieldErrors {
     let DerivedAmount { resource, factor, max } = amount;
     let mut errors = FieldErrors::new();
-    let is_known = NODE_RESOURCES.contains(&resource.as_str()) || resource.starts_with("hugepages-");
-    if !is_known && !(resource.contains('/') && name::qualified_name(resource).is_empty()) {
+    let is_standard = NODE_RESOURCES.contains(&resource.as_str()) || resource.starts_with("hugepages-");
+    let is_extended = resource.contains('/') && name::qualified_name(resource).is_empty();
+    if !is_standard && !is_extended {
         let why = "must be a resource of nodes: cpu, memory, ephemeral-storage, pods, hugepages-SIZE or one with a domain";
         errors.push(FieldError::invalid(&path.child("resource"), &json!(resource), why));
     }
