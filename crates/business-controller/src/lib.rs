@@ -42,6 +42,8 @@ pub mod project;
 pub mod namespace;
 /// The controller of emigrations.
 pub mod nsemigration;
+/// When figures in a status may be written again.
+pub mod figures;
 /// Writes what is new of a status.
 pub mod status;
 /// The controller of tenants.

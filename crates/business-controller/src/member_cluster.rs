@@ -15,15 +15,16 @@ use crate::context::Context;
 use crate::controller::Controller;
 use crate::error::{CallFailure, Error};
 use crate::events::Topic;
-use crate::kinds::{Heard, ObjectKey as _, RootKey, ViewChange};
+use crate::figures::Pace;
+use crate::kinds::{ObjectKey as _, RootKey, ViewChange};
 use crate::members::Lookup;
-use crate::merge::difference;
 use crate::namespace::kind::BusinessNamespace;
 use crate::namespace::wake::wake_access_in_cluster;
 use crate::objects::Tabled as _;
 use crate::outcome::PassOutcome;
 use crate::project::kind::BusinessProject;
 use crate::queue::Lane;
+use crate::status::write_status;
 use crate::tenant::kind::BusinessTenant;
 use business_types::{MemberClusterStatus, names};
 use kind::{BusinessMemberCluster, MemberClusterView};
@@ -31,12 +32,12 @@ use status::ClusterSight;
 use std::time::Duration;
 use usage::ClusterUsage;
 
-/// Shortest time between two writes of a cluster's figures.
-const FIGURES_FLOOR: Duration = Duration::from_secs(1);
-/// More for each object that every pass goes through.
-const FIGURES_PER_OBJECT: Duration = Duration::from_micros(200);
-/// Longest time between two writes.
-const FIGURES_CEILING: Duration = Duration::from_secs(10);
+/// How often the figures of a cluster are written.
+const PACE: Pace = Pace {
+    floor: Duration::from_secs(1),
+    each: Duration::from_micros(200),
+    ceiling: Duration::from_secs(10),
+};
 /// Latest time to look again at what a cluster waits for.
 const RECHECK: Duration = Duration::from_secs(30);
 /// Until the API says what the caches say.
@@ -124,18 +125,11 @@ async fn show(
     {
         return Ok(PassOutcome::WaitingFor(wait));
     }
-    let json = |status: &MemberClusterStatus| {
-        serde_json::to_value(status).map_err(|error| CallFailure::Unavailable(error.to_string()))
-    };
-    let Some(patch) = difference(&json(&object.status)?, &json(next)?) else {
+    if write_status(cx, object, &object.status, next).await?.is_none() {
         return Ok(PassOutcome::Unchanged);
-    };
-    cx.fence.permit()?;
-    let written = cx.business.patch_status(object, patch).await?;
-    cx.objects.member_clusters.seen(written, Heard::FromOwnWrite);
+    }
     let objects = usize::try_from(next.namespaces).unwrap_or_default();
-    let period = FIGURES_PER_OBJECT.saturating_mul(u32::try_from(objects).unwrap_or(u32::MAX));
-    figures.written(&object.key, FIGURES_FLOOR.saturating_add(period).min(FIGURES_CEILING));
+    figures.written(&object.key, PACE.period(objects));
     Ok(PassOutcome::Applied)
 }
 

@@ -12,6 +12,7 @@ pub mod status;
 use crate::context::Context;
 use crate::controller::Controller;
 use crate::error::Error;
+use crate::figures::Pace;
 use crate::kinds::{ObjectKey as _, RootKey, ViewChange};
 use crate::member::Reach;
 use crate::members::Lookup;
@@ -32,12 +33,12 @@ use std::time::Duration;
 const GROUP: &str = "";
 /// A wave may have to wait so long for the next.
 const COUNTED_TOGETHER: Duration = Duration::from_millis(50);
-/// Shortest time between two writes of a template's figures.
-const FIGURES_FLOOR: Duration = Duration::from_millis(500);
-/// More for each namespace, since every pass goes through all of them.
-const FIGURES_PER_NAMESPACE: Duration = Duration::from_micros(50);
-/// Longest time between two writes.
-const FIGURES_CEILING: Duration = Duration::from_secs(10);
+/// How often the figures of a template are written.
+const PACE: Pace = Pace {
+    floor: Duration::from_millis(500),
+    each: Duration::from_micros(50),
+    ceiling: Duration::from_secs(10),
+};
 
 impl Controller for NamespaceTemplate {
     fn changed(cx: &Context, change: &ViewChange<Self>) {
@@ -155,9 +156,8 @@ async fn write(
     if write_status(cx, object, &object.status, &next).await?.is_none() {
         return Ok(PassOutcome::Unchanged);
     }
-    let namespaces = u32::try_from(next.namespaces).unwrap_or(u32::MAX);
-    let period = FIGURES_FLOOR.saturating_add(FIGURES_PER_NAMESPACE.saturating_mul(namespaces));
-    figures.written(&object.key, period.min(FIGURES_CEILING));
+    let namespaces = usize::try_from(next.namespaces).unwrap_or_default();
+    figures.written(&object.key, PACE.period(namespaces));
     Ok(PassOutcome::Applied)
 }
 

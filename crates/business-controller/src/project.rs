@@ -4,8 +4,6 @@
 pub mod kind;
 /// Those above a project, and those below.
 pub mod lineage;
-/// When its figures may be written again.
-pub mod figures;
 /// What the children hold; pure.
 pub mod accounting;
 /// The status to show.
@@ -19,6 +17,7 @@ use crate::context::Context;
 use crate::controller::Controller;
 use crate::error::Error;
 use crate::events::Topic;
+use crate::figures::Pace;
 use crate::kinds::{Heard, ObjectKey as _, RootKey, ViewChange};
 use crate::member_cluster::wake_cluster;
 use crate::namespace::wake::wake_access_below;
@@ -33,12 +32,12 @@ use kind::{BusinessProject, ProjectView};
 use std::time::Duration;
 use wake::wake_project;
 
-/// Shortest time between two writes of a project's figures.
-const FIGURES_FLOOR: Duration = Duration::from_millis(250);
-/// More for each child, since every write carries all their names.
-const FIGURES_PER_CHILD: Duration = Duration::from_millis(1);
-/// Longest time between two writes.
-const FIGURES_CEILING: Duration = Duration::from_secs(10);
+/// How often the figures of a project are written.
+const PACE: Pace = Pace {
+    floor: Duration::from_millis(250),
+    each: Duration::from_millis(1),
+    ceiling: Duration::from_secs(10),
+};
 
 const ACTIVATED: Topic = Topic::normal("Activated", "Activate");
 const INCONSISTENT: Topic = Topic::warning("QuotaInconsistent", "Audit");
@@ -117,7 +116,7 @@ async fn reconcile(cx: &Context, key: &RootKey) -> Result<PassOutcome, Error> {
             outcome = PassOutcome::WaitingFor(wait);
         } else {
             current = status::write(cx, &object, &next).await?;
-            figures.written(key, figures_period(children.count()));
+            figures.written(key, PACE.period(children.count()));
             outcome = PassOutcome::Applied;
         }
     }
@@ -138,9 +137,4 @@ fn newly_inconsistent<'a>(old: &ProjectStatus, new: &'a ProjectStatus) -> Option
     let of = |status: &'a ProjectStatus| condition::find(&status.conditions, QUOTA_CONSISTENT);
     let before = condition::find(&old.conditions, QUOTA_CONSISTENT).map(|was| was.message.as_str());
     of(new).filter(|now| now.status == FALSE && before != Some(&now.message)).map(|now| now.message.as_str())
-}
-
-fn figures_period(children: usize) -> Duration {
-    let children = u32::try_from(children).unwrap_or(u32::MAX);
-    FIGURES_FLOOR.saturating_add(FIGURES_PER_CHILD.saturating_mul(children)).min(FIGURES_CEILING)
 }

@@ -8,6 +8,7 @@ pub mod status;
 use crate::context::Context;
 use crate::controller::Controller;
 use crate::error::Error;
+use crate::figures::Pace;
 use crate::kinds::{ObjectKey as _, RootKey, ViewChange};
 use crate::member_cluster::wake_cluster;
 use crate::namespace::wake::wake_access_of_tenant;
@@ -21,12 +22,12 @@ use std::time::Duration;
 
 /// The group of tenants in the queue: no member cluster has an empty name.
 const GROUP: &str = "";
-/// Shortest time between two writes of a tenant's figures.
-const FIGURES_FLOOR: Duration = Duration::from_millis(500);
-/// More for each project, since every pass goes through all of them.
-const FIGURES_PER_PROJECT: Duration = Duration::from_millis(1);
-/// Longest time between two writes.
-const FIGURES_CEILING: Duration = Duration::from_secs(10);
+/// How often the figures of a tenant are written.
+const PACE: Pace = Pace {
+    floor: Duration::from_millis(500),
+    each: Duration::from_millis(1),
+    ceiling: Duration::from_secs(10),
+};
 
 impl Controller for BusinessTenant {
     fn changed(cx: &Context, change: &ViewChange<Self>) {
@@ -75,9 +76,7 @@ impl Controller for BusinessTenant {
         if write_status(cx, &object, &object.status, &next).await?.is_none() {
             return Ok(PassOutcome::Unchanged);
         }
-        let projects = u32::try_from(projects.len()).unwrap_or(u32::MAX);
-        let period = FIGURES_FLOOR.saturating_add(FIGURES_PER_PROJECT.saturating_mul(projects));
-        figures.written(key, period.min(FIGURES_CEILING));
+        figures.written(key, PACE.period(projects.len()));
         Ok(PassOutcome::Applied)
     }
 

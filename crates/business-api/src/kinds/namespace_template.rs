@@ -21,7 +21,7 @@ const STORED: StoredRow = StoredRow {
     gives: None,
 };
 
-const RIGHTS: &[Right] = &[Right::object(Role::Administrator, READ), Right::object(Role::View, READ)];
+const RIGHTS: &[Right] = &[Right::object(Role::View, READ)];
 
 fn resource(_directories: &Directories) -> Resource {
     Resource {

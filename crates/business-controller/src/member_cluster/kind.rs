@@ -1,7 +1,7 @@
 //! What a member cluster is to the controller.
 
+use crate::figures::Figures;
 use crate::kinds::{Kind, RootKey, View};
-use crate::project::figures::Figures;
 use business_types::{ClusterComparison, MemberClusterSpec, MemberClusterStatus, names};
 use meta::quantity::ResourceList;
 use std::collections::BTreeMap;

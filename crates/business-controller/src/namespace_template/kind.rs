@@ -3,8 +3,8 @@
 use super::rollout::Rollouts;
 use crate::cache::Cache;
 use crate::digest;
+use crate::figures::Figures;
 use crate::kinds::{Kind, RootKey, View, ViewChange, ViewIndex};
-use crate::project::figures::Figures;
 use business_types::{AppliedTemplate, NamespaceTemplateSpec, NamespaceTemplateStatus, names};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

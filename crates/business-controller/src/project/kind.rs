@@ -1,7 +1,7 @@
 //! What a project is to the controller.
 
-use super::figures::Figures;
 use crate::cache::{Cache, Views};
+use crate::figures::Figures;
 use crate::kinds::{Kind, RootKey, View, ViewChange, ViewIndex};
 use business_types::{ProjectSpec, ProjectStatus, names};
 use std::collections::{BTreeMap, BTreeSet};

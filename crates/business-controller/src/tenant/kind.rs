@@ -1,7 +1,7 @@
 //! What a tenant is to the controller.
 
+use crate::figures::Figures;
 use crate::kinds::{Kind, RootKey, View};
-use crate::project::figures::Figures;
 use business_types::{TenantSpec, TenantStatus, names};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
