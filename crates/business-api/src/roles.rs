@@ -137,16 +137,6 @@ struct InTenant {
 }
 
 impl Standing {
-    /// Whether he is nothing anywhere.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The tenants that he rules.
-    pub fn ruled(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().filter(|(_, held)| held.rules).map(|(tenant, _)| &**tenant)
-    }
-
     /// Whether he rules every tenant in which he is something.
     pub fn rules_all(&self) -> bool {
         self.0.values().all(|held| held.rules)

@@ -215,15 +215,14 @@ fn follow_roles(
 ) -> Roles {
     let mut roles = settings.roles();
     for (kind, gives) in kinds.giving() {
-        let (read, who) = match gives {
-            Gives::Administrators(read) => (read, "administrators"),
-            Gives::InProjects(read) => (read, "roles in projects"),
+        let follow = |read, who| {
+            let roster = Roster::new(read, changes.clone());
+            tasks.spawn(who, roster.clone().follow(store.clone(), kind, who));
+            roster
         };
-        let roster = Roster::new(read, changes.clone());
-        tasks.spawn(who, roster.clone().follow(store.clone(), kind, who));
         match gives {
-            Gives::Administrators(_) => roles.administrators.push(roster),
-            Gives::InProjects(_) => roles.projects = roster,
+            Gives::Administrators(read) => roles.administrators.push(follow(read, "administrators")),
+            Gives::InProjects(read) => roles.projects = follow(read, "roles in projects"),
         }
     }
     roles
