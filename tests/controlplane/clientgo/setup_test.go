@@ -73,6 +73,14 @@ func member() string {
 	return "local"
 }
 
+// tenant is whose projects the tests make.
+func tenant() string {
+	if name := os.Getenv("TENANT"); name != "" {
+		return name
+	}
+	return "default"
+}
+
 func newProject(name string, labels map[string]any) *unstructured.Unstructured {
 	metadata := map[string]any{"name": name}
 	if labels != nil {
@@ -83,7 +91,7 @@ func newProject(name string, labels map[string]any) *unstructured.Unstructured {
 		"apiVersion": group + "/v1", "kind": "Project",
 		"metadata": metadata,
 		"spec": map[string]any{
-			"displayName": name, "tenantID": "default", "members": []any{},
+			"displayName": name, "tenantID": tenant(), "members": []any{},
 			"clusters": map[string]any{member(): map[string]any{"hard": map[string]any{"pods": "100", "requests.cpu": "10"}}},
 		},
 	}}
@@ -94,7 +102,7 @@ func newNamespace(project, name, pods string) *unstructured.Unstructured {
 		"apiVersion": group + "/v1", "kind": "Namespace",
 		"metadata": map[string]any{"name": member() + "-" + name, "namespace": project},
 		"spec": map[string]any{
-			"tenantID": "default", "clusterName": member(), "namespace": name,
+			"tenantID": tenant(), "clusterName": member(), "namespace": name,
 			"hard": map[string]any{"pods": pods, "requests.cpu": "1"},
 		},
 	}}

@@ -32,8 +32,8 @@ pub(super) fn gitops(instance: &Instance) -> Result<()> {
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "gitops"}}),
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "argocd", "namespace": "gitops"}}),
         json!({
-            "apiVersion": "business.tkestack.io/v1", "kind": "Tenant", "metadata": {"name": "default"},
-            "spec": {"displayName": "Default", "administrators": [account]},
+            "apiVersion": "business.tkestack.io/v1", "kind": "Tenant", "metadata": {"name": "gitops"},
+            "spec": {"displayName": "GitOps", "administrators": [account]},
         }),
     ] {
         apply(k, &object)?;
@@ -46,11 +46,11 @@ pub(super) fn gitops(instance: &Instance) -> Result<()> {
     let refusal = argocd.refused(&["get", "memberclusters"], None)?;
     ensure!(refusal.contains("orbidden"), "a tenant's program sees member clusters: {refusal}");
     let mut go = go_test(instance, "tests/controlplane", &["-run", "ArgoCD|Flux", "./clientgo"]);
-    go.env("TENANT_KUBECONFIG", &file).env_remove("OPERATOR_KUBECONFIG");
+    go.env("TENANT_KUBECONFIG", &file).env("TENANT", "gitops").env_remove("OPERATOR_KUBECONFIG");
     passes(&mut go)?;
     k.run(&["delete", "namespace", "gitops", "--wait=false"])?;
     wait::until("the tenant's object goes", SOON, || {
-        let output = k.output(&["delete", "tenant", "default"], None)?;
+        let output = k.output(&["delete", "tenant", "gitops"], None)?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         Ok(if output.status.success() { Look::Yes(()) } else { Look::NotYet(said) })
     })
