@@ -37,13 +37,14 @@ DECLARE
     -- 2^63 - 1 whole units, the largest quantity: the limit of what is unlimited
     amount_max CONSTANT numeric := 9223372036854775807000000000;
     entries CONSTANT int := cardinality(e_op);
-    is_held boolean; fits boolean; written int := 0; steps int;
+    ancestors_max CONSTANT int := 1000;
+    is_held boolean; fits boolean; written int := 0; steps int := 0;
     s_found boolean[]; s_tenant text[]; s_parent_kind smallint[]; s_parent text[];
     s_deleting boolean[]; s_locked boolean[]; s_gone boolean[];
     l_listed boolean[]; l_mandatory boolean[]; l_limits bigint[]; l_children bigint[]; l_hard numeric[];
     l_allocated numeric[]; l_ceiling numeric[]; l_excess numeric[]; l_changed boolean[];
     l_yields boolean[];
-    c_holder uuid[]; c_was uuid[]; holding json;
+    c_holder uuid[]; c_was uuid[]; a_kind smallint[]; a_name text[]; holding json;
 BEGIN
     IF p_pooled THEN
         -- A transaction of a pooler: what the session says may be anybody's, and a client that stalls before its
@@ -109,18 +110,22 @@ BEGIN
                             AND NOT (s_grows[k.i] AND (s_deleting[k.i] OR s_locked[k.i]))))
         INTO fits FROM generate_series(1, cardinality(s_name)) AS k(i);
     END IF;
-    IF fits AND true = ANY (s_fresh) AND array_remove(s_parent, NULL) <> '{}' THEN
-        -- What is new cannot close a circle, but what stands above its scope has to exist.
-        WITH RECURSIVE above(kind, name) AS (
-            SELECT k.kind, k.name COLLATE "C" FROM unnest(s_parent_kind, s_parent) AS k(kind, name) WHERE k.name IS NOT NULL
-            UNION
-            SELECT o.scope_kind, o.scope FROM above a
-            JOIN objects o ON o.kind = p_stands[a.kind] AND o.namespace = '' AND o.name = a.name COLLATE "C"
-            WHERE o.scope IS NOT NULL)
-        SELECT bool_and(NOT coalesce(p_required[a.kind], false)
-                        OR EXISTS (SELECT FROM objects o WHERE o.kind = p_stands[a.kind] AND o.namespace = ''
-                                   AND o.name = a.name COLLATE "C"))
-        INTO fits FROM above a;
+    IF fits AND true = ANY (s_fresh) THEN
+        -- What is new cannot close a circle, but what stands above its scope has to exist. Level by level: a recursive query
+        -- takes longer to start than this to end.
+        a_kind := s_parent_kind; a_name := s_parent;
+        WHILE fits AND array_remove(a_name, NULL) <> '{}' LOOP
+            SELECT bool_and(o.uid IS NOT NULL OR NOT coalesce(p_required[k.kind], false)),
+                   array_agg(o.scope_kind), array_agg(o.scope)
+            INTO fits, a_kind, a_name
+            FROM (SELECT DISTINCT k.* FROM unnest(a_kind, a_name) AS k(kind, name) WHERE k.name IS NOT NULL) k
+            LEFT JOIN LATERAL (
+                SELECT o.uid, o.scope_kind, o.scope FROM objects o
+                WHERE o.kind = p_stands[k.kind] AND o.namespace = '' AND o.name = k.name COLLATE "C"
+                LIMIT 1) o ON true;
+            steps := steps + 1;
+            fits := fits AND steps <= ancestors_max;
+        END LOOP;
     END IF;
     IF fits AND cardinality(l_key) > 0 THEN
         -- What is mandatory is carried whole: as many limited keys as the domains count. Rows with a ceiling or an excess,
