@@ -20,6 +20,8 @@ pub mod config_map;
 pub mod operator_act;
 /// Tenants: ceilings of the root projects.
 pub mod tenant;
+/// What a tenant says of its projects.
+mod tenant_terms;
 /// Member clusters: what there is to give.
 pub mod member_cluster;
 /// Templates: what namespaces are given beside their quota.

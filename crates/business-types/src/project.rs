@@ -16,7 +16,7 @@ pub(crate) use access::check_access;
 pub use account::ChargedProject;
 pub use effective::{AccessHolder, EffectiveAccess, LEVELS_MAX};
 pub use schema::schema;
-pub(crate) use schema::{hard_quantity, used_quantity};
+pub(crate) use schema::{access_entry, hard_quantity, used_quantity};
 
 /// Its full name.
 pub fn gvk() -> GroupVersionKind {

@@ -1,5 +1,5 @@
 use crate::condition::Condition;
-use crate::project::{HardQuantity, UsedQuantity};
+use crate::project::{AccessEntry, HardQuantity, UsedQuantity};
 use crate::subject::Subject;
 use meta::gvk::{GroupResource, GroupVersionKind};
 use meta::object::Object;
@@ -12,7 +12,7 @@ mod validation;
 
 pub use account::ChargedTenant;
 pub use schema::schema;
-pub use validation::{tenant, tenant_status};
+pub use validation::{foreign_identity, tenant, tenant_status};
 
 /// Its full name.
 pub fn gvk() -> GroupVersionKind {
@@ -43,6 +43,30 @@ pub struct TenantSpec {
     /// The template of its namespaces for which no project names one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub template: String,
+    /// What the names of its users and groups begin with; empty for whatever.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub identity_prefixes: Vec<String>,
+    /// What its new root projects begin with.
+    #[serde(skip_serializing_if = "ProjectDefaults::is_empty")]
+    pub defaults: ProjectDefaults,
+}
+
+/// What new root projects begin with that do not say it themselves.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ProjectDefaults {
+    /// Their quota by member cluster, where they name none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub clusters: BTreeMap<String, HardQuantity>,
+    /// Their people, where they name none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub access: Vec<AccessEntry>,
+}
+
+impl ProjectDefaults {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Where a tenant is.

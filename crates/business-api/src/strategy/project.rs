@@ -1,4 +1,5 @@
 use super::namespace_template::{check_template, newly_named_template};
+use super::tenant_terms;
 use super::{
     TENANT, add_finalizer, begin_deletion, check_annotations, check_role, dash, drops_finalizer, project_key,
     ready, ruled_tenants, rules, set_tenant, shares_by_cluster, take_tenant, unreadable, waiting,
@@ -93,14 +94,15 @@ impl ProjectStrategy {
                 self.check_parent(cx, object, parent)?;
             }
         }
-        if newly_named(Some(&before), &after).next().is_some() {
-            self.clusters.check_loaded()?;
-        }
-        self.check_growth(Some(old), object)
+        Ok(())
     }
 
     /// A cluster that is cordoned or going takes nothing more.
     fn check_growth(&self, old: Option<&Object>, object: &Object) -> Result<(), Status> {
+        let named_before = old.map(spec_of).transpose()?;
+        if newly_named(named_before.as_ref(), &spec_of(object)?).next().is_some() {
+            self.clusters.check_loaded()?;
+        }
         let before = old.map(|old| self.account(old)).transpose()?;
         self.clusters.check_growth(ClusterGrowth {
             before: before.as_ref(),
@@ -199,10 +201,7 @@ impl Strategy for ProjectStrategy {
         }
         object.set(&["status", "phase"], json!("Pending"));
         object.set(super::OBSERVED, json!(0));
-        if clusters(&spec_of(object)?).next().is_some() {
-            self.clusters.check_loaded()?;
-        }
-        self.check_growth(None, object)
+        Ok(())
     }
 
     fn validate_create(&self, cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
@@ -249,14 +248,16 @@ impl Strategy for ProjectStrategy {
         old: Option<&'a Object>,
         object: &'a mut Object,
     ) -> Option<BoxFuture<'a, Result<(), Status>>> {
-        let named = (cx.part == Part::Main).then(|| newly_named_template(old, object)).flatten();
-        let Some(named) = named else { return take_tenant(view, self.parent(object), object) };
+        if cx.part != Part::Main {
+            return take_tenant(view, self.parent(object), object);
+        }
         Some(Box::pin(async move {
-            check_template(view, &gvk(), object, Some(named)).await?;
-            match take_tenant(view, self.parent(object), object) {
-                Some(taken) => taken.await,
-                None => Ok(()),
+            check_template(view, &gvk(), object, newly_named_template(old, object)).await?;
+            if let Some(taken) = take_tenant(view, self.parent(object), object) {
+                taken.await?;
             }
+            tenant_terms::admit(view, old, object).await?;
+            self.check_growth(old, object)
         }))
     }
 

@@ -279,3 +279,54 @@ async fn the_clusters_that_a_tenant_may_use_are_offered_with_what_is_left_of_its
     assert_eq!(operator.get(OFFERS).await.names(), ["c1", "c2", "theirs"]);
     assert_eq!(world.stranger().get(OFFERS).await.code, 403);
 }
+
+#[tokio::test]
+async fn new_roots_begin_with_what_their_tenant_says_and_name_people_of_its_own() {
+    let world = world().await;
+    let (admin, operator) = (world.admin("acme"), world.operator());
+    let ann = json!({"kind": "User", "name": "acme:ann", "role": "edit"});
+    let terms = json!({"spec": {
+        "identityPrefixes": ["acme:"],
+        "defaults": {"clusters": {"c1": {"hard": {"pods": "2"}}}, "access": [ann]},
+    }});
+    operator.patch(ACME, terms).await.expect(200);
+    let bare = |name: &str, spec: Value| json!({"metadata": {"name": name}, "spec": spec});
+    let made = admin.post("/projects", bare("plain", json!({"displayName": "plain"}))).await.expect(201);
+    assert_eq!(made["spec"]["clusters"], json!({"c1": {"hard": {"pods": "2"}}}), "{made:#}");
+    assert_eq!(made["spec"]["access"], json!([ann]));
+
+    // What one says oneself is not touched, and what lies below has its own.
+    let own = admin.post("/projects", project("own", json!({"pods": "1"}))).await.expect(201);
+    assert_eq!(own["spec"]["clusters"], json!({"c1": {"hard": {"pods": "1"}}}));
+    let below = bare("below", json!({"displayName": "below", "parentProjectName": "own"}));
+    let below = admin.post("/projects", below).await.expect(201);
+    assert!(["access", "clusters"].iter().all(|field| below["spec"].get(field).is_none()), "{below:#}");
+
+    // Defaults are granted like whatever else.
+    for (name, code) in [("b", 201), ("c", 201), ("d", 201), ("e", 403)] {
+        let answer = admin.post("/projects", bare(name, json!({"displayName": name}))).await;
+        assert_eq!(answer.code, code, "{answer:?}");
+    }
+
+    let eve = json!({"kind": "Group", "name": "globex:devs", "role": "view"});
+    let robot = json!({"kind": "ServiceAccount", "namespace": "gitops", "name": "argocd", "role": "edit"});
+    let named = |all: Value| json!({"spec": {"access": all}});
+    let refused = admin.patch("/projects/own", named(json!([robot, eve]))).await;
+    assert_eq!(refused.code, 422, "{refused:?}");
+    assert_eq!(refused.causes()[0].1, "spec.access[1].name");
+    assert!(refused.message().contains("names of this tenant begin with acme:"), "{refused:?}");
+    admin.patch("/projects/own", named(json!([robot, ann]))).await.expect(200);
+
+    // Who is named already stays until he is taken away.
+    operator.patch(ACME, json!({"spec": {"identityPrefixes": null}})).await.expect(200);
+    admin.patch("/projects/own", named(json!([eve]))).await.expect(200);
+    operator.patch(ACME, json!({"spec": {"identityPrefixes": ["acme:"]}})).await.expect(200);
+    admin.patch("/projects/own", json!({"spec": {"displayName": "mine"}})).await.expect(200);
+    admin
+        .patch("/projects/own", named(json!([{"kind": "Group", "name": "globex:devs", "role": "edit"}])))
+        .await
+        .expect(200);
+    admin.patch("/projects/own", named(json!([]))).await.expect(200);
+    assert_eq!(admin.patch("/projects/own", named(json!([eve]))).await.code, 422);
+    world.assert_books_agree().await;
+}

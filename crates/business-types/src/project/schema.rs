@@ -88,7 +88,7 @@ fn template() -> Schema {
     )
 }
 
-fn access_entry() -> Schema {
+pub(crate) fn access_entry() -> Schema {
     let [kind, name, namespace] = subject::fields();
     let cluster = Schema::string(
         "The member cluster of a service account that is not the host cluster's. It gets its role in that cluster alone.",

@@ -1,4 +1,4 @@
-use crate::project::{hard_quantity, used_quantity};
+use crate::project::{access_entry, hard_quantity, used_quantity};
 use crate::subject;
 use meta::schema::{ListType, Schema};
 
@@ -46,6 +46,39 @@ fn spec() -> Schema {
                      default.",
                 )
                 .optional(),
+            ),
+            (
+                "identityPrefixes",
+                Schema::strings(
+                    "What the names of its users and groups begin with, such as \"acme:\": no others are made its \
+                     administrators, or named in the access of its projects. Who is named already stays until he is \
+                     taken away. Empty: whatever.",
+                    ListType::Set,
+                )
+                .optional(),
+            ),
+            ("defaults", defaults().optional()),
+        ],
+    )
+}
+
+fn defaults() -> Schema {
+    Schema::object(
+        "What new root projects of the tenant begin with that do not say it themselves.",
+        Some("io.tkestack.business.v1.ProjectDefaults"),
+        [
+            (
+                "clusters",
+                Schema::map(
+                    "Their quota by name of the member cluster, where they name none.",
+                    hard_quantity(),
+                )
+                .optional(),
+            ),
+            (
+                "access",
+                Schema::list("Their people, where they name none.", ListType::Atomic, access_entry())
+                    .optional(),
             ),
         ],
     )

@@ -1,15 +1,23 @@
-use super::{TenantSpec, TenantStatus};
+use super::{ProjectDefaults, TenantSpec, TenantStatus};
+use crate::HardQuantity;
+use crate::project::check_access;
 use crate::registry::{self, REGISTRY_DOMAIN};
-use crate::subject::check_subjects;
+use crate::subject::{Subject, SubjectKind, check_subjects};
 use crate::validation::{
     DISPLAY_NAME_BYTES_MAX, amounts, cluster_name, conditions, printable, template_name,
 };
 use meta::field::{FieldError, FieldErrors, Path};
+use serde_json::json;
+use std::collections::BTreeMap;
 
 /// Contacts that a tenant may have.
 const CONTACTS_MAX: usize = 64;
 /// Bytes of one.
 const CONTACT_BYTES_MAX: usize = 1024;
+/// Prefixes that a tenant may have.
+const PREFIXES_MAX: usize = 64;
+/// Bytes of one.
+const PREFIX_BYTES_MAX: usize = 256;
 
 /// What is wrong with a tenant's spec.
 pub fn tenant(spec: &TenantSpec) -> FieldErrors {
@@ -19,8 +27,21 @@ pub fn tenant(spec: &TenantSpec) -> FieldErrors {
         errors.push(FieldError::too_long(&path.child("displayName"), DISPLAY_NAME_BYTES_MAX));
     }
     errors.extend(check_subjects(&spec.administrators, &path.child("administrators")));
-    for (cluster, quota) in &spec.clusters {
-        let at = path.child("clusters").key(cluster);
+    errors.extend(quotas(&spec.clusters, &path.child("clusters")));
+    errors.extend(contacts(&spec.contacts, &path.child("contacts")));
+    errors.extend(template_name(&spec.template, &path.child("template")));
+    errors.extend(prefixes(&spec.identity_prefixes, &path.child("identityPrefixes")));
+    for (index, subject) in spec.administrators.iter().enumerate() {
+        errors.extend(foreign_identity(spec, subject, &path.child("administrators").index(index)));
+    }
+    errors.extend(defaults(spec, &path.child("defaults")));
+    errors
+}
+
+fn quotas(clusters: &BTreeMap<String, HardQuantity>, path: &Path) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    for (cluster, quota) in clusters {
+        let at = path.key(cluster);
         if cluster == REGISTRY_DOMAIN {
             errors.extend(registry::limits(&quota.hard));
             continue;
@@ -28,9 +49,46 @@ pub fn tenant(spec: &TenantSpec) -> FieldErrors {
         errors.extend(cluster_name(cluster, &at));
         errors.extend(amounts(&quota.hard, |resource| at.child("hard").key(resource)));
     }
-    errors.extend(contacts(&spec.contacts, &path.child("contacts")));
-    errors.extend(template_name(&spec.template, &path.child("template")));
     errors
+}
+
+fn prefixes(prefixes: &[String], path: &Path) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    if prefixes.len() > PREFIXES_MAX {
+        errors.push(FieldError::too_many(path, prefixes.len(), PREFIXES_MAX));
+    }
+    for (index, prefix) in prefixes.iter().enumerate() {
+        let at = path.index(index);
+        if prefix.is_empty() {
+            errors.push(FieldError::required(&at, "every name begins with nothing"));
+        }
+        if prefix.len() > PREFIX_BYTES_MAX {
+            errors.push(FieldError::too_long(&at, PREFIX_BYTES_MAX));
+        }
+        errors.extend(printable(prefix, &at));
+    }
+    errors
+}
+
+fn defaults(spec: &TenantSpec, path: &Path) -> FieldErrors {
+    let ProjectDefaults { clusters, access } = &spec.defaults;
+    let mut errors = quotas(clusters, &path.child("clusters"));
+    errors.extend(check_access(access, &path.child("access")));
+    for (index, entry) in access.iter().enumerate() {
+        errors.extend(foreign_identity(spec, &entry.subject, &path.child("access").index(index)));
+    }
+    errors
+}
+
+/// What is wrong with somebody who is named in a tenant: a user or group has a name of the tenant's. Service accounts are the
+/// clusters' own.
+pub fn foreign_identity(spec: &TenantSpec, subject: &Subject, path: &Path) -> Option<FieldError> {
+    let prefixes = &spec.identity_prefixes;
+    let is_foreign = subject.kind != SubjectKind::ServiceAccount
+        && !prefixes.is_empty()
+        && !prefixes.iter().any(|prefix| subject.name.starts_with(prefix.as_str()));
+    let why = || format!("names of this tenant begin with {}", prefixes.join(" or "));
+    is_foreign.then(|| FieldError::invalid(&path.child("name"), &json!(subject.name), &why()))
 }
 
 fn contacts(contacts: &[String], path: &Path) -> FieldErrors {
@@ -77,6 +135,33 @@ mod tests {
         assert_eq!(administrators(nowhere), ["spec.administrators[0].namespace"]);
         let twice = json!([{"kind": "User", "name": "a"}, {"kind": "User", "name": "a"}]);
         assert_eq!(administrators(twice), ["spec.administrators[1]"]);
+    }
+
+    #[test]
+    fn whom_a_tenant_names_has_a_name_of_its_own() {
+        let named = |name: &str| json!([{"kind": "User", "name": name}, {"kind": "ServiceAccount", "name": "a", "namespace": "n"}]);
+        let of = |name: &str| {
+            let access = json!([{"kind": "Group", "name": name, "role": "edit"}]);
+            fields(json!({
+                "identityPrefixes": ["acme:", "partner:"], "administrators": named(name), "defaults": {"access": access},
+            }))
+        };
+        assert_eq!(of("acme:ann"), [""; 0]);
+        assert_eq!(of("partner:ann"), [""; 0]);
+        assert_eq!(of("globex:ann"), ["spec.administrators[0].name", "spec.defaults.access[0].name"]);
+        assert_eq!(
+            fields(json!({"identityPrefixes": ["", "a\nb"]})),
+            ["spec.identityPrefixes[0]", "spec.identityPrefixes[1]"]
+        );
+    }
+
+    #[test]
+    fn defaults_are_amounts_and_people() {
+        let defaults = |all: serde_json::Value| fields(json!({ "defaults": all }));
+        assert_eq!(defaults(json!({"clusters": {"c1": {"hard": {"pods": "5"}}}})), [""; 0]);
+        assert_eq!(defaults(json!({"clusters": {"c 1": {}}})), ["spec.defaults.clusters[c 1]"]);
+        let nobody = json!({"access": [{"kind": "User", "name": "", "role": "view"}]});
+        assert_eq!(defaults(nobody), ["spec.defaults.access[0].name"]);
     }
 
     #[test]

@@ -1,0 +1,59 @@
+//! What a tenant says of its projects: whom they may name, and what new ones begin with.
+
+use super::{TENANT, unreadable};
+use crate::numbers;
+use apiserver::View;
+use business_types::project::gvk;
+use business_types::tenant::{TenantSpec, foreign_identity};
+use business_types::{AccessEntry, ProjectSpec};
+use meta::field::{FieldErrors, Path};
+use meta::object::Object;
+use meta::status::Status;
+use serde_json::json;
+use store::Key;
+
+const ACCESS: &[&str] = &["spec", "access"];
+const CLUSTERS: &[&str] = &["spec", "clusters"];
+
+/// Gives a new root project what it does not say itself, and refuses who is named newly by a name that is not the tenant's.
+pub(super) async fn admit(view: View<'_>, old: Option<&Object>, object: &mut Object) -> Result<(), Status> {
+    let mut spec = ProjectSpec::of(object).map_err(|error| unreadable(&error))?;
+    let before = old.map(ProjectSpec::of).transpose().map_err(|error| unreadable(&error))?;
+    let is_new_root = before.is_none() && spec.parent_project_name.is_empty();
+    let lacks = is_new_root && (spec.clusters.is_empty() || spec.access.is_empty());
+    if !lacks && newly_named(before.as_ref(), &spec).next().is_none() {
+        return Ok(());
+    }
+    let Some(terms) = terms(view, object.text(TENANT)).await? else { return Ok(()) };
+    if is_new_root && spec.clusters.is_empty() && !terms.defaults.clusters.is_empty() {
+        object.set(CLUSTERS, json!(terms.defaults.clusters));
+    }
+    if is_new_root && spec.access.is_empty() && !terms.defaults.access.is_empty() {
+        object.set(ACCESS, json!(terms.defaults.access));
+        spec.access.clone_from(&terms.defaults.access);
+    }
+    let path = Path::new("spec").child("access");
+    let errors: FieldErrors = newly_named(before.as_ref(), &spec)
+        .filter_map(|(index, entry)| foreign_identity(&terms, &entry.subject, &path.index(index)))
+        .collect();
+    if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&gvk(), object.name(), &errors)) }
+}
+
+/// The spec of a tenant; none without its object.
+async fn terms(view: View<'_>, tenant: &str) -> Result<Option<TenantSpec>, Status> {
+    if tenant.is_empty() {
+        return Ok(None);
+    }
+    let found = view.unfiltered().latest().object(&Key::new(numbers::TENANT, "", tenant)).await?;
+    found.map(|tenant| TenantSpec::of(&tenant)).transpose().map_err(|error| unreadable(&error))
+}
+
+fn newly_named<'a>(
+    before: Option<&'a ProjectSpec>,
+    after: &'a ProjectSpec,
+) -> impl Iterator<Item = (usize, &'a AccessEntry)> {
+    let was_named = move |entry: &AccessEntry| {
+        before.is_some_and(|before| before.access.iter().any(|named| named.subject == entry.subject))
+    };
+    after.access.iter().enumerate().filter(move |(_, entry)| !was_named(entry))
+}
