@@ -17,7 +17,7 @@ struct Measurement {
     over_https: &'static [&'static str],
 }
 
-const MEASUREMENTS: [Measurement; 9] = [
+const MEASUREMENTS: [Measurement; 10] = [
     Measurement { name: "store", about: "writes and reads of the store, beside pgbench", over_https: &[] },
     Measurement {
         name: "quota",
@@ -41,6 +41,11 @@ const MEASUREMENTS: [Measurement; 9] = [
         over_https: &["job"],
     },
     Measurement {
+        name: "template",
+        about: "namespaces with a full template and bindings, beside a plain loop that writes the same",
+        over_https: &["template"],
+    },
+    Measurement {
         name: "access",
         about: "from a role that is given or taken to the last binding in the member cluster",
         over_https: &["access"],
@@ -53,7 +58,7 @@ const MEASUREMENTS: [Measurement; 9] = [
     Measurement {
         name: "all",
         about: "everything but memory",
-        over_https: &["http", "watch", "list", "job", "access"],
+        over_https: &["http", "watch", "list", "job", "template", "access"],
     },
 ];
 

@@ -13,6 +13,7 @@ mod list;
 mod watch;
 mod job;
 mod access;
+mod template;
 mod platform;
 
 use clap::{Parser, Subcommand};
@@ -80,6 +81,12 @@ enum What {
         #[arg(long, value_delimiter = ',', default_value = "50,200,1000")]
         namespaces: Vec<usize>,
     },
+    /// Namespaces with everything that a template and an access list put into them.
+    Template {
+        /// Namespaces of the project.
+        #[arg(long, default_value_t = 1000)]
+        namespaces: usize,
+    },
     /// A role that is given or taken, until the last namespace of the project has it.
     Access {
         /// Namespaces of the project.
@@ -98,6 +105,7 @@ async fn main() -> anyhow::Result<()> {
         What::List { objects } => list::run(&args.target, objects).await,
         What::Memory { namespaces } => job::fill(&args.target, namespaces).await,
         What::Access { namespaces } => access::run(&args.target, namespaces).await,
+        What::Template { namespaces } => template::run(&args.target, namespaces).await,
         What::Job { namespaces } => job::run(&args.target, &namespaces).await,
     }
 }
