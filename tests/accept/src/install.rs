@@ -19,8 +19,9 @@ const AGGREGATED: Duration = Duration::from_secs(20);
 const FOREIGN: [&str; 2] = ["cert-manager.io/", "monitoring.coreos.com/"];
 
 /// Each directory of deploy/components is part of one at least.
-const RENDERED: [&str; 6] = [
+const RENDERED: [&str; 7] = [
     "deploy/member",
+    "deploy/member-capacity",
     "deploy/member-shared",
     "deploy/overlays/local",
     "deploy/overlays/dev",

@@ -22,6 +22,8 @@ mod crash;
 mod tenant;
 /// Ceilings of tenants.
 mod budgets;
+/// What follows the nodes of a cluster.
+mod capacity;
 /// What namespaces are given beside their quota.
 mod templates;
 /// People in the clusters themselves.
@@ -84,6 +86,7 @@ const STEPS: &[(&str, Step)] = &[
     ("namespaces that nobody manages are discovered, adopted together, and released", adopting::adopting),
     ("the tenant's administrator rules his tenant and sees no other", tenant::tenant),
     ("budgets come from the top: a cluster, a tenant, its projects", budgets::budgets),
+    ("what may be granted of a cluster follows its nodes, up and down", capacity::capacity),
     ("a template lets people begin, changes in waves, and cannot be taken away", templates::templates),
     ("a member enters his namespace with a certificate, and no other, until he is no member", access::access),
     (

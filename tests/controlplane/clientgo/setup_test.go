@@ -73,8 +73,8 @@ func member() string {
 	return "local"
 }
 
-// tenant is whose projects the tests make.
-func tenant() string {
+// tenantOfTests is whose projects the tests make.
+func tenantOfTests() string {
 	if name := os.Getenv("TENANT"); name != "" {
 		return name
 	}
@@ -91,7 +91,7 @@ func newProject(name string, labels map[string]any) *unstructured.Unstructured {
 		"apiVersion": group + "/v1", "kind": "Project",
 		"metadata": metadata,
 		"spec": map[string]any{
-			"displayName": name, "tenantID": tenant(), "members": []any{},
+			"displayName": name, "tenantID": tenantOfTests(), "members": []any{},
 			"clusters": map[string]any{member(): map[string]any{"hard": map[string]any{"pods": "100", "requests.cpu": "10"}}},
 		},
 	}}
@@ -102,7 +102,7 @@ func newNamespace(project, name, pods string) *unstructured.Unstructured {
 		"apiVersion": group + "/v1", "kind": "Namespace",
 		"metadata": map[string]any{"name": member() + "-" + name, "namespace": project},
 		"spec": map[string]any{
-			"tenantID": tenant(), "clusterName": member(), "namespace": name,
+			"tenantID": tenantOfTests(), "clusterName": member(), "namespace": name,
 			"hard": map[string]any{"pods": pods, "requests.cpu": "1"},
 		},
 	}}
