@@ -115,13 +115,23 @@ pub(super) fn replica(instance: &Instance) -> Result<()> {
 
 /// kubectl at each replica, as the tenant's administrator.
 pub(super) fn replicas(instance: &Instance) -> Result<Vec<Kubectl>> {
+    let admin = instance.issuer.token("tenant-admin", Some("default"), &["tenant-admins"])?;
+    replicas_as(instance, &token(&admin), "tenant")
+}
+
+/// kubectl at each replica as an operator.
+pub(super) fn replicas_as_operator(instance: &Instance) -> Result<Vec<Kubectl>> {
+    let host = instance.kubectl.json(&["config", "view", "--raw", "--flatten", "--minify"])?;
+    replicas_as(instance, host.pointer("/users/0/user").context("no user")?, "operator")
+}
+
+fn replicas_as(instance: &Instance, user: &Value, who: &str) -> Result<Vec<Kubectl>> {
     let pki = Pki::open(&instance.layout.path("pki"))?;
     let mut all = Vec::new();
     for api in &instance.apis {
-        let file = instance.layout.path(&format!("home/{}.kubeconfig", api.name));
-        let user = token(&instance.issuer.token("tenant-admin", Some("default"), &["tenant-admins"])?);
+        let file = instance.layout.path(&format!("home/{}-{who}.kubeconfig", api.name));
         let server = format!("https://{}:{}", api.host, api.port);
-        Kubeconfig::default().context("replica", &server, &pki.cert("serving-ca"), &user)?.write(&file)?;
+        Kubeconfig::default().context("replica", &server, &pki.cert("serving-ca"), user)?.write(&file)?;
         all.push(instance.kubectl.with_kubeconfig(&file));
     }
     Ok(all)
