@@ -32,8 +32,10 @@ import (
 	"k8s.io/kubernetes/pkg/controller/certificates/rootcacertpublisher"
 	"k8s.io/kubernetes/pkg/controller/certificates/signer"
 	"k8s.io/kubernetes/pkg/controller/clusterroleaggregation"
+	"k8s.io/kubernetes/pkg/controller/deployment"
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 	"k8s.io/kubernetes/pkg/controller/namespace"
+	"k8s.io/kubernetes/pkg/controller/replicaset"
 	"k8s.io/kubernetes/pkg/controller/resourcequota"
 	"k8s.io/kubernetes/pkg/controller/serviceaccount"
 	"k8s.io/kubernetes/pkg/quota/v1/install"
@@ -51,6 +53,7 @@ const (
 	roleWorkers      = 5
 	tokenWorkers     = 5
 	signingWorkers   = 5
+	workloadWorkers  = 5
 	signingDuration  = 365 * 24 * time.Hour
 )
 
@@ -115,6 +118,8 @@ func run(ctx context.Context, kubeconfig, key, rootCA string, signing signing) e
 		manager.rootCertificates,
 		manager.clusterRoles,
 		manager.clientCertificates,
+		manager.deployments,
+		manager.replicaSets,
 	} {
 		controller, err := build(ctx)
 		if err != nil {
@@ -319,4 +324,27 @@ func (m *manager) clientCertificates(ctx context.Context) (controller, error) {
 		return nil, err
 	}
 	return func(ctx context.Context) { built.Run(ctx, signingWorkers) }, nil
+}
+
+func (m *manager) deployments(ctx context.Context) (controller, error) {
+	client, err := m.own.Client("deployment-controller")
+	if err != nil {
+		return nil, err
+	}
+	apps := m.shared.Apps().V1()
+	built, err := deployment.NewDeploymentController(ctx, apps.Deployments(), apps.ReplicaSets(), m.shared.Core().V1().Pods(), client)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) { built.Run(ctx, workloadWorkers) }, nil
+}
+
+func (m *manager) replicaSets(ctx context.Context) (controller, error) {
+	client, err := m.own.Client("replicaset-controller")
+	if err != nil {
+		return nil, err
+	}
+	built := replicaset.NewReplicaSetController(ctx, m.shared.Apps().V1().ReplicaSets(), m.shared.Core().V1().Pods(), client,
+		replicaset.BurstReplicas)
+	return func(ctx context.Context) { built.Run(ctx, workloadWorkers) }, nil
 }

@@ -63,14 +63,15 @@ fn applied(k: &Kubectl, name: &str) -> Result<()> {
 
 fn what_says_nothing_is_admitted(owner: &Kubectl) -> Result<()> {
     // What a Deployment makes that says nothing of its requests.
+    let image = "registry.invalid/nothing:1";
+    owner.run(&["create", "deployment", "bare", "-n", "plan-a", "--replicas=2", "--image", image])?;
+    let requests = "/items/1/spec/containers/0/resources/requests/cpu";
+    until_field(owner, &["pods", "-l", "app=bare", "-n", "plan-a"], requests, &json!("100m"))?;
+    until_field(owner, &["resourcequota", "plan-a", "-n", "plan-a"], "/status/used/memory", &json!("256Mi"))?;
     let bare = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "bare", "namespace": "plan-a"},
-        "spec": {"containers": [{"name": "main", "image": "registry.invalid/nothing:1"}]},
+        "spec": {"containers": [{"name": "main", "image": image}]},
     });
-    owner.feed(&["create", "-f", "-"], &bare.to_string())?;
-    let requests = "/spec/containers/0/resources/requests/cpu";
-    until_field(owner, &["pod", "bare", "-n", "plan-a"], requests, &json!("100m"))?;
-    until_field(owner, &["resourcequota", "plan-a", "-n", "plan-a"], "/status/used/memory", &json!("128Mi"))?;
     let mut of_the_node = bare;
     if let Some(spec) = of_the_node.pointer_mut("/spec").and_then(Value::as_object_mut) {
         spec.insert("hostNetwork".to_owned(), json!(true));
