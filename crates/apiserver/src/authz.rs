@@ -2,6 +2,7 @@ use crate::caller::{AUTHENTICATED, Caller, MASTERS, Via};
 use crate::delegate::Delegate;
 use crate::metrics::ServerMetrics;
 use crate::request::{RequestInfo, ResourceRequest, Verb};
+use futures_util::future::BoxFuture;
 use meta::gvk::GroupResource;
 use meta::status::Status;
 use std::sync::Arc;
@@ -19,6 +20,17 @@ pub trait Policy: Send + Sync + 'static {
     /// What a caller may do and see, both of one moment. `operator` tells whether he holds the cross-tenant right
     /// ([`Policy::operator_right`], or `system:masters`).
     fn judge(&self, caller: &Caller, request: &RequestInfo, operator: bool) -> Ruling;
+
+    /// What has to be waited for before a ruling counts, which is then asked for anew: the rules may look at something that is
+    /// a moment behind the store, and somebody who has just been let in is not to be told otherwise. It ends by itself.
+    fn catch_up<'a>(
+        &'a self,
+        _caller: &Caller,
+        _request: &RequestInfo,
+        _ruling: &Ruling,
+    ) -> Option<BoxFuture<'a, ()>> {
+        None
+    }
 
     /// The cross-tenant right, on a resource at cluster scope.
     fn operator_right(&self) -> Right;
@@ -209,7 +221,12 @@ impl Authorizer for Authorization {
     async fn decide(&self, demand: &Demand) -> Result<(Arc<str>, Visibility), Status> {
         let Attributes { caller, info } = &demand.attributes;
         let judge = |operator| self.policy.0.judge(caller, info, operator);
-        let Ruling { mut verdict, sight } = judge(false);
+        let mut ruling = judge(false);
+        if let Some(caught_up) = self.policy.0.catch_up(caller, info, &ruling) {
+            caught_up.await;
+            ruling = judge(false);
+        }
+        let Ruling { mut verdict, sight } = ruling;
         // That somebody operates is asked for once, and only where it matters.
         let mut operator = None;
         if !caller.in_group(MASTERS) && demand.admits != Admits::Everybody {

@@ -9,6 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 use store::read::{At, Op, Selection, WatchEnd, WatchFrom, WatchItem, WatchQuery};
 use store::{Access, Entry, KindId, Revision, Store};
+use tokio::sync::{Notify, watch};
 
 const RETRY: Duration = Duration::from_millis(200);
 
@@ -39,6 +40,10 @@ pub struct Kept<I>(Arc<FollowedShared<I>>);
 struct FollowedShared<I> {
     index: RwLock<I>,
     complete: AtomicBool,
+    /// Up to where history is in the index.
+    reached: watch::Sender<Revision>,
+    /// Somebody wants to know how far it is.
+    asked: Notify,
 }
 
 impl<I> Clone for Kept<I> {
@@ -50,7 +55,20 @@ impl<I> Clone for Kept<I> {
 impl<I: FollowedIndex> Kept<I> {
     /// An index that waits to be filled.
     pub fn new(index: I) -> Self {
-        Self(Arc::new(FollowedShared { index: RwLock::new(index), complete: AtomicBool::new(false) }))
+        let (index, complete) = (RwLock::new(index), AtomicBool::new(false));
+        let (reached, asked) = (watch::Sender::new(Revision::default()), Notify::new());
+        Self(Arc::new(FollowedShared { index, complete, reached, asked }))
+    }
+
+    /// Waits until what the store was at this revision is in the index. Without a follower that is never.
+    pub async fn reach(&self, revision: Revision) {
+        let mut reached = self.0.reached.subscribe();
+        while *reached.borrow_and_update() < revision {
+            self.0.asked.notify_one();
+            if reached.changed().await.is_err() {
+                return;
+            }
+        }
     }
 
     /// The index as it is now. Whoever holds it keeps changes waiting.
@@ -74,7 +92,6 @@ impl<I: FollowedIndex> Kept<I> {
     }
 
     /// Follows the objects of a kind for ever. `who` is told to the store.
-    #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
     pub async fn follow(self, store: Store, kind: KindId, who: &'static str) {
         let access = Access::internal(who);
         let mut keeper = Keeper::new(self);
@@ -83,7 +100,14 @@ impl<I: FollowedIndex> Kept<I> {
             match store.watch(&access, &query).await {
                 Ok(mut watch) => {
                     let end = loop {
-                        match watch.next().await {
+                        let next = tokio::select! {
+                            next = watch.next() => next,
+                            () = keeper.kept.0.asked.notified() => {
+                                watch.bookmark();
+                                continue;
+                            }
+                        };
+                        match next {
                             Ok(item) => keeper.take(item),
                             Err(end) => break end,
                         }
@@ -135,17 +159,24 @@ impl<I: FollowedIndex> Keeper<I> {
                     aside.take(&entry, exists);
                 } else {
                     self.kept.change(|index| index.take(&entry, exists));
-                    self.reached = Some(entry.revision);
+                    self.reach(entry.revision);
                 }
             }
             WatchItem::InitialEnd(revision) => {
                 if let Some(complete) = self.aside.take() {
                     self.kept.show(complete);
                 }
-                self.reached = Some(revision);
+                self.reach(revision);
             }
-            WatchItem::Bookmark(revision) => self.reached = Some(revision),
+            // What is filled aside is not shown yet.
+            WatchItem::Bookmark(_) if self.aside.is_some() => {}
+            WatchItem::Bookmark(revision) => self.reach(revision),
         }
+    }
+
+    fn reach(&mut self, revision: Revision) {
+        self.reached = Some(revision);
+        self.kept.0.reached.send_replace(revision);
     }
 
     /// A watch that could not keep up is taken up again where it ended; history that is gone is read anew.

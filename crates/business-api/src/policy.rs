@@ -7,11 +7,18 @@ use apiserver::authz::{AuthzVerdict, Policy, Right, Ruling};
 use apiserver::request::ResourceRequest;
 use apiserver::{Caller, RequestInfo, Verb};
 use business_types::names::{GROUP, PROJECTS};
-use store::Visibility;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use std::time::Duration;
+use store::{Sight, Store, Visibility};
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 /// The cross-tenant right, a verb on projects.
 pub const OPERATE: &str = "operate";
+
+/// So long somebody who is about to be refused waits for what was written before he came.
+const CATCH_UP: Duration = Duration::from_secs(1);
 
 /// Deletes what lies in a core namespace that goes away. A project of the same name is none of its business.
 const NAMESPACE_DELETERS: [&str; 2] =
@@ -29,12 +36,45 @@ pub struct BusinessPolicy {
     roles: Roles,
     kinds: Vec<KindRights>,
     changes: RoleChanges,
+    store: Option<Store>,
 }
 
 impl BusinessPolicy {
     /// Rules over roles, and what they may do with each kind. `changes` is told when somebody is given another role.
     pub fn new(roles: Roles, kinds: Vec<KindRights>, changes: RoleChanges) -> Self {
-        Self { roles, kinds, changes }
+        Self { roles, kinds, changes, store: None }
+    }
+
+    /// The same rules, which refuse nobody before they know what this store knew when he came.
+    #[must_use]
+    pub fn over(self, store: Store) -> Self {
+        Self { store: Some(store), ..self }
+    }
+
+    /// Whether a ruling could be another one if roles had been given a moment ago: somebody is refused, or does not see the
+    /// project that he names, or asks for all that he sees. A written project names another one in its body.
+    fn is_hasty(&self, caller: &Caller, asked: &ResourceRequest, ruling: &Ruling) -> bool {
+        let Ok(Visibility::Tenants(sights)) = &ruling.sight else { return false };
+        if sights.iter().all(|sight| sight.sight == Sight::Whole) {
+            return false;
+        }
+        let project = match (asked.namespace.as_str(), asked.object_name()) {
+            ("", name) if asked.resource == PROJECTS && asked.verb != Verb::Create => name,
+            (namespace, _) => namespace,
+        };
+        let is_unseen = || {
+            let Ok(sight) = &ruling.sight else { return false };
+            !project.is_empty() && self.roles.seen_in_project(caller, sight, project).is_none()
+        };
+        match ruling.verdict {
+            AuthzVerdict::Deny(_) => true,
+            AuthzVerdict::Allow => match asked.verb {
+                Verb::List => true,
+                Verb::Create | Verb::Update | Verb::Patch if asked.resource == PROJECTS => true,
+                _ => is_unseen(),
+            },
+            AuthzVerdict::NoOpinion | AuthzVerdict::Later(_) => false,
+        }
     }
 
     /// The role that counts for a request; `None` for whoever is nothing in any tenant. What a caller does not see does not
@@ -147,6 +187,23 @@ impl Policy for BusinessPolicy {
             standing => standing.map(Standing::visibility).map_err(Box::new),
         };
         Ruling { verdict, sight }
+    }
+
+    /// A database that does not answer leaves it at what is known.
+    fn catch_up<'a>(
+        &'a self,
+        caller: &Caller,
+        request: &RequestInfo,
+        ruling: &Ruling,
+    ) -> Option<BoxFuture<'a, ()>> {
+        let asked = request.resource().filter(|asked| asked.group == GROUP)?;
+        let store = self.store.as_ref().filter(|_| self.is_hasty(caller, asked, ruling))?;
+        let caught_up = async {
+            if let Ok(revision) = store.current_revision().await {
+                self.roles.reach(revision).await;
+            }
+        };
+        Some(timeout(CATCH_UP, caught_up).map(drop).boxed())
     }
 
     fn operator_right(&self) -> Right {

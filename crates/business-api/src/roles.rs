@@ -5,7 +5,7 @@ use business_types::access::AccessRole;
 use meta::status::Status;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use store::{Sight, TenantSight, Visibility};
+use store::{Revision, Sight, TenantSight, Visibility};
 
 /// Who is who is known moments after the database is there.
 const RETRY_AFTER_SECONDS: u32 = 1;
@@ -242,6 +242,14 @@ impl Roles {
         match visibility.of_tenant(&tenant)? {
             Sight::Whole => Some(Role::Administrator),
             Sight::Namespaces(seen) => role.filter(|_| seen.contains(project)),
+        }
+    }
+
+    /// Waits until it is known who was who at this revision of the store.
+    pub async fn reach(&self, revision: Revision) {
+        self.projects.reach(revision).await;
+        for roster in &self.administrators {
+            roster.reach(revision).await;
         }
     }
 

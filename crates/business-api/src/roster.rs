@@ -6,7 +6,7 @@ use crate::role_changes::RoleChanges;
 use crate::roles::Role;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
-use store::{Entry, KindId, Store};
+use store::{Entry, KindId, Revision, Store};
 
 /// Steps upwards at most: a circle is for the ledger to refuse, and what is kept here may be a moment behind.
 const DEPTH_MAX: usize = 1024;
@@ -76,6 +76,11 @@ impl Roster {
     /// Follows the objects of a kind for ever. `who` is told to the store.
     pub async fn follow(self, store: Store, kind: KindId, who: &'static str) {
         self.0.follow(store, kind, who).await;
+    }
+
+    /// Waits until what the store was at this revision is known here.
+    pub async fn reach(&self, revision: Revision) {
+        self.0.reach(revision).await;
     }
 
     /// What somebody of these names is given, by tenant: within one, or in all.

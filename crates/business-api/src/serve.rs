@@ -105,7 +105,8 @@ pub async fn serve(settings: &Serve, listeners: Listeners, program: Program, tas
 
     let (draining, clock) = (CancellationToken::new(), Clock::default());
     make_initial(settings, &store, &clock, &below)?;
-    let policy: Arc<dyn Policy> = Arc::new(BusinessPolicy::new(roles.clone(), kinds.rights(), changes));
+    let policy: Arc<dyn Policy> =
+        Arc::new(BusinessPolicy::new(roles.clone(), kinds.rights(), changes).over(store.clone()));
     let resources = kinds.resources(&directories(settings, clusters, levels, roles.clone(), issuer));
     let version = format!("v{}", env!("CARGO_PKG_VERSION"));
     let about = About { title: "TKEStack business".to_owned(), version };

@@ -237,6 +237,11 @@ impl World {
         Client { address: self.replicas[replica], tls: self.operator.clone(), authorization: None }
     }
 
+    /// Somebody at another replica.
+    pub(crate) fn at(&self, replica: usize, client: &Client) -> Client {
+        Client { address: self.replicas[replica], ..client.clone() }
+    }
+
     /// Known by a certificate, but with neither tenant nor right.
     pub(crate) fn stranger(&self) -> Client {
         Client { address: self.replicas[0], tls: self.stranger.clone(), authorization: None }

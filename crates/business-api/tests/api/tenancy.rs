@@ -432,3 +432,28 @@ async fn an_owner_is_of_the_same_tenant_and_held_back_by_administrators_alone() 
     alice.post(&within, owned("a", "t-web", &ours, false)).await.expect(201);
     admin.post(&within, owned("b", "t-web", &ours, true)).await.expect(201);
 }
+
+/// What follows in a script does not wait, and comes to whichever replica.
+#[tokio::test]
+async fn who_makes_a_project_below_his_own_sees_and_rules_it_at_once() {
+    let world = World::with_replicas(2).await;
+    let admin = world.admin("acme");
+    let carols = [0, 1].map(|replica| world.at(replica, &world.member("carol", "acme")));
+    let mut team = project("team", json!({"pods": "100"}));
+    team["spec"]["access"] = json!([{"kind": "User", "name": "carol", "role": "admin"}]);
+    admin.post("/projects", team).await.expect(201);
+    for round in 0..10 {
+        let [here, there] = if round % 2 == 0 { carols.each_ref() } else { [&carols[1], &carols[0]] };
+        let (below, further) = (format!("below-{round}"), format!("further-{round}"));
+        here.post("/projects", child(&below, "team", json!({"pods": "4"}))).await.expect(201);
+        there.post(&namespaces(&below), namespace(&below, json!({"pods": "1"}))).await.expect(201);
+        here.post("/projects", child(&further, &below, json!({"pods": "1"}))).await.expect(201);
+        assert!(there.get("/projects").await.names().contains(&further));
+        let made = format!("/projects/{further}");
+        there.get(&made).await.expect(200);
+        there.delete(&made).await.expect(200);
+    }
+    admin.patch("/projects/team", json!({"spec": {"access": []}})).await.expect(200);
+    assert!(carols[1].get("/projects").await.names().is_empty(), "nobody any more, at once as well");
+    world.assert_books_agree().await;
+}
