@@ -1,0 +1,281 @@
+//! History, write by write, in the audit's own books: what was above a limit when nobody may bring it there, or grew where
+//! nothing may grow. Amounts that count without an object have no events; a trigger of the test keeps their history.
+
+use crate::books::{Cell, Census, Cost, Entry, HeldAmount, PROJECT, REGISTRY, ScopeName, TENANT, Undercuts};
+use crate::findings::{Finding, Findings};
+use crate::world::{StoredBody, WorldKind};
+use anyhow::Result;
+use sqlx::Row;
+use sqlx::postgres::PgConnection;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use uuid::Uuid;
+
+/// The history of holds. Whoever changes them holds the counter's lock: the revision is the last one before the change.
+const HOLD_HISTORY: &str = "
+    CREATE TABLE hold_history (
+        seq bigserial PRIMARY KEY, rv bigint NOT NULL, begins boolean NOT NULL, uid uuid NOT NULL, scope_kind smallint NOT NULL,
+        scope text NOT NULL, domain text NOT NULL, key text NOT NULL, amount numeric NOT NULL, carried boolean NOT NULL);
+    CREATE FUNCTION note_hold() RETURNS trigger LANGUAGE plpgsql AS $$
+    DECLARE
+        h holds := CASE WHEN TG_OP = 'INSERT' THEN NEW ELSE OLD END;
+    BEGIN
+        INSERT INTO hold_history (rv, begins, uid, scope_kind, scope, domain, key, amount, carried)
+        VALUES ((SELECT max(r.v) FROM rev r), TG_OP = 'INSERT', h.uid, h.scope_kind, h.scope, h.domain, h.key, h.amount,
+                h.carried);
+        RETURN NULL;
+    END $$;
+    CREATE TRIGGER note_hold AFTER INSERT OR DELETE ON holds FOR EACH ROW EXECUTE FUNCTION note_hold()";
+
+/// One event of the history.
+#[derive(Debug)]
+pub(crate) struct Event<'a> {
+    pub(crate) revision: u64,
+    pub(crate) kind: WorldKind,
+    pub(crate) uid: Uuid,
+    pub(crate) body: &'a StoredBody,
+    /// The object leaves its place.
+    pub(crate) leaves: bool,
+}
+
+/// A hold that begins or ends.
+#[derive(Debug)]
+struct HoldEvent {
+    /// The last revision before it; of an object that is given up, the last one of its batch.
+    revision: u64,
+    begins: bool,
+    uid: Uuid,
+    held: HeldAmount,
+}
+
+/// What happened at the limits.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Told {
+    /// Limits put below what counts against them.
+    pub(crate) undercuts: u64,
+    /// Raises that took over what was above a limit.
+    pub(crate) taken_over: u64,
+    /// Growth by those who may not make budget.
+    pub(crate) bound: u64,
+    /// Rows of holds that began, and ended.
+    pub(crate) holds: u64,
+}
+
+/// The state that history has come to.
+#[derive(Debug, Default)]
+pub(crate) struct Replay {
+    pub(crate) census: Census,
+    pub(crate) told: Told,
+    holds: VecDeque<HoldEvent>,
+    last_hold: i64,
+}
+
+impl Replay {
+    /// Has the database keep the history of holds.
+    pub(crate) async fn prepare(connection: &mut PgConnection) -> Result<()> {
+        sqlx::raw_sql(HOLD_HISTORY).execute(connection).await?;
+        Ok(())
+    }
+
+    /// Reads on in the history of holds. It has to be read after the events.
+    pub(crate) async fn read_holds(&mut self, connection: &mut PgConnection) -> sqlx::Result<()> {
+        let query = "SELECT seq, rv, begins, uid, scope_kind, scope, domain, key, \
+             (amount / 1000000000)::bigint AS amount, carried FROM hold_history WHERE seq > $1 ORDER BY seq";
+        for row in sqlx::query(query).bind(self.last_hold).fetch_all(connection).await? {
+            self.last_hold = row.try_get("seq")?;
+            let held = HeldAmount {
+                scope: ScopeName::new(row.try_get("scope_kind")?, row.try_get("scope")?),
+                cell: Cell::new(row.try_get("domain")?, row.try_get("key")?),
+                amount: i128::from(row.try_get::<i64, _>("amount")?),
+                carried: row.try_get("carried")?,
+            };
+            let revision = row.try_get::<i64, _>("rv")?.unsigned_abs();
+            let (begins, uid) = (row.try_get("begins")?, row.try_get("uid")?);
+            self.holds.push_back(HoldEvent { revision, begins, uid, held });
+        }
+        Ok(())
+    }
+
+    /// Everything that is known of holds has happened.
+    pub(crate) fn finish(&mut self) {
+        self.hold_until(u64::MAX);
+    }
+
+    /// One write.
+    pub(crate) fn step(&mut self, event: &Event<'_>, findings: &mut Findings) {
+        self.hold_until(event.revision);
+        if event.leaves {
+            return self.leave(event, findings);
+        }
+        let after = Entry::of(event.kind, event.body);
+        let before = self.census.entries.get(&event.uid).cloned();
+        let write = JudgedWrite {
+            census: &self.census,
+            revision: event.revision,
+            name: event.body.name(),
+            bound: event.body.bound,
+            before: before.as_ref(),
+            after: &after,
+        };
+        write.judge(&mut self.told, findings);
+        self.census.put(event.uid, after);
+    }
+
+    fn hold_until(&mut self, revision: u64) {
+        while let Some(event) = self.holds.pop_front_if(|event| event.revision < revision) {
+            self.hold(&event);
+        }
+    }
+
+    fn hold(&mut self, event: &HoldEvent) {
+        self.told.holds += 1;
+        self.census.books.hold(&event.held, if event.begins { 1 } else { -1 });
+    }
+
+    /// What an object leaves behind counts from the moment it goes.
+    fn leave(&mut self, event: &Event<'_>, findings: &mut Findings) {
+        let entry = self.census.take(event.uid);
+        if let Some(scope) = entry.and_then(|entry| entry.grants.filter(|scope| scope.kind == PROJECT)) {
+            let left = self.census.books.row(&scope, &Cell::default()).children;
+            if left != 0 {
+                findings.add(Finding::OverCommit, || {
+                    format!("{}: {scope} went, and {left} pay it", event.revision)
+                });
+            }
+        }
+        let is_its = |hold: &HoldEvent| hold.begins && hold.uid == event.uid;
+        let (its, others) = std::mem::take(&mut self.holds).into_iter().partition::<VecDeque<_>, _>(is_its);
+        self.holds = others;
+        for hold in &its {
+            self.hold(hold);
+        }
+    }
+}
+
+/// A write, and what there was before it.
+struct JudgedWrite<'a> {
+    census: &'a Census,
+    revision: u64,
+    name: &'a str,
+    bound: bool,
+    before: Option<&'a Entry>,
+    after: &'a Entry,
+}
+
+impl JudgedWrite<'_> {
+    fn judge(&self, told: &mut Told, findings: &mut Findings) {
+        if let Some(scope) = &self.after.pays {
+            self.judge_charge(scope, told, findings);
+            self.judge_place(scope, told, findings);
+        }
+        if let Some(scope) = &self.after.grants {
+            self.judge_limits(scope, told, findings);
+        }
+    }
+
+    /// What the object cost its scope before.
+    fn had(&self, cell: &Cell) -> Option<Cost> {
+        let before = self.before.filter(|before| before.pays == self.after.pays);
+        before.and_then(|before| before.costs.get(cell)).copied()
+    }
+
+    /// The scope that it is.
+    fn own(&self) -> Option<&ScopeName> {
+        self.after.grants.as_ref().filter(|_| self.after.stands)
+    }
+
+    /// By row, what it costs more than before.
+    fn growth(&self) -> BTreeMap<&Cell, i128> {
+        let more = |(cell, cost): (_, &Cost)| {
+            let had = self.had(cell).unwrap_or_default();
+            (cell, cost.amount - had.amount)
+        };
+        self.after.costs.iter().map(more).filter(|(_, more)| *more > 0).collect()
+    }
+
+    /// What grows must fit. What its own children have above its limit counts above already: a raise takes it over.
+    fn judge_charge(&self, scope: &ScopeName, told: &mut Told, findings: &mut Findings) {
+        let books = &self.census.books;
+        for (cell, more) in self.growth() {
+            let excess = self.own().map_or(0, |own| books.row(own, cell).excess());
+            told.taken_over += u64::from(excess > 0);
+            let row = books.row(scope, cell);
+            let total = row.total() + more - excess;
+            if let Some(hard) = row.hard.filter(|hard| more > excess && total > *hard) {
+                findings.add(Finding::OverCommit, || {
+                    format!("{}: {} takes {total} of {hard} {cell} of {scope}", self.revision, self.name)
+                });
+            }
+        }
+    }
+
+    /// Where it may grow at all.
+    fn judge_place(&self, scope: &ScopeName, told: &mut Told, findings: &mut Findings) {
+        let books = &self.census.books;
+        let growth = self.growth();
+        let is_new = |cell: &&Cell| {
+            let carried = |cost: Cost| cost.carried;
+            cell.resource.is_empty() && !self.had(cell).is_some_and(carried)
+        };
+        let joined: BTreeSet<&Cell> = self.after.costs.keys().filter(is_new).collect();
+        let mut forbid = |why: String| {
+            findings.add(Finding::ForbiddenGrowth, || format!("{}: {} {why}", self.revision, self.name));
+        };
+        if (!growth.is_empty() || !joined.is_empty()) && books.is_shut(scope) {
+            forbid(format!("grows in {scope}, which is locked or being deleted"));
+        }
+        if joined.contains(&Cell::default()) {
+            if scope.kind == PROJECT && !books.stands(scope) {
+                forbid(format!("comes to {scope}, which is not there"));
+            }
+            let own = self.own().filter(|_| self.before.is_some());
+            if own.is_some_and(|own| books.rows_of(own).any(|(_, row)| row.excess() != 0)) {
+                forbid(format!("goes to {scope} with more than its limits"));
+            }
+        }
+        let raised = self.raised();
+        for cell in self.after.costs.keys().filter(|cell| cell.resource.is_empty() && !cell.cluster.is_empty()) {
+            let joins = joined.contains(cell);
+            let grows = joins
+                || raised.contains(cell.cluster.as_str())
+                || growth.keys().any(|grown| grown.cluster == cell.cluster);
+            let bound = self.bound && scope.kind == TENANT && grows && cell.cluster != REGISTRY;
+            told.bound += u64::from(bound);
+            if (bound || joins && scope.kind != TENANT) && !books.row(scope, cell).listed {
+                forbid(format!("grows in {cell}, which {scope} does not have"));
+            }
+        }
+    }
+
+    /// Clusters in which its limits are higher than before, or gone.
+    fn raised(&self) -> BTreeSet<&str> {
+        let before = self.before.into_iter().flat_map(|before| &before.limits);
+        let is_raised = |(cell, was): &(&Cell, &Option<i128>)| {
+            let is = self.after.limits.get(cell).copied().flatten();
+            was.is_some_and(|was| is.is_none_or(|is| is > was))
+        };
+        before.filter(is_raised).map(|(cell, _)| cell.cluster.as_str()).collect()
+    }
+
+    /// A limit stays at or above what counts against it, unless it may not.
+    fn judge_limits(&self, scope: &ScopeName, told: &mut Told, findings: &mut Findings) {
+        for (cell, hard) in &self.after.limits {
+            let row = self.census.books.row(scope, cell);
+            let Some(hard) = hard.filter(|hard| row.total() > *hard && row.hard.is_none_or(|was| *hard < was))
+            else {
+                continue;
+            };
+            let may = match self.after.undercuts {
+                Undercuts::Never => false,
+                Undercuts::Unlimited => row.hard.is_none(),
+                Undercuts::Always => true,
+            };
+            told.undercuts += u64::from(may);
+            if !may {
+                findings.add(Finding::OverCommit, || {
+                    let total = row.total();
+                    format!("{}: {} limits {cell} of {scope} to {hard}, below {total}", self.revision, self.name)
+                });
+            }
+        }
+    }
+}

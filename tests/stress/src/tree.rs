@@ -1,0 +1,121 @@
+//! What is there when the test begins, and how much of everything there may be: limits are so near to what is asked of
+//! them that each level refuses now and then.
+
+use crate::world::{HardUnits, RESOURCES, StoredBody, Units, WorldKind, units};
+use anyhow::Result;
+use rand::RngExt;
+use rand::rngs::StdRng;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use store::import::Imported;
+use uuid::Uuid;
+
+/// Member clusters: of the first everything is explicit, of the second everything follows from nodes, of the third one
+/// resource each.
+pub(crate) const CLUSTERS: [&str; 3] = ["c1", "c2", "c3"];
+
+/// What follows from a cluster's nodes.
+pub(crate) fn derived(cluster: &str) -> &'static [&'static str] {
+    match cluster {
+        "c2" => &RESOURCES,
+        "c3" => &["cpu"],
+        _ => &[],
+    }
+}
+
+/// Tenants of the tree; the last one never has an object.
+pub(crate) const TENANTS: [&str; 4] = ["t0", "t1", "t2", "free"];
+/// Those with ceilings.
+pub(crate) const BOUNDED: [&str; 3] = ["t0", "t1", "t2"];
+/// Tenants that come and go.
+pub(crate) const GUESTS: [&str; 2] = ["guest-0", "guest-1"];
+/// Middle projects of a tenant.
+pub(crate) const MIDDLES: usize = 2;
+/// Projects that come and go.
+pub(crate) const EXTRAS: usize = 6;
+
+/// What a cluster may have.
+pub(crate) const CAPACITY: Range<u64> = 1_000..2_200;
+/// What a tenant may have of one cluster.
+pub(crate) const CEILING: Range<u64> = 300..800;
+/// What a root project may have of one cluster.
+pub(crate) const ROOT: Range<u64> = 250..700;
+/// What a middle project may have of one cluster.
+pub(crate) const MIDDLE: Range<u64> = 120..320;
+/// What a project at the end of the tree may have of one cluster.
+pub(crate) const LEAF: Range<u64> = 40..120;
+
+/// The root project of a tenant.
+pub(crate) fn root(tenant: usize) -> String {
+    format!("root-{tenant}")
+}
+
+/// A middle project of a tenant.
+pub(crate) fn middle(tenant: usize, number: usize) -> String {
+    format!("mid-{tenant}-{number}")
+}
+
+/// A project at the end of the tree.
+pub(crate) fn leaf(number: usize) -> String {
+    format!("leaf-{number}")
+}
+
+/// The number of the tenant of a leaf.
+pub(crate) fn tenant_of_leaf(number: usize) -> usize {
+    number % TENANTS.len()
+}
+
+/// A project that comes and goes.
+pub(crate) fn extra(number: usize) -> String {
+    format!("extra-{number}")
+}
+
+/// Whose a project is that comes and goes.
+pub(crate) fn tenant_of_extra(number: usize) -> &'static str {
+    TENANTS.into_iter().chain(GUESTS).cycle().nth(number).unwrap_or_default()
+}
+
+/// The same amount in every cluster.
+pub(crate) fn everywhere(amount: u64) -> BTreeMap<String, HardUnits> {
+    CLUSTERS.iter().map(|cluster| ((*cluster).to_owned(), HardUnits { hard: units(amount) })).collect()
+}
+
+/// An amount of each resource.
+pub(crate) fn some(random: &mut StdRng, range: &Range<u64>) -> Units {
+    RESOURCES.iter().map(|resource| ((*resource).to_owned(), random.random_range(range.clone()))).collect()
+}
+
+/// The tree, with amounts above limits as an import leaves them: of a leaf, and of a tenant.
+pub(crate) fn tree(leaves: usize) -> Result<Vec<Imported>> {
+    let mut bodies = Vec::new();
+    for cluster in CLUSTERS {
+        bodies.push((WorldKind::Cluster, StoredBody::cluster(cluster, units(1_800), derived(cluster))));
+    }
+    for (number, tenant) in TENANTS.into_iter().enumerate() {
+        if BOUNDED.contains(&tenant) {
+            let ceiling = if number == 0 { 450 } else { 600 };
+            bodies.push((WorldKind::Tenant, StoredBody::of_tenant(tenant, everywhere(ceiling))));
+        }
+        bodies.push((
+            WorldKind::Project,
+            StoredBody::project(&root(number), tenant, "", everywhere(500)),
+        ));
+        for middle in (0..MIDDLES).map(|middle| self::middle(number, middle)) {
+            let body = StoredBody::project(&middle, tenant, &root(number), everywhere(240));
+            bodies.push((WorldKind::Project, body));
+        }
+    }
+    for number in 0..leaves {
+        let tenant = tenant_of_leaf(number);
+        let parent = middle(tenant, number / TENANTS.len() % MIDDLES);
+        let owner = TENANTS.get(tenant).copied().unwrap_or_default();
+        let body = StoredBody::project(&leaf(number), owner, &parent, everywhere(80));
+        bodies.push((WorldKind::Project, body));
+    }
+    let large = StoredBody::namespace(&leaf(0), "imported", "c1", units(100)).owned_by("t0");
+    bodies.push((WorldKind::Namespace, large));
+    let imported = bodies.into_iter().map(|(kind, body)| {
+        Ok(Imported { key: body.key(kind), uid: Uuid::new_v4(), state: body.state(kind)? })
+    });
+    imported.collect()
+}
