@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use runtime::Tasks;
 use sqlx::Connection;
 use sqlx::postgres::PgConnection;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::Access;
@@ -62,7 +62,15 @@ struct Verdict {
     awaited: Option<Finding>,
     looks: u64,
     told: HashMap<&'static str, u64>,
+    /// By what writers meant to do: how often they have, and how often they tried.
+    done: BTreeMap<String, DoneOf>,
     watched: u64,
+}
+
+#[derive(Debug, Default)]
+struct DoneOf {
+    done: u64,
+    tried: u64,
 }
 
 impl Verdict {
@@ -259,7 +267,7 @@ async fn compare_state(
 }
 
 fn judge(lines: &[Line], history: &History, verdict: &mut Verdict) -> Result<()> {
-    let Verdict { findings, told: outcomes, watched, .. } = verdict;
+    let Verdict { findings, told: outcomes, done, watched, .. } = verdict;
     for line in lines {
         match line {
             Line::Write { op, token, told } => {
@@ -271,6 +279,9 @@ fn judge(lines: &[Line], history: &History, verdict: &mut Verdict) -> Result<()>
                     LoggedOutcome::Unknown => ("unknown", false),
                 };
                 *outcomes.entry(name).or_default() += 1;
+                let done = done.entry(op.clone()).or_default();
+                done.done += u64::from(matches!(told, LoggedOutcome::Done(_)));
+                done.tried += 1;
                 let is_lost = wrong && matches!(told, LoggedOutcome::Done(_));
                 if wrong || stored.len() > 1 {
                     let finding = if is_lost { Finding::Lost } else { Finding::Applied };
@@ -302,6 +313,8 @@ fn report(verdict: &Verdict, history: &History, kills: &Kills) {
         told("unavailable"),
         told("unknown")
     ));
+    let done = verdict.done.iter().map(|(op, DoneOf { done, tried })| format!("{op} {done}/{tried}"));
+    say(&done.collect::<Vec<_>>().join(", "));
     say(&format!(
         "kills {}: connections {}, answers {}, replicas {}, servers {}",
         kills.total(),

@@ -35,15 +35,18 @@ pub(crate) const MIDDLES: usize = 2;
 pub(crate) const EXTRAS: usize = 6;
 
 /// What a cluster may have.
-pub(crate) const CAPACITY: Range<u64> = 1_000..2_200;
+pub(crate) const CAPACITY: Range<u64> = 1_300..2_600;
 /// What a tenant may have of one cluster.
-pub(crate) const CEILING: Range<u64> = 300..800;
+pub(crate) const CEILING: Range<u64> = 400..850;
 /// What a root project may have of one cluster.
-pub(crate) const ROOT: Range<u64> = 250..700;
+pub(crate) const ROOT: Range<u64> = 380..750;
 /// What a middle project may have of one cluster.
-pub(crate) const MIDDLE: Range<u64> = 120..320;
+pub(crate) const MIDDLE: Range<u64> = 140..260;
 /// What a project at the end of the tree may have of one cluster.
 pub(crate) const LEAF: Range<u64> = 40..120;
+
+/// What a project that comes and goes may have of one cluster.
+pub(crate) const EXTRA: Range<u64> = 5..40;
 
 /// The root project of a tenant.
 pub(crate) fn root(tenant: usize) -> String {
@@ -75,6 +78,13 @@ pub(crate) fn tenant_of_extra(number: usize) -> &'static str {
     TENANTS.into_iter().chain(GUESTS).cycle().nth(number).unwrap_or_default()
 }
 
+/// A cluster that a project has namespaces in: of leaves, one is hardly used, so that it can be given up.
+pub(crate) fn cluster_of(random: &mut StdRng, leaf: usize) -> &'static str {
+    let at = random.random_range(0..CLUSTERS.len());
+    let at = if at == leaf % CLUSTERS.len() && random.random_range(0..50) > 0 { at + 1 } else { at };
+    CLUSTERS.into_iter().cycle().nth(at).unwrap_or_default()
+}
+
 /// The same amount in every cluster.
 pub(crate) fn everywhere(amount: u64) -> BTreeMap<String, HardUnits> {
     CLUSTERS.iter().map(|cluster| ((*cluster).to_owned(), HardUnits { hard: units(amount) })).collect()
@@ -89,7 +99,7 @@ pub(crate) fn some(random: &mut StdRng, range: &Range<u64>) -> Units {
 pub(crate) fn tree(leaves: usize) -> Result<Vec<Imported>> {
     let mut bodies = Vec::new();
     for cluster in CLUSTERS {
-        bodies.push((WorldKind::Cluster, StoredBody::cluster(cluster, units(1_800), derived(cluster))));
+        bodies.push((WorldKind::Cluster, StoredBody::cluster(cluster, units(2_000), derived(cluster))));
     }
     for (number, tenant) in TENANTS.into_iter().enumerate() {
         if BOUNDED.contains(&tenant) {
@@ -101,7 +111,7 @@ pub(crate) fn tree(leaves: usize) -> Result<Vec<Imported>> {
             StoredBody::project(&root(number), tenant, "", everywhere(500)),
         ));
         for middle in (0..MIDDLES).map(|middle| self::middle(number, middle)) {
-            let body = StoredBody::project(&middle, tenant, &root(number), everywhere(240));
+            let body = StoredBody::project(&middle, tenant, &root(number), everywhere(210));
             bodies.push((WorldKind::Project, body));
         }
     }

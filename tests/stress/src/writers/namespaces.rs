@@ -1,6 +1,6 @@
 use super::{RETRY, ReadObject, Writer};
 use crate::log::LoggedOutcome;
-use crate::tree::{CLUSTERS, EXTRAS, TENANTS, extra, leaf, some, tenant_of_extra, tenant_of_leaf};
+use crate::tree::{EXTRAS, TENANTS, cluster_of, extra, leaf, some, tenant_of_extra, tenant_of_leaf};
 use crate::world::{List, StoredBody, Units, WorldKind};
 use anyhow::Result;
 use meta::selector::{FieldSelector, LabelSelector};
@@ -26,15 +26,23 @@ const NAMES: u32 = 8_000;
 /// What is found without an object: it counts also above limits.
 const ORPHAN: std::ops::Range<u64> = 1..50;
 
+/// Where namespaces are made.
+struct ProjectOfTree {
+    name: String,
+    tenant: &'static str,
+    number: usize,
+}
+
 impl Writer {
-    /// A project for namespaces, and its tenant.
-    fn project(&mut self) -> (String, &'static str) {
+    /// A project for namespaces.
+    fn project(&mut self) -> ProjectOfTree {
         if self.one_in(12) {
             let number = self.random.random_range(0..EXTRAS);
-            return (extra(number), tenant_of_extra(number));
+            return ProjectOfTree { name: extra(number), tenant: tenant_of_extra(number), number };
         }
         let number = self.random.random_range(0..self.replica.leaves);
-        (leaf(number), TENANTS.get(tenant_of_leaf(number)).copied().unwrap_or_default())
+        let tenant = TENANTS.get(tenant_of_leaf(number)).copied().unwrap_or_default();
+        ProjectOfTree { name: leaf(number), tenant, number }
     }
 
     /// A leaf, of one tenant in most cases: what is another's is to be refused.
@@ -47,15 +55,12 @@ impl Writer {
         }
     }
 
-    fn cluster(&mut self) -> &'static str {
-        CLUSTERS.choose(&mut self.random).copied().unwrap_or_default()
-    }
-
     fn new_namespace(&mut self) -> StoredBody {
-        let (project, tenant) = self.project();
+        let project = self.project();
         let name = format!("n{:04}", self.random.random_range(0..NAMES));
-        let (cluster, hard) = (self.cluster(), some(&mut self.random, &AMOUNT));
-        StoredBody::namespace(&project, &name, cluster, hard).owned_by(tenant)
+        let cluster = cluster_of(&mut self.random, project.number);
+        let hard = some(&mut self.random, &AMOUNT);
+        StoredBody::namespace(&project.name, &name, cluster, hard).owned_by(project.tenant)
     }
 
     pub(super) async fn create(&mut self) -> Result<()> {
@@ -121,7 +126,7 @@ impl Writer {
 
     /// Remembers a namespace that somebody else has made: those of replicas that died would stay for ever.
     async fn find(&mut self) {
-        let (project, _tenant) = self.project();
+        let project = self.project().name;
         let selection = Selection {
             kind: WorldKind::Namespace.id(),
             namespace: Some(project),
@@ -217,10 +222,11 @@ impl Writer {
     /// Finds something in a cluster that no object stands for, or stops counting such a thing.
     pub(super) async fn count_without_object(&mut self) -> Result<()> {
         if self.one_in(4) {
-            let (name, _tenant) = self.project();
+            let ProjectOfTree { name, number, .. } = self.project();
+            let cluster = cluster_of(&mut self.random, number);
             let found = some(&mut self.random, &ORPHAN);
             let units = found.into_iter().map(|(key, amount)| Ok((key, amount.to_string().parse()?)));
-            let amounts = BTreeMap::from([(self.cluster().to_owned(), units.collect::<Result<_>>()?)]);
+            let amounts = BTreeMap::from([(cluster.to_owned(), units.collect::<Result<_>>()?)]);
             let scope = Scope::new(business_types::account::PROJECT, name);
             let (uid, state, reason) = (Uuid::new_v4(), HoldState::Orphaned, "stress".to_owned());
             let hold = Hold { uid, scope, claim: None, amounts, state, reason };

@@ -1,6 +1,6 @@
 use super::{ReadObject, Writer};
 use crate::tree::{
-    CLUSTERS, EXTRAS, LEAF, MIDDLE, MIDDLES, ROOT, TENANTS, extra, leaf, middle, root, some, tenant_of_extra,
+    CLUSTERS, EXTRA, EXTRAS, LEAF, MIDDLE, MIDDLES, ROOT, TENANTS, extra, leaf, middle, root, some, tenant_of_extra,
     tenant_of_leaf,
 };
 use crate::world::{HardUnits, StoredBody, WorldKind};
@@ -44,11 +44,9 @@ impl Writer {
         };
         let Some(old) = self.read(WorldKind::Project, &name).await else { return Ok(()) };
         let mut new = old.body.clone().fresh();
-        let changes_all = self.one_in(2);
-        for hard in new.spec.clusters.values_mut() {
-            if changes_all || self.random.random_range(0..2) == 0 {
-                hard.hard = some(&mut self.random, &range);
-            }
+        let cluster = CLUSTERS.choose(&mut self.random).copied().unwrap_or_default();
+        if let Some(hard) = new.spec.clusters.get_mut(cluster) {
+            hard.hard = some(&mut self.random, &range);
         }
         self.update_project("resize project", &old, new).await
     }
@@ -110,7 +108,7 @@ impl Writer {
                 (Some(at), 1) => middle(at, 0),
                 _ => String::new(),
             };
-            let mut hard = self.hard(&LEAF);
+            let mut hard = self.hard(&EXTRA);
             if self.one_in(8) {
                 // Where a resource is limited, it has to be named.
                 hard.values_mut().for_each(|hard| drop(hard.hard.pop_last()));
@@ -127,7 +125,7 @@ impl Writer {
             new.delete();
             return self.update("mark project", &old, &new, Growth::Refused).await;
         }
-        new.spec.clusters = self.hard(&LEAF);
+        new.spec.clusters = self.hard(&EXTRA);
         self.update_project("resize project", &old, new).await
     }
 }
