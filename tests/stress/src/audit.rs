@@ -79,7 +79,11 @@ pub(crate) async fn look(connection: &mut PgConnection, findings: &mut Findings)
 /// What history has come to is what there is.
 pub(crate) fn compare_history(now: &Census, history: &Census, findings: &mut Findings) {
     let rows = |census: &Census| -> BTreeMap<_, _> {
-        census.books.rows().map(|(scope, cell, row)| ((scope.clone(), cell.clone()), format!("{row:?}"))).collect()
+        census
+            .books
+            .rows()
+            .map(|(scope, cell, row)| ((scope.clone(), cell.clone()), format!("{row:?}")))
+            .collect()
     };
     let what = |(scope, cell): &(ScopeName, Cell)| format!("at the end of history {scope} {cell}");
     compare(&rows(now), &rows(history), what, findings);

@@ -154,8 +154,7 @@ impl Entry {
         for resource in body.spec.derived.resources.keys() {
             hard.insert(resource.clone(), body.status.capacity.get(resource).copied().unwrap_or_default());
         }
-        let undercuts =
-            if body.spec.derived.is_empty() { Undercuts::Unlimited } else { Undercuts::Always };
+        let undercuts = if body.spec.derived.is_empty() { Undercuts::Unlimited } else { Undercuts::Always };
         let grants = Some(ScopeName::new(FLEET, "fleet"));
         let mut cluster = Self { grants, undercuts, ..Self::default() };
         cluster.limit(body.name(), &hard);

@@ -89,7 +89,9 @@ impl Findings {
         for finding in Finding::ALL {
             let found = self.0.get(&finding);
             lines.push(format!("{}: {}", finding.words(), found.map_or(0, |found| found.count)));
-            lines.extend(found.iter().flat_map(|found| &found.examples).map(|example| format!("    {example}")));
+            lines.extend(
+                found.iter().flat_map(|found| &found.examples).map(|example| format!("    {example}")),
+            );
         }
         lines
     }

@@ -73,7 +73,11 @@ impl History {
     }
 
     /// Reads on from where it stopped; tells whether there is more. What contradicts itself is found, and ends it.
-    pub(crate) async fn read(&mut self, connection: &mut PgConnection, findings: &mut Findings) -> Result<bool> {
+    pub(crate) async fn read(
+        &mut self,
+        connection: &mut PgConnection,
+        findings: &mut Findings,
+    ) -> Result<bool> {
         let rows = sqlx::query(
             "SELECT rv, kind, op::text AS op, namespace, name, uid, body FROM events WHERE rv > $1 ORDER BY rv LIMIT $2",
         )

@@ -115,7 +115,7 @@ pub(crate) const PLANTS: [Plant; 17] = [
         name: "version-unchecked",
         before: "SELECT 1",
         function: "apply_batch",
-        found_by: Finding::Lost,
+        found_by: Finding::Difference,
         find: " AND o.rv = e_expected[k.i]",
         replace: "",
     },
@@ -123,7 +123,7 @@ pub(crate) const PLANTS: [Plant; 17] = [
         name: "outcome-guessed",
         before: "SELECT 1",
         function: "apply_batch",
-        found_by: Finding::Lost,
+        found_by: Finding::Applied,
         find: "    SELECT p_writer, p_seq, base, outcome, detail\n",
         replace: "    SELECT p_writer, -p_seq, base, outcome, detail\n",
     },
@@ -157,7 +157,8 @@ pub(crate) const PLANTS: [Plant; 17] = [
         function: "decide_each",
         found_by: Finding::OverCommit,
         find: "IF t_delta[t] > taken AND l_allocated[r] + t_delta[t] - taken > was THEN",
-        replace: "IF t_delta[t] > taken AND l_excess[r] = 0 AND l_allocated[r] + t_delta[t] - taken > was THEN",
+        replace: "IF t_delta[t] > taken AND l_allocated[r] + t_delta[t] - taken > was \
+                  AND NOT (s_kind[scope] = 2 AND l_excess[r] > 0) THEN",
     },
     Plant {
         name: "growth-without-a-ceiling",

@@ -233,7 +233,9 @@ impl JudgedWrite<'_> {
             }
         }
         let raised = self.raised();
-        for cell in self.after.costs.keys().filter(|cell| cell.resource.is_empty() && !cell.cluster.is_empty()) {
+        for cell in
+            self.after.costs.keys().filter(|cell| cell.resource.is_empty() && !cell.cluster.is_empty())
+        {
             let joins = joined.contains(cell);
             let grows = joins
                 || raised.contains(cell.cluster.as_str())
@@ -260,7 +262,8 @@ impl JudgedWrite<'_> {
     fn judge_limits(&self, scope: &ScopeName, told: &mut Told, findings: &mut Findings) {
         for (cell, hard) in &self.after.limits {
             let row = self.census.books.row(scope, cell);
-            let Some(hard) = hard.filter(|hard| row.total() > *hard && row.hard.is_none_or(|was| *hard < was))
+            let Some(hard) =
+                hard.filter(|hard| row.total() > *hard && row.hard.is_none_or(|was| *hard < was))
             else {
                 continue;
             };
@@ -273,9 +276,173 @@ impl JudgedWrite<'_> {
             if !may {
                 findings.add(Finding::OverCommit, || {
                     let total = row.total();
-                    format!("{}: {} limits {cell} of {scope} to {hard}, below {total}", self.revision, self.name)
+                    format!(
+                        "{}: {} limits {cell} of {scope} to {hard}, below {total}",
+                        self.revision, self.name
+                    )
                 });
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::{HardUnits, units};
+
+    #[derive(Default)]
+    struct Told {
+        replay: Replay,
+        revision: u64,
+        findings: Findings,
+    }
+
+    impl Told {
+        fn step(&mut self, kind: WorldKind, name: &str, body: &StoredBody, leaves: bool) {
+            self.revision += 1;
+            let name = format!("{kind:?}/{name}");
+            let uid = Uuid::from_u128(name.bytes().fold(0, |id, byte| id * 31 + u128::from(byte)));
+            let event = Event { revision: self.revision, kind, uid, body, leaves };
+            self.replay.step(&event, &mut self.findings);
+        }
+
+        fn write(&mut self, kind: WorldKind, body: &StoredBody) {
+            self.step(kind, body.name(), body, false);
+        }
+
+        fn cluster(&mut self, amount: u64, derived: &[&str]) {
+            self.write(WorldKind::Cluster, &StoredBody::cluster("c", units(amount), derived));
+        }
+
+        fn tenant(&mut self, name: &str, ceiling: Option<u64>) {
+            self.write(WorldKind::Tenant, &StoredBody::of_tenant(name, hard(ceiling)));
+        }
+
+        fn root(&mut self, name: &str, amount: u64) {
+            self.write(WorldKind::Project, &StoredBody::project(name, "t", "", hard(Some(amount))));
+        }
+
+        fn row(&self, kind: i16, name: &str) -> (i128, i128) {
+            let row = self.replay.census.books.row(&ScopeName::new(kind, name), &Cell::new("c", "pods"));
+            (row.total(), row.excess())
+        }
+
+        /// What was found since it was asked last.
+        fn found(&mut self) -> Vec<Finding> {
+            let found = std::mem::take(&mut self.findings);
+            [Finding::OverCommit, Finding::ForbiddenGrowth]
+                .into_iter()
+                .filter(|one| found.has(*one))
+                .collect()
+        }
+    }
+
+    fn hard(amount: Option<u64>) -> BTreeMap<String, HardUnits> {
+        amount.map(|amount| ("c".to_owned(), HardUnits { hard: units(amount) })).into_iter().collect()
+    }
+
+    #[test]
+    fn a_ceiling_below_what_there_is_counts_above_in_full_and_lets_nothing_grow() {
+        let mut told = Told::default();
+        told.cluster(10, &[]);
+        told.root("p", 8);
+        told.tenant("t", Some(6));
+        assert_eq!((told.row(TENANT, "t"), told.row(1, "fleet")), ((8, 2), (8, 0)));
+        told.root("p", 7);
+        assert_eq!((told.row(TENANT, "t"), told.row(1, "fleet")), ((7, 1), (7, 0)));
+        told.tenant("t", Some(7));
+        assert_eq!(told.found(), []);
+        told.tenant("t", Some(6));
+        assert_eq!(told.found(), [Finding::OverCommit], "there was a ceiling already");
+        told.root("p", 8);
+        assert_eq!(told.found(), [Finding::OverCommit]);
+        told.tenant("t", None);
+        told.root("p", 50);
+        assert_eq!((told.found(), told.row(1, "fleet")), (Vec::new(), (0, 0)));
+    }
+
+    #[test]
+    fn what_follows_from_nodes_may_fall_and_what_is_explicit_may_not() {
+        let mut told = Told::default();
+        told.cluster(10, &["cpu", "pods"]);
+        told.tenant("t", Some(9));
+        told.cluster(5, &["cpu", "pods"]);
+        assert_eq!((told.found(), told.row(1, "fleet")), (Vec::new(), (9, 4)));
+        told.tenant("u", Some(1));
+        assert_eq!(told.found(), [Finding::OverCommit]);
+        let mut told = Told::default();
+        told.cluster(10, &[]);
+        told.tenant("t", Some(9));
+        told.cluster(5, &[]);
+        assert_eq!(told.found(), [Finding::OverCommit]);
+    }
+
+    #[test]
+    fn a_raise_takes_over_what_counts_above_and_no_more() {
+        let mut told = Told::default();
+        told.cluster(12, &[]);
+        told.root("p", 12);
+        told.tenant("t", Some(10));
+        told.tenant("t", Some(12));
+        assert_eq!((told.found(), told.row(1, "fleet")), (Vec::new(), (12, 0)));
+        told.tenant("t", Some(13));
+        assert_eq!(told.found(), [Finding::OverCommit]);
+    }
+
+    #[test]
+    fn who_may_not_make_budget_grows_below_a_ceiling_only() {
+        let mut told = Told::default();
+        told.cluster(10, &[]);
+        let bound = |amount| {
+            let mut root = StoredBody::project("p", "t", "", hard(Some(amount)));
+            root.bound = true;
+            root
+        };
+        told.write(WorldKind::Project, &bound(1));
+        assert_eq!(told.found(), [Finding::ForbiddenGrowth]);
+        told.tenant("t", Some(5));
+        told.write(WorldKind::Project, &bound(2));
+        assert_eq!(told.found(), []);
+        told.tenant("t", None);
+        told.write(WorldKind::Project, &bound(1));
+        assert_eq!(told.found(), []);
+        told.write(WorldKind::Project, &bound(2));
+        assert_eq!(told.found(), [Finding::ForbiddenGrowth]);
+    }
+
+    #[test]
+    fn what_counts_without_an_object_goes_up_and_leaves_no_room() {
+        let mut told = Told::default();
+        told.cluster(10, &[]);
+        told.tenant("t", Some(6));
+        told.root("p", 6);
+        let (scope, cell) = (ScopeName::new(PROJECT, "p"), Cell::new("c", "pods"));
+        let held = HeldAmount { scope, cell, amount: 8, carried: true };
+        let (revision, uid) = (told.revision, Uuid::from_u128(1));
+        told.replay.holds.push_back(HoldEvent { revision, begins: true, uid, held });
+        told.cluster(9, &[]);
+        assert_eq!(
+            (told.row(PROJECT, "p"), told.row(TENANT, "t"), told.row(1, "fleet")),
+            ((8, 2), (8, 2), (8, 0))
+        );
+        assert_eq!(told.found(), []);
+        told.write(WorldKind::Namespace, &StoredBody::namespace("p", "n", "c", units(1)).owned_by("t"));
+        told.step(WorldKind::Project, "p", &StoredBody::project("p", "t", "", hard(None)), true);
+        assert_eq!(told.found(), [Finding::OverCommit]);
+    }
+
+    #[test]
+    fn what_is_shut_or_gone_takes_nothing() {
+        let mut told = Told::default();
+        told.cluster(10, &[]);
+        let mut locked = StoredBody::project("p", "t", "", hard(Some(6)));
+        locked.status.locked = Some(true);
+        told.write(WorldKind::Project, &locked);
+        for project in ["p", "q"] {
+            let namespace = StoredBody::namespace(project, "n", "c", units(1)).owned_by("t");
+            told.write(WorldKind::Namespace, &namespace);
+            assert_eq!(told.found(), [Finding::ForbiddenGrowth], "{project}");
         }
     }
 }

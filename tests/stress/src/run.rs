@@ -92,8 +92,9 @@ pub(crate) async fn plants(settings: RunSettings) -> Result<bool> {
     let mut missed = Vec::new();
     for plant in &PLANTS {
         say(&format!("== {}", plant.name));
+        let begin = Instant::now();
         if test(&settings, Some(plant)).await?.has(plant.found_by) {
-            say("caught");
+            say(&format!("caught after {} s", begin.elapsed().as_secs()));
         } else {
             missed.push(plant.name);
         }
@@ -255,9 +256,8 @@ async fn compare_state(
     for (kind, namespace, name, revision) in rows {
         let key = (kind, namespace, name);
         if state.remove(&key) != u64::try_from(revision).ok() {
-            findings.add(Finding::Difference, || {
-                format!("{key:?} is at {revision}, its last event is another")
-            });
+            findings
+                .add(Finding::Difference, || format!("{key:?} is at {revision}, its last event is another"));
         }
     }
     for key in state.keys() {

@@ -35,15 +35,15 @@ pub(crate) const MIDDLES: usize = 2;
 pub(crate) const EXTRAS: usize = 6;
 
 /// What a cluster may have.
-pub(crate) const CAPACITY: Range<u64> = 1_300..2_600;
+pub(crate) const CAPACITY: Range<u64> = 1_400..3_000;
 /// What a tenant may have of one cluster.
-pub(crate) const CEILING: Range<u64> = 400..850;
+pub(crate) const CEILING: Range<u64> = 400..800;
 /// What a root project may have of one cluster.
 pub(crate) const ROOT: Range<u64> = 380..750;
 /// What a middle project may have of one cluster.
 pub(crate) const MIDDLE: Range<u64> = 140..260;
 /// What a project at the end of the tree may have of one cluster.
-pub(crate) const LEAF: Range<u64> = 40..120;
+pub(crate) const LEAF: Range<u64> = 30..90;
 
 /// What a project that comes and goes may have of one cluster.
 pub(crate) const EXTRA: Range<u64> = 5..40;
@@ -99,17 +99,14 @@ pub(crate) fn some(random: &mut StdRng, range: &Range<u64>) -> Units {
 pub(crate) fn tree(leaves: usize) -> Result<Vec<Imported>> {
     let mut bodies = Vec::new();
     for cluster in CLUSTERS {
-        bodies.push((WorldKind::Cluster, StoredBody::cluster(cluster, units(2_000), derived(cluster))));
+        bodies.push((WorldKind::Cluster, StoredBody::cluster(cluster, units(2_100), derived(cluster))));
     }
     for (number, tenant) in TENANTS.into_iter().enumerate() {
         if BOUNDED.contains(&tenant) {
             let ceiling = if number == 0 { 450 } else { 600 };
             bodies.push((WorldKind::Tenant, StoredBody::of_tenant(tenant, everywhere(ceiling))));
         }
-        bodies.push((
-            WorldKind::Project,
-            StoredBody::project(&root(number), tenant, "", everywhere(500)),
-        ));
+        bodies.push((WorldKind::Project, StoredBody::project(&root(number), tenant, "", everywhere(500))));
         for middle in (0..MIDDLES).map(|middle| self::middle(number, middle)) {
             let body = StoredBody::project(&middle, tenant, &root(number), everywhere(210));
             bodies.push((WorldKind::Project, body));
@@ -119,10 +116,10 @@ pub(crate) fn tree(leaves: usize) -> Result<Vec<Imported>> {
         let tenant = tenant_of_leaf(number);
         let parent = middle(tenant, number / TENANTS.len() % MIDDLES);
         let owner = TENANTS.get(tenant).copied().unwrap_or_default();
-        let body = StoredBody::project(&leaf(number), owner, &parent, everywhere(80));
+        let body = StoredBody::project(&leaf(number), owner, &parent, everywhere(65));
         bodies.push((WorldKind::Project, body));
     }
-    let large = StoredBody::namespace(&leaf(0), "imported", "c1", units(100)).owned_by("t0");
+    let large = StoredBody::namespace(&leaf(0), "imported", "c1", units(80)).owned_by("t0");
     bodies.push((WorldKind::Namespace, large));
     let imported = bodies.into_iter().map(|(kind, body)| {
         Ok(Imported { key: body.key(kind), uid: Uuid::new_v4(), state: body.state(kind)? })

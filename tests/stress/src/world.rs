@@ -228,11 +228,8 @@ pub(crate) struct Status {
 
 impl StoredBody {
     fn named(kind: WorldKind, namespace: &str, name: &str) -> Self {
-        let metadata = Metadata {
-            name: name.to_owned(),
-            namespace: namespace.to_owned(),
-            deletion_timestamp: None,
-        };
+        let metadata =
+            Metadata { name: name.to_owned(), namespace: namespace.to_owned(), deletion_timestamp: None };
         let api_version = format!("{GROUP}/v1");
         Self { api_version, kind: kind.word().to_owned(), metadata, ..Self::default() }.fresh()
     }

@@ -1,5 +1,5 @@
 use super::Writer;
-use crate::tree::{BOUNDED, CAPACITY, CEILING, CLUSTERS, GUESTS, EXTRA, derived, some};
+use crate::tree::{BOUNDED, CAPACITY, CEILING, CLUSTERS, EXTRA, GUESTS, derived, some};
 use crate::world::{HardUnits, StoredBody, WorldKind};
 use anyhow::Result;
 use rand::seq::IndexedRandom;

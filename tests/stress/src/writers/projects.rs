@@ -1,7 +1,7 @@
 use super::{ReadObject, Writer};
 use crate::tree::{
-    CLUSTERS, EXTRA, EXTRAS, LEAF, MIDDLE, MIDDLES, ROOT, TENANTS, extra, leaf, middle, root, some, tenant_of_extra,
-    tenant_of_leaf,
+    CLUSTERS, EXTRA, EXTRAS, LEAF, MIDDLE, MIDDLES, ROOT, TENANTS, extra, leaf, middle, root, some,
+    tenant_of_extra, tenant_of_leaf,
 };
 use crate::world::{HardUnits, StoredBody, WorldKind};
 use anyhow::Result;
