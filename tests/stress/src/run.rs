@@ -220,11 +220,11 @@ async fn torment(
             let ended = scene.replicas.revive()?;
             ensure!(ended == 0 || kills.total() > 0, "a replica ended by itself");
         }
-        if let Some(connection) = &mut admin {
-            if !history.read(connection, &mut verdict.findings).await? {
-                look(connection, verdict).await?;
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
+        if let Some(connection) = &mut admin
+            && !history.read(connection, &mut verdict.findings).await?
+        {
+            look(connection, verdict).await?;
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
         if Instant::now() >= next_word {
             next_word += Duration::from_secs(10);

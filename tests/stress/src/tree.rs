@@ -45,6 +45,8 @@ pub(crate) const MIDDLE: Range<u64> = 140..260;
 /// What a project at the end of the tree may have of one cluster.
 pub(crate) const LEAF: Range<u64> = 30..90;
 
+/// What a tenant that comes and goes may have of one cluster.
+pub(crate) const GUEST: Range<u64> = 20..80;
 /// What a project that comes and goes may have of one cluster.
 pub(crate) const EXTRA: Range<u64> = 5..40;
 

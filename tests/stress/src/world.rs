@@ -259,8 +259,8 @@ impl StoredBody {
     /// A project of a tenant; a root without a parent.
     pub(crate) fn project(name: &str, tenant: &str, parent: &str, hard: BTreeMap<String, HardUnits>) -> Self {
         let mut body = Self::named(WorldKind::Project, "", name);
-        body.spec.tenant_id = tenant.to_owned();
-        body.spec.parent_project_name = parent.to_owned();
+        tenant.clone_into(&mut body.spec.tenant_id);
+        parent.clone_into(&mut body.spec.parent_project_name);
         body.spec.clusters = hard;
         body
     }

@@ -1,5 +1,5 @@
 use super::Writer;
-use crate::tree::{BOUNDED, CAPACITY, CEILING, CLUSTERS, EXTRA, GUESTS, derived, some};
+use crate::tree::{BOUNDED, CAPACITY, CEILING, CLUSTERS, GUEST, GUESTS, derived, some};
 use crate::world::{HardUnits, StoredBody, WorldKind};
 use anyhow::Result;
 use rand::seq::IndexedRandom;
@@ -29,7 +29,7 @@ impl Writer {
         let mut ceilings = BTreeMap::new();
         for cluster in CLUSTERS {
             if !self.one_in(3) {
-                let hard = some(&mut self.random, &EXTRA);
+                let hard = some(&mut self.random, &GUEST);
                 ceilings.insert(cluster.to_owned(), HardUnits { hard });
             }
         }

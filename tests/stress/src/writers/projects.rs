@@ -8,7 +8,6 @@ use anyhow::Result;
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 use std::collections::BTreeMap;
-use std::ops::Range;
 use store::model::Growth;
 
 impl Writer {
@@ -28,10 +27,16 @@ impl Writer {
         Growth::Within(new.spec.clusters.keys().chain(before).cloned().collect())
     }
 
-    fn hard(&mut self, range: &Range<u64>) -> BTreeMap<String, HardUnits> {
-        let random = &mut self.random;
-        let mut one = |cluster: &&str| ((*cluster).to_owned(), HardUnits { hard: some(random, range) });
-        CLUSTERS.iter().map(|cluster| one(cluster)).collect()
+    /// Limits in some clusters.
+    fn hard(&mut self) -> BTreeMap<String, HardUnits> {
+        let mut clusters = BTreeMap::new();
+        for cluster in CLUSTERS {
+            if self.one_in(2) {
+                let hard = some(&mut self.random, &EXTRA);
+                clusters.insert(cluster.to_owned(), HardUnits { hard });
+            }
+        }
+        clusters
     }
 
     /// Raises or lowers what a project of the tree may have.
@@ -108,10 +113,12 @@ impl Writer {
                 (Some(at), 1) => middle(at, 0),
                 _ => String::new(),
             };
-            let mut hard = self.hard(&EXTRA);
+            let mut hard = self.hard();
             if self.one_in(8) {
                 // Where a resource is limited, it has to be named.
-                hard.values_mut().for_each(|hard| drop(hard.hard.pop_last()));
+                for hard in hard.values_mut() {
+                    hard.hard.pop_last();
+                }
             }
             let mut body = StoredBody::project(&name, tenant, &parent, hard);
             let growth = self.growth(&mut body, None);
@@ -125,7 +132,7 @@ impl Writer {
             new.delete();
             return self.update("mark project", &old, &new, Growth::Refused).await;
         }
-        new.spec.clusters = self.hard(&EXTRA);
+        new.spec.clusters = self.hard();
         self.update_project("resize project", &old, new).await
     }
 }
