@@ -1,7 +1,7 @@
 //! One look at one snapshot: what the objects and holds add up to, in the audit's own books, against every row of the
 //! ledger and every claim.
 
-use crate::books::{Cell, Census, Entry, HeldAmount, ScopeName};
+use crate::books::{BookEntry, Cell, Census, HeldAmount, ScopeName};
 use crate::findings::{Finding, Findings};
 use crate::world::{StoredBody, WorldKind};
 use anyhow::Result;
@@ -49,7 +49,7 @@ pub(crate) async fn look(connection: &mut PgConnection, findings: &mut Findings)
     for row in &snapshot.objects {
         let body: StoredBody = serde_json::from_str(row.try_get("body")?)?;
         let uid: Uuid = row.try_get("uid")?;
-        let entry = Entry::of(WorldKind::of(row.try_get("kind")?)?, &body);
+        let entry = BookEntry::of(WorldKind::of(row.try_get("kind")?)?, &body);
         if let Some(place) = &entry.place
             && let Some(other) = claims.insert(place.clone(), uid)
         {

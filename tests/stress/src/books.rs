@@ -91,7 +91,7 @@ impl Cost {
 
 /// What an object means to the ledger.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Entry {
+pub(crate) struct BookEntry {
     /// The scope that it pays.
     pub(crate) pays: Option<ScopeName>,
     /// What it costs there.
@@ -106,18 +106,21 @@ pub(crate) struct Entry {
     pub(crate) stands: bool,
     /// It takes nothing new.
     pub(crate) shut: bool,
+    /// Whose it is.
+    pub(crate) tenant: String,
     /// The cluster and the place there that it has for itself.
     pub(crate) place: Option<Cell>,
 }
 
-impl Entry {
+impl BookEntry {
     /// What a body says.
     pub(crate) fn of(kind: WorldKind, body: &StoredBody) -> Self {
         let shut = body.is_deleting() || body.status.locked == Some(true);
+        let said = Self { shut, tenant: body.tenant(kind).to_owned(), ..Self::default() };
         match kind {
             WorldKind::Cluster => Self { shut, ..Self::cluster(body) },
             WorldKind::Tenant => {
-                let mut tenant = Self { shut, undercuts: Undercuts::Unlimited, ..Self::default() };
+                let mut tenant = Self { undercuts: Undercuts::Unlimited, ..said };
                 tenant.pay(ScopeName::new(FLEET, "fleet"));
                 tenant.stand(ScopeName::new(TENANT, body.name()));
                 tenant.carve(body);
@@ -125,7 +128,7 @@ impl Entry {
             }
             WorldKind::Project => {
                 let (tenant, parent) = (&body.spec.tenant_id, &body.spec.parent_project_name);
-                let mut project = Self { shut, ..Self::default() };
+                let mut project = said;
                 project.pay(match parent.as_str() {
                     "" => ScopeName::new(TENANT, tenant),
                     parent => ScopeName::new(PROJECT, parent),
@@ -139,7 +142,7 @@ impl Entry {
             WorldKind::Namespace => {
                 let spec = &body.spec;
                 let place = Cell::new(&spec.cluster_name, &spec.namespace);
-                let mut namespace = Self { shut, place: Some(place), ..Self::default() };
+                let mut namespace = Self { place: Some(place), ..said };
                 namespace.pay(ScopeName::new(PROJECT, &body.metadata.namespace));
                 namespace.cost(&spec.cluster_name, &spec.hard);
                 namespace.charge(&spec.cluster_name, body.charge());
@@ -236,8 +239,8 @@ impl BookRow {
 struct Book {
     pays: Option<ScopeName>,
     shut: bool,
-    /// There is an object that stands for it.
-    stands: bool,
+    /// Whose it is; nobody's where no object stands for it.
+    owner: Option<String>,
     rows: BTreeMap<Cell, BookRow>,
 }
 
@@ -276,13 +279,13 @@ impl Books {
         self.0.get(scope).is_some_and(|book| book.shut)
     }
 
-    /// Whether there is an object that stands for the scope.
-    pub(crate) fn stands(&self, scope: &ScopeName) -> bool {
-        self.0.get(scope).is_some_and(|book| book.stands)
+    /// Whose the scope is; `None` where no object stands for it.
+    pub(crate) fn owner(&self, scope: &ScopeName) -> Option<&str> {
+        self.0.get(scope).and_then(|book| book.owner.as_deref())
     }
 
     /// Puts the second in the place of the first.
-    pub(crate) fn change(&mut self, before: Option<&Entry>, after: Option<&Entry>) {
+    pub(crate) fn change(&mut self, before: Option<&BookEntry>, after: Option<&BookEntry>) {
         if let Some(before) = before {
             self.count(before, -1);
             self.clear(before);
@@ -301,7 +304,7 @@ impl Books {
         });
     }
 
-    fn count(&mut self, entry: &Entry, sign: i8) {
+    fn count(&mut self, entry: &BookEntry, sign: i8) {
         let Some(scope) = &entry.pays else { return };
         for (cell, cost) in &entry.costs {
             self.shift(scope, cell, |row| {
@@ -311,23 +314,23 @@ impl Books {
         }
     }
 
-    fn clear(&mut self, entry: &Entry) {
+    fn clear(&mut self, entry: &BookEntry) {
         let Some(scope) = &entry.grants else { return };
         for cell in entry.limits.keys() {
             self.shift(scope, cell, |row| (row.hard, row.listed) = (None, false));
         }
         if entry.stands {
             let book = self.0.entry(scope.clone()).or_default();
-            (book.shut, book.stands, book.pays) = (false, false, None);
+            (book.shut, book.owner, book.pays) = (false, None, None);
         }
     }
 
     /// Whom a scope pays changes while it has no limits, so that nothing of it counts above.
-    fn set(&mut self, entry: &Entry) {
+    fn set(&mut self, entry: &BookEntry) {
         let Some(scope) = &entry.grants else { return };
         if entry.stands {
             let book = self.0.entry(scope.clone()).or_default();
-            (book.shut, book.stands, book.pays) = (entry.shut, true, entry.pays.clone());
+            (book.shut, book.owner, book.pays) = (entry.shut, Some(entry.tenant.clone()), entry.pays.clone());
         }
         for (cell, hard) in &entry.limits {
             self.shift(scope, cell, |row| (row.hard, row.listed) = (*hard, cell.resource.is_empty()));
@@ -362,19 +365,19 @@ impl Books {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Census {
     pub(crate) books: Books,
-    pub(crate) entries: BTreeMap<Uuid, Entry>,
+    pub(crate) entries: BTreeMap<Uuid, BookEntry>,
 }
 
 impl Census {
     /// Puts an object in its place.
-    pub(crate) fn put(&mut self, uid: Uuid, entry: Entry) {
+    pub(crate) fn put(&mut self, uid: Uuid, entry: BookEntry) {
         let before = self.entries.get(&uid);
         self.books.change(before, Some(&entry));
         self.entries.insert(uid, entry);
     }
 
     /// Takes an object away.
-    pub(crate) fn take(&mut self, uid: Uuid) -> Option<Entry> {
+    pub(crate) fn take(&mut self, uid: Uuid) -> Option<BookEntry> {
         let entry = self.entries.remove(&uid)?;
         self.books.change(Some(&entry), None);
         Some(entry)

@@ -1,6 +1,6 @@
 //! The parent's own reading of history, straight from the table.
 
-use crate::books::Entry;
+use crate::books::BookEntry;
 use crate::findings::{Finding, Findings};
 use crate::replay::{Event, Replay};
 use crate::world::{StoredBody, WorldKind};
@@ -64,7 +64,7 @@ impl History {
             let key: (i16, String, String) =
                 (row.try_get("kind")?, row.try_get("namespace")?, row.try_get("name")?);
             history.lying.insert(key.clone(), body.token);
-            let entry = Entry::of(WorldKind::of(row.try_get("kind")?)?, &body);
+            let entry = BookEntry::of(WorldKind::of(row.try_get("kind")?)?, &body);
             history.replay.census.put(row.try_get("uid")?, entry);
             history.state.insert(key, row.try_get::<i64, _>("rv")?.unsigned_abs());
         }

@@ -5,11 +5,6 @@ use crate::findings::Finding;
 use anyhow::{Context, Result, ensure};
 use sqlx::postgres::PgConnection;
 
-/// A bug that has no place any more: nothing was tried.
-#[derive(Debug, thiserror::Error)]
-#[error("the function does not hold what {0} replaces")]
-pub(crate) struct NotPlanted(&'static str);
-
 /// A bug.
 #[derive(Debug)]
 pub(crate) struct Plant {
@@ -193,7 +188,7 @@ impl Plant {
         sqlx::raw_sql(self.before).execute(&mut *connection).await?;
         let sql = "SELECT pg_get_functiondef(oid) FROM pg_proc WHERE proname LIKE $1 || '\\_%'";
         let text: String = sqlx::query_scalar(sql).bind(self.function).fetch_one(&mut *connection).await?;
-        ensure!(text.contains(self.find), NotPlanted(self.name));
+        ensure!(text.contains(self.find), "the function does not hold what {} replaces", self.name);
         let changed = text.replace(self.find, self.replace);
         sqlx::raw_sql(sqlx::AssertSqlSafe(changed)).execute(connection).await?;
         Ok(())

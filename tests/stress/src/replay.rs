@@ -1,7 +1,9 @@
 //! History, write by write, in the audit's own books: what was above a limit when nobody may bring it there, or grew where
 //! nothing may grow. Amounts that count without an object have no events; a trigger of the test keeps their history.
 
-use crate::books::{Cell, Census, Cost, Entry, HeldAmount, PROJECT, REGISTRY, ScopeName, TENANT, Undercuts};
+use crate::books::{
+    BookEntry, Cell, Census, Cost, HeldAmount, PROJECT, REGISTRY, ScopeName, TENANT, Undercuts,
+};
 use crate::findings::{Finding, Findings};
 use crate::world::{StoredBody, WorldKind};
 use anyhow::Result;
@@ -49,7 +51,7 @@ struct HoldEvent {
 
 /// What happened at the limits.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct LimitCounts {
     /// Limits put below what counts against them.
     pub(crate) undercuts: u64,
     /// Raises that took over what was above a limit.
@@ -64,7 +66,7 @@ pub(crate) struct Told {
 #[derive(Debug, Default)]
 pub(crate) struct Replay {
     pub(crate) census: Census,
-    pub(crate) told: Told,
+    pub(crate) counts: LimitCounts,
     holds: VecDeque<HoldEvent>,
     last_hold: i64,
 }
@@ -106,7 +108,7 @@ impl Replay {
         if event.leaves {
             return self.leave(event, findings);
         }
-        let after = Entry::of(event.kind, event.body);
+        let after = BookEntry::of(event.kind, event.body);
         let before = self.census.entries.get(&event.uid).cloned();
         let write = JudgedWrite {
             census: &self.census,
@@ -116,7 +118,7 @@ impl Replay {
             before: before.as_ref(),
             after: &after,
         };
-        write.judge(&mut self.told, findings);
+        write.judge(&mut self.counts, findings);
         self.census.put(event.uid, after);
     }
 
@@ -127,7 +129,7 @@ impl Replay {
     }
 
     fn hold(&mut self, event: &HoldEvent) {
-        self.told.holds += 1;
+        self.counts.holds += 1;
         self.census.books.hold(&event.held, if event.begins { 1 } else { -1 });
     }
 
@@ -157,18 +159,18 @@ struct JudgedWrite<'a> {
     revision: u64,
     name: &'a str,
     bound: bool,
-    before: Option<&'a Entry>,
-    after: &'a Entry,
+    before: Option<&'a BookEntry>,
+    after: &'a BookEntry,
 }
 
 impl JudgedWrite<'_> {
-    fn judge(&self, told: &mut Told, findings: &mut Findings) {
+    fn judge(&self, counts: &mut LimitCounts, findings: &mut Findings) {
         if let Some(scope) = &self.after.pays {
-            self.judge_charge(scope, told, findings);
-            self.judge_place(scope, told, findings);
+            self.judge_charge(scope, counts, findings);
+            self.judge_place(scope, counts, findings);
         }
         if let Some(scope) = &self.after.grants {
-            self.judge_limits(scope, told, findings);
+            self.judge_limits(scope, counts, findings);
         }
     }
 
@@ -193,11 +195,11 @@ impl JudgedWrite<'_> {
     }
 
     /// What grows must fit. What its own children have above its limit counts above already: a raise takes it over.
-    fn judge_charge(&self, scope: &ScopeName, told: &mut Told, findings: &mut Findings) {
+    fn judge_charge(&self, scope: &ScopeName, counts: &mut LimitCounts, findings: &mut Findings) {
         let books = &self.census.books;
         for (cell, more) in self.growth() {
             let excess = self.own().map_or(0, |own| books.row(own, cell).excess());
-            told.taken_over += u64::from(excess > 0);
+            counts.taken_over += u64::from(excess > 0);
             let row = books.row(scope, cell);
             let total = row.total() + more - excess;
             if let Some(hard) = row.hard.filter(|hard| more > excess && total > *hard) {
@@ -209,7 +211,7 @@ impl JudgedWrite<'_> {
     }
 
     /// Where it may grow at all.
-    fn judge_place(&self, scope: &ScopeName, told: &mut Told, findings: &mut Findings) {
+    fn judge_place(&self, scope: &ScopeName, counts: &mut LimitCounts, findings: &mut Findings) {
         let books = &self.census.books;
         let growth = self.growth();
         let is_new = |cell: &&Cell| {
@@ -224,8 +226,12 @@ impl JudgedWrite<'_> {
             forbid(format!("grows in {scope}, which is locked or being deleted"));
         }
         if joined.contains(&Cell::default()) {
-            if scope.kind == PROJECT && !books.stands(scope) {
-                forbid(format!("comes to {scope}, which is not there"));
+            match books.owner(scope) {
+                None if scope.kind == PROJECT => forbid(format!("comes to {scope}, which is not there")),
+                Some(owner) if owner != self.after.tenant => {
+                    forbid(format!("comes to {scope}, which is of tenant {owner}"));
+                }
+                _ => {}
             }
             let own = self.own().filter(|_| self.before.is_some());
             if own.is_some_and(|own| books.rows_of(own).any(|(_, row)| row.excess() != 0)) {
@@ -241,7 +247,7 @@ impl JudgedWrite<'_> {
                 || raised.contains(cell.cluster.as_str())
                 || growth.keys().any(|grown| grown.cluster == cell.cluster);
             let bound = self.bound && scope.kind == TENANT && grows && cell.cluster != REGISTRY;
-            told.bound += u64::from(bound);
+            counts.bound += u64::from(bound);
             if (bound || joins && scope.kind != TENANT) && !books.row(scope, cell).listed {
                 forbid(format!("grows in {cell}, which {scope} does not have"));
             }
@@ -259,7 +265,7 @@ impl JudgedWrite<'_> {
     }
 
     /// A limit stays at or above what counts against it, unless it may not.
-    fn judge_limits(&self, scope: &ScopeName, told: &mut Told, findings: &mut Findings) {
+    fn judge_limits(&self, scope: &ScopeName, counts: &mut LimitCounts, findings: &mut Findings) {
         for (cell, hard) in &self.after.limits {
             let row = self.census.books.row(scope, cell);
             let Some(hard) =
@@ -272,7 +278,7 @@ impl JudgedWrite<'_> {
                 Undercuts::Unlimited => row.hard.is_none(),
                 Undercuts::Always => true,
             };
-            told.undercuts += u64::from(may);
+            counts.undercuts += u64::from(may);
             if !may {
                 findings.add(Finding::OverCommit, || {
                     let total = row.total();
@@ -292,13 +298,13 @@ mod tests {
     use crate::world::{HardUnits, units};
 
     #[derive(Default)]
-    struct Told {
+    struct Story {
         replay: Replay,
         revision: u64,
         findings: Findings,
     }
 
-    impl Told {
+    impl Story {
         fn step(&mut self, kind: WorldKind, name: &str, body: &StoredBody, leaves: bool) {
             self.revision += 1;
             let name = format!("{kind:?}/{name}");
@@ -344,105 +350,109 @@ mod tests {
 
     #[test]
     fn a_ceiling_below_what_there_is_counts_above_in_full_and_lets_nothing_grow() {
-        let mut told = Told::default();
-        told.cluster(10, &[]);
-        told.root("p", 8);
-        told.tenant("t", Some(6));
-        assert_eq!((told.row(TENANT, "t"), told.row(1, "fleet")), ((8, 2), (8, 0)));
-        told.root("p", 7);
-        assert_eq!((told.row(TENANT, "t"), told.row(1, "fleet")), ((7, 1), (7, 0)));
-        told.tenant("t", Some(7));
-        assert_eq!(told.found(), []);
-        told.tenant("t", Some(6));
-        assert_eq!(told.found(), [Finding::OverCommit], "there was a ceiling already");
-        told.root("p", 8);
-        assert_eq!(told.found(), [Finding::OverCommit]);
-        told.tenant("t", None);
-        told.root("p", 50);
-        assert_eq!((told.found(), told.row(1, "fleet")), (Vec::new(), (0, 0)));
+        let mut story = Story::default();
+        story.cluster(10, &[]);
+        story.root("p", 8);
+        story.tenant("t", Some(6));
+        assert_eq!((story.row(TENANT, "t"), story.row(1, "fleet")), ((8, 2), (8, 0)));
+        story.root("p", 7);
+        assert_eq!((story.row(TENANT, "t"), story.row(1, "fleet")), ((7, 1), (7, 0)));
+        story.tenant("t", Some(7));
+        assert_eq!(story.found(), []);
+        story.tenant("t", Some(6));
+        assert_eq!(story.found(), [Finding::OverCommit], "there was a ceiling already");
+        story.root("p", 8);
+        assert_eq!(story.found(), [Finding::OverCommit]);
+        story.tenant("t", None);
+        story.root("p", 50);
+        assert_eq!((story.found(), story.row(1, "fleet")), (Vec::new(), (0, 0)));
     }
 
     #[test]
     fn what_follows_from_nodes_may_fall_and_what_is_explicit_may_not() {
-        let mut told = Told::default();
-        told.cluster(10, &["cpu", "pods"]);
-        told.tenant("t", Some(9));
-        told.cluster(5, &["cpu", "pods"]);
-        assert_eq!((told.found(), told.row(1, "fleet")), (Vec::new(), (9, 4)));
-        told.tenant("u", Some(1));
-        assert_eq!(told.found(), [Finding::OverCommit]);
-        let mut told = Told::default();
-        told.cluster(10, &[]);
-        told.tenant("t", Some(9));
-        told.cluster(5, &[]);
-        assert_eq!(told.found(), [Finding::OverCommit]);
+        let mut story = Story::default();
+        story.cluster(10, &["cpu", "pods"]);
+        story.tenant("t", Some(9));
+        story.cluster(5, &["cpu", "pods"]);
+        assert_eq!((story.found(), story.row(1, "fleet")), (Vec::new(), (9, 4)));
+        story.tenant("u", Some(1));
+        assert_eq!(story.found(), [Finding::OverCommit]);
+        let mut story = Story::default();
+        story.cluster(10, &[]);
+        story.tenant("t", Some(9));
+        story.cluster(5, &[]);
+        assert_eq!(story.found(), [Finding::OverCommit]);
     }
 
     #[test]
     fn a_raise_takes_over_what_counts_above_and_no_more() {
-        let mut told = Told::default();
-        told.cluster(12, &[]);
-        told.root("p", 12);
-        told.tenant("t", Some(10));
-        told.tenant("t", Some(12));
-        assert_eq!((told.found(), told.row(1, "fleet")), (Vec::new(), (12, 0)));
-        told.tenant("t", Some(13));
-        assert_eq!(told.found(), [Finding::OverCommit]);
+        let mut story = Story::default();
+        story.cluster(12, &[]);
+        story.root("p", 12);
+        story.tenant("t", Some(10));
+        story.tenant("t", Some(12));
+        assert_eq!((story.found(), story.row(1, "fleet")), (Vec::new(), (12, 0)));
+        story.tenant("t", Some(13));
+        assert_eq!(story.found(), [Finding::OverCommit]);
     }
 
     #[test]
     fn who_may_not_make_budget_grows_below_a_ceiling_only() {
-        let mut told = Told::default();
-        told.cluster(10, &[]);
+        let mut story = Story::default();
+        story.cluster(10, &[]);
         let bound = |amount| {
             let mut root = StoredBody::project("p", "t", "", hard(Some(amount)));
             root.bound = true;
             root
         };
-        told.write(WorldKind::Project, &bound(1));
-        assert_eq!(told.found(), [Finding::ForbiddenGrowth]);
-        told.tenant("t", Some(5));
-        told.write(WorldKind::Project, &bound(2));
-        assert_eq!(told.found(), []);
-        told.tenant("t", None);
-        told.write(WorldKind::Project, &bound(1));
-        assert_eq!(told.found(), []);
-        told.write(WorldKind::Project, &bound(2));
-        assert_eq!(told.found(), [Finding::ForbiddenGrowth]);
+        story.write(WorldKind::Project, &bound(1));
+        assert_eq!(story.found(), [Finding::ForbiddenGrowth]);
+        story.tenant("t", Some(5));
+        story.write(WorldKind::Project, &bound(2));
+        assert_eq!(story.found(), []);
+        story.tenant("t", None);
+        story.write(WorldKind::Project, &bound(1));
+        assert_eq!(story.found(), []);
+        story.write(WorldKind::Project, &bound(2));
+        assert_eq!(story.found(), [Finding::ForbiddenGrowth]);
     }
 
     #[test]
     fn what_counts_without_an_object_goes_up_and_leaves_no_room() {
-        let mut told = Told::default();
-        told.cluster(10, &[]);
-        told.tenant("t", Some(6));
-        told.root("p", 6);
+        let mut story = Story::default();
+        story.cluster(10, &[]);
+        story.tenant("t", Some(6));
+        story.root("p", 6);
         let (scope, cell) = (ScopeName::new(PROJECT, "p"), Cell::new("c", "pods"));
         let held = HeldAmount { scope, cell, amount: 8, carried: true };
-        let (revision, uid) = (told.revision, Uuid::from_u128(1));
-        told.replay.holds.push_back(HoldEvent { revision, begins: true, uid, held });
-        told.cluster(9, &[]);
+        let (revision, uid) = (story.revision, Uuid::from_u128(1));
+        story.replay.holds.push_back(HoldEvent { revision, begins: true, uid, held });
+        story.cluster(9, &[]);
         assert_eq!(
-            (told.row(PROJECT, "p"), told.row(TENANT, "t"), told.row(1, "fleet")),
+            (story.row(PROJECT, "p"), story.row(TENANT, "t"), story.row(1, "fleet")),
             ((8, 2), (8, 2), (8, 0))
         );
-        assert_eq!(told.found(), []);
-        told.write(WorldKind::Namespace, &StoredBody::namespace("p", "n", "c", units(1)).owned_by("t"));
-        told.step(WorldKind::Project, "p", &StoredBody::project("p", "t", "", hard(None)), true);
-        assert_eq!(told.found(), [Finding::OverCommit]);
+        assert_eq!(story.found(), []);
+        story.write(WorldKind::Namespace, &StoredBody::namespace("p", "n", "c", units(1)).owned_by("t"));
+        story.step(WorldKind::Project, "p", &StoredBody::project("p", "t", "", hard(None)), true);
+        assert_eq!(story.found(), [Finding::OverCommit]);
     }
 
     #[test]
-    fn what_is_shut_or_gone_takes_nothing() {
-        let mut told = Told::default();
-        told.cluster(10, &[]);
+    fn what_is_shut_gone_or_anothers_takes_nothing() {
+        let mut story = Story::default();
+        story.cluster(10, &[]);
         let mut locked = StoredBody::project("p", "t", "", hard(Some(6)));
         locked.status.locked = Some(true);
-        told.write(WorldKind::Project, &locked);
-        for project in ["p", "q"] {
-            let namespace = StoredBody::namespace(project, "n", "c", units(1)).owned_by("t");
-            told.write(WorldKind::Namespace, &namespace);
-            assert_eq!(told.found(), [Finding::ForbiddenGrowth], "{project}");
+        story.write(WorldKind::Project, &locked);
+        story.write(WorldKind::Project, &StoredBody::project("r", "t", "", hard(Some(6))));
+        for (project, tenant) in [("p", "t"), ("q", "t"), ("r", "u")] {
+            let namespace = StoredBody::namespace(project, "n", "c", units(1)).owned_by(tenant);
+            story.write(WorldKind::Namespace, &namespace);
+            assert_eq!(story.found(), [Finding::ForbiddenGrowth], "{project}");
         }
+        let namespace = StoredBody::namespace("r", "n", "c", units(1)).owned_by("t");
+        story.write(WorldKind::Namespace, &namespace);
+        assert_eq!(story.found(), []);
     }
 }

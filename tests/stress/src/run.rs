@@ -6,8 +6,8 @@ use crate::findings::{Finding, Findings};
 use crate::follower::History;
 use crate::log::{Line, LoggedOutcome};
 use crate::plants::{PLANTS, Plant};
-use crate::replay::{Replay, Told};
-use crate::world::WorldKind;
+use crate::replay::{LimitCounts, Replay};
+use crate::world::{WorldAccounts, WorldKind};
 use crate::{audit, log, proxy, replica, say, tree};
 use anyhow::{Context, Result, ensure};
 use runtime::Tasks;
@@ -134,6 +134,9 @@ async fn test(settings: &RunSettings, plant: Option<&Plant>) -> Result<Findings>
     replicas.finish()?;
     let mut connection = PgConnection::connect(&database.url).await?;
     conclude(&mut connection, &mut history, &mut verdict).await?;
+    if plant.is_none() {
+        ask_the_store(&database.url, &mut verdict.findings).await?;
+    }
     for file in replicas.logs() {
         judge(&log::read(&file)?, &history, &mut verdict)?;
     }
@@ -173,6 +176,19 @@ async fn conclude(connection: &mut PgConnection, history: &mut History, verdict:
     audit::compare_history(&census, &history.replay.census, &mut verdict.findings);
     compare_state(connection, history, &mut verdict.findings).await?;
     history.find_torn(&mut verdict.findings);
+    Ok(())
+}
+
+/// The store's own audit has nothing to say, either.
+async fn ask_the_store(url: &str, findings: &mut Findings) -> Result<()> {
+    let tasks = Tasks::new();
+    let store = replica::open(url, Duration::from_mins(1), &tasks)?;
+    let report = store.audit(&Access::internal("stress"), &WorldAccounts).await?;
+    for difference in report.differences {
+        findings.add(Finding::Difference, || format!("the store's audit: {difference}"));
+    }
+    tasks.cancel();
+    tasks.join(Duration::from_secs(5)).await?;
     Ok(())
 }
 
@@ -331,7 +347,7 @@ fn report(verdict: &Verdict, history: &History, kills: &Kills) {
         verdict.looks,
         verdict.watched
     ));
-    let Told { undercuts, taken_over, bound, holds } = history.replay.told;
+    let LimitCounts { undercuts, taken_over, bound, holds } = history.replay.counts;
     say(&format!(
         "limits put below what there is {undercuts}, excess taken over {taken_over}, growth below ceilings {bound}, holds {holds}"
     ));

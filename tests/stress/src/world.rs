@@ -7,6 +7,7 @@ use business_types::names::{GROUP, MEMBER_CLUSTERS, NAMESPACES, PROJECTS, TENANT
 use business_types::{ChargedMemberCluster, ChargedNamespace, ChargedProject, ChargedTenant};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use store::audit::Accounts;
 use store::model::NewState;
 use store::quota::Account;
 use store::{Attributes, Key, Kind, KindId, ScopeRole};
@@ -117,6 +118,17 @@ impl Kind for WorldKind {
         let tenant = serde_json::from_slice::<StoredBody>(body).map(|body| body.tenant(*self).to_owned());
         let tenant = tenant.ok().filter(|tenant| !tenant.is_empty()).map(Into::into);
         Attributes { tenant, ..Attributes::default() }
+    }
+}
+
+/// Reads bodies for the store's own audit.
+#[derive(Debug)]
+pub(crate) struct WorldAccounts;
+
+impl Accounts for WorldAccounts {
+    fn account(&self, kind: KindId, body: &[u8]) -> Result<Option<Account>, String> {
+        let kind = WorldKind::of(kind.0).map_err(|error| error.to_string())?;
+        kind.account(body).map(Some).map_err(|error| error.to_string())
     }
 }
 
