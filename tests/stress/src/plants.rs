@@ -139,12 +139,12 @@ pub(crate) const PLANTS: [Plant; 17] = [
         replace: "l_allocated[up_row] := l_allocated[up_row] + least(above, 0);",
     },
     Plant {
-        name: "excess-taken-over-twice",
+        name: "excess-taken-over-tenfold",
         before: "SELECT 1",
         function: "decide_each",
         found_by: Finding::OverCommit,
         find: "SELECT coalesce(max(l_excess[k.i]), 0) INTO taken",
-        replace: "SELECT 2 * coalesce(max(l_excess[k.i]), 0) INTO taken",
+        replace: "SELECT 10 * coalesce(max(l_excess[k.i]), 0) INTO taken",
     },
     Plant {
         name: "ceiling-blocks-nothing",

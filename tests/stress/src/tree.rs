@@ -35,7 +35,7 @@ pub(crate) const MIDDLES: usize = 2;
 pub(crate) const EXTRAS: usize = 6;
 
 /// What a cluster may have.
-pub(crate) const CAPACITY: Range<u64> = 1_400..3_000;
+pub(crate) const CAPACITY: Range<u64> = 1_300..2_500;
 /// What a tenant may have of one cluster.
 pub(crate) const CEILING: Range<u64> = 400..800;
 /// What a root project may have of one cluster.

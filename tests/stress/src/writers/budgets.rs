@@ -14,9 +14,16 @@ impl Writer {
         let cluster = CLUSTERS.choose(&mut self.random).copied().unwrap_or_default();
         let Some(old) = self.read(WorldKind::Tenant, tenant).await else { return Ok(()) };
         let mut new = old.body.clone().fresh();
-        let is_taken_away = self.one_in(4) && new.spec.clusters.remove(cluster).is_some();
+        let is_taken_away = self.one_in(3) && new.spec.clusters.remove(cluster).is_some();
         if !is_taken_away {
-            let hard = some(&mut self.random, &CEILING);
+            let mut hard = some(&mut self.random, &CEILING);
+            // One of the amounts stays in most cases: both are seldom to be had.
+            if let Some((resource, amount)) =
+                old.body.spec.clusters.get(cluster).and_then(|old| old.hard.first_key_value())
+                && !self.one_in(3)
+            {
+                hard.insert(resource.clone(), *amount);
+            }
             new.spec.clusters.insert(cluster.to_owned(), HardUnits { hard });
         }
         let op = if is_taken_away { "take a ceiling away" } else { "set a ceiling" };

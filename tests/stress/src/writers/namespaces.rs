@@ -221,7 +221,7 @@ impl Writer {
 
     /// Finds something in a cluster that no object stands for, or stops counting such a thing.
     pub(super) async fn count_without_object(&mut self) -> Result<()> {
-        if self.one_in(4) {
+        if self.one_in(3) {
             let ProjectOfTree { name, number, .. } = self.project();
             let cluster = cluster_of(&mut self.random, number);
             let found = some(&mut self.random, &ORPHAN);
