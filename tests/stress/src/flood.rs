@@ -3,7 +3,8 @@
 
 use crate::replica;
 use crate::say;
-use anyhow::{Context, Result};
+use crate::world::WorldKind;
+use anyhow::Result;
 use runtime::Tasks;
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection, Row};
@@ -79,7 +80,7 @@ pub(crate) async fn run(settings: FloodSettings) -> Result<()> {
     let database = server.database().await.map_err(anyhow::Error::from_boxed)?;
     let tasks = Tasks::new();
     let store = replica::open(&database.url, Duration::from_secs(settings.retention), &tasks)?;
-    let kind = store.kind_id("stress", "items").context("the kind is not registered")?;
+    let kind = WorldKind::Namespace.id();
     store.until_synced().await;
     let begun = Instant::now();
     let shares = create(&store, kind, &settings).await?;
@@ -141,7 +142,7 @@ fn state(key: &Key, round: u64) -> NewState {
     let Key { name, namespace, .. } = key;
     let padding = "x".repeat(PADDING);
     let body = format!(
-        r#"{{"apiVersion":"stress/v1","kind":"Item","metadata":{{"name":"{name}","namespace":"{namespace}"}},"round":{round},"text":"{padding}"}}"#
+        r#"{{"apiVersion":"stress/v1","kind":"Namespace","metadata":{{"name":"{name}","namespace":"{namespace}"}},"round":{round},"text":"{padding}"}}"#
     );
     NewState { body, account: Account { tenant: "t".to_owned(), ..Account::default() } }
 }

@@ -1,13 +1,19 @@
 //! The parent's own reading of history, straight from the table.
 
-use crate::world::StoredBody;
+use crate::books::BookEntry;
+use crate::findings::{Finding, Findings};
+use crate::replay::{Event, Replay};
+use crate::world::{StoredBody, WorldKind};
 use anyhow::{Result, ensure};
-use sqlx::Row;
-use sqlx::postgres::PgConnection;
+use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::{Connection, Row};
 use std::collections::{BTreeMap, HashMap};
 use uuid::Uuid;
 
-/// Everything that was ever stored.
+/// Events that are read at once.
+const PAGE: usize = 20_000;
+
+/// Everything that was stored since the test began.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     /// Revisions by kind, in order.
@@ -24,6 +30,8 @@ pub(crate) struct History {
     pub(crate) moves: u64,
     /// What was made of each list.
     lists: HashMap<Uuid, Made>,
+    /// The audit's books, as far as history was read.
+    pub(crate) replay: Replay,
     /// The last revision read.
     pub(crate) last: u64,
 }
@@ -44,59 +52,96 @@ impl Made {
 }
 
 impl History {
-    /// Reads on from where it stopped; tells how many events came.
-    pub(crate) async fn read(&mut self, connection: &mut PgConnection) -> Result<usize> {
+    /// Begins with what is there: whatever is above a limit now is there by right.
+    pub(crate) async fn begin(connection: &mut PgConnection) -> Result<Self> {
+        let mut history = Self::default();
+        let mut snapshot = connection.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
+        let revision: i64 = sqlx::query_scalar("SELECT max(v) FROM rev").fetch_one(&mut *snapshot).await?;
+        history.last = revision.unsigned_abs();
+        let query = "SELECT kind, namespace, name, uid, rv, body FROM objects";
+        for row in sqlx::query(query).fetch_all(&mut *snapshot).await? {
+            let body: StoredBody = serde_json::from_str(row.try_get("body")?)?;
+            let key: (i16, String, String) =
+                (row.try_get("kind")?, row.try_get("namespace")?, row.try_get("name")?);
+            history.lying.insert(key.clone(), body.token);
+            let entry = BookEntry::of(WorldKind::of(row.try_get("kind")?)?, &body);
+            history.replay.census.put(row.try_get("uid")?, entry);
+            history.state.insert(key, row.try_get::<i64, _>("rv")?.unsigned_abs());
+        }
+        snapshot.rollback().await?;
+        Ok(history)
+    }
+
+    /// Reads on from where it stopped; tells whether there is more. What contradicts itself is found, and ends it.
+    pub(crate) async fn read(
+        &mut self,
+        connection: &mut PgConnection,
+        findings: &mut Findings,
+    ) -> Result<bool> {
         let rows = sqlx::query(
-            "SELECT rv, kind, op::text AS op, namespace, name, uid, body FROM events WHERE rv > $1 ORDER BY rv LIMIT 20000",
+            "SELECT rv, kind, op::text AS op, namespace, name, uid, body FROM events WHERE rv > $1 ORDER BY rv LIMIT $2",
         )
         .bind(i64::try_from(self.last)?)
-        .fetch_all(connection)
+        .bind(i64::try_from(PAGE)?)
+        .fetch_all(&mut *connection)
         .await?;
+        self.replay.read_holds(connection).await?;
         for row in &rows {
-            let revision = u64::try_from(row.try_get::<i64, _>("rv")?)?;
-            ensure!(revision > self.last, "event {revision} after {}", self.last);
-            self.last = revision;
-            let kind: i16 = row.try_get("kind")?;
-            let (namespace, name): (String, String) = (row.try_get("namespace")?, row.try_get("name")?);
-            self.by_kind.entry(kind).or_default().push(revision);
-            let body: StoredBody = serde_json::from_str(row.try_get("body")?)?;
-            let uid: Uuid = row.try_get("uid")?;
-            let key = (kind, namespace, name);
-            let op: &str = row.try_get("op")?;
-            let present = self.state.contains_key(&key);
-            match op {
-                "c" => ensure!(!present, "{key:?} was created twice"),
-                "u" => ensure!(present, "{key:?} was updated and does not exist"),
-                _ => ensure!(present, "{key:?} was deleted and does not exist"),
-            }
-            // Who arrives is not made.
-            if let (Some(list), "c", None) = (&body.list, op, self.leaving) {
-                let made = self.lists.entry(list.id).or_default();
-                made.size = list.size;
-                made.revisions.push(revision);
-            }
-            if let Some(left) = self.leaving.take() {
-                ensure!(
-                    op == "c" && uid == left,
-                    "{left} left its place before event {revision} and came to none"
-                );
-                self.moves += 1;
-            }
-            // What moves away is shown as it was; whoever deletes writes a last state.
-            if op == "d" && self.lying.get(&key) == Some(&body.token) {
-                self.leaving = Some(uid);
-            } else {
-                self.tokens.entry(body.token).or_default().push(revision);
-            }
-            if op == "d" {
-                self.state.remove(&key);
-                self.lying.remove(&key);
-            } else {
-                self.state.insert(key.clone(), revision);
-                self.lying.insert(key, body.token);
+            if let Err(error) = self.take(row, findings) {
+                findings.add(Finding::History, || error.to_string());
+                return Ok(false);
             }
         }
-        Ok(rows.len())
+        Ok(rows.len() == PAGE)
+    }
+
+    fn take(&mut self, row: &PgRow, findings: &mut Findings) -> Result<()> {
+        let revision = row.try_get::<i64, _>("rv")?.unsigned_abs();
+        ensure!(revision > self.last, "event {revision} after {}", self.last);
+        self.last = revision;
+        let kind: i16 = row.try_get("kind")?;
+        let (namespace, name): (String, String) = (row.try_get("namespace")?, row.try_get("name")?);
+        self.by_kind.entry(kind).or_default().push(revision);
+        let body: StoredBody = serde_json::from_str(row.try_get("body")?)?;
+        let uid: Uuid = row.try_get("uid")?;
+        let key = (kind, namespace, name);
+        let op: &str = row.try_get("op")?;
+        let present = self.state.contains_key(&key);
+        match op {
+            "c" => ensure!(!present, "{key:?} was created twice"),
+            "u" => ensure!(present, "{key:?} was updated and does not exist"),
+            _ => ensure!(present, "{key:?} was deleted and does not exist"),
+        }
+        // Who arrives is not made.
+        if let (Some(list), "c", None) = (&body.list, op, self.leaving) {
+            let made = self.lists.entry(list.id).or_default();
+            made.size = list.size;
+            made.revisions.push(revision);
+        }
+        if let Some(left) = self.leaving.take() {
+            ensure!(
+                op == "c" && uid == left,
+                "{left} left its place before event {revision} and came to none"
+            );
+            self.moves += 1;
+        }
+        let leaves = op == "d";
+        let event = Event { revision, kind: WorldKind::of(kind)?, uid, body: &body, leaves };
+        self.replay.step(&event, findings);
+        // What moves away is shown as it was; whoever deletes writes a last state.
+        if leaves && self.lying.get(&key) == Some(&body.token) {
+            self.leaving = Some(uid);
+        } else {
+            self.tokens.entry(body.token).or_default().push(revision);
+        }
+        if leaves {
+            self.state.remove(&key);
+            self.lying.remove(&key);
+        } else {
+            self.state.insert(key.clone(), revision);
+            self.lying.insert(key, body.token);
+        }
+        Ok(())
     }
 
     /// How many lists were made.
@@ -104,11 +149,11 @@ impl History {
         self.lists.len()
     }
 
-    /// Lists of which not all was made, or something twice, or not at once.
-    pub(crate) fn torn(&self) -> Vec<String> {
-        let torn = self.lists.iter().filter(|(_, made)| !made.is_whole());
-        torn.map(|(id, Made { size, revisions })| format!("list {id}: {size} items, made at {revisions:?}"))
-            .collect()
+    /// Looks for lists of which not all was made, or something twice, or not at once.
+    pub(crate) fn find_torn(&self, findings: &mut Findings) {
+        for (id, Made { size, revisions }) in self.lists.iter().filter(|(_, made)| !made.is_whole()) {
+            findings.add(Finding::Torn, || format!("list {id}: {size} namespaces, made at {revisions:?}"));
+        }
     }
 
     /// Number and exclusive or of a kind's revisions in `(after, to]`.

@@ -3,10 +3,14 @@
 //! no event missed, doubled or out of order, no difference between the ledger and the objects.
 
 mod world;
+mod tree;
 mod log;
 mod replica;
 mod writers;
 mod watchers;
+mod findings;
+mod books;
+mod replay;
 mod follower;
 mod audit;
 mod faults;

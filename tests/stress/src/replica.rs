@@ -1,14 +1,14 @@
 //! One replica: a store of its own with writers and watchers on it. It lives until it is killed.
 
 use crate::log::Log;
-use crate::world::TestKind;
+use crate::world::WorldKind;
 use crate::{watchers, writers};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use runtime::{Metrics, Tasks};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{KindId, Store};
+use store::Store;
 
 /// How a replica is started.
 #[derive(Clone, Debug, clap::Args)]
@@ -28,7 +28,7 @@ pub(crate) struct ReplicaSettings {
     /// Seed of what the writers do.
     #[arg(long)]
     seed: u64,
-    /// Scopes at the leaves.
+    /// Projects at the end of the tree.
     #[arg(long)]
     leaves: usize,
     /// A file whose appearance tells the writers to stop and the watchers to finish.
@@ -43,8 +43,6 @@ pub(crate) struct ReplicaSettings {
 #[derive(Clone, Debug)]
 pub(crate) struct Replica {
     pub(crate) store: Store,
-    pub(crate) scopes: KindId,
-    pub(crate) items: KindId,
     pub(crate) log: Arc<Log>,
     pub(crate) leaves: usize,
     pub(crate) stop: PathBuf,
@@ -66,18 +64,15 @@ pub(crate) fn open(url: &str, retention: Duration, tasks: &Tasks) -> Result<Stor
     config.wary_batches = WARY_BATCHES;
     config.cache.retention = retention;
     config.cache.compact_every = Duration::from_secs(1);
-    let kinds: Vec<Arc<dyn store::Kind>> = vec![Arc::new(TestKind::scopes()), Arc::new(TestKind::items())];
-    Ok(Store::open(config, kinds, tasks, &Metrics::new())?)
+    let kinds = WorldKind::ALL.map(|kind| Arc::new(kind) as Arc<dyn store::Kind>);
+    Ok(Store::open(config, kinds.to_vec(), tasks, &Metrics::new())?)
 }
 
 /// Runs until told to stop.
 pub(crate) async fn run(settings: ReplicaSettings) -> Result<()> {
     let tasks = Tasks::new();
     let store = open(&settings.database_url, Duration::from_secs(settings.retention), &tasks)?;
-    let kind = |resource| store.kind_id("stress", resource).context("the kind is not registered");
     let replica = Replica {
-        scopes: kind("scopes")?,
-        items: kind("items")?,
         log: Arc::new(Log::open(&settings.log)?),
         leaves: settings.leaves,
         stop: settings.stop,
@@ -89,8 +84,9 @@ pub(crate) async fn run(settings: ReplicaSettings) -> Result<()> {
         work.spawn(writers::run(replica.clone(), seed));
     }
     for _ in 0..settings.watchers {
-        work.spawn(watchers::run(replica.clone(), replica.items, "items"));
-        work.spawn(watchers::run(replica.clone(), replica.scopes, "scopes"));
+        for kind in WorldKind::ALL {
+            work.spawn(watchers::run(replica.clone(), kind));
+        }
     }
     while let Some(done) = work.join_next().await {
         done??;

@@ -1,15 +1,19 @@
 //! The parent: starts everything, kills, looks, and judges.
 
+use crate::books::Census;
 use crate::faults::{Cuts, Kills, Reaper, Replicas};
+use crate::findings::{Finding, Findings};
 use crate::follower::History;
 use crate::log::{Line, LoggedOutcome};
-use crate::plants::{NotPlanted, PLANTS, Plant};
-use crate::{audit, log, proxy, replica, say, writers};
+use crate::plants::{PLANTS, Plant};
+use crate::replay::{LimitCounts, Replay};
+use crate::world::{WorldAccounts, WorldKind};
+use crate::{audit, log, proxy, replica, say, tree};
 use anyhow::{Context, Result, ensure};
 use runtime::Tasks;
 use sqlx::Connection;
 use sqlx::postgres::PgConnection;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::Access;
@@ -39,7 +43,7 @@ pub(crate) struct RunSettings {
     /// Writers a replica.
     #[arg(long, default_value_t = 16)]
     pub(crate) writers: usize,
-    /// Scopes at the leaves.
+    /// Projects at the end of the tree.
     #[arg(long, default_value_t = 20)]
     pub(crate) leaves: usize,
     /// Seed of kills and writers.
@@ -50,27 +54,70 @@ pub(crate) struct RunSettings {
     pub(crate) plant: Option<String>,
 }
 
-/// What was found, in the end.
+/// What came of it.
 #[derive(Debug, Default)]
-struct RunVerdict {
-    snapshots: u64,
-    over_commits: Vec<String>,
-    differences: Vec<String>,
-    lost: Vec<String>,
-    applied_though_refused: Vec<String>,
-    watch_errors: Vec<String>,
-    torn: Vec<String>,
+struct Verdict {
+    findings: Findings,
+    /// What ends the test as soon as it is found.
+    awaited: Option<Finding>,
+    looks: u64,
     told: HashMap<&'static str, u64>,
+    /// By what writers meant to do: how often they have, and how often they tried.
+    done: BTreeMap<String, DoneOf>,
     watched: u64,
+}
+
+#[derive(Debug, Default)]
+struct DoneOf {
+    done: u64,
+    tried: u64,
+}
+
+impl Verdict {
+    /// Nothing that would be found from now on is of interest.
+    fn is_clear(&self) -> bool {
+        self.findings.has(Finding::History) || self.awaited.is_some_and(|awaited| self.findings.has(awaited))
+    }
 }
 
 /// Runs the test; `Ok(false)` when something was found.
 pub(crate) async fn run(settings: RunSettings) -> Result<bool> {
+    let plant = settings.plant.as_deref().map(Plant::named).transpose()?;
+    Ok(test(&settings, plant).await?.is_empty())
+}
+
+/// Plants every bug in turn; `Ok(false)` when one was not caught by what must find it. A test that cannot be made is an
+/// error.
+pub(crate) async fn plants(settings: RunSettings) -> Result<bool> {
+    let mut missed = Vec::new();
+    for plant in &PLANTS {
+        say(&format!("== {}", plant.name));
+        let begin = Instant::now();
+        if test(&settings, Some(plant)).await?.has(plant.found_by) {
+            say(&format!("caught after {} s", begin.elapsed().as_secs()));
+        } else {
+            missed.push(plant.name);
+        }
+    }
+    say(&format!("planted {}, missed {}: {}", PLANTS.len(), missed.len(), missed.join(", ")));
+    Ok(missed.is_empty())
+}
+
+async fn test(settings: &RunSettings, plant: Option<&Plant>) -> Result<Findings> {
     let folder = std::env::temp_dir().join(format!("stress-{}", uuid::Uuid::new_v4()));
     std::fs::create_dir_all(&folder)?;
     let mut server = Server::start(&[]).await.map_err(anyhow::Error::from_boxed)?;
     let database = server.database().await.map_err(anyhow::Error::from_boxed)?;
-    let scopes = prepare(&database.url, &settings).await?;
+    prepare(&database.url, settings.leaves).await?;
+    let mut connection = PgConnection::connect(&database.url).await?;
+    let mut history = History::begin(&mut connection).await?;
+    let mut verdict = Verdict { awaited: plant.map(|plant| plant.found_by), ..Verdict::default() };
+    look(&mut connection, &mut verdict).await?;
+    ensure!(verdict.findings.is_empty(), "before the start: {}", verdict.findings.lines().join("; "));
+    if let Some(plant) = plant {
+        plant.apply(&mut connection).await?;
+    }
+    drop(connection);
     say(&format!(
         "seed {}: {} replicas with {} writers each",
         settings.seed, settings.replicas, settings.writers
@@ -79,74 +126,76 @@ pub(crate) async fn run(settings: RunSettings) -> Result<bool> {
     let cuts = Arc::new(Cuts::new(settings.cut_one_in, settings.seed));
     let (server_address, proxied) = address(&database.url)?;
     let port = proxy::start(server_address, Arc::clone(&cuts)).await?;
-    let mut replicas = Replicas::start(&folder, &proxied(port), &settings)?;
-    let mut verdict = RunVerdict::default();
-    let mut history = History::default();
+    let mut replicas = Replicas::start(&folder, &proxied(port), settings)?;
     let mut kills = Kills::default();
-    let mut scene =
-        Scene { server: &mut server, url: &database.url, scopes, replicas: &mut replicas, cuts: &cuts };
-    torment(&mut scene, &settings, &mut history, &mut kills, &mut verdict).await?;
+    let mut scene = Scene { server: &mut server, url: &database.url, replicas: &mut replicas, cuts: &cuts };
+    torment(&mut scene, settings, &mut history, &mut kills, &mut verdict).await?;
 
     replicas.finish()?;
     let mut connection = PgConnection::connect(&database.url).await?;
-    while history.read(&mut connection).await? > 0 {}
-    look(&mut connection, scopes, &mut verdict).await?;
-    compare_state(&mut connection, &history, &mut verdict).await?;
-    verdict.torn = history.torn();
-    let items = scopes + 1;
-    for file in replicas.logs() {
-        judge(&log::read(&file)?, &history, scopes, items, &mut verdict);
+    conclude(&mut connection, &mut history, &mut verdict).await?;
+    if plant.is_none() {
+        ask_the_store(&database.url, &mut verdict.findings).await?;
     }
-    let clean = report(&verdict, &history, &kills);
-    if clean {
+    for file in replicas.logs() {
+        judge(&log::read(&file)?, &history, &mut verdict)?;
+    }
+    report(&verdict, &history, &kills);
+    if verdict.findings.is_empty() || plant.is_some() {
         std::fs::remove_dir_all(&folder)?;
     } else {
         say(&format!("the replicas' logs are in {}", folder.display()));
     }
-    Ok(clean)
+    Ok(verdict.findings)
 }
 
-/// Plants every bug in turn; `Ok(false)` when one was not caught.
-pub(crate) async fn plants(settings: RunSettings) -> Result<bool> {
-    let mut missed = Vec::new();
-    for plant in &PLANTS {
-        say(&format!("== {}", plant.name));
-        let settings = RunSettings { plant: Some(plant.name.to_owned()), ..settings.clone() };
-        match run(settings).await {
-            Ok(false) => say("caught"),
-            Err(error) if error.is::<NotPlanted>() => return Err(error),
-            // Some bugs break the reading of history itself.
-            Err(error) => say(&format!("caught: {error:#}")),
-            Ok(true) => missed.push(plant.name),
-        }
-    }
-    say(&format!("planted {}, missed {}: {}", PLANTS.len(), missed.len(), missed.join(", ")));
-    Ok(missed.is_empty())
-}
-
-/// Makes the tree of scopes and plants the bug; tells the number of the scopes' kind.
-async fn prepare(url: &str, settings: &RunSettings) -> Result<i16> {
+/// Brings the tree in as an import does, since that may leave more than limits allow.
+async fn prepare(url: &str, leaves: usize) -> Result<()> {
     let tasks = Tasks::new();
     let store = replica::open(url, Duration::from_mins(1), &tasks)?;
-    let kind = store.kind_id("stress", "scopes").context("the kind is not registered")?;
     let access = Access::internal("stress");
-    for body in writers::tree(settings.leaves) {
-        let name = body.name().to_owned();
-        store.write(&access, writers::create_scope(kind, &body, &name)).await?;
+    store.until_synced().await;
+    ensure!(store.begin_import(&access).await?, "growth is held by somebody else");
+    store.import(&access, &tree::tree(leaves)?).await?;
+    store.finish_import(&access).await?;
+    let hold = store.growth_hold(&access).await?.context("growth is not held")?;
+    ensure!(store.release_growth(&access, &hold).await?, "growth is held again");
+    tasks.cancel();
+    tasks.join(Duration::from_secs(5)).await?;
+    Replay::prepare(&mut PgConnection::connect(url).await?).await
+}
+
+/// Reads what is left of history, and looks for the last time.
+async fn conclude(connection: &mut PgConnection, history: &mut History, verdict: &mut Verdict) -> Result<()> {
+    if verdict.findings.has(Finding::History) {
+        return Ok(());
+    }
+    while history.read(connection, &mut verdict.findings).await? {}
+    history.replay.finish();
+    let census = look(connection, verdict).await?;
+    audit::compare_history(&census, &history.replay.census, &mut verdict.findings);
+    compare_state(connection, history, &mut verdict.findings).await?;
+    history.find_torn(&mut verdict.findings);
+    Ok(())
+}
+
+/// The store's own audit has nothing to say, either.
+async fn ask_the_store(url: &str, findings: &mut Findings) -> Result<()> {
+    let tasks = Tasks::new();
+    let store = replica::open(url, Duration::from_mins(1), &tasks)?;
+    let report = store.audit(&Access::internal("stress"), &WorldAccounts).await?;
+    for difference in report.differences {
+        findings.add(Finding::Difference, || format!("the store's audit: {difference}"));
     }
     tasks.cancel();
     tasks.join(Duration::from_secs(5)).await?;
-    if let Some(name) = &settings.plant {
-        Plant::named(name)?.apply(&mut PgConnection::connect(url).await?).await?;
-    }
-    Ok(kind.0)
+    Ok(())
 }
 
 /// What is running.
 struct Scene<'a> {
     server: &'a mut Server,
     url: &'a str,
-    scopes: i16,
     replicas: &'a mut Replicas,
     cuts: &'a Cuts,
 }
@@ -165,7 +214,7 @@ async fn torment(
     settings: &RunSettings,
     history: &mut History,
     kills: &mut Kills,
-    verdict: &mut RunVerdict,
+    verdict: &mut Verdict,
 ) -> Result<()> {
     let begin = Instant::now();
     let mut reaper = Reaper::new(settings.seed);
@@ -175,7 +224,7 @@ async fn torment(
     loop {
         kills.answers = scene.cuts.count();
         let enough = history.last >= settings.operations && kills.total() >= settings.kills;
-        if enough || begin.elapsed() > Duration::from_secs(settings.seconds_max) {
+        if enough || verdict.is_clear() || begin.elapsed() > Duration::from_secs(settings.seconds_max) {
             return Ok(());
         }
         if admin.is_none() {
@@ -187,12 +236,11 @@ async fn torment(
             let ended = scene.replicas.revive()?;
             ensure!(ended == 0 || kills.total() > 0, "a replica ended by itself");
         }
-        if let Some(connection) = &mut admin {
-            let read = history.read(connection).await?;
-            if read < 20_000 {
-                look(connection, scene.scopes, verdict).await?;
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
+        if let Some(connection) = &mut admin
+            && !history.read(connection, &mut verdict.findings).await?
+        {
+            look(connection, verdict).await?;
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
         if Instant::now() >= next_word {
             next_word += Duration::from_secs(10);
@@ -201,25 +249,22 @@ async fn torment(
                 begin.elapsed().as_secs(),
                 history.last,
                 kills.total(),
-                verdict.snapshots
+                verdict.looks
             ));
         }
     }
 }
 
-async fn look(connection: &mut PgConnection, scopes: i16, verdict: &mut RunVerdict) -> Result<()> {
-    let findings = audit::look(connection, scopes).await?;
-    verdict.snapshots += 1;
-    verdict.over_commits.extend(findings.over_commits);
-    verdict.differences.extend(findings.differences);
-    Ok(())
+async fn look(connection: &mut PgConnection, verdict: &mut Verdict) -> Result<Census> {
+    verdict.looks += 1;
+    audit::look(connection, &mut verdict.findings).await
 }
 
 /// The events must add up to the objects.
 async fn compare_state(
     connection: &mut PgConnection,
     history: &History,
-    verdict: &mut RunVerdict,
+    findings: &mut Findings,
 ) -> Result<()> {
     let rows: Vec<(i16, String, String, i64)> =
         sqlx::query_as("SELECT kind, namespace, name, rv FROM objects").fetch_all(connection).await?;
@@ -227,14 +272,18 @@ async fn compare_state(
     for (kind, namespace, name, revision) in rows {
         let key = (kind, namespace, name);
         if state.remove(&key) != u64::try_from(revision).ok() {
-            verdict.differences.push(format!("{key:?} is at {revision}, its last event is another"));
+            findings
+                .add(Finding::Difference, || format!("{key:?} is at {revision}, its last event is another"));
         }
     }
-    verdict.differences.extend(state.into_keys().map(|key| format!("{key:?} has events and does not exist")));
+    for key in state.keys() {
+        findings.add(Finding::Difference, || format!("{key:?} has events and does not exist"));
+    }
     Ok(())
 }
 
-fn judge(lines: &[Line], history: &History, scopes: i16, items: i16, verdict: &mut RunVerdict) {
+fn judge(lines: &[Line], history: &History, verdict: &mut Verdict) -> Result<()> {
+    let Verdict { findings, told: outcomes, done, watched, .. } = verdict;
     for line in lines {
         match line {
             Line::Write { op, token, told } => {
@@ -245,31 +294,32 @@ fn judge(lines: &[Line], history: &History, scopes: i16, items: i16, verdict: &m
                     LoggedOutcome::Unavailable => ("unavailable", !stored.is_empty()),
                     LoggedOutcome::Unknown => ("unknown", false),
                 };
-                *verdict.told.entry(name).or_default() += 1;
-                if wrong && matches!(told, LoggedOutcome::Done(_)) {
-                    verdict.lost.push(format!("{op} {token}: told {told:?}, stored at {stored:?}"));
-                } else if wrong || stored.len() > 1 {
-                    verdict
-                        .applied_though_refused
-                        .push(format!("{op} {token}: told {told:?}, stored at {stored:?}"));
+                *outcomes.entry(name).or_default() += 1;
+                let done = done.entry(op.clone()).or_default();
+                done.done += u64::from(matches!(told, LoggedOutcome::Done(_)));
+                done.tried += 1;
+                let is_lost = wrong && matches!(told, LoggedOutcome::Done(_));
+                if wrong || stored.len() > 1 {
+                    let finding = if is_lost { Finding::Lost } else { Finding::Applied };
+                    findings.add(finding, || format!("{op} {token}: told {told:?}, stored at {stored:?}"));
                 }
             }
             Line::Watched { resource, after, to, events, xor } => {
-                let kind = if resource == "scopes" { scopes } else { items };
-                verdict.watched += 1;
-                if history.between(kind, *after, *to) != (*events, *xor) {
-                    verdict.watch_errors.push(format!(
-                        "{resource} ({after}, {to}]: {events} events seen, {:?} made",
-                        history.between(kind, *after, *to).0
-                    ));
+                *watched += 1;
+                let made = history.between(WorldKind::named(resource)?.id().0, *after, *to);
+                if made != (*events, *xor) {
+                    findings.add(Finding::Watch, || {
+                        format!("{resource} ({after}, {to}]: {events} events seen, {:?} made", made.0)
+                    });
                 }
             }
-            Line::Broken { what } => verdict.watch_errors.push(what.clone()),
+            Line::Broken { what } => findings.add(Finding::Watch, || what.clone()),
         }
     }
+    Ok(())
 }
 
-fn report(verdict: &RunVerdict, history: &History, kills: &Kills) -> bool {
+fn report(verdict: &Verdict, history: &History, kills: &Kills) {
     let told = |name| verdict.told.get(name).copied().unwrap_or_default();
     let operations: u64 = verdict.told.values().sum();
     say(&format!(
@@ -279,6 +329,8 @@ fn report(verdict: &RunVerdict, history: &History, kills: &Kills) -> bool {
         told("unavailable"),
         told("unknown")
     ));
+    let done = verdict.done.iter().map(|(op, DoneOf { done, tried })| format!("{op} {done}/{tried}"));
+    say(&done.collect::<Vec<_>>().join(", "));
     say(&format!(
         "kills {}: connections {}, answers {}, replicas {}, servers {}",
         kills.total(),
@@ -292,22 +344,14 @@ fn report(verdict: &RunVerdict, history: &History, kills: &Kills) -> bool {
         history.tokens.len(),
         history.moves,
         history.lists(),
-        verdict.snapshots,
+        verdict.looks,
         verdict.watched
     ));
-    let findings = [
-        ("over-commits", &verdict.over_commits),
-        ("differences between ledger and objects", &verdict.differences),
-        ("acknowledged writes lost", &verdict.lost),
-        ("refused writes applied", &verdict.applied_though_refused),
-        ("lists made in part", &verdict.torn),
-        ("events missed, doubled or out of order", &verdict.watch_errors),
-    ];
-    for (name, found) in findings {
-        say(&format!("{name}: {}", found.len()));
-        for example in found.iter().take(5) {
-            say(&format!("    {example}"));
-        }
+    let LimitCounts { undercuts, taken_over, bound, holds } = history.replay.counts;
+    say(&format!(
+        "limits put below what there is {undercuts}, excess taken over {taken_over}, growth below ceilings {bound}, holds {holds}"
+    ));
+    for line in verdict.findings.lines() {
+        say(&line);
     }
-    findings.iter().all(|(_, found)| found.is_empty())
 }

@@ -2,22 +2,24 @@
 
 use crate::log::Line;
 use crate::replica::Replica;
+use crate::world::WorldKind;
 use anyhow::Result;
 use meta::selector::{FieldSelector, LabelSelector};
 use std::time::Duration;
 use store::read::{At, Selection, WatchEnd, WatchFrom, WatchItem, WatchQuery};
-use store::{Access, KindId, Revision};
+use store::{Access, Revision};
 
 /// How long a watch must be silent, once the writers have stopped, to be at its end.
 const QUIET: Duration = Duration::from_secs(3);
 
 /// Watches a kind until the end of the test, again and again from where it was.
-pub(crate) async fn run(replica: Replica, kind: KindId, resource: &'static str) -> Result<()> {
+pub(crate) async fn run(replica: Replica, kind: WorldKind) -> Result<()> {
+    let resource = kind.resource();
     let access = Access::internal("stress");
     let mut from = WatchFrom::State(At::Latest);
     loop {
         let selection = Selection {
-            kind,
+            kind: kind.id(),
             namespace: None,
             labels: LabelSelector::default(),
             fields: FieldSelector::default(),

@@ -1,53 +1,156 @@
-//! The objects of the test: scopes in a tree and items charged to them, with the least in their bodies that
-//! the audit needs.
+//! The objects of the test: member clusters, tenants, projects and namespaces as the API stores them, with what the audit
+//! needs beside. What they mean to the ledger is said by the code that says it of real ones.
 
-use meta::quantity::{Format, Quantity};
+use anyhow::{Context, Result};
+use business_types::account::{self, PROJECT, TENANT};
+use business_types::names::{GROUP, MEMBER_CLUSTERS, NAMESPACES, PROJECTS, TENANTS};
+use business_types::{ChargedMemberCluster, ChargedNamespace, ChargedProject, ChargedTenant};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use store::audit::Accounts;
 use store::model::NewState;
-use store::quota::{Account, Amounts, Claim, Grants, Limits, Scope, ScopeKind};
-use store::{Attributes, Kind, ScopeRole};
+use store::quota::Account;
+use store::{Attributes, Key, Kind, KindId, ScopeRole};
 use uuid::Uuid;
 
-/// Member clusters.
-pub(crate) const CLUSTERS: [&str; 2] = ["c1", "c2"];
 /// Resources that every scope limits.
 pub(crate) const RESOURCES: [&str; 2] = ["cpu", "pods"];
-/// What scopes are.
-const SCOPES: ScopeKind = ScopeKind(1);
-/// The kind of their objects.
-const SCOPE: &str = "Scope";
-/// The tenant of everything.
-const TENANT: &str = "t";
 
 /// Whole units by resource.
 pub(crate) type Units = BTreeMap<String, u64>;
 
-/// What a body holds.
+/// The same amount of every resource.
+pub(crate) fn units(amount: u64) -> Units {
+    RESOURCES.iter().map(|resource| ((*resource).to_owned(), amount)).collect()
+}
+
+/// The kinds of the test; their places are their numbers in the store, from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WorldKind {
+    /// A member cluster, which grants the fleet what it has.
+    Cluster,
+    /// A tenant with its ceilings.
+    Tenant,
+    /// A project.
+    Project,
+    /// A namespace.
+    Namespace,
+}
+
+impl WorldKind {
+    /// All of them, in the order of their numbers.
+    pub(crate) const ALL: [Self; 4] = [Self::Cluster, Self::Tenant, Self::Project, Self::Namespace];
+
+    /// The kind of a number.
+    pub(crate) fn of(id: i16) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|kind| kind.id().0 == id);
+        found.with_context(|| format!("no kind of the test has the number {id}"))
+    }
+
+    /// The kind of a plural.
+    pub(crate) fn named(resource: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|kind| kind.resource() == resource);
+        found.with_context(|| format!("{resource} are no kind of the test"))
+    }
+
+    /// Its number.
+    pub(crate) fn id(self) -> KindId {
+        KindId(match self {
+            Self::Cluster => 1,
+            Self::Tenant => 2,
+            Self::Project => 3,
+            Self::Namespace => 4,
+        })
+    }
+
+    /// Its plural.
+    pub(crate) fn resource(self) -> &'static str {
+        match self {
+            Self::Cluster => MEMBER_CLUSTERS,
+            Self::Tenant => TENANTS,
+            Self::Project => PROJECTS,
+            Self::Namespace => NAMESPACES,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Cluster => "MemberCluster",
+            Self::Tenant => "Tenant",
+            Self::Project => "Project",
+            Self::Namespace => "Namespace",
+        }
+    }
+
+    /// What a body means to the ledger, as the API reads it.
+    fn account(self, body: &[u8]) -> serde_json::Result<Account> {
+        match self {
+            Self::Cluster => account::of_stored::<ChargedMemberCluster>(body),
+            Self::Tenant => account::of_stored::<ChargedTenant>(body),
+            Self::Project => account::of_stored::<ChargedProject>(body),
+            Self::Namespace => account::of_stored::<ChargedNamespace>(body),
+        }
+    }
+}
+
+impl Kind for WorldKind {
+    fn group(&self) -> &'static str {
+        GROUP
+    }
+
+    fn resource(&self) -> &str {
+        Self::resource(*self)
+    }
+
+    fn stands_for(&self) -> Option<ScopeRole> {
+        match self {
+            Self::Tenant => Some(ScopeRole { scope: TENANT, required: false }),
+            Self::Project => Some(ScopeRole { scope: PROJECT, required: true }),
+            Self::Cluster | Self::Namespace => None,
+        }
+    }
+
+    fn fields(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    fn attributes(&self, body: &[u8]) -> Attributes {
+        let tenant = serde_json::from_slice::<StoredBody>(body).map(|body| body.tenant(*self).to_owned());
+        let tenant = tenant.ok().filter(|tenant| !tenant.is_empty()).map(Into::into);
+        Attributes { tenant, ..Attributes::default() }
+    }
+}
+
+/// Reads bodies for the store's own audit.
+#[derive(Debug)]
+pub(crate) struct WorldAccounts;
+
+impl Accounts for WorldAccounts {
+    fn account(&self, kind: KindId, body: &[u8]) -> Result<Option<Account>, String> {
+        let kind = WorldKind::of(kind.0).map_err(|error| error.to_string())?;
+        kind.account(body).map(Some).map_err(|error| error.to_string())
+    }
+}
+
+/// What a body holds: one shape for all kinds, of which each fills its part.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub(crate) struct StoredBody {
-    #[serde(rename = "apiVersion")]
     api_version: String,
     kind: String,
-    metadata: Metadata,
+    pub(crate) metadata: Metadata,
+    pub(crate) spec: Spec,
+    pub(crate) status: Status,
     /// Unique to this write: what was stored can be told from what was not.
     pub(crate) token: Uuid,
-    /// The scope that is charged; empty for a root.
-    pub(crate) scope: String,
-    /// Whether the object is being deleted.
-    pub(crate) deleting: bool,
-    /// A scope's hard limits by cluster; an item's spec in its one cluster.
-    pub(crate) hard: BTreeMap<String, Units>,
-    /// An item's charge, the high-water mark. A scope is charged what it may give away.
-    pub(crate) charge: BTreeMap<String, Units>,
-    /// The cluster namespace that an item claims.
-    pub(crate) claim: Option<(String, String)>,
-    /// The list that an item was made with.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Whoever wrote this may not make budget.
+    pub(crate) bound: bool,
+    /// The list that a namespace was made with.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) list: Option<List>,
 }
 
-/// Items that are made together or not at all.
+/// Objects that are made together or not at all.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct List {
     /// Which.
@@ -56,24 +159,137 @@ pub(crate) struct List {
     pub(crate) size: usize,
 }
 
+/// `metadata`
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Metadata {
-    name: String,
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Metadata {
+    pub(crate) name: String,
+    pub(crate) namespace: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deletion_timestamp: Option<String>,
+}
+
+/// `spec`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Spec {
+    #[serde(rename = "tenantID", skip_serializing_if = "String::is_empty")]
+    pub(crate) tenant_id: String,
+    /// A project's parent.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) parent_project_name: String,
+    /// A tenant's ceilings, a project's limits.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) clusters: BTreeMap<String, HardUnits>,
+    /// A namespace's cluster …
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) cluster_name: String,
+    /// … and its name there.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) namespace: String,
+    /// What a namespace may use, or what a cluster has.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) hard: Units,
+    /// What of a cluster follows from its nodes.
+    #[serde(skip_serializing_if = "Derived::is_empty")]
+    pub(crate) derived: Derived,
+}
+
+/// Amounts in one cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct HardUnits {
+    pub(crate) hard: Units,
+}
+
+/// `spec.derived`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Derived {
+    pub(crate) resources: BTreeMap<String, DerivedFrom>,
+}
+
+impl Derived {
+    /// Whether nothing is derived.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.resources.is_empty()
+    }
+}
+
+/// What one amount is derived from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct DerivedFrom {
+    resource: String,
+}
+
+/// `status`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Status {
+    /// An operator has locked the project.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) locked: Option<bool>,
+    /// A namespace's charge, where it is not its spec.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cached_spec_hard: Option<Units>,
+    /// What was derived of a cluster's nodes.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) capacity: Units,
 }
 
 impl StoredBody {
-    /// A scope with the same limits in each of its clusters.
-    pub(crate) fn scope(name: &str, parent: &str, hard: BTreeMap<String, Units>) -> Self {
-        let body = Self { scope: parent.to_owned(), charge: hard.clone(), hard, ..Self::named(SCOPE, name) };
-        body.fresh()
+    fn named(kind: WorldKind, namespace: &str, name: &str) -> Self {
+        let metadata =
+            Metadata { name: name.to_owned(), namespace: namespace.to_owned(), deletion_timestamp: None };
+        let api_version = format!("{GROUP}/v1");
+        Self { api_version, kind: kind.word().to_owned(), metadata, ..Self::default() }.fresh()
     }
 
-    /// An item of a scope in one cluster.
-    pub(crate) fn item(name: &str, scope: &str, cluster: &str, hard: Units) -> Self {
-        let hard = BTreeMap::from([(cluster.to_owned(), hard)]);
-        let claim = Some((cluster.to_owned(), name.to_owned()));
-        Self { scope: scope.to_owned(), charge: hard.clone(), hard, claim, ..Self::named("Item", name) }
-            .fresh()
+    /// A cluster with these amounts, some of which follow from its nodes.
+    pub(crate) fn cluster(name: &str, amounts: Units, derived: &[&str]) -> Self {
+        let mut body = Self::named(WorldKind::Cluster, "", name);
+        for (resource, amount) in amounts {
+            if derived.contains(&resource.as_str()) {
+                let from = DerivedFrom { resource: resource.clone() };
+                body.spec.derived.resources.insert(resource.clone(), from);
+                body.status.capacity.insert(resource, amount);
+            } else {
+                body.spec.hard.insert(resource, amount);
+            }
+        }
+        body
+    }
+
+    /// A tenant with ceilings.
+    pub(crate) fn of_tenant(name: &str, ceilings: BTreeMap<String, HardUnits>) -> Self {
+        let mut body = Self::named(WorldKind::Tenant, "", name);
+        body.spec.clusters = ceilings;
+        body
+    }
+
+    /// A project of a tenant; a root without a parent.
+    pub(crate) fn project(name: &str, tenant: &str, parent: &str, hard: BTreeMap<String, HardUnits>) -> Self {
+        let mut body = Self::named(WorldKind::Project, "", name);
+        tenant.clone_into(&mut body.spec.tenant_id);
+        parent.clone_into(&mut body.spec.parent_project_name);
+        body.spec.clusters = hard;
+        body
+    }
+
+    /// A namespace below a project, in a cluster, where it has a name of its own.
+    pub(crate) fn namespace(project: &str, name: &str, cluster: &str, hard: Units) -> Self {
+        let mut body = Self::named(WorldKind::Namespace, project, name);
+        name.clone_into(&mut body.spec.namespace);
+        cluster.clone_into(&mut body.spec.cluster_name);
+        body.spec.hard = hard;
+        body
+    }
+
+    /// The same of a tenant.
+    pub(crate) fn owned_by(mut self, tenant: &str) -> Self {
+        tenant.clone_into(&mut self.spec.tenant_id);
+        self
     }
 
     /// The same as a part of a list.
@@ -81,14 +297,10 @@ impl StoredBody {
         Self { list: Some(list), ..self }
     }
 
-    fn named(kind: &str, name: &str) -> Self {
-        let metadata = Metadata { name: name.to_owned() };
-        Self { api_version: "stress/v1".to_owned(), kind: kind.to_owned(), metadata, ..Self::default() }
-    }
-
-    /// The same under a token of its own.
+    /// The same under a token of its own, by a writer who may do all.
     pub(crate) fn fresh(mut self) -> Self {
         self.token = Uuid::new_v4();
+        self.bound = false;
         self
     }
 
@@ -97,97 +309,49 @@ impl StoredBody {
         &self.metadata.name
     }
 
+    /// Whose it is.
+    pub(crate) fn tenant(&self, kind: WorldKind) -> &str {
+        match kind {
+            WorldKind::Cluster => "",
+            WorldKind::Tenant => &self.metadata.name,
+            WorldKind::Project | WorldKind::Namespace => &self.spec.tenant_id,
+        }
+    }
+
+    /// Whether it is being deleted.
+    pub(crate) fn is_deleting(&self) -> bool {
+        self.metadata.deletion_timestamp.is_some()
+    }
+
+    /// Begins its end.
+    pub(crate) fn delete(&mut self) {
+        self.metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".to_owned());
+    }
+
+    /// What a namespace is charged.
+    pub(crate) fn charge(&self) -> &Units {
+        self.status.cached_spec_hard.as_ref().unwrap_or(&self.spec.hard)
+    }
+
+    /// Where it lies.
+    pub(crate) fn key(&self, kind: WorldKind) -> Key {
+        Key::new(kind.id(), &self.metadata.namespace, &self.metadata.name)
+    }
+
     /// As the store takes it.
-    pub(crate) fn state(&self) -> NewState {
-        NewState { body: serde_json::to_string(self).unwrap_or_default(), account: self.account() }
+    pub(crate) fn state(&self, kind: WorldKind) -> Result<NewState> {
+        let body = serde_json::to_string(self)?;
+        let account = kind.account(body.as_bytes())?;
+        Ok(NewState { body, account })
     }
 
-    /// What it means to the ledger: a scope is charged what it may give away, an item its high-water mark.
-    pub(crate) fn account(&self) -> Account {
-        let limits = |hard| Limits::new(hard, true);
-        let domains = amounts(&self.hard).into_iter().map(|(domain, hard)| (domain, limits(hard))).collect();
-        let is_scope = self.kind == SCOPE;
-        Account {
-            tenant: TENANT.to_owned(),
-            deleting: self.deleting,
-            locked: false,
-            pays: (!self.scope.is_empty()).then(|| Scope::new(SCOPES, &self.scope)),
-            costs: amounts(&self.charge),
-            carries: self
-                .hard
-                .iter()
-                .map(|(c, units)| (c.clone(), units.keys().cloned().collect()))
-                .collect(),
-            grants: is_scope.then(|| Grants { scope: Scope::new(SCOPES, self.name()), domains }),
-            claims: self.claim.clone().into_iter().map(|(domain, place)| Claim { domain, place }).collect(),
+    /// The greater of charge and spec, key by key.
+    pub(crate) fn high_water(&self) -> Units {
+        let mut high = self.charge().clone();
+        for (resource, amount) in &self.spec.hard {
+            let slot = high.entry(resource.clone()).or_default();
+            *slot = (*slot).max(*amount);
         }
-    }
-}
-
-fn amounts(units: &BTreeMap<String, Units>) -> Amounts {
-    let quantity = |n: &u64| Quantity::from_nanos(i128::from(*n) * 1_000_000_000, Format::DecimalSi);
-    units
-        .iter()
-        .map(|(cluster, units)| {
-            (cluster.clone(), units.iter().map(|(r, n)| (r.clone(), quantity(n))).collect())
-        })
-        .collect()
-}
-
-/// The greater of both, key by key.
-pub(crate) fn high_water(
-    charge: &BTreeMap<String, Units>,
-    hard: &BTreeMap<String, Units>,
-) -> BTreeMap<String, Units> {
-    let mut high = charge.clone();
-    for (cluster, units) in hard {
-        let slot = high.entry(cluster.clone()).or_default();
-        for (resource, n) in units {
-            let old = slot.entry(resource.clone()).or_default();
-            *old = (*old).max(*n);
-        }
-    }
-    high
-}
-
-/// One of the two kinds.
-#[derive(Debug)]
-pub(crate) struct TestKind {
-    resource: &'static str,
-    is_scope: bool,
-}
-
-impl TestKind {
-    /// The kind of scopes.
-    pub(crate) fn scopes() -> Self {
-        Self { resource: "scopes", is_scope: true }
-    }
-
-    /// The kind of items.
-    pub(crate) fn items() -> Self {
-        Self { resource: "items", is_scope: false }
-    }
-}
-
-impl Kind for TestKind {
-    fn group(&self) -> &'static str {
-        "stress"
-    }
-
-    fn resource(&self) -> &str {
-        self.resource
-    }
-
-    fn stands_for(&self) -> Option<ScopeRole> {
-        self.is_scope.then_some(ScopeRole { scope: SCOPES, required: true })
-    }
-
-    fn fields(&self) -> &'static [&'static str] {
-        &["scope"]
-    }
-
-    fn attributes(&self, body: &[u8]) -> Attributes {
-        let scope = serde_json::from_slice::<StoredBody>(body).map(|b| b.scope).unwrap_or_default();
-        Attributes { tenant: Some(TENANT.into()), fields: Box::new([scope.into()]), ..Attributes::default() }
+        high
     }
 }

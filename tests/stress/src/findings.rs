@@ -1,0 +1,98 @@
+//! What was found, by its kind.
+
+use std::collections::BTreeMap;
+
+/// Examples that are told of each kind.
+const EXAMPLES: usize = 5;
+
+/// Something that must never be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Finding {
+    /// A write has taken what was not there, or a limit was put below what counts against it.
+    OverCommit,
+    /// A write has grown where nothing may grow.
+    ForbiddenGrowth,
+    /// The ledger is not what objects and holds add up to.
+    Difference,
+    /// A write that was acknowledged is not there.
+    Lost,
+    /// A write that was refused is there.
+    Applied,
+    /// What was to be made whole was made in part.
+    Torn,
+    /// A watch has told something else than what happened.
+    Watch,
+    /// History contradicts itself.
+    History,
+}
+
+impl Finding {
+    /// All of them.
+    const ALL: [Self; 8] = [
+        Self::OverCommit,
+        Self::ForbiddenGrowth,
+        Self::Difference,
+        Self::Lost,
+        Self::Applied,
+        Self::Torn,
+        Self::Watch,
+        Self::History,
+    ];
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::OverCommit => "over-commits",
+            Self::ForbiddenGrowth => "growth where nothing may grow",
+            Self::Difference => "differences between ledger and objects",
+            Self::Lost => "acknowledged writes lost",
+            Self::Applied => "refused writes applied",
+            Self::Torn => "lists made in part",
+            Self::Watch => "events missed, doubled or out of order",
+            Self::History => "contradictions in history",
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Found {
+    count: u64,
+    examples: Vec<String>,
+}
+
+/// Everything that was found.
+#[derive(Debug, Default)]
+pub(crate) struct Findings(BTreeMap<Finding, Found>);
+
+impl Findings {
+    /// Adds one; what it was is only asked for when it is told.
+    pub(crate) fn add(&mut self, finding: Finding, what: impl FnOnce() -> String) {
+        let found = self.0.entry(finding).or_default();
+        found.count += 1;
+        if found.examples.len() < EXAMPLES {
+            found.examples.push(what());
+        }
+    }
+
+    /// Whether something of this kind was found.
+    pub(crate) fn has(&self, finding: Finding) -> bool {
+        self.0.contains_key(&finding)
+    }
+
+    /// Whether nothing was found.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// For a person: every kind, how often, and examples.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for finding in Finding::ALL {
+            let found = self.0.get(&finding);
+            lines.push(format!("{}: {}", finding.words(), found.map_or(0, |found| found.count)));
+            lines.extend(
+                found.iter().flat_map(|found| &found.examples).map(|example| format!("    {example}")),
+            );
+        }
+        lines
+    }
+}

@@ -1,0 +1,138 @@
+use super::{ReadObject, Writer};
+use crate::tree::{
+    CLUSTERS, EXTRA, EXTRAS, LEAF, MIDDLE, MIDDLES, ROOT, TENANTS, extra, leaf, middle, root, some,
+    tenant_of_extra, tenant_of_leaf,
+};
+use crate::world::{HardUnits, StoredBody, WorldKind};
+use anyhow::Result;
+use rand::RngExt;
+use rand::seq::IndexedRandom;
+use std::collections::BTreeMap;
+use store::model::Growth;
+
+impl Writer {
+    /// Writes a project's limits by whoever may make budget, or at a root by whoever may not.
+    async fn update_project(&mut self, op: &str, old: &ReadObject, mut new: StoredBody) -> Result<()> {
+        let growth = self.growth(&mut new, Some(&old.body));
+        self.update(op, old, &new, growth).await
+    }
+
+    /// Below a parent everybody makes projects, and roots below ceilings.
+    fn growth(&mut self, new: &mut StoredBody, old: Option<&StoredBody>) -> Growth {
+        new.bound = new.spec.parent_project_name.is_empty() && self.one_in(2);
+        if !new.bound {
+            return Growth::Free;
+        }
+        let before = old.into_iter().flat_map(|old| old.spec.clusters.keys());
+        Growth::Within(new.spec.clusters.keys().chain(before).cloned().collect())
+    }
+
+    /// Limits in some clusters.
+    fn hard(&mut self) -> BTreeMap<String, HardUnits> {
+        let mut clusters = BTreeMap::new();
+        for cluster in CLUSTERS {
+            if self.one_in(2) {
+                let hard = some(&mut self.random, &EXTRA);
+                clusters.insert(cluster.to_owned(), HardUnits { hard });
+            }
+        }
+        clusters
+    }
+
+    /// Raises or lowers what a project of the tree may have.
+    pub(super) async fn resize_project(&mut self) -> Result<()> {
+        let tenant = self.random.random_range(0..TENANTS.len());
+        let (name, range) = match self.random.random_range(0..4) {
+            0 => (root(tenant), ROOT),
+            1 => (middle(tenant, self.random.random_range(0..MIDDLES)), MIDDLE),
+            _ => (leaf(self.random.random_range(0..self.replica.leaves)), LEAF),
+        };
+        let Some(old) = self.read(WorldKind::Project, &name).await else { return Ok(()) };
+        let mut new = old.body.clone().fresh();
+        let cluster = CLUSTERS.choose(&mut self.random).copied().unwrap_or_default();
+        if let Some(hard) = new.spec.clusters.get_mut(cluster) {
+            hard.hard = some(&mut self.random, &range);
+        }
+        self.update_project("resize project", &old, new).await
+    }
+
+    /// Moves a project below another one of its tenant, or makes it a root. A middle one below its own leaf would make a
+    /// circle, and what is below another tenant's would be his: both must be refused.
+    pub(super) async fn reparent(&mut self) -> Result<()> {
+        let number = self.random.random_range(0..self.replica.leaves);
+        let tenant = tenant_of_leaf(number);
+        let other = self.random.random_range(0..MIDDLES);
+        let (name, parent) = match self.random.random_range(0..10) {
+            0 | 1 => (middle(tenant, other), leaf(number)),
+            2 => (leaf(number), String::new()),
+            3 => (leaf(number), root(tenant)),
+            4 => (leaf(number), middle((tenant + 1) % TENANTS.len(), other)),
+            _ => (leaf(number), middle(tenant, other)),
+        };
+        let Some(old) = self.read(WorldKind::Project, &name).await else { return Ok(()) };
+        let mut new = old.body.clone().fresh();
+        new.spec.parent_project_name = parent;
+        self.update_project("re-parent", &old, new).await
+    }
+
+    /// Drops a cluster from a leaf, or lists it again.
+    pub(super) async fn lose_cluster(&mut self) -> Result<()> {
+        let name = leaf(self.random.random_range(0..self.replica.leaves));
+        let Some(old) = self.read(WorldKind::Project, &name).await else { return Ok(()) };
+        let mut new = old.body.clone().fresh();
+        let lost = CLUSTERS.choose(&mut self.random).copied().unwrap_or_default();
+        if new.spec.clusters.remove(lost).is_none() {
+            let hard = some(&mut self.random, &LEAF);
+            new.spec.clusters.insert(lost.to_owned(), HardUnits { hard });
+        }
+        self.update_project("lose cluster", &old, new).await
+    }
+
+    /// Locks a project, or opens it: few are locked at a time.
+    pub(super) async fn lock(&mut self) -> Result<()> {
+        let number = self.random.random_range(0..self.replica.leaves);
+        let name = if self.one_in(3) { middle(tenant_of_leaf(number), 0) } else { leaf(number) };
+        let Some(old) = self.read(WorldKind::Project, &name).await else { return Ok(()) };
+        let locked = old.body.status.locked == Some(true);
+        if !locked && !self.one_in(8) {
+            return Ok(());
+        }
+        let mut new = old.body.clone().fresh();
+        new.status.locked = Some(!locked);
+        self.update("lock", &old, &new, Growth::Refused).await
+    }
+
+    /// Makes a project, changes it, or takes it one step further to its end.
+    pub(super) async fn come_and_go(&mut self) -> Result<()> {
+        let number = self.random.random_range(0..EXTRAS);
+        let (name, tenant) = (extra(number), tenant_of_extra(number));
+        let Some(old) = self.read(WorldKind::Project, &name).await else {
+            let at = TENANTS.iter().position(|one| *one == tenant);
+            let parent = match (at, self.random.random_range(0..3)) {
+                (Some(at), 0) => root(at),
+                (Some(at), 1) => middle(at, 0),
+                _ => String::new(),
+            };
+            let mut hard = self.hard();
+            if self.one_in(8) {
+                // Where a resource is limited, it has to be named.
+                for hard in hard.values_mut() {
+                    hard.hard.pop_last();
+                }
+            }
+            let mut body = StoredBody::project(&name, tenant, &parent, hard);
+            let growth = self.growth(&mut body, None);
+            return self.create_object("make project", WorldKind::Project, &body, growth).await.map(drop);
+        };
+        if old.body.is_deleting() {
+            return self.remove("remove project", &old, None).await;
+        }
+        let mut new = old.body.clone().fresh();
+        if self.one_in(3) {
+            new.delete();
+            return self.update("mark project", &old, &new, Growth::Refused).await;
+        }
+        new.spec.clusters = self.hard();
+        self.update_project("resize project", &old, new).await
+    }
+}
