@@ -2,7 +2,7 @@
 
 use crate::people;
 use crate::role_changes::RoleChanges;
-use crate::roles::{CERTIFICATE, GRANT, KindRights, Role, Roles, Standing};
+use crate::roles::{CERTIFICATE, GRANT, KindRights, Role, Roles, Standing, is_whole};
 use apiserver::authz::{AuthzVerdict, Policy, Right, Ruling};
 use apiserver::request::ResourceRequest;
 use apiserver::{Caller, RequestInfo, Verb};
@@ -10,7 +10,7 @@ use business_types::names::{GROUP, PROJECTS};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use std::time::Duration;
-use store::{Sight, Store, Visibility};
+use store::{Store, Visibility};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -54,18 +54,15 @@ impl BusinessPolicy {
     /// Whether a ruling could be another one if roles had been given a moment ago: somebody is refused, or does not see the
     /// project that he names, or asks for all that he sees. A written project names another one in its body.
     fn is_hasty(&self, caller: &Caller, asked: &ResourceRequest, ruling: &Ruling) -> bool {
-        let Ok(Visibility::Tenants(sights)) = &ruling.sight else { return false };
-        if sights.iter().all(|sight| sight.sight == Sight::Whole) {
+        let Ok(sight) = &ruling.sight else { return false };
+        if is_whole(sight) {
             return false;
         }
         let project = match (asked.namespace.as_str(), asked.object_name()) {
             ("", name) if asked.resource == PROJECTS && asked.verb != Verb::Create => name,
             (namespace, _) => namespace,
         };
-        let is_unseen = || {
-            let Ok(sight) = &ruling.sight else { return false };
-            !project.is_empty() && self.roles.seen_in_project(caller, sight, project).is_none()
-        };
+        let is_unseen = || !project.is_empty() && self.roles.in_project(caller, sight, project).is_none();
         match ruling.verdict {
             AuthzVerdict::Deny(_) => true,
             AuthzVerdict::Allow => match asked.verb {
@@ -80,23 +77,24 @@ impl BusinessPolicy {
     /// The role that counts for a request; `None` for whoever is nothing in any tenant. What a caller does not see does not
     /// exist for him, whatever he would be there.
     fn role_for(&self, caller: &Caller, standing: &Standing, asked: &ResourceRequest) -> Option<Role> {
-        let highest = standing.highest()?;
+        let Standing { visibility, highest } = standing;
+        let highest = (*highest)?;
         let is_project = asked.resource == PROJECTS;
         let role = match (&asked.verb, asked.object_name()) {
-            (Verb::DeleteCollection, _) if asked.namespace.is_empty() && !standing.rules_all() => {
+            (Verb::DeleteCollection, _) if asked.namespace.is_empty() && !is_whole(visibility) => {
                 return Some(Role::View);
             }
             // Budget is made of a tenant, whatever the project is called that has it.
             (Verb::Other(_), _) => Some(highest),
             _ if !is_project && !asked.namespace.is_empty() => {
-                self.roles.in_project(caller, standing, &asked.namespace)
+                self.roles.in_project(caller, visibility, &asked.namespace)
             }
             // Below which project it shall lie, its body says.
             (Verb::Create, _) if is_project && asked.subresource.is_empty() => Some(highest),
             (Verb::Delete, name) if is_project && !name.is_empty() => {
-                self.roles.above_project(caller, standing, name)
+                self.roles.above_project(caller, visibility, name)
             }
-            (_, name) if is_project && !name.is_empty() => self.roles.in_project(caller, standing, name),
+            (_, name) if is_project && !name.is_empty() => self.roles.in_project(caller, visibility, name),
             _ => Some(highest),
         };
         Some(role.unwrap_or(Role::Administrator))
@@ -184,7 +182,7 @@ impl Policy for BusinessPolicy {
         };
         let sight = match standing {
             _ if operator => Ok(Visibility::Everything),
-            standing => standing.map(Standing::visibility).map_err(Box::new),
+            standing => standing.map(|standing| standing.visibility).map_err(Box::new),
         };
         Ruling { verdict, sight }
     }

@@ -127,45 +127,43 @@ impl KindRights {
 }
 
 /// What a caller is in the tenants in which he is something, as it is known now.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing(BTreeMap<Arc<str>, InTenant>);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// What he sees.
+    pub visibility: Visibility,
+    /// The highest role that he has anywhere; whoever is in a tenant may look.
+    pub highest: Option<Role>,
+}
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 struct InTenant {
     rules: bool,
     given: GivenInTenant,
 }
 
+impl InTenant {
+    fn highest(&self) -> Role {
+        if self.rules { Role::Administrator } else { self.given.highest.unwrap_or(Role::View) }
+    }
+
+    fn sight(self) -> Sight {
+        if self.rules { Sight::Whole } else { Sight::Namespaces(Arc::new(self.given.objects)) }
+    }
+}
+
 impl Standing {
-    /// Whether he rules every tenant in which he is something.
-    pub fn rules_all(&self) -> bool {
-        self.0.values().all(|held| held.rules)
+    fn of(tenants: BTreeMap<Arc<str>, InTenant>) -> Self {
+        let highest = tenants.values().map(InTenant::highest).max();
+        let sights = tenants.into_iter().map(|(tenant, held)| TenantSight { tenant, sight: held.sight() });
+        Self { visibility: Visibility::tenants(sights), highest }
     }
+}
 
-    /// The highest role that he has anywhere; whoever is in a tenant may look.
-    pub fn highest(&self) -> Option<Role> {
-        let highest = |held: &InTenant| {
-            if held.rules { Role::Administrator } else { held.given.highest.unwrap_or(Role::View) }
-        };
-        self.0.values().map(highest).max()
-    }
-
-    fn sees_by_role(&self, project: &str) -> bool {
-        self.0.values().any(|held| held.given.objects.contains(project))
-    }
-
-    /// What he is in a tenant as such; whoever is something in it may look.
-    pub fn in_tenant(&self, tenant: &str) -> Option<Role> {
-        self.0.get(tenant).map(|held| if held.rules { Role::Administrator } else { Role::View })
-    }
-
-    /// What he sees.
-    pub fn visibility(self) -> Visibility {
-        Visibility::tenants(self.0.into_iter().map(|(tenant, held)| {
-            let sight =
-                if held.rules { Sight::Whole } else { Sight::Namespaces(Arc::new(held.given.objects)) };
-            TenantSight { tenant, sight }
-        }))
+/// Whether whoever sees this rules all that he sees.
+pub fn is_whole(visibility: &Visibility) -> bool {
+    match visibility {
+        Visibility::Everything | Visibility::Nothing => true,
+        Visibility::Tenants(sights) => sights.iter().all(|sight| sight.sight == Sight::Whole),
     }
 }
 
@@ -180,69 +178,61 @@ impl Roles {
         let named = caller.tenant.as_deref();
         if let Some(tenant) = named.filter(|_| caller.in_group(&self.tenant_admin_group)) {
             let held = InTenant { rules: true, ..InTenant::default() };
-            return Ok(Standing(BTreeMap::from([(Arc::from(tenant), held)])));
+            return Ok(Standing::of(BTreeMap::from([(Arc::from(tenant), held)])));
         }
         if !self.are_settled() {
             return Err(unsettled());
         }
         let people = people::names(caller);
-        let mut standing = BTreeMap::new();
+        let mut tenants = BTreeMap::new();
         if let Some(tenant) = named {
-            standing.insert(Arc::from(tenant), InTenant::default());
+            tenants.insert(Arc::from(tenant), InTenant::default());
         }
         for roster in &self.administrators {
             for tenant in roster.given(&people, named).into_keys() {
-                standing.entry(tenant).or_insert_with(InTenant::default).rules = true;
+                tenants.entry(tenant).or_insert_with(InTenant::default).rules = true;
             }
         }
         for (tenant, given) in self.projects.given(&people, named) {
-            standing.entry(tenant).or_insert_with(InTenant::default).given = given;
+            tenants.entry(tenant).or_insert_with(InTenant::default).given = given;
         }
-        Ok(Standing(standing))
+        Ok(Standing::of(tenants))
     }
 
-    /// What a caller of this standing is in a project. `None` when it does not exist for him: nothing that this standing lets
-    /// him see lies there, whatever has changed meanwhile.
-    pub fn in_project(&self, caller: &Caller, standing: &Standing, project: &str) -> Option<Role> {
-        if standing.rules_all() {
-            return standing.highest();
-        }
-        let found = self.projects.at(&people::names(caller), project);
-        if standing.sees_by_role(project) {
-            return Some(found.and_then(|(_, role)| role).unwrap_or(Role::View));
-        }
-        let (tenant, _) = found?;
-        standing.in_tenant(&tenant).filter(|role| *role == Role::Administrator)
-    }
-
-    /// What he is where a project lies that he sees: in the one above it, or in the tenant.
-    pub fn above_project(&self, caller: &Caller, standing: &Standing, project: &str) -> Option<Role> {
-        let here = self.in_project(caller, standing, project)?;
-        if standing.rules_all() {
-            return Some(here);
-        }
-        let above = self.projects.place(project).and_then(|(tenant, parent)| match &*parent {
-            "" => standing.in_tenant(&tenant),
-            parent => self.in_project(caller, standing, parent),
-        });
-        Some(above.unwrap_or(Role::View))
-    }
-
-    /// What he is in a project, as far as a request with this sight goes.
-    pub fn seen_in_project(&self, caller: &Caller, visibility: &Visibility, project: &str) -> Option<Role> {
+    /// What a caller who sees this is in a project. `None` when it does not exist for him: nothing that he sees lies there,
+    /// whatever has changed meanwhile.
+    pub fn in_project(&self, caller: &Caller, visibility: &Visibility, project: &str) -> Option<Role> {
         let sights = match visibility {
             Visibility::Everything => return Some(Role::Administrator),
             Visibility::Nothing => return None,
+            Visibility::Tenants(_) if is_whole(visibility) => return Some(Role::Administrator),
             Visibility::Tenants(sights) => sights,
         };
-        if sights.iter().all(|sight| sight.sight == Sight::Whole) {
-            return Some(Role::Administrator);
+        let found = self.projects.at(&people::names(caller), project);
+        let names_it =
+            |sight: &TenantSight| matches!(&sight.sight, Sight::Namespaces(seen) if seen.contains(project));
+        if sights.iter().any(names_it) {
+            return Some(found.and_then(|(_, role)| role).unwrap_or(Role::View));
         }
-        let (tenant, role) = self.projects.at(&people::names(caller), project)?;
-        match visibility.of_tenant(&tenant)? {
+        let (tenant, _) = found?;
+        (visibility.of_tenant(&tenant)? == &Sight::Whole).then_some(Role::Administrator)
+    }
+
+    /// What he is where a project lies that he sees: in the one above it, or in the tenant.
+    pub fn above_project(&self, caller: &Caller, visibility: &Visibility, project: &str) -> Option<Role> {
+        let here = self.in_project(caller, visibility, project)?;
+        if is_whole(visibility) {
+            return Some(here);
+        }
+        let in_tenant = |tenant: &str| match visibility.of_tenant(tenant)? {
             Sight::Whole => Some(Role::Administrator),
-            Sight::Namespaces(seen) => role.filter(|_| seen.contains(project)),
-        }
+            Sight::Namespaces(_) => Some(Role::View),
+        };
+        let above = self.projects.place(project).and_then(|(tenant, parent)| match &*parent {
+            "" => in_tenant(&tenant),
+            parent => self.in_project(caller, visibility, parent),
+        });
+        Some(above.unwrap_or(Role::View))
     }
 
     /// Waits until it is known who was who at this revision of the store.

@@ -209,7 +209,7 @@ fn check_role(
     project: &str,
     refused: impl FnOnce(&str) -> Status,
 ) -> Result<(), Status> {
-    if roles.seen_in_project(cx.caller, cx.visibility, project).is_some_and(|role| role >= least) {
+    if roles.in_project(cx.caller, cx.visibility, project).is_some_and(|role| role >= least) {
         return Ok(());
     }
     Err(refused(&format!("this needs the role {} in project {project:?}", least.word())))

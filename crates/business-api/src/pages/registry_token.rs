@@ -221,7 +221,7 @@ impl TokenPage {
 
     /// What somebody is in the project of an object that he sees.
     fn role(&self, access: &Access, caller: &Caller, key: &Key) -> RegistryRole {
-        match self.roles.seen_in_project(caller, access.visibility(), &key.namespace) {
+        match self.roles.in_project(caller, access.visibility(), &key.namespace) {
             Some(role) if role >= Role::Edit => RegistryRole::Editor,
             _ => RegistryRole::Viewer,
         }

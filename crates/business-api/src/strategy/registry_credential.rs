@@ -69,7 +69,7 @@ pub(crate) fn not_his(
     project: &str,
     spec: &RegistryCredentialSpec,
 ) -> Option<&'static str> {
-    let role = || roles.seen_in_project(cx.caller, cx.visibility, project);
+    let role = || roles.in_project(cx.caller, cx.visibility, project);
     let is_he = spec.user == cx.caller.name && spec.host_user == cx.caller.tenant.is_none();
     let his = is_he || role().is_some_and(|role| role >= Role::Admin);
     (!his).then_some("everybody has credentials of his own; others need the role admin in the project")
