@@ -22,7 +22,6 @@ const DAY: i64 = 86_400;
 const NOTHING: [&str; 0] = [];
 
 /// The API holds the template, and the controller has seen it.
-#[expect(clippy::needless_pass_by_value, reason = "callers write a literal")]
 fn has_template(world: &World, pull_secret: Value) {
     let generation =
         world.server.find(TEMPLATE).map_or(1, |old| old["metadata"]["generation"].as_i64().unwrap() + 1);

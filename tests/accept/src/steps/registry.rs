@@ -7,7 +7,7 @@ use instance::kubectl::Kubectl;
 use instance::layout;
 use instance::pki::Pki;
 use instance::registry::Registry;
-use instance::{HOST_CLUSTER, Instance};
+use instance::{HOST_CLUSTER, Instance, manifests};
 use serde_json::{Value, json};
 use std::process::{Command, Output, Stdio};
 use terminal::say;
@@ -156,10 +156,11 @@ impl Depot<'_> {
     /// The pods of a namespace pull by a Secret of their own, which nobody else writes, and which ends with the namespace.
     fn pods(&self) -> Result<()> {
         let (operator, owner) = (&self.instance.kubectl, self.instance.member(HOST_CLUSTER));
-        let template = json!({
-            "apiVersion": "business.tkestack.io/v1", "kind": "NamespaceTemplate", "metadata": {"name": "pulling"},
-            "spec": {"pullSecret": {"serviceAccounts": ["default"], "names": ["images"]}},
-        });
+        let mut template =
+            manifests::render(operator, "deploy/templates-pulling")?.pop().context("no template")?;
+        for (pointer, value) in [("/metadata/name", json!("pulling")), ("/spec/default", json!(false))] {
+            *template.pointer_mut(pointer).with_context(|| format!("no {pointer}"))? = value;
+        }
         apply(operator, &template)?;
         let names_it = |template: &str| json!({"spec": {"template": template}}).to_string();
         operator.run(&["patch", "project", PROJECT, "--type=merge", "-p", &names_it("pulling")])?;

@@ -18,7 +18,7 @@ use business_types::names::{
     PULL_PASSWORD_ANNOTATION, PULL_REGISTRY_ANNOTATION, PULL_SECRET, TEMPLATE_LABEL, UID_ANNOTATION,
 };
 use business_types::namespace::pull_credential::username;
-use business_types::{PullCredential, PullCredentialRequest};
+use business_types::{PullCredential, PullCredentialRequest, PullPassword};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -154,7 +154,7 @@ impl PullOrder {
 
     /// More of the same.
     fn again(known: &PullCredential) -> Self {
-        let valid_days = known.passwords.first().and_then(|newest| newest.valid_days());
+        let valid_days = known.passwords.first().and_then(PullPassword::valid_days);
         Self { template: None, names: known.names.clone(), valid_days }
     }
 
@@ -227,19 +227,18 @@ async fn provide(
         newest.is_some_and(|newest| newest.hash == digest::sha256(&password.password))
     };
     let mut pass = PullPass::default();
-    let password = match memories.unwritten(&object.uid).filter(is_newest) {
-        Some(password) => password,
-        None => {
-            if let Some(wait) = drifted(cx, sight, order) {
-                return Ok(wait);
+    let password = if let Some(password) = memories.unwritten(&object.uid).filter(is_newest) {
+        password
+    } else {
+        if let Some(wait) = drifted(cx, sight, order) {
+            return Ok(wait);
+        }
+        match issue(cx, sight, order).await? {
+            Ok(Issuance { password, issued_for }) => {
+                pass.issued_for = issued_for;
+                password
             }
-            match issue(cx, sight, order).await? {
-                Ok(Issuance { password, issued_for }) => {
-                    pass.issued_for = issued_for;
-                    password
-                }
-                Err(refused) => return Ok(PullPass::undone(&refused, true)),
-            }
+            Err(refused) => return Ok(PullPass::undone(&refused, true)),
         }
     };
     let namespace = &object.spec.namespace;
@@ -341,10 +340,8 @@ async fn give(site: &Site, namespace: &str, names: &[String]) -> Result<PullTrou
     let mut trouble = PullTrouble::None;
     for account in accounts.iter().filter(|account| !account.deleting) {
         let is_wanted = names.contains(&account.name);
-        let is_wrong = match is_wanted {
-            true => !account.has_ours(),
-            false => account.has_ours() && account.written_by_us,
-        };
+        let is_wrong =
+            if is_wanted { !account.has_ours() } else { account.has_ours() && account.written_by_us };
         if is_wrong && let Some(refused) = turn(site, namespace, account).await? {
             trouble = trouble.and(PullTrouble::Undone(refused));
         }
@@ -452,13 +449,12 @@ impl PullTrouble {
 }
 
 impl TemplateState {
-    /// The state of all of a template, after what became of its pull secret. `applied` was applied last.
+    /// The state of all of a template, after what became of its pull secret.
     #[must_use]
     pub fn with_pull_secret(self, trouble: PullTrouble, object: &NamespaceView) -> Self {
         match (self, trouble) {
-            (state, PullTrouble::None) => state,
             (Self::Applied(state), PullTrouble::Unseen) => Self::ButPullSecret(state),
-            (state, PullTrouble::Unseen) => state,
+            (state, PullTrouble::None | PullTrouble::Unseen) => state,
             (Self::Unknown, PullTrouble::Undone(_)) => Self::Unknown,
             (Self::Applied(state), PullTrouble::Undone(undone)) => {
                 Self::Undone { state: Some(state), undone }
