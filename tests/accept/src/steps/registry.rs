@@ -336,16 +336,26 @@ fn controller_sees_no_other(owner: &Kubectl) -> Result<()> {
         },
         "data": {".dockerconfigjson": "e30="},
     });
-    let apply = [CONTROLLER, "apply", "--server-side", "--field-manager=x", "-f", "-"];
+    // Which asks for the right to patch alone.
+    let apply =
+        [CONTROLLER, "apply", "--server-side", "--force-conflicts", "--field-manager=test", "-f", "-"];
     contains(&owner.refused(&apply, Some(&elsewhere.to_string()))?, &["that carry its mark"])?;
-    let account = ["serviceaccount", "default", "-n", PODS, "--type=merge", "-p"];
-    for patch in [
-        r#"{"automountServiceAccountToken":false}"#,
-        r#"{"imagePullSecrets":[{"name":"mine"},{"name":"business-registry"}]}"#,
-        r#"{"metadata":{"annotations":{"a":"b"}}}"#,
+    let account = |fields: Value| {
+        let mut account = json!({
+            "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": PODS},
+        });
+        if let (Some(account), Value::Object(fields)) = (account.as_object_mut(), fields) {
+            account.extend(fields);
+        }
+        account.to_string()
+    };
+    let metadata = json!({"name": "default", "namespace": PODS, "annotations": {"a": "b"}});
+    for changed in [
+        json!({"automountServiceAccountToken": false}),
+        json!({"imagePullSecrets": [{"name": "mine"}, {"name": PULL_SECRET}]}),
+        json!({ "metadata": metadata }),
     ] {
-        let refusal = owner.refused(&[&[CONTROLLER, "patch"], &account[..], &[patch]].concat(), None)?;
-        contains(&refusal, &["changes nothing else"])?;
+        contains(&owner.refused(&apply, Some(&account(changed)))?, &["changes nothing else"])?;
     }
-    Ok(())
+    owner.feed(&apply, &account(json!({"imagePullSecrets": [{"name": PULL_SECRET}]}))).map(drop)
 }
