@@ -186,6 +186,13 @@ impl Depot<'_> {
         ensure!(shown.contains("this credential is for pulling only"), "{shown}");
         nobody_else_writes_it(&owner)?;
         controller_sees_no_other(&owner)?;
+        let object = self.tenant.json(&["get", "bns", &name, "-n", PROJECT])?;
+        let issued = object.pointer("/status/pullCredential/passwords").and_then(Value::as_array);
+        ensure!(issued.is_some_and(|all| all.len() == 1), "what is right was issued anew: {object}");
+        let secret = owner.json(&["get", "secret", PULL_SECRET, "-n", PODS])?;
+        let marked = secret.pointer("/metadata/annotations/business.tkestack.io~1pull-password");
+        let newest = issued.and_then(|all| all.first()).and_then(|one| one.get("hash"));
+        ensure!(marked.is_some() && marked == newest, "another password is in the Secret");
 
         self.tenant.run(&["delete", "bns", &name, "-n", PROJECT, "--wait=false"])?;
         until_gone(&self.tenant, &["bns", &name, "-n", PROJECT])?;
