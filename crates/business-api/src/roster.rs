@@ -98,6 +98,11 @@ impl Roster {
         let held = self.0.read();
         held.objects.get(object).map(|giving| (giving.tenant.clone(), giving.below.clone()))
     }
+
+    /// Whether an object lies somewhere below another one.
+    pub fn is_below(&self, object: &str, above: &str) -> bool {
+        self.0.read().upwards(object).skip(1).any(|(name, _)| name == above)
+    }
 }
 
 impl FollowedIndex for Given {

@@ -3,12 +3,14 @@
 use crate::error::CallFailure;
 use crate::kinds::{Kind, ObjectKey as _, View, revision};
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
+use crate::namespace::kind::{BusinessNamespace, NamespaceView};
+use business_types::{PullCredentialRequest, names};
 use kube::Client;
 use kube::api::{
     Api, DeleteParams, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions,
     PropagationPolicy,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -30,6 +32,24 @@ impl std::fmt::Debug for Business {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Business").finish_non_exhaustive()
     }
+}
+
+/// A name and a password, just issued.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+pub struct IssuedPassword {
+    pub username: String,
+    pub password: String,
+}
+
+impl std::fmt::Debug for IssuedPassword {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("IssuedPassword").field("username", &self.username).finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone, Deserialize)]
+struct Issued {
+    status: IssuedPassword,
 }
 
 /// All objects of a kind at one revision.
@@ -115,7 +135,7 @@ impl Business {
     pub async fn create<K: Kind>(&self, key: &K::Key, body: Value) -> Result<View<K>, CallFailure> {
         let mut body = body;
         if let Value::Object(fields) = &mut body {
-            fields.insert("apiVersion".to_owned(), json!(business_types::names::API_VERSION));
+            fields.insert("apiVersion".to_owned(), json!(names::API_VERSION));
             fields.insert("kind".to_owned(), json!(K::KIND));
         }
         let unfit = |error: serde_json::Error| CallFailure::Unavailable(error.to_string());
@@ -186,6 +206,19 @@ impl Business {
         let api = self.at::<K>(key);
         let params = PostParams { dry_run: rehearse, field_manager: Some(FIELD_MANAGER.to_owned()) };
         bounded(api.create_subresource::<_, Value>(subresource, key.name(), &params, body)).await.map(drop)
+    }
+
+    /// Has a password issued by which the pods of a namespace pull from the registry. It is told in the answer alone.
+    pub async fn issue_pull_password(
+        &self,
+        object: &NamespaceView,
+        request: &PullCredentialRequest,
+    ) -> Result<IssuedPassword, CallFailure> {
+        let api = self.at::<BusinessNamespace>(&object.key);
+        let params = PostParams { dry_run: false, field_manager: Some(FIELD_MANAGER.to_owned()) };
+        let call =
+            api.create_subresource::<_, Issued>(names::PULL_CREDENTIAL, object.key.name(), &params, request);
+        bounded(call).await.map(|issued| issued.status)
     }
 
     /// Begins the deletion of exactly this object.

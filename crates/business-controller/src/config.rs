@@ -200,6 +200,10 @@ pub struct RegistryConfig {
     /// URL of a registry of the OCI distribution specification, with its scheme and port.
     #[arg(long, value_name = "URL", conflicts_with = "registry_kubeconfig")]
     pub registry_url: Option<String>,
+    /// What the nodes of member clusters call the registry, and images begin with: HOST or HOST:PORT. Without it that of
+    /// the URL.
+    #[arg(long, value_name = "HOST[:PORT]", requires = "registry_url", value_parser = authority)]
+    pub registry_host: Option<String>,
     /// Authorities of the registry's certificate, and of its token server's, as PEM. Without it those of the system.
     #[arg(long, value_name = "FILE", requires = "registry_url")]
     pub registry_ca: Option<PathBuf>,
@@ -215,6 +219,27 @@ pub struct RegistryConfig {
     /// Time between two measurements of what an image namespace or chart group keeps, when nothing is heard of it.
     #[arg(long, default_value = "10m", value_parser = period)]
     pub registry_scan_period: Duration,
+}
+
+impl RegistryConfig {
+    /// What images of the registry begin with; `None` where there is none, or another program says who may pull.
+    pub fn pull_host(&self) -> Result<Option<String>, Error> {
+        let Some(url) = &self.registry_url else { return Ok(None) };
+        let of_url = || {
+            let uri: http::Uri = url.parse().ok()?;
+            Some(uri.authority()?.as_str().to_owned())
+        };
+        let host = self.registry_host.clone().or_else(of_url);
+        host.map(Some).ok_or_else(|| Error::Config(format!("{url:?} is no URL of a registry")))
+    }
+}
+
+fn authority(text: &str) -> Result<String, String> {
+    let is_plain = |authority: &http::uri::Authority| !authority.as_str().contains('@');
+    let authority = text.parse().ok().filter(is_plain);
+    authority
+        .map(|found| found.as_str().to_owned())
+        .ok_or_else(|| format!("{text:?} is no HOST or HOST:PORT"))
 }
 
 fn forbidden() -> Vec<String> {
@@ -294,6 +319,24 @@ mod tests {
         assert_eq!(config.forbidden_namespaces, ["a", "b*"]);
         assert!(config.issuer.identity().is_none());
         assert_eq!(config.retry_period, Duration::from_millis(500));
+    }
+
+    #[test]
+    fn images_begin_with_the_host_of_the_registry() {
+        let host = |more: &str| {
+            let line = format!("x run {more}");
+            match Cli::try_parse_from(line.split_whitespace()).ok()?.command {
+                Command::Run(config) => Some(config.registry.pull_host().unwrap()),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(host(""), Some(None));
+        assert_eq!(host("--registry-kubeconfig k"), Some(None), "TKE's registry has passwords of its own");
+        assert_eq!(host("--registry-url http://r.svc:5000/"), Some(Some("r.svc:5000".to_owned())));
+        let named = "--registry-url http://r.svc:5000 --registry-host images.example";
+        assert_eq!(host(named), Some(Some("images.example".to_owned())));
+        assert_eq!(host("--registry-host images.example"), None);
+        assert_eq!(host("--registry-url http://r --registry-host https://images.example"), None);
     }
 
     #[test]

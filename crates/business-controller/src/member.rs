@@ -10,6 +10,10 @@ pub mod dressing;
 pub mod template_objects;
 /// Watches of that.
 mod template_watches;
+/// Pull secrets, and who may use them.
+pub mod pull_objects;
+/// Watches of those.
+mod pull_watches;
 /// Calls to a member cluster, each with a deadline.
 pub mod api;
 /// Whether it answers, and its watches.

@@ -54,6 +54,7 @@ use business_types::{ClusterNamespaceRecord, NamespacePhase, Provenance};
 use kind::{BusinessNamespace, NamespaceView};
 use site::{FoundSite, Nowhere, Site};
 use std::time::Duration;
+use template::pull_secret::{self, PullPass};
 use template::state::TemplateState;
 use template::{Labels, TemplateStage};
 use validate::WantedNamespace;
@@ -130,11 +131,12 @@ impl Controller for BusinessNamespace {
 /// what was made for it.
 fn note(cx: &Context, change: &ViewChange<BusinessNamespace>) {
     let (old, new) = (change.old.as_deref(), change.new.as_deref());
-    let NamespaceMemory { untried, bound, kept } = &cx.objects.namespaces.memory;
+    let NamespaceMemory { untried, bound, kept, pulls } = &cx.objects.namespaces.memory;
     if let Some(gone) = old.filter(|old| new.is_none_or(|new| new.uid != old.uid)) {
         untried.forget(&gone.uid);
         bound.forget(&gone.uid);
         kept.forget(&gone.uid);
+        pulls.forget(&gone.uid);
     }
     let age = |new: &NamespaceView| cx.clock.unix_seconds().saturating_sub(new.created);
     let is_born = |new: &&NamespaceView| {
@@ -378,6 +380,33 @@ struct SeenTo {
     labels: Labels,
 }
 
+/// What stands in a namespace beside its quota.
+struct Furnished {
+    access: Access,
+    template: TemplateState,
+    pull: PullPass,
+}
+
+/// What its template puts there, then who may use it, then what its pods pull by.
+async fn furnish(
+    cx: &Context,
+    object: &NamespaceView,
+    site: &Site,
+    seen_to: SeenTo,
+) -> Result<Furnished, Error> {
+    let SeenTo { access, stage, labels } = seen_to;
+    let template = template::keep(cx, object, site, &stage, labels).await?;
+    let access = match access {
+        Access::Unknown => {
+            access::provide(AccessPlace { cx, object, reached: &site.reached() }, true).await?
+        }
+        known => known,
+    };
+    let mut pull = pull_secret::keep(cx, object, site, stage.pull_secret()).await?;
+    let template = template.with_pull_secret(std::mem::take(&mut pull.trouble), object);
+    Ok(Furnished { access, template, pull })
+}
+
 /// Writes the status of a namespace that is in place, and confirms what can be confirmed.
 async fn settle(
     cx: &Context,
@@ -385,11 +414,10 @@ async fn settle(
     site: &Site,
     plan: &Plan,
     applied: Applied,
-    seen_to: SeenTo,
+    mut seen_to: SeenTo,
 ) -> Result<PassOutcome, Error> {
     report::done(cx, object, plan);
-    let SeenTo { access, stage, mut labels } = seen_to;
-    labels.written = matches!(plan.namespace, NamespaceStep::Mark { cause: Marking::Template, .. });
+    seen_to.labels.written = matches!(plan.namespace, NamespaceStep::Mark { cause: Marking::Template, .. });
     let Applied { namespace_uid, quota } = applied;
     let seal = quota.marks.seal.as_deref();
     let sealed = seal.and_then(|seal| site.open(&object.spec.namespace, &namespace_uid, seal));
@@ -401,20 +429,16 @@ async fn settle(
     let confirms = charge.is_some() || object.is_being_transferred();
     let wait = site.settled.err().filter(|_| confirms);
     let charge = charge.filter(|_| wait.is_none());
-    let template = if is_replaced {
-        TemplateState::Unknown
+    let Furnished { access, template, pull } = if is_replaced {
+        Furnished { access: seen_to.access, template: TemplateState::Unknown, pull: PullPass::default() }
     } else {
-        template::keep(cx, object, site, &stage, labels).await?
+        furnish(cx, object, site, seen_to).await?
     };
-    let access = match access {
-        Access::Unknown if !is_replaced => {
-            access::provide(AccessPlace { cx, object, reached: &site.reached() }, true).await?
-        }
-        known => known,
-    };
+    let object = pull.issued_for.as_ref().unwrap_or(object);
     let retry = !is_replaced && (access.is_to_be_retried() || template.is_to_be_retried());
     let others = site.member.observed.others_at(&object.spec.namespace, &object.uid);
-    let in_place = InPlace { quota, enforced, charge, marked: wait.is_none(), others, template };
+    let (marked, revokes_pull) = (wait.is_none(), pull.revokes);
+    let in_place = InPlace { quota, enforced, charge, marked, others, template, revokes_pull };
     let situation = if is_replaced {
         Situation::Replaced { message: report::replaced(object, &namespace_uid), quota: in_place }
     } else {

@@ -157,7 +157,12 @@ async fn registry(config: &RegistryConfig, fence: &Arc<Fence>) -> Result<Registr
         }
         (None, None) => None,
     };
-    Ok(Registry { backend, grace: config.registry_grace, scan_period: config.registry_scan_period })
+    Ok(Registry {
+        backend,
+        pull_host: config.pull_host()?,
+        grace: config.registry_grace,
+        scan_period: config.registry_scan_period,
+    })
 }
 
 /// What only the leader does, ready to be started.

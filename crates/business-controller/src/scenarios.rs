@@ -26,5 +26,7 @@ mod ledger;
 mod member_clusters;
 /// What templates put there.
 mod templates;
+/// What pods pull by.
+mod pull_secrets;
 /// What tenants are told.
 mod tenants;

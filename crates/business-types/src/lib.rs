@@ -64,11 +64,11 @@ pub use member_cluster::{
 };
 pub use namespace::{
     AppliedTemplate, ChargedNamespace, ClusterNamespaceRecord, NamespacePhase, NamespaceSpec,
-    NamespaceStatus, NamespaceTransfer, Provenance,
+    NamespaceStatus, NamespaceTransfer, Provenance, PullCredential, PullCredentialRequest, PullPassword,
 };
 pub use namespace_template::{
     LimitRangeItem, LimitRangeTemplate, NamespaceTemplateSpec, NamespaceTemplateStatus,
-    NetworkPolicyTemplate, ProjectField, RoleBindingTemplate, Rollout,
+    NetworkPolicyTemplate, ProjectField, PullSecretTemplate, RoleBindingTemplate, Rollout,
 };
 pub use nsemigration::{EmigrationPhase, NsEmigrationSpec, NsEmigrationStatus};
 pub use operator_act::OperatorAct;

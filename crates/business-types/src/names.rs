@@ -41,6 +41,10 @@ pub const NS_EMIGRATION_KIND: &str = "NsEmigration";
 pub const NAMESPACE_TRANSFER_KIND: &str = "NamespaceTransfer";
 /// The subresource of namespaces that moves one to another project.
 pub const TRANSFER: &str = "transfer";
+/// The kind `PullCredentialRequest`, the body of `namespaces/NAME/pullcredential`.
+pub const PULL_CREDENTIAL_REQUEST_KIND: &str = "PullCredentialRequest";
+/// The subresource of namespaces that issues passwords to pull from the registry.
+pub const PULL_CREDENTIAL: &str = "pullcredential";
 
 /// The kind Platform.
 pub const PLATFORM_KIND: &str = "Platform";
@@ -112,6 +116,13 @@ pub const TEMPLATE_KEYS_ANNOTATION: &str = "business.tkestack.io/template-keys";
 pub const TEMPLATE_OBJECT: &str = "business-template";
 /// What the names of the `RoleBindings` of templates begin with.
 pub const TEMPLATE_BINDING_PREFIX: &str = "business:template:";
+/// Name of the pull secret that a template puts into a namespace. The rights and the admission policies of member clusters
+/// name it, too.
+pub const PULL_SECRET: &str = "business-registry";
+/// Annotation of a pull secret: the SHA-256 of the password in it, as `status.pullCredential` of the namespace has it.
+pub const PULL_PASSWORD_ANNOTATION: &str = "business.tkestack.io/pull-password";
+/// Annotation of a pull secret: the registry that it is for, as images name it.
+pub const PULL_REGISTRY_ANNOTATION: &str = "business.tkestack.io/pull-registry";
 /// What the names of the `ClusterRoles` begin with that templates may give.
 pub const OFFERED_ROLE_PREFIX: &str = "business:offered:";
 /// Consent to take over a namespace that exists in the cluster. On the cluster's namespace its value is

@@ -6,10 +6,13 @@ use serde::{Deserialize, Serialize};
 
 mod account;
 mod schema;
+/// What opens the registry to a namespace's pods.
+pub mod pull_credential;
 /// The body of the subresource transfer.
 pub mod transfer;
 
 pub use account::ChargedNamespace;
+pub use pull_credential::{PullCredential, PullCredentialRequest, PullPassword};
 pub use schema::schema;
 pub use transfer::NamespaceTransfer;
 
@@ -72,6 +75,10 @@ pub struct NamespaceStatus {
     /// The template whose state was last put, or tried to be put, into the member cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<AppliedTemplate>,
+    /// By which its pods pull from the registry: issued by the subresource pullcredential, taken away by anybody who writes
+    /// the status.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pull_credential: Option<PullCredential>,
     /// What is consumed in the member cluster: a copy of the quota's `status.used`.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub used: ResourceList,

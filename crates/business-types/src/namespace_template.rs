@@ -60,6 +60,9 @@ pub struct NamespaceTemplateSpec {
     /// `RoleBindings`, beside those of the project's people.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub role_bindings: Vec<RoleBindingTemplate>,
+    /// A credential to pull from the platform's registry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pull_secret: Option<PullSecretTemplate>,
     /// How a change goes through the namespaces.
     pub rollout: Rollout,
 }
@@ -84,6 +87,21 @@ pub struct RoleBindingTemplate {
     pub role: String,
     /// To whom.
     pub subjects: Vec<Subject>,
+}
+
+/// The pull secret of each namespace: a credential of its own, which can pull and nothing else.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PullSecretTemplate {
+    /// The `ServiceAccounts` of the namespace whose pods pull by it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub service_accounts: Vec<String>,
+    /// The image namespaces and chart groups that it opens; empty for all of the project and of those below it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
+    /// How long a password is good for; it is replaced before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub valid_days: Option<i64>,
 }
 
 /// How a change goes through the namespaces.

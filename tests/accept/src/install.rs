@@ -97,13 +97,14 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 const CERTIFICATES: &str = "certificates.k8s.io";
 
 /// What no role for people writes.
-const CONTROLLERS_OWN: [&str; 10] = [
+const CONTROLLERS_OWN: [&str; 11] = [
     "memberclusters/status",
     "memberclusters/finalize",
     "projects/status",
     "projects/finalize",
     "namespaces/status",
     "namespaces/finalize",
+    "namespaces/pullcredential",
     "imagenamespaces/status",
     "imagenamespaces/finalize",
     "chartgroups/status",
@@ -119,6 +120,7 @@ const MAY: &[(&str, &str, Asked)] = &[
     (CONTROLLER, "patch", (OURS, "memberclusters/status", "x", "")),
     (CONTROLLER, "patch", (OURS, "namespaces/status", "x", "project")),
     (CONTROLLER, "update", (OURS, "projects/finalize", "x", "")),
+    (CONTROLLER, "create", (OURS, "namespaces/pullcredential", "x", "project")),
     (CONTROLLER, "patch", (OURS, "imagenamespaces/status", "x", "project")),
     (CONTROLLER, "patch", (OURS, "chartgroups/finalize", "x", "project")),
     (CONTROLLER, "watch", ("", "secrets", "", NAMESPACE)),
@@ -129,6 +131,9 @@ const MAY: &[(&str, &str, Asked)] = &[
     (MEMBER, "update", ("", "resourcequotas", "x", "anywhere")),
     (MEMBER, "patch", (RBAC, "rolebindings", "business:edit", "anywhere")),
     (MEMBER, "bind", (RBAC, "clusterroles", "business:edit", "")),
+    (MEMBER, "watch", ("", "secrets", "business-registry", "")),
+    (MEMBER, "create", ("", "secrets", "business-registry", "anywhere")),
+    (MEMBER, "patch", ("", "serviceaccounts", "default", "anywhere")),
     (SIGNER, "create", (CERTIFICATES, "certificatesigningrequests", "", "")),
     (SIGNER, "get", (CERTIFICATES, "certificatesigningrequests", "x", "")),
     (SIGNER, "delete", (CERTIFICATES, "certificatesigningrequests", "x", "")),
@@ -141,12 +146,19 @@ const MAY_NOT: &[(&str, &str, Asked)] = &[
     (API, "get", ("", "secrets", "x", NAMESPACE)),
     (API, "get", ("", "configmaps", "another", NAMESPACE)),
     (API, "list", (OURS, "namespaces", "", "project")),
+    (CONTROLLER, "create", (OURS, "registrycredentials/token", "x", "project")),
     (CONTROLLER, "get", ("", "secrets", "x", "kube-system")),
     (CONTROLLER, "patch", ("", "secrets", "another", NAMESPACE)),
     (CONTROLLER, "delete", ("", "namespaces", "x", "")),
     (CONTROLLER, "create", (OURS, "projects", "", "")),
     (CONTROLLER, "grant", (OURS, "projects", "", "")),
     (MEMBER, "list", ("", "secrets", "", "anywhere")),
+    (MEMBER, "watch", ("", "secrets", "", "")),
+    (MEMBER, "get", ("", "secrets", "x", "anywhere")),
+    (MEMBER, "create", ("", "secrets", "", "anywhere")),
+    (MEMBER, "patch", ("", "secrets", "x", "anywhere")),
+    (MEMBER, "create", ("", "serviceaccounts/token", "default", "anywhere")),
+    (MEMBER, "create", ("", "serviceaccounts", "", "anywhere")),
     (MEMBER, "list", ("", "pods", "", "anywhere")),
     (MEMBER, "get", (OURS, "projects", "x", "")),
     (MEMBER, "bind", (RBAC, "clusterroles", "cluster-admin", "")),
@@ -206,7 +218,7 @@ fn roles_for_people(kubectl: &Kubectl) -> Result<()> {
             ensure!(held == operates, "{role} {verb} {asked:?}: {held}");
         }
         for resource in CONTROLLERS_OWN {
-            for verb in ["update", "patch"] {
+            for verb in ["create", "update", "patch"] {
                 let held = allowed(kubectl, &somebody, verb, &(OURS, resource, "x", "project"))?;
                 ensure!(!held, "{role} may {verb} {resource}");
             }

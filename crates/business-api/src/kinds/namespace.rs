@@ -3,13 +3,14 @@ use super::{Directories, KindRow, SUBRESOURCES, StoredRow};
 use crate::numbers;
 use crate::roles::{ACT, CERTIFICATE, CHANGE, HOLD_BACK, READ, RULE, Right, Role};
 use crate::strategy::namespace::certificate::CertificateHandler;
+use crate::strategy::namespace::pull_credential::PullIssuing;
 use crate::strategy::namespace::transfer::Transfer;
 use crate::strategy::operator_act::Act;
 use crate::strategy::{NamespaceStrategy, namespace};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind, Subresource, Verb};
 use business_types::account;
-use business_types::names::{GROUP, NAMESPACES, TRANSFER};
+use business_types::names::{GROUP, NAMESPACES, PULL_CREDENTIAL, TRANSFER};
 use business_types::namespace::{ChargedNamespace, gvk, schema};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -37,9 +38,17 @@ const RIGHTS: &[Right] = &[
 ];
 
 fn resource(directories: &Directories) -> Resource {
-    let Directories { clusters, levels, roles, finalizers, forbidden, certificates, .. } =
-        directories.clone();
+    let Directories {
+        clusters,
+        levels,
+        roles,
+        finalizers,
+        forbidden,
+        certificates,
+        credential_days_max: days_max,
+    } = directories.clone();
     let certificate = Subresource::handled(CERTIFICATE, &[Verb::Get], CertificateHandler::new(certificates));
+    let pull = Subresource::handled(PULL_CREDENTIAL, &[Verb::Create], PullIssuing::new(days_max));
     let transfer = Subresource::handled(TRANSFER, &[Verb::Create], Transfer::new(roles));
     Resource {
         gvk: gvk(),
@@ -56,7 +65,7 @@ fn resource(directories: &Directories) -> Resource {
             kind: (STORED.kind)(),
             subresources: SUBRESOURCES
                 .into_iter()
-                .chain([certificate, transfer, Act::Abandon.subresource()])
+                .chain([certificate, pull, transfer, Act::Abandon.subresource()])
                 .collect(),
             server_fields: namespace::SERVER_FIELDS,
             strategy: Arc::new(NamespaceStrategy::new(clusters, levels, forbidden, finalizers)),

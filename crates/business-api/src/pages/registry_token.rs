@@ -192,10 +192,8 @@ impl TokenPage {
             let Some(key) = prefixes.owner(prefix) else { continue };
             let (access, standing) = match asker {
                 Asker::Person { access, caller } => (*access, self.role(access, caller, &key)),
-                Asker::Robot(RobotOf { project, robot })
-                    if **project == *key.namespace && robot.is_for(prefix.name) =>
-                {
-                    (&all, RegistryRole::Robot(robot.access))
+                Asker::Robot(of) if of.robot.is_for(prefix.name) && self.reaches(of, &key.namespace) => {
+                    (&all, RegistryRole::Robot(of.robot.access))
                 }
                 Asker::Robot(_) | Asker::Operator | Asker::Nobody => continue,
             };
@@ -217,6 +215,11 @@ impl TokenPage {
             return Ok(Some(SeenObject { words, project, standing, spec, status }));
         }
         Ok(None)
+    }
+
+    /// Whether a robot acts in a project: rights hold in what lies below, as those of people do.
+    fn reaches(&self, RobotOf { project, below, .. }: &RobotOf, place: &str) -> bool {
+        *project == place || *below && self.roles.projects.is_below(place, project)
     }
 
     /// What somebody is in the project of an object that he sees.

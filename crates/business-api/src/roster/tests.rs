@@ -48,6 +48,12 @@ fn what_is_given_at_an_object_holds_below_it() {
     assert_eq!(both.len(), 1, "the tenant of the credential alone");
     assert_eq!(both["t"].highest, Some(Role::Admin));
 
+    let below = |object, above| roster.is_below(object, above);
+    assert!(below("leaf", "root") && below("leaf", "mid") && below("mid", "root"));
+    assert!(
+        !below("root", "leaf") && !below("leaf", "leaf") && !below("other", "root") && !below("none", "root")
+    );
+
     roster.set("leaf", "", "t", &[]);
     assert_eq!(roster.seen("ann"), ["mid", "root", "other"]);
     for object in ["root", "mid", "leaf", "other"] {

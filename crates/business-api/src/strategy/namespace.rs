@@ -2,6 +2,8 @@
 pub mod certificate;
 /// A project and those above it.
 pub mod line;
+/// The subresource that issues passwords to pull from the registry.
+pub mod pull_credential;
 /// The subresource that moves a namespace to another project.
 pub mod transfer;
 
@@ -138,6 +140,7 @@ impl NamespaceStrategy {
     fn prepare_status(cx: &WriteContext<'_>, old: &Object, object: &mut Object) -> Result<(), Status> {
         let before = Typed::of(old)?;
         object.remove(certificate::CERTIFICATE);
+        pull_credential::keep_or_take(old, object);
         if old.is_deleting() {
             object.set(&["status", "phase"], json!("Terminating"));
         }

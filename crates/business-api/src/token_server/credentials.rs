@@ -4,9 +4,13 @@ use super::uses::Uses;
 use apiserver::Caller;
 use apiserver::caller::Via;
 use apiserver::dialect::{Basic, Judgement};
-use business_types::names::{GROUP, PROJECTS, REGISTRY_CREDENTIALS};
+use business_types::names::{GROUP, NAMESPACES, PROJECTS, REGISTRY_CREDENTIALS};
+use business_types::namespace::pull_credential::{NamespaceLogin, namespace_of};
 use business_types::registry_credential::username;
-use business_types::{CredentialHolder, RegistryCredentialSpec, RegistryCredentialStatus, Robot};
+use business_types::{
+    CredentialHolder, NamespaceSpec, NamespaceStatus, PullCredential, PullPassword, RegistryCredentialSpec,
+    RegistryCredentialStatus, Robot, RobotAccess,
+};
 use meta::object::Object;
 use meta::time;
 use runtime::Clock;
@@ -30,6 +34,7 @@ pub struct Credentials {
     store: Store,
     access: Access,
     kind: KindId,
+    namespaces: KindId,
     projects: KindId,
     uses: Uses,
     controller: Option<RegistryAccount>,
@@ -42,6 +47,8 @@ pub struct Credentials {
 pub struct RobotOf {
     /// Its project.
     pub project: String,
+    /// Whether it acts in the projects below it, too.
+    pub below: bool,
     /// What it may do there.
     pub robot: Robot,
 }
@@ -50,17 +57,35 @@ pub struct RobotOf {
 struct FoundCredential {
     key: Key,
     is_deleting: bool,
-    spec: RegistryCredentialSpec,
-    status: RegistryCredentialStatus,
+    tenant: String,
+    host_user: bool,
+    holder: Option<CredentialHolder>,
+    passwords: Vec<KnownPassword>,
+    project_uid: String,
+    last_used: LastUsed,
+}
+
+/// What is known of a password.
+struct KnownPassword {
+    hash: String,
+    expires_at: String,
+}
+
+/// Whether it is told when a credential was last used.
+enum LastUsed {
+    Told(Option<String>),
+    /// It is used whenever a pod begins.
+    Untold,
 }
 
 impl Credentials {
     /// `None` where the store keeps no credentials. `controller`: the controller's own account.
     pub fn new(store: Store, uses: Uses, controller: Option<RegistryAccount>, clock: Clock) -> Option<Self> {
         let kind = store.kind_id(GROUP, REGISTRY_CREDENTIALS)?;
+        let namespaces = store.kind_id(GROUP, NAMESPACES)?;
         let projects = store.kind_id(GROUP, PROJECTS)?;
         let (access, second_looks) = (Access::internal("token server"), Semaphore::new(SECOND_LOOKS_MAX));
-        Some(Self { store, access, kind, projects, uses, controller, clock, second_looks })
+        Some(Self { store, access, kind, namespaces, projects, uses, controller, clock, second_looks })
     }
 
     /// Whose name and password these are. Passwords that are not ours may be tokens.
@@ -87,26 +112,26 @@ impl Credentials {
     async fn known(&self, basic: &Basic, at: At) -> Result<Caller, &'static str> {
         let hash = hash(&basic.password);
         let found = self.find(&basic.user, at).await.ok_or("no such credential")?;
-        if !is_same(hash.as_bytes(), found.status.password_hash.as_bytes()) {
-            return Err("another password");
-        }
+        let known = found.passwords.iter().find(|known| is_same(hash.as_bytes(), known.hash.as_bytes()));
+        let known = known.ok_or("another password")?;
         let now = self.clock.unix_seconds();
-        let ends = found.status.expires_at.as_deref().and_then(|at| time::parse(at).ok());
+        let ends = time::parse(&known.expires_at).ok();
         if found.is_deleting || ends.is_none_or(|ends| ends <= now) {
             return Err("the password has ended");
         }
         if !self.is_of_its_project(&found).await {
             return Err("its project is another one by now");
         }
-        let holder = found.spec.holder().ok_or("it is neither a person's nor a robot's")?;
-        self.uses.tell(&found.key, found.status.last_used.as_deref(), now);
-        let (name, extra) = match holder {
+        if let LastUsed::Told(last_used) = &found.last_used {
+            self.uses.tell(&found.key, last_used.as_deref(), now);
+        }
+        let (name, extra) = match found.holder.ok_or("it is neither a person's nor a robot's")? {
             CredentialHolder::Person(user) => (user, BTreeMap::new()),
             CredentialHolder::Robot(_) => {
                 (basic.user.clone(), [(ROBOT_KEY.to_owned(), vec![basic.user.clone()])].into())
             }
         };
-        let tenant = Some(found.spec.tenant_id).filter(|_| !found.spec.host_user);
+        let tenant = Some(found.tenant).filter(|_| !found.host_user);
         Ok(Caller { name, tenant, extra, via: Via::Password, expires: ends, ..Caller::default() })
     }
 
@@ -119,28 +144,71 @@ impl Credentials {
     pub async fn robot(&self, caller: &Caller) -> Option<RobotOf> {
         let [name] = caller.extra.get(ROBOT_KEY)?.as_slice() else { return None };
         let found = self.find(name, At::Any).await?;
-        match found.spec.holder()? {
+        let below = found.key.kind == self.namespaces;
+        match found.holder? {
             CredentialHolder::Robot(robot) => {
-                Some(RobotOf { project: found.key.namespace.to_string(), robot })
+                Some(RobotOf { project: found.key.namespace.to_string(), below, robot })
             }
             CredentialHolder::Person(_) => None,
         }
     }
 
     async fn find(&self, user: &str, at: At) -> Option<FoundCredential> {
+        if let Some(NamespaceLogin { project, name }) = namespace_of(user) {
+            let key = Key::new(self.namespaces, project, name);
+            return FoundCredential::of_namespace(&self.read(&key, at).await?, key);
+        }
         let (project, name) = user.split_once('/')?;
         let key = Key::new(self.kind, project, name);
-        let entry = self.store.get(&self.access, &key, at).await.ok()?;
-        let object = Object::from_stored(&entry.body, entry.revision.0).ok()?;
-        let (spec, status) =
-            (RegistryCredentialSpec::of(&object).ok()?, RegistryCredentialStatus::of(&object).ok()?);
-        Some(FoundCredential { key, is_deleting: object.is_deleting(), spec, status })
+        FoundCredential::of_credential(&self.read(&key, at).await?, key)
+    }
+
+    async fn read(&self, key: &Key, at: At) -> Option<Object> {
+        let entry = self.store.get(&self.access, key, at).await.ok()?;
+        Object::from_stored(&entry.body, entry.revision.0).ok()
     }
 
     async fn is_of_its_project(&self, found: &FoundCredential) -> bool {
         let key = Key::new(self.projects, "", &found.key.namespace);
         let project = self.store.get(&self.access, &key, At::Any).await;
-        project.is_ok_and(|project| project.uid.to_string() == found.status.project_uid)
+        project.is_ok_and(|project| project.uid.to_string() == found.project_uid)
+    }
+}
+
+impl FoundCredential {
+    /// What is kept in an object of its own.
+    fn of_credential(object: &Object, key: Key) -> Option<Self> {
+        let (spec, status) =
+            (RegistryCredentialSpec::of(object).ok()?, RegistryCredentialStatus::of(object).ok()?);
+        let known =
+            KnownPassword { hash: status.password_hash, expires_at: status.expires_at.unwrap_or_default() };
+        Some(Self {
+            key,
+            is_deleting: object.is_deleting(),
+            holder: spec.holder(),
+            tenant: spec.tenant_id,
+            host_user: spec.host_user,
+            passwords: vec![known],
+            project_uid: status.project_uid,
+            last_used: LastUsed::Told(status.last_used),
+        })
+    }
+
+    /// What the pods of a namespace pull by.
+    fn of_namespace(object: &Object, key: Key) -> Option<Self> {
+        let (spec, status) = (NamespaceSpec::of(object).ok()?, NamespaceStatus::of(object).ok()?);
+        let PullCredential { username: _, project_uid, names, passwords } = status.pull_credential?;
+        let known = |PullPassword { hash, expires_at, .. }| KnownPassword { hash, expires_at };
+        Some(Self {
+            key,
+            is_deleting: object.is_deleting(),
+            tenant: spec.tenant_id,
+            host_user: false,
+            holder: Some(CredentialHolder::Robot(Robot { access: RobotAccess::Pull, names })),
+            passwords: passwords.into_iter().map(known).collect(),
+            project_uid,
+            last_used: LastUsed::Untold,
+        })
     }
 }
 

@@ -215,6 +215,7 @@ fn samples(plural: &str, subresource: &str) -> (&'static str, Value) {
         ("projects", "lock" | "unlock") => ("p", json!({"reason": "a test"})),
         ("namespaces", "abandon") => ("c1-n", json!({"reason": "a test"})),
         ("projects", _) => ("p", child("q", "p", json!({"pods": "5"}))),
+        ("namespaces", "pullcredential") => ("c1-n", json!({})),
         ("namespaces", "transfer") => ("c1-n", json!({"project": "other"})),
         ("namespaces", _) => ("c1-n", namespace("m", json!({"pods": "1"}))),
         ("platforms", _) => ("plf", platform("plf-new", "umbrella")),

@@ -1,6 +1,6 @@
 //! The token server of the registry, and the names and passwords that it takes.
 
-use crate::support::{Answer, Client, World, project, until};
+use crate::support::{Answer, Client, World, child, namespace, namespaces, project, until};
 use jsonwebtoken::jwk::JwkSet;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use rcgen::KeyPair;
@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 const CREDENTIALS: &str = "/namespaces/web/registrycredentials";
 const IMAGES: &str = "/namespaces/web/imagenamespaces";
+const APP: &str = "/namespaces/web/namespaces/c1-app";
 const PULL: &str = "repository:acme/shop/app:pull";
 const PUSH: &str = "repository:acme/shop/app:pull,push";
 const CONTROLLER: &str = "controller:0123456789abcdef";
@@ -74,6 +75,43 @@ impl Registry {
         self.admin().post(IMAGES, body).await.expect(201);
         self.says(name, json!({"phase": "Available", "registry": {"backend": "OCI", "provenance": "Made"}}))
             .await;
+    }
+
+    /// The same in a project below.
+    async fn open_below(&self, project: &str, name: &str) {
+        let mut body = child(project, "web", json!({"pods": "0"}));
+        body["spec"]["clusters"]["registry"] = json!({"hard": {"requests.storage": "1Gi"}});
+        self.admin().post("/projects", body).await.expect(201);
+        let body = json!({
+            "apiVersion": "business.tkestack.io/v1", "kind": "ImageNamespace", "metadata": {},
+            "spec": {"name": name, "hard": {"requests.storage": "1Gi"}},
+        });
+        let images = format!("/namespaces/{project}/imagenamespaces");
+        self.admin().post(&images, body).await.expect(201);
+        let status = json!({"phase": "Available", "registry": {"backend": "OCI", "provenance": "Made"}});
+        let path = format!("{images}/{name}/status");
+        self.world.operator().patch(&path, json!({"status": status})).await.expect(200);
+    }
+
+    /// Makes the namespace `c1-app`, and has a password issued for its pods as the controller does.
+    async fn namespace(&self) -> Client {
+        self.admin().post(&namespaces("web"), namespace("app", json!({"pods": "1"}))).await.expect(201);
+        self.pulls(json!({})).await
+    }
+
+    async fn pulls(&self, wanted: Value) -> Client {
+        let issued = self.world.operator().post(&format!("{APP}/pullcredential"), wanted).await.expect(201);
+        assert_eq!(issued["kind"], "RegistryToken");
+        let text = |field: &str| issued["status"][field].as_str().unwrap().to_owned();
+        assert_eq!(text("username"), "web/namespaces/c1-app");
+        self.world.basic(&text("username"), &text("password"))
+    }
+
+    /// What is known of the passwords of `c1-app`, the newest first.
+    async fn hashes(&self) -> Vec<String> {
+        let app = self.admin().get(APP).await.expect(200);
+        let known = app["status"]["pullCredential"]["passwords"].as_array().cloned().unwrap_or_default();
+        known.iter().map(|one| one["hash"].as_str().unwrap().to_owned()).collect()
     }
 
     /// What the controller would write.
@@ -296,6 +334,94 @@ async fn a_robot_does_what_its_credential_says_where_it_says() {
     assert_eq!(token(&pulls, &[PULL]).await.code, 401);
     let renewed = registry.issued(&admin, "pull").await;
     assert_eq!(registry.granted(&renewed, &[PULL]).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_namespace_pulls_what_is_its_projects_and_nothing_else() {
+    let registry = Registry::start().await;
+    registry.open_below("part", "inner").await;
+    let (world, pulls) = (&registry.world, registry.namespace().await);
+    let (inner, other) = ("repository:acme/inner/app:pull", "repository:umbrella/shop/app:pull");
+    until("the project below is known", async || registry.granted(&pulls, &[inner]).await.len() == 1).await;
+    assert_eq!(registry.granted(&pulls, &[PULL, other]).await, ["acme/shop/app:pull"]);
+    assert_eq!(registry.granted(&pulls, &[ALL, "registry:catalog:*"]).await, ["acme/shop/app:pull"]);
+    let (code, word, message) = refused(&pulls, &[PUSH]).await;
+    assert_eq!((code, word.as_str()), (403, "DENIED"));
+    assert!(message.ends_with("this credential is for pulling only"), "{message}");
+    assert_eq!(pulls.get("/projects").await.code, 403, "it opens the registry alone");
+
+    // Who is below does not see what is above, nor beside.
+    let mut body = child("side", "web", json!({"pods": "0"}));
+    body["spec"]["clusters"]["registry"] = json!({"hard": {"requests.storage": "0"}});
+    registry.admin().post("/projects", body).await.expect(201);
+    registry.admin().post(&namespaces("side"), namespace("low", json!({"pods": "0"}))).await.expect(201);
+    let low = format!("{}/c1-low/pullcredential", namespaces("side"));
+    let issued = world.operator().post(&low, json!({})).await.expect(201);
+    let password = issued["status"]["password"].as_str().unwrap();
+    let low = world.basic("side/namespaces/c1-low", password);
+    assert_eq!(registry.granted(&low, &[PULL, inner]).await, [""; 0]);
+    assert_eq!(token(&world.basic("web/namespaces/c1-app", password), &[PULL]).await.code, 401);
+
+    let bound = registry.pulls(json!({"names": ["inner"]})).await;
+    until("it is bound", async || registry.granted(&bound, &[PULL, inner]).await.len() == 1).await;
+    assert_eq!(registry.granted(&bound, &[PULL, inner]).await, ["acme/inner/app:pull"]);
+}
+
+#[tokio::test]
+async fn a_namespaces_password_is_the_platforms_to_issue_and_ends_with_all_that_it_is_for() {
+    let registry = Registry::start().await;
+    let (world, admin) = (&registry.world, registry.admin());
+    let first = registry.namespace().await;
+    let pulls = async |client: &Client| token(client, &[PULL]).await.code == 200;
+    let issue = format!("{APP}/pullcredential");
+    for other in [&admin, &world.member("alice", "acme"), &world.admin("umbrella")] {
+        assert!([403, 404].contains(&other.post(&issue, json!({})).await.code));
+    }
+    let rehearsed = world.operator().post(&format!("{issue}?dryRun=All"), json!({})).await.expect(201);
+    assert_eq!(rehearsed["status"]["password"], "");
+    assert_eq!(world.operator().post(&issue, json!({"validDays": 366})).await.causes()[0].1, "validDays");
+    assert_eq!(world.operator().post(&issue, json!({"uid": "another"})).await.code, 409);
+
+    // The one in use stays while it is replaced; what nobody has is forgotten.
+    let used = registry.hashes().await.remove(0);
+    let lost = registry.pulls(json!({"keep": used})).await;
+    let second = registry.pulls(json!({"keep": used})).await;
+    until("the lost one has ended", async || !pulls(&lost).await).await;
+    assert!(pulls(&first).await && pulls(&second).await);
+    let known = registry.hashes().await;
+    assert_eq!((known.len(), &known[1]), (2, &used));
+    let third = registry.pulls(json!({})).await;
+    until("all others have ended", async || !pulls(&first).await && !pulls(&second).await).await;
+    assert!(pulls(&third).await);
+
+    // A status takes it away, and gives none.
+    let hash = "0".repeat(64);
+    let forged =
+        json!({"hash": hash, "issuedAt": "2026-01-01T00:00:00Z", "expiresAt": "2099-01-01T00:00:00Z"});
+    let forged = json!({"status": {"pullCredential": {"passwords": [forged]}}});
+    world.operator().patch(&format!("{APP}/status"), forged.clone()).await.expect(200);
+    assert!(!registry.hashes().await.contains(&hash) && pulls(&third).await);
+    let taken = json!({"status": {"pullCredential": null}});
+    world.operator().patch(&format!("{APP}/status"), taken).await.expect(200);
+    until("it is taken away", async || !pulls(&third).await).await;
+    world.operator().patch(&format!("{APP}/status"), forged).await.expect(200);
+    assert_eq!(registry.hashes().await, [""; 0]);
+
+    let moving = registry.pulls(json!({})).await;
+    admin.post("/projects", project("elsewhere", json!({"pods": "1"}))).await.expect(201);
+    let moved = admin.post(&format!("{APP}/transfer"), json!({"project": "elsewhere"})).await.expect(201);
+    assert!(moved["status"]["pullCredential"].is_null(), "{moved:#}");
+    until("it has ended", async || !pulls(&moving).await).await;
+    let there = format!("{}/c1-app", namespaces("elsewhere"));
+    admin.post(&format!("{there}/transfer"), json!({"project": "web"})).await.expect(201);
+    assert!(!pulls(&moving).await, "what was taken away does not come back");
+
+    let last = registry.pulls(json!({})).await;
+    assert!(pulls(&last).await);
+    admin.delete(APP).await.expect(200);
+    until("it ends with the namespace", async || !pulls(&last).await).await;
+    assert_eq!(world.operator().post(&issue, json!({})).await.code, 409);
+    world.assert_books_agree().await;
 }
 
 #[tokio::test]

@@ -71,11 +71,12 @@ async fn a_change_says_beforehand_how_far_it_goes() {
     operator.post(TEMPLATES, template("standard", json!({"rollout": {"batch": 5}}))).await.expect(201);
     let status = json!({"status": {"namespaces": 30, "clusters": {"c1": 10, "c2": 20}}});
     operator.patch(&format!("{STANDARD}/status"), status).await.expect(200);
-    let change = json!({"spec": {"labels": {"a": "b"}}});
-    let answer = operator.patch(&format!("{STANDARD}?dryRun=All"), change).await;
-    let said = "this changes 30 namespaces in 2 member clusters (10 in c1, 20 in c2), in waves of 5";
-    assert_eq!(answer.warnings, [format!("299 - \"{said}\"")]);
-    answer.expect(200);
+    for change in [json!({"labels": {"a": "b"}}), json!({"pullSecret": {"serviceAccounts": ["default"]}})] {
+        let answer = operator.patch(&format!("{STANDARD}?dryRun=All"), json!({ "spec": change })).await;
+        let said = "this changes 30 namespaces in 2 member clusters (10 in c1, 20 in c2), in waves of 5";
+        assert_eq!(answer.warnings, [format!("299 - \"{said}\"")]);
+        answer.expect(200);
+    }
     assert_eq!(operator.get(STANDARD).await.expect(200)["spec"]["labels"], Value::Null);
     let name = operator.patch(STANDARD, json!({"spec": {"displayName": "x"}})).await;
     assert!(name.warnings.is_empty(), "nothing of it goes into a namespace: {name:?}");

@@ -2,15 +2,18 @@
 //! writes have ended before another leader believes what it sees.
 
 use super::observed::{ClusterBinding, ClusterNamespace, ClusterQuota, RBAC};
+use super::pull_objects::{PullAccount, PullSecret};
 use super::template_objects::{TEMPLATE_MANAGER, TemplateObject, TemplateObjectKind};
 use crate::error::{CallFailure, Error};
 use crate::leader::{Fence, OpenWrites};
 use business_types::access::AccessRole;
+use business_types::names::PULL_SECRET;
 use http::{Method, Request};
-use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
+use k8s_openapi::api::core::v1::{Namespace, ResourceQuota, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::Client;
 use kube::api::DynamicObject;
+use kube::core::PartialObjectMeta;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -182,6 +185,36 @@ impl MemberApi {
         gone_is_fine(self.write::<Value>(Method::DELETE, &path, &delete_options(&object.uid)).await)
     }
 
+    /// Makes the pull secret of a namespace what is asked for, or makes it. What is in it is not read back.
+    pub async fn apply_pull_secret(
+        &self,
+        namespace: &str,
+        body: &Value,
+    ) -> Result<Option<PullSecret>, Error> {
+        let content =
+            Content { type_: "application/apply-patch+yaml", manager: TEMPLATE_MANAGER, forced: true };
+        let path = pull_secret_path(namespace);
+        let there = self.send::<PartialObjectMeta<Secret>>(Method::PATCH, &path, body, content).await?;
+        Ok(PullSecret::of(there.metadata))
+    }
+
+    /// Deletes exactly this pull secret. One that is gone is no error.
+    pub async fn delete_pull_secret(&self, namespace: &str, uid: &str) -> Result<(), Error> {
+        let path = pull_secret_path(namespace);
+        gone_is_fine(self.write::<Value>(Method::DELETE, &path, &delete_options(uid)).await)
+    }
+
+    /// Changes a service account. The body carries the resourceVersion that was read.
+    pub async fn patch_service_account(
+        &self,
+        namespace: &str,
+        name: &str,
+        body: &Value,
+    ) -> Result<PullAccount, Error> {
+        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}");
+        self.write::<ServiceAccount>(Method::PATCH, &path, body).await.map(Into::into)
+    }
+
     async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallFailure> {
         let request = Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
         match tokio::time::timeout(READ_DEADLINE, self.client.request(request)).await {
@@ -237,6 +270,10 @@ struct Content {
 
 fn quota_path(name: &str) -> String {
     format!("/api/v1/namespaces/{name}/resourcequotas/{name}")
+}
+
+fn pull_secret_path(namespace: &str) -> String {
+    format!("/api/v1/namespaces/{namespace}/secrets/{PULL_SECRET}")
 }
 
 fn bindings_path(namespace: &str) -> String {

@@ -2,6 +2,7 @@
 
 use super::dressing::Dressing;
 use super::others::{OtherAccess, OtherBinding, OtherBindings};
+use super::pull_objects::PullObjects;
 use super::template_objects::TemplateObjects;
 use crate::kinds::revision;
 use business_types::access::AccessRole;
@@ -312,6 +313,8 @@ pub struct Observed {
     inner: RwLock<ObservedInner>,
     /// What templates have put there.
     pub templates: TemplateObjects,
+    /// Their pull secrets.
+    pub pulls: PullObjects,
 }
 
 #[derive(Debug, Default)]
@@ -360,6 +363,7 @@ impl Observed {
     pub fn reset(&self) {
         *self.write() = ObservedInner::default();
         self.templates.reset();
+        self.pulls.reset();
     }
 
     /// The namespace and its quota.

@@ -2,7 +2,7 @@
 
 use super::observed::Concern;
 use super::others::OtherBinding;
-use super::{ClusterBinding, ClusterNamespace, ClusterQuota, Member, Reach, template_watches};
+use super::{ClusterBinding, ClusterNamespace, ClusterQuota, Member, Reach, pull_watches, template_watches};
 use crate::context::Context;
 use crate::controller::PlaceChange;
 use crate::dispatch;
@@ -48,6 +48,7 @@ pub async fn run(cx: Arc<Context>, member: Arc<Member>) {
             () = watch_quotas(&cx, &member, &error) => {}
             () = watch_bindings(&cx, &member) => {}
             () = template_watches::follow(&cx, &member) => {}
+            () = pull_watches::follow(&cx, &member) => {}
             () = keep_probing(&cx, &member, &error) => {}
         }
     }

@@ -1,5 +1,6 @@
 //! What a process knows of its objects by having written for them.
 
+use super::template::pull_secret::PullMemories;
 use super::template::state::Kept;
 use crate::kinds::ProjectKey;
 use std::collections::{HashMap, HashSet};
@@ -15,6 +16,8 @@ pub struct NamespaceMemory {
     pub bound: Bound,
     /// What their templates had put there when it was right.
     pub kept: Kept,
+    /// What they pull by.
+    pub pulls: PullMemories,
 }
 
 /// Bindings that were right, by the uid of their object. It is lost with the process: then the first look tells no drift.

@@ -153,6 +153,9 @@ impl Draft<'_> {
         self.not_replaced();
         self.others(in_place.others.as_ref());
         self.template(&in_place.template);
+        if in_place.revokes_pull {
+            self.status.pull_credential = None;
+        }
         if is_in_use(self.object) || in_place.template.lets_begin() {
             self.set(READY, TRUE, reason::READY, "");
             self.explain("", "");
@@ -171,8 +174,12 @@ impl Draft<'_> {
     fn template(&mut self, template: &TemplateState) {
         match template {
             TemplateState::Unknown => return,
+            // What was known of it stands until it is seen.
+            TemplateState::ButPullSecret(state) if self.status.template.as_ref() == Some(state) => return,
             TemplateState::None => self.status.template = None,
-            TemplateState::Applied(state) => self.status.template = Some(state.clone()),
+            TemplateState::Applied(state) | TemplateState::ButPullSecret(state) => {
+                self.status.template = Some(state.clone());
+            }
             TemplateState::Undone { state, .. } | TemplateState::Invalid { state, .. } => {
                 self.status.template.clone_from(state);
             }
@@ -280,6 +287,7 @@ impl Draft<'_> {
         }
         self.not_replaced();
         self.status.used = ResourceList::new();
+        self.status.pull_credential = None;
         self.status.cached_spec_hard = Some(ResourceList::new());
     }
 }
@@ -295,7 +303,7 @@ fn told_of_template(template: &TemplateState) -> Told {
     let told = |value, reason, message| Told { value, reason, message };
     match template {
         TemplateState::None => told(TRUE, reason::NO_TEMPLATE, String::new()),
-        TemplateState::Unknown => {
+        TemplateState::Unknown | TemplateState::ButPullSecret(_) => {
             told(UNKNOWN, reason::PENDING, "what is in the cluster was not listed yet".to_owned())
         }
         TemplateState::Applied(state) => {

@@ -3,6 +3,8 @@
 
 /// What is to be there; pure.
 pub mod wanted;
+/// What its pods pull by.
+pub mod pull_secret;
 /// What is known of it.
 pub mod state;
 
@@ -18,6 +20,7 @@ use crate::namespace_template::resolve::{self, Resolved};
 use crate::namespace_template::rollout::is_in_use;
 use business_types::AppliedTemplate;
 use futures_util::future::join_all;
+use pull_secret::PullAim;
 use state::{KeptTemplate, TemplateState, Undone};
 use std::sync::Arc;
 use wanted::{WantedObject, WantedTemplate};
@@ -58,6 +61,15 @@ impl TemplateStage {
         match self {
             Self::Nothing(wanted) | Self::Newest(_, wanted) => Some(&wanted.dressing),
             Self::Waiting(_) | Self::Missing(_) => None,
+        }
+    }
+
+    /// What is to become of the pull secret. Whoever waits for something else goes on pulling.
+    pub fn pull_secret(&self) -> PullAim<'_> {
+        match self {
+            Self::Nothing(_) => PullAim::Gone,
+            Self::Newest(_, wanted) => wanted.pull_secret.as_ref().map_or(PullAim::Gone, PullAim::Newest),
+            Self::Waiting(_) | Self::Missing(_) => PullAim::AsItIs,
         }
     }
 
@@ -258,7 +270,7 @@ pub async fn withdraw(object: &NamespaceView, site: &Site) -> Result<(), Error> 
     for step in steps(object, &[], &seen) {
         write(object, site, "", &step).await?;
     }
-    Ok(())
+    pull_secret::withdraw(object, site).await
 }
 
 impl Undone {

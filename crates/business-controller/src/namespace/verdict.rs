@@ -196,4 +196,6 @@ pub struct InPlace {
     pub others: Option<OtherAccess>,
     /// What the template has put there.
     pub template: TemplateState,
+    /// Nothing may be pulled by what was issued for its pods.
+    pub revokes_pull: bool,
 }

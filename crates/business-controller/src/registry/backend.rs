@@ -12,6 +12,8 @@ use std::time::Duration;
 pub struct Registry {
     /// None: there is no registry.
     pub backend: Option<Box<dyn Backend>>,
+    /// What images of it begin with, where we say who may pull them.
+    pub pull_host: Option<String>,
     /// How long content is kept after its object's deletion.
     pub grace: Duration,
     /// Time between two measurements of an object that nothing is heard of.

@@ -1,4 +1,4 @@
-use super::{NamespacePhase, Provenance};
+use super::{NamespacePhase, Provenance, pull_credential};
 use meta::schema::{ListType, Schema, StringFormat, Type};
 use serde_json::json;
 
@@ -89,6 +89,7 @@ fn status() -> Schema {
             ),
             ("clusterNamespace", cluster_namespace().optional()),
             ("template", template().optional()),
+            ("pullCredential", pull_credential::status_schema().optional()),
             (
                 "used",
                 Schema::resource_list(

@@ -66,7 +66,45 @@ fn spec() -> Schema {
                 )
                 .optional(),
             ),
+            ("pullSecret", pull_secret().optional()),
             ("rollout", rollout().optional()),
+        ],
+    )
+}
+
+fn pull_secret() -> Schema {
+    Schema::object(
+        "A Secret of the namespace, business-registry, by which its pods pull from the platform's registry. Each namespace \
+         has a credential of its own, which can pull and nothing else, is replaced while it is good, and ends with the \
+         namespace.",
+        Some("io.tkestack.business.v1.PullSecretTemplate"),
+        [
+            (
+                "serviceAccounts",
+                Schema::strings(
+                    "Names of service accounts of the namespace, such as default: the Secret is put among their \
+                     imagePullSecrets, as soon as they are there. At most 32.",
+                    ListType::Set,
+                )
+                .optional(),
+            ),
+            (
+                "names",
+                Schema::strings(
+                    "Names of the image namespaces and chart groups that it opens, of the namespace's project and of those \
+                     below it; none for all of these. At most 100.",
+                    ListType::Set,
+                )
+                .optional(),
+            ),
+            (
+                "validDays",
+                Schema::integer(
+                    "How long a password is good for, in days from its issue; it is replaced after half of that or a little \
+                     more. By default 30; at most 365, and what the server is set to.",
+                )
+                .optional(),
+            ),
         ],
     )
 }

@@ -1,8 +1,9 @@
 use super::{
-    NamespaceTemplateSpec, NamespaceTemplateStatus, NetworkPolicyTemplate, ProjectField, RoleBindingTemplate,
-    limits, network,
+    NamespaceTemplateSpec, NamespaceTemplateStatus, NetworkPolicyTemplate, ProjectField, PullSecretTemplate,
+    RoleBindingTemplate, limits, network,
 };
 use crate::names::OFFERED_ROLE_PREFIX;
+use crate::namespace::pull_credential;
 use crate::subject::check_subjects;
 use crate::validation::{DISPLAY_NAME_BYTES_MAX, conditions};
 use meta::field::{FieldError, FieldErrors, Path};
@@ -21,6 +22,8 @@ const ROLE_BINDINGS_MAX: usize = 32;
 const SUBJECTS_MAX: usize = 128;
 /// Bytes of the name of a policy or binding: with our prefix it is a name in the cluster.
 const NAME_BYTES_MAX: usize = 40;
+/// Service accounts whose pods pull by a pull secret.
+const SERVICE_ACCOUNTS_MAX: usize = 32;
 const BATCH_MAX: i64 = 10_000;
 
 /// What decides how strictly pods are looked at.
@@ -60,6 +63,9 @@ pub fn namespace_template(spec: &NamespaceTemplateSpec) -> FieldErrors {
     }
     errors.extend(network_policies(&spec.network_policies, &path.child("networkPolicies")));
     errors.extend(role_bindings(&spec.role_bindings, &path.child("roleBindings")));
+    if let Some(pull_secret) = &spec.pull_secret {
+        errors.extend(check_pull_secret(pull_secret, &path.child("pullSecret")));
+    }
     if !(1..=BATCH_MAX).contains(&spec.rollout.batch) {
         let at = path.child("rollout").child("batch");
         let why = format!("must be from 1 to {BATCH_MAX}");
@@ -179,6 +185,25 @@ fn role_bindings(bindings: &[RoleBindingTemplate], path: &Path) -> FieldErrors {
     errors
 }
 
+fn check_pull_secret(pull_secret: &PullSecretTemplate, path: &Path) -> FieldErrors {
+    let PullSecretTemplate { service_accounts, names, valid_days } = pull_secret;
+    let mut errors = FieldErrors::new();
+    let at = path.child("serviceAccounts");
+    if service_accounts.len() > SERVICE_ACCOUNTS_MAX {
+        errors.push(FieldError::too_many(&at, service_accounts.len(), SERVICE_ACCOUNTS_MAX));
+    }
+    for (index, account) in service_accounts.iter().enumerate() {
+        let wrong = name::dns1123_subdomain(account);
+        errors.extend(wrong.iter().map(|text| FieldError::invalid(&at.index(index), &json!(account), text)));
+        if service_accounts.iter().take(index).any(|other| other == account) {
+            errors.push(FieldError::duplicate(&at.index(index), &json!(account)));
+        }
+    }
+    errors.extend(pull_credential::check_names(names, &path.child("names")));
+    errors.extend(pull_credential::check_valid_days(*valid_days, &path.child("validDays")));
+    errors
+}
+
 fn check_names(names: &[&str], path: &Path) -> FieldErrors {
     let mut errors = FieldErrors::new();
     for (index, name) in names.iter().enumerate() {
@@ -260,6 +285,22 @@ mod tests {
         assert_eq!(binding("business:offered:view", json!([])), ["spec.roleBindings[0].subjects"]);
         let everybody = json!([{"kind": "Group", "name": "system:authenticated"}]);
         assert_eq!(binding("business:offered:view", everybody), ["spec.roleBindings[0].subjects[0].name"]);
+    }
+
+    #[test]
+    fn a_pull_secret_names_accounts_and_images_and_ends() {
+        let wrong = |pull_secret: Value| fields(json!({ "pullSecret": pull_secret }));
+        assert_eq!(wrong(json!({})), [""; 0]);
+        let full = json!({"serviceAccounts": ["default", "ci.build"], "names": ["web"], "validDays": 365});
+        assert_eq!(wrong(full), [""; 0]);
+        assert_eq!(wrong(json!({"serviceAccounts": ["Default"]})), ["spec.pullSecret.serviceAccounts[0]"]);
+        assert_eq!(wrong(json!({"serviceAccounts": ["a", "a"]})), ["spec.pullSecret.serviceAccounts[1]"]);
+        let many: Vec<String> = (0..33).map(|number| format!("a{number}")).collect();
+        assert_eq!(wrong(json!({ "serviceAccounts": many })), ["spec.pullSecret.serviceAccounts"]);
+        assert_eq!(wrong(json!({"names": ["tenant/web"]})), ["spec.pullSecret.names[0]"]);
+        for days in [0, 366] {
+            assert_eq!(wrong(json!({ "validDays": days })), ["spec.pullSecret.validDays"], "{days}");
+        }
     }
 
     #[test]

@@ -1,17 +1,23 @@
-use super::clients;
+use super::{clients, contains};
 use anyhow::{Context, Result, ensure};
-use instance::job::{apply, project, until, until_active, until_field};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use instance::job::{apply, namespace, project, until, until_active, until_field, until_gone};
 use instance::kubectl::Kubectl;
 use instance::layout;
 use instance::pki::Pki;
 use instance::registry::Registry;
-use instance::{HOST_CLUSTER, Instance};
+use instance::{HOST_CLUSTER, Instance, manifests};
 use serde_json::{Value, json};
 use std::process::{Command, Output, Stdio};
 use terminal::say;
 
 const PROJECT: &str = "depot";
 const CREDENTIAL: &str = "registrycredentials.business.tkestack.io";
+/// A namespace in the cluster, and the Secret by which its pods pull.
+const PODS: &str = "depot-pods";
+const PULL_SECRET: &str = "business-registry";
+const CONTROLLER: &str = "--as=system:serviceaccount:tke-business:business-member";
 const KEPT: &str = "/status/used/requests.storage";
 
 /// An OCI registry with our tokens: images by go-containerregistry, charts by Helm.
@@ -24,6 +30,7 @@ pub(super) fn registry(instance: &Instance) -> Result<()> {
     depot.prepare()?;
     let accounts = depot.accounts()?;
     depot.images(&accounts)?;
+    depot.pods().context("the pull secret of a namespace")?;
     depot.charts(&accounts)?;
     depot.limits(&accounts)?;
     depot.end(&accounts)
@@ -146,6 +153,68 @@ impl Depot<'_> {
         self.refused(writer, &["pull", &app]).map(drop)
     }
 
+    /// The pods of a namespace pull by a Secret of their own, which nobody else writes, and which ends with the namespace.
+    fn pods(&self) -> Result<()> {
+        let (operator, owner) = (&self.instance.kubectl, self.instance.member(HOST_CLUSTER));
+        let mut template =
+            manifests::render(operator, "deploy/templates-pulling")?.pop().context("no template")?;
+        for (pointer, value) in [("/metadata/name", json!("pulling")), ("/spec/default", json!(false))] {
+            *template.pointer_mut(pointer).with_context(|| format!("no {pointer}"))? = value;
+        }
+        apply(operator, &template)?;
+        let names_it = |template: &str| json!({"spec": {"template": template}}).to_string();
+        operator.run(&["patch", "project", PROJECT, "--type=merge", "-p", &names_it("pulling")])?;
+        let name = format!("{HOST_CLUSTER}-{PODS}");
+        apply(&self.tenant, &namespace(PROJECT, HOST_CLUSTER, PODS, &[("cpu", "1")]))?;
+        operator.run(&[
+            "wait",
+            "--for=condition=TemplateApplied",
+            "bns",
+            &name,
+            "-n",
+            PROJECT,
+            "--timeout=60s",
+        ])?;
+        let has_it = |account: &Value| {
+            let secrets = account.get("imagePullSecrets").and_then(Value::as_array);
+            secrets.is_some_and(|all| all.iter().any(|one| one.get("name") == Some(&json!(PULL_SECRET))))
+        };
+        until(&owner, &["serviceaccount", "default", "-n", PODS], has_it)?;
+        let pods = self.pull_account(&owner)?;
+        self.works(&pods, &["pull", &self.image("app:1")])?;
+        let shown = self.refused(&pods, &["push", &self.image("app:9")])?;
+        ensure!(shown.contains("this credential is for pulling only"), "{shown}");
+        nobody_else_writes_it(&owner)?;
+        controller_sees_no_other(&owner)?;
+        let object = self.tenant.json(&["get", "bns", &name, "-n", PROJECT])?;
+        let issued = object.pointer("/status/pullCredential/passwords").and_then(Value::as_array);
+        ensure!(issued.is_some_and(|all| all.len() == 1), "what is right was issued anew: {object}");
+        let secret = owner.json(&["get", "secret", PULL_SECRET, "-n", PODS])?;
+        let marked = secret.pointer("/metadata/annotations/business.tkestack.io~1pull-password");
+        let newest = issued.and_then(|all| all.first()).and_then(|one| one.get("hash"));
+        ensure!(marked.is_some() && marked == newest, "another password is in the Secret");
+
+        self.tenant.run(&["delete", "bns", &name, "-n", PROJECT, "--wait=false"])?;
+        until_gone(&self.tenant, &["bns", &name, "-n", PROJECT])?;
+        self.refused(&pods, &["pull", &self.image("app:1")])?;
+        operator.run(&["patch", "project", PROJECT, "--type=merge", "-p", &names_it("")])?;
+        operator.run(&["delete", "nst", "pulling", "--wait=false"])?;
+        until_gone(operator, &["nst", "pulling"])
+    }
+
+    /// `NAME:PASSWORD`, as a node reads it in the Secret.
+    fn pull_account(&self, owner: &Kubectl) -> Result<String> {
+        let secret = owner.json(&["get", "secret", PULL_SECRET, "-n", PODS])?;
+        ensure!(secret.get("type") == Some(&json!("kubernetes.io/dockerconfigjson")), "another type");
+        let config = secret.pointer("/data/.dockerconfigjson").and_then(Value::as_str).context("no data")?;
+        let config: Value = serde_json::from_slice(&STANDARD.decode(config)?)?;
+        let account = config.get("auths").and_then(|auths| auths.get(self.registry.host()));
+        let text = |field| account?.get(field).and_then(Value::as_str);
+        let (user, password) =
+            (text("username").context("no user")?, text("password").context("no password")?);
+        Ok(format!("{user}:{password}"))
+    }
+
     fn charts(&self, accounts: &Accounts) -> Result<()> {
         let group = format!("{}/default/charts", self.registry.host());
         let authority = Pki::open(&self.instance.layout.path("pki"))?.cert("serving-ca");
@@ -224,4 +293,76 @@ impl Depot<'_> {
         ensure!(shown.contains("UNKNOWN") || shown.contains("NOT_FOUND"), "{shown}");
         Ok(())
     }
+}
+
+/// The cluster's administrator is told whose the Secret is.
+fn nobody_else_writes_it(owner: &Kubectl) -> Result<()> {
+    let data = r#"{"data":{".dockerconfigjson":"e30="}}"#;
+    let attempts: [&[&str]; 2] = [
+        &["patch", "secret", PULL_SECRET, "-n", PODS, "--type=merge", "-p", data],
+        &["delete", "secret", PULL_SECRET, "-n", PODS],
+    ];
+    for attempt in attempts {
+        contains(&owner.refused(attempt, None)?, &["kept by business.tkestack.io"])?;
+    }
+    owner.run(&["create", "secret", "generic", "mine", "-n", PODS, "--from-literal=a=b"])?;
+    owner
+        .run(&[
+            "create",
+            "secret",
+            "generic",
+            PULL_SECRET,
+            "-n",
+            "default",
+            "--from-literal=a=b",
+            "--dry-run=server",
+        ])
+        .map(drop)
+}
+
+/// Stolen credentials of the controller read and write no other Secret, and change nothing else of an account.
+fn controller_sees_no_other(owner: &Kubectl) -> Result<()> {
+    let theirs: [&[&str]; 6] = [
+        &["get", "secrets", "-A"],
+        &["get", "secrets", "-n", PODS],
+        &["get", "secret", "mine", "-n", PODS],
+        &["delete", "secret", "mine", "-n", PODS],
+        &["create", "secret", "generic", "more", "-n", PODS, "--from-literal=a=b"],
+        &["create", "token", "default", "-n", PODS],
+    ];
+    for attempt in theirs {
+        contains(&owner.refused(&[&[CONTROLLER], attempt].concat(), None)?, &["forbidden"])?;
+    }
+    let named = format!("metadata.name={PULL_SECRET}");
+    owner.run(&[CONTROLLER, "get", "secrets", "-A", "--field-selector", &named])?;
+    let elsewhere = json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson",
+        "metadata": {
+            "name": PULL_SECRET, "namespace": "default", "labels": {"business.tkestack.io/template": "pulling"},
+            "annotations": {"business.tkestack.io/uid": "u"},
+        },
+        "data": {".dockerconfigjson": "e30="},
+    });
+    // Which asks for the right to patch alone.
+    let apply =
+        [CONTROLLER, "apply", "--server-side", "--force-conflicts", "--field-manager=test", "-f", "-"];
+    contains(&owner.refused(&apply, Some(&elsewhere.to_string()))?, &["that carry its mark"])?;
+    let account = |fields: Value| {
+        let mut account = json!({
+            "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": PODS},
+        });
+        if let (Some(account), Value::Object(fields)) = (account.as_object_mut(), fields) {
+            account.extend(fields);
+        }
+        account.to_string()
+    };
+    let metadata = json!({"name": "default", "namespace": PODS, "annotations": {"a": "b"}});
+    for changed in [
+        json!({"automountServiceAccountToken": false}),
+        json!({"imagePullSecrets": [{"name": "mine"}, {"name": PULL_SECRET}]}),
+        json!({ "metadata": metadata }),
+    ] {
+        contains(&owner.refused(&apply, Some(&account(changed)))?, &["changes nothing else"])?;
+    }
+    owner.feed(&apply, &account(json!({"imagePullSecrets": [{"name": PULL_SECRET}]}))).map(drop)
 }

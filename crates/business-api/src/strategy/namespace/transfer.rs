@@ -1,4 +1,5 @@
 use super::super::{check_role, unreadable};
+use super::pull_credential;
 use crate::refusal::RefusedKind;
 use crate::roles::{Role, Roles};
 use apiserver::View;
@@ -122,5 +123,7 @@ fn moved(now: &str, action: Action<'_>) -> Result<Handled, Status> {
     let transferred = Condition::new(TRANSFERRED, FALSE, reason::FORMER_MARKS, message);
     condition::set(&mut status.conditions, transferred.at(live.generation().saturating_add(1)), now);
     object.set(&["status", "conditions"], json!(status.conditions));
+    // What opens the registry opens what is the former project's.
+    object.remove(pull_credential::ISSUED);
     Ok(Handled { object: Some(object), answer: Object::default() })
 }

@@ -15,7 +15,7 @@ const LATER: &str = "2026-01-02T04:00:00Z";
 fn with(object: &NamespaceView, quota: ClusterQuota) -> InPlace {
     let enforced = confirm::is_enforced(object, &quota, Some(&object.sealed(Origin::Made)));
     let (quota, template) = (Arc::new(quota), TemplateState::None);
-    InPlace { quota, enforced, charge: None, marked: true, others: None, template }
+    InPlace { quota, enforced, charge: None, marked: true, others: None, template, revokes_pull: false }
 }
 
 fn in_place(object: &NamespaceView, quota: ClusterQuota) -> NamespaceFinding {

@@ -16,6 +16,8 @@ pub enum TemplateState {
     Unknown,
     /// All of it is in place.
     Applied(AppliedTemplate),
+    /// All of it but the pull secret, of which nothing is known yet.
+    ButPullSecret(AppliedTemplate),
     /// Another state is in place until it is this namespace's turn.
     Waiting(String),
     /// It is named and does not exist.
@@ -45,7 +47,11 @@ impl TemplateState {
     /// Whether a namespace that was never in use can be used now.
     pub fn lets_begin(&self) -> bool {
         match self {
-            Self::None | Self::Applied(_) | Self::Waiting(_) | Self::Invalid { .. } => true,
+            Self::None
+            | Self::Applied(_)
+            | Self::ButPullSecret(_)
+            | Self::Waiting(_)
+            | Self::Invalid { .. } => true,
             Self::Unknown | Self::Missing(_) => false,
             Self::Undone { undone, .. } => !undone.limits,
         }

@@ -25,8 +25,22 @@ const VALUE_BYTES_MAX: usize = 4096;
 pub struct WantedTemplate {
     pub dressing: Dressing,
     pub objects: Vec<WantedObject>,
+    pub pull_secret: Option<WantedPullSecret>,
     /// Labels and annotations that are left out, and why.
     pub invalid: Vec<String>,
+}
+
+/// The pull secret that a template puts into a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WantedPullSecret {
+    /// The template that says so.
+    pub template: String,
+    /// The service accounts whose pods pull by it.
+    pub accounts: Vec<String>,
+    /// What it opens; empty for all of the project and of those below it.
+    pub names: Vec<String>,
+    /// How long a password is good for.
+    pub valid_days: Option<i64>,
 }
 
 /// An object that a template puts into a namespace.
@@ -65,6 +79,12 @@ pub fn wanted(
     wanted.objects.extend(policies.map(|policy| WantedObject::network_policy(template, policy)));
     let bindings = spec.role_bindings.iter();
     wanted.objects.extend(bindings.map(|binding| WantedObject::role_binding(template, binding)));
+    wanted.pull_secret = spec.pull_secret.as_ref().map(|pull_secret| WantedPullSecret {
+        template: template.to_owned(),
+        accounts: pull_secret.service_accounts.clone(),
+        names: pull_secret.names.clone(),
+        valid_days: pull_secret.valid_days,
+    });
     wanted
 }
 

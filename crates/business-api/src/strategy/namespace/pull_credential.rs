@@ -1,0 +1,135 @@
+use super::super::unreadable;
+use crate::numbers::PROJECT;
+use crate::token_server::credentials::{hash, new_password};
+use apiserver::View;
+use apiserver::strategy::WriteContext;
+use apiserver::subresource::{Action, Handled, Shape, SubresourceHandler};
+use business_types::NamespaceStatus;
+use business_types::names::{GROUP, REGISTRY_TOKEN_KIND, VERSION};
+use business_types::namespace::pull_credential::{self, VALID_DAYS_DEFAULT};
+use business_types::namespace::{PullCredential, PullCredentialRequest, PullPassword, group_resource};
+use business_types::registry_credential::token_schema;
+use futures_util::future::BoxFuture;
+use meta::gvk::GroupVersionKind;
+use meta::object::Object;
+use meta::status::Status;
+use meta::time;
+use serde_json::json;
+use store::Key;
+
+const SECONDS_PER_DAY: i64 = 86_400;
+/// What the subresource issues. A write of the status only takes it away.
+pub const ISSUED: &[&str] = &["status", "pullCredential"];
+
+/// `POST namespaces/NAME/pullcredential`: a new password to pull from the registry, for the pods of the namespace. It is told in
+/// the answer alone, and to the platform alone: no tenant has this subresource.
+#[derive(Debug)]
+pub struct PullIssuing {
+    body: Shape,
+    answer: Shape,
+    days_max: i64,
+}
+
+impl PullIssuing {
+    /// `days_max`: how long a password may be good for.
+    pub fn new(days_max: i64) -> Self {
+        let answer = GroupVersionKind::new(GROUP, VERSION, REGISTRY_TOKEN_KIND);
+        Self {
+            body: Shape { kind: pull_credential::gvk(), schema: pull_credential::schema() },
+            answer: Shape { kind: answer, schema: token_schema() },
+            days_max,
+        }
+    }
+
+    async fn issue(
+        &self,
+        cx: &mut WriteContext<'_>,
+        view: View<'_>,
+        action: Action<'_>,
+    ) -> Result<Handled, Status> {
+        let live = action.object;
+        let wanted = wanted(action)?;
+        check(cx, live, &wanted)?;
+        let project = Key::new(PROJECT, "", live.namespace());
+        let Some(project) = view.unfiltered().get(&project).await? else {
+            return Err(Status::forbidden(&group_resource(), live.name(), "its project is gone"));
+        };
+        let now = time::parse(cx.now).map_err(|error| Status::internal(error.to_string()))?;
+        let days = wanted.valid_days.unwrap_or(VALID_DAYS_DEFAULT).min(self.days_max);
+        let ends = time::rfc3339(now.saturating_add(days.saturating_mul(SECONDS_PER_DAY)));
+        let password = new_password();
+        let newest =
+            PullPassword { hash: hash(&password), issued_at: cx.now.to_owned(), expires_at: ends.clone() };
+        let before = NamespaceStatus::of(live).map_err(|error| unreadable(&error))?.pull_credential;
+        let is_kept =
+            |old: &PullPassword| old.hash == wanted.keep && old.ends().is_some_and(|ends| ends > now);
+        let kept = before.unwrap_or_default().passwords.into_iter().find(is_kept);
+        let credential = PullCredential {
+            username: pull_credential::username(live.namespace(), live.name()),
+            project_uid: project.uid.to_string(),
+            names: wanted.names,
+            passwords: [newest].into_iter().chain(kept).collect(),
+        };
+        let mut object = live.clone();
+        object.set(ISSUED, json!(credential));
+        let told = if cx.dry_run { "" } else { &password };
+        let mut answer = Object::default();
+        let issued = json!({"username": credential.username, "password": told, "expirationTimestamp": ends});
+        answer.set(&["status"], issued);
+        Ok(Handled { object: Some(object), answer })
+    }
+}
+
+fn wanted(action: Action<'_>) -> Result<PullCredentialRequest, Status> {
+    let body = action.body.map(PullCredentialRequest::of).transpose().map_err(|error| unreadable(&error))?;
+    Ok(body.unwrap_or_default())
+}
+
+fn check(cx: &WriteContext<'_>, live: &Object, wanted: &PullCredentialRequest) -> Result<(), Status> {
+    if !cx.sees_everything() {
+        let why = "the platform itself has it issued, for the pull secret of the namespace's template";
+        return Err(Status::forbidden(&group_resource(), live.name(), why));
+    }
+    let errors = wanted.validate();
+    if !errors.is_empty() {
+        return Err(Status::invalid(&pull_credential::gvk(), live.name(), &errors));
+    }
+    let conflict = |why: &str| Err(Status::conflict(&group_resource(), live.name(), why));
+    if !wanted.uid.is_empty() && wanted.uid != live.uid() {
+        return conflict(&format!(
+            "Precondition failed: UID in precondition: {}, UID in object meta: {}",
+            wanted.uid,
+            live.uid()
+        ));
+    }
+    if live.is_deleting() {
+        return conflict("the namespace is being deleted: nothing is issued for it any more");
+    }
+    Ok(())
+}
+
+/// What a write of the status leaves of it: all, or nothing.
+pub fn keep_or_take(old: &Object, object: &mut Object) {
+    if object.get(ISSUED).is_some() {
+        object.copy_from(old, ISSUED);
+    }
+}
+
+impl SubresourceHandler for PullIssuing {
+    fn body(&self) -> Option<&Shape> {
+        Some(&self.body)
+    }
+
+    fn answer(&self) -> &Shape {
+        &self.answer
+    }
+
+    fn handle<'a>(
+        &'a self,
+        cx: &'a mut WriteContext<'_>,
+        view: View<'a>,
+        action: Action<'a>,
+    ) -> BoxFuture<'a, Result<Handled, Status>> {
+        Box::pin(self.issue(cx, view, action))
+    }
+}

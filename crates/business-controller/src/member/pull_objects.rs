@@ -1,0 +1,275 @@
+//! Pull secrets in a member cluster, without what is in them, and the service accounts whose pods may use them.
+
+use super::observed::{Sights, Versioned};
+use super::template_objects::TEMPLATE_MANAGER;
+use crate::business::FIELD_MANAGER;
+use business_types::names::{
+    PULL_PASSWORD_ANNOTATION, PULL_REGISTRY_ANNOTATION, PULL_SECRET, TEMPLATE_LABEL, UID_ANNOTATION,
+};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// The Secret of our name in a namespace of a member cluster. Who watches it is never told what is in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PullSecret {
+    /// `metadata.uid`
+    pub uid: String,
+    /// `metadata.resourceVersion`
+    pub resource_version: String,
+    /// Label: the template.
+    pub template: String,
+    /// Annotation: uid of the business namespace.
+    pub object: String,
+    /// Annotation: the hash of the password.
+    pub password: String,
+    /// Annotation: the registry.
+    pub registry: String,
+    /// What is in it is what we have put there: nobody else has written it since.
+    pub held: bool,
+    /// It is being deleted.
+    pub deleting: bool,
+}
+
+/// A `ServiceAccount` in a namespace of a member cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PullAccount {
+    pub name: String,
+    /// `metadata.resourceVersion`
+    pub resource_version: String,
+    /// `imagePullSecrets`, all of them.
+    pub pull_secrets: Vec<String>,
+    /// Nobody else has written them since we did.
+    pub written_by_us: bool,
+    /// It is being deleted.
+    pub deleting: bool,
+}
+
+impl Versioned for PullSecret {
+    fn resource_version(&self) -> &str {
+        &self.resource_version
+    }
+}
+
+impl Versioned for PullAccount {
+    fn resource_version(&self) -> &str {
+        &self.resource_version
+    }
+}
+
+impl PullSecret {
+    /// `None` for one that is not named like ours.
+    pub fn of(metadata: ObjectMeta) -> Option<Self> {
+        metadata.name.as_deref().filter(|name| *name == PULL_SECRET)?;
+        let text = |map: &Option<BTreeMap<String, String>>, key: &str| {
+            map.as_ref().and_then(|all| all.get(key)).cloned().unwrap_or_default()
+        };
+        Some(Self {
+            template: text(&metadata.labels, TEMPLATE_LABEL),
+            object: text(&metadata.annotations, UID_ANNOTATION),
+            password: text(&metadata.annotations, PULL_PASSWORD_ANNOTATION),
+            registry: text(&metadata.annotations, PULL_REGISTRY_ANNOTATION),
+            held: is_held(
+                &metadata.managed_fields.unwrap_or_default(),
+                Hold::Applied(TEMPLATE_MANAGER),
+                "/f:data/f:.dockerconfigjson",
+            ),
+            deleting: metadata.deletion_timestamp.is_some(),
+            uid: metadata.uid.unwrap_or_default(),
+            resource_version: metadata.resource_version.unwrap_or_default(),
+        })
+    }
+}
+
+/// How somebody has written.
+#[derive(Clone, Copy, Debug)]
+enum Hold {
+    Applied(&'static str),
+    Updated(&'static str),
+}
+
+/// Whether a field is still his. Whoever changes a field takes it from whoever had it.
+fn is_held(managers: &[ManagedFieldsEntry], hold: Hold, field: &str) -> bool {
+    let (manager, operation) = match hold {
+        Hold::Applied(manager) => (manager, "Apply"),
+        Hold::Updated(manager) => (manager, "Update"),
+    };
+    managers.iter().any(|entry| {
+        entry.manager.as_deref() == Some(manager)
+            && entry.operation.as_deref() == Some(operation)
+            && entry.fields_v1.as_ref().is_some_and(|fields| fields.0.pointer(field).is_some())
+    })
+}
+
+impl From<ServiceAccount> for PullAccount {
+    fn from(account: ServiceAccount) -> Self {
+        let ServiceAccount { metadata, image_pull_secrets, .. } = account;
+        let managers = metadata.managed_fields.unwrap_or_default();
+        Self {
+            written_by_us: is_held(&managers, Hold::Updated(FIELD_MANAGER), "/f:imagePullSecrets"),
+            pull_secrets: image_pull_secrets.unwrap_or_default().into_iter().map(|one| one.name).collect(),
+            deleting: metadata.deletion_timestamp.is_some(),
+            name: metadata.name.unwrap_or_default(),
+            resource_version: metadata.resource_version.unwrap_or_default(),
+        }
+    }
+}
+
+impl PullAccount {
+    /// Whether its pods pull by our Secret.
+    pub fn has_ours(&self) -> bool {
+        self.pull_secrets.iter().any(|name| name == PULL_SECRET)
+    }
+}
+
+/// What is seen in a member cluster for pull secrets.
+#[derive(Debug, Default)]
+pub struct PullObjects {
+    pub secrets: Seen<PullSecret>,
+    pub accounts: Seen<PullAccount>,
+}
+
+impl PullObjects {
+    /// Forgets everything.
+    pub fn reset(&self) {
+        self.secrets.reset();
+        self.accounts.reset();
+    }
+}
+
+/// Objects of a kind, as far as they are known.
+#[derive(Debug)]
+pub struct Seen<V>(RwLock<SeenState<V>>);
+
+#[derive(Debug)]
+struct SeenState<V> {
+    sights: Sights<V>,
+    /// Why they cannot be listed.
+    error: Option<String>,
+}
+
+/// They were not listed yet; if that has failed, why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unlisted(pub Option<String>);
+
+impl<V> Default for Seen<V> {
+    fn default() -> Self {
+        Self(RwLock::new(SeenState { sights: Sights::default(), error: None }))
+    }
+}
+
+impl<V: Versioned> Seen<V> {
+    /// What is in a namespace.
+    pub fn within(&self, namespace: &str) -> Result<Vec<Arc<V>>, Unlisted> {
+        let seen = self.read();
+        if seen.sights.is_synced() {
+            Ok(seen.sights.within(namespace))
+        } else {
+            Err(Unlisted(seen.error.clone()))
+        }
+    }
+
+    /// A list begins.
+    pub fn begin(&self) {
+        self.write().sights.list_begins();
+    }
+
+    /// A list has ended; whether it is the first one.
+    pub fn end(&self) -> bool {
+        let mut seen = self.write();
+        let was_synced = seen.sights.is_synced();
+        seen.sights.list_ends();
+        seen.error = None;
+        !was_synced
+    }
+
+    /// They cannot be listed; whether that is news.
+    pub fn failed(&self, error: &str) -> bool {
+        let mut seen = self.write();
+        !seen.sights.is_synced() && seen.error.replace(error.to_owned()).as_deref() != Some(error)
+    }
+
+    /// An object as it is; whether that is news.
+    pub fn seen(&self, namespace: &str, name: &str, object: V, by_watch: bool) -> bool {
+        self.write().sights.seen(&format!("{namespace}/{name}"), object, by_watch)
+    }
+
+    /// An object is gone.
+    pub fn gone(&self, namespace: &str, name: &str, object: &V) {
+        self.write().sights.gone(&format!("{namespace}/{name}"), object);
+    }
+
+    fn reset(&self) {
+        *self.write() = SeenState { sights: Sights::default(), error: None };
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, SeenState<V>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, SeenState<V>> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn secret(name: &str, fields: &Value) -> Option<PullSecret> {
+        PullSecret::of(
+            serde_json::from_value(json!({
+                "name": name,
+                "annotations": {PULL_PASSWORD_ANNOTATION: "ab", UID_ANNOTATION: "u"},
+                "managedFields": [{
+                    "manager": TEMPLATE_MANAGER, "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": fields,
+                }],
+            }))
+            .unwrap(),
+        )
+    }
+
+    #[test]
+    fn what_somebody_has_written_into_a_secret_is_not_held() {
+        let put = secret(PULL_SECRET, &json!({"f:data": {"f:.dockerconfigjson": {}}, "f:type": {}})).unwrap();
+        assert!(put.held);
+        assert_eq!((put.password.as_str(), put.object.as_str()), ("ab", "u"));
+        assert!(!secret(PULL_SECRET, &json!({"f:data": {".": {}}})).unwrap().held);
+        assert_eq!(secret("mine", &json!({})), None);
+    }
+
+    #[test]
+    fn a_list_of_pull_secrets_is_whose_it_was_written_by_last() {
+        let account = |manager: &str| {
+            let account: ServiceAccount = serde_json::from_value(json!({
+                "metadata": {"name": "default", "managedFields": [{
+                    "manager": manager, "operation": "Update", "fieldsType": "FieldsV1",
+                    "fieldsV1": {"f:imagePullSecrets": {}},
+                }]},
+                "imagePullSecrets": [{"name": "mine"}, {"name": PULL_SECRET}],
+            }))
+            .unwrap();
+            PullAccount::from(account)
+        };
+        assert!(account(FIELD_MANAGER).has_ours() && account(FIELD_MANAGER).written_by_us);
+        assert!(!account("kubectl").written_by_us);
+    }
+
+    #[test]
+    fn a_kind_is_known_when_it_was_listed() {
+        let seen = Seen::<PullAccount>::default();
+        assert_eq!(seen.within("web"), Err(Unlisted(None)));
+        assert!(seen.failed("403") && !seen.failed("403"));
+        assert_eq!(seen.within("web"), Err(Unlisted(Some("403".to_owned()))));
+        seen.begin();
+        assert!(seen.end() && !seen.end());
+        let account = PullAccount { resource_version: "5".into(), ..PullAccount::default() };
+        assert!(seen.seen("web", "default", account.clone(), true));
+        assert_eq!(seen.within("web").unwrap().len(), 1);
+        assert_eq!(seen.within("we").unwrap().len(), 0);
+        seen.gone("web", "default", &account);
+        assert_eq!(seen.within("web").unwrap().len(), 0);
+    }
+}

@@ -1,0 +1,112 @@
+//! Watches of pull secrets and service accounts in a member cluster. The right to see Secrets is one to those of our name, so
+//! the watch names it; and it asks for their metadata alone: passwords stay in the cluster.
+
+use super::Member;
+use super::observed::Versioned;
+use super::pull_objects::{PullAccount, PullSecret, Seen};
+use crate::context::Context;
+use crate::controller::PlaceChange;
+use crate::dispatch;
+use crate::queue::Lane;
+use business_types::names::PULL_SECRET;
+use futures_util::{Stream, StreamExt as _, pin_mut};
+use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
+use kube::Api;
+use kube::core::PartialObjectMeta;
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, Config, Event};
+use std::time::Duration;
+
+/// Objects a page of a list.
+const PAGE: u32 = 500;
+
+/// Follows both for ever, where there is a registry.
+pub(super) async fn follow(cx: &Context, member: &Member) {
+    if cx.registry.pull_host.is_none() {
+        return std::future::pending().await;
+    }
+    let named = Config::default().fields(&format!("metadata.name={PULL_SECRET}")).page_size(PAGE);
+    let metadata: Api<PartialObjectMeta<Secret>> = Api::all(member.api.client());
+    let secrets = watcher::watcher(metadata, named).default_backoff();
+    let all = Config::default().page_size(PAGE);
+    let accounts = watcher::watcher(Api::<ServiceAccount>::all(member.api.client()), all).default_backoff();
+    let pulls = &member.observed.pulls;
+    tokio::join!(
+        Watch { cx, member, seen: &pulls.secrets, what: "secrets", read: read_secret }.run(secrets),
+        Watch { cx, member, seen: &pulls.accounts, what: "serviceaccounts", read: read_account }
+            .run(accounts),
+    );
+}
+
+/// An object, and where it lies.
+struct Placed<V> {
+    namespace: String,
+    name: String,
+    object: V,
+}
+
+fn read_secret(object: PartialObjectMeta<Secret>) -> Option<Placed<PullSecret>> {
+    let (namespace, name) = (object.metadata.namespace.clone()?, object.metadata.name.clone()?);
+    Some(Placed { namespace, name, object: PullSecret::of(object.metadata)? })
+}
+
+fn read_account(account: ServiceAccount) -> Option<Placed<PullAccount>> {
+    let (namespace, name) = (account.metadata.namespace.clone()?, account.metadata.name.clone()?);
+    Some(Placed { namespace, name, object: account.into() })
+}
+
+/// One watch, and what is seen by it.
+struct Watch<'a, K, V> {
+    cx: &'a Context,
+    member: &'a Member,
+    seen: &'a Seen<V>,
+    what: &'static str,
+    read: fn(K) -> Option<Placed<V>>,
+}
+
+impl<K, V: Versioned> Watch<'_, K, V> {
+    async fn run(self, stream: impl Stream<Item = watcher::Result<Event<K>>>) {
+        pin_mut!(stream);
+        while let Some(event) = stream.next().await {
+            match event {
+                Ok(event) => self.take(event),
+                Err(failure) => self.failed(&crate::error::of_watch(&failure)),
+            }
+        }
+    }
+
+    fn take(&self, event: Event<K>) {
+        match event {
+            Event::Init => self.seen.begin(),
+            Event::InitDone => {
+                if self.seen.end() {
+                    dispatch::cluster_changed(self.cx, &self.member.name);
+                }
+            }
+            Event::InitApply(object) | Event::Apply(object) => {
+                let Some(Placed { namespace, name, object }) = (self.read)(object) else { return };
+                if self.seen.seen(&namespace, &name, object, true) {
+                    self.changed(&namespace);
+                }
+            }
+            Event::Delete(object) => {
+                let Some(Placed { namespace, name, object }) = (self.read)(object) else { return };
+                self.seen.gone(&namespace, &name, &object);
+                self.changed(&namespace);
+            }
+        }
+    }
+
+    fn changed(&self, namespace: &str) {
+        let (lane, delay) = (Lane::Urgent, Duration::ZERO);
+        let place = PlaceChange { cluster: &self.member.name, namespace, lane, delay };
+        dispatch::place_changed(self.cx, &place);
+    }
+
+    fn failed(&self, error: &str) {
+        tracing::warn!(cluster = self.member.name, what = self.what, error, "watch for pull secrets failed");
+        if self.seen.failed(error) {
+            dispatch::cluster_changed(self.cx, &self.member.name);
+        }
+    }
+}
