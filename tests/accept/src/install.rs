@@ -29,6 +29,9 @@ const RENDERED: [&str; 7] = [
     "tests/accept/deploy/people",
 ];
 
+/// What is applied beside another directory, and names what is in that one.
+const BESIDE: (&str, &str) = ("deploy/member-capacity", "deploy/member");
+
 /// Renders every overlay, applies it, and asks what each identity may.
 pub(crate) fn check() -> Result<()> {
     let layout = Layout::of_manifests();
@@ -64,7 +67,12 @@ pub(crate) fn elsewhere() -> Result<()> {
 fn apply_all(kubectl: &Kubectl) -> Result<()> {
     for directory in RENDERED {
         let mut objects = manifests::render(kubectl, directory)?;
-        references::check(&objects).with_context(|| format!("what {directory} renders to"))?;
+        let mut there = objects.clone();
+        let (beside, other) = BESIDE;
+        if directory == beside {
+            there.extend(manifests::render(kubectl, other)?);
+        }
+        references::check(&there).with_context(|| format!("what {directory} renders to"))?;
         objects.retain(|object| {
             let version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
             !FOREIGN.iter().any(|foreign| version.starts_with(foreign))
@@ -131,6 +139,9 @@ const MAY: &[(&str, &str, Asked)] = &[
     (MEMBER, "update", ("", "resourcequotas", "x", "anywhere")),
     (MEMBER, "patch", (RBAC, "rolebindings", "business:edit", "anywhere")),
     (MEMBER, "bind", (RBAC, "clusterroles", "business:edit", "")),
+    // By deploy/member-capacity.
+    (MEMBER, "list", ("", "pods", "", "")),
+    (MEMBER, "list", ("", "nodes", "", "")),
     (MEMBER, "watch", ("", "secrets", "business-registry", "")),
     (MEMBER, "create", ("", "secrets", "business-registry", "anywhere")),
     (MEMBER, "patch", ("", "serviceaccounts", "default", "anywhere")),
@@ -159,7 +170,8 @@ const MAY_NOT: &[(&str, &str, Asked)] = &[
     (MEMBER, "patch", ("", "secrets", "x", "anywhere")),
     (MEMBER, "create", ("", "serviceaccounts/token", "default", "anywhere")),
     (MEMBER, "create", ("", "serviceaccounts", "", "anywhere")),
-    (MEMBER, "list", ("", "pods", "", "anywhere")),
+    (MEMBER, "get", ("", "pods", "x", "anywhere")),
+    (MEMBER, "delete", ("", "pods", "x", "anywhere")),
     (MEMBER, "get", (OURS, "projects", "x", "")),
     (MEMBER, "bind", (RBAC, "clusterroles", "cluster-admin", "")),
     (MEMBER, "create", (RBAC, "clusterrolebindings", "", "")),
