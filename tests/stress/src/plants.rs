@@ -93,7 +93,7 @@ pub(crate) const PLANTS: [Plant; 17] = [
         function: "apply_batch",
         found_by: Finding::Difference,
         find: "\n    -- THE CLAIMS.",
-        replace: "\n    DELETE FROM events x WHERE x.rv > base AND random() < 0.001;\n    -- THE CLAIMS.",
+        replace: "\n    DELETE FROM events x WHERE x.rv > base AND random() < 0.01;\n    -- THE CLAIMS.",
     },
     Plant {
         name: "revision-before-the-lock",

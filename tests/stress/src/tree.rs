@@ -44,7 +44,8 @@ pub(crate) const ROOT: Range<u64> = 380..750;
 pub(crate) const MIDDLE: Range<u64> = 140..260;
 /// What a project at the end of the tree may have of one cluster.
 pub(crate) const LEAF: Range<u64> = 30..90;
-
+/// By how much a project is raised when more was found in it than it may have.
+pub(crate) const RAISE: Range<u64> = 1..80;
 /// What a tenant that comes and goes may have of one cluster.
 pub(crate) const GUEST: Range<u64> = 20..80;
 /// What a project that comes and goes may have of one cluster.

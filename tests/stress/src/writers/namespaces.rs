@@ -232,7 +232,9 @@ impl Writer {
             let hold = Hold { uid, scope, claim: None, amounts, state, reason };
             // Whether it was counted is seen in the history of holds.
             drop(self.replica.store.hold(&self.access, &hold).await);
-        } else if let Ok(holds) = self.replica.store.holds(&self.access, None).await
+            return self.raise_project(&hold.scope.name, cluster).await;
+        }
+        if let Ok(holds) = self.replica.store.holds(&self.access, None).await
             && let Some(hold) = holds.choose(&mut self.random)
         {
             drop(self.replica.store.write_off(&self.access, hold.uid).await);

@@ -1,9 +1,9 @@
 use super::{ReadObject, Writer};
 use crate::tree::{
-    CLUSTERS, EXTRA, EXTRAS, LEAF, MIDDLE, MIDDLES, ROOT, TENANTS, extra, leaf, middle, root, some,
+    CLUSTERS, EXTRA, EXTRAS, LEAF, MIDDLE, MIDDLES, RAISE, ROOT, TENANTS, extra, leaf, middle, root, some,
     tenant_of_extra, tenant_of_leaf,
 };
-use crate::world::{HardUnits, StoredBody, WorldKind};
+use crate::world::{HardUnits, RESOURCES, StoredBody, WorldKind};
 use anyhow::Result;
 use rand::RngExt;
 use rand::seq::IndexedRandom;
@@ -54,6 +54,17 @@ impl Writer {
             hard.hard = some(&mut self.random, &range);
         }
         self.update_project("resize project", &old, new).await
+    }
+
+    /// Raises a project's limit in a cluster, to have room for what was found there.
+    pub(super) async fn raise_project(&mut self, name: &str, cluster: &str) -> Result<()> {
+        let Some(old) = self.read(WorldKind::Project, name).await else { return Ok(()) };
+        let mut new = old.body.clone().fresh();
+        let resource = RESOURCES.choose(&mut self.random).copied().unwrap_or_default();
+        let limit = new.spec.clusters.get_mut(cluster).and_then(|hard| hard.hard.get_mut(resource));
+        let Some(limit) = limit else { return Ok(()) };
+        *limit += self.random.random_range(RAISE);
+        self.update_project("raise project", &old, new).await
     }
 
     /// Moves a project below another one of its tenant, or makes it a root. A middle one below its own leaf would make a
