@@ -28,6 +28,8 @@ pub(crate) struct Api {
     /// The project that namespaces lie in where none is named.
     pub(crate) project: String,
     timeout: Option<Duration>,
+    /// Whether what the server warns of is told.
+    warns: bool,
 }
 
 /// A page of a list.
@@ -49,7 +51,12 @@ enum Content {
 impl Api {
     pub(crate) fn new(config: Config, project: String, timeout: Duration) -> Result<Self, Failure> {
         let client = Client::try_from(config.clone()).map_err(|error| Failure::Kubeconfig(whole(&error)))?;
-        Ok(Self { client, config, project, timeout: (!timeout.is_zero()).then_some(timeout) })
+        Ok(Self { client, config, project, timeout: (!timeout.is_zero()).then_some(timeout), warns: true })
+    }
+
+    /// The same for calls whose warnings are nobody's concern.
+    pub(crate) fn silent(&self) -> Self {
+        Self { warns: false, ..self.clone() }
     }
 
     /// The server's address.
@@ -170,7 +177,10 @@ impl Api {
         let response = self.client.send(request).await.map_err(unreachable)?;
         let code = response.status();
         let warnings = response.headers().get_all(header::WARNING).iter();
-        warnings.filter_map(|value| value.to_str().ok()).for_each(|value| screen::warn(&warning(value)));
+        warnings
+            .filter(|_| self.warns)
+            .filter_map(|value| value.to_str().ok())
+            .for_each(|value| screen::warn(&warning(value)));
         let bytes = response.into_body().collect_bytes().await.map_err(unreachable)?;
         if code.is_success() {
             return Ok(bytes.into());

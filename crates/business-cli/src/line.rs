@@ -1,11 +1,22 @@
 //! What one types: commands and the flags that all of them have.
 
 use crate::commands::access::Access;
+use crate::commands::adopt::Adopt;
+use crate::commands::audit::Audit;
 use crate::commands::completion::Completion;
 use crate::commands::cordon::Cordon;
 use crate::commands::create::Create;
+use crate::commands::describe::Describe;
+use crate::commands::discover::Discover;
 use crate::commands::explain::Explain;
+use crate::commands::join::Join;
+use crate::commands::kubeconfig::NamespaceKubeconfig;
+use crate::commands::leave::Leave;
 use crate::commands::lock::Lock;
+use crate::commands::login::Login;
+use crate::commands::login::session::Token;
+use crate::commands::top::Top;
+use crate::commands::transfer::Move;
 use crate::commands::tree::Tree;
 use crate::connection::ConnectionFlags;
 use crate::screen::Color;
@@ -43,15 +54,27 @@ pub(crate) struct Line {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Tree(Tree),
+    Top(Top),
     Explain(Explain),
+    Describe(Describe),
     Create(Create),
+    Move(Move),
     Access(Access),
+    Kubeconfig(NamespaceKubeconfig),
+    Audit(Audit),
+    Join(Join),
+    Leave(Leave),
+    Discover(Discover),
+    Adopt(Adopt),
     Lock(Lock),
     /// Let a locked project take new things again (operators)
     Unlock(Lock),
     Cordon(Cordon),
     /// Let a cluster take new things again (operators)
     Uncordon(Cordon),
+    Login(Login),
+    #[command(hide = true)]
+    Token(Token),
     Completion(Completion),
 }
 
@@ -68,6 +91,19 @@ mod tests {
             let help = sub.clone().render_long_help().to_string();
             assert!(help.contains("Examples:"), "{}", sub.get_name());
             assert!(sub.get_about().is_some(), "{}", sub.get_name());
+        }
+    }
+
+    #[test]
+    fn no_command_hides_a_flag_of_all() {
+        let command = Line::command();
+        let of_all: Vec<_> = command.get_arguments().map(clap::Arg::get_id).collect();
+        let mut waiting: Vec<_> = command.get_subcommands().collect();
+        while let Some(sub) = waiting.pop() {
+            let hidden: Vec<_> =
+                sub.get_arguments().map(clap::Arg::get_id).filter(|id| of_all.contains(id)).collect();
+            assert!(hidden.is_empty(), "{}: {hidden:?}", sub.get_name());
+            waiting.extend(sub.get_subcommands());
         }
     }
 }

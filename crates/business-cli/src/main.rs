@@ -17,6 +17,10 @@ mod failure;
 mod refusal;
 /// Amounts as people write them.
 mod amount;
+/// Files that hold secrets.
+mod files;
+/// A login at an identity provider.
+mod oidc;
 /// What a person sees.
 mod screen;
 /// What a program reads.

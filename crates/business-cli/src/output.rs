@@ -39,6 +39,11 @@ pub(crate) fn yaml(value: &impl Serialize) -> Result<(), Failure> {
     print(serde_yaml_ng::to_string(value).map_err(unwritable)?)
 }
 
+/// For a program, in the form that is asked for.
+pub(crate) fn data(view: View, value: &impl Serialize) -> Result<(), Failure> {
+    if view == View::Yaml { yaml(value) } else { json(value) }
+}
+
 fn unwritable(error: impl std::fmt::Display) -> Failure {
     Failure::Stopped(format!("the answer cannot be written: {error}"))
 }

@@ -9,6 +9,8 @@ use meta::status::{Status, StatusCause};
 const QUOTA_EXCEEDED: &str = "QuotaExceeded";
 const BELOW_ALLOCATED: &str = "BelowAllocated";
 const BAR: usize = 16;
+/// Who has shown no credentials.
+const ANONYMOUS: &str = "system:anonymous";
 
 /// Somebody who has budget to give.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,7 +159,8 @@ pub(crate) fn told(failure: &Failure, screen: Screen) -> String {
         }
     }
     if told.is_empty() {
-        told.extend(next_of_code(status.code).map(str::to_owned));
+        let code = if status.message.contains(ANONYMOUS) { 401 } else { status.code };
+        told.extend(next_of_code(code).map(str::to_owned));
     }
     text.extend(told.iter().map(|next| format!("  next: {}\n", harmless(next))));
     text

@@ -40,7 +40,7 @@ pub(crate) struct ProjectFlags {
     /// The tenant of a root, where you rule several
     #[arg(long)]
     tenant: Option<String>,
-    /// Its name for people
+    /// Its name for people; NAME if it is left out
     #[arg(long, value_name = "TEXT")]
     display_name: Option<String>,
     /// The template of its namespaces
@@ -125,15 +125,12 @@ impl ProjectFlags {
     /// The new project that these flags describe.
     pub(crate) fn new_one(&self) -> Result<Wanted, Failure> {
         let mut spec = Map::new();
-        let texts = [
-            ("parentProjectName", &self.parent),
-            ("tenantID", &self.tenant),
-            ("displayName", &self.display_name),
-            ("template", &self.template),
-        ];
+        let texts =
+            [("parentProjectName", &self.parent), ("tenantID", &self.tenant), ("template", &self.template)];
         for (field, text) in texts {
             spec.extend(text.iter().map(|text| (field.to_owned(), json!(text))));
         }
+        spec.insert("displayName".to_owned(), json!(self.display_name.as_ref().unwrap_or(&self.name)));
         spec.insert("clusters".to_owned(), clusters(&self.asked()?));
         let body = object(names::PROJECT_KIND, Some(&self.name), None, &Value::Object(spec));
         Wanted::of_document(body, "")

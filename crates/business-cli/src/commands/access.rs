@@ -224,8 +224,7 @@ async fn list(api: &Api, screen: Screen, name: &str, view: View) -> Result<(), F
     let line = objects::line_of(api, name).await?;
     let holders: Vec<Holder> = line.iter().flat_map(holders).collect();
     match view {
-        View::Json => return output::json(&json!({ "project": name, "access": holders })),
-        View::Yaml => return output::yaml(&json!({ "project": name, "access": holders })),
+        View::Json | View::Yaml => return output::data(view, &json!({ "project": name, "access": holders })),
         View::Text | View::Wide => {}
     }
     let mut table = Table::new(&[left("WHO"), left("ROLE"), left("FROM")]);

@@ -69,7 +69,7 @@ impl Explain {
                     ([one], _) => one.clone(),
                     _ => Value::Array(told),
                 };
-                if self.output == View::Json { output::json(&told)? } else { output::yaml(&told)? }
+                output::data(self.output, &told)?;
             }
             View::Text | View::Wide => {
                 let shown: Vec<String> = verdicts.iter().map(|verdict| verdict.shown(screen)).collect();

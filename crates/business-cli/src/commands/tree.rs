@@ -17,11 +17,11 @@ Examples:
   kubectl business tree                        everything that you see
   kubectl business tree shop --namespaces      one project, down to its namespaces
   kubectl business tree --resource requests.cpu --cluster east
-  kubectl business tree --full 80              what is used up to 80 % or more
+  kubectl business tree --full 80              what is taken to 80 % or more
   kubectl business tree -o json | jq '.roots[].name'
 
 USED is what namespaces consume in their clusters, ALLOCATED what is given to those below, HARD the limit.
-80 % and more of a limit is marked !, 95 % and more !!.";
+% is what is allocated of the limit, and in a namespace what is used of it: from 80 it is marked !, from 95 !!.";
 
 /// Show who holds what: tenants, projects and namespaces, with bars
 #[derive(Debug, Args)]
@@ -44,7 +44,7 @@ pub(crate) struct Tree {
     /// So many levels
     #[arg(long, value_name = "LEVELS")]
     depth: Option<usize>,
-    /// Only amounts that are allocated to this percentage or more
+    /// Only limits of which this percentage or more is taken
     #[arg(long, value_name = "PERCENT")]
     full: Option<u8>,
     /// How to show it
@@ -69,8 +69,7 @@ impl Tree {
         };
         let roots = self.roots(&forest)?;
         match self.output {
-            View::Json => output::json(&forest.told(&roots, &selection))?,
-            View::Yaml => output::yaml(&forest.told(&roots, &selection))?,
+            View::Json | View::Yaml => output::data(self.output, &forest.told(&roots, &selection))?,
             _ if roots.is_empty() => nothing(),
             view => print(drawn::lines(&forest, &roots, &selection, screen, view == View::Wide))?,
         }

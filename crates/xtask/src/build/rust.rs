@@ -18,11 +18,12 @@ impl Programs {
     /// What `up` runs. The same as `default-members` in Cargo.toml, so that features are chosen in one way only.
     pub(crate) const PLATFORM: Self = Self::of(&["business-api", "business-controller", "instance"]);
     /// Acceptance, which adds nothing to what the platform depends on.
-    pub(crate) const ACCEPT: Self = Self::of(&["business-api", "business-controller", "instance", "accept"]);
+    pub(crate) const ACCEPT: Self =
+        Self::of(&["business-api", "business-controller", "business-cli", "instance", "accept"]);
     /// Clients that acceptance calls. By themselves they choose fewer features of what everybody depends on, and all of
     /// that would be compiled once more.
     pub(crate) const CLIENTS: Self =
-        Self::of(&["business-controller", "instance", "accept", "reflector", "differential"]);
+        Self::of(&["business-controller", "business-cli", "instance", "accept", "reflector", "differential"]);
     /// What is measured.
     pub(crate) const MEASURED: Self =
         Self { release: true, ..Self::of(&["business-api", "business-controller"]) };

@@ -117,6 +117,7 @@ impl Raise {
 /// What would have to be raised so that something fits, the lowest level first. The server is asked of each level by a
 /// rehearsal: when it accepts, nothing above has to change.
 pub(super) async fn needed(api: &Api, shortages: &[Shortage]) -> Result<Vec<Raise>, Failure> {
+    let api = &api.silent();
     let (mut waiting, mut raises) = (VecDeque::from(Raise::of(shortages)), Vec::new());
     while let Some(mut raise) = waiting.pop_front() {
         if raises.len() >= LEVELS_MAX {

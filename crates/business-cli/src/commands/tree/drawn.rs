@@ -8,12 +8,15 @@ use std::fmt::Write as _;
 const BAR_MAX: usize = 24;
 const BAR_MIN: usize = 8;
 const PERCENT: usize = 6;
+/// What is kept for phase and name for people.
+const PEOPLE: usize = 32;
 const GAP: &str = "  ";
 
 /// One line, before it is known how wide the columns are.
 struct DrawnLine<'a> {
     /// What stands before the name: lines that lead to it.
     lead: String,
+    kind: NodeKind,
     /// The node, on its first line.
     node: Option<&'a Node>,
     entry: Option<Entry<'a>>,
@@ -95,11 +98,12 @@ fn take<'a>(
     let first = lines.len();
     lines.extend(branch.selection.of(node).map(|entry| DrawnLine {
         lead: String::new(),
+        kind: node.kind,
         node: None,
         entry: Some(entry),
     }));
     if lines.len() == first {
-        lines.push(DrawnLine { lead: String::new(), node: None, entry: None });
+        lines.push(DrawnLine { lead: String::new(), kind: node.kind, node: None, entry: None });
     }
     let on = format!("{}{}", branch.below, if has_children { twigs.through } else { EMPTY });
     for (number, line) in lines.iter_mut().skip(first).enumerate() {
@@ -157,7 +161,8 @@ impl Widths {
             }
         }
         let Self { name, cluster, resource, amount, .. } = widths;
-        let others = name + cluster + resource + 3 * amount + PERCENT + 6 * GAP.len();
+        let others =
+            name + cluster + resource + 3 * amount + PERCENT + 6 * GAP.len() + if wide { PEOPLE } else { 0 };
         widths.bar = screen.width.saturating_sub(others).clamp(BAR_MIN, BAR_MAX);
         widths
     }
@@ -175,14 +180,14 @@ impl DrawnLine<'_> {
         text.extend(std::iter::repeat_n(' ', pad));
         if let Some(entry) = &self.entry {
             let share = entry.share;
-            let percent = share.percent();
+            let percent = share.percent(self.kind);
             let shown = |one: Quantity| if wide { one.to_string() } else { amount::brief(one) };
             let hard = share.hard.map_or_else(|| "-".to_owned(), shown);
             let _infallible =
                 write!(text, "{GAP}{:cluster$}{GAP}{:resource$}{GAP}", entry.cluster, entry.resource);
             match share.hard {
                 Some(hard) => {
-                    let filled = Bar { hard, allocated: share.allocated.0, used: share.used.0 };
+                    let filled = Bar { hard, allocated: share.taken(self.kind), used: share.used.0 };
                     text.push_str(&filled.shown(screen, bar));
                 }
                 None => text.extend(std::iter::repeat_n(' ', bar)),
@@ -225,8 +230,8 @@ tenant acme          east     requests.cpu  █▒▒▒▒▒▒▒······
    │                 east     requests.cpu  ███▒▒▒▒▒▒▒▒▒▒····  80!           2          8         10
    └─ web            east     pods          ▒▒▒··············  20            0         20        100
       │              east     requests.cpu  ████▒▒▒▒▒▒▒▒▒····  81!           2      6500m          8
-      ├─ east/back   east     requests.cpu  ████▒▒▒▒▒▒▒▒▒▒▒▒▒ 150!!       500m          3          2
-      └─ east/front  east     requests.cpu  ████████████▒▒▒▒▒ 150!!      1500m          3          2
+      ├─ east/back   east     requests.cpu  ████·············  25         500m          3          2
+      └─ east/front  east     requests.cpu  ████████████·····  75        1500m          3          2
 lone                 east     pods          ▒▒▒··············  20            0         20        100
                      east     requests.cpu  ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒ 100!!          0          1          1
 ";

@@ -62,7 +62,7 @@ pub(crate) struct Selection<'a> {
     pub(crate) resources: &'a [String],
     pub(crate) namespaces: bool,
     pub(crate) depth: usize,
-    /// What is allocated to so many percent at least.
+    /// What is taken to so many percent at least.
     pub(crate) percent: Option<i128>,
 }
 
@@ -101,24 +101,30 @@ impl Default for Zeroed {
 }
 
 impl Share {
-    /// Percent of the limit that is allocated.
-    pub(crate) fn percent(&self) -> Option<i128> {
-        amount::percent(self.allocated.0, self.hard?)
+    /// What is taken of the limit: by those below, and in a namespace by what runs there.
+    pub(crate) fn taken(&self, kind: NodeKind) -> Quantity {
+        if kind == NodeKind::Namespace { self.used.0 } else { self.allocated.0 }
+    }
+
+    /// Percent of the limit that is taken.
+    pub(crate) fn percent(&self, kind: NodeKind) -> Option<i128> {
+        amount::percent(self.taken(kind), self.hard?)
     }
 }
 
 impl Selection<'_> {
-    fn takes(&self, cluster: &str, resource: &str, share: &Share) -> bool {
+    fn takes(&self, kind: NodeKind, cluster: &str, resource: &str, share: &Share) -> bool {
         let listed = |list: &[String], name: &str| list.is_empty() || list.iter().any(|one| one == name);
         listed(self.clusters, cluster)
             && listed(self.resources, resource)
-            && self.percent.is_none_or(|least| share.percent().is_some_and(|percent| percent >= least))
+            && self.percent.is_none_or(|least| share.percent(kind).is_some_and(|percent| percent >= least))
     }
 
     /// The shares of a node that are asked for.
     pub(crate) fn of<'n>(&'n self, node: &'n Node) -> impl Iterator<Item = Entry<'n>> {
         node.shares.iter().flat_map(move |(cluster, shares)| {
-            let taken = shares.iter().filter(|(resource, share)| self.takes(cluster, resource, share));
+            let taken =
+                shares.iter().filter(|(resource, share)| self.takes(node.kind, cluster, resource, share));
             taken.map(move |(resource, share)| Entry { cluster, resource, share })
         })
     }
@@ -233,7 +239,7 @@ impl Forest {
         let mut clusters: BTreeMap<&str, BTreeMap<&str, &Share>> = BTreeMap::new();
         for (cluster, shares) in &node.shares {
             for (resource, share) in
-                shares.iter().filter(|(resource, share)| selection.takes(cluster, resource, share))
+                shares.iter().filter(|(resource, share)| selection.takes(node.kind, cluster, resource, share))
             {
                 clusters.entry(cluster).or_default().insert(resource, share);
             }
@@ -379,7 +385,10 @@ pub(crate) mod tests {
             assert_eq!(share.used.0.to_string(), "2", "{kind}");
         }
         let share = forest.nodes[web].shares["east"]["requests.cpu"];
-        assert_eq!((share.hard.unwrap().to_string().as_str(), share.percent()), ("8", Some(81)));
+        assert_eq!(
+            (share.hard.unwrap().to_string().as_str(), share.percent(NodeKind::Project)),
+            ("8", Some(81))
+        );
     }
 
     #[test]
