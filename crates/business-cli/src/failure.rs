@@ -67,6 +67,15 @@ impl Failure {
         matches!(self, Self::Refused(status) if status.code == 403)
     }
 
+    /// Whether the same call may be answered in a moment.
+    pub(crate) fn is_passing(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::NoAnswer { .. } => true,
+            Self::Refused(status) => matches!(status.code, 429 | 502..=504),
+            _ => false,
+        }
+    }
+
     /// Whether somebody else has written meanwhile.
     pub(crate) fn is_conflict(&self) -> bool {
         matches!(self, Self::Refused(status) if status.code == 409)

@@ -71,3 +71,39 @@ pub(crate) fn merge_into(path: &Path, added: Kubeconfig) -> Result<(), Failure> 
     let text = serde_yaml_ng::to_string(&whole).map_err(|error| failed(error.to_string()))?;
     write_secret(path, &text)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn config(name: &str, user: &Value) -> Kubeconfig {
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": name,
+            "clusters": [{"name": name, "cluster": {"server": format!("https://{name}")}}],
+            "users": [{"name": name, "user": user}],
+            "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        });
+        Kubeconfig::from_yaml(&config.to_string()).unwrap()
+    }
+
+    #[test]
+    fn what_stands_in_a_kubeconfig_stays_with_its_secrets() {
+        let path = std::env::temp_dir().join(format!("business-cli-files-{}", std::process::id()));
+        let secrets = json!({"token": "t", "password": "p", "username": "u", "client-key-data": "a2V5"});
+        merge_into(&path, config("old", &secrets)).unwrap();
+        merge_into(&path, config("new", &json!({"token": "first"}))).unwrap();
+        merge_into(&path, config("new", &json!({"token": "second"}))).unwrap();
+        let written: Value = serde_yaml_ng::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let user = |at: usize| written["users"][at]["user"].clone();
+        for (key, text) in secrets.as_object().unwrap() {
+            assert_eq!(user(0)[key], *text, "{key}");
+        }
+        assert_eq!(user(1)["token"], "second");
+        assert_eq!(
+            (written["users"].as_array().unwrap().len(), &written["current-context"]),
+            (2, &json!("new"))
+        );
+    }
+}

@@ -42,11 +42,11 @@ Exit codes:
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-business", bin_name = PROGRAM, version, after_help = AFTER, max_term_width = 110)]
 pub(crate) struct Line {
-    #[command(flatten)]
-    pub(crate) connection: ConnectionFlags,
     /// Colours
     #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
     pub(crate) color: Color,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionFlags,
     #[command(subcommand)]
     pub(crate) command: Command,
 }

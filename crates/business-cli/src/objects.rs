@@ -78,13 +78,18 @@ pub(crate) async fn namespace(api: &Api, project: &str, name: &str) -> Result<Na
     api.get(&paths::namespace(project, name)).await
 }
 
-/// All that the caller sees of a kind; nothing where he may not look at any.
+/// All that the caller sees of a kind; nothing where he may not look at any. A collection that is not there is no server of ours.
 pub(crate) async fn seen<T>(api: &Api, plural: &str) -> Result<Vec<T>, Failure>
 where
     T: serde::de::DeserializeOwned + Send + 'static,
 {
     match api.list(&paths::all(plural)).await {
-        Err(failure) if failure.is_forbidden() || failure.is_not_found() => Ok(Vec::new()),
+        Err(failure) if failure.is_forbidden() => Ok(Vec::new()),
+        Err(failure) if failure.is_not_found() => Err(Failure::Stopped(format!(
+            "{} does not serve {}: look whether --context and --kubeconfig are those that you mean",
+            api.server(),
+            names::API_VERSION
+        ))),
         other => other,
     }
 }

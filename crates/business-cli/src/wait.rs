@@ -25,7 +25,12 @@ pub(crate) async fn until<T>(
     let begun = Instant::now();
     let (mut pause, mut last) = (FIRST_PAUSE, String::new());
     loop {
-        match look().await? {
+        let seen = match look().await {
+            // A server that restarts is no reason to stop waiting.
+            Err(failure) if failure.is_passing() => Look::NotYet(failure.to_string()),
+            seen => seen?,
+        };
+        match seen {
             Look::Yes(found) => return Ok(found),
             Look::NotYet(why) if why != last => {
                 note(format_args!("waiting: {what}: {why}"));
@@ -39,5 +44,37 @@ pub(crate) async fn until<T>(
         }
         tokio::time::sleep(pause.min(left)).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn busy() -> Failure {
+        Failure::Unreachable { server: "s".to_owned(), why: "refused".to_owned() }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_away_for_a_while_is_waited_for() {
+        let mut looks = 0;
+        let found = until("it is so", Duration::from_secs(5), async || {
+            looks += 1;
+            match looks {
+                1 => Err(busy()),
+                2 => Ok(Look::NotYet("soon".to_owned())),
+                _ => Ok(Look::Yes(looks)),
+            }
+        });
+        assert_eq!(found.await.unwrap(), 3);
+    }
+
+    #[tokio::test]
+    async fn waiting_ends_with_the_deadline_and_what_was_seen_last() {
+        let never = async || Ok(Look::<()>::NotYet("Pending".to_owned()));
+        let failure = until("it is so", Duration::ZERO, never).await.unwrap_err();
+        assert_eq!(failure.to_string(), "it is so: not within 0s; the last that was seen: Pending");
+        let gone = async || -> Result<Look<()>, Failure> { Err(Failure::Stopped("no".to_owned())) };
+        assert!(matches!(until("it is so", Duration::from_secs(5), gone).await, Err(Failure::Stopped(_))));
     }
 }

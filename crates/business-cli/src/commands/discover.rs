@@ -70,7 +70,7 @@ impl Discover {
                 output::data(self.output, &list)?;
             }
             View::Text | View::Wide if found.is_empty() => {
-                note("every namespace is held, or the cluster's own")
+                note("every namespace is held, or the cluster's own");
             }
             View::Text | View::Wide => print(table(&found).shown(screen, ""))?,
         }

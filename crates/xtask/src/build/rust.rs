@@ -1,8 +1,10 @@
 use crate::cargo::cargo;
 use crate::tool::{Progress, Tool};
+use crate::workspace;
 use anyhow::{Result, ensure};
 use std::process::{Command, Stdio};
 
+const PLUGIN: &str = "kubectl-business";
 /// Set to anything, the programs are taken as they are.
 const PREBUILT: &str = "XTASK_PREBUILT";
 
@@ -16,7 +18,8 @@ pub(crate) struct Programs {
 
 impl Programs {
     /// What `up` runs. The same as `default-members` in Cargo.toml, so that features are chosen in one way only.
-    pub(crate) const PLATFORM: Self = Self::of(&["business-api", "business-controller", "instance"]);
+    pub(crate) const PLATFORM: Self =
+        Self::of(&["business-api", "business-controller", "business-cli", "instance"]);
     /// Acceptance, which adds nothing to what the platform depends on.
     pub(crate) const ACCEPT: Self =
         Self::of(&["business-api", "business-controller", "business-cli", "instance", "accept"]);
@@ -35,6 +38,13 @@ impl Programs {
     const fn of(packages: &'static [&'static str]) -> Self {
         Self { packages, features: &[], release: false }
     }
+}
+
+/// kubectl finds its plugin in `.dev/bin`.
+pub(crate) fn link_plugin() -> Result<()> {
+    let bin = workspace::dev().join("bin");
+    std::fs::create_dir_all(&bin)?;
+    workspace::link(&workspace::built(false)?.join(PLUGIN), &bin.join(PLUGIN))
 }
 
 pub(super) fn prebuilt() -> bool {
