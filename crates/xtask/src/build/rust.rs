@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn the_platform_is_what_cargo_builds_by_default() {
-        let manifest = std::fs::read_to_string(crate::workspace::root().join("Cargo.toml")).unwrap();
+        let manifest = std::fs::read_to_string(workspace::root().join("Cargo.toml")).unwrap();
         let line = manifest.lines().find(|line| line.starts_with("default-members")).unwrap();
         let members: Vec<&str> = line.split('"').skip(1).step_by(2).collect();
         let names: Vec<&str> = members.iter().map(|path| path.rsplit('/').next().unwrap()).collect();
