@@ -4,12 +4,13 @@ use crate::failure::Failure;
 use serde::Deserialize as _;
 use serde_json::Value;
 
-const MEMBER: [&str; 5] = [
+const MEMBER: [&str; 6] = [
     include_str!("../../../../../deploy/member/member.yaml"),
     include_str!("../../../../../deploy/member/roles.yaml"),
     include_str!("../../../../../deploy/member/signer.yaml"),
     include_str!("../../../../../deploy/member/policies.yaml"),
     include_str!("../../../../../deploy/member/templates.yaml"),
+    include_str!("../../../../../deploy/member/pull-secrets.yaml"),
 ];
 const CAPACITY: &str = include_str!("../../../../../deploy/member-capacity/rights.yaml");
 /// Policy and binding that deploy/member-shared leaves out.
