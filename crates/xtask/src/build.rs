@@ -13,7 +13,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use terminal::say;
 
-pub(crate) use rust::Programs;
+pub(crate) use rust::{Programs, link_plugin};
 
 const TICK: Duration = Duration::from_secs(1);
 

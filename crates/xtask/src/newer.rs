@@ -16,7 +16,7 @@ const MIGRATION: (&str, &str) = (
 const VERSION: &str = "version = \"99.0.0\"";
 /// Another text gives all functions of the store other names.
 const FUNCTION: (&str, &str) = ("crates/store/sql/apply_batch.sql", "-- release after this one\n");
-const COPIED: [&str; 5] = ["Cargo.toml", "Cargo.lock", "crates", "migrations", "tests"];
+const COPIED: [&str; 6] = ["Cargo.toml", "Cargo.lock", "crates", "deploy", "migrations", "tests"];
 
 /// Files of a tree by their paths in it.
 type Sources = BTreeMap<PathBuf, Vec<u8>>;

@@ -16,6 +16,7 @@ use terminal::line::Up;
 pub(crate) fn prepare(programs: &[Programs], control_plane: &ControlPlane) -> Result<()> {
     build::build(programs, Some(control_plane))?;
     control_plane.link()?;
+    build::link_plugin()?;
     extra::link()?;
     postgres::link()
 }
@@ -26,6 +27,7 @@ pub(crate) fn up(up: &Up, begun: Instant) -> Result<Infallible> {
     let control_plane = if local { ControlPlane::whole() } else { ControlPlane::kubectl() };
     build::build(&[Programs::PLATFORM], Some(&control_plane))?;
     control_plane.link()?;
+    build::link_plugin()?;
     extra::link()?;
     let given = std::env::var_os("DATABASE_URL").is_some_and(|url| !url.is_empty());
     if up.check || !given {

@@ -32,6 +32,8 @@ mod access;
 mod policies;
 /// People who log in.
 mod login;
+/// `kubectl business`.
+mod command_line;
 /// The same tokens for kube-apiserver and for us.
 mod parity;
 /// What must be refused.
@@ -99,6 +101,10 @@ const STEPS: &[(&str, Step)] = &[
         login::login,
     ),
     ("kube-apiserver and business-api take the bearers of the same tokens for the same", parity::parity),
+    (
+        "kubectl business shows the tree, explains, makes, gives access, enters a namespace, and joins a cluster",
+        command_line::command_line,
+    ),
     ("bad input is refused with the field's path and nothing is stored", input::input),
     ("the garbage and namespace controllers of Kubernetes work with our kinds", collector::collector),
     ("kubectl waits for conditions, fields, creation and deletion", waiting::waiting),

@@ -149,6 +149,9 @@ fn guide(instance: &Instance, took: Duration) {
     say::line(format_args!("up in {}; clusters: {}", say::seconds(took), instance.clusters.join(", ")));
     say::line(format_args!("  export KUBECONFIG={dir}/kubeconfig PATH=\"$PWD/.dev/bin:$PATH\""));
     say::line("  kubectl get tenants,projects,bns -A");
+    say::line(
+        "  kubectl business tree --namespaces                 # who holds what; `kubectl business --help` has the rest",
+    );
     say::line("  kubectl explain project.spec");
     say::line(format_args!("  kubectl --kubeconfig {dir}/tenant.kubeconfig get projects"));
     if instance.provider.is_some() {

@@ -1,8 +1,10 @@
 use crate::cargo::cargo;
 use crate::tool::{Progress, Tool};
+use crate::workspace;
 use anyhow::{Result, ensure};
 use std::process::{Command, Stdio};
 
+const PLUGIN: &str = "kubectl-business";
 /// Set to anything, the programs are taken as they are.
 const PREBUILT: &str = "XTASK_PREBUILT";
 
@@ -16,13 +18,15 @@ pub(crate) struct Programs {
 
 impl Programs {
     /// What `up` runs. The same as `default-members` in Cargo.toml, so that features are chosen in one way only.
-    pub(crate) const PLATFORM: Self = Self::of(&["business-api", "business-controller", "instance"]);
+    pub(crate) const PLATFORM: Self =
+        Self::of(&["business-api", "business-controller", "business-cli", "instance"]);
     /// Acceptance, which adds nothing to what the platform depends on.
-    pub(crate) const ACCEPT: Self = Self::of(&["business-api", "business-controller", "instance", "accept"]);
+    pub(crate) const ACCEPT: Self =
+        Self::of(&["business-api", "business-controller", "business-cli", "instance", "accept"]);
     /// Clients that acceptance calls. By themselves they choose fewer features of what everybody depends on, and all of
     /// that would be compiled once more.
     pub(crate) const CLIENTS: Self =
-        Self::of(&["business-controller", "instance", "accept", "reflector", "differential"]);
+        Self::of(&["business-controller", "business-cli", "instance", "accept", "reflector", "differential"]);
     /// What is measured.
     pub(crate) const MEASURED: Self =
         Self { release: true, ..Self::of(&["business-api", "business-controller"]) };
@@ -34,6 +38,13 @@ impl Programs {
     const fn of(packages: &'static [&'static str]) -> Self {
         Self { packages, features: &[], release: false }
     }
+}
+
+/// kubectl finds its plugin in `.dev/bin`.
+pub(crate) fn link_plugin() -> Result<()> {
+    let bin = workspace::dev().join("bin");
+    std::fs::create_dir_all(&bin)?;
+    workspace::link(&workspace::built(false)?.join(PLUGIN), &bin.join(PLUGIN))
 }
 
 pub(super) fn prebuilt() -> bool {
@@ -76,7 +87,7 @@ mod tests {
 
     #[test]
     fn the_platform_is_what_cargo_builds_by_default() {
-        let manifest = std::fs::read_to_string(crate::workspace::root().join("Cargo.toml")).unwrap();
+        let manifest = std::fs::read_to_string(workspace::root().join("Cargo.toml")).unwrap();
         let line = manifest.lines().find(|line| line.starts_with("default-members")).unwrap();
         let members: Vec<&str> = line.split('"').skip(1).step_by(2).collect();
         let names: Vec<&str> = members.iter().map(|path| path.rsplit('/').next().unwrap()).collect();

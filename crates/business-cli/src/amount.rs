@@ -1,0 +1,189 @@
+//! Amounts as people write and read them. What is decided is decided by exact quantities.
+
+use crate::screen::{Screen, Tone};
+use meta::quantity::{Format, Quantity, ResourceList};
+
+/// Percent from which a share is marked.
+const HIGH: i128 = 80;
+/// Percent from which it is marked as almost used up.
+const FULL: i128 = 95;
+/// Letters that an exact amount may have where it is told in short.
+const BRIEF: usize = 7;
+const UNIT: i128 = 1_000_000_000;
+
+/// `requests.cpu=4,pods=10`, which may be repeated.
+pub(crate) fn parse_list(texts: &[String]) -> Result<ResourceList, String> {
+    let mut list = ResourceList::new();
+    for pair in texts.iter().flat_map(|text| text.split(',')).filter(|pair| !pair.is_empty()) {
+        let (resource, amount) =
+            pair.split_once('=').ok_or_else(|| format!("{pair:?} is not RESOURCE=AMOUNT"))?;
+        let amount: Quantity = amount.parse().map_err(|error| format!("{pair:?}: {error}"))?;
+        if list.insert(resource.to_owned(), amount).is_some() {
+            return Err(format!("{resource} is given twice"));
+        }
+    }
+    Ok(list)
+}
+
+/// `requests.cpu=4, pods=10`
+pub(crate) fn list_text(list: &ResourceList) -> String {
+    let pairs: Vec<String> = list.iter().map(|(resource, amount)| format!("{resource}={amount}")).collect();
+    pairs.join(", ")
+}
+
+/// What a resource has of an amount; nothing where it is not named.
+pub(crate) fn of(list: &ResourceList, resource: &str) -> Quantity {
+    list.get(resource).copied().unwrap_or(Quantity::ZERO)
+}
+
+/// The difference, and nothing where it is below that.
+pub(crate) fn less(amount: Quantity, other: Quantity) -> Quantity {
+    amount.checked_sub(other).filter(|left| !left.is_negative()).unwrap_or(Quantity::ZERO)
+}
+
+/// The sum; the greatest amount where it is out of range.
+pub(crate) fn plus(amount: Quantity, other: Quantity) -> Quantity {
+    amount.checked_add(other).unwrap_or(Quantity::MAX)
+}
+
+/// Whole percent, rounded down, so that 100 is full; `None` of nothing.
+pub(crate) fn percent(part: Quantity, whole: Quantity) -> Option<i128> {
+    part.nanos().checked_mul(100)?.checked_div(whole.nanos())
+}
+
+/// How near to its end a share is.
+pub(crate) fn tone(percent: Option<i128>) -> Tone {
+    match percent {
+        Some(FULL..) => Tone::Full,
+        Some(HIGH..) => Tone::High,
+        _ => Tone::Plain,
+    }
+}
+
+/// The same without colour.
+pub(crate) fn mark(percent: Option<i128>) -> &'static str {
+    match percent {
+        Some(FULL..) => "!!",
+        Some(HIGH..) => "!",
+        _ => "",
+    }
+}
+
+/// Exact where that is short, else with one digit behind the point, rounded down: `1.2Gi`.
+pub(crate) fn brief(amount: Quantity) -> String {
+    let exact = amount.to_string();
+    if exact.len() <= BRIEF {
+        return exact;
+    }
+    let binary = amount.format() == Format::BinarySi;
+    let step = if binary { 1024 } else { 1000 };
+    let suffixes: &[&str] =
+        if binary { &["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"] } else { &["", "k", "M", "G", "T", "P", "E"] };
+    let nanos = amount.nanos();
+    let (mut unit, mut suffix) = (UNIT, "");
+    if nanos.abs() < UNIT {
+        (unit, suffix) = (UNIT / 1000, "m");
+    }
+    for larger in suffixes.iter().skip(1) {
+        if nanos.abs() < unit * step || suffix == "m" {
+            break;
+        }
+        unit *= step;
+        suffix = larger;
+    }
+    let (whole, tenths) = (nanos / unit, (nanos % unit).abs() * 10 / unit);
+    if tenths == 0 { format!("{whole}{suffix}") } else { format!("{whole}.{tenths}{suffix}") }
+}
+
+/// One limit and what is taken of it: used within allocated within hard.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bar {
+    pub(crate) hard: Quantity,
+    pub(crate) allocated: Quantity,
+    pub(crate) used: Quantity,
+}
+
+impl Bar {
+    /// So many letters: what is used, what is allocated beyond, what is left.
+    pub(crate) fn shown(self, screen: Screen, width: usize) -> String {
+        let [used, allocated, left] = if screen.unicode { ["█", "▒", "·"] } else { ["#", "=", "."] };
+        let of_used = cells(self.used.min(self.hard), self.hard, width);
+        let of_allocated = cells(self.allocated.min(self.hard), self.hard, width).max(of_used);
+        let taken = used.repeat(of_used) + &allocated.repeat(of_allocated.saturating_sub(of_used));
+        let tone = match tone(percent(self.allocated, self.hard)) {
+            Tone::Plain => Tone::Good,
+            other => other,
+        };
+        screen.paint(tone, &taken)
+            + &screen.paint(Tone::Faint, &left.repeat(width.saturating_sub(of_allocated)))
+    }
+}
+
+/// How many letters a part takes: none only of nothing, all only of everything.
+fn cells(part: Quantity, whole: Quantity, width: usize) -> usize {
+    let Ok(columns) = i128::try_from(width) else { return 0 };
+    if part.nanos() <= 0 || whole.nanos() <= 0 {
+        return 0;
+    }
+    let exact = part.nanos().checked_mul(columns).and_then(|product| product.checked_div(whole.nanos()));
+    usize::try_from(exact.unwrap_or(columns)).unwrap_or(width).clamp(1, width.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quantity(text: &str) -> Quantity {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn amounts_are_exact_where_that_is_short() {
+        for (text, brief_text) in [
+            ("64Gi", "64Gi"),
+            ("2500m", "2500m"),
+            ("0.5", "500m"),
+            ("1234567890", "1.2G"),
+            ("1234567Ki", "1.1Gi"),
+            ("123456789n", "123.4m"),
+            ("0", "0"),
+            ("123456789", "123.4M"),
+        ] {
+            assert_eq!(brief(quantity(text)), brief_text, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_list_is_read_and_what_is_wrong_is_named() {
+        let list = parse_list(&["requests.cpu=4,pods=10".to_owned(), "requests.memory=8Gi".to_owned()]);
+        assert_eq!(list_text(&list.unwrap()), "pods=10, requests.cpu=4, requests.memory=8Gi");
+        for (wrong, says) in [("pods", "RESOURCE=AMOUNT"), ("pods=x", "quantities"), ("a=1,a=2", "twice")] {
+            let error = parse_list(&[wrong.to_owned()]).unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_bar_is_full_only_when_nothing_is_left() {
+        let screen = |unicode| Screen::plain(unicode);
+        let bar = |hard, allocated, used| Bar {
+            hard: quantity(hard),
+            allocated: quantity(allocated),
+            used: quantity(used),
+        };
+        assert_eq!(bar("10", "5", "2").shown(screen(true), 10), "██▒▒▒·····");
+        assert_eq!(bar("10", "5", "2").shown(screen(false), 10), "##===.....");
+        assert_eq!(bar("1000", "1", "0").shown(screen(false), 10), "=.........");
+        assert_eq!(bar("1000", "999", "999").shown(screen(false), 10), "#########.");
+        assert_eq!(bar("10", "20", "30").shown(screen(false), 10), "##########");
+        assert_eq!(bar("0", "0", "0").shown(screen(false), 4), "....");
+    }
+
+    #[test]
+    fn shares_are_marked_from_eighty_and_from_ninety_five() {
+        for (part, marked) in [("79", ""), ("80", "!"), ("94", "!"), ("95", "!!"), ("101", "!!")] {
+            assert_eq!(mark(percent(quantity(part), quantity("100"))), marked, "{part}");
+        }
+        assert_eq!(percent(quantity("1"), Quantity::ZERO), None);
+    }
+}

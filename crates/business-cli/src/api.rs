@@ -1,0 +1,243 @@
+//! Calls of the public API. What the server says is kept as it says it: a refusal is its Status, warnings are told at once.
+
+use crate::connection::whole;
+use crate::failure::Failure;
+use crate::screen;
+use http::{Method, Request, header};
+use kube::client::Body;
+use kube::{Client, Config};
+use meta::status::{ListMeta, Status};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::time::Duration;
+
+/// Objects of a page.
+const PAGE: usize = 2000;
+/// Lists that expire while they are read are begun anew so often.
+const LISTS_MAX: usize = 3;
+/// Who has written what this program applies.
+pub(crate) const FIELD_MANAGER: &str = "kubectl-business";
+
+/// One server, as one caller.
+#[derive(Clone)]
+pub(crate) struct Api {
+    client: Client,
+    /// Where it is.
+    pub(crate) config: Config,
+    /// The project that namespaces lie in where none is named.
+    pub(crate) project: String,
+    timeout: Option<Duration>,
+    /// Whether what the server warns of is told.
+    warns: bool,
+}
+
+/// A page of a list.
+#[derive(Deserialize)]
+struct Page<T> {
+    #[serde(default)]
+    metadata: ListMeta,
+    items: Vec<T>,
+}
+
+/// What a body is.
+#[derive(Clone, Copy, Debug)]
+enum Content {
+    Json,
+    MergePatch,
+    Apply,
+}
+
+impl Api {
+    pub(crate) fn new(config: Config, project: String, timeout: Duration) -> Result<Self, Failure> {
+        let client = Client::try_from(config.clone()).map_err(|error| Failure::Kubeconfig(whole(&error)))?;
+        Ok(Self { client, config, project, timeout: (!timeout.is_zero()).then_some(timeout), warns: true })
+    }
+
+    /// The same for calls whose warnings are nobody's concern.
+    pub(crate) fn silent(&self) -> Self {
+        Self { warns: false, ..self.clone() }
+    }
+
+    /// The server's address.
+    pub(crate) fn server(&self) -> String {
+        self.config.cluster_url.to_string().trim_end_matches('/').to_owned()
+    }
+
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+        read(path, &self.call(Method::GET, path, None).await?)
+    }
+
+    /// The same; `None` where there is none for the caller.
+    pub(crate) async fn find<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, Failure> {
+        match self.get(path).await {
+            Ok(found) => Ok(Some(found)),
+            Err(failure) if failure.is_not_found() => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    pub(crate) async fn text(&self, path: &str) -> Result<String, Failure> {
+        let bytes = self.call(Method::GET, path, None).await?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// All objects of a collection, page by page.
+    pub(crate) async fn list<T: DeserializeOwned + Send + 'static>(
+        &self,
+        path: &str,
+    ) -> Result<Vec<T>, Failure> {
+        let mut tries = 1;
+        loop {
+            match self.pages(path).await {
+                Err(Failure::Refused(status)) if status.code == 410 && tries < LISTS_MAX => tries += 1,
+                other => return other,
+            }
+        }
+    }
+
+    async fn pages<T: DeserializeOwned + Send + 'static>(&self, path: &str) -> Result<Vec<T>, Failure> {
+        let (mut items, mut token) = (Vec::new(), String::new());
+        let joint = if path.contains('?') { '&' } else { '?' };
+        loop {
+            let mut page = format!("{path}{joint}limit={PAGE}");
+            if !token.is_empty() {
+                page = format!("{page}&continue={}", segment(&token));
+            }
+            let bytes = self.call(Method::GET, &page, None).await?;
+            // Thousands of objects are read on a thread beside, so that other lists are fetched meanwhile.
+            let read = tokio::task::spawn_blocking(move || serde_json::from_slice::<Page<T>>(&bytes));
+            let page = read
+                .await
+                .map_err(|error| Failure::Stopped(error.to_string()))?
+                .map_err(|error| Failure::Unreadable(path.to_owned(), error))?;
+            items.extend(page.items);
+            token = page.metadata.continue_token;
+            if token.is_empty() {
+                return Ok(items);
+            }
+        }
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+        self.write(Method::POST, path, Content::Json, body).await
+    }
+
+    pub(crate) async fn merge_patch(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+        self.write(Method::PATCH, path, Content::MergePatch, body).await
+    }
+
+    /// Server-side apply.
+    pub(crate) async fn apply(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+        let path = format!("{path}?fieldManager={FIELD_MANAGER}&force=true");
+        self.write(Method::PATCH, &path, Content::Apply, body).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Result<Value, Failure> {
+        read(path, &self.call(Method::DELETE, path, None).await?)
+    }
+
+    async fn write(
+        &self,
+        method: Method,
+        path: &str,
+        content: Content,
+        body: &Value,
+    ) -> Result<Value, Failure> {
+        let bytes = body.to_string().into_bytes();
+        read(path, &self.call(method, path, Some((content, bytes))).await?)
+    }
+
+    async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<(Content, Vec<u8>)>,
+    ) -> Result<Vec<u8>, Failure> {
+        let mut request = Request::builder().method(method).uri(path);
+        request = request.header(header::ACCEPT, "application/json, */*");
+        if let Some((content, _)) = &body {
+            request = request.header(header::CONTENT_TYPE, content.media_type());
+        }
+        let bytes = body.map(|(_, bytes)| bytes).unwrap_or_default();
+        let request =
+            request.body(Body::from(bytes)).map_err(|error| Failure::Usage(format!("{path}: {error}")))?;
+        let answered = self.answered(request);
+        match self.timeout {
+            None => answered.await,
+            Some(after) => tokio::time::timeout(after, answered)
+                .await
+                .map_err(|_elapsed| Failure::NoAnswer { server: self.server(), after })?,
+        }
+    }
+
+    async fn answered(&self, request: Request<Body>) -> Result<Vec<u8>, Failure> {
+        let unreachable =
+            |error: kube::Error| Failure::Unreachable { server: self.server(), why: whole(&error) };
+        let response = self.client.send(request).await.map_err(unreachable)?;
+        let code = response.status();
+        let warnings = response.headers().get_all(header::WARNING).iter();
+        warnings
+            .filter(|_| self.warns)
+            .filter_map(|value| value.to_str().ok())
+            .for_each(|value| screen::warn(&warning(value)));
+        let bytes = response.into_body().collect_bytes().await.map_err(unreachable)?;
+        if code.is_success() {
+            return Ok(bytes.into());
+        }
+        let told = serde_json::from_slice::<Status>(&bytes);
+        Err(Failure::Refused(Box::new(told.unwrap_or_else(|_not_ours| {
+            let text = String::from_utf8_lossy(&bytes);
+            let text: String = text.trim().chars().take(300).collect();
+            let text = if text.is_empty() { format!("the server answered {code}") } else { text };
+            Status::failure(code.as_u16(), code.canonical_reason().unwrap_or_default(), text)
+        }))))
+    }
+}
+
+impl Content {
+    fn media_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::MergePatch => "application/merge-patch+json",
+            Self::Apply => "application/apply-patch+yaml",
+        }
+    }
+}
+
+fn read<T: DeserializeOwned>(path: &str, bytes: &[u8]) -> Result<T, Failure> {
+    serde_json::from_slice(bytes).map_err(|error| Failure::Unreadable(path.to_owned(), error))
+}
+
+/// The text of `299 - "text"`.
+fn warning(value: &str) -> String {
+    let quoted = value.split_once('"').and_then(|(_, rest)| rest.rsplit_once('"'));
+    quoted.map_or(value, |(text, _)| text).replace("\\\"", "\"").replace("\\\\", "\\")
+}
+
+/// A name as a part of a path.
+pub(crate) fn segment(name: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let each = name
+        .bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") });
+    each.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_leave_its_place_in_a_path() {
+        assert_eq!(segment("c1-web"), "c1-web");
+        assert_eq!(segment("../x?y=1#z"), "..%2Fx%3Fy%3D1%23z");
+        assert_eq!(segment("é"), "%C3%A9");
+    }
+
+    #[test]
+    fn the_text_of_a_warning_is_told() {
+        assert_eq!(warning("299 - \"80% of \\\"pods\\\"\""), "80% of \"pods\"");
+        assert_eq!(warning("odd"), "odd");
+    }
+}

@@ -1,0 +1,309 @@
+use crate::api::Api;
+use crate::failure::{Failure, Outcome};
+use crate::objects::{self, Namespace, Project};
+use crate::output::{self, View};
+use crate::paths;
+use crate::screen::{Cell, Screen, Table, harmless, left, note, print};
+use business_types::access::AccessRole;
+use business_types::condition::OTHER_ACCESS;
+use business_types::{AccessEntry, Condition, Subject, SubjectKind, names};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+use serde_json::{Value, json};
+
+/// So often a list is read anew that somebody else has changed meanwhile.
+const TRIES: usize = 5;
+
+const EXAMPLES: &str = "\
+Examples:
+  kubectl business access list shop
+  kubectl business access add shop --user alice --role admin
+  kubectl business access add shop --group shop-developers --role edit
+  kubectl business access add shop --service-account gitops:argocd --role edit
+  kubectl business access add shop --service-account ci:deployer --cluster east --role edit
+  kubectl business access remove shop --user alice";
+
+/// Who may do what in a project, and in those below it
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Access {
+    #[command(subcommand)]
+    act: AccessAct,
+}
+
+#[derive(Debug, Subcommand)]
+enum AccessAct {
+    /// Who has a role, here or from above
+    #[command(visible_alias = "ls", after_help = EXAMPLES)]
+    List {
+        project: String,
+        /// How to show it
+        #[arg(long, short, value_enum, default_value_t)]
+        output: View,
+    },
+    /// Give somebody a role, or another one
+    #[command(after_help = EXAMPLES)]
+    Add {
+        project: String,
+        #[command(flatten)]
+        who: Who,
+        /// What he may do
+        #[arg(long, value_enum)]
+        role: Role,
+        /// Only ask whether it would be done
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Take somebody's role away, and show what he may have left inside
+    #[command(visible_alias = "rm", after_help = EXAMPLES)]
+    Remove {
+        project: String,
+        #[command(flatten)]
+        who: Who,
+        /// Only ask whether it would be done
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Role {
+    View,
+    Edit,
+    Admin,
+}
+
+/// Somebody.
+#[derive(Clone, Debug, Args)]
+#[command(group = ArgGroup::new("who").required(true))]
+struct Who {
+    /// A user
+    #[arg(long, group = "who", value_name = "NAME")]
+    user: Option<String>,
+    /// Whoever is in a group
+    #[arg(long, group = "who", value_name = "NAME")]
+    group: Option<String>,
+    /// A service account of the host cluster, or with --cluster of a member cluster
+    #[arg(long, group = "who", value_name = "NAMESPACE:NAME")]
+    service_account: Option<String>,
+    /// The member cluster of a service account
+    #[arg(long, requires = "service_account", value_name = "NAME")]
+    cluster: Option<String>,
+}
+
+/// Somebody's role and where it comes from.
+#[derive(Debug, serde::Serialize)]
+struct Holder {
+    #[serde(flatten)]
+    entry: AccessEntry,
+    project: String,
+    /// By `spec.members`: users whose credential names the tenant.
+    member: bool,
+}
+
+impl Access {
+    pub(crate) async fn run(&self, api: &Api, screen: Screen) -> Result<Outcome, Failure> {
+        match &self.act {
+            AccessAct::List { project, output } => list(api, screen, project, *output).await?,
+            AccessAct::Add { project, who, role, dry_run } => {
+                let entry = who.entry(role.of())?;
+                let is = change(api, project, *dry_run, |access| {
+                    access.put(entry.clone());
+                    Ok(())
+                })
+                .await?;
+                let who = shown(&entry);
+                print(format_args!("project/{is}: {who} has the role {}\n", word(entry.role)))?;
+            }
+            AccessAct::Remove { project, who, dry_run } => {
+                let entry = who.entry(AccessRole::View)?;
+                let gone = change(api, project, *dry_run, |access| access.take(&entry, project)).await?;
+                print(format_args!("project/{gone}: {} has no role any more\n", shown(&entry)))?;
+                if !dry_run {
+                    left_inside(api, project).await?;
+                }
+            }
+        }
+        Ok(Outcome::Done)
+    }
+}
+
+impl Role {
+    fn of(self) -> AccessRole {
+        match self {
+            Self::View => AccessRole::View,
+            Self::Edit => AccessRole::Edit,
+            Self::Admin => AccessRole::Admin,
+        }
+    }
+}
+
+impl Who {
+    fn entry(&self, role: AccessRole) -> Result<AccessEntry, Failure> {
+        let plain = |kind, name: &str| Subject { kind, name: name.to_owned(), namespace: String::new() };
+        let subject = match (&self.user, &self.group, &self.service_account) {
+            (Some(user), _, _) => plain(SubjectKind::User, user),
+            (_, Some(group), _) => plain(SubjectKind::Group, group),
+            (_, _, Some(account)) => {
+                let (namespace, name) = account.split_once(':').ok_or_else(|| {
+                    Failure::Usage(format!("--service-account is NAMESPACE:NAME, not {account:?}"))
+                })?;
+                Subject { namespace: namespace.to_owned(), ..plain(SubjectKind::ServiceAccount, name) }
+            }
+            _ => return Err(Failure::Usage("say who: --user, --group or --service-account".to_owned())),
+        };
+        Ok(AccessEntry { subject, cluster: self.cluster.clone().unwrap_or_default(), role })
+    }
+}
+
+/// The two lists of a project.
+struct Lists {
+    access: Vec<AccessEntry>,
+    members: Vec<String>,
+    touches_members: bool,
+}
+
+impl Lists {
+    fn put(&mut self, entry: AccessEntry) {
+        let is_same =
+            |known: &&mut AccessEntry| known.subject == entry.subject && known.cluster == entry.cluster;
+        match self.access.iter_mut().find(is_same) {
+            Some(known) => known.role = entry.role,
+            None => self.access.push(entry),
+        }
+    }
+
+    fn take(&mut self, entry: &AccessEntry, project: &str) -> Result<(), Failure> {
+        let before = self.access.len() + self.members.len();
+        self.access.retain(|known| known.subject != entry.subject || known.cluster != entry.cluster);
+        if entry.subject.kind == SubjectKind::User {
+            let members = self.members.len();
+            self.members.retain(|member| *member != entry.subject.name);
+            self.touches_members = self.members.len() != members;
+        }
+        if self.access.len() + self.members.len() == before {
+            let who = shown(entry);
+            return Err(Failure::Stopped(format!(
+                "project {project} gives {who} no role itself; `kubectl business access list {project}` shows what comes \
+                 from above"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Reads the lists, changes them, and writes them with the version that was read. The project's name.
+async fn change(
+    api: &Api,
+    name: &str,
+    dry_run: bool,
+    mut with: impl FnMut(&mut Lists) -> Result<(), Failure>,
+) -> Result<String, Failure> {
+    let path = paths::named(names::PROJECTS, name);
+    let target = if dry_run { paths::rehearsed(&path) } else { path };
+    let mut tries = 1;
+    loop {
+        let live = objects::project(api, name).await?;
+        let mut lists =
+            Lists { access: live.spec.access, members: live.spec.members, touches_members: false };
+        with(&mut lists)?;
+        let mut spec = json!({ "access": lists.access });
+        if let (true, Some(spec)) = (lists.touches_members, spec.as_object_mut()) {
+            spec.insert("members".to_owned(), json!(lists.members));
+        }
+        let metadata = json!({ "resourceVersion": live.metadata.resource_version });
+        match api.merge_patch(&target, &json!({"metadata": metadata, "spec": spec})).await {
+            Ok(_) => return Ok(if dry_run { format!("{name} (dry run)") } else { name.to_owned() }),
+            Err(failure) if failure.is_conflict() && tries < TRIES => tries += 1,
+            Err(failure) => return Err(failure),
+        }
+    }
+}
+
+async fn list(api: &Api, screen: Screen, name: &str, view: View) -> Result<(), Failure> {
+    objects::project(api, name).await?;
+    let line = objects::line_of(api, name).await?;
+    let holders: Vec<Holder> = line.iter().flat_map(holders).collect();
+    match view {
+        View::Json | View::Yaml => return output::data(view, &json!({ "project": name, "access": holders })),
+        View::Text | View::Wide => {}
+    }
+    let mut table = Table::new(&[left("WHO"), left("ROLE"), left("FROM")]);
+    for holder in &holders {
+        let who = if holder.member {
+            format!("member {}", holder.entry.subject.name)
+        } else {
+            shown(&holder.entry)
+        };
+        let from =
+            if holder.project == name { "here".to_owned() } else { format!("project {}", holder.project) };
+        table.row([Cell::from(harmless(&who)), word(holder.entry.role).into(), from.into()]);
+    }
+    if table.is_empty() {
+        note("nobody has a role by the projects that you see; the tenant's administrators rule it");
+    } else {
+        print(table.shown(screen, ""))?;
+    }
+    Ok(())
+}
+
+fn holders(project: &Project) -> Vec<Holder> {
+    let of = |entry, member| Holder { entry, project: project.name().to_owned(), member };
+    let members = project.spec.members.iter().map(|name| {
+        let subject = Subject { kind: SubjectKind::User, name: name.clone(), namespace: String::new() };
+        of(AccessEntry { subject, cluster: String::new(), role: AccessRole::Edit }, true)
+    });
+    project.spec.access.iter().cloned().map(|entry| of(entry, false)).chain(members).collect()
+}
+
+/// Bindings that are not ours outlive a role: whoever takes one away wants to know of them.
+async fn left_inside(api: &Api, project: &str) -> Result<(), Failure> {
+    let namespaces: Vec<Namespace> = objects::seen(api, names::NAMESPACES).await?;
+    let below = below(&objects::seen::<Project>(api, names::PROJECTS).await?, project);
+    let is_other = |condition: &&Condition| condition.type_ == OTHER_ACCESS && condition.is_true();
+    for namespace in namespaces.iter().filter(|namespace| below.contains(&namespace.metadata.namespace)) {
+        if let Some(other) = namespace.status.conditions.iter().find(is_other) {
+            let place = format!("{}/{}", namespace.metadata.namespace, namespace.name());
+            note(format_args!("look at {place}: {}", harmless(&other.message)));
+        }
+    }
+    note(
+        "RoleBindings and tokens of ServiceAccounts that somebody has made in a namespace stay: its administrator looks there",
+    );
+    Ok(())
+}
+
+/// A project and all below it.
+fn below(projects: &[Project], top: &str) -> std::collections::BTreeSet<String> {
+    let mut found: std::collections::BTreeSet<String> = [top.to_owned()].into();
+    loop {
+        let more: Vec<String> = projects
+            .iter()
+            .filter(|project| {
+                found.contains(&project.spec.parent_project_name) && !found.contains(project.name())
+            })
+            .map(|project| project.name().to_owned())
+            .collect();
+        if more.is_empty() {
+            return found;
+        }
+        found.extend(more);
+    }
+}
+
+/// `user alice`, `service account ci:deployer of east`
+fn shown(entry: &AccessEntry) -> String {
+    let Subject { kind, name, namespace } = &entry.subject;
+    match kind {
+        SubjectKind::User => format!("user {name}"),
+        SubjectKind::Group => format!("group {name}"),
+        SubjectKind::ServiceAccount if entry.cluster.is_empty() => {
+            format!("service account {namespace}:{name}")
+        }
+        SubjectKind::ServiceAccount => format!("service account {namespace}:{name} of {}", entry.cluster),
+    }
+}
+
+/// As it is written.
+fn word(role: AccessRole) -> String {
+    serde_json::to_value(role).ok().as_ref().and_then(Value::as_str).unwrap_or_default().to_owned()
+}

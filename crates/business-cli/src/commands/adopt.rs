@@ -1,0 +1,84 @@
+use super::explain::documents;
+use super::member::{Both, BothClusters, text};
+use crate::connection::ConnectionFlags;
+use crate::failure::{Failure, Outcome};
+use crate::paths;
+use crate::screen::print;
+use business_types::names;
+use clap::Args;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  kubectl business discover east --kubeconfig east-admin.kubeconfig --project shop -o yaml > take.yaml
+  kubectl business adopt -f take.yaml --kubeconfig east-admin.kubeconfig --dry-run
+  kubectl business adopt -f take.yaml --kubeconfig east-admin.kubeconfig
+
+All of the file is taken, in one transaction, or nothing. Here --kubeconfig is the member cluster's: what is not there would be
+made, so it is looked for first.";
+
+/// Take over namespaces that are there already: they are charged, and what runs in them goes on (operators)
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Adopt {
+    /// A file with the namespaces, as `discover -o yaml` writes it
+    #[arg(long, short, value_name = "FILE")]
+    filename: PathBuf,
+    #[command(flatten)]
+    both: BothClusters,
+    /// Only ask whether all would be taken
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Adopt {
+    pub(crate) async fn run(&self, connection: &ConnectionFlags) -> Result<Outcome, Failure> {
+        let Both { host, member } = self.both.open(connection).await?;
+        let mut items = documents(&self.filename)?;
+        let there = member.list::<Value>("/api/v1/namespaces").await?;
+        let there: BTreeSet<&str> = there.iter().map(|namespace| text(namespace, "/metadata/name")).collect();
+        let wrong: Vec<String> = items.iter().filter_map(|item| wrong(item, &there)).collect();
+        if !wrong.is_empty() {
+            return Err(Failure::File { path: self.filename.clone(), why: wrong.join("\n  ") });
+        }
+        let clusters: BTreeSet<&str> = items.iter().map(|item| text(item, "/spec/clusterName")).collect();
+        if clusters.len() > 1 {
+            let why = format!("it names several clusters ({clusters:?}): take those of each by themselves");
+            return Err(Failure::File { path: self.filename.clone(), why });
+        }
+        items.iter_mut().for_each(consent);
+        let list = json!({
+            "apiVersion": names::API_VERSION, "kind": "NamespaceList", "metadata": {}, "items": items,
+        });
+        let path = paths::all(names::NAMESPACES);
+        let path = if self.dry_run { paths::rehearsed(&path) } else { path };
+        host.post(&path, &list).await?;
+        let would = if self.dry_run { "would be taken" } else { "are taken; the controller marks them" };
+        print(format_args!("{} namespaces {would}\n", items.len()))?;
+        Ok(Outcome::Done)
+    }
+}
+
+/// What is wrong with an object of the file.
+fn wrong(item: &Value, there: &BTreeSet<&str>) -> Option<String> {
+    let (name, project) = (text(item, "/spec/namespace"), text(item, "/metadata/namespace"));
+    if text(item, "/kind") != names::NAMESPACE_KIND || text(item, "/apiVersion") != names::API_VERSION {
+        return Some(format!("{} is no Namespace of {}", text(item, "/kind"), names::API_VERSION));
+    }
+    if project.is_empty() {
+        return Some(format!("namespace {name}: say in metadata.namespace which project it is to lie in"));
+    }
+    (!there.contains(name)).then(|| format!("namespace {name} is not there: it would be made"))
+}
+
+/// An operator's word that it may be taken over.
+fn consent(item: &mut Value) {
+    let metadata = item.get_mut("metadata").and_then(Value::as_object_mut);
+    let Some(metadata) = metadata else { return };
+    let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
+    if let Some(annotations) = annotations.as_object_mut() {
+        annotations.insert(names::ADOPT_ANNOTATION.to_owned(), json!("true"));
+    }
+}

@@ -1,0 +1,178 @@
+use super::describe::held_lines;
+use crate::api::Api;
+use crate::failure::{Failure, Outcome};
+use crate::objects::{self, MemberCluster, Namespace, Project, Tenant};
+use crate::output::{self, View};
+use crate::screen::{Cell, Screen, Table, Tone, harmless, left, print};
+use business_types::condition::{self, BOUNDED, FALSE, QUOTA_CONSISTENT, REPLACED};
+use business_types::{Condition, HeldAmount, names};
+use clap::Args;
+use serde::Serialize;
+
+const EXAMPLES: &str = "\
+Examples:
+  kubectl business audit
+  kubectl business audit -o json | jq '.held[].uid'
+
+It shows what the audits of the server and the controller have last found, as far as you see it, and ends with 3 when
+something is wrong. What is held is no fault: it is told, and an operator ends it with `business-api audit --write-off UID`.";
+
+/// Show what the audits have found: differences, strangers, and amounts that are held without an object
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Audit {
+    /// How to show it
+    #[arg(long, short, value_enum, default_value_t)]
+    output: View,
+}
+
+/// Something that is not as it should be.
+#[derive(Debug, Serialize)]
+struct Finding {
+    what: &'static str,
+    name: String,
+    why: String,
+}
+
+/// What counts against a project without an object.
+#[derive(Debug, Serialize)]
+struct HeldOf {
+    project: String,
+    #[serde(flatten)]
+    held: HeldAmount,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Report {
+    consistent: bool,
+    findings: Vec<Finding>,
+    held: Vec<HeldOf>,
+}
+
+impl Audit {
+    pub(crate) async fn run(&self, api: &Api, screen: Screen) -> Result<Outcome, Failure> {
+        let (tenants, projects, namespaces, clusters) = tokio::try_join!(
+            objects::seen::<Tenant>(api, names::TENANTS),
+            objects::seen::<Project>(api, names::PROJECTS),
+            objects::seen::<Namespace>(api, names::NAMESPACES),
+            objects::seen::<MemberCluster>(api, names::MEMBER_CLUSTERS),
+        )?;
+        let mut report = Report::default();
+        for project in &projects {
+            report.take_project(project);
+        }
+        for tenant in &tenants {
+            report.take_false(
+                "tenant",
+                tenant.name(),
+                &tenant.status.conditions,
+                &[QUOTA_CONSISTENT, "WithinCeilings"],
+            );
+        }
+        for namespace in &namespaces {
+            let replaced =
+                condition::find(&namespace.status.conditions, REPLACED).filter(|told| told.is_true());
+            let name = format!("{}/{}", namespace.metadata.namespace, namespace.name());
+            report.findings.extend(replaced.map(|told| Finding {
+                what: "namespace",
+                name,
+                why: told.message.clone(),
+            }));
+        }
+        for cluster in &clusters {
+            report.take_cluster(cluster);
+        }
+        report.consistent = report.findings.is_empty();
+        match self.output {
+            View::Json | View::Yaml => output::data(self.output, &report)?,
+            View::Text | View::Wide => print(report.shown(screen))?,
+        }
+        Ok(if report.consistent { Outcome::Done } else { Outcome::No })
+    }
+}
+
+impl Report {
+    fn find(&mut self, what: &'static str, name: &str, why: impl Into<String>) {
+        self.findings.push(Finding { what, name: name.to_owned(), why: why.into() });
+    }
+
+    /// Conditions that should not be False.
+    fn take_false(&mut self, what: &'static str, name: &str, conditions: &[Condition], types: &[&str]) {
+        for told in
+            conditions.iter().filter(|told| types.contains(&told.type_.as_str()) && told.status == FALSE)
+        {
+            self.find(what, name, format!("{}: {}", told.type_, told.message));
+        }
+    }
+
+    fn take_project(&mut self, project: &Project) {
+        let (name, status) = (project.name(), &project.status);
+        for difference in &status.ledger.differences {
+            self.find("project", name, difference.as_str());
+        }
+        if status.ledger.differences.is_empty() {
+            self.take_false("project", name, &status.conditions, &[QUOTA_CONSISTENT]);
+        }
+        for orphan in &status.orphans {
+            let place = format!("{}/{}", orphan.cluster_name, orphan.namespace);
+            self.find(
+                "project",
+                name,
+                format!("namespace {place} may take what no object is charged for: {:?}", orphan.state),
+            );
+        }
+        let held = status.ledger.held.iter().cloned();
+        self.held.extend(held.map(|held| HeldOf { project: name.to_owned(), held }));
+    }
+
+    fn take_cluster(&mut self, cluster: &MemberCluster) {
+        let name = cluster.name();
+        self.take_false("cluster", name, &cluster.status.conditions, &[BOUNDED, "CapacityDerived"]);
+        let Some(comparison) = &cluster.status.comparison else { return };
+        if !comparison.missing.is_empty() {
+            self.find("cluster", name, format!("was not compared: {}", comparison.missing));
+        }
+        if comparison.unreported > 0 {
+            self.find("cluster", name, format!("{} orphans stand in no project", comparison.unreported));
+        }
+        if comparison.strange > 0 {
+            let some =
+                comparison.strangers.iter().map(|one| one.namespace.as_str()).collect::<Vec<_>>().join(", ");
+            self.find(
+                "cluster",
+                name,
+                format!("{} namespaces have our marks without our seal: {some}", comparison.strange),
+            );
+        }
+    }
+
+    fn shown(&self, screen: Screen) -> String {
+        let mut text = String::new();
+        if self.findings.is_empty() {
+            text.push_str(
+                &screen.paint(Tone::Good, "ledger, objects and clusters agree, as far as you see them"),
+            );
+            text.push('\n');
+        } else {
+            let mut table = Table::new(&[left("WHAT"), left("NAME"), left("FOUND")]);
+            for Finding { what, name, why } in &self.findings {
+                let why = harmless(why).replace('\n', " ");
+                table.row([Cell::from(*what), name.as_str().into(), Cell::toned(Tone::High, why)]);
+            }
+            text.push_str(&table.shown(screen, ""));
+        }
+        let projects: std::collections::BTreeSet<&str> =
+            self.held.iter().map(|held| held.project.as_str()).collect();
+        for project in projects {
+            let held: Vec<HeldAmount> = self
+                .held
+                .iter()
+                .filter(|held| held.project == project)
+                .map(|held| held.held.clone())
+                .collect();
+            let title = screen.paint(Tone::Head, &format!("Held in project {project} without an object"));
+            text.extend(["\n", &title, "\n", &held_lines(&held).shown(screen, "  ")]);
+        }
+        text
+    }
+}

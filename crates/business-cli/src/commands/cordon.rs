@@ -1,0 +1,40 @@
+use crate::api::Api;
+use crate::failure::{Failure, Outcome};
+use crate::paths;
+use crate::screen::print;
+use business_types::names;
+use clap::Args;
+use serde_json::json;
+
+const EXAMPLES: &str = "\
+Examples:
+  kubectl business cordon east
+  kubectl business uncordon east";
+
+/// Close a cluster: nothing new comes to it and nothing in it grows (operators)
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Cordon {
+    /// The member cluster
+    cluster: String,
+    /// Only ask whether it would be done
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Cordon {
+    pub(crate) async fn run(&self, api: &Api, cordon: bool) -> Result<Outcome, Failure> {
+        set(api, &self.cluster, cordon, self.dry_run).await?;
+        let act = if cordon { "cordoned" } else { "uncordoned" };
+        let would = if self.dry_run { " (dry run)" } else { "" };
+        print(format_args!("membercluster/{} {act}{would}\n", self.cluster))?;
+        Ok(Outcome::Done)
+    }
+}
+
+/// Closes a cluster, or opens it.
+pub(crate) async fn set(api: &Api, cluster: &str, cordon: bool, dry_run: bool) -> Result<(), Failure> {
+    let path = paths::named(names::MEMBER_CLUSTERS, cluster);
+    let path = if dry_run { paths::rehearsed(&path) } else { path };
+    api.merge_patch(&path, &json!({"spec": {"cordoned": cordon}})).await.map(drop)
+}

@@ -1,0 +1,353 @@
+use crate::amount::{self, Bar};
+use crate::api::Api;
+use crate::failure::{Failure, Outcome};
+use crate::objects::{self, ClusterOffer, MemberCluster, Namespace, Project, Tenant};
+use crate::output::{self, View};
+use crate::paths;
+use crate::screen::{Cell, Screen, Table, Tone, harmless, left, print, right};
+use business_types::condition::{FALSE, TRUE};
+use business_types::{Condition, HardQuantity, HeldAmount, UsedQuantity, names};
+use clap::{Args, ValueEnum};
+use meta::quantity::{Quantity, ResourceList};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+const EXAMPLES: &str = "\
+Examples:
+  kubectl business describe project shop
+  kubectl business describe namespace east-web -n shop
+  kubectl business describe tenant acme
+  kubectl business describe cluster east";
+const BAR: usize = 20;
+/// Conditions that are good when they are False.
+const BETTER_FALSE: [&str; 3] = ["Terminating", "Replaced", "OtherAccess"];
+
+/// Show what one object has, who may use it, and what is wrong with it
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Describe {
+    #[arg(value_enum)]
+    kind: DescribedKind,
+    name: String,
+    /// How to show it
+    #[arg(long, short, value_enum, default_value_t)]
+    output: View,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum DescribedKind {
+    #[value(alias = "prj")]
+    Project,
+    #[value(alias = "ns", alias = "bns")]
+    Namespace,
+    #[value(alias = "tnt")]
+    Tenant,
+    #[value(alias = "mc", alias = "membercluster")]
+    Cluster,
+}
+
+/// What is told of any object.
+#[derive(Default)]
+struct Description {
+    facts: Vec<Fact>,
+    shares: Vec<LimitLine>,
+    conditions: Vec<Condition>,
+    held: Vec<HeldAmount>,
+    differences: Vec<String>,
+}
+
+/// A name and what it is.
+struct Fact {
+    name: &'static str,
+    text: String,
+}
+
+/// One limit and what is taken of it.
+struct LimitLine {
+    cluster: String,
+    resource: String,
+    hard: Option<Quantity>,
+    allocated: Quantity,
+    used: Option<Quantity>,
+}
+
+impl Describe {
+    pub(crate) async fn run(&self, api: &Api, screen: Screen) -> Result<Outcome, Failure> {
+        if matches!(self.output, View::Json | View::Yaml) {
+            let whole: Value = api.get(&self.path(api)).await?;
+            output::data(self.output, &whole)?;
+            return Ok(Outcome::Done);
+        }
+        let path = self.path(api);
+        let description = match self.kind {
+            DescribedKind::Project => of_project(api, api.get(&path).await?).await?,
+            DescribedKind::Namespace => of_namespace(api.get(&path).await?),
+            DescribedKind::Tenant => of_tenant(api.get(&path).await?),
+            DescribedKind::Cluster => match api.get::<MemberCluster>(&path).await {
+                Ok(cluster) => of_cluster(cluster),
+                // Whoever may use a cluster, and rules none, sees what is offered of it.
+                Err(failure) if failure.is_forbidden() || failure.is_not_found() => {
+                    of_offer(api.get(&paths::named(names::CLUSTER_OFFERS, &self.name)).await?)
+                }
+                Err(failure) => return Err(failure),
+            },
+        };
+        print(description.shown(screen, self.output == View::Wide))?;
+        Ok(Outcome::Done)
+    }
+
+    fn path(&self, api: &Api) -> String {
+        match self.kind {
+            DescribedKind::Project => paths::named(names::PROJECTS, &self.name),
+            DescribedKind::Namespace => paths::namespace(&api.project, &self.name),
+            DescribedKind::Tenant => paths::named(names::TENANTS, &self.name),
+            DescribedKind::Cluster => paths::named(names::MEMBER_CLUSTERS, &self.name),
+        }
+    }
+}
+
+impl Description {
+    fn fact(&mut self, name: &'static str, text: impl Into<String>) {
+        let text = text.into();
+        if !text.is_empty() {
+            self.facts.push(Fact { name, text });
+        }
+    }
+
+    fn limits(&mut self, hard: &BTreeMap<String, HardQuantity>, given: &BTreeMap<String, UsedQuantity>) {
+        let empty = ResourceList::new();
+        let clusters: std::collections::BTreeSet<&String> = hard.keys().chain(given.keys()).collect();
+        for cluster in clusters {
+            let hard = hard.get(cluster).map_or(&empty, |quota| &quota.hard);
+            let given = given.get(cluster).map_or(&empty, |quota| &quota.used);
+            self.shares_of(cluster, hard, given, None);
+        }
+    }
+
+    fn shares_of(
+        &mut self,
+        cluster: &str,
+        hard: &ResourceList,
+        given: &ResourceList,
+        used: Option<&ResourceList>,
+    ) {
+        let resources: std::collections::BTreeSet<&String> = hard.keys().chain(given.keys()).collect();
+        self.shares.extend(resources.into_iter().map(|resource| LimitLine {
+            cluster: cluster.to_owned(),
+            resource: resource.clone(),
+            hard: hard.get(resource).copied(),
+            allocated: amount::of(given, resource),
+            used: used.map(|used| amount::of(used, resource)),
+        }));
+    }
+
+    fn shown(&self, screen: Screen, wide: bool) -> String {
+        let mut text = String::new();
+        let width = self.facts.iter().map(|fact| fact.name.len()).max().unwrap_or_default() + 3;
+        for Fact { name, text: fact } in &self.facts {
+            let name = format!("{name}:");
+            let name = screen.paint(Tone::Faint, &format!("{name:width$}"));
+            text.extend([
+                name.as_str(),
+                &harmless(fact),
+                "
+",
+            ]);
+        }
+        let section = |text: &mut String, title: &str, table: &Table| {
+            if !table.is_empty() {
+                let title = screen.paint(Tone::Head, title);
+                text.extend([
+                    "
+",
+                    &title,
+                    "
+",
+                    &table.shown(screen, "  "),
+                ]);
+            }
+        };
+        section(&mut text, "Amounts", &self.amounts(screen, wide));
+        section(&mut text, "Conditions", &self.condition_lines());
+        section(&mut text, "Held without an object", &held_lines(&self.held));
+        for difference in &self.differences {
+            text.extend([
+                screen.paint(Tone::Full, &harmless(difference)).as_str(),
+                "
+",
+            ]);
+        }
+        text
+    }
+
+    fn amounts(&self, screen: Screen, wide: bool) -> Table {
+        let mut table = Table::new(&[
+            left("WHERE"),
+            left("RESOURCE"),
+            left(""),
+            right("%"),
+            right("USED"),
+            right("ALLOCATED"),
+            right("HARD"),
+        ]);
+        let shown = |amount: Quantity| if wide { amount.to_string() } else { amount::brief(amount) };
+        for share in &self.shares {
+            let taken = share.used.unwrap_or(share.allocated);
+            let percent = share.hard.and_then(|hard| amount::percent(taken, hard));
+            let bar = share.hard.map_or_else(String::new, |hard| {
+                let used = share.used.unwrap_or(Quantity::ZERO);
+                Bar { hard, allocated: taken, used }.shown(screen.without_color(), BAR)
+            });
+            let percent_text = percent.map_or_else(String::new, |p| format!("{p}{}", amount::mark(percent)));
+            table.row([
+                Cell::from(share.cluster.as_str()),
+                share.resource.as_str().into(),
+                bar.into(),
+                Cell::toned(amount::tone(percent), percent_text),
+                share.used.map_or_else(|| "-".to_owned(), shown).into(),
+                shown(share.allocated).into(),
+                share.hard.map_or_else(|| "-".to_owned(), shown).into(),
+            ]);
+        }
+        table
+    }
+
+    fn condition_lines(&self) -> Table {
+        let mut table = Table::new(&[left("CONDITION"), left("STATUS"), left("REASON"), left("MESSAGE")]);
+        for condition in &self.conditions {
+            let good = if BETTER_FALSE.contains(&condition.type_.as_str()) { FALSE } else { TRUE };
+            let tone = if condition.status == good { Tone::Good } else { Tone::High };
+            table.row([
+                Cell::from(condition.type_.as_str()),
+                Cell::toned(tone, condition.status.as_str()),
+                condition.reason.as_str().into(),
+                harmless(&condition.message).replace('\n', " ").into(),
+            ]);
+        }
+        table
+    }
+}
+
+/// What counts without an object, a line each.
+pub(crate) fn held_lines(held: &[HeldAmount]) -> Table {
+    let mut table = Table::new(&[
+        left("STATE"),
+        left("WHERE"),
+        left("NAMESPACE"),
+        left("AMOUNT"),
+        left("UID"),
+        left("WHY"),
+    ]);
+    for one in held {
+        table.row([
+            Cell::from(one.state.as_str()),
+            one.cluster_name.as_str().into(),
+            one.namespace.as_str().into(),
+            amount::list_text(&one.hard).into(),
+            one.uid.as_str().into(),
+            harmless(&one.reason).replace('\n', " ").into(),
+        ]);
+    }
+    table
+}
+
+async fn of_project(api: &Api, project: Project) -> Result<Description, Failure> {
+    let line = objects::line_of(api, project.name()).await?;
+    let above: Vec<&str> = line.iter().rev().map(Project::name).collect();
+    let Project { metadata, spec, status } = project;
+    let mut about = Description::default();
+    about.fact("Project", metadata.name);
+    about.fact("For people", spec.display_name);
+    about.fact("Tenant", spec.tenant_id);
+    about.fact("Line", above.join(" > "));
+    about.fact("Phase", status.phase.as_str());
+    if status.locked == Some(true) {
+        let reason = metadata.annotations.get(names::LOCK_REASON_ANNOTATION);
+        about.fact("Locked", reason.map_or("by an operator", String::as_str));
+    }
+    about.fact("Message", status.message);
+    about.fact("Template", spec.template);
+    about.fact("Projects below", status.calculated_child_projects.join(", "));
+    about.fact("Namespaces", status.calculated_namespaces.join(", "));
+    about.limits(&spec.clusters, &status.clusters);
+    about.conditions = status.conditions;
+    about.held = status.ledger.held;
+    about.differences = status.ledger.differences;
+    Ok(about)
+}
+
+fn of_namespace(namespace: Namespace) -> Description {
+    let Namespace { metadata, spec, status } = namespace;
+    let mut about = Description::default();
+    about.fact("Namespace", metadata.name);
+    about.fact("Project", metadata.namespace);
+    about.fact("Tenant", spec.tenant_id);
+    about.fact("Cluster", format!("{} {}", spec.cluster_name, spec.cluster_version).trim_end());
+    about.fact("Name there", spec.namespace);
+    about.fact("Phase", status.phase.as_str());
+    about.fact("Message", status.message);
+    about.fact("Template", status.template.map(|template| template.name).unwrap_or_default());
+    let charged = status.cached_spec_hard.unwrap_or_else(|| spec.hard.clone());
+    about.shares_of(&spec.cluster_name, &spec.hard, &charged, Some(&status.used));
+    about.conditions = status.conditions;
+    about
+}
+
+fn of_tenant(tenant: Tenant) -> Description {
+    let Tenant { metadata, spec, status } = tenant;
+    let mut about = Description::default();
+    about.fact("Tenant", metadata.name);
+    about.fact("For people", spec.display_name);
+    let administrators = spec.administrators.iter().map(|one| format!("{:?} {}", one.kind, one.name));
+    about.fact("Administrators", administrators.collect::<Vec<_>>().join(", "));
+    about.fact("Contacts", spec.contacts.join(", "));
+    about.fact("Template", spec.template);
+    about.fact("Projects", status.projects.to_string());
+    about.fact("Namespaces", status.namespaces.to_string());
+    about.limits(&spec.clusters, &status.clusters);
+    about.conditions = status.conditions;
+    about
+}
+
+fn of_cluster(cluster: MemberCluster) -> Description {
+    let deleting = cluster.is_deleting();
+    let MemberCluster { metadata, spec, status } = cluster;
+    let mut about = Description::default();
+    about.fact("Cluster", metadata.name.clone());
+    about.fact("For people", spec.display_name);
+    about.fact("Version", status.version);
+    about.fact("Tenants", spec.tenants.join(", "));
+    about.fact(
+        "State",
+        match (deleting, spec.cordoned) {
+            (true, _) => "being deleted",
+            (false, true) => "cordoned: nothing new, nothing grows",
+            (false, false) => "open",
+        },
+    );
+    about.fact("People reach it", spec.endpoint.map(|endpoint| endpoint.server).unwrap_or_default());
+    about.fact("Namespaces", status.namespaces.to_string());
+    let mut hard = spec.hard;
+    hard.extend(status.capacity);
+    about.shares_of(&metadata.name, &hard, &status.granted, None);
+    for share in &mut about.shares {
+        share.used = status.consumed.get(&share.resource).copied();
+    }
+    about.conditions = status.conditions;
+    about
+}
+
+fn of_offer(offer: ClusterOffer) -> Description {
+    let mut about = Description::default();
+    about.fact("Cluster", offer.metadata.name.clone());
+    about.fact("Answers", if offer.reachable { "yes" } else { "no" });
+    about.fact("State", if offer.cordoned { "cordoned: nothing new, nothing grows" } else { "open" });
+    for share in offer.tenants {
+        let given = share.hard.iter().map(|(resource, hard)| {
+            (resource.clone(), amount::less(*hard, amount::of(&share.left, resource)))
+        });
+        let place = format!("{} ({})", offer.metadata.name, share.tenant_id);
+        about.shares_of(&place, &share.hard, &given.collect(), None);
+    }
+    about
+}

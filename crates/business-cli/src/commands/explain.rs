@@ -1,0 +1,132 @@
+use crate::api::Api;
+use crate::failure::{Failure, Outcome};
+use crate::output::{self, View};
+use crate::screen::{Screen, print};
+use crate::wanted::{NamespaceFlags, ProjectFlags, Wanted};
+use clap::{Args, Subcommand};
+use serde::Deserialize as _;
+use serde_json::Value;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+/// The answer to one object, for people and for programs.
+mod verdict;
+/// What would have to be raised, level by level.
+mod raises;
+/// What the levels above have.
+mod levels;
+
+use verdict::Verdict;
+
+const EXAMPLES: &str = "\
+Examples:
+  kubectl business explain -f namespace.yaml
+  kubectl business explain namespace web -n shop --cluster east --set requests.cpu=8,requests.memory=16Gi
+  kubectl business explain project shop --set east:requests.cpu=12
+  kubectl business explain -f namespace.yaml -o json | jq .fits
+
+The server decides, and keeps nothing. Objects of a file are decided one by one, each as if it were alone.";
+/// Bytes of a file.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+/// Objects of a file.
+const OBJECTS_MAX: usize = 200;
+
+/// Say whether something would fit, level by level, and what would let it in
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+pub(crate) struct Explain {
+    /// A file with projects and namespaces, YAML or JSON; - is standard input
+    #[arg(long, short, value_name = "FILE")]
+    filename: Option<PathBuf>,
+    #[command(subcommand)]
+    what: Option<ExplainedKind>,
+    /// How to show it
+    #[arg(long, short, value_enum, default_value_t, global = true)]
+    output: View,
+}
+
+#[derive(Debug, Subcommand)]
+enum ExplainedKind {
+    /// A project, new or changed
+    #[command(visible_alias = "prj", after_help = EXAMPLES)]
+    Project(ProjectFlags),
+    /// A namespace of a project (-n), new or changed
+    #[command(visible_alias = "ns", after_help = EXAMPLES)]
+    Namespace(NamespaceFlags),
+}
+
+impl Explain {
+    pub(crate) async fn run(&self, api: &Api, screen: Screen) -> Result<Outcome, Failure> {
+        let mut verdicts = Vec::new();
+        for wanted in self.wanted(api).await? {
+            verdicts.push(Verdict::of(api, &wanted).await?);
+        }
+        let all_fit = verdicts.iter().all(Verdict::fits);
+        match self.output {
+            View::Json | View::Yaml => {
+                let told: Vec<Value> = verdicts.iter().map(Verdict::told).collect();
+                let told = match (told.as_slice(), &self.what) {
+                    ([one], _) => one.clone(),
+                    _ => Value::Array(told),
+                };
+                output::data(self.output, &told)?;
+            }
+            View::Text | View::Wide => {
+                let shown: Vec<String> = verdicts.iter().map(|verdict| verdict.shown(screen)).collect();
+                print(shown.join("\n"))?;
+            }
+        }
+        Ok(if all_fit { Outcome::Done } else { Outcome::No })
+    }
+
+    async fn wanted(&self, api: &Api) -> Result<Vec<Wanted>, Failure> {
+        match (&self.what, &self.filename) {
+            (Some(ExplainedKind::Project(flags)), _) => Ok(vec![flags.wanted(api).await?]),
+            (Some(ExplainedKind::Namespace(flags)), _) => Ok(vec![flags.wanted(api).await?]),
+            (None, Some(file)) => {
+                let mut wanted = Vec::new();
+                for document in documents(file)? {
+                    wanted.push(Wanted::of_document(document, &api.project)?.or_change(api).await?);
+                }
+                Ok(wanted)
+            }
+            (None, None) => {
+                Err(Failure::Usage("say what: -f FILE, project NAME, or namespace NAME".to_owned()))
+            }
+        }
+    }
+}
+
+/// The objects of a file; those of a List each by itself.
+pub(crate) fn documents(file: &Path) -> Result<Vec<Value>, Failure> {
+    let failed = |why: String| Failure::File { path: file.to_owned(), why };
+    let mut text = String::new();
+    let read = if file == Path::new("-") {
+        std::io::stdin().lock().take(FILE_BYTES_MAX + 1).read_to_string(&mut text)
+    } else {
+        std::fs::File::open(file).and_then(|open| open.take(FILE_BYTES_MAX + 1).read_to_string(&mut text))
+    };
+    read.map_err(|error| failed(error.to_string()))?;
+    if u64::try_from(text.len()).unwrap_or(u64::MAX) > FILE_BYTES_MAX {
+        return Err(failed(format!("it is longer than {FILE_BYTES_MAX} bytes")));
+    }
+    let mut documents = Vec::new();
+    for document in serde_yaml_ng::Deserializer::from_str(&text) {
+        let value = Value::deserialize(document).map_err(|error| failed(error.to_string()))?;
+        match value.get("items").and_then(Value::as_array) {
+            Some(items) => documents.extend(items.iter().cloned()),
+            None if value.is_null() => {}
+            None => documents.push(value),
+        }
+    }
+    if documents.is_empty() {
+        return Err(failed("there is no object in it".to_owned()));
+    }
+    if documents.len() > OBJECTS_MAX {
+        return Err(failed(format!(
+            "there are {} objects in it; {OBJECTS_MAX} are taken at once",
+            documents.len()
+        )));
+    }
+    Ok(documents)
+}

@@ -1,0 +1,184 @@
+use super::levels::{self, LevelShare};
+use super::raises::{self, Raise, RaiseAnswer};
+use crate::amount::{self, Bar};
+use crate::api::Api;
+use crate::failure::Failure;
+use crate::refusal::{self, Level, Shortage};
+use crate::screen::{Cell, Screen, Table, Tone, harmless, left, right};
+use crate::wanted::{Wanted, WantedKind};
+use meta::quantity::Quantity;
+use meta::status::Status;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+const BAR: usize = 16;
+
+/// What the server would say, and why.
+#[derive(Debug)]
+pub(super) struct Verdict {
+    wanted: Wanted,
+    levels: Vec<LevelShare>,
+    refused: Option<Box<Status>>,
+    shortages: Vec<Shortage>,
+    raises: Vec<Raise>,
+}
+
+impl Verdict {
+    /// Asks.
+    pub(super) async fn of(api: &Api, wanted: &Wanted) -> Result<Self, Failure> {
+        let refused = match wanted.write(api, true).await {
+            Ok(_) => None,
+            Err(Failure::Refused(status)) if matches!(status.code, 403 | 404 | 409 | 422) => Some(status),
+            Err(failure) => return Err(failure),
+        };
+        let shortages = refused.as_deref().map(refusal::shortages).unwrap_or_default();
+        let levels = levels::above(api, wanted).await?;
+        let raises = raises::needed(api, &shortages).await?;
+        Ok(Self { wanted: wanted.clone(), levels, refused, shortages, raises })
+    }
+
+    pub(super) fn fits(&self) -> bool {
+        self.refused.is_none()
+    }
+
+    fn title(&self) -> String {
+        let Wanted { kind, name, payer, .. } = &self.wanted;
+        let change = if self.wanted.is_there() { "changed " } else { "" };
+        let place = match (kind, payer.as_str()) {
+            (_, "") => String::new(),
+            (WantedKind::Project, parent) => format!(" below project {parent}"),
+            (WantedKind::Namespace, project) => format!(" in project {project}"),
+        };
+        format!("{change}{} {name}{place}", kind.word())
+    }
+
+    /// For people.
+    pub(super) fn shown(&self, screen: Screen) -> String {
+        let verdict = match &self.refused {
+            None => screen.paint(Tone::Good, "fits"),
+            Some(_) => screen.paint(Tone::Full, "does not fit"),
+        };
+        let mut text = format!("{}: {verdict}\n", self.title());
+        let table = self.table(screen);
+        if !table.is_empty() {
+            let _infallible = write!(text, "\n{}", table.shown(screen, "  "));
+        }
+        if let Some(status) = &self.refused {
+            let _infallible = write!(text, "\n{}\n", harmless(&status.message));
+        }
+        if !self.raises.is_empty() {
+            text.push_str("\nThe smallest change that would let it in");
+            let below = self.shortages.iter().map(|one| format!("{}={}", one.resource, one.fits));
+            let below: Vec<String> = below.collect();
+            let _infallible = writeln!(text, " (or ask for at most {}):", below.join(", "));
+        }
+        for (number, raise) in self.raises.iter().rev().enumerate() {
+            let _infallible = write!(text, "  {}. {}", number + 1, shown_raise(raise, screen));
+        }
+        text
+    }
+
+    /// Every level above, and at the one that pays what is asked of it.
+    fn table(&self, screen: Screen) -> Table {
+        let mut table = Table::new(&[
+            left("LEVEL"),
+            left("WHERE"),
+            left("RESOURCE"),
+            left(""),
+            right("HARD"),
+            right("ALLOCATED"),
+            right("LEFT"),
+            right("ASKED"),
+            left(""),
+        ]);
+        for share in &self.levels {
+            let asks = self.pays(&share.level);
+            let asked = self.wanted.asked.get(&share.domain).map(|list| amount::of(list, &share.resource));
+            let missing = self.shortages.iter().find(|one| {
+                one.level == share.level && one.domain == share.domain && one.resource == share.resource
+            });
+            let bar = share.hard.map_or_else(String::new, |hard| {
+                let bar = Bar { hard, allocated: share.allocated, used: Quantity::ZERO };
+                bar.shown(screen.without_color(), BAR)
+            });
+            let said = match (missing, asks) {
+                (Some(one), _) => Cell::toned(Tone::Full, format!("refuses: {} fits", one.fits)),
+                (None, true) if self.fits() => Cell::toned(Tone::Good, "fits"),
+                _ => Cell::from(""),
+            };
+            let dash = || "-".to_owned();
+            table.row([
+                Cell::from(share.level.text()),
+                share.domain.as_str().into(),
+                share.resource.as_str().into(),
+                bar.into(),
+                share.hard.map_or_else(dash, amount::brief).into(),
+                amount::brief(share.allocated).into(),
+                share.left().map_or_else(dash, amount::brief).into(),
+                asked.filter(|_| asks).map_or_else(String::new, amount::brief).into(),
+                said,
+            ]);
+        }
+        table
+    }
+
+    /// Whether it is this level that is asked for it.
+    fn pays(&self, level: &Level) -> bool {
+        match level {
+            Level::Project(name) => *name == self.wanted.payer,
+            Level::Tenant(_) => self.wanted.payer.is_empty(),
+            Level::Cluster(_) => false,
+        }
+    }
+
+    /// For programs.
+    pub(super) fn told(&self) -> Value {
+        let shortages: Vec<Value> = self.shortages.iter().map(told_shortage).collect();
+        let refusal = self
+            .refused
+            .as_ref()
+            .map(|status| json!({"code": status.code, "reason": status.reason, "message": status.message}));
+        json!({
+            "kind": self.wanted.kind.word(),
+            "name": self.wanted.name,
+            "project": self.wanted.payer,
+            "fits": self.fits(),
+            "levels": self.levels.iter().map(LevelShare::told).collect::<Vec<Value>>(),
+            "refusal": refusal,
+            "shortages": shortages,
+            "raises": self.raises.iter().rev().map(Raise::told).collect::<Vec<Value>>(),
+        })
+    }
+}
+
+fn told_shortage(one: &Shortage) -> Value {
+    let Shortage { level, domain, resource, requested, hard, allocated, remaining, fits, held, is_below } =
+        one;
+    json!({
+        "level": level.text(), "cluster": domain, "resource": resource, "requested": requested, "hard": hard,
+        "allocated": allocated, "remaining": remaining, "fits": fits, "held": held,
+        "reason": if *is_below { "BelowAllocated" } else { "QuotaExceeded" },
+    })
+}
+
+fn shown_raise(raise: &Raise, screen: Screen) -> String {
+    let limits: Vec<String> = raise
+        .limits
+        .iter()
+        .map(|limit| format!("{} on {} from {} to {}", limit.resource, limit.domain, limit.from, limit.to))
+        .collect();
+    let mut text =
+        format!("raise {}: {}\n", screen.paint(Tone::Head, &raise.level.text()), limits.join(", "));
+    match &raise.answer {
+        RaiseAnswer::Accepted => {
+            let _infallible = writeln!(text, "     you may: {}", raise.command());
+        }
+        RaiseAnswer::AfterThoseAbove => {
+            let _infallible = writeln!(text, "     after what stands above: {}", raise.command());
+        }
+        RaiseAnswer::Refused(why) => {
+            let _infallible = writeln!(text, "     not you: {}", harmless(why));
+        }
+    }
+    text
+}

@@ -1,0 +1,202 @@
+use super::member::{self, Both, BothClusters, CONTROLLER_NAMESPACE, text};
+use crate::api::{Api, segment};
+use crate::connection::{ConnectionFlags, duration};
+use crate::failure::{Failure, Outcome};
+use crate::objects::MemberCluster;
+use crate::paths;
+use crate::screen::{note, print};
+use crate::wait::{self, Look};
+use business_types::condition::{self, READY};
+use business_types::names;
+use clap::Args;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// What is applied in the member cluster.
+mod manifests;
+/// What is looked at before anything is written.
+mod preflight;
+/// The controller's credentials.
+mod credentials;
+
+use credentials::{Account, Kept};
+use manifests::Choice;
+
+const EXAMPLES: &str = "\
+Examples:
+  kubectl business join east --kubeconfig east-admin.kubeconfig
+  kubectl business join east --kubeconfig east-admin.kubeconfig --dry-run
+  kubectl business join east --kubeconfig all.kubeconfig --member-context east --tenants acme,globex --people \\
+    --endpoint https://east.example.org:6443
+
+Here --kubeconfig is the member cluster's, of somebody who rules it; it is used for this call alone and kept nowhere. Again for
+the same cluster, join renews the controller's credentials.";
+/// A year.
+const TOKEN_DAYS: &str = "365";
+
+/// Join a cluster: check it, apply what the controller needs there, make its credentials, and wait until it is Ready (operators)
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+pub(crate) struct Join {
+    /// What it is to be called
+    cluster: String,
+    #[command(flatten)]
+    both: BothClusters,
+    /// Its name for people
+    #[arg(long, value_name = "TEXT")]
+    display_name: Option<String>,
+    /// Tenants that may use it, with commas between; all, if it is left out
+    #[arg(long, value_name = "TENANTS")]
+    tenants: Option<String>,
+    /// Its address as the controller reaches it; else that of the kubeconfig
+    #[arg(long, value_name = "URL")]
+    server: Option<String>,
+    /// Have certificates for people signed there, too; needs --endpoint
+    #[arg(long, requires = "endpoint")]
+    people: bool,
+    /// Its address as people reach it
+    #[arg(long, value_name = "URL")]
+    endpoint: Option<String>,
+    /// It knows people by the same names as the host cluster: deploy/member-shared in place of deploy/member
+    #[arg(long)]
+    shared: bool,
+    /// What may be granted of it is derived from its nodes: deploy/member-capacity, too
+    #[arg(long)]
+    capacity: bool,
+    /// For how many days the controller's credentials are asked; the cluster may give less
+    #[arg(long, default_value = TOKEN_DAYS, value_parser = clap::value_parser!(u32).range(1..=3650))]
+    days: u32,
+    /// The controller's namespace in the host cluster
+    #[arg(long, default_value = CONTROLLER_NAMESPACE, value_name = "NAME")]
+    controller_namespace: String,
+    /// Check only
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not wait until it is Ready
+    #[arg(long)]
+    no_wait: bool,
+    /// How long to wait
+    #[arg(long, default_value = "2m", value_name = "TIME", value_parser = duration)]
+    timeout: Duration,
+}
+
+impl Join {
+    pub(crate) async fn run(&self, connection: &ConnectionFlags) -> Result<Outcome, Failure> {
+        let Both { host, member } = self.both.open(connection).await?;
+        let choice = Choice { shared: self.shared, capacity: self.capacity };
+        let objects = manifests::chosen(choice)?;
+        note(format_args!("1/5 checking {} at {}", self.cluster, member.server()));
+        let uid = preflight::check(&host, &member, self, &objects).await?;
+        if self.dry_run {
+            print(format_args!(
+                "cluster {} can be joined: {} objects would be applied there\n",
+                self.cluster,
+                objects.len()
+            ))?;
+            return Ok(Outcome::Done);
+        }
+        note(format_args!("2/5 applying {} objects there", objects.len()));
+        for object in &objects {
+            member.apply(&manifests::path(object)?, object).await?;
+        }
+        note("3/5 making the controller's credentials");
+        let controller = credentials::made(&member, Account::CONTROLLER, self.days).await?;
+        let signer = if self.people {
+            Some(credentials::made(&member, Account::SIGNER, self.days).await?)
+        } else {
+            None
+        };
+        if controller.days < i64::from(self.days) - 1 {
+            let given = controller.days;
+            note(format_args!(
+                "the cluster gave them for {given} days: join it again before they end, at {}",
+                controller.ends
+            ));
+        }
+        note(format_args!(
+            "4/5 keeping them in the Secret {} of {}",
+            self.secret_name(),
+            self.controller_namespace
+        ));
+        let kept = Kept { server: self.server.as_deref(), member: &member };
+        let mut data = vec![("kubeconfig", kept.kubeconfig(&self.cluster, &controller)?)];
+        if let Some(signer) = &signer {
+            data.push(("signer-kubeconfig", kept.kubeconfig(&self.cluster, signer)?));
+        }
+        if self.endpoint.is_some() {
+            data.push(("endpoint-ca.crt", kept.authority()));
+        }
+        host.apply(&self.secret_path(), &self.secret(&data)).await?;
+        if self.no_wait {
+            print(format_args!(
+                "cluster {} joined; the controller registers it when it has answered\n",
+                self.cluster
+            ))?;
+            return Ok(Outcome::Done);
+        }
+        note("5/5 waiting until it is registered and Ready");
+        self.ready(&host, &uid).await?;
+        print(format_args!("cluster {} joined, and Ready\n", self.cluster))?;
+        Ok(Outcome::Done)
+    }
+
+    fn secret_name(&self) -> String {
+        secret_name(&self.cluster)
+    }
+
+    fn secret_path(&self) -> String {
+        secret_path(&self.controller_namespace, &self.cluster)
+    }
+
+    fn secret(&self, data: &[(&str, String)]) -> Value {
+        let annotations = [
+            ("business.tkestack.io/display-name", &self.display_name),
+            ("business.tkestack.io/tenants", &self.tenants),
+            ("business.tkestack.io/endpoint", &self.endpoint),
+        ];
+        let annotations: serde_json::Map<String, Value> = annotations
+            .into_iter()
+            .filter_map(|(key, text)| Some((key.to_owned(), json!(text.as_ref()?))))
+            .collect();
+        let encoded = |text: &str| base64::Engine::encode(&base64::prelude::BASE64_STANDARD, text);
+        let data: serde_json::Map<String, Value> =
+            data.iter().map(|(key, text)| ((*key).to_owned(), json!(encoded(text)))).collect();
+        json!({
+            "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+            "metadata": {
+                "name": self.secret_name(), "namespace": self.controller_namespace,
+                "labels": {"business.tkestack.io/cluster": self.cluster}, "annotations": annotations,
+            },
+            "data": data,
+        })
+    }
+
+    async fn ready(&self, host: &Api, uid: &str) -> Result<(), Failure> {
+        let path = paths::named(names::MEMBER_CLUSTERS, &self.cluster);
+        wait::until(&format!("cluster {} is Ready", self.cluster), self.timeout, async || {
+            let Some(cluster) = host.find::<MemberCluster>(&path).await? else {
+                return Ok(Look::NotYet("the controller has not registered it yet".to_owned()));
+            };
+            if !cluster.status.uid.is_empty() && cluster.status.uid != uid {
+                return Err(Failure::Stopped(format!("{} stands for another cluster already", self.cluster)));
+            }
+            Ok(match condition::find(&cluster.status.conditions, READY) {
+                Some(ready) if ready.is_true() => Look::Yes(()),
+                Some(ready) => Look::NotYet(format!("{}: {}", ready.reason, ready.message)),
+                None => Look::NotYet("the controller has not looked at it yet".to_owned()),
+            })
+        })
+        .await
+    }
+}
+
+/// The Secret that `join` makes for a cluster.
+pub(crate) fn secret_name(cluster: &str) -> String {
+    format!("cluster-{cluster}")
+}
+
+/// Where it is.
+pub(crate) fn secret_path(namespace: &str, cluster: &str) -> String {
+    format!("/api/v1/namespaces/{}/secrets/{}", segment(namespace), segment(&secret_name(cluster)))
+}

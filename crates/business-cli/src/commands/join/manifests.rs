@@ -1,0 +1,115 @@
+use super::text;
+use crate::api::segment;
+use crate::failure::Failure;
+use serde::Deserialize as _;
+use serde_json::Value;
+
+const MEMBER: [&str; 6] = [
+    include_str!("../../../../../deploy/member/member.yaml"),
+    include_str!("../../../../../deploy/member/roles.yaml"),
+    include_str!("../../../../../deploy/member/signer.yaml"),
+    include_str!("../../../../../deploy/member/policies.yaml"),
+    include_str!("../../../../../deploy/member/templates.yaml"),
+    include_str!("../../../../../deploy/member/pull-secrets.yaml"),
+];
+const CAPACITY: &str = include_str!("../../../../../deploy/member-capacity/rights.yaml");
+/// Policy and binding that deploy/member-shared leaves out.
+const NOT_SHARED: &str = "business-confine-people";
+
+/// Which of the manifests.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Choice {
+    pub(super) shared: bool,
+    pub(super) capacity: bool,
+}
+
+/// Where objects of a kind are.
+pub(super) struct KindPlace {
+    kind: &'static str,
+    /// The API group; empty for the core.
+    pub(super) group: &'static str,
+    pub(super) plural: &'static str,
+    namespaced: bool,
+}
+
+const PLACES: [KindPlace; 6] = [
+    KindPlace { kind: "Namespace", group: "", plural: "namespaces", namespaced: false },
+    KindPlace { kind: "ServiceAccount", group: "", plural: "serviceaccounts", namespaced: true },
+    KindPlace { kind: "ClusterRole", group: RBAC, plural: "clusterroles", namespaced: false },
+    KindPlace { kind: "ClusterRoleBinding", group: RBAC, plural: "clusterrolebindings", namespaced: false },
+    KindPlace {
+        kind: "ValidatingAdmissionPolicy",
+        group: ADMISSION,
+        plural: "validatingadmissionpolicies",
+        namespaced: false,
+    },
+    KindPlace {
+        kind: "ValidatingAdmissionPolicyBinding",
+        group: ADMISSION,
+        plural: "validatingadmissionpolicybindings",
+        namespaced: false,
+    },
+];
+const RBAC: &str = "rbac.authorization.k8s.io";
+const ADMISSION: &str = "admissionregistration.k8s.io";
+
+/// The objects that a member cluster gets, in their order.
+pub(super) fn chosen(choice: Choice) -> Result<Vec<Value>, Failure> {
+    let mut objects = Vec::new();
+    for manifest in MEMBER.into_iter().chain(choice.capacity.then_some(CAPACITY)) {
+        for document in serde_yaml_ng::Deserializer::from_str(manifest) {
+            let object = Value::deserialize(document).map_err(|error| Failure::Stopped(error.to_string()))?;
+            if !(object.is_null() || choice.shared && text(&object, "/metadata/name") == NOT_SHARED) {
+                objects.push(object);
+            }
+        }
+    }
+    Ok(objects)
+}
+
+/// Where objects of this one's kind are.
+pub(super) fn place(object: &Value) -> Result<&'static KindPlace, Failure> {
+    let kind = text(object, "/kind");
+    let found = PLACES.iter().find(|place| place.kind == kind);
+    found.ok_or_else(|| Failure::Stopped(format!("nothing is known of the kind {kind}")))
+}
+
+/// The path of an object.
+pub(super) fn path(object: &Value) -> Result<String, Failure> {
+    let place = place(object)?;
+    let root = if place.group.is_empty() { "/api" } else { "/apis" };
+    let version = text(object, "/apiVersion");
+    let namespace = segment(text(object, "/metadata/namespace"));
+    let namespace = if place.namespaced { format!("/namespaces/{namespace}") } else { String::new() };
+    Ok(format!("{root}/{version}{namespace}/{}/{}", place.plural, segment(text(object, "/metadata/name"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_manifest_has_its_place() {
+        for shared in [false, true] {
+            let objects = chosen(Choice { shared, capacity: true }).unwrap();
+            let paths: Vec<String> = objects.iter().map(|object| path(object).unwrap()).collect();
+            assert!(paths.contains(&"/api/v1/namespaces/tke-business".to_owned()), "{paths:?}");
+            assert!(
+                paths.contains(&"/api/v1/namespaces/tke-business/serviceaccounts/business-member".to_owned())
+            );
+            let confined = paths.iter().filter(|path| path.ends_with("/business-confine-people")).count();
+            assert_eq!(confined, if shared { 0 } else { 2 });
+            let distinct: std::collections::BTreeSet<&String> = paths.iter().collect();
+            assert_eq!(distinct.len(), paths.len());
+        }
+    }
+
+    /// What `kubectl apply -k deploy/member` applies, `join` applies.
+    #[test]
+    fn no_manifest_of_the_folder_is_left_out() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/member/kustomization.yaml");
+        let kustomization: Value =
+            serde_yaml_ng::from_str(&std::fs::read_to_string(folder).unwrap()).unwrap();
+        assert_eq!(kustomization["resources"].as_array().unwrap().len(), MEMBER.len());
+    }
+}

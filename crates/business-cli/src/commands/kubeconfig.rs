@@ -1,0 +1,53 @@
+use crate::api::Api;
+use crate::failure::{Failure, Outcome};
+use crate::files;
+use crate::paths;
+use crate::screen::{note, print};
+use clap::Args;
+use kube::config::Kubeconfig;
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+Examples:
+  kubectl business kubeconfig east-web -n shop > web.kubeconfig
+  kubectl business kubeconfig east-web -n shop --days 7 --file web.kubeconfig
+  kubectl business kubeconfig east-web -n shop --merge && kubectl get pods";
+
+/// Get a kubeconfig with which you enter a namespace in its cluster: it holds a certificate of your own
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct NamespaceKubeconfig {
+    /// The namespace, in the project of -n
+    name: String,
+    /// For how many days it is to be good; the server bounds it
+    #[arg(long)]
+    days: Option<u32>,
+    /// Write it to a file that you alone read
+    #[arg(long, short, value_name = "FILE", conflicts_with = "merge")]
+    file: Option<PathBuf>,
+    /// Add it to your own kubeconfig, and make it the current context
+    #[arg(long)]
+    merge: bool,
+}
+
+impl NamespaceKubeconfig {
+    pub(crate) async fn run(&self, api: &Api, own: Option<&Path>) -> Result<Outcome, Failure> {
+        let days = self.days.map_or_else(String::new, |days| format!("&validDays={days}"));
+        let path =
+            format!("{}/certificate?format=kubeconfig{days}", paths::namespace(&api.project, &self.name));
+        let text = api.text(&path).await?;
+        if self.merge {
+            let issued = Kubeconfig::from_yaml(&text).map_err(|error| Failure::Stopped(error.to_string()))?;
+            let context = issued.current_context.clone().unwrap_or_default();
+            let file = files::kubeconfig(own)?;
+            files::merge_into(&file, issued)?;
+            note(format_args!("{}: the current context is {context}", file.display()));
+        } else if let Some(file) = &self.file {
+            files::write_secret(file, &text)?;
+            note(format_args!("written: kubectl --kubeconfig {} get pods", file.display()));
+        } else {
+            print(text)?;
+        }
+        Ok(Outcome::Done)
+    }
+}

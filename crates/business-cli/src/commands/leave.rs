@@ -1,0 +1,243 @@
+use super::cordon;
+use super::join::secret_path;
+use super::member::CONTROLLER_NAMESPACE;
+use crate::amount;
+use crate::api::Api;
+use crate::connection::duration;
+use crate::failure::{Failure, Outcome};
+use crate::objects::{self, MemberCluster, Namespace, Project, Tenant};
+use crate::output::{self, View};
+use crate::paths;
+use crate::screen::{Cell, Screen, Table, left, note, print};
+use crate::wait::{self, Look};
+use business_types::names;
+use clap::Args;
+use meta::quantity::ResourceList;
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  kubectl business leave east --plan                  what is there, what it is charged, what blocks
+  kubectl business leave east                         cordon it, and show the same
+  kubectl business leave east --drain shop --yes      delete what project shop has there, and give its budget back
+  kubectl business leave east --forget                when nothing is left
+
+Each step can be repeated. Nothing is forgotten while anything is charged there.";
+
+/// Let a cluster leave: cordon it, drain it owner by owner, and forget it when it is empty (operators)
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Leave {
+    cluster: String,
+    /// Only look
+    #[arg(long, conflicts_with_all = ["drain", "forget"])]
+    plan: bool,
+    /// Delete the namespaces of this project there, with what runs in them, and give its budget there back; repeat it for several
+    #[arg(long, value_name = "PROJECT", requires = "yes")]
+    drain: Vec<String>,
+    /// Yes, delete what runs there
+    #[arg(long)]
+    yes: bool,
+    /// Remove the record and the controller's credentials, when nothing is left
+    #[arg(long)]
+    forget: bool,
+    /// The controller's namespace in the host cluster
+    #[arg(long, default_value = CONTROLLER_NAMESPACE, value_name = "NAME")]
+    controller_namespace: String,
+    /// How long to wait until something is gone
+    #[arg(long, default_value = "5m", value_name = "TIME", value_parser = duration)]
+    timeout: Duration,
+    /// How to show it
+    #[arg(long, short, value_enum, default_value_t)]
+    output: View,
+}
+
+/// Something that ties a cluster.
+#[derive(Clone, Debug, Serialize)]
+struct Tie {
+    what: TieKind,
+    /// The project, or the tenant of a ceiling.
+    owner: String,
+    name: String,
+    #[serde(skip_serializing_if = "ResourceList::is_empty")]
+    amount: ResourceList,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+enum TieKind {
+    Namespace,
+    Held,
+    Budget,
+    Ceiling,
+}
+
+/// Everything that ties a cluster; what has to go first stands first.
+#[derive(Debug, Serialize)]
+struct Plan {
+    cluster: String,
+    cordoned: bool,
+    ties: Vec<Tie>,
+}
+
+impl Leave {
+    pub(crate) async fn run(&self, api: &Api, screen: Screen) -> Result<Outcome, Failure> {
+        if !self.plan {
+            cordon::set(api, &self.cluster, true, false).await?;
+            note(format_args!("cluster {} is cordoned", self.cluster));
+        }
+        for project in &self.drain {
+            self.drain(api, project).await?;
+        }
+        let plan = self.look(api).await?;
+        if self.forget && plan.is_empty_but_for_ceilings() {
+            return self.forget(api, &plan).await;
+        }
+        match self.output {
+            View::Json | View::Yaml => output::data(self.output, &plan)?,
+            View::Text | View::Wide => print(plan.shown(screen))?,
+        }
+        Ok(if plan.is_empty_but_for_ceilings() { Outcome::Done } else { Outcome::No })
+    }
+
+    async fn look(&self, api: &Api) -> Result<Plan, Failure> {
+        let cluster: MemberCluster = api.get(&paths::named(names::MEMBER_CLUSTERS, &self.cluster)).await?;
+        let (tenants, projects, namespaces) = tokio::try_join!(
+            objects::seen::<Tenant>(api, names::TENANTS),
+            objects::seen::<Project>(api, names::PROJECTS),
+            objects::seen::<Namespace>(api, names::NAMESPACES),
+        )?;
+        Ok(Plan {
+            cluster: self.cluster.clone(),
+            cordoned: cluster.spec.cordoned,
+            ties: ties(&self.cluster, &tenants, &projects, &namespaces),
+        })
+    }
+
+    async fn drain(&self, api: &Api, project: &str) -> Result<(), Failure> {
+        let here = async || -> Result<Vec<Namespace>, Failure> {
+            let all = api.list::<Namespace>(&paths::namespaces_of(project)).await?;
+            Ok(all.into_iter().filter(|one| one.spec.cluster_name == self.cluster).collect())
+        };
+        for namespace in here().await?.iter().filter(|namespace| !namespace.is_deleting()) {
+            api.delete(&paths::namespace(project, namespace.name())).await?;
+            note(format_args!("project {project}: namespace {} is being deleted", namespace.name()));
+        }
+        wait::until(&format!("the namespaces of project {project} are gone"), self.timeout, async || {
+            let left: Vec<String> =
+                here().await?.iter().map(|namespace| namespace.name().to_owned()).collect();
+            Ok(if left.is_empty() { Look::Yes(()) } else { Look::NotYet(left.join(", ")) })
+        })
+        .await?;
+        let body = json!({"spec": {"clusters": {&self.cluster: null}}});
+        api.merge_patch(&paths::named(names::PROJECTS, project), &body).await?;
+        note(format_args!("project {project}: its budget on {} is given back", self.cluster));
+        Ok(())
+    }
+
+    async fn forget(&self, api: &Api, plan: &Plan) -> Result<Outcome, Failure> {
+        for tie in &plan.ties {
+            let body = json!({"spec": {"clusters": {&self.cluster: null}}});
+            api.merge_patch(&paths::named(names::TENANTS, &tie.owner), &body).await?;
+            note(format_args!("tenant {}: its ceiling on {} is gone", tie.owner, self.cluster));
+        }
+        match api.delete(&secret_path(&self.controller_namespace, &self.cluster)).await {
+            Ok(_) => note("the controller's credentials are gone from the host cluster"),
+            Err(failure) if failure.is_not_found() => {
+                note(
+                    "`join` has kept no Secret of it: take it out of the controller's directory, or it is registered anew",
+                );
+            }
+            Err(failure) => return Err(failure),
+        }
+        let path = paths::named(names::MEMBER_CLUSTERS, &self.cluster);
+        api.delete(&path).await?;
+        wait::until(&format!("cluster {} is forgotten", self.cluster), self.timeout, async || {
+            let left = api.find::<Value>(&path).await?;
+            Ok(left.map_or(Look::Yes(()), |_| Look::NotYet("it is being deleted".to_owned())))
+        })
+        .await?;
+        print(format_args!("cluster {} has left\n", self.cluster))?;
+        Ok(Outcome::Done)
+    }
+}
+
+impl Plan {
+    /// Ceilings go with the record.
+    fn is_empty_but_for_ceilings(&self) -> bool {
+        self.ties.iter().all(|tie| tie.what == TieKind::Ceiling)
+    }
+
+    fn shown(&self, screen: Screen) -> String {
+        if self.ties.is_empty() {
+            return format!(
+                "nothing ties cluster {}: `kubectl business leave {} --forget`\n",
+                self.cluster, self.cluster
+            );
+        }
+        let mut table =
+            Table::new(&[left("WHAT"), left("OWNER"), left("NAME"), left("AMOUNT"), left("GOES BY")]);
+        for tie in &self.ties {
+            let Tie { what, owner, name, amount } = tie;
+            let goes = match what {
+                TieKind::Namespace | TieKind::Budget => {
+                    format!("leave {} --drain {owner} --yes", self.cluster)
+                }
+                TieKind::Held => format!("an audit, or business-api audit --write-off {name}"),
+                TieKind::Ceiling => format!("leave {} --forget", self.cluster),
+            };
+            let word = format!("{what:?}").to_lowercase();
+            table.row([
+                Cell::from(word),
+                owner.as_str().into(),
+                name.as_str().into(),
+                amount::list_text(amount).into(),
+                goes.into(),
+            ]);
+        }
+        table.shown(screen, "")
+    }
+}
+
+/// What has to go first stands first: what is in namespaces, then budgets from below, then ceilings.
+fn ties(cluster: &str, tenants: &[Tenant], projects: &[Project], namespaces: &[Namespace]) -> Vec<Tie> {
+    let mut ties = Vec::new();
+    for namespace in namespaces.iter().filter(|namespace| namespace.spec.cluster_name == cluster) {
+        let amount = namespace.status.cached_spec_hard.clone().unwrap_or_else(|| namespace.spec.hard.clone());
+        let (owner, name) = (namespace.metadata.namespace.clone(), namespace.metadata.name.clone());
+        ties.push(Tie { what: TieKind::Namespace, owner, name, amount });
+    }
+    for project in projects {
+        for held in project.status.ledger.held.iter().filter(|held| held.cluster_name == cluster) {
+            let (owner, name) = (project.metadata.name.clone(), held.uid.clone());
+            ties.push(Tie { what: TieKind::Held, owner, name, amount: held.hard.clone() });
+        }
+    }
+    let parents: HashMap<&str, &str> =
+        projects.iter().map(|project| (project.name(), project.spec.parent_project_name.as_str())).collect();
+    let depth = |name: &str| {
+        std::iter::successors(Some(name), |name| parents.get(name).copied()).take(projects.len() + 1).count()
+    };
+    let mut budgets: Vec<&Project> =
+        projects.iter().filter(|project| project.spec.clusters.contains_key(cluster)).collect();
+    budgets.sort_by_key(|project| std::cmp::Reverse(depth(project.name())));
+    for project in budgets {
+        let amount = project.spec.clusters.get(cluster).map(|quota| quota.hard.clone()).unwrap_or_default();
+        let owner = project.metadata.name.clone();
+        ties.push(Tie { what: TieKind::Budget, name: owner.clone(), owner, amount });
+    }
+    for tenant in tenants {
+        if let Some(ceiling) = tenant.spec.clusters.get(cluster) {
+            let owner = tenant.metadata.name.clone();
+            ties.push(Tie {
+                what: TieKind::Ceiling,
+                name: owner.clone(),
+                owner,
+                amount: ceiling.hard.clone(),
+            });
+        }
+    }
+    ties
+}

@@ -1,0 +1,56 @@
+use crate::api::Api;
+use crate::connection::{ConnectionFlags, of_file};
+use crate::failure::Failure;
+use clap::Args;
+use kube::config::KubeConfigOptions;
+use serde::Deserialize;
+use serde_json::Value;
+use std::path::PathBuf;
+
+/// Where the controller and its Secrets are, and where it works in a member cluster.
+pub(crate) const CONTROLLER_NAMESPACE: &str = "tke-business";
+
+/// The two clusters of a command that looks into a member cluster: there, `--kubeconfig` is the member's.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct BothClusters {
+    /// The kubeconfig of the host cluster; else $KUBECONFIG or ~/.kube/config (--kubeconfig is the member cluster's)
+    #[arg(long, value_name = "FILE")]
+    host_kubeconfig: Option<PathBuf>,
+    /// The context of the member cluster in its kubeconfig (--context is the host's)
+    #[arg(long, value_name = "NAME")]
+    member_context: Option<String>,
+}
+
+/// The host cluster and a member.
+pub(crate) struct Both {
+    pub(crate) host: Api,
+    pub(crate) member: Api,
+}
+
+/// A list of the member's objects.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Uid {
+    metadata: crate::objects::ServedMeta,
+}
+
+impl BothClusters {
+    pub(crate) async fn open(&self, connection: &ConnectionFlags) -> Result<Both, Failure> {
+        let file = connection.kubeconfig.as_deref();
+        let file = file.ok_or_else(|| Failure::Usage("name the member cluster's --kubeconfig".to_owned()))?;
+        let options =
+            KubeConfigOptions { context: self.member_context.clone(), ..KubeConfigOptions::default() };
+        let config = of_file(file, &options).await?;
+        let member = Api::new(config, String::new(), connection.request_timeout)?;
+        Ok(Both { host: connection.open_with(self.host_kubeconfig.as_deref()).await?, member })
+    }
+}
+
+/// Which cluster it is: the uid of its `kube-system`.
+pub(crate) async fn uid(member: &Api) -> Result<String, Failure> {
+    Ok(member.get::<Uid>("/api/v1/namespaces/kube-system").await?.metadata.uid)
+}
+
+/// A text of an object.
+pub(crate) fn text<'a>(object: &'a Value, path: &str) -> &'a str {
+    object.pointer(path).and_then(Value::as_str).unwrap_or_default()
+}

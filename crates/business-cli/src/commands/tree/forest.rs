@@ -1,0 +1,425 @@
+use crate::amount;
+use crate::objects::{Namespace, Project, Tenant};
+use business_types::{HardQuantity, UsedQuantity};
+use meta::quantity::{Quantity, ResourceList};
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap};
+
+/// What a level has of one resource on one cluster.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(crate) struct Share {
+    /// None where nothing limits it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) hard: Option<Quantity>,
+    /// Given to those below; of a namespace, what it is charged.
+    pub(crate) allocated: Zeroed,
+    /// Consumed by the namespaces below.
+    pub(crate) used: Zeroed,
+}
+
+/// An amount; nothing unless it is said.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(transparent)]
+pub(crate) struct Zeroed(pub(crate) Quantity);
+
+/// By cluster and resource.
+pub(crate) type Shares = BTreeMap<String, BTreeMap<String, Share>>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) enum NodeKind {
+    Tenant,
+    Project,
+    Namespace,
+}
+
+/// A tenant, a project or a namespace.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) kind: NodeKind,
+    pub(crate) name: String,
+    pub(crate) display_name: String,
+    pub(crate) phase: String,
+    pub(crate) shares: Shares,
+    pub(crate) children: Vec<usize>,
+    parent: Option<usize>,
+}
+
+/// All that the caller sees. Whatever is above another stands before it.
+#[derive(Debug, Default)]
+pub(crate) struct Forest {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) roots: Vec<usize>,
+    projects: HashMap<String, usize>,
+    tenants: HashMap<String, usize>,
+}
+
+/// What of it is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Selection<'a> {
+    /// All where it is empty.
+    pub(crate) clusters: &'a [String],
+    /// All where it is empty.
+    pub(crate) resources: &'a [String],
+    pub(crate) namespaces: bool,
+    pub(crate) depth: usize,
+    /// What is taken to so many percent at least.
+    pub(crate) percent: Option<i128>,
+}
+
+/// A node as programs read it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ToldNode<'a> {
+    kind: NodeKind,
+    name: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    display_name: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    phase: &'a str,
+    clusters: BTreeMap<&'a str, BTreeMap<&'a str, &'a Share>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    children: Vec<Self>,
+}
+
+/// What `-o json` prints.
+#[derive(Debug, Serialize)]
+pub(crate) struct ToldForest<'a> {
+    roots: Vec<ToldNode<'a>>,
+}
+
+/// A line of the tree: a share of a node, or a node without any.
+pub(crate) struct Entry<'a> {
+    pub(crate) cluster: &'a str,
+    pub(crate) resource: &'a str,
+    pub(crate) share: &'a Share,
+}
+
+impl Default for Zeroed {
+    fn default() -> Self {
+        Self(Quantity::ZERO)
+    }
+}
+
+impl Share {
+    /// What is taken of the limit: by those below, and in a namespace by what runs there.
+    pub(crate) fn taken(&self, kind: NodeKind) -> Quantity {
+        if kind == NodeKind::Namespace { self.used.0 } else { self.allocated.0 }
+    }
+
+    /// Percent of the limit that is taken.
+    pub(crate) fn percent(&self, kind: NodeKind) -> Option<i128> {
+        amount::percent(self.taken(kind), self.hard?)
+    }
+}
+
+impl Selection<'_> {
+    fn takes(&self, kind: NodeKind, cluster: &str, resource: &str, share: &Share) -> bool {
+        let listed = |list: &[String], name: &str| list.is_empty() || list.iter().any(|one| one == name);
+        listed(self.clusters, cluster)
+            && listed(self.resources, resource)
+            && self.percent.is_none_or(|least| share.percent(kind).is_some_and(|percent| percent >= least))
+    }
+
+    /// The shares of a node that are asked for.
+    pub(crate) fn of<'n>(&'n self, node: &'n Node) -> impl Iterator<Item = Entry<'n>> {
+        node.shares.iter().flat_map(move |(cluster, shares)| {
+            let taken =
+                shares.iter().filter(|(resource, share)| self.takes(node.kind, cluster, resource, share));
+            taken.map(move |(resource, share)| Entry { cluster, resource, share })
+        })
+    }
+}
+
+impl Forest {
+    /// Puts everything below what it is carved out of. What lies below something that the caller does not see is a root.
+    pub(crate) fn grown(tenants: Vec<Tenant>, projects: Vec<Project>, namespaces: Vec<Namespace>) -> Self {
+        let mut forest = Self::default();
+        for tenant in tenants {
+            let name = tenant.metadata.name;
+            let shares = limited(tenant.spec.clusters, tenant.status.clusters);
+            let node = Node::new(NodeKind::Tenant, name.clone(), shares);
+            let at = forest.push(Node { display_name: tenant.spec.display_name, ..node }, None);
+            forest.tenants.insert(name, at);
+        }
+        forest.push_projects(projects);
+        for namespace in namespaces {
+            let Some(&project) = forest.projects.get(&namespace.metadata.namespace) else { continue };
+            forest.push(of_namespace(namespace), Some(project));
+        }
+        forest.sum_up();
+        forest.sort();
+        forest
+    }
+
+    /// Parents before their children.
+    fn push_projects(&mut self, projects: Vec<Project>) {
+        let there: HashMap<String, usize> =
+            projects.iter().enumerate().map(|(at, project)| (project.name().to_owned(), at)).collect();
+        let mut below: Vec<Vec<usize>> = vec![Vec::new(); projects.len()];
+        let mut waiting = Vec::new();
+        for (at, project) in projects.iter().enumerate() {
+            match there.get(&project.spec.parent_project_name).and_then(|parent| below.get_mut(*parent)) {
+                Some(children) => children.push(at),
+                None => waiting.push(at),
+            }
+        }
+        let mut left: Vec<Option<Project>> = projects.into_iter().map(Some).collect();
+        while let Some(at) = waiting.pop() {
+            let Some(project) = left.get_mut(at).and_then(Option::take) else { continue };
+            let above = self.projects.get(&project.spec.parent_project_name);
+            let above = above.or_else(|| self.tenants.get(&project.spec.tenant_id)).copied();
+            let name = project.metadata.name.clone();
+            let at_node = self.push(of_project(project), above);
+            self.projects.insert(name, at_node);
+            waiting.extend(below.get(at).into_iter().flatten());
+        }
+    }
+
+    fn push(&mut self, mut node: Node, parent: Option<usize>) -> usize {
+        let at = self.nodes.len();
+        node.parent = parent;
+        self.nodes.push(node);
+        match parent.and_then(|parent| self.nodes.get_mut(parent)) {
+            Some(parent) => parent.children.push(at),
+            None => self.roots.push(at),
+        }
+        at
+    }
+
+    /// What is used goes up; so does what is allocated where nobody has counted it yet.
+    fn sum_up(&mut self) {
+        for at in (0..self.nodes.len()).rev() {
+            let Some((before, rest)) = self.nodes.split_at_mut_checked(at) else { continue };
+            let Some(node) = rest.first() else { continue };
+            let Some(parent) = node.parent.and_then(|parent| before.get_mut(parent)) else { continue };
+            for (cluster, shares) in &node.shares {
+                let of_parent = match parent.shares.get_mut(cluster) {
+                    Some(of_parent) => of_parent,
+                    None => parent.shares.entry(cluster.clone()).or_default(),
+                };
+                for (resource, share) in shares.iter().filter(|(_, share)| !share.used.0.is_zero()) {
+                    let sum = match of_parent.get_mut(resource) {
+                        Some(sum) => sum,
+                        None => of_parent.entry(resource.clone()).or_default(),
+                    };
+                    sum.used.0 = amount::plus(sum.used.0, share.used.0);
+                }
+            }
+        }
+    }
+
+    fn sort(&mut self) {
+        let names: Vec<String> = self.nodes.iter().map(|node| node.name.clone()).collect();
+        let name = |at: &usize| names.get(*at).map(String::as_str).unwrap_or_default();
+        let compare = |a: &usize, b: &usize| name(a).cmp(name(b));
+        self.roots.sort_by(compare);
+        self.nodes.iter_mut().for_each(|node| node.children.sort_by(compare));
+    }
+
+    pub(crate) fn project(&self, name: &str) -> Option<usize> {
+        self.projects.get(name).copied()
+    }
+
+    pub(crate) fn tenant(&self, name: &str) -> Option<usize> {
+        self.tenants.get(name).copied()
+    }
+
+    /// Whether a node is shown below another one.
+    pub(crate) fn shows(&self, at: usize, selection: &Selection<'_>) -> bool {
+        self.nodes.get(at).is_some_and(|node| selection.namespaces || node.kind != NodeKind::Namespace)
+    }
+
+    /// As programs read it.
+    pub(crate) fn told(&self, roots: &[usize], selection: &Selection<'_>) -> ToldForest<'_> {
+        ToldForest { roots: roots.iter().filter_map(|at| self.told_node(*at, selection, 1)).collect() }
+    }
+
+    fn told_node(&self, at: usize, selection: &Selection<'_>, level: usize) -> Option<ToldNode<'_>> {
+        let node = self.nodes.get(at)?;
+        let mut clusters: BTreeMap<&str, BTreeMap<&str, &Share>> = BTreeMap::new();
+        for (cluster, shares) in &node.shares {
+            for (resource, share) in
+                shares.iter().filter(|(resource, share)| selection.takes(node.kind, cluster, resource, share))
+            {
+                clusters.entry(cluster).or_default().insert(resource, share);
+            }
+        }
+        let below =
+            node.children.iter().filter(|child| level < selection.depth && self.shows(**child, selection));
+        Some(ToldNode {
+            kind: node.kind,
+            name: &node.name,
+            display_name: &node.display_name,
+            phase: &node.phase,
+            clusters,
+            children: below.filter_map(|child| self.told_node(*child, selection, level + 1)).collect(),
+        })
+    }
+}
+
+impl Node {
+    fn new(kind: NodeKind, name: String, shares: Shares) -> Self {
+        Self {
+            kind,
+            name,
+            display_name: String::new(),
+            phase: String::new(),
+            shares,
+            children: Vec::new(),
+            parent: None,
+        }
+    }
+}
+
+fn of_project(project: Project) -> Node {
+    let (locked, deleting) = (project.status.locked == Some(true), project.is_deleting());
+    let phase = match (deleting, locked) {
+        (true, _) => "Terminating",
+        (false, true) => "Locked",
+        (false, false) => project.status.phase.as_str(),
+    };
+    let shares = limited(project.spec.clusters, project.status.clusters);
+    let node = Node::new(NodeKind::Project, project.metadata.name, shares);
+    Node { display_name: project.spec.display_name, phase: phase.to_owned(), ..node }
+}
+
+fn of_namespace(namespace: Namespace) -> Node {
+    let phase = if namespace.is_deleting() { "Terminating" } else { namespace.status.phase.as_str() };
+    let charged = namespace.status.cached_spec_hard.as_ref().unwrap_or(&namespace.spec.hard);
+    let mut shares: BTreeMap<String, Share> = BTreeMap::new();
+    for (resource, hard) in &namespace.spec.hard {
+        shares.entry(resource.clone()).or_default().hard = Some(*hard);
+    }
+    for (resource, amount) in charged {
+        shares.entry(resource.clone()).or_default().allocated = Zeroed(*amount);
+    }
+    for (resource, amount) in &namespace.status.used {
+        shares.entry(resource.clone()).or_default().used = Zeroed(*amount);
+    }
+    let name = format!("{}/{}", namespace.spec.cluster_name, namespace.spec.namespace);
+    let node = Node::new(NodeKind::Namespace, name, [(namespace.spec.cluster_name, shares)].into());
+    Node { phase: phase.to_owned(), ..node }
+}
+
+/// Limits, and what is given away of them.
+fn limited(hard: BTreeMap<String, HardQuantity>, allocated: BTreeMap<String, UsedQuantity>) -> Shares {
+    let mut shares = Shares::new();
+    for (cluster, HardQuantity { hard }) in hard {
+        let of_cluster: BTreeMap<String, Share> = hard
+            .into_iter()
+            .map(|(resource, hard)| (resource, Share { hard: Some(hard), ..Share::default() }))
+            .collect();
+        shares.insert(cluster, of_cluster);
+    }
+    for (cluster, UsedQuantity { used }) in allocated {
+        give(shares.entry(cluster).or_default(), used);
+    }
+    shares
+}
+
+fn give(shares: &mut BTreeMap<String, Share>, allocated: ResourceList) {
+    for (resource, amount) in allocated {
+        shares.entry(resource).or_default().allocated = Zeroed(amount);
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn project(name: &str, parent: &str, cpu: &str, allocated: &str) -> Project {
+        read(json!({
+            "metadata": {"name": name},
+            "spec": {"tenantID": "acme", "parentProjectName": parent,
+                     "clusters": {"east": {"hard": {"requests.cpu": cpu, "pods": "100"}}}},
+            "status": {"phase": "Active", "clusters": {"east": {"used": {"requests.cpu": allocated, "pods": "20"}}}},
+        }))
+    }
+
+    fn namespace(project: &str, name: &str, used: &str) -> Namespace {
+        read(json!({
+            "metadata": {"name": format!("east-{name}"), "namespace": project},
+            "spec": {"clusterName": "east", "namespace": name, "hard": {"requests.cpu": "2"}},
+            "status": {"phase": "Available", "used": {"requests.cpu": used}, "cachedSpecHard": {"requests.cpu": "3"}},
+        }))
+    }
+
+    /// A tenant, two projects of it one below the other, one whose parent nobody sees, and two namespaces.
+    pub(crate) fn forest() -> Forest {
+        let tenant = read(json!({
+            "metadata": {"name": "acme"},
+            "spec": {"displayName": "Acme", "clusters": {"east": {"hard": {"requests.cpu": "20"}}}},
+            "status": {"clusters": {"east": {"used": {"requests.cpu": "10"}}}},
+        }));
+        let mut foreign = project("lone", "unseen", "1", "1");
+        foreign.spec.tenant_id = "globex".to_owned();
+        Forest::grown(
+            vec![tenant],
+            vec![project("web", "shop", "8", "6500m"), foreign, project("shop", "", "10", "8")],
+            vec![
+                namespace("web", "front", "1500m"),
+                namespace("web", "back", "500m"),
+                namespace("gone", "x", "9"),
+            ],
+        )
+    }
+
+    pub(crate) const ALL: Selection<'static> =
+        Selection { clusters: &[], resources: &[], namespaces: true, depth: usize::MAX, percent: None };
+
+    #[test]
+    fn everything_lies_below_what_it_is_carved_out_of_and_use_goes_up() {
+        let forest = forest();
+        let names =
+            |list: &[usize]| -> Vec<&str> { list.iter().map(|at| forest.nodes[*at].name.as_str()).collect() };
+        assert_eq!(names(&forest.roots), ["acme", "lone"]);
+        let web = forest.project("web").unwrap();
+        assert_eq!(names(&forest.nodes[web].children), ["east/back", "east/front"]);
+        for (kind, at) in [("tenant", forest.tenant("acme")), ("project", forest.project("shop"))] {
+            let share = forest.nodes[at.unwrap()].shares["east"]["requests.cpu"];
+            assert_eq!(share.used.0.to_string(), "2", "{kind}");
+        }
+        let share = forest.nodes[web].shares["east"]["requests.cpu"];
+        assert_eq!(
+            (share.hard.unwrap().to_string().as_str(), share.percent(NodeKind::Project)),
+            ("8", Some(81))
+        );
+    }
+
+    #[test]
+    fn what_is_not_asked_for_is_left_out() {
+        let forest = forest();
+        let clusters = ["west".to_owned()];
+        let nothing = Selection { clusters: &clusters, ..ALL };
+        assert!(nothing.of(&forest.nodes[0]).next().is_none());
+        let full = Selection { percent: Some(81), ..ALL };
+        let web = forest.project("web").unwrap();
+        let entries: Vec<&str> = full.of(&forest.nodes[web]).map(|entry| entry.resource).collect();
+        assert_eq!(entries, ["requests.cpu"]);
+        let shallow =
+            serde_json::to_value(forest.told(&forest.roots, &Selection { depth: 2, ..ALL })).unwrap();
+        assert_eq!(shallow["roots"][0]["children"][0]["name"], "shop");
+        assert!(shallow["roots"][0]["children"][0].get("children").is_none());
+        assert_eq!(
+            shallow["roots"][0]["clusters"]["east"]["requests.cpu"],
+            json!({
+                "hard": "20", "allocated": "10", "used": "2"
+            })
+        );
+    }
+
+    #[test]
+    fn projects_that_form_a_circle_are_no_endless_tree() {
+        let forest = Forest::grown(
+            Vec::new(),
+            vec![project("a", "b", "1", "0"), project("b", "a", "1", "0")],
+            Vec::new(),
+        );
+        assert!(forest.roots.is_empty() && forest.nodes.is_empty());
+    }
+}

@@ -1,0 +1,89 @@
+//! Why a command did not do what it was asked.
+
+use meta::status::Status;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How a command ends when nothing went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It is done, or it is so.
+    Done,
+    /// The answer is no: it does not fit, something was found.
+    No,
+}
+
+/// Everything worked.
+pub(crate) const EXIT_DONE: u8 = 0;
+/// Something did not.
+pub(crate) const EXIT_FAILED: u8 = 1;
+/// The command line is wrong.
+pub(crate) const EXIT_USAGE: u8 = 2;
+/// The answer is no.
+pub(crate) const EXIT_NO: u8 = 3;
+/// What was waited for did not come.
+pub(crate) const EXIT_TIMED_OUT: u8 = 4;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("{0}")]
+    Usage(String),
+    #[error("the kubeconfig cannot be used: {0}")]
+    Kubeconfig(String),
+    #[error("{server} cannot be reached: {why}")]
+    Unreachable { server: String, why: String },
+    #[error("{server} did not answer within {}", seconds(*.after))]
+    NoAnswer { server: String, after: Duration },
+    #[error("{}", .0.message)]
+    Refused(Box<Status>),
+    #[error("{what}: not within {}; the last that was seen: {last}", seconds(*.after))]
+    TimedOut { what: String, after: Duration, last: String },
+    #[error("{0} is not what this program understands: {1}")]
+    Unreadable(String, serde_json::Error),
+    #[error("{}: {why}", .path.display())]
+    File { path: PathBuf, why: String },
+    #[error("{0}")]
+    Stopped(String),
+}
+
+impl Failure {
+    /// What a script sees.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage(_) => EXIT_USAGE,
+            Self::Refused(status) if matches!(status.code, 403 | 409 | 422) => EXIT_NO,
+            Self::TimedOut { .. } => EXIT_TIMED_OUT,
+            _ => EXIT_FAILED,
+        }
+    }
+
+    /// Whether the server has said that there is no such object for the caller.
+    pub(crate) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Refused(status) if status.code == 404)
+    }
+
+    /// Whether the caller may not do or see it.
+    pub(crate) fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Refused(status) if status.code == 403)
+    }
+
+    /// Whether the same call may be answered in a moment.
+    pub(crate) fn is_passing(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::NoAnswer { .. } => true,
+            Self::Refused(status) => matches!(status.code, 429 | 502..=504),
+            _ => false,
+        }
+    }
+
+    /// Whether somebody else has written meanwhile.
+    pub(crate) fn is_conflict(&self) -> bool {
+        matches!(self, Self::Refused(status) if status.code == 409)
+    }
+}
+
+/// `30s`, `1.5s`.
+pub(crate) fn seconds(duration: Duration) -> String {
+    let millis = duration.as_millis();
+    if millis.is_multiple_of(1000) { format!("{}s", millis / 1000) } else { format!("{millis}ms") }
+}

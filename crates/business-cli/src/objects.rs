@@ -1,0 +1,107 @@
+//! Objects as the API answers them.
+
+use crate::api::Api;
+use crate::failure::Failure;
+use crate::paths;
+use business_types::{
+    MemberClusterSpec, MemberClusterStatus, NamespaceSpec, NamespaceStatus, ProjectSpec, ProjectStatus,
+    TenantSpec, TenantStatus, names,
+};
+use meta::quantity::ResourceList;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// An object of any kind.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+#[serde(bound(deserialize = "Spec: Default + Deserialize<'de>, Status: Default + Deserialize<'de>"))]
+pub(crate) struct Served<Spec, Status> {
+    pub(crate) metadata: ServedMeta,
+    pub(crate) spec: Spec,
+    pub(crate) status: Status,
+}
+
+/// What this program reads of `metadata`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ServedMeta {
+    pub(crate) name: String,
+    pub(crate) namespace: String,
+    pub(crate) uid: String,
+    pub(crate) resource_version: String,
+    pub(crate) deletion_timestamp: Option<String>,
+    pub(crate) annotations: BTreeMap<String, String>,
+}
+
+pub(crate) type Tenant = Served<TenantSpec, TenantStatus>;
+pub(crate) type Project = Served<ProjectSpec, ProjectStatus>;
+pub(crate) type Namespace = Served<NamespaceSpec, NamespaceStatus>;
+pub(crate) type MemberCluster = Served<MemberClusterSpec, MemberClusterStatus>;
+
+/// A cluster as it is told of whoever may use it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ClusterOffer {
+    pub(crate) metadata: ServedMeta,
+    pub(crate) reachable: bool,
+    pub(crate) cordoned: bool,
+    pub(crate) tenants: Vec<ClusterShare>,
+}
+
+/// What a tenant may be granted of a cluster.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ClusterShare {
+    #[serde(rename = "tenantID")]
+    pub(crate) tenant_id: String,
+    pub(crate) hard: ResourceList,
+    pub(crate) left: ResourceList,
+}
+
+impl<Spec, Status> Served<Spec, Status> {
+    pub(crate) fn name(&self) -> &str {
+        &self.metadata.name
+    }
+
+    pub(crate) fn is_deleting(&self) -> bool {
+        self.metadata.deletion_timestamp.is_some()
+    }
+}
+
+/// A project.
+pub(crate) async fn project(api: &Api, name: &str) -> Result<Project, Failure> {
+    api.get(&paths::named(names::PROJECTS, name)).await
+}
+
+/// A namespace of a project.
+pub(crate) async fn namespace(api: &Api, project: &str, name: &str) -> Result<Namespace, Failure> {
+    api.get(&paths::namespace(project, name)).await
+}
+
+/// All that the caller sees of a kind; nothing where he may not look at any. A collection that is not there is no server of ours.
+pub(crate) async fn seen<T>(api: &Api, plural: &str) -> Result<Vec<T>, Failure>
+where
+    T: serde::de::DeserializeOwned + Send + 'static,
+{
+    match api.list(&paths::all(plural)).await {
+        Err(failure) if failure.is_forbidden() => Ok(Vec::new()),
+        Err(failure) if failure.is_not_found() => Err(Failure::Stopped(format!(
+            "{} does not serve {}: look whether --context and --kubeconfig are those that you mean",
+            api.server(),
+            names::API_VERSION
+        ))),
+        other => other,
+    }
+}
+
+/// The project and those above it, the nearest first, as far as the caller sees them.
+pub(crate) async fn line_of(api: &Api, name: &str) -> Result<Vec<Project>, Failure> {
+    let mut line: Vec<Project> = Vec::new();
+    let mut next = name.to_owned();
+    while !next.is_empty() && !line.iter().any(|project| project.name() == next) {
+        let Some(project) = api.find::<Project>(&paths::named(names::PROJECTS, &next)).await? else { break };
+        next.clone_from(&project.spec.parent_project_name);
+        line.push(project);
+    }
+    Ok(line)
+}

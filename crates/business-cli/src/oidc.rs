@@ -1,0 +1,234 @@
+//! A login at an OpenID Connect provider: authorization code with PKCE, and what keeps it going.
+
+use crate::connection::whole;
+use crate::failure::Failure;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Bytes;
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use openidconnect::core::{CoreAuthenticationFlow, CoreClient, CoreProviderMetadata, CoreTokenResponse};
+use openidconnect::{
+    AuthorizationCode, ClientId, CsrfToken, EndpointMaybeSet, EndpointNotSet, EndpointSet, HttpRequest,
+    HttpResponse, IssuerUrl, Nonce, OAuth2TokenResponse as _, PkceCodeChallenge, PkceCodeVerifier,
+    RedirectUrl, RefreshToken, Scope, TokenResponse as _,
+};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::{ClientConfig, RootCertStore};
+use serde::{Deserialize, Serialize};
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the provider may take to answer.
+const DEADLINE: Duration = Duration::from_secs(20);
+/// Bytes of an answer.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// What has a refresh token given out.
+const OFFLINE: &str = "offline_access";
+
+/// A provider, and this program as it is registered there.
+#[derive(Clone, Debug)]
+pub(crate) struct Provider {
+    pub(crate) issuer: String,
+    pub(crate) client_id: String,
+    /// The authorities that vouch for the provider; else those of the system.
+    pub(crate) authority: Option<PathBuf>,
+    pub(crate) scopes: Vec<String>,
+}
+
+/// What somebody has got by a login.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Session {
+    pub(crate) id_token: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) refresh_token: Option<String>,
+    /// Seconds since 1970.
+    pub(crate) ends: i64,
+    pub(crate) subject: String,
+}
+
+/// A login that waits for its code.
+pub(crate) struct Begun {
+    /// Where a browser goes.
+    pub(crate) url: String,
+    pub(crate) state: String,
+    nonce: Nonce,
+    verifier: PkceCodeVerifier,
+}
+
+/// The provider has been asked what it can do.
+pub(crate) struct KnownProvider {
+    client: KnownClient,
+    transport: Transport,
+    scopes: Vec<String>,
+}
+
+type KnownClient = CoreClient<
+    EndpointSet,
+    EndpointNotSet,
+    EndpointNotSet,
+    EndpointNotSet,
+    EndpointMaybeSet,
+    EndpointMaybeSet,
+>;
+
+/// The provider could not be asked.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct TransportError(String);
+
+#[derive(Clone)]
+struct Transport(Client<HttpsConnector<HttpConnector>, Full<Bytes>>);
+
+type Answering = Pin<Box<dyn Future<Output = Result<HttpResponse, TransportError>> + Send>>;
+
+impl Provider {
+    /// Asks the provider what it can do.
+    pub(crate) async fn known(&self, redirect: Option<&str>) -> Result<KnownProvider, Failure> {
+        let wrong = |error: String| Failure::Usage(format!("--issuer {}: {error}", self.issuer));
+        let issuer = IssuerUrl::new(self.issuer.clone()).map_err(|error| wrong(error.to_string()))?;
+        let host = issuer.url().host_str().unwrap_or_default().to_owned();
+        let is_here = ["127.0.0.1", "localhost", "[::1]"].contains(&host.as_str());
+        if issuer.url().scheme() != "https" && !is_here {
+            return Err(wrong("a provider is asked by https".to_owned()));
+        }
+        let transport = Transport::new(self.authority.as_deref())?;
+        let metadata = CoreProviderMetadata::discover_async(issuer, &transport.caller())
+            .await
+            .map_err(|error| self.failed(&error))?;
+        let client =
+            CoreClient::from_provider_metadata(metadata, ClientId::new(self.client_id.clone()), None);
+        let client = match redirect {
+            None => client,
+            Some(redirect) => {
+                let redirect = RedirectUrl::new(redirect.to_owned());
+                client.set_redirect_uri(redirect.map_err(|error| wrong(error.to_string()))?)
+            }
+        };
+        Ok(KnownProvider { client, transport, scopes: self.scopes.clone() })
+    }
+
+    fn failed(&self, error: &dyn std::error::Error) -> Failure {
+        Failure::Stopped(format!("the provider {}: {}", self.issuer, whole(error)))
+    }
+}
+
+impl KnownProvider {
+    /// Begins a login.
+    pub(crate) fn begin(&self) -> Begun {
+        let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
+        let flow = CoreAuthenticationFlow::AuthorizationCode;
+        let request = self.client.authorize_url(flow, CsrfToken::new_random, Nonce::new_random);
+        let scopes = self.scopes.iter().cloned().map(Scope::new);
+        let request = request.add_scope(Scope::new(OFFLINE.to_owned())).add_scopes(scopes);
+        let (url, state, nonce) = request.set_pkce_challenge(challenge).url();
+        Begun { url: url.to_string(), state: state.secret().clone(), nonce, verifier }
+    }
+
+    /// Ends it with the code that the provider has sent.
+    pub(crate) async fn end(&self, begun: Begun, code: String) -> Result<Session, Failure> {
+        let request = self.client.exchange_code(AuthorizationCode::new(code));
+        let request = request.map_err(|error| stopped(&error))?.set_pkce_verifier(begun.verifier);
+        let answer =
+            request.request_async(&self.transport.caller()).await.map_err(|error| stopped(&error))?;
+        self.session(&answer, None, Some(&begun.nonce))
+    }
+
+    /// Another token by a session's refresh token.
+    pub(crate) async fn refreshed(&self, refresh: &str) -> Result<Session, Failure> {
+        let refresh = RefreshToken::new(refresh.to_owned());
+        let request = self.client.exchange_refresh_token(&refresh).map_err(|error| stopped(&error))?;
+        let answer =
+            request.request_async(&self.transport.caller()).await.map_err(|error| stopped(&error))?;
+        self.session(&answer, Some(refresh), None)
+    }
+
+    fn session(
+        &self,
+        answer: &CoreTokenResponse,
+        former: Option<RefreshToken>,
+        nonce: Option<&Nonce>,
+    ) -> Result<Session, Failure> {
+        let token = answer.id_token();
+        let token = token.ok_or_else(|| Failure::Stopped("the provider answered no ID token".to_owned()))?;
+        let verifier = self.client.id_token_verifier();
+        // A token that was refreshed bears no nonce: nobody was sent through a browser for it.
+        let claims = match nonce {
+            Some(nonce) => token.claims(&verifier, nonce),
+            None => token.claims(&verifier, |_: Option<&Nonce>| Ok(())),
+        };
+        let claims = claims.map_err(|error| stopped(&error))?;
+        let refresh = answer.refresh_token().cloned().or(former);
+        Ok(Session {
+            id_token: token.to_string(),
+            refresh_token: refresh.map(|refresh| refresh.secret().clone()),
+            ends: claims.expiration().timestamp(),
+            subject: claims.subject().to_string(),
+        })
+    }
+}
+
+fn stopped(error: &dyn std::error::Error) -> Failure {
+    Failure::Stopped(format!("the provider: {}", whole(error)))
+}
+
+impl Transport {
+    fn new(authority: Option<&Path>) -> Result<Self, Failure> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| stopped(&error))?
+            .with_root_certificates(roots(authority)?)
+            .with_no_client_auth();
+        let connector = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls);
+        let connector = connector.https_or_http().enable_http1().build();
+        Ok(Self(Client::builder(TokioExecutor::new()).build(connector)))
+    }
+
+    /// What the library calls for each request. It follows no redirect.
+    fn caller(&self) -> impl Fn(HttpRequest) -> Answering + use<> {
+        let this = self.clone();
+        move |request| {
+            let this = this.clone();
+            Box::pin(async move {
+                tokio::time::timeout(DEADLINE, this.answer(request))
+                    .await
+                    .map_err(|_elapsed| TransportError("it did not answer in time".to_owned()))?
+            })
+        }
+    }
+
+    async fn answer(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
+        let failed = |error: &dyn std::error::Error| TransportError(whole(error));
+        let request = request.map(|body| Full::new(Bytes::from(body)));
+        let response = self.0.request(request).await.map_err(|error| failed(&error))?;
+        let (head, body) = response.into_parts();
+        let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
+        let body = body.map_err(|error| TransportError(error.to_string()))?.to_bytes();
+        Ok(http::Response::from_parts(head, body.to_vec()))
+    }
+}
+
+fn roots(authority: Option<&Path>) -> Result<RootCertStore, Failure> {
+    let mut roots = RootCertStore::empty();
+    let Some(path) = authority else {
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        return Ok(roots);
+    };
+    let failed = |why: String| Failure::File { path: path.to_owned(), why };
+    let certificates = CertificateDer::pem_file_iter(path).map_err(|error| failed(error.to_string()))?;
+    for certificate in certificates {
+        let certificate = certificate.map_err(|error| failed(error.to_string()))?;
+        roots.add(certificate).map_err(|error| failed(error.to_string()))?;
+    }
+    if roots.is_empty() {
+        return Err(failed("there is no certificate in it".to_owned()));
+    }
+    Ok(roots)
+}

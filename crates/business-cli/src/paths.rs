@@ -1,0 +1,33 @@
+//! Where things are in the API.
+
+use crate::api::segment;
+use business_types::names::API_VERSION;
+
+fn root() -> String {
+    format!("/apis/{API_VERSION}")
+}
+
+/// A collection at cluster scope, or all objects of a namespaced kind.
+pub(crate) fn all(plural: &str) -> String {
+    format!("{}/{plural}", root())
+}
+
+/// An object at cluster scope.
+pub(crate) fn named(plural: &str, name: &str) -> String {
+    format!("{}/{plural}/{}", root(), segment(name))
+}
+
+/// The namespaces of a project.
+pub(crate) fn namespaces_of(project: &str) -> String {
+    format!("{}/namespaces/{}/namespaces", root(), segment(project))
+}
+
+/// A namespace of a project.
+pub(crate) fn namespace(project: &str, name: &str) -> String {
+    format!("{}/{}", namespaces_of(project), segment(name))
+}
+
+/// The same as a rehearsal.
+pub(crate) fn rehearsed(path: &str) -> String {
+    format!("{path}?dryRun=All")
+}

@@ -1,0 +1,220 @@
+//! What a person sees: tables, colours where there is a terminal, progress on standard error.
+
+use crate::failure::Failure;
+use clap::ValueEnum;
+use std::fmt::Display;
+use std::io::{IsTerminal as _, Write as _};
+
+/// Columns where nobody says how wide the terminal is.
+const WIDTH: usize = 100;
+const COLUMN_GAP: &str = "  ";
+
+/// When colours are used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless `NO_COLOR` is set
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+/// The terminal, or the file, that standard output is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Screen {
+    color: bool,
+    /// Whether letters beyond ASCII are shown.
+    pub(crate) unicode: bool,
+    /// Columns.
+    pub(crate) width: usize,
+}
+
+/// What a text says by its colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tone {
+    Plain,
+    Head,
+    Faint,
+    Good,
+    High,
+    Full,
+}
+
+/// A column of a table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Column {
+    title: &'static str,
+    right: bool,
+}
+
+/// A column of texts.
+pub(crate) fn left(title: &'static str) -> Column {
+    Column { title, right: false }
+}
+
+/// A column of numbers.
+pub(crate) fn right(title: &'static str) -> Column {
+    Column { title, right: true }
+}
+
+/// Rows of texts below titles.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Vec<Cell>>,
+}
+
+/// One text of a table.
+#[derive(Clone, Debug)]
+pub(crate) struct Cell {
+    text: String,
+    tone: Tone,
+}
+
+impl Screen {
+    pub(crate) fn of_stdout(color: Color) -> Self {
+        let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let is_terminal = std::io::stdout().is_terminal();
+        let dumb = set("TERM").is_some_and(|term| term == "dumb");
+        let color = match color {
+            Color::Auto => is_terminal && !dumb && set("NO_COLOR").is_none(),
+            Color::Always => true,
+            Color::Never => false,
+        };
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
+        let unicode = locale.is_none_or(|locale| {
+            let locale = locale.to_lowercase();
+            locale.contains("utf-8") || locale.contains("utf8")
+        });
+        let told = set("COLUMNS").and_then(|columns| columns.parse().ok());
+        let seen = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+        Self { color, unicode, width: told.or_else(seen).unwrap_or(WIDTH) }
+    }
+
+    /// The same for standard error.
+    pub(crate) fn of_stderr(stdout: Self) -> Self {
+        let is_terminal = std::io::stderr().is_terminal();
+        Self { color: stdout.color && is_terminal, ..stdout }
+    }
+
+    /// For tests: no colours, so many columns as nobody has.
+    #[cfg(test)]
+    pub(crate) fn plain(unicode: bool) -> Self {
+        Self { color: false, unicode, width: WIDTH }
+    }
+
+    pub(crate) fn without_color(self) -> Self {
+        Self { color: false, ..self }
+    }
+
+    pub(crate) fn paint(self, tone: Tone, text: &str) -> String {
+        let code = match tone {
+            _ if !self.color || text.is_empty() => return text.to_owned(),
+            Tone::Plain => return text.to_owned(),
+            Tone::Head => "1",
+            Tone::Faint => "2",
+            Tone::Good => "32",
+            Tone::High => "33",
+            Tone::Full => "31",
+        };
+        format!("\x1b[{code}m{text}\x1b[0m")
+    }
+}
+
+impl Cell {
+    pub(crate) fn toned(tone: Tone, text: impl Into<String>) -> Self {
+        Self { text: text.into(), tone }
+    }
+}
+
+impl<T: Into<String>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Self::toned(Tone::Plain, text)
+    }
+}
+
+impl Table {
+    pub(crate) fn new(columns: &[Column]) -> Self {
+        Self { columns: columns.to_vec(), rows: Vec::new() }
+    }
+
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Each row a line, with `indent` before it.
+    pub(crate) fn shown(&self, screen: Screen, indent: &str) -> String {
+        let mut widths: Vec<usize> = self.columns.iter().map(|column| column.title.len()).collect();
+        for row in &self.rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.text.chars().count());
+            }
+        }
+        let titles = self.columns.iter().map(|column| Cell::toned(Tone::Faint, column.title)).collect();
+        let mut text = String::new();
+        for row in std::iter::once(&titles).chain(&self.rows) {
+            let mut line = indent.to_owned();
+            for ((cell, width), column) in row.iter().zip(&widths).zip(&self.columns) {
+                let pad = " ".repeat(width.saturating_sub(cell.text.chars().count()));
+                let painted = screen.paint(cell.tone, &cell.text);
+                let [first, second] = if column.right { [&pad, &painted] } else { [&painted, &pad] };
+                line.extend([first.as_str(), second, COLUMN_GAP]);
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// Writes to standard output at once. Whoever has closed it has seen enough.
+pub(crate) fn print(text: impl Display) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match write!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::Stopped(format!("standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What the server warns of, as kubectl tells it.
+pub(crate) fn warn(text: &str) {
+    note(format_args!("Warning: {text}"));
+}
+
+/// A line that is no result: progress, hints.
+pub(crate) fn note(text: impl Display) {
+    let _closed = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// A text of somebody else, without what would act on the terminal.
+pub(crate) fn harmless(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: Screen = Screen { color: false, unicode: true, width: 80 };
+
+    #[test]
+    fn columns_stand_below_their_titles() {
+        let mut table = Table::new(&[left("NAME"), right("HARD")]);
+        table.row(["a".into(), "10".into()]);
+        table.row([Cell::toned(Tone::Full, "longer"), "1000Gi".into()]);
+        assert_eq!(table.shown(PLAIN, ""), "NAME      HARD\na           10\nlonger  1000Gi\n");
+        let coloured = table.shown(Screen { color: true, ..PLAIN }, "");
+        assert!(coloured.contains("\x1b[31mlonger\x1b[0m  1000Gi"), "{coloured:?}");
+    }
+
+    #[test]
+    fn what_others_write_does_not_act_on_the_terminal() {
+        assert_eq!(harmless("a\x1b[2Jb\nc"), "a\u{fffd}[2Jb\nc");
+    }
+}

@@ -1,0 +1,327 @@
+//! A project or a namespace that somebody wants, by flags or in a file: what is sent, and where to.
+
+use crate::amount;
+use crate::api::Api;
+use crate::failure::Failure;
+use crate::objects::{Namespace, Project};
+use crate::paths;
+use business_types::names;
+use clap::Args;
+use meta::quantity::ResourceList;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// Amounts by cluster.
+pub(crate) type Asked = BTreeMap<String, ResourceList>;
+
+/// A namespace by flags.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct NamespaceFlags {
+    /// Its name in the cluster
+    name: String,
+    /// The member cluster
+    #[arg(long)]
+    cluster: Option<String>,
+    /// What it may use: RESOURCE=AMOUNT, with commas between, or repeated
+    #[arg(long, visible_alias = "set", value_name = "RESOURCE=AMOUNT")]
+    hard: Vec<String>,
+    /// Its name in the project; CLUSTER-NAME if it is left out
+    #[arg(long, value_name = "NAME")]
+    object_name: Option<String>,
+}
+
+/// A project by flags.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ProjectFlags {
+    name: String,
+    /// The project that it is carved out of; without one it is a root of its tenant
+    #[arg(long, value_name = "PROJECT")]
+    parent: Option<String>,
+    /// The tenant of a root, where you rule several
+    #[arg(long)]
+    tenant: Option<String>,
+    /// Its name for people; NAME if it is left out
+    #[arg(long, value_name = "TEXT")]
+    display_name: Option<String>,
+    /// The template of its namespaces
+    #[arg(long, value_name = "NAME")]
+    template: Option<String>,
+    /// Its budget on a cluster: CLUSTER:RESOURCE=AMOUNT,RESOURCE=AMOUNT; repeat it for several
+    #[arg(long, visible_alias = "set", value_name = "CLUSTER:RESOURCE=AMOUNT")]
+    hard: Vec<String>,
+}
+
+/// What it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WantedKind {
+    Project,
+    Namespace,
+}
+
+/// What is wanted, and whether it is there already.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) kind: WantedKind,
+    pub(crate) name: String,
+    /// The project that pays; empty of a root project.
+    pub(crate) payer: String,
+    /// The tenant, as far as it is known.
+    pub(crate) tenant: String,
+    /// What it is to have.
+    pub(crate) asked: Asked,
+    /// The whole object, or a merge patch for what is there.
+    body: Value,
+    is_there: bool,
+}
+
+impl WantedKind {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Project => "project",
+            Self::Namespace => "namespace",
+        }
+    }
+}
+
+impl NamespaceFlags {
+    /// The new namespace that these flags describe.
+    pub(crate) fn new_one(&self, project: &str) -> Result<Wanted, Failure> {
+        let cluster = self.cluster.as_ref();
+        let cluster = cluster.ok_or_else(|| Failure::Usage("a new namespace needs --cluster".to_owned()))?;
+        let spec = json!({
+            "clusterName": cluster, "namespace": self.name, "hard": self.hard()?,
+        });
+        let body = object(names::NAMESPACE_KIND, self.object_name.as_deref(), Some(project), &spec);
+        Wanted::of_document(body, project)
+    }
+
+    /// The same, or a change of the one that is there.
+    pub(crate) async fn wanted(&self, api: &Api) -> Result<Wanted, Failure> {
+        let name = match (&self.object_name, &self.cluster) {
+            (Some(name), _) => name.clone(),
+            (None, Some(cluster)) => format!("{cluster}-{}", self.name),
+            (None, None) => self.name.clone(),
+        };
+        let live = api.find::<Namespace>(&paths::namespace(&api.project, &name)).await?;
+        let Some(live) = live else { return self.new_one(&api.project) };
+        let hard = self.hard()?;
+        Ok(Wanted {
+            kind: WantedKind::Namespace,
+            name,
+            payer: live.metadata.namespace,
+            tenant: live.spec.tenant_id,
+            asked: [(live.spec.cluster_name, hard.clone())].into(),
+            body: json!({"spec": {"hard": hard}}),
+            is_there: true,
+        })
+    }
+
+    fn hard(&self) -> Result<ResourceList, Failure> {
+        amount::parse_list(&self.hard).map_err(Failure::Usage)
+    }
+}
+
+impl ProjectFlags {
+    /// The new project that these flags describe.
+    pub(crate) fn new_one(&self) -> Result<Wanted, Failure> {
+        let mut spec = Map::new();
+        let texts =
+            [("parentProjectName", &self.parent), ("tenantID", &self.tenant), ("template", &self.template)];
+        for (field, text) in texts {
+            spec.extend(text.iter().map(|text| (field.to_owned(), json!(text))));
+        }
+        spec.insert("displayName".to_owned(), json!(self.display_name.as_ref().unwrap_or(&self.name)));
+        spec.insert("clusters".to_owned(), clusters(&self.asked()?));
+        let body = object(names::PROJECT_KIND, Some(&self.name), None, &Value::Object(spec));
+        Wanted::of_document(body, "")
+    }
+
+    /// The same, or a change of the one that is there.
+    pub(crate) async fn wanted(&self, api: &Api) -> Result<Wanted, Failure> {
+        let live = api.find::<Project>(&paths::named(names::PROJECTS, &self.name)).await?;
+        let Some(live) = live else { return self.new_one() };
+        let asked = self.asked()?;
+        let mut spec = json!({ "clusters": clusters(&asked) });
+        if let (Some(parent), Some(spec)) = (&self.parent, spec.as_object_mut()) {
+            spec.insert("parentProjectName".to_owned(), json!(parent));
+        }
+        Ok(Wanted {
+            kind: WantedKind::Project,
+            name: self.name.clone(),
+            payer: self.parent.clone().unwrap_or(live.spec.parent_project_name),
+            tenant: live.spec.tenant_id,
+            asked,
+            body: json!({ "spec": spec }),
+            is_there: true,
+        })
+    }
+
+    fn asked(&self) -> Result<Asked, Failure> {
+        let mut asked = Asked::new();
+        for text in &self.hard {
+            let cluster = text.split('=').next().unwrap_or_default().split_once(':');
+            let (cluster, _) = cluster.ok_or_else(|| {
+                Failure::Usage(format!("{text:?} is not CLUSTER:RESOURCE=AMOUNT,RESOURCE=AMOUNT"))
+            })?;
+            let list = text.strip_prefix(cluster).and_then(|rest| rest.strip_prefix(':')).unwrap_or_default();
+            let list = amount::parse_list(&[list.to_owned()]).map_err(Failure::Usage)?;
+            asked.entry(cluster.to_owned()).or_default().extend(list);
+        }
+        Ok(asked)
+    }
+}
+
+impl Wanted {
+    /// An object of a file, or one made of flags. `project` is where a namespace lies that does not say it.
+    pub(crate) fn of_document(mut body: Value, project: &str) -> Result<Self, Failure> {
+        let text = |body: &Value, path: &str| {
+            body.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let kind = match (text(&body, "/apiVersion").as_str(), text(&body, "/kind").as_str()) {
+            (names::API_VERSION, names::PROJECT_KIND) => WantedKind::Project,
+            (names::API_VERSION, names::NAMESPACE_KIND) => WantedKind::Namespace,
+            (version, kind) => {
+                let ours = names::API_VERSION;
+                return Err(Failure::Usage(format!(
+                    "{kind} of {version:?}: there are Project and Namespace of {ours}"
+                )));
+            }
+        };
+        if kind == WantedKind::Namespace && text(&body, "/metadata/namespace").is_empty() {
+            let metadata = body.get_mut("metadata").and_then(Value::as_object_mut);
+            let metadata = metadata.ok_or_else(|| Failure::Usage("the object has no metadata".to_owned()))?;
+            metadata.insert("namespace".to_owned(), json!(project));
+        }
+        let amounts = |value: Option<&Value>| -> Result<ResourceList, Failure> {
+            let list = value.cloned().unwrap_or_else(|| json!({}));
+            serde_json::from_value(list).map_err(|error| Failure::Usage(format!("an amount: {error}")))
+        };
+        let cluster = text(&body, "/spec/clusterName");
+        let mut asked = Asked::new();
+        let (payer, mut name) = match kind {
+            WantedKind::Project => {
+                for (cluster, quota) in
+                    body.pointer("/spec/clusters").and_then(Value::as_object).into_iter().flatten()
+                {
+                    asked.insert(cluster.clone(), amounts(quota.get("hard"))?);
+                }
+                (text(&body, "/spec/parentProjectName"), text(&body, "/metadata/name"))
+            }
+            WantedKind::Namespace => {
+                asked.insert(cluster.clone(), amounts(body.pointer("/spec/hard"))?);
+                (text(&body, "/metadata/namespace"), text(&body, "/metadata/name"))
+            }
+        };
+        if name.is_empty() {
+            name = names::derived_name(&cluster, &text(&body, "/spec/namespace")).unwrap_or_default();
+        }
+        let tenant = text(&body, "/spec/tenantID");
+        Ok(Self { kind, name, payer, tenant, asked, body, is_there: false })
+    }
+
+    /// The same as a change, where there is one of this name already.
+    pub(crate) async fn or_change(mut self, api: &Api) -> Result<Self, Failure> {
+        let found = if self.name.is_empty() { None } else { api.find::<Value>(&self.path()).await? };
+        if let Some(live) = found {
+            let text = |path: &str| live.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+            self.tenant = text("/spec/tenantID");
+            if self.kind == WantedKind::Project && self.body.pointer("/spec/parentProjectName").is_none() {
+                self.payer = text("/spec/parentProjectName");
+            }
+            self.body = json!({ "spec": self.body.get("spec") });
+            self.is_there = true;
+        }
+        Ok(self)
+    }
+
+    fn path(&self) -> String {
+        match self.kind {
+            WantedKind::Project => paths::named(names::PROJECTS, &self.name),
+            WantedKind::Namespace => paths::namespace(&self.payer, &self.name),
+        }
+    }
+
+    /// What will be sent.
+    pub(crate) fn body(&self) -> &Value {
+        &self.body
+    }
+
+    pub(crate) fn is_there(&self) -> bool {
+        self.is_there
+    }
+
+    /// Has it written, or only asks whether it would be.
+    pub(crate) async fn write(&self, api: &Api, dry_run: bool) -> Result<Value, Failure> {
+        let path = match (self.is_there, self.kind) {
+            (true, _) => self.path(),
+            (false, WantedKind::Project) => paths::all(names::PROJECTS),
+            (false, WantedKind::Namespace) => paths::namespaces_of(&self.payer),
+        };
+        let path = if dry_run { paths::rehearsed(&path) } else { path };
+        if self.is_there {
+            api.merge_patch(&path, &self.body).await
+        } else {
+            api.post(&path, &self.body).await
+        }
+    }
+}
+
+fn clusters(asked: &Asked) -> Value {
+    asked
+        .iter()
+        .map(|(cluster, hard)| (cluster.clone(), json!({ "hard": hard })))
+        .collect::<Map<_, _>>()
+        .into()
+}
+
+fn object(kind: &str, name: Option<&str>, namespace: Option<&str>, spec: &Value) -> Value {
+    let mut metadata = Map::new();
+    metadata.extend(name.map(|name| ("name".to_owned(), json!(name))));
+    metadata.extend(namespace.map(|namespace| ("namespace".to_owned(), json!(namespace))));
+    json!({"apiVersion": names::API_VERSION, "kind": kind, "metadata": metadata, "spec": spec})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn project(hard: &[&str]) -> ProjectFlags {
+        let hard = hard.iter().map(|text| (*text).to_owned()).collect();
+        ProjectFlags {
+            name: "p".into(),
+            parent: Some("web".into()),
+            tenant: None,
+            display_name: None,
+            template: None,
+            hard,
+        }
+    }
+
+    #[test]
+    fn budgets_are_read_by_cluster() {
+        let wanted =
+            project(&["east:requests.cpu=4,pods=1", "west:pods=2", "east:example.com/gpu=1"]).new_one();
+        let wanted = wanted.unwrap();
+        assert_eq!((wanted.payer.as_str(), wanted.name.as_str()), ("web", "p"));
+        assert_eq!(amount::list_text(&wanted.asked["east"]), "example.com/gpu=1, pods=1, requests.cpu=4");
+        assert_eq!(wanted.body()["spec"]["clusters"]["west"], json!({"hard": {"pods": "2"}}));
+        for wrong in ["pods=1", "east", "east:pods"] {
+            assert!(matches!(project(&[wrong]).new_one(), Err(Failure::Usage(_))), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_namespace_of_a_file_lies_in_the_project_that_is_meant() {
+        let document = |namespace: Value| {
+            json!({
+                "apiVersion": names::API_VERSION, "kind": "Namespace", "metadata": {"namespace": namespace},
+                "spec": {"clusterName": "c1", "namespace": "web", "hard": {"pods": 3}},
+            })
+        };
+        let wanted = Wanted::of_document(document(json!("")), "shop").unwrap();
+        assert_eq!((wanted.name.as_str(), wanted.payer.as_str()), ("c1-web", "shop"));
+        assert_eq!(amount::list_text(&wanted.asked["c1"]), "pods=3");
+        assert_eq!(Wanted::of_document(document(json!("other")), "shop").unwrap().payer, "other");
+        assert!(Wanted::of_document(json!({"kind": "Pod", "apiVersion": "v1"}), "").is_err());
+    }
+}

@@ -1,0 +1,191 @@
+use crate::terminal::assert_recorded;
+use crate::world::{World, until};
+use serde_json::json;
+
+#[tokio::test]
+async fn the_tree_is_what_was_recorded_and_coloured_on_a_terminal_alone() {
+    let world = World::with_projects().await;
+    let seen = world.on_terminal("alice", &["tree", "--namespaces"], &[]);
+    assert_eq!(seen.code, 0, "{}", seen.raw);
+    assert_recorded("tree", &seen.screen);
+    assert!(seen.raw.contains("\x1b[1mshop\x1b[0m") && seen.raw.contains("\x1b[33m"), "{}", seen.raw);
+    let without = world.on_terminal("alice", &["tree", "--namespaces"], &[("NO_COLOR", "1")]);
+    assert_eq!(without.screen, seen.screen);
+    assert!(!without.raw.contains('\x1b'), "{:?}", without.raw);
+    assert!(!world.run("alice", &["tree"]).expect(0).contains('\x1b'), "colours in a pipe");
+    assert_recorded(
+        "tree-wide",
+        &world.on_terminal("alice", &["tree", "web", "-N", "-o", "wide"], &[]).screen,
+    );
+    let ascii = world.on_terminal("alice", &["tree"], &[("LC_ALL", "C")]).screen;
+    assert!(ascii.is_ascii(), "{ascii}");
+}
+
+#[tokio::test]
+async fn a_tree_is_read_by_programs_and_by_whoever_sees_only_a_part() {
+    let world = World::with_projects().await;
+    let told = world.run("alice", &["tree", "-N", "-o", "json"]).json(0);
+    let tenant = &told["roots"][0];
+    assert_eq!((&tenant["kind"], &tenant["name"]), (&json!("Tenant"), &json!("acme")));
+    let cpu = &tenant["clusters"]["east"]["requests.cpu"];
+    assert_eq!(*cpu, json!({"hard": "20", "allocated": "10", "used": "1250m"}));
+    let web = &tenant["children"][0]["children"][1];
+    assert_eq!((&web["name"], &web["children"][0]["name"]), (&json!("web"), &json!("east/front")));
+    world.run("alice", &["access", "add", "web", "--user", "bob", "--role", "view"]).expect(0);
+    until("bob sees web", || {
+        let told = world.run("bob", &["tree", "-o", "json"]).json(0);
+        told["roots"][0]["children"][0]["name"] == "web"
+    });
+    let yaml = world.run("bob", &["tree", "web", "-o", "yaml"]).expect(0);
+    assert!(yaml.starts_with("roots:\n- kind: Project\n  name: web\n"), "{yaml}");
+    assert_eq!(world.run("bob", &["tree", "shop"]).code, 1);
+    let none = world.run("alice", &["tree", "--full", "99", "-o", "json"]).json(0);
+    assert_eq!(none["roots"][0]["clusters"], json!({}));
+}
+
+#[tokio::test]
+async fn explain_says_every_level_and_the_smallest_change_that_lets_it_in() {
+    let world = World::with_projects().await;
+    let fits =
+        ["explain", "ns", "back", "-n", "web", "--cluster", "east", "--set", "pods=8,requests.cpu=1500m"];
+    assert_recorded("explain-fits", &world.on_terminal("alice", &fits, &[]).screen);
+    let asked = "pods=30,requests.cpu=2";
+    let not = ["explain", "ns", "back", "-n", "web", "--cluster", "east", "--set", asked];
+    let seen = world.on_terminal("alice", &not, &[]);
+    assert_eq!(seen.code, 3);
+    assert_recorded("explain-refused", &seen.screen);
+    let told = world.run("alice", &[&not[..], &["-o", "json"]].concat()).json(3);
+    assert_eq!((&told["fits"], &told["refusal"]["code"]), (&json!(false), &json!(403)));
+    let raises = told["raises"].as_array().unwrap();
+    let levels: Vec<_> = raises.iter().map(|raise| (&raise["level"], &raise["answer"])).collect();
+    assert_eq!(
+        levels,
+        [(&json!("project shop"), &json!("Accepted")), (&json!("project web"), &json!("AfterThoseAbove"))]
+    );
+    // What it proposes, in its order, lets it in.
+    for raise in raises {
+        let name = raise["level"].as_str().unwrap().replace("project ", "");
+        world.patch(&format!("/projects/{name}"), &raise["patch"]).await;
+    }
+    world.run("alice", &not).expect(0);
+}
+
+#[tokio::test]
+async fn explain_goes_up_to_whoever_may_give_and_says_who_may_not() {
+    let world = World::with_projects().await;
+    let args = ["explain", "project", "shop", "--set", "east:requests.cpu=30", "-o", "json"];
+    let told = world.run("alice", &args).json(3);
+    assert_eq!(told["raises"][0]["level"], "tenant acme");
+    assert_eq!(told["raises"][0]["answer"], "Refused", "a ceiling is not alice's to raise");
+    let told = world.run("operator", &args).json(3);
+    assert_eq!(told["raises"][0]["answer"], "Accepted");
+    assert_eq!(
+        told["raises"][0]["patch"],
+        json!({"spec": {"clusters": {"east": {"hard": {"requests.cpu": "30"}}}}})
+    );
+    let beyond = ["explain", "project", "shop", "--set", "east:requests.cpu=90", "-o", "json"];
+    let told = world.run("operator", &beyond).json(3);
+    let levels: Vec<_> =
+        told["raises"].as_array().unwrap().iter().map(|raise| raise["level"].clone()).collect();
+    assert_eq!(levels, ["cluster east", "tenant acme"]);
+}
+
+#[tokio::test]
+async fn objects_of_a_file_are_decided_one_by_one() {
+    let world = World::with_projects().await;
+    let namespace = |name: &str, pods: u32| {
+        format!(
+            "apiVersion: business.tkestack.io/v1\nkind: Namespace\nmetadata: {{namespace: web}}\nspec: {{clusterName: east, \
+         namespace: {name}, hard: {{pods: {pods}, requests.cpu: 1}}}}\n"
+        )
+    };
+    let file = world.directory.join("objects.yaml");
+    std::fs::write(
+        &file,
+        [namespace("one", 1), namespace("front", 99).replace("cpu: 1", "cpu: 6500m")].join("---\n"),
+    )
+    .unwrap();
+    let args = ["explain", "-f", file.to_str().unwrap(), "-o", "json"];
+    let told = world.run("alice", &args).json(3);
+    assert_eq!((&told[0]["fits"], &told[1]["fits"]), (&json!(true), &json!(false)));
+    let raises = told[1]["raises"].as_array().unwrap();
+    assert_eq!(raises.last().unwrap()["limits"][0]["to"], "99", "its own 12 pods count once: {told:#}");
+    let piped = world.feed("alice", &["explain", "-f", "-"], Some(&namespace("one", 1)));
+    assert!(piped.expect(0).starts_with("namespace east-one in project web: fits\n"));
+    assert_eq!(world.feed("alice", &["explain", "-f", "-"], Some("kind: Pod\napiVersion: v1\n")).code, 2);
+}
+
+#[tokio::test]
+async fn who_holds_most_and_who_idles_most() {
+    let world = World::with_projects().await;
+    assert_recorded("top", &world.on_terminal("alice", &["top", "--resource", "requests.cpu"], &[]).screen);
+    let told = world.run("alice", &["top", "--by", "idle", "--resource", "pods", "-o", "json"]).json(0);
+    assert_eq!(
+        told["places"][0]["idle"],
+        json!([
+            {"project": "web", "name": "east-front", "held": "12", "used": "3", "idle": "9"},
+            {"project": "shop", "name": "east-cart", "held": "5", "used": "0", "idle": "5"},
+        ])
+    );
+    let told =
+        world.run("alice", &["top", "projects", "--by", "held", "--resource", "pods", "-o", "json"]).json(0);
+    let held: Vec<_> =
+        told["places"][0]["held"].as_array().unwrap().iter().map(|one| one["held"].clone()).collect();
+    assert_eq!(held, ["20", "20"], "what shop has given to web counts once");
+}
+
+#[tokio::test]
+async fn an_object_is_described_in_plain_words() {
+    let world = World::with_projects().await;
+    world.run("operator", &["lock", "web", "--reason", "unpaid"]).expect(0);
+    assert_recorded(
+        "describe-project",
+        &world.on_terminal("alice", &["describe", "project", "web"], &[]).screen,
+    );
+    assert_recorded(
+        "describe-namespace",
+        &world.on_terminal("alice", &["describe", "ns", "east-front"], &[]).screen,
+    );
+    assert_recorded(
+        "describe-tenant",
+        &world.on_terminal("operator", &["describe", "tenant", "acme"], &[]).screen,
+    );
+    let cluster = world.run("operator", &["describe", "cluster", "east"]).expect(0);
+    assert!(cluster.contains("State:") && cluster.contains("open"), "{cluster}");
+    let offer = world.run("alice", &["describe", "cluster", "east"]).expect(0);
+    assert!(offer.contains("east (acme)"), "whoever rules no cluster sees what is offered of it: {offer}");
+    assert_eq!(world.run("alice", &["describe", "project", "web", "-o", "json"]).json(0)["kind"], "Project");
+    assert_eq!(world.run("alice", &["describe", "project", "absent"]).code, 1);
+}
+
+#[tokio::test]
+async fn findings_are_told_and_end_with_three() {
+    let world = World::with_projects().await;
+    world.run("operator", &["audit"]).expect(0);
+    let held = json!([{"uid": "6ba7b810-9dad-11d1-80b4-00c04fd430c8", "state": "orphaned", "clusterName": "east",
+        "namespace": "lost", "hard": {"pods": "2"}, "reason": "a restore lost its object"}]);
+    let comparison = json!({"revision": 1, "strange": 1, "strangers": [
+        {"clusterName": "east", "namespace": "odd", "uid": "1"}]});
+    world.patch("/memberclusters/east/status", &json!({"status": {"comparison": comparison}})).await;
+    world.patch("/projects/web/status", &json!({"status": {"ledger": {"held": held}}})).await;
+    let told = world.run("operator", &["audit", "-o", "json"]).json(3);
+    assert_eq!(told["consistent"], false);
+    assert!(told["findings"][0]["why"].as_str().unwrap().contains("without our seal: odd"), "{told:#}");
+    assert_eq!(world.run("operator", &["audit"]).code, 3);
+}
+
+#[tokio::test]
+async fn a_cluster_that_leaves_says_what_ties_it_and_what_goes_first() {
+    let world = World::with_projects().await;
+    let seen = world.on_terminal("operator", &["leave", "east", "--plan"], &[]);
+    assert_eq!(seen.code, 3);
+    assert_recorded("leave-plan", &seen.screen);
+    let told = world.run("operator", &["leave", "east", "--plan", "-o", "json"]).json(3);
+    assert_eq!(told["cordoned"], false, "a plan changes nothing");
+    let kept = world.run("operator", &["leave", "east", "--forget"]);
+    assert!(kept.err.contains("is cordoned"), "{}", kept.err);
+    assert_eq!(kept.code, 3, "nothing is forgotten while something is charged");
+    world.run("operator", &["describe", "cluster", "east"]).expect(0);
+    assert_eq!(world.run("operator", &["leave", "east", "--drain", "web"]).code, 2, "not without --yes");
+    assert_eq!(world.run("alice", &["leave", "east"]).code, 3);
+}

@@ -1,0 +1,26 @@
+//! The program as people and programs call it, beside the real server on a real database.
+
+/// A server of one's own, and kubeconfigs for it.
+#[cfg(test)]
+mod world;
+/// The program on a terminal, and what is to be seen there.
+#[cfg(test)]
+mod terminal;
+/// Who holds what, and would it fit.
+#[cfg(test)]
+mod looking;
+/// Making, locking, giving access.
+#[cfg(test)]
+mod acting;
+/// Logging in at a provider.
+#[cfg(test)]
+mod login;
+/// How it comes to people.
+#[cfg(test)]
+mod delivery;
+/// What a program sees: exit codes, JSON, completion.
+#[cfg(test)]
+mod programs;
+/// How long it takes.
+#[cfg(test)]
+mod speed;

@@ -1,0 +1,40 @@
+use crate::world::{PROGRAM, World};
+use std::process::Command;
+
+#[tokio::test]
+async fn exit_codes_tell_scripts_what_is_wrong() {
+    let world = World::new().await;
+    assert_eq!(world.run("alice", &["tree"]).code, 0);
+    assert_eq!(world.run("alice", &["tree", "--no-such-flag"]).code, 2);
+    let nowhere = world.run("absent", &["tree"]);
+    assert!(nowhere.err.contains("the kubeconfig cannot be used"), "{}", nowhere.err);
+    assert_eq!(nowhere.code, 1);
+    let unknown = world.run("nobody", &["access", "list", "shop"]);
+    assert_eq!(unknown.code, 3);
+    assert!(unknown.err.contains("next: log in"), "{}", unknown.err);
+    let slow = world.run("alice", &["tree", "--request-timeout", "1ms"]);
+    assert!(slow.code == 1 && slow.err.contains("did not answer within 1ms"), "{}", slow.err);
+}
+
+#[tokio::test]
+async fn somebody_acts_as_somebody_else_as_with_kubectl() {
+    let world = World::with_projects().await;
+    let told = world.run("operator", &["tree", "-o", "json", "--as", "eve"]);
+    assert_eq!(told.json(0)["roots"], serde_json::json!([]), "eve sees nothing");
+    assert_eq!(world.run("operator", &["tree", "--as-group", "x"]).code, 2);
+    let refused = world.run("alice", &["tree", "shop", "--as", "eve"]);
+    assert_ne!(refused.code, 0, "alice is nobody else");
+}
+
+#[test]
+fn shells_complete_the_command_line() {
+    for (shell, says) in [
+        ("bash", "complete -F"),
+        ("zsh", "#compdef kubectl-business"),
+        ("fish", "complete -c kubectl-business"),
+    ] {
+        let output = Command::new(PROGRAM).args(["completion", shell]).output().unwrap();
+        let script = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && script.contains(says) && script.contains("explain"), "{shell}");
+    }
+}

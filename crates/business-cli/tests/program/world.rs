@@ -1,0 +1,317 @@
+use base64::Engine as _;
+use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
+use business_api::config::{Cli, Command as Subcommand, Serve};
+use business_api::kinds::KINDS;
+use business_api::serve::{Listeners, Program, serve};
+use clap::Parser as _;
+use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use runtime::Tasks;
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant, SystemTime};
+use store::testing::{self, Database};
+use tokio::net::TcpListener;
+
+const GROUP: &str = "/apis/business.tkestack.io/v1";
+const ISSUER: &str = "https://issuer.test";
+const AUDIENCE: &str = "business-api";
+const DEADLINE: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(20);
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_kubectl-business");
+
+/// A server, and a kubeconfig whose contexts are people.
+pub(crate) struct World {
+    pub(crate) kubeconfig: PathBuf,
+    pub(crate) directory: PathBuf,
+    operator: kube::Client,
+    tasks: Tasks,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.tasks.cancel();
+        let _gone = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// What a call has printed, and how it has ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Ended {
+    /// Standard output, when the code is the expected one.
+    #[track_caller]
+    pub(crate) fn expect(self, code: i32) -> String {
+        assert_eq!(self.code, code, "{}\n{}", self.out, self.err);
+        self.out
+    }
+
+    #[track_caller]
+    pub(crate) fn json(self, code: i32) -> Value {
+        serde_json::from_str(&self.expect(code)).unwrap()
+    }
+}
+
+impl World {
+    /// A server whose cluster `east` has room for 100 pods and 40 cores, of which tenant acme may have 50 and 20.
+    pub(crate) async fn new() -> Self {
+        let world = Self::start(testing::database().await.unwrap()).await;
+        until("the server is ready", || world.run("operator", &["tree"]).code == 0);
+        let cluster = json!({
+            "apiVersion": "business.tkestack.io/v1", "kind": "MemberCluster", "metadata": {"name": "east"},
+            "spec": {"tenants": ["*"], "hard": {"pods": "100", "requests.cpu": "40"}},
+        });
+        world.post("/memberclusters", &cluster).await.unwrap();
+        let tenant = json!({
+            "apiVersion": "business.tkestack.io/v1", "kind": "Tenant", "metadata": {"name": "acme"},
+            "spec": {"displayName": "Acme", "administrators": [{"kind": "User", "name": "alice"}],
+                     "clusters": {"east": {"hard": {"pods": "50", "requests.cpu": "20"}}}},
+        });
+        let begun = Instant::now();
+        while world.post("/tenants", &tenant).await.is_err() {
+            assert!(begun.elapsed() < DEADLINE, "in time: the cluster is known");
+            tokio::time::sleep(PAUSE).await;
+        }
+        world
+    }
+
+    /// The same with a project shop, a project web below it, and a namespace of each.
+    pub(crate) async fn with_projects() -> Self {
+        let world = Self::new().await;
+        let run = |args: &[&str]| world.run("alice", args).expect(0);
+        run(&["create", "project", "shop", "--hard", "east:pods=40,requests.cpu=10"]);
+        run(&["create", "project", "web", "--parent", "shop", "--hard", "east:pods=20,requests.cpu=8"]);
+        run(&[
+            "create",
+            "namespace",
+            "front",
+            "-n",
+            "web",
+            "--cluster",
+            "east",
+            "--hard",
+            "pods=12,requests.cpu=6500m",
+        ]);
+        run(&[
+            "create",
+            "namespace",
+            "cart",
+            "-n",
+            "shop",
+            "--cluster",
+            "east",
+            "--hard",
+            "pods=5,requests.cpu=1",
+        ]);
+        world.figures().await;
+        world
+    }
+
+    /// What a controller would have counted.
+    async fn figures(&self) {
+        let given = |pods: &str, cpu: &str| json!({"east": {"used": {"pods": pods, "requests.cpu": cpu}}});
+        let used = |pods: &str, cpu: &str| json!({"phase": "Available", "used": {"pods": pods, "requests.cpu": cpu}});
+        for (path, status) in [
+            ("/tenants/acme", json!({"clusters": given("40", "10"), "projects": 2, "namespaces": 2})),
+            ("/projects/shop", json!({"phase": "Active", "clusters": given("25", "9")})),
+            ("/projects/web", json!({"phase": "Active", "clusters": given("12", "6500m")})),
+            ("/namespaces/web/namespaces/east-front", used("3", "1250m")),
+            ("/namespaces/shop/namespaces/east-cart", used("0", "0")),
+        ] {
+            self.patch(&format!("{path}/status"), &json!({ "status": status })).await;
+        }
+    }
+
+    /// Makes an object as an operator.
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Value, kube::Error> {
+        self.send("POST", path, "application/json", body).await
+    }
+
+    /// Changes an object as an operator.
+    pub(crate) async fn patch(&self, path: &str, body: &Value) {
+        self.send("PATCH", path, "application/merge-patch+json", body).await.unwrap();
+    }
+
+    async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        content: &str,
+        body: &Value,
+    ) -> Result<Value, kube::Error> {
+        let request = http::Request::builder().method(method).uri(format!("{GROUP}{path}"));
+        let request = request.header(http::header::CONTENT_TYPE, content);
+        self.operator.request(request.body(body.to_string().into_bytes()).unwrap()).await
+    }
+
+    async fn start(database: Database) -> Self {
+        let directory = std::env::temp_dir().join(format!("business-cli-test-{}", uuid::Uuid::new_v4()));
+        std::fs::create_dir(&directory).unwrap();
+        let authority = Authority::new();
+        let server = authority.issue("server", None);
+        let signing = KeyPair::generate().unwrap();
+        for (name, text) in [
+            ("tls.crt", &server.certificate),
+            ("tls.key", &server.key),
+            ("ca.crt", &authority.pem),
+            ("jwks.json", &key_set(&signing).to_string()),
+        ] {
+            std::fs::write(directory.join(name), text).unwrap();
+        }
+        let tasks = Tasks::new();
+        let address = serve_at(&directory, &database, &tasks).await;
+        let signing = EncodingKey::from_ec_pem(signing.serialize_pem().as_bytes()).unwrap();
+        let operator = authority.issue("root", Some("system:masters"));
+        let encoded = |text: &str| BASE64_STANDARD.encode(text);
+        let operator = json!({
+            "client-certificate-data": encoded(&operator.certificate), "client-key-data": encoded(&operator.key),
+        });
+        let person = |name: &str, groups: &[&str]| json!({ "token": token(&signing, name, groups) });
+        let alice = person("alice", &["tenant-admins"]);
+        let users =
+            [("operator", operator), ("alice", alice), ("bob", person("bob", &[])), ("nobody", json!({}))];
+        let entry = |name: &str| json!({"name": name, "context": {"cluster": "test", "user": name, "namespace": "web"}});
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "alice",
+            "clusters": [{"name": "test", "cluster": {
+                "server": format!("https://{address}"), "certificate-authority-data": encoded(&authority.pem),
+            }}],
+            "contexts": users.iter().map(|(name, _)| entry(name)).collect::<Vec<_>>(),
+            "users": users.iter().map(|(name, user)| json!({"name": name, "user": user})).collect::<Vec<_>>(),
+        });
+        let kubeconfig = directory.join("kubeconfig");
+        std::fs::write(&kubeconfig, config.to_string()).unwrap();
+        let file = kube::config::Kubeconfig::read_from(&kubeconfig).unwrap();
+        let options =
+            kube::config::KubeConfigOptions { context: Some("operator".to_owned()), ..Default::default() };
+        let config = kube::Config::from_custom_kubeconfig(file, &options).await.unwrap();
+        Self { kubeconfig, directory, operator: config.try_into().unwrap(), tasks }
+    }
+
+    /// Calls the program as somebody.
+    pub(crate) fn run(&self, who: &str, args: &[&str]) -> Ended {
+        self.feed(who, args, None)
+    }
+
+    /// The same with something on standard input.
+    pub(crate) fn feed(&self, who: &str, args: &[&str], input: Option<&str>) -> Ended {
+        let mut command = Command::new(PROGRAM);
+        command
+            .args(["--context", who])
+            .args(args)
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env("LC_ALL", "C.UTF-8");
+        command.env_remove("COLUMNS").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        std::io::Write::write_all(&mut stdin, input.unwrap_or_default().as_bytes()).unwrap();
+        drop(stdin);
+        let output = child.wait_with_output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        Ended { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+    }
+}
+
+/// Polls a condition; fails the test when it does not come true in time.
+#[track_caller]
+pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < DEADLINE, "in time: {what}");
+        std::thread::sleep(PAUSE);
+    }
+}
+
+async fn serve_at(directory: &Path, database: &Database, tasks: &Tasks) -> SocketAddr {
+    let file = |name: &str| directory.join(name).to_string_lossy().into_owned();
+    let line = [
+        "business-api".to_owned(),
+        "serve".to_owned(),
+        "--no-kubernetes".to_owned(),
+        format!("--database-url={}", database.url),
+        format!("--tls-cert-file={}", file("tls.crt")),
+        format!("--tls-private-key-file={}", file("tls.key")),
+        format!("--client-ca-file={}", file("ca.crt")),
+        format!("--jwt-issuer={ISSUER}"),
+        format!("--jwt-audience={AUDIENCE}"),
+        format!("--jwt-jwks-file={}", file("jwks.json")),
+    ];
+    let Subcommand::Serve(settings) = Cli::parse_from(line).command else { panic!("not serve") };
+    let settings: Serve = *settings;
+    let (address, bound) = tokio::sync::oneshot::channel();
+    let tasks = tasks.clone();
+    std::thread::spawn(move || {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let outcome = runtime.block_on(async {
+            let listeners = Listeners {
+                api: TcpListener::bind("127.0.0.1:0").await.unwrap(),
+                admin: TcpListener::bind("127.0.0.1:0").await.unwrap(),
+            };
+            address.send(listeners.api.local_addr().unwrap()).unwrap();
+            serve(&settings, listeners, Program { kinds: KINDS, issuer: None }, tasks).await
+        });
+        assert!(outcome.is_ok(), "{outcome:?}");
+    });
+    bound.await.unwrap()
+}
+
+/// Of tenant acme.
+fn token(key: &EncodingKey, name: &str, groups: &[&str]) -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    let claims = json!({
+        "sub": name, "iss": ISSUER, "aud": AUDIENCE, "iat": now, "exp": now + 3600, "groups": groups, "tenantid": "acme",
+    });
+    let mut header = Header::new(Algorithm::ES256);
+    header.kid = Some("k1".to_owned());
+    jsonwebtoken::encode(&header, &claims, key).unwrap()
+}
+
+fn key_set(key: &KeyPair) -> Value {
+    let point = key.public_key_raw();
+    let part = |range: std::ops::Range<usize>| BASE64_URL_SAFE_NO_PAD.encode(&point[range]);
+    json!({"keys": [{"kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": "k1",
+        "x": part(1..33), "y": part(33..65)}]})
+}
+
+struct Authority {
+    pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+/// A certificate and its key, PEM.
+struct Issued {
+    certificate: String,
+    key: String,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, "test-ca");
+        let key = KeyPair::generate().unwrap();
+        let pem = params.self_signed(&key).unwrap().pem();
+        Self { pem, issuer: Issuer::new(params, key) }
+    }
+
+    fn issue(&self, name: &str, organization: Option<&str>) -> Issued {
+        let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        if let Some(organization) = organization {
+            params.distinguished_name.push(DnType::OrganizationName, organization);
+        }
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth];
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        Issued { certificate: certificate.pem(), key: key.serialize_pem() }
+    }
+}
