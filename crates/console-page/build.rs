@@ -27,14 +27,13 @@ fn main() -> Result<()> {
     let mut table = String::from("&[\n");
     for (number, path) in paths.into_iter().enumerate() {
         let bytes = std::fs::read(built.join(path))?;
-        let plain = write(&out, number, "plain", &bytes)?;
-        let brotli = write(&out, number, "br", &brotli(&bytes)?)?;
-        let gzip = write(&out, number, "gz", &gzip(&bytes)?)?;
-        writeln!(
-            table,
-            "    PageFile {{ path: {path:?}, plain: include_bytes!({plain:?}), \
-             brotli: include_bytes!({brotli:?}), gzip: include_bytes!({gzip:?}) }},"
-        )?;
+        let forms = [("plain", bytes.clone()), ("brotli", brotli(&bytes)?), ("gzip", gzip(&bytes)?)];
+        write!(table, "    PageFile {{ path: {path:?}")?;
+        for (form, bytes) in forms {
+            std::fs::write(out.join(format!("{number}.{form}")), bytes)?;
+            write!(table, ", {form}: include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{number}.{form}\"))")?;
+        }
+        table.push_str(" },\n");
     }
     table.push(']');
     std::fs::write(out.join("files.rs"), table)?;
@@ -52,12 +51,6 @@ fn find(directory: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn write(out: &Path, number: usize, ending: &str, bytes: &[u8]) -> Result<PathBuf> {
-    let path = out.join(format!("{number}.{ending}"));
-    std::fs::write(&path, bytes)?;
-    Ok(path)
 }
 
 fn brotli(bytes: &[u8]) -> Result<Vec<u8>> {

@@ -38,9 +38,11 @@ use files::Files;
 use gate::ConsoleGate;
 use http::Method;
 use pages::{ConsolePage, Page};
+use provider::LastDiscovery;
 use runtime::{Clock, Tasks};
 use seal::SealingKeys;
 use settings::{ConsoleIssuer, Origin};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,6 +61,8 @@ const POST: &[Method] = &[Method::POST];
 #[derive(Debug)]
 pub struct Console {
     issuers: Vec<ConsoleIssuer>,
+    /// By the issuer's name.
+    discovered: HashMap<String, LastDiscovery>,
     origins: Vec<Origin>,
     keys: SealingKeys,
     files: Files,
@@ -84,7 +88,9 @@ impl Console {
         let keys = SealingKeys::load(key_file).context("--console-key-file")?;
         ensure!(!settings.console_origin.is_empty(), "--console-origin is missing");
         tasks.spawn("keys of the console", keys.clone().follow());
+        let discovered = issuers.iter().map(|issuer| (issuer.name.clone(), LastDiscovery::default()));
         Ok(Some(Self {
+            discovered: discovered.collect(),
             issuers,
             origins: settings.console_origin.clone(),
             keys,

@@ -1,3 +1,5 @@
+use crate::authz::Admits;
+use crate::request::RequestInfo;
 use crate::routes::{Route, Routes};
 use axum::body::Body;
 use http::{HeaderMap, Request, Response};
@@ -43,6 +45,11 @@ pub(super) struct Door {
 }
 
 impl Door {
+    /// Whether credentials are not looked at.
+    pub(super) fn is_unasked(&self, info: &RequestInfo) -> bool {
+        matches!(info, RequestInfo::Path(asked) if self.routes.admits(&asked.path) == Admits::Unasked)
+    }
+
     pub(super) fn enter(&self, request: &mut Request<Body>) -> Result<(), Response<Body>> {
         self.gate.as_ref().map_or(Ok(()), |gate| gate.enter(request))
     }

@@ -103,7 +103,8 @@ async fn answer<H: Handler>(
     let dialect = dialect.as_deref();
     let refused = |status: &Status, to: &Request<Body>| refusal(dialect, status, to.headers(), to.uri());
     let uri = request.uri().clone();
-    let authenticated = authenticate(shared, door, peer, &mut request, dialect);
+    let is_unasked = parsed.as_ref().is_ok_and(|info| door.is_unasked(info));
+    let authenticated = authenticate(shared, peer, &mut request, dialect, is_unasked);
     let authenticated = match trace::span("authentication", authenticated).await {
         Ok(authenticated) => authenticated,
         Err(error) => return Err(refused(&unauthenticated(&error, peer), &request)),
@@ -173,15 +174,15 @@ async fn answer<H: Handler>(
 /// Who asks; nobody is asked where credentials are not looked at.
 async fn authenticate<H>(
     shared: &ServerShared<H>,
-    door: &Door,
     peer: &Peer,
     request: &mut Request<Body>,
     dialect: Option<&dyn Dialect>,
+    is_unasked: bool,
 ) -> Result<Authenticated, Unauthenticated> {
-    let uri = request.uri().clone();
-    if door.routes.find(uri.path()).is_some_and(|route| route.admits == Admits::Unasked) {
+    if is_unasked {
         return Ok(shared.authenticator.nobody());
     }
+    let uri = request.uri().clone();
     shared.authenticator.authenticate(peer, request.headers_mut(), uri.path(), dialect).await
 }
 

@@ -161,11 +161,12 @@ impl Console {
         }
         let code = said("code").ok_or_else(|| bad("The identity provider's answer has no code in it."))?;
         let given = self.provider(cx, issuer).await?.redeem(&login, &code).await?;
-        self.judge(cx, &given.token).await.map_err(|why| {
+        let caller = self.judge(cx, &given.token).await.map_err(|why| {
             tracing::warn!(issuer = issuer.issuer, why, "a token of the provider is not believed");
             let text = "The identity provider let you in, but its token is not accepted here: ask whoever runs this console.";
             Failure::of(StatusCode::FORBIDDEN, text)
         })?;
+        tracing::info!(audit = true, user = caller.name, issuer = issuer.issuer, "logged in to the console");
         let lifetime = i64::try_from(self.lifetime.as_secs()).unwrap_or(i64::MAX);
         let ends = self.clock.unix_seconds().saturating_add(lifetime);
         let session = session_of(&issuer.name, given, ends);
@@ -249,7 +250,8 @@ impl Console {
     ) -> Result<Provider<'a>, ProviderError> {
         let source = authenticator(cx).and_then(|known| known.key_source(&issuer.issuer));
         let gone = || ProviderError::Settings(format!("{} is not believed here any more", issuer.issuer));
-        Provider::discover(issuer, source.ok_or_else(gone)?).await
+        let last = self.discovered.get(&issuer.name).ok_or_else(gone)?;
+        Provider::discover(issuer, source.ok_or_else(gone)?, last).await
     }
 
     /// Whom a token makes somebody, as the API will see it.

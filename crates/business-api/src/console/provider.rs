@@ -20,6 +20,9 @@ use openidconnect::{
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::str::FromStr as _;
+use std::time::Duration;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 /// Signatures by a private key alone, as the API takes them.
 const ALGORITHMS: [CoreJwsSigningAlgorithm; 9] = [
@@ -33,6 +36,8 @@ const ALGORITHMS: [CoreJwsSigningAlgorithm; 9] = [
     CoreJwsSigningAlgorithm::EcdsaP384Sha384,
     CoreJwsSigningAlgorithm::EdDsa,
 ];
+
+const DISCOVERED_FOR: Duration = Duration::from_mins(1);
 
 type Client = CoreClient<EndpointSet, EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointSet>;
 type Refused = RequestTokenError<apiserver::Error, StandardErrorResponse<CoreErrorResponseType>>;
@@ -97,6 +102,37 @@ pub(super) struct Provider<'a> {
     discovery: Discovery,
 }
 
+/// What a provider said of itself, so that whoever asks for many logins does not make us ask as often.
+#[derive(Debug, Default)]
+pub(super) struct LastDiscovery(Mutex<Option<Said>>);
+
+#[derive(Debug)]
+struct Said {
+    source: KeySource,
+    discovery: Discovery,
+    at: Instant,
+}
+
+impl LastDiscovery {
+    /// One asks for all who wait.
+    async fn get(
+        &self,
+        source: KeySource,
+        ask: impl Future<Output = Result<Discovery, ProviderError>>,
+    ) -> Result<Discovery, ProviderError> {
+        let mut last = self.0.lock().await;
+        if let Some(said) = &*last
+            && said.source == source
+            && said.at.elapsed() < DISCOVERED_FOR
+        {
+            return Ok(said.discovery.clone());
+        }
+        let discovery = ask.await?;
+        *last = Some(Said { source, discovery: discovery.clone(), at: Instant::now() });
+        Ok(discovery)
+    }
+}
+
 /// What a provider gave.
 pub(super) struct Given {
     pub(super) token: String,
@@ -118,15 +154,16 @@ impl<'a> Provider<'a> {
     pub(super) async fn discover(
         settings: &'a ConsoleIssuer,
         source: KeySource,
+        last: &LastDiscovery,
     ) -> Result<Self, ProviderError> {
         let usual = format!("{}/.well-known/openid-configuration", settings.issuer.trim_end_matches('/'));
-        let (url, authorities) = match source {
+        let (url, authorities) = match source.clone() {
             KeySource::Discovery { url, authorities } => (url.unwrap_or(usual), authorities),
             KeySource::Url { authorities, .. } => (usual, authorities),
             KeySource::File(_) => (usual, IssuerAuthorities::System),
         };
         let wire = Wire(authorities);
-        let discovery: Discovery = wire.get(&url).await?;
+        let discovery = last.get(source, wire.get::<Discovery>(&url)).await?;
         if discovery.issuer != settings.issuer {
             let text = format!("its configuration is that of {:?}", discovery.issuer);
             return Err(ProviderError::Unreachable(text));

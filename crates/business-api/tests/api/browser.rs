@@ -150,7 +150,7 @@ async fn a_token_that_is_not_for_this_login_or_not_good_here_is_no_session() {
     assert_eq!(answer.code, 403);
     assert!(answer.text.contains("not accepted here"), "{}", answer.text);
     world.provider.now_it(|conduct| conduct.is_down = true);
-    let answer = browser.get("/console/login?issuer=corp", &[]).await;
+    let answer = world.log_in(&mut browser, "").await;
     assert_eq!(answer.code, 502);
     assert!(answer.text.contains("does not answer as it should"), "{}", answer.text);
     let answer = browser.get("/console/login?issuer=nobody", &[]).await;
@@ -221,7 +221,7 @@ async fn a_logout_ends_the_session_here_and_at_the_provider() {
     assert_eq!(browser.post("/console/logout", None).await.json(200)["location"], "/console/");
     let mut browser = world.logged_in().await;
     world.provider.now_it(|conduct| conduct.is_down = true);
-    assert_eq!(browser.post("/console/logout", None).await.json(200)["location"], "/console/");
+    assert_eq!(browser.post("/console/logout", None).await.code, 200);
     assert!(browser.cookies.is_empty());
 }
 
@@ -337,7 +337,7 @@ async fn a_watch_is_told_over_a_socket_of_our_own_pages_until_the_token_ends() {
     };
     let ended = tokio::time::timeout(std::time::Duration::from_secs(20), ended).await.unwrap();
     assert_eq!(ended, Some(1000));
-    assert_eq!(browser.watch(&OURS[..1]).await.err(), Some(401));
+    until("the token has ended", async || browser.watch(&OURS[..1]).await.err() == Some(401)).await;
 }
 
 #[tokio::test]
