@@ -7,25 +7,29 @@ import (
 	"github.com/zitadel/oidc/v3/pkg/op"
 )
 
-// program is the one client that the provider knows.
+// program is a client that the provider knows. None has a secret: PKCE shows that it is the same one.
 type program struct {
-	lifetime time.Duration
+	id        string
+	callbacks []string
+	homes     []string
+	kind      op.ApplicationType
+	lifetime  time.Duration
 }
 
 func same(scopes []string) []string { return scopes }
 
-func (program) GetID() string                        { return clientID }
-func (program) RedirectURIs() []string               { return []string{redirectURI} }
-func (program) PostLogoutRedirectURIs() []string     { return nil }
-func (program) ApplicationType() op.ApplicationType  { return op.ApplicationTypeNative }
-func (program) AuthMethod() oidc.AuthMethod          { return oidc.AuthMethodNone }
-func (program) LoginURL(id string) string            { return "/login?id=" + id }
-func (program) AccessTokenType() op.AccessTokenType  { return op.AccessTokenTypeBearer }
-func (p program) IDTokenLifetime() time.Duration     { return p.lifetime }
-func (program) DevMode() bool                        { return false }
-func (program) IsScopeAllowed(string) bool           { return false }
-func (program) IDTokenUserinfoClaimsAssertion() bool { return true }
-func (program) ClockSkew() time.Duration             { return 0 }
+func (p program) GetID() string                       { return p.id }
+func (p program) RedirectURIs() []string              { return p.callbacks }
+func (p program) PostLogoutRedirectURIs() []string    { return p.homes }
+func (p program) ApplicationType() op.ApplicationType { return p.kind }
+func (program) AuthMethod() oidc.AuthMethod           { return oidc.AuthMethodNone }
+func (program) LoginURL(id string) string             { return "/login?id=" + id }
+func (program) AccessTokenType() op.AccessTokenType   { return op.AccessTokenTypeBearer }
+func (p program) IDTokenLifetime() time.Duration      { return p.lifetime }
+func (program) DevMode() bool                         { return false }
+func (program) IsScopeAllowed(string) bool            { return false }
+func (program) IDTokenUserinfoClaimsAssertion() bool  { return true }
+func (program) ClockSkew() time.Duration              { return 0 }
 
 func (program) ResponseTypes() []oidc.ResponseType {
 	return []oidc.ResponseType{oidc.ResponseTypeCode}

@@ -5,10 +5,15 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/zitadel/oidc/v3/pkg/op"
 )
 
-// clientID is the one client: a program on this machine that keeps no secret.
+// clientID is a program on this machine that keeps no secret.
 const clientID = "kubernetes"
+
+// consoleID is the web console.
+const consoleID = "console"
 
 // redirectURI is where a browser would be sent with the code. Nobody listens there.
 const redirectURI = "http://127.0.0.1/callback"
@@ -24,15 +29,22 @@ type config struct {
 	SigningKey string `json:"signingKey"`
 	KeyID      string `json:"keyID"`
 	// LifetimeSeconds is how long an ID token is valid.
-	LifetimeSeconds int    `json:"lifetimeSeconds"`
-	Sessions        string `json:"sessions"`
-	Users           []user `json:"users"`
+	LifetimeSeconds int     `json:"lifetimeSeconds"`
+	Sessions        string  `json:"sessions"`
+	Users           []user  `json:"users"`
+	Console         console `json:"console"`
+}
+
+// console is where browsers come back to from a login and from a logout.
+type console struct {
+	Callbacks []string `json:"callbacks"`
+	Homes     []string `json:"homes"`
 }
 
 // user is somebody who can log in.
 type user struct {
-	Name     string   `json:"name"`
-	Password string   `json:"password"`
+	Name     string `json:"name"`
+	Password string `json:"password"`
 	// Tenant is a claim of its own; whoever has none is of a tenant by the objects that name him.
 	Tenant string   `json:"tenant,omitempty"`
 	Groups []string `json:"groups"`
@@ -52,6 +64,22 @@ func load(file string) (*config, error) {
 
 func (c *config) lifetime() time.Duration {
 	return time.Duration(c.LifetimeSeconds) * time.Second
+}
+
+// client is the program of that name.
+func (c *config) client(id string) (program, bool) {
+	switch {
+	case id == clientID:
+		own := []string{redirectURI}
+		return program{id: id, callbacks: own, kind: op.ApplicationTypeNative, lifetime: c.lifetime()}, true
+	case id == consoleID:
+		return program{
+			id: id, callbacks: c.Console.Callbacks, homes: c.Console.Homes,
+			kind: op.ApplicationTypeWeb, lifetime: c.lifetime(),
+		}, true
+	default:
+		return program{}, false
+	}
 }
 
 func (c *config) user(name string) (user, bool) {

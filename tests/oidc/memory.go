@@ -184,8 +184,17 @@ func (m *memory) CreateAccessAndRefreshTokens(
 		delete(m.sessions, current)
 	}
 	fresh := random()
-	m.sessions[fresh] = &session{request.GetSubject(), request.GetScopes(), at, at.Add(sessionTime)}
+	client := clientOf(request)
+	m.sessions[fresh] = &session{request.GetSubject(), client, request.GetScopes(), at, at.Add(sessionTime)}
 	return random(), fresh, now.Add(m.config.lifetime()), nil
+}
+
+// clientOf is the client of a login or of the session that is refreshed.
+func clientOf(request op.TokenRequest) string {
+	if of, ok := request.(interface{ GetClientID() string }); ok {
+		return of.GetClientID()
+	}
+	return clientID
 }
 
 func (m *memory) TokenRequestByRefreshToken(_ context.Context, token string) (op.RefreshTokenRequest, error) {
@@ -200,11 +209,11 @@ func (m *memory) TokenRequestByRefreshToken(_ context.Context, token string) (op
 	return &found, nil
 }
 
-func (m *memory) TerminateSession(_ context.Context, subject, _ string) error {
+func (m *memory) TerminateSession(_ context.Context, subject, client string) error {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	for token, kept := range m.sessions {
-		if kept.subject == subject {
+		if kept.subject == subject && kept.client == client {
 			delete(m.sessions, token)
 		}
 	}
@@ -237,10 +246,11 @@ func (m *memory) SignatureAlgorithms(context.Context) ([]jose.SignatureAlgorithm
 func (m *memory) KeySet(context.Context) ([]op.Key, error) { return []op.Key{publicKey{m.key}}, nil }
 
 func (m *memory) GetClientByClientID(_ context.Context, id string) (op.Client, error) {
-	if id != clientID {
+	known, ok := m.config.client(id)
+	if !ok {
 		return nil, errUnknown
 	}
-	return program{lifetime: m.config.lifetime()}, nil
+	return known, nil
 }
 
 func (m *memory) AuthorizeClientIDSecret(context.Context, string, string) error {

@@ -18,7 +18,7 @@ type login struct {
 func (l *login) GetID() string                      { return l.id }
 func (l *login) GetACR() string                     { return "" }
 func (l *login) GetAMR() []string                   { return []string{"pwd"} }
-func (l *login) GetAudience() []string              { return []string{clientID} }
+func (l *login) GetAudience() []string              { return []string{l.asked.ClientID} }
 func (l *login) GetAuthTime() time.Time             { return l.at }
 func (l *login) GetClientID() string                { return l.asked.ClientID }
 func (l *login) GetNonce() string                   { return l.asked.Nonce }
@@ -39,15 +39,16 @@ func (l *login) GetCodeChallenge() *oidc.CodeChallenge {
 // session is what a refresh token stands for.
 type session struct {
 	subject string
+	client  string
 	scopes  []string
 	at      time.Time
 	until   time.Time
 }
 
 func (s *session) GetAMR() []string          { return []string{"pwd"} }
-func (s *session) GetAudience() []string     { return []string{clientID} }
+func (s *session) GetAudience() []string     { return []string{s.client} }
 func (s *session) GetAuthTime() time.Time    { return s.at }
-func (s *session) GetClientID() string       { return clientID }
+func (s *session) GetClientID() string       { return s.client }
 func (s *session) GetScopes() []string       { return s.scopes }
 func (s *session) GetSubject() string        { return s.subject }
 func (s *session) SetCurrentScopes([]string) {}

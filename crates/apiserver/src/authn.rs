@@ -27,6 +27,8 @@ pub mod issuers;
 pub(crate) mod jwt;
 /// Public keys of a token issuer.
 pub mod jwks;
+/// Requests to the servers of an issuer.
+pub mod fetch;
 /// Tokens among the subprotocols of a WebSocket.
 pub(crate) mod subprotocol;
 /// Bearer tokens that kube-apiserver reviews.
@@ -36,6 +38,7 @@ pub(crate) mod impersonation;
 
 use impersonation::Impersonation;
 use issuers::TokenIssuers;
+use jwks::KeySource;
 use review::{TokenReviewFailure, TokenReviews};
 use trust::TrustStore;
 use verdict::ChainVerdict;
@@ -172,6 +175,25 @@ impl Authenticator {
             ..Caller::default()
         };
         Self { settings, trust, issuers, reviews, anonymous: Arc::new(anonymous), clock, metrics }
+    }
+
+    /// Whom a bearer token makes its bearer, exactly as if a request had brought it; the error is for the log.
+    pub async fn judge(&self, token: &str) -> Result<Arc<Caller>, String> {
+        match self.by_token(token).await {
+            Opinion::Known(caller) => Ok(caller),
+            Opinion::None => Err("no token".to_owned()),
+            Opinion::Error(why) => Err(why.to_string()),
+        }
+    }
+
+    /// Where the keys of a configured issuer come from; `None` where it is none.
+    pub fn key_source(&self, issuer: &str) -> Option<KeySource> {
+        self.issuers.load_table().key_source(issuer)
+    }
+
+    /// Who brings no credentials, or none that are looked at.
+    pub(crate) fn nobody(&self) -> Authenticated {
+        Authenticated { caller: Arc::clone(&self.anonymous), tokens: Tokens::default() }
     }
 
     /// Now, in Unix seconds.

@@ -83,6 +83,8 @@ pub struct Right {
 pub enum Admits {
     /// Everybody, known or not.
     Everybody,
+    /// Everybody, and credentials are not looked at: bad ones are as good as none.
+    Unasked,
     /// Everybody who is known, as `system:discovery` says, and whom [`Admits::Reviewed`] lets in.
     Authenticated,
     /// Whom the policy or a SubjectAccessReview allows method and path.
@@ -229,7 +231,8 @@ impl Authorizer for Authorization {
         let Ruling { mut verdict, sight } = ruling;
         // That somebody operates is asked for once, and only where it matters.
         let mut operator = None;
-        if !caller.in_group(MASTERS) && demand.admits != Admits::Everybody {
+        let is_open = matches!(demand.admits, Admits::Everybody | Admits::Unasked);
+        if !caller.in_group(MASTERS) && !is_open {
             if matches!(verdict, AuthzVerdict::Deny(_) | AuthzVerdict::Later(_)) && info.resource().is_some()
             {
                 let operates = self.is_operator(caller).await?;

@@ -1,4 +1,5 @@
 use crate::audit::AuditedChange;
+use crate::authn::Authenticator;
 use crate::authz::Authorization;
 use crate::caller::Caller;
 use crate::request::RequestInfo;
@@ -18,6 +19,8 @@ pub struct RequestContext {
     pub access: Access,
     /// Asked where a request turns out to need more than its verb's right; without one it has no more.
     pub authorization: Option<Arc<Authorization>>,
+    /// Asked by a handler that comes to a credential by itself, such as a login.
+    pub authenticator: Option<Arc<Authenticator>>,
     /// When an answer must be out; streams have their own.
     pub deadline: Instant,
     /// `Audit-ID` of the request.
@@ -36,6 +39,7 @@ impl RequestContext {
             caller,
             access,
             authorization: None,
+            authenticator: None,
             deadline,
             audit_id: Arc::from(""),
             tenure: None,

@@ -40,6 +40,14 @@ pub enum Error {
         /// Why.
         why: String,
     },
+    /// A server of a token issuer gave no answer that can be used.
+    #[error("{url}: {why}")]
+    Issuer {
+        /// What was asked.
+        url: String,
+        /// Why.
+        why: String,
+    },
     /// The listening socket failed.
     #[error("listen: {0}")]
     Listen(#[source] std::io::Error),

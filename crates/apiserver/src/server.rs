@@ -8,7 +8,7 @@ use crate::metrics::ServerMetrics;
 use crate::resource::Resource;
 use crate::routes::{Route, Routes};
 use crate::tenure::Grounds;
-use crate::tls::{self, ServingCertificate};
+use crate::tls::{self, ClientCertificates, ServingCertificate};
 use runtime::trace::Tracer;
 use runtime::{Clock, Health, Metrics, Tasks};
 use std::path::PathBuf;
@@ -20,6 +20,8 @@ use tokio_util::sync::CancellationToken;
 
 /// What answers, behind all of this.
 mod handler;
+/// Further sockets, and what is passed there.
+mod door;
 /// Sockets, TLS, HTTP, and how they end.
 mod connection;
 /// Health, version and metrics: the routes that every server has.
@@ -36,6 +38,9 @@ mod body;
 mod websocket;
 
 use acting_reads::ActingReads;
+use connection::Socket;
+use door::Door;
+pub use door::{Gate, SideDoor};
 use endpoints::Checks;
 pub use endpoints::Version;
 pub use handler::Handler;
@@ -128,6 +133,9 @@ impl<H> std::fmt::Debug for Parts<H> {
 pub struct Server<H> {
     shared: Arc<ServerShared<H>>,
     certificate: Arc<ServingCertificate>,
+    /// Served at every door.
+    routes: Vec<Route>,
+    side: Option<(SideDoor, Arc<ServingCertificate>)>,
     trust: Arc<TrustStore>,
     issuers: Arc<TokenIssuers>,
     kube: KubeBox,
@@ -144,7 +152,6 @@ impl std::fmt::Debug for KubeBox {
 /// What every request uses.
 pub(crate) struct ServerShared<H> {
     pub(crate) handler: H,
-    pub(crate) routes: Routes,
     pub(crate) acting_reads: ActingReads,
     pub(crate) authenticator: Arc<Authenticator>,
     pub(crate) authorization: Arc<Authorization>,
@@ -199,7 +206,6 @@ impl<H: Handler> Server<H> {
         routes.extend(parts.routes);
         let shared = ServerShared {
             handler: parts.handler,
-            routes: Routes::new(routes)?,
             acting_reads: ActingReads::of(&parts.resources),
             authenticator: Arc::new(authenticator),
             authorization: Arc::new(authorization),
@@ -212,7 +218,20 @@ impl<H: Handler> Server<H> {
             draining: parts.draining,
             settings,
         };
-        Ok(Self { shared: Arc::new(shared), certificate, trust, issuers, kube: KubeBox(parts.kube) })
+        let (shared, kube) = (Arc::new(shared), KubeBox(parts.kube));
+        Ok(Self { shared, certificate, routes, side: None, trust, issuers, kube })
+    }
+
+    /// The same, with another way in.
+    pub async fn with_side_door(self, door: SideDoor) -> Result<Self, Error> {
+        let certificate =
+            ServingCertificate::load(door.certificate_file.clone(), door.key_file.clone()).await?;
+        Ok(Self { side: Some((door, Arc::new(certificate))), ..self })
+    }
+
+    /// Who tells callers apart.
+    pub fn authenticator(&self) -> &Authenticator {
+        &self.shared.authenticator
     }
 
     /// Serves until `tasks` is cancelled and what was under way has ended. What the handler needs must live as
@@ -225,8 +244,20 @@ impl<H: Handler> Server<H> {
         if let Some(client) = self.kube.0 {
             tasks.spawn("extension-apiserver-authentication", self.trust.follow_config_map(client));
         }
-        let config = tls::server_config(self.certificate)?;
-        connection::serve(self.shared, listener, config, tasks.token()).await
+        let front = Socket {
+            listener,
+            config: tls::server_config(self.certificate, ClientCertificates::AskedFor)?,
+            door: Door { routes: Routes::new(self.routes.clone())?, gate: None },
+        };
+        let front = connection::serve(Arc::clone(&self.shared), front, tasks.token());
+        let Some((door, certificate)) = self.side else { return front.await };
+        tasks.spawn("serving certificate at the side", Arc::clone(&certificate).follow(every));
+        let side = Socket {
+            listener: door.listener,
+            config: tls::server_config(certificate, ClientCertificates::None)?,
+            door: Door { routes: Routes::new([self.routes, door.routes].concat())?, gate: Some(door.gate) },
+        };
+        tokio::try_join!(front, connection::serve(self.shared, side, tasks.token())).map(drop)
     }
 }
 

@@ -23,15 +23,30 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// TLS 1.2 and 1.3, HTTP/2 before HTTP/1.1; a client certificate is asked for, not demanded.
-pub(crate) fn server_config(certificate: Arc<ServingCertificate>) -> Result<ServerConfig, Error> {
+/// What a handshake says of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClientCertificates {
+    /// Asked for, not demanded.
+    AskedFor,
+    /// Not asked for: a browser would ask its user.
+    None,
+}
+
+/// TLS 1.2 and 1.3, HTTP/2 before HTTP/1.1.
+pub(crate) fn server_config(
+    certificate: Arc<ServingCertificate>,
+    clients: ClientCertificates,
+) -> Result<ServerConfig, Error> {
     let provider = provider();
     let verifier = client::AnyClient::new(&provider);
-    let mut config = ServerConfig::builder_with_provider(provider)
+    let config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
-        .map_err(|error| Error::credentials("TLS", error))?
-        .with_client_cert_verifier(Arc::new(verifier))
-        .with_cert_resolver(certificate);
+        .map_err(|error| Error::credentials("TLS", error))?;
+    let config = match clients {
+        ClientCertificates::AskedFor => config.with_client_cert_verifier(Arc::new(verifier)),
+        ClientCertificates::None => config.with_no_client_auth(),
+    };
+    let mut config = config.with_cert_resolver(certificate);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
 }

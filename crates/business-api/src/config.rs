@@ -2,6 +2,8 @@
 
 use crate::certificates::ValidDays;
 use crate::certificates::controller::ControllerIssuer;
+use crate::console::ConsoleCertificate;
+use crate::console::settings::Origin;
 use crate::roles::Roles;
 use crate::roster::Roster;
 use apiserver::request::query::go_duration;
@@ -120,6 +122,9 @@ pub struct Serve {
     /// Tokens for the registry.
     #[command(flatten)]
     pub registry: Registry,
+    /// The web console.
+    #[command(flatten)]
+    pub console: ConsoleSettings,
     /// How long requests are still taken after /readyz has begun to fail, such as 5s: as long as others may not have
     /// heard of it.
     #[arg(long, default_value = "0s", value_parser = duration)]
@@ -200,6 +205,47 @@ pub struct Registry {
     /// How many days a password of a registry credential may be good for.
     #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(i64).range(1..=3650))]
     pub registry_credential_days_max: i64,
+}
+
+/// The web console, at a socket of its own. It is served where --console-issuers says who logs people in.
+#[derive(Clone, Debug, Args)]
+pub struct ConsoleSettings {
+    /// Whether the console is served at all.
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    pub console: bool,
+    /// Where people can log in: YAML with `issuers`, each with name, displayName, issuer, clientID, clientSecretFile and
+    /// scopes.
+    #[arg(long, requires_all = ["console_origin", "console_key_file"])]
+    pub console_issuers: Option<PathBuf>,
+    /// Address of the console.
+    #[arg(long, default_value = "127.0.0.1:8443")]
+    pub console_bind: SocketAddr,
+    /// Where browsers find the console, such as `https://console.example.org`; several are names of the same one.
+    #[arg(long, value_delimiter = ',', value_parser = Origin::parse)]
+    pub console_origin: Vec<Origin>,
+    /// Keys that sessions are sealed with, a line each: 32 random bytes in base64. The first seals, all open. The same for
+    /// all replicas. Read again when it changes.
+    #[arg(long)]
+    pub console_key_file: Option<PathBuf>,
+    /// Serving certificate and chain of the console, PEM. Without it: the API's. Read again when it changes.
+    #[arg(long, requires = "console_tls_private_key_file")]
+    pub console_tls_cert_file: Option<PathBuf>,
+    /// Key of that certificate, PEM. Read again when it changes.
+    #[arg(long, requires = "console_tls_cert_file")]
+    pub console_tls_private_key_file: Option<PathBuf>,
+    /// How long a session lasts at the most, however often it is refreshed.
+    #[arg(long, default_value = "12h", value_parser = duration)]
+    pub console_session_lifetime: Duration,
+    /// Serves the page from a directory instead of from the program, for whoever is writing it.
+    #[arg(long)]
+    pub console_files: Option<PathBuf>,
+}
+
+impl ConsoleSettings {
+    /// Whether there is a console.
+    pub fn is_served(&self) -> bool {
+        self.console && self.console_issuers.is_some()
+    }
 }
 
 /// Settings of `check-authentication-config`.
@@ -380,6 +426,19 @@ impl Serve {
         let (tenant, user) =
             (self.initial_administrator_tenant.clone()?, self.initial_administrator_user.clone()?);
         Some(PlatformSpec { tenant_id: tenant, administrators: vec![user] })
+    }
+
+    /// By which certificate the console is known.
+    pub fn console_certificate(&self) -> ConsoleCertificate {
+        let ConsoleSettings { console_tls_cert_file: certificate, console_tls_private_key_file: key, .. } =
+            self.console.clone();
+        match (certificate, key) {
+            (Some(certificate), Some(key)) => ConsoleCertificate { certificate, key },
+            _ => ConsoleCertificate {
+                certificate: self.tls_cert_file.clone(),
+                key: self.tls_private_key_file.clone(),
+            },
+        }
     }
 
     /// Names in member clusters that none may claim.

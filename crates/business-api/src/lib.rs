@@ -37,10 +37,14 @@ pub mod refusal;
 pub mod finalizers;
 /// The table of kinds.
 pub mod kinds;
+/// A small file of secrets that is read again when it changes.
+mod followed;
 /// Who may do what in the registry.
 pub mod token_server;
 /// What is served beside the kinds.
 pub mod pages;
+/// The web console: its files, login, and the session in a browser's cookies.
+pub mod console;
 /// Compares the quota ledger with the objects.
 pub mod audit;
 /// What is made at the start, when it is not there.

@@ -4,6 +4,7 @@ use crate::audit::{Auditor, Books, Growth};
 use crate::certificates::{CertificateIssuer, Certificates};
 use crate::clusters::Clusters;
 use crate::config::{Jwt, Serve};
+use crate::console::Console;
 use crate::finalizers::TenantFinalizers;
 use crate::initial::InitialPlatform;
 use crate::kinds::{Directories, Gives, KINDS, KindTable};
@@ -45,6 +46,8 @@ pub struct Listeners {
     pub api: TcpListener,
     /// Probes and metrics, over plain HTTP.
     pub admin: TcpListener,
+    /// The console, over TLS, where there is one.
+    pub console: Option<TcpListener>,
 }
 
 impl Listeners {
@@ -52,7 +55,11 @@ impl Listeners {
     pub async fn bind(settings: &Serve) -> Result<Self> {
         let listen =
             async |address| TcpListener::bind(address).await.with_context(|| format!("listen on {address}"));
-        Ok(Self { api: listen(settings.bind).await?, admin: listen(settings.admin_bind).await? })
+        let console = match settings.console.is_served() {
+            true => Some(listen(settings.console.console_bind).await?),
+            false => None,
+        };
+        Ok(Self { api: listen(settings.bind).await?, admin: listen(settings.admin_bind).await?, console })
     }
 }
 
@@ -113,6 +120,7 @@ pub async fn serve(settings: &Serve, listeners: Listeners, program: Program, tas
     let routes = RegistryPages { store: &store, kinds, roles: &roles, clock: &clock, tasks: &below }
         .routes(&settings.registry)?;
     let api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about)?;
+    let console = Console::load(&settings.console, &clock, &below)?;
     let mut server = server_settings(settings);
     server.tracer = tracer(settings, &below, &metrics)?;
     let parts = Parts {
@@ -127,7 +135,11 @@ pub async fn serve(settings: &Serve, listeners: Listeners, program: Program, tas
         draining,
         clock,
     };
-    let server = Server::new(server, parts).await?;
+    let mut server = Server::new(server, parts).await?;
+    if let Some((console, listener)) = console.zip(listeners.console) {
+        console.check(server.authenticator())?;
+        server = server.with_side_door(console.door(listener, settings.console_certificate())?).await?;
+    }
     // A task below that ends by itself ends the server, too.
     let (end, failed) = (tasks.clone(), below.token());
     tasks.spawn_draining("store", async move {

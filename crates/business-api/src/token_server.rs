@@ -12,8 +12,6 @@ pub mod scope;
 pub mod prefixes;
 /// What is granted of what is asked for.
 pub mod grant;
-/// A file that is read again when it changes.
-mod followed;
 /// Names and passwords of the platform's own parts.
 pub mod accounts;
 /// The keys that tokens are signed with.

@@ -39,9 +39,10 @@ const CRATES: &[Crate] = &[
     Crate { name: "store", may_use: &["meta", "quota", "runtime"], must_not_use: HTTP },
     Crate { name: "apiserver", may_use: &["meta", "quota", "store", "runtime"], must_not_use: &["sqlx"] },
     Crate { name: "business-types", may_use: &["meta", "quota"], must_not_use: IO },
+    Crate { name: "console-page", may_use: &[], must_not_use: IO },
     Crate {
         name: "business-api",
-        may_use: &["meta", "quota", "store", "apiserver", "business-types", "runtime"],
+        may_use: &["meta", "quota", "store", "apiserver", "business-types", "console-page", "runtime"],
         must_not_use: &[],
     },
     Crate {

@@ -11,6 +11,8 @@ mod control_plane;
 mod extra;
 /// PostgreSQL's programs.
 mod postgres;
+/// The console's page.
+mod web;
 /// What has to be built.
 mod build;
 /// A tool at work.
@@ -61,6 +63,8 @@ fn command() -> Command {
             test::command(),
             accept.arg(line::output()),
             bench::command(),
+            Command::new("web")
+                .about("Build the console's page, which the next build of business-api takes in."),
             Command::new("layers").about("Check that crates and modules use only what they may."),
             Command::new("tidy").about("Check what a compiler does not look at."),
         ])
@@ -89,6 +93,7 @@ fn run(name: &str, matches: &ArgMatches, begun: Instant) -> Result<Option<Count>
         "test" => return test::test(matches).map(Some),
         "accept" => return test::only(&["accept"]).map(Some),
         "bench" => bench::bench(matches)?,
+        "web" => web::web()?,
         "layers" => layers::check()?,
         _ => tidy::check()?,
     }

@@ -5,6 +5,7 @@ use crate::call;
 use crate::control_plane::ControlPlane;
 use crate::extra;
 use crate::postgres;
+use crate::web;
 use crate::workspace;
 use anyhow::Result;
 use std::convert::Infallible;
@@ -25,6 +26,7 @@ pub(crate) fn prepare(programs: &[Programs], control_plane: &ControlPlane) -> Re
 pub(crate) fn up(up: &Up, begun: Instant) -> Result<Infallible> {
     let local = up.kubeconfig.is_none() || up.members > 0;
     let control_plane = if local { ControlPlane::whole() } else { ControlPlane::kubectl() };
+    web::on_demand()?;
     build::build(&[Programs::PLATFORM], Some(&control_plane))?;
     control_plane.link()?;
     build::link_plugin()?;

@@ -8,13 +8,19 @@ use crate::supervisor::{Spec, Supervisor};
 use crate::token::{AUDIENCE, TENANT_CLAIM, TokenIssuer};
 use crate::wait::Look;
 use anyhow::{Context, Result, bail, ensure};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 pub const NAME: &str = "oidc";
+/// The console as the provider knows it.
+const CONSOLE: &str = "console";
 /// The authority of all that business-api and the provider serve.
 pub const AUTHORITY: &str = "serving-ca";
 const READY: Duration = Duration::from_secs(30);
@@ -50,6 +56,8 @@ pub struct Door {
 #[derive(Clone, Debug)]
 pub struct Provider {
     layout: Layout,
+    /// Where browsers find the console, one a replica.
+    pub consoles: Vec<String>,
 }
 
 /// Its program, which is there where it could be built.
@@ -63,8 +71,8 @@ pub fn is_there() -> bool {
 
 impl Provider {
     /// Makes its certificate and writes what it and its client are told, and what servers believe.
-    pub fn prepare(layout: &Layout, port: u16, issuer: &TokenIssuer) -> Result<Self> {
-        let this = Self { layout: layout.clone() };
+    pub fn prepare(layout: &Layout, port: u16, issuer: &TokenIssuer, consoles: Vec<String>) -> Result<Self> {
+        let this = Self { layout: layout.clone(), consoles };
         let sessions = this.file("sessions");
         std::fs::create_dir_all(&sessions)?;
         let pki = Pki::open(&layout.path("pki"))?;
@@ -86,11 +94,32 @@ impl Provider {
             "lifetimeSeconds": LIFETIME_SECONDS,
             "sessions": sessions,
             "users": PEOPLE.iter().map(user).collect::<Vec<_>>(),
+            "console": {"callbacks": this.at_consoles("/console/callback"), "homes": this.at_consoles("/console/")},
         });
         secret(&this.file("config.json"), &serde_json::to_string_pretty(&config)?)?;
         let believed = authentication(issuer.url(), &std::fs::read_to_string(pki.cert(AUTHORITY))?);
         std::fs::write(this.authentication_config(), serde_yaml_ng::to_string(&believed)?)?;
+        let issuers = json!({"issuers": [{
+            "name": "local", "displayName": "People of this machine", "issuer": issuer.url(), "clientID": CONSOLE,
+            "scopes": ["profile", "offline_access"],
+        }]});
+        std::fs::write(this.console_issuers(), serde_yaml_ng::to_string(&issuers)?)?;
+        sealing_key(&this.console_keys())?;
         Ok(this)
+    }
+
+    /// Who logs people in at the console.
+    pub fn console_issuers(&self) -> PathBuf {
+        self.file("console-issuers.yaml")
+    }
+
+    /// What the console's sessions are sealed with.
+    pub fn console_keys(&self) -> PathBuf {
+        self.file("console-keys")
+    }
+
+    fn at_consoles(&self, path: &str) -> Vec<String> {
+        self.consoles.iter().map(|origin| format!("{origin}{path}")).collect()
     }
 
     /// Kubernetes' `AuthenticationConfiguration`, the same for every server.
@@ -124,6 +153,16 @@ impl Provider {
     }
 }
 
+/// Kept from one `up` to the next, so that browsers stay logged in.
+fn sealing_key(file: &Path) -> Result<()> {
+    if file.exists() {
+        return Ok(());
+    }
+    let mut bytes = [0; 32];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    secret(file, &BASE64_STANDARD.encode(bytes))
+}
+
 /// Whom servers take the bearers of the provider's tokens for. One issuer alone needs no prefix; names of the cluster's own
 /// parts are no person's.
 fn authentication(issuer: &str, authority: &str) -> Value {
@@ -132,7 +171,10 @@ fn authentication(issuer: &str, authority: &str) -> Value {
         "apiVersion": "apiserver.config.k8s.io/v1",
         "kind": "AuthenticationConfiguration",
         "jwt": [{
-            "issuer": {"url": issuer, "audiences": [AUDIENCE], "certificateAuthority": authority},
+            "issuer": {
+                "url": issuer, "audiences": [AUDIENCE, CONSOLE], "audienceMatchPolicy": "MatchAny",
+                "certificateAuthority": authority,
+            },
             "claimMappings": {
                 "username": {"claim": "sub", "prefix": ""},
                 "groups": {"claim": "groups", "prefix": ""},

@@ -188,6 +188,11 @@ impl<'a> Starter<'a> {
         })
     }
 
+    fn replica_names(&self) -> Vec<String> {
+        let others = (2..=self.options.replicas).map(|number| format!("business-api-{number}"));
+        std::iter::once("business-api".to_owned()).chain(others).collect()
+    }
+
     /// What tokens are signed with, and what the provider is called.
     fn issuer(&mut self) -> Result<TokenIssuer> {
         let port = self.port(identity::NAME, identity::NAME)?;
@@ -204,8 +209,13 @@ impl<'a> Starter<'a> {
             return Ok(None);
         }
         let port = self.port(identity::NAME, identity::NAME)?;
+        let mut consoles = Vec::new();
+        for name in self.replica_names() {
+            let port = self.port(&format!("{name}-console"), &name)?;
+            consoles.push(format!("https://localhost:{port}"));
+        }
         say::step("identity provider ready", || {
-            let provider = Provider::prepare(self.layout, port, issuer)?;
+            let provider = Provider::prepare(self.layout, port, issuer, consoles)?;
             self.supervisor.start(provider.spec())?;
             provider.wait(self.supervisor)?;
             Ok(Some(provider))
@@ -387,11 +397,11 @@ impl<'a> Starter<'a> {
 
     fn replicas(&mut self, host: &str) -> Result<Vec<Api>> {
         let mut apis = Vec::new();
-        for number in 1..=self.options.replicas.max(1) {
-            let name = if number == 1 { "business-api".to_owned() } else { format!("business-api-{number}") };
+        for name in self.replica_names() {
             let port = self.port(&name, &name)?;
             let admin_port = self.port(&format!("{name}-admin"), &name)?;
-            apis.push(Api { name, host: host.to_owned(), port, admin_port });
+            let console_port = self.port(&format!("{name}-console"), &name)?;
+            apis.push(Api { name, host: host.to_owned(), port, admin_port, console_port });
         }
         Ok(apis)
     }

@@ -42,6 +42,8 @@ pub struct Api {
     pub host: String,
     pub port: u16,
     pub admin_port: u16,
+    /// Of the console, on 127.0.0.1.
+    pub console_port: u16,
 }
 
 /// What every replica shares.
@@ -135,6 +137,12 @@ impl Api {
             ("log-format", "text".to_owned()),
         ];
         args.extend(settings.believed());
+        if let Some(provider) = settings.provider {
+            args.push(("console-bind", format!("127.0.0.1:{}", self.console_port)));
+            args.push(("console-origin", provider.consoles.join(",")));
+            args.push(("console-issuers", text(&provider.console_issuers())));
+            args.push(("console-key-file", text(&provider.console_keys())));
+        }
         if let Some(ca) = &settings.client_ca {
             args.push(("client-ca-file", text(ca)));
         }

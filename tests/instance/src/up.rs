@@ -145,7 +145,9 @@ fn detach(layout: &Layout) -> Result<()> {
 
 fn guide(instance: &Instance, took: Duration) {
     let dir = &instance.layout.dir;
-    let dir = dir.strip_prefix(std::env::current_dir().unwrap_or_default()).unwrap_or(dir).display();
+    let dir = dir.strip_prefix(std::env::current_dir().unwrap_or_default()).unwrap_or(dir);
+    let password = dir.join(identity::NAME).join("password");
+    let dir = dir.display();
     say::line(format_args!("up in {}; clusters: {}", say::seconds(took), instance.clusters.join(", ")));
     say::line(format_args!("  export KUBECONFIG={dir}/kubeconfig PATH=\"$PWD/.dev/bin:$PATH\""));
     say::line("  kubectl get tenants,projects,bns -A");
@@ -154,7 +156,13 @@ fn guide(instance: &Instance, took: Duration) {
     );
     say::line("  kubectl explain project.spec");
     say::line(format_args!("  kubectl --kubeconfig {dir}/tenant.kubeconfig get projects"));
-    if instance.provider.is_some() {
+    if let Some(provider) = &instance.provider {
+        if let Some(origin) = provider.consoles.first() {
+            say::line(format_args!(
+                "  console: {origin}/console/; everybody's password is in {}",
+                password.display()
+            ));
+        }
         let people = identity::PEOPLE.map(|person| person.name).join(", ");
         say::line(format_args!("  cargo xtask login alice; there are {people}"));
     }

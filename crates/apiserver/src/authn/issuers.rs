@@ -138,6 +138,11 @@ struct KnownIssuer {
 }
 
 impl IssuerTable {
+    pub(super) fn key_source(&self, name: &str) -> Option<KeySource> {
+        let known = self.issuers.iter().find(|known| known.issuer.name() == name)?;
+        Some(known.keys.clone())
+    }
+
     pub(crate) fn find(&self, name: &str) -> Option<Arc<JwtIssuer>> {
         self.issuers.iter().map(|known| &known.issuer).find(|issuer| issuer.name() == name).map(Arc::clone)
     }

@@ -1,14 +1,11 @@
+use super::fetch;
 use crate::error::Error;
 use crate::tls::serving::read;
 use arc_swap::ArcSwap;
-use http_body_util::{BodyExt, Empty, Limited};
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::TokioExecutor;
+use http::Request;
 use jsonwebtoken::jwk::{AlgorithmParameters, JwkSet, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey};
-use rustls::RootCertStore;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -36,12 +33,8 @@ const FILE_PERIOD: Duration = Duration::from_secs(5);
 const COOL_DOWN: Duration = Duration::from_secs(5);
 /// How long such a token waits for the fetch.
 const REFRESH_WAIT: Duration = Duration::from_secs(3);
-/// How long a fetch may take.
-const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 /// How many keys one token is tried with.
 const KEYS_TRIED: usize = 16;
-/// Largest key set taken.
-const SIZE_LIMIT: usize = 1024 * 1024;
 
 /// Where an issuer's public keys are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -201,28 +194,13 @@ impl KeySet {
     }
 
     async fn get(&self, url: &str, authorities: &IssuerAuthorities) -> Result<Vec<u8>, Error> {
-        let uri: http::Uri = url.parse().map_err(|error| Error::Settings(format!("{url}: {error}")))?;
-        let local = matches!(uri.host(), Some("127.0.0.1" | "localhost" | "[::1]"));
-        if uri.scheme_str() != Some("https") && !local {
-            return Err(Error::Settings(format!("{url}: keys are fetched by https")));
+        let wrong = |error: &dyn Display| Error::key_set(&self.issuer, error);
+        let request = Request::get(url).body(Vec::new()).map_err(|error| wrong(&error))?;
+        let response = fetch::send(request, authorities).await.map_err(|error| wrong(&error))?;
+        if !response.status().is_success() {
+            return Err(wrong(&response.status()));
         }
-        let connector = hyper_rustls::HttpsConnectorBuilder::new()
-            .with_tls_config(client_config(authorities).await?)
-            .https_or_http()
-            .enable_http1()
-            .build();
-        let client: Client<_, Empty<bytes::Bytes>> = Client::builder(TokioExecutor::new()).build(connector);
-        let fetch = async {
-            let response = client.get(uri).await.map_err(|error| Error::key_set(&self.issuer, error))?;
-            if !response.status().is_success() {
-                return Err(Error::key_set(&self.issuer, response.status()));
-            }
-            let body = Limited::new(response.into_body(), SIZE_LIMIT).collect().await;
-            body.map(|body| body.to_bytes().to_vec()).map_err(|error| Error::key_set(&self.issuer, error))
-        };
-        tokio::time::timeout(FETCH_TIMEOUT, fetch)
-            .await
-            .unwrap_or_else(|_elapsed| Err(Error::key_set(&self.issuer, "no answer in time")))
+        Ok(response.into_body())
     }
 }
 
@@ -274,28 +252,4 @@ fn parse(document: &[u8]) -> Result<Vec<VerificationKey>, String> {
         }
     }
     if keys.is_empty() { Err("no key for signatures in it".to_owned()) } else { Ok(keys) }
-}
-
-async fn client_config(authorities: &IssuerAuthorities) -> Result<rustls::ClientConfig, Error> {
-    let mut roots = RootCertStore::empty();
-    let pem = match authorities {
-        IssuerAuthorities::System => None,
-        IssuerAuthorities::File(path) => Some(read(path).await?),
-        IssuerAuthorities::Pem(pem) => Some(pem.clone().into_bytes()),
-    };
-    if let Some(pem) = pem {
-        for certificate in CertificateDer::pem_slice_iter(&pem) {
-            let certificate = certificate.map_err(|error| Error::credentials("issuer's CA", error))?;
-            roots.add(certificate).map_err(|error| Error::credentials("issuer's CA", error))?;
-        }
-    } else {
-        let (_added, _ignored) =
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    }
-    let config = rustls::ClientConfig::builder_with_provider(crate::tls::provider())
-        .with_safe_default_protocol_versions()
-        .map_err(|error| Error::credentials("TLS", error))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(config)
 }

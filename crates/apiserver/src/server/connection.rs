@@ -1,3 +1,4 @@
+use super::door::Door;
 use super::websocket::Afterwards;
 use super::{Handler, ServerShared, pipeline};
 use crate::error::Error;
@@ -43,14 +44,21 @@ const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 /// After an error of the socket, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// Where callers come in.
+pub(super) struct Socket {
+    pub(super) listener: TcpListener,
+    pub(super) config: ServerConfig,
+    pub(super) door: Door,
+}
+
 /// Serves until the token is cancelled, then ends in order: `/readyz` fails, requests are still taken for a while,
 /// the socket closes, watches end, connections are told to go, and what is under way may finish.
 pub(super) async fn serve<H: Handler>(
     shared: Arc<ServerShared<H>>,
-    listener: TcpListener,
-    config: ServerConfig,
+    socket: Socket,
     stop: CancellationToken,
 ) -> Result<(), Error> {
+    let Socket { listener, config, door } = socket;
     let address = listener.local_addr().map_err(Error::Listen)?;
     tracing::info!(%address, "serving");
     let mut acceptor = Acceptor {
@@ -62,6 +70,7 @@ pub(super) async fn serve<H: Handler>(
         connections: JoinSet::new(),
         closing: CancellationToken::new(),
         shared: Arc::clone(&shared),
+        door: Arc::new(door),
     };
     tokio::select! {
         () = acceptor.accept() => {}
@@ -86,6 +95,7 @@ struct Acceptor<H> {
     connections: JoinSet<()>,
     closing: CancellationToken,
     shared: Arc<ServerShared<H>>,
+    door: Arc<Door>,
 }
 
 impl<H: Handler> Acceptor<H> {
@@ -108,7 +118,8 @@ impl<H: Handler> Acceptor<H> {
     fn spawn(&mut self, stream: TcpStream, address: SocketAddr, permit: OwnedSemaphorePermit) {
         let (shared, tls, http) = (Arc::clone(&self.shared), self.tls.clone(), self.http.clone());
         let closing = self.closing.clone();
-        let accepted = Accepted { stream, address, stranger: self.strangers.enter() };
+        let (door, stranger) = (Arc::clone(&self.door), self.strangers.enter());
+        let accepted = Accepted { stream, address, door, stranger };
         self.connections.spawn(async move {
             shared.metrics.connections.inc();
             if let Err(error) = connection(&shared, &tls, &http, accepted, closing).await {
@@ -165,6 +176,7 @@ fn http() -> Builder<TokioExecutor> {
 struct Accepted {
     stream: TcpStream,
     address: SocketAddr,
+    door: Arc<Door>,
     stranger: Stranger,
 }
 
@@ -175,7 +187,7 @@ async fn connection<H: Handler>(
     accepted: Accepted,
     closing: CancellationToken,
 ) -> Result<(), String> {
-    let Accepted { stream, address, stranger } = accepted;
+    let Accepted { stream, address, door, stranger } = accepted;
     let displaced = stranger.displaced();
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
     let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.accept(stream));
@@ -208,6 +220,7 @@ async fn connection<H: Handler>(
         // A stream of HTTP/2 keeps the room of what answered it to its end, a watch for hours: only a pointer's.
         let answered = Box::pin(pipeline::serve(
             Arc::clone(shared),
+            Arc::clone(&door),
             Arc::clone(&peer),
             Arc::clone(&afterwards),
             request,

@@ -1,10 +1,11 @@
 use super::body::Streamed;
+use super::door::Door;
 use super::trail::Trail;
 use super::websocket::{self, Afterwards, Upgrade};
 use super::{Handler, ServerShared};
 use crate::audit::{self, AUDIT_ID};
-use crate::authn::Unauthenticated;
 use crate::authn::impersonation::Impersonation;
+use crate::authn::{Authenticated, Unauthenticated};
 use crate::authz::{Admits, Attributes, Demand};
 use crate::caller::{Caller, MASTERS, Via};
 use crate::context::RequestContext;
@@ -40,6 +41,7 @@ type Refused = Response<Body>;
 /// authentication, impersonation, room, authorization, handler; then metrics and the audit log.
 pub(super) async fn serve<H: Handler>(
     shared: Arc<ServerShared<H>>,
+    door: Arc<Door>,
     peer: Arc<Peer>,
     afterwards: Arc<Afterwards>,
     request: Request<Incoming>,
@@ -57,7 +59,7 @@ pub(super) async fn serve<H: Handler>(
     };
     let outcome = {
         let request = request.map(Body::new);
-        let answered = answer(&shared, &peer, &afterwards, request, &mut trail).instrument(span);
+        let answered = answer(&shared, &door, &peer, &afterwards, request, &mut trail).instrument(span);
         let answered = pin!(AssertUnwindSafe(answered).catch_unwind());
         match at {
             None => answered.await,
@@ -77,6 +79,7 @@ pub(super) async fn serve<H: Handler>(
     let headers = response.headers_mut();
     headers.insert(AUDIT_ID, audit_header);
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
+    door.leave(headers);
     if http1 && shared.stopping.load(Ordering::Relaxed) && !headers.contains_key(header::UPGRADE) {
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
@@ -86,6 +89,7 @@ pub(super) async fn serve<H: Handler>(
 
 async fn answer<H: Handler>(
     shared: &Arc<ServerShared<H>>,
+    door: &Door,
     peer: &Arc<Peer>,
     afterwards: &Afterwards,
     mut request: Request<Body>,
@@ -93,12 +97,14 @@ async fn answer<H: Handler>(
 ) -> Result<Response<Body>, Refused> {
     let parsed = RequestInfo::parse(request.method(), request.uri());
     let deadline = trail.started + timeout(&request)?;
+    door.enter(&mut request)?;
 
-    let dialect = parsed.as_ref().ok().and_then(|info| shared.routes.dialect(info));
+    let dialect = parsed.as_ref().ok().and_then(|info| door.routes.dialect(info));
     let dialect = dialect.as_deref();
     let refused = |status: &Status, to: &Request<Body>| refusal(dialect, status, to.headers(), to.uri());
     let uri = request.uri().clone();
-    let authenticated = shared.authenticator.authenticate(peer, request.headers_mut(), uri.path(), dialect);
+    let is_unasked = parsed.as_ref().is_ok_and(|info| door.is_unasked(info));
+    let authenticated = authenticate(shared, peer, &mut request, dialect, is_unasked);
     let authenticated = match trace::span("authentication", authenticated).await {
         Ok(authenticated) => authenticated,
         Err(error) => return Err(refused(&unauthenticated(&error, peer), &request)),
@@ -108,7 +114,7 @@ async fn answer<H: Handler>(
         peer.known();
     }
     let info = parsed.map_err(|status| failure(&status, &request))?;
-    let entrance = Entrance::of(shared, &info);
+    let entrance = Entrance::of(shared, door, &info);
     trail.asked(&info, entrance.class);
     let wanted = Impersonation::take(request.headers_mut()).map_err(|status| failure(&status, &request))?;
     let mut acting = Acting { caller: Arc::clone(&authenticated.caller), rights: Vec::new() };
@@ -146,12 +152,13 @@ async fn answer<H: Handler>(
     let Attributes { caller, info } = demand.attributes;
     let mut context = RequestContext {
         authorization: Some(Arc::clone(&shared.authorization)),
+        authenticator: Some(Arc::clone(&shared.authenticator)),
         audit_id: Arc::clone(&trail.audit_id),
         tenure,
         ..RequestContext::new(info, caller, access, deadline)
     };
     let upgrade = upgrade(&mut request, &context, is_stream)?;
-    let handled = handle(shared, &mut context, request);
+    let handled = handle(shared, door, &mut context, request);
     let handled = if is_stream { Ok(handled.await) } else { within(shared, deadline, handled.map(Ok)).await };
     trail.outcome = context.outcome.take();
     let response = handled.map_err(|status| refusal(dialect, &status, &HeaderMap::new(), &uri))?;
@@ -162,6 +169,21 @@ async fn answer<H: Handler>(
         }
         _ => response,
     })
+}
+
+/// Who asks; nobody is asked where credentials are not looked at.
+async fn authenticate<H>(
+    shared: &ServerShared<H>,
+    peer: &Peer,
+    request: &mut Request<Body>,
+    dialect: Option<&dyn Dialect>,
+    is_unasked: bool,
+) -> Result<Authenticated, Unauthenticated> {
+    if is_unasked {
+        return Ok(shared.authenticator.nobody());
+    }
+    let uri = request.uri().clone();
+    shared.authenticator.authenticate(peer, request.headers_mut(), uri.path(), dialect).await
 }
 
 /// A stream keeps its place as long as it lasts; what is answered in one piece gives it up at once.
@@ -188,15 +210,15 @@ struct Entrance {
 }
 
 impl Entrance {
-    fn of<H>(shared: &ServerShared<H>, info: &RequestInfo) -> Self {
+    fn of<H>(shared: &ServerShared<H>, door: &Door, info: &RequestInfo) -> Self {
         match info {
             RequestInfo::Resource(asked) => {
                 let class = if shared.acting_reads.has(asked) { Class::Write } else { asked.class() };
                 Self { class, admits: Admits::Reviewed, sees: true }
             }
             RequestInfo::Path(asked) => {
-                let admits = shared.routes.admits(&asked.path);
-                match shared.routes.find(&asked.path) {
+                let admits = door.routes.admits(&asked.path);
+                match door.routes.find(&asked.path) {
                     Some(route) => Self { class: route.class, admits, sees: route.sees },
                     None => Self { class: Class::Exempt, admits, sees: false },
                 }
@@ -214,12 +236,13 @@ struct Acting {
 
 async fn handle<H: Handler>(
     shared: &Arc<ServerShared<H>>,
+    door: &Door,
     context: &mut RequestContext,
     request: Request<Body>,
 ) -> Response<Body> {
     match &context.info {
         RequestInfo::Resource(_) => shared.handler.handle(context, request).await,
-        RequestInfo::Path(_) => shared.routes.answer(context, request).await,
+        RequestInfo::Path(_) => door.routes.answer(context, request).await,
     }
 }
 

@@ -1,5 +1,5 @@
-use super::followed::Followed;
 use super::is_same;
+use crate::followed::Followed;
 use anyhow::{Context, Result, ensure};
 use apiserver::Caller;
 use apiserver::caller::Via;

@@ -1,4 +1,4 @@
-use super::followed::Followed;
+use crate::followed::Followed;
 use anyhow::{Context, Result, ensure};
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, PublicKeyUse, ThumbprintHash};
 use jsonwebtoken::{Algorithm, EncodingKey, Header};

@@ -5,6 +5,8 @@ mod accounts;
 #[cfg(test)]
 mod audits;
 #[cfg(test)]
+mod browser;
+#[cfg(test)]
 mod certificates;
 #[cfg(test)]
 mod compat;

@@ -360,6 +360,7 @@ async fn start(
             let listeners = Listeners {
                 api: TcpListener::bind("127.0.0.1:0").await.unwrap(),
                 admin: TcpListener::bind("127.0.0.1:0").await.unwrap(),
+                console: None,
             };
             address.send(listeners.api.local_addr().unwrap()).unwrap();
             serve(&settings, listeners, program, tasks).await
@@ -547,13 +548,13 @@ pub(crate) fn namespaces(project: &str) -> String {
     format!("/namespaces/{project}/namespaces")
 }
 
-struct Authority {
-    pem: String,
+pub(crate) struct Authority {
+    pub(crate) pem: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, "test-ca");
@@ -563,7 +564,12 @@ impl Authority {
     }
 
     /// Certificate and key, PEM.
-    fn issue(&self, name: &str, organization: Option<&str>, addresses: &[&str]) -> (String, String) {
+    pub(crate) fn issue(
+        &self,
+        name: &str,
+        organization: Option<&str>,
+        addresses: &[&str],
+    ) -> (String, String) {
         let names: Vec<String> = addresses.iter().map(|a| (*a).to_owned()).collect();
         let mut params = CertificateParams::new(names).unwrap();
         params.distinguished_name.push(DnType::CommonName, name);
@@ -577,7 +583,7 @@ impl Authority {
         (certificate.pem(), key.serialize_pem())
     }
 
-    fn connector(&self, client: Option<(String, String)>) -> TlsConnector {
+    pub(crate) fn connector(&self, client: Option<(String, String)>) -> TlsConnector {
         use rustls::pki_types::pem::PemObject;
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.pem.as_bytes()).unwrap()).unwrap();
@@ -598,7 +604,7 @@ impl Authority {
     }
 }
 
-fn key_set(key: &KeyPair) -> Value {
+pub(crate) fn key_set(key: &KeyPair) -> Value {
     let point = key.public_key_raw();
     let part = |range: std::ops::Range<usize>| BASE64_URL_SAFE_NO_PAD.encode(&point[range]);
     json!({"keys": [{"kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": "k1",

@@ -4,6 +4,9 @@ use anyhow::{Result, ensure};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
+/// Secrets that docs/ has people make.
+const BROUGHT: [&str; 1] = ["business-console"];
+
 /// Everything that is named is rendered, too.
 pub(super) fn check(objects: &[Value]) -> Result<()> {
     let rendered = Rendered(objects);
@@ -38,9 +41,10 @@ impl<'a> Rendered<'a> {
         Ok(())
     }
 
-    /// Secrets that cert-manager makes; those that are mounted have to be among them.
+    /// Secrets that cert-manager makes or that people are told to; those that are mounted have to be among them.
     fn issued(self) -> BTreeSet<&'a str> {
-        self.of("Certificate").map(|certificate| text(certificate, "/spec/secretName")).collect()
+        let issued = self.of("Certificate").map(|certificate| text(certificate, "/spec/secretName"));
+        issued.chain(BROUGHT).collect()
     }
 
     fn workload(self, object: &Value) -> Result<()> {

@@ -88,7 +88,7 @@ impl World {
                 tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
             let outcome = runtime.block_on(async {
                 let listen = async || TcpListener::bind("127.0.0.1:0").await.unwrap();
-                let listeners = Listeners { api: listen().await, admin: listen().await };
+                let listeners = Listeners { api: listen().await, admin: listen().await, console: None };
                 bound.send(listeners.api.local_addr().unwrap()).unwrap();
                 serve(&settings, listeners, Program::default(), served).await
             });

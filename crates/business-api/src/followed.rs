@@ -7,17 +7,17 @@ use std::time::Duration;
 const RELOAD: Duration = Duration::from_secs(5);
 
 /// What a small file of secrets says, read again when it changes. Clones share it.
-pub(super) struct Followed<T> {
+pub(crate) struct Followed<T> {
     file: Arc<Path>,
     parse: fn(&str) -> Result<T>,
     current: Arc<ArcSwap<Read<T>>>,
 }
 
 /// A file's text, and what it says.
-pub(super) struct Read<T> {
+pub(crate) struct Read<T> {
     text: String,
     /// What it says.
-    pub(super) value: T,
+    pub(crate) value: T,
 }
 
 impl<T> std::fmt::Debug for Followed<T> {
@@ -34,7 +34,7 @@ impl<T> Clone for Followed<T> {
 
 impl<T: Send + Sync + 'static> Followed<T> {
     /// Reads the file.
-    pub(super) fn load(file: &Path, parse: fn(&str) -> Result<T>) -> Result<Self> {
+    pub(crate) fn load(file: &Path, parse: fn(&str) -> Result<T>) -> Result<Self> {
         let text = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
         Self::of(file.to_owned(), text, parse).with_context(|| format!("read {}", file.display()))
     }
@@ -45,13 +45,13 @@ impl<T: Send + Sync + 'static> Followed<T> {
     }
 
     /// What it says now.
-    pub(super) fn now(&self) -> Guard<Arc<Read<T>>> {
+    pub(crate) fn now(&self) -> Guard<Arc<Read<T>>> {
         self.current.load()
     }
 
     /// Reads the file again whenever it has changed, for ever.
     #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
-    pub(super) async fn follow(self) {
+    pub(crate) async fn follow(self) {
         loop {
             tokio::time::sleep(RELOAD).await;
             match tokio::fs::read_to_string(&self.file).await {
@@ -61,7 +61,7 @@ impl<T: Send + Sync + 'static> Followed<T> {
         }
     }
 
-    pub(super) fn take(&self, text: String) {
+    pub(crate) fn take(&self, text: String) {
         if self.current.load().text == text {
             return;
         }
@@ -76,7 +76,7 @@ impl<T: Send + Sync + 'static> Followed<T> {
     }
 
     #[cfg(test)]
-    pub(super) fn of_text(text: &str, parse: fn(&str) -> Result<T>) -> Self {
+    pub(crate) fn of_text(text: &str, parse: fn(&str) -> Result<T>) -> Self {
         Self::of(PathBuf::new(), text.to_owned(), parse).unwrap()
     }
 }

@@ -1,0 +1,69 @@
+use super::jwks::IssuerAuthorities;
+use crate::error::Error;
+use crate::tls::serving::read;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use std::fmt::Display;
+use std::time::Duration;
+
+/// How long an answer may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Largest answer taken.
+const SIZE_LIMIT: usize = 1024 * 1024;
+
+/// Asks a server of an issuer once: by https, plain HTTP only on this machine, within 10 s, for at most 1 MiB. Redirects are
+/// answers.
+pub async fn send(
+    request: Request<Vec<u8>>,
+    authorities: &IssuerAuthorities,
+) -> Result<Response<Vec<u8>>, Error> {
+    let uri = request.uri().clone();
+    let failed = |why: &dyn Display| Error::Issuer { url: uri.to_string(), why: why.to_string() };
+    let local = matches!(uri.host(), Some("127.0.0.1" | "localhost" | "[::1]"));
+    if uri.scheme_str() != Some("https") && !local {
+        return Err(failed(&"issuers are asked by https"));
+    }
+    let connector = hyper_rustls::HttpsConnectorBuilder::new()
+        .with_tls_config(client_config(authorities).await?)
+        .https_or_http()
+        .enable_http1()
+        .build();
+    let client: Client<_, Full<Bytes>> = Client::builder(TokioExecutor::new()).build(connector);
+    let asked = async {
+        let request = request.map(|body| Full::new(Bytes::from(body)));
+        let (head, body) = client.request(request).await.map_err(|error| failed(&error))?.into_parts();
+        let body = Limited::new(body, SIZE_LIMIT).collect().await.map_err(|error| failed(&error))?;
+        Ok(Response::from_parts(head, body.to_bytes().to_vec()))
+    };
+    tokio::time::timeout(TIMEOUT, asked).await.unwrap_or_else(|_elapsed| Err(failed(&"no answer in time")))
+}
+
+async fn client_config(authorities: &IssuerAuthorities) -> Result<rustls::ClientConfig, Error> {
+    let mut roots = RootCertStore::empty();
+    let pem = match authorities {
+        IssuerAuthorities::System => None,
+        IssuerAuthorities::File(path) => Some(read(path).await?),
+        IssuerAuthorities::Pem(pem) => Some(pem.clone().into_bytes()),
+    };
+    if let Some(pem) = pem {
+        for certificate in CertificateDer::pem_slice_iter(&pem) {
+            let certificate = certificate.map_err(|error| Error::credentials("issuer's CA", error))?;
+            roots.add(certificate).map_err(|error| Error::credentials("issuer's CA", error))?;
+        }
+    } else {
+        let (_added, _ignored) =
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    }
+    let config = rustls::ClientConfig::builder_with_provider(crate::tls::provider())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Error::credentials("TLS", error))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(config)
+}

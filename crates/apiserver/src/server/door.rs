@@ -1,0 +1,62 @@
+use crate::authz::Admits;
+use crate::request::RequestInfo;
+use crate::routes::{Route, Routes};
+use axum::body::Body;
+use http::{HeaderMap, Request, Response};
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+
+/// What callers at a [`SideDoor`] pass, before anything else looks at their requests.
+pub trait Gate: Send + Sync + 'static {
+    /// Makes of a request one that the server understands: credentials of its own sort become those that the
+    /// authenticators know. What it refuses goes no further.
+    fn enter(&self, request: &mut Request<Body>) -> Result<(), Response<Body>>;
+
+    /// The last look at the headers of each answer, refusals included.
+    fn leave(&self, headers: &mut HeaderMap);
+}
+
+/// A further socket of the same server, for callers who come another way. They have the same resources, and routes of their
+/// own beside the server's. No client certificate is asked for there.
+pub struct SideDoor {
+    /// Where it is.
+    pub listener: TcpListener,
+    /// PEM file with the serving certificate and its chain.
+    pub certificate_file: PathBuf,
+    /// PEM file with its private key.
+    pub key_file: PathBuf,
+    /// What each request passes.
+    pub gate: Arc<dyn Gate>,
+    /// Served here alone.
+    pub routes: Vec<Route>,
+}
+
+impl std::fmt::Debug for SideDoor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SideDoor").field("listener", &self.listener).finish_non_exhaustive()
+    }
+}
+
+/// By which way a request comes in.
+pub(super) struct Door {
+    pub(super) routes: Routes,
+    pub(super) gate: Option<Arc<dyn Gate>>,
+}
+
+impl Door {
+    /// Whether credentials are not looked at.
+    pub(super) fn is_unasked(&self, info: &RequestInfo) -> bool {
+        matches!(info, RequestInfo::Path(asked) if self.routes.admits(&asked.path) == Admits::Unasked)
+    }
+
+    pub(super) fn enter(&self, request: &mut Request<Body>) -> Result<(), Response<Body>> {
+        self.gate.as_ref().map_or(Ok(()), |gate| gate.enter(request))
+    }
+
+    pub(super) fn leave(&self, headers: &mut HeaderMap) {
+        if let Some(gate) = &self.gate {
+            gate.leave(headers);
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! What is said to an identity provider: the authorization code flow with PKCE, refreshing, and the end.
+
+use super::session::{Login, Session};
+use super::settings::ConsoleIssuer;
+use apiserver::authn::fetch;
+use apiserver::authn::jwks::{IssuerAuthorities, KeySource};
+use futures_util::future::BoxFuture;
+use http::{Request, header};
+use openidconnect::core::{
+    CoreAuthenticationFlow, CoreClient, CoreErrorResponseType, CoreIdToken, CoreIdTokenVerifier,
+    CoreJsonWebKeySet, CoreJwsSigningAlgorithm, CoreRevocableToken, CoreTokenResponse,
+};
+use openidconnect::{
+    AsyncHttpClient, AuthType, AuthUrl, AuthorizationCode, ClientId, ClientSecret, CsrfToken, EndSessionUrl,
+    EndpointNotSet, EndpointSet, HttpRequest, HttpResponse, IssuerUrl, LogoutRequest, Nonce,
+    OAuth2TokenResponse as _, PkceCodeChallenge, PkceCodeVerifier, PostLogoutRedirectUrl, RedirectUrl,
+    RefreshToken, RequestTokenError, RevocationUrl, Scope, StandardErrorResponse, TokenResponse as _,
+    TokenUrl,
+};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::str::FromStr as _;
+use std::time::Duration;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+/// Signatures by a private key alone, as the API takes them.
+const ALGORITHMS: [CoreJwsSigningAlgorithm; 9] = [
+    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha256,
+    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha384,
+    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha512,
+    CoreJwsSigningAlgorithm::RsaSsaPssSha256,
+    CoreJwsSigningAlgorithm::RsaSsaPssSha384,
+    CoreJwsSigningAlgorithm::RsaSsaPssSha512,
+    CoreJwsSigningAlgorithm::EcdsaP256Sha256,
+    CoreJwsSigningAlgorithm::EcdsaP384Sha384,
+    CoreJwsSigningAlgorithm::EdDsa,
+];
+
+const DISCOVERED_FOR: Duration = Duration::from_mins(1);
+
+type Client = CoreClient<EndpointSet, EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointSet>;
+type Refused = RequestTokenError<apiserver::Error, StandardErrorResponse<CoreErrorResponseType>>;
+
+/// Why a provider gives nothing.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ProviderError {
+    /// It did not answer as a provider does, now.
+    #[error("the identity provider does not answer as it should: {0}")]
+    Unreachable(String),
+    /// It said no, or what it said is not to be believed.
+    #[error("the identity provider did not accept the login: {0}")]
+    Refused(String),
+    /// The console is not set up as it must be for this.
+    #[error("{0}")]
+    Settings(String),
+}
+
+/// What a provider publishes of itself.
+#[derive(Clone, Debug, Deserialize)]
+struct Discovery {
+    issuer: String,
+    authorization_endpoint: String,
+    token_endpoint: String,
+    jwks_uri: String,
+    end_session_endpoint: Option<String>,
+    revocation_endpoint: Option<String>,
+    #[serde(default)]
+    token_endpoint_auth_methods_supported: Vec<String>,
+}
+
+/// How its servers are asked.
+struct Wire(IssuerAuthorities);
+
+impl<'c> AsyncHttpClient<'c> for Wire {
+    type Error = apiserver::Error;
+    type Future = BoxFuture<'c, Result<HttpResponse, apiserver::Error>>;
+
+    fn call(&'c self, request: HttpRequest) -> Self::Future {
+        Box::pin(fetch::send(request, &self.0))
+    }
+}
+
+impl Wire {
+    async fn get<T: DeserializeOwned>(&self, url: &str) -> Result<T, ProviderError> {
+        let failed = |why: String| ProviderError::Unreachable(format!("{url}: {why}"));
+        let request = Request::get(url).header(header::ACCEPT, "application/json").body(Vec::new());
+        let request = request.map_err(|error| failed(error.to_string()))?;
+        let answer = self.call(request).await;
+        let answer = answer.map_err(|error| ProviderError::Unreachable(error.to_string()))?;
+        if !answer.status().is_success() {
+            return Err(failed(answer.status().to_string()));
+        }
+        serde_json::from_slice(answer.body()).map_err(|error| failed(error.to_string()))
+    }
+}
+
+/// A provider, as it is now.
+pub(super) struct Provider<'a> {
+    settings: &'a ConsoleIssuer,
+    wire: Wire,
+    discovery: Discovery,
+}
+
+/// What a provider said of itself, so that whoever asks for many logins does not make us ask as often.
+#[derive(Debug, Default)]
+pub(super) struct LastDiscovery(Mutex<Option<Said>>);
+
+#[derive(Debug)]
+struct Said {
+    source: KeySource,
+    discovery: Discovery,
+    at: Instant,
+}
+
+impl LastDiscovery {
+    /// One asks for all who wait.
+    async fn get(
+        &self,
+        source: KeySource,
+        ask: impl Future<Output = Result<Discovery, ProviderError>>,
+    ) -> Result<Discovery, ProviderError> {
+        let mut last = self.0.lock().await;
+        if let Some(said) = &*last
+            && said.source == source
+            && said.at.elapsed() < DISCOVERED_FOR
+        {
+            return Ok(said.discovery.clone());
+        }
+        let discovery = ask.await?;
+        *last = Some(Said { source, discovery: discovery.clone(), at: Instant::now() });
+        Ok(discovery)
+    }
+}
+
+/// What a provider gave.
+pub(super) struct Given {
+    pub(super) token: String,
+    pub(super) refresh: Option<String>,
+    /// Whose they are, in the provider's words.
+    pub(super) subject: String,
+}
+
+/// A login that can be sent on its way.
+pub(super) struct Begun {
+    pub(super) url: String,
+    pub(super) state: String,
+    pub(super) nonce: String,
+    pub(super) verifier: String,
+}
+
+impl<'a> Provider<'a> {
+    /// Asks the provider who it is. `source` is where the API finds its keys: what vouches for them vouches for this.
+    pub(super) async fn discover(
+        settings: &'a ConsoleIssuer,
+        source: KeySource,
+        last: &LastDiscovery,
+    ) -> Result<Self, ProviderError> {
+        let usual = format!("{}/.well-known/openid-configuration", settings.issuer.trim_end_matches('/'));
+        let (url, authorities) = match source.clone() {
+            KeySource::Discovery { url, authorities } => (url.unwrap_or(usual), authorities),
+            KeySource::Url { authorities, .. } => (usual, authorities),
+            KeySource::File(_) => (usual, IssuerAuthorities::System),
+        };
+        let wire = Wire(authorities);
+        let discovery = last.get(source, wire.get::<Discovery>(&url)).await?;
+        if discovery.issuer != settings.issuer {
+            let text = format!("its configuration is that of {:?}", discovery.issuer);
+            return Err(ProviderError::Unreachable(text));
+        }
+        Ok(Self { settings, wire, discovery })
+    }
+
+    /// Where the browser goes to log in, and what is to be remembered until it comes back.
+    pub(super) fn begin(&self, redirect: &str) -> Result<Begun, ProviderError> {
+        let client = self.client(CoreJsonWebKeySet::default())?;
+        let redirect = redirect_url(redirect)?;
+        let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
+        let flow = CoreAuthenticationFlow::AuthorizationCode;
+        let scopes = self.settings.scopes.iter().filter(|scope| *scope != "openid");
+        let (url, state, nonce) = client
+            .set_redirect_uri(redirect)
+            .authorize_url(flow, CsrfToken::new_random, Nonce::new_random)
+            .add_scopes(scopes.cloned().map(Scope::new))
+            .set_pkce_challenge(challenge)
+            .url();
+        Ok(Begun {
+            url: url.to_string(),
+            state: state.into_secret(),
+            nonce: nonce.secret().clone(),
+            verifier: verifier.into_secret(),
+        })
+    }
+
+    /// Redeems a code.
+    pub(super) async fn redeem(&self, login: &Login, code: &str) -> Result<Given, ProviderError> {
+        let client =
+            self.authenticated(self.keys().await?).await?.set_redirect_uri(redirect_url(&login.redirect)?);
+        let answer = client
+            .exchange_code(AuthorizationCode::new(code.to_owned()))
+            .set_pkce_verifier(PkceCodeVerifier::new(login.verifier.clone()))
+            .request_async(&self.wire)
+            .await
+            .map_err(refused)?;
+        let token =
+            answer.id_token().ok_or_else(|| ProviderError::Refused("it gave no ID token".to_owned()))?;
+        let nonce = Nonce::new(login.nonce.clone());
+        let claims = token.claims(&self.verifier(&client), &nonce).map_err(unbelieved)?;
+        Ok(given(&answer, token, claims.subject().as_str()))
+    }
+
+    /// A new ID token for a session.
+    pub(super) async fn refresh(&self, session: &Session) -> Result<Given, ProviderError> {
+        let no = |why: &str| ProviderError::Refused(why.to_owned());
+        let refresh = session.refresh.clone().ok_or_else(|| no("there is nothing to refresh it with"))?;
+        let client = self.authenticated(self.keys().await?).await?;
+        let refresh = RefreshToken::new(refresh);
+        let answer =
+            client.exchange_refresh_token(&refresh).request_async(&self.wire).await.map_err(refused)?;
+        let token = answer.id_token().ok_or_else(|| no("it gives no ID token for a refresh token"))?;
+        let claims = token.claims(&self.verifier(&client), |_: Option<&Nonce>| Ok(())).map_err(unbelieved)?;
+        if claims.subject().as_str() != session.subject {
+            return Err(no("it gave a token of somebody else"));
+        }
+        let given = given(&answer, token, &session.subject);
+        Ok(Given { refresh: given.refresh.or(session.refresh.clone()), ..given })
+    }
+
+    /// Makes the session's refresh token worthless, where the provider can do that.
+    pub(super) async fn revoke(&self, session: &Session) -> Result<(), ProviderError> {
+        let Discovery { revocation_endpoint: Some(url), .. } = self.discovery.clone() else { return Ok(()) };
+        let Some(refresh) = session.refresh.clone() else { return Ok(()) };
+        let failed = |why: String| ProviderError::Unreachable(why);
+        let url = RevocationUrl::new(url).map_err(|error| failed(error.to_string()))?;
+        let client = self.authenticated(CoreJsonWebKeySet::default()).await?.set_revocation_url(url);
+        let token = CoreRevocableToken::RefreshToken(RefreshToken::new(refresh));
+        let request = client.revoke_token(token).map_err(|error| failed(error.to_string()))?;
+        let answer = request.request_async(&self.wire).await;
+        answer.map_err(|error| failed(error.to_string()))
+    }
+
+    /// Where the browser goes to log out there, too.
+    pub(super) fn end(&self, session: &Session, back: &str) -> Option<String> {
+        let url = EndSessionUrl::new(self.discovery.end_session_endpoint.clone()?).ok()?;
+        let back = PostLogoutRedirectUrl::new(back.to_owned()).ok()?;
+        let token = CoreIdToken::from_str(&session.token).ok()?;
+        let request = LogoutRequest::from(url)
+            .set_id_token_hint(&token)
+            .set_client_id(ClientId::new(self.settings.client_id.clone()))
+            .set_post_logout_redirect_uri(back);
+        Some(request.http_get_url().to_string())
+    }
+
+    async fn keys(&self) -> Result<CoreJsonWebKeySet, ProviderError> {
+        self.wire.get(&self.discovery.jwks_uri).await
+    }
+
+    /// With the client's secret, where it has one.
+    async fn authenticated(&self, keys: CoreJsonWebKeySet) -> Result<Client, ProviderError> {
+        let client = self.client(keys)?;
+        let Some(secret) = self.secret().await? else { return Ok(client) };
+        let by = if self.takes_basic() { AuthType::BasicAuth } else { AuthType::RequestBody };
+        Ok(client.set_client_secret(ClientSecret::new(secret)).set_auth_type(by))
+    }
+
+    fn client(&self, keys: CoreJsonWebKeySet) -> Result<Client, ProviderError> {
+        let Discovery { issuer, authorization_endpoint, token_endpoint, .. } = self.discovery.clone();
+        let wrong = |error| ProviderError::Unreachable(format!("a URL in its configuration: {error}"));
+        let id = ClientId::new(self.settings.client_id.clone());
+        Ok(CoreClient::new(id, IssuerUrl::new(issuer).map_err(wrong)?, keys)
+            .set_auth_uri(AuthUrl::new(authorization_endpoint).map_err(wrong)?)
+            .set_token_uri(TokenUrl::new(token_endpoint).map_err(wrong)?))
+    }
+
+    fn verifier<'c>(&self, client: &'c Client) -> CoreIdTokenVerifier<'c> {
+        client.id_token_verifier().set_allowed_algs(ALGORITHMS)
+    }
+
+    /// A provider that does not say so takes it.
+    fn takes_basic(&self) -> bool {
+        let methods = &self.discovery.token_endpoint_auth_methods_supported;
+        methods.is_empty() || methods.iter().any(|method| method == "client_secret_basic")
+    }
+
+    async fn secret(&self) -> Result<Option<String>, ProviderError> {
+        let Some(file) = &self.settings.client_secret_file else { return Ok(None) };
+        match tokio::fs::read_to_string(file).await {
+            Ok(secret) => Ok(Some(secret.trim().to_owned())),
+            Err(error) => Err(ProviderError::Settings(format!("read {}: {error}", file.display()))),
+        }
+    }
+}
+
+fn redirect_url(url: &str) -> Result<RedirectUrl, ProviderError> {
+    RedirectUrl::new(url.to_owned()).map_err(|error| ProviderError::Settings(format!("{url}: {error}")))
+}
+
+fn given(answer: &CoreTokenResponse, token: &CoreIdToken, subject: &str) -> Given {
+    let refresh = answer.refresh_token().map(|token| token.secret().clone());
+    Given { token: token.to_string(), refresh, subject: subject.to_owned() }
+}
+
+fn refused(error: Refused) -> ProviderError {
+    match error {
+        RequestTokenError::ServerResponse(why) => ProviderError::Refused(why.to_string()),
+        RequestTokenError::Request(why) => ProviderError::Unreachable(why.to_string()),
+        RequestTokenError::Parse(why, _answer) => ProviderError::Unreachable(why.to_string()),
+        RequestTokenError::Other(why) => ProviderError::Unreachable(why),
+    }
+}
+
+fn unbelieved(error: openidconnect::ClaimsVerificationError) -> ProviderError {
+    ProviderError::Refused(format!("its ID token is not good: {error}"))
+}
