@@ -91,9 +91,9 @@ pub(crate) const PLANTS: [Plant; 17] = [
         name: "event-outside-the-transaction",
         before: "SELECT 1",
         function: "apply_batch",
-        found_by: Finding::Difference,
+        found_by: Finding::Lost,
         find: "\n    -- THE CLAIMS.",
-        replace: "\n    DELETE FROM events x WHERE x.rv > base AND random() < 0.01;\n    -- THE CLAIMS.",
+        replace: "\n    DELETE FROM events x WHERE x.rv > base AND random() < 0.002;\n    -- THE CLAIMS.",
     },
     Plant {
         name: "revision-before-the-lock",

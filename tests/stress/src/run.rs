@@ -284,12 +284,16 @@ async fn compare_state(
 
 fn judge(lines: &[Line], history: &History, verdict: &mut Verdict) -> Result<()> {
     let Verdict { findings, told: outcomes, done, watched, .. } = verdict;
+    // What contradicts itself was not read to its end.
+    let read_until = if findings.has(Finding::History) { history.last } else { u64::MAX };
     for line in lines {
         match line {
             Line::Write { op, token, told } => {
                 let stored = history.tokens.get(token).map(Vec::as_slice).unwrap_or_default();
                 let (name, wrong) = match told {
-                    LoggedOutcome::Done(revision) => ("done", !stored.contains(revision)),
+                    LoggedOutcome::Done(revision) => {
+                        ("done", *revision <= read_until && !stored.contains(revision))
+                    }
                     LoggedOutcome::No => ("refused", !stored.is_empty()),
                     LoggedOutcome::Unavailable => ("unavailable", !stored.is_empty()),
                     LoggedOutcome::Unknown => ("unknown", false),
