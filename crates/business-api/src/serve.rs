@@ -55,9 +55,10 @@ impl Listeners {
     pub async fn bind(settings: &Serve) -> Result<Self> {
         let listen =
             async |address| TcpListener::bind(address).await.with_context(|| format!("listen on {address}"));
-        let console = match settings.console.is_served() {
-            true => Some(listen(settings.console.console_bind).await?),
-            false => None,
+        let console = if settings.console.is_served() {
+            Some(listen(settings.console.console_bind).await?)
+        } else {
+            None
         };
         Ok(Self { api: listen(settings.bind).await?, admin: listen(settings.admin_bind).await?, console })
     }

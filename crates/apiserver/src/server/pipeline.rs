@@ -163,12 +163,22 @@ async fn answer<H: Handler>(
     trail.outcome = context.outcome.take();
     let response = handled.map_err(|status| refusal(dialect, &status, &HeaderMap::new(), &uri))?;
     let response = keep_place(shared, &context.info, place, response);
-    Ok(match upgrade {
+    Ok(handed_over(shared, upgrade, response, afterwards))
+}
+
+/// A watch that was answered goes on over its WebSocket.
+fn handed_over<H>(
+    shared: &ServerShared<H>,
+    upgrade: Option<Box<Upgrade>>,
+    response: Response<Body>,
+    afterwards: &Afterwards,
+) -> Response<Body> {
+    match upgrade {
         Some(upgrade) if response.status() == StatusCode::OK => {
             upgrade.accept(response, afterwards, shared.draining.clone())
         }
         _ => response,
-    })
+    }
 }
 
 /// Who asks; nobody is asked where credentials are not looked at.

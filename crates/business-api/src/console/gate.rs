@@ -156,7 +156,7 @@ impl Gate for ConsoleGate {
     }
 }
 
-/// `'self'` covers WebSockets in today's browsers alone: older ones are told their URL.
+/// `'self'` covers sockets in today's browsers alone: older ones are told their URL.
 fn content_security_policy(origins: &[Origin]) -> String {
     let sockets: Vec<String> = origins.iter().map(Origin::socket).collect();
     format!(

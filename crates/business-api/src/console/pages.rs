@@ -88,7 +88,7 @@ impl RouteHandler for ConsolePage {
                 Page::Config => json_response(&console.config()),
                 Page::Login => page(console.log_in(cx, &request).await),
                 Page::Callback => forgetting_login(page(console.come_back(cx, &request).await)),
-                Page::Session => or_status(console.session(cx, &request), &request),
+                Page::Session => or_status(session(cx, &request), &request),
                 Page::Refresh => or_status(console.refresh(cx, &request).await, &request),
                 Page::Logout => or_status(console.log_out(cx, &request).await, &request),
             }
@@ -173,12 +173,6 @@ impl Console {
         let mut response = html::going_on(&login.page);
         self.set(response.headers_mut(), &session)?;
         Ok(response)
-    }
-
-    /// Who is logged in. That the token is good has been found out on the way here.
-    fn session(&self, cx: &RequestContext, request: &Parts) -> Result<Response<Body>, Status> {
-        let session = request.extensions.get::<Session>().ok_or_else(Status::unauthorized)?;
-        Ok(json_response(&described(&cx.caller, session)))
     }
 
     async fn refresh(&self, cx: &RequestContext, request: &Parts) -> Result<Response<Body>, Status> {
@@ -272,6 +266,12 @@ fn authenticator(cx: &RequestContext) -> Option<&Authenticator> {
 fn session_of(issuer: &str, given: Given, ends: i64) -> Session {
     let Given { token, refresh, subject } = given;
     Session { issuer: issuer.to_owned(), token, refresh, subject, ends }
+}
+
+/// Who is logged in. That the token is good has been found out on the way here.
+fn session(cx: &RequestContext, request: &Parts) -> Result<Response<Body>, Status> {
+    let session = request.extensions.get::<Session>().ok_or_else(Status::unauthorized)?;
+    Ok(json_response(&described(&cx.caller, session)))
 }
 
 fn described(caller: &Caller, session: &Session) -> Value {

@@ -11,11 +11,11 @@ use openidconnect::core::{
     CoreJsonWebKeySet, CoreJwsSigningAlgorithm, CoreRevocableToken, CoreTokenResponse,
 };
 use openidconnect::{
-    AsyncHttpClient, AuthType, AuthUrl, AuthorizationCode, ClientId, ClientSecret, CsrfToken, EndSessionUrl,
-    EndpointNotSet, EndpointSet, HttpRequest, HttpResponse, IssuerUrl, LogoutRequest, Nonce,
-    OAuth2TokenResponse as _, PkceCodeChallenge, PkceCodeVerifier, PostLogoutRedirectUrl, RedirectUrl,
-    RefreshToken, RequestTokenError, RevocationUrl, Scope, StandardErrorResponse, TokenResponse as _,
-    TokenUrl,
+    AsyncHttpClient, AuthType, AuthUrl, AuthorizationCode, ClaimsVerificationError, ClientId, ClientSecret,
+    CsrfToken, EndSessionUrl, EndpointNotSet, EndpointSet, HttpRequest, HttpResponse, IssuerUrl,
+    LogoutRequest, Nonce, OAuth2TokenResponse as _, PkceCodeChallenge, PkceCodeVerifier,
+    PostLogoutRedirectUrl, RedirectUrl, RefreshToken, RequestTokenError, RevocationUrl, Scope,
+    StandardErrorResponse, TokenResponse as _, TokenUrl,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -205,7 +205,7 @@ impl<'a> Provider<'a> {
         let token =
             answer.id_token().ok_or_else(|| ProviderError::Refused("it gave no ID token".to_owned()))?;
         let nonce = Nonce::new(login.nonce.clone());
-        let claims = token.claims(&self.verifier(&client), &nonce).map_err(unbelieved)?;
+        let claims = token.claims(&verifier(&client), &nonce).map_err(|error| unbelieved(&error))?;
         Ok(given(&answer, token, claims.subject().as_str()))
     }
 
@@ -218,7 +218,9 @@ impl<'a> Provider<'a> {
         let answer =
             client.exchange_refresh_token(&refresh).request_async(&self.wire).await.map_err(refused)?;
         let token = answer.id_token().ok_or_else(|| no("it gives no ID token for a refresh token"))?;
-        let claims = token.claims(&self.verifier(&client), |_: Option<&Nonce>| Ok(())).map_err(unbelieved)?;
+        let claims = token
+            .claims(&verifier(&client), |_: Option<&Nonce>| Ok(()))
+            .map_err(|error| unbelieved(&error))?;
         if claims.subject().as_str() != session.subject {
             return Err(no("it gave a token of somebody else"));
         }
@@ -272,10 +274,6 @@ impl<'a> Provider<'a> {
             .set_token_uri(TokenUrl::new(token_endpoint).map_err(wrong)?))
     }
 
-    fn verifier<'c>(&self, client: &'c Client) -> CoreIdTokenVerifier<'c> {
-        client.id_token_verifier().set_allowed_algs(ALGORITHMS)
-    }
-
     /// A provider that does not say so takes it.
     fn takes_basic(&self) -> bool {
         let methods = &self.discovery.token_endpoint_auth_methods_supported;
@@ -289,6 +287,10 @@ impl<'a> Provider<'a> {
             Err(error) => Err(ProviderError::Settings(format!("read {}: {error}", file.display()))),
         }
     }
+}
+
+fn verifier(client: &Client) -> CoreIdTokenVerifier<'_> {
+    client.id_token_verifier().set_allowed_algs(ALGORITHMS)
 }
 
 fn redirect_url(url: &str) -> Result<RedirectUrl, ProviderError> {
@@ -309,6 +311,6 @@ fn refused(error: Refused) -> ProviderError {
     }
 }
 
-fn unbelieved(error: openidconnect::ClaimsVerificationError) -> ProviderError {
+fn unbelieved(error: &ClaimsVerificationError) -> ProviderError {
     ProviderError::Refused(format!("its ID token is not good: {error}"))
 }
