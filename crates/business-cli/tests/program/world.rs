@@ -252,6 +252,7 @@ async fn serve_at(directory: &Path, database: &Database, tasks: &Tasks) -> Socke
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let outcome = runtime.block_on(async {
             let listeners = Listeners {
+                console: None,
                 api: TcpListener::bind("127.0.0.1:0").await.unwrap(),
                 admin: TcpListener::bind("127.0.0.1:0").await.unwrap(),
             };
