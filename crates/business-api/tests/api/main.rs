@@ -26,6 +26,7 @@ mod main_job;
 mod matrix;
 mod member_clusters;
 #[cfg(test)]
+mod openapi;
 mod platforms;
 #[cfg(test)]
 mod portal;

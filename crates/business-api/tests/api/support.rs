@@ -468,7 +468,7 @@ impl Client {
     }
 
     fn request(&self, method: Method, path: &str) -> http::request::Builder {
-        let whole = if ["/apis", "/readyz", "/registry/"].iter().any(|root| path.starts_with(root)) {
+        let whole = if ["/apis", "/readyz", "/registry/", "/openapi/"].iter().any(|root| path.starts_with(root)) {
             path.to_owned()
         } else {
             format!("{GROUP}{path}")
