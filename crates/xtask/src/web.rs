@@ -34,13 +34,12 @@ pub(crate) fn on_demand() -> Result<()> {
     if stamp == key(&source)? {
         return Ok(());
     }
-    match check_node() {
-        Ok(()) => say::step("console built", || build(&source)),
-        Err(error) => {
-            say::skipped(&format!("{error}: the console has no page"));
-            Ok(())
-        }
+    // The platform is whole without it.
+    let built = check_node().and_then(|()| say::step("console built", || build(&source)));
+    if let Err(error) = built {
+        say::skipped(&format!("{error:#}: the console has no page"));
     }
+    Ok(())
 }
 
 fn source() -> PathBuf {
