@@ -37,9 +37,19 @@ export function parseAmount(text: string): Amount | undefined {
 /** How a quantity stands in an object. */
 export type QuantityText = string | number;
 
+/** The same few texts come again and again, thousands of them a frame. */
+const known = new Map<QuantityText, Amount>();
+const KNOWN_MAX = 10_000;
+
 /** Reads a quantity of the server's; what cannot be read counts as nothing. */
 export function amountOf(text: QuantityText | undefined): Amount {
-  return (text === undefined ? undefined : parseAmount(String(text))) ?? 0n;
+  if (text === undefined) return 0n;
+  const before = known.get(text);
+  if (before !== undefined) return before;
+  const amount = parseAmount(String(text)) ?? 0n;
+  if (known.size >= KNOWN_MAX) known.clear();
+  known.set(text, amount);
+  return amount;
 }
 
 /** A part of a whole in thousandths, whole and 0 where there is nothing to be a part of. */

@@ -2,7 +2,7 @@
 
 import { type Amount, amountOf } from "../amounts/quantity";
 import type { Namespace, Project } from "../api/types";
-import { type Share, projectShares, useKey, worst } from "./shares";
+import { type Share, inOrder, projectShares, useKey, worst } from "./shares";
 
 export interface TreeNode {
   name: string;
@@ -61,7 +61,7 @@ function add(uses: Map<string, Amount>, key: string, amount: Amount): void {
 }
 
 function fullestFirst(nodes: TreeNode[]): TreeNode[] {
-  return nodes.sort((a, b) => b.worst - a.worst || a.name.localeCompare(b.name));
+  return nodes.sort((a, b) => b.worst - a.worst || inOrder(a.name, b.name));
 }
 
 /** The rows that are shown: what is open, or, with a search, what matches and what lies above it. */

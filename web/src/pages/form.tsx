@@ -1,5 +1,5 @@
 import { A, useNavigate, useParams, useSearchParams } from "@solidjs/router";
-import { For, Show, createEffect, createMemo, createResource, createSignal, on, onCleanup } from "solid-js";
+import { For, Show, createEffect, createMemo, createResource, createSignal, on, onCleanup, untrack } from "solid-js";
 import { createStore } from "solid-js/store";
 import { forPeople } from "../amounts/people";
 import { type QuantityText, parseAmount } from "../amounts/quantity";
@@ -64,6 +64,7 @@ export function Create() {
     amounts: [{ resource: "requests.cpu", amount: "" }, { resource: "requests.memory", amount: "" }],
   });
   const navigate = useNavigate();
+  offerLimited(draft, (rows) => change("amounts", rows));
   const sent = createMemo(() => outgoing(params.what, draft));
   const verdict = checked(sent);
   const done = () => {
@@ -98,6 +99,17 @@ export function Create() {
       </Form>
     </>
   );
+}
+
+/** A resource that is limited above has to be named: it is offered, until somebody has begun to fill in amounts. */
+function offerLimited(draft: Draft, offer: (rows: AmountRow[]) => void): void {
+  const all = projects();
+  createEffect(() => {
+    const limited = Object.keys(all.objects().get(draft.parent)?.spec?.clusters?.[draft.cluster]?.hard ?? {});
+    if (limited.length > 0 && untrack(() => draft.amounts.every(({ amount }) => amount === ""))) {
+      offer(limited.sort().map((resource) => ({ resource, amount: "" })));
+    }
+  });
 }
 
 /** Another amount for what is there. */
@@ -246,6 +258,7 @@ export function Refusal(props: { error: unknown }) {
       <h2>{t("form.refused")}</h2>
       <For each={told().levels} fallback={<p class="notice bad">{messageOf(props.error)}</p>}>{(level) => <Stair level={level} />}</For>
       <Show when={told().levels.length > 0}>
+        <p class="quiet">{messageOf(props.error)}</p>
         <For each={told().others}>{(cause) => <p class="notice">{cause.field}: {cause.message}</p>}</For>
       </Show>
     </section>
@@ -318,7 +331,7 @@ function Amounts(props: { rows: readonly AmountRow[]; set: (rows: AmountRow[]) =
         {(index) => {
           const row = () => props.rows[index] ?? { resource: "", amount: "" };
           return (
-            <div class="share">
+            <div class="amount">
               <input aria-label={t("form.resource")} list="resources" value={row().resource}
                 onChange={(event) => put(index, { resource: event.currentTarget.value })} />
               <input aria-label={t("form.amount.of", { resource: row().resource })} value={row().amount} autocomplete="off"

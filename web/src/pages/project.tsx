@@ -4,7 +4,7 @@ import { amountOf, permille } from "../amounts/quantity";
 import { namespaces, projects } from "../api/collections";
 import type { Condition, Project as ProjectObject } from "../api/types";
 import { type TreeNode, forest } from "../budget/forest";
-import { chargeOf, useKey } from "../budget/shares";
+import { chargeOf, inOrder, useKey } from "../budget/shares";
 import { percent, t } from "../i18n/messages";
 import { ApiError } from "../api/status";
 import { DeleteButton, ReviewLink } from "../ui/acts";
@@ -107,7 +107,7 @@ function holders({ children, namespaces, shares }: TreeNode): Holder[] {
       });
     }
   }
-  return all.sort((a, b) => b.share - a.share || a.name.localeCompare(b.name));
+  return all.sort((a, b) => b.share - a.share || inOrder(a.name, b.name));
 }
 
 const SHOWN = 500;

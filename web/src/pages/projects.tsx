@@ -79,7 +79,7 @@ function Row(props: { row: TreeRow; top: number; toggle: (name: string) => void 
   const place = (element: HTMLDivElement) => createEffect(() => (element.style.transform = `translateY(${props.top}px)`));
   const indent = (element: HTMLSpanElement) => createEffect(() => (element.style.width = `${props.row.depth * STEP}px`));
   return (
-    <div class="tree-row" ref={place} role="treeitem" aria-level={props.row.depth + 1} aria-label={node().name}
+    <div class="tree-row" ref={place} role="treeitem" aria-level={props.row.depth + 1}
       {...(node().children.length > 0 ? { "aria-expanded": props.row.open } : {})}>
       <span class="tree-name">
         <span class="indent" ref={indent} />
