@@ -1,0 +1,33 @@
+import { describe, expect, it } from "vitest";
+import { exact, forPeople } from "./people";
+import { UNIT, parseAmount, permille } from "./quantity";
+
+describe("quantities", () => {
+  it.each([
+    ["0", 0n], ["4", 4n * UNIT], ["500m", UNIT / 2n], ["1.5", (3n * UNIT) / 2n], [".5", UNIT / 2n], ["16Gi", 16n * 2n ** 30n * UNIT],
+    ["1.5Ki", 1536n * UNIT], ["1e3", 1000n * UNIT], ["1E3", 1000n * UNIT], ["2E", 2n * 10n ** 18n * UNIT], ["1n", 1n],
+    ["-1", -UNIT], ["0.0000000001", 1n], ["100k", 100_000n * UNIT],
+  ])("reads %s", (text, amount) => expect(parseAmount(text)).toBe(amount));
+
+  it.each(["", "x", "1 Gi", "1GiB", "--1", ".", "1e", "m"])("refuses %j", (text) => expect(parseAmount(text)).toBeUndefined());
+
+  it("is exact where floating numbers are not", () => {
+    expect(parseAmount("9007199254740993")).toBe(9_007_199_254_740_993n * UNIT);
+  });
+
+  it("knows parts in thousandths", () => {
+    expect([permille(1n, 3n), permille(0n, 0n), permille(1n, 0n), permille(3n, 2n)]).toEqual([333, 0, 1000, 1500]);
+  });
+});
+
+describe("for people", () => {
+  const say = (text: string, resource: string) => forPeople(parseAmount(text) ?? 0n, resource);
+  it.each([
+    ["1536Mi", "requests.memory", "1.5Gi"], ["1Gi", "memory", "1Gi"], ["500Gi", "requests.storage", "500Gi"], ["999", "memory", "999"],
+    ["250m", "requests.cpu", "250m"], ["1250m", "cpu", "1.2"], ["40", "cpu", "40"], ["12", "pods", "12"], ["12345", "pods", "12.3k"],
+    ["0", "pods", "0"], ["1u", "cpu", "<1m"],
+  ])("says %s of %s", (text, resource, said) => expect(say(text, resource)).toBe(said));
+
+  it.each([["1536Mi", "1610612736"], ["250m", "250m"], ["1.5", "1500m"], ["7u", "7u"], ["3n", "3n"]])("keeps %s", (text, kept) =>
+    expect(exact(parseAmount(text) ?? 0n)).toBe(kept));
+});

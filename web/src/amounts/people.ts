@@ -1,0 +1,56 @@
+/** Amounts in people's units: three digits or so, rounded down, and the exact one for whoever asks. */
+
+import { type Amount, UNIT } from "./quantity";
+
+const BINARY_UNITS = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"] as const;
+const LARGE_UNITS = ["", "k", "M", "G", "T", "P", "E"] as const;
+
+/** Whether a resource is counted in bytes. */
+export function isBytes(resource: string): boolean {
+  return /(^|\.)(memory|storage|ephemeral-storage)$/.test(resource) || resource.startsWith("hugepages-");
+}
+
+/** Whether a resource is counted in cores. */
+export function isCores(resource: string): boolean {
+  return /(^|\.)cpu$/.test(resource);
+}
+
+/** As people say it: `1.5Gi`, `250m`, `12`. */
+export function forPeople(amount: Amount, resource: string): string {
+  if (amount < 0n) return `-${forPeople(-amount, resource)}`;
+  if (isBytes(resource)) return scaled(amount, 1024n, BINARY_UNITS);
+  if (amount > 0n && amount < UNIT) return thousandths(amount);
+  if (isCores(resource) && amount < 1000n * UNIT) return decimals(amount, UNIT);
+  return scaled(amount, 1000n, LARGE_UNITS);
+}
+
+/** Without loss, in the shortest form that Kubernetes reads. */
+export function exact(amount: Amount): string {
+  if (amount < 0n) return `-${exact(-amount)}`;
+  for (const [suffix, size] of [["", UNIT], ["m", 1_000_000n], ["u", 1000n]] as const) {
+    if (amount % size === 0n) return `${amount / size}${suffix}`;
+  }
+  return `${amount}n`;
+}
+
+function thousandths(amount: Amount): string {
+  const thousand = amount / 1_000_000n;
+  return thousand > 0n ? `${thousand}m` : "<1m";
+}
+
+function scaled(amount: Amount, base: bigint, units: readonly string[]): string {
+  let size = UNIT;
+  let index = 0;
+  while (index < units.length - 1 && amount >= size * base) {
+    size *= base;
+    index += 1;
+  }
+  return decimals(amount, size) + (units[index] ?? "");
+}
+
+/** One digit behind the point below a hundred. */
+function decimals(amount: Amount, size: Amount): string {
+  const tenths = (amount * 10n) / size;
+  const [whole, tenth] = [tenths / 10n, tenths % 10n];
+  return whole >= 100n || tenth === 0n ? `${whole}` : `${whole}.${tenth}`;
+}

@@ -1,0 +1,58 @@
+/** Requests to the public API, with whatever rights the session has. There is no other way to the server. */
+
+import { ApiError, type Status } from "./status";
+
+export const GROUP = "/apis/business.tkestack.io/v1";
+/** The server takes nothing that changes something without it: no other site can send it. */
+const UNSAFE_HEADER = { "X-Business-Console": "1" };
+const TIMEOUT_MS = 30_000;
+
+export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+
+export interface Call {
+  method?: Method;
+  body?: unknown;
+  /** `application/merge-patch+json` for a PATCH. */
+  type?: string;
+  signal?: AbortSignal;
+}
+
+/** The server did not answer. */
+export class Offline extends Error {}
+
+/** Asks, and reads JSON. Throws {@link ApiError} or {@link Offline}. */
+export async function request<T>(path: string, call: Call = {}): Promise<T> {
+  return parse(await answer(path, "application/json", call)) as T;
+}
+
+/** The same, as a text. */
+export function requestText(path: string): Promise<string> {
+  return answer(path, "*/*", {});
+}
+
+async function answer(path: string, accept: string, { method = "GET", body, type, signal }: Call): Promise<string> {
+  const headers: Record<string, string> = { Accept: accept };
+  if (method !== "GET") Object.assign(headers, UNSAFE_HEADER);
+  if (body !== undefined) headers["Content-Type"] = type ?? (method === "PATCH" ? "application/merge-patch+json" : "application/json");
+  const deadline = AbortSignal.timeout(TIMEOUT_MS);
+  const init: RequestInit = { method, headers, signal: signal ? AbortSignal.any([signal, deadline]) : deadline };
+  if (body !== undefined) init.body = JSON.stringify(body);
+  let response: Response;
+  try {
+    response = await fetch(path, init);
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new Offline(error instanceof Error ? error.message : String(error));
+  }
+  const text = await response.text();
+  if (response.ok) return text;
+  throw new ApiError((parse(text) ?? { kind: "Status", message: text }) as Status, response.status);
+}
+
+function parse(text: string): unknown {
+  try {
+    return text === "" ? undefined : JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

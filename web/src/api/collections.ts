@@ -1,0 +1,17 @@
+/** The collections that the pages follow. */
+
+import { GROUP } from "./client";
+import type { MemberCluster, Namespace, Project, Tenant } from "./types";
+import { type Collection, follow } from "../live/store";
+
+export const projects = (): Collection<Project> => follow(`${GROUP}/projects`);
+export const namespaces = (): Collection<Namespace> => follow(`${GROUP}/namespaces`);
+export const namespacesOf = (project: string): Collection<Namespace> => follow(`${GROUP}/namespaces/${encodeURIComponent(project)}/namespaces`);
+export const tenants = (): Collection<Tenant> => follow(`${GROUP}/tenants`);
+export const clusters = (): Collection<MemberCluster> => follow(`${GROUP}/memberclusters`);
+
+/** Where an object of ours is. */
+export function pathOf(plural: string, name: string, namespace?: string): string {
+  const place = namespace ? `/namespaces/${encodeURIComponent(namespace)}` : "";
+  return `${GROUP}${place}/${plural}/${encodeURIComponent(name)}`;
+}

@@ -1,0 +1,20 @@
+/** Our kinds, as the server's OpenAPI document has them. */
+
+import type { Resource } from "../live/feed";
+import type { components } from "./schema";
+
+type Schemas = components["schemas"];
+type Stored<Kind extends keyof Schemas> = Omit<Schemas[Kind], "metadata"> & Resource;
+
+export type Project = Stored<"io.tkestack.business.v1.Project">;
+export type Namespace = Stored<"io.tkestack.business.v1.Namespace">;
+export type Tenant = Stored<"io.tkestack.business.v1.Tenant">;
+export type MemberCluster = Stored<"io.tkestack.business.v1.MemberCluster">;
+
+export interface Condition {
+  type: string;
+  status: string;
+  reason?: string;
+  message?: string;
+  lastTransitionTime?: string;
+}

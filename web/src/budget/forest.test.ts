@@ -1,0 +1,43 @@
+import { expect, it } from "vitest";
+import { UNIT } from "../amounts/quantity";
+import type { Namespace, Project } from "../api/types";
+import { forest, rows } from "./forest";
+import { fullness } from "./shares";
+
+const meta = (name: string, namespace?: string) => ({ name, uid: name, resourceVersion: "1", ...(namespace && { namespace }) });
+
+function project(name: string, parent: string, hard: string, used: string): Project {
+  return {
+    metadata: meta(name),
+    spec: { displayName: name, tenantID: "t", members: [], parentProjectName: parent, clusters: { c: { hard: { pods: hard } } } },
+    status: { clusters: { c: { used: { pods: used } } } },
+  } as unknown as Project;
+}
+
+function namespace(name: string, of: string, used: string): Namespace {
+  return { metadata: meta(name, of), spec: { clusterName: "c", hard: { pods: "9" } }, status: { used: { pods: used } } } as unknown as Namespace;
+}
+
+const world = () => forest(
+  [project("calm", "", "10", "1"), project("top", "", "100", "50"), project("full", "top", "20", "20"), project("lost", "unseen", "5", "0")],
+  [namespace("a", "full", "3"), namespace("b", "top", "4"), namespace("c", "elsewhere", "1")],
+);
+
+it("puts the fullest first and sums up what is used below", () => {
+  const roots = world();
+  expect(roots.map((node) => node.name)).toEqual(["top", "calm", "lost"]);
+  const [top] = roots;
+  expect([top?.own, top?.worst, top?.shares[0]?.used]).toEqual([500, 1000, 7n * UNIT]);
+});
+
+it("shows what is open, and with a search what lies above what matches", () => {
+  const names = (closed: string[], search: string) => rows(world(), new Set(closed), search).map(({ node, depth }) => `${depth}${node.name}`);
+  expect(names([], "")).toEqual(["0top", "1full", "0calm", "0lost"]);
+  expect(names(["top"], "")).toEqual(["0top", "0calm", "0lost"]);
+  expect(names(["top"], "FUL")).toEqual(["0top", "1full"]);
+  expect(names([], "nothing")).toEqual([]);
+});
+
+it("knows nothing of fullness where there is no limit", () => {
+  expect(fullness({ cluster: "c", resource: "pods", hard: undefined, allocated: UNIT, used: 0n })).toBe(0);
+});

@@ -1,0 +1,40 @@
+/** Every text of the console, in the language of its reader. */
+
+import { createSignal } from "solid-js";
+import en from "./en.json";
+import zh from "./zh.json";
+
+export type MessageKey = keyof typeof en;
+export type Language = "en" | "zh";
+
+const MESSAGES: Record<Language, Record<MessageKey, string>> = { en, zh };
+const KEPT = "business-console-language";
+
+const [language, setLanguage] = createSignal<Language>(initial());
+export { language };
+
+export function speak(wanted: Language): void {
+  localStorage.setItem(KEPT, wanted);
+  setLanguage(wanted);
+}
+
+/** A text with its places filled. */
+export function t(key: MessageKey, places: Readonly<Record<string, string | number>> = {}): string {
+  return MESSAGES[language()][key].replace(/\{(\w+)\}/g, (_, name: string) => String(places[name] ?? ""));
+}
+
+/** A moment, as people say it where they are. */
+export function moment(when: string | number): string {
+  return new Intl.DateTimeFormat(language(), { dateStyle: "medium", timeStyle: "short" }).format(new Date(when));
+}
+
+/** Thousandths as percent. */
+export function percent(thousandths: number): string {
+  return `${Math.floor(thousandths / 10)} %`;
+}
+
+function initial(): Language {
+  if (typeof localStorage === "undefined") return "en";
+  const kept = localStorage.getItem(KEPT) ?? navigator.language;
+  return kept.startsWith("zh") ? "zh" : "en";
+}

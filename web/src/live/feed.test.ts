@@ -1,0 +1,100 @@
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { ApiError } from "../api/status";
+import { Feed, type FeedState, type Resource } from "./feed";
+
+class FakeSocket {
+  static all: FakeSocket[] = [];
+  onopen?: () => void;
+  onmessage?: (event: { data: string }) => void;
+  onclose?: () => void;
+  constructor(readonly url: string) {
+    FakeSocket.all.push(this);
+  }
+  close() {
+    this.onclose?.();
+  }
+  says(type: string, name: string, revision: number) {
+    this.onmessage?.({ data: JSON.stringify({ type, object: object(name, revision) }) });
+  }
+}
+
+const object = (name: string, revision: number): Resource => ({ metadata: { name, uid: name, resourceVersion: `${revision}` } });
+
+function story(pages: (() => unknown)[]) {
+  const seen = { names: new Set<string>(), states: [] as FeedState[], asked: [] as string[] };
+  const ask = async (path: string) => {
+    seen.asked.push(path);
+    const page = pages.shift();
+    if (!page) throw new Error("nobody answers");
+    return page();
+  };
+  const sink = {
+    replace: (items: Resource[]) => (seen.names = new Set(items.map((item) => item.metadata.name))),
+    put: (item: Resource) => seen.names.add(item.metadata.name),
+    remove: (item: Resource) => seen.names.delete(item.metadata.name),
+    state: (state: FeedState) => seen.states.push(state),
+  };
+  const feed = new Feed("/things", sink, (url) => new FakeSocket(url) as unknown as WebSocket, ask as never);
+  feed.start();
+  return { feed, seen };
+}
+
+const page = (revision: number, names: string[], next = "") => () => ({
+  metadata: { resourceVersion: `${revision}`, continue: next }, items: names.map((name) => object(name, revision)),
+});
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  FakeSocket.all = [];
+});
+afterEach(() => vi.useRealTimers());
+
+it("lists page after page and watches from there", async () => {
+  const { seen } = story([page(7, ["a"], "more"), page(7, ["b"])]);
+  await vi.runAllTimersAsync();
+  expect(seen.asked).toEqual(["/things?limit=500", "/things?limit=500&continue=more"]);
+  const [socket] = FakeSocket.all;
+  expect(socket?.url).toContain("resourceVersion=7");
+  socket?.onopen?.();
+  socket?.says("ADDED", "c", 8);
+  socket?.says("DELETED", "a", 9);
+  expect([...seen.names]).toEqual(["b", "c"]);
+  expect(seen.states).toEqual([{ at: "live" }]);
+});
+
+it("goes on where it was cut, and tells of it when it lasts", async () => {
+  const { seen } = story([page(7, ["a"])]);
+  await vi.runAllTimersAsync();
+  FakeSocket.all[0]?.onopen?.();
+  FakeSocket.all[0]?.says("MODIFIED", "a", 12);
+  FakeSocket.all[0]?.close();
+  await vi.advanceTimersByTimeAsync(250);
+  expect(FakeSocket.all[1]?.url).toContain("resourceVersion=12");
+  expect(seen.states.map((state) => state.at)).toEqual(["live"]);
+  FakeSocket.all[1]?.close();
+  expect(seen.states.map((state) => state.at)).toEqual(["live", "cut"]);
+});
+
+it("reads anew when history is gone", async () => {
+  const { seen } = story([page(7, ["a"]), page(20, ["z"])]);
+  await vi.runAllTimersAsync();
+  FakeSocket.all[0]?.says("ERROR", "", 0);
+  await vi.advanceTimersByTimeAsync(250);
+  expect([...seen.names]).toEqual(["z"]);
+  expect(FakeSocket.all[1]?.url).toContain("resourceVersion=20");
+});
+
+it("takes a refusal for an answer", async () => {
+  const refusal = new ApiError({ kind: "Status", message: "no", reason: "Forbidden" }, 403);
+  const { seen } = story([() => { throw refusal; }]);
+  await vi.runAllTimersAsync();
+  expect(seen.states).toEqual([{ at: "refused", error: refusal }]);
+});
+
+it("does nothing more once it is stopped", async () => {
+  const { feed, seen } = story([page(7, ["a"])]);
+  await vi.runAllTimersAsync();
+  feed.stop();
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect([FakeSocket.all.length, seen.asked.length]).toEqual([1, 1]);
+});

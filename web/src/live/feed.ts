@@ -1,0 +1,157 @@
+/**
+ * One collection of the API, followed: a list, then a watch over a WebSocket, whose events are handed on. A cut is told, and mended with
+ * growing patience; history that is gone is read anew. Nothing is shown that the server did not say.
+ */
+
+import { request } from "../api/client";
+import { ApiError } from "../api/status";
+
+export interface ObjectMeta {
+  name: string;
+  namespace?: string;
+  uid: string;
+  resourceVersion: string;
+  creationTimestamp?: string;
+  deletionTimestamp?: string;
+  labels?: Record<string, string>;
+  annotations?: Record<string, string>;
+}
+
+export interface Resource {
+  apiVersion?: string;
+  kind?: string;
+  metadata: ObjectMeta;
+}
+
+interface List<T> {
+  metadata: { resourceVersion: string; continue?: string };
+  items: T[];
+}
+
+interface WatchEvent<T> {
+  type: "ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK" | "ERROR";
+  object: T;
+}
+
+/** What becomes of a feed. */
+export type FeedState =
+  | { at: "loading" }
+  | { at: "live" }
+  /** What is shown was true at `since`; the feed tries again. */
+  | { at: "cut"; since: number; why: string }
+  /** The server says no: it stays so until somebody asks again. */
+  | { at: "refused"; error: ApiError };
+
+export interface FeedSink<T extends Resource> {
+  replace(items: T[]): void;
+  put(item: T): void;
+  remove(item: T): void;
+  state(state: FeedState): void;
+}
+
+/** The socket of a watch; a test brings its own. */
+export type OpenSocket = (url: string) => WebSocket;
+
+const PAGE = 500;
+const PATIENCE_MS = [250, 500, 1000, 2000, 5000, 10_000] as const;
+
+/** Follows a collection until it is stopped. */
+export class Feed<T extends Resource> {
+  #stopped = false;
+  #tries = 0;
+  #socket: WebSocket | undefined;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  readonly #abort = new AbortController();
+
+  constructor(
+    readonly path: string,
+    readonly sink: FeedSink<T>,
+    readonly open: OpenSocket = (url) => new WebSocket(url),
+    readonly ask: typeof request = request,
+  ) {}
+
+  start(): void {
+    void this.#list();
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    clearTimeout(this.#timer);
+    this.#abort.abort();
+    this.#socket?.close();
+  }
+
+  async #list(): Promise<void> {
+    const items: T[] = [];
+    try {
+      let revision = "";
+      let next = "";
+      do {
+        const query = `limit=${PAGE}${next && `&continue=${encodeURIComponent(next)}`}`;
+        const page = await this.ask<List<T>>(`${this.path}?${query}`, { signal: this.#abort.signal });
+        items.push(...page.items);
+        revision = page.metadata.resourceVersion;
+        next = page.metadata.continue ?? "";
+      } while (next !== "");
+      if (this.#stopped) return;
+      this.sink.replace(items);
+      this.#watch(revision);
+    } catch (error) {
+      if (this.#stopped) return;
+      if (error instanceof ApiError && error.code < 500 && error.code !== 429 && error.code !== 410) {
+        this.sink.state({ at: "refused", error });
+      } else {
+        this.#later(error instanceof Error ? error.message : String(error), () => void this.#list());
+      }
+    }
+  }
+
+  #watch(from: string): void {
+    let revision = from;
+    const query = `watch=true&allowWatchBookmarks=true&resourceVersion=${encodeURIComponent(revision)}`;
+    const socket = this.open(`${this.path}?${query}`);
+    this.#socket = socket;
+    let expired = false;
+    socket.onopen = () => {
+      this.#tries = 0;
+      this.sink.state({ at: "live" });
+    };
+    socket.onmessage = ({ data }: MessageEvent<string>) => {
+      const event = JSON.parse(data) as WatchEvent<T>;
+      switch (event.type) {
+        case "ADDED":
+        case "MODIFIED":
+          this.sink.put(event.object);
+          break;
+        case "DELETED":
+          this.sink.remove(event.object);
+          break;
+        case "ERROR":
+          expired = true;
+          socket.close();
+          return;
+        case "BOOKMARK":
+          break;
+      }
+      revision = event.object.metadata.resourceVersion;
+    };
+    socket.onclose = () => {
+      if (this.#stopped || this.#socket !== socket) return;
+      this.#later("the connection was cut", () => (expired ? void this.#list() : this.#again(revision)));
+    };
+  }
+
+  /** A watch that does not open tells no reason: a list does. */
+  #again(revision: string): void {
+    if (this.#tries > 1) void this.#list();
+    else this.#watch(revision);
+  }
+
+  #later(why: string, then: () => void): void {
+    const patience = PATIENCE_MS[Math.min(this.#tries, PATIENCE_MS.length - 1)] ?? 10_000;
+    this.#tries += 1;
+    // A watch ends now and then by itself; that alone is nothing to tell.
+    if (this.#tries > 1) this.sink.state({ at: "cut", since: Date.now(), why });
+    this.#timer = setTimeout(then, patience);
+  }
+}

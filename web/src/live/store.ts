@@ -1,0 +1,91 @@
+/** The objects that the pages show, shared by all who look at the same collection. Changes are handed to the pages once a frame. */
+
+import { type Accessor, batch, createSignal, onCleanup } from "solid-js";
+import { Feed, type FeedState, type Resource } from "./feed";
+
+/** A collection that is followed. */
+export interface Collection<T extends Resource> {
+  /** By namespace and name. */
+  objects: Accessor<ReadonlyMap<string, T>>;
+  state: Accessor<FeedState>;
+}
+
+interface Shared extends Collection<Resource> {
+  users: number;
+  feed: Feed<Resource>;
+  rest: ReturnType<typeof setTimeout> | undefined;
+}
+
+/** For so long a collection is followed that nobody looks at: whoever comes back finds it there. */
+const LINGER_MS = 30_000;
+const followed = new Map<string, Shared>();
+
+/** Where an object is. */
+export function keyOf({ metadata: { namespace, name } }: Resource): string {
+  return namespace ? `${namespace}/${name}` : name;
+}
+
+/** Follows a collection for as long as its user is there. */
+export function follow<T extends Resource>(path: string): Collection<T> {
+  const shared = followed.get(path) ?? begin(path);
+  clearTimeout(shared.rest);
+  shared.users += 1;
+  onCleanup(() => {
+    shared.users -= 1;
+    if (shared.users === 0) shared.rest = setTimeout(() => end(path, shared), LINGER_MS);
+  });
+  return shared as unknown as Collection<T>;
+}
+
+/** Forgets everything: somebody else comes, or the same with other rights. */
+export function forget(): void {
+  for (const [path, shared] of followed) end(path, shared);
+}
+
+function end(path: string, shared: Shared): void {
+  shared.feed.stop();
+  if (followed.get(path) === shared) followed.delete(path);
+}
+
+function begin(path: string): Shared {
+  const [objects, show] = createSignal<ReadonlyMap<string, Resource>>(new Map());
+  const [state, setState] = createSignal<FeedState>({ at: "loading" });
+  let current = new Map<string, Resource>();
+  let pending = false;
+  const changed = () => {
+    if (pending) return;
+    pending = true;
+    nextFrame(() => {
+      pending = false;
+      show(new Map(current));
+    });
+  };
+  const feed = new Feed<Resource>(path, {
+    replace(items) {
+      current = new Map(items.map((item) => [keyOf(item), item]));
+      batch(() => {
+        show(new Map(current));
+        setState({ at: "live" });
+      });
+    },
+    put(item) {
+      current.set(keyOf(item), item);
+      changed();
+    },
+    remove(item) {
+      current.delete(keyOf(item));
+      changed();
+    },
+    state: setState,
+  });
+  const shared: Shared = { objects, state, users: 0, feed, rest: undefined };
+  followed.set(path, shared);
+  feed.start();
+  return shared;
+}
+
+/** A page in the background has no frames. */
+function nextFrame(then: () => void): void {
+  if (document.hidden) setTimeout(then, 100);
+  else requestAnimationFrame(then);
+}

@@ -1,0 +1,79 @@
+import { Route, Router, useLocation } from "@solidjs/router";
+import { ErrorBoundary, Match, type ParentProps, Suspense, Switch, createEffect, lazy, on } from "solid-js";
+import { render } from "solid-js/web";
+import { type Session, look, sessionState } from "./api/session";
+import { language, t } from "./i18n/messages";
+import { Login } from "./pages/login";
+import { Projects } from "./pages/projects";
+import "./styles/main.css";
+import { Layout } from "./ui/layout";
+import { Problem } from "./ui/parts";
+import { apply } from "./ui/theme";
+
+const Project = lazy(async () => ({ default: (await import("./pages/project")).Project }));
+const Namespace = lazy(async () => ({ default: (await import("./pages/namespace")).Namespace }));
+const Create = lazy(async () => ({ default: (await import("./pages/form")).Create }));
+const Change = lazy(async () => ({ default: (await import("./pages/form")).Change }));
+const Tenants = lazy(async () => ({ default: (await import("./pages/tenants")).Tenants }));
+const Tenant = lazy(async () => ({ default: (await import("./pages/tenants")).Tenant }));
+const Clusters = lazy(async () => ({ default: (await import("./pages/clusters")).Clusters }));
+const Findings = lazy(async () => ({ default: (await import("./pages/findings")).Findings }));
+const Review = lazy(async () => ({ default: (await import("./pages/review")).Review }));
+
+let last: Session | undefined;
+
+/** Nobody logs in; somebody works, also while the server is away. */
+function Frame(props: ParentProps) {
+  const location = useLocation();
+  createEffect(on(() => location.pathname, () => document.getElementById("content")?.focus({ preventScroll: true }), { defer: true }));
+  const somebody = (): Session | undefined => {
+    const state = sessionState();
+    if (state.is === "somebody") last = state.session;
+    if (state.is === "nobody") last = undefined;
+    return last;
+  };
+  const offline = () => {
+    const state = sessionState();
+    return state.is === "offline" ? state.why : undefined;
+  };
+  return (
+    <Switch fallback={<p class="empty" role="status">{offline() === undefined ? t("state.loading") : t("state.offline")}</p>}>
+      <Match when={sessionState().is === "nobody"}><Login /></Match>
+      <Match when={somebody()}>
+        {(session) => (
+          <Layout session={session()} offline={offline()}>
+            <ErrorBoundary fallback={(error) => <Problem error={error} />}>
+              <Suspense fallback={<p class="empty" role="status">{t("state.loading")}</p>}>{props.children}</Suspense>
+            </ErrorBoundary>
+          </Layout>
+        )}
+      </Match>
+    </Switch>
+  );
+}
+
+function Nowhere() {
+  return <Problem error={new Error(t("state.notfound"))} />;
+}
+
+apply();
+createEffect(() => (document.documentElement.lang = language()));
+void look();
+const page = document.getElementById("page");
+if (page) {
+  render(() => (
+    <Router base="/console" root={Frame}>
+      <Route path="/" component={Projects} />
+      <Route path="/projects/:name" component={Project} />
+      <Route path="/projects/:project/namespaces/:name" component={Namespace} />
+      <Route path="/create/:what" component={Create} />
+      <Route path="/change/:plural/*place" component={Change} />
+      <Route path="/tenants" component={Tenants} />
+      <Route path="/tenants/:name" component={Tenant} />
+      <Route path="/clusters" component={Clusters} />
+      <Route path="/findings" component={Findings} />
+      <Route path="/review/:plural/*place" component={Review} />
+      <Route path="*" component={Nowhere} />
+    </Router>
+  ), page);
+}

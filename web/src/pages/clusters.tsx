@@ -1,0 +1,75 @@
+import { For, Show } from "solid-js";
+import { amountOf } from "../amounts/quantity";
+import { request } from "../api/client";
+import { clusters, pathOf } from "../api/collections";
+import type { Condition, MemberCluster } from "../api/types";
+import type { Share } from "../budget/shares";
+import { fullness } from "../budget/shares";
+import { t } from "../i18n/messages";
+import { Confirmed, ReviewLink } from "../ui/acts";
+import { AmountText, Bar, Conditions, Fullness, Head, Living } from "../ui/parts";
+
+/** What there is to give, for operators. */
+export function Clusters() {
+  const all = clusters();
+  const sorted = () => [...all.objects().values()].sort((a, b) => a.metadata.name.localeCompare(b.metadata.name));
+  return (
+    <>
+      <Head title={t("clusters.title")} />
+      <Living states={[all.state()]}>
+        <div class="cards">
+          <For each={sorted()} fallback={<p class="card empty">{t("clusters.none")}</p>}>{(cluster) => <Card cluster={cluster} />}</For>
+        </div>
+      </Living>
+    </>
+  );
+}
+
+/** What may be granted of it: what is said, and what follows from its nodes. */
+function shares({ metadata: { name }, spec, status }: MemberCluster): Share[] {
+  const hard = { ...status?.capacity, ...spec?.hard };
+  return Object.keys(hard).sort().map((resource) => ({
+    cluster: name, resource, hard: amountOf(hard[resource]),
+    allocated: amountOf(status?.granted?.[resource]), used: amountOf(status?.consumed?.[resource]),
+  }));
+}
+
+function Card(props: { cluster: MemberCluster }) {
+  const name = () => props.cluster.metadata.name;
+  const cordoned = () => props.cluster.spec?.cordoned ?? false;
+  const conditions = () => (props.cluster.status?.conditions ?? []) as Condition[];
+  const reachable = () => conditions().find((one) => one.type === "Reachable")?.status === "True";
+  const cordon = () => request(pathOf("memberclusters", name()), { method: "PATCH", body: { spec: { cordoned: !cordoned() } } });
+  return (
+    <section class="card" aria-label={name()}>
+      <div class="head">
+        <h2>{props.cluster.spec?.displayName || name()}</h2>
+        <div class="row">
+          <span class={`tag ${reachable() ? "good" : "urgent"}`}>{t("cluster.reachable")}: {reachable() ? "✓" : "✗"}</span>
+          <Show when={cordoned()}><span class="tag noted">{t("cluster.cordoned")}</span></Show>
+        </div>
+      </div>
+      <dl class="facts">
+        <dt>{t("cluster.version")}</dt><dd>{props.cluster.status?.version ?? "–"}</dd>
+        <dt>{t("cluster.namespaces")}</dt><dd class="number">{props.cluster.status?.namespaces ?? 0}</dd>
+      </dl>
+      <For each={shares(props.cluster)} fallback={<p class="quiet">{t("cluster.unlimited")}</p>}>
+        {(share) => (
+          <div class="share">
+            <span>{share.resource}</span>
+            <Bar share={share} />
+            <span class="number">
+              <AmountText amount={share.allocated} resource={share.resource} />{" / "}<AmountText amount={share.hard} resource={share.resource} />
+            </span>
+            <Fullness thousandths={fullness(share)} />
+          </div>
+        )}
+      </For>
+      <Conditions all={conditions().filter((one) => one.status !== "True")} />
+      <div class="row">
+        <Confirmed label={t(cordoned() ? "cluster.uncordon" : "cluster.cordon")} title={`${t(cordoned() ? "cluster.uncordon" : "cluster.cordon")}: ${name()}`} act={cordon} />
+        <ReviewLink plural="memberclusters" name={name()} />
+      </div>
+    </section>
+  );
+}

@@ -1,0 +1,114 @@
+import { A } from "@solidjs/router";
+import { For, Show, createMemo } from "solid-js";
+import { clusters, namespaces, pathOf, projects } from "../api/collections";
+import { amountOf } from "../amounts/quantity";
+import type { Condition, Project } from "../api/types";
+import { t } from "../i18n/messages";
+import { ReasonedAct } from "../ui/acts";
+import { AmountText, Head, Living } from "../ui/parts";
+
+/** What counts, or may be used, without an object. */
+interface Found {
+  /** `cluster/namespace` */
+  place: string;
+  state: string | undefined;
+  project: string | undefined;
+  hard: Readonly<Record<string, string | number>> | undefined;
+  reason?: string | undefined;
+}
+
+function withoutObject({ metadata: { name: project }, status }: Project): Found[] {
+  const held = status?.ledger?.held ?? [];
+  const counted = new Set(held.map(({ uid }) => uid));
+  return [
+    ...held.map(({ clusterName, namespace, state, hard, reason }) => ({ place: `${clusterName}/${namespace}`, state, project, hard, reason })),
+    ...(status?.orphans ?? []).filter(({ uid }) => !counted.has(uid)).map(({ clusterName, namespace, state, hard }) =>
+      ({ place: `${clusterName}/${namespace}`, state, project, hard })),
+  ];
+}
+
+/** What does not agree, or waits for somebody: of all that one sees. */
+export function Findings() {
+  const all = projects();
+  const inside = namespaces();
+  const fleet = clusters();
+  const found = createMemo(() => [
+    ...[...all.objects().values()].flatMap(withoutObject),
+    ...[...fleet.objects().values()].flatMap(({ status }) => (status?.comparison?.strangers ?? []).map((stranger) =>
+      ({ place: `${stranger.clusterName}/${stranger.namespace}`, state: "Stranger", project: stranger.project, hard: stranger.hard }))),
+  ]);
+  const troubled = createMemo(() => [
+    ...[...all.objects().values()].map((object) => ({ object, link: `/projects/${object.metadata.name}` })),
+    ...[...inside.objects().values()].map((object) => ({ object, link: `/projects/${object.metadata.namespace}/namespaces/${object.metadata.name}` })),
+  ].flatMap(({ object, link }) => {
+    const wrong = ((object.status?.conditions ?? []) as Condition[]).find((one) => one.type === "Ready" && one.status === "False");
+    return wrong ? [{ name: object.metadata.name, link, wrong }] : [];
+  }));
+  const locked = createMemo(() => [...all.objects().values()].filter(({ status }) => status?.locked));
+  return (
+    <>
+      <Head title={t("findings.title")} />
+      <Living states={[all.state(), inside.state()]}>
+        <Show when={found().length + troubled().length + locked().length > 0} fallback={<p class="card empty">{t("findings.none")}</p>}>
+          <Show when={found().length > 0}><Held found={found()} /></Show>
+          <Show when={troubled().length > 0}>
+            <section class="card" aria-label={t("findings.conditions")}>
+              <h2>{t("findings.conditions")}</h2>
+              <ul class="stairs">
+                <For each={troubled()}>
+                  {({ name, link, wrong }) => <li><A href={link}>{name}</A>{" "}<span class="tag urgent">{wrong.reason}</span>{" "}{wrong.message}</li>}
+                </For>
+              </ul>
+            </section>
+          </Show>
+          <For each={locked()}>
+            {({ metadata }) => (
+              <section class="card" aria-label={metadata.name}>
+                <div class="head">
+                  <A href={`/projects/${metadata.name}`}>{metadata.name}</A>
+                  <ReasonedAct label={t("act.unlock")} path={`${pathOf("projects", metadata.name)}/unlock`} />
+                </div>
+                <p>{t("project.locked")}</p>
+              </section>
+            )}
+          </For>
+        </Show>
+      </Living>
+    </>
+  );
+}
+
+function Held(props: { found: readonly Found[] }) {
+  return (
+    <section class="card" aria-label={t("findings.orphans")}>
+      <h2>{t("findings.orphans")}</h2>
+      <div class="wide" tabindex="0" role="region" aria-label={t("findings.orphans")}>
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">{t("column.name")}</th><th scope="col">{t("column.phase")}</th><th scope="col">{t("column.project")}</th>
+              <th scope="col">{t("column.amounts")}</th><th scope="col">{t("column.reason")}</th>
+            </tr>
+          </thead>
+          <tbody>
+            <For each={props.found}>
+              {({ place, state, project, hard, reason }) => (
+                <tr>
+                  <td>{place}</td>
+                  <td><span class="tag noted">{state}</span></td>
+                  <td><Show when={project} fallback="–">{(name) => <A href={`/projects/${name()}`}>{name()}</A>}</Show></td>
+                  <td>
+                    <For each={Object.entries(hard ?? {})}>
+                      {([resource, amount]) => <div>{resource}{" "}<AmountText amount={amountOf(amount)} resource={resource} /></div>}
+                    </For>
+                  </td>
+                  <td>{reason ?? "–"}</td>
+                </tr>
+              )}
+            </For>
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}

@@ -1,0 +1,105 @@
+import { A, useParams } from "@solidjs/router";
+import { For, Show, createMemo, createSignal } from "solid-js";
+import { amountOf } from "../amounts/quantity";
+import { requestText } from "../api/client";
+import { namespacesOf, pathOf } from "../api/collections";
+import type { Condition, Namespace as NamespaceObject } from "../api/types";
+import { chargeOf, namespaceShares } from "../budget/shares";
+import { t } from "../i18n/messages";
+import { DeleteButton, ReviewLink, messageOf } from "../ui/acts";
+import { AmountText, Conditions, Fullness, Head, Living, Problem } from "../ui/parts";
+import { fullness } from "../budget/shares";
+
+/** One namespace: what it was granted, is charged and uses. */
+export function Namespace() {
+  const params = useParams<{ project: string; name: string }>();
+  const all = namespacesOf(params.project);
+  const found = createMemo(() => all.objects().get(`${params.project}/${params.name}`));
+  return (
+    <Living states={[all.state()]}>
+      <Show when={found()} fallback={<Problem error={new Error(t("state.notfound.text"))} />}>
+        {(namespace) => <Shown namespace={namespace()} />}
+      </Show>
+    </Living>
+  );
+}
+
+function Shown(props: { namespace: NamespaceObject }) {
+  const [problem, setProblem] = createSignal("");
+  const meta = () => props.namespace.metadata;
+  const project = () => meta().namespace ?? "";
+  const charge = () => chargeOf(props.namespace) ?? {};
+  const download = async () => {
+    setProblem("");
+    try {
+      save(`${meta().name}.kubeconfig`, await kubeconfig(project(), meta().name));
+    } catch (error) {
+      setProblem(messageOf(error));
+    }
+  };
+  return (
+    <>
+      <Head title={meta().name} under={`${project()} · ${props.namespace.status?.phase ?? ""}`}>
+        <button class="button main" type="button" onClick={() => void download()}>{t("namespace.kubeconfig")}</button>
+        <A class="button" href={`/change/namespaces/${project()}/${meta().name}`}>{t("namespace.edit")}</A>
+        <ReviewLink plural="namespaces" name={meta().name} namespace={project()} />
+        <DeleteButton plural="namespaces" name={meta().name} namespace={project()} text={t("act.delete.namespace")}
+          after={`/projects/${project()}`} />
+      </Head>
+      <p><A href={`/projects/${project()}`}>{t("project.parent", { name: project() })}</A></p>
+      <Show when={problem()}><p class="notice bad" role="alert">{t("namespace.kubeconfig.none", { why: problem() })}</p></Show>
+      <section class="card" aria-label={t("project.budget")}>
+        <h2>{t("project.budget")}</h2>
+        <div class="wide" tabindex="0" role="region" aria-label={t("project.budget")}>
+          <table>
+            <thead>
+              <tr>
+                <th scope="col">{t("column.resource")}</th><th scope="col">{t("namespace.granted")}</th>
+                <th scope="col">{t("namespace.charged")}</th><th scope="col">{t("namespace.used")}</th><th scope="col">{t("column.share")}</th>
+              </tr>
+            </thead>
+            <tbody>
+              <For each={namespaceShares(props.namespace)}>
+                {(share) => (
+                  <tr>
+                    <td>{share.resource}</td>
+                    <td><AmountText amount={share.hard} resource={share.resource} /></td>
+                    <td><AmountText amount={amountOf(charge()[share.resource])} resource={share.resource} /></td>
+                    <td><AmountText amount={share.used} resource={share.resource} /></td>
+                    <td><Fullness thousandths={fullness(share)} /></td>
+                  </tr>
+                )}
+              </For>
+            </tbody>
+          </table>
+        </div>
+      </section>
+      <div class="cards">
+        <section class="card" aria-label={t("namespace.cluster")}>
+          <h2>{t("namespace.title", { name: props.namespace.spec?.namespace ?? "" })}</h2>
+          <dl class="facts">
+            <dt>{t("namespace.cluster")}</dt><dd>{props.namespace.spec?.clusterDisplayName || props.namespace.spec?.clusterName}</dd>
+            <dt>{t("namespace.template")}</dt><dd>{props.namespace.status?.template?.name ?? "–"}</dd>
+          </dl>
+        </section>
+        <section class="card" aria-label={t("project.conditions")}>
+          <h2>{t("project.conditions")}</h2>
+          <Conditions all={props.namespace.status?.conditions as Condition[] | undefined} />
+        </section>
+      </div>
+    </>
+  );
+}
+
+/** A file that opens the namespace in its cluster, with a certificate for whoever asks. */
+function kubeconfig(project: string, name: string): Promise<string> {
+  return requestText(`${pathOf("namespaces", name, project)}/certificate?format=kubeconfig`);
+}
+
+function save(name: string, text: string): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: "application/yaml" }));
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}

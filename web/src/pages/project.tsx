@@ -1,0 +1,174 @@
+import { A, useParams } from "@solidjs/router";
+import { For, Show, createMemo } from "solid-js";
+import { amountOf, permille } from "../amounts/quantity";
+import { namespaces, projects } from "../api/collections";
+import type { Condition, Project as ProjectObject } from "../api/types";
+import { type TreeNode, forest } from "../budget/forest";
+import { chargeOf, inOrder, useKey } from "../budget/shares";
+import { percent, t } from "../i18n/messages";
+import { ApiError } from "../api/status";
+import { DeleteButton, ReviewLink } from "../ui/acts";
+import { AmountText, Conditions, Head, Living, Problem, Shares } from "../ui/parts";
+
+/** One budget: what it is, and who holds it. */
+export function Project() {
+  const params = useParams<{ name: string }>();
+  const all = projects();
+  const inside = namespaces();
+  const node = createMemo(() => find(forest(all.objects().values(), inside.objects().values()), params.name));
+  return (
+    <Living states={[all.state(), inside.state()]}>
+      <Show when={node()} fallback={<Problem error={missing(params.name)} />}>
+        {(found) => <Shown node={found()} />}
+      </Show>
+    </Living>
+  );
+}
+
+function missing(name: string): ApiError {
+  return new ApiError({ kind: "Status", message: `${name}: ${t("state.notfound.text")}` }, 404);
+}
+
+function find(nodes: readonly TreeNode[], name: string): TreeNode | undefined {
+  for (const node of nodes) {
+    const found = node.name === name ? node : find(node.children, name);
+    if (found) return found;
+  }
+  return undefined;
+}
+
+function Shown(props: { node: TreeNode }) {
+  const project = () => props.node.project;
+  const spec = () => project().spec;
+  return (
+    <>
+      <Head title={spec()?.displayName || props.node.name} under={`${props.node.name} · ${spec()?.tenantID}`}>
+        <A class="button main" href={`/create/namespace?project=${props.node.name}`}>{t("project.create.namespace")}</A>
+        <A class="button" href={`/create/project?parent=${props.node.name}`}>{t("project.create.below")}</A>
+        <A class="button" href={`/change/projects/${props.node.name}`}>{t("form.change", { name: t("project.budget") })}</A>
+        <ReviewLink plural="projects" name={props.node.name} />
+        <DeleteButton plural="projects" name={props.node.name} text={t("act.delete.project")} after="/" />
+      </Head>
+      <Show when={spec()?.parentProjectName}>
+        {(parent) => <p><A href={`/projects/${parent()}`}>{t("project.parent", { name: parent() })}</A></p>}
+      </Show>
+      <Show when={project().status?.locked}><p class="notice bad">{t("project.locked")}</p></Show>
+      <div class="cards">
+        <Show when={props.node.shares.length > 0} fallback={<p class="card quiet">{t("project.nobudget")}</p>}>
+          <Shares shares={props.node.shares} />
+        </Show>
+      </div>
+      <Holders node={props.node} />
+      <div class="cards">
+        <People project={project()} />
+        <section class="card" aria-label={t("project.conditions")}>
+          <h2>{t("project.conditions")}</h2>
+          <Conditions all={project().status?.conditions as Condition[] | undefined} />
+        </section>
+      </div>
+    </>
+  );
+}
+
+interface Holder {
+  name: string;
+  link: string;
+  phase: string;
+  cluster: string;
+  resource: string;
+  hard: bigint;
+  used: bigint;
+  share: number;
+  idle: number;
+}
+
+/** Each child's part of each limit, the largest first. */
+function holders({ children, namespaces, shares }: TreeNode): Holder[] {
+  const all: Holder[] = [];
+  const add = (holder: Omit<Holder, "share" | "idle">) => {
+    const limit = shares.find(({ cluster, resource }) => cluster === holder.cluster && resource === holder.resource);
+    if (limit?.hard === undefined || holder.hard === 0n) return;
+    all.push({ ...holder, share: permille(holder.hard, limit.hard), idle: 1000 - Math.min(1000, permille(holder.used, holder.hard)) });
+  };
+  for (const { name, project, uses } of children) {
+    for (const [cluster, { hard = {} }] of Object.entries(project.spec?.clusters ?? {})) {
+      for (const [resource, amount] of Object.entries(hard)) {
+        const used = uses.get(useKey(cluster, resource)) ?? 0n;
+        add({ name, link: `/projects/${name}`, phase: project.status?.phase ?? "", cluster, resource, hard: amountOf(amount), used });
+      }
+    }
+  }
+  for (const namespace of namespaces) {
+    const { metadata, spec, status } = namespace;
+    for (const [resource, amount] of Object.entries(chargeOf(namespace) ?? {})) {
+      add({
+        name: metadata.name, link: `/projects/${metadata.namespace}/namespaces/${metadata.name}`, phase: status?.phase ?? "",
+        cluster: spec?.clusterName ?? "", resource, hard: amountOf(amount), used: amountOf(status?.used?.[resource]),
+      });
+    }
+  }
+  return all.sort((a, b) => b.share - a.share || inOrder(a.name, b.name));
+}
+
+const SHOWN = 500;
+
+function Holders(props: { node: TreeNode }) {
+  const all = createMemo(() => holders(props.node));
+  const leaving = () => props.node.namespaces.filter(({ metadata }) => metadata.deletionTimestamp);
+  return (
+    <section class="card" aria-label={t("project.holders")}>
+      <h2>{t("project.holders")}</h2>
+      <Show when={all().length > 0} fallback={<p class="quiet">{t("project.noholders")}</p>}>
+        <div class="wide" tabindex="0" role="region" aria-label={t("project.holders")}>
+          <table>
+            <thead>
+              <tr>
+                <th scope="col">{t("column.name")}</th><th scope="col">{t("column.phase")}</th><th scope="col">{t("column.resource")}</th>
+                <th scope="col">{t("column.allocated")}</th><th scope="col">{t("column.share")}</th><th scope="col">{t("column.idle")}</th>
+              </tr>
+            </thead>
+            <tbody>
+              <For each={all().slice(0, SHOWN)}>
+                {(holder) => (
+                  <tr>
+                    <td><A href={holder.link}>{holder.name}</A></td>
+                    <td>{holder.phase}</td>
+                    <td>{holder.cluster} · {holder.resource}</td>
+                    <td><AmountText amount={holder.hard} resource={holder.resource} /></td>
+                    <td class="number">{percent(holder.share)}</td>
+                    <td class="number">{percent(holder.idle)}</td>
+                  </tr>
+                )}
+              </For>
+            </tbody>
+          </table>
+        </div>
+      </Show>
+      <Show when={leaving().length > 0}>
+        <p class="notice">
+          {t("project.releasing")}: {leaving().map(({ metadata }) => metadata.name).join(", ")}. {t("project.releasing.text")}
+        </p>
+      </Show>
+    </section>
+  );
+}
+
+function People(props: { project: ProjectObject }) {
+  const people = () => [
+    ...(props.project.spec?.access ?? []).map(({ kind, name, namespace, role }) => ({ kind, name: namespace ? `${namespace}/${name}` : name, role })),
+    ...(props.project.spec?.members ?? []).map((name) => ({ kind: "User", name, role: "edit" })),
+  ];
+  return (
+    <section class="card" aria-label={t("project.people")}>
+      <h2>{t("project.people")}</h2>
+      <Show when={people().length > 0} fallback={<p class="quiet">{t("project.nopeople")}</p>}>
+        <table>
+          <thead><tr><th scope="col">{t("column.kind")}</th><th scope="col">{t("column.name")}</th><th scope="col">{t("column.role")}</th></tr></thead>
+          <tbody>
+            <For each={people()}>{({ kind, name, role }) => <tr><td>{kind}</td><td>{name}</td><td>{t(`role.${role as "edit"}`)}</td></tr>}</For>
+          </tbody>
+        </table>
+      </Show>
+    </section>
+  );
+}

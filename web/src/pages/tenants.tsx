@@ -1,0 +1,113 @@
+import { A, useParams } from "@solidjs/router";
+import { For, Show, createMemo } from "solid-js";
+import { namespaces, projects, tenants } from "../api/collections";
+import type { Condition, Tenant as TenantObject } from "../api/types";
+import { type TreeNode, forest } from "../budget/forest";
+import { fullness, tenantShares, worst } from "../budget/shares";
+import { t } from "../i18n/messages";
+import { ReviewLink } from "../ui/acts";
+import { Conditions, Fullness, Head, Living, Problem, Shares } from "../ui/parts";
+
+/** What the roots of a tenant consume, by cluster and resource. */
+function usesOf(roots: readonly TreeNode[], tenant: string): Map<string, bigint> {
+  const uses = new Map<string, bigint>();
+  for (const root of roots) {
+    if (root.project.spec?.tenantID !== tenant) continue;
+    for (const [key, amount] of root.uses) uses.set(key, (uses.get(key) ?? 0n) + amount);
+  }
+  return uses;
+}
+
+export function Tenants() {
+  const all = tenants();
+  const sorted = createMemo(() => [...all.objects().values()]
+    .map((tenant) => ({ tenant, full: worst(tenantShares(tenant, new Map())) }))
+    .sort((a, b) => b.full - a.full || a.tenant.metadata.name.localeCompare(b.tenant.metadata.name)));
+  return (
+    <>
+      <Head title={t("tenants.title")} />
+      <Living states={[all.state()]}>
+        <Show when={sorted().length > 0} fallback={<p class="card empty">{t("tenants.none")}</p>}>
+          <div class="card wide" tabindex="0" role="region" aria-label={t("tenants.title")}>
+            <table>
+              <thead>
+                <tr>
+                  <th scope="col">{t("column.name")}</th><th scope="col">{t("nav.projects")}</th>
+                  <th scope="col">{t("cluster.namespaces")}</th><th scope="col">{t("column.share")}</th>
+                </tr>
+              </thead>
+              <tbody>
+                <For each={sorted()}>
+                  {({ tenant, full }) => (
+                    <tr>
+                      <td><A href={`/tenants/${tenant.metadata.name}`}>{tenant.spec?.displayName || tenant.metadata.name}</A></td>
+                      <td class="number">{tenant.status?.projects ?? 0}</td>
+                      <td class="number">{tenant.status?.namespaces ?? 0}</td>
+                      <td><Fullness thousandths={full} unlimited={Object.keys(tenant.spec?.clusters ?? {}).length === 0} /></td>
+                    </tr>
+                  )}
+                </For>
+              </tbody>
+            </table>
+          </div>
+        </Show>
+      </Living>
+    </>
+  );
+}
+
+/** Ceilings, and what is below them. */
+export function Tenant() {
+  const params = useParams<{ name: string }>();
+  const all = tenants();
+  const inside = projects();
+  const used = namespaces();
+  return (
+    <Living states={[all.state(), inside.state(), used.state()]}>
+      <Show when={all.objects().get(params.name)} fallback={<Problem error={new Error(t("state.notfound.text"))} />}>
+        {(tenant) => <Shown tenant={tenant()} roots={forest(inside.objects().values(), used.objects().values())} />}
+      </Show>
+    </Living>
+  );
+}
+
+function Shown(props: { tenant: TenantObject; roots: TreeNode[] }) {
+  const name = () => props.tenant.metadata.name;
+  const shares = createMemo(() => tenantShares(props.tenant, usesOf(props.roots, name())).filter((share) => share.hard !== undefined));
+  const own = () => props.roots.filter((root) => root.project.spec?.tenantID === name());
+  return (
+    <>
+      <Head title={props.tenant.spec?.displayName || name()} under={name()}><ReviewLink plural="tenants" name={name()} /></Head>
+      <div class="cards">
+        <Show when={shares().length > 0} fallback={<p class="card quiet">{t("tenant.noceilings")}</p>}><Shares shares={shares()} /></Show>
+      </div>
+      <div class="cards">
+        <section class="card" aria-label={t("nav.projects")}>
+          <h2>{t("nav.projects")}</h2>
+          <ul class="stairs">
+            <For each={own()} fallback={<li class="quiet">{t("projects.none")}</li>}>
+              {(root) => (
+                <li class="row">
+                  <A href={`/projects/${root.name}`}>{root.project.spec?.displayName || root.name}</A>
+                  <Fullness thousandths={root.shares.reduce((most, share) => Math.max(most, fullness(share)), 0)} />
+                </li>
+              )}
+            </For>
+          </ul>
+        </section>
+        <section class="card" aria-label={t("tenant.administrators")}>
+          <h2>{t("tenant.administrators")}</h2>
+          <ul class="stairs">
+            <For each={props.tenant.spec?.administrators}>
+              {(who) => <li><span class="tag">{who.kind}</span>{" "}{who.namespace ? `${who.namespace}/${who.name}` : who.name}</li>}
+            </For>
+          </ul>
+        </section>
+        <section class="card" aria-label={t("project.conditions")}>
+          <h2>{t("project.conditions")}</h2>
+          <Conditions all={props.tenant.status?.conditions as Condition[] | undefined} />
+        </section>
+      </div>
+    </>
+  );
+}
