@@ -468,11 +468,12 @@ impl Client {
     }
 
     fn request(&self, method: Method, path: &str) -> http::request::Builder {
-        let whole = if ["/apis", "/readyz", "/registry/", "/openapi/"].iter().any(|root| path.starts_with(root)) {
-            path.to_owned()
-        } else {
-            format!("{GROUP}{path}")
-        };
+        let whole =
+            if ["/apis", "/readyz", "/registry/", "/openapi/"].iter().any(|root| path.starts_with(root)) {
+                path.to_owned()
+            } else {
+                format!("{GROUP}{path}")
+            };
         let request = Request::builder().method(method).uri(whole).header(header::HOST, "localhost");
         match &self.authorization {
             Some(authorization) => request.header(header::AUTHORIZATION, authorization),
