@@ -1,0 +1,54 @@
+/** Measures the page before 2,000 projects: until it can be used, and its frames while 500 changes a second come in. Needs a built page. */
+
+import { chromium } from "@playwright/test";
+import { StandIn } from "./stand-in/server.mjs";
+
+const { DIST = new URL("../../web/dist", import.meta.url).pathname, CHROMIUM = "/usr/bin/chromium", PROJECTS = "2000", RATE = "500", SECONDS = "10" } = process.env;
+const STEP_MS = 20;
+const args = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+
+const standIn = new StandIn({ dist: DIST, projects: Number(PROJECTS) });
+const origin = await standIn.start();
+const browser = await chromium.launch({ executablePath: CHROMIUM, args });
+const context = await browser.newContext();
+await context.addCookies([{ name: "stand-in", value: "alice", url: origin, httpOnly: true }]);
+const page = await context.newPage();
+
+const usable = [];
+for (let run = 0; run < 6; run += 1) {
+  await page.goto("about:blank");
+  const begun = performance.now();
+  await page.goto(`${origin}/console/`, { waitUntil: "commit" });
+  await page.getByRole("link", { name: "shop", exact: true }).waitFor();
+  usable.push(Math.round(performance.now() - begun));
+}
+console.log(`${PROJECTS} projects: usable after ${usable.join(", ")} ms (the first run compiles)`);
+
+await page.evaluate(() => {
+  const frames = (globalThis.frames_ms = []);
+  let last = performance.now();
+  const next = (now) => {
+    frames.push(now - last);
+    last = now;
+    requestAnimationFrame(next);
+  };
+  requestAnimationFrame(next);
+});
+const crowd = standIn.store.list("projects");
+const until = performance.now() + Number(SECONDS) * 1000;
+let due = performance.now();
+let sent = 0;
+while (performance.now() < until) {
+  for (; due <= performance.now(); due += 1000 / Number(RATE)) {
+    const { metadata, spec, status } = crowd[sent % crowd.length];
+    const clusters = Object.fromEntries(Object.keys(spec.clusters).map((name) => [name, { used: { pods: String(sent % 50) } }]));
+    standIn.store.put("projects", { ...crowd[sent % crowd.length], metadata, status: { ...status, clusters } });
+    sent += 1;
+  }
+  await new Promise((resolve) => setTimeout(resolve, STEP_MS));
+}
+const frames = (await page.evaluate(() => globalThis.frames_ms)).sort((a, b) => a - b);
+const at = (part) => frames[Math.min(frames.length - 1, Math.floor(frames.length * part))].toFixed(0);
+console.log(`${sent} changes in ${SECONDS} s: ${frames.length} frames, median ${at(0.5)} ms, p99 ${at(0.99)} ms, worst ${at(1)} ms, ${frames.filter((ms) => ms > 50).length} above 50 ms`);
+await browser.close();
+await standIn.stop();

@@ -1,0 +1,81 @@
+/**
+ * The platform that the tests look at. CONSOLE_URL names a real one: then `kubectl` with KUBECONFIG makes the changes, CONSOLE_PASSWORD is
+ * everybody's at its provider, and CONSOLE_RESTART is a command that replaces business-api. Without it, the stand-in.
+ */
+
+import { execFileSync, execSync } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import type { Page } from "@playwright/test";
+import { StandIn } from "./stand-in/server.mjs";
+
+export interface Platform {
+  readonly origin: string;
+  readonly isReal: boolean;
+  /** A merge patch of an operator's, made beside the page. */
+  change(plural: string, namespace: string | undefined, name: string, patch: object): void;
+  /** Whether the server can be replaced here. */
+  readonly restarts: boolean;
+  restart(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+const DIST = process.env["DIST"] ?? fileURLToPath(new URL("../../web/dist", import.meta.url));
+
+export async function openPlatform(projects = 0): Promise<Platform> {
+  const url = process.env["CONSOLE_URL"];
+  return url ? new RealPlatform(new URL(url).origin) : SimulatedPlatform.start(projects);
+}
+
+class RealPlatform implements Platform {
+  readonly isReal = true;
+  readonly restarts = process.env["CONSOLE_RESTART"] !== undefined;
+
+  constructor(readonly origin: string) {}
+
+  change(plural: string, namespace: string | undefined, name: string, patch: object): void {
+    const place = namespace ? ["--namespace", namespace] : [];
+    const what = `${plural}.v1.business.tkestack.io`;
+    execFileSync("kubectl", ["patch", what, name, ...place, "--type=merge", "--patch", JSON.stringify(patch)]);
+  }
+
+  async restart(): Promise<void> {
+    execSync(process.env["CONSOLE_RESTART"] ?? "false", { stdio: "inherit" });
+  }
+
+  async stop(): Promise<void> {}
+}
+
+class SimulatedPlatform implements Platform {
+  readonly isReal = false;
+  readonly restarts = true;
+
+  private constructor(readonly standIn: StandIn, readonly origin: string) {}
+
+  static async start(projects: number): Promise<SimulatedPlatform> {
+    const standIn = new StandIn({ dist: DIST, projects });
+    return new SimulatedPlatform(standIn, await standIn.start());
+  }
+
+  change(plural: string, namespace: string | undefined, name: string, patch: object): void {
+    this.standIn.change(plural, namespace, name, patch);
+  }
+
+  async restart(): Promise<void> {
+    await this.standIn.stop();
+    await this.standIn.start(Number(new URL(this.origin).port));
+  }
+
+  async stop(): Promise<void> {
+    await this.standIn.stop();
+  }
+}
+
+/** At the provider's page, as a person does. */
+export async function login(page: Page, platform: Platform, name: string, path = "/console/"): Promise<void> {
+  await page.goto(platform.origin + path);
+  await page.getByRole("main").getByRole("button").first().click();
+  await page.getByLabel("Name").fill(name);
+  await page.getByLabel("Password").fill(process.env["CONSOLE_PASSWORD"] ?? "any");
+  await page.getByRole("button", { name: "Log in" }).click();
+  await page.waitForURL((url) => url.origin === platform.origin && url.pathname.startsWith("/console/") && url.pathname !== "/console/callback");
+}

@@ -1,0 +1,17 @@
+import { defineConfig } from "@playwright/test";
+
+// Without these Chromium asks for hosts of its own.
+const args = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+
+export default defineConfig({
+  testDir: "specs",
+  outputDir: "output",
+  workers: 1,
+  timeout: 60_000,
+  reporter: [["list"]],
+  use: {
+    ignoreHTTPSErrors: true,
+    trace: "retain-on-failure",
+    launchOptions: { executablePath: process.env["CHROMIUM"] ?? "/usr/bin/chromium", args },
+  },
+});

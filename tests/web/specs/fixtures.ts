@@ -1,0 +1,57 @@
+import { AxeBuilder } from "@axe-core/playwright";
+import { test as base, expect, type Page } from "@playwright/test";
+import { login, openPlatform, type Platform } from "../platform";
+
+interface Console {
+  /** Somebody who has logged in and looks at a place. */
+  as(name: string, path?: string): Promise<Page>;
+  /** Nothing that keeps people out. */
+  isAccessible(page: Page): Promise<void>;
+}
+
+/** A page that breaks its own content security policy, or a script of it that fails, fails the test. */
+function watchFaults(page: Page): string[] {
+  const faults: string[] = [];
+  page.on("pageerror", (error) => faults.push(`error: ${error.message}`));
+  page.on("console", (message) => {
+    if (/Content Security Policy/i.test(message.text())) faults.push(message.text());
+  });
+  page.on("request", (request) => {
+    const { hostname, protocol } = new URL(request.url());
+    if (protocol.startsWith("http") && hostname !== "127.0.0.1" && !hostname.endsWith(".test")) faults.push(`a third party: ${request.url()}`);
+  });
+  return faults;
+}
+
+export const test = base.extend<{ console: Console; faults: string[] }, { platform: Platform }>({
+  platform: [
+    async ({}, use) => {
+      const platform = await openPlatform();
+      await use(platform);
+      await platform.stop();
+    },
+    { scope: "worker" },
+  ],
+  faults: [
+    async ({ page }, use) => {
+      const faults = watchFaults(page);
+      await use(faults);
+      expect(faults).toEqual([]);
+    },
+    { auto: true },
+  ],
+  console: async ({ page, platform }, use) => {
+    await use({
+      async as(name, path) {
+        await login(page, platform, name, path);
+        return page;
+      },
+      async isAccessible(page) {
+        const { violations } = await new AxeBuilder({ page }).withTags(["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]).analyze();
+        expect(violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" | ")}`)).toEqual([]);
+      },
+    });
+  },
+});
+
+export { expect };

@@ -1,0 +1,34 @@
+import { words } from "../words";
+import { expect, test } from "./fixtures";
+import { PAGES } from "./routes";
+
+const ACCESS = [{ kind: "Group", name: "shop-developers", role: "edit" }, { kind: "User", name: "dave", role: "view" }];
+
+test("a change made elsewhere is seen within a second", async ({ console, platform }) => {
+  const page = await console.as("alice", PAGES.project);
+  await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
+  const fresh = `Shop ${Date.now()}`;
+  platform.change("projects", undefined, "shop", { spec: { displayName: fresh } });
+  await expect(page.getByText(fresh).first()).toBeVisible({ timeout: 1_000 });
+});
+
+test("whoever loses his role while he looks is told", async ({ console, platform }) => {
+  const page = await console.as("dave", PAGES.project);
+  await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
+  try {
+    platform.change("projects", undefined, "shop", { spec: { access: ACCESS.filter(({ name }) => name !== "dave") } });
+    await expect(page.getByText(words("state.notfound"))).toBeVisible();
+  } finally {
+    platform.change("projects", undefined, "shop", { spec: { access: ACCESS } });
+  }
+});
+
+test("a server that is replaced while one looks: the page goes on, and sees what comes after", async ({ console, platform }) => {
+  test.skip(!platform.restarts, "no CONSOLE_RESTART");
+  const page = await console.as("alice", PAGES.project);
+  await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
+  await platform.restart();
+  const fresh = `After ${Date.now()}`;
+  platform.change("projects", undefined, "shop", { spec: { displayName: fresh } });
+  await expect(page.getByText(fresh).first()).toBeVisible({ timeout: 30_000 });
+});

@@ -1,0 +1,70 @@
+import type { Page } from "@playwright/test";
+import { words } from "../words";
+import { expect, test } from "./fixtures";
+import { PAGES, type PageName, VISITOR } from "./routes";
+
+const SIZES = [
+  { name: "phone", width: 360, height: 740 },
+  { name: "desk", width: 1440, height: 900 },
+  { name: "wall", width: 3840, height: 2160 },
+];
+
+/** Something of the page's own is there, and nothing is still loading. */
+async function isSettled(page: Page): Promise<void> {
+  await expect(page.getByRole("heading").first()).toBeVisible();
+  await expect(page.getByText(words("state.loading"))).toHaveCount(0);
+}
+
+for (const name of Object.keys(PAGES) as PageName[]) {
+  test(`${name} keeps nobody out, in both themes and at every width`, async ({ console, platform }) => {
+    const visitor = VISITOR[name] ?? "alice";
+    test.skip(visitor === "operator" && platform.isReal, "operators have certificates, no login");
+    const page = await console.as(visitor, PAGES[name]);
+    for (const colorScheme of ["light", "dark"] as const) {
+      await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+      await isSettled(page);
+      await console.isAccessible(page);
+      for (const { name: size, ...viewport } of SIZES) {
+        await page.setViewportSize(viewport);
+        const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+        expect(overflow, `${size} scrolls sideways`).toBeLessThanOrEqual(0);
+        await page.screenshot({ path: `output/pages/${name}-${colorScheme}-${size}.png` });
+      }
+    }
+  });
+}
+
+test("the login keeps nobody out", async ({ console, page, platform }) => {
+  for (const colorScheme of ["light", "dark"] as const) {
+    await page.emulateMedia({ colorScheme });
+    await page.goto(platform.origin + PAGES.projects);
+    await expect(page.getByRole("heading", { name: words("login.title") })).toBeVisible();
+    await console.isAccessible(page);
+    await page.screenshot({ path: `output/pages/login-${colorScheme}.png` });
+  }
+});
+
+test.describe("in Chinese", () => {
+  test.use({ locale: "zh-CN" });
+
+  test("everything is said in Chinese", async ({ console }) => {
+    const page = await console.as("alice");
+    await expect(page.getByRole("heading", { name: words("projects.title", {}, "zh") })).toBeVisible();
+    await expect(page.locator("html")).toHaveAttribute("lang", /^zh/);
+    await page.screenshot({ path: "output/pages/projects-zh.png" });
+  });
+});
+
+test("the whole way goes by keyboard", async ({ console }) => {
+  const page = await console.as("alice");
+  await expect(page.getByRole("link", { name: "shop", exact: true })).toBeVisible();
+  await page.keyboard.press("Tab");
+  await expect(page.getByRole("link", { name: words("nav.skip") })).toBeFocused();
+  const link = page.getByRole("link", { name: "shop", exact: true });
+  for (let presses = 0; presses < 60 && !(await link.evaluate((element) => element === document.activeElement)); presses += 1) {
+    await page.keyboard.press("Tab");
+  }
+  await expect(link).toBeFocused();
+  await page.keyboard.press("Enter");
+  await expect(page).toHaveURL(/projects\/shop$/);
+});

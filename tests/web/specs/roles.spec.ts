@@ -1,0 +1,40 @@
+import { words } from "../words";
+import { expect, test } from "./fixtures";
+import { PAGES } from "./routes";
+
+const SEES = [
+  { name: "alice", sees: "shop", not: "globex-web" },
+  { name: "bob", sees: "shop", not: "globex-web" },
+  { name: "dave", sees: "shop", not: "globex-web" },
+];
+
+for (const { name, sees, not } of SEES) {
+  test(`${name} logs in at the provider and sees what is his`, async ({ console }) => {
+    const page = await console.as(name);
+    await expect(page.getByRole("link", { name: sees, exact: true })).toBeVisible();
+    await expect(page.getByRole("link", { name: not, exact: true })).toHaveCount(0);
+  });
+}
+
+test("carol sees nothing of another tenant, and a link to it says so", async ({ console, platform }) => {
+  const page = await console.as("carol");
+  await expect(page.getByRole("heading", { name: words("projects.title") })).toBeVisible();
+  await expect(page.getByRole("link", { name: "shop", exact: true })).toHaveCount(0);
+  await page.goto(platform.origin + PAGES.project);
+  await expect(page.getByText(words("state.notfound"))).toBeVisible();
+});
+
+test("after logging out one stands before the login again", async ({ console, platform }) => {
+  const page = await console.as("alice");
+  await page.getByRole("button", { name: words("account.menu", { name: "alice" }) }).click();
+  await page.getByRole("menuitem", { name: words("account.logout") }).click();
+  await page.waitForLoadState();
+  await page.goto(platform.origin + PAGES.projects);
+  await expect(page.getByRole("heading", { name: words("login.title") })).toBeVisible();
+});
+
+test("a deep link leads through the login to its place", async ({ console, page, platform }) => {
+  await console.as("alice", PAGES.namespace);
+  expect(new URL(page.url()).pathname).toBe(PAGES.namespace);
+  expect(page.url().startsWith(platform.origin)).toBe(true);
+});
