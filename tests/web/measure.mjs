@@ -19,7 +19,7 @@ for (let run = 0; run < 6; run += 1) {
   await page.goto("about:blank");
   const begun = performance.now();
   await page.goto(`${origin}/console/`, { waitUntil: "commit" });
-  await page.getByRole("link", { name: "shop", exact: true }).waitFor();
+  await page.getByRole("treeitem").first().waitFor();
   usable.push(Math.round(performance.now() - begun));
 }
 console.log(`${PROJECTS} projects: usable after ${usable.join(", ")} ms (the first run compiles)`);

@@ -1,10 +1,12 @@
 import { AxeBuilder } from "@axe-core/playwright";
-import { test as base, expect, type Page } from "@playwright/test";
+import { test as base, expect, type Locator, type Page } from "@playwright/test";
 import { login, openPlatform, type Platform } from "../platform";
 
 interface Console {
   /** Somebody who has logged in and looks at a place. */
   as(name: string, path?: string): Promise<Page>;
+  /** A project's row among all. */
+  row(page: Page, name: string): Locator;
   /** Nothing that keeps people out. */
   isAccessible(page: Page): Promise<void>;
 }
@@ -46,6 +48,7 @@ export const test = base.extend<{ console: Console; faults: string[] }, { platfo
         await login(page, platform, name, path);
         return page;
       },
+      row: (page, name) => page.getByRole("treeitem", { name, exact: true }),
       async isAccessible(page) {
         const { violations } = await new AxeBuilder({ page }).withTags(["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]).analyze();
         expect(violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" | ")}`)).toEqual([]);
