@@ -7,7 +7,7 @@ const AMOUNTS = { "requests.memory": "128Mi", pods: "1" };
 
 /** Fills the form of a new namespace; amounts that the form does not offer by itself are added. */
 async function ask(page: Page, name: string, cpu: string): Promise<void> {
-  await page.getByLabel(words("form.name"), { exact: true }).fill(name);
+  await page.getByRole("textbox", { name: new RegExp(`^${words("form.name")}`) }).first().fill(name);
   for (const [resource, amount] of Object.entries({ "requests.cpu": cpu, ...AMOUNTS })) {
     const field = page.getByLabel(words("form.amount.of", { resource }), { exact: true });
     if ((await field.count()) === 0) {

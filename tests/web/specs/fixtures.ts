@@ -48,7 +48,7 @@ export const test = base.extend<{ console: Console; faults: string[] }, { platfo
         await login(page, platform, name, path);
         return page;
       },
-      row: (page, name) => page.getByRole("treeitem", { name, exact: true }),
+      row: (page, name) => page.getByRole("treeitem").filter({ has: page.locator(`a[href$="/projects/${name}"]`) }),
       async isAccessible(page) {
         const { violations } = await new AxeBuilder({ page }).withTags(["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]).analyze();
         expect(violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" | ")}`)).toEqual([]);

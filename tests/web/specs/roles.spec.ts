@@ -28,9 +28,8 @@ test("after logging out one stands before the login again", async ({ console, pl
   const page = await console.as("alice");
   await page.getByRole("button", { name: words("account.menu", { name: "alice" }) }).click();
   await page.getByRole("menuitem", { name: words("account.logout") }).click();
-  await page.waitForLoadState();
-  await page.goto(platform.origin + PAGES.projects);
   await expect(page.getByRole("heading", { name: words("login.title") })).toBeVisible();
+  expect((await page.request.get(`${platform.origin}/console/session`)).status()).toBe(401);
 });
 
 test("a deep link leads through the login to its place", async ({ console, page, platform }) => {
