@@ -134,7 +134,8 @@ export class StandIn {
     if (code === 201 && this.store.get(plural, given.metadata.name, given.metadata.namespace)) {
       return status(409, "AlreadyExists", `${plural}.business.tkestack.io "${given.metadata.name}" already exists`);
     }
-    const fresh = code === 201 ? object(KINDS[plural], given.metadata, given.spec, { phase: "Pending", clusters: {}, conditions: [] }) : given;
+    const tenantID = given.spec.tenantID ?? this.store.get("projects", given.metadata.namespace ?? given.spec.parentProjectName)?.spec.tenantID;
+    const fresh = code === 201 ? object(KINDS[plural], given.metadata, { ...given.spec, tenantID }, { phase: "Pending", clusters: {}, conditions: [] }) : given;
     const written = dry ? fresh : this.store.put(plural, fresh);
     return { ...written, code };
   }
