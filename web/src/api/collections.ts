@@ -1,6 +1,8 @@
 /** The collections that the pages follow. */
 
-import { GROUP } from "./client";
+import { createResource } from "solid-js";
+import { GROUP, request } from "./client";
+import { sessionState } from "./session";
 import type { MemberCluster, Namespace, Project, Tenant } from "./types";
 import { type Collection, follow } from "../live/store";
 
@@ -14,4 +16,14 @@ export const clusters = (): Collection<MemberCluster> => follow(`${GROUP}/member
 export function pathOf(plural: string, name: string, namespace?: string): string {
   const place = namespace ? `/namespaces/${encodeURIComponent(namespace)}` : "";
   return `${GROUP}${place}/${plural}/${encodeURIComponent(name)}`;
+}
+
+/** Whether somebody may look at what is the operators'. The server decides that of each act; here it keeps links away that lead nowhere. */
+export function operates(): () => boolean {
+  const who = () => {
+    const state = sessionState();
+    return state.is === "somebody" ? state.session.username : undefined;
+  };
+  const [may] = createResource(who, () => request(`${GROUP}/memberclusters?limit=1`).then(() => true, () => false));
+  return () => may.latest ?? false;
 }

@@ -1,13 +1,13 @@
 import { A, useParams } from "@solidjs/router";
 import { For, Show, createMemo } from "solid-js";
 import { amountOf, permille } from "../amounts/quantity";
-import { namespaces, projects } from "../api/collections";
+import { namespaces, operates, pathOf, projects } from "../api/collections";
 import type { Condition, Project as ProjectObject } from "../api/types";
 import { type TreeNode, forest } from "../budget/forest";
 import { chargeOf, inOrder, useKey } from "../budget/shares";
 import { percent, t } from "../i18n/messages";
 import { ApiError } from "../api/status";
-import { DeleteButton, ReviewLink } from "../ui/acts";
+import { DeleteButton, ReasonedAct, ReviewLink } from "../ui/acts";
 import { AmountText, Conditions, Head, Living, Problem, Shares } from "../ui/parts";
 
 /** One budget: what it is, and who holds it. */
@@ -40,6 +40,8 @@ function find(nodes: readonly TreeNode[], name: string): TreeNode | undefined {
 function Shown(props: { node: TreeNode }) {
   const project = () => props.node.project;
   const spec = () => project().spec;
+  const isOperator = operates();
+  const locked = () => project().status?.locked ?? false;
   return (
     <>
       <Head title={spec()?.displayName || props.node.name} under={`${props.node.name} · ${spec()?.tenantID}`}>
@@ -47,6 +49,10 @@ function Shown(props: { node: TreeNode }) {
         <A class="button" href={`/create/project?parent=${props.node.name}`}>{t("project.create.below")}</A>
         <A class="button" href={`/change/projects/${props.node.name}`}>{t("form.change", { name: t("project.budget") })}</A>
         <ReviewLink plural="projects" name={props.node.name} />
+        <Show when={isOperator()}>
+          <ReasonedAct label={t(locked() ? "act.unlock" : "act.lock")}
+            path={`${pathOf("projects", props.node.name)}/${locked() ? "unlock" : "lock"}`} />
+        </Show>
         <DeleteButton plural="projects" name={props.node.name} text={t("act.delete.project")} after="/" />
       </Head>
       <Show when={spec()?.parentProjectName}>

@@ -1,6 +1,7 @@
 import { DropdownMenu } from "@kobalte/core/dropdown-menu";
 import { A } from "@solidjs/router";
 import { For, type ParentProps, Show } from "solid-js";
+import { operates } from "../api/collections";
 import { type Session, logout } from "../api/session";
 import { type Language, language, moment, speak, t } from "../i18n/messages";
 import { type Theme, paint, theme } from "./theme";
@@ -8,21 +9,24 @@ import { type Theme, paint, theme } from "./theme";
 const LANGUAGES: Record<Language, string> = { en: "English", zh: "中文" };
 const THEMES: Theme[] = ["system", "light", "dark"];
 const PAGES = [
-  ["/", "nav.projects"],
-  ["/tenants", "nav.tenants"],
-  ["/clusters", "nav.clusters"],
-  ["/findings", "nav.findings"],
+  { path: "/", key: "nav.projects", operators: false },
+  { path: "/tenants", key: "nav.tenants", operators: false },
+  { path: "/clusters", key: "nav.clusters", operators: true },
+  { path: "/findings", key: "nav.findings", operators: false },
 ] as const;
 
 /** What stands around every page. */
 export function Layout(props: ParentProps<{ session: Session; offline: string | undefined }>) {
+  const isOperator = operates();
   return (
     <>
       <a class="skip" href="#content">{t("nav.skip")}</a>
       <header class="top">
         <A class="brand" href="/"><img src="/console/mark.svg" alt="" />{t("app.title")}</A>
         <nav class="nav" aria-label={t("nav.main")}>
-          <For each={PAGES}>{([path, key]) => <A href={path} end={path === "/"}>{t(key)}</A>}</For>
+          <For each={PAGES.filter(({ operators }) => !operators || isOperator())}>
+            {({ path, key }) => <A href={path} end={path === "/"}>{t(key)}</A>}
+          </For>
         </nav>
         <Account session={props.session} />
       </header>
