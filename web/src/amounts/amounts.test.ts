@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { exact, forPeople } from "./people";
 import { UNIT, parseAmount, permille } from "./quantity";
@@ -10,6 +11,23 @@ describe("quantities", () => {
   ])("reads %s", (text, amount) => expect(parseAmount(text)).toBe(amount));
 
   it.each(["", "x", "1 Gi", "1GiB", "--1", ".", "1e", "m"])("refuses %j", (text) => expect(parseAmount(text)).toBeUndefined());
+
+  it("agrees with what Kubernetes answers to the same texts", () => {
+    const recorded = new URL("../../../crates/meta/tests/recorder/quantities.txt", import.meta.url);
+    const lines = readFileSync(recorded, "utf8").trimEnd().split("\n");
+    const differs = lines.filter((line) => {
+      const [text = "", answer = ""] = line.split(" ");
+      // Kubernetes lets some amounts beyond 2^63 grow and caps others, and reads a number without a digit as nothing.
+      if (!/^[-+.]*[0-9]/.test(text)) return false;
+      const [amount, expected] = [parseAmount(text), answer === "-" ? undefined : parseAmount(answer)];
+      return amount !== expected && !(amount === undefined && answer === "9223372036854775807");
+    });
+    expect(lines.length).toBeGreaterThan(100);
+    expect(differs).toEqual([]);
+  });
+
+  it.each(["9223372036854775808", "8Ei", "10E", "1e400", "1e999999999"])("has no place for %s", (text) =>
+    expect(parseAmount(text)).toBeUndefined());
 
   it("is exact where floating numbers are not", () => {
     expect(parseAmount("9007199254740993")).toBe(9_007_199_254_740_993n * UNIT);

@@ -8,6 +8,8 @@ export type Amount = bigint;
 
 /** One. */
 export const UNIT: Amount = 1_000_000_000n;
+/** The largest: 2^63 - 1 whole ones. */
+const MAX: Amount = (2n ** 63n - 1n) * UNIT;
 
 const DECIMAL: Readonly<Record<string, number>> = {
   n: -9, u: -6, m: -3, "": 0, k: 3, M: 6, G: 9, T: 12, P: 15, E: 18,
@@ -15,9 +17,9 @@ const DECIMAL: Readonly<Record<string, number>> = {
 const BINARY: Readonly<Record<string, bigint>> = {
   Ki: 2n ** 10n, Mi: 2n ** 20n, Gi: 2n ** 30n, Ti: 2n ** 40n, Pi: 2n ** 50n, Ei: 2n ** 60n,
 };
-const FORM = /^([+-]?)(\d*)(?:\.(\d*))?(?:([eE])([+-]?\d{1,3})|(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E))?$/;
+const FORM = /^([+-]?)(\d*)(?:\.(\d*))?(?:([eE])([+-]?\d{1,9})|(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E))?$/;
 
-/** Reads a quantity; what is finer than 10^-9 is rounded up, as the server does. `undefined` for what is none. */
+/** Reads a quantity; what is finer than 10^-9 is rounded up, as the server does. `undefined` for what is none, or too much. */
 export function parseAmount(text: string): Amount | undefined {
   const match = FORM.exec(text.trim());
   if (!match) return undefined;
@@ -28,9 +30,13 @@ export function parseAmount(text: string): Amount | undefined {
   let numerator = digits * UNIT * (binary ?? 1n);
   let power = binary ? 0 : exponential ? Number(exponent) : (DECIMAL[suffix] ?? 0);
   power -= fraction.length;
+  if (digits === 0n) return 0n;
+  // Nothing of so many digits is in range; whoever types it is not to wait for the power.
+  if (power > 40 || -power > 60 + digits.toString().length) return power > 0 ? undefined : sign === "-" ? -1n : 1n;
   if (power >= 0) numerator *= 10n ** BigInt(power);
   const denominator = power < 0 ? 10n ** BigInt(-power) : 1n;
   const rounded = (numerator + denominator - 1n) / denominator;
+  if (rounded > MAX) return undefined;
   return sign === "-" ? -rounded : rounded;
 }
 
