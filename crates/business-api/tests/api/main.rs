@@ -27,6 +27,7 @@ mod matrix;
 mod member_clusters;
 #[cfg(test)]
 mod openapi;
+#[cfg(test)]
 mod platforms;
 #[cfg(test)]
 mod portal;
