@@ -1,6 +1,6 @@
 /** The collections that the pages follow. */
 
-import { createResource } from "solid-js";
+import { createResource, createRoot } from "solid-js";
 import { GROUP, request } from "./client";
 import { sessionState } from "./session";
 import type { MemberCluster, Namespace, Project, Tenant } from "./types";
@@ -19,11 +19,11 @@ export function pathOf(plural: string, name: string, namespace?: string): string
 }
 
 /** Whether somebody may look at what is the operators'. The server decides that of each act; here it keeps links away that lead nowhere. */
-export function operates(): () => boolean {
+export const isOperator = createRoot(() => {
   const who = () => {
     const state = sessionState();
     return state.is === "somebody" ? state.session.username : undefined;
   };
   const [may] = createResource(who, () => request(`${GROUP}/memberclusters?limit=1`).then(() => true, () => false));
   return () => may.latest ?? false;
-}
+});

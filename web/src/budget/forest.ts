@@ -56,7 +56,8 @@ function fill(node: TreeNode): void {
   fullestFirst(node.children);
 }
 
-function add(uses: Map<string, Amount>, key: string, amount: Amount): void {
+/** Counts an amount with those of its key. */
+export function add(uses: Map<string, Amount>, key: string, amount: Amount): void {
   uses.set(key, (uses.get(key) ?? 0n) + amount);
 }
 

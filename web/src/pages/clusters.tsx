@@ -4,10 +4,9 @@ import { request } from "../api/client";
 import { clusters, pathOf } from "../api/collections";
 import type { Condition, MemberCluster } from "../api/types";
 import type { Share } from "../budget/shares";
-import { fullness } from "../budget/shares";
 import { t } from "../i18n/messages";
 import { Confirmed, ReviewLink } from "../ui/acts";
-import { AmountText, Bar, Conditions, Fullness, Head, Living } from "../ui/parts";
+import { Conditions, Head, Living, ShareRow } from "../ui/parts";
 
 /** What there is to give, for operators. */
 export function Clusters() {
@@ -54,16 +53,7 @@ function Card(props: { cluster: MemberCluster }) {
         <dt>{t("cluster.namespaces")}</dt><dd class="number">{props.cluster.status?.namespaces ?? 0}</dd>
       </dl>
       <For each={shares(props.cluster)} fallback={<p class="quiet">{t("cluster.unlimited")}</p>}>
-        {(share) => (
-          <div class="share">
-            <span>{share.resource}</span>
-            <Bar share={share} />
-            <span class="number">
-              <AmountText amount={share.allocated} resource={share.resource} />{" / "}<AmountText amount={share.hard} resource={share.resource} />
-            </span>
-            <Fullness thousandths={fullness(share)} />
-          </div>
-        )}
+        {(share) => <ShareRow share={share} />}
       </For>
       <Conditions all={conditions().filter((one) => one.status !== "True")} />
       <div class="row">

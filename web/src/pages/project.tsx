@@ -1,7 +1,7 @@
 import { A, useParams } from "@solidjs/router";
 import { For, Show, createMemo } from "solid-js";
 import { amountOf, permille } from "../amounts/quantity";
-import { namespaces, operates, pathOf, projects } from "../api/collections";
+import { isOperator, namespaces, pathOf, projects } from "../api/collections";
 import type { Condition, Project as ProjectObject } from "../api/types";
 import { type TreeNode, forest } from "../budget/forest";
 import { chargeOf, inOrder, useKey } from "../budget/shares";
@@ -40,7 +40,6 @@ function find(nodes: readonly TreeNode[], name: string): TreeNode | undefined {
 function Shown(props: { node: TreeNode }) {
   const project = () => props.node.project;
   const spec = () => project().spec;
-  const isOperator = operates();
   const locked = () => project().status?.locked ?? false;
   return (
     <>

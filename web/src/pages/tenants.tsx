@@ -2,7 +2,7 @@ import { A, useParams } from "@solidjs/router";
 import { For, Show, createMemo } from "solid-js";
 import { namespaces, projects, tenants } from "../api/collections";
 import type { Condition, Tenant as TenantObject } from "../api/types";
-import { type TreeNode, forest } from "../budget/forest";
+import { type TreeNode, add, forest } from "../budget/forest";
 import { fullness, tenantShares, worst } from "../budget/shares";
 import { t } from "../i18n/messages";
 import { ReviewLink } from "../ui/acts";
@@ -13,7 +13,7 @@ function usesOf(roots: readonly TreeNode[], tenant: string): Map<string, bigint>
   const uses = new Map<string, bigint>();
   for (const root of roots) {
     if (root.project.spec?.tenantID !== tenant) continue;
-    for (const [key, amount] of root.uses) uses.set(key, (uses.get(key) ?? 0n) + amount);
+    for (const [key, amount] of root.uses) add(uses, key, amount);
   }
   return uses;
 }

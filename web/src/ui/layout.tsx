@@ -1,7 +1,7 @@
 import { DropdownMenu } from "@kobalte/core/dropdown-menu";
 import { A } from "@solidjs/router";
 import { For, type ParentProps, Show } from "solid-js";
-import { operates } from "../api/collections";
+import { isOperator } from "../api/collections";
 import { type Session, logout } from "../api/session";
 import { type Language, language, moment, speak, t } from "../i18n/messages";
 import { type Theme, paint, theme } from "./theme";
@@ -17,7 +17,6 @@ const PAGES = [
 
 /** What stands around every page. */
 export function Layout(props: ParentProps<{ session: Session; offline: string | undefined }>) {
-  const isOperator = operates();
   return (
     <>
       <a class="skip" href="#content">{t("nav.skip")}</a>

@@ -57,6 +57,21 @@ export function Fullness(props: { thousandths: number; unlimited?: boolean }) {
   );
 }
 
+/** A limit and what of it is given away, in a line. */
+export function ShareRow(props: { share: Share }) {
+  return (
+    <div class="share">
+      <span>{props.share.resource}</span>
+      <Bar share={props.share} />
+      <span class="number">
+        <AmountText amount={props.share.allocated} resource={props.share.resource} />{" / "}
+        <AmountText amount={props.share.hard} resource={props.share.resource} />
+      </span>
+      <Fullness thousandths={fullness(props.share)} unlimited={props.share.hard === undefined} />
+    </div>
+  );
+}
+
 /** The shares of one cluster after the other. */
 export function Shares(props: { shares: readonly Share[] }) {
   const clusters = () => [...new Set(props.shares.map((share) => share.cluster))];
@@ -66,17 +81,7 @@ export function Shares(props: { shares: readonly Share[] }) {
         <section class="card" aria-label={cluster}>
           <h2>{cluster}</h2>
           <For each={props.shares.filter((share) => share.cluster === cluster)}>
-            {(share) => (
-              <div class="share">
-                <span>{share.resource}</span>
-                <Bar share={share} />
-                <span class="number">
-                  <AmountText amount={share.allocated} resource={share.resource} />{" / "}
-                  <AmountText amount={share.hard} resource={share.resource} />
-                </span>
-                <Fullness thousandths={fullness(share)} unlimited={share.hard === undefined} />
-              </div>
-            )}
+            {(share) => <ShareRow share={share} />}
           </For>
         </section>
       )}
