@@ -97,7 +97,7 @@ async fn main() -> Outcome<()> {
 
     let tasks = Tasks::new();
     let before = settled().await;
-    let store = KINDS.open(&database.url, &tasks, &Metrics::new())?;
+    let store = KINDS.open(store::Config::new(&database.url), &tasks, &Metrics::new())?;
     store.until_synced().await;
     let cached = settled().await;
     tasks.spawn("levels", Levels::new(KINDS.accounts()).follow_all(store.clone()));

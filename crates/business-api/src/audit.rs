@@ -79,7 +79,7 @@ pub async fn run(settings: &Audit) -> Result<AuditFinding> {
 /// The same for a program with these kinds.
 pub async fn run_with(settings: &Audit, kinds: KindTable) -> Result<AuditFinding> {
     let tasks = Tasks::new();
-    let store = kinds.open(&settings.database.database_url, &tasks, &Metrics::new())?;
+    let store = kinds.open(store::Config::new(&settings.database.database_url), &tasks, &Metrics::new())?;
     let finding = command(&store, &Books::new(kinds), settings).await;
     tasks.cancel();
     tasks.join(JOIN_DEADLINE).await?;

@@ -72,6 +72,10 @@ pub struct Serve {
     /// Where the objects are.
     #[command(flatten)]
     pub database: Database,
+    /// A standby of the database, from which objects and events are read: postgres://user:password@host:port/database. A
+    /// read that must be fresh waits until it has what the primary had.
+    #[arg(long, env = "READ_FROM_URL", hide_env_values = true)]
+    pub read_from: Option<String>,
     /// Brings the schema of the database to this version as soon as it is there.
     #[arg(long)]
     pub migrate: bool,

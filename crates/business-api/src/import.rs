@@ -65,7 +65,7 @@ pub async fn run(settings: &Import) -> Result<ImportReport> {
 /// The same for a program with these kinds.
 pub async fn run_with(settings: &Import, kinds: KindTable) -> Result<ImportReport> {
     let tasks = Tasks::new();
-    let store = kinds.open(&settings.database.database_url, &tasks, &Metrics::new())?;
+    let store = kinds.open(store::Config::new(&settings.database.database_url), &tasks, &Metrics::new())?;
     let told = command(&store, settings, kinds).await;
     tasks.cancel();
     tasks.join(JOIN_DEADLINE).await?;

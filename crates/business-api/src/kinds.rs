@@ -135,8 +135,8 @@ impl KindTable {
     }
 
     /// Opens the store of these kinds.
-    pub fn open(self, url: &str, tasks: &Tasks, metrics: &Metrics) -> anyhow::Result<Store> {
-        Store::open(store::Config::new(url), self.stored()?, tasks, metrics).context("open the store")
+    pub fn open(self, config: store::Config, tasks: &Tasks, metrics: &Metrics) -> anyhow::Result<Store> {
+        Store::open(config, self.stored()?, tasks, metrics).context("open the store")
     }
 
     /// What is served.

@@ -96,7 +96,8 @@ pub async fn serve(settings: &Serve, listeners: Listeners, program: Program, tas
         below.spawn("migration", migrate_in_background(url.clone()));
     }
     let (metrics, live, ready) = (Metrics::new(), Health::new(), Health::new());
-    let store = kinds.open(url, &below, &metrics)?;
+    let config = store::Config { read_from: settings.read_from.clone(), ..store::Config::new(url) };
+    let store = kinds.open(config, &below, &metrics)?;
     let growth = Growth::default();
     let changes = RoleChanges::default();
     add_checks(&ready, &store, &growth);

@@ -322,10 +322,51 @@ async fn idle(cache: &Cache, everything: &Access, count: usize) -> Outcome<()> {
     Ok(())
 }
 
+/// Fresh reads one at a time while others write, and a watch: from the primary, from a standby, and from one that is late.
+async fn from_standbys(server: &mut Server, database: &Database, everything: &Access) -> Outcome<()> {
+    let prompt = server.standby(&["fsync=off", "shared_buffers=1GB"]).await?;
+    let late = server.standby(&["fsync=off", "recovery_min_apply_delay=20ms"]).await?;
+    let name = database.url.rsplit_once('/').map_or("", |(_, name)| name);
+    let primary = Some(database.url.clone());
+    let sources = [
+        ("primary", database.url.clone(), None),
+        ("standby", prompt.url(name), primary.clone()),
+        ("standby, 20 ms late", late.url(name), primary),
+    ];
+    for (what, url, primary) in sources {
+        let tasks = Tasks::new();
+        let things: Arc<dyn Kind> = Arc::new(Things);
+        let config = CacheConfig { primary, ..CacheConfig::default() };
+        let cache = Cache::open(&url, [(THINGS, things)].into_iter().collect::<Kinds>(), config)?;
+        cache.start(&tasks);
+        cache.until_synced().await;
+        let key = Key::new(THINGS, "ns-7", "n7");
+        let read = async || Ok(cache.get(everything, &key, At::Latest).await?);
+        report(&format!("from the {what}: get, newest, nobody writes"), timed(1000, read).await?);
+        let mut connection = database.connect().await?;
+        let writer = tokio::spawn(async move {
+            let mut tick = tokio::time::interval(Duration::from_millis(2));
+            for i in 1.. {
+                tick.tick().await;
+                update(&mut connection, i % 1000 + 1).await?;
+            }
+            Outcome::Ok(())
+        });
+        report(&format!("from the {what}: the same beside 500 writes/s"), timed(1000, read).await?);
+        writer.abort();
+        let _aborted = writer.await;
+        println!("from the {what}:");
+        fan_out(database, &cache, everything, 1).await?;
+        tasks.cancel();
+        tasks.join(Duration::from_secs(5)).await?;
+    }
+    Ok(())
+}
+
 #[tokio::main]
 async fn main() -> Outcome<()> {
     let objects: usize = std::env::args().nth(1).map_or(Ok(100_000), |text| text.parse())?;
-    let server = Server::start(&["fsync=off", "shared_buffers=1GB", "max_wal_size=4GB"]).await?;
+    let mut server = Server::start(&["fsync=off", "shared_buffers=1GB", "max_wal_size=4GB"]).await?;
     let database = server.database().await?;
     fill(&mut database.connect().await?, objects).await?;
     let (cache, tasks) = start(&database, objects).await?;
@@ -337,5 +378,5 @@ async fn main() -> Outcome<()> {
     fan_out(&database, &cache, &everything, 100).await?;
     tasks.cancel();
     tasks.join(Duration::from_secs(5)).await?;
-    Ok(())
+    from_standbys(&mut server, &database, &everything).await
 }

@@ -36,7 +36,7 @@ use metrics::CacheMetrics;
 use objects::Path;
 use runtime::{Metrics, Tasks};
 use sqlx::ConnectOptions as _;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use state::CacheState;
 use std::str::FromStr as _;
 use std::sync::atomic::AtomicU64;
@@ -72,7 +72,7 @@ pub struct CacheStatus {
 }
 
 impl Cache {
-    /// An empty cache of a database, `postgres://…`. It fills once it is started.
+    /// An empty cache of a database, `postgres://…`; with [`CacheConfig::primary`], of a standby. It fills once it is started.
     pub fn open(url: &str, kinds: Kinds, config: CacheConfig) -> Result<Self, Error> {
         let options = |url: &str| {
             let options =
@@ -80,25 +80,20 @@ impl Cache {
             Ok(options?.application_name(APPLICATION).extra_float_digits(None).disable_statement_logging())
         };
         let reading = options(url)?;
+        let primary = config.primary.as_deref().map(options).transpose()?;
         let listening = match &config.listen {
-            Listen::Same => Some(reading.clone()),
+            Listen::Same => Some(primary.as_ref().unwrap_or(&reading).clone()),
             Listen::At(url) => Some(options(url)?),
             Listen::Off => None,
         };
-        let reading = if config.prepared { reading } else { reading.statement_cache_capacity(0) };
-        let prepared = config.prepared;
-        let pool = PgPoolOptions::new()
-            .max_connections(CONNECTIONS)
-            .acquire_timeout(READ_WAIT)
-            .after_connect(move |connection, _| {
-                Box::pin(async move { if prepared { plan_by_index(connection).await } else { Ok(()) } })
-            })
-            .connect_lazy_with(reading);
+        let pool = pool(reading, config.prepared);
+        let primary = primary.map(|primary| self::pool(primary, config.prepared));
         let state = RwLock::new(CacheState::empty(config.ring_limits()));
         let metrics = CacheMetrics::default();
         let subscriptions = Subscriptions::new(config.watches, &metrics);
         Ok(Self(Arc::new(CacheInner {
             pool,
+            primary,
             listening,
             kinds,
             config,
@@ -173,6 +168,7 @@ impl Cache {
     pub fn saw(&self, revision: Revision) {
         self.0.progress.send_if_modified(|progress| {
             progress.seen = progress.seen.max(revision);
+            progress.shown = progress.shown.max(revision);
             false
         });
     }
@@ -184,7 +180,7 @@ impl Cache {
         let state = self.0.read();
         CacheStatus {
             revision: state.revision,
-            lag: progress.seen.0.saturating_sub(state.revision.0),
+            lag: progress.seen.max(progress.shown).0.saturating_sub(state.revision.0),
             compacted: progress.compacted,
             objects: state.kinds.iter().map(|(kind, objects)| (*kind, objects.len())).collect(),
             ring_changes: state.ring.len(),
@@ -212,4 +208,15 @@ impl Cache {
             .filter(|entry| access.sees(&entry.key.namespace, &entry.key.name, &entry.attributes))
             .ok_or(Error::NotFound)
     }
+}
+
+fn pool(options: PgConnectOptions, prepared: bool) -> PgPool {
+    let options = if prepared { options } else { options.statement_cache_capacity(0) };
+    PgPoolOptions::new()
+        .max_connections(CONNECTIONS)
+        .acquire_timeout(READ_WAIT)
+        .after_connect(move |connection, _| {
+            Box::pin(async move { if prepared { plan_by_index(connection).await } else { Ok(()) } })
+        })
+        .connect_lazy_with(options)
 }

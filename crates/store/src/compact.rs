@@ -110,7 +110,7 @@ async fn run_one(
     args: &[Arg],
 ) -> Result<Vec<sqlx::postgres::PgRow>, sqlx::Error> {
     let work = async {
-        let mut connection = cache.pool.acquire().await?;
+        let mut connection = cache.authority().acquire().await?;
         sql::rows(&mut connection, cache.config.prepared, statement, args).await
     };
     tokio::time::timeout(STATEMENT_DEADLINE, work)

@@ -41,6 +41,7 @@ async fn page(
     cursor: Revision,
 ) -> Result<Option<(VecDeque<WatchItem>, Revision)>, sqlx::Error> {
     let epoch = cache.read().epoch;
+    let horizon = cache.horizon();
     let mut connection = cache.pool.acquire().await?;
     let rows = sql::rows(&mut connection, cache.config.prepared, EVENTS, &[cursor.into()]).await?;
     drop(connection);
@@ -52,12 +53,16 @@ async fn page(
     let mut end = cursor;
     for row in &rows {
         let Some(revision) = row.try_get::<Option<i64>, _>(7)? else { continue };
-        end = end.max(sql::as_revision(revision));
+        let revision = sql::as_revision(revision);
+        if revision > horizon {
+            continue;
+        }
+        end = end.max(revision);
         events.extend(sql::event(&cache.kinds, row, 3)?);
     }
     // A page that was not full has brought the watch to the counter of its snapshot.
     if rows.len() < PAGE {
-        end = head.revision.max(end);
+        end = head.revision.min(horizon).max(end);
     }
     events.sort_by_key(|event| event.entry.revision);
     let items = events.into_iter().filter_map(|event| Frames::default().item(&event.into_change(), filter));

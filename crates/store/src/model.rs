@@ -75,6 +75,11 @@ impl Key {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Revision(pub u64);
 
+impl Revision {
+    /// After every other.
+    pub const MAX: Self = Self(u64::MAX);
+}
+
 impl fmt::Display for Revision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

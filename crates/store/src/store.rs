@@ -27,6 +27,10 @@ pub struct Config {
     pub url: String,
     /// The same database without a proxy in between, for audits and operators; `None` if `url` is that.
     pub direct: Option<String>,
+    /// A standby of that database, from which objects and events are read; `None` if the primary is read. The cache then
+    /// serves nothing that the primary has not committed, and a read that must be fresh waits until the standby has what the
+    /// primary had.
+    pub read_from: Option<String>,
     /// Whether batches announce themselves by NOTIFY. Without it a change is seen up to a poll later.
     pub notify: bool,
     /// Children that a scope may have.
@@ -44,10 +48,21 @@ impl Config {
         Self {
             url: url.into(),
             direct: None,
+            read_from: None,
             notify: true,
             children_max: CHILDREN_MAX,
             wary_batches: WARY_BATCHES,
             cache: CacheConfig::default(),
+        }
+    }
+
+    fn open_cache(&self, kinds: Kinds) -> Result<Cache, Error> {
+        match &self.read_from {
+            Some(standby) => {
+                let cache = CacheConfig { primary: Some(self.url.clone()), ..self.cache.clone() };
+                Cache::open(standby, kinds, cache)
+            }
+            None => Cache::open(&self.url, kinds, self.cache.clone()),
         }
     }
 
@@ -88,7 +103,7 @@ impl Store {
         let numbered = kinds.iter().enumerate().filter_map(|(at, kind)| Some((number(at)?, kind)));
         let standings = Standings::of_kinds(numbered);
         let known = kinds.into_iter().enumerate().filter_map(|(at, kind)| Some((number(at)?, kind)));
-        let cache = Cache::open(&config.url, known.collect::<Kinds>(), config.cache.clone())?;
+        let cache = config.open_cache(known.collect())?;
         cache.register(metrics);
         cache.start(tasks);
         let database = Arc::new(DatabaseState::new());

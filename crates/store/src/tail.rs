@@ -10,6 +10,8 @@ pub(crate) mod handover;
 pub(crate) mod listen;
 /// The first state.
 pub(crate) mod load;
+/// The connections.
+pub(crate) mod session;
 /// Statements and rows.
 pub(crate) mod sql;
 
@@ -21,8 +23,8 @@ use crate::divergence::{self, HistoryVerdict};
 use crate::model::Revision;
 use load::Head;
 use runtime::Backoff;
-use sqlx::postgres::{PgConnection, PgRow};
-use sqlx::{ConnectOptions, Connection};
+use session::Session;
+use sqlx::postgres::PgRow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -30,6 +32,8 @@ use std::time::{Duration, Instant};
 const LOOK_MAX: usize = 1000;
 /// Between two looks, unless a reader waits: when many replicas write, one look has the batches of several.
 const LOOK_PAUSE: Duration = Duration::from_millis(2);
+/// Longest time between two looks at a standby that is behind.
+const BEHIND_MAX: Duration = Duration::from_millis(50);
 /// Longest time a look may take before the connection is given up.
 const LOOK_DEADLINE: Duration = Duration::from_secs(5);
 /// While nothing happens, the own history is compared with the database's this often.
@@ -45,7 +49,15 @@ const LOOK: &str = "SELECT r.v, r.epoch, c.compacted, \
 
 /// Follows until the program ends.
 pub(crate) async fn run(cache: Arc<CacheInner>) {
-    let mut tail = Tail { cache, connected: false, loaded: false, owed: None, server: None, trusted: None };
+    let mut tail = Tail {
+        cache,
+        connected: false,
+        loaded: false,
+        owed: None,
+        server: None,
+        trusted: None,
+        behind: LOOK_PAUSE,
+    };
     let mut backoff = Backoff::new(BACKOFF_FLOOR, BACKOFF_CEILING);
     while let Err(error) = tail.session().await {
         // A lost connection is no trouble yet: the next one may be had at once.
@@ -69,6 +81,8 @@ enum TailError {
     Sql(#[from] sqlx::Error),
     #[error("no answer within {LOOK_DEADLINE:?}")]
     Silent,
+    #[error("the standby that is read has another history than the primary")]
+    OtherHistory,
 }
 
 /// What to do after a look.
@@ -93,45 +107,41 @@ struct Tail {
     server: Option<String>,
     /// The writer's connection that was open already when the history was compared last.
     trusted: Option<u64>,
+    /// Until the next look at a standby that is behind.
+    behind: Duration,
 }
 
 impl Tail {
     /// Follows over one connection, until it fails.
     async fn session(&mut self) -> Result<(), TailError> {
-        let options = self.cache.pool.connect_options();
-        let mut connection = in_time(options.connect()).await?;
-        if self.cache.config.prepared {
-            in_time(sql::plan_by_index(&mut connection)).await?;
-        }
-        let result = self.follow(&mut connection).await;
-        // It may hang in the middle of an answer: no farewell.
-        if let Err(error) = connection.close_hard().await {
-            tracing::debug!(%error, "close the tail's connection");
-        }
+        let mut session = Session::open(&self.cache).await?;
+        let result = self.follow(&mut session).await;
+        session.close().await;
         result
     }
 
-    async fn follow(&mut self, connection: &mut PgConnection) -> Result<(), TailError> {
+    async fn follow(&mut self, session: &mut Session) -> Result<(), TailError> {
         let server =
-            in_time(async { Ok::<_, TailError>(divergence::server(&self.cache, connection).await) }).await?;
+            in_time(async { Ok::<_, TailError>(divergence::server(&self.cache, session.authority()).await) })
+                .await?;
         let moved = server.is_some() && self.server.is_some() && server != self.server;
         if moved {
             tracing::warn!(was = ?self.server, is = ?server, "another server answers");
         }
-        let mut compared = self.compare(connection, moved).await?;
+        let mut compared = self.compare(session, moved).await?;
         self.server = server.or(self.server.take());
         loop {
             if !self.loaded {
-                self.load(connection).await?;
+                self.load(session).await?;
                 compared = Instant::now();
             }
-            match in_time(self.look(connection)).await? {
+            match in_time(self.look(session)).await? {
                 Next::Again => {}
                 Next::Reload => self.loaded = false,
                 Next::Wait => {
                     self.wait().await;
                     if compared.elapsed() >= COMPARE_EVERY {
-                        compared = self.compare(connection, false).await?;
+                        compared = self.compare(session, false).await?;
                     }
                 }
             }
@@ -141,10 +151,10 @@ impl Tail {
 
     /// Takes over what this replica writes itself, until it is time to look at the database: at once for a
     /// reader, soon for what others have written.
-    async fn wait(&self) {
-        let handover = &self.cache.handover;
+    async fn wait(&mut self) {
         let looked = tokio::time::Instant::now();
-        let mut next_look = looked + self.cache.config.poll;
+        let mut next_look = looked + self.patience();
+        let handover = &self.cache.handover;
         while !handover.was_asked() && tokio::time::Instant::now() < next_look {
             if handover.has_heard() || !self.take_over() {
                 next_look = next_look.min(looked + LOOK_PAUSE);
@@ -153,6 +163,21 @@ impl Tail {
                 return;
             }
         }
+    }
+
+    /// How long nobody need look if nobody asks. A standby that is known to be behind is looked at again soon.
+    fn patience(&mut self) -> Duration {
+        let behind = {
+            let progress = self.cache.progress.borrow();
+            progress.shown > progress.revision || self.owed.is_some()
+        };
+        if !behind {
+            self.behind = LOOK_PAUSE;
+            return self.cache.config.poll;
+        }
+        let pause = self.behind;
+        self.behind = (pause * 2).min(BEHIND_MAX).min(self.cache.config.poll);
+        pause
     }
 
     /// Brings our own batches to the cache. False when they do not follow on what is there.
@@ -172,13 +197,15 @@ impl Tail {
             self.cache.progress.send_modify(|progress| {
                 progress.revision = batch.end;
                 progress.seen = progress.seen.max(batch.end);
+                progress.shown = progress.shown.max(batch.end);
             });
         }
         true
     }
 
     /// Compares the own history with the database's. Ends in the same history, or with nothing loaded.
-    async fn compare(&mut self, connection: &mut PgConnection, moved: bool) -> Result<Instant, TailError> {
+    async fn compare(&mut self, session: &mut Session, moved: bool) -> Result<Instant, TailError> {
+        let connection = session.authority();
         let writer = self.cache.handover.connection();
         if self.loaded {
             match in_time(divergence::compare(&self.cache, connection, moved)).await? {
@@ -209,19 +236,21 @@ impl Tail {
         self.cache.subscriptions.expire(current);
     }
 
-    async fn load(&mut self, connection: &mut PgConnection) -> Result<(), TailError> {
+    async fn load(&mut self, session: &mut Session) -> Result<(), TailError> {
         let started = Instant::now();
         let ticket = self.cache.tickets();
         let generation = self.cache.read().generation + 1;
         let writer = self.cache.handover.connection();
-        let (head, state) = load::load(&self.cache, connection, generation).await?;
+        let (head, state) = load::load(&self.cache, &mut session.reading, generation).await?;
+        session.until_shown(&self.cache, head).await?;
         let objects: usize = state.kinds.values().map(Objects::len).sum();
         let old = std::mem::replace(&mut *self.cache.write(), state);
         self.cache.subscriptions.expire(head.revision);
         self.cache.subscriptions.dispatch(&[], head.revision);
         self.owed = None;
         self.trusted = Some(writer);
-        self.publish(head, head.revision, Some(ticket));
+        // Of a standby it is not known whether it is as far as the readers' primary was.
+        self.publish(head, head.revision, self.cache.primary.is_none().then_some(ticket));
         self.cache.metrics.fills.inc();
         self.loaded = true;
         tracing::info!(objects, revision = %head.revision, took = ?started.elapsed(), "the cache is filled");
@@ -229,17 +258,27 @@ impl Tail {
         Ok(())
     }
 
-    async fn look(&mut self, connection: &mut PgConnection) -> Result<Next, TailError> {
+    async fn look(&mut self, session: &mut Session) -> Result<Next, TailError> {
         let ticket = self.cache.tickets();
         let (last, epoch) = {
             let state = self.cache.read();
             (state.revision, state.epoch)
         };
-        let rows = sql::rows(connection, self.cache.config.prepared, LOOK, &[last.into()]).await?;
+        let counter = match self.ask_primary(session, ticket, last).await? {
+            Some(head) if head.epoch != epoch || head.revision < last => {
+                self.compare(session, false).await?;
+                return Ok(Next::Again);
+            }
+            counter => counter,
+        };
+        let horizon = self.cache.horizon();
+        let rows = sql::rows(&mut session.reading, self.cache.config.prepared, LOOK, &[last.into()]).await?;
         let head = Head::read(rows.first().ok_or(sqlx::Error::RowNotFound)?)?;
-        if head.epoch != epoch || head.revision < last {
-            self.compare(connection, false).await?;
-            return Ok(Next::Again);
+        let standby = self.cache.primary.is_some();
+        // A standby may be behind: behind what came from our own writes, or behind the one that was read before it.
+        if head.epoch != epoch || (head.revision < last && !standby) {
+            self.compare(session, false).await?;
+            return if standby && self.loaded { Err(TailError::OtherHistory) } else { Ok(Next::Again) };
         }
         if head.compacted > last {
             return Ok(Next::Reload);
@@ -251,25 +290,54 @@ impl Tail {
         let halved = full && rows.last().is_some_and(is_deletion);
         for row in rows.iter().rev().skip(usize::from(halved)).rev() {
             let Some(revision) = sqlx::Row::try_get::<Option<i64>, _>(row, 7)? else { continue };
-            end = end.max(sql::as_revision(revision));
-            events.extend(sql::event(&self.cache.kinds, row, 3)?);
+            let revision = sql::as_revision(revision);
+            if revision <= horizon {
+                end = end.max(revision);
+                events.extend(sql::event(&self.cache.kinds, row, 3)?);
+            }
         }
-        let revision = if full { end } else { head.revision };
+        let revision = if full { end } else { head.revision.min(horizon).max(last) };
         self.apply(events, revision);
         self.cache.metrics.looks.inc();
-        let served = if full { self.pay(revision, head.revision, ticket) } else { Some(ticket) };
-        if served.is_some() {
-            self.owed = None;
-        }
+        let counter = if standby { counter.map(|head| head.revision) } else { Some(head.revision) };
+        let served = self.pay(revision, counter, ticket);
         self.publish(head, revision, served);
-        Ok(if full { Next::Again } else { Next::Wait })
+        Ok(if full && revision > last { Next::Again } else { Next::Wait })
     }
 
-    /// When there is more than a look can read: who asked first is answered when the cache is where the
-    /// database was then.
-    fn pay(&mut self, revision: Revision, counter: Revision, ticket: u64) -> Option<u64> {
-        let (goal, owed) = *self.owed.get_or_insert((counter, ticket));
-        (revision >= goal).then_some(owed)
+    /// Where the primary is, if a standby is read and does not tell: for readers who came since it was asked last, or when
+    /// nothing is known that is still to come.
+    async fn ask_primary(
+        &self,
+        session: &mut Session,
+        ticket: u64,
+        last: Revision,
+    ) -> Result<Option<Head>, TailError> {
+        let (shown, answered) = {
+            let progress = self.cache.progress.borrow();
+            (progress.shown, progress.served.max(progress.failed))
+        };
+        if shown > last && ticket <= self.owed.map_or(answered, |(_, owed)| owed.max(answered)) {
+            return Ok(None);
+        }
+        let head = session.primary_head(&self.cache).await?;
+        if let Some(head) = head {
+            self.cache.show(head.revision);
+        }
+        Ok(head)
+    }
+
+    /// Readers up to which ticket are answered now. The cache is not always where the database was when `ticket` was the
+    /// newest, at `counter`: who asked first is answered when it is.
+    fn pay(&mut self, revision: Revision, counter: Option<Revision>, ticket: u64) -> Option<u64> {
+        let asked = counter.map(|counter| (counter, ticket));
+        let reached = |&(goal, _): &(Revision, u64)| revision >= goal;
+        let paid = asked.filter(reached).or(self.owed.filter(reached));
+        match paid {
+            Some((_, paid)) => self.owed = asked.filter(|(_, ticket)| *ticket > paid),
+            None => self.owed = self.owed.or(asked),
+        }
+        paid.map(|(_, ticket)| ticket)
     }
 
     /// Brings events to the cache, and then to the watches.
@@ -291,13 +359,16 @@ impl Tail {
     }
 
     fn publish(&self, head: Head, revision: Revision, served: Option<u64>) {
+        let newest = head.revision.min(self.cache.horizon());
         self.cache.metrics.revision.set(gauged(revision.0));
-        self.cache.metrics.lag.set(gauged(head.revision.0.saturating_sub(revision.0)));
         self.cache.progress.send_if_modified(|progress| {
+            let lag = newest.max(progress.shown).0.saturating_sub(revision.0);
+            self.cache.metrics.lag.set(gauged(lag));
             let new = TailProgress {
                 revision,
                 compacted: head.compacted,
-                seen: if self.loaded { progress.seen.max(head.revision) } else { head.revision },
+                seen: if self.loaded { progress.seen.max(newest) } else { newest },
+                shown: progress.shown,
                 served: served.unwrap_or(progress.served),
                 failed: progress.failed,
                 ready: true,

@@ -9,7 +9,7 @@ const RING_AGE_MIN: Duration = Duration::from_secs(75);
 /// Where the cache listens for NOTIFY. It has to be a direct connection: a transaction-pooling proxy forgets LISTEN.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Listen {
-    /// Where it reads.
+    /// Where the history is made.
     #[default]
     Same,
     /// Elsewhere: `postgres://…`
@@ -21,6 +21,9 @@ pub enum Listen {
 /// How the cache follows the database.
 #[derive(Clone, Debug)]
 pub struct CacheConfig {
+    /// The server that takes the writes, where the cache reads from a standby of it: `postgres://…`. It alone says what is
+    /// committed and whose history counts; objects and events come from the standby.
+    pub primary: Option<String>,
     /// LISTEN only makes changes arrive sooner.
     pub listen: Listen,
     /// Whether statements may stay prepared in a session; not through a transaction-pooling proxy.
@@ -44,6 +47,7 @@ pub struct CacheConfig {
 impl Default for CacheConfig {
     fn default() -> Self {
         Self {
+            primary: None,
             listen: Listen::Same,
             prepared: true,
             poll: Duration::from_millis(200),

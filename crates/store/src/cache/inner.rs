@@ -22,8 +22,10 @@ pub const READ_WAIT: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
 pub(crate) struct CacheInner {
-    /// For watches from the past and for compaction; the tail has a connection of its own.
+    /// For watches from the past; the tail has a connection of its own.
     pub(crate) pool: PgPool,
+    /// The server that takes the writes, where `pool` leads to a standby of it.
+    pub(crate) primary: Option<PgPool>,
     pub(super) listening: Option<PgConnectOptions>,
     pub(crate) kinds: Kinds,
     pub(crate) config: CacheConfig,
@@ -46,6 +48,8 @@ pub(crate) struct TailProgress {
     pub(crate) compacted: Revision,
     /// The newest revision that the database was seen to have.
     pub(crate) seen: Revision,
+    /// The newest revision that the primary was seen to have, where a standby is read. The cache goes no further.
+    pub(crate) shown: Revision,
     /// Tickets up to this one have what they wanted.
     pub(crate) served: u64,
     /// Tickets up to this one, if not served, get an error.
@@ -75,6 +79,24 @@ impl CacheInner {
     /// Tickets drawn so far.
     pub(crate) fn tickets(&self) -> u64 {
         self.asked.load(Ordering::SeqCst)
+    }
+
+    /// Where the history is made, and compacted.
+    pub(crate) fn authority(&self) -> &PgPool {
+        self.primary.as_ref().unwrap_or(&self.pool)
+    }
+
+    /// How far events may be shown that were read from the database: a standby may have some that no caller was told yet.
+    pub(crate) fn horizon(&self) -> Revision {
+        if self.primary.is_some() { self.progress.borrow().shown } else { Revision::MAX }
+    }
+
+    /// Notes a revision that the primary has committed.
+    pub(crate) fn show(&self, revision: Revision) {
+        self.progress.send_if_modified(|progress| {
+            progress.shown = progress.shown.max(revision);
+            false
+        });
     }
 
     /// Whether history after `revision` can be had from the tables.
@@ -111,7 +133,7 @@ impl CacheInner {
         match tokio::time::timeout(READ_WAIT, answered).await {
             Ok(Ok(progress)) if progress.served >= ticket => Ok(()),
             Ok(Ok(progress)) => Err(unavailable(&progress)),
-            Ok(Err(_)) | Err(_) => Err(Error::Unavailable("no answer in time".to_owned())),
+            Ok(Err(_)) | Err(_) => Err(late(&self.progress.borrow())),
         }
     }
 
@@ -131,6 +153,15 @@ impl CacheInner {
         }
         Err(Error::TooFarAhead { asked, current: progress.revision })
     }
+}
+
+fn late(progress: &TailProgress) -> Error {
+    let TailProgress { revision, shown, .. } = progress;
+    Error::Unavailable(if shown > revision {
+        format!("the standby that is read is behind: it has come to {revision} of {shown}")
+    } else {
+        "no answer in time".to_owned()
+    })
 }
 
 fn unavailable(progress: &TailProgress) -> Error {

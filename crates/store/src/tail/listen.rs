@@ -2,6 +2,7 @@
 
 use crate::cache::inner::CacheInner;
 use crate::connect::NOTIFY_CHANNEL;
+use crate::model::Revision;
 use runtime::Backoff;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use std::sync::Arc;
@@ -30,6 +31,10 @@ fn is_from(payload: &str, writer: Uuid) -> bool {
     payload.split_once(' ').is_some_and(|(_, made_by)| made_by.parse() == Ok(writer))
 }
 
+fn revision(payload: &str) -> Option<Revision> {
+    payload.split_once(' ')?.0.parse().ok().map(Revision)
+}
+
 async fn listen(cache: &CacheInner, pool: &sqlx::PgPool, backoff: &mut Backoff) -> Result<(), sqlx::Error> {
     let writer = cache.handover.writer();
     let mut listener = PgListener::connect_with(pool).await?;
@@ -42,7 +47,11 @@ async fn listen(cache: &CacheInner, pool: &sqlx::PgPool, backoff: &mut Backoff) 
                 continue;
             }
             // Lost and restored counts, too: something may have been missed.
-            Ok(received) => drop(received?),
+            Ok(received) => {
+                if let Some(revision) = received?.and_then(|told| revision(told.payload())) {
+                    cache.show(revision);
+                }
+            }
             // Nothing happens, or nobody is there any more.
             Err(_) => tokio::time::timeout(ANSWER, listener.listen(NOTIFY_CHANNEL))
                 .await

@@ -1,5 +1,6 @@
 //! Filling the cache from one snapshot of the tables.
 
+use super::session;
 use super::sql::{self, stream};
 use crate::cache::inner::CacheInner;
 use crate::cache::state::{CacheState, Event, Loading, Snapshot};
@@ -20,8 +21,6 @@ const PAST_BYTES: usize = 64 << 20;
 const SILENCE: Duration = Duration::from_secs(30);
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL enable_seqscan = on";
-const HEAD: &str =
-    "SELECT r.v, r.epoch, c.compacted FROM rev r CROSS JOIN compaction c WHERE r.id = 1 AND c.id = 1";
 const OBJECTS: &str = "SELECT kind, namespace, name, uid, rv, body FROM objects";
 const PAST: &str = "SELECT kind, namespace, name, uid, rv, body, op::text, before FROM events \
      ORDER BY rv DESC LIMIT 10000";
@@ -53,8 +52,7 @@ pub(crate) async fn load(
 ) -> Result<(Head, CacheState), sqlx::Error> {
     let prepared = cache.config.prepared;
     sqlx::raw_sql(BEGIN).execute(&mut *connection).await?;
-    let head = sql::rows(connection, prepared, HEAD, &[]).await?;
-    let head = Head::read(head.first().ok_or(sqlx::Error::RowNotFound)?)?;
+    let head = session::head(cache, connection).await?;
     let mut loading = Loading::default();
     let mut objects = stream(connection, prepared, OBJECTS, &[]);
     while let Some(row) = next(&mut objects).await? {

@@ -118,6 +118,29 @@ impl Server {
         Ok(server)
     }
 
+    /// A standby that streams from this server, which is stopped while its data is copied.
+    pub async fn standby(&mut self, settings: &[&str]) -> Result<Self, Trouble> {
+        self.stop()?;
+        let own = self.own.as_ref().ok_or("the server is not ours")?;
+        let data = PathBuf::from(format!("/var/tmp/store-test-{}", Uuid::new_v4()));
+        if !Command::new("cp").arg("-a").args([&own.data, &data]).status()?.success() {
+            return Err("the data could not be copied".into());
+        }
+        let _stopped_already = std::fs::remove_file(data.join("postmaster.pid"));
+        std::fs::write(data.join("standby.signal"), "")?;
+        let port = std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+        let source = format!("primary_conninfo=host=127.0.0.1 port={} user=postgres", own.port);
+        let again = "wal_retrieve_retry_interval=100ms".to_owned();
+        let settings = settings.iter().map(|setting| (*setting).to_owned()).chain([source, again]).collect();
+        let copy =
+            Own { programs: own.programs.clone(), data, port, settings, small_disk: None, keeper: None };
+        let url = format!("postgres://postgres@127.0.0.1:{port}/postgres");
+        let mut standby = Self { url, own: Some(copy) };
+        self.launch().await?;
+        standby.launch().await?;
+        Ok(standby)
+    }
+
     /// Where a database of this server is.
     pub fn url(&self, database: &str) -> String {
         let (server, _) = self.url.rsplit_once('/').unwrap_or((&self.url, ""));

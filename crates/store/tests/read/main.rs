@@ -16,4 +16,5 @@ mod outages;
 mod past;
 mod pooler;
 mod proxy;
+mod standby;
 mod watches;

@@ -1,0 +1,81 @@
+//! The connections of the tail.
+
+use super::{TailError, in_time, sql};
+use crate::cache::inner::CacheInner;
+use crate::tail::load::Head;
+use sqlx::postgres::{PgConnection, PgPool};
+use sqlx::{ConnectOptions as _, Connection as _};
+
+const HEAD: &str = "SELECT r.v, r.epoch, c.compacted FROM (SELECT * FROM rev ORDER BY v DESC LIMIT 1) r \
+     CROSS JOIN compaction c WHERE c.id = 1";
+
+/// What is read from, and who says what is committed. Both are one connection unless a standby is read.
+#[derive(Debug)]
+pub(crate) struct Session {
+    /// Objects and events come from here.
+    pub(crate) reading: PgConnection,
+    /// The primary of the standby that is read.
+    primary: Option<PgConnection>,
+}
+
+impl Session {
+    pub(super) async fn open(cache: &CacheInner) -> Result<Self, TailError> {
+        let primary = match &cache.primary {
+            Some(primary) => Some(connect(cache, primary).await?),
+            None => None,
+        };
+        Ok(Self { reading: connect(cache, &cache.pool).await?, primary })
+    }
+
+    /// Whose history counts.
+    pub(super) fn authority(&mut self) -> &mut PgConnection {
+        self.primary.as_mut().unwrap_or(&mut self.reading)
+    }
+
+    /// Where the primary stands, and the cache may be told so; `None` where the primary itself is read.
+    pub(super) async fn primary_head(&mut self, cache: &CacheInner) -> Result<Option<Head>, TailError> {
+        let Some(primary) = &mut self.primary else { return Ok(None) };
+        Ok(Some(in_time(head(cache, primary)).await?))
+    }
+
+    /// Waits until the primary has shown a revision that the standby has.
+    pub(super) async fn until_shown(&mut self, cache: &CacheInner, read: Head) -> Result<(), TailError> {
+        in_time(async {
+            while let Some(primary) = self.primary_head(cache).await? {
+                if primary.epoch != read.epoch {
+                    return Err(TailError::OtherHistory);
+                }
+                cache.show(primary.revision);
+                if primary.revision >= read.revision {
+                    break;
+                }
+                tokio::time::sleep(super::LOOK_PAUSE).await;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// It may hang in the middle of an answer: no farewell.
+    pub(super) async fn close(self) {
+        for connection in std::iter::once(self.reading).chain(self.primary) {
+            if let Err(error) = connection.close_hard().await {
+                tracing::debug!(%error, "close the tail's connection");
+            }
+        }
+    }
+}
+
+async fn connect(cache: &CacheInner, pool: &PgPool) -> Result<PgConnection, TailError> {
+    let mut connection = in_time(pool.connect_options().connect()).await?;
+    if cache.config.prepared {
+        in_time(sql::plan_by_index(&mut connection)).await?;
+    }
+    Ok(connection)
+}
+
+/// Where the database stands.
+pub(super) async fn head(cache: &CacheInner, connection: &mut PgConnection) -> Result<Head, sqlx::Error> {
+    let rows = sql::rows(connection, cache.config.prepared, HEAD, &[]).await?;
+    Head::read(rows.first().ok_or(sqlx::Error::RowNotFound)?)
+}
