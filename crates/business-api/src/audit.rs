@@ -21,6 +21,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use store::audit::{Accounts, AuditReport, Difference};
+use store::drift::SchemaDifference;
 use store::hold::Hold;
 use store::quota::{Account, HoldState};
 use store::repair::Repair;
@@ -108,48 +109,68 @@ async fn command(store: &Store, books: &Books, settings: &Audit) -> Result<Audit
     let report = store.audit(&access, books).await.context("audit")?;
     let holds = store.holds(&access, None).await.context("read what was given up")?;
     let held = store.growth_held(&access).await.context("read whether growth is held")?;
+    let schema = store.schema_differences().await.context("compare the schema")?.unwrap_or_default();
+    let audited = Audited { report, unknown: books.unknown(), holds, held, schema };
     let text = match settings.output {
-        Output::Text => text(&report, &books.unknown(), &holds, held.as_deref()),
-        Output::Json => json_text(&report, &books.unknown(), &holds, held.as_deref()),
+        Output::Text => audited.text(),
+        Output::Json => audited.json(),
     };
-    Ok(AuditFinding { text, consistent: report.differences.is_empty() })
+    Ok(AuditFinding { text, consistent: audited.consistent() })
 }
 
-fn text(report: &AuditReport, unknown: &BTreeSet<KindId>, holds: &[Hold], held: Option<&str>) -> String {
-    let mut lines: Vec<String> = report.differences.iter().map(ToString::to_string).collect();
-    for hold in holds {
-        let HeldAmount { uid, state, cluster_name, namespace, hard, reason } = told::held(hold);
-        let amounts: Vec<String> =
-            hard.iter().map(|(resource, amount)| format!("{resource}={amount}")).collect();
-        lines.push(format!(
+/// What was read and compared.
+struct Audited {
+    report: AuditReport,
+    unknown: BTreeSet<KindId>,
+    holds: Vec<Hold>,
+    held: Option<String>,
+    schema: Vec<SchemaDifference>,
+}
+
+impl Audited {
+    fn consistent(&self) -> bool {
+        self.report.differences.is_empty() && self.schema.is_empty()
+    }
+
+    fn text(&self) -> String {
+        let Self { report, unknown, holds, held, schema } = self;
+        let mut lines: Vec<String> = report.differences.iter().map(ToString::to_string).collect();
+        for hold in holds {
+            let HeldAmount { uid, state, cluster_name, namespace, hard, reason } = told::held(hold);
+            let amounts: Vec<String> =
+                hard.iter().map(|(resource, amount)| format!("{resource}={amount}")).collect();
+            lines.push(format!(
             "{state} in {} {}: namespace {namespace:?} of cluster {cluster_name:?} holds {} as {uid} ({reason})",
             account::scope_word(hold.scope.kind),
             hold.scope.name,
             if amounts.is_empty() { "no amount".to_owned() } else { amounts.join(" ") },
         ));
+        }
+        if let Some(reason) = held {
+            lines.push(format!("growth is held: {reason}"));
+        }
+        lines.extend(schema.iter().map(|difference| format!("the schema was changed: {difference}")));
+        for kind in unknown {
+            lines
+                .push(format!("objects of kind {} were not compared: this release does not know it", kind.0));
+        }
+        let verdict = match report.differences.len() {
+            0 => "ledger and objects agree".to_owned(),
+            1 => "1 difference".to_owned(),
+            many => format!("{many} differences"),
+        };
+        lines.push(format!("{verdict}: {} objects at revision {}", report.objects, report.revision));
+        lines.join("\n")
     }
-    if let Some(reason) = held {
-        lines.push(format!("growth is held: {reason}"));
-    }
-    for kind in unknown {
-        lines.push(format!("objects of kind {} were not compared: this release does not know it", kind.0));
-    }
-    let verdict = match report.differences.len() {
-        0 => "ledger and objects agree".to_owned(),
-        1 => "1 difference".to_owned(),
-        many => format!("{many} differences"),
-    };
-    lines.push(format!("{verdict}: {} objects at revision {}", report.objects, report.revision));
-    lines.join("\n")
-}
 
-fn json_text(report: &AuditReport, unknown: &BTreeSet<KindId>, holds: &[Hold], held: Option<&str>) -> String {
-    let differences: Vec<_> = report
-        .differences
-        .iter()
-        .map(|d| json!({"project": d.scope().map(|scope| &scope.name), "difference": d.to_string()}))
-        .collect();
-    let holds: Vec<_> = holds
+    fn json(&self) -> String {
+        let Self { report, unknown, holds, held, schema } = self;
+        let differences: Vec<_> = report
+            .differences
+            .iter()
+            .map(|d| json!({"project": d.scope().map(|scope| &scope.name), "difference": d.to_string()}))
+            .collect();
+        let holds: Vec<_> = holds
         .iter()
         .map(|hold| {
             let HeldAmount { uid, cluster_name, namespace, hard, reason, .. } = told::held(hold);
@@ -159,16 +180,18 @@ fn json_text(report: &AuditReport, unknown: &BTreeSet<KindId>, holds: &[Hold], h
             })
         })
         .collect();
-    json!({
-        "consistent": report.differences.is_empty(),
-        "objects": report.objects,
-        "revision": report.revision.0,
-        "differences": differences,
-        "holds": holds,
-        "growthHeld": held,
-        "unknownKinds": unknown.iter().map(|kind| kind.0).collect::<Vec<_>>(),
-    })
-    .to_string()
+        json!({
+            "consistent": self.consistent(),
+            "objects": report.objects,
+            "revision": report.revision.0,
+            "differences": differences,
+            "holds": holds,
+            "growthHeld": held,
+            "schema": schema.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "unknownKinds": unknown.iter().map(|kind| kind.0).collect::<Vec<_>>(),
+        })
+        .to_string()
+    }
 }
 
 #[cfg(test)]

@@ -32,6 +32,11 @@ static SUFFIX: LazyLock<String> = LazyLock::new(|| {
     hash.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).take(DIGITS).collect()
 });
 
+/// The names of this release's functions.
+pub(crate) fn names() -> Vec<String> {
+    NAMES.iter().map(|function| name(function)).collect()
+}
+
 /// The name under which a function of this release is installed.
 pub(crate) fn name(function: &str) -> String {
     format!("{function}_{}", *SUFFIX)
@@ -45,9 +50,14 @@ pub(crate) async fn install(connection: &mut PgConnection) -> Result<(), sqlx::E
     let mut transaction = connection.begin().await?;
     sqlx::raw_sql("LOCK TABLE compaction IN SHARE ROW EXCLUSIVE MODE").execute(&mut *transaction).await?;
     if !are_installed(&mut transaction).await? {
-        install_as(&mut transaction, &SUFFIX).await?;
+        make(&mut transaction).await?;
     }
     transaction.commit().await
+}
+
+/// Makes the functions, which are not there.
+pub(crate) async fn make(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    install_as(connection, &SUFFIX).await
 }
 
 /// Installs the functions under another suffix.
@@ -63,10 +73,9 @@ pub(crate) async fn install_as(connection: &mut PgConnection, suffix: &str) -> R
 
 /// Whether the functions of this release are there.
 pub(crate) async fn are_installed(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
-    let names: Vec<String> = NAMES.iter().map(|function| name(function)).collect();
     sqlx::query_scalar("SELECT bool_and(to_regproc(n) IS NOT NULL) FROM unnest($1::text[]) AS n")
         .persistent(false)
-        .bind(names)
+        .bind(names())
         .fetch_one(connection)
         .await
 }

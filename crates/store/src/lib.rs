@@ -47,6 +47,8 @@ mod functions;
 mod row;
 /// The schema.
 mod migrate;
+/// What somebody has changed of it.
+pub mod drift;
 /// A write on its way to its batch.
 mod pending;
 /// The one task that writes.

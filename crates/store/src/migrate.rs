@@ -3,7 +3,7 @@
 use crate::{Error, connect, functions};
 use runtime::Backoff;
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
-use sqlx::{Connection as _, PgConnection, SqlSafeStr as _};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection, SqlSafeStr as _};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
@@ -140,7 +140,29 @@ pub(crate) async fn schema_ready(url: &str) -> Result<bool, Error> {
     Ok(ready)
 }
 
-async fn close(connection: PgConnection) {
+/// Whether the newest migration is this program's newest.
+pub(crate) async fn is_of_this_version(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    let applied = "SELECT max(version) FROM _sqlx_migrations WHERE success";
+    if !sqlx::query_scalar("SELECT to_regclass('_sqlx_migrations') IS NOT NULL")
+        .fetch_one(&mut *connection)
+        .await?
+    {
+        return Ok(false);
+    }
+    let applied: Option<i64> = sqlx::query_scalar(applied).fetch_one(&mut *connection).await?;
+    Ok(applied == Some(newest(&MIGRATIONS)) && functions::are_installed(connection).await?)
+}
+
+/// Makes the schema in an empty one, within a transaction: nothing can be done concurrently there.
+pub(crate) async fn make(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    for file in FILES {
+        let sql = file.sql.replace(" CONCURRENTLY", "");
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *connection).await?;
+    }
+    functions::make(connection).await
+}
+
+pub(crate) async fn close(connection: PgConnection) {
     if let Err(error) = connection.close().await {
         tracing::debug!(%error, "close a connection");
     }

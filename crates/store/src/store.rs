@@ -3,13 +3,14 @@
 use crate::access::Access;
 use crate::batch::Rules;
 use crate::cache::{Cache, CacheConfig, CacheStatus, Kinds};
+use crate::drift::SchemaDifference;
 use crate::kinds::{KindName, number};
 use crate::model::{Attributes, Change, Entry, Key, Kind, KindId, NewState, Revision, Write};
 use crate::read::{At, ListQuery, Page, WatchQuery};
 use crate::scopes::Standings;
 use crate::watch::Watch;
 use crate::writer::{DatabaseState, Link, Together, Writer, rehearse, write_together};
-use crate::{Error, migrate};
+use crate::{Error, drift, migrate};
 use runtime::{Metrics, Tasks};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -124,6 +125,11 @@ impl Store {
     /// Whether the schema of the database is at this version or a later one.
     pub async fn schema_ready(&self) -> Result<bool, Error> {
         migrate::schema_ready(self.url()).await
+    }
+
+    /// What somebody has changed of the schema; `None` where it is of another version.
+    pub async fn schema_differences(&self) -> Result<Option<Vec<SchemaDifference>>, Error> {
+        drift::differences(self.url()).await
     }
 
     /// The number of a kind.

@@ -24,6 +24,8 @@ use uuid::Uuid;
 const EVERY: Duration = Duration::from_mins(10);
 /// The same while growth waits for one.
 const EVERY_WHILE_HELD: Duration = Duration::from_secs(15);
+/// Between two comparisons of the schema.
+const SCHEMA_EVERY: Duration = Duration::from_hours(1);
 /// Before the first one: a start has better things to do.
 const FIRST: Duration = Duration::from_mins(1);
 /// Between two looks at whether growth is held.
@@ -56,6 +58,7 @@ struct Meters {
     held: Gauge,
     unknown: Gauge,
     audits: Counter,
+    schema: Gauge,
 }
 
 /// Audits again and again.
@@ -75,6 +78,7 @@ pub struct Auditor {
     /// From which revision on the controller knows of a hold.
     known: HashMap<Uuid, Revision>,
     differences: Vec<Difference>,
+    schema_due: Instant,
 }
 
 impl Auditor {
@@ -90,6 +94,10 @@ impl Auditor {
             held: gauge("business_growth_held", "1 while growth is held"),
             unknown: gauge("business_unknown_kinds", "Kinds in the database that this release does not know"),
             audits: metrics.register("business_audits", "Audits that have ended", Counter::default()),
+            schema: gauge(
+                "business_schema_differences",
+                "Parts of the schema that are not as the migrations made them",
+            ),
         };
         Self {
             store,
@@ -103,6 +111,7 @@ impl Auditor {
             again: false,
             known: HashMap::new(),
             differences: Vec::new(),
+            schema_due: Instant::now() + FIRST,
         }
     }
 
@@ -124,6 +133,10 @@ impl Auditor {
 
     /// Does what is due.
     pub async fn step(&mut self) -> Result<(), Error> {
+        if Instant::now() >= self.schema_due {
+            self.schema_due = Instant::now() + SCHEMA_EVERY;
+            self.compare_schema().await;
+        }
         let hold = self.store.growth_hold(&self.access).await?;
         self.notice(hold.as_ref());
         let again = std::mem::take(&mut self.again);
@@ -168,6 +181,20 @@ impl Auditor {
                 self.growth.0.store(Some(Arc::new(hold.reason.clone())));
             }
             Some(_) => {}
+        }
+    }
+
+    /// Tells what somebody has changed of the schema. Who may not make one to compare with cannot tell.
+    async fn compare_schema(&self) {
+        match self.store.schema_differences().await {
+            Ok(found) => {
+                let found = found.unwrap_or_default();
+                self.meters.schema.set(i64::try_from(found.len()).unwrap_or(i64::MAX));
+                for difference in found {
+                    tracing::error!(%difference, "the schema is not as the migrations made it");
+                }
+            }
+            Err(error) => tracing::info!(%error, "the schema could not be compared"),
         }
     }
 

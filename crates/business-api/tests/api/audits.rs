@@ -241,3 +241,24 @@ async fn growth_waits_for_a_cluster_that_the_controller_has_forgotten() {
     compare(&world).await;
     until("growth goes on", async || create().await == 201).await;
 }
+
+#[tokio::test]
+async fn a_schema_that_somebody_changed_is_told() {
+    let world = World::new().await;
+    let audit = async |more: &str| {
+        let line = format!("business-api audit --database-url {} {more}", world.database.url);
+        let Command::Audit(settings) = Cli::parse_from(line.split_whitespace()).command else {
+            panic!("not audit")
+        };
+        business_api::audit::run(&settings).await.unwrap()
+    };
+    assert!(audit("").await.consistent);
+    let mut database = world.database.connect().await.unwrap();
+    let change = "ALTER TABLE ledger DROP CONSTRAINT ledger_never_over_committed";
+    sqlx::query(change).execute(&mut database).await.unwrap();
+    let finding = audit("").await;
+    let told = "the schema was changed: constraint ledger.ledger_never_over_committed is missing";
+    assert!(!finding.consistent && finding.text.contains(told), "{}", finding.text);
+    let json: Value = serde_json::from_str(&audit("-o json").await.text).unwrap();
+    assert_eq!(json["schema"], json!(["constraint ledger.ledger_never_over_committed is missing"]));
+}

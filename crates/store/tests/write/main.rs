@@ -20,6 +20,7 @@ mod audit;
 /// A database that goes away.
 mod outage;
 /// What PostgreSQL itself refuses.
+mod drift;
 mod failures;
 /// Objects of another system.
 mod import;
