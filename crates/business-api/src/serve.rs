@@ -95,7 +95,7 @@ pub async fn serve(settings: &Serve, listeners: Listeners, program: Program, tas
     if settings.migrate {
         below.spawn("migration", migrate_in_background(url.clone()));
     }
-    let (metrics, live, ready) = (Metrics::new(), Health::new(), Health::new());
+    let (metrics, live, ready) = (Metrics::of_process(), Health::new(), Health::new());
     let config = store::Config { read_from: settings.read_from.clone(), ..store::Config::new(url) };
     let store = kinds.open(config, &below, &metrics)?;
     let growth = Growth::default();

@@ -46,7 +46,7 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     let fence = Arc::new(Fence::new(times));
     let registry = registry(&config.registry, &fence).await?;
     let tasks = Tasks::new();
-    let metrics = Metrics::new();
+    let metrics = Metrics::of_process();
     let controller_metrics = ControllerMetrics::register(&metrics);
     let ready = Health::new();
     let issuer_metrics = metrics.clone();

@@ -13,6 +13,8 @@ pub mod backoff;
 pub mod telemetry;
 /// Traces over OTLP.
 pub mod trace;
+/// What a process takes.
+mod process;
 /// The metrics registry.
 pub mod metrics;
 /// Health checks by name.

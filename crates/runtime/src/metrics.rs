@@ -1,3 +1,4 @@
+use crate::process::ProcessCollector;
 use prometheus_client::registry::{Metric, Registry};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,6 +10,17 @@ impl Metrics {
     /// An empty registry.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// With what the kernel tells of this process.
+    pub fn of_process() -> Self {
+        let metrics = Self::default();
+        metrics
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .register_collector(Box::new(ProcessCollector));
+        metrics
     }
 
     /// Registers a metric and hands it back. Counters get the suffix `_total` when they are printed.

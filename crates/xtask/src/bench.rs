@@ -17,7 +17,7 @@ struct Measurement {
     over_https: &'static [&'static str],
 }
 
-const MEASUREMENTS: [Measurement; 10] = [
+const MEASUREMENTS: [Measurement; 12] = [
     Measurement { name: "store", about: "writes and reads of the store, beside pgbench", over_https: &[] },
     Measurement {
         name: "quota",
@@ -56,6 +56,16 @@ const MEASUREMENTS: [Measurement; 10] = [
         over_https: &["memory"],
     },
     Measurement {
+        name: "soak",
+        about: "an hour of a fleet's requests while a member comes and goes: times, and whether anything grows",
+        over_https: &["soak"],
+    },
+    Measurement {
+        name: "compare",
+        about: "the same as a saved run (`soak -- --save FILE`), and beside it: `compare FILE`",
+        over_https: &["soak"],
+    },
+    Measurement {
         name: "all",
         about: "everything but memory",
         over_https: &["http", "watch", "list", "job", "template", "access"],
@@ -72,6 +82,7 @@ pub(crate) fn command() -> Command {
         MEASUREMENTS.iter().map(|known| format!("{}: {}", known.name, known.about)).collect();
     Command::new("bench").about("Measure beside the rivals.").args([
         Arg::new("what").required(true).value_parser(names).help(told.join("; ")),
+        Arg::new("file").required_if_eq("what", "compare").help("For `compare`: a result that was saved."),
         line::members("1"),
         line::replicas(),
         Arg::new("args")
@@ -84,8 +95,11 @@ pub(crate) fn command() -> Command {
 /// Measures and prints.
 pub(crate) fn bench(matches: &ArgMatches) -> Result<()> {
     let what = matches.get_one::<String>("what").map(String::as_str).unwrap_or_default();
-    let args: Vec<&str> =
+    let mut args: Vec<&str> =
         matches.get_many::<String>("args").into_iter().flatten().map(String::as_str).collect();
+    if let Some(file) = matches.get_one::<String>("file") {
+        args.extend(["--against", file]);
+    }
     match what {
         "quota" => example("bench", &[&QUOTA_POINTS, args.as_slice()].concat())?,
         "store" => example("bench", &args)?,

@@ -7,6 +7,7 @@ use crate::{Servers, objects, process};
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use http::Method;
+use instance::HOST_CLUSTER;
 use kit::{Connection, Endpoint};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -29,6 +30,12 @@ type Writes = [Vec<u64>; WRITES.len()];
 /// The first member cluster's name.
 pub(crate) fn first_member(folder: &Path) -> Result<String> {
     members(folder)?.into_iter().next().context("no member cluster")
+}
+
+/// A member cluster that can be silent while the platform goes on: any but its own.
+pub(crate) fn other_member(folder: &Path) -> Result<String> {
+    let other = members(folder)?.into_iter().find(|name| name != HOST_CLUSTER);
+    other.context("a member cluster besides the host cluster is needed (--members 1)")
 }
 
 /// The member clusters' names, from the files in their folder.

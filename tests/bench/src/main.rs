@@ -14,6 +14,7 @@ mod watch;
 mod job;
 mod access;
 mod template;
+mod soak;
 mod platform;
 
 use clap::{Parser, Subcommand};
@@ -87,6 +88,8 @@ enum What {
         #[arg(long, default_value_t = 1000)]
         namespaces: usize,
     },
+    /// A fleet's day: a steady mix of requests and watches while a member comes and goes.
+    Soak(soak::Soak),
     /// A role that is given or taken, until the last namespace of the project has it.
     Access {
         /// Namespaces of the project.
@@ -106,6 +109,7 @@ async fn main() -> anyhow::Result<()> {
         What::Memory { namespaces } => job::fill(&args.target, namespaces).await,
         What::Access { namespaces } => access::run(&args.target, namespaces).await,
         What::Template { namespaces } => template::run(&args.target, namespaces).await,
+        What::Soak(soak) => soak.run(&args.target).await,
         What::Job { namespaces } => job::run(&args.target, &namespaces).await,
     }
 }

@@ -2,6 +2,8 @@
 
 use anyhow::{Context, Result};
 use std::path::PathBuf;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 /// A running program.
 struct Process {
@@ -50,6 +52,49 @@ impl Drop for Paused {
     fn drop(&mut self) {
         signal("-CONT", &self.0);
     }
+}
+
+/// A program's port for probes and metrics.
+pub(crate) struct AdminPort {
+    pub(crate) program: String,
+    pub(crate) port: u16,
+}
+
+/// Of every running program with one of these names, as its command line says.
+pub(crate) fn admin_ports(programs: &[&str]) -> Result<Vec<AdminPort>> {
+    let mut ports = Vec::new();
+    for process in find(programs)? {
+        let command = std::fs::read_to_string(process.folder.join("cmdline")).unwrap_or_default();
+        let mut words = command.split('\0');
+        let program = words.next().and_then(|path| path.rsplit('/').next()).unwrap_or_default().to_owned();
+        let bind = words.find_map(|word| word.strip_prefix("--admin-bind="));
+        if let Some(port) = bind.and_then(|bind| bind.rsplit_once(':')?.1.parse().ok()) {
+            ports.push(AdminPort { program, port });
+        }
+    }
+    Ok(ports)
+}
+
+/// What a program exports.
+pub(crate) async fn metrics(port: u16) -> Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
+    let request = format!("GET /metrics HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    Ok(answer)
+}
+
+/// Sends a signal to the kube-apiserver of this port.
+pub(crate) fn signal_server(name: &str, port: &str) -> Result<()> {
+    let wanted = format!("--secure-port={port}");
+    let found = find(&["kube-apiserver"])?.into_iter().find(|process| {
+        let command = std::fs::read_to_string(process.folder.join("cmdline")).unwrap_or_default();
+        command.split('\0').any(|word| word == wanted)
+    });
+    let process = found.with_context(|| format!("no kube-apiserver of port {port}"))?;
+    signal(name, &[process.pid]);
+    Ok(())
 }
 
 fn signal(signal: &str, pids: &[String]) {

@@ -1,0 +1,107 @@
+//! What the kernel and the async runtime say of this process, under the names that Prometheus clients use everywhere.
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Unit;
+use std::fmt;
+use std::fs::read_to_string;
+
+/// Clock ticks a second in `/proc`: the kernel shows every architecture of ours the same.
+const TICKS: f64 = 100.0;
+/// What `/proc/self/status` counts memory in.
+const KIBIBYTE: u64 = 1024;
+
+/// Reads `/proc` whenever metrics are asked for; what is not told is left out.
+#[derive(Debug)]
+pub(crate) struct ProcessCollector;
+
+/// Fields of `/proc/self/stat` after the program's name.
+struct Stat {
+    cpu_seconds: f64,
+    /// Since the machine started.
+    start_seconds: f64,
+}
+
+impl Stat {
+    fn read() -> Option<Self> {
+        let text = read_to_string("/proc/self/stat").ok()?;
+        // The name may hold spaces and parentheses of its own.
+        let fields: Vec<&str> = text.rsplit_once(") ")?.1.split_whitespace().collect();
+        let number = |place: usize| fields.get(place)?.parse::<f64>().ok();
+        Some(Self { cpu_seconds: (number(11)? + number(12)?) / TICKS, start_seconds: number(19)? / TICKS })
+    }
+}
+
+/// A number behind a name in a file of lines.
+fn told(file: &str, name: &str) -> Option<u64> {
+    let text = read_to_string(file).ok()?;
+    let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
+    rest.split_whitespace().next()?.parse().ok()
+}
+
+fn show(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    unit: Option<&Unit>,
+    metric: Option<impl EncodeMetric>,
+) -> fmt::Result {
+    let Some(metric) = metric else { return Ok(()) };
+    metric.encode(encoder.encode_descriptor(name, help, unit, metric.metric_type())?)
+}
+
+impl Collector for ProcessCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let gauge = |number: Option<u64>| {
+            number.and_then(|number| Some(ConstGauge::new(i64::try_from(number).ok()?)))
+        };
+        let kibibytes = |name| gauge(told("/proc/self/status", name).map(|number| number * KIBIBYTE));
+        let (stat, booted) = (Stat::read(), told("/proc/stat", "btime"));
+        let cpu = stat.as_ref().map(|stat| ConstCounter::new(stat.cpu_seconds));
+        #[expect(clippy::cast_precision_loss, reason = "a date")]
+        let start =
+            stat.zip(booted).map(|(stat, booted)| ConstGauge::new(booted as f64 + stat.start_seconds));
+        let files =
+            std::fs::read_dir("/proc/self/fd").ok().and_then(|files| u64::try_from(files.count()).ok());
+        let tasks = tokio::runtime::Handle::try_current()
+            .ok()
+            .and_then(|handle| u64::try_from(handle.metrics().num_alive_tasks()).ok());
+        let encoder = &mut encoder;
+        show(encoder, "process_cpu", "CPU time of the process", Some(&Unit::Seconds), cpu)?;
+        show(encoder, "process_start_time", "When it started, since 1970", Some(&Unit::Seconds), start)?;
+        show(encoder, "process_resident_memory", "Resident memory", Some(&Unit::Bytes), kibibytes("VmRSS:"))?;
+        show(encoder, "process_virtual_memory", "Virtual memory", Some(&Unit::Bytes), kibibytes("VmSize:"))?;
+        show(encoder, "process_open_fds", "Open files and sockets", None, gauge(files))?;
+        let most = told("/proc/self/limits", "Max open files");
+        show(encoder, "process_max_fds", "How many of them there may be", None, gauge(most))?;
+        show(encoder, "process_threads", "Threads", None, gauge(told("/proc/self/status", "Threads:")))?;
+        show(encoder, "process_tasks", "Tasks of the async runtime that have not ended", None, gauge(tasks))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Metrics;
+
+    #[tokio::test]
+    async fn a_process_tells_what_it_takes() {
+        let text = Metrics::of_process().encode();
+        let number = |name: &str| -> f64 {
+            let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            line.unwrap_or_else(|| panic!("{name} is missing:\n{text}")).parse().unwrap()
+        };
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
+        let age = now - number("process_start_time_seconds");
+        assert!((-2.0..3600.0).contains(&age), "{age}");
+        assert!(number("process_resident_memory_bytes") > 1e6);
+        assert!(number("process_virtual_memory_bytes") >= number("process_resident_memory_bytes"));
+        assert!(number("process_open_fds") >= 3.0 && number("process_max_fds") >= number("process_open_fds"));
+        assert!(number("process_threads") >= 1.0 && number("process_cpu_seconds_total") >= 0.0);
+        let idle = number("process_tasks");
+        let waiting = tokio::spawn(std::future::pending::<()>());
+        assert!(Metrics::of_process().encode().contains(&format!("process_tasks {}", idle + 1.0)));
+        waiting.abort();
+    }
+}

@@ -1,0 +1,59 @@
+use crate::process;
+use anyhow::Result;
+use std::collections::BTreeMap;
+
+/// The metrics that are looked at, and what a person calls them.
+pub(super) const METRICS: [(&str, &str); 4] = [
+    ("process_resident_memory_bytes", "memory, MB"),
+    ("process_open_fds", "open files"),
+    ("process_threads", "threads"),
+    ("process_tasks", "tasks"),
+];
+
+/// What programs took, look by look.
+#[derive(Debug, Default)]
+pub(super) struct Upkeep(BTreeMap<(String, &'static str), Vec<f64>>);
+
+/// A quantity at the beginning, once everything was warm, and at the end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Drift {
+    pub(super) early: f64,
+    pub(super) late: f64,
+}
+
+impl Upkeep {
+    /// Looks at every running program with one of these names.
+    pub(super) async fn look(&mut self, programs: &[&str]) -> Result<()> {
+        for admin in process::admin_ports(programs)? {
+            // One that is just being started has nothing to tell yet.
+            let Ok(text) = process::metrics(admin.port).await else { continue };
+            for (metric, name) in METRICS {
+                let number =
+                    text.lines().find_map(|line| line.strip_prefix(metric)?.trim().parse::<f64>().ok());
+                if let Some(number) = number {
+                    let scaled = if metric.ends_with("_bytes") { number / 1e6 } else { number };
+                    self.0
+                        .entry((format!("{} {}", admin.program, admin.port), name))
+                        .or_default()
+                        .push(scaled);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Means of the second and of the last fifth of all looks, by program and quantity.
+    pub(super) fn drifts(&self) -> BTreeMap<String, Drift> {
+        let mean = |part: &[f64]| {
+            #[expect(clippy::cast_precision_loss, reason = "a count of looks")]
+            let count = part.len().max(1) as f64;
+            part.iter().sum::<f64>() / count
+        };
+        let drift = |looks: &Vec<f64>| {
+            let fifth = (looks.len() / 5).max(1);
+            let early = looks.get(fifth..(2 * fifth).min(looks.len())).unwrap_or(looks);
+            Drift { early: mean(early), late: mean(looks.get(looks.len() - fifth..).unwrap_or(looks)) }
+        };
+        self.0.iter().map(|((program, name), looks)| (format!("{program}: {name}"), drift(looks))).collect()
+    }
+}
