@@ -5,7 +5,7 @@ use business_types::{
     ClosedCluster, Cluster, ClusterComparison, Comparison, MemberClusterSpec, MemberClusterStatus,
 };
 use meta::gvk::GroupResource;
-use meta::status::Status;
+use meta::status::{Status, StatusCause};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,6 +14,8 @@ use store::{Entry, KindId, Store};
 use tokio::sync::watch;
 
 const RETRY_AFTER_SECONDS: u32 = 2;
+/// `details.causes[].reason` of a cluster that is cordoned or being deleted.
+pub const CLUSTER_CLOSED: &str = "ClusterClosed";
 
 /// A live directory of member clusters. Its clones are the same one.
 #[derive(Clone, Debug)]
@@ -109,14 +111,19 @@ impl Clusters {
             Some((cluster, known.closed?))
         });
         let Some((cluster, closed)) = closed else { return Ok(()) };
-        let state = match closed {
-            ClosedCluster::Cordoned => "is cordoned",
-            ClosedCluster::Deleting => "is being deleted",
+        let (state, word) = match closed {
+            ClosedCluster::Cordoned => ("is cordoned", "cordoned"),
+            ClosedCluster::Deleting => ("is being deleted", "deleting"),
         };
         let why = format!(
             "cluster {cluster:?} {state}: nothing new comes to it and nothing in it grows; shrinking and deleting go on"
         );
-        Err(Status::forbidden(resource, name, &why))
+        let cause = StatusCause {
+            reason: CLUSTER_CLOSED.to_owned(),
+            message: format!("cluster={cluster} state={word}"),
+            field: "spec".to_owned(),
+        };
+        Err(Status::forbidden(resource, name, &why).with_causes(vec![cause]))
     }
 
     /// Follows them for ever.

@@ -8,8 +8,9 @@ use kube::client::Body;
 use kube::{Client, Config};
 use meta::status::{ListMeta, Status};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Deserializer as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
+use std::fmt;
 use std::time::Duration;
 
 /// Objects of a page.
@@ -32,12 +33,32 @@ pub(crate) struct Api {
     warns: bool,
 }
 
-/// A page of a list.
+/// The objects of a page of a list.
 #[derive(Deserialize)]
 struct Page<T> {
-    #[serde(default)]
-    metadata: ListMeta,
     items: Vec<T>,
+}
+
+/// Finds the metadata of a list, and reads no further.
+struct ListMetaVisitor<'a>(&'a mut Option<ListMeta>);
+
+impl<'de> Visitor<'de> for ListMetaVisitor<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while let Some(field) = list.next_key::<String>()? {
+            if field == "metadata" {
+                *self.0 = Some(list.next_value()?);
+                break;
+            }
+            list.next_value::<IgnoredAny>()?;
+        }
+        Ok(())
+    }
 }
 
 /// What a body is.
@@ -96,27 +117,29 @@ impl Api {
         }
     }
 
+    /// A page is read on a thread beside while the next one is fetched.
     async fn pages<T: DeserializeOwned + Send + 'static>(&self, path: &str) -> Result<Vec<T>, Failure> {
-        let (mut items, mut token) = (Vec::new(), String::new());
+        let unreadable = |error| Failure::Unreadable(path.to_owned(), error);
         let joint = if path.contains('?') { '&' } else { '?' };
+        let (mut reading, mut token) = (Vec::new(), String::new());
         loop {
             let mut page = format!("{path}{joint}limit={PAGE}");
             if !token.is_empty() {
                 page = format!("{page}&continue={}", segment(&token));
             }
             let bytes = self.call(Method::GET, &page, None).await?;
-            // Thousands of objects are read on a thread beside, so that other lists are fetched meanwhile.
-            let read = tokio::task::spawn_blocking(move || serde_json::from_slice::<Page<T>>(&bytes));
-            let page = read
-                .await
-                .map_err(|error| Failure::Stopped(error.to_string()))?
-                .map_err(|error| Failure::Unreadable(path.to_owned(), error))?;
-            items.extend(page.items);
-            token = page.metadata.continue_token;
+            token = list_meta(&bytes).map_err(unreadable)?.continue_token;
+            reading.push(tokio::task::spawn_blocking(move || serde_json::from_slice::<Page<T>>(&bytes)));
             if token.is_empty() {
-                return Ok(items);
+                break;
             }
         }
+        let mut items = Vec::new();
+        for page in reading {
+            let page = page.await.map_err(|error| Failure::Stopped(error.to_string()))?;
+            items.extend(page.map_err(unreadable)?.items);
+        }
+        Ok(items)
     }
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Value, Failure> {
@@ -209,6 +232,14 @@ fn read<T: DeserializeOwned>(path: &str, bytes: &[u8]) -> Result<T, Failure> {
     serde_json::from_slice(bytes).map_err(|error| Failure::Unreadable(path.to_owned(), error))
 }
 
+/// The metadata of a list, which servers write before its items.
+fn list_meta(list: &[u8]) -> Result<ListMeta, serde_json::Error> {
+    let mut found = None;
+    let read = serde_json::Deserializer::from_slice(list).deserialize_map(ListMetaVisitor(&mut found));
+    // Where it is found, the rest of the list stands behind it: no error.
+    found.map_or_else(|| read.map(|()| ListMeta::default()), Ok)
+}
+
 /// The text of `299 - "text"`.
 fn warning(value: &str) -> String {
     let quoted = value.split_once('"').and_then(|(_, rest)| rest.rsplit_once('"'));
@@ -233,6 +264,20 @@ mod tests {
         assert_eq!(segment("c1-web"), "c1-web");
         assert_eq!(segment("../x?y=1#z"), "..%2Fx%3Fy%3D1%23z");
         assert_eq!(segment("é"), "%C3%A9");
+    }
+
+    #[test]
+    fn the_metadata_of_a_list_is_found_wherever_it_stands() {
+        let token = |list: &str| list_meta(list.as_bytes()).map(|meta| meta.continue_token);
+        assert_eq!(token(r#"{"kind": "L", "metadata": {"continue": "t"}, "items": [{}]}"#).unwrap(), "t");
+        assert_eq!(
+            token(r#"{"items": [{"metadata": {"continue": "no"}}], "metadata": {"continue": "t"}}"#).unwrap(),
+            "t"
+        );
+        assert_eq!(token(r#"{"items": []}"#).unwrap(), "");
+        for wrong in ["[]", "{\"items\": [", "{\"metadata\": 1}", ""] {
+            assert!(token(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

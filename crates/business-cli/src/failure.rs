@@ -24,6 +24,9 @@ pub(crate) const EXIT_NO: u8 = 3;
 /// What was waited for did not come.
 pub(crate) const EXIT_TIMED_OUT: u8 = 4;
 
+/// Whom a server takes a caller without credentials for.
+const ANONYMOUS: &str = "system:anonymous";
+
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("{0}")]
@@ -36,6 +39,9 @@ pub(crate) enum Failure {
     NoAnswer { server: String, after: Duration },
     #[error("{}", .0.message)]
     Refused(Box<Status>),
+    /// A refusal of which the command knows better than the server what to do next.
+    #[error("{failure}")]
+    Advised { failure: Box<Self>, next: &'static str },
     #[error("{what}: not within {}; the last that was seen: {last}", seconds(*.after))]
     TimedOut { what: String, after: Duration, last: String },
     #[error("{0} is not what this program understands: {1}")]
@@ -52,8 +58,19 @@ impl Failure {
         match self {
             Self::Usage(_) => EXIT_USAGE,
             Self::Refused(status) if matches!(status.code, 403 | 409 | 422) => EXIT_NO,
+            Self::Advised { failure, .. } => failure.exit_code(),
             Self::TimedOut { .. } => EXIT_TIMED_OUT,
             _ => EXIT_FAILED,
+        }
+    }
+
+    /// With what to do next, where the server has refused with this code.
+    pub(crate) fn advised(self, code: u16, next: &'static str) -> Self {
+        match self {
+            Self::Refused(status) if status.code == code => {
+                Self::Advised { failure: Box::new(Self::Refused(status)), next }
+            }
+            other => other,
         }
     }
 
@@ -65,6 +82,11 @@ impl Failure {
     /// Whether the caller may not do or see it.
     pub(crate) fn is_forbidden(&self) -> bool {
         matches!(self, Self::Refused(status) if status.code == 403)
+    }
+
+    /// Whether the caller has shown no credentials, or none that are good.
+    pub(crate) fn is_anonymous(&self) -> bool {
+        matches!(self, Self::Refused(status) if is_about_nobody(status))
     }
 
     /// Whether the same call may be answered in a moment.
@@ -80,6 +102,11 @@ impl Failure {
     pub(crate) fn is_conflict(&self) -> bool {
         matches!(self, Self::Refused(status) if status.code == 409)
     }
+}
+
+/// Whether it was nobody who was refused.
+pub(crate) fn is_about_nobody(status: &Status) -> bool {
+    status.code == 401 || status.message.contains(ANONYMOUS)
 }
 
 /// `30s`, `1.5s`.

@@ -13,6 +13,8 @@ mod paths;
 mod objects;
 /// Why something was not done.
 mod failure;
+/// The levels of a budget.
+mod level;
 /// A refusal as a person reads it.
 mod refusal;
 /// Amounts as people write them.

@@ -84,7 +84,7 @@ where
     T: serde::de::DeserializeOwned + Send + 'static,
 {
     match api.list(&paths::all(plural)).await {
-        Err(failure) if failure.is_forbidden() => Ok(Vec::new()),
+        Err(failure) if failure.is_forbidden() && !failure.is_anonymous() => Ok(Vec::new()),
         Err(failure) if failure.is_not_found() => Err(Failure::Stopped(format!(
             "{} does not serve {}: look whether --context and --kubeconfig are those that you mean",
             api.server(),

@@ -1,35 +1,30 @@
 //! A refusal as a person reads it: what the server said, the levels as a picture, and what to do next.
 
-use crate::amount::{self, Bar};
-use crate::failure::Failure;
-use crate::screen::{Cell, Screen, Table, Tone, harmless, left, right};
+use crate::amount;
+use crate::failure::{Failure, is_about_nobody};
+use crate::level::{Level, LevelRow, LevelTable};
+use crate::screen::{Cell, Screen, Tone, harmless, right};
+use business_types::names;
 use meta::quantity::Quantity;
 use meta::status::{Status, StatusCause};
 
 const QUOTA_EXCEEDED: &str = "QuotaExceeded";
 const BELOW_ALLOCATED: &str = "BelowAllocated";
-const BAR: usize = 16;
-/// Who has shown no credentials.
-const ANONYMOUS: &str = "system:anonymous";
-
-/// Somebody who has budget to give.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Level {
-    Project(String),
-    Tenant(String),
-    Cluster(String),
-}
-
-impl Level {
-    /// `project web`
-    pub(crate) fn text(&self) -> String {
-        match self {
-            Self::Project(name) => format!("project {name}"),
-            Self::Tenant(name) => format!("tenant {name}"),
-            Self::Cluster(name) => format!("cluster {name}"),
-        }
-    }
-}
+const LOG_IN: &str = "log in again: `kubectl business login`";
+/// Reasons whose causes are for programs: the message says the same to people.
+const NAMED: [&str; 11] = [
+    "BelowUsed",
+    "TooManyChildren",
+    "ProjectLocked",
+    "NamespaceTerminating",
+    "ClaimTaken",
+    "ProjectInUse",
+    "TenantInUse",
+    "ProjectOverdrawn",
+    "NoCeiling",
+    "ClusterClosed",
+    "FieldValueNotFound",
+];
 
 /// An amount that a level does not have, as a cause of a refusal tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,64 +101,68 @@ fn causes(status: &Status) -> impl Iterator<Item = &StatusCause> {
 
 /// The levels that refuse, a line each.
 pub(crate) fn picture(shortages: &[Shortage], screen: Screen) -> String {
-    let mut table = Table::new(&[
-        left("LEVEL"),
-        left("WHERE"),
-        left("RESOURCE"),
-        left(""),
-        right("HARD"),
-        right("ALLOCATED"),
-        right("LEFT"),
-        right("ASKED"),
-        right("FITS"),
-    ]);
+    let mut table = LevelTable::new(right("FITS"));
     for one in shortages {
-        let bar = Bar { hard: one.hard, allocated: one.allocated, used: Quantity::ZERO };
-        table.row([
-            Cell::from(one.level.text()),
-            one.domain.as_str().into(),
-            one.resource.as_str().into(),
-            Cell::from(bar.shown(screen.without_color(), BAR)),
-            amount::brief(one.hard).into(),
-            amount::brief(one.allocated).into(),
-            amount::brief(one.remaining).into(),
-            Cell::toned(Tone::Full, amount::brief(one.requested)),
-            Cell::toned(Tone::Good, one.fits.to_string()),
-        ]);
+        let row = LevelRow {
+            level: &one.level,
+            domain: &one.domain,
+            resource: &one.resource,
+            hard: Some(one.hard),
+            allocated: one.allocated,
+            left: Some(one.remaining),
+            asked: Some(one.requested),
+            refuses: true,
+        };
+        table.row(&row, screen, Cell::toned(Tone::Good, one.fits.to_string()));
     }
-    if table.is_empty() { String::new() } else { table.shown(screen, "  ") }
+    table.shown(screen)
 }
 
 /// Everything about a failure, for standard error.
 pub(crate) fn told(failure: &Failure, screen: Screen) -> String {
     let mut text = format!("{} {}\n", screen.paint(Tone::Full, "error:"), harmless(&failure.to_string()));
-    let Failure::Refused(status) = failure else {
-        text.extend(next_of(failure).map(|next| format!("  next: {next}\n")));
-        return text;
+    let (failure, advice) = match failure {
+        Failure::Advised { failure, next } => (&**failure, Some(*next)),
+        other => (other, None),
     };
-    let shortages = shortages(status);
-    if !shortages.is_empty() {
-        text.push('\n');
-        text.push_str(&picture(&shortages, screen));
-        text.push('\n');
+    if let Failure::Refused(status) = failure {
+        text.push_str(&causes_told(status, screen));
     }
-    let mut told: Vec<String> = Vec::new();
+    let next = advice.map_or_else(|| next_steps(failure), |next| vec![next.to_owned()]);
+    text.extend(next.iter().map(|next| format!("  next: {}\n", harmless(next))));
+    text
+}
+
+/// The levels that refuse, and what the message does not say already.
+fn causes_told(status: &Status, screen: Screen) -> String {
+    let mut text = picture(&shortages(status), screen);
+    if !text.is_empty() {
+        text = format!("\n{text}\n");
+    }
     for cause in causes(status) {
-        if Shortage::of(cause).is_none() && !status.message.contains(&cause.message) {
+        let is_program = Shortage::of(cause).is_some() || NAMED.contains(&cause.reason.as_str());
+        if !is_program && !status.message.contains(&cause.message) {
             let line = [harmless(&cause.field), harmless(&cause.message)].join(": ");
             text.extend(["  ", &line, "\n"]);
         }
-        let next = next_step(cause);
-        if let Some(next) = next.filter(|next| !told.contains(next)) {
-            told.push(next);
+    }
+    text
+}
+
+fn next_steps(failure: &Failure) -> Vec<String> {
+    let Failure::Refused(status) = failure else {
+        return next_of(failure).map(str::to_owned).into_iter().collect();
+    };
+    let mut steps: Vec<String> = Vec::new();
+    for step in causes(status).filter_map(|cause| next_step(status, cause)) {
+        if !steps.contains(&step) {
+            steps.push(step);
         }
     }
-    if told.is_empty() {
-        let code = if status.message.contains(ANONYMOUS) { 401 } else { status.code };
-        told.extend(next_of_code(code).map(str::to_owned));
+    if steps.is_empty() {
+        steps.extend(next_of_status(status));
     }
-    text.extend(told.iter().map(|next| format!("  next: {}\n", harmless(next))));
-    text
+    steps
 }
 
 fn next_of(failure: &Failure) -> Option<&'static str> {
@@ -172,23 +171,78 @@ fn next_of(failure: &Failure) -> Option<&'static str> {
         Failure::Unreachable { .. } => "look whether --context and --kubeconfig are those that you mean",
         Failure::NoAnswer { .. } => "it may be busy: try again, or give it longer with --request-timeout",
         Failure::TimedOut { .. } => "it goes on without you; give it longer with --timeout",
+        Failure::Unreadable(..) => {
+            "this program and the server may be of releases too far apart: compare --version"
+        }
         _ => return None,
     })
 }
 
-fn next_of_code(code: u16) -> Option<&'static str> {
-    Some(match code {
-        401 => "log in again: `kubectl business login`",
-        403 => "ask somebody who may: `kubectl business access list PROJECT` shows who rules a project",
-        404 => "what you do not see does not exist for you: `kubectl business tree` shows what does",
-        409 => "somebody else was faster, or it is in the way: look at it, and try again",
+fn next_of_status(status: &Status) -> Option<String> {
+    let message = &status.message;
+    let next = match status.code {
+        _ if is_about_nobody(status) => LOG_IN,
+        403 => return Some(next_of_rights(message)),
+        404 => return Some(next_of_missing(status)),
+        409 => return Some(next_of_conflict(status)),
+        410 => "the list has changed too fast: try again",
+        413 => "send less at once",
         429 | 503 | 504 => "the server is busy or starting: try again in a moment",
+        400 | 422 => "change what it names; --help has examples",
+        500.. => "an operator finds it in the server's log: tell him the time",
         _ => return None,
-    })
+    };
+    Some(next.to_owned())
+}
+
+/// Who may, where the caller may not.
+fn next_of_rights(message: &str) -> String {
+    if let Some(project) = quoted_after(message, "in project ") {
+        return format!("ask somebody who may: `kubectl business access list {project}` shows who rules it");
+    }
+    if message.contains("without a parent") || message.contains("this needs the role admin") {
+        return "carve it out of a project where you have the role admin (--parent), or ask an administrator of the tenant"
+            .to_owned();
+    }
+    if ["for operators", "not for tenants"].iter().any(|word| message.contains(word)) {
+        return "ask an operator: whoever has the role business-operator".to_owned();
+    }
+    "ask an operator, or somebody who rules the project: `kubectl business access list PROJECT`".to_owned()
+}
+
+/// Where it stands what there is.
+fn next_of_missing(status: &Status) -> String {
+    let shows = match status.details.as_ref().map_or("", |details| &details.kind) {
+        "" | names::PROJECTS => "kubectl business tree",
+        names::NAMESPACES => "kubectl business tree --namespaces",
+        plural => {
+            return format!(
+                "what you do not see does not exist for you: `kubectl get {plural}` shows what does"
+            );
+        }
+    };
+    format!("what you do not see does not exist for you: `{shows}` shows what does")
+}
+
+/// Something stands in the way.
+fn next_of_conflict(status: &Status) -> String {
+    match &status.details {
+        Some(details) if status.reason == "AlreadyExists" => {
+            let (kind, name) = (details.kind.trim_end_matches('s'), &details.name);
+            format!("choose another name; if it is yours, `kubectl business describe {kind} {name}` shows it")
+        }
+        _ => "somebody else was faster, or it is in the way: look at it, and try again".to_owned(),
+    }
+}
+
+/// `shop` of `in project "shop"`.
+fn quoted_after<'a>(text: &'a str, before: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(before)?;
+    rest.strip_prefix('"')?.split_once('"').map(|(name, _)| name)
 }
 
 /// What to do about a cause.
-fn next_step(cause: &StatusCause) -> Option<String> {
+fn next_step(status: &Status, cause: &StatusCause) -> Option<String> {
     if let Some(shortage) = Shortage::of(cause) {
         return Some(next_of_shortage(&shortage));
     }
@@ -225,11 +279,48 @@ fn next_step(cause: &StatusCause) -> Option<String> {
         "NoCeiling" => format!(
             "an operator gives tenant {tenant} a ceiling on {cluster}, or make it below a project that has budget there (--parent)"
         ),
-        "FieldValueNotFound" => {
-            "what you do not see does not exist for you: `kubectl business tree` shows what does".to_owned()
+        "ClusterClosed" if value(&cause.message, "state") == Some("deleting") => {
+            format!("cluster {cluster} is leaving: choose another one; what is there can still shrink and go")
         }
+        "ClusterClosed" => format!(
+            "choose another cluster, or wait until an operator opens it: `kubectl business uncordon {cluster}`; what is there \
+             can still shrink and go"
+        ),
+        "FieldValueNotFound" if cause.field.starts_with("spec.cluster") => {
+            format!("`kubectl get {}` shows the clusters that you may use", names::CLUSTER_OFFERS)
+        }
+        "FieldValueNotFound" => next_of_missing(status),
+        "FieldValueInvalid" if cause.message.contains("must set") => {
+            let (_, key) = cause.field.rsplit_once('[')?;
+            format!("say how much of it, too: {}=0 is an amount", key.trim_end_matches(']'))
+        }
+        field if field.starts_with("FieldValue") => next_of_field(status, &cause.field)?,
         _ => return None,
     })
+}
+
+/// Where it stands what a field takes; nothing where kubectl does not know the kind.
+fn next_of_field(status: &Status, field: &str) -> Option<String> {
+    let name = match status.details.as_ref()?.kind.as_str() {
+        // Without more, kubectl explains the namespaces of Kubernetes itself.
+        names::NAMESPACE_KIND | names::NAMESPACES => "bns",
+        names::PROJECT_KIND | names::PROJECTS => names::PROJECTS,
+        names::TENANT_KIND | names::TENANTS => names::TENANTS,
+        names::MEMBER_CLUSTER_KIND | names::MEMBER_CLUSTERS => names::MEMBER_CLUSTERS,
+        _ => return None,
+    };
+    // `spec.clusters[east].hard[pods]` is described as `spec.clusters.hard`.
+    let mut path = String::new();
+    let mut depth = 0;
+    for c in field.chars() {
+        match c {
+            '[' => depth += 1,
+            ']' => depth -= 1,
+            c if depth == 0 => path.push(c),
+            _ => {}
+        }
+    }
+    Some(format!("change {field}; `kubectl explain {name}.{path}` says what it takes"))
 }
 
 fn next_of_shortage(shortage: &Shortage) -> String {
@@ -296,21 +387,41 @@ mod tests {
 
     #[test]
     fn every_reason_of_the_server_has_a_next_step() {
-        for reason in [
-            "TooManyChildren",
-            "ProjectLocked",
-            "NamespaceTerminating",
-            "ClaimTaken",
-            "ProjectInUse",
-            "TenantInUse",
-            "ProjectOverdrawn",
-            "NoCeiling",
-            "FieldValueNotFound",
-        ] {
-            assert!(next_step(&cause(reason, "project=p tenant=t cluster=c")).is_some(), "{reason}");
+        let status = Status::forbidden(&GroupResource::new("g", "namespaces"), "n", "no");
+        for reason in NAMED {
+            let message = "project=p tenant=t cluster=c resource=pods requested=1 used=2 fits=2";
+            assert!(next_step(&status, &cause(reason, message)).is_some(), "{reason}");
         }
-        assert!(
-            next_step(&cause("BelowUsed", "cluster=c resource=pods requested=1 used=2 fits=2")).is_some()
-        );
+    }
+
+    #[test]
+    fn a_field_is_explained_where_kubectl_knows_it() {
+        let mut status = Status::failure(422, "Invalid", "no");
+        status.details = Some(meta::status::Details { kind: "Namespace".into(), ..Default::default() });
+        let cause = cause("FieldValueRequired", "Required value");
+        let next = next_step(&status, &cause).unwrap();
+        assert_eq!(next, "change spec.hard[pods]; `kubectl explain bns.spec.hard` says what it takes");
+    }
+
+    #[test]
+    fn every_code_of_a_refusal_has_a_next_step() {
+        for code in [400, 401, 403, 404, 409, 410, 413, 422, 429, 500, 503, 504] {
+            assert!(next_of_status(&Status::failure(code, "R", "m")).is_some(), "{code}");
+        }
+        for (message, says) in [
+            ("this needs the role edit in project \"shop\"", "access list shop`"),
+            ("this needs the role admin", "--parent"),
+            ("this is for operators", "business-operator"),
+            ("no", "operator"),
+        ] {
+            assert!(next_of_rights(message).contains(says), "{message}");
+        }
+    }
+
+    #[test]
+    fn what_a_command_knows_better_is_said_in_place_of_the_usual() {
+        let refused = Failure::Refused(Box::new(Status::failure(422, "Invalid", "no endpoint")));
+        let text = told(&refused.advised(422, "ask an operator"), Screen::plain(false));
+        assert_eq!(text, "error: no endpoint\n  next: ask an operator\n");
     }
 }

@@ -13,8 +13,6 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// Namespace of all our events: a core namespace named like the project need not exist.
-const NAMESPACE: &str = "default";
 /// Who reports.
 const CONTROLLER: &str = "business.tkestack.io/controller";
 /// Events that wait to be sent; more are dropped.
@@ -100,7 +98,7 @@ pub fn channel(client: kube::Client, instance: &str, dropped: Counter) -> (Recor
     let recorder = Recorder { sender, dropped: dropped.clone() };
     let sender = Sender {
         reports,
-        api: Api::namespaced(client, NAMESPACE),
+        api: Api::namespaced(client, names::EVENTS_NAMESPACE),
         instance: instance.to_owned(),
         dropped,
         tokens: BURST,
@@ -195,7 +193,7 @@ impl Sender {
         let event = Event {
             metadata: ObjectMeta {
                 name: Some(format!("{}.{}", name, uuid::Uuid::new_v4().simple())),
-                namespace: Some(NAMESPACE.to_owned()),
+                namespace: Some(names::EVENTS_NAMESPACE.to_owned()),
                 ..ObjectMeta::default()
             },
             event_time: Some(MicroTime(Timestamp::now())),

@@ -151,6 +151,9 @@ pub const REGISTRY_CHANGED_ANNOTATION: &str = "business.tkestack.io/registry-cha
 /// measured, as `REPOSITORY@DIGEST` with spaces between. No list of the registry leads to them.
 pub const REGISTRY_PUSHED_ANNOTATION: &str = "business.tkestack.io/registry-pushed";
 
+/// The host cluster's namespace of all our events: one that is named like the project need not be there.
+pub const EVENTS_NAMESPACE: &str = "default";
+
 /// Annotation of a project: why an operator has locked it.
 pub const LOCK_REASON_ANNOTATION: &str = "business.tkestack.io/lock-reason";
 

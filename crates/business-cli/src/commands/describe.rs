@@ -8,9 +8,15 @@ use crate::screen::{Cell, Screen, Table, Tone, harmless, left, print, right};
 use business_types::condition::{FALSE, TRUE};
 use business_types::{Condition, HardQuantity, HeldAmount, UsedQuantity, names};
 use clap::{Args, ValueEnum};
+use jiff::Timestamp;
 use meta::quantity::{Quantity, ResourceList};
 use serde_json::Value;
 use std::collections::BTreeMap;
+
+/// What the controller has told of it.
+mod events;
+
+use events::{Events, Regarded};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,7 +28,7 @@ const BAR: usize = 20;
 /// Conditions that are good when they are False.
 const BETTER_FALSE: [&str; 3] = ["Terminating", "Replaced", "OtherAccess"];
 
-/// Show what one object has, who may use it, and what is wrong with it
+/// Show what one object has, who may use it, what is wrong with it, and what was told of it lately
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Describe {
@@ -49,6 +55,7 @@ enum DescribedKind {
 /// What is told of any object.
 #[derive(Default)]
 struct Description {
+    uid: String,
     facts: Vec<Fact>,
     shares: Vec<LimitLine>,
     conditions: Vec<Condition>,
@@ -79,7 +86,7 @@ impl Describe {
             return Ok(Outcome::Done);
         }
         let path = self.path(api);
-        let description = match self.kind {
+        let about = match self.kind {
             DescribedKind::Project => of_project(api, api.get(&path).await?).await?,
             DescribedKind::Namespace => of_namespace(api.get(&path).await?),
             DescribedKind::Tenant => of_tenant(api.get(&path).await?),
@@ -92,8 +99,21 @@ impl Describe {
                 Err(failure) => return Err(failure),
             },
         };
-        print(description.shown(screen, self.output == View::Wide))?;
+        let events = Events::of(api, &self.regarded(api, &about.uid)).await;
+        let title = screen.paint(Tone::Head, "Events");
+        let events = events.shown(screen, Timestamp::now());
+        print(format_args!("{}\n{title}\n{events}", about.shown(screen, self.output == View::Wide)))?;
         Ok(Outcome::Done)
+    }
+
+    fn regarded<'a>(&'a self, api: &'a Api, uid: &'a str) -> Regarded<'a> {
+        let (kind, project) = match self.kind {
+            DescribedKind::Project => (names::PROJECT_KIND, ""),
+            DescribedKind::Namespace => (names::NAMESPACE_KIND, api.project.as_str()),
+            DescribedKind::Tenant => (names::TENANT_KIND, ""),
+            DescribedKind::Cluster => (names::MEMBER_CLUSTER_KIND, ""),
+        };
+        Regarded { kind, name: &self.name, project, uid }
     }
 
     fn path(&self, api: &Api) -> String {
@@ -147,35 +167,19 @@ impl Description {
         for Fact { name, text: fact } in &self.facts {
             let name = format!("{name}:");
             let name = screen.paint(Tone::Faint, &format!("{name:width$}"));
-            text.extend([
-                name.as_str(),
-                &harmless(fact),
-                "
-",
-            ]);
+            text.extend([name.as_str(), &harmless(fact), "\n"]);
         }
         let section = |text: &mut String, title: &str, table: &Table| {
             if !table.is_empty() {
                 let title = screen.paint(Tone::Head, title);
-                text.extend([
-                    "
-",
-                    &title,
-                    "
-",
-                    &table.shown(screen, "  "),
-                ]);
+                text.extend(["\n", &title, "\n", &table.shown(screen, "  ")]);
             }
         };
         section(&mut text, "Amounts", &self.amounts(screen, wide));
         section(&mut text, "Conditions", &self.condition_lines());
         section(&mut text, "Held without an object", &held_lines(&self.held));
         for difference in &self.differences {
-            text.extend([
-                screen.paint(Tone::Full, &harmless(difference)).as_str(),
-                "
-",
-            ]);
+            text.extend([screen.paint(Tone::Full, &harmless(difference)).as_str(), "\n"]);
         }
         text
     }
@@ -255,7 +259,7 @@ async fn of_project(api: &Api, project: Project) -> Result<Description, Failure>
     let line = objects::line_of(api, project.name()).await?;
     let above: Vec<&str> = line.iter().rev().map(Project::name).collect();
     let Project { metadata, spec, status } = project;
-    let mut about = Description::default();
+    let mut about = Description { uid: metadata.uid, ..Description::default() };
     about.fact("Project", metadata.name);
     about.fact("For people", spec.display_name);
     about.fact("Tenant", spec.tenant_id);
@@ -278,7 +282,7 @@ async fn of_project(api: &Api, project: Project) -> Result<Description, Failure>
 
 fn of_namespace(namespace: Namespace) -> Description {
     let Namespace { metadata, spec, status } = namespace;
-    let mut about = Description::default();
+    let mut about = Description { uid: metadata.uid, ..Description::default() };
     about.fact("Namespace", metadata.name);
     about.fact("Project", metadata.namespace);
     about.fact("Tenant", spec.tenant_id);
@@ -295,7 +299,7 @@ fn of_namespace(namespace: Namespace) -> Description {
 
 fn of_tenant(tenant: Tenant) -> Description {
     let Tenant { metadata, spec, status } = tenant;
-    let mut about = Description::default();
+    let mut about = Description { uid: metadata.uid, ..Description::default() };
     about.fact("Tenant", metadata.name);
     about.fact("For people", spec.display_name);
     let administrators = spec.administrators.iter().map(|one| format!("{:?} {}", one.kind, one.name));
@@ -312,7 +316,7 @@ fn of_tenant(tenant: Tenant) -> Description {
 fn of_cluster(cluster: MemberCluster) -> Description {
     let deleting = cluster.is_deleting();
     let MemberCluster { metadata, spec, status } = cluster;
-    let mut about = Description::default();
+    let mut about = Description { uid: metadata.uid, ..Description::default() };
     about.fact("Cluster", metadata.name.clone());
     about.fact("For people", spec.display_name);
     about.fact("Version", status.version);
@@ -338,7 +342,7 @@ fn of_cluster(cluster: MemberCluster) -> Description {
 }
 
 fn of_offer(offer: ClusterOffer) -> Description {
-    let mut about = Description::default();
+    let mut about = Description { uid: offer.metadata.uid, ..Description::default() };
     about.fact("Cluster", offer.metadata.name.clone());
     about.fact("Answers", if offer.reachable { "yes" } else { "no" });
     about.fact("State", if offer.cordoned { "cordoned: nothing new, nothing grows" } else { "open" });

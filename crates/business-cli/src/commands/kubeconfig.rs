@@ -13,6 +13,10 @@ Examples:
   kubectl business kubeconfig east-web -n shop --days 7 --file web.kubeconfig
   kubectl business kubeconfig east-web -n shop --merge && kubectl get pods";
 
+/// What to do about a cluster that issues none.
+const NO_CERTIFICATE: &str =
+    "an operator makes the cluster ready for people: `kubectl business join` with --people and --endpoint";
+
 /// Get a kubeconfig with which you enter a namespace in its cluster: it holds a certificate of your own
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -35,7 +39,7 @@ impl NamespaceKubeconfig {
         let days = self.days.map_or_else(String::new, |days| format!("&validDays={days}"));
         let path =
             format!("{}/certificate?format=kubeconfig{days}", paths::namespace(&api.project, &self.name));
-        let text = api.text(&path).await?;
+        let text = api.text(&path).await.map_err(|failure| failure.advised(422, NO_CERTIFICATE))?;
         if self.merge {
             let issued = Kubeconfig::from_yaml(&text).map_err(|error| Failure::Stopped(error.to_string()))?;
             let context = issued.current_context.clone().unwrap_or_default();

@@ -99,6 +99,12 @@ impl Leave {
             View::Json | View::Yaml => output::data(self.output, &plan)?,
             View::Text | View::Wide => print(plan.shown(screen))?,
         }
+        if self.forget {
+            note(format_args!(
+                "cluster {} is not forgotten: what stands in the plan goes first",
+                self.cluster
+            ));
+        }
         Ok(if plan.is_empty_but_for_ceilings() { Outcome::Done } else { Outcome::No })
     }
 

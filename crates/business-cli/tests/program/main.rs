@@ -12,6 +12,9 @@ mod looking;
 /// Making, locking, giving access.
 #[cfg(test)]
 mod acting;
+/// What a person reads when the answer is no.
+#[cfg(test)]
+mod refusals;
 /// Logging in at a provider.
 #[cfg(test)]
 mod login;

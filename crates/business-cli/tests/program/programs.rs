@@ -12,6 +12,12 @@ async fn exit_codes_tell_scripts_what_is_wrong() {
     let unknown = world.run("nobody", &["access", "list", "shop"]);
     assert_eq!(unknown.code, 3);
     assert!(unknown.err.contains("next: log in"), "{}", unknown.err);
+    let unknown = world.run("nobody", &["tree"]);
+    assert!(
+        unknown.code == 3 && unknown.err.contains("next: log in"),
+        "no tree is empty for nobody: {}",
+        unknown.err
+    );
     let slow = world.run("alice", &["tree", "--request-timeout", "1ms"]);
     assert!(slow.code == 1 && slow.err.contains("did not answer within 1ms"), "{}", slow.err);
 }

@@ -1,9 +1,9 @@
 use crate::amount;
 use crate::api::Api;
 use crate::failure::Failure;
+use crate::level::Level;
 use crate::objects::{self, MemberCluster, Tenant};
 use crate::paths;
-use crate::refusal::Level;
 use crate::wanted::{Asked, Wanted};
 use business_types::{HardQuantity, UsedQuantity, names};
 use meta::quantity::{Quantity, ResourceList};

@@ -1,7 +1,8 @@
 use crate::api::Api;
 use crate::failure::Failure;
+use crate::level::Level;
 use crate::paths;
-use crate::refusal::{self, Level, Shortage};
+use crate::refusal::{self, Shortage};
 use business_types::names;
 use meta::quantity::{Quantity, ResourceList};
 use serde_json::{Value, json};

@@ -1,17 +1,15 @@
 use super::levels::{self, LevelShare};
 use super::raises::{self, Raise, RaiseAnswer};
-use crate::amount::{self, Bar};
+use crate::amount;
 use crate::api::Api;
 use crate::failure::Failure;
-use crate::refusal::{self, Level, Shortage};
-use crate::screen::{Cell, Screen, Table, Tone, harmless, left, right};
+use crate::level::{Level, LevelRow, LevelTable};
+use crate::refusal::{self, Shortage};
+use crate::screen::{Cell, Screen, Tone, harmless, left};
 use crate::wanted::{Wanted, WantedKind};
-use meta::quantity::Quantity;
 use meta::status::Status;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-
-const BAR: usize = 16;
 
 /// What the server would say, and why.
 #[derive(Debug)]
@@ -59,9 +57,9 @@ impl Verdict {
             Some(_) => screen.paint(Tone::Full, "does not fit"),
         };
         let mut text = format!("{}: {verdict}\n", self.title());
-        let table = self.table(screen);
-        if !table.is_empty() {
-            let _infallible = write!(text, "\n{}", table.shown(screen, "  "));
+        let levels = self.levels_shown(screen);
+        if !levels.is_empty() {
+            text.extend(["\n", &levels]);
         }
         if let Some(status) = &self.refused {
             let _infallible = write!(text, "\n{}\n", harmless(&status.message));
@@ -79,47 +77,32 @@ impl Verdict {
     }
 
     /// Every level above, and at the one that pays what is asked of it.
-    fn table(&self, screen: Screen) -> Table {
-        let mut table = Table::new(&[
-            left("LEVEL"),
-            left("WHERE"),
-            left("RESOURCE"),
-            left(""),
-            right("HARD"),
-            right("ALLOCATED"),
-            right("LEFT"),
-            right("ASKED"),
-            left(""),
-        ]);
+    fn levels_shown(&self, screen: Screen) -> String {
+        let mut table = LevelTable::new(left(""));
         for share in &self.levels {
             let asks = self.pays(&share.level);
             let asked = self.wanted.asked.get(&share.domain).map(|list| amount::of(list, &share.resource));
             let missing = self.shortages.iter().find(|one| {
                 one.level == share.level && one.domain == share.domain && one.resource == share.resource
             });
-            let bar = share.hard.map_or_else(String::new, |hard| {
-                let bar = Bar { hard, allocated: share.allocated, used: Quantity::ZERO };
-                bar.shown(screen.without_color(), BAR)
-            });
+            let row = LevelRow {
+                level: &share.level,
+                domain: &share.domain,
+                resource: &share.resource,
+                hard: share.hard,
+                allocated: share.allocated,
+                left: share.left(),
+                asked: asked.filter(|_| asks),
+                refuses: missing.is_some(),
+            };
             let said = match (missing, asks) {
                 (Some(one), _) => Cell::toned(Tone::Full, format!("refuses: {} fits", one.fits)),
                 (None, true) if self.fits() => Cell::toned(Tone::Good, "fits"),
                 _ => Cell::from(""),
             };
-            let dash = || "-".to_owned();
-            table.row([
-                Cell::from(share.level.text()),
-                share.domain.as_str().into(),
-                share.resource.as_str().into(),
-                bar.into(),
-                share.hard.map_or_else(dash, amount::brief).into(),
-                amount::brief(share.allocated).into(),
-                share.left().map_or_else(dash, amount::brief).into(),
-                asked.filter(|_| asks).map_or_else(String::new, amount::brief).into(),
-                said,
-            ]);
+            table.row(&row, screen, said);
         }
-        table
+        table.shown(screen)
     }
 
     /// Whether it is this level that is asked for it.

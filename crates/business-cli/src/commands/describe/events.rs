@@ -1,0 +1,181 @@
+use crate::api::{Api, segment};
+use crate::failure::Failure;
+use crate::screen::{Cell, Screen, Table, Tone, harmless, left};
+use business_types::names;
+use jiff::Timestamp;
+use serde::Deserialize;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// Lines of a description.
+const SHOWN_MAX: usize = 10;
+const MINUTE: u64 = 60;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+
+/// The object that events are about.
+#[derive(Clone, Debug)]
+pub(super) struct Regarded<'a> {
+    pub(super) kind: &'a str,
+    pub(super) name: &'a str,
+    /// Its project; empty where it lies in none.
+    pub(super) project: &'a str,
+    pub(super) uid: &'a str,
+}
+
+/// What the controller has told of an object lately.
+#[derive(Debug)]
+pub(super) enum Events {
+    /// The last one first.
+    Seen(Vec<SeenEvent>),
+    /// They may be there; why the caller does not see them.
+    Hidden(String),
+}
+
+/// One of them, as the host cluster keeps it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct SeenEvent {
+    #[serde(rename = "type")]
+    level: String,
+    reason: String,
+    message: String,
+    event_time: Option<Timestamp>,
+    involved_object: InvolvedObject,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct InvolvedObject {
+    /// Empty of a cluster that was told of before it had an object.
+    uid: String,
+}
+
+impl Events {
+    /// Asks the host cluster. An object is described without its events, too.
+    pub(super) async fn of(api: &Api, regarded: &Regarded<'_>) -> Self {
+        match api.list::<SeenEvent>(&regarded.path()).await {
+            Ok(events) => Self::Seen(regarded.latest(events)),
+            Err(failure) => Self::Hidden(hidden(&failure)),
+        }
+    }
+
+    /// A part of a description.
+    pub(super) fn shown(&self, screen: Screen, now: Timestamp) -> String {
+        let events = match self {
+            Self::Seen(events) if events.is_empty() => return "  none is kept\n".to_owned(),
+            Self::Seen(events) => events,
+            Self::Hidden(why) => return format!("  not shown: {}\n", harmless(why)),
+        };
+        let mut table = Table::new(&[left("AGE"), left("TYPE"), left("REASON"), left("MESSAGE")]);
+        for event in events.iter().take(SHOWN_MAX) {
+            let tone = if event.level == "Normal" { Tone::Plain } else { Tone::High };
+            table.row([
+                Cell::from(event.event_time.map_or_else(|| "?".to_owned(), |at| age(at, now))),
+                Cell::toned(tone, harmless(&event.level)),
+                harmless(&event.reason).into(),
+                harmless(&event.message).replace('\n', " ").into(),
+            ]);
+        }
+        let mut text = table.shown(screen, "  ");
+        let older = events.len().saturating_sub(SHOWN_MAX);
+        if older > 0 {
+            let _infallible = writeln!(text, "  and {older} older ones");
+        }
+        text
+    }
+}
+
+impl Regarded<'_> {
+    fn path(&self) -> String {
+        let Self { kind, name, project, .. } = self;
+        let mut selector = format!("involvedObject.kind={kind},involvedObject.name={name}");
+        if !project.is_empty() {
+            selector = format!("{selector},involvedObject.namespace={project}");
+        }
+        format!("/api/v1/namespaces/{}/events?fieldSelector={}", names::EVENTS_NAMESPACE, segment(&selector))
+    }
+
+    /// Those of this object, and of no former one of its name.
+    fn latest(&self, mut events: Vec<SeenEvent>) -> Vec<SeenEvent> {
+        events.retain(|event| ["", self.uid].contains(&event.involved_object.uid.as_str()));
+        events.sort_by_key(|event| std::cmp::Reverse(event.event_time));
+        events
+    }
+}
+
+fn hidden(failure: &Failure) -> String {
+    if failure.is_forbidden() {
+        return format!(
+            "they lie in the namespace {} of the host cluster, which you may not look into: operators may",
+            names::EVENTS_NAMESPACE
+        );
+    }
+    if failure.is_not_found() {
+        return "this server keeps none: the host cluster's kube-apiserver does, and serves all the rest, too".to_owned();
+    }
+    failure.to_string()
+}
+
+/// How long ago: `90s`, `12m`, `3h`, `2d`.
+fn age(then: Timestamp, now: Timestamp) -> String {
+    let passed = Duration::try_from(now.duration_since(then)).unwrap_or_default().as_secs();
+    let (unit, letter) = match passed {
+        0..120 => (1, 's'),
+        120..7200 => (MINUTE, 'm'),
+        7200..172_800 => (HOUR, 'h'),
+        172_800.. => (DAY, 'd'),
+    };
+    format!("{}{letter}", passed / unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const NOW: &str = "2026-01-02T12:00:00Z";
+
+    fn event(uid: &str, at: &str, level: &str, message: &str) -> SeenEvent {
+        serde_json::from_value(json!({
+            "type": level, "reason": "Told", "message": message, "eventTime": at, "lastTimestamp": null,
+            "involvedObject": {"kind": "Project", "name": "web", "uid": uid},
+        }))
+        .unwrap()
+    }
+
+    fn regarded() -> Regarded<'static> {
+        Regarded { kind: "Namespace", name: "east-a", project: "web", uid: "1" }
+    }
+
+    #[test]
+    fn events_of_this_object_are_told_the_last_one_first() {
+        let events = regarded().latest(vec![
+            event("1", "2026-01-02T11:00:00.000001Z", "Normal", "made"),
+            event("2", "2026-01-02T11:59:00Z", "Normal", "of another one"),
+            event("1", "2026-01-02T11:59:30Z", "Warning", "broken\nin \x1b[2Jtwo"),
+        ]);
+        let shown = Events::Seen(events).shown(Screen::plain(true), NOW.parse().unwrap());
+        let expected = "  AGE  TYPE     REASON  MESSAGE\n  30s  Warning  Told    broken in \u{fffd}[2Jtwo\n  59m  Normal   Told    made\n";
+        assert_eq!(shown, expected);
+        let many = (0..12).map(|_| event("1", NOW, "Normal", "x")).collect();
+        let shown = Events::Seen(many).shown(Screen::plain(true), NOW.parse().unwrap());
+        assert!(shown.ends_with("  and 2 older ones\n"), "{shown}");
+    }
+
+    #[test]
+    fn what_hides_them_is_told() {
+        let shown = |events: Events| events.shown(Screen::plain(true), NOW.parse().unwrap());
+        assert_eq!(shown(Events::Seen(Vec::new())), "  none is kept\n");
+        let unreachable = Failure::Unreachable { server: "https://s".into(), why: "refused".into() };
+        assert!(
+            shown(Events::Hidden(hidden(&unreachable))).contains("not shown: https://s cannot be reached")
+        );
+    }
+
+    #[test]
+    fn an_object_is_named_whole() {
+        let path = regarded().path();
+        assert!(path.contains("involvedObject.namespace%3Dweb") && !path.contains(' '), "{path}");
+    }
+}

@@ -1,0 +1,79 @@
+//! The levels of a budget, and a picture of what each of them has.
+
+use crate::amount::{self, Bar};
+use crate::screen::{Cell, Column, Screen, Table, Tone, left, right};
+use meta::quantity::Quantity;
+
+const BAR: usize = 16;
+
+/// Somebody who has budget to give.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    Project(String),
+    Tenant(String),
+    Cluster(String),
+}
+
+impl Level {
+    /// `project web`
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Project(name) => format!("project {name}"),
+            Self::Tenant(name) => format!("tenant {name}"),
+            Self::Cluster(name) => format!("cluster {name}"),
+        }
+    }
+}
+
+/// One resource at one level.
+#[derive(Clone, Debug)]
+pub(crate) struct LevelRow<'a> {
+    pub(crate) level: &'a Level,
+    /// The cluster, or the registry.
+    pub(crate) domain: &'a str,
+    pub(crate) resource: &'a str,
+    /// None where nothing limits it.
+    pub(crate) hard: Option<Quantity>,
+    pub(crate) allocated: Quantity,
+    pub(crate) left: Option<Quantity>,
+    /// Where it is this level that is asked.
+    pub(crate) asked: Option<Quantity>,
+    pub(crate) refuses: bool,
+}
+
+/// Levels, a line each, with what is said of each of them in a last column.
+#[derive(Debug)]
+pub(crate) struct LevelTable(Table);
+
+impl LevelTable {
+    pub(crate) fn new(said: Column) -> Self {
+        let amounts = ["HARD", "ALLOCATED", "LEFT", "ASKED"].map(right);
+        let columns = [left("LEVEL"), left("WHERE"), left("RESOURCE"), left("")];
+        Self(Table::new(&[&columns[..], &amounts, &[said]].concat()))
+    }
+
+    pub(crate) fn row(&mut self, row: &LevelRow<'_>, screen: Screen, said: Cell) {
+        let LevelRow { level, domain, resource, hard, allocated, left, asked, refuses } = *row;
+        let bar = hard.map_or_else(String::new, |hard| {
+            Bar { hard, allocated, used: Quantity::ZERO }.shown(screen.without_color(), BAR)
+        });
+        let unlimited = || "-".to_owned();
+        let tone = if refuses { Tone::Full } else { Tone::Plain };
+        self.0.row([
+            Cell::from(level.text()),
+            domain.into(),
+            resource.into(),
+            bar.into(),
+            hard.map_or_else(unlimited, amount::brief).into(),
+            amount::brief(allocated).into(),
+            left.map_or_else(unlimited, amount::brief).into(),
+            Cell::toned(tone, asked.map_or_else(String::new, amount::brief)),
+            said,
+        ]);
+    }
+
+    /// Nothing where there is no level.
+    pub(crate) fn shown(&self, screen: Screen) -> String {
+        if self.0.is_empty() { String::new() } else { self.0.shown(screen, "  ") }
+    }
+}
