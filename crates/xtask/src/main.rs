@@ -29,6 +29,8 @@ mod up;
 mod tree;
 /// What the manifests of our crates say.
 mod manifest;
+/// What krew installs.
+mod krew;
 /// What may know what.
 mod layers;
 /// What a compiler does not look at.
@@ -65,6 +67,7 @@ fn command() -> Command {
             bench::command(),
             Command::new("web")
                 .about("Build the console's page, which the next build of business-api takes in."),
+            krew::command(),
             Command::new("layers").about("Check that crates and modules use only what they may."),
             Command::new("tidy").about("Check what a compiler does not look at."),
         ])
@@ -94,6 +97,7 @@ fn run(name: &str, matches: &ArgMatches, begun: Instant) -> Result<Option<Count>
         "accept" => return test::only(&["accept"]).map(Some),
         "bench" => bench::bench(matches)?,
         "web" => web::web()?,
+        "krew" => krew::krew(matches)?,
         "layers" => layers::check()?,
         _ => tidy::check()?,
     }
