@@ -1,5 +1,5 @@
 // Command oidc is the identity provider of a local platform, made of a certified provider library, and its client: it logs
-// people in without a browser, for kubectl.
+// people in without a browser, for kubectl, and at an address that another program has printed.
 package main
 
 import (
@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-const usage = "usage: oidc serve CONFIG | oidc token CONFIG USER"
+const usage = "usage: oidc serve CONFIG | oidc token CONFIG USER | oidc enter CONFIG USER ADDRESS"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -35,6 +35,12 @@ func run(ctx context.Context, args []string) error {
 			return err
 		}
 		return printCredential(ctx, config, args[2])
+	case len(args) == 4 && args[0] == "enter":
+		config, err := load(args[1])
+		if err != nil {
+			return err
+		}
+		return enter(ctx, config, args[2], args[3])
 	default:
 		return fmt.Errorf(usage)
 	}

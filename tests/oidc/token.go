@@ -142,13 +142,7 @@ func refresh(ctx context.Context, c *config, token string) (kept, error) {
 // logIn is the authorization code flow with PKCE, its form filled in as a person would.
 func logIn(ctx context.Context, c *config, client *http.Client, who user) (kept, error) {
 	verifier, state := oauth2.GenerateVerifier(), random()
-	asked := c.oauth().AuthCodeURL(state, oauth2.S256ChallengeOption(verifier))
-	shown, err := do(ctx, client, http.MethodGet, asked, nil)
-	if err != nil {
-		return kept{}, err
-	}
-	form := url.Values{"id": {shown.Request.URL.Query().Get("id")}, "username": {who.Name}, "password": {who.Password}}
-	sent, err := do(ctx, client, http.MethodPost, c.Issuer+"/login", form)
+	sent, err := fillIn(ctx, c, client, who, c.oauth().AuthCodeURL(state, oauth2.S256ChallengeOption(verifier)))
 	if err != nil {
 		return kept{}, err
 	}
@@ -161,6 +155,41 @@ func logIn(ctx context.Context, c *config, client *http.Client, who user) (kept,
 		return kept{}, fmt.Errorf("the login was not accepted: %s", answer.Get("error"))
 	}
 	return taken(c.oauth().Exchange(ctx, answer.Get("code"), oauth2.VerifierOption(verifier)))
+}
+
+// fillIn opens the address of a login and fills in its form.
+func fillIn(ctx context.Context, c *config, client *http.Client, who user, asked string) (*http.Response, error) {
+	shown, err := do(ctx, client, http.MethodGet, asked, nil)
+	if err != nil {
+		return nil, err
+	}
+	form := url.Values{"id": {shown.Request.URL.Query().Get("id")}, "username": {who.Name}, "password": {who.Password}}
+	return do(ctx, client, http.MethodPost, c.Issuer+"/login", form)
+}
+
+// enter logs somebody in at an address that a program has printed; his browser goes back to that program.
+func enter(ctx context.Context, c *config, name, asked string) error {
+	known, ok := c.user(name)
+	if !ok {
+		return fmt.Errorf("nobody is called %q", name)
+	}
+	if !strings.HasPrefix(asked, c.Issuer+"/") {
+		return fmt.Errorf("%s is no address of %s", asked, c.Issuer)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	client, err := newBrowser(c)
+	if err != nil {
+		return err
+	}
+	back, err := fillIn(ctx, c, client, known, asked)
+	if err != nil {
+		return err
+	}
+	if back.StatusCode != http.StatusOK {
+		return fmt.Errorf("the login was not accepted: %s", back.Status)
+	}
+	return nil
 }
 
 func do(ctx context.Context, client *http.Client, method, to string, form url.Values) (*http.Response, error) {

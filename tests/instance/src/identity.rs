@@ -204,12 +204,25 @@ fn token_args(layout: &Layout, person: &str) -> [String; 3] {
     ["token".to_owned(), config.to_string_lossy().into_owned(), person.to_owned()]
 }
 
+/// Where people come to.
+pub fn doors(layout: &Layout) -> Result<Vec<Door>> {
+    let doors = std::fs::read(layout.path(NAME).join("doors.json"))
+        .context("nobody can log in: `cargo xtask up` runs here first, with its provider")?;
+    Ok(serde_json::from_slice(&doors)?)
+}
+
+/// Logs somebody in at an address that a program has printed, as he would in a browser, which then goes back to the program.
+pub fn enter(layout: &Layout, person: &str, address: &str) -> Result<()> {
+    let config = layout.path(NAME).join("config.json");
+    let output = Command::new(program()).arg("enter").arg(config).args([person, address]).output()?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}", complaint.trim().trim_start_matches("oidc: "));
+    Ok(())
+}
+
 /// Logs somebody in and writes a kubeconfig that does it again whenever a token has run out: a context for each door.
 pub fn login(layout: &Layout, person: &str) -> Result<PathBuf> {
-    let doors = layout.path(NAME).join("doors.json");
-    let doors = std::fs::read(&doors)
-        .context("nobody can log in: `cargo xtask up` runs here first, with its provider")?;
-    let doors: Vec<Door> = serde_json::from_slice(&doors)?;
+    let doors = doors(layout)?;
     if !PEOPLE.iter().any(|known| known.name == person) {
         bail!("nobody is called {person}; there are {}", PEOPLE.map(|known| known.name).join(", "));
     }

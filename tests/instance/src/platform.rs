@@ -92,6 +92,11 @@ impl Instance {
         self.kubectl.with_kubeconfig(&self.layout.path("members").join(format!("{cluster}.kubeconfig")))
     }
 
+    /// The file that lists the clusters for the controller.
+    pub fn members_kubeconfig(&self) -> PathBuf {
+        self.layout.path(MEMBERS)
+    }
+
     /// The same in an emergency: the cluster's policies let it write what is ours.
     pub fn break_glass(&self, cluster: &str) -> Kubectl {
         self.member(cluster).acting(&[

@@ -55,8 +55,16 @@ impl Adopt {
         let path = paths::all(names::NAMESPACES);
         let path = if self.dry_run { paths::rehearsed(&path) } else { path };
         host.post(&path, &list).await?;
-        let would = if self.dry_run { "would be taken" } else { "are taken; the controller marks them" };
-        print(format_args!("{} namespaces {would}\n", items.len()))?;
+        let (count, are) = if items.len() == 1 {
+            ("1 namespace".to_owned(), "is")
+        } else {
+            (format!("{} namespaces", items.len()), "are")
+        };
+        if self.dry_run {
+            print(format_args!("{count} would be taken\n"))?;
+        } else {
+            print(format_args!("{count} {are} taken; the controller marks what is there\n"))?;
+        }
         Ok(Outcome::Done)
     }
 }

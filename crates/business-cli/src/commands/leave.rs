@@ -14,7 +14,7 @@ use business_types::names;
 use clap::Args;
 use meta::quantity::ResourceList;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -78,6 +78,8 @@ enum TieKind {
 #[derive(Debug, Serialize)]
 struct Plan {
     cluster: String,
+    #[serde(skip)]
+    uid: String,
     cordoned: bool,
     ties: Vec<Tie>,
 }
@@ -117,6 +119,7 @@ impl Leave {
         )?;
         Ok(Plan {
             cluster: self.cluster.clone(),
+            uid: cluster.metadata.uid,
             cordoned: cluster.spec.cordoned,
             ties: ties(&self.cluster, &tenants, &projects, &namespaces),
         })
@@ -161,8 +164,14 @@ impl Leave {
         let path = paths::named(names::MEMBER_CLUSTERS, &self.cluster);
         api.delete(&path).await?;
         wait::until(&format!("cluster {} is forgotten", self.cluster), self.timeout, async || {
-            let left = api.find::<Value>(&path).await?;
-            Ok(left.map_or(Look::Yes(()), |_| Look::NotYet("it is being deleted".to_owned())))
+            match api.find::<MemberCluster>(&path).await? {
+                None => Ok(Look::Yes(())),
+                Some(left) if left.metadata.uid == plan.uid => Ok(Look::NotYet("it is being deleted".to_owned())),
+                Some(_) => Err(Failure::Stopped(format!(
+                    "cluster {} was forgotten, and registered anew: take it out of the controller's directory first",
+                    self.cluster
+                ))),
+            }
         })
         .await?;
         print(format_args!("cluster {} has left\n", self.cluster))?;

@@ -6,6 +6,17 @@ use instance::layout;
 use instance::{HOST_CLUSTER, Instance, demo};
 use serde_json::{Value, json};
 
+/// Somebody logs in at the provider.
+mod entering;
+/// A cluster leaves.
+mod leaving;
+/// Namespaces that are there already.
+mod taking;
+
+pub(super) use entering::enters;
+pub(super) use leaving::leaves;
+pub(super) use taking::takes;
+
 const PROGRAM: &str = "kubectl-business";
 /// The answer is no.
 const NO: i32 = 3;
