@@ -26,6 +26,8 @@ pub(crate) mod join;
 pub(crate) mod discover;
 /// Taking over what is there already.
 pub(crate) mod adopt;
+/// What TKEStack has.
+pub(crate) mod import;
 /// What the audits have found.
 pub(crate) mod audit;
 /// Entering a namespace in its cluster.
@@ -61,6 +63,7 @@ pub(crate) async fn run(line: Line, screen: Screen) -> Result<Outcome, Failure> 
         Command::Leave(leave) => leave.run(&connection.open().await?, screen).await,
         Command::Discover(discover) => discover.run(&connection, screen).await,
         Command::Adopt(adopt) => adopt.run(&connection).await,
+        Command::Import(import) => import.run(),
         Command::Audit(audit) => audit.run(&connection.open().await?, screen).await,
         Command::Explain(explain) => explain.run(&connection.open().await?, screen).await,
         Command::Create(create) => create.run(&connection.open().await?).await,

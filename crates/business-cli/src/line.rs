@@ -9,6 +9,7 @@ use crate::commands::create::Create;
 use crate::commands::describe::Describe;
 use crate::commands::discover::Discover;
 use crate::commands::explain::Explain;
+use crate::commands::import::Import;
 use crate::commands::join::Join;
 use crate::commands::kubeconfig::NamespaceKubeconfig;
 use crate::commands::leave::Leave;
@@ -66,6 +67,7 @@ pub(crate) enum Command {
     Leave(Leave),
     Discover(Discover),
     Adopt(Adopt),
+    Import(Import),
     Lock(Lock),
     /// Let a locked project take new things again (operators)
     Unlock(Lock),

@@ -33,6 +33,15 @@ async fn somebody_acts_as_somebody_else_as_with_kubectl() {
 }
 
 #[test]
+fn an_import_is_told_where_it_is_done() {
+    let output =
+        Command::new(PROGRAM).args(["import", "--apply", "--etcd-servers", "https://etcd"]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("`business-api import --apply --etcd-servers https://etcd`"), "{said}");
+}
+
+#[test]
 fn shells_complete_the_command_line() {
     for (shell, says) in [
         ("bash", "complete -F"),
