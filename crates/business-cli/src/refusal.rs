@@ -150,9 +150,14 @@ fn causes_told(status: &Status, screen: Screen) -> String {
 }
 
 fn next_steps(failure: &Failure) -> Vec<String> {
-    let Failure::Refused(status) = failure else {
-        return next_of(failure).map(str::to_owned).into_iter().collect();
-    };
+    match failure {
+        Failure::Refused(status) => next_steps_of(status),
+        other => next_of(other).map(str::to_owned).into_iter().collect(),
+    }
+}
+
+/// What to do about a refusal, each thing once.
+pub(crate) fn next_steps_of(status: &Status) -> Vec<String> {
     let mut steps: Vec<String> = Vec::new();
     for step in causes(status).filter_map(|cause| next_step(status, cause)) {
         if !steps.contains(&step) {

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 use business_types::ChargedPlatform;
 use business_types::account;
 use std::io::{IsTerminal as _, Write as _};
+use std::time::Duration;
 use store::import::{IMPORTED, IMPORTING, Imported};
 use store::model::{Before, Change, Growth, NewState, Write};
 use store::read::At;
@@ -15,6 +16,8 @@ use store::{Access, Error, Store};
 const BATCH_OBJECTS: usize = 256;
 /// Bytes of bodies a batch, unless its first object alone is larger.
 const BATCH_BYTES: usize = 4 << 20;
+/// Reading a database that holds nothing but our own must not take longer.
+const CACHE_DEADLINE: Duration = Duration::from_secs(30);
 
 /// How far an import of this source has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +87,9 @@ pub async fn apply(store: &Store, access: &Access, plan: &Plan, progress: Import
 /// Removes a platform, which costs nothing, in the state that the plan has seen of it or a later one.
 async fn give_way(store: &Store, access: &Access, replaced: &Replaced) -> Result<()> {
     let Replaced { key, uid } = replaced;
+    // A program that has just started reads the database first.
+    let filled = tokio::time::timeout(CACHE_DEADLINE, store.until_synced()).await;
+    filled.context("the database was not read in time")?;
     let entry = match store.get(access, key, At::Latest).await {
         Ok(entry) if entry.uid == *uid => entry,
         Ok(_) | Err(Error::NotFound) => return Ok(()),

@@ -1,56 +1,41 @@
 //! A server of one's own, and clients of every sort.
 
 use base64::Engine as _;
-use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
+use base64::prelude::BASE64_STANDARD;
 use business_api::certificates::CertificateIssuer;
-use business_api::config::{Cli, Command, Serve};
+use business_api::config::{Cli, Command};
 use business_api::kinds::{KINDS, KindTable};
-use business_api::serve::{Listeners, Program, serve};
+use business_api::serve::Program;
 use clap::Parser;
 use http::{Method, Request, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::SendRequest;
 use hyper_util::rt::TokioIo;
-use jsonwebtoken::{Algorithm, EncodingKey, Header};
-use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
-use runtime::Tasks;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::ServerName;
 use serde_json::{Value, json};
+use served::Installation;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use store::testing::{self, Database};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_util::task::AbortOnDropHandle;
 
 pub(crate) const GROUP: &str = "/apis/business.tkestack.io/v1";
-const ISSUER: &str = "https://issuer.test";
-const AUDIENCE: &str = "business-api";
 const DEADLINE: Duration = Duration::from_secs(20);
 
 /// One or more replicas on one database, and the keys to them.
 pub(crate) struct World {
     pub(crate) replicas: Vec<SocketAddr>,
     pub(crate) database: Database,
-    signing: EncodingKey,
+    installation: Installation,
     tls: TlsConnector,
     operator: TlsConnector,
     stranger: TlsConnector,
     kubernetes: TlsConnector,
     service_account: TlsConnector,
-    tasks: Tasks,
-    directory: PathBuf,
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        self.tasks.cancel();
-        let _gone = std::fs::remove_dir_all(&self.directory);
-    }
 }
 
 /// Somebody at one replica.
@@ -152,44 +137,23 @@ impl World {
         kinds: KindTable,
         issuer: Option<Arc<dyn CertificateIssuer>>,
     ) -> Self {
-        let directory = std::env::temp_dir().join(format!("business-api-test-{}", uuid::Uuid::new_v4()));
-        std::fs::create_dir(&directory).unwrap();
-        let authority = Authority::new();
-        let (certificate, key) = authority.issue("server", None, &["127.0.0.1"]);
-        let signing = KeyPair::generate().unwrap();
-        let write = |name: &str, text: &str| {
-            std::fs::write(directory.join(name), text).unwrap();
-            directory.join(name)
-        };
-        write("tls.crt", &certificate);
-        write("tls.key", &key);
-        write("ca.crt", &authority.pem);
-        write("jwks.json", &key_set(&signing).to_string());
-        let tasks = Tasks::new();
+        let installation = Installation::new(database.clone());
         let program = Program { kinds, issuer };
         let mut replicas = Vec::new();
         for _replica in 0..count {
-            replicas.push(start(&directory, &database, program.clone(), flags, &tasks).await);
+            replicas.push(installation.serve(program.clone(), flags).await.api);
         }
+        let authority = &installation.authority;
+        let caller = |name: &str, group: &str| authority.connector(Some(&authority.caller(name, &[group])));
         Self {
             replicas,
             database,
-            signing: EncodingKey::from_ec_pem(signing.serialize_pem().as_bytes()).unwrap(),
             tls: authority.connector(None),
-            operator: authority.connector(Some(authority.issue("operator", Some("system:masters"), &[]))),
-            kubernetes: authority.connector(Some(authority.issue(
-                "system:kube-controller-manager",
-                Some("kubernetes"),
-                &[],
-            ))),
-            service_account: authority.connector(Some(authority.issue(
-                "system:serviceaccount:ci:deployer",
-                Some("system:masters"),
-                &[],
-            ))),
-            stranger: authority.connector(Some(authority.issue("eve", Some("somebody"), &[]))),
-            tasks,
-            directory,
+            operator: caller("operator", "system:masters"),
+            kubernetes: caller("system:kube-controller-manager", "kubernetes"),
+            service_account: caller("system:serviceaccount:ci:deployer", "system:masters"),
+            stranger: caller("eve", "somebody"),
+            installation,
         }
     }
 
@@ -293,15 +257,8 @@ impl World {
         Client { authorization: Some(format!("Basic {encoded}")), ..self.nobody() }
     }
 
-    pub(crate) fn token(&self, mut claims: Value) -> String {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
-        claims["iss"] = json!(ISSUER);
-        claims["aud"] = json!(AUDIENCE);
-        claims["iat"] = json!(now);
-        claims["exp"] = json!(now + 600);
-        let mut header = Header::new(Algorithm::ES256);
-        header.kid = Some("k1".to_owned());
-        jsonwebtoken::encode(&header, &claims, &self.signing).unwrap()
+    pub(crate) fn token(&self, claims: Value) -> String {
+        self.installation.signer.token(&claims)
     }
 
     /// Ledger, claims and objects agree.
@@ -318,56 +275,12 @@ impl World {
     }
 }
 
-/// A cluster for these tenants.
 /// A member cluster that these tenants may use.
 pub(crate) fn member_cluster(name: &str, tenants: &[&str]) -> Value {
     json!({
         "apiVersion": "business.tkestack.io/v1", "kind": "MemberCluster", "metadata": {"name": name},
         "spec": {"tenants": tenants},
     })
-}
-
-async fn start(
-    directory: &Path,
-    database: &Database,
-    program: Program,
-    flags: &[&str],
-    tasks: &Tasks,
-) -> SocketAddr {
-    let file = |name: &str| directory.join(name).to_string_lossy().into_owned();
-    let mut line = vec![
-        "business-api".to_owned(),
-        "serve".to_owned(),
-        "--no-kubernetes".to_owned(),
-        format!("--database-url={}", database.url),
-        format!("--tls-cert-file={}", file("tls.crt")),
-        format!("--tls-private-key-file={}", file("tls.key")),
-        format!("--client-ca-file={}", file("ca.crt")),
-        format!("--jwt-issuer={ISSUER}"),
-        format!("--jwt-audience={AUDIENCE}"),
-        format!("--jwt-jwks-file={}", file("jwks.json")),
-    ];
-    line.extend(flags.iter().map(|flag| (*flag).to_owned()));
-    let Command::Serve(settings) = Cli::parse_from(line).command else { panic!("not serve") };
-    let settings: Serve = *settings;
-    let tasks = tasks.clone();
-    let (address, bound) = tokio::sync::oneshot::channel();
-    // A runtime of its own, as in a process of its own.
-    std::thread::spawn(move || {
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let outcome = runtime.block_on(async {
-            let listeners = Listeners {
-                api: TcpListener::bind("127.0.0.1:0").await.unwrap(),
-                admin: TcpListener::bind("127.0.0.1:0").await.unwrap(),
-                console: None,
-            };
-            address.send(listeners.api.local_addr().unwrap()).unwrap();
-            serve(&settings, listeners, program, tasks).await
-        });
-        assert!(outcome.is_ok(), "{outcome:?}");
-    });
-    bound.await.unwrap()
 }
 
 /// Polls a condition; fails the test when it does not come true in time.
@@ -547,67 +460,4 @@ pub(crate) fn namespace(namespace: &str, hard: Value) -> Value {
 /// The collection of a project's namespaces.
 pub(crate) fn namespaces(project: &str) -> String {
     format!("/namespaces/{project}/namespaces")
-}
-
-pub(crate) struct Authority {
-    pub(crate) pem: String,
-    issuer: Issuer<'static, KeyPair>,
-}
-
-impl Authority {
-    pub(crate) fn new() -> Self {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, "test-ca");
-        let key = KeyPair::generate().unwrap();
-        let pem = params.self_signed(&key).unwrap().pem();
-        Self { pem, issuer: Issuer::new(params, key) }
-    }
-
-    /// Certificate and key, PEM.
-    pub(crate) fn issue(
-        &self,
-        name: &str,
-        organization: Option<&str>,
-        addresses: &[&str],
-    ) -> (String, String) {
-        let names: Vec<String> = addresses.iter().map(|a| (*a).to_owned()).collect();
-        let mut params = CertificateParams::new(names).unwrap();
-        params.distinguished_name.push(DnType::CommonName, name);
-        if let Some(organization) = organization {
-            params.distinguished_name.push(DnType::OrganizationName, organization);
-        }
-        params.extended_key_usages =
-            vec![ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth];
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        (certificate.pem(), key.serialize_pem())
-    }
-
-    pub(crate) fn connector(&self, client: Option<(String, String)>) -> TlsConnector {
-        use rustls::pki_types::pem::PemObject;
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(self.pem.as_bytes()).unwrap()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots);
-        let config = match client {
-            None => builder.with_no_client_auth(),
-            Some((certificate, key)) => {
-                let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
-                let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
-                builder.with_client_auth_cert(chain, key).unwrap()
-            }
-        };
-        TlsConnector::from(Arc::new(config))
-    }
-}
-
-pub(crate) fn key_set(key: &KeyPair) -> Value {
-    let point = key.public_key_raw();
-    let part = |range: std::ops::Range<usize>| BASE64_URL_SAFE_NO_PAD.encode(&point[range]);
-    json!({"keys": [{"kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": "k1",
-        "x": part(1..33), "y": part(33..65)}]})
 }

@@ -1,23 +1,14 @@
 use base64::Engine as _;
-use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
-use business_api::config::{Cli, Command as Subcommand, Serve};
-use business_api::kinds::KINDS;
-use business_api::serve::{Listeners, Program, serve};
-use clap::Parser as _;
-use jsonwebtoken::{Algorithm, EncodingKey, Header};
-use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
-use runtime::Tasks;
+use base64::prelude::BASE64_STANDARD;
+use business_api::serve::Program;
 use serde_json::{Value, json};
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use served::Installation;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 use store::testing::{self, Database};
-use tokio::net::TcpListener;
 
 const GROUP: &str = "/apis/business.tkestack.io/v1";
-const ISSUER: &str = "https://issuer.test";
-const AUDIENCE: &str = "business-api";
 const DEADLINE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(20);
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_kubectl-business");
@@ -27,14 +18,7 @@ pub(crate) struct World {
     pub(crate) kubeconfig: PathBuf,
     pub(crate) directory: PathBuf,
     operator: kube::Client,
-    tasks: Tasks,
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        self.tasks.cancel();
-        let _gone = std::fs::remove_dir_all(&self.directory);
-    }
+    _installation: Installation,
 }
 
 /// What a call has printed, and how it has ended.
@@ -152,28 +136,14 @@ impl World {
     }
 
     async fn start(database: Database) -> Self {
-        let directory = std::env::temp_dir().join(format!("business-cli-test-{}", uuid::Uuid::new_v4()));
-        std::fs::create_dir(&directory).unwrap();
-        let authority = Authority::new();
-        let server = authority.issue("server", None);
-        let signing = KeyPair::generate().unwrap();
-        for (name, text) in [
-            ("tls.crt", &server.certificate),
-            ("tls.key", &server.key),
-            ("ca.crt", &authority.pem),
-            ("jwks.json", &key_set(&signing).to_string()),
-        ] {
-            std::fs::write(directory.join(name), text).unwrap();
-        }
-        let tasks = Tasks::new();
-        let address = serve_at(&directory, &database, &tasks).await;
-        let signing = EncodingKey::from_ec_pem(signing.serialize_pem().as_bytes()).unwrap();
-        let operator = authority.issue("root", Some("system:masters"));
+        let installation = Installation::new(database);
+        let address = installation.serve(Program::default(), &[]).await.api;
+        let operator = installation.authority.caller("root", &["system:masters"]);
         let encoded = |text: &str| BASE64_STANDARD.encode(text);
         let operator = json!({
             "client-certificate-data": encoded(&operator.certificate), "client-key-data": encoded(&operator.key),
         });
-        let person = |name: &str, groups: &[&str]| json!({ "token": token(&signing, name, groups) });
+        let person = |name: &str, groups: &[&str]| json!({"token": installation.signer.token(&json!({"sub": name, "groups": groups, "tenantid": "acme"}))});
         let alice = person("alice", &["tenant-admins"]);
         let users =
             [("operator", operator), ("alice", alice), ("bob", person("bob", &[])), ("nobody", json!({}))];
@@ -181,18 +151,19 @@ impl World {
         let config = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "alice",
             "clusters": [{"name": "test", "cluster": {
-                "server": format!("https://{address}"), "certificate-authority-data": encoded(&authority.pem),
+                "server": format!("https://{address}"), "certificate-authority-data": encoded(&installation.authority.pem),
             }}],
             "contexts": users.iter().map(|(name, _)| entry(name)).collect::<Vec<_>>(),
             "users": users.iter().map(|(name, user)| json!({"name": name, "user": user})).collect::<Vec<_>>(),
         });
+        let directory = installation.directory.clone();
         let kubeconfig = directory.join("kubeconfig");
         std::fs::write(&kubeconfig, config.to_string()).unwrap();
         let file = kube::config::Kubeconfig::read_from(&kubeconfig).unwrap();
         let options =
             kube::config::KubeConfigOptions { context: Some("operator".to_owned()), ..Default::default() };
         let config = kube::Config::from_custom_kubeconfig(file, &options).await.unwrap();
-        Self { kubeconfig, directory, operator: config.try_into().unwrap(), tasks }
+        Self { kubeconfig, directory, operator: config.try_into().unwrap(), _installation: installation }
     }
 
     /// Calls the program as somebody.
@@ -226,93 +197,5 @@ pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
     while !condition() {
         assert!(begun.elapsed() < DEADLINE, "in time: {what}");
         std::thread::sleep(PAUSE);
-    }
-}
-
-async fn serve_at(directory: &Path, database: &Database, tasks: &Tasks) -> SocketAddr {
-    let file = |name: &str| directory.join(name).to_string_lossy().into_owned();
-    let line = [
-        "business-api".to_owned(),
-        "serve".to_owned(),
-        "--no-kubernetes".to_owned(),
-        format!("--database-url={}", database.url),
-        format!("--tls-cert-file={}", file("tls.crt")),
-        format!("--tls-private-key-file={}", file("tls.key")),
-        format!("--client-ca-file={}", file("ca.crt")),
-        format!("--jwt-issuer={ISSUER}"),
-        format!("--jwt-audience={AUDIENCE}"),
-        format!("--jwt-jwks-file={}", file("jwks.json")),
-    ];
-    let Subcommand::Serve(settings) = Cli::parse_from(line).command else { panic!("not serve") };
-    let settings: Serve = *settings;
-    let (address, bound) = tokio::sync::oneshot::channel();
-    let tasks = tasks.clone();
-    std::thread::spawn(move || {
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        let outcome = runtime.block_on(async {
-            let listeners = Listeners {
-                console: None,
-                api: TcpListener::bind("127.0.0.1:0").await.unwrap(),
-                admin: TcpListener::bind("127.0.0.1:0").await.unwrap(),
-            };
-            address.send(listeners.api.local_addr().unwrap()).unwrap();
-            serve(&settings, listeners, Program { kinds: KINDS, issuer: None }, tasks).await
-        });
-        assert!(outcome.is_ok(), "{outcome:?}");
-    });
-    bound.await.unwrap()
-}
-
-/// Of tenant acme.
-fn token(key: &EncodingKey, name: &str, groups: &[&str]) -> String {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
-    let claims = json!({
-        "sub": name, "iss": ISSUER, "aud": AUDIENCE, "iat": now, "exp": now + 3600, "groups": groups, "tenantid": "acme",
-    });
-    let mut header = Header::new(Algorithm::ES256);
-    header.kid = Some("k1".to_owned());
-    jsonwebtoken::encode(&header, &claims, key).unwrap()
-}
-
-fn key_set(key: &KeyPair) -> Value {
-    let point = key.public_key_raw();
-    let part = |range: std::ops::Range<usize>| BASE64_URL_SAFE_NO_PAD.encode(&point[range]);
-    json!({"keys": [{"kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": "k1",
-        "x": part(1..33), "y": part(33..65)}]})
-}
-
-struct Authority {
-    pem: String,
-    issuer: Issuer<'static, KeyPair>,
-}
-
-/// A certificate and its key, PEM.
-struct Issued {
-    certificate: String,
-    key: String,
-}
-
-impl Authority {
-    fn new() -> Self {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, "test-ca");
-        let key = KeyPair::generate().unwrap();
-        let pem = params.self_signed(&key).unwrap().pem();
-        Self { pem, issuer: Issuer::new(params, key) }
-    }
-
-    fn issue(&self, name: &str, organization: Option<&str>) -> Issued {
-        let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
-        params.distinguished_name.push(DnType::CommonName, name);
-        if let Some(organization) = organization {
-            params.distinguished_name.push(DnType::OrganizationName, organization);
-        }
-        params.extended_key_usages =
-            vec![ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth];
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        Issued { certificate: certificate.pem(), key: key.serialize_pem() }
     }
 }

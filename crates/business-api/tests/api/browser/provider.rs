@@ -1,6 +1,5 @@
 //! An identity provider that logs in whoever it is told to, at once.
 
-use crate::support::{Authority, key_set};
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use http::{Request, Response, StatusCode, header};
@@ -11,9 +10,8 @@ use hyper_util::rt::TokioIo;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use rcgen::KeyPair;
 use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
+use served::{Authority, key_set};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -61,14 +59,13 @@ struct Desk {
 
 impl Provider {
     pub(crate) async fn start() -> Self {
-        let authority = Authority::new();
-        let (certificate, key) = authority.issue("provider", None, &["localhost"]);
+        let authority = Authority::new("test-ca");
+        let issued = authority.server("provider", &["localhost"]);
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config =
             ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-        let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
-        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
-        let config = config.with_no_client_auth().with_single_cert(chain, key).unwrap();
+        let config =
+            config.with_no_client_auth().with_single_cert(issued.chain(), issued.private_key()).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("https://localhost:{}", listener.local_addr().unwrap().port());
         let signing = KeyPair::generate().unwrap();

@@ -1,12 +1,10 @@
 //! A server with a console, and browsers at it.
 
 use super::provider::{CLIENT, Provider, SECRET};
-use crate::support::{Authority, until};
+use crate::support::until;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use business_api::config::{Cli, Command};
-use business_api::serve::{Listeners, Program, serve};
-use clap::Parser;
+use business_api::serve::Program;
 use http::{HeaderMap, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
@@ -15,11 +13,12 @@ use hyper_util::rt::TokioIo;
 use runtime::Tasks;
 use rustls::pki_types::ServerName;
 use serde_json::{Value, json};
+use served::{Authority, Issued, Replica};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use store::testing;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::Role;
@@ -59,8 +58,8 @@ impl World {
         let provider = Provider::start().await;
         let directory = std::env::temp_dir().join(format!("console-test-{}", uuid::Uuid::new_v4()));
         std::fs::create_dir_all(directory.join("page/assets")).unwrap();
-        let authority = Authority::new();
-        let (certificate, key_pem) = authority.issue("server", None, &["console.test"]);
+        let authority = Authority::new("test-ca");
+        let server = authority.server("server", &["console.test"]);
         let file = |name: &str, text: &str| {
             std::fs::write(directory.join(name), text).unwrap();
             directory.join(name).display().to_string()
@@ -71,14 +70,12 @@ impl World {
         file("page/assets/app-5a1c.js.gz", "as gzip");
         let database = testing::database().await.unwrap();
         let mut line = vec![
-            "business-api".to_owned(),
-            "serve".to_owned(),
             "--no-kubernetes".to_owned(),
             "--tenant-grant".to_owned(),
             "--tenant-admin-group=corp:tenant-admins".to_owned(),
             format!("--database-url={}", database.url),
-            format!("--tls-cert-file={}", file("tls.crt", &certificate)),
-            format!("--tls-private-key-file={}", file("tls.key", &key_pem)),
+            format!("--tls-cert-file={}", file("tls.crt", &server.certificate)),
+            format!("--tls-private-key-file={}", file("tls.key", &server.key)),
             format!("--client-ca-file={}", file("ca.crt", &authority.pem)),
             format!("--authentication-config={}", file("authentication.yaml", &authentication(&provider))),
             format!("--tenant-issuers={}", provider.url),
@@ -92,9 +89,9 @@ impl World {
         ];
         line.extend(flags.iter().map(|flag| (*flag).to_owned()));
         let tasks = Tasks::new();
-        let (api, console) = start(line, tasks.clone()).await;
+        let Replica { api, console } = served::start(line, Program::default(), tasks.clone()).await;
         let world = Self { provider, api, console, authority, directory, tasks };
-        let master = world.authority.issue("root", Some("system:masters"), &[]);
+        let master = world.authority.caller("root", &["system:masters"]);
         let mut master = world.browser_at(world.api, Some(master));
         until("the server is ready", async || master.get("/readyz", &[]).await.code == 200).await;
         world
@@ -106,8 +103,8 @@ impl World {
     }
 
     /// A browser at the socket of the API.
-    pub(crate) fn browser_at(&self, address: SocketAddr, identity: Option<(String, String)>) -> Browser {
-        Browser { address, tls: self.authority.connector(identity), cookies: BTreeMap::new() }
+    pub(crate) fn browser_at(&self, address: SocketAddr, identity: Option<Issued>) -> Browser {
+        Browser { address, tls: self.authority.connector(identity.as_ref()), cookies: BTreeMap::new() }
     }
 
     /// A browser with a session.
@@ -156,28 +153,6 @@ fn issuers(provider: &Provider, secret_file: &str) -> String {
         "clientSecretFile": secret_file, "scopes": ["profile", "offline_access"],
     }]})
     .to_string()
-}
-
-async fn start(line: Vec<String>, tasks: Tasks) -> (SocketAddr, Option<SocketAddr>) {
-    let Command::Serve(settings) = Cli::parse_from(line).command else { panic!("not serve") };
-    let (bound, addresses) = tokio::sync::oneshot::channel();
-    // A runtime of its own, as in a process of its own.
-    std::thread::spawn(move || {
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let outcome = runtime.block_on(async {
-            let mut settings = settings;
-            let anywhere = "127.0.0.1:0".parse().unwrap();
-            (settings.bind, settings.admin_bind, settings.console.console_bind) =
-                (anywhere, anywhere, anywhere);
-            let listeners = Listeners::bind(&settings).await.unwrap();
-            let of = |listener: &TcpListener| listener.local_addr().unwrap();
-            bound.send((of(&listeners.api), listeners.console.as_ref().map(of))).unwrap();
-            serve(&settings, listeners, Program::default(), tasks).await
-        });
-        assert!(outcome.is_ok(), "{outcome:?}");
-    });
-    addresses.await.unwrap()
 }
 
 /// A browser: it keeps cookies.

@@ -1,33 +1,21 @@
 use crate::support::{Answer, until};
-use base64::Engine as _;
-use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use business_api::config::{Cli, Command};
-use business_api::serve::{Listeners, Program, serve};
-use clap::Parser;
+use business_api::serve::Program;
 use http::{Method, Request, Response, header};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use jsonwebtoken::{Algorithm, EncodingKey, Header};
-use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use runtime::Tasks;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::ServerName;
 use serde_json::{Value, json};
+use served::{AUDIENCE, Authority, ISSUER, Issued, Signer};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::SystemTime;
 use store::testing;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
-
-const ISSUER: &str = "https://issuer.test";
-const AUDIENCE: &str = "business-api";
 
 /// The program with a kube-apiserver that answers its reviews, and every kind of caller.
 pub(super) struct World {
@@ -35,7 +23,7 @@ pub(super) struct World {
     serving: Authority,
     clients: Authority,
     proxies: Authority,
-    signing: KeyPair,
+    signing: Signer,
     tasks: Tasks,
     directory: PathBuf,
 }
@@ -60,47 +48,31 @@ impl World {
         std::fs::create_dir(&directory).unwrap();
         let database = testing::database().await.unwrap();
         let [serving, clients, proxies] = ["serving", "clients", "front proxy"].map(Authority::new);
-        let signing = KeyPair::generate().unwrap();
+        let signing = Signer::default();
         let kube = kube_apiserver(&clients.pem, &proxies.pem).await;
-        let (certificate, key) = serving.issue("server", &[]);
+        let server = serving.server("server", &["127.0.0.1"]);
         let file = |name: &str, text: &str| {
             std::fs::write(directory.join(name), text).unwrap();
             directory.join(name).to_string_lossy().into_owned()
         };
         let line = [
-            "business-api".to_owned(),
-            "serve".to_owned(),
             format!("--database-url={}", database.url),
             format!("--kubeconfig={}", file("kubeconfig", &kubeconfig(kube))),
-            format!("--tls-cert-file={}", file("tls.crt", &certificate)),
-            format!("--tls-private-key-file={}", file("tls.key", &key)),
+            format!("--tls-cert-file={}", file("tls.crt", &server.certificate)),
+            format!("--tls-private-key-file={}", file("tls.key", &server.key)),
             "--tenant-grant".to_owned(),
             format!("--jwt-issuer={ISSUER}"),
             format!("--jwt-audience={AUDIENCE}"),
-            format!("--jwt-jwks-file={}", file("jwks.json", &key_set(&signing).to_string())),
+            format!("--jwt-jwks-file={}", file("jwks.json", &signing.key_set().to_string())),
         ];
-        let Command::Serve(settings) = Cli::parse_from(line).command else { panic!("not serve") };
-        let (tasks, (bound, address)) = (Tasks::new(), tokio::sync::oneshot::channel());
-        let served = tasks.clone();
-        // A runtime of its own, as in a process of its own.
-        std::thread::spawn(move || {
-            let runtime =
-                tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-            let outcome = runtime.block_on(async {
-                let listen = async || TcpListener::bind("127.0.0.1:0").await.unwrap();
-                let listeners = Listeners { api: listen().await, admin: listen().await, console: None };
-                bound.send(listeners.api.local_addr().unwrap()).unwrap();
-                serve(&settings, listeners, Program::default(), served).await
-            });
-            assert!(outcome.is_ok(), "{outcome:?}");
-        });
-        let address = address.await.unwrap();
+        let tasks = Tasks::new();
+        let address = served::start(line.to_vec(), Program::default(), tasks.clone()).await.api;
         Self { address, serving, clients, proxies, signing, tasks, directory }
     }
 
     /// Each kind of caller under its column's name.
     pub(super) fn callers(&self) -> Vec<(&'static str, Caller)> {
-        let stranger = KeyPair::generate().unwrap();
+        let stranger = Signer::default();
         let root = [("x-remote-user", "root"), ("x-remote-group", "system:masters")];
         let tenant_key = "x-remote-extra-business.tkestack.io%2Ftenantid";
         let alice = [("impersonate-user", "alice"), ("impersonate-extra-tenantid", "acme")];
@@ -120,12 +92,12 @@ impl World {
             ("admin", self.tenant_admin("acme")),
             ("admin-plf", self.member("nora", "acme")),
             ("member", self.member("alice", "acme")),
-            ("as-member", self.caller(Some(self.clients.issue("root", &["system:masters"])), &alice)),
+            ("as-member", self.caller(Some(self.clients.caller("root", &["system:masters"])), &alice)),
             ("no-member", self.member("bob", "acme")),
             ("other", self.tenant_admin("umbrella")),
-            ("eve-cert", self.caller(Some(self.clients.issue("eve", &["somebody"])), &[])),
-            ("eve-forged", self.caller(Some(self.clients.issue("eve", &["somebody"])), &root)),
-            ("eve-as", self.caller(Some(self.clients.issue("eve", &["somebody"])), &alice)),
+            ("eve-cert", self.caller(Some(self.clients.caller("eve", &["somebody"])), &[])),
+            ("eve-forged", self.caller(Some(self.clients.caller("eve", &["somebody"])), &root)),
+            ("eve-as", self.caller(Some(self.clients.caller("eve", &["somebody"])), &alice)),
             ("anonymous", self.caller(None, &[])),
             ("forged-hdr", self.caller(None, &root)),
             ("expired", self.bearer(&self.signing, |claims| claims["exp"] = json!(1))),
@@ -151,14 +123,14 @@ impl World {
         let both = people.map(|(column, name, groups)| {
             let mut headers = vec![("x-remote-user", name)];
             headers.extend(groups.iter().map(|group| ("x-remote-group", *group)));
-            let directly = self.caller(Some(self.clients.issue(name, groups)), &[]);
+            let directly = self.caller(Some(self.clients.caller(name, groups)), &[]);
             (column, [self.proxied(&headers), directly])
         });
         both.into_iter().collect()
     }
 
     pub(super) fn masters(&self) -> Caller {
-        self.caller(Some(self.clients.issue("root", &["system:masters"])), &[])
+        self.caller(Some(self.clients.caller("root", &["system:masters"])), &[])
     }
 
     pub(super) fn tenant_admin(&self, tenant: &str) -> Caller {
@@ -176,39 +148,20 @@ impl World {
     }
 
     fn proxied(&self, headers: &[(&str, &str)]) -> Caller {
-        self.caller(Some(self.proxies.issue("aggregator", &[])), headers)
+        self.caller(Some(self.proxies.caller("aggregator", &[])), headers)
     }
 
-    fn bearer(&self, key: &KeyPair, change: impl FnOnce(&mut Value)) -> Caller {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
-        let mut claims = json!({
-            "iss": ISSUER, "aud": AUDIENCE, "exp": now + 600, "sub": "ann", "tenantid": "acme", "groups": [],
-        });
+    fn bearer(&self, key: &Signer, change: impl FnOnce(&mut Value)) -> Caller {
+        let mut claims = json!({"sub": "ann", "tenantid": "acme", "groups": []});
         change(&mut claims);
-        let mut header = Header::new(Algorithm::ES256);
-        header.kid = Some("k1".to_owned());
-        let key = EncodingKey::from_ec_pem(key.serialize_pem().as_bytes()).unwrap();
-        let token = jsonwebtoken::encode(&header, &claims, &key).unwrap();
+        let token = key.token(&claims);
         self.caller(None, &[("authorization", &format!("Bearer {token}"))])
     }
 
-    fn caller(&self, identity: Option<(String, String)>, headers: &[(&str, &str)]) -> Caller {
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(self.serving.pem.as_bytes()).unwrap()).unwrap();
-        let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots);
-        let config = match identity {
-            None => config.with_no_client_auth(),
-            Some((certificate, key)) => {
-                let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
-                let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
-                config.with_client_auth_cert(chain, key).unwrap()
-            }
-        };
+    fn caller(&self, identity: Option<Issued>, headers: &[(&str, &str)]) -> Caller {
+        let tls = self.serving.connector(identity.as_ref());
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Caller { address: self.address, tls: TlsConnector::from(Arc::new(config)), headers }
+        Caller { address: self.address, tls, headers }
     }
 }
 
@@ -331,41 +284,4 @@ fn kubeconfig(address: SocketAddr) -> String {
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
     })
     .to_string()
-}
-
-struct Authority {
-    pem: String,
-    issuer: Issuer<'static, KeyPair>,
-}
-
-impl Authority {
-    fn new(name: &str) -> Self {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, name);
-        let key = KeyPair::generate().unwrap();
-        let pem = params.self_signed(&key).unwrap().pem();
-        Self { pem, issuer: Issuer::new(params, key) }
-    }
-
-    /// Certificate and key, PEM.
-    fn issue(&self, name: &str, groups: &[&str]) -> (String, String) {
-        let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
-        params.distinguished_name.push(DnType::CommonName, name);
-        for group in groups {
-            params.distinguished_name.push(DnType::OrganizationName, *group);
-        }
-        params.extended_key_usages =
-            vec![ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth];
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        (certificate.pem(), key.serialize_pem())
-    }
-}
-
-fn key_set(key: &KeyPair) -> Value {
-    let point = key.public_key_raw();
-    let part = |range: std::ops::Range<usize>| BASE64_URL_SAFE_NO_PAD.encode(&point[range]);
-    json!({"keys": [{"kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": "k1",
-        "x": part(1..33), "y": part(33..65)}]})
 }

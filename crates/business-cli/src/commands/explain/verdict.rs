@@ -63,6 +63,9 @@ impl Verdict {
         }
         if let Some(status) = &self.refused {
             let _infallible = write!(text, "\n{}\n", harmless(&status.message));
+            // Where a limit is missing, what would have to be raised says more.
+            let next = if self.raises.is_empty() { refusal::next_steps_of(status) } else { Vec::new() };
+            text.extend(next.iter().map(|next| format!("  next: {}\n", harmless(next))));
         }
         if !self.raises.is_empty() {
             text.push_str("\nThe smallest change that would let it in");
