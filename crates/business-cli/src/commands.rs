@@ -26,7 +26,7 @@ pub(crate) mod join;
 pub(crate) mod discover;
 /// Taking over what is there already.
 pub(crate) mod adopt;
-/// What TKEStack has.
+/// Where the former system is imported.
 pub(crate) mod import;
 /// What the audits have found.
 pub(crate) mod audit;

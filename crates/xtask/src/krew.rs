@@ -133,11 +133,7 @@ fn filled(template: &str, release: &Release, archives: &[Archive]) -> Result<Str
     ensure!(!archives.is_empty(), "there is no archive");
     let mut platforms = BTreeSet::new();
     let (head, entry) = template.split_once(PLATFORMS).context("the template has no platforms")?;
-    let head = head
-        .lines()
-        .filter(|line| !line.starts_with('#'))
-        .map(|line| format!("{line}\n"))
-        .collect::<String>();
+    let head: String = head.split_inclusive('\n').filter(|line| !line.starts_with('#')).collect();
     let mut manifest = head.replace("@VERSION@", version).replace("@HOMEPAGE@", homepage) + PLATFORMS;
     for Archive { os, arch, file, sha256 } in archives {
         ensure!(platforms.insert((os, arch)), "there are two archives for {os}-{arch}");
@@ -222,7 +218,9 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("xtask-krew-{}", process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let pack = |name: &str, files: &[&str]| {
-            files.iter().for_each(|file| std::fs::write(dir.join(file), "x").unwrap());
+            for file in files {
+                std::fs::write(dir.join(file), "x").unwrap();
+            }
             let path = dir.join(name);
             printed(process::Command::new("tar").arg("-czf").arg(&path).arg("-C").arg(&dir).args(files))
                 .unwrap();

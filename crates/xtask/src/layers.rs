@@ -68,11 +68,10 @@ struct Beside {
     tests_may_use: &'static [&'static str],
 }
 
-const BESIDE: &[Beside] =
-    &[
-        Beside { name: "business-cli", tests_may_use: &["business-api", "store", "served"] },
-        Beside { name: "business-api", tests_may_use: &["served"] },
-    ];
+const BESIDE: &[Beside] = &[
+    Beside { name: "business-cli", tests_may_use: &["business-api", "store", "served"] },
+    Beside { name: "business-api", tests_may_use: &["served"] },
+];
 
 /// Words that must not stand in some files, outside their tests.
 struct Word {

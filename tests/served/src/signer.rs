@@ -27,11 +27,11 @@ impl Signer {
     }
 
     /// A token of these claims; what is not among them of issuer, audience and times is added.
-    pub fn token(&self, claims: &Value) -> String {
+    pub fn token(&self, claims: Value) -> String {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
         let mut whole = json!({"iss": ISSUER, "aud": AUDIENCE, "iat": now, "exp": now + LIFETIME_SECONDS});
-        let added = claims.as_object().unwrap().clone();
-        whole.as_object_mut().unwrap().extend(added);
+        let Value::Object(claims) = claims else { panic!("claims are an object") };
+        whole.as_object_mut().unwrap().extend(claims);
         let mut header = Header::new(Algorithm::ES256);
         header.kid = Some(KEY_ID.to_owned());
         let key = EncodingKey::from_ec_pem(self.0.serialize_pem().as_bytes()).unwrap();

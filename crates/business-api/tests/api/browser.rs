@@ -410,7 +410,7 @@ async fn files_are_cached_by_their_hash_and_every_answer_has_the_headers() {
 async fn nothing_of_it_is_at_the_apis_own_socket_or_anywhere_when_it_is_not_wanted() {
     let world = World::new().await;
     let master = world.authority.caller("root", &["system:masters"]);
-    let mut at_api = world.browser_at(world.api, Some(master.clone()));
+    let mut at_api = world.browser_at(world.api, Some(&master));
     let cookies = world.logged_in().await.cookies;
     for path in ["/console/", "/console/config", "/console/login?issuer=corp", "/console/session"] {
         assert_eq!(at_api.get(path, &[]).await.code, 404, "{path}");
@@ -422,13 +422,13 @@ async fn nothing_of_it_is_at_the_apis_own_socket_or_anywhere_when_it_is_not_want
     let without = World::with(&["--console=false"]).await;
     assert!(without.console.is_none());
     let master = without.authority.caller("root", &["system:masters"]);
-    assert_eq!(without.browser_at(without.api, Some(master)).get("/console/", &[]).await.code, 404);
+    assert_eq!(without.browser_at(without.api, Some(&master)).get("/console/", &[]).await.code, 404);
 }
 
 #[tokio::test]
 async fn a_browser_is_not_asked_for_a_certificate_and_one_that_comes_with_one_is_nobody() {
     let world = World::new().await;
     let master = world.authority.caller("root", &["system:masters"]);
-    let mut browser = world.browser_at(world.console.unwrap(), Some(master));
+    let mut browser = world.browser_at(world.console.unwrap(), Some(&master));
     assert_eq!(browser.ask(PROJECTS).await.code, 401);
 }

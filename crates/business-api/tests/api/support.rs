@@ -258,7 +258,7 @@ impl World {
     }
 
     pub(crate) fn token(&self, claims: Value) -> String {
-        self.installation.signer.token(&claims)
+        self.installation.signer.token(claims)
     }
 
     /// Ledger, claims and objects agree.

@@ -9,7 +9,7 @@ Examples:
 It reads TKEStack's etcd and writes objects with their uids and charges into the database, which no caller of the API may. So it
 is a program of whoever rules the database; docs/coming-from-tkestack.md is the whole way.";
 
-/// Take over TKEStack's projects and namespaces: `business-api import` does it, beside the database
+/// Take over the projects and namespaces of `TKEStack`: `business-api import` does it, beside the database
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Import {

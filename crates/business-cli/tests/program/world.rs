@@ -143,7 +143,7 @@ impl World {
         let operator = json!({
             "client-certificate-data": encoded(&operator.certificate), "client-key-data": encoded(&operator.key),
         });
-        let person = |name: &str, groups: &[&str]| json!({"token": installation.signer.token(&json!({"sub": name, "groups": groups, "tenantid": "acme"}))});
+        let person = |name: &str, groups: &[&str]| json!({"token": installation.signer.token(json!({"sub": name, "groups": groups, "tenantid": "acme"}))});
         let alice = person("alice", &["tenant-admins"]);
         let users =
             [("operator", operator), ("alice", alice), ("bob", person("bob", &[])), ("nobody", json!({}))];

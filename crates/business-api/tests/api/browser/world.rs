@@ -92,7 +92,7 @@ impl World {
         let Replica { api, console } = served::start(line, Program::default(), tasks.clone()).await;
         let world = Self { provider, api, console, authority, directory, tasks };
         let master = world.authority.caller("root", &["system:masters"]);
-        let mut master = world.browser_at(world.api, Some(master));
+        let mut master = world.browser_at(world.api, Some(&master));
         until("the server is ready", async || master.get("/readyz", &[]).await.code == 200).await;
         world
     }
@@ -103,8 +103,8 @@ impl World {
     }
 
     /// A browser at the socket of the API.
-    pub(crate) fn browser_at(&self, address: SocketAddr, identity: Option<Issued>) -> Browser {
-        Browser { address, tls: self.authority.connector(identity.as_ref()), cookies: BTreeMap::new() }
+    pub(crate) fn browser_at(&self, address: SocketAddr, identity: Option<&Issued>) -> Browser {
+        Browser { address, tls: self.authority.connector(identity), cookies: BTreeMap::new() }
     }
 
     /// A browser with a session.

@@ -92,12 +92,12 @@ impl World {
             ("admin", self.tenant_admin("acme")),
             ("admin-plf", self.member("nora", "acme")),
             ("member", self.member("alice", "acme")),
-            ("as-member", self.caller(Some(self.clients.caller("root", &["system:masters"])), &alice)),
+            ("as-member", self.caller(Some(&self.clients.caller("root", &["system:masters"])), &alice)),
             ("no-member", self.member("bob", "acme")),
             ("other", self.tenant_admin("umbrella")),
-            ("eve-cert", self.caller(Some(self.clients.caller("eve", &["somebody"])), &[])),
-            ("eve-forged", self.caller(Some(self.clients.caller("eve", &["somebody"])), &root)),
-            ("eve-as", self.caller(Some(self.clients.caller("eve", &["somebody"])), &alice)),
+            ("eve-cert", self.caller(Some(&self.clients.caller("eve", &["somebody"])), &[])),
+            ("eve-forged", self.caller(Some(&self.clients.caller("eve", &["somebody"])), &root)),
+            ("eve-as", self.caller(Some(&self.clients.caller("eve", &["somebody"])), &alice)),
             ("anonymous", self.caller(None, &[])),
             ("forged-hdr", self.caller(None, &root)),
             ("expired", self.bearer(&self.signing, |claims| claims["exp"] = json!(1))),
@@ -123,14 +123,14 @@ impl World {
         let both = people.map(|(column, name, groups)| {
             let mut headers = vec![("x-remote-user", name)];
             headers.extend(groups.iter().map(|group| ("x-remote-group", *group)));
-            let directly = self.caller(Some(self.clients.caller(name, groups)), &[]);
+            let directly = self.caller(Some(&self.clients.caller(name, groups)), &[]);
             (column, [self.proxied(&headers), directly])
         });
         both.into_iter().collect()
     }
 
     pub(super) fn masters(&self) -> Caller {
-        self.caller(Some(self.clients.caller("root", &["system:masters"])), &[])
+        self.caller(Some(&self.clients.caller("root", &["system:masters"])), &[])
     }
 
     pub(super) fn tenant_admin(&self, tenant: &str) -> Caller {
@@ -148,18 +148,18 @@ impl World {
     }
 
     fn proxied(&self, headers: &[(&str, &str)]) -> Caller {
-        self.caller(Some(self.proxies.caller("aggregator", &[])), headers)
+        self.caller(Some(&self.proxies.caller("aggregator", &[])), headers)
     }
 
     fn bearer(&self, key: &Signer, change: impl FnOnce(&mut Value)) -> Caller {
         let mut claims = json!({"sub": "ann", "tenantid": "acme", "groups": []});
         change(&mut claims);
-        let token = key.token(&claims);
+        let token = key.token(claims);
         self.caller(None, &[("authorization", &format!("Bearer {token}"))])
     }
 
-    fn caller(&self, identity: Option<Issued>, headers: &[(&str, &str)]) -> Caller {
-        let tls = self.serving.connector(identity.as_ref());
+    fn caller(&self, identity: Option<&Issued>, headers: &[(&str, &str)]) -> Caller {
+        let tls = self.serving.connector(identity);
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         Caller { address: self.address, tls, headers }
     }
