@@ -18,6 +18,9 @@ use uuid::Uuid;
 
 /// Keys of a user's extra information that name his tenant.
 const TENANT_EXTRA_KEYS: &str = "tenantid,business.tkestack.io/tenantid";
+/// What nobody may claim beside the namespace of the platform's own programs: a cluster's own, and that of the Secrets of member
+/// clusters.
+const FORBIDDEN_NAMESPACES: &str = "default,kube-*,tke-business-members";
 
 /// The API server of business.tkestack.io: projects and namespaces of many clusters on one PostgreSQL.
 #[derive(Debug, Parser)]
@@ -121,7 +124,7 @@ pub struct Serve {
     pub tenant_finalizers: Vec<String>,
     /// Namespaces of member clusters that none may claim; a trailing * stands for any ending. The value of --namespace
     /// is always among them.
-    #[arg(long, value_delimiter = ',', default_value = "default,kube-*")]
+    #[arg(long, value_delimiter = ',', default_value = FORBIDDEN_NAMESPACES)]
     pub forbidden_namespaces: Vec<String>,
     /// Tokens for the registry.
     #[command(flatten)]
@@ -363,7 +366,7 @@ pub struct Import {
     #[arg(long)]
     pub into_existing: bool,
     /// Namespaces of member clusters that none may claim, as `serve` is told.
-    #[arg(long, value_delimiter = ',', default_value = "default,kube-*")]
+    #[arg(long, value_delimiter = ',', default_value = FORBIDDEN_NAMESPACES)]
     pub forbidden_namespaces: Vec<String>,
     /// Namespace of the platform's own programs, as `serve` is told.
     #[arg(long, default_value = "tke-business")]
@@ -476,7 +479,7 @@ mod tests {
         assert_eq!(serve.bind.to_string(), "127.0.0.1:6443");
         assert_eq!(serve.admin_bind.to_string(), "127.0.0.1:8080");
         assert_eq!(serve.tenant_extra_keys, ["tenantid", "business.tkestack.io/tenantid"]);
-        assert_eq!(serve.forbidden(), ["default", "kube-*", "tke-business"]);
+        assert_eq!(serve.forbidden(), ["default", "kube-*", "tke-business-members", "tke-business"]);
         assert!(!serve.tenant_grant && !serve.migrate && !serve.no_kubernetes);
         assert!(serve.tenant_finalizers.is_empty() && serve.initial_platform().is_none());
         assert_eq!(serve.certificates.days(), ValidDays { default: 1, max: 365 });

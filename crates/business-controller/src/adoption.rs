@@ -35,7 +35,7 @@ pub async fn source(members: &MembersConfig, client: &Client) -> Result<Box<dyn 
     Ok(match (&members.members_kubeconfig, &members.platform_kubeconfig) {
         (Some(path), _) => Box::new(KubeconfigSource::new(path.clone())),
         (None, Some(path)) => Box::new(PlatformSource::new(config::client(Some(path)).await?)),
-        (None, None) => Box::new(SecretSource::new(client.clone(), &members.namespace)),
+        (None, None) => Box::new(SecretSource::new(client.clone(), &members.members_namespace)),
     })
 }
 

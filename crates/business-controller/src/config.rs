@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::issuer::serve::IssuerIdentity;
 use crate::leader::Times;
+use business_types::names::MEMBERS_NAMESPACE;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use runtime::telemetry::LogFormat;
 use std::net::SocketAddr;
@@ -40,8 +41,8 @@ pub struct MembersConfig {
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
     /// Namespace of the Secrets of member clusters.
-    #[arg(long, default_value = "tke-business")]
-    pub namespace: String,
+    #[arg(long, default_value = MEMBERS_NAMESPACE)]
+    pub members_namespace: String,
     /// Member clusters, as `run` takes them.
     #[arg(long, value_name = "PATH", conflicts_with = "platform_kubeconfig")]
     pub members_kubeconfig: Option<PathBuf>,
@@ -102,9 +103,12 @@ pub struct Config {
     /// runs in.
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
-    /// Namespace of the lease, of the Secret of seals and of the Secrets of member clusters.
+    /// Namespace of the lease and of the Secret of seals.
     #[arg(long, default_value = "tke-business")]
     pub namespace: String,
+    /// Namespace of the Secrets of member clusters: one of their own, so that the right to list them opens nothing else.
+    #[arg(long, default_value = MEMBERS_NAMESPACE)]
+    pub members_namespace: String,
     /// Member clusters: a kubeconfig whose contexts are the clusters, or a directory of NAME.kubeconfig files.
     /// Without it: Secrets with the label business.tkestack.io/cluster=NAME.
     #[arg(long, value_name = "PATH", conflicts_with = "platform_kubeconfig")]

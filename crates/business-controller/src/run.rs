@@ -103,7 +103,10 @@ async fn issue(config: &Config, client: &Client, metrics: &Metrics, tasks: &Task
         (Some(signers), Some(endpoints)) => {
             places::IssuerSource::Files { signers: signers.clone(), endpoints: endpoints.clone() }
         }
-        _ => places::IssuerSource::Secrets(Box::new(Api::namespaced(client.clone(), &config.namespace))),
+        _ => places::IssuerSource::Secrets(Box::new(Api::namespaced(
+            client.clone(),
+            &config.members_namespace,
+        ))),
     };
     let (desk, clerk) = desk::open(Places::new(source, client.clone()), metrics);
     let listener = TcpListener::bind(address).await?;
@@ -138,7 +141,7 @@ async fn source(config: &Config, client: &Client) -> Result<Box<dyn DirectorySou
     Ok(match (&config.members_kubeconfig, &config.platform_kubeconfig) {
         (Some(path), _) => Box::new(KubeconfigSource::new(path.clone())),
         (None, Some(path)) => Box::new(PlatformSource::new(config::client(Some(path)).await?)),
-        (None, None) => Box::new(SecretSource::new(client.clone(), &config.namespace)),
+        (None, None) => Box::new(SecretSource::new(client.clone(), &config.members_namespace)),
     })
 }
 

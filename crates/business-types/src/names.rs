@@ -172,9 +172,13 @@ pub const OPERATOR_ANNOTATIONS: [&str; 4] =
 /// Annotations that the server writes: what a caller with a tenant sends there is passed over.
 pub const SERVER_ANNOTATIONS: [&str; 2] = [REGISTRY_CHANGED_ANNOTATION, REGISTRY_PUSHED_ANNOTATION];
 
+/// Namespace of the host cluster with the Secrets of member clusters, unless configured otherwise: whoever reads Secrets there
+/// acts as the controller in all of them.
+pub const MEMBERS_NAMESPACE: &str = "tke-business-members";
+
 /// Namespaces of a member cluster that no business namespace may claim, unless configured otherwise. A trailing `*`
 /// stands for any ending.
-pub const FORBIDDEN_NAMESPACES: [&str; 3] = ["default", "kube-*", "tke-business"];
+pub const FORBIDDEN_NAMESPACES: [&str; 4] = ["default", "kube-*", "tke-business", MEMBERS_NAMESPACE];
 
 /// Namespaces of a member cluster whose service accounts get no role of ours: the cluster is ruled from there.
 pub const SYSTEM_NAMESPACES: [&str; 2] = ["kube-*", "tke-business"];
@@ -199,7 +203,8 @@ mod tests {
 
     #[test]
     fn a_clusters_own_namespaces_are_forbidden() {
-        for name in ["default", "kube-system", "KUBE-public", "kube-", "tke-business"] {
+        for name in ["default", "kube-system", "KUBE-public", "kube-", "tke-business", "tke-business-members"]
+        {
             assert!(is_forbidden(name, &FORBIDDEN_NAMESPACES), "{name}");
         }
         for name in ["web", "kube", "defaults", "tke-business-2"] {

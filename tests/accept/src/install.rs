@@ -6,7 +6,7 @@ mod references;
 use anyhow::{Context as _, Result, ensure};
 use instance::kubectl::Kubectl;
 use instance::layout::Layout;
-use instance::manifests::NAMESPACE;
+use instance::manifests::{MEMBERS_NAMESPACE, NAMESPACE};
 use instance::wait::{self, Look};
 use instance::{Instance, Options};
 use instance::{job, manifests, up};
@@ -132,7 +132,8 @@ const MAY: &[(&str, &str, Asked)] = &[
     (CONTROLLER, "create", (OURS, "namespaces/pullcredential", "x", "project")),
     (CONTROLLER, "patch", (OURS, "imagenamespaces/status", "x", "project")),
     (CONTROLLER, "patch", (OURS, "chartgroups/finalize", "x", "project")),
-    (CONTROLLER, "watch", ("", "secrets", "", NAMESPACE)),
+    (CONTROLLER, "list", ("", "secrets", "", MEMBERS_NAMESPACE)),
+    (CONTROLLER, "get", ("", "secrets", "business-controller-seal", NAMESPACE)),
     (CONTROLLER, "patch", ("", "secrets", "business-controller-seal", NAMESPACE)),
     (CONTROLLER, "create", ("events.k8s.io", "events", "", "default")),
     (CONTROLLER, "update", ("coordination.k8s.io", "leases", "business-controller", NAMESPACE)),
@@ -160,6 +161,9 @@ const MAY_NOT: &[(&str, &str, Asked)] = &[
     (API, "list", (OURS, "namespaces", "", "project")),
     (CONTROLLER, "create", (OURS, "registrycredentials/token", "x", "project")),
     (CONTROLLER, "get", ("", "secrets", "x", "kube-system")),
+    (CONTROLLER, "get", ("", "secrets", "business-database", NAMESPACE)),
+    (CONTROLLER, "list", ("", "secrets", "", NAMESPACE)),
+    (CONTROLLER, "create", ("", "secrets", "", MEMBERS_NAMESPACE)),
     (CONTROLLER, "patch", ("", "secrets", "another", NAMESPACE)),
     (CONTROLLER, "delete", ("", "namespaces", "x", "")),
     (CONTROLLER, "create", (OURS, "projects", "", "")),

@@ -9,6 +9,8 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 pub const NAMESPACE: &str = "tke-business";
+/// Where the Secrets of member clusters are.
+pub const MEMBERS_NAMESPACE: &str = "tke-business-members";
 pub const SERVICE: &str = "business-api";
 pub const APISERVICE: &str = "v1.business.tkestack.io";
 

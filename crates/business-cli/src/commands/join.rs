@@ -1,4 +1,4 @@
-use super::member::{self, Both, BothClusters, CONTROLLER_NAMESPACE, text};
+use super::member::{self, Both, BothClusters, text};
 use crate::api::{Api, segment};
 use crate::connection::{ConnectionFlags, duration};
 use crate::failure::{Failure, Outcome};
@@ -67,9 +67,9 @@ pub(crate) struct Join {
     /// For how many days the controller's credentials are asked; the cluster may give less
     #[arg(long, default_value = TOKEN_DAYS, value_parser = clap::value_parser!(u32).range(1..=3650))]
     days: u32,
-    /// The controller's namespace in the host cluster
-    #[arg(long, default_value = CONTROLLER_NAMESPACE, value_name = "NAME")]
-    controller_namespace: String,
+    /// The namespace of the Secrets of member clusters in the host cluster
+    #[arg(long, default_value = names::MEMBERS_NAMESPACE, value_name = "NAME")]
+    members_namespace: String,
     /// Check only
     #[arg(long)]
     dry_run: bool,
@@ -117,7 +117,7 @@ impl Join {
         note(format_args!(
             "4/5 keeping them in the Secret {} of {}",
             self.secret_name(),
-            self.controller_namespace
+            self.members_namespace
         ));
         let kept = Kept { server: self.server.as_deref(), member: &member };
         let mut data = vec![("kubeconfig", kept.kubeconfig(&self.cluster, &controller)?)];
@@ -146,7 +146,7 @@ impl Join {
     }
 
     fn secret_path(&self) -> String {
-        secret_path(&self.controller_namespace, &self.cluster)
+        secret_path(&self.members_namespace, &self.cluster)
     }
 
     fn secret(&self, data: &[(&str, String)]) -> Value {
@@ -165,7 +165,7 @@ impl Join {
         json!({
             "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
             "metadata": {
-                "name": self.secret_name(), "namespace": self.controller_namespace,
+                "name": self.secret_name(), "namespace": self.members_namespace,
                 "labels": {"business.tkestack.io/cluster": self.cluster}, "annotations": annotations,
             },
             "data": data,

@@ -1,6 +1,5 @@
 use super::cordon;
 use super::join::secret_path;
-use super::member::CONTROLLER_NAMESPACE;
 use crate::amount;
 use crate::api::Api;
 use crate::connection::duration;
@@ -44,9 +43,9 @@ pub(crate) struct Leave {
     /// Remove the record and the controller's credentials, when nothing is left
     #[arg(long)]
     forget: bool,
-    /// The controller's namespace in the host cluster
-    #[arg(long, default_value = CONTROLLER_NAMESPACE, value_name = "NAME")]
-    controller_namespace: String,
+    /// The namespace of the Secrets of member clusters in the host cluster
+    #[arg(long, default_value = names::MEMBERS_NAMESPACE, value_name = "NAME")]
+    members_namespace: String,
     /// How long to wait until something is gone
     #[arg(long, default_value = "5m", value_name = "TIME", value_parser = duration)]
     timeout: Duration,
@@ -152,7 +151,7 @@ impl Leave {
             api.merge_patch(&paths::named(names::TENANTS, &tie.owner), &body).await?;
             note(format_args!("tenant {}: its ceiling on {} is gone", tie.owner, self.cluster));
         }
-        match api.delete(&secret_path(&self.controller_namespace, &self.cluster)).await {
+        match api.delete(&secret_path(&self.members_namespace, &self.cluster)).await {
             Ok(_) => note("the controller's credentials are gone from the host cluster"),
             Err(failure) if failure.is_not_found() => {
                 note(

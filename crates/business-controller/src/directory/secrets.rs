@@ -1,4 +1,4 @@
-//! Kubeconfigs in Secrets of the controller's namespace that carry the cluster's name in a label.
+//! Kubeconfigs in Secrets of a namespace of their own that carry the cluster's name in a label.
 
 use super::described::Described;
 use super::kubeconfig::listed_from_elsewhere;

@@ -118,7 +118,7 @@ fn joins(instance: &Instance, operator: &Kubectl, cluster: &str) -> Result<()> {
         "secret",
         &secret,
         "-n",
-        "tke-business",
+        "tke-business-members",
         "-o",
         "go-template={{.data.kubeconfig | base64decode}}",
     ])?;
@@ -128,7 +128,7 @@ fn joins(instance: &Instance, operator: &Kubectl, cluster: &str) -> Result<()> {
     contains(&controller.run(&["auth", "whoami"])?, &["system:serviceaccount:tke-business:business-member"])?;
     controller.run(&["get", "namespaces"])?;
     controller.refused(&["get", "secrets", "-A"], None)?;
-    instance.kubectl.run(&["delete", "secret", &secret, "-n", "tke-business"])?;
+    instance.kubectl.run(&["delete", "secret", &secret, "-n", "tke-business-members"])?;
     let plan = operator.output(&["leave", cluster, "--plan"], None)?;
     ensure!(plan.status.code() == Some(NO), "demo's projects tie {cluster}: {}", plan.status);
     let found = operator.run(&["discover", cluster, "--kubeconfig", &path]);

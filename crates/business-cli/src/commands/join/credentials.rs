@@ -1,5 +1,5 @@
-use super::{CONTROLLER_NAMESPACE, text};
 use crate::api::Api;
+use crate::commands::member::{CONTROLLER_NAMESPACE, text};
 use crate::failure::Failure;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;

@@ -46,8 +46,8 @@ pub(super) async fn check(
         }
     }
     let keep = NeededRight { verb: "patch", group: "", resource: "secrets", subresource: "" };
-    if !allowed(host, keep, Some(&join.controller_namespace)).await? {
-        wrong.push(format!("in the host cluster you may not patch secrets in {}", join.controller_namespace));
+    if !allowed(host, keep, Some(&join.members_namespace)).await? {
+        wrong.push(format!("in the host cluster you may not patch secrets in {}", join.members_namespace));
     }
     if wrong.is_empty() { Ok(uid) } else { Err(Failure::Stopped(wrong.join("\n  "))) }
 }
