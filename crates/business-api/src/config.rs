@@ -44,6 +44,11 @@ pub enum Command {
     Serve(Box<Serve>),
     /// Brings the schema of the database to this version and ends. Running replicas go on.
     Migrate(Database),
+    /// Asks through kube-apiserver, as anybody does, whether the API is served and its database answers.
+    CheckInstallation(CheckInstallation),
+    /// Issues the serving certificate of the API into a Secret, by an authority that signs it and is forgotten, and has the
+    /// APIService trust that. Does nothing while the certificate is good for long. For clusters where nobody else issues any.
+    IssueCertificate(IssueCertificate),
     /// Looks at a file of issuers as `serve` would, and says what is wrong with it.
     CheckAuthenticationConfig(CheckAuthenticationConfig),
     /// Compares the quota ledger with the objects. Exits with 2 if they differ.
@@ -267,6 +272,40 @@ pub struct CheckAuthenticationConfig {
     /// Keys of a user's extra information that name his tenant, as `serve` is told.
     #[arg(long, value_delimiter = ',', default_value = TENANT_EXTRA_KEYS)]
     pub tenant_extra_keys: Vec<String>,
+}
+
+/// Settings of `check-installation`.
+#[derive(Clone, Debug, Args)]
+pub struct CheckInstallation {
+    /// The cluster with the APIService. Without it: the cluster that the program runs in.
+    #[arg(long)]
+    pub kubeconfig: Option<PathBuf>,
+    /// How long to wait for it.
+    #[arg(long, default_value = "1m", value_parser = duration)]
+    pub timeout: Duration,
+}
+
+/// Settings of `issue-certificate`.
+#[derive(Clone, Debug, Args)]
+pub struct IssueCertificate {
+    /// The cluster with the APIService. Without it: the cluster that the program runs in.
+    #[arg(long)]
+    pub kubeconfig: Option<PathBuf>,
+    /// Namespace of the Secret.
+    #[arg(long, default_value = "tke-business")]
+    pub namespace: String,
+    /// The Secret.
+    #[arg(long, default_value = "business-api-tls")]
+    pub secret: String,
+    /// DNS names in the certificate.
+    #[arg(long = "name", value_name = "NAME", value_delimiter = ',', required = true, value_parser = NonEmptyStringValueParser::new())]
+    pub names: Vec<String>,
+    /// For how many days it is valid. It is replaced when a third of them is left.
+    #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u16).range(3..=825))]
+    pub days: u16,
+    /// How long to wait for the APIService, which may be made at the same time.
+    #[arg(long, default_value = "2m", value_parser = duration)]
+    pub timeout: Duration,
 }
 
 /// Settings of `registry-keys`.

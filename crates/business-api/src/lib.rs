@@ -53,6 +53,10 @@ pub mod initial;
 pub mod import;
 /// Looks at a file of issuers.
 pub mod issuers;
+/// Whether an installation works.
+pub mod installed;
+/// The serving certificate, where nobody else issues it.
+pub mod own_certificate;
 /// Puts the program together.
 pub mod serve;
 
@@ -81,6 +85,14 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         }
         Command::Migrate(database) => {
             serve::migrate(&database.database_url, Some(MIGRATE_DEADLINE)).await.map(|()| ExitCode::SUCCESS)
+        }
+        Command::CheckInstallation(settings) => {
+            say(&installed::check(&settings).await?);
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::IssueCertificate(settings) => {
+            say(&own_certificate::issue(&settings, &runtime::Clock::system()).await?);
+            Ok(ExitCode::SUCCESS)
         }
         Command::RegistryKeys(settings) => {
             say(&token_server::keys::TokenKeys::load(&settings.file)?.published());

@@ -27,6 +27,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use runtime::admin::{self, Admin};
 use runtime::trace::{self, Tracer};
 use runtime::{Backoff, Clock, Health, Metrics, Tasks};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use store::Store;
@@ -185,16 +186,22 @@ async fn client(settings: &Serve) -> Result<Option<Client>> {
     if settings.no_kubernetes {
         return Ok(None);
     }
-    let config = match &settings.kubeconfig {
+    let client = kubernetes(settings.kubeconfig.as_deref()).await;
+    client.context("with --no-kubernetes direct callers only are served").map(Some)
+}
+
+/// The cluster of a kubeconfig, or the one around this program.
+pub(crate) async fn kubernetes(kubeconfig: Option<&Path>) -> Result<Client> {
+    let config = match kubeconfig {
         Some(path) => {
             let file = Kubeconfig::read_from(path).with_context(|| format!("read {}", path.display()))?;
-            kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.context("kubeconfig")?
+            kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+                .await
+                .context("kubeconfig")?
         }
-        None => kube::Config::incluster().context(
-            "no cluster around this program: give --kubeconfig, or --no-kubernetes to serve direct callers only",
-        )?,
+        None => kube::Config::incluster().context("no cluster around this program: give --kubeconfig")?,
     };
-    Ok(Some(Client::try_from(config).context("connect to Kubernetes")?))
+    Client::try_from(config).context("connect to Kubernetes")
 }
 
 fn follow_clusters(settings: &Serve, store: &Store, tasks: &Tasks) -> Clusters {

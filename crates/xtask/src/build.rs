@@ -5,7 +5,7 @@
 mod rust;
 
 use crate::control_plane::ControlPlane;
-use crate::extra::{EXTRAS, Extra};
+use crate::extra::{DELIVERY, EXTRAS, Extra};
 use crate::go;
 use crate::tool::Tool;
 use anyhow::{Error, Result};
@@ -82,6 +82,15 @@ pub(crate) fn build(programs: &[Programs], control_plane: Option<&ControlPlane>)
     let missing = EXTRAS.into_iter().filter(|extra| extra.is_to_be_built());
     for extra in missing.take_while(|_| control_plane.is_some()) {
         jobs.push(Job::Extra(extra, Tool::new(extra.what, "packages", extra.name)?));
+    }
+    together(&jobs)
+}
+
+/// Builds what deploy/ is tried with, as far as it can be had.
+pub(crate) fn delivery() -> Result<()> {
+    let mut jobs = Vec::new();
+    for missing in DELIVERY.into_iter().filter(|extra| extra.is_to_be_built()) {
+        jobs.push(Job::Extra(missing, Tool::new(missing.what, "packages", missing.name)?));
     }
     together(&jobs)
 }

@@ -90,7 +90,8 @@ impl ControlPlane {
         let minor = VERSION.split('.').nth(1).unwrap_or_default();
         let values = format!("{set}.gitVersion={VERSION} {set}.gitMajor=1 {set}.gitMinor={minor}");
         let (source, tags, program) = (source(), self.tags(), self.program()?);
-        Ok(Module { what: "local control plane", source, tags, values, program, effort: self.effort })
+        let (what, package, effort) = ("local control plane", ".", self.effort);
+        Ok(Module { what, source, package, tags, values, program, effort })
     }
 
     pub(crate) fn is_to_be_built(&self) -> bool {

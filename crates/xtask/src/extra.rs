@@ -15,12 +15,38 @@ pub(crate) struct Extra {
     pub(crate) what: &'static str,
     /// The step that people are told.
     pub(crate) step: &'static str,
+    /// What is built there: the module's own program, or one of a module that it names as a tool.
+    package: &'static str,
+    tags: &'static str,
+    effort: Effort,
 }
 
-/// The OCI registry, and who people are.
+impl Extra {
+    /// A program of ours, in a module of its own.
+    const fn own(name: &'static str, what: &'static str, step: &'static str) -> Self {
+        Self { name, what, step, package: ".", tags: "", effort: Effort::Quick }
+    }
+}
+
+/// The OCI registry, and who people are: parts of what `up` runs.
 pub(crate) const EXTRAS: [Extra; 2] = [
-    Extra { name: "registry", what: "registry", step: "registry built" },
-    Extra { name: "oidc", what: "identity provider", step: "identity provider built" },
+    Extra::own("registry", "registry", "registry built"),
+    Extra::own("oidc", "identity provider", "identity provider built"),
+];
+
+/// What deploy/ is tried with.
+pub(crate) const DELIVERY: [Extra; 2] = [
+    Extra {
+        package: "helm.sh/helm/v4/cmd/helm",
+        effort: Effort::AsTests,
+        ..Extra::own("helm", "Helm", "Helm built")
+    },
+    Extra {
+        package: "github.com/prometheus/prometheus/cmd/promtool",
+        // Service discovery wants modules that cannot be had everywhere; rules need none of it.
+        tags: "remove_all_sd",
+        ..Extra::own("promtool", "promtool", "promtool built")
+    },
 ];
 
 impl Extra {
@@ -33,9 +59,10 @@ impl Extra {
     }
 
     pub(crate) fn module(self) -> Result<Module> {
-        let (tags, values) = (String::new(), String::new());
+        let (tags, values) = (self.tags.to_owned(), String::new());
         let (source, program) = (self.source(), self.program()?);
-        Ok(Module { what: self.what, source, tags, values, program, effort: Effort::Quick })
+        let (what, package, effort) = (self.what, self.package, self.effort);
+        Ok(Module { what, source, package, tags, values, program, effort })
     }
 
     pub(crate) fn is_to_be_built(self) -> bool {
@@ -56,5 +83,5 @@ impl Extra {
 
 /// Links those that are there into `.dev/bin`.
 pub(crate) fn link() -> Result<()> {
-    EXTRAS.into_iter().try_for_each(Extra::link)
+    EXTRAS.into_iter().chain(DELIVERY).try_for_each(Extra::link)
 }

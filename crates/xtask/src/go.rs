@@ -14,6 +14,8 @@ pub(crate) struct Module {
     pub(crate) what: &'static str,
     /// Where its files are.
     pub(crate) source: PathBuf,
+    /// What is built there.
+    pub(crate) package: &'static str,
     /// Build tags, separated by commas.
     pub(crate) tags: String,
     /// Values for the linker to build in.
@@ -30,6 +32,8 @@ pub(crate) enum Effort {
     Quick,
     /// To run fast: what something else is measured beside.
     Full,
+    /// As `go test` compiles: most of it is tested here, and so compiled already.
+    AsTests,
 }
 
 impl Module {
@@ -56,7 +60,7 @@ impl Module {
 
     /// Counts the packages, for which their modules are downloaded.
     fn packages(&self, tool: &Tool) -> Result<usize> {
-        let output = self.go("list").args(["-deps", "."]).output()?;
+        let output = self.go("list").args(["-deps", self.package]).output()?;
         let complaint = String::from_utf8_lossy(&output.stderr);
         complaint.lines().for_each(|line| tool.note(line));
         ensure!(
@@ -77,16 +81,17 @@ pub(super) fn build(module: &Module, tool: &Tool) -> Result<()> {
     let partial = program.with_extension(format!("partial-{}", std::process::id()));
     let mut command = module.go("build");
     // Nothing that only a debugger reads.
-    let flags = match module.effort {
-        Effort::Quick => "-gcflags=all=-dwarf=false -l",
-        Effort::Full => "-gcflags=all=-dwarf=false",
-    };
-    command.args(["-trimpath", "-buildvcs=false", flags]);
+    command.args(["-trimpath", "-buildvcs=false"]);
+    command.args(match module.effort {
+        Effort::Quick => Some("-gcflags=all=-dwarf=false -l"),
+        Effort::Full => Some("-gcflags=all=-dwarf=false"),
+        Effort::AsTests => None,
+    });
     command.args(["-ldflags", &format!("-s -w {}", module.values)]);
     if std::env::var_os("GOGC").is_none() {
         command.env("GOGC", COLLECT);
     }
-    command.arg("-v").arg("-o").arg(&partial).arg(".");
+    command.arg("-v").arg("-o").arg(&partial).arg(module.package);
     let mut done = 0;
     tool.run(&mut command, |line| {
         tool.note(line);

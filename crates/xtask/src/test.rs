@@ -16,7 +16,7 @@ use terminal::say::{self, Count};
 type TestStep = fn() -> Result<Count>;
 
 /// In this order: what is quick and what builds for the rest comes first.
-const STEPS: [(&str, TestStep); 12] = [
+const STEPS: [(&str, TestStep); 13] = [
     ("fmt", || cargo(&["fmt", "--all", "--check"], &[])),
     ("layers", || layers::check().map(|()| Count::ONE)),
     ("tidy", || tidy::check().map(|()| Count::ONE)),
@@ -26,6 +26,7 @@ const STEPS: [(&str, TestStep); 12] = [
     ("unit", unit),
     ("stress", || cargo(STRESS, &[])),
     ("manifests", || on_real_parts("manifests", "accept", &["manifests"])),
+    ("chart", chart),
     ("check", check),
     ("elsewhere", || on_real_parts("elsewhere", "accept", &["elsewhere"])),
     ("accept", accept),
@@ -125,6 +126,12 @@ fn result(line: &str) -> Option<Count> {
 fn on_real_parts(level: &str, program: &str, words: &[&str]) -> Result<Count> {
     up::prepare(&[Programs::ACCEPT], &ControlPlane::whole())?;
     call::level(level, program, words)
+}
+
+/// The chart, with the real Helm.
+fn chart() -> Result<Count> {
+    build::delivery()?;
+    on_real_parts("chart", "accept", &["chart"])
 }
 
 /// The main job; and a person who calls cargo himself finds everything compiled.

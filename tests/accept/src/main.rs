@@ -4,6 +4,8 @@
 mod steps;
 /// deploy/ on a real kube-apiserver.
 mod install;
+/// deploy/chart: rendered, accepted, installed, and what it would run is run.
+mod delivery;
 
 use anyhow::Result;
 use clap::{ArgMatches, Command};
@@ -14,9 +16,10 @@ use terminal::say::Count;
 
 type Work = fn() -> Result<Count>;
 
-const PARTS: [(&str, Work); 3] = [
+const PARTS: [(&str, Work); 4] = [
     ("steps", steps::run),
     ("manifests", || install::check().map(|()| Count::ONE)),
+    ("chart", || delivery::check().map(|()| Count::ONE)),
     ("elsewhere", || install::elsewhere().map(|()| Count::ONE)),
 ];
 

@@ -45,6 +45,8 @@ pub struct Options {
     pub replicas: u8,
     /// PostgreSQL of the user instead of a private one.
     pub database_url: Option<String>,
+    /// The private PostgreSQL has a certificate.
+    pub database_tls: bool,
     /// Without business-api and business-controller.
     pub bare: bool,
     /// Time between two audits of the member clusters, when not the controller's own.
@@ -186,7 +188,10 @@ impl<'a> Starter<'a> {
         }
         let port = self.port("postgres", "postgres")?;
         say::step("PostgreSQL ready", || {
-            let postgres = Postgres::prepare(self.layout, self.supervisor, port)?;
+            let mut postgres = Postgres::prepare(self.layout, self.supervisor, port)?;
+            if self.options.database_tls {
+                postgres = postgres.with_tls(&self.pki)?;
+            }
             self.supervisor.start(postgres.spec())?;
             postgres.wait(self.supervisor)?;
             Ok(postgres.url())

@@ -1,7 +1,7 @@
 //! A private PostgreSQL: an unprivileged user, TCP with a password.
 
 use crate::layout::{self, Layout};
-use crate::pki::{password, random, secret};
+use crate::pki::{CertificateSubject, Pki, password, random, secret};
 use crate::supervisor::{Spec, Supervisor};
 use crate::wait::Look;
 use anyhow::{Context, Result, ensure};
@@ -15,6 +15,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const DATABASE: &str = "business";
+/// Of its certificate, where it has one.
+pub const AUTHORITY: &str = "database-ca";
 const READY: Duration = Duration::from_mins(1);
 const PROBE: Duration = Duration::from_secs(2);
 const MAX_CONNECTIONS: u16 = 200;
@@ -29,6 +31,8 @@ pub struct Postgres {
     user: Option<(u32, u32)>,
     password: String,
     port: u16,
+    /// Whether it has a certificate.
+    tls: bool,
 }
 
 fn complete(dir: &Path) -> bool {
@@ -83,11 +87,26 @@ impl Postgres {
             Some(dir) => dir,
             None => layout::postgresql()?,
         };
-        let this = Self { programs, data, user, password, port };
+        let this = Self { programs, data, user, password, port, tls: false };
         if !this.data.join(MARKER).exists() {
             this.initialize()?;
         }
         Ok(this)
+    }
+
+    /// With a certificate of the authority [`AUTHORITY`].
+    pub fn with_tls(self, pki: &Pki) -> Result<Self> {
+        pki.authority(AUTHORITY)?;
+        pki.issue(AUTHORITY, DATABASE, &CertificateSubject::server(&["127.0.0.1"]))?;
+        for (from, to) in [(pki.cert(DATABASE), "server.crt"), (pki.key(DATABASE), "server.key")] {
+            let to = self.data.join(to);
+            std::fs::copy(&from, &to).with_context(|| format!("write {}", to.display()))?;
+            std::fs::set_permissions(&to, std::fs::Permissions::from_mode(0o600))?;
+            if let Some((uid, gid)) = self.user {
+                chown(&to, Some(uid), Some(gid))?;
+            }
+        }
+        Ok(Self { tls: true, ..self })
     }
 
     pub fn url(&self) -> String {
@@ -106,6 +125,8 @@ impl Postgres {
             "unix_socket_directories=".to_owned(),
             "-c".to_owned(),
             format!("max_connections={MAX_CONNECTIONS}"),
+            "-c".to_owned(),
+            format!("ssl={}", if self.tls { "on" } else { "off" }),
         ]);
         spec.user = self.user;
         // Fast shutdown: open connections are closed, not waited for.

@@ -45,6 +45,7 @@ impl Asked {
             advertise_address: self.up.advertise_address.clone(),
             replicas: self.up.replicas,
             database_url,
+            database_tls: false,
             bare: false,
             audit_period: self.audit_period.clone(),
         }

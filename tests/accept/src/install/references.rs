@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 /// Secrets that docs/ has people make.
 const BROUGHT: [&str; 1] = ["business-console"];
 
-/// Everything that is named is rendered, too.
-pub(super) fn check(objects: &[Value]) -> Result<()> {
-    let rendered = Rendered(objects);
+/// Everything that is named is rendered, too, or one of the Secrets that are brought.
+pub(crate) fn check(objects: &[Value], brought: &[&str]) -> Result<()> {
+    let rendered = Rendered { objects, brought };
     for object in objects {
         match text(object, "/kind") {
             "Deployment" | "StatefulSet" => rendered.workload(object)?,
@@ -28,11 +28,14 @@ pub(super) fn check(objects: &[Value]) -> Result<()> {
 }
 
 #[derive(Clone, Copy)]
-struct Rendered<'a>(&'a [Value]);
+struct Rendered<'a> {
+    objects: &'a [Value],
+    brought: &'a [&'a str],
+}
 
 impl<'a> Rendered<'a> {
     fn of(self, kind: &'a str) -> impl Iterator<Item = &'a Value> {
-        self.0.iter().filter(move |object| text(object, "/kind") == kind)
+        self.objects.iter().filter(move |object| text(object, "/kind") == kind)
     }
 
     fn has(self, kind: &'a str, name: &str, by: &Value) -> Result<()> {
@@ -44,7 +47,7 @@ impl<'a> Rendered<'a> {
     /// Secrets that cert-manager makes or that people are told to; those that are mounted have to be among them.
     fn issued(self) -> BTreeSet<&'a str> {
         let issued = self.of("Certificate").map(|certificate| text(certificate, "/spec/secretName"));
-        issued.chain(BROUGHT).collect()
+        issued.chain(BROUGHT).chain(self.brought.iter().copied()).collect()
     }
 
     fn workload(self, object: &Value) -> Result<()> {
@@ -102,8 +105,12 @@ impl<'a> Rendered<'a> {
     }
 
     fn certificate(self, object: &Value) -> Result<()> {
-        self.has("Issuer", text(object, "/spec/issuerRef/name"), object)?;
-        for name in list(object, "/spec/dnsNames").filter_map(Value::as_str) {
+        if text(object, "/spec/issuerRef/kind") != "ClusterIssuer" {
+            self.has("Issuer", text(object, "/spec/issuerRef/name"), object)?;
+        }
+        let names = list(object, "/spec/dnsNames").filter_map(Value::as_str);
+        // The others are what people outside call it.
+        for name in names.filter(|name| name.split('.').nth(2) == Some("svc")) {
             let mut parts = name.split('.');
             self.has("Service", parts.next().unwrap_or_default(), object)?;
             let namespace = parts.next().unwrap_or_default();
@@ -207,7 +214,7 @@ mod tests {
 
     #[test]
     fn what_names_only_what_is_there_is_sound() {
-        check(&sound()).unwrap();
+        check(&sound(), &[]).unwrap();
     }
 
     #[test]
@@ -231,7 +238,7 @@ mod tests {
             let mut objects = sound();
             let object = objects.iter_mut().find(|object| text(object, "/kind") == kind).unwrap();
             *object.pointer_mut(place).unwrap() = json!("another");
-            assert!(check(&objects).is_err(), "{kind} {place}");
+            assert!(check(&objects, &[]).is_err(), "{kind} {place}");
         }
     }
 }

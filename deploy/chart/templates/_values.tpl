@@ -1,0 +1,167 @@
+{{/* What the values change in the objects that kustomize has, too. Each of these changes an object in place and prints nothing. */}}
+
+{{- define "business.labels" -}}
+{{- $labels := dict
+  "app.kubernetes.io/part-of" "business"
+  "app.kubernetes.io/instance" .Release.Name
+  "app.kubernetes.io/managed-by" .Release.Service
+  "app.kubernetes.io/version" .Chart.AppVersion
+  "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version) }}
+{{- merge $labels .Values.commonLabels | toJson }}
+{{- end }}
+
+{{/* The image of a program. Takes root and values. */}}
+{{- define "business.image" -}}
+{{- $image := .root.Values.image }}
+{{- $name := printf "%s:%s" .values.repository ($image.tag | default .root.Chart.AppVersion) }}
+{{- if $image.registry }}{{ printf "%s/%s" (trimSuffix "/" $image.registry) $name }}{{ else }}{{ $name }}{{ end }}
+{{- end }}
+
+{{/* What is the same for both programs. Takes root, deployment and values. */}}
+{{- define "business.deployment" -}}
+{{- $root := .root }}
+{{- $values := .values }}
+{{- $spec := .deployment.spec }}
+{{- $pod := $spec.template.spec }}
+{{- $container := first $pod.containers }}
+{{- $_ := set $spec "replicas" $values.replicas }}
+{{- $_ := set $container "image" (include "business.image" (dict "root" $root "values" $values)) }}
+{{- $_ := set $container "imagePullPolicy" $root.Values.image.pullPolicy }}
+{{- $_ := set $container "resources" $values.resources }}
+{{- with $values.extraArgs }}{{ $_ := set $container "args" (include "business.args" (dict "args" $container.args "more" .) | fromJsonArray) }}{{ end }}
+{{- with $values.extraEnv }}{{ $_ := set $container "env" (concat $container.env .) }}{{ end }}
+{{- with $values.extraVolumeMounts }}{{ $_ := set $container "volumeMounts" (concat ($container.volumeMounts | default list) .) }}{{ end }}
+{{- with $values.extraVolumes }}{{ $_ := set $pod "volumes" (concat ($pod.volumes | default list) .) }}{{ end }}
+{{- with $values.podLabels }}{{ $_ := merge $spec.template.metadata.labels . }}{{ end }}
+{{- with $values.podAnnotations }}{{ $_ := set $spec.template.metadata "annotations" . }}{{ end }}
+{{- with $values.priorityClassName }}{{ $_ := set $pod "priorityClassName" . }}{{ end }}
+{{- with $values.nodeSelector }}{{ $_ := set $pod "nodeSelector" . }}{{ end }}
+{{- with $values.tolerations }}{{ $_ := set $pod "tolerations" . }}{{ end }}
+{{- with $values.affinity }}{{ $_ := set $pod "affinity" . }}{{ end }}
+{{- with $values.topologySpreadConstraints }}{{ $_ := set $pod "topologySpreadConstraints" . }}{{ end }}
+{{- with $root.Values.image.pullSecrets }}{{ $_ := set $pod "imagePullSecrets" . }}{{ end }}
+{{- end }}
+
+{{/* What only business-api has. Takes root and deployment. */}}
+{{- define "business.api" -}}
+{{- $values := .root.Values }}
+{{- $spec := .deployment.spec }}
+{{- $pod := $spec.template.spec }}
+{{- $container := first $pod.containers }}
+{{- if $values.api.autoscaling.enabled }}{{ $_ := unset $spec "replicas" }}{{ end }}
+{{- $args := $container.args }}
+{{- $mounts := $container.volumeMounts }}
+{{- $volumes := $pod.volumes }}
+{{- range $volumes }}
+  {{- if eq .name "tls" }}{{ $_ := set .secret "secretName" $values.certificates.secretName }}{{ end }}
+  {{- if eq .name "console" }}{{ $_ := set .secret "secretName" $values.console.secretName }}{{ end }}
+{{- end }}
+{{- range $container.env }}
+  {{- if eq .name "DATABASE_URL" }}
+    {{- $_ := set .valueFrom "secretKeyRef" (dict "name" $values.database.secretName "key" $values.database.urlKey) }}
+  {{- end }}
+{{- end }}
+{{- with $values.database.tls }}
+  {{- if .caSecretName }}
+    {{- $env := list (dict "name" "PGSSLMODE" "value" .mode) (dict "name" "PGSSLROOTCERT" "value" (printf "/database/%s" .caKey)) }}
+    {{- $_ := set $container "env" (concat $container.env $env) }}
+    {{- $mounts = append $mounts (dict "name" "database" "mountPath" "/database" "readOnly" true) }}
+    {{- $items := list (dict "key" .caKey "path" .caKey) }}
+    {{- $volumes = append $volumes (dict "name" "database" "secret" (dict "secretName" .caSecretName "items" $items)) }}
+  {{- end }}
+{{- end }}
+{{- with $values.authentication }}
+  {{- if .configMapName }}
+    {{- $args = append $args (printf "--authentication-config=/authentication/%s" .key) }}
+    {{- with .tenantIssuers }}{{ $args = append $args (printf "--tenant-issuers=%s" (join "," .)) }}{{ end }}
+    {{- $mounts = append $mounts (dict "name" "authentication" "mountPath" "/authentication" "readOnly" true) }}
+    {{- $volumes = append $volumes (dict "name" "authentication" "configMap" (dict "name" .configMapName)) }}
+  {{- end }}
+{{- end }}
+{{- if $values.console.enabled }}{{ $args = append $args (printf "--console-origin=%s" (join "," $values.console.origins)) }}{{ end }}
+{{- if ne $values.members.namespace "tke-business-members" }}
+  {{- $args = append $args (printf "--forbidden-namespaces=default,kube-*,%s" $values.members.namespace) }}
+{{- end }}
+{{- $_ := set $container "args" $args }}
+{{- $_ := set $container "volumeMounts" $mounts }}
+{{- $_ := set $pod "volumes" $volumes }}
+{{- end }}
+
+{{/* What only business-controller has. Takes root and deployment. */}}
+{{- define "business.controller" -}}
+{{- $container := first .deployment.spec.template.spec.containers }}
+{{- $namespace := .root.Values.members.namespace }}
+{{- if ne $namespace "tke-business-members" }}
+  {{- $_ := set $container "args" (append $container.args (printf "--members-namespace=%s" $namespace)) }}
+{{- end }}
+{{- end }}
+
+{{/* Where the serving certificate comes from. Takes root and object. */}}
+{{- define "business.certificates" -}}
+{{- $values := .root.Values.certificates }}
+{{- $object := .object }}
+{{- if and (eq $object.kind "Certificate") (eq $object.metadata.name "business-api") }}
+  {{- $_ := set $object.spec "secretName" $values.secretName }}
+  {{- $_ := set $object.spec "dnsNames" (concat $object.spec.dnsNames $values.names | uniq) }}
+  {{- if $values.issuer.name }}{{ $_ := set $object.spec "issuerRef" $values.issuer }}{{ end }}
+{{- end }}
+{{- if and (eq $object.kind "APIService") (eq $values.provider "secret") }}
+  {{- $_ := set $object.spec "caBundle" (b64enc (required "certificates.caBundle is wanted with certificates.provider secret" $values.caBundle)) }}
+{{- end }}
+{{- end }}
+
+{{/* Objects of the Prometheus Operator. Takes object and values. */}}
+{{- define "business.monitored" -}}
+{{- with .values.labels }}{{ $_ := set $.object.metadata "labels" (merge ($.object.metadata.labels | default dict) .) }}{{ end }}
+{{- with .values.namespace }}{{ $_ := set $.object.metadata "namespace" . }}{{ end }}
+{{- if .values.interval }}
+  {{- range .object.spec.podMetricsEndpoints }}{{ $_ := set . "interval" $.values.interval }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{/* Whether an object is wanted: "yes" or nothing. Takes root and object. */}}
+{{- define "business.wanted" -}}
+{{- $values := .root.Values }}
+{{- $kind := .object.kind }}
+{{- $name := .object.metadata.name }}
+{{- $own := list "business-bootstrap" "business-ca" }}
+{{- if eq $kind "Namespace" }}
+  {{- if and $values.members.createNamespace (eq $name $values.members.namespace) }}yes{{ end }}
+{{- else if hasPrefix "cert-manager.io/" .object.apiVersion }}
+  {{- if and (eq $values.certificates.provider "cert-manager") (not (and $values.certificates.issuer.name (has $name $own))) }}yes{{ end }}
+{{- else if eq $kind "NetworkPolicy" }}
+  {{- if $values.networkPolicies.enabled }}yes{{ end }}
+{{- else if eq $kind "PodMonitor" }}
+  {{- if $values.monitoring.podMonitors.enabled }}yes{{ end }}
+{{- else if eq $kind "PrometheusRule" }}
+  {{- if $values.monitoring.rules.enabled }}yes{{ end }}
+{{- else if eq $kind "PodDisruptionBudget" }}
+  {{- $budget := ternary $values.api.disruptionBudget $values.controller.disruptionBudget (eq $name "business-api") }}
+  {{- if $budget.enabled }}yes{{ end }}
+{{- else }}yes{{ end }}
+{{- end }}
+
+{{/* Who may read metrics. Takes root and object. */}}
+{{- define "business.metricsFrom" -}}
+{{- $from := .root.Values.networkPolicies.metricsFrom }}
+{{- $rules := list }}
+{{- range .object.spec.ingress }}
+  {{- if eq (first .ports).port "admin" }}
+    {{- if $from }}{{ $rules = append $rules (dict "from" $from "ports" .ports) }}{{ end }}
+  {{- else }}
+    {{- $rules = append $rules . }}
+  {{- end }}
+{{- end }}
+{{- $_ := set .object.spec "ingress" $rules }}
+{{- end }}
+
+{{/* A flag that is given again is given anew, not twice. Takes args and more. */}}
+{{- define "business.args" -}}
+{{- $flags := list }}
+{{- range .more }}{{ $flags = append $flags (first (splitList "=" .)) }}{{ end }}
+{{- $args := list }}
+{{- range .args }}
+  {{- if not (has (first (splitList "=" .)) $flags) }}{{ $args = append $args . }}{{ end }}
+{{- end }}
+{{- concat $args .more | toJson }}
+{{- end }}

@@ -1,0 +1,49 @@
+/// Helm itself.
+mod helm;
+/// CRDs of others.
+mod foreign;
+/// Every choice of values.
+mod matrix;
+/// In place of cert-manager.
+mod certificates;
+/// In place of a kubelet.
+mod pod;
+/// From installation to the end.
+mod release;
+
+use anyhow::Result;
+use helm::Helm;
+use instance::layout::Layout;
+use instance::{Instance, Options, up};
+use terminal::say;
+
+/// The chart on a real kube-apiserver, by the real Helm, with a database that has a certificate.
+pub(crate) fn check() -> Result<()> {
+    let layout = Layout::of_manifests();
+    up::clear(&layout)?;
+    let options = Options { bare: true, database_tls: true, ..Options::default() };
+    let instance = Instance::start(&layout, &options)?;
+    let outcome = tried(&instance);
+    instance.stop()?;
+    outcome?;
+    up::clear(&layout)
+}
+
+fn tried(instance: &Instance) -> Result<()> {
+    let kubectl = &instance.kubectl;
+    let Some(helm) = Helm::find(kubectl, &instance.layout.path("home")) else {
+        say::skipped("Helm's program is not there: the chart is not tried");
+        return Ok(());
+    };
+    let foreign =
+        say::step("CRDs of cert-manager, Prometheus and Gateway API", || foreign::install(kubectl))?;
+    say::step("the chart with every choice of values is accepted", || {
+        matrix::check(kubectl, &helm, foreign)
+    })?;
+    say::step("its package is the same", || matrix::packaged(&helm, &instance.layout.path("charts")))?;
+    say::step("the chart is what kustomize makes", || matrix::same_as_kustomize(kubectl, &helm))?;
+    if foreign {
+        release::check(instance, &helm)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,228 @@
+//! The chart with many values: what it renders to is sound, is accepted by kube-apiserver, and is what kustomize makes of the same
+//! choice.
+
+use super::helm::{Helm, chart, values};
+use crate::install::references;
+use anyhow::{Context as _, Result, bail, ensure};
+use instance::kubectl::Kubectl;
+use instance::manifests::{self, NAMESPACE};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Files of values, and the Secrets that each wants people to bring.
+const MATRIX: [(&str, &[&str]); 6] = [
+    ("prod", &[]),
+    ("people", &[]),
+    ("console", &[]),
+    ("job", &["business-api-tls"]),
+    ("everything", &["business-registry", "pg-ca"]),
+    ("given", &["brought-tls", "business-issuer-tls", "business-issuer-client-tls"]),
+];
+
+/// Files of values, and the directory of which kustomize makes the same.
+const SAME: [(&str, &str); 3] = [
+    ("prod", "deploy/overlays/prod"),
+    ("people", "tests/accept/deploy/people"),
+    ("console", "tests/accept/deploy/console"),
+];
+
+/// Values that are refused, and what has to be told.
+const REFUSED: [(&str, &str); 5] = [
+    ("api.replica=3", "replica"),
+    ("certificates.provider=nobody", "provider"),
+    ("certificates.provider=secret", "caBundle"),
+    ("console.enabled=true", "origins"),
+    ("direct.tlsRoute.enabled=true", "hostnames"),
+];
+
+/// Kinds that only kube-apiservers with the CRDs of others know.
+const FOREIGN: [&str; 3] = ["cert-manager.io/", "monitoring.coreos.com/", "gateway.networking.k8s.io/"];
+
+/// What Helm says of objects and kustomize does not.
+const HELMS_LABELS: [&str; 5] = [
+    "app.kubernetes.io/part-of",
+    "app.kubernetes.io/instance",
+    "app.kubernetes.io/managed-by",
+    "app.kubernetes.io/version",
+    "helm.sh/chart",
+];
+const KEPT: &str = "helm.sh/resource-policy";
+
+pub(super) fn check(kubectl: &Kubectl, helm: &Helm, foreign: bool) -> Result<()> {
+    let mut namespaces = BTreeSet::new();
+    for (name, brought) in MATRIX {
+        helm.run(&["lint", "--strict", &chart(), "--values", &values(name)])?;
+        let objects = helm.template(name)?;
+        references::check(&objects, brought)
+            .with_context(|| format!("what the chart renders to with {name}"))?;
+        let made = accepted(kubectl, objects, foreign).with_context(|| format!("the chart with {name}"))?;
+        namespaces.extend(made);
+    }
+    for name in namespaces {
+        kubectl.run(&["delete", "namespace", &name])?;
+    }
+    for (value, told) in REFUSED {
+        let refusal = helm.refused(&["template", "x", &chart(), "--set", value])?;
+        ensure!(refusal.contains(told), "{value}: {refusal}");
+    }
+    Ok(())
+}
+
+/// kube-apiserver takes all of it, unknown fields being errors. The answer is the namespaces that it wants, which are there now.
+fn accepted(kubectl: &Kubectl, mut objects: Vec<Value>, foreign: bool) -> Result<BTreeSet<String>> {
+    objects.retain(|object| {
+        let version = text(object, "/apiVersion");
+        foreign || !FOREIGN.iter().any(|other| version.starts_with(other))
+    });
+    let namespaces =
+        objects.iter().map(|object| text(object, "/metadata/namespace")).filter(|name| !name.is_empty());
+    // That of kube-apiserver is there.
+    let namespaces: BTreeSet<String> =
+        namespaces.filter(|name| !["kube-system", "default"].contains(name)).map(str::to_owned).collect();
+    for name in &namespaces {
+        kubectl.apply(&namespace(name).to_string())?;
+    }
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
+    let dry =
+        ["apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict", "-f", "-"];
+    kubectl.feed(&dry, &list)?;
+    Ok(namespaces)
+}
+
+pub(super) fn namespace(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+}
+
+/// What is published is what lies here: a package has the files, not links to them.
+pub(super) fn packaged(helm: &Helm, dir: &Path) -> Result<()> {
+    std::fs::create_dir_all(dir)?;
+    let to = dir.to_string_lossy().into_owned();
+    helm.run(&["package", &chart(), "--destination", &to])?;
+    let packages: Vec<_> = std::fs::read_dir(dir)?.collect::<Result<_, _>>()?;
+    let [package] = packages.as_slice() else { bail!("{} packages", packages.len()) };
+    let from_package = helm.run(&["template", "x", &package.path().to_string_lossy()])?;
+    ensure!(from_package == helm.run(&["template", "x", &chart()])?, "the package renders to something else");
+    Ok(())
+}
+
+/// Object by object, the chart says what kustomize says.
+pub(super) fn same_as_kustomize(kubectl: &Kubectl, helm: &Helm) -> Result<()> {
+    for (values, directory) in SAME {
+        let from_chart = by_name(helm.template(values)?);
+        let from_kustomize = by_name(manifests::render(kubectl, directory)?);
+        let names = |of: &BTreeMap<String, Value>| of.keys().cloned().collect::<BTreeSet<_>>();
+        let (chart, kustomize) = (names(&from_chart), names(&from_kustomize));
+        ensure!(
+            chart == kustomize,
+            "{directory}: only in the chart: {:?}; only in kustomize: {:?}",
+            chart.difference(&kustomize).collect::<Vec<_>>(),
+            kustomize.difference(&chart).collect::<Vec<_>>()
+        );
+        for (name, object) in &from_chart {
+            let other = from_kustomize.get(name).unwrap_or(&Value::Null);
+            ensure!(object == other, "{directory}: {name} differs:\n{object:#}\nkustomize:\n{other:#}");
+        }
+    }
+    Ok(())
+}
+
+/// Without what is Helm's own: labels, hooks, and the release's namespace, which Helm does not render.
+fn by_name(objects: Vec<Value>) -> BTreeMap<String, Value> {
+    let mut named = BTreeMap::new();
+    for mut object in objects {
+        let hook = object.pointer("/metadata/annotations/helm.sh~1hook").is_some();
+        let name = format!(
+            "{} {}/{}",
+            text(&object, "/kind"),
+            text(&object, "/metadata/namespace"),
+            text(&object, "/metadata/name")
+        );
+        if hook || name == format!("Namespace /{NAMESPACE}") {
+            continue;
+        }
+        without(&mut object, "labels", &HELMS_LABELS);
+        without(&mut object, "annotations", &[KEPT]);
+        for container in object
+            .pointer_mut("/spec/template/spec/containers")
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten()
+        {
+            if let Some(container) = container.as_object_mut() {
+                container.remove("imagePullPolicy");
+            }
+        }
+        named.insert(name, object);
+    }
+    named
+}
+
+/// Takes keys out of a map of the metadata, and the map with them when it is empty.
+fn without(object: &mut Value, map: &str, keys: &[&str]) {
+    let Some(metadata) = object.pointer_mut("/metadata").and_then(Value::as_object_mut) else { return };
+    if let Some(found) = metadata.get_mut(map).and_then(Value::as_object_mut) {
+        keys.iter().for_each(|key| drop(found.remove(*key)));
+        if found.is_empty() {
+            metadata.remove(map);
+        }
+    }
+}
+
+pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use instance::layout;
+
+    fn read(name: &str) -> String {
+        std::fs::read_to_string(layout::workspace().join("deploy/chart").join(name)).unwrap()
+    }
+
+    /// Each object of the schema has a description for each value, and refuses unknown ones.
+    fn described(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
+        for (name, value) in schema["properties"].as_object().unwrap() {
+            let path = format!("{path}/{name}");
+            assert!(!text(value, "/description").is_empty(), "{path}");
+            if value.get("properties").is_some() {
+                assert_eq!(value["additionalProperties"], json!(false), "{path}");
+                described(value, &path, found);
+            } else {
+                found.insert(path);
+            }
+        }
+    }
+
+    /// Where the schema says no more, neither do we.
+    fn written(values: &Value, path: &str, known: &BTreeSet<String>, found: &mut BTreeSet<String>) {
+        match values.as_object() {
+            Some(map) if !known.contains(path) => {
+                map.iter().for_each(|(name, value)| written(value, &format!("{path}/{name}"), known, found));
+            }
+            _ => drop(found.insert(path.to_owned())),
+        }
+    }
+
+    #[test]
+    fn every_value_is_described_and_has_a_default() {
+        let schema: Value = serde_json::from_str(&read("values.schema.json")).unwrap();
+        assert_eq!(schema["additionalProperties"], json!(false));
+        let mut described_values = BTreeSet::new();
+        described(&schema, "", &mut described_values);
+        let values: Value = serde_yaml_ng::from_str(&read("values.yaml")).unwrap();
+        let mut defaults = BTreeSet::new();
+        written(&values, "", &described_values, &mut defaults);
+        assert!(described_values.remove("/global"), "a chart above may set it");
+        assert_eq!(described_values, defaults);
+    }
+
+    #[test]
+    fn chart_and_programs_have_one_version() {
+        let chart: Value = serde_yaml_ng::from_str(&read("Chart.yaml")).unwrap();
+        assert_eq!(chart["version"], env!("CARGO_PKG_VERSION"));
+        assert_eq!(chart["appVersion"], env!("CARGO_PKG_VERSION"));
+    }
+}

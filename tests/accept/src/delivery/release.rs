@@ -1,0 +1,239 @@
+//! One release: installed, run, upgraded, rolled back, uninstalled.
+
+use super::certificates;
+use super::helm::{Helm, RELEASE, chart, values};
+use super::matrix::text;
+use super::pod::{Node, Pod};
+use anyhow::{Context as _, Result, ensure};
+use instance::Instance;
+use instance::job::{Hard, apply, namespace, project, until_active, until_available, until_gone};
+use instance::kubectl::Kubectl;
+use instance::layout;
+use instance::manifests::{APISERVICE, MEMBERS_NAMESPACE, NAMESPACE, SERVICE};
+use instance::pki::Pki;
+use instance::platform::apiservice_available;
+use instance::postgres;
+use serde_json::{Value, json};
+use terminal::say;
+
+const CLUSTER: &str = "host";
+const SOME: Hard<'_> = &[("pods", "3")];
+
+/// What is at work while a release is tried.
+struct Delivery<'a> {
+    instance: &'a Instance,
+    helm: &'a Helm,
+    pki: Pki,
+    pods: Vec<Pod>,
+    /// Names are used once.
+    rounds: u8,
+}
+
+pub(super) fn check(instance: &Instance, helm: &Helm) -> Result<()> {
+    let pki = Pki::open(&instance.layout.path("pki"))?;
+    let mut delivery = Delivery { instance, helm, pki, pods: Vec::new(), rounds: 0 };
+    say::step("what README has people bring is brought", || delivery.bring())?;
+    say::step("a database of another authority is not believed", || delivery.strange_database())?;
+    say::step("Helm installs the chart, and what it would run is ready", || {
+        helm.run(&["install", RELEASE, &chart(), "--values", &values("run")])?;
+        delivery.run()
+    })?;
+    say::step("helm test passes", || delivery.test())?;
+    say::step("a cluster joins, and a project has a namespace in it", || delivery.work())?;
+    say::step("Helm upgrades the release", || {
+        delivery.change(&[
+            "upgrade",
+            RELEASE,
+            &chart(),
+            "--values",
+            &values("run"),
+            "--values",
+            &values("upgrade"),
+        ])?;
+        delivery.works("upgraded")
+    })?;
+    say::step("Helm rolls it back", || {
+        delivery.change(&["rollback", RELEASE, "1"])?;
+        delivery.works("back")
+    })?;
+    say::step("Helm uninstalls it, and the credentials of clusters stay", || delivery.uninstall())
+}
+
+impl Delivery<'_> {
+    fn kubectl(&self) -> &Kubectl {
+        &self.instance.kubectl
+    }
+
+    /// The namespace and the Secrets of the database, as deploy/README.md says.
+    fn bring(&self) -> Result<()> {
+        let authority = std::fs::read_to_string(self.pki.cert(postgres::AUTHORITY))?;
+        for object in [
+            super::matrix::namespace(NAMESPACE),
+            secret("business-database", &json!({"url": self.instance.database_url})),
+            secret("business-database-ca", &json!({"ca.crt": authority})),
+        ] {
+            self.kubectl().apply(&object.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// verify-full checks the certificate, and the name.
+    fn strange_database(&self) -> Result<()> {
+        self.pki.authority("another-ca")?;
+        let named = self.instance.database_url.replace("127.0.0.1", "localhost");
+        for (url, authority, told) in [
+            (&self.instance.database_url, "another-ca", "UnknownIssuer"),
+            (&named, postgres::AUTHORITY, "not valid for name"),
+        ] {
+            let output = std::process::Command::new(layout::beside("business-api")?)
+                .arg("audit")
+                .env("DATABASE_URL", url)
+                .env("PGSSLMODE", "verify-full")
+                .env("PGSSLROOTCERT", self.pki.cert(authority))
+                .output()?;
+            let said = String::from_utf8_lossy(&output.stderr);
+            ensure!(!output.status.success() && said.contains(told), "{authority}: {said}");
+        }
+        Ok(())
+    }
+
+    /// Runs what the Deployments in the cluster say, each with all its replicas, and makes kube-apiserver find it.
+    fn run(&mut self) -> Result<()> {
+        certificates::issue(self.kubectl(), &self.pki)?;
+        self.rounds += 1;
+        self.jobs()?;
+        for name in ["business-api", "business-controller"] {
+            let deployment = self.kubectl().json(&["get", "deployment", name, "--namespace", NAMESPACE])?;
+            let spec = deployment.pointer("/spec/template/spec").context("a Deployment without pods")?;
+            let replicas = deployment.pointer("/spec/replicas").and_then(Value::as_u64).unwrap_or(1);
+            let node = Node { kubectl: &self.instance.kubectl, dir: self.instance.layout.path("pods") };
+            for number in 0..replicas {
+                let pod = node.run(&format!("{name}-{}-{number}", self.rounds), NAMESPACE, spec)?;
+                self.pods.push(pod);
+            }
+            if name == SERVICE {
+                self.serve()?;
+            }
+        }
+        // Of two controllers one leads, and both are ready.
+        self.pods.iter_mut().try_for_each(Pod::ready)?;
+        apiservice_available(self.kubectl())
+    }
+
+    /// Jobs run to their end, those of a CronJob when it is their turn, which is now.
+    fn jobs(&self) -> Result<()> {
+        let node = self.node();
+        for (kind, path) in
+            [("jobs", "/spec/template/spec"), ("cronjobs", "/spec/jobTemplate/spec/template/spec")]
+        {
+            let list = self.kubectl().json(&["get", kind, "--namespace", NAMESPACE])?;
+            for job in list.get("items").and_then(Value::as_array).into_iter().flatten() {
+                let spec = job.pointer(path).context("a job without a pod")?;
+                node.run(&format!("{}-{}", text(job, "/metadata/name"), self.rounds), NAMESPACE, spec)?
+                    .succeeds()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn node(&self) -> Node<'_> {
+        Node { kubectl: &self.instance.kubectl, dir: self.instance.layout.path("pods") }
+    }
+
+    /// In place of cluster addresses, which this machine does not have: the first pod of the Service.
+    fn serve(&mut self) -> Result<()> {
+        let first = self.pods.first_mut().context("no pod")?;
+        first.ready()?;
+        let port = first.port("https")?;
+        let service = json!({"spec": {"type": "ExternalName", "externalName": "127.0.0.1"}});
+        let registration = json!({"spec": {"service": {"port": port}}});
+        let patch = |args: &[&str], body: &Value| {
+            let body = body.to_string();
+            self.instance.kubectl.run(&[&["patch"], args, &["--type=merge", "--patch", &body]].concat())
+        };
+        patch(&["service", SERVICE, "--namespace", NAMESPACE], &service)?;
+        patch(&["apiservice", APISERVICE], &registration)?;
+        Ok(())
+    }
+
+    fn test(&self) -> Result<()> {
+        let node = self.node();
+        let hooks = self.helm.hooks()?;
+        let rights: Vec<&Value> = hooks.iter().filter(|object| text(object, "/kind") != "Pod").collect();
+        let rights = json!({"apiVersion": "v1", "kind": "List", "items": rights}).to_string();
+        self.kubectl().apply(&rights)?;
+        let pods: Vec<&Value> = hooks.iter().filter(|object| text(object, "/kind") == "Pod").collect();
+        ensure!(!pods.is_empty(), "the chart has no test");
+        for pod in pods {
+            let spec = pod.get("spec").context("a pod without spec")?;
+            node.run(text(pod, "/metadata/name"), NAMESPACE, spec)?.succeeds()?;
+        }
+        // As their hook-delete-policy says.
+        self.kubectl().feed(&["delete", "-f", "-"], &rights).map(drop)
+    }
+
+    fn work(&self) -> Result<()> {
+        let home = self.instance.layout.path("home");
+        let business = Kubectl::new(&layout::beside("kubectl-business")?, self.kubectl().kubeconfig(), &home);
+        let member = self.kubectl().kubeconfig().to_string_lossy().into_owned();
+        business.run(&["join", CLUSTER, "--kubeconfig", &member, "--days", "1"])?;
+        apply(self.kubectl(), &project("shop", None, &[(CLUSTER, &[("pods", "9")])]))?;
+        until_active(self.kubectl(), "shop")?;
+        self.works("first")
+    }
+
+    /// A namespace is made through all of it.
+    fn works(&self, name: &str) -> Result<()> {
+        apply(self.kubectl(), &namespace("shop", CLUSTER, name, SOME))?;
+        until_available(self.kubectl(), "shop", &format!("{CLUSTER}-{name}"))?;
+        self.kubectl().run(&["get", "resourcequota", "--namespace", name, "-o", "name"]).map(drop)
+    }
+
+    /// Helm changes the objects, and the pods are replaced by those of the new Deployments.
+    fn change(&mut self, args: &[&str]) -> Result<()> {
+        // The APIService has this machine's port, which is in no real cluster.
+        self.helm.run(&[args, &["--force-conflicts"]].concat())?;
+        for pod in std::mem::take(&mut self.pods) {
+            pod.stop()?;
+        }
+        self.run()
+    }
+
+    fn uninstall(&mut self) -> Result<()> {
+        for name in ["first", "upgraded", "back"] {
+            self.kubectl().run(&[
+                "delete",
+                "bns",
+                &format!("{CLUSTER}-{name}"),
+                "-n",
+                "shop",
+                "--wait=false",
+            ])?;
+        }
+        for name in ["first", "upgraded", "back"] {
+            until_gone(self.kubectl(), &["bns", &format!("{CLUSTER}-{name}"), "-n", "shop"])?;
+        }
+        self.kubectl().run(&["delete", "project", "shop", "--wait=false"])?;
+        until_gone(self.kubectl(), &["project", "shop"])?;
+        self.helm.run(&["uninstall", RELEASE])?;
+        for pod in std::mem::take(&mut self.pods) {
+            pod.stop()?;
+        }
+        for kind in ["deployments", "services", "roles", "rolebindings", "serviceaccounts", "networkpolicies"]
+        {
+            let selector = format!("app.kubernetes.io/instance={RELEASE}");
+            let left = self.kubectl().run(&["get", kind, "-A", "-l", &selector, "-o", "name"])?;
+            ensure!(left.trim().is_empty(), "{left} is left");
+        }
+        until_gone(self.kubectl(), &["apiservice", APISERVICE])?;
+        let secret = format!("cluster-{CLUSTER}");
+        self.kubectl().run(&["get", "secret", &secret, "--namespace", MEMBERS_NAMESPACE]).map(drop)
+    }
+}
+
+fn secret(name: &str, data: &Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "stringData": data,
+        "metadata": {"name": name, "namespace": NAMESPACE},
+    })
+}
