@@ -116,7 +116,7 @@ impl Tail {
     async fn session(&mut self) -> Result<(), TailError> {
         let mut session = Session::open(&self.cache).await?;
         let result = self.follow(&mut session).await;
-        session.close().await;
+        session.leave();
         result
     }
 

@@ -4,7 +4,7 @@ use super::{TailError, in_time, sql};
 use crate::cache::inner::CacheInner;
 use crate::tail::load::Head;
 use sqlx::postgres::{PgConnection, PgPool};
-use sqlx::{ConnectOptions as _, Connection as _};
+use sqlx::ConnectOptions as _;
 
 const HEAD: &str = "SELECT r.v, r.epoch, c.compacted FROM (SELECT * FROM rev ORDER BY v DESC LIMIT 1) r \
      CROSS JOIN compaction c WHERE c.id = 1";
@@ -56,13 +56,9 @@ impl Session {
         .await
     }
 
-    /// It may hang in the middle of an answer: no farewell.
-    pub(super) async fn close(self) {
-        for connection in std::iter::once(self.reading).chain(self.primary) {
-            if let Err(error) = connection.close_hard().await {
-                tracing::debug!(%error, "close the tail's connection");
-            }
-        }
+    /// No farewell: it may hang in the middle of an answer, and one over TLS waits for the server's.
+    pub(super) fn leave(self) {
+        drop(self);
     }
 }
 

@@ -1,6 +1,7 @@
 use crate::{Error, Store, connect, functions, migrate};
 use sqlx::{AssertSqlSafe, PgConnection};
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -96,7 +97,33 @@ impl Server {
         Ok(Some((server, place)))
     }
 
+    /// Starts a server that takes TLS, with a certificate and its key, PEM.
+    pub async fn start_with_certificate(
+        settings: &[&str],
+        certificate: &str,
+        key: &str,
+    ) -> Result<Self, Trouble> {
+        let settings = [settings, &["ssl=on"]].concat();
+        let mut server = Self::prepare(&settings, None)?;
+        let own = server.own.as_ref().ok_or("the server is not ours")?;
+        for (name, text) in [("server.crt", certificate), ("server.key", key)] {
+            let file = own.data.join(name);
+            std::fs::write(&file, text)?;
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600))?;
+            unprivileged(&file)?;
+        }
+        server.launch().await?;
+        Ok(server)
+    }
+
     async fn start_on(settings: &[&str], small_disk: Option<SmallDisk>) -> Result<Self, Trouble> {
+        let mut server = Self::prepare(settings, small_disk)?;
+        server.launch().await?;
+        Ok(server)
+    }
+
+    /// With its data, and not started yet.
+    fn prepare(settings: &[&str], small_disk: Option<SmallDisk>) -> Result<Self, Trouble> {
         let programs = programs()?;
         let data = PathBuf::from(format!("/var/tmp/store-test-{}", Uuid::new_v4()));
         std::fs::create_dir(&data)?;
@@ -112,10 +139,7 @@ impl Server {
         let port = std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
         let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
         let own = Own { programs, data, port, settings, small_disk, keeper: None };
-        let mut server =
-            Self { url: format!("postgres://postgres@127.0.0.1:{port}/postgres"), own: Some(own) };
-        server.launch().await?;
-        Ok(server)
+        Ok(Self { url: format!("postgres://postgres@127.0.0.1:{port}/postgres"), own: Some(own) })
     }
 
     /// A standby that streams from this server, which is stopped while its data is copied.
@@ -161,7 +185,8 @@ impl Server {
         Ok(database)
     }
 
-    async fn empty_database(&self) -> Result<Database, Trouble> {
+    /// A new database without a schema.
+    pub async fn empty_database(&self) -> Result<Database, Trouble> {
         let name = format!("store_{}_{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let mut admin = self.admin().await?;
         sqlx::query(AssertSqlSafe(format!("CREATE DATABASE {name}"))).execute(&mut admin).await?;

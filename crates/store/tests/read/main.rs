@@ -17,4 +17,5 @@ mod past;
 mod pooler;
 mod proxy;
 mod standby;
+mod tls;
 mod watches;
