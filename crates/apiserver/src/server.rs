@@ -178,6 +178,7 @@ impl<H: Handler> Server<H> {
         let certificate = Arc::new(
             ServingCertificate::load(settings.certificate_file.clone(), settings.key_file.clone()).await?,
         );
+        parts.metrics.collect(Arc::clone(&certificate));
         let metrics = Arc::new(ServerMetrics::new(&parts.metrics, &parts.resources));
         let trust = Arc::new(TrustStore::load_files(settings.authentication.trust.clone()).await?);
         let told = settings.authentication.clone();

@@ -115,7 +115,7 @@ async fn trust(client: &Client, authorities: &str, patience: Duration) -> Result
             Ok(found) if found.pointer("/spec/caBundle") == Some(&json!(bundle)) => return Ok(()),
             Ok(_) => break,
             Err(Error::Api(status)) if status.is_not_found() && Instant::now() + PAUSE < end => {
-                sleep(PAUSE).await
+                sleep(PAUSE).await;
             }
             Err(error) => return Err(error).context("read the APIService"),
         }

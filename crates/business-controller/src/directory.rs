@@ -423,7 +423,7 @@ impl Directory {
     }
 
     fn count(&self) {
-        let (mut reachable, mut unreachable, mut waiting) = (0, 0, 0);
+        let (mut reachable, mut unreachable, mut waiting) = (0_usize, 0_usize, 0_usize);
         for held in self.listed.values() {
             match held.reach() {
                 Reach::Reachable => reachable += 1,
@@ -431,9 +431,20 @@ impl Directory {
                 Reach::Connecting => waiting += 1,
             }
         }
-        for (state, count) in
-            [("reachable", reachable), ("unreachable", unreachable), ("connecting", waiting)]
-        {
+        let known = self.cx.objects.member_clusters.all();
+        let unlisted = known.iter().map(|object| object.key.name());
+        let unlisted = unlisted
+            .filter(|name| !self.listed.contains_key(*name) && !self.unusable.contains_key(*name))
+            .count();
+        let states = [
+            ("reachable", reachable),
+            ("unreachable", unreachable),
+            ("connecting", waiting),
+            ("unusable", self.unusable.len()),
+            ("unlisted", unlisted),
+        ];
+        for (state, count) in states {
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
             self.cx.metrics.members.get_or_create(&StateLabels { state }).set(count);
         }
     }

@@ -79,6 +79,10 @@ pub enum Drift {
     Template,
 }
 
+impl Drift {
+    const ALL: [Self; 5] = [Self::Namespace, Self::Marks, Self::Quota, Self::Binding, Self::Template];
+}
+
 /// Labels of a repair.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct DriftLabels {
@@ -122,6 +126,11 @@ impl ControllerMetrics {
     pub fn register(metrics: &Metrics) -> Self {
         let r = metrics;
         let buckets = exponential_buckets(0.001, 2.0, 14);
+        let drift = Family::<DriftLabels, Counter>::default();
+        // A rate of what has not happened yet is zero, not unknown.
+        for what in Drift::ALL {
+            drop(drift.get_or_create(&DriftLabels { what }));
+        }
         Self {
             passes: r.register(
                 "business_controller_passes",
@@ -141,7 +150,7 @@ impl ControllerMetrics {
             drift: r.register(
                 "business_controller_drift_repaired",
                 "Drift repaired in member clusters",
-                Family::default(),
+                drift,
             ),
             queue: r.register(
                 "business_controller_queue",

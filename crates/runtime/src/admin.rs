@@ -1,3 +1,4 @@
+use crate::metrics::Healthchecks;
 use crate::{Health, Metrics, Tasks};
 use axum::Router;
 use axum::extract::State;
@@ -19,6 +20,8 @@ pub struct Admin {
 
 /// Serves `/livez`, `/readyz` (`?verbose`, `?exclude=NAME`) and `/metrics` over plain HTTP until shutdown.
 pub async fn serve(listener: TcpListener, admin: Admin, tasks: Tasks) {
+    let endpoints = [("livez", admin.live.clone()), ("readyz", admin.ready.clone())];
+    admin.metrics.collect(Healthchecks { endpoints });
     let router = Router::new()
         .route(
             "/livez",

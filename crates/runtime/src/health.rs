@@ -70,6 +70,12 @@ impl Health {
         HealthReport { ok, text }
     }
 
+    /// Every check, and whether it passes.
+    pub(crate) fn each(&self) -> Vec<(&'static str, bool)> {
+        let checks = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
+        checks.iter().map(|(name, check)| (*name, check().is_ok())).collect()
+    }
+
     /// One check alone; `None` if there is none of that name.
     pub fn one(&self, name: &str) -> Option<Result<(), String>> {
         let check = self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()?;

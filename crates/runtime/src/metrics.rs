@@ -1,4 +1,9 @@
+use crate::Health;
 use crate::process::ProcessCollector;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Metric, Registry};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -29,6 +34,11 @@ impl Metrics {
         metric
     }
 
+    /// Registers what is looked at whenever the metrics are read.
+    pub fn collect(&self, collector: impl Collector) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).register_collector(Box::new(collector));
+    }
+
     /// Everything registered, as a scraper reads it.
     pub fn encode(&self) -> String {
         let mut text = String::new();
@@ -37,5 +47,46 @@ impl Metrics {
             tracing::error!(%error, "encode metrics");
         }
         text
+    }
+}
+
+/// Health checks as Kubernetes' components show them: 1 for one that passes, else 0.
+#[derive(Debug)]
+pub(crate) struct Healthchecks {
+    /// By the endpoint that answers them.
+    pub(crate) endpoints: [(&'static str, Health); 2],
+}
+
+impl Collector for Healthchecks {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let help = "Whether a health check passes";
+        let mut checks =
+            encoder.encode_descriptor("kubernetes_healthcheck", help, None, MetricType::Gauge)?;
+        for (endpoint, health) in &self.endpoints {
+            for (name, passes) in health.each() {
+                let labels = [("name", name), ("type", *endpoint)];
+                ConstGauge::new(i64::from(passes)).encode(checks.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn health_checks_are_metrics_as_they_are_at_the_moment() {
+        let (live, ready) = (Health::new(), Health::new());
+        ready.add("postgres", || Err("away".to_owned()));
+        live.add("ping", || Ok(()));
+        let metrics = Metrics::new();
+        metrics.collect(Healthchecks { endpoints: [("livez", live), ("readyz", ready.clone())] });
+        let text = metrics.encode();
+        assert!(text.contains("kubernetes_healthcheck{name=\"ping\",type=\"livez\"} 1"), "{text}");
+        assert!(text.contains("kubernetes_healthcheck{name=\"postgres\",type=\"readyz\"} 0"), "{text}");
+        ready.add("postgres", || Ok(()));
+        assert!(metrics.encode().contains("{name=\"postgres\",type=\"readyz\"} 1"));
     }
 }

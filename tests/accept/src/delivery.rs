@@ -8,10 +8,13 @@ mod matrix;
 mod certificates;
 /// In place of a kubelet.
 mod pod;
+/// Alerts and dashboard.
+mod figures;
 /// From installation to the end.
 mod release;
 
 use anyhow::Result;
+use figures::Questions;
 use helm::Helm;
 use instance::layout::Layout;
 use instance::{Instance, Options, up};
@@ -42,8 +45,12 @@ fn tried(instance: &Instance) -> Result<()> {
     })?;
     say::step("its package is the same", || matrix::packaged(&helm, &instance.layout.path("charts")))?;
     say::step("the chart is what kustomize makes", || matrix::same_as_kustomize(kubectl, &helm))?;
+    let questions = Questions::of(kubectl)?;
+    say::step("alerts fire when they should, and the dashboard is sound", || {
+        questions.check(&instance.layout.path("rules")).and_then(|()| questions.loads())
+    })?;
     if foreign {
-        release::check(instance, &helm)?;
+        release::check(instance, &helm, &questions)?;
     }
     Ok(())
 }

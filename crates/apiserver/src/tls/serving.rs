@@ -1,5 +1,8 @@
 use crate::error::Error;
 use arc_swap::ArcSwap;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
+use prometheus_client::metrics::gauge::ConstGauge;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
@@ -7,6 +10,7 @@ use rustls::sign::CertifiedKey;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 /// The serving certificate and its key, from two PEM files that somebody else renews.
 #[derive(Debug)]
@@ -25,6 +29,8 @@ struct Files {
 struct Loaded {
     pem: (Vec<u8>, Vec<u8>),
     certified: Arc<CertifiedKey>,
+    /// The certificate's end, in seconds since 1970.
+    ends: i64,
 }
 
 impl ServingCertificate {
@@ -74,11 +80,25 @@ impl Loaded {
         if chain.is_empty() {
             return Err(Error::credentials("serving certificate", "no certificate in the file"));
         }
+        let leaf = chain.first().and_then(|leaf| X509Certificate::from_der(leaf).ok());
+        let ends = leaf.map_or(0, |(_, leaf)| leaf.validity().not_after.timestamp());
         let key = PrivateKeyDer::from_pem_slice(&pem.1)
             .map_err(|error| Error::credentials("serving key", error))?;
         let certified = CertifiedKey::from_der(chain, key, &super::provider())
             .map_err(|error| Error::credentials("serving certificate and key", error))?;
-        Ok(Self { pem, certified: Arc::new(certified) })
+        Ok(Self { pem, certified: Arc::new(certified), ends })
+    }
+}
+
+/// When it ends, for whoever has to see to it in time.
+impl Collector for ServingCertificate {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let (name, help) = (
+            "apiserver_serving_certificate_expiration_timestamp_seconds",
+            "When the serving certificate ends",
+        );
+        let ends = ConstGauge::new(self.current.load().ends);
+        ends.encode(encoder.encode_descriptor(name, help, None, ends.metric_type())?)
     }
 }
 

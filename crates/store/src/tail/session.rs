@@ -3,8 +3,8 @@
 use super::{TailError, in_time, sql};
 use crate::cache::inner::CacheInner;
 use crate::tail::load::Head;
-use sqlx::postgres::{PgConnection, PgPool};
 use sqlx::ConnectOptions as _;
+use sqlx::postgres::{PgConnection, PgPool};
 
 const HEAD: &str = "SELECT r.v, r.epoch, c.compacted FROM (SELECT * FROM rev ORDER BY v DESC LIMIT 1) r \
      CROSS JOIN compaction c WHERE c.id = 1";

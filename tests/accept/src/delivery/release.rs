@@ -1,18 +1,21 @@
 //! One release: installed, run, upgraded, rolled back, uninstalled.
 
 use super::certificates;
+use super::figures::Questions;
 use super::helm::{Helm, RELEASE, chart, values};
 use super::matrix::text;
 use super::pod::{Node, Pod};
 use anyhow::{Context as _, Result, ensure};
 use instance::Instance;
 use instance::job::{Hard, apply, namespace, project, until_active, until_available, until_gone};
+use instance::kubeconfig::{Kubeconfig, token};
 use instance::kubectl::Kubectl;
 use instance::layout;
 use instance::manifests::{APISERVICE, MEMBERS_NAMESPACE, NAMESPACE, SERVICE};
 use instance::pki::Pki;
 use instance::platform::apiservice_available;
 use instance::postgres;
+use instance::programs::get;
 use serde_json::{Value, json};
 use terminal::say;
 
@@ -29,7 +32,7 @@ struct Delivery<'a> {
     rounds: u8,
 }
 
-pub(super) fn check(instance: &Instance, helm: &Helm) -> Result<()> {
+pub(super) fn check(instance: &Instance, helm: &Helm, questions: &Questions) -> Result<()> {
     let pki = Pki::open(&instance.layout.path("pki"))?;
     let mut delivery = Delivery { instance, helm, pki, pods: Vec::new(), rounds: 0 };
     say::step("what README has people bring is brought", || delivery.bring())?;
@@ -40,6 +43,9 @@ pub(super) fn check(instance: &Instance, helm: &Helm) -> Result<()> {
     })?;
     say::step("helm test passes", || delivery.test())?;
     say::step("a cluster joins, and a project has a namespace in it", || delivery.work())?;
+    say::step("what alerts and dashboard ask for is exported", || {
+        questions.are_answered(&delivery.exported()?)
+    })?;
     say::step("Helm upgrades the release", || {
         delivery.change(&[
             "upgrade",
@@ -172,14 +178,48 @@ impl Delivery<'_> {
         self.kubectl().feed(&["delete", "-f", "-"], &rights).map(drop)
     }
 
+    /// What a scraper reads: of our programs, and of kube-apiserver.
+    fn exported(&self) -> Result<Vec<String>> {
+        let mut texts = vec![self.kubectl().run(&["get", "--raw", "/metrics"])?];
+        for pod in &self.pods {
+            texts.push(get(pod.port("admin")?, "/metrics")?.1);
+        }
+        Ok(texts)
+    }
+
     fn work(&self) -> Result<()> {
+        let operator = self.operator()?;
         let home = self.instance.layout.path("home");
-        let business = Kubectl::new(&layout::beside("kubectl-business")?, self.kubectl().kubeconfig(), &home);
+        let business = Kubectl::new(&layout::beside("kubectl-business")?, operator.kubeconfig(), &home);
         let member = self.kubectl().kubeconfig().to_string_lossy().into_owned();
-        business.run(&["join", CLUSTER, "--kubeconfig", &member, "--days", "1"])?;
-        apply(self.kubectl(), &project("shop", None, &[(CLUSTER, &[("pods", "9")])]))?;
+        let host = operator.kubeconfig().to_string_lossy().into_owned();
+        let join = ["join", CLUSTER, "--kubeconfig", &member, "--host-kubeconfig", &host, "--days", "1"];
+        business.run(&join)?;
+        apply(&operator, &project("shop", None, &[(CLUSTER, &[("pods", "9")])]))?;
         until_active(self.kubectl(), "shop")?;
         self.works("first")
+    }
+
+    /// Somebody of the platform team, with the roles that deploy/ has for him and no other.
+    fn operator(&self) -> Result<Kubectl> {
+        let name = "operator";
+        let subject = json!({"kind": "ServiceAccount", "namespace": "default", "name": name});
+        let role = |kind: &str| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": "business-operator"});
+        let (api, account) = ("rbac.authorization.k8s.io/v1", "ServiceAccount");
+        for object in [
+            json!({"apiVersion": "v1", "kind": account, "metadata": {"name": name, "namespace": "default"}}),
+            json!({"apiVersion": api, "kind": "ClusterRoleBinding", "metadata": {"name": name},
+                "roleRef": role("ClusterRole"), "subjects": [subject]}),
+            json!({"apiVersion": api, "kind": "RoleBinding", "metadata": {"name": name, "namespace": MEMBERS_NAMESPACE},
+                "roleRef": role("Role"), "subjects": [subject]}),
+        ] {
+            self.kubectl().apply(&object.to_string())?;
+        }
+        let like = self.kubectl().json(&["config", "view", "--raw", "--flatten", "--minify"])?;
+        let issued = self.kubectl().run(&["create", "token", name, "--namespace", "default"])?;
+        let file = self.instance.layout.path("home/operator.kubeconfig");
+        Kubeconfig::default().context_like("operator", &like, &token(issued.trim()))?.write(&file)?;
+        Ok(self.kubectl().with_kubeconfig(&file))
     }
 
     /// A namespace is made through all of it.

@@ -1,0 +1,143 @@
+//! Alerts and dashboard: promtool takes the rules, each alert fires when it should, and what is asked for is exported.
+
+use super::matrix::text;
+use anyhow::{Context as _, Result, bail, ensure};
+use instance::kubectl::Kubectl;
+use instance::layout;
+use instance::manifests;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+use terminal::say;
+
+/// What the names of metrics begin with that our programs and kube-apiserver export.
+const PREFIXES: [&str; 5] = ["aggregator_", "apiserver_", "business_", "kubernetes_", "store_"];
+const TESTS: &str = "tests/accept/deploy/alerts_test.yaml";
+
+/// What the component monitoring asks Prometheus.
+#[derive(Debug)]
+pub(super) struct Questions {
+    rules: Value,
+    dashboard: Value,
+}
+
+impl Questions {
+    pub(super) fn of(kubectl: &Kubectl) -> Result<Self> {
+        let objects = manifests::render(kubectl, "deploy/overlays/prod")?;
+        let find = |kind: &str, place: &str| {
+            let found = objects.iter().filter(|object| text(object, "/kind") == kind);
+            found.filter_map(|object| object.pointer(place)).next().cloned()
+        };
+        let dashboard = find("ConfigMap", "/data/dashboard.json").context("no dashboard")?;
+        let dashboard = serde_json::from_str(dashboard.as_str().context("no text")?)?;
+        Ok(Self { rules: find("PrometheusRule", "/spec").context("no rules")?, dashboard })
+    }
+
+    /// promtool's checks, and our tests of the rules.
+    pub(super) fn check(&self, dir: &Path) -> Result<()> {
+        let program = layout::bin().join("promtool");
+        if !program.exists() {
+            say::skipped("promtool's program is not there: alert rules are not tried");
+            return Ok(());
+        }
+        std::fs::create_dir_all(dir)?;
+        std::fs::write(dir.join("rules.yaml"), serde_yaml_ng::to_string(&self.rules)?)?;
+        std::fs::copy(layout::workspace().join(TESTS), dir.join("tests.yaml"))?;
+        let tested = std::fs::read_to_string(layout::workspace().join(TESTS))?;
+        for alert in self.alerts() {
+            ensure!(tested.contains(&format!("alertname: {alert}")), "{alert} is not tested");
+        }
+        for args in [
+            &["check", "rules", "--lint=all", "--lint-fatal", "rules.yaml"][..],
+            &["test", "rules", "tests.yaml"],
+        ] {
+            let output = Command::new(&program).args(args).current_dir(dir).output()?;
+            let (said, complaint) =
+                (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            ensure!(output.status.success(), "promtool {}: {said}{complaint}", args.join(" "));
+        }
+        Ok(())
+    }
+
+    fn alerts(&self) -> impl Iterator<Item = &str> {
+        rules(&self.rules).map(|rule| text(rule, "/alert"))
+    }
+
+    fn expressions(&self) -> Vec<&str> {
+        let alerts = rules(&self.rules).map(|rule| text(rule, "/expr"));
+        let panels = list(&self.dashboard, "/panels").flat_map(|panel| list(panel, "/targets"));
+        alerts.chain(panels.map(|target| text(target, "/expr"))).collect()
+    }
+
+    /// Every metric that is asked for is in these texts, as scrapers read them.
+    pub(super) fn are_answered(&self, exported: &[String]) -> Result<()> {
+        let known: BTreeSet<&str> = exported.iter().flat_map(|text| text.lines()).filter_map(name).collect();
+        for expression in self.expressions() {
+            let names = metrics(expression);
+            ensure!(!names.is_empty() || expression.contains("up{"), "{expression} asks for nothing of ours");
+            for metric in names {
+                ensure!(known.contains(metric.as_str()), "{metric} is exported by nobody: {expression}");
+            }
+        }
+        Ok(())
+    }
+
+    /// Grafana loads it: each panel has a title, a place of its own, a source and questions.
+    pub(super) fn loads(&self) -> Result<()> {
+        let mut ids = BTreeSet::new();
+        let mut panels = 0;
+        for panel in list(&self.dashboard, "/panels") {
+            panels += 1;
+            let title = text(panel, "/title");
+            let id = panel.get("id").and_then(Value::as_u64).with_context(|| format!("{title} has no id"))?;
+            ensure!(ids.insert(id), "two panels have the id {id}");
+            ensure!(!title.is_empty() && panel.pointer("/gridPos/w").is_some(), "panel {id}");
+            ensure!(text(panel, "/datasource/uid") == "${datasource}", "{title} has another source");
+            if list(panel, "/targets").next().is_none() {
+                bail!("{title} asks nothing");
+            }
+        }
+        ensure!(panels > 0, "no panels");
+        Ok(())
+    }
+}
+
+fn rules(spec: &Value) -> impl Iterator<Item = &Value> {
+    list(spec, "/groups").flat_map(|group| list(group, "/rules"))
+}
+
+/// The metric of a line of a scraper's text, comments included: one that nothing has happened to has only its type.
+fn name(line: &str) -> Option<&str> {
+    let line = line.strip_prefix("# TYPE ").unwrap_or(line);
+    line.split(['{', ' ']).next().filter(|name| !name.is_empty())
+}
+
+/// The metrics that an expression names, as their types are called: without what histograms and counters end with.
+fn metrics(expression: &str) -> BTreeSet<String> {
+    let words = expression.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+    let ours = words.filter(|word| PREFIXES.iter().any(|prefix| word.starts_with(prefix)));
+    ours.map(|word| {
+        let plain = ["_bucket", "_count", "_sum", "_total"].iter().find_map(|end| word.strip_suffix(end));
+        plain.unwrap_or(word).to_owned()
+    })
+    .collect()
+}
+
+fn list<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
+    object.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_are_found_in_expressions_and_in_a_scrapers_text() {
+        let expression = "sum(rate(store_writes_total[5m])) / max(apiserver_x_bucket{namespace=\"n\"}) > 0";
+        let named: Vec<String> = metrics(expression).into_iter().collect();
+        assert_eq!(named, ["apiserver_x", "store_writes"]);
+        assert_eq!(name("# TYPE store_writes counter"), Some("store_writes"));
+        assert_eq!(name("business_holds 0"), Some("business_holds"));
+    }
+}
