@@ -26,8 +26,8 @@ impl Questions {
     pub(super) fn of(kubectl: &Kubectl) -> Result<Self> {
         let objects = manifests::render(kubectl, "deploy/overlays/prod")?;
         let find = |kind: &str, place: &str| {
-            let found = objects.iter().filter(|object| text(object, "/kind") == kind);
-            found.filter_map(|object| object.pointer(place)).next().cloned()
+            let mut found = objects.iter().filter(|object| text(object, "/kind") == kind);
+            found.find_map(|object| object.pointer(place)).cloned()
         };
         let dashboard = find("ConfigMap", "/data/dashboard.json").context("no dashboard")?;
         let dashboard = serde_json::from_str(dashboard.as_str().context("no text")?)?;

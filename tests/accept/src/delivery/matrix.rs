@@ -162,7 +162,9 @@ fn by_name(objects: Vec<Value>) -> BTreeMap<String, Value> {
 fn without(object: &mut Value, map: &str, keys: &[&str]) {
     let Some(metadata) = object.pointer_mut("/metadata").and_then(Value::as_object_mut) else { return };
     if let Some(found) = metadata.get_mut(map).and_then(Value::as_object_mut) {
-        keys.iter().for_each(|key| drop(found.remove(*key)));
+        for key in keys {
+            found.remove(*key);
+        }
         if found.is_empty() {
             metadata.remove(map);
         }

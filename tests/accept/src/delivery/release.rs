@@ -126,7 +126,7 @@ impl Delivery<'_> {
         apiservice_available(self.kubectl())
     }
 
-    /// Jobs run to their end, those of a CronJob when it is their turn, which is now.
+    /// Jobs run to their end, those of a `CronJob` when it is their turn, which is now.
     fn jobs(&self) -> Result<()> {
         let node = self.node();
         for (kind, path) in

@@ -110,7 +110,7 @@ impl<'a> Rendered<'a> {
         }
         let names = list(object, "/spec/dnsNames").filter_map(Value::as_str);
         // The others are what people outside call it.
-        for name in names.filter(|name| name.split('.').nth(2) == Some("svc")) {
+        for name in names.filter(|name| !name.contains('.') || name.split('.').nth(2) == Some("svc")) {
             let mut parts = name.split('.');
             self.has("Service", parts.next().unwrap_or_default(), object)?;
             let namespace = parts.next().unwrap_or_default();
