@@ -11,6 +11,8 @@ mod control_plane;
 mod extra;
 /// PostgreSQL's programs.
 mod postgres;
+/// PostgreSQL on several nodes.
+mod patroni;
 /// The console's page.
 mod web;
 /// What has to be built.

@@ -35,6 +35,11 @@ pub(crate) fn link() -> Result<()> {
 }
 
 fn installed() -> Option<PathBuf> {
+    places().into_iter().find(|dir| is_complete(dir))
+}
+
+/// Where PostgreSQL's programs may be: on PATH, and where packages put them, the newest first.
+pub(crate) fn places() -> Vec<PathBuf> {
     let mut packaged: Vec<(u32, PathBuf)> = std::fs::read_dir("/usr/lib/postgresql")
         .into_iter()
         .flatten()
@@ -43,7 +48,7 @@ fn installed() -> Option<PathBuf> {
         .collect();
     packaged.sort();
     let packaged = packaged.into_iter().rev().map(|(_, dir)| dir);
-    workspace::path().into_iter().chain(packaged).find(|dir| is_complete(dir))
+    workspace::path().into_iter().chain(packaged).collect()
 }
 
 fn is_complete(dir: &Path) -> bool {

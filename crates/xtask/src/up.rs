@@ -4,6 +4,7 @@ use crate::build::{self, Programs};
 use crate::call;
 use crate::control_plane::ControlPlane;
 use crate::extra;
+use crate::patroni;
 use crate::postgres;
 use crate::web;
 use crate::workspace;
@@ -11,7 +12,7 @@ use anyhow::Result;
 use std::convert::Infallible;
 use std::time::Instant;
 use terminal::caller;
-use terminal::line::Up;
+use terminal::line::{Postgres, Up};
 
 /// Builds and links what an instance consists of.
 pub(crate) fn prepare(programs: &[Programs], control_plane: &ControlPlane) -> Result<()> {
@@ -32,8 +33,11 @@ pub(crate) fn up(up: &Up, begun: Instant) -> Result<Infallible> {
     build::link_plugin()?;
     extra::link()?;
     let given = std::env::var_os("DATABASE_URL").is_some_and(|url| !url.is_empty());
-    if up.check || !given {
-        postgres::link()?;
+    match &up.postgres {
+        Some(Postgres::Ha) => patroni::link()?,
+        Some(Postgres::Url(_)) => {}
+        None if given && !up.check => {}
+        None => postgres::link()?,
     }
     call::become_program("instance", false, std::env::args_os().skip(1).chain(caller::spent(begun)))
 }

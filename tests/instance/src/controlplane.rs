@@ -16,6 +16,11 @@ const OPERATORS: &str = "business:operators";
 
 /// The one etcd of all local control planes; each has its own prefix.
 pub fn etcd(layout: &Layout, port: u16, peer_port: u16) -> Result<Spec> {
+    etcd_named("etcd", layout, port, peer_port)
+}
+
+/// An etcd of this name, with data of its own; who shows the certificate `etcd-client` is let in.
+pub fn etcd_named(name: &str, layout: &Layout, port: u16, peer_port: u16) -> Result<Spec> {
     let pki = Pki::open(&layout.path("pki"))?;
     pki.authority("etcd-ca")?;
     let names = ["127.0.0.1", "localhost"];
@@ -27,7 +32,7 @@ pub fn etcd(layout: &Layout, port: u16, peer_port: u16) -> Result<Spec> {
     let file = |path: PathBuf| path.to_string_lossy().into_owned();
     let args = [
         ("name", "local".to_owned()),
-        ("data-dir", file(layout.path("etcd"))),
+        ("data-dir", file(layout.path(name))),
         ("listen-client-urls", client.clone()),
         ("advertise-client-urls", client),
         ("listen-peer-urls", peer.clone()),
@@ -47,7 +52,7 @@ pub fn etcd(layout: &Layout, port: u16, peer_port: u16) -> Result<Spec> {
         ("log-level", "warn".to_owned()),
     ];
     let program = layout::bin().join("etcd");
-    Ok(Spec::new("etcd", &program).args(args.iter().map(|(key, value)| format!("--{key}={value}"))))
+    Ok(Spec::new(name, &program).args(args.iter().map(|(key, value)| format!("--{key}={value}"))))
 }
 
 /// One control plane.

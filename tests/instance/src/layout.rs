@@ -37,6 +37,16 @@ impl Layout {
         Self { dir: workspace().join(".dev/bench"), first_port: 23_000 }
     }
 
+    /// That of the failover test.
+    pub fn of_failover() -> Self {
+        Self { dir: workspace().join(".dev/failover"), first_port: 24_000 }
+    }
+
+    /// All that are not `up`'s own.
+    pub fn of_tests() -> [Self; 5] {
+        [Self::of_check(), Self::of_accept(), Self::of_manifests(), Self::of_bench(), Self::of_failover()]
+    }
+
     /// What has this name in it.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
@@ -44,7 +54,7 @@ impl Layout {
 
     /// Deletes everything but other instances' directories.
     pub fn wipe(&self) -> Result<()> {
-        let others = ["check", "accept", "manifests", "bench"].map(|name| self.dir.join(name));
+        let others = Self::of_tests().map(|other| other.dir);
         let entries = match std::fs::read_dir(&self.dir) {
             Ok(entries) => entries,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -87,6 +97,20 @@ pub fn bin() -> PathBuf {
 pub fn postgresql() -> Result<PathBuf> {
     let link = workspace().join(".dev/postgresql");
     link.canonicalize().with_context(|| format!("find PostgreSQL's programs by {}", link.display()))
+}
+
+/// A whole PostgreSQL, with the programs that Patroni calls.
+pub fn postgresql_ha() -> Result<PathBuf> {
+    let link = workspace().join(".dev/postgresql-ha");
+    link.canonicalize().with_context(|| format!("find PostgreSQL's programs by {}", link.display()))
+}
+
+/// The Python of the environment that Patroni is in.
+pub fn patroni() -> Result<PathBuf> {
+    let link = workspace().join(".dev/patroni");
+    let environment =
+        link.canonicalize().with_context(|| format!("find Patroni's environment by {}", link.display()))?;
+    Ok(environment.join("bin/python"))
 }
 
 /// A program of ours: cargo puts all of a profile into one directory.

@@ -3,7 +3,7 @@
 //! ```text
 //! layout, state, ports, process ─▶ supervisor ─▶ postgres ─┐
 //! pki, token, kubeconfig ─▶ kubectl, manifests ────────────┼─▶ platform ─▶ job, up
-//!            controlplane, programs, registry, identity ───┘
+//!   controlplane, programs, patroni, registry, identity ───┘
 //! ```
 
 #![expect(missing_docs, reason = "tests of this workspace are its only users")]
@@ -30,6 +30,10 @@ pub mod kubeconfig;
 pub mod kubectl;
 /// A private PostgreSQL.
 pub mod postgres;
+/// PostgreSQL on three nodes.
+pub mod patroni;
+/// A network that can be cut.
+pub mod cable;
 /// Our objects.
 mod objects;
 /// A local Kubernetes control plane.

@@ -1,6 +1,7 @@
 //! What `cargo xtask up` and `down` call once everything is built.
 
 use clap::{Arg, ArgAction, Command};
+use instance::cable::{self, Forward};
 use instance::up::{self, Asked};
 use std::process::ExitCode;
 use terminal::caller::Caller;
@@ -12,7 +13,9 @@ fn command() -> Command {
     let wipe = Arg::new("wipe").long("wipe").action(ArgAction::SetTrue);
     let down = Caller::flags(Command::new("down")).args([wipe, line::output()]);
     let login = Caller::flags(Command::new("login")).args([line::person(), line::output()]);
-    Command::new("instance").subcommand_required(true).subcommands([up, down, login])
+    let ways = Arg::new("way").value_name("PORT:PORT").action(ArgAction::Append).value_parser(cable::way);
+    let cable = Command::new("cable").about("Forwards from one port to another.").arg(ways.required(true));
+    Command::new("instance").subcommand_required(true).subcommands([up, down, login, cable])
 }
 
 fn main() -> ExitCode {
@@ -30,6 +33,16 @@ fn main() -> ExitCode {
         Some(("login", matches)) => {
             let person = line::person_of(matches);
             Caller::of(matches).run("login", || up::login(&person).map(|()| None))
+        }
+        Some(("cable", matches)) => {
+            let ways: Vec<Forward> = matches.get_many("way").into_iter().flatten().copied().collect();
+            match cable::run(&ways) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => {
+                    terminal::say::line(format_args!("{error:#}"));
+                    ExitCode::FAILURE
+                }
+            }
         }
         _ => ExitCode::FAILURE,
     }

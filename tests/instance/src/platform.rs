@@ -7,6 +7,7 @@ use crate::kubectl::Kubectl;
 use crate::layout::{self, Layout};
 use crate::manifests::{self, APISERVICE, Address, NAMESPACE, SERVICE};
 use crate::objects::{Hard, project};
+use crate::patroni::{HaOptions, HaPorts, PatroniCluster};
 use crate::pki::{CertificateSubject, Pki};
 use crate::ports::Ports;
 use crate::postgres::Postgres;
@@ -47,6 +48,8 @@ pub struct Options {
     pub database_url: Option<String>,
     /// The private PostgreSQL has a certificate.
     pub database_tls: bool,
+    /// PostgreSQL on several nodes.
+    pub ha: Option<HaOptions>,
     /// Without business-api and business-controller.
     pub bare: bool,
     /// Time between two audits of the member clusters, when not the controller's own.
@@ -65,6 +68,8 @@ pub struct Instance {
     pub apis: Vec<Api>,
     pub controller_admin_port: Option<u16>,
     pub database_url: String,
+    /// The nodes of PostgreSQL, where it has several.
+    pub cluster: Option<PatroniCluster>,
     /// Signs tokens of tenants.
     pub issuer: TokenIssuer,
     /// Where people log in, where its program could be built.
@@ -149,7 +154,11 @@ impl<'a> Starter<'a> {
     }
 
     fn run(mut self) -> Result<Instance> {
-        let database_url = self.postgres()?;
+        let cluster = self.options.ha.map(|ha| self.patroni(ha)).transpose()?;
+        let database_url = match &cluster {
+            Some(cluster) => cluster.url(),
+            None => self.postgres()?,
+        };
         let issuer = self.issuer()?;
         let provider = self.provider(&issuer)?;
         let (host, members) = self.control_planes(provider.as_ref())?;
@@ -165,6 +174,7 @@ impl<'a> Starter<'a> {
             apis: Vec::new(),
             controller_admin_port: None,
             database_url,
+            cluster,
             issuer,
             provider,
             registry: None,
@@ -183,7 +193,7 @@ impl<'a> Starter<'a> {
 
     fn postgres(&mut self) -> Result<String> {
         if let Some(url) = &self.options.database_url {
-            say::line("      PostgreSQL of DATABASE_URL is used");
+            say::line("      the PostgreSQL that was named is used");
             return Ok(url.clone());
         }
         let port = self.port("postgres", "postgres")?;
@@ -195,6 +205,16 @@ impl<'a> Starter<'a> {
             self.supervisor.start(postgres.spec())?;
             postgres.wait(self.supervisor)?;
             Ok(postgres.url())
+        })
+    }
+
+    fn patroni(&mut self, options: HaOptions) -> Result<PatroniCluster> {
+        let ports = HaPorts::choose(options, |name, child| self.port(name, child))?;
+        say::step("PostgreSQL ready on three nodes, one of them synchronous", || {
+            let cluster = PatroniCluster::prepare(self.layout, self.supervisor, ports, options)?;
+            cluster.specs()?.into_iter().try_for_each(|spec| self.supervisor.start(spec))?;
+            cluster.wait(self.supervisor)?;
+            Ok(cluster)
         })
     }
 

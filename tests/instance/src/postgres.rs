@@ -14,12 +14,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-const DATABASE: &str = "business";
+/// The database, and the role that owns it.
+pub(crate) const DATABASE: &str = "business";
 /// Of its certificate, where it has one.
 pub const AUTHORITY: &str = "database-ca";
 const READY: Duration = Duration::from_mins(1);
 const PROBE: Duration = Duration::from_secs(2);
-const MAX_CONNECTIONS: u16 = 200;
+pub(crate) const MAX_CONNECTIONS: u16 = 200;
 /// A finished data directory holds this file with the directory of the programs that made it.
 const MARKER: &str = "made-by";
 
@@ -40,7 +41,7 @@ fn complete(dir: &Path) -> bool {
 }
 
 /// The user PostgreSQL runs as when we are root, which it refuses to be.
-fn unprivileged() -> Option<(u32, u32)> {
+pub(crate) fn unprivileged() -> Option<(u32, u32)> {
     if nix_is_root() {
         let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
         let find = |name: &str| {
@@ -65,20 +66,26 @@ fn traversable(dir: &Path) -> bool {
         .all(|part| part.metadata().is_ok_and(|meta| meta.permissions().mode() & 0o001 != 0))
 }
 
+/// Where data lies: in the instance's directory, unless the user who runs PostgreSQL cannot get there.
+pub(crate) fn base_directory(layout: &Layout, supervisor: &Supervisor) -> Result<PathBuf> {
+    let known = supervisor.state(|state| state.postgres_dir.clone())?.filter(|dir| dir.exists());
+    let base = known.unwrap_or_else(|| {
+        if unprivileged().is_none() || traversable(&layout.dir) {
+            layout.path("postgres")
+        } else {
+            Path::new("/var/tmp").join(format!("tke-business-{}", layout.short_hash()))
+        }
+    });
+    supervisor.state(|state| state.postgres_dir = Some(base.clone()))?;
+    std::fs::create_dir_all(&base)?;
+    Ok(base)
+}
+
 impl Postgres {
     /// Creates the data directory unless it is there.
     pub fn prepare(layout: &Layout, supervisor: &Supervisor, port: u16) -> Result<Self> {
         let user = unprivileged();
-        let known = supervisor.state(|state| state.postgres_dir.clone())?.filter(|dir| dir.exists());
-        let base = known.unwrap_or_else(|| {
-            if user.is_none() || traversable(&layout.dir) {
-                layout.path("postgres")
-            } else {
-                Path::new("/var/tmp").join(format!("tke-business-{}", layout.short_hash()))
-            }
-        });
-        supervisor.state(|state| state.postgres_dir = Some(base.clone()))?;
-        std::fs::create_dir_all(&base)?;
+        let base = base_directory(layout, supervisor)?;
         let password = password(&layout.path("postgres.password"))?;
         let data = base.join("data");
         // Data of one major version is of no use to another: the programs that made it go on with it.
@@ -136,27 +143,12 @@ impl Postgres {
 
     pub fn wait(&self, supervisor: &Supervisor) -> Result<()> {
         supervisor.wait("postgres", READY, || {
-            Ok(match self.probe() {
+            Ok(match probe(self.port) {
                 Ok(true) => Look::Yes(()),
                 Ok(false) => Look::NotYet("it is starting".to_owned()),
                 Err(error) => Look::NotYet(error.to_string()),
             })
         })
-    }
-
-    /// Says hello as a client does: an answer `R` asks for the password, so the server takes connections.
-    fn probe(&self) -> std::io::Result<bool> {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
-        let mut stream = TcpStream::connect_timeout(&address, PROBE)?;
-        stream.set_read_timeout(Some(PROBE))?;
-        let mut body = vec![0, 3, 0, 0];
-        body.extend(format!("user\0{DATABASE}\0database\0{DATABASE}\0\0").bytes());
-        let length = u32::try_from(body.len() + 4).unwrap_or(u32::MAX);
-        stream.write_all(&length.to_be_bytes())?;
-        stream.write_all(&body)?;
-        let mut answer = [0];
-        stream.read_exact(&mut answer)?;
-        Ok(answer == *b"R")
     }
 
     fn initialize(&self) -> Result<()> {
@@ -204,6 +196,20 @@ impl Postgres {
         }
         command
     }
+}
+
+/// Says hello as a client does: an answer `R` asks for the password, so the server takes connections.
+pub(crate) fn probe(port: u16) -> std::io::Result<bool> {
+    let mut stream = TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), PROBE)?;
+    stream.set_read_timeout(Some(PROBE))?;
+    let mut body = vec![0, 3, 0, 0];
+    body.extend(format!("user\0{DATABASE}\0database\0{DATABASE}\0\0").bytes());
+    let length = u32::try_from(body.len() + 4).unwrap_or(u32::MAX);
+    stream.write_all(&length.to_be_bytes())?;
+    stream.write_all(&body)?;
+    let mut answer = [0];
+    stream.read_exact(&mut answer)?;
+    Ok(answer == *b"R")
 }
 
 fn feed(mut command: Command, input: &str) -> Result<()> {

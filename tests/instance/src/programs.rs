@@ -225,9 +225,14 @@ pub fn ready(supervisor: &Supervisor, name: &str, admin_port: u16) -> Result<()>
 
 /// GET over plain HTTP on 127.0.0.1: code and body.
 pub fn get(port: u16, path: &str) -> std::io::Result<(u16, String)> {
+    exchange(port, &format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n"), PROBE)
+}
+
+/// A whole request over plain HTTP on 127.0.0.1, of version 1.0: code and body.
+pub(crate) fn exchange(port: u16, request: &str, patience: Duration) -> std::io::Result<(u16, String)> {
     let mut stream = TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), PROBE)?;
-    stream.set_read_timeout(Some(PROBE))?;
-    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes())?;
+    stream.set_read_timeout(Some(patience))?;
+    stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
     let answer = String::from_utf8_lossy(&answer);

@@ -194,6 +194,26 @@ impl Supervisor {
         inner.save()
     }
 
+    /// kill -9, and it is left down until [`Supervisor::resume`].
+    pub fn fell(&self, name: &str) -> Result<()> {
+        let mut inner = self.lock();
+        let running = inner.find(name)?;
+        running.paused = true;
+        running.identity.as_ref().context("it is not running")?.signal(Signal::SIGKILL)
+    }
+
+    /// It stands still until [`Supervisor::thaw`]: to others, it has gone silent.
+    pub fn freeze(&self, name: &str) -> Result<()> {
+        let mut inner = self.lock();
+        inner.find(name)?.identity.as_ref().context("it is not running")?.signal(Signal::SIGSTOP)
+    }
+
+    /// It goes on.
+    pub fn thaw(&self, name: &str) -> Result<()> {
+        let mut inner = self.lock();
+        inner.find(name)?.identity.as_ref().context("it is not running")?.signal(Signal::SIGCONT)
+    }
+
     pub fn resume(&self, name: &str) -> Result<()> {
         let mut inner = self.lock();
         let logs = inner.logs.clone();

@@ -5,6 +5,7 @@ use crate::identity;
 use crate::job;
 use crate::layout::Layout;
 use crate::manifests;
+use crate::patroni::HaOptions;
 use crate::platform::{Instance, Options};
 use crate::process::ProcessIdentity;
 use crate::state::InstanceState;
@@ -18,7 +19,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use terminal::caller::Caller;
-use terminal::line::Up;
+use terminal::line::{Postgres, Up};
 use terminal::say;
 
 const DETACHED: Duration = Duration::from_mins(5);
@@ -38,7 +39,13 @@ pub struct Asked {
 impl Asked {
     fn options(&self) -> Options {
         // A check never touches what a running instance uses, and DATABASE_URL may be just that.
-        let database_url = std::env::var("DATABASE_URL").ok().filter(|url| !url.is_empty() && !self.up.check);
+        let variable = std::env::var("DATABASE_URL").ok().filter(|url| !url.is_empty() && !self.up.check);
+        let database_url = match &self.up.postgres {
+            Some(Postgres::Url(url)) => Some(url.clone()),
+            Some(Postgres::Ha) => None,
+            None => variable,
+        };
+        let ha = (self.up.postgres == Some(Postgres::Ha)).then(HaOptions::default);
         Options {
             kubeconfig: self.up.kubeconfig.clone(),
             members: self.up.members,
@@ -46,6 +53,7 @@ impl Asked {
             replicas: self.up.replicas,
             database_url,
             database_tls: false,
+            ha,
             bare: false,
             audit_period: self.audit_period.clone(),
         }
@@ -167,6 +175,9 @@ fn guide(instance: &Instance, took: Duration) {
         let people = identity::PEOPLE.map(|person| person.name).join(", ");
         say::line(format_args!("  cargo xtask login alice; there are {people}"));
     }
+    if let Some(cluster) = &instance.cluster {
+        say::line(format_args!("  {}   # who leads PostgreSQL", cluster.show()));
+    }
     if let Some(registry) = &instance.registry {
         say::line(format_args!(
             "  registry: {}; a name and a password for it is a RegistryCredential",
@@ -206,7 +217,7 @@ pub fn down(wipe: bool) -> Result<()> {
     let layout = Layout::of_up();
     stop(&layout)?;
     if wipe {
-        for other in [Layout::of_check(), Layout::of_accept(), Layout::of_manifests(), Layout::of_bench()] {
+        for other in Layout::of_tests() {
             let state = InstanceState::load(&other.path("state.json"))?;
             if state.supervisor.as_ref().is_some_and(ProcessIdentity::alive) {
                 bail!("a check or test is running in {}: nothing is deleted", other.dir.display());

@@ -3,6 +3,27 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::path::PathBuf;
 
+/// Which PostgreSQL the platform is to use, instead of a private one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Postgres {
+    /// Three nodes under Patroni.
+    Ha,
+    /// One that the user has: `postgres://…`
+    Url(String),
+}
+
+impl Postgres {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "ha" => Ok(Self::Ha),
+            url if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
+                Ok(Self::Url(url.to_owned()))
+            }
+            _ => Err("neither `ha` nor postgres://user:password@host:port/database".to_owned()),
+        }
+    }
+}
+
 /// What `up` was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Up {
@@ -20,6 +41,8 @@ pub struct Up {
     pub advertise_address: Option<String>,
     /// Replicas of business-api.
     pub replicas: u8,
+    /// Another PostgreSQL than a private one.
+    pub postgres: Option<Postgres>,
 }
 
 impl Up {
@@ -29,6 +52,7 @@ impl Up {
             "Run the whole main job in a directory of its own, stop everything, and say whether it worked.";
         let cluster = "A cluster you have, instead of a local control plane.";
         let advertise = "Address of this machine as the cluster of --kubeconfig reaches it.";
+        let postgres = "PostgreSQL on three nodes under Patroni, or one that you have; DATABASE_URL does the latter unseen by others.";
         Command::new("up").about("Run the whole platform on this machine.").args([
             Arg::new("check").long("check").action(ArgAction::SetTrue).help(check),
             output().requires("check"),
@@ -49,6 +73,11 @@ impl Up {
                 .requires("kubeconfig")
                 .help(advertise),
             replicas(),
+            Arg::new("postgres")
+                .long("postgres")
+                .value_name("ha|URL")
+                .value_parser(Postgres::parse)
+                .help(postgres),
         ])
     }
 
@@ -62,6 +91,7 @@ impl Up {
             members: number(matches, "members"),
             advertise_address: matches.get_one("advertise-address").cloned(),
             replicas: number(matches, "replicas"),
+            postgres: matches.get_one("postgres").cloned(),
         }
     }
 }
@@ -137,11 +167,15 @@ mod tests {
         let plain = up(&[]).unwrap();
         assert_eq!((plain.members, plain.replicas, plain.output), (0, 1, Output::Text));
         assert_eq!(up(&["--check", "-o", "json", "--members=2"]).unwrap().members, 2);
+        assert_eq!(up(&["--postgres", "ha"]).unwrap().postgres, Some(Postgres::Ha));
+        let url = "postgres://u:p@h/d";
+        assert_eq!(up(&["--postgres", url]).unwrap().postgres, Some(Postgres::Url(url.to_owned())));
         for wrong in [
             &["-o", "json"][..],
             &["--check", "--detach"],
             &["--advertise-address", "x"],
             &["--members", "x"],
+            &["--postgres", "mysql://h/d"],
         ] {
             assert_eq!(up(wrong).unwrap_err().exit_code(), 2, "{wrong:?}");
         }

@@ -1,0 +1,96 @@
+//! What PostgreSQL on several nodes takes: Patroni in a Python environment that is made once per user, a whole
+//! PostgreSQL, and HAProxy.
+
+use crate::workspace;
+use anyhow::{Context, Result, bail};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use terminal::say;
+
+/// What Patroni calls, and what packages without the clients' programs lack.
+const PROGRAMS: [&str; 7] =
+    ["postgres", "initdb", "pg_ctl", "pg_controldata", "pg_basebackup", "pg_rewind", "psql"];
+/// Where Debian puts programs of the administrator.
+const SBIN: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
+
+/// Makes what can be made, and links all of it to where an instance looks for it. The error says what to install.
+pub(crate) fn link() -> Result<()> {
+    let dev = workspace::dev();
+    workspace::link(&haproxy()?, &dev.join("bin/haproxy"))?;
+    workspace::link(&postgresql()?, &dev.join("postgresql-ha"))?;
+    workspace::link(&environment()?, &dev.join("patroni"))
+}
+
+fn haproxy() -> Result<PathBuf> {
+    let dirs = workspace::path().into_iter().chain(SBIN.map(PathBuf::from));
+    workspace::find("haproxy", dirs, |_| true)
+        .context("HAProxy is not on this machine: install it (Debian: apt-get install haproxy)")
+}
+
+fn postgresql() -> Result<PathBuf> {
+    let whole = |dir: &PathBuf| PROGRAMS.iter().all(|program| dir.join(program).is_file());
+    crate::postgres::places().into_iter().find(whole).with_context(|| {
+        format!(
+            "no directory of this machine has all of {}: install PostgreSQL with its clients (Debian: apt-get install \
+             postgresql)",
+            PROGRAMS.join(", ")
+        )
+    })
+}
+
+/// The Python environment with Patroni in it. Other requirements make another one.
+fn environment() -> Result<PathBuf> {
+    let requirements = workspace::root().join("tests/patroni/requirements.txt");
+    let text = std::fs::read(&requirements).with_context(|| format!("read {}", requirements.display()))?;
+    // PostgreSQL refuses to be root, and another user cannot enter root's home.
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0);
+    let base = if is_root { PathBuf::from("/var/tmp/tke-business") } else { workspace::cache() };
+    let environment = base.join(format!("patroni-{}", workspace::key(text)));
+    if !environment.exists() {
+        say::step("Patroni installed, once", || install(&environment, &requirements))?;
+    }
+    Ok(environment)
+}
+
+/// Makes it under another name first: what is half-made is nobody's.
+fn install(environment: &Path, requirements: &Path) -> Result<()> {
+    let base = environment.parent().context("the environment has no parent")?;
+    std::fs::create_dir_all(base)?;
+    let half = environment.with_extension(std::process::id().to_string());
+    let made = run(Command::new(python()?).args(["-m", "venv"]).arg(&half))
+        .context("make a Python environment (Debian: apt-get install python3-venv)")
+        .and_then(|()| {
+            let mut pip = Command::new(half.join("bin/python"));
+            pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"]);
+            run(pip.arg(requirements)).context("install Patroni from the Python package index")
+        })
+        .and_then(|()| std::fs::rename(&half, environment).context("keep the Python environment"));
+    if made.is_err() && half.exists() {
+        std::fs::remove_dir_all(&half)?;
+    }
+    made
+}
+
+/// A Python that every user of this machine can run.
+fn python() -> Result<PathBuf> {
+    let open = |file: &Path| {
+        let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+        file.ancestors().all(|part| part.metadata().is_ok_and(|meta| meta.permissions().mode() & 0o001 != 0))
+    };
+    let dirs = std::iter::once(PathBuf::from("/usr/bin")).chain(workspace::path());
+    workspace::find("python3", dirs, open)
+        .context("Patroni needs a Python 3 that every user can run (Debian: apt-get install python3-venv)")
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().with_context(|| format!("start {name}"))?;
+    if !output.status.success() {
+        let said =
+            String::from_utf8_lossy(if output.stderr.is_empty() { &output.stdout } else { &output.stderr });
+        let last: Vec<&str> = said.lines().rev().take(3).collect();
+        bail!("{name}: {}", last.into_iter().rev().collect::<Vec<_>>().join("; "));
+    }
+    Ok(())
+}
