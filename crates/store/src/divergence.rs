@@ -2,14 +2,17 @@
 //!
 //! After a failover to a standby that lost the last commits, or after a restore, revisions are given again,
 //! and the new history may already be longer than the old one was. So the last event known is compared with
-//! the table. One replica then begins a new epoch, far ahead of every revision that anybody may have seen.
+//! the table, and what was answered and has not come yet. One replica then begins a new epoch, far ahead of every revision that anybody may have seen.
 
 use crate::cache::inner::CacheInner;
 use crate::cache::ring::RingChange;
+use crate::model::Revision;
+use crate::tail::handover::Answered;
 use crate::tail::load::Head;
 use crate::tail::sql::{self, Arg};
 use sqlx::Row;
 use sqlx::postgres::{PgConnection, PgRow};
+use uuid::Uuid;
 
 /// How far a new epoch jumps: more than any replica can have seen beyond the one that begins it.
 pub const EPOCH_JUMP: i64 = 1_000_000;
@@ -19,6 +22,8 @@ pub const DIVERGED: &str = "history has diverged";
 const COMPARE: &str = "SELECT r.v, r.epoch, c.compacted, e.uid, e.op::text, e.body \
      FROM (SELECT * FROM rev ORDER BY v DESC LIMIT 1) r CROSS JOIN compaction c \
      LEFT JOIN events e ON e.rv = $1 WHERE c.id = 1";
+
+const FIND: &str = "SELECT uid, op::text, body FROM events WHERE rv = $1";
 
 /// Which server this is, and on which timeline. Not every PostgreSQL tells.
 const SERVER: &str = "SELECT system_identifier::text || '/' || \
@@ -73,23 +78,59 @@ pub(crate) async fn compare(
     if head.revision < seen {
         return Ok(HistoryVerdict::Diverged("the counter is behind what was seen"));
     }
-    if moved && seen > revision {
-        // A write was answered and its event never came: nothing can show that it is still there.
+    let answered = cache.handover.answered_after(revision);
+    if moved && seen > revision && !found_again(cache, connection, seen, &answered).await? {
         return Ok(HistoryVerdict::Diverged("another server took over before the last answers were seen"));
     }
     let Some(last) = last else { return Ok(HistoryVerdict::Same) };
     match row.try_get::<Option<&str>, _>(5)? {
         None if last.revision() > head.compacted => Ok(HistoryVerdict::Diverged("the last event is missing")),
         None => Ok(HistoryVerdict::Same),
-        Some(body) if is_event(row, body, &last)? => Ok(HistoryVerdict::Same),
+        Some(body) if is_event(row, 3, body, &Event::of(&last))? => Ok(HistoryVerdict::Same),
         Some(_) => Ok(HistoryVerdict::Diverged("the last event is another one")),
     }
 }
 
-fn is_event(row: &PgRow, body: &str, known: &RingChange) -> Result<bool, sqlx::Error> {
-    let uid: uuid::Uuid = row.try_get(3)?;
-    let op: &str = row.try_get(4)?;
-    Ok(uid == known.new.uid && (op == "d") == known.deleted && *body.as_bytes() == *known.new.body)
+/// Whether all that was answered and has not come to the cache is in this server's history, too. What is newer than every
+/// answer that is known cannot be shown.
+async fn found_again(
+    cache: &CacheInner,
+    connection: &mut PgConnection,
+    seen: Revision,
+    answered: &[Answered],
+) -> Result<bool, sqlx::Error> {
+    if answered.iter().all(|answer| answer.revision < seen) {
+        return Ok(false);
+    }
+    for answer in answered {
+        let rows = sql::rows(connection, cache.config.prepared, FIND, &[answer.revision.into()]).await?;
+        let Some(row) = rows.first() else { return Ok(false) };
+        let known = Event { uid: answer.uid, deleted: answer.deleted, body: answer.body.as_bytes() };
+        if !is_event(row, 0, row.try_get(2)?, &known)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// What tells one event from another at the same revision.
+struct Event<'a> {
+    uid: Uuid,
+    deleted: bool,
+    body: &'a [u8],
+}
+
+impl<'a> Event<'a> {
+    fn of(change: &'a RingChange) -> Self {
+        Self { uid: change.new.uid, deleted: change.deleted, body: &change.new.body }
+    }
+}
+
+/// Compares with a row that has `uid, op` from `first` on.
+fn is_event(row: &PgRow, first: usize, body: &str, known: &Event<'_>) -> Result<bool, sqlx::Error> {
+    let uid: Uuid = row.try_get(first)?;
+    let op: &str = row.try_get(first + 1)?;
+    Ok(uid == known.uid && (op == "d") == known.deleted && body.as_bytes() == known.body)
 }
 
 /// Begins a new epoch, unless another replica was first.

@@ -232,9 +232,20 @@ impl Task {
         let mut written = Vec::with_capacity(writes);
         self.meters.batch_writes.observe(f64::from(u32::try_from(writes).unwrap_or(u32::MAX)));
         let mut entries = 0_usize;
-        for pending in part {
-            let result = outcome::of(&pending.write, answer, entries);
+        let mut results = Vec::with_capacity(writes);
+        for pending in &part {
+            results.push(outcome::of(&pending.write, answer, entries));
             entries = entries.saturating_add(pending.write.change.steps());
+        }
+        let connection = self.handover.connection();
+        // Before anybody hears of it: a server that takes over is asked for what was answered.
+        let newest = part.iter().zip(&results).rev().find_map(|(pending, result)| {
+            Some(outcome::answered(&pending.write, *result.as_ref().ok()?, connection))
+        });
+        if let Some(newest) = newest {
+            self.handover.answering(newest);
+        }
+        for (pending, result) in part.into_iter().zip(results) {
             self.meters.writes.inc();
             let revision = result.as_ref().ok().copied();
             if revision.is_none() {
@@ -247,7 +258,7 @@ impl Task {
         }
         let base = Revision(u64::try_from(answer.base).unwrap_or_default());
         let end = Revision(base.0 + u64::try_from(entries).unwrap_or_default());
-        self.handover.give(Committed { base, end, written, connection: self.handover.connection() });
+        self.handover.give(Committed { base, end, written, connection });
     }
 }
 

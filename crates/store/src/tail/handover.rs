@@ -8,12 +8,14 @@ use crate::kinds::Kinds;
 use crate::model::{Attributes, Entry, Key, Revision};
 use bytes::Bytes;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
 /// Batches that may wait; what is more is read from the database.
 const WAITING_MAX: usize = 64;
+/// Connections of which the newest answer is kept; of what comes then nothing can be shown.
+const ANSWERED_MAX: usize = 16;
 
 /// A row of `events`, as it was sent to the database.
 #[derive(Debug)]
@@ -48,11 +50,23 @@ pub(crate) struct Committed {
     pub(crate) connection: u64,
 }
 
+/// The newest write that was answered over one connection of the writer. Commits of one server are in the order of their
+/// revisions: who has this one has all that were answered before it over that connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Answered {
+    pub(crate) connection: u64,
+    pub(crate) revision: Revision,
+    pub(crate) uid: Uuid,
+    pub(crate) deleted: bool,
+    pub(crate) body: Arc<str>,
+}
+
 /// Where the tail is told what there is to do.
 #[derive(Debug)]
 pub(crate) struct Handover {
     writer: Uuid,
     waiting: Mutex<Vec<Committed>>,
+    answered: Mutex<Vec<Answered>>,
     connections: AtomicU64,
     /// A reader waits for what only the database can tell.
     look: AtomicBool,
@@ -66,6 +80,7 @@ impl Handover {
         Self {
             writer: Uuid::new_v4(),
             waiting: Mutex::default(),
+            answered: Mutex::default(),
             connections: AtomicU64::new(0),
             look: AtomicBool::new(false),
             news: AtomicBool::new(false),
@@ -103,6 +118,23 @@ impl Handover {
     /// What was handed over since the last time, in order.
     pub(crate) fn take(&self) -> Vec<Committed> {
         std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Keeps a write that is about to be answered, in the place of the one before over the same connection.
+    pub(crate) fn answering(&self, newest: Answered) {
+        let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = answered.iter_mut().find(|known| known.connection == newest.connection) {
+            *known = newest;
+        } else if answered.len() < ANSWERED_MAX {
+            answered.push(newest);
+        }
+    }
+
+    /// The answers that a cache at this revision has not heard of; the others need not be kept.
+    pub(crate) fn answered_after(&self, revision: Revision) -> Vec<Answered> {
+        let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
+        answered.retain(|known| known.revision > revision);
+        answered.clone()
     }
 
     /// Makes the tail look at the database.

@@ -1,10 +1,11 @@
 use crate::batch::{BatchAnswer, asked};
 use crate::model::{Change, Write};
-use crate::tail::handover::Written;
+use crate::tail::handover::{Answered, Written};
 use crate::{Error, Revision};
 use meta::quantity::{Format, Quantity};
 use quota::{Claim, Scope, ScopeKind, Shortage, Violation};
 use serde::Deserialize;
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// What an answer means for the write whose entries begin at `first`.
@@ -33,6 +34,15 @@ pub(super) fn of(write: &Write, answer: &BatchAnswer, first: usize) -> Result<Re
         6 => Err(Error::Held),
         other => Err(Error::Corrupt(format!("outcome {other}"))),
     }
+}
+
+/// By what the last event of a write that was made is known again.
+pub(super) fn answered(write: &Write, revision: Revision, connection: u64) -> Answered {
+    let (state, deleted) = match &write.change {
+        Change::Create(state) | Change::Update { state, .. } | Change::Move { state, .. } => (state, false),
+        Change::Delete { last, .. } => (last, true),
+    };
+    Answered { connection, revision, uid: write.uid, deleted, body: Arc::from(&*state.body) }
 }
 
 /// The events of a write that was made; `revision` is that of the last one.

@@ -26,6 +26,8 @@ mod failures;
 mod import;
 /// A backup that is restored.
 mod restore;
+/// A standby that takes over.
+mod promotion;
 /// A pool of transactions in between.
 mod pgbouncer;
 /// What one batch touches.

@@ -12,8 +12,12 @@ pub(crate) struct Proxy {
     cut: Arc<Mutex<CancellationToken>>,
     refusing: Arc<AtomicBool>,
     stall: Arc<Stall>,
+    only: Only,
     closed: CancellationToken,
 }
+
+/// The one application whose new connections are let through; everybody's where none is named.
+type Only = Arc<Mutex<Option<&'static str>>>;
 
 /// Whether the answer to the next batch is kept from its client.
 #[derive(Default)]
@@ -35,9 +39,11 @@ impl Proxy {
             cut: Arc::default(),
             refusing: Arc::default(),
             stall: Arc::default(),
+            only: Arc::default(),
             closed: CancellationToken::new(),
         };
         let (cut, closed) = (Arc::clone(&proxy.cut), proxy.closed.clone());
+        let only = Arc::clone(&proxy.only);
         let (refusing, stall) = (Arc::clone(&proxy.refusing), Arc::clone(&proxy.stall));
         tokio::spawn(async move {
             while let Some(Ok((client, _))) = closed.run_until_cancelled(listener.accept()).await {
@@ -45,11 +51,12 @@ impl Proxy {
                     continue;
                 }
                 let token = cut.lock().unwrap().clone();
-                let server = TcpStream::connect(&server).await.unwrap();
+                let Ok(server) = TcpStream::connect(&server).await else { continue };
                 let (from_client, to_client) = client.into_split();
                 let (from_server, to_server) = server.into_split();
                 // Whoever copies to the server keeps the server's half open after a cut.
-                let towards = Towards::Server { keep: closed.clone(), stall: Arc::clone(&stall) };
+                let (stall_too, only) = (Arc::clone(&stall), Arc::clone(&only));
+                let towards = Towards::Server { keep: closed.clone(), stall: stall_too, only };
                 tokio::spawn(copy(from_client, to_server, token.clone(), towards));
                 tokio::spawn(copy(from_server, to_client, token, Towards::Client(Arc::clone(&stall))));
             }
@@ -79,6 +86,11 @@ impl Proxy {
         self.refusing.store(refuse, Ordering::SeqCst);
     }
 
+    /// From now on only this application's new connections are let through; with `None` everybody's.
+    pub(crate) fn let_through(&self, only: Option<&'static str>) {
+        *self.only.lock().unwrap() = only;
+    }
+
     /// Lets go of the server's ends, too.
     pub(crate) fn close(&self) {
         self.closed.cancel();
@@ -86,7 +98,7 @@ impl Proxy {
 }
 
 enum Towards {
-    Server { keep: CancellationToken, stall: Arc<Stall> },
+    Server { keep: CancellationToken, stall: Arc<Stall>, only: Only },
     Client(Arc<Stall>),
 }
 
@@ -105,7 +117,11 @@ async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, cut: Cancellation
         let chunk = &buffer[..count];
         match &towards {
             // a statement is parsed in one message and bound in a later one, which begins with a B
-            Towards::Server { stall, .. } => {
+            Towards::Server { stall, only, .. } => {
+                let holds = |text: &str| chunk.windows(text.len()).any(|part| part == text.as_bytes());
+                if only.lock().unwrap().is_some_and(|name| holds("application_name") && !holds(name)) {
+                    return;
+                }
                 if prepared && chunk[0] == b'B' && stall.wanted.load(Ordering::SeqCst) {
                     stall.begun.cancel();
                 }

@@ -8,15 +8,16 @@ use store::testing::postgres::NOT_DURABLE;
 use store::{Error, Store};
 
 /// Runs a script on a folder.
-fn script(text: &str, folder: &str) {
+pub(crate) fn script(text: &str, folder: &str) {
     assert!(Command::new("sh").args(["-e", "-c", text, "sh", folder]).status().unwrap().success());
 }
 
-const BACK_UP: &str = r#"cp -a "$1" "$1-copy"; rm -f "$1-copy/postmaster.pid"; mv "$1-copy" "$1/backup""#;
-const RESTORE: &str =
+pub(crate) const BACK_UP: &str =
+    r#"cp -a "$1" "$1-copy"; rm -f "$1-copy/postmaster.pid"; mv "$1-copy" "$1/backup""#;
+pub(crate) const RESTORE: &str =
     r#"cd "$1"; for file in *; do test "$file" = backup || rm -rf "$file"; done; mv backup/* ."#;
 
-async fn folder(server: &Server) -> String {
+pub(crate) async fn folder(server: &Server) -> String {
     sqlx::query_scalar("SHOW data_directory").fetch_one(&mut server.admin().await.unwrap()).await.unwrap()
 }
 
@@ -63,7 +64,7 @@ async fn until_gone(kit: &Kit, lost: &Object) {
     }
 }
 
-async fn until_held(store: &Store, kit: &Kit) -> String {
+pub(crate) async fn until_held(store: &Store, kit: &Kit) -> String {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
     loop {
         if let Ok(Some(reason)) = store.growth_held(&kit.access).await {
