@@ -110,8 +110,8 @@ impl Store {
         let database = Arc::new(DatabaseState::new());
         let rules = config.rules(cache.0.handover.writer(), &standings);
         let handover = Arc::clone(&cache.0.handover);
-        let link =
-            Link::new(config.url.clone(), Arc::clone(&names), Arc::clone(&database), Arc::clone(&handover));
+        let (names_too, state) = (Arc::clone(&names), Arc::clone(&database));
+        let link = Link::new(config.url.clone(), names_too, state, Arc::clone(&cache.0));
         let writer = Writer::start(link, handover, rules, tasks, metrics);
         Ok(Self { writer, cache, database, kinds: names, standings, config: Arc::new(config) })
     }
@@ -200,7 +200,7 @@ impl Store {
         }
         let together = if dry_run { Together::Rehearse } else { Together::Make };
         let rules = Rules { notify: !dry_run, ..self.config.rules(Uuid::new_v4(), &self.standings) };
-        let answers = Box::pin(write_together(self.url(), &rules, writes, together)).await?;
+        let answers = Box::pin(write_together(self.url(), &self.cache.0, &rules, writes, together)).await?;
         if let (false, Some(Ok(last))) = (dry_run || answers.iter().any(Result::is_err), answers.last()) {
             self.cache.saw(*last);
         }

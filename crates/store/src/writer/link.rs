@@ -1,7 +1,8 @@
 use crate::batch::BatchAnswer;
+use crate::cache::inner::CacheInner;
 use crate::connect::{self, StatementFailure};
+use crate::divergence::{self, HistoryVerdict};
 use crate::kinds::{KindName, number};
-use crate::tail::handover::Handover;
 use runtime::Backoff;
 use sqlx::{Connection as _, PgConnection, Row as _};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -92,7 +93,9 @@ pub(crate) struct Link {
     url: String,
     kinds: Arc<[KindName]>,
     state: Arc<DatabaseState>,
-    handover: Arc<Handover>,
+    cache: Arc<CacheInner>,
+    /// The server of the last connection, where it tells.
+    server: Option<String>,
     connection: Option<PgConnection>,
     backoff: Backoff,
     retry_at: Option<(Instant, String)>,
@@ -107,14 +110,15 @@ impl Link {
         url: String,
         kinds: Arc<[KindName]>,
         state: Arc<DatabaseState>,
-        handover: Arc<Handover>,
+        cache: Arc<CacheInner>,
     ) -> Self {
         let backoff = Backoff::new(RETRY_FLOOR, RETRY_CEILING);
         Self {
             url,
             kinds,
             state,
-            handover,
+            cache,
+            server: None,
             connection: None,
             backoff,
             retry_at: None,
@@ -138,7 +142,7 @@ impl Link {
             }
             match self.open().await {
                 Ok(connection) => {
-                    self.handover.connected();
+                    self.cache.handover.connected();
                     self.connection = Some(connection);
                     self.backoff.reset();
                     self.retry_at = None;
@@ -157,8 +161,8 @@ impl Link {
         }
     }
 
-    /// Connects, and makes sure that this program and the database mean the same by the kinds' numbers, and that
-    /// no batch of the past is undecided.
+    /// Connects, and makes sure that this program and the database mean the same by the kinds' numbers, that no batch of the
+    /// past is undecided, and that the history is the one that this replica knows.
     async fn open(&mut self) -> Result<PgConnection, String> {
         let mut connection =
             connect::connect(&self.url, "store writer").await.map_err(|error| told(&error))?;
@@ -173,7 +177,27 @@ impl Link {
                 "a batch is settled whose callers were told that it is unknown"
             );
         }
+        self.recognize(&mut connection).await?;
         Ok(connection)
+    }
+
+    /// Nothing is granted out of a history that lacks what was granted before: the tail has to declare it first, and growth
+    /// then waits for the audit. A replica that has seen nothing yet takes what there is.
+    async fn recognize(&mut self, connection: &mut PgConnection) -> Result<(), String> {
+        let server = divergence::server(&self.cache, connection).await;
+        let moved = server.is_some() && self.server.is_some() && server != self.server;
+        if self.cache.progress.borrow().synced {
+            match divergence::compare(&self.cache, connection, moved).await.map_err(|error| told(&error))? {
+                HistoryVerdict::Same => {}
+                HistoryVerdict::Other => return Err("another history begins, and is being read".to_owned()),
+                HistoryVerdict::Diverged(why) => {
+                    self.cache.handover.ask();
+                    return Err(format!("the history of this server is to be compared first: {why}"));
+                }
+            }
+        }
+        self.server = server.or(self.server.take());
+        Ok(())
     }
 
     /// Gives the kinds their numbers, or finds that they have them.
@@ -253,9 +277,14 @@ impl Link {
                     match settle(&mut connection, batch).await {
                         Ok(fate) => {
                             self.unsettled = None;
-                            self.handover.connected();
-                            self.connection = Some(connection);
-                            self.state.set(Ok(()));
+                            match self.recognize(&mut connection).await {
+                                Ok(()) => {
+                                    self.cache.handover.connected();
+                                    self.connection = Some(connection);
+                                    self.state.set(Ok(()));
+                                }
+                                Err(reason) => self.state.set(Err(reason)),
+                            }
                             return fate;
                         }
                         Err(error) => tracing::warn!(%error, seq = batch.seq, "ask for the fate of a batch"),

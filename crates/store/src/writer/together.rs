@@ -1,6 +1,8 @@
 use super::{CALL_DEADLINE, outcome};
 use crate::batch::{Batch, BatchAnswer, Rules, Unapplied};
+use crate::cache::inner::CacheInner;
 use crate::connect::{self, StatementFailure};
+use crate::divergence::{self, HistoryVerdict};
 use crate::model::Write;
 use crate::pending::Pending;
 use crate::{Error, Revision};
@@ -26,6 +28,7 @@ pub(crate) enum Together {
 /// The answer to each, in their order; when one is refused, the others were not made either.
 pub(crate) async fn write_together(
     url: &str,
+    cache: &CacheInner,
     rules: &Rules,
     writes: Vec<Write>,
     together: Together,
@@ -39,6 +42,13 @@ pub(crate) async fn write_together(
     let batch = Batch::new(&writes, &rules.standings)?;
     let mut connection =
         connect::connect(url, "store batch").await.map_err(|error| connect::unavailable(&error))?;
+    // As the writer: nothing is granted out of a history that lacks what was granted before.
+    if cache.progress.borrow().synced {
+        let compared = divergence::compare(cache, &mut connection, false).await;
+        if compared.map_err(|error| connect::unavailable(&error))? != HistoryVerdict::Same {
+            return Err(Error::Unavailable("another history is to be compared first".to_owned()));
+        }
+    }
     let call = async {
         match together {
             Together::Make => batch.together(&mut connection, rules).await,

@@ -5,10 +5,10 @@ use crate::proxy::Proxy;
 use crate::restore::{BACK_UP, RESTORE, folder, script, until_held};
 use meta::selector::{FieldSelector, LabelSelector};
 use std::time::{Duration, Instant};
-use store::Config;
 use store::read::{At, Selection, WatchFrom, WatchItem, WatchQuery};
 use store::testing::Server;
 use store::testing::postgres::NOT_DURABLE;
+use store::{Config, Error};
 
 const WRITER: &str = "store writer";
 
@@ -95,7 +95,7 @@ async fn answers_that_the_new_primary_has_are_no_divergence_although_their_event
 }
 
 #[tokio::test]
-async fn an_answer_that_the_new_primary_has_not_is_noticed_although_another_write_has_its_revision() {
+async fn nothing_is_granted_by_a_new_primary_that_lacks_an_answer_until_history_was_compared() {
     let mut pair = Pair::new().await;
     pair.server.stop().unwrap();
     script(BACK_UP, &pair.data);
@@ -104,10 +104,25 @@ async fn an_answer_that_the_new_primary_has_not_is_noticed_although_another_writ
     pair.blind();
     pair.write("lost").await;
     pair.promote(|data| script(RESTORE, data)).await;
+    // Another replica, which has heard of nothing, gives the lost revisions again.
+    let other = Kit::on(pair.kit.database.clone()).await;
     for name in ["new", "newer", "newest"] {
-        pair.write(name).await;
+        other.create(Object::namespace("p", name, "c1: cpu=1")).await.unwrap();
+    }
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        match pair.kit.create(Object::namespace("p", "more", "c1: cpu=1")).await {
+            Err(Error::Unavailable(why)) if why.contains("compared first") => break,
+            Err(error) => assert!(Instant::now() < deadline, "{error}"),
+            Ok(_) => panic!("it was granted"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
     pair.see();
     let held = until_held(&pair.kit.store, &pair.kit).await;
     assert!(held.starts_with(store::divergence::DIVERGED), "{held}");
+    pair.kit.until("the database takes writes", || pair.kit.store.database_ok()).await;
+    let more = pair.kit.create(Object::namespace("p", "more", "c1: cpu=1")).await;
+    assert!(matches!(more, Err(Error::Held)), "{more:?}");
+    other.stop().await;
 }
