@@ -84,7 +84,11 @@ impl<K: Kind> Cache<K> {
             return None;
         }
         let old = held.objects.get(&object.key).cloned();
-        let is_old = |old: &View<K>| old.uid == object.uid && revision(&old.resource_version) >= incoming;
+        let is_old = |old: &View<K>| {
+            let held = revision(&old.resource_version);
+            // A list counts as it is: after commits were lost, an object is what it was before, and no event may ever come.
+            old.uid == object.uid && if heard == Heard::InList { held == incoming } else { held >= incoming }
+        };
         if old.as_deref().is_some_and(is_old) {
             return None;
         }
@@ -177,6 +181,19 @@ mod tests {
         assert_eq!(cache.list_ends().len(), 2);
         assert_eq!(cache.of_project("p").len(), 1);
         assert!(cache.at_place("c1", "a").is_some() && cache.at_place("c1", "b").is_none());
+    }
+
+    #[test]
+    fn a_new_list_counts_although_history_went_back() {
+        let cache = Cache::<BusinessNamespace>::default();
+        cache.seen(namespace("p", "n", 5), Heard::ByEvent).unwrap();
+        cache.seen(namespace("p", "n", 9), Heard::FromOwnWrite).unwrap();
+        cache.list_begins();
+        assert!(cache.seen(namespace("p", "n", 7), Heard::InList).is_some(), "what was written at 9 is lost");
+        assert!(cache.seen(namespace("p", "n", 7), Heard::InList).is_none());
+        assert!(cache.list_ends().is_empty());
+        assert_eq!(cache.all()[0].resource_version, "7");
+        assert!(cache.seen(namespace("p", "n", 8), Heard::ByEvent).is_some());
     }
 
     #[test]
