@@ -51,6 +51,9 @@ pub enum Command {
     IssueCertificate(IssueCertificate),
     /// Looks at a file of issuers as `serve` would, and says what is wrong with it.
     CheckAuthenticationConfig(CheckAuthenticationConfig),
+    /// Tries a PostgreSQL, or a server that calls itself compatible, for everything that this program rests on, in a schema of
+    /// its own that goes again. Exits with 2 if it will not do.
+    CheckDatabase(CheckDatabase),
     /// Compares the quota ledger with the objects. Exits with 2 if they differ.
     Audit(Audit),
     /// Prints the public keys that tokens for the registry are signed with, as the registry wants them: a JSON web key set.
@@ -367,6 +370,17 @@ pub struct Jwt {
     /// Claim with the user's tenant, or CEL such as claims.realm.tenant. A token without it is refused.
     #[arg(long, default_value = "tenantid")]
     pub jwt_tenant_claim: String,
+}
+
+/// Settings of `check-database`.
+#[derive(Clone, Debug, Args)]
+pub struct CheckDatabase {
+    /// Where the server is: postgres://user:password@host:port/database. The user has to be allowed to make a schema there.
+    #[arg(env = "DATABASE_URL", hide_env_values = true)]
+    pub url: String,
+    /// Form of the report.
+    #[arg(long, short, value_enum, default_value_t = Output::Text)]
+    pub output: Output,
 }
 
 /// Settings of `audit`.

@@ -57,6 +57,8 @@ pub mod issuers;
 pub mod installed;
 /// The serving certificate, where nobody else issues it.
 pub mod own_certificate;
+/// Whether a server will do.
+pub mod check_database;
 /// Puts the program together.
 pub mod serve;
 
@@ -68,7 +70,8 @@ use std::time::Duration;
 const MIGRATE_DEADLINE: Duration = Duration::from_mins(1);
 /// How long the server's tasks may take to end once told.
 const JOIN_DEADLINE: Duration = Duration::from_mins(2);
-/// The exit code of an audit that found something, and of a plan of which something is to be decided.
+/// The exit code of an audit that found something, of a plan of which something is to be decided, and of a database that will
+/// not do.
 const FOUND: u8 = 2;
 
 /// Does what the command line says.
@@ -101,6 +104,11 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::CheckAuthenticationConfig(settings) => {
             say(&issuers::check(&settings)?);
             Ok(ExitCode::SUCCESS)
+        }
+        Command::CheckDatabase(settings) => {
+            let finding = check_database::run(&settings).await?;
+            say(&finding.text);
+            Ok(if finding.fit { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })
         }
         Command::Audit(settings) => {
             let finding = audit::run(&settings).await?;

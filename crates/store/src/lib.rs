@@ -67,6 +67,9 @@ pub mod import;
 /// What counts without an object, and growth that is held.
 pub mod hold;
 
+/// Whether a server is one that the store can rest on.
+pub mod conformance;
+
 /// For tests: a PostgreSQL of one's own, the rules in memory.
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -3,7 +3,8 @@
 use crate::{Error, connect, functions};
 use runtime::Backoff;
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
-use sqlx::{AssertSqlSafe, Connection as _, PgConnection, SqlSafeStr as _};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _, SqlSafeStr as _};
+use std::fmt;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
@@ -33,6 +34,25 @@ const RETRY_FLOOR: Duration = Duration::from_millis(100);
 const RETRY_CEILING: Duration = Duration::from_secs(5);
 /// How long a migration comes back.
 const LOCK_DEADLINE: Duration = Duration::from_mins(30);
+
+/// `server_version_num` of the oldest server that has all the schema needs.
+pub(crate) const SERVER_VERSION_MIN: i64 = 130_000;
+
+/// A number such as 150018, as people say it: 15.18.
+pub(crate) struct ServerVersion(pub(crate) i64);
+
+impl fmt::Display for ServerVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0 / 10_000, self.0 % 10_000)
+    }
+}
+
+/// What the server is.
+pub(crate) async fn server_version(connection: &mut PgConnection) -> Result<i64, sqlx::Error> {
+    let told = sqlx::raw_sql("SELECT current_setting('server_version_num')").fetch_one(connection).await?;
+    let told: String = told.try_get(0)?;
+    told.parse().map_err(|error: std::num::ParseIntError| sqlx::Error::Decode(Box::new(error)))
+}
 
 /// Brings the schema to this version. Several replicas may call it at once; one works, the others wait. A schema
 /// that is newer than this program is left alone, and said.
@@ -65,6 +85,11 @@ async fn run(migrations: &Migrator, url: &str) -> Result<(), Error> {
             .execute(&mut connection)
             .await
             .map_err(|error| connect::unavailable(&error))?;
+        let version = server_version(&mut connection).await.map_err(|error| connect::unavailable(&error))?;
+        if version < SERVER_VERSION_MIN {
+            let (own, least) = (ServerVersion(version), ServerVersion(SERVER_VERSION_MIN));
+            return Err(Error::Schema(format!("PostgreSQL {own} is too old: {least} is needed")));
+        }
         let migrated = match migrations.run_direct(None, &mut connection, false).await {
             Err(MigrateError::VersionMissing(newer)) if newer > newest(migrations) => {
                 let own = newest(migrations);

@@ -193,8 +193,9 @@ impl<'a> Starter<'a> {
 
     fn postgres(&mut self) -> Result<String> {
         if let Some(url) = &self.options.database_url {
-            say::line("      the PostgreSQL that was named is used");
-            return Ok(url.clone());
+            return say::step("the PostgreSQL that was named is fit", || {
+                programs::check_database(url).map(|()| url.clone())
+            });
         }
         let port = self.port("postgres", "postgres")?;
         say::step("PostgreSQL ready", || {

@@ -10,11 +10,12 @@ use crate::registry::Registry;
 use crate::supervisor::{Spec, Supervisor};
 use crate::token::{AUDIENCE, TokenIssuer};
 use crate::wait::Look;
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 const READY: Duration = Duration::from_mins(1);
@@ -210,6 +211,16 @@ impl Controller<'_> {
         let program = layout::beside("business-controller")?;
         Ok(Spec::new("business-controller", &program).args(["run"]).args(args))
     }
+}
+
+/// Has business-api try a server; the error is its verdict.
+pub fn check_database(url: &str) -> Result<()> {
+    let mut command = Command::new(layout::beside("business-api")?);
+    let told = command.args(["check-database", "--log-format=text"]).env("DATABASE_URL", url).output()?;
+    let (verdict, trouble) = (String::from_utf8_lossy(&told.stdout), String::from_utf8_lossy(&told.stderr));
+    let wrong = verdict.lines().filter(|line| !line.starts_with("holds")).collect::<Vec<_>>().join("\n");
+    ensure!(told.status.success(), "{}", format!("{wrong}\n{}", trouble.trim()).trim());
+    Ok(())
 }
 
 /// Waits for `/readyz` on a program's admin port.

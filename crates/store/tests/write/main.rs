@@ -26,6 +26,8 @@ mod failures;
 mod import;
 /// A backup that is restored.
 mod restore;
+/// Whether a server will do.
+mod conformance;
 /// A standby that takes over.
 mod promotion;
 /// A pool of transactions in between.

@@ -15,15 +15,15 @@ use store::{Config, Error, Revision};
 const NOBODY: u32 = 65_534;
 
 /// A pgbouncer before a server; it ends when this is dropped.
-struct Bouncer {
-    url: String,
+pub(crate) struct Bouncer {
+    pub(crate) url: String,
     process: Child,
     folder: PathBuf,
 }
 
 impl Bouncer {
     /// Before the server of this database; `None` where there is no pgbouncer.
-    fn start(database: &Database) -> Option<Self> {
+    pub(crate) fn start(database: &Database) -> Option<Self> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let places = std::env::split_paths(&path).chain(["/usr/sbin".into()]);
         let program = places.map(|place| place.join("pgbouncer")).find(|program| program.is_file())?;

@@ -1,0 +1,64 @@
+//! `business-api check-database`: whether a PostgreSQL, or what calls itself one, keeps what this program promises.
+
+use crate::config::{CheckDatabase, Output};
+use anyhow::{Context, Result};
+use serde_json::json;
+use store::conformance::{self, Check, Verdict};
+
+/// What was found, and whether the server will do.
+#[derive(Debug)]
+pub struct DatabaseFinding {
+    /// For standard output.
+    pub text: String,
+    /// Nothing is broken, and everything was tried.
+    pub fit: bool,
+}
+
+/// Runs it.
+pub async fn run(settings: &CheckDatabase) -> Result<DatabaseFinding> {
+    let checks = conformance::check(&settings.url).await.context("try the database")?;
+    let fit = checks.iter().all(|check| matches!(check.verdict, Verdict::Holds | Verdict::Doubtful));
+    let text = match settings.output {
+        Output::Text => text(&checks, fit),
+        Output::Json => json_text(&checks, fit),
+    };
+    Ok(DatabaseFinding { text, fit })
+}
+
+fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Holds => "holds",
+        Verdict::Doubtful => "doubtful",
+        Verdict::Broken => "broken",
+        Verdict::Skipped => "skipped",
+    }
+}
+
+fn text(checks: &[Check], fit: bool) -> String {
+    let mut lines = Vec::new();
+    for Check { name, carries, verdict, found } in checks {
+        lines.push(format!("{:<9} {name}: {found}", word(*verdict)));
+        if matches!(verdict, Verdict::Doubtful | Verdict::Broken) {
+            lines.push(format!("          rests on it: {carries}"));
+        }
+    }
+    let count = |verdict| checks.iter().filter(|check| check.verdict == verdict).count();
+    let verdict = if fit { "will do" } else { "will not do" };
+    lines.push(format!(
+        "this server {verdict}: {} of {} hold, {} doubtful, {} broken, {} skipped",
+        count(Verdict::Holds),
+        checks.len(),
+        count(Verdict::Doubtful),
+        count(Verdict::Broken),
+        count(Verdict::Skipped)
+    ));
+    lines.join("\n")
+}
+
+fn json_text(checks: &[Check], fit: bool) -> String {
+    let check = |check: &Check| {
+        let Check { name, carries, verdict, found } = check;
+        json!({"name": name, "carries": carries, "verdict": word(*verdict), "found": found})
+    };
+    json!({"fit": fit, "checks": checks.iter().map(check).collect::<Vec<_>>()}).to_string()
+}
