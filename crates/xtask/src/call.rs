@@ -55,7 +55,7 @@ pub(crate) fn level(name: &str, program: &str, words: &[&str]) -> Result<Count> 
 }
 
 /// Waits for a program, which is told when this one is told to end.
-fn wait(mut child: Child) -> Result<ExitStatus> {
+pub(crate) fn wait(mut child: Child) -> Result<ExitStatus> {
     let mut told = false;
     loop {
         if let Some(status) = child.try_wait()? {

@@ -39,6 +39,8 @@ mod layers;
 mod tidy;
 /// Everything CI runs.
 mod test;
+/// PostgreSQL that fails.
+mod failover;
 /// Measurements.
 mod bench;
 
@@ -67,6 +69,7 @@ fn command() -> Command {
             test::command(),
             accept.arg(line::output()),
             bench::command(),
+            failover::command(),
             Command::new("web")
                 .about("Build the console's page, which the next build of business-api takes in."),
             krew::command(),
@@ -98,6 +101,7 @@ fn run(name: &str, matches: &ArgMatches, begun: Instant) -> Result<Option<Count>
         "test" => return test::test(matches).map(Some),
         "accept" => return test::only(&["accept"]).map(Some),
         "bench" => bench::bench(matches)?,
+        "failover" => failover::long(matches)?,
         "web" => web::web()?,
         "krew" => krew::krew(matches)?,
         "layers" => layers::check()?,
@@ -121,6 +125,7 @@ mod tests {
             &["test", "fmt", "unit", "--output=json"],
             &["up"],
             &["bench", "http", "--", "--rounds", "1"],
+            &["failover", "--", "--faults", "switchover"],
         ] {
             command().try_get_matches_from(std::iter::once("xtask").chain(right.iter().copied())).unwrap();
         }

@@ -17,6 +17,7 @@ const SBIN: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
 /// Makes what can be made, and links all of it to where an instance looks for it. The error says what to install.
 pub(crate) fn link() -> Result<()> {
     let dev = workspace::dev();
+    std::fs::create_dir_all(dev.join("bin"))?;
     workspace::link(&haproxy()?, &dev.join("bin/haproxy"))?;
     workspace::link(&postgresql()?, &dev.join("postgresql-ha"))?;
     workspace::link(&environment()?, &dev.join("patroni"))

@@ -2,7 +2,7 @@
 
 use crate::build::Programs;
 use crate::control_plane::ControlPlane;
-use crate::{build, call, cargo, layers, newer, postgres, tidy, up, workspace};
+use crate::{build, call, cargo, failover, layers, newer, postgres, tidy, up, workspace};
 use anyhow::{Context, Result, bail, ensure};
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches};
@@ -28,6 +28,7 @@ const STEPS: [(&str, TestStep); 13] = [
     ("manifests", || on_real_parts("manifests", "accept", &["manifests"])),
     ("chart", chart),
     ("check", check),
+    ("failover", || failover::short()),
     ("elsewhere", || on_real_parts("elsewhere", "accept", &["elsewhere"])),
     ("accept", accept),
 ];

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Who agrees on a leader: an etcd that nobody else asks, so that it can be taken away alone.
 pub const DCS: &str = "etcd-postgres";
@@ -125,7 +125,6 @@ struct Passwords {
 pub struct PatroniCluster {
     pub nodes: Vec<PatroniNode>,
     layout: Layout,
-    base: PathBuf,
     programs: PathBuf,
     python: PathBuf,
     user: Option<(u32, u32)>,
@@ -161,7 +160,6 @@ impl PatroniCluster {
             programs: layout::postgresql_ha()?,
             python: layout::patroni()?,
             user: postgres::unprivileged(),
-            base,
             ports,
             passwords,
         };
@@ -227,7 +225,9 @@ impl PatroniCluster {
                 "authentication": {"username": "patroni", "password": self.passwords.rest},
             },
             "etcd3": {
-                "host": address(*dcs),
+                "hosts": [address(*dcs)],
+                // It asks there and nowhere else, whatever the etcd says of where it is: that may be a way around a cable.
+                "use_proxies": true,
                 "protocol": "https",
                 "cacert": file("etcd-ca.crt"),
                 "cert": file("etcd.crt"),
@@ -240,6 +240,8 @@ impl PatroniCluster {
                     "retry_timeout": RETRY_TIMEOUT,
                     // Another node takes over at once from one whose PostgreSQL has died.
                     "primary_start_timeout": 0,
+                    // While the etcd is gone, a leader whom all others still see goes on.
+                    "failsafe_mode": true,
                     "synchronous_mode": true,
                     "synchronous_mode_strict": true,
                     "postgresql": {
@@ -284,7 +286,7 @@ impl PatroniCluster {
         let servers = self.nodes.iter().map(server).collect::<Vec<_>>().concat();
         format!(
             "global\n  maxconn 1000\ndefaults\n  mode tcp\n  retries 1\n  timeout connect 2s\n  timeout client 1h\n  \
-             timeout server 1h\n  timeout check 2s\nlisten postgres\n  bind 127.0.0.1:{}\n  option httpchk GET /primary\n  \
+             timeout server 1h\n  timeout check 4s\nlisten postgres\n  bind 127.0.0.1:{}\n  option httpchk GET /primary\n  \
              http-check expect status 200\n  default-server inter 1s fall 2 rise 1 on-marked-down shutdown-sessions\n{servers}",
             self.ports.proxy
         )
@@ -404,6 +406,19 @@ impl PatroniCluster {
         Ok(())
     }
 
+    /// Whether a leader goes on without the etcd while all others still see it; waits until the leader knows.
+    pub fn set_failsafe(&self, on: bool) -> Result<()> {
+        self.configure(&json!({"failsafe_mode": on}))?;
+        let since = SystemTime::UNIX_EPOCH.elapsed()?.as_secs();
+        let rest = self.node(Role::Leader)?.ports.rest.own;
+        wait::until("the leader to read its settings", ANSWER, || {
+            let text = programs::get(rest, "/patroni").map(|(_, text)| text).unwrap_or_default();
+            let told: Value = serde_json::from_str(&text).unwrap_or_default();
+            let read = told.get("dcs_last_seen").and_then(Value::as_u64);
+            Ok(if read.is_some_and(|read| read > since) { Look::Yes(()) } else { Look::NotYet(text) })
+        })
+    }
+
     fn tell(&self, node: &PatroniNode, method: &str, path: &str, body: &Value) -> Result<(u16, String)> {
         let body = body.to_string();
         let user = BASE64_STANDARD.encode(format!("patroni:{}", self.passwords.rest));
@@ -421,22 +436,22 @@ impl PatroniCluster {
         format!("curl -s http://127.0.0.1:{rest}/cluster")
     }
 
-    /// The directory of all nodes.
-    pub fn directory(&self) -> &Path {
-        &self.base
+    /// Where a node is for whoever may do everything there.
+    pub fn superuser_url(&self, node: &PatroniNode) -> String {
+        let NodePorts { postgres, .. } = &node.ports;
+        format!("postgres://postgres:{}@127.0.0.1:{}/{DATABASE}", self.passwords.superuser, postgres.own)
     }
+}
 
-    /// Takes the small disks away; their nodes are to be stopped.
-    pub fn remove_disks(&self) -> Result<()> {
-        for node in &self.nodes {
-            if !is_mount(&node.dir)? {
-                continue;
-            }
-            let done = Command::new("umount").arg(&node.dir).status()?;
-            ensure!(done.success(), "umount {} failed", node.dir.display());
-        }
-        Ok(())
+/// Takes the small disks below a directory away; who used them is to be stopped.
+pub fn remove_disks(base: &Path) -> Result<()> {
+    let Ok(mounts) = std::fs::read_to_string("/proc/self/mounts") else { return Ok(()) };
+    let places = mounts.lines().filter_map(|line| line.split(' ').nth(1)).map(Path::new);
+    for place in places.filter(|place| place.starts_with(base)) {
+        let done = Command::new("umount").arg(place).status()?;
+        ensure!(done.success(), "umount {} failed", place.display());
     }
+    Ok(())
 }
 
 fn is_mount(dir: &Path) -> Result<bool> {

@@ -5,7 +5,7 @@ use crate::identity;
 use crate::job;
 use crate::layout::Layout;
 use crate::manifests;
-use crate::patroni::HaOptions;
+use crate::patroni::{self, HaOptions};
 use crate::platform::{Instance, Options};
 use crate::process::ProcessIdentity;
 use crate::state::InstanceState;
@@ -267,6 +267,7 @@ pub fn clear(layout: &Layout) -> Result<()> {
         stop_left_behind(child)?;
     }
     if let Some(dir) = state.postgres_dir.filter(|dir| dir.exists()) {
+        patroni::remove_disks(&dir)?;
         std::fs::remove_dir_all(&dir).with_context(|| format!("remove {}", dir.display()))?;
     }
     layout.wipe()

@@ -49,7 +49,7 @@ pub(crate) async fn look(connection: &mut PgConnection, findings: &mut Findings)
     for row in &snapshot.objects {
         let body: StoredBody = serde_json::from_str(row.try_get("body")?)?;
         let uid: Uuid = row.try_get("uid")?;
-        let entry = BookEntry::of(WorldKind::of(row.try_get("kind")?)?, &body);
+        let entry = BookEntry::of(WorldKind::named(row.try_get("resource")?)?, &body);
         if let Some(place) = &entry.place
             && let Some(other) = claims.insert(place.clone(), uid)
         {
@@ -92,14 +92,16 @@ pub(crate) fn compare_history(now: &Census, history: &Census, findings: &mut Fin
 impl Snapshot {
     async fn take(connection: &mut PgConnection) -> Result<Self> {
         let mut snapshot = connection.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
-        let objects = "SELECT kind, uid, body FROM objects";
+        let objects = "SELECT k.resource, o.uid, o.body FROM objects o JOIN kinds k ON k.id = o.kind \
+             WHERE k.resource = ANY($1)";
         let holds = "SELECT uid, scope_kind, scope, domain, key, (amount / 1000000000)::bigint AS amount, carried, place \
              FROM holds";
         let ledger = "SELECT scope_kind, scope, domain, key, listed, children, (hard / 1000000000)::bigint AS hard, \
              (allocated / 1000000000)::bigint AS allocated, (excess / 1000000000)::bigint AS excess, \
              (ceiling / 1000000000)::bigint AS ceiling FROM ledger";
+        let resources = WorldKind::ALL.map(WorldKind::resource).to_vec();
         let taken = Self {
-            objects: sqlx::query(objects).fetch_all(&mut *snapshot).await?,
+            objects: sqlx::query(objects).bind(resources).fetch_all(&mut *snapshot).await?,
             holds: sqlx::query(holds).fetch_all(&mut *snapshot).await?,
             ledger: sqlx::query(ledger).fetch_all(&mut *snapshot).await?,
             claims: sqlx::query("SELECT domain, place, uid FROM claims").fetch_all(&mut *snapshot).await?,

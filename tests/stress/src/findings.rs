@@ -24,11 +24,13 @@ pub(crate) enum Finding {
     Watch,
     /// History contradicts itself.
     History,
+    /// A caller was told what nobody can act on.
+    Answer,
 }
 
 impl Finding {
     /// All of them.
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::OverCommit,
         Self::ForbiddenGrowth,
         Self::Difference,
@@ -37,6 +39,7 @@ impl Finding {
         Self::Torn,
         Self::Watch,
         Self::History,
+        Self::Answer,
     ];
 
     fn words(self) -> &'static str {
@@ -49,6 +52,7 @@ impl Finding {
             Self::Torn => "lists made in part",
             Self::Watch => "events missed, doubled or out of order",
             Self::History => "contradictions in history",
+            Self::Answer => "answers that nobody can act on",
         }
     }
 }

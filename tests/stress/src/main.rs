@@ -1,6 +1,7 @@
 //! Crash test of the store. The parent starts PostgreSQL and replicas, kills whatever runs, and audits with
 //! arithmetic of its own: no over-commit at any moment, no acknowledged write lost, no refused write applied,
-//! no event missed, doubled or out of order, no difference between the ledger and the objects.
+//! no event missed, doubled or out of order, no difference between the ledger and the objects. `failover` does the same to
+//! the whole platform, whose PostgreSQL fails over.
 
 mod world;
 mod tree;
@@ -18,6 +19,7 @@ mod plants;
 mod proxy;
 mod run;
 mod flood;
+mod failover;
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -38,6 +40,8 @@ enum Command {
     Plants(run::RunSettings),
     /// Updates without a pause, with compaction and a foreign snapshot: what a minute brings, and what it costs.
     Flood(flood::FloodSettings),
+    /// The whole platform on PostgreSQL under Patroni, of which one part after another fails.
+    Failover(failover::FailoverSettings),
     /// One replica; started by `run`.
     Replica(replica::ReplicaSettings),
 }
@@ -49,6 +53,7 @@ fn main() -> ExitCode {
         Command::Run(settings) => block_on(run::run(settings)),
         Command::Plants(settings) => block_on(run::plants(settings)),
         Command::Flood(settings) => block_on(flood::run(settings)).map(|()| true),
+        Command::Failover(settings) => block_on(failover::run(settings)),
         Command::Replica(settings) => block_on(replica::run(settings)).map(|()| true),
     };
     match outcome {

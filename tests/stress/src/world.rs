@@ -5,7 +5,8 @@ use anyhow::{Context, Result};
 use business_types::account::{self, PROJECT, TENANT};
 use business_types::names::{GROUP, MEMBER_CLUSTERS, NAMESPACES, PROJECTS, TENANTS};
 use business_types::{ChargedMemberCluster, ChargedNamespace, ChargedProject, ChargedTenant};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use store::audit::Accounts;
 use store::model::NewState;
@@ -22,6 +23,31 @@ pub(crate) type Units = BTreeMap<String, u64>;
 /// The same amount of every resource.
 pub(crate) fn units(amount: u64) -> Units {
     RESOURCES.iter().map(|resource| ((*resource).to_owned(), amount)).collect()
+}
+
+/// An amount as the test writes it, or as people do.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Amount {
+    Number(u64),
+    Text(String),
+}
+
+/// Whole units, and nothing else: the audit has no other arithmetic.
+fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Units, D::Error> {
+    let amounts = BTreeMap::<String, Amount>::deserialize(deserializer)?;
+    let unit = |(resource, amount)| match amount {
+        Amount::Number(number) => Ok((resource, number)),
+        Amount::Text(text) => text
+            .parse()
+            .map(|number| (resource, number))
+            .map_err(|_not_whole| D::Error::custom(format!("{text:?} is no whole number"))),
+    };
+    amounts.into_iter().map(unit).collect()
+}
+
+fn whole_if_any<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Units>, D::Error> {
+    whole(deserializer).map(Some)
 }
 
 /// The kinds of the test; their places are their numbers in the store, from 1.
@@ -188,7 +214,7 @@ pub(crate) struct Spec {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) namespace: String,
     /// What a namespace may use, or what a cluster has.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "whole")]
     pub(crate) hard: Units,
     /// What of a cluster follows from its nodes.
     #[serde(skip_serializing_if = "Derived::is_empty")]
@@ -199,6 +225,7 @@ pub(crate) struct Spec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct HardUnits {
+    #[serde(deserialize_with = "whole")]
     pub(crate) hard: Units,
 }
 
@@ -231,7 +258,7 @@ pub(crate) struct Status {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) locked: Option<bool>,
     /// A namespace's charge, where it is not its spec.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "whole_if_any")]
     pub(crate) cached_spec_hard: Option<Units>,
     /// What was derived of a cluster's nodes.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]

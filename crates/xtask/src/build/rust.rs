@@ -23,6 +23,9 @@ impl Programs {
     /// Acceptance, which adds nothing to what the platform depends on.
     pub(crate) const ACCEPT: Self =
         Self::of(&["business-api", "business-controller", "business-cli", "instance", "accept"]);
+    /// The failover of the platform.
+    pub(crate) const FAILOVER: Self =
+        Self::of(&["business-api", "business-controller", "business-cli", "instance", "stress"]);
     /// Clients that acceptance calls. By themselves they choose fewer features of what everybody depends on, and all of
     /// that would be compiled once more.
     pub(crate) const CLIENTS: Self =
