@@ -117,6 +117,9 @@ pub(crate) enum Unauthenticated {
     /// Too many tokens that nobody knows are being reviewed.
     #[error("too many unknown tokens are being reviewed")]
     Busy,
+    /// Which certificates to believe is not known yet.
+    #[error("the trusted CAs have not been read yet")]
+    Starting,
 }
 
 impl Unauthenticated {
@@ -210,9 +213,15 @@ impl Authenticator {
         path: &str,
         dialect: Option<&dyn Dialect>,
     ) -> Result<Authenticated, Unauthenticated> {
+        // In this order: what is complete is then also what is looked at.
+        let complete = self.trust.is_complete();
         let trust = self.trust.load();
         let tokens = Tokens::take(headers);
         let mut outcome = self.union(peer, &trust, headers, &tokens, path).await;
+        let shows_certificate = || x509::verdict(peer, &trust, self.now()).is_some();
+        if !complete && !outcome.as_ref().is_ok_and(|caller| caller.is_known()) && shows_certificate() {
+            outcome = Err(Unauthenticated::Starting);
+        }
         if let (Some(dialect), Some(header)) = (dialect, &tokens.bearer)
             && !outcome.as_ref().is_ok_and(|caller| caller.is_known())
             && let Some(basic) = Basic::read(header)

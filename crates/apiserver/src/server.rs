@@ -180,7 +180,9 @@ impl<H: Handler> Server<H> {
         );
         parts.metrics.collect(Arc::clone(&certificate));
         let metrics = Arc::new(ServerMetrics::new(&parts.metrics, &parts.resources));
-        let trust = Arc::new(TrustStore::load_files(settings.authentication.trust.clone()).await?);
+        let trust = Arc::new(
+            TrustStore::load_files(settings.authentication.trust.clone(), parts.kube.is_some()).await?,
+        );
         let told = settings.authentication.clone();
         let issuers = Arc::new(
             TokenIssuers::load(told.issuers, told.tenant_keys, parts.clock.clone(), Arc::clone(&metrics))

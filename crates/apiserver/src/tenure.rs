@@ -82,7 +82,9 @@ impl Tenure {
                 tracing::debug!(why, user = authenticated.caller.name, "a stream's credential has ended");
                 return Err(Lost::Credential);
             }
-            Err(Unauthenticated::Unanswered(_) | Unauthenticated::Busy) => return Ok(()),
+            Err(Unauthenticated::Unanswered(_) | Unauthenticated::Busy | Unauthenticated::Starting) => {
+                return Ok(());
+            }
         };
         let mut demand = demand.clone();
         if impersonation.is_empty() {

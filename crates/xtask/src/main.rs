@@ -22,7 +22,7 @@ mod tool;
 /// Programs of Go modules.
 mod go;
 /// The release after this one.
-mod newer;
+mod releases;
 /// Programs that do the work.
 mod call;
 /// `up` and `down`.

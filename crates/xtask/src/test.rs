@@ -2,7 +2,7 @@
 
 use crate::build::Programs;
 use crate::control_plane::ControlPlane;
-use crate::{build, call, cargo, failover, layers, newer, postgres, tidy, up, workspace};
+use crate::{build, call, cargo, failover, layers, postgres, releases, tidy, up, workspace};
 use anyhow::{Context, Result, bail, ensure};
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches};
@@ -148,7 +148,7 @@ fn check() -> Result<Count> {
 }
 
 fn accept() -> Result<Count> {
-    newer::build()?;
+    releases::build()?;
     build::build(&[Programs::ACCEPT, Programs::CLIENTS], None)?;
     on_real_parts("accept", "accept", &["steps"])
 }

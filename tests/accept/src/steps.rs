@@ -15,7 +15,7 @@ mod tree;
 /// The way over from another system.
 mod coming;
 /// A release comes and goes.
-mod rollback;
+mod upgrade;
 /// kill -9 in the middle.
 mod crash;
 /// What a tenant may see and do.
@@ -129,7 +129,7 @@ const STEPS: &[(&str, Step)] = &[
     ("a tree with 50 namespaces in two clusters is deleted in order", tree::tree),
     ("a replica is killed under load", outage::replica),
     ("PostgreSQL is down for a while", outage::postgres),
-    ("a release comes, goes, and starts before its database", rollback::rollback),
+    ("releases change under load, come back, and start before their database", upgrade::upgrade),
     ("every process killed -9 in the middle of things", crash::crash),
     ("the books balance at the end", books),
 ];

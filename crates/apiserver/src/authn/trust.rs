@@ -56,6 +56,8 @@ pub(crate) struct TrustStore {
     source: Mutex<TrustFiles>,
     current: ArcSwap<Trust>,
     loaded: AtomicBool,
+    /// A kube-apiserver publishes more than the files say.
+    awaits_config_map: bool,
 }
 
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -67,12 +69,13 @@ struct TrustFiles {
 
 impl TrustStore {
     /// Reads the files. The ConfigMap comes with [`TrustStore::follow_config_map`].
-    pub(crate) async fn load_files(settings: TrustSettings) -> Result<Self, Error> {
+    pub(crate) async fn load_files(settings: TrustSettings, awaits_config_map: bool) -> Result<Self, Error> {
         let store = Self {
             settings,
             source: Mutex::default(),
             current: ArcSwap::default(),
             loaded: AtomicBool::new(false),
+            awaits_config_map,
         };
         store.reload_files().await?;
         Ok(store)
@@ -85,6 +88,11 @@ impl TrustStore {
     /// Whether the ConfigMap was read at least once.
     pub(crate) fn is_loaded(&self) -> bool {
         self.loaded.load(Ordering::Acquire)
+    }
+
+    /// Whether whoever is not believed now will not be believed a moment later, either.
+    pub(crate) fn is_complete(&self) -> bool {
+        !self.awaits_config_map || self.is_loaded()
     }
 
     /// Looks at the files for ever.
@@ -224,7 +232,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_missing_key_turns_its_authenticator_off_and_a_broken_one_changes_nothing() {
-        let store = TrustStore::load_files(TrustSettings::default()).await.unwrap();
+        let store = TrustStore::load_files(TrustSettings::default(), true).await.unwrap();
         assert!(store.load().clients.is_none() && store.load().proxy.is_none() && !store.is_loaded());
 
         let (client, proxy) = (ca("client"), ca("proxy"));

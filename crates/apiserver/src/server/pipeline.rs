@@ -356,6 +356,7 @@ fn unauthenticated(error: &Unauthenticated, peer: &Peer) -> Status {
     tracing::debug!(peer = %peer.address, %error, "authentication failed");
     match error {
         Unauthenticated::Busy => Status::too_many_requests(1),
+        Unauthenticated::Starting => Status::unavailable(format!("the server is starting: {error}"), 1),
         Unauthenticated::Invalid(_) | Unauthenticated::Unanswered(_) => Status::unauthorized(),
     }
 }

@@ -3,6 +3,7 @@ use crate::support::{WIDGETS, World};
 use apiserver::caller::Via;
 use http::Method;
 use rcgen::ExtendedKeyUsagePurpose;
+use std::sync::atomic::Ordering;
 
 const ROOT: [(&str, &str); 2] = [("x-remote-user", "root"), ("x-remote-group", "system:masters")];
 
@@ -112,4 +113,22 @@ async fn a_client_certificate_names_user_and_groups() {
         serde_json::json!(["system:masters", "night", "system:authenticated"])
     );
     assert_eq!(answer.json()["sees"], "Everything");
+}
+
+#[tokio::test]
+async fn until_it_is_known_whom_to_believe_a_certificate_is_not_refused_for_good() {
+    let world = World::start_alone().await;
+    let proxied: &[(&str, &str)] = &[("x-remote-user", "alice"), ("x-remote-group", "system:masters")];
+    for (who, headers) in [(world.aggregator(), proxied), (world.master(), &[])] {
+        let answer = world.get(Some(&who), headers).await;
+        assert_eq!((answer.code, answer.headers["retry-after"].as_bytes()), (503, b"1".as_slice()));
+    }
+    world.kube.down.store(false, Ordering::SeqCst);
+    world.until_trusting().await;
+    assert_eq!(world.get(Some(&world.aggregator()), proxied).await.code, 200);
+    assert_eq!(world.get(Some(&world.master()), &[]).await.code, 200);
+    assert_eq!(
+        world.get(Some(&crate::support::pki::Ca::new("stranger").client("stranger", &[])), &[]).await.code,
+        401
+    );
 }

@@ -162,6 +162,24 @@ impl World {
 
     /// Starts a server with changed settings and waits until it trusts the ConfigMap.
     pub(crate) async fn start_with(change: impl FnOnce(&mut ServerSettings)) -> Self {
+        let world = Self::begin(KubeApi::new(), change).await;
+        world.until_trusting().await;
+        world
+    }
+
+    /// Starts a server whose kube-apiserver does not answer yet.
+    pub(crate) async fn start_alone() -> Self {
+        let kube = KubeApi::new();
+        kube.down.store(true, Ordering::SeqCst);
+        Self::begin(kube, |_| {}).await
+    }
+
+    /// Waits until the ConfigMap is read.
+    pub(crate) async fn until_trusting(&self) {
+        until("the ConfigMap is read", async || self.ready.report("readyz", false, &[]).ok).await;
+    }
+
+    async fn begin(kube: Arc<KubeApi>, change: impl FnOnce(&mut ServerSettings)) -> Self {
         let dir = std::env::temp_dir().join(format!("apiserver-{}", uuid::Uuid::new_v4()));
         std::fs::create_dir_all(&dir).unwrap();
         let (serving_ca, client_ca, proxy_ca) =
@@ -169,7 +187,6 @@ impl World {
         let signer = Signer::new("key-1");
         write_serving(&dir, &serving_ca);
         std::fs::write(dir.join("jwks.json"), signer.key_set()).unwrap();
-        let kube = KubeApi::new();
         kube.trust(&client_ca, &proxy_ca, &["aggregator"]);
 
         let mut settings = ServerSettings::new(dir.join("tls.crt"), dir.join("tls.key"));
@@ -202,10 +219,7 @@ impl World {
         let address = listener.local_addr().unwrap();
         let tasks = Tasks::new();
         let served = tokio::spawn(server.run(listener, tasks.clone()));
-        let world =
-            Self { address, serving_ca, client_ca, proxy_ca, signer, kube, echo, tasks, ready, dir, served };
-        until("the ConfigMap is read", async || world.ready.report("readyz", false, &[]).ok).await;
-        world
+        Self { address, serving_ca, client_ca, proxy_ca, signer, kube, echo, tasks, ready, dir, served }
     }
 
     pub(crate) async fn client(&self, identity: Option<&Identity>) -> Client {
