@@ -1,6 +1,7 @@
 //! The cargo inside: it sees the environment of the person, not what the cargo outside has set for this program.
 
 use crate::workspace;
+use std::ffi::OsStr;
 use std::process::Command;
 
 /// What cargo sets for the programs it runs. Build scripts that look at one of these would run again, and everything
@@ -20,7 +21,12 @@ fn is_set_by_cargo(name: &str) -> bool {
 
 /// The cargo that runs us, in the workspace.
 pub(crate) fn cargo() -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    as_by_person(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// A program that calls cargo itself, in the workspace.
+pub(crate) fn as_by_person(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(is_set_by_cargo) {
             command.env_remove(name);

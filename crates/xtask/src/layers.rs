@@ -56,6 +56,7 @@ const CRATES: &[Crate] = &[
         may_use: &["meta", "business-types"],
         must_not_use: &["sqlx", "axum", "reqwest"],
     },
+    Crate { name: "dist", may_use: &["terminal"], must_not_use: IO },
     Crate { name: "terminal", may_use: &[], must_not_use: HEAVY },
     Crate { name: "xtask", may_use: &["terminal"], must_not_use: HEAVY },
     Crate { name: "instance", may_use: &["terminal"], must_not_use: IO },

@@ -43,6 +43,8 @@ mod test;
 mod failover;
 /// Measurements.
 mod bench;
+/// What is shipped.
+mod image;
 
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -70,6 +72,8 @@ fn command() -> Command {
             accept.arg(line::output()),
             bench::command(),
             failover::command(),
+            image::command(),
+            image::release_command(),
             Command::new("web")
                 .about("Build the console's page, which the next build of business-api takes in."),
             krew::command(),
@@ -83,7 +87,7 @@ fn main() -> ExitCode {
     let matches = command().get_matches();
     let Some((name, matches)) = matches.subcommand() else { return ExitCode::from(2) };
     let what = if name == "up" { "up --check" } else { name };
-    if matches!(name, "up" | "test" | "accept") {
+    if matches!(name, "up" | "test" | "accept" | "image" | "release") {
         say::to(line::output_of(matches));
     }
     let outcome = run(name, matches, begun);
@@ -102,6 +106,8 @@ fn run(name: &str, matches: &ArgMatches, begun: Instant) -> Result<Option<Count>
         "accept" => return test::only(&["accept"]).map(Some),
         "bench" => bench::bench(matches)?,
         "failover" => failover::long(matches)?,
+        "image" => image::image(matches)?,
+        "release" => image::release(matches)?,
         "web" => web::web()?,
         "krew" => krew::krew(matches)?,
         "layers" => layers::check()?,
@@ -126,6 +132,8 @@ mod tests {
             &["up"],
             &["bench", "http", "--", "--rounds", "1"],
             &["failover", "--", "--faults", "switchover"],
+            &["image", "--check", "--platform", "linux/amd64", "-o", "json"],
+            &["release", "--version", "0.1.0", "--registry", "registry.example.com"],
         ] {
             command().try_get_matches_from(std::iter::once("xtask").chain(right.iter().copied())).unwrap();
         }

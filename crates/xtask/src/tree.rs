@@ -34,6 +34,13 @@ pub(crate) fn all(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
+/// Copies a file, making the directories above it.
+pub(crate) fn copy(file: &Path, to: &Path) -> Result<()> {
+    std::fs::create_dir_all(to.parent().context("no directory")?)?;
+    std::fs::copy(file, to).with_context(|| format!("write {}", to.display()))?;
+    Ok(())
+}
+
 /// The part of a Rust file before its tests.
 pub(crate) fn without_tests(text: &str) -> &str {
     text.split_once("#[cfg(test)]\nmod ").map_or(text, |(before, _)| before)

@@ -74,9 +74,7 @@ fn build(source: &Path) -> Result<()> {
         }
     }
     for file in tree::all(&dist)? {
-        let to = taken.join(file.strip_prefix(&dist)?);
-        std::fs::create_dir_all(to.parent().context("no directory")?)?;
-        std::fs::copy(&file, &to).with_context(|| format!("write {}", to.display()))?;
+        tree::copy(&file, &taken.join(file.strip_prefix(&dist)?))?;
     }
     std::fs::write(taken.join(STAMP), key(source)?)?;
     Ok(())

@@ -21,11 +21,15 @@ pub(crate) fn cache() -> PathBuf {
     base.unwrap_or_else(|| dev().join("cache")).join("tke-business")
 }
 
-/// Where cargo puts the programs of a profile; this one is of the dev profile.
-pub(crate) fn built(release: bool) -> Result<PathBuf> {
+/// Where cargo puts everything; this program is of the dev profile.
+pub(crate) fn target() -> Result<PathBuf> {
     let me = std::env::current_exe().context("find the own program")?;
-    let target = me.ancestors().nth(2).context("the own program lies in no target directory")?;
-    Ok(target.join(if release { "release" } else { "debug" }))
+    Ok(me.ancestors().nth(2).context("the own program lies in no target directory")?.to_owned())
+}
+
+/// Where cargo puts the programs of a profile.
+pub(crate) fn built(release: bool) -> Result<PathBuf> {
+    Ok(target()?.join(if release { "release" } else { "debug" }))
 }
 
 /// The program that is made of the files of a directory in this way: other files make another one.

@@ -6,6 +6,8 @@ mod steps;
 mod install;
 /// deploy/chart: rendered, accepted, installed, and what it would run is run.
 mod delivery;
+/// The images.
+mod images;
 
 use anyhow::Result;
 use clap::{ArgMatches, Command};
@@ -16,10 +18,11 @@ use terminal::say::Count;
 
 type Work = fn() -> Result<Count>;
 
-const PARTS: [(&str, Work); 4] = [
+const PARTS: [(&str, Work); 5] = [
     ("steps", steps::run),
     ("manifests", || install::check().map(|()| Count::ONE)),
     ("chart", || delivery::check().map(|()| Count::ONE)),
+    ("images", images::check),
     ("elsewhere", || install::elsewhere().map(|()| Count::ONE)),
 ];
 

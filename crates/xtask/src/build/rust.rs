@@ -35,6 +35,8 @@ impl Programs {
         Self { release: true, ..Self::of(&["business-api", "business-controller"]) };
     /// What measures.
     pub(crate) const BENCH: Self = Self { release: true, ..Self::of(&["bench"]) };
+    /// What makes what is shipped.
+    pub(crate) const DIST: Self = Self::of(&["dist"]);
     /// What fetches PostgreSQL.
     pub(crate) const FETCH: Self = Self { features: &["fetch"], ..Self::of(&["fetch-postgresql"]) };
 

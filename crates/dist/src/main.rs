@@ -1,0 +1,115 @@
+//! What is shipped: `cargo xtask image` and `cargo xtask release` call this once it is built.
+//!
+//! ```text
+//! source ─▶ programs ─▶ packages ─▶ sbom, licences ─▶ image   ─▶ oci ─▶ target/images
+//!  version   cargo       cargo tree   in each program   contents  files
+//! ```
+
+/// Version, revision and date.
+mod source;
+/// What is built for.
+mod platform;
+/// Programs, static and stripped.
+mod programs;
+/// What a program is made of.
+mod packages;
+/// What else is linked.
+mod toolchain;
+/// The packages of the console's page.
+mod page;
+/// The bill of materials.
+mod sbom;
+/// Texts of licences.
+mod licences;
+/// The list of packages within a program.
+mod embedded;
+/// Layers, manifests, archives.
+mod oci;
+/// What an image holds.
+mod image;
+/// The first difference of two images.
+mod compare;
+/// Everything that one version is.
+mod release;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use platform::Platform;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+use terminal::say::{self, Output};
+
+#[derive(Parser)]
+#[command(name = "dist", version, about = "What is shipped.")]
+struct Cli {
+    #[arg(long, short, global = true, value_enum, default_value_t = Format::Text)]
+    output: Format,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Build the programs and pack them into images.
+    Image(image::ImageSettings),
+    /// Write the files of an image into a directory, and print its configuration.
+    Unpack(oci::read::UnpackSettings),
+    /// Say the first difference of the images in two directories.
+    Compare(compare::CompareSettings),
+    /// Make everything that one version is.
+    Release(release::ReleaseSettings),
+}
+
+/// Platforms to build for.
+#[derive(clap::Args, Debug)]
+struct Platforms {
+    /// A platform; all that this machine can build for when none is given.
+    #[arg(long = "platform", value_name = "OS/ARCH", value_enum)]
+    chosen: Vec<Platform>,
+}
+
+/// Where something is to be written.
+#[derive(clap::Args, Debug)]
+struct Into {
+    /// The directory to write to.
+    #[arg(long, value_name = "DIR")]
+    into: PathBuf,
+}
+
+fn main() -> ExitCode {
+    let begun = Instant::now();
+    let cli = Cli::parse();
+    say::to(match cli.output {
+        Format::Text => Output::Text,
+        Format::Json => Output::Json,
+    });
+    let (what, outcome) = match cli.command {
+        Command::Image(settings) => ("image", image::run(&settings)),
+        Command::Unpack(settings) => ("unpack", oci::read::run(&settings)),
+        Command::Compare(settings) => ("compare", compare::run(&settings)),
+        Command::Release(settings) => ("release", release::run(&settings)),
+    };
+    let outcome = outcome.map(|()| None);
+    if outcome.is_err() {
+        say::ended(what, begun.elapsed(), &outcome);
+    }
+    say::exit_code(&outcome)
+}
+
+/// A document for the program that called, where one did.
+fn tell(document: &serde_json::Value) {
+    if say::output() == Output::Json {
+        print(document);
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "what is printed is what the command is for")]
+fn print(text: impl std::fmt::Display) {
+    println!("{text}");
+}

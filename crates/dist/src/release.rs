@@ -1,0 +1,167 @@
+//! Everything that one version is: images, archives of the command line, bills of materials, manifests, checksums, notes.
+
+use crate::image::{self, Shipped, WrittenImage};
+use crate::programs::{Effort, PLUGIN};
+use crate::source::{Source, VERSION};
+use crate::{Into, Platforms, oci, tell};
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use terminal::say;
+
+const SUMS: &str = "SHA256SUMS";
+const NOTES: &str = "RELEASE-NOTES.md";
+const READABLE: u32 = 0o644;
+/// What people apply, and the directory that it is rendered from.
+const MANIFESTS: [(&str, &str); 3] = [
+    ("install.yaml", "deploy/overlays/prod"),
+    ("member.yaml", "deploy/member"),
+    ("templates.yaml", "deploy/templates"),
+];
+
+/// Which version, and where its images will be.
+#[derive(clap::Args, Debug)]
+pub(crate) struct ReleaseSettings {
+    /// Must be that of Cargo.toml.
+    #[arg(long, value_name = "VERSION")]
+    version: String,
+    /// Where the images will be pulled from, for example registry.example.com/business.
+    #[arg(long, value_name = "PREFIX")]
+    registry: String,
+    /// kubectl, which renders the manifests.
+    #[arg(long, value_name = "FILE")]
+    kubectl: PathBuf,
+    #[command(flatten)]
+    platforms: Platforms,
+    #[command(flatten)]
+    into: Into,
+}
+
+/// Checks that this is that version, and makes everything.
+pub(crate) fn run(settings: &ReleaseSettings) -> Result<()> {
+    let source = Source::here()?;
+    let notes = check(settings, &source)?;
+    let into = settings.into.into.as_path();
+    if into.exists() {
+        std::fs::remove_dir_all(into).with_context(|| format!("empty {}", into.display()))?;
+    }
+    let built = image::build(&settings.platforms, Effort::Whole, &source)?;
+    let images = image::pack(&built, &source, into)?;
+    for shipped in built.iter().filter(|shipped| shipped.program.package == PLUGIN.package) {
+        write_plugin(shipped, &source, into)?;
+        image::write_sbom(shipped, into)?;
+    }
+    for (file, directory) in MANIFESTS {
+        let text = render(settings, &source, &images, directory)?;
+        std::fs::write(into.join(file), text).with_context(|| format!("write {file}"))?;
+    }
+    std::fs::write(into.join(NOTES), notes)?;
+    let sums = sums(into)?;
+    std::fs::write(into.join(SUMS), &sums)?;
+    say::line(format_args!("{VERSION} is in {}:", into.display()));
+    sums.lines().for_each(say::line);
+    tell(&json!({"type": "release", "version": VERSION, "revision": source.revision, "directory": into}));
+    Ok(())
+}
+
+/// The notes of this version, once nothing speaks against releasing it.
+fn check(settings: &ReleaseSettings, source: &Source) -> Result<String> {
+    let version = settings.version.trim_start_matches('v');
+    ensure!(version == VERSION, "Cargo.toml says version {VERSION}, not {version}");
+    let dirty = source.revision.ends_with("-dirty");
+    ensure!(!dirty, "the working tree differs from its commit: a release is made of a commit");
+    let changelog = std::fs::read_to_string(source.root.join("CHANGELOG.md")).context("read CHANGELOG.md")?;
+    notes(&changelog, version)
+}
+
+/// The section `## [VERSION] - DATE` of a changelog.
+fn notes(changelog: &str, version: &str) -> Result<String> {
+    let heading = format!("## [{version}]");
+    let (_, rest) = changelog
+        .split_once(&heading)
+        .with_context(|| format!("CHANGELOG.md has no `{heading} - DATE`: write what is new"))?;
+    let (line, rest) = rest.split_once('\n').unwrap_or((rest, ""));
+    let date = line.trim().trim_start_matches('-').trim();
+    ensure!(is_date(date), "CHANGELOG.md: `{heading}` has no date behind it, as in `{heading} - 2026-01-31`");
+    let text = rest.split("\n## ").next().unwrap_or_default();
+    // What stands at the end of the file are the targets of its links.
+    let text = text.lines().filter(|line| !line.starts_with('[')).collect::<Vec<_>>().join("\n");
+    ensure!(!text.trim().is_empty(), "CHANGELOG.md says nothing about {version}");
+    Ok(format!("{}\n", text.trim()))
+}
+
+fn is_date(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('-').collect();
+    let digits = |part: &&str| part.bytes().all(|byte| byte.is_ascii_digit());
+    parts.iter().map(|part| part.len()).eq([4, 2, 2]) && parts.iter().all(digits)
+}
+
+/// The archive that krew and people fetch.
+fn write_plugin(shipped: &Shipped, source: &Source, into: &Path) -> Result<()> {
+    let licence = std::fs::read(source.root.join("LICENSE")).context("read LICENSE")?;
+    let tar = oci::archive(
+        [
+            (PLUGIN.binary, 0o755, shipped.bytes.as_slice()),
+            ("LICENSE", READABLE, licence.as_slice()),
+            ("THIRD-PARTY-LICENSES.txt", READABLE, shipped.licences.as_bytes()),
+        ],
+        source.date,
+    )?;
+    let file = into.join(format!("{}-linux-{}.tar.gz", PLUGIN.binary, shipped.platform.architecture()));
+    std::fs::write(&file, oci::gzip(&tar)?).with_context(|| format!("write {}", file.display()))
+}
+
+/// What a directory of deploy/ is with the images of this version, each by its digest.
+fn render(
+    settings: &ReleaseSettings,
+    source: &Source,
+    images: &[WrittenImage],
+    directory: &str,
+) -> Result<Vec<u8>> {
+    let registry = settings.registry.trim_end_matches('/');
+    let images: Vec<_> = images
+        .iter()
+        .map(|image| json!({"name": image.name, "newName": format!("{registry}/{}", image.name), "digest": image.digest}))
+        .collect();
+    let overlay = source.root.join(".dev/release");
+    std::fs::create_dir_all(&overlay)?;
+    let kustomization = json!({
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": [format!("../../{directory}")],
+        "images": images,
+    });
+    std::fs::write(overlay.join("kustomization.yaml"), kustomization.to_string())?;
+    let output = Command::new(&settings.kubectl).arg("kustomize").arg(&overlay).output();
+    let output = output.with_context(|| format!("start {}", settings.kubectl.display()))?;
+    ensure!(output.status.success(), "{directory}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    Ok(output.stdout)
+}
+
+/// As `sha256sum --check` reads them.
+fn sums(directory: &Path) -> Result<String> {
+    let mut lines = Vec::new();
+    for entry in std::fs::read_dir(directory)? {
+        let path = entry?.path();
+        let name =
+            path.file_name().and_then(|name| name.to_str()).context("a file without a name")?.to_owned();
+        lines.push(format!("{name}\0{}  {name}\n", oci::sha256(&std::fs::read(&path)?)));
+    }
+    lines.sort();
+    Ok(lines.iter().filter_map(|line| line.split('\0').nth(1)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHANGELOG: &str = "# Changelog\n\n## [Unreleased]\n\n## [0.2.0] - 2026-02-01\n\n### Added\n- Two.\n\n## [0.1.0]\n- One.\n\n[0.2.0]: https://example.com\n";
+
+    #[test]
+    fn notes_are_those_of_the_version_which_needs_a_date() {
+        assert_eq!(notes(CHANGELOG, "0.2.0").unwrap(), "### Added\n- Two.\n");
+        assert!(notes(CHANGELOG, "0.1.0").unwrap_err().to_string().contains("no date"));
+        assert!(notes(CHANGELOG, "0.3.0").unwrap_err().to_string().contains("write what is new"));
+    }
+}

@@ -1,0 +1,193 @@
+//! `cargo xtask image` and `cargo xtask release`: what is shipped is made by the program `dist`, which is built first.
+
+use crate::build::{self, Programs};
+use crate::control_plane::ControlPlane;
+use crate::{call, cargo, tree, up, web, workspace};
+use anyhow::{Context, Result, ensure};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use terminal::line;
+use terminal::say::{self, Count, Output};
+
+/// Where images go, below the target directory.
+const IMAGES: &str = "images";
+/// Where a second build lies, with a target directory of its own: far from the first, so that its paths differ.
+const SECOND: &str = "another/place";
+/// What the second build is to be told, since it has no git.
+const TOLD: [(&str, &[&str]); 2] =
+    [("SOURCE_REVISION", &["rev-parse", "HEAD"]), ("SOURCE_DATE_EPOCH", &["log", "-1", "--format=%ct"])];
+
+fn platform() -> Arg {
+    Arg::new("platform")
+        .long("platform")
+        .value_name("OS/ARCH")
+        .action(ArgAction::Append)
+        .help("linux/amd64 or linux/arm64, more than once for both; all that this machine can build for when none is given.")
+}
+
+fn into() -> Arg {
+    Arg::new("into").long("into").value_name("DIR").value_parser(value_parser!(PathBuf))
+}
+
+/// `image` and its flags.
+pub(crate) fn command() -> Command {
+    let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
+    Command::new("image").about("Build the images, as archives of the Open Container Initiative.").args([
+        platform(),
+        into().help("Where to write them; target/images when not given."),
+        flag("check").help("Build them a second time at another place, and say the first difference."),
+        flag("try").help("Start what is in them, as deploy/ does, on real parts."),
+        flag("quick").help("Put programs of the dev profile in: to try everything around them."),
+        line::output(),
+    ])
+}
+
+/// `release` and its flags.
+pub(crate) fn release_command() -> Command {
+    let required =
+        |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value).required(true);
+    Command::new("release")
+        .about("Make everything that one version is: images, archives, manifests, checksums.")
+        .args([
+            required("version", "VERSION")
+                .help("Must be that of Cargo.toml, and have an entry with a date in CHANGELOG.md."),
+            required("registry", "PREFIX")
+                .help("Where the images will be pulled from, for example registry.example.com/business."),
+            platform(),
+            into().help("Where to write it; target/release-VERSION when not given. It is emptied first."),
+            line::output(),
+        ])
+}
+
+/// Builds the images, and tries and compares them when asked to.
+pub(crate) fn image(matches: &ArgMatches) -> Result<()> {
+    call::listen_for_signals()?;
+    prepare()?;
+    let into = directory(matches, || workspace::target().map(|target| target.join(IMAGES)))?;
+    let mut words = words("image", &into);
+    words.extend(platforms(matches));
+    words.extend(matches.get_flag("quick").then(|| "--quick".to_owned()));
+    dist(&words)?;
+    if matches.get_flag("try") {
+        tried(&into)?;
+    }
+    if matches.get_flag("check") {
+        check(matches, &into)?;
+    }
+    Ok(())
+}
+
+/// A level of `test`: what is packed around the programs, in minutes.
+pub(crate) fn level() -> Result<Count> {
+    prepare()?;
+    let into = workspace::target()?.join(IMAGES).join("quick");
+    let mut words = words("image", &into);
+    words.push("--quick".to_owned());
+    dist(&words)?;
+    tried(&into)
+}
+
+/// Makes everything of one version.
+pub(crate) fn release(matches: &ArgMatches) -> Result<()> {
+    prepare()?;
+    let version = matches.get_one::<String>("version").map(String::as_str).unwrap_or_default();
+    let registry = matches.get_one::<String>("registry").map(String::as_str).unwrap_or_default();
+    let plane = ControlPlane::kubectl();
+    build::build(&[], Some(&plane))?;
+    plane.link()?;
+    let into =
+        directory(matches, || workspace::target().map(|target| target.join(format!("release-{version}"))))?;
+    let mut words = words("release", &into);
+    words.extend(platforms(matches));
+    words.extend(["--version".to_owned(), version.to_owned(), "--registry".to_owned(), registry.to_owned()]);
+    let kubectl = workspace::dev().join("bin/kubectl");
+    words.extend(["--kubectl".to_owned(), text(&kubectl)]);
+    dist(&words)
+}
+
+/// The page, which business-api takes in, and the program that does the rest.
+fn prepare() -> Result<()> {
+    web::on_demand()?;
+    build::build(&[Programs::DIST], None)
+}
+
+fn directory(matches: &ArgMatches, usual: impl FnOnce() -> Result<PathBuf>) -> Result<PathBuf> {
+    let given = matches.get_one::<PathBuf>("into").map(std::path::absolute).transpose()?;
+    given.map_or_else(usual, Ok)
+}
+
+fn words(name: &str, into: &Path) -> Vec<String> {
+    vec![name.to_owned(), "--into".to_owned(), text(into)]
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+fn platforms(matches: &ArgMatches) -> impl Iterator<Item = String> {
+    let chosen = matches.get_many::<String>("platform").into_iter().flatten();
+    chosen.flat_map(|platform| ["--platform".to_owned(), platform.clone()])
+}
+
+fn dist(words: &[String]) -> Result<()> {
+    let mut command = cargo::as_by_person(workspace::built(false)?.join("dist"));
+    command.args(words);
+    if say::output() == Output::Json {
+        command.args(["--output", "json"]);
+    }
+    let status = call::wait(command.spawn().context("start dist")?)?;
+    ensure!(status.success(), "dist {} failed", words.first().map(String::as_str).unwrap_or_default());
+    Ok(())
+}
+
+/// Starts what is in the images, beside a real PostgreSQL and a real kube-apiserver.
+fn tried(images: &Path) -> Result<Count> {
+    up::prepare(&[Programs::ACCEPT, Programs::DIST], &ControlPlane::whole())?;
+    workspace::link(images, &workspace::dev().join(IMAGES))?;
+    call::level("image", "accept", &["images"])
+}
+
+/// The same sources at another place make the same images.
+fn check(matches: &ArgMatches, first: &Path) -> Result<()> {
+    let place = workspace::target()?.join(SECOND);
+    say::step("the sources copied to another place", || copy(&place))?;
+    let into = place.join(IMAGES);
+    let mut second = cargo::cargo();
+    second.current_dir(&place).env("CARGO_TARGET_DIR", place.join("target"));
+    for (name, args) in TOLD {
+        let given = std::env::var(name).ok().map_or_else(|| git(args), Ok)?;
+        second.env(name, given);
+    }
+    second.arg("xtask").args(words("image", &into)).args(platforms(matches));
+    second.args(matches.get_flag("quick").then_some("--quick"));
+    let status = call::wait(second.stdout(say::lines()).spawn().context("start cargo")?)?;
+    ensure!(status.success(), "the images cannot be built a second time, in {}", place.display());
+    dist(&["compare".to_owned(), text(first), text(&into)])?;
+    std::fs::remove_dir_all(&place).with_context(|| format!("remove {}", place.display()))
+}
+
+/// The files that git knows or would take in, as they are now.
+fn copy(place: &Path) -> Result<()> {
+    if place.exists() {
+        std::fs::remove_dir_all(place).with_context(|| format!("empty {}", place.display()))?;
+    }
+    let root = workspace::root();
+    let listed = git(&["ls-files", "--cached", "--others", "--exclude-standard"])?;
+    for name in listed.lines().filter(|name| root.join(name).exists()) {
+        tree::copy(&root.join(name), &place.join(name))?;
+    }
+    Ok(())
+}
+
+fn git(args: &[&str]) -> Result<String> {
+    let mut git = std::process::Command::new("git");
+    let output = git.current_dir(workspace::root()).args(args).stderr(Stdio::inherit()).output();
+    let output = output.context("start git")?;
+    ensure!(
+        output.status.success(),
+        "git {} failed: a second build is made from what git knows",
+        args.join(" ")
+    );
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
