@@ -62,6 +62,8 @@ pub(crate) struct Shipped {
 #[derive(Debug)]
 pub(crate) struct WrittenImage {
     pub(crate) name: &'static str,
+    pub(crate) archive: PathBuf,
+    /// Of the index, which names the image of every platform.
     pub(crate) digest: String,
 }
 
@@ -160,7 +162,7 @@ pub(crate) fn pack(built: &[Shipped], source: &Source, into: &Path) -> Result<Ve
         let file = archive_of(into, program);
         std::fs::write(&file, &archive.bytes).with_context(|| format!("write {}", file.display()))?;
         told(program, &names, &archive, &file);
-        written.push(WrittenImage { name: program.binary, digest: archive.digest });
+        written.push(WrittenImage { name: program.binary, archive: file, digest: archive.digest });
     }
     Ok(written)
 }

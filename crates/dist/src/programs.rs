@@ -36,14 +36,16 @@ pub(crate) const PLUGIN: Program = Program {
 pub(crate) enum Effort {
     /// As they are shipped.
     Whole,
-    /// In the dev profile, for this machine: only what is linked is made anew. To try what is packed around them.
+    /// In the dev profile, for this machine: to try what is packed around them.
     Quick,
 }
 
 const PROFILE: &str = "dist";
 const STATIC: &str = "target-feature=+crt-static";
+/// The same for the dev profile.
+const LINKED_STATICALLY: &str = "crates/dist/static.sh";
 /// What the paths of this machine are called in the programs.
-const SOURCE: &str = ".";
+const SOURCE: &str = "/source";
 const TARGET: &str = "/target";
 const CARGO: &str = "/cargo";
 
@@ -86,42 +88,42 @@ impl Workshop {
         let mut flags = vec!["-C".to_owned(), STATIC.to_owned()];
         flags.extend(renamed.iter().map(|pair| rename("--remap-path-prefix", pair)));
         let c: Vec<String> = renamed.iter().map(|pair| rename("-ffile-prefix-map", pair)).collect();
-        let upper = triple.replace('-', "_").to_uppercase();
         let mut command = self.cargo("build");
         command.args(["--profile", PROFILE, "--target", triple]);
         command.args(programs.iter().flat_map(|program| ["--package", program.package]));
-        // These go before whatever flags the environment has: a program depends on its sources alone.
+        // A program depends on its sources alone: flags of the environment stay out.
         command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
-        command.env(format!("CFLAGS_{}", triple.replace('-', "_")), c.join(" "));
-        command.env(format!("CARGO_TARGET_{upper}_LINKER"), self.platform.cc());
+        for name in [
+            format!("CFLAGS_{triple}"),
+            format!("CFLAGS_{}", triple.replace('-', "_")),
+            "TARGET_CFLAGS".to_owned(),
+        ] {
+            command.env_remove(name);
+        }
+        command.env("CFLAGS", c.join(" "));
+        if !self.platform.is_here() {
+            let upper = triple.replace('-', "_").to_uppercase();
+            command.env(format!("CARGO_TARGET_{upper}_LINKER"), self.platform.cc());
+        }
         command.env("CARGO_INCREMENTAL", "0");
         ensure!(command.status().context("start cargo")?.success(), "the programs do not build for {triple}");
         Ok(self.target.join(triple).join(PROFILE))
     }
 
-    /// Everything but the last step is what `cargo build` has made.
+    /// The packages of others are those of any `cargo build`: the same members are chosen, so the same features are.
     fn build_quick(&self, programs: &[Program]) -> Result<PathBuf> {
         ensure!(
             self.platform.is_here(),
             "a quick build is for this machine, not for {}",
             self.platform.name()
         );
+        let mut command = self.cargo("build");
+        command.env("RUSTC_WORKSPACE_WRAPPER", source::root().join(LINKED_STATICALLY));
+        command.args(programs.iter().flat_map(|program| ["--bin", program.binary]));
+        ensure!(command.status().context("start cargo")?.success(), "the programs do not build");
         let made = self.target.join("quick");
         std::fs::create_dir_all(&made)?;
         for program in programs {
-            let mut command = self.cargo("rustc");
-            command.args([
-                "--quiet",
-                "--package",
-                program.package,
-                "--bin",
-                program.binary,
-                "--",
-                "-C",
-                STATIC,
-            ]);
-            let status = command.status().context("start cargo")?;
-            ensure!(status.success(), "{} does not build", program.package);
             // The next `cargo build` puts its own program into this place.
             std::fs::copy(self.target.join("debug").join(program.binary), made.join(program.binary))?;
         }

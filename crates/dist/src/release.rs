@@ -7,7 +7,7 @@ use crate::{Into, Platforms, oci, tell};
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use terminal::say;
 
 const SUMS: &str = "SHA256SUMS";
@@ -32,6 +32,9 @@ pub(crate) struct ReleaseSettings {
     /// kubectl, which renders the manifests.
     #[arg(long, value_name = "FILE")]
     kubectl: PathBuf,
+    /// Push the images there, by skopeo, which has to be logged in.
+    #[arg(long)]
+    push: bool,
     #[command(flatten)]
     platforms: Platforms,
     #[command(flatten)]
@@ -59,6 +62,9 @@ pub(crate) fn run(settings: &ReleaseSettings) -> Result<()> {
     std::fs::write(into.join(NOTES), notes)?;
     let sums = sums(into)?;
     std::fs::write(into.join(SUMS), &sums)?;
+    if settings.push {
+        images.iter().try_for_each(|image| push(image, &settings.registry))?;
+    }
     say::line(format_args!("{VERSION} is in {}:", into.display()));
     sums.lines().for_each(say::line);
     tell(&json!({"type": "release", "version": VERSION, "revision": source.revision, "directory": into}));
@@ -137,6 +143,21 @@ fn render(
     let output = output.with_context(|| format!("start {}", settings.kubectl.display()))?;
     ensure!(output.status.success(), "{directory}: {}", String::from_utf8_lossy(&output.stderr).trim());
     Ok(output.stdout)
+}
+
+/// The bytes as they are: the digest is what the manifests name.
+fn push(image: &WrittenImage, registry: &str) -> Result<()> {
+    let to = format!("{}/{}:{VERSION}", registry.trim_end_matches('/'), image.name);
+    say::step(&format!("{to} pushed"), || {
+        let from = format!("oci-archive:{}:{VERSION}", image.archive.display());
+        let status = Command::new("skopeo")
+            .args(["copy", "--all", "--preserve-digests", "--quiet", &from, &format!("docker://{to}")])
+            .stdout(Stdio::null())
+            .status()
+            .context("start skopeo: install it to push images")?;
+        ensure!(status.success(), "{to} cannot be pushed: is skopeo logged in there?");
+        Ok(())
+    })
 }
 
 /// As `sha256sum --check` reads them.

@@ -55,7 +55,8 @@ pub(crate) fn release_command() -> Command {
             required("registry", "PREFIX")
                 .help("Where the images will be pulled from, for example registry.example.com/business."),
             platform(),
-            into().help("Where to write it; target/release-VERSION when not given. It is emptied first."),
+            Arg::new("push").long("push").action(ArgAction::SetTrue).help("Push the images there, by skopeo, which has to be logged in."),
+        into().help("Where to write it; target/release-VERSION when not given. It is emptied first."),
             line::output(),
         ])
 }
@@ -101,6 +102,7 @@ pub(crate) fn release(matches: &ArgMatches) -> Result<()> {
     let mut words = words("release", &into);
     words.extend(platforms(matches));
     words.extend(["--version".to_owned(), version.to_owned(), "--registry".to_owned(), registry.to_owned()]);
+    words.extend(matches.get_flag("push").then(|| "--push".to_owned()));
     let kubectl = workspace::dev().join("bin/kubectl");
     words.extend(["--kubectl".to_owned(), text(&kubectl)]);
     dist(&words)
