@@ -55,8 +55,11 @@ pub(crate) fn release_command() -> Command {
             required("registry", "PREFIX")
                 .help("Where the images will be pulled from, for example registry.example.com/business."),
             platform(),
-            Arg::new("push").long("push").action(ArgAction::SetTrue).help("Push the images there, by skopeo, which has to be logged in."),
-        into().help("Where to write it; target/release-VERSION when not given. It is emptied first."),
+            Arg::new("push")
+                .long("push")
+                .action(ArgAction::SetTrue)
+                .help("Push the images there, by skopeo, which has to be logged in."),
+            into().help("Where to write it; target/release-VERSION when not given. It is emptied first."),
             line::output(),
         ])
 }

@@ -12,10 +12,18 @@ use std::process::Command;
 const ANY: &str = "0.0.0.0:";
 /// Whom mounted Secrets belong to: the group of the pod, `fsGroup`.
 const GROUP: u32 = 65532;
-/// Makes `$1` a root that is read only, and becomes the command behind it, which gets no more rights.
+/// Makes `$1` a root that is read only, with the devices and /proc that every runtime gives, and becomes the command behind it,
+/// which gets no more rights.
 const RUN: &str = r#"set -eu; root="$1"; shift
 mount --make-rprivate /
 mount --bind "$root" "$root"
+mkdir -p "$root/dev" "$root/proc"
+mount -t tmpfs -o nosuid,noexec,mode=755,size=64k tmpfs "$root/dev"
+for device in null zero full random urandom; do
+  : > "$root/dev/$device"
+  mount --bind "/dev/$device" "$root/dev/$device"
+done
+mount -t proc -o nosuid,nodev,noexec proc "$root/proc"
 mount -o remount,bind,ro,nosuid,nodev "$root"
 exec setpriv --no-new-privs "$@""#;
 /// Where it is, since nothing of this machine's environment is left.
