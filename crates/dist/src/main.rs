@@ -36,7 +36,6 @@ use clap::{Parser, Subcommand, ValueEnum};
 use platform::Platform;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
 use terminal::say::{self, Output};
 
 #[derive(Parser)]
@@ -83,23 +82,22 @@ struct Into {
 }
 
 fn main() -> ExitCode {
-    let begun = Instant::now();
     let cli = Cli::parse();
     say::to(match cli.output {
         Format::Text => Output::Text,
         Format::Json => Output::Json,
     });
-    let (what, outcome) = match cli.command {
-        Command::Image(settings) => ("image", image::run(&settings)),
-        Command::Unpack(settings) => ("unpack", oci::read::run(&settings)),
-        Command::Compare(settings) => ("compare", compare::run(&settings)),
-        Command::Release(settings) => ("release", release::run(&settings)),
+    let outcome = match cli.command {
+        Command::Image(settings) => image::run(&settings),
+        Command::Unpack(settings) => oci::read::run(&settings),
+        Command::Compare(settings) => compare::run(&settings),
+        Command::Release(settings) => release::run(&settings),
     };
-    let outcome = outcome.map(|()| None);
-    if outcome.is_err() {
-        say::ended(what, begun.elapsed(), &outcome);
+    // Whoever called says how the whole run has ended.
+    if let Err(error) = &outcome {
+        say::line(format_args!("{error:#}"));
     }
-    say::exit_code(&outcome)
+    say::exit_code(&outcome.map(|()| None))
 }
 
 /// A document for the program that called, where one did.

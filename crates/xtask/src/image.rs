@@ -98,7 +98,9 @@ pub(crate) fn release(matches: &ArgMatches) -> Result<()> {
     let version = matches.get_one::<String>("version").map(String::as_str).unwrap_or_default();
     let registry = matches.get_one::<String>("registry").map(String::as_str).unwrap_or_default();
     let plane = ControlPlane::kubectl();
-    build::build(&[], Some(&plane))?;
+    if plane.is_to_be_built() {
+        build::build(&[], Some(&plane))?;
+    }
     plane.link()?;
     let into =
         directory(matches, || workspace::target().map(|target| target.join(format!("release-{version}"))))?;
