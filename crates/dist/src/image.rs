@@ -40,7 +40,7 @@ pub(crate) struct ImageSettings {
 
 /// Builds, packs, and says what came of it.
 pub(crate) fn run(settings: &ImageSettings) -> Result<()> {
-    let source = Source::here()?;
+    let source = Source::told()?;
     let effort = if settings.quick { Effort::Quick } else { Effort::Whole };
     let built = build(&settings.platforms, effort, &source)?;
     pack(&built, &source, &settings.into.into).map(drop)

@@ -43,7 +43,7 @@ pub(crate) struct ReleaseSettings {
 
 /// Checks that this is that version, and makes everything.
 pub(crate) fn run(settings: &ReleaseSettings) -> Result<()> {
-    let source = Source::here()?;
+    let source = Source::told()?;
     let notes = check(settings, &source)?;
     let into = settings.into.into.as_path();
     if into.exists() {

@@ -14,9 +14,9 @@ use terminal::say::{self, Count, Output};
 const IMAGES: &str = "images";
 /// Where a second build lies, with a target directory of its own: far from the first, so that its paths differ.
 const SECOND: &str = "another/place";
-/// What the second build is to be told, since it has no git.
-const TOLD: [(&str, &[&str]); 2] =
-    [("SOURCE_REVISION", &["rev-parse", "HEAD"]), ("SOURCE_DATE_EPOCH", &["log", "-1", "--format=%ct"])];
+/// The commit, and <https://reproducible-builds.org/docs/source-date-epoch/>.
+const REVISION: &str = "SOURCE_REVISION";
+const DATE: &str = "SOURCE_DATE_EPOCH";
 
 fn platform() -> Arg {
     Arg::new("platform")
@@ -139,7 +139,7 @@ fn platforms(matches: &ArgMatches) -> impl Iterator<Item = String> {
 
 fn dist(words: &[String]) -> Result<()> {
     let mut command = cargo::as_by_person(workspace::built(false)?.join("dist"));
-    command.args(words);
+    command.args(words).envs(told());
     if say::output() == Output::Json {
         command.args(["--output", "json"]);
     }
@@ -162,16 +162,28 @@ fn check(matches: &ArgMatches, first: &Path) -> Result<()> {
     let into = place.join(IMAGES);
     let mut second = cargo::cargo();
     second.current_dir(&place).env("CARGO_TARGET_DIR", place.join("target"));
-    for (name, args) in TOLD {
-        let given = std::env::var(name).ok().map_or_else(|| git(args), Ok)?;
-        second.env(name, given);
-    }
+    second.envs(told());
     second.arg("xtask").args(words("image", &into)).args(platforms(matches));
     second.args(matches.get_flag("quick").then_some("--quick"));
     let status = call::wait(second.stdout(say::lines()).spawn().context("start cargo")?)?;
     ensure!(status.success(), "the images cannot be built a second time, in {}", place.display());
     dist(&["compare".to_owned(), text(first), text(&into)])?;
     std::fs::remove_dir_all(&place).with_context(|| format!("remove {}", place.display()))
+}
+
+/// Of which commit everything is, and how old: by the environment, else by git, which the second build does not have.
+fn told() -> [(&'static str, String); 2] {
+    let given = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let revision = given(REVISION).or_else(|| revision().ok()).unwrap_or_else(|| "unknown".to_owned());
+    let date =
+        given(DATE).or_else(|| git(&["log", "-1", "--format=%ct"]).ok()).unwrap_or_else(|| "0".to_owned());
+    [(REVISION, revision), (DATE, date)]
+}
+
+fn revision() -> Result<String> {
+    let commit = git(&["rev-parse", "HEAD"])?;
+    let changed = !git(&["status", "--porcelain"])?.is_empty();
+    Ok(if changed { format!("{commit}-dirty") } else { commit })
 }
 
 /// The files that git knows or would take in, as they are now.
