@@ -14,6 +14,8 @@ const Project = lazy(async () => ({ default: (await import("./pages/project")).P
 const Namespace = lazy(async () => ({ default: (await import("./pages/namespace")).Namespace }));
 const Create = lazy(async () => ({ default: (await import("./pages/form")).Create }));
 const Change = lazy(async () => ({ default: (await import("./pages/form")).Change }));
+const Move = lazy(async () => ({ default: (await import("./pages/move")).Move }));
+const People = lazy(async () => ({ default: (await import("./pages/people")).People }));
 const Tenants = lazy(async () => ({ default: (await import("./pages/tenants")).Tenants }));
 const Tenant = lazy(async () => ({ default: (await import("./pages/tenants")).Tenant }));
 const Clusters = lazy(async () => ({ default: (await import("./pages/clusters")).Clusters }));
@@ -68,6 +70,8 @@ if (page) {
       <Route path="/projects/:project/namespaces/:name" component={Namespace} />
       <Route path="/create/:what" component={Create} />
       <Route path="/change/:plural/*place" component={Change} />
+      <Route path="/move/:plural/*place" component={Move} />
+      <Route path="/people/:plural/:name" component={People} />
       <Route path="/tenants" component={Tenants} />
       <Route path="/tenants/:name" component={Tenant} />
       <Route path="/clusters" component={Clusters} />

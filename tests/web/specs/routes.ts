@@ -7,6 +7,12 @@ export const PAGES = {
   newProject: "/console/create/project",
   newNamespace: "/console/create/namespace?project=shop",
   change: "/console/change/projects/shop",
+  people: "/console/people/projects/shop",
+  tenantPeople: "/console/people/platforms/acme-platform",
+  move: "/console/move/namespaces/shop/local-batch",
+  moveProject: "/console/move/projects/shop-eu",
+  releasing: "/console/projects/data",
+  leaving: "/console/projects/data/namespaces/member-2-reports",
   review: "/console/review/projects/shop",
   tenants: "/console/tenants",
   tenant: "/console/tenants/acme",
@@ -15,6 +21,9 @@ export const PAGES = {
 } as const;
 
 export type PageName = keyof typeof PAGES;
+
+/** Pages of what the stand-in has and a platform that was just started has not. */
+export const SIMULATED: ReadonlySet<PageName> = new Set(["tenantPeople", "move", "moveProject", "releasing", "leaving"]);
 
 /** Whose page it is. */
 export const VISITOR: Partial<Record<PageName, string>> = { clusters: "operator", findings: "operator", tenants: "operator" };

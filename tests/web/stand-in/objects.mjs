@@ -9,9 +9,15 @@ export const condition = (type, status, reason, message = "") =>
 
 const amounts = (cpu, memory, pods) => ({ "requests.cpu": String(cpu), "requests.memory": memory, pods: String(pods) });
 
+/** Who wrote what. */
+const MANAGED = [
+  { manager: "kubectl-client-side-apply", operation: "Update", apiVersion: API, time: BORN, fieldsType: "FieldsV1", fieldsV1: { "f:spec": { "f:clusters": {}, "f:hard": {} }, "f:metadata": { "f:labels": {} } } },
+  { manager: "business-controller", operation: "Apply", apiVersion: API, subresource: "status", time: "2026-03-02T08:15:04Z", fieldsType: "FieldsV1", fieldsV1: { "f:status": { "f:phase": {} } } },
+];
+
 export const object = (kind, metadata, spec, status) => ({
   apiVersion: API, kind,
-  metadata: { creationTimestamp: BORN, generation: 1, labels: {}, ...metadata },
+  metadata: { creationTimestamp: BORN, generation: 1, labels: {}, managedFields: MANAGED, ...metadata },
   spec, ...(status ? { status } : {}),
 });
 
@@ -29,7 +35,7 @@ export function project(name, { tenant = "acme", parent = "", displayName = "", 
 }
 
 export function namespace(projectName, cluster, name, { tenant = "acme", hard, used, charged = hard, ...more }) {
-  const { phase = "Available", conditions } = more;
+  const { phase = "Available", conditions, deleted } = more;
   const spec = {
     finalizers: ["namespace"], tenantID: tenant, clusterName: cluster, clusterType: "Imported", clusterVersion: "v1.36.1",
     clusterDisplayName: cluster, namespace: name, hard,
@@ -40,7 +46,7 @@ export function namespace(projectName, cluster, name, { tenant = "acme", hard, u
     template: { name: "standard", digest: "4f1c0a" },
     conditions: conditions ?? ["Ready", "Provisioned", "QuotaEnforced", "AccessReady", "TemplateApplied"].map((type) => condition(type, "True", "Ready")),
   };
-  return object("Namespace", { name: `${cluster}-${name}`, namespace: projectName }, spec, status);
+  return object("Namespace", { name: `${cluster}-${name}`, namespace: projectName, ...(deleted && { deletionTimestamp: deleted }) }, spec, status);
 }
 
 function clusters() {
@@ -82,6 +88,11 @@ function projects() {
       orphans: [{ clusterName: "member-1", namespace: "old-etl", uid: "o-1", state: "Lost", hard: amounts(1, "2Gi", 5) }],
       ledger: { held: [{ uid: "o-1", state: "orphaned", clusterName: "member-1", namespace: "old-etl", hard: amounts(1, "2Gi", 5), reason: "lost with a restore" }] },
     }),
+    project("platform-engineering-shared-continuous-integration-and-delivery", {
+      displayName: "Platform engineering: shared continuous integration, delivery, artefacts and everything else that teams ask for",
+      clusters: { local: { hard: { ...amounts("1200", "3Pi", 40000), "requests.storage": "12Ei", "limits.cpu": "1m", "requests.example.com/accelerator": "8" } }, registry: { hard: { imagenamespaces: "5" } } },
+      used: { local: { used: { ...amounts("1199.999", "2Ti", 39999), "requests.storage": "1", "limits.cpu": "1m" } }, registry: { used: { imagenamespaces: "1" } } },
+    }),
     project("frozen", { clusters: { local: budget(2, "2Gi", 20) }, used: {}, locked: true, conditions: [condition("Ready", "True", "Ready")] }),
     project("globex-web", { tenant: "globex", clusters: { local: budget(5, "10Gi", 20) }, used: { local: used(2, "2Gi", 4) } }),
   ];
@@ -94,6 +105,17 @@ function namespaces() {
     namespace("shop", "local", "batch", { hard: amounts("2.5", "2Gi", 10), used: amounts("0.1", "128Mi", 1) }),
     namespace("shop", "member-1", "search", { hard: amounts(4, "4Gi", 10), used: amounts(1, "1Gi", 2), phase: "Failed", conditions: failed }),
     namespace("shop-eu", "local", "eu-web", { hard: amounts("3.9", "4Gi", 9), used: amounts(2, "3Gi", 8) }),
+    namespace("data", "member-2", "reports", {
+      hard: amounts(1, "1Gi", 3), used: amounts("0", "0", 0), phase: "Terminating", deleted: "2026-03-05T21:40:00Z",
+      conditions: [
+        condition("Terminating", "True", "ContentRemains", "2 pods, 1 persistentvolumeclaim remain; finalizer kubernetes.io/pvc-protection"),
+        condition("ClusterReachable", "False", "NoAnswer", "connect: connection timed out"),
+      ],
+    }),
+    namespace("data", "local", "archive", {
+      hard: amounts("0.5", "1Gi", 2), charged: amounts(2, "1Gi", 2), used: amounts("0.9", "300Mi", 2),
+      conditions: [condition("Ready", "True", "Ready"), condition("QuotaEnforced", "False", "Waiting", "the quota in the cluster still lets requests.cpu=2 in")],
+    }),
     namespace("data", "local", "etl", { hard: amounts(1, "1Gi", 3), used: amounts("0.2", "300Mi", 1) }),
     namespace("globex-web", "local", "globex", { tenant: "globex", hard: amounts(2, "2Gi", 4), used: amounts(1, "1Gi", 2) }),
   ];
@@ -114,7 +136,7 @@ export function platform(more = 0) {
   }));
   return {
     memberclusters: clusters(), tenants: tenants(), projects: [...projects(), ...crowd], namespaces: namespaces(),
-    namespacetemplates: templates(), platforms: [], configmaps: [], nsemigrations: [], imagenamespaces: [], chartgroups: [], registrycredentials: [],
+    namespacetemplates: templates(), platforms: [object("Platform", { name: "acme-platform" }, { tenantID: "acme", administrators: ["alice"] })], configmaps: [], nsemigrations: [], imagenamespaces: [], chartgroups: [], registrycredentials: [],
   };
 }
 

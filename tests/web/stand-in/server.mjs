@@ -82,15 +82,23 @@ export class StandIn {
   #api(who, method, place, query, body) {
     const { plural, name, namespace, subresource } = place;
     if (!KINDS[plural]) return status(404, "NotFound", "the server could not find the requested resource");
+    if (plural === "memberclusters" && who.tenant !== "*") return status(403, "Forbidden", `memberclusters.business.tkestack.io is forbidden: User "${who.name}" cannot ${method.toLowerCase()} resource "memberclusters": this is for operators`);
     if (method === "GET") return name ? (this.#find(who, place) ?? missing(place)) : this.#list(who, place, query);
     if (who.role === "view") return status(403, "Forbidden", `${plural}.business.tkestack.io is forbidden: User "${who.name}" cannot do this: this needs the role edit in project "${namespace ?? name}"`);
     const dry = query.get("dryRun") === "All";
+    if (who.role === "edit" && (plural !== "namespaces" || subresource)) return status(403, "Forbidden", `${plural}.business.tkestack.io "${name}" is forbidden: User "${who.name}" cannot do this: this needs the role admin in project "${namespace ?? name}"`);
+    if (who.tenant !== "*" && plural === "tenants") return status(403, "Forbidden", `${plural}.business.tkestack.io "${name}" is forbidden: User "${who.name}" cannot ${method.toLowerCase()} resource "tenants": this is for operators`);
     if (method === "POST" && !name) return this.#write(plural, { ...body, metadata: { ...body.metadata, ...(namespace && { namespace }) } }, dry, 201);
     const found = this.#find(who, place);
     if (!found) return missing(place);
-    if (subresource) return this.#act(who, found, place, body);
+    if (subresource) return this.#act(who, found, place, body, dry);
     if (method === "DELETE") return dry ? found : this.#delete(plural, found);
-    return this.#write(plural, method === "PUT" ? body : merged(found, body), dry, 200);
+    if (body.metadata?.resourceVersion && body.metadata.resourceVersion !== found.metadata.resourceVersion) {
+      return status(409, "Conflict", `${plural}.business.tkestack.io "${name}" was changed meanwhile: please apply your changes to the latest version and try again`);
+    }
+    const answer = this.#write(plural, method === "PUT" ? body : merged(found, body), dry, 200);
+    if (!dry && body.spec?.access) for (const watch of [...this.#watches]) expire(watch);
+    return answer;
   }
 
   #list(who, { plural, namespace }, query) {
@@ -146,12 +154,40 @@ export class StandIn {
     return { kind: "Status", status: "Success", code: 200 };
   }
 
-  #act({ tenant }, found, { plural, subresource }, body) {
+  #act({ tenant }, found, { plural, subresource }, body, dry) {
+    if (subresource === "transfer") return this.#transfer(found, body, dry);
     if (tenant !== "*" && ["lock", "unlock", "abandon"].includes(subresource)) return status(403, "Forbidden", `${plural}.business.tkestack.io "${found.metadata.name}" is forbidden: cannot ${subresource}`);
-    if (subresource === "lock" || subresource === "unlock") this.store.put(plural, { ...found, status: { ...found.status, locked: subresource === "lock", message: body?.spec?.reason } });
-    else if (subresource === "abandon") this.store.remove(plural, found);
+    if (subresource === "lock" || subresource === "unlock") this.store.put(plural, { ...found, 
+      metadata: { ...found.metadata, annotations: subresource === "lock" ? { "business.tkestack.io/lock-reason": body.reason } : {} }, status: { ...found.status, locked: subresource === "lock" } });
+    else if (subresource === "abandon") this.#abandon(plural, found, body.reason);
     else return status(404, "NotFound", "the server could not find the requested resource");
     return { kind: "Status", status: "Success", code: 201 };
+  }
+
+  /** The namespace goes, its charge stays with the project. */
+  #abandon(plural, found, reason) {
+    const { metadata: { name, namespace, uid }, spec, status: is } = found;
+    const project = this.store.get("projects", namespace);
+    const held = [...(project.status.ledger?.held ?? []), { uid, state: "abandoned", clusterName: spec.clusterName, namespace: spec.namespace, hard: is.cachedSpecHard, reason }];
+    this.store.remove(plural, this.store.get(plural, name, namespace));
+    this.store.put("projects", { ...project, status: { ...project.status, ledger: { ...project.status.ledger, held } } });
+  }
+
+  #transfer(found, { project, reason = "", uid }, dry) {
+    const { metadata, spec } = found;
+    if (uid && uid !== metadata.uid) return status(409, "Conflict", `namespaces.business.tkestack.io "${metadata.name}" is another one`);
+    const moved = { ...found, metadata: { ...metadata, namespace: project, annotations: { ...metadata.annotations, "business.tkestack.io/transfer-reason": reason } } };
+    const target = this.store.get("projects", project);
+    if (target && !target.spec.clusters[spec.clusterName]) {
+      return status(422, "Invalid", `namespaces.business.tkestack.io "${metadata.name}" is invalid: project: Invalid value: "${project}": does not list the cluster "${spec.clusterName}"`);
+    }
+    const no = refusal(this.store, "namespaces", moved);
+    if (no) return no;
+    if (!dry) {
+      this.store.remove("namespaces", found);
+      this.store.put("namespaces", moved);
+    }
+    return { ...moved, code: 201 };
   }
 
   #watch(request, socket) {

@@ -3,13 +3,14 @@
 import { createResource, createRoot } from "solid-js";
 import { GROUP, request } from "./client";
 import { sessionState } from "./session";
-import type { MemberCluster, Namespace, Project, Tenant } from "./types";
+import type { MemberCluster, Namespace, Platform, Project, Tenant } from "./types";
 import { type Collection, follow } from "../live/store";
 
 export const projects = (): Collection<Project> => follow(`${GROUP}/projects`);
 export const namespaces = (): Collection<Namespace> => follow(`${GROUP}/namespaces`);
 export const namespacesOf = (project: string): Collection<Namespace> => follow(`${GROUP}/namespaces/${encodeURIComponent(project)}/namespaces`);
 export const tenants = (): Collection<Tenant> => follow(`${GROUP}/tenants`);
+export const platforms = (): Collection<Platform> => follow(`${GROUP}/platforms`);
 export const clusters = (): Collection<MemberCluster> => follow(`${GROUP}/memberclusters`);
 
 /** Where an object of ours is. */

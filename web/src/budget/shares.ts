@@ -25,6 +25,12 @@ export function fullness({ hard, allocated }: Share): number {
   return hard === undefined ? 0 : permille(allocated, hard);
 }
 
+/** Worst first; what has no limit comes last. */
+export function fullestFirst(shares: readonly Share[]): Share[] {
+  return [...shares].sort((a, b) =>
+    Number(a.hard === undefined) - Number(b.hard === undefined) || fullness(b) - fullness(a) || inOrder(a.cluster, b.cluster) || inOrder(a.resource, b.resource));
+}
+
 export function worst(shares: readonly Share[]): number {
   return shares.reduce((most, share) => Math.max(most, fullness(share)), 0);
 }

@@ -15,6 +15,16 @@ export interface ObjectMeta {
   deletionTimestamp?: string;
   labels?: Record<string, string>;
   annotations?: Record<string, string>;
+  managedFields?: ManagedFields[];
+}
+
+/** Who wrote which part of an object last. */
+export interface ManagedFields {
+  manager?: string;
+  operation?: string;
+  time?: string;
+  subresource?: string;
+  fieldsV1?: object;
 }
 
 export interface Resource {

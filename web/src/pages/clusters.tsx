@@ -55,11 +55,25 @@ function Card(props: { cluster: MemberCluster }) {
       <For each={shares(props.cluster)} fallback={<p class="quiet">{t("cluster.unlimited")}</p>}>
         {(share) => <ShareRow share={share} />}
       </For>
-      <Conditions all={conditions().filter((one) => one.status !== "True")} />
+      <Comparison cluster={props.cluster} />
+      <Show when={conditions().some((one) => one.status !== "True")}>
+        <Conditions all={conditions().filter((one) => one.status !== "True")} />
+      </Show>
       <div class="row">
         <Confirmed label={t(cordoned() ? "cluster.uncordon" : "cluster.cordon")} title={`${t(cordoned() ? "cluster.uncordon" : "cluster.cordon")}: ${name()}`} act={cordon} />
         <ReviewLink plural="memberclusters" name={name()} />
       </div>
     </section>
+  );
+}
+
+/** How far the audit has compared it: after a restore or a failover growth waits for each cluster that is in use. */
+function Comparison(props: { cluster: MemberCluster }) {
+  const told = () => props.cluster.status?.comparison;
+  return (
+    <Show when={told() && !told()?.missing} fallback={<p class="notice">{t("cluster.notcompared")} {told()?.missing}</p>}>
+      <p class="quiet">{t("cluster.compared", { revision: told()?.revision ?? 0 })}</p>
+      <Show when={told()?.unreported}>{(count) => <p class="notice">{t("cluster.unreported", { count: count() })}</p>}</Show>
+    </Show>
   );
 }

@@ -7,11 +7,15 @@ import { t } from "../i18n/messages";
 import { ReasonedAct } from "../ui/acts";
 import { AmountText, Head, Living } from "../ui/parts";
 
+type FoundState = "orphaned" | "abandoned" | "released" | "Lost" | "Ahead" | "Released" | "Unused" | "Stranger";
+
 /** What counts, or may be used, without an object. */
 interface Found {
   /** `cluster/namespace` */
   place: string;
-  state: string | undefined;
+  /** As the API has it, and what names it for a write-off. */
+  state: FoundState | undefined;
+  uid?: string | undefined;
   project: string | undefined;
   hard: Readonly<Record<string, string | number>> | undefined;
   reason?: string | undefined;
@@ -21,7 +25,8 @@ function withoutObject({ metadata: { name: project }, status }: Project): Found[
   const held = status?.ledger?.held ?? [];
   const counted = new Set(held.map(({ uid }) => uid));
   return [
-    ...held.map(({ clusterName, namespace, state, hard, reason }) => ({ place: `${clusterName}/${namespace}`, state, project, hard, reason })),
+    ...held.map(({ uid, clusterName, namespace, state, hard, reason }) =>
+      ({ place: `${clusterName}/${namespace}`, state: state as FoundState, uid, project, hard, reason })),
     ...(status?.orphans ?? []).filter(({ uid }) => !counted.has(uid)).map(({ clusterName, namespace, state, hard }) =>
       ({ place: `${clusterName}/${namespace}`, state, project, hard })),
   ];
@@ -35,7 +40,7 @@ export function Findings() {
   const found = createMemo(() => [
     ...[...all.objects().values()].flatMap(withoutObject),
     ...[...fleet.objects().values()].flatMap(({ status }) => (status?.comparison?.strangers ?? []).map((stranger) =>
-      ({ place: `${stranger.clusterName}/${stranger.namespace}`, state: "Stranger", project: stranger.project, hard: stranger.hard }))),
+      ({ place: `${stranger.clusterName}/${stranger.namespace}`, state: "Stranger" as const, project: stranger.project, hard: stranger.hard }))),
   ]);
   const troubled = createMemo(() => [
     ...[...all.objects().values()].map((object) => ({ object, link: `/projects/${object.metadata.name}` })),
@@ -44,12 +49,38 @@ export function Findings() {
     const wrong = ((object.status?.conditions ?? []) as Condition[]).find((one) => one.type === "Ready" && one.status === "False");
     return wrong ? [{ name: object.metadata.name, link, wrong }] : [];
   }));
+  const differing = createMemo(() => [...all.objects().values()].flatMap(({ metadata: { name }, status }) =>
+    (status?.ledger?.differences ?? []).map((difference) => ({ name, difference }))));
+  const waiting = createMemo(() => [...fleet.objects().values()].flatMap(({ metadata: { name }, status }) => {
+    const { missing, unreported = 0 } = status?.comparison ?? { missing: t("cluster.notcompared") };
+    if (missing) return [{ name, why: missing }];
+    return unreported > 0 ? [{ name, why: t("cluster.unreported", { count: unreported }) }] : [];
+  }));
   const locked = createMemo(() => [...all.objects().values()].filter(({ status }) => status?.locked));
   return (
     <>
-      <Head title={t("findings.title")} />
+      <Head title={t("findings.title")} under={t("findings.about")} />
       <Living states={[all.state(), inside.state()]}>
-        <Show when={found().length + troubled().length + locked().length > 0} fallback={<p class="card empty">{t("findings.none")}</p>}>
+        <Show when={found().length + troubled().length + locked().length + differing().length + waiting().length > 0} fallback={<p class="card empty">{t("findings.none")}</p>}>
+          <Show when={waiting().length > 0}>
+            <section class="card" aria-label={t("findings.growth")}>
+              <h2>{t("findings.growth")}</h2>
+              <p class="quiet">{t("findings.growth.text")}</p>
+              <ul class="stairs">
+                <For each={waiting()}>{({ name, why }) => <li><A href="/clusters">{name}</A>{" "}<span class="tag noted">{t("findings.growth.waits")}</span>{" "}{why}</li>}</For>
+              </ul>
+              <p class="quiet">{t("findings.growth.ends")}{" "}<code>business-api audit --go-on</code></p>
+            </section>
+          </Show>
+          <Show when={differing().length > 0}>
+            <section class="card" aria-label={t("findings.differences")}>
+              <h2>{t("findings.differences")}</h2>
+              <ul class="stairs">
+                <For each={differing()}>{({ name, difference }) => <li><A href={`/projects/${name}`}>{name}</A>{" "}{difference}</li>}</For>
+              </ul>
+              <p class="quiet">{t("findings.differences.ends")}{" "}<code>business-api audit --repair</code></p>
+            </section>
+          </Show>
           <Show when={found().length > 0}><Held found={found()} /></Show>
           <Show when={troubled().length > 0}>
             <section class="card" aria-label={t("findings.conditions")}>
@@ -68,7 +99,7 @@ export function Findings() {
                   <A href={`/projects/${metadata.name}`}>{metadata.name}</A>
                   <ReasonedAct label={t("act.unlock")} path={`${pathOf("projects", metadata.name)}/unlock`} />
                 </div>
-                <p>{t("project.locked")}</p>
+                <p>{t("project.locked")} {metadata.annotations?.["business.tkestack.io/lock-reason"]}</p>
               </section>
             )}
           </For>
@@ -92,17 +123,20 @@ function Held(props: { found: readonly Found[] }) {
           </thead>
           <tbody>
             <For each={props.found}>
-              {({ place, state, project, hard, reason }) => (
+              {({ place, state, uid, project, hard, reason }) => (
                 <tr>
                   <td>{place}</td>
-                  <td><span class="tag noted">{state}</span></td>
+                  <td><Show when={state} fallback="–">{(is) => <span class="tag noted">{t(`found.${is()}`)}</span>}</Show></td>
                   <td><Show when={project} fallback="–">{(name) => <A href={`/projects/${name()}`}>{name()}</A>}</Show></td>
                   <td>
                     <For each={Object.entries(hard ?? {})}>
-                      {([resource, amount]) => <div>{resource}{" "}<AmountText amount={amountOf(amount)} resource={resource} /></div>}
+                      {([resource, amount]) => <div class="pair">{resource}{" "}<AmountText amount={amountOf(amount)} resource={resource} /></div>}
                     </For>
                   </td>
-                  <td>{reason ?? "–"}</td>
+                  <td>
+                    <div>{reason ?? "–"}</div>
+                    <Show when={uid}>{(is) => <div class="quiet">{t("findings.ends")}{" "}<code>business-api audit --write-off {is()}</code></div>}</Show>
+                  </td>
                 </tr>
               )}
             </For>

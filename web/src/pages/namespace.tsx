@@ -2,13 +2,14 @@ import { A, useParams } from "@solidjs/router";
 import { For, Show, createMemo, createSignal } from "solid-js";
 import { amountOf } from "../amounts/quantity";
 import { requestText } from "../api/client";
-import { namespacesOf, pathOf } from "../api/collections";
+import { isOperator, namespacesOf, pathOf } from "../api/collections";
 import type { Condition, Namespace as NamespaceObject } from "../api/types";
-import { chargeOf, namespaceShares } from "../budget/shares";
-import { t } from "../i18n/messages";
-import { DeleteButton, ReviewLink, messageOf } from "../ui/acts";
+import { leavingWhy } from "../budget/releasing";
+import { chargeOf, fullness, namespaceShares } from "../budget/shares";
+import { moment, t } from "../i18n/messages";
+import { DeleteButton, ReasonedAct, ReviewLink, messageOf } from "../ui/acts";
 import { AmountText, Conditions, Fullness, Head, Living, Problem } from "../ui/parts";
-import { fullness } from "../budget/shares";
+import { Recent } from "../ui/recent";
 
 /** One namespace: what it was granted, is charged and uses. */
 export function Namespace() {
@@ -42,11 +43,21 @@ function Shown(props: { namespace: NamespaceObject }) {
       <Head title={meta().name} under={`${project()} · ${props.namespace.status?.phase ?? ""}`}>
         <button class="button main" type="button" onClick={() => void download()}>{t("namespace.kubeconfig")}</button>
         <A class="button" href={`/change/namespaces/${project()}/${meta().name}`}>{t("namespace.edit")}</A>
+        <A class="button" href={`/move/namespaces/${project()}/${meta().name}`}>{t("act.move")}</A>
         <ReviewLink plural="namespaces" name={meta().name} namespace={project()} />
-        <DeleteButton plural="namespaces" name={meta().name} namespace={project()} text={t("act.delete.namespace")}
-          after={`/projects/${project()}`} />
+        <Show when={meta().deletionTimestamp} fallback={
+          <DeleteButton plural="namespaces" name={meta().name} namespace={project()} text={t("act.delete.namespace")} after={`/projects/${project()}`} />
+        }>
+          <Show when={isOperator()}>
+            <ReasonedAct grave label={t("act.abandon")} title={t("act.abandon.title", { name: meta().name })} text={t("act.abandon.text")}
+              typed={meta().name} path={`${pathOf("namespaces", meta().name, project())}/abandon`} after={`/projects/${project()}`} />
+          </Show>
+        </Show>
       </Head>
       <p><A href={`/projects/${project()}`}>{t("project.parent", { name: project() })}</A></p>
+      <Show when={meta().deletionTimestamp}>
+        {(since) => <p class="notice">{t("namespace.leaving", { time: moment(since()) })} {leavingWhy(props.namespace)}</p>}
+      </Show>
       <Show when={problem()}><p class="notice bad" role="alert">{t("namespace.kubeconfig.none", { why: problem() })}</p></Show>
       <section class="card" aria-label={t("project.budget")}>
         <h2>{t("project.budget")}</h2>
@@ -79,6 +90,7 @@ function Shown(props: { namespace: NamespaceObject }) {
           <h2>{t("namespace.title", { name: props.namespace.spec?.namespace ?? "" })}</h2>
           <dl class="facts">
             <dt>{t("namespace.cluster")}</dt><dd>{props.namespace.spec?.clusterDisplayName || props.namespace.spec?.clusterName}</dd>
+            <dt>{t("namespace.version")}</dt><dd>{props.namespace.spec?.clusterVersion || "–"}</dd>
             <dt>{t("namespace.template")}</dt><dd>{props.namespace.status?.template?.name ?? "–"}</dd>
           </dl>
         </section>
@@ -86,6 +98,7 @@ function Shown(props: { namespace: NamespaceObject }) {
           <h2>{t("project.conditions")}</h2>
           <Conditions all={props.namespace.status?.conditions as Condition[] | undefined} />
         </section>
+        <Recent object={props.namespace} />
       </div>
     </>
   );

@@ -9,6 +9,9 @@ import { percent, t } from "../i18n/messages";
 import { ApiError } from "../api/status";
 import { DeleteButton, ReasonedAct, ReviewLink } from "../ui/acts";
 import { AmountText, Conditions, Head, Living, Problem, Shares } from "../ui/parts";
+import { Recent } from "../ui/recent";
+import { Releasing } from "../ui/releasing";
+import { PeopleLink } from "./people";
 
 /** One budget: what it is, and who holds it. */
 export function Project() {
@@ -19,7 +22,7 @@ export function Project() {
   return (
     <Living states={[all.state(), inside.state()]}>
       <Show when={node()} fallback={<Problem error={missing(params.name)} />}>
-        {(found) => <Shown node={found()} />}
+        {(found) => <Shown node={found()} all={all.objects()} />}
       </Show>
     </Living>
   );
@@ -37,7 +40,7 @@ function find(nodes: readonly TreeNode[], name: string): TreeNode | undefined {
   return undefined;
 }
 
-function Shown(props: { node: TreeNode }) {
+function Shown(props: { node: TreeNode; all: ReadonlyMap<string, ProjectObject> }) {
   const project = () => props.node.project;
   const spec = () => project().spec;
   const locked = () => project().status?.locked ?? false;
@@ -46,8 +49,9 @@ function Shown(props: { node: TreeNode }) {
       <Head title={spec()?.displayName || props.node.name} under={`${props.node.name} · ${spec()?.tenantID}`}>
         <A class="button main" href={`/create/namespace?project=${props.node.name}`}>{t("project.create.namespace")}</A>
         <A class="button" href={`/create/project?parent=${props.node.name}`}>{t("project.create.below")}</A>
-        <A class="button" href={`/change/projects/${props.node.name}`}>{t("form.change", { name: t("project.budget") })}</A>
+        <A class="button" href={`/change/projects/${props.node.name}`}>{t("project.change")}</A>
         <ReviewLink plural="projects" name={props.node.name} />
+        <A class="button" href={`/move/projects/${props.node.name}`}>{t("act.move")}</A>
         <Show when={isOperator()}>
           <ReasonedAct label={t(locked() ? "act.unlock" : "act.lock")}
             path={`${pathOf("projects", props.node.name)}/${locked() ? "unlock" : "lock"}`} />
@@ -57,19 +61,23 @@ function Shown(props: { node: TreeNode }) {
       <Show when={spec()?.parentProjectName}>
         {(parent) => <p><A href={`/projects/${parent()}`}>{t("project.parent", { name: parent() })}</A></p>}
       </Show>
-      <Show when={project().status?.locked}><p class="notice bad">{t("project.locked")}</p></Show>
+      <Show when={locked()}>
+        <p class="notice bad">{t("project.locked")} {project().metadata.annotations?.["business.tkestack.io/lock-reason"]}</p>
+      </Show>
       <div class="cards">
         <Show when={props.node.shares.length > 0} fallback={<p class="card quiet">{t("project.nobudget")}</p>}>
           <Shares shares={props.node.shares} />
         </Show>
       </div>
       <Holders node={props.node} />
+      <Releasing node={props.node} />
       <div class="cards">
-        <People project={project()} />
+        <People project={project()} all={props.all} />
         <section class="card" aria-label={t("project.conditions")}>
           <h2>{t("project.conditions")}</h2>
           <Conditions all={project().status?.conditions as Condition[] | undefined} />
         </section>
+        <Recent object={project()} />
       </div>
     </>
   );
@@ -119,7 +127,6 @@ const SHOWN = 500;
 
 function Holders(props: { node: TreeNode }) {
   const all = createMemo(() => holders(props.node));
-  const leaving = () => props.node.namespaces.filter(({ metadata }) => metadata.deletionTimestamp);
   return (
     <section class="card" aria-label={t("project.holders")}>
       <h2>{t("project.holders")}</h2>
@@ -149,31 +156,55 @@ function Holders(props: { node: TreeNode }) {
           </table>
         </div>
       </Show>
-      <Show when={leaving().length > 0}>
-        <p class="notice">
-          {t("project.releasing")}: {leaving().map(({ metadata }) => metadata.name).join(", ")}. {t("project.releasing.text")}
-        </p>
+    </section>
+  );
+}
+
+/** Whom a project names, and whom those above it. */
+function People(props: { project: ProjectObject; all: ReadonlyMap<string, ProjectObject> }) {
+  const people = () => lineOf(props.project, props.all).flatMap((project) => {
+    const from = project.metadata.name;
+    const { access = [], members = [] } = project.spec ?? {};
+    return [
+      ...access.map(({ kind, name, namespace, cluster, role }) =>
+        ({ from, kind, role, name: `${namespace ? `${namespace}:` : ""}${name}${cluster ? ` (${cluster})` : ""}` })),
+      ...members.map((name) => ({ from, kind: "User" as const, name, role: "edit" as const })),
+    ];
+  });
+  return (
+    <section class="card" aria-label={t("project.people")}>
+      <div class="head"><h2>{t("project.people")}</h2><PeopleLink plural="projects" name={props.project.metadata.name} /></div>
+      <Show when={people().length > 0} fallback={<p class="quiet">{t("project.nopeople")}</p>}>
+        <div class="wide" tabindex="0" role="region" aria-label={t("project.people")}>
+          <table>
+            <thead>
+              <tr>
+                <th scope="col">{t("column.name")}</th><th scope="col">{t("column.kind")}</th><th scope="col">{t("column.role")}</th>
+                <th scope="col">{t("column.from")}</th>
+              </tr>
+            </thead>
+            <tbody>
+              <For each={people()}>
+                {({ from, kind, name, role }) => (
+                  <tr>
+                    <td>{name}</td><td>{t(`kind.${kind}`)}</td><td title={t(`role.${role}`)}>{role}</td>
+                    <td>
+                      <Show when={from !== props.project.metadata.name} fallback={t("people.here")}><A href={`/projects/${from}`}>{from}</A></Show>
+                    </td>
+                  </tr>
+                )}
+              </For>
+            </tbody>
+          </table>
+        </div>
       </Show>
     </section>
   );
 }
 
-function People(props: { project: ProjectObject }) {
-  const people = () => [
-    ...(props.project.spec?.access ?? []).map(({ kind, name, namespace, role }) => ({ kind, name: namespace ? `${namespace}/${name}` : name, role })),
-    ...(props.project.spec?.members ?? []).map((name) => ({ kind: "User", name, role: "edit" })),
-  ];
-  return (
-    <section class="card" aria-label={t("project.people")}>
-      <h2>{t("project.people")}</h2>
-      <Show when={people().length > 0} fallback={<p class="quiet">{t("project.nopeople")}</p>}>
-        <table>
-          <thead><tr><th scope="col">{t("column.kind")}</th><th scope="col">{t("column.name")}</th><th scope="col">{t("column.role")}</th></tr></thead>
-          <tbody>
-            <For each={people()}>{({ kind, name, role }) => <tr><td>{kind}</td><td>{name}</td><td>{t(`role.${role as "edit"}`)}</td></tr>}</For>
-          </tbody>
-        </table>
-      </Show>
-    </section>
-  );
+/** A project and those above it, as far as one sees them. */
+function lineOf(project: ProjectObject, all: ReadonlyMap<string, ProjectObject>): ProjectObject[] {
+  const line: ProjectObject[] = [];
+  for (let at: ProjectObject | undefined = project; at && !line.includes(at); at = all.get(at.spec?.parentProjectName ?? "")) line.push(at);
+  return line;
 }

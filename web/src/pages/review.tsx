@@ -7,14 +7,7 @@ import { moment, t } from "../i18n/messages";
 import type { Resource } from "../live/feed";
 import { Conditions, Head, Problem } from "../ui/parts";
 
-interface Managed {
-  manager?: string;
-  operation?: string;
-  time?: string;
-  subresource?: string;
-}
-
-type Reviewed = Resource & { metadata: { managedFields?: Managed[] }; status?: { conditions?: Condition[] } };
+type Reviewed = Resource & { status?: { conditions?: Condition[] } };
 
 /** An object as it is stored. */
 export function Review() {

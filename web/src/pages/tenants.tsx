@@ -1,11 +1,12 @@
 import { A, useParams } from "@solidjs/router";
 import { For, Show, createMemo } from "solid-js";
-import { namespaces, projects, tenants } from "../api/collections";
-import type { Condition, Tenant as TenantObject } from "../api/types";
+import { isOperator, namespaces, platforms, projects, tenants } from "../api/collections";
+import type { Condition, Platform, Tenant as TenantObject } from "../api/types";
 import { type TreeNode, add, forest } from "../budget/forest";
 import { fullness, tenantShares, worst } from "../budget/shares";
 import { t } from "../i18n/messages";
 import { ReviewLink } from "../ui/acts";
+import { PeopleLink } from "./people";
 import { Conditions, Fullness, Head, Living, Problem, Shares } from "../ui/parts";
 
 /** What the roots of a tenant consume, by cluster and resource. */
@@ -62,16 +63,18 @@ export function Tenant() {
   const all = tenants();
   const inside = projects();
   const used = namespaces();
+  const named = platforms();
+  const own = () => [...named.objects().values()].filter(({ spec }) => spec?.tenantID === params.name);
   return (
     <Living states={[all.state(), inside.state(), used.state()]}>
       <Show when={all.objects().get(params.name)} fallback={<Problem error={new Error(t("state.notfound.text"))} />}>
-        {(tenant) => <Shown tenant={tenant()} roots={forest(inside.objects().values(), used.objects().values())} />}
+        {(tenant) => <Shown tenant={tenant()} roots={forest(inside.objects().values(), used.objects().values())} platforms={own()} />}
       </Show>
     </Living>
   );
 }
 
-function Shown(props: { tenant: TenantObject; roots: TreeNode[] }) {
+function Shown(props: { tenant: TenantObject; roots: TreeNode[]; platforms: Platform[] }) {
   const name = () => props.tenant.metadata.name;
   const shares = createMemo(() => tenantShares(props.tenant, usesOf(props.roots, name())).filter((share) => share.hard !== undefined));
   const own = () => props.roots.filter((root) => root.project.spec?.tenantID === name());
@@ -95,19 +98,41 @@ function Shown(props: { tenant: TenantObject; roots: TreeNode[] }) {
             </For>
           </ul>
         </section>
-        <section class="card" aria-label={t("tenant.administrators")}>
-          <h2>{t("tenant.administrators")}</h2>
-          <ul class="stairs">
-            <For each={props.tenant.spec?.administrators}>
-              {(who) => <li><span class="tag">{who.kind}</span>{" "}{who.namespace ? `${who.namespace}/${who.name}` : who.name}</li>}
-            </For>
-          </ul>
-        </section>
+        <Administrators tenant={props.tenant} platforms={props.platforms} />
         <section class="card" aria-label={t("project.conditions")}>
           <h2>{t("project.conditions")}</h2>
           <Conditions all={props.tenant.status?.conditions as Condition[] | undefined} />
         </section>
       </div>
     </>
+  );
+}
+
+/** Those whom the Tenant names, which operators change, and those of its Platform, which they change themselves. */
+function Administrators(props: { tenant: TenantObject; platforms: Platform[] }) {
+  return (
+    <section class="card" aria-label={t("tenant.administrators")}>
+      <div class="head">
+        <h2>{t("tenant.administrators")}</h2>
+        <Show when={isOperator()}><PeopleLink plural="tenants" name={props.tenant.metadata.name} /></Show>
+      </div>
+      <ul class="stairs">
+        <For each={props.tenant.spec?.administrators} fallback={<li class="quiet">{t("tenant.nobody")}</li>}>
+          {(who) => <li><span class="tag">{t(`kind.${who.kind}`)}</span>{" "}{who.namespace ? `${who.namespace}:${who.name}` : who.name}</li>}
+        </For>
+      </ul>
+      <For each={props.platforms}>
+        {({ metadata, spec }) => (
+          <>
+            <div class="head"><h3>{t("tenant.platform", { name: metadata.name })}</h3><PeopleLink plural="platforms" name={metadata.name} /></div>
+            <ul class="stairs">
+              <For each={spec?.administrators} fallback={<li class="quiet">{t("tenant.nobody")}</li>}>
+                {(name) => <li><span class="tag">{t("kind.User")}</span>{" "}{name}</li>}
+              </For>
+            </ul>
+          </>
+        )}
+      </For>
+    </section>
   );
 }

@@ -2,7 +2,7 @@
 
 import { Dialog } from "@kobalte/core/dialog";
 import { A, useNavigate } from "@solidjs/router";
-import { type ParentProps, Show, createSignal } from "solid-js";
+import { type ParentProps, Show, createEffect, createSignal, on } from "solid-js";
 import { request } from "../api/client";
 import { pathOf } from "../api/collections";
 import { t } from "../i18n/messages";
@@ -12,9 +12,24 @@ export function ReviewLink(props: { plural: string; name: string; namespace?: st
   return <A class="button" href={`/review/${props.plural}/${place()}`}>{t("act.review")}</A>;
 }
 
+interface ConfirmedProps {
+  label: string;
+  title: string;
+  text?: string;
+  grave?: boolean;
+  /** What has to be typed first, where it cannot be undone. */
+  typed?: string;
+  act: () => Promise<unknown>;
+}
+
 /** Asks once more, does it, and shows a refusal where it was asked. */
-export function Confirmed(props: ParentProps<{ label: string; title: string; text?: string; grave?: boolean; act: () => Promise<unknown> }>) {
+export function Confirmed(props: ParentProps<ConfirmedProps>) {
   const [open, setOpen] = createSignal(false);
+  const [typed, setTyped] = createSignal("");
+  createEffect(on(open, () => {
+    setTyped("");
+    setError(undefined);
+  }, { defer: true }));
   const [error, setError] = createSignal<unknown>();
   const [busy, setBusy] = createSignal(false);
   const act = async (event: SubmitEvent) => {
@@ -41,9 +56,17 @@ export function Confirmed(props: ParentProps<{ label: string; title: string; tex
             <form class="stairs" onSubmit={(event) => void act(event)}>
               <Show when={props.text}>{(text) => <Dialog.Description as="p">{text()}</Dialog.Description>}</Show>
               {props.children}
+              <Show when={props.typed}>
+                {(wanted) => (
+                  <label class="field">
+                    <span>{t("act.typed", { name: wanted() })}</span>
+                    <input required autocomplete="off" value={typed()} onInput={(event) => setTyped(event.currentTarget.value)} />
+                  </label>
+                )}
+              </Show>
               <Show when={error()}>{(failure) => <p class="notice bad" role="alert">{messageOf(failure())}</p>}</Show>
               <div class="row">
-                <button class={`button ${props.grave ? "grave" : "main"}`} type="submit" disabled={busy()}>{t("act.confirm")}</button>
+                <button class={`button ${props.grave ? "grave" : "main"}`} type="submit" disabled={busy() || (props.typed !== undefined && typed() !== props.typed)}>{props.grave ? props.label : t("act.confirm")}</button>
                 <Dialog.CloseButton class="button" type="button" aria-label={t("form.cancel")}>{t("form.cancel")}</Dialog.CloseButton>
               </div>
             </form>
@@ -67,12 +90,29 @@ export function DeleteButton(props: { plural: string; name: string; namespace?: 
   return <Confirmed grave label={t("act.delete")} title={t("act.delete.title", { name: props.name })} text={props.text} act={act} />;
 }
 
+interface ReasonedActProps {
+  label: string;
+  path: string;
+  title?: string;
+  text?: string;
+  grave?: boolean;
+  typed?: string;
+  /** Where one goes afterwards. */
+  after?: string;
+}
+
 /** An act of an operator, with its reason. */
-export function ReasonedAct(props: { label: string; path: string }) {
+export function ReasonedAct(props: ReasonedActProps) {
   const [reason, setReason] = createSignal("");
-  const act = () => request(props.path, { method: "POST", body: { reason: reason() } });
+  const navigate = useNavigate();
+  const act = async () => {
+    await request(props.path, { method: "POST", body: { reason: reason() } });
+    setReason("");
+    if (props.after) navigate(props.after);
+  };
   return (
-    <Confirmed label={props.label} title={props.label} act={act}>
+    <Confirmed label={props.label} title={props.title ?? props.label} grave={props.grave ?? false} act={act}
+      {...(props.text ? { text: props.text } : {})} {...(props.typed ? { typed: props.typed } : {})}>
       <label class="field">
         <span>{t("act.reason")}</span>
         <input required value={reason()} onInput={(event) => setReason(event.currentTarget.value)} />

@@ -122,16 +122,23 @@ export function Living(props: ParentProps<{ states: FeedState[] }>) {
   );
 }
 
+/** Those that are told when something is unusual. */
+const TROUBLES = new Set(["Terminating", "Replaced", "OtherAccess"]);
+
+function gradeOf({ type, status }: Condition): "good" | "noted" | "urgent" {
+  if (TROUBLES.has(type)) return status === "True" ? "noted" : "good";
+  return status === "True" ? "good" : status === "False" ? "urgent" : "noted";
+}
+
 /** Conditions in plain words: what is not as it should be comes first. */
 export function Conditions(props: { all: readonly Condition[] | undefined }) {
-  const grade = (one: Condition) => (one.status === "True" ? "good" : one.status === "False" ? "urgent" : "noted");
-  const ordered = () => [...(props.all ?? [])].sort((a, b) => Number(a.status === "True") - Number(b.status === "True"));
+  const ordered = () => [...(props.all ?? [])].sort((a, b) => Number(gradeOf(a) === "good") - Number(gradeOf(b) === "good"));
   return (
     <ul class="stairs">
-      <For each={ordered()}>
+      <For each={ordered()} fallback={<li class="quiet">{t("conditions.none")}</li>}>
         {(one) => (
           <li>
-            <span class={`tag ${grade(one)}`}>{one.type}: {one.status}</span>{" "}
+            <span class={`tag ${gradeOf(one)}`}>{one.type}: {one.status}</span>{" "}
             <span>{one.message || one.reason}</span>{" "}
             <Show when={one.lastTransitionTime}>{(time) => <span class="quiet">{moment(time())}</span>}</Show>
           </li>

@@ -1,0 +1,85 @@
+import type { Page } from "@playwright/test";
+import { words } from "../words";
+import { expect, test } from "./fixtures";
+import { PAGES } from "./routes";
+
+/** Clicks an act, gives its reason, and confirms. */
+async function act(page: Page, label: string, reason?: string): Promise<void> {
+  await page.getByRole("button", { name: label, exact: true }).first().click();
+  const dialog = page.getByRole("dialog");
+  if (reason !== undefined) await dialog.getByLabel(words("act.reason")).fill(reason);
+  await dialog.getByRole("button", { name: words("act.confirm") }).click();
+  await expect(dialog).toHaveCount(0);
+}
+
+test.describe("an operator", () => {
+  test.beforeEach(({ platform }) => test.skip(platform.isReal, "operators have certificates, no login"));
+
+  test("locks a project with a reason, which everybody reads, and unlocks it", async ({ console }) => {
+    const page = await console.as("operator", PAGES.project);
+    await act(page, words("act.lock"), "unpaid since May");
+    await expect(page.getByText(words("project.locked"))).toContainText("unpaid since May");
+    await act(page, words("act.unlock"), "paid");
+    await expect(page.getByText(words("project.locked"))).toHaveCount(0);
+  });
+
+  test("cordons a cluster and takes that back", async ({ console }) => {
+    const page = await console.as("operator", PAGES.clusters);
+    const card = page.getByRole("region", { name: "local", exact: true });
+    const confirm = async (label: string) => {
+      await card.getByRole("button", { name: label, exact: true }).click();
+      await page.getByRole("dialog").getByRole("button", { name: words("act.confirm") }).click();
+    };
+    await confirm(words("cluster.cordon"));
+    await expect(card.getByText(words("cluster.cordoned"))).toBeVisible();
+    await confirm(words("cluster.uncordon"));
+    await expect(card.getByText(words("cluster.cordoned"))).toHaveCount(0);
+  });
+
+  test("abandons what no cluster confirms only after typing its name, and the charge stays held", async ({ console, platform }) => {
+    const page = await console.as("operator", PAGES.leaving);
+    await page.getByRole("button", { name: words("act.abandon") }).click();
+    const dialog = page.getByRole("dialog");
+    const sure = dialog.getByRole("button", { name: words("act.abandon") });
+    await dialog.getByLabel(words("act.reason")).fill("member-2 burnt down");
+    await expect(sure).toBeDisabled();
+    await console.isAccessible(page);
+    await page.screenshot({ path: "output/pages/abandon.png" });
+    await dialog.getByLabel(words("act.typed", { name: "member-2-reports" })).fill("member-2-reports");
+    await sure.click();
+    await expect(page.getByRole("region", { name: words("project.releasing") }).first().getByText("member-2 burnt down")).toBeVisible();
+    await page.goto(platform.origin + PAGES.findings);
+    await expect(page.getByRole("row", { name: /member-2\/reports/ }).getByText(words("found.abandoned"))).toBeVisible();
+  });
+});
+
+test("a namespace does not move to where there is no room, and the level is told", async ({ console, platform }) => {
+  test.skip(platform.isReal, "a platform that was just started has no such objects");
+  const page = await console.as("alice", PAGES.move);
+  await page.getByLabel(words("move.to")).selectOption("shop-eu");
+  await expect(page.getByText(words("form.refused"))).toBeVisible();
+  await expect(page.getByText(words("refusal.level.project", { name: "shop-eu" }))).toBeVisible();
+  await console.isAccessible(page);
+  await page.screenshot({ path: "output/pages/move-refused.png", fullPage: true });
+});
+
+test("a namespace moves where there is room, and is found there", async ({ console, platform }) => {
+  test.skip(platform.isReal, "a platform that was just started has no such objects");
+  const page = await console.as("alice", PAGES.move);
+  await page.getByLabel(words("move.to")).selectOption("data");
+  await page.getByLabel(words("act.reason")).fill("the team has moved");
+  await expect(page.getByText(words("form.fits"))).toBeVisible();
+  await page.getByRole("button", { name: words("act.move") }).click();
+  await expect(page).toHaveURL(/projects\/data\/namespaces\/local-batch$/);
+  await expect(page.getByRole("heading", { level: 1, name: "local-batch" })).toBeVisible();
+});
+
+test("who asks for deletion is told what that means", async ({ console }) => {
+  const page = await console.as("alice", PAGES.namespace);
+  await page.getByRole("button", { name: words("act.delete"), exact: true }).click();
+  await expect(page.getByRole("dialog").getByText(words("act.delete.namespace"))).toBeVisible();
+  await console.isAccessible(page);
+  await page.screenshot({ path: "output/pages/delete.png" });
+  await page.keyboard.press("Escape");
+  await expect(page.getByRole("dialog")).toHaveCount(0);
+});

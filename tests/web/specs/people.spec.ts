@@ -1,0 +1,68 @@
+import type { Page } from "@playwright/test";
+import { words } from "../words";
+import { expect, test } from "./fixtures";
+import { PAGES } from "./routes";
+
+const last = (page: Page) => page.getByRole("group").last();
+
+async function add(page: Page, name: string, role: string): Promise<void> {
+  await page.getByRole("button", { name: words("people.add") }).click();
+  await last(page).getByLabel(words("column.name")).fill(name);
+  await last(page).getByLabel(words("column.role")).selectOption(role);
+}
+
+test("an administrator gives a role, changes it, and takes it away again", async ({ console, platform }) => {
+  const page = await console.as("alice", PAGES.people);
+  const who = `erin-${Date.now() % 100_000}`;
+  await expect(page.getByText(words("people.unchanged"))).toBeVisible();
+  await add(page, who, "edit");
+  await expect(page.getByText(words("people.given", { who, role: "edit" }))).toBeVisible();
+  await expect(page.getByText(words("people.fits"))).toBeVisible();
+  await page.getByRole("button", { name: words("form.save") }).click();
+  await expect(page.getByRole("cell", { name: who })).toBeVisible();
+
+  await page.goto(platform.origin + PAGES.people);
+  await page.getByRole("group", { name: who }).getByLabel(words("column.role")).selectOption("admin");
+  await expect(page.getByText(words("people.changed", { who, role: "admin" }))).toBeVisible();
+  await expect(page.getByText(words("people.fits"))).toBeVisible();
+  await page.getByRole("button", { name: words("form.save") }).click();
+  await expect(page.getByRole("row", { name: who }).getByText("admin", { exact: true })).toBeVisible();
+
+  await page.goto(platform.origin + PAGES.people);
+  await page.getByRole("button", { name: words("people.remove", { who }) }).click();
+  await expect(page.getByText(words("people.taken", { who, role: "admin" }))).toBeVisible();
+  await expect(page.getByText(words("people.stays"))).toBeVisible();
+  await expect(page.getByText(words("people.fits"))).toBeVisible();
+  await console.isAccessible(page);
+  await page.screenshot({ path: "output/pages/people-changed.png", fullPage: true });
+  await page.getByRole("button", { name: words("form.save") }).click();
+  await expect(page.getByRole("heading", { name: words("project.people") })).toBeVisible();
+  await expect(page.getByRole("cell", { name: who })).toHaveCount(0);
+});
+
+test("who may not change people is refused before anything is sent, in the API's own words", async ({ console }) => {
+  const page = await console.as("bob", PAGES.people);
+  await add(page, "mallory", "admin");
+  await expect(page.getByText(words("form.refused"))).toBeVisible();
+  await expect(page.getByText(/this needs the role admin in project "shop"/).first()).toBeVisible();
+});
+
+test("a service account says where it is", async ({ console }) => {
+  const page = await console.as("alice", PAGES.people);
+  await page.getByRole("button", { name: words("people.add") }).click();
+  await last(page).getByLabel(words("column.kind")).selectOption("ServiceAccount");
+  await last(page).getByRole("textbox", { name: words("column.name"), exact: true }).fill("argocd");
+  await expect(page.getByText(words("people.incomplete"))).toBeVisible();
+  await last(page).getByLabel(words("people.namespace")).fill("gitops");
+  await expect(page.getByText(words("people.given", { who: "gitops:argocd", role: "view" }))).toBeVisible();
+  await expect(page.getByText(words("people.fits"))).toBeVisible();
+});
+
+test("somebody else has changed the people meanwhile: nothing of his is lost", async ({ console, platform }) => {
+  test.skip(platform.isReal, "its objects are written by the stand-in's operator");
+  const page = await console.as("alice", PAGES.people);
+  await expect(page.getByText(words("people.unchanged"))).toBeVisible();
+  platform.change("projects", undefined, "shop", { spec: { displayName: "Web shop" } });
+  await add(page, "late", "view");
+  await expect(page.getByText(/changed meanwhile/).first()).toBeVisible();
+});

@@ -1,0 +1,46 @@
+import type { Page } from "@playwright/test";
+import { type Language, words } from "../words";
+import { expect, test } from "./fixtures";
+
+async function choose(page: Page, item: string): Promise<void> {
+  await page.getByRole("banner").getByRole("button").click();
+  await page.getByRole("menuitemradio", { name: item, exact: true }).click();
+  await page.keyboard.press("Escape");
+}
+
+const ground = (page: Page) => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
+
+test("a language is chosen by a click, and lasts", async ({ console }) => {
+  const page = await console.as("alice");
+  const title = (language: Language) => page.getByRole("heading", { name: words("projects.title", {}, language) });
+  await expect(title("en")).toBeVisible();
+  await choose(page, "中文");
+  await expect(title("zh")).toBeVisible();
+  await page.reload();
+  await expect(title("zh")).toBeVisible();
+  await expect(page.locator("html")).toHaveAttribute("lang", "zh");
+  await choose(page, "English");
+  await expect(title("en")).toBeVisible();
+});
+
+test("an appearance is chosen by a click, and lasts", async ({ console }) => {
+  const page = await console.as("alice");
+  await page.emulateMedia({ colorScheme: "light" });
+  const light = await ground(page);
+  await choose(page, words("theme.dark"));
+  await expect.poll(() => ground(page)).not.toBe(light);
+  const dark = await ground(page);
+  await page.reload();
+  await expect(page.getByRole("heading", { name: words("projects.title") })).toBeVisible();
+  expect(await ground(page)).toBe(dark);
+  await choose(page, words("theme.system"));
+  await expect.poll(() => ground(page)).toBe(light);
+});
+
+test("the menu of the account keeps nobody out", async ({ console }) => {
+  const page = await console.as("alice");
+  await page.getByRole("banner").getByRole("button").click();
+  await expect(page.getByRole("menu")).toBeVisible();
+  await console.isAccessible(page);
+  await page.screenshot({ path: "output/pages/account.png" });
+});

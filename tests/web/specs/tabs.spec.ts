@@ -1,0 +1,41 @@
+import { words } from "../words";
+import { expect, test } from "./fixtures";
+
+/** A session as the server tells it, whose token ends that soon. */
+const session = (seconds: number) => ({
+  username: "alice", groups: [], issuer: "local",
+  expires: new Date(Date.now() + seconds * 1000).toISOString(), ends: new Date(Date.now() + 3_600_000).toISOString(),
+});
+
+test("two pages refresh one session once", async ({ console, context, page, platform }) => {
+  test.skip(platform.isReal, "the token's end is the stand-in's to say");
+  await console.as("alice");
+  let looked = 0;
+  let refreshed = 0;
+  await context.route("**/console/session", (route) => {
+    looked += 1;
+    return route.fulfill({ json: session(refreshed === 0 ? 1 : 3600) });
+  });
+  await context.route("**/console/refresh", (route) => {
+    refreshed += 1;
+    return route.fulfill({ json: session(3600) });
+  });
+  const other = await context.newPage();
+  await Promise.all([page.reload(), other.goto(page.url())]);
+  // Each looks once when it comes, and once more when it has the lock.
+  await expect.poll(() => looked).toBe(4);
+  for (const tab of [page, other]) await expect(tab.getByRole("heading", { name: words("projects.title") })).toBeVisible();
+  expect(refreshed).toBe(1);
+});
+
+test("who logs out in one tab is nobody in the other at his next look", async ({ console, context, page }) => {
+  await console.as("alice");
+  const other = await context.newPage();
+  await other.goto(page.url());
+  await expect(other.getByRole("heading", { name: words("projects.title") })).toBeVisible();
+  await page.getByRole("button", { name: words("account.menu", { name: "alice" }) }).click();
+  await page.getByRole("menuitem", { name: words("account.logout") }).click();
+  await expect(page.getByRole("heading", { name: words("login.title") })).toBeVisible();
+  await other.reload();
+  await expect(other.getByRole("heading", { name: words("login.title") })).toBeVisible();
+});

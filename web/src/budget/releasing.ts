@@ -1,0 +1,61 @@
+/** What is on its way back to a project, and what holds it up: pure functions of what the server said. */
+
+import { type Amount, amountOf } from "../amounts/quantity";
+import type { Condition, Namespace } from "../api/types";
+import type { TreeNode } from "./forest";
+import { chargeOf, inOrder } from "./shares";
+
+export interface Release {
+  name: string;
+  link: string | undefined;
+  /** It goes; it asks for less now; it counts without an object. */
+  is: "leaving" | "lowered" | "held";
+  /** RFC 3339; unknown where the API does not tell. */
+  since: string | undefined;
+  cluster: string;
+  amounts: { resource: string; amount: Amount }[];
+  why: string;
+}
+
+function conditionsOf({ status }: { status?: { conditions?: unknown } }): Condition[] {
+  return (status?.conditions ?? []) as Condition[];
+}
+
+/** What still holds a namespace that is being deleted, in the words of whoever waits for it. */
+export function leavingWhy(namespace: Namespace): string {
+  const told = conditionsOf(namespace);
+  const terminating = told.find(({ type, message }) => type === "Terminating" && message);
+  const unreachable = told.find(({ type, status }) => type === "ClusterReachable" && status === "False");
+  return terminating?.message || unreachable?.message || namespace.status?.message || "";
+}
+
+function ofNamespace(namespace: Namespace): Release | undefined {
+  const { metadata, spec } = namespace;
+  const charge = Object.entries(chargeOf(namespace) ?? {});
+  const place = { name: metadata.name, link: `/projects/${metadata.namespace}/namespaces/${metadata.name}`, cluster: spec?.clusterName ?? "" };
+  if (metadata.deletionTimestamp) {
+    const amounts = charge.map(([resource, amount]) => ({ resource, amount: amountOf(amount) }));
+    return { ...place, is: "leaving", since: metadata.deletionTimestamp, amounts, why: leavingWhy(namespace) };
+  }
+  const amounts = charge.map(([resource, amount]) => ({ resource, amount: amountOf(amount) - amountOf(spec?.hard?.[resource]) })).filter(({ amount }) => amount > 0n);
+  if (amounts.length === 0) return undefined;
+  const enforced = conditionsOf(namespace).find(({ type, status }) => type === "QuotaEnforced" && status !== "True");
+  return { ...place, is: "lowered", since: enforced?.lastTransitionTime, amounts, why: enforced?.message ?? "" };
+}
+
+/** The longest first; what has no time comes last. */
+export function releases({ project, children, namespaces }: TreeNode): Release[] {
+  const leaving = children.filter((child) => child.project.metadata.deletionTimestamp).flatMap(({ name, project }): Release[] => {
+    const why = conditionsOf(project).find(({ type }) => type === "Terminating")?.message ?? "";
+    return Object.entries(project.spec?.clusters ?? {}).map(([cluster, { hard = {} }]) => ({
+      name, link: `/projects/${name}`, is: "leaving", since: project.metadata.deletionTimestamp, cluster, why,
+      amounts: Object.entries(hard).map(([resource, amount]) => ({ resource, amount: amountOf(amount) })),
+    }));
+  });
+  const held = (project.status?.ledger?.held ?? []).map(({ namespace = "", clusterName = "", hard = {}, reason = "" }): Release => ({
+    name: namespace, link: undefined, is: "held", since: undefined, cluster: clusterName, why: reason,
+    amounts: Object.entries(hard).map(([resource, amount]) => ({ resource, amount: amountOf(amount) })),
+  }));
+  const own = namespaces.flatMap((namespace) => ofNamespace(namespace) ?? []);
+  return [...leaving, ...own, ...held].sort((a, b) => inOrder(a.since ?? "~", b.since ?? "~"));
+}

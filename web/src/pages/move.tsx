@@ -1,0 +1,82 @@
+import { useNavigate, useParams } from "@solidjs/router";
+import { For, Show, createMemo, createResource, createSignal } from "solid-js";
+import { request } from "../api/client";
+import { pathOf, projects } from "../api/collections";
+import type { Namespace, Project } from "../api/types";
+import { inOrder } from "../budget/shares";
+import { t } from "../i18n/messages";
+import { AskingForm, type Outgoing, checked } from "../ui/asking";
+import { Head, Problem } from "../ui/parts";
+
+type Moved = { is: "namespace"; object: Namespace; project: string } | { is: "project"; object: Project };
+
+const place = (moved: Moved) =>
+  moved.is === "namespace" ? pathOf("namespaces", moved.object.metadata.name, moved.project) : pathOf("projects", moved.object.metadata.name);
+
+/** A namespace or a project goes elsewhere, with what it is charged. The server says which level has no room for it. */
+export function Move() {
+  const params = useParams<{ plural: "projects" | "namespaces"; place: string }>();
+  const [moved] = createResource(() => params.place, async (at): Promise<Moved> => {
+    const [first = "", second = ""] = at.split("/");
+    return params.plural === "projects"
+      ? { is: "project", object: await request<Project>(pathOf("projects", first)) }
+      : { is: "namespace", object: await request<Namespace>(pathOf("namespaces", second, first)), project: first };
+  });
+  return (
+    <Show when={moved.error === undefined} fallback={<Problem error={moved.error} />}>
+      <Show when={moved()} fallback={<p class="empty" role="status">{t("state.loading")}</p>}>
+        {(found) => <MoveForm moved={found()} />}
+      </Show>
+    </Show>
+  );
+}
+
+function outgoing(moved: Moved, to: string, reason: string): Outgoing {
+  const { uid, resourceVersion } = moved.object.metadata;
+  return moved.is === "namespace"
+    ? { method: "POST", path: `${place(moved)}/transfer`, body: { project: to, uid, ...(reason && { reason }) } }
+    : { method: "PATCH", path: place(moved), body: { metadata: { resourceVersion }, spec: { parentProjectName: to || null } } };
+}
+
+function MoveForm(props: { moved: Moved }) {
+  const all = projects();
+  const [to, setTo] = createSignal<string>();
+  const [reason, setReason] = createSignal("");
+  const navigate = useNavigate();
+  const { name } = props.moved.object.metadata;
+  const isProject = props.moved.is === "project";
+  const from = props.moved.is === "project" ? (props.moved.object.spec?.parentProjectName ?? "") : props.moved.project;
+  const names = createMemo(() => [...all.objects().values()]
+    .filter(({ metadata, spec }) => metadata.name !== from && !(isProject && metadata.name === name) && spec?.tenantID === props.moved.object.spec?.tenantID)
+    .map(({ metadata }) => metadata.name).sort(inOrder));
+  const back = isProject ? `/projects/${name}` : `/projects/${from}/namespaces/${name}`;
+  const sent = createMemo(() => {
+    const target = to();
+    return target === undefined ? undefined : outgoing(props.moved, target, reason());
+  });
+  const verdict = checked(sent);
+  const done = () => navigate(isProject ? `/projects/${name}` : `/projects/${to()}/namespaces/${name}`);
+  return (
+    <>
+      <Head title={t("move.title", { name })} under={from ? t("project.parent", { name: from }) : t("form.parent.none")} />
+      <AskingForm sent={sent()} verdict={verdict()} label={t("act.move")} incomplete={t("move.incomplete")} done={done} cancel={back}>
+        <p class="quiet">{t(isProject ? "move.project" : "move.namespace")}</p>
+        <label class="field">
+          <span>{t("move.to")}</span>
+          <select required onChange={(event) => setTo(event.currentTarget.value === "-" ? undefined : event.currentTarget.value)}>
+            <option value="-">{t("move.choose")}</option>
+            <Show when={isProject && from !== ""}><option value="">{t("form.parent.none")}</option></Show>
+            <For each={names()}>{(one) => <option value={one}>{one}</option>}</For>
+          </select>
+        </label>
+        <Show when={!isProject}>
+          <label class="field">
+            <span>{t("act.reason")}</span>
+            <input maxlength="1024" value={reason()} onInput={(event) => setReason(event.currentTarget.value)} />
+            <small>{t("move.reason.help")}</small>
+          </label>
+        </Show>
+      </AskingForm>
+    </>
+  );
+}

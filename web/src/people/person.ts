@@ -1,0 +1,54 @@
+/** People as lists of ours name them: pure functions. */
+
+export const PERSON_KINDS = ["User", "Group", "ServiceAccount"] as const;
+export type PersonKind = (typeof PERSON_KINDS)[number];
+
+/** From the least to the most. */
+export const ROLES = ["view", "edit", "admin"] as const;
+export type Role = (typeof ROLES)[number];
+
+export interface Person {
+  kind: PersonKind;
+  name: string;
+  /** Of a service account. */
+  namespace: string;
+  /** The member cluster of a service account; empty for the host cluster. */
+  cluster: string;
+  role: Role;
+  /** By `spec.members`: a user whose credential names the tenant. */
+  member: boolean;
+}
+
+export interface PeopleChange {
+  is: "given" | "changed" | "taken";
+  who: string;
+  role: Role;
+}
+
+export function nameOf({ kind, name, namespace, cluster }: Person): string {
+  return kind === "ServiceAccount" ? `${namespace}:${name}${cluster && ` (${cluster})`}` : name;
+}
+
+export function isWhole({ kind, name, namespace }: Person): boolean {
+  return name !== "" && (kind !== "ServiceAccount" || namespace !== "");
+}
+
+const keyOf = ({ kind, name, namespace, cluster, member }: Person) => JSON.stringify([kind, name, namespace, cluster, member]);
+
+/** What becomes of whom. */
+export function changesOf(before: readonly Person[], after: readonly Person[]): PeopleChange[] {
+  const had = new Map(before.map((one) => [keyOf(one), one]));
+  const has = new Set(after.map(keyOf));
+  const more = after.flatMap((one): PeopleChange[] => {
+    const old = had.get(keyOf(one));
+    if (old?.role === one.role) return [];
+    return [{ is: old ? "changed" : "given", who: nameOf(one), role: one.role }];
+  });
+  const less = before.filter((one) => !has.has(keyOf(one))).map((one): PeopleChange => ({ is: "taken", who: nameOf(one), role: one.role }));
+  return [...more, ...less];
+}
+
+/** As the API has it. */
+export function written({ kind, name, namespace, cluster, role }: Person, hasRole: boolean): object {
+  return { kind, name, ...(kind === "ServiceAccount" && { namespace, ...(cluster && { cluster }) }), ...(hasRole && { role }) };
+}

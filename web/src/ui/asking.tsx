@@ -1,0 +1,141 @@
+/** A write that somebody prepares: the server says while one types whether it would take it, and which level would not. */
+
+import { A } from "@solidjs/router";
+import { For, type ParentProps, Show, createEffect, createResource, createSignal, on, onCleanup } from "solid-js";
+import { forPeople } from "../amounts/people";
+import { type Method, request } from "../api/client";
+import { ApiError, type LevelCause, levelsOf } from "../api/status";
+import { t } from "../i18n/messages";
+import { messageOf } from "./acts";
+import { Bar } from "./parts";
+
+/** So long nobody types before the server is asked. */
+const PAUSE_MS = 350;
+
+/** What would be sent. */
+export interface Outgoing {
+  method: Method;
+  path: string;
+  body: unknown;
+}
+
+export type Verdict = { is: "incomplete" } | { is: "checking" } | { is: "fits" } | { is: "refused"; error: unknown };
+
+/** Asks the server by a dry run, when nobody types any more. */
+export function checked(sent: () => Outgoing | undefined): () => Verdict {
+  const [verdict, tell] = createSignal<Verdict>({ is: "incomplete" });
+  createEffect(on(sent, (wanted) => {
+    if (!wanted) {
+      tell({ is: "incomplete" });
+      return;
+    }
+    tell({ is: "checking" });
+    const abort = new AbortController();
+    const timer = setTimeout(() => {
+      request(`${wanted.path}?dryRun=All`, { method: wanted.method, body: wanted.body, signal: abort.signal }).then(
+        () => tell({ is: "fits" }),
+        (error: unknown) => {
+          if (!abort.signal.aborted) tell({ is: "refused", error });
+        },
+      );
+    }, PAUSE_MS);
+    onCleanup(() => {
+      clearTimeout(timer);
+      abort.abort();
+    });
+  }));
+  return verdict;
+}
+
+interface AskingFormProps {
+  sent: Outgoing | undefined;
+  verdict: Verdict;
+  label: string;
+  cancel: string;
+  /** What is said while something is still missing. */
+  incomplete: string;
+  fits?: string;
+  done: () => void;
+}
+
+export function AskingForm(props: ParentProps<AskingFormProps>) {
+  const [busy, setBusy] = createSignal(false);
+  const [error, setError] = createSignal<unknown>();
+  const [yaml] = createResource(() => props.sent?.body ?? {}, async (body) => (await import("yaml")).stringify(body));
+  createEffect(on(() => props.sent, () => setError(undefined)));
+  const submit = async (event: SubmitEvent) => {
+    event.preventDefault();
+    if (!props.sent) return;
+    setBusy(true);
+    try {
+      await request(props.sent.path, { method: props.sent.method, body: props.sent.body });
+      props.done();
+    } catch (failure) {
+      setError(failure);
+    } finally {
+      setBusy(false);
+    }
+  };
+  const refusal = () => error() ?? (props.verdict.is === "refused" ? props.verdict.error : undefined);
+  return (
+    <div class="cards">
+      <form class="card" onSubmit={(event) => void submit(event)}>
+        {props.children}
+        <div class="row">
+          <button class="button main" type="submit" disabled={busy() || !props.sent}>{props.label}</button>
+          <A class="button" href={props.cancel}>{t("form.cancel")}</A>
+        </div>
+      </form>
+      <div class="stairs">
+        <div aria-live="polite">
+          <Show when={refusal()} fallback={<Answer verdict={props.verdict} incomplete={props.incomplete} fits={props.fits ?? t("form.fits")} />}>{(refused) => <Refusal error={refused()} />}</Show>
+        </div>
+        <section class="card" aria-label={t("form.yaml")}>
+          <h2>{t("form.yaml")}</h2>
+          <Show when={props.sent} fallback={<p class="quiet">{t("form.yaml.nothing")}</p>}><pre tabindex="0">{yaml.latest}</pre></Show>
+        </section>
+      </div>
+    </div>
+  );
+}
+
+function Answer(props: { verdict: Verdict; incomplete: string; fits: string }) {
+  return (
+    <Show when={props.verdict.is === "fits"} fallback={<p class="quiet">{props.verdict.is === "checking" ? t("form.checking") : props.incomplete}</p>}>
+      <p class="notice good">{props.fits}</p>
+    </Show>
+  );
+}
+
+/** The levels that said no, as bars: what is given away, and what was asked beyond. */
+function Refusal(props: { error: unknown }) {
+  const told = () => levelsOf(props.error instanceof ApiError ? props.error.causes : []);
+  return (
+    <section class="stairs" role="alert" aria-label={t("form.refused")}>
+      <h2>{t("form.refused")}</h2>
+      <For each={told().levels} fallback={<p class="notice bad">{messageOf(props.error)}</p>}>{(level) => <Stair level={level} />}</For>
+      <Show when={told().levels.length > 0}>
+        <p class="quiet">{messageOf(props.error)}</p>
+        <For each={told().others}>{(cause) => <p class="notice">{cause.field}: {cause.message}</p>}</For>
+      </Show>
+    </section>
+  );
+}
+
+function Stair(props: { level: LevelCause }) {
+  const level = () => props.level;
+  const asked = () => level().allocated + level().requested;
+  const share = () => ({ cluster: level().cluster, resource: level().resource, hard: level().hard, allocated: asked(), used: level().allocated });
+  const word = () => t(level().reason === "BelowAllocated" ? "refusal.below" : "refusal.fits", {
+    resource: level().resource,
+    requested: forPeople(level().requested, level().resource), allocated: forPeople(level().allocated, level().resource),
+    hard: forPeople(level().hard, level().resource), fits: forPeople(level().fits, level().resource),
+  });
+  return (
+    <div class="stair">
+      <strong>{t(`refusal.level.${level().level as "project"}`, { name: level().name })}</strong>
+      <Bar share={share()} label={word()} />
+      <span>{word()}</span>
+    </div>
+  );
+}

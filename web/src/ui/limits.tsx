@@ -1,0 +1,94 @@
+/** What is asked for of each cluster. */
+
+import { For, Show } from "solid-js";
+import { parseAmount } from "../amounts/quantity";
+import { t } from "../i18n/messages";
+
+export interface AmountRow {
+  resource: string;
+  amount: string;
+}
+
+export interface ClusterLimits {
+  cluster: string;
+  amounts: readonly AmountRow[];
+}
+
+const COMMON = ["requests.cpu", "requests.memory", "limits.cpu", "limits.memory", "requests.storage", "pods"];
+
+/** As a quota has it; rows that nobody has filled in are left out. */
+export function filledIn(rows: readonly AmountRow[]): Record<string, string> {
+  return Object.fromEntries(rows.filter(({ resource, amount }) => resource && amount).map(({ resource, amount }) => [resource, amount]));
+}
+
+interface LimitsFieldsProps {
+  limits: readonly ClusterLimits[];
+  choices: readonly string[];
+  isSeveral: boolean;
+  set: (limits: readonly ClusterLimits[]) => void;
+  /** What a cluster that is added begins with. */
+  empty: (cluster: string) => ClusterLimits;
+}
+
+export function LimitsFields(props: LimitsFieldsProps) {
+  const put = (at: number, change: Partial<ClusterLimits>) =>
+    props.set(props.limits.map((entry, index) => (index === at ? { ...entry, ...change } : entry)));
+  const free = () => props.choices.filter((name) => !props.limits.some(({ cluster }) => cluster === name));
+  return (
+    <>
+      <For each={props.limits.map((_, index) => index)}>
+        {(index) => {
+          const entry = () => props.limits[index] ?? props.empty("");
+          const names = () => props.choices.filter((name) => name === entry().cluster || free().includes(name));
+          return (
+            <fieldset class="limits" aria-label={entry().cluster}>
+              <div class="limits-head">
+                <label class="field">
+                  <span>{t("form.cluster")}</span>
+                  <select required value={entry().cluster} onChange={(event) => put(index, { cluster: event.currentTarget.value })}>
+                    <For each={names()}>{(name) => <option value={name} selected={name === entry().cluster}>{name}</option>}</For>
+                  </select>
+                </label>
+                <Show when={props.isSeveral && props.limits.length > 1}>
+                  <button class="button" type="button" aria-label={t("form.cluster.remove", { cluster: entry().cluster })}
+                    onClick={() => props.set(props.limits.filter((_, at) => at !== index))}>−</button>
+                </Show>
+              </div>
+              <Amounts rows={entry().amounts} set={(amounts) => put(index, { amounts })} />
+            </fieldset>
+          );
+        }}
+      </For>
+      <datalist id="resources"><For each={COMMON}>{(name) => <option value={name} />}</For></datalist>
+      <Show when={props.isSeveral && free().length > 0}>
+        <div><button class="button" type="button" onClick={() => props.set([...props.limits, props.empty(free()[0] ?? "")])}>{t("form.cluster.add")}</button></div>
+      </Show>
+    </>
+  );
+}
+
+function Amounts(props: { rows: readonly AmountRow[]; set: (rows: AmountRow[]) => void }) {
+  const put = (index: number, row: Partial<AmountRow>) => props.set(props.rows.map((old, at) => (at === index ? { ...old, ...row } : old)));
+  return (
+    <fieldset class="amounts">
+      <legend>{t("form.amounts")}</legend>
+      <For each={props.rows.map((_, index) => index)}>
+        {(index) => {
+          const row = () => props.rows[index] ?? { resource: "", amount: "" };
+          return (
+            <div class="amount">
+              <input aria-label={t("form.resource")} list="resources" value={row().resource}
+                onChange={(event) => put(index, { resource: event.currentTarget.value })} />
+              <input aria-label={t("form.amount.of", { resource: row().resource })} value={row().amount} autocomplete="off"
+                aria-invalid={row().amount !== "" && parseAmount(row().amount) === undefined}
+                onInput={(event) => put(index, { amount: event.currentTarget.value })} />
+              <button class="button" type="button" aria-label={t("form.amount.remove", { resource: row().resource })}
+                onClick={() => props.set(props.rows.filter((_, at) => at !== index))}>−</button>
+            </div>
+          );
+        }}
+      </For>
+      <div><button class="button" type="button" onClick={() => props.set([...props.rows, { resource: "", amount: "" }])}>{t("form.amounts.add")}</button></div>
+    </fieldset>
+  );
+}
