@@ -56,7 +56,7 @@ function clusters() {
     uid: `uid-${name}`, version: "v1.36.1", granted: amounts(40, "80Gi", 200), consumed: amounts(9, "21Gi", 61), namespaces: 5, ...status,
   });
   return [
-    of("local", { hard: amounts(48, "128Gi", 400) }, { conditions: healthy }),
+    of("local", { hard: amounts(48, "128Gi", 400) }, { conditions: healthy, comparison: { revision: 96, unreported: 0, homeless: 0, strange: 0 } }),
     of("member-1", { hard: amounts(44, "96Gi", 300), cordoned: true }, { conditions: healthy, comparison: {
       revision: 90, unreported: 1, homeless: 1, strange: 1, strangers: [{ clusterName: "member-1", namespace: "legacy", uid: "s-1", project: "shop", hard: amounts(1, "1Gi", 5) }],
     } }),

@@ -2,20 +2,20 @@
 
 import { type Amount, amountOf } from "../amounts/quantity";
 import type { Namespace, Project } from "../api/types";
-import { type Share, inOrder, projectShares, useKey, worst } from "./shares";
+import { type Share, type Uses, inOrder, projectFullness, projectShares, useKey } from "./shares";
 
 export interface TreeNode {
   name: string;
   project: Project;
   children: TreeNode[];
   namespaces: Namespace[];
-  shares: Share[];
+  readonly shares: readonly Share[];
   /** How full the fullest of its own limits is, in thousandths. */
   own: number;
   /** The same of itself and all below. */
   worst: number;
   /** What all namespaces below consume. */
-  uses: Map<string, Amount>;
+  uses: Uses;
 }
 
 export interface TreeRow {
@@ -24,12 +24,44 @@ export interface TreeRow {
   open: boolean;
 }
 
+const NOTHING: Uses = new Map();
+const known = new WeakMap<Namespace, Uses>();
+
+/** What a namespace consumes: each version of it is read once. */
+function usesOf(namespace: Namespace): Uses {
+  const before = known.get(namespace);
+  if (before) return before;
+  const { spec, status } = namespace;
+  const fresh = new Map(Object.entries(status?.used ?? {}).map(([resource, amount]) => [useKey(spec?.clusterName ?? "", resource), amountOf(amount)]));
+  known.set(namespace, fresh);
+  return fresh;
+}
+
+/** Shares are worked out for what is looked at: of thousands of projects, a few dozen. */
+class ForestNode implements TreeNode {
+  readonly name: string;
+  readonly children: TreeNode[] = [];
+  readonly namespaces: Namespace[] = [];
+  own = 0;
+  worst = 0;
+  uses = NOTHING;
+  #shares: readonly Share[] | undefined;
+
+  constructor(readonly project: Project) {
+    this.name = project.metadata.name;
+  }
+
+  get shares(): readonly Share[] {
+    return (this.#shares ??= projectShares(this.project, this.uses));
+  }
+}
+
 /** Roots, and whatever lies below something that is not seen. */
 export function forest(projects: Iterable<Project>, namespaces: Iterable<Namespace>): TreeNode[] {
-  const nodes = new Map<string, TreeNode>();
+  const nodes = new Map<string, ForestNode>();
   for (const project of projects) {
-    const { name } = project.metadata;
-    nodes.set(name, { name, project, children: [], namespaces: [], shares: [], own: 0, worst: 0, uses: new Map() });
+    const node = new ForestNode(project);
+    nodes.set(node.name, node);
   }
   for (const namespace of namespaces) nodes.get(namespace.metadata.namespace ?? "")?.namespaces.push(namespace);
   const roots: TreeNode[] = [];
@@ -44,14 +76,13 @@ export function forest(projects: Iterable<Project>, namespaces: Iterable<Namespa
 
 function fill(node: TreeNode): void {
   node.children.forEach(fill);
-  for (const child of node.children) for (const [key, amount] of child.uses) add(node.uses, key, amount);
-  for (const { spec, status } of node.namespaces) {
-    for (const [resource, amount] of Object.entries(status?.used ?? {})) {
-      add(node.uses, useKey(spec?.clusterName ?? "", resource), amountOf(amount));
-    }
+  const parts = [...node.children.map((child) => child.uses), ...node.namespaces.map(usesOf)].filter((uses) => uses.size > 0);
+  if (parts.length > 0) {
+    const sum = new Map<string, Amount>();
+    for (const part of parts) for (const [key, amount] of part) add(sum, key, amount);
+    node.uses = sum;
   }
-  node.shares = projectShares(node.project, node.uses);
-  node.own = worst(node.shares);
+  node.own = projectFullness(node.project);
   node.worst = node.children.reduce((most, child) => Math.max(most, child.worst), node.own);
   fullestFirst(node.children);
 }

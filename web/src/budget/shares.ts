@@ -56,8 +56,32 @@ export function namespaceShares(namespace: Namespace): Share[] {
   })));
 }
 
-export function projectShares(project: Project, uses: Uses): Share[] {
-  return shares(project.spec?.clusters, project.status?.clusters, uses);
+interface KnownShares {
+  /** Without what is used, which stands in other objects. */
+  shares: readonly Share[];
+  worst: number;
+}
+
+/** Each version of an object is read once, however often others change. */
+const known = new WeakMap<Project, KnownShares>();
+
+function knownShares(project: Project): KnownShares {
+  const before = known.get(project);
+  if (before) return before;
+  const all = shares(project.spec?.clusters, project.status?.clusters, new Map());
+  const fresh = { shares: all, worst: worst(all) };
+  known.set(project, fresh);
+  return fresh;
+}
+
+export function projectShares(project: Project, uses: Uses): readonly Share[] {
+  const { shares } = knownShares(project);
+  return uses.size === 0 ? shares : shares.map((share) => ({ ...share, used: uses.get(useKey(share.cluster, share.resource)) ?? 0n }));
+}
+
+/** How full the fullest limit of a project is. */
+export function projectFullness(project: Project): number {
+  return knownShares(project).worst;
 }
 
 export function tenantShares(tenant: Tenant, uses: Uses): Share[] {

@@ -8,7 +8,7 @@ import { chargeOf, inOrder, useKey } from "../budget/shares";
 import { percent, t } from "../i18n/messages";
 import { ApiError } from "../api/status";
 import { DeleteButton, ReasonedAct, ReviewLink } from "../ui/acts";
-import { AmountText, Conditions, Head, Living, Problem, Shares } from "../ui/parts";
+import { AmountText, Conditions, Head, Legend, Living, Problem, Shares } from "../ui/parts";
 import { Recent } from "../ui/recent";
 import { Releasing } from "../ui/releasing";
 import { PeopleLink } from "./people";
@@ -64,6 +64,7 @@ function Shown(props: { node: TreeNode; all: ReadonlyMap<string, ProjectObject> 
       <Show when={locked()}>
         <p class="notice bad">{t("project.locked")} {project().metadata.annotations?.["business.tkestack.io/lock-reason"]}</p>
       </Show>
+      <Legend />
       <div class="cards">
         <Show when={props.node.shares.length > 0} fallback={<p class="card quiet">{t("project.nobudget")}</p>}>
           <Shares shares={props.node.shares} />

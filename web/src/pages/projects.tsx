@@ -5,7 +5,7 @@ import { namespaces, projects } from "../api/collections";
 import { type TreeRow, forest, rows } from "../budget/forest";
 import { type Share, fullestFirst, fullness } from "../budget/shares";
 import { t } from "../i18n/messages";
-import { AmountText, Bar, Fullness, Head, Living } from "../ui/parts";
+import { AmountText, Bar, Fullness, Head, Legend, Living } from "../ui/parts";
 
 const ROW = 52;
 /** A limit of a row that is open, and what stands around all of them. */
@@ -40,6 +40,7 @@ export function Projects() {
       <Living states={[all.state(), inside.state()]}>
         <Show when={all.objects().size > 0} fallback={<Nothing title={t("projects.none")} text={t("projects.none.text")} />}>
           <Show when={shown().length > 0} fallback={<Nothing title={t("projects.nomatch")} text="" />}>
+            <Legend />
             <Tree rows={shown()} showsLimits={showsLimits} turn={(name) => setClosed(turned(closed(), name))}
               turnLimits={(name) => setOthers(turned(others(), name))} />
           </Show>
@@ -123,7 +124,7 @@ function Row(props: TreeProps & { row: TreeRow; top: number }) {
           {(share) => <><Bar share={share()} /><Given share={share()} isTold={!isOpen()} /></>}
         </Show>
         <Fullness thousandths={node().own} unlimited={node().shares.every((share) => share.hard === undefined)} />
-        <button class={`twist ${node().shares.length > 0 ? "" : "none"}`} type="button" aria-expanded={isOpen()}
+        <button class={`twist more ${node().shares.length > 0 ? "" : "none"}`} type="button" aria-expanded={isOpen()}
           aria-label={limitsOf()} title={limitsOf()}
           onClick={() => props.turnLimits(node().name)}>
           {isOpen() ? "−" : node().shares.length}

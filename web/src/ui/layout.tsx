@@ -41,15 +41,15 @@ export function Layout(props: ParentProps<{ session: Session; offline: string | 
 
 function Account(props: { session: Session }) {
   return (
-    <DropdownMenu placement="bottom-end" gutter={6}>
+    <DropdownMenu placement="bottom-end" gutter={6} modal={false}>
       <DropdownMenu.Trigger class="button" aria-label={t("account.menu", { name: props.session.username })}>
         {props.session.username}
       </DropdownMenu.Trigger>
       <DropdownMenu.Portal>
         <DropdownMenu.Content class="menu">
-          <p class="about">{t("account.ends", { time: moment(props.session.ends) })}</p>
+          <DropdownMenu.Item disabled class="about">{t("account.ends", { time: moment(props.session.ends) })}</DropdownMenu.Item>
           <Show when={props.session.groups.length > 0}>
-            <p class="about">{t("account.groups")}: {props.session.groups.join(", ")}</p>
+            <DropdownMenu.Item disabled class="about">{t("account.groups")}: {props.session.groups.join(", ")}</DropdownMenu.Item>
           </Show>
           <DropdownMenu.Group>
             <DropdownMenu.GroupLabel class="group">{t("theme.label")}</DropdownMenu.GroupLabel>

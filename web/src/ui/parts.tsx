@@ -36,6 +36,19 @@ export function Bar(props: { share: Share; label?: string }) {
   );
 }
 
+/** What the parts of a bar are. */
+export function Legend() {
+  return (
+    <p class="legend">
+      <span><svg viewBox="0 0 26 10" aria-hidden="true"><rect class="used" y="3" width="26" height="7" /></svg>{t("share.used")}</span>
+      <span><svg viewBox="0 0 26 10" aria-hidden="true"><rect class="given" width="26" height="10" /></svg>{t("share.given")}</span>
+      <span><svg viewBox="0 0 26 10" aria-hidden="true" />{t("share.room")}</span>
+      <span>! {t("share.noted")}</span>
+      <span>!! {t("share.urgent")}</span>
+    </p>
+  );
+}
+
 export function describe(share: Share): string {
   const { cluster, resource, hard, allocated, used } = share;
   return t("share.text", {
