@@ -90,7 +90,7 @@ function projects() {
     }),
     project("platform-engineering-shared-continuous-integration-and-delivery", {
       displayName: "Platform engineering: shared continuous integration, delivery, artefacts and everything else that teams ask for",
-      clusters: { local: { hard: { ...amounts("1200", "3Pi", 40000), "requests.storage": "12Ei", "limits.cpu": "1m", "requests.example.com/accelerator": "8" } }, registry: { hard: { imagenamespaces: "5" } } },
+      clusters: { local: { hard: { ...amounts("1200", "3Pi", 40000), "requests.storage": "7Ei", "limits.cpu": "1m", "requests.example.com/accelerator": "8" } }, registry: { hard: { imagenamespaces: "5" } } },
       used: { local: { used: { ...amounts("1199.999", "2Ti", 39999), "requests.storage": "1", "limits.cpu": "1m" } }, registry: { used: { imagenamespaces: "1" } } },
     }),
     project("frozen", { clusters: { local: budget(2, "2Gi", 20) }, used: {}, locked: true, conditions: [condition("Ready", "True", "Ready")] }),

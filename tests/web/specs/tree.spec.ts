@@ -1,0 +1,49 @@
+import { words } from "../words";
+import { expect, test } from "./fixtures";
+
+test("a project's row opens to each limit of each cluster, the fullest first", async ({ console, platform }) => {
+  test.skip(platform.isReal, "the amounts are the stand-in's");
+  const page = await console.as("alice");
+  const row = console.row(page, "shop");
+  await expect(row.getByRole("img")).toHaveCount(1);
+  await row.getByRole("button", { name: words("projects.limits.of", { count: "6", name: "shop" }) }).click();
+  const bars = row.getByRole("img");
+  await expect(bars).toHaveCount(7);
+  const first = words("share.text", { resource: "requests.cpu", cluster: "local", allocated: "8.5", hard: "10", used: "4" });
+  await expect(bars.nth(1)).toHaveAttribute("aria-label", first);
+  await expect(row.getByText("85 %!").first()).toBeVisible();
+  await expect(console.row(page, "shop-eu").getByText("97 %!!")).toBeVisible();
+});
+
+test("all rows open at once, read well at every width, and keep nobody out", async ({ console, platform }) => {
+  test.skip(platform.isReal, "the amounts are the stand-in's");
+  const page = await console.as("alice");
+  await page.getByRole("button", { name: words("projects.limits"), exact: true }).click();
+  await expect(console.row(page, "shop").getByRole("img")).toHaveCount(7);
+  for (const [size, width, height] of [["phone", 360, 740], ["desk", 1440, 900], ["wall", 3840, 2160]] as const) {
+    await page.setViewportSize({ width, height });
+    const rows = await page.getByRole("treeitem").evaluateAll((all) => all.map((row) => row.getBoundingClientRect()).map(({ top, bottom }) => ({ top, bottom })));
+    rows.sort((a, b) => a.top - b.top);
+    rows.slice(1).forEach(({ top }, index) => expect(top).toBeGreaterThanOrEqual((rows[index]?.bottom ?? 0) - 1));
+    await console.isAccessible(page);
+    await page.screenshot({ path: `output/pages/limits-${size}.png` });
+  }
+});
+
+test("one form asks for several clusters, and tells which one has no room", async ({ console, platform }) => {
+  test.skip(platform.isReal, "the clusters are the stand-in's");
+  const page = await console.as("alice", "/console/create/project?parent=shop");
+  await page.getByRole("textbox", { name: new RegExp(`^${words("form.name")}`) }).first().fill("shop-asia");
+  await page.getByRole("button", { name: words("form.cluster.add") }).click();
+  for (const [cluster, cpu] of [["local", "1"], ["member-1", "9"]] as const) {
+    const part = page.getByRole("group", { name: cluster, exact: true });
+    await part.getByLabel(words("form.amount.of", { resource: "requests.cpu" }), { exact: true }).fill(cpu);
+    await part.getByLabel(words("form.amount.of", { resource: "requests.memory" }), { exact: true }).fill("1Gi");
+    await part.getByLabel(words("form.amount.of", { resource: "pods" }), { exact: true }).fill("2");
+  }
+  await expect(page.getByText(words("form.refused"))).toBeVisible();
+  await expect(page.getByText(/on cluster "member-1"/)).toBeVisible();
+  await page.screenshot({ path: "output/pages/several-clusters.png", fullPage: true });
+  await page.getByRole("button", { name: words("form.cluster.remove", { cluster: "member-1" }) }).click();
+  await expect(page.getByText(words("form.fits"))).toBeVisible();
+});
