@@ -16,7 +16,7 @@ const PICTURES = [
   { name: "administrator-projects", who: "alice", path: "", act: (page) => page.getByRole("button", { name: "All limits", exact: true }).click() },
   { name: "administrator-people", who: "alice", path: "people/projects/shop", act: somebodyNew },
   { name: "administrator-move", who: "alice", path: "move/namespaces/shop/local-batch", act: (page) => page.getByLabel("Into project").selectOption("shop-eu") },
-  { name: "administrator-releasing", who: "alice", path: "projects/data" },
+  { name: "administrator-releasing", who: "alice", path: "projects/data", act: (page) => showSection(page, "Being released") },
   { name: "operator-clusters", who: "operator", path: "clusters" },
   { name: "operator-findings", who: "operator", path: "findings" },
   { name: "operator-abandon", who: "operator", path: "projects/data/namespaces/member-2-reports", act: (page) => page.getByRole("button", { name: "Abandon" }).click() },
@@ -28,6 +28,9 @@ async function tooMuch(page) {
   await page.getByLabel("Amount of requests.memory", { exact: true }).fill("4Gi");
   await page.getByLabel("Amount of pods", { exact: true }).fill("10");
 }
+
+/** Below the bar at the top. */
+const showSection = (page, name) => page.locator(`section[aria-label="${name}"]`).evaluate((section) => window.scrollTo(0, section.offsetTop - 80));
 
 async function somebodyNew(page) {
   await page.getByRole("button", { name: "Add somebody" }).click();

@@ -17,6 +17,10 @@ test.describe("an operator", () => {
 
   test("locks a project with a reason, which everybody reads, and unlocks it", async ({ console }) => {
     const page = await console.as("operator", PAGES.project);
+    await page.getByRole("button", { name: words("act.lock"), exact: true }).click();
+    await expect(page.getByRole("dialog")).toBeVisible();
+    await console.isWellMade(page, "dialog-lock");
+    await page.keyboard.press("Escape");
     await act(page, words("act.lock"), "unpaid since May");
     await expect(page.getByText(words("project.locked"))).toContainText("unpaid since May");
     await act(page, words("act.unlock"), "paid");
@@ -43,8 +47,7 @@ test.describe("an operator", () => {
     const sure = dialog.getByRole("button", { name: words("act.abandon") });
     await dialog.getByLabel(words("act.reason")).fill("member-2 burnt down");
     await expect(sure).toBeDisabled();
-    await console.isAccessible(page);
-    await page.screenshot({ path: "output/pages/abandon.png" });
+    await console.isWellMade(page, "dialog-abandon");
     await dialog.getByLabel(words("act.typed", { name: "member-2-reports" })).fill("member-2-reports");
     await sure.click();
     await expect(page.getByRole("region", { name: words("project.releasing") }).first().getByText("member-2 burnt down")).toBeVisible();
@@ -59,8 +62,7 @@ test("a namespace does not move to where there is no room, and the level is told
   await page.getByLabel(words("move.to")).selectOption("shop-eu");
   await expect(page.getByText(words("form.refused"))).toBeVisible();
   await expect(page.getByText(words("refusal.level.project", { name: "shop-eu" }))).toBeVisible();
-  await console.isAccessible(page);
-  await page.screenshot({ path: "output/pages/move-refused.png", fullPage: true });
+  await console.isWellMade(page, "move-refused");
 });
 
 test("a namespace moves where there is room, and is found there", async ({ console, platform }) => {
@@ -78,8 +80,7 @@ test("who asks for deletion is told what that means", async ({ console }) => {
   const page = await console.as("alice", PAGES.namespace);
   await page.getByRole("button", { name: words("act.delete"), exact: true }).click();
   await expect(page.getByRole("dialog").getByText(words("act.delete.namespace"))).toBeVisible();
-  await console.isAccessible(page);
-  await page.screenshot({ path: "output/pages/delete.png" });
+  await console.isWellMade(page, "dialog-delete");
   await page.keyboard.press("Escape");
   await expect(page.getByRole("dialog")).toHaveCount(0);
 });

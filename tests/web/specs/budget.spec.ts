@@ -26,8 +26,7 @@ test("what is too much is refused while one types, with the level that refuses a
   await expect(page.getByText(words("form.refused"))).toBeVisible();
   await expect(page.getByText(words("refusal.level.project", { name: "shop" }))).toBeVisible();
   await expect(page.getByText(/^requests\.cpu: .*90.* 10 /)).toBeVisible();
-  await console.isAccessible(page);
-  await page.screenshot({ path: "output/pages/refusal.png", fullPage: true });
+  await console.isWellMade(page, "refusal");
 });
 
 test("what fits is said to fit, is made, and is there to be used", async ({ console }) => {

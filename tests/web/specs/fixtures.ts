@@ -7,9 +7,17 @@ interface Console {
   as(name: string, path?: string): Promise<Page>;
   /** A project's row among all. */
   row(page: Page, name: string): Locator;
+  /** In both themes and at every width: keeps nobody out, does not scroll sideways, and is kept as a picture. */
+  isWellMade(page: Page, name: string): Promise<void>;
   /** Nothing that keeps people out. */
   isAccessible(page: Page): Promise<void>;
 }
+
+const SIZES = [
+  { name: "phone", width: 360, height: 740 },
+  { name: "wall", width: 3840, height: 2160 },
+  { name: "desk", width: 1440, height: 900 },
+];
 
 /** Names of this machine: the platform's and the provider's. */
 const HERE = ["127.0.0.1", "localhost"];
@@ -46,16 +54,29 @@ export const test = base.extend<{ console: Console; faults: string[] }, { platfo
     { auto: true },
   ],
   console: async ({ page, platform }, use) => {
+    const isAccessible = async (page: Page) => {
+      const { violations } = await new AxeBuilder({ page }).withTags(["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]).analyze();
+      expect(violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" | ")}`)).toEqual([]);
+    };
     await use({
       async as(name, path) {
         await login(page, platform, name, path);
         return page;
       },
-      row: (page, name) => page.getByRole("treeitem").filter({ has: page.locator(`a[href$="/projects/${name}"]`) }),
-      async isAccessible(page) {
-        const { violations } = await new AxeBuilder({ page }).withTags(["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]).analyze();
-        expect(violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" | ")}`)).toEqual([]);
+      isAccessible,
+      async isWellMade(page, name) {
+        for (const colorScheme of ["light", "dark"] as const) {
+          await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+          await isAccessible(page);
+          for (const { name: size, ...viewport } of SIZES) {
+            await page.setViewportSize(viewport);
+            const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+            expect(overflow, `${size} scrolls sideways`).toBeLessThanOrEqual(0);
+            await page.screenshot({ path: `output/pages/${name}-${colorScheme}-${size}.png` });
+          }
+        }
       },
+      row: (page, name) => page.getByRole("treeitem").filter({ has: page.locator(`a[href$="/projects/${name}"]`) }),
     });
   },
 });

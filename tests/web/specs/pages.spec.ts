@@ -3,12 +3,6 @@ import { words } from "../words";
 import { expect, test } from "./fixtures";
 import { PAGES, type PageName, SIMULATED, VISITOR } from "./routes";
 
-const SIZES = [
-  { name: "phone", width: 360, height: 740 },
-  { name: "desk", width: 1440, height: 900 },
-  { name: "wall", width: 3840, height: 2160 },
-];
-
 /** Something of the page's own is there, and nothing is still loading. */
 async function isSettled(page: Page): Promise<void> {
   await expect(page.getByRole("heading").first()).toBeVisible();
@@ -21,17 +15,8 @@ for (const name of Object.keys(PAGES) as PageName[]) {
     test.skip(visitor === "operator" && platform.isReal, "operators have certificates, no login");
     test.skip(SIMULATED.has(name) && platform.isReal, "a platform that was just started has no such object");
     const page = await console.as(visitor, PAGES[name]);
-    for (const colorScheme of ["light", "dark"] as const) {
-      await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
-      await isSettled(page);
-      await console.isAccessible(page);
-      for (const { name: size, ...viewport } of SIZES) {
-        await page.setViewportSize(viewport);
-        const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-        expect(overflow, `${size} scrolls sideways`).toBeLessThanOrEqual(0);
-        await page.screenshot({ path: `output/pages/${name}-${colorScheme}-${size}.png` });
-      }
-    }
+    await isSettled(page);
+    await console.isWellMade(page, name);
   });
 }
 

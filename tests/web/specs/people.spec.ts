@@ -33,8 +33,7 @@ test("an administrator gives a role, changes it, and takes it away again", async
   await expect(page.getByText(words("people.taken", { who, role: "admin" }))).toBeVisible();
   await expect(page.getByText(words("people.stays"))).toBeVisible();
   await expect(page.getByText(words("people.fits"))).toBeVisible();
-  await console.isAccessible(page);
-  await page.screenshot({ path: "output/pages/people-changed.png", fullPage: true });
+  await console.isWellMade(page, "people-changed");
   await page.getByRole("button", { name: words("form.save") }).click();
   await expect(page.getByRole("heading", { name: words("project.people") })).toBeVisible();
   await expect(page.getByRole("cell", { name: who })).toHaveCount(0);
@@ -45,6 +44,22 @@ test("who may not change people is refused before anything is sent, in the API's
   await add(page, "mallory", "admin");
   await expect(page.getByText(words("form.refused"))).toBeVisible();
   await expect(page.getByText(/this needs the role admin in project "shop"/).first()).toBeVisible();
+});
+
+test("a tenant's administrators name another one by their platform, and operators by the Tenant", async ({ console, platform }) => {
+  test.skip(platform.isReal, "a platform that was just started has no such objects");
+  const page = await console.as("alice", PAGES.tenant);
+  await page.getByRole("link", { name: words("people.edit") }).click();
+  await page.getByRole("button", { name: words("people.add") }).click();
+  await last(page).getByLabel(words("column.name")).fill("erin");
+  await expect(page.getByText(words("people.fits"))).toBeVisible();
+  await page.getByRole("button", { name: words("form.save") }).click();
+  await expect(page).toHaveURL(/tenants\/acme$/);
+  await expect(page.getByRole("listitem").filter({ hasText: new RegExp(`^${words("kind.User")} erin$`) })).toBeVisible();
+
+  await page.goto(`${platform.origin}/console/people/tenants/acme`);
+  await page.getByRole("button", { name: words("people.remove", { who: "alice" }) }).click();
+  await expect(page.getByText(/this is for operators/).first()).toBeVisible();
 });
 
 test("a service account says where it is", async ({ console }) => {

@@ -41,6 +41,5 @@ test("the menu of the account keeps nobody out", async ({ console }) => {
   const page = await console.as("alice");
   await page.getByRole("banner").getByRole("button").click();
   await expect(page.getByRole("menu")).toBeVisible();
-  await console.isAccessible(page);
-  await page.screenshot({ path: "output/pages/account.png" });
+  await console.isWellMade(page, "account");
 });

@@ -60,7 +60,8 @@ function Card(props: { cluster: MemberCluster }) {
         <Conditions all={conditions().filter((one) => one.status !== "True")} />
       </Show>
       <div class="row">
-        <Confirmed label={t(cordoned() ? "cluster.uncordon" : "cluster.cordon")} title={`${t(cordoned() ? "cluster.uncordon" : "cluster.cordon")}: ${name()}`} act={cordon} />
+        <Confirmed label={t(cordoned() ? "cluster.uncordon" : "cluster.cordon")} text={t(cordoned() ? "cluster.uncordon.text" : "cluster.cordon.text")}
+          title={`${t(cordoned() ? "cluster.uncordon" : "cluster.cordon")}: ${name()}`} act={cordon} />
         <ReviewLink plural="memberclusters" name={name()} />
       </div>
     </section>

@@ -97,7 +97,7 @@ export function Findings() {
               <section class="card" aria-label={metadata.name}>
                 <div class="head">
                   <A href={`/projects/${metadata.name}`}>{metadata.name}</A>
-                  <ReasonedAct label={t("act.unlock")} path={`${pathOf("projects", metadata.name)}/unlock`} />
+                  <ReasonedAct label={t("act.unlock")} title={t("act.unlock.title", { name: metadata.name })} text={t("act.unlock.text")} path={`${pathOf("projects", metadata.name)}/unlock`} />
                 </div>
                 <p>{t("project.locked")} {metadata.annotations?.["business.tkestack.io/lock-reason"]}</p>
               </section>

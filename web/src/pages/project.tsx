@@ -54,6 +54,7 @@ function Shown(props: { node: TreeNode; all: ReadonlyMap<string, ProjectObject> 
         <A class="button" href={`/move/projects/${props.node.name}`}>{t("act.move")}</A>
         <Show when={isOperator()}>
           <ReasonedAct label={t(locked() ? "act.unlock" : "act.lock")}
+            title={t(locked() ? "act.unlock.title" : "act.lock.title", { name: props.node.name })} text={t(locked() ? "act.unlock.text" : "act.lock.text")}
             path={`${pathOf("projects", props.node.name)}/${locked() ? "unlock" : "lock"}`} />
         </Show>
         <DeleteButton plural="projects" name={props.node.name} text={t("act.delete.project")} after="/" />

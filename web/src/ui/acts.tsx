@@ -84,8 +84,10 @@ export function messageOf(error: unknown): string {
 export function DeleteButton(props: { plural: string; name: string; namespace?: string; text: string; after: string }) {
   const navigate = useNavigate();
   const act = async () => {
+    // What is looked at may be gone when the answer comes.
+    const { after } = props;
     await request(pathOf(props.plural, props.name, props.namespace), { method: "DELETE" });
-    navigate(props.after);
+    navigate(after);
   };
   return <Confirmed grave label={t("act.delete")} title={t("act.delete.title", { name: props.name })} text={props.text} act={act} />;
 }
@@ -106,9 +108,10 @@ export function ReasonedAct(props: ReasonedActProps) {
   const [reason, setReason] = createSignal("");
   const navigate = useNavigate();
   const act = async () => {
-    await request(props.path, { method: "POST", body: { reason: reason() } });
+    const { after, path } = props;
+    await request(path, { method: "POST", body: { reason: reason() } });
     setReason("");
-    if (props.after) navigate(props.after);
+    if (after) navigate(after);
   };
   return (
     <Confirmed label={props.label} title={props.title ?? props.label} grave={props.grave ?? false} act={act}

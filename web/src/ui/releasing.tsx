@@ -27,7 +27,7 @@ export function Releasing(props: { node: TreeNode }) {
                   <tr>
                     <td><Show when={link} fallback={name}>{(to) => <A href={to()}>{name}</A>}</Show></td>
                     <td><span class="tag noted">{t(`release.${is}`)}</span></td>
-                    <td>{cluster}</td>
+                    <td class="number">{cluster}</td>
                     <td><For each={amounts}>{({ resource, amount }) => <div class="pair">{resource}{" "}<AmountText amount={amount} resource={resource} /></div>}</For></td>
                     <td class="number">{since ? moment(since) : "–"}</td>
                     <td>{why || t("release.waits", { cluster })}</td>
