@@ -117,7 +117,7 @@ fn is_forgotten(instance: &Instance, operator: &Kubectl, cluster: &str) -> Resul
     let path = instance.member(cluster).kubeconfig().to_string_lossy().into_owned();
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret",
-        "metadata": {"name": format!("cluster-{cluster}"), "namespace": "tke-business"},
+        "metadata": {"name": format!("cluster-{cluster}"), "namespace": "tke-business-members"},
         "stringData": {"kubeconfig": std::fs::read_to_string(path)?},
     });
     k.feed(&["apply", "-f", "-"], &secret.to_string())?;
@@ -128,7 +128,7 @@ fn is_forgotten(instance: &Instance, operator: &Kubectl, cluster: &str) -> Resul
     );
     let secret = format!("cluster-{cluster}");
     let secret =
-        k.json_or_nothing(&["get", "secret", &secret, "-n", "tke-business", "--ignore-not-found"])?;
+        k.json_or_nothing(&["get", "secret", &secret, "-n", "tke-business-members", "--ignore-not-found"])?;
     ensure!(secret.is_none(), "its credentials are there");
     let tenant = k.json(&["get", "tenant", demo::TENANT])?;
     let ceilings = tenant.pointer("/spec/clusters").and_then(Value::as_object).context("no ceilings")?;
