@@ -10,6 +10,7 @@ pub mod adopt;
 /// What both commands say.
 pub mod report;
 
+use crate::dial::Dialer;
 use crate::config::{self, MembersConfig};
 use crate::directory::DirectorySource;
 use crate::directory::kubeconfig::KubeconfigSource;
@@ -47,7 +48,7 @@ async fn member(source: &dyn DirectorySource, cluster: &str) -> Result<Client, E
     }
     let listed = listing.clusters.into_iter().find(|listed| listed.name == cluster);
     let listed = listed.ok_or_else(|| Error::Config(format!("cluster {cluster} is not in the directory")))?;
-    Ok(Client::try_from(listed.config)?)
+    Dialer::default().client(listed.config)
 }
 
 /// Hands over every object of a kind in a cluster.

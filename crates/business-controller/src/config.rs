@@ -1,5 +1,6 @@
 //! What the program is told on its command line. Nothing else reads arguments or the environment.
 
+use crate::dial::Dialer;
 use crate::error::Error;
 use crate::issuer::serve::IssuerIdentity;
 use crate::leader::Times;
@@ -116,6 +117,9 @@ pub struct Config {
     /// Kubeconfig of TKE's platform API, to take the member clusters from there.
     #[arg(long, value_name = "FILE")]
     pub platform_kubeconfig: Option<PathBuf>,
+    /// Socket of Konnectivity's proxy-server, for member clusters whose kubeconfig says `proxy-url: tunnel://AGENT`.
+    #[arg(long, value_name = "PATH")]
+    pub tunnel_socket: Option<PathBuf>,
     /// Where /livez, /readyz and /metrics are served, over plain HTTP.
     #[arg(long, default_value = "127.0.0.1:8081")]
     pub admin_bind: SocketAddr,
@@ -281,6 +285,11 @@ impl Config {
         };
         times.check()?;
         Ok(times)
+    }
+
+    /// How member clusters are dialled.
+    pub fn dialer(&self) -> Dialer {
+        Dialer::new(self.tunnel_socket.clone())
     }
 
     /// The name in the lease.

@@ -18,6 +18,7 @@ pub mod registration;
 pub mod in_use;
 
 use crate::context::Context;
+use crate::dial::Dialer;
 use crate::dispatch;
 use crate::error::Error;
 use crate::events::Topic;
@@ -38,9 +39,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
-
-/// Connecting to a member cluster must not take longer.
-const CONNECT_DEADLINE: Duration = Duration::from_secs(4);
 
 /// A cluster that did not say everything is asked again after this time.
 const ASK_PERIOD: Duration = Duration::from_secs(15);
@@ -98,6 +96,7 @@ pub struct Listed {
 pub struct Directory {
     cx: Arc<Context>,
     source: Box<dyn DirectorySource>,
+    dialer: Dialer,
     /// By name, whether accepted yet or not.
     listed: BTreeMap<String, HeldCluster>,
     /// Names refused, with the name that stands for the same cluster.
@@ -143,10 +142,11 @@ impl Debug for HeldCluster {
 
 impl Directory {
     /// A directory from this source.
-    pub fn new(cx: Arc<Context>, source: Box<dyn DirectorySource>) -> Self {
+    pub fn new(cx: Arc<Context>, source: Box<dyn DirectorySource>, dialer: Dialer) -> Self {
         Self {
             cx,
             source,
+            dialer,
             listed: BTreeMap::new(),
             refused: BTreeMap::new(),
             unusable: BTreeMap::new(),
@@ -227,13 +227,10 @@ impl Directory {
 
     fn add(&mut self, one: Listed) {
         self.drop_member(&one.name);
-        let mut config = one.config;
-        config.connect_timeout = Some(CONNECT_DEADLINE);
-        config.default_retry = false;
-        let client = match kube::Client::try_from(config) {
+        let client = match self.dialer.client(one.config) {
             Ok(client) => client,
             Err(error) => {
-                let error = crate::error::chain(&error);
+                let error = error.text();
                 tracing::error!(cluster = one.name, error, "cannot use the credentials of a member cluster");
                 self.unusable.insert(one.name, error);
                 return;

@@ -10,6 +10,8 @@ pub mod config;
 pub mod run;
 /// Who may work, and until when.
 pub mod leader;
+/// How member clusters are dialled.
+pub mod dial;
 /// The member clusters: which there are, and what the API server is told of them.
 pub mod directory;
 /// What we have written into a member cluster, sealed.

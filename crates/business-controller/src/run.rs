@@ -108,7 +108,7 @@ async fn issue(config: &Config, client: &Client, metrics: &Metrics, tasks: &Task
             &config.members_namespace,
         ))),
     };
-    let (desk, clerk) = desk::open(Places::new(source, client.clone()), metrics);
+    let (desk, clerk) = desk::open(Places::new(source, client.clone(), config.dialer()), metrics);
     let listener = TcpListener::bind(address).await?;
     tracing::info!(%address, "issuing certificates");
     tasks.spawn_draining("certificates", clerk.run(tasks.token()));
@@ -209,7 +209,7 @@ impl Leader<'_> {
         });
         dispatch::watch(&cx, tasks);
         tasks.spawn("seal-keys", Keeper::new(secrets, Arc::clone(&cx)).run());
-        tasks.spawn("directory", Directory::new(Arc::clone(&cx), source).run());
+        tasks.spawn("directory", Directory::new(Arc::clone(&cx), source, config.dialer()).run());
         tasks.spawn("events", sender.run());
         let descriptions = Descriptions { cx: Arc::clone(&cx) };
         tasks.spawn("descriptions", descriptions.run());

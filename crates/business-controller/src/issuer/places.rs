@@ -3,6 +3,7 @@
 
 use super::IssueRefusal;
 use crate::business::Business;
+use crate::dial::Dialer;
 use crate::directory::described::Described;
 use crate::directory::kubeconfig::{listed_as, listed_from_elsewhere};
 use crate::directory::secrets::CLUSTER_LABEL;
@@ -32,6 +33,8 @@ pub const ENDPOINT_CA_KEY: &str = "endpoint-ca.crt";
 pub struct IssuingCluster {
     /// How to have them signed there.
     pub signer: kube::Config,
+    /// How to reach it.
+    pub dialer: Dialer,
     /// Where people reach it.
     pub endpoint: ClusterEndpoint,
     /// The cluster that the name stands for: the uid of its `kube-system`.
@@ -66,12 +69,13 @@ pub enum IssuerSource {
 pub struct Places {
     source: IssuerSource,
     business: Business,
+    dialer: Dialer,
 }
 
 impl Places {
     /// What the clusters' names stand for is read by this client.
-    pub fn new(source: IssuerSource, client: kube::Client) -> Self {
-        Self { source, business: Business::new(client) }
+    pub fn new(source: IssuerSource, client: kube::Client, dialer: Dialer) -> Self {
+        Self { source, business: Business::new(client), dialer }
     }
 
     /// A cluster by its name.
@@ -89,7 +93,7 @@ impl Places {
             }
             IssuerSource::Secrets(api) => from_secret(api, cluster, written).await?,
         };
-        Ok(IssuingCluster { signer, endpoint, uid })
+        Ok(IssuingCluster { signer, dialer: self.dialer.clone(), endpoint, uid })
     }
 
     /// Which cluster the name stands for. Another one behind the name signs nothing.

@@ -24,17 +24,14 @@ const APPROVED: &str = "BusinessMember";
 const DEADLINE: Duration = Duration::from_secs(15);
 /// Taking the request away.
 const REMOVAL_DEADLINE: Duration = Duration::from_secs(5);
-const CONNECT_DEADLINE: Duration = Duration::from_secs(4);
 /// Between two looks whether it is signed.
 const LOOK_FLOOR: Duration = Duration::from_millis(50);
 const LOOK_CEILING: Duration = Duration::from_secs(1);
 
 /// Has a request signed in its cluster; the certificate is PEM.
 pub async fn sign(place: IssuingCluster, request: &IssueRequest, id: &str) -> Result<String, IssueRefusal> {
-    let IssuingCluster { mut signer, uid, .. } = place;
-    signer.connect_timeout = Some(CONNECT_DEADLINE);
-    signer.default_retry = false;
-    let client = Client::try_from(signer).map_err(|error| IssueRefusal::Unavailable(chain(&error)))?;
+    let IssuingCluster { signer, dialer, uid, .. } = place;
+    let client = dialer.client(signer).map_err(|error| IssueRefusal::Unavailable(error.text()))?;
     signed_by(&client, &uid, request, id).await
 }
 

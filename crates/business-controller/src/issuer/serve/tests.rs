@@ -1,4 +1,5 @@
 use super::*;
+use crate::dial::Dialer;
 use crate::fixtures::server::Server;
 use crate::issuer::desk;
 use crate::issuer::places::{IssuerSource, Places};
@@ -84,7 +85,7 @@ async fn only_business_api_is_let_in() {
     let port = listener.local_addr().unwrap().port();
     let server = Server::default();
     let source = IssuerSource::Secrets(Box::new(kube::Api::namespaced(server.client(), "tke-business")));
-    let (desk, clerk) = desk::open(Places::new(source, server.client()), &Metrics::new());
+    let (desk, clerk) = desk::open(Places::new(source, server.client(), Dialer::default()), &Metrics::new());
     let identity = IssuerIdentity {
         certificate_file: files.file("issuer", "crt"),
         key_file: files.file("issuer", "key"),
