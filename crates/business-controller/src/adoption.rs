@@ -10,8 +10,8 @@ pub mod adopt;
 /// What both commands say.
 pub mod report;
 
-use crate::dial::Dialer;
 use crate::config::{self, MembersConfig};
+use crate::dial::Dialer;
 use crate::directory::DirectorySource;
 use crate::directory::kubeconfig::KubeconfigSource;
 use crate::directory::platform::PlatformSource;

@@ -5,7 +5,7 @@
 mod rust;
 
 use crate::control_plane::ControlPlane;
-use crate::extra::{DELIVERY, EXTRAS, Extra};
+use crate::extra::{DELIVERY, EXTRAS, Extra, TUNNEL};
 use crate::go;
 use crate::tool::Tool;
 use anyhow::{Error, Result};
@@ -88,8 +88,17 @@ pub(crate) fn build(programs: &[Programs], control_plane: Option<&ControlPlane>)
 
 /// Builds what deploy/ is tried with, as far as it can be had.
 pub(crate) fn delivery() -> Result<()> {
+    extras(&DELIVERY)
+}
+
+/// Builds the tunnel to member clusters, if it can be had.
+pub(crate) fn tunnel() -> Result<()> {
+    extras(&TUNNEL)
+}
+
+fn extras(wanted: &[Extra]) -> Result<()> {
     let mut jobs = Vec::new();
-    for missing in DELIVERY.into_iter().filter(|extra| extra.is_to_be_built()) {
+    for missing in wanted.iter().copied().filter(|extra| extra.is_to_be_built()) {
         jobs.push(Job::Extra(missing, Tool::new(missing.what, "packages", missing.name)?));
     }
     together(&jobs)

@@ -9,8 +9,10 @@ use std::path::PathBuf;
 /// A program of Go below `tests/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extra {
-    /// Its directory, and its name in `.dev/bin`.
+    /// Its name in `.dev/bin`.
     pub(crate) name: &'static str,
+    /// Its directory.
+    dir: &'static str,
     /// What people call it.
     pub(crate) what: &'static str,
     /// The step that people are told.
@@ -24,7 +26,7 @@ pub(crate) struct Extra {
 impl Extra {
     /// A program of ours, in a module of its own.
     const fn own(name: &'static str, what: &'static str, step: &'static str) -> Self {
-        Self { name, what, step, package: ".", tags: "", effort: Effort::Quick }
+        Self { name, dir: name, what, step, package: ".", tags: "", effort: Effort::Quick }
     }
 }
 
@@ -49,9 +51,23 @@ pub(crate) const DELIVERY: [Extra; 2] = [
     },
 ];
 
+/// Konnectivity: what reaches member clusters that only dial out.
+pub(crate) const TUNNEL: [Extra; 2] = [
+    Extra {
+        dir: "konnectivity",
+        package: "sigs.k8s.io/apiserver-network-proxy/cmd/server",
+        ..Extra::own("proxy-server", "tunnel's server", "tunnel's server built")
+    },
+    Extra {
+        dir: "konnectivity",
+        package: "sigs.k8s.io/apiserver-network-proxy/cmd/agent",
+        ..Extra::own("proxy-agent", "tunnel's agent", "tunnel's agent built")
+    },
+];
+
 impl Extra {
     fn source(self) -> PathBuf {
-        workspace::root().join("tests").join(self.name)
+        workspace::root().join("tests").join(self.dir)
     }
 
     fn program(self) -> Result<PathBuf> {
@@ -83,5 +99,5 @@ impl Extra {
 
 /// Links those that are there into `.dev/bin`.
 pub(crate) fn link() -> Result<()> {
-    EXTRAS.into_iter().chain(DELIVERY).try_for_each(Extra::link)
+    EXTRAS.into_iter().chain(DELIVERY).chain(TUNNEL).try_for_each(Extra::link)
 }

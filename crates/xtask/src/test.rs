@@ -151,6 +151,7 @@ fn check() -> Result<Count> {
 fn accept() -> Result<Count> {
     releases::build()?;
     build::build(&[Programs::ACCEPT, Programs::CLIENTS], None)?;
+    build::tunnel()?;
     on_real_parts("accept", "accept", &["steps"])
 }
 

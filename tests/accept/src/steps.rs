@@ -8,6 +8,8 @@ mod quota;
 mod drift;
 /// What is in a cluster without an object.
 mod orphan;
+/// A member cluster that only dials out.
+mod tunnel;
 /// A member cluster, PostgreSQL or a replica is gone for a while.
 mod outage;
 /// Whole trees.
@@ -125,6 +127,7 @@ const STEPS: &[(&str, Step)] = &[
     ("kube-rs's reflector follows, through a partition and a forgotten history", clients::kube_rs),
     ("server-side apply agrees with a custom resource", clients::apply_differential),
     ("answers agree with those of custom resources", differential::requests),
+    ("a member cluster that only dials out is reached through a tunnel", tunnel::tunnel),
     ("a member cluster stops and comes back", outage::member),
     ("a tree with 50 namespaces in two clusters is deleted in order", tree::tree),
     ("a replica is killed under load", outage::replica),

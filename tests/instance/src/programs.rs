@@ -170,6 +170,9 @@ impl Api {
     }
 }
 
+/// Where a tunnel to member clusters is looked for.
+pub const TUNNEL_SOCKET: &str = "tunnel.sock";
+
 /// The controller.
 #[derive(Debug)]
 pub struct Controller<'a> {
@@ -195,6 +198,7 @@ impl Controller<'_> {
             ("members-kubeconfig", text(self.members)),
             ("signers-kubeconfig", text(self.signers)),
             ("endpoints-kubeconfig", text(self.endpoints)),
+            ("tunnel-socket", text(&layout.path(TUNNEL_SOCKET))),
             ("admin-bind", format!("127.0.0.1:{}", self.admin_port)),
             ("identity", format!("up-{}", layout.short_hash())),
             ("log-format", "text".to_owned()),
