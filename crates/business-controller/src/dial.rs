@@ -11,7 +11,7 @@ use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::client::legacy::{Builder, Client as Http};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use kube::client::{Body, ClientBuilder, ConfigExt as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -27,13 +27,13 @@ const TUNNEL_SCHEME: &str = "tunnel";
 #[derive(Clone, Debug, Default)]
 pub struct Dialer {
     /// Where the tunnel's server takes CONNECT.
-    tunnel: Option<Arc<PathBuf>>,
+    tunnel: Option<Arc<Path>>,
 }
 
 impl Dialer {
     /// With the socket of the tunnel's server, if there is one.
     pub fn new(tunnel: Option<PathBuf>) -> Self {
-        Self { tunnel: tunnel.map(Arc::new) }
+        Self { tunnel: tunnel.map(Arc::from) }
     }
 
     /// A client of a member cluster. It never asks twice: every call is made again by whoever made it.
@@ -56,13 +56,13 @@ impl Dialer {
             .layer(config.extra_headers_layer()?)
             .map_err(BoxError::from)
             .service(http);
-        Ok(ClientBuilder::new(service, config.default_namespace.clone()).build())
+        Ok(ClientBuilder::new(service, config.default_namespace).build())
     }
 }
 
 /// Connects to the socket, whatever is asked for: the tunnel's server is told by CONNECT.
 #[derive(Clone, Debug)]
-struct Socket(Arc<PathBuf>);
+struct Socket(Arc<Path>);
 
 impl Service<Uri> for Socket {
     type Response = TokioIo<UnixStream>;
@@ -75,7 +75,7 @@ impl Service<Uri> for Socket {
 
     fn call(&mut self, _uri: Uri) -> Self::Future {
         let path = Arc::clone(&self.0);
-        Box::pin(async move { UnixStream::connect(path.as_path()).await.map(TokioIo::new) })
+        Box::pin(async move { UnixStream::connect(&*path).await.map(TokioIo::new) })
     }
 }
 

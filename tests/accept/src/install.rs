@@ -19,7 +19,7 @@ const AGGREGATED: Duration = Duration::from_secs(20);
 const FOREIGN: [&str; 2] = ["cert-manager.io/", "monitoring.coreos.com/"];
 
 /// Each directory of deploy/components is part of one at least.
-const RENDERED: [&str; 8] = [
+const RENDERED: [&str; 9] = [
     "deploy/member",
     "deploy/member-capacity",
     "deploy/member-shared",
@@ -28,6 +28,7 @@ const RENDERED: [&str; 8] = [
     "deploy/overlays/prod",
     "tests/accept/deploy/people",
     "tests/accept/deploy/console",
+    "tests/accept/deploy/tunnel",
 ];
 
 /// What is applied beside another directory, and names what is in that one.

@@ -10,6 +10,7 @@ use business_types::condition::{self, READY};
 use business_types::names;
 use clap::Args;
 use serde_json::{Value, json};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What is applied in the member cluster.
@@ -18,14 +19,18 @@ mod manifests;
 mod preflight;
 /// The controller's credentials.
 mod credentials;
+/// Clusters that only dial out.
+mod tunnel;
 
-use credentials::{Account, Kept};
+use credentials::{Account, Ended, Kept};
 use manifests::Choice;
+use tunnel::Entrance;
 
 const EXAMPLES: &str = "\
 Examples:
   kubectl business join east --kubeconfig east-admin.kubeconfig
   kubectl business join east --kubeconfig east-admin.kubeconfig --dry-run
+  kubectl business join plant --kubeconfig plant-admin.kubeconfig --tunnel tunnel.example.org --tunnel-ca tunnel-ca.crt
   kubectl business join east --kubeconfig all.kubeconfig --member-context east --tenants acme,globex --people \\
     --endpoint https://east.example.org:6443
 
@@ -52,6 +57,12 @@ pub(crate) struct Join {
     /// Its address as the controller reaches it; else that of the kubeconfig
     #[arg(long, value_name = "URL")]
     server: Option<String>,
+    /// It cannot be reached from the controller: an agent in it dials the tunnel here (deploy/components/tunnel)
+    #[arg(long, value_name = "HOST[:PORT]", conflicts_with = "server")]
+    tunnel: Option<Entrance>,
+    /// Authorities of the tunnel's certificate, PEM; else those of the agent's system
+    #[arg(long, value_name = "FILE", requires = "tunnel")]
+    tunnel_ca: Option<PathBuf>,
     /// Have certificates for people signed there, too; needs --endpoint
     #[arg(long, requires = "endpoint")]
     people: bool,
@@ -85,7 +96,11 @@ impl Join {
     pub(crate) async fn run(&self, connection: &ConnectionFlags) -> Result<Outcome, Failure> {
         let Both { host, member } = self.both.open(connection).await?;
         let choice = Choice { shared: self.shared, capacity: self.capacity };
-        let objects = manifests::chosen(choice)?;
+        let mut objects = manifests::chosen(choice)?;
+        let authority = self.tunnel_authority()?;
+        if let Some(entrance) = &self.tunnel {
+            objects.extend(tunnel::agent(&member, &self.cluster, entrance, authority.as_deref()).await?);
+        }
         note(format_args!("1/5 checking {} at {}", self.cluster, member.server()));
         let uid = preflight::check(&host, &member, self, &objects).await?;
         if self.dry_run {
@@ -107,19 +122,20 @@ impl Join {
         } else {
             None
         };
-        if controller.days < i64::from(self.days) - 1 {
-            let given = controller.days;
-            note(format_args!(
-                "the cluster gave them for {given} days: join it again before they end, at {}",
-                controller.ends
-            ));
+        self.tell("the cluster", &controller.ends);
+        let mut inside = None;
+        if self.tunnel.is_some() {
+            let (secret, ends) = tunnel::secret(&host, authority.as_deref(), self.days).await?;
+            member.apply(&tunnel::secret_path(), &secret).await?;
+            self.tell("for the tunnel, the host cluster", &ends);
+            inside = Some(tunnel::inside(&member, &self.cluster).await?);
         }
         note(format_args!(
             "4/5 keeping them in the Secret {} of {}",
             self.secret_name(),
             self.members_namespace
         ));
-        let kept = Kept { server: self.server.as_deref(), member: &member };
+        let kept = Kept { server: self.server.as_deref(), inside, member: &member };
         let mut data = vec![("kubeconfig", kept.kubeconfig(&self.cluster, &controller)?)];
         if let Some(signer) = &signer {
             data.push(("signer-kubeconfig", kept.kubeconfig(&self.cluster, signer)?));
@@ -139,6 +155,21 @@ impl Join {
         self.ready(&host, &uid).await?;
         print(format_args!("cluster {} joined, and Ready\n", self.cluster))?;
         Ok(Outcome::Done)
+    }
+
+    fn tunnel_authority(&self) -> Result<Option<String>, Failure> {
+        let read = |path: &PathBuf| {
+            std::fs::read_to_string(path)
+                .map_err(|error| Failure::Usage(format!("--tunnel-ca {}: {error}", path.display())))
+        };
+        self.tunnel_ca.as_ref().map(read).transpose()
+    }
+
+    fn tell(&self, who: &str, ends: &Ended) {
+        let Ended { at, days } = ends;
+        if *days < i64::from(self.days) - 1 {
+            note(format_args!("{who} gave them for {days} days: join it again before they end, at {at}"));
+        }
     }
 
     fn secret_name(&self) -> String {

@@ -1,3 +1,4 @@
+use super::tunnel::Inside;
 use crate::api::Api;
 use crate::commands::member::{CONTROLLER_NAMESPACE, text};
 use crate::failure::Failure;
@@ -5,7 +6,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
-const DAY_SECONDS: i64 = 86_400;
+pub(super) const DAY_SECONDS: i64 = 86_400;
 /// Letters of a line of PEM.
 const PEM_LINE: usize = 64;
 
@@ -25,10 +26,23 @@ impl Account {
 pub(super) struct Credential {
     user: &'static str,
     token: String,
+    pub(super) ends: Ended,
+}
+
+/// When a token ends.
+pub(super) struct Ended {
     /// RFC 3339.
-    pub(super) ends: String,
+    pub(super) at: String,
     /// From now.
     pub(super) days: i64,
+}
+
+impl Ended {
+    pub(super) fn of(at: &str) -> Self {
+        let until: Result<jiff::Timestamp, _> = at.parse();
+        let seconds = until.map_or(0, |until| until.as_second() - jiff::Timestamp::now().as_second());
+        Self { at: at.to_owned(), days: seconds / DAY_SECONDS }
+    }
 }
 
 /// Makes a token that ends with a Secret of the member cluster.
@@ -48,29 +62,31 @@ pub(super) async fn made(member: &Api, account: Account, days: u32) -> Result<Cr
     });
     let path = format!("{root}/serviceaccounts/{}/token", account.name);
     let answer = member.post(&path, &request).await?;
-    let ends = text(&answer, "/status/expirationTimestamp").to_owned();
-    let until: Result<jiff::Timestamp, _> = ends.parse();
-    let seconds = until.map_or(0, |until| until.as_second() - jiff::Timestamp::now().as_second());
+    let ends = Ended::of(text(&answer, "/status/expirationTimestamp"));
     let token = text(&answer, "/status/token").to_owned();
     if token.is_empty() {
         return Err(Failure::Stopped(format!("{} gave no token for {}", member.server(), account.name)));
     }
-    Ok(Credential { user: account.name, token, ends, days: seconds / DAY_SECONDS })
+    Ok(Credential { user: account.name, token, ends })
 }
 
 /// What the host cluster keeps of a member.
 pub(super) struct Kept<'a> {
     /// As the controller reaches it.
     pub(super) server: Option<&'a str>,
+    /// Where it only dials out.
+    pub(super) inside: Option<Inside>,
     pub(super) member: &'a Api,
 }
 
 impl Kept<'_> {
     /// A kubeconfig that runs no program and reads no file.
     pub(super) fn kubeconfig(&self, cluster: &str, credential: &Credential) -> Result<String, Failure> {
-        let server = self.server.map_or_else(|| self.member.server(), str::to_owned);
-        let mut entry = json!({ "server": server });
-        let (authority, name) = (self.authority(), &self.member.config.tls_server_name);
+        let mut entry = json!({ "server": self.server() });
+        let (authority, name) = match &self.inside {
+            Some(inside) => (inside.authority.clone(), Some(inside.tls_server_name)),
+            None => (self.authority(), self.member.config.tls_server_name.as_deref()),
+        };
         if let Some(entry) = entry.as_object_mut() {
             if !authority.is_empty() {
                 entry.insert(
@@ -81,6 +97,9 @@ impl Kept<'_> {
             if let Some(name) = name {
                 entry.insert("tls-server-name".to_owned(), json!(name));
             }
+            if let Some(inside) = &self.inside {
+                entry.insert("proxy-url".to_owned(), json!(inside.proxy_url));
+            }
         }
         let Credential { user, token, .. } = credential;
         let config: Value = json!({
@@ -90,6 +109,11 @@ impl Kept<'_> {
             "contexts": [{"name": cluster, "context": {"cluster": cluster, "user": user}}],
         });
         serde_yaml_ng::to_string(&config).map_err(|error| Failure::Stopped(error.to_string()))
+    }
+
+    fn server(&self) -> String {
+        let inside = self.inside.as_ref().map(|inside| inside.server.as_str());
+        inside.or(self.server).map_or_else(|| self.member.server(), str::to_owned)
     }
 
     /// The authorities of the cluster, PEM.

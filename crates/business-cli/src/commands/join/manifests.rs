@@ -32,11 +32,12 @@ pub(super) struct KindPlace {
     namespaced: bool,
 }
 
-const PLACES: [KindPlace; 6] = [
+const PLACES: [KindPlace; 7] = [
     KindPlace { kind: "Namespace", group: "", plural: "namespaces", namespaced: false },
     KindPlace { kind: "ServiceAccount", group: "", plural: "serviceaccounts", namespaced: true },
     KindPlace { kind: "ClusterRole", group: RBAC, plural: "clusterroles", namespaced: false },
     KindPlace { kind: "ClusterRoleBinding", group: RBAC, plural: "clusterrolebindings", namespaced: false },
+    KindPlace { kind: "Deployment", group: "apps", plural: "deployments", namespaced: true },
     KindPlace {
         kind: "ValidatingAdmissionPolicy",
         group: ADMISSION,
