@@ -1,7 +1,7 @@
 import type { Page } from "@playwright/test";
 import { words } from "../words";
 import { expect, test } from "./fixtures";
-import { PAGES, type PageName, SIMULATED, VISITOR } from "./routes";
+import { PAGES, type PageName, VISITOR } from "./routes";
 
 /** Something of the page's own is there, and nothing is still loading. */
 async function isSettled(page: Page): Promise<void> {
@@ -12,8 +12,6 @@ async function isSettled(page: Page): Promise<void> {
 for (const name of Object.keys(PAGES) as PageName[]) {
   test(`${name} keeps nobody out, in both themes and at every width`, async ({ console, platform }) => {
     const visitor = VISITOR[name] ?? "alice";
-    test.skip(visitor === "operator" && platform.isReal, "operators have certificates, no login");
-    test.skip(SIMULATED.has(name) && platform.isReal, "a platform that was just started has no such object");
     const page = await console.as(visitor, PAGES[name]);
     await isSettled(page);
     await console.isWellMade(page, name);
@@ -36,7 +34,6 @@ test.describe("in Chinese", () => {
   for (const name of Object.keys(PAGES) as PageName[]) {
     test(`${name} is said in Chinese, and keeps nobody out`, async ({ console, platform }) => {
       const visitor = VISITOR[name] ?? "alice";
-      test.skip(platform.isReal && (visitor === "operator" || SIMULATED.has(name)), "the stand-in's alone");
       const page = await console.as(visitor, PAGES[name]);
       await expect(page.locator("html")).toHaveAttribute("lang", /^zh/);
       await expect(page.getByRole("link", { name: words("nav.projects", {}, "zh"), exact: true })).toBeVisible();

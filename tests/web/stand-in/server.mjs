@@ -27,7 +27,7 @@ const PEOPLE = {
   bob: { groups: ["shop-developers"], tenant: "acme", project: "shop", role: "edit" },
   dave: { groups: [], tenant: "acme", project: "shop", role: "view" },
   carol: { groups: ["globex-administrators"], tenant: "globex", role: "admin" },
-  operator: { groups: ["system:masters"], tenant: "*", role: "admin" },
+  oscar: { groups: ["platform-operators"], tenant: "*", role: "admin" },
 };
 
 export class StandIn {

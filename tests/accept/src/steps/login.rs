@@ -35,16 +35,17 @@ fn of(instance: &Instance, name: &str) -> Result<Kubectl> {
     Ok(instance.kubectl.with_kubeconfig(&identity::login(&instance.layout, name)?))
 }
 
-/// Alice rules a tenant, Bob edits in a project by his group, Dave looks at it, and for Carol, who rules another tenant, it does
-/// not exist.
+/// Alice rules a tenant, Bob edits in a project by his group, Dave looks at it, for Carol, who rules another tenant, it does not
+/// exist, and Oscar runs the platform.
 fn roles(instance: &Instance) -> Result<()> {
     demo::make(instance)?;
-    let [alice, bob, carol, dave] = ["alice", "bob", "carol", "dave"].map(|name| of(instance, name));
-    let (alice, bob, carol, dave) = (alice?, bob?, carol?, dave?);
+    let [alice, bob, carol, dave, oscar] = PEOPLE.map(|person| of(instance, person.name));
+    let (alice, bob, carol, dave, oscar) = (alice?, bob?, carol?, dave?, oscar?);
     for context in ["kubernetes", "direct"] {
         let context = format!("--context={context}");
         let seen = |kubectl: &Kubectl| kubectl.run(&["get", "projects", "-o", "name", &context]);
-        for (kubectl, sees) in [(&alice, true), (&bob, true), (&dave, true), (&carol, false)] {
+        for (kubectl, sees) in [(&alice, true), (&bob, true), (&dave, true), (&carol, false), (&oscar, true)]
+        {
             let shown = seen(kubectl)?;
             ensure!(shown.contains("/shop") == sees, "{context}: {shown}");
         }
@@ -60,6 +61,9 @@ fn roles(instance: &Instance) -> Result<()> {
         contains(&refusal, &["this needs the role edit in project \"shop\""])?;
         let refusal = carol.refused(&create, Some(&body.to_string()))?;
         contains(&refusal, &["projects.business.tkestack.io \"shop\" not found"])?;
+        oscar.run(&["get", "memberclusters,tenants", &context])?;
+        let refusal = bob.refused(&["get", "memberclusters", &context], None)?;
+        contains(&refusal, &["orbidden"])?;
         bob.feed(&create, &body.to_string())?;
         let name = format!("{HOST_CLUSTER}-of-bob");
         until_available(&bob, demo::PROJECT, &name)?;
