@@ -90,7 +90,6 @@ fn real(instance: &Instance) -> Result<Command> {
     let path = std::env::join_paths(std::iter::once(layout::bin()).chain(std::env::split_paths(&before)))?;
     let mut command = playwright();
     command
-        .args(["--grep-invert", SIMULATED])
         .args(std::env::var("XTASK_WEB").iter().flat_map(|words| words.split(' ')))
         .env("PATH", path)
         .env("HOME", instance.layout.path("home"))

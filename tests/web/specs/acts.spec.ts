@@ -12,7 +12,8 @@ async function act(page: Page, label: string, reason?: string): Promise<void> {
   await expect(dialog).toHaveCount(0);
 }
 
-test.describe("an operator", () => {
+// A token of an issuer makes nobody an operator where it is shown directly, as at the console: these pages stand before simulated answers.
+test.describe("an operator", { tag: "@simulated" }, () => {
   test("locks a project with a reason, which everybody reads, and unlocks it", async ({ console }) => {
     const page = await console.as("oscar", PAGES.project);
     await page.getByRole("button", { name: words("act.lock"), exact: true }).click();
@@ -36,6 +37,21 @@ test.describe("an operator", () => {
     await expect(card.getByText(words("cluster.cordoned"))).toBeVisible();
     await confirm(words("cluster.uncordon"));
     await expect(card.getByText(words("cluster.cordoned"))).toHaveCount(0);
+  });
+
+  test("abandons what no cluster confirms only after typing its name, and the charge stays held", async ({ console, platform }) => {
+    const page = await console.as("oscar", PAGES.leaving);
+    await page.getByRole("button", { name: words("act.abandon") }).click();
+    const dialog = page.getByRole("dialog");
+    const sure = dialog.getByRole("button", { name: words("act.abandon") });
+    await dialog.getByLabel(words("act.reason")).fill("member-2 burnt down");
+    await expect(sure).toBeDisabled();
+    await console.isWellMade(page, "dialog-abandon");
+    await dialog.getByLabel(words("act.typed", { name: "member-2-reports" })).fill("member-2-reports");
+    await sure.click();
+    await expect(page.getByRole("region", { name: words("project.releasing") }).first().getByText("member-2 burnt down")).toBeVisible();
+    await page.goto(platform.origin + PAGES.findings);
+    await expect(page.getByRole("row", { name: /member-2\/reports/ }).getByText(words("found.abandoned"))).toBeVisible();
   });
 });
 

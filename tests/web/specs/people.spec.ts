@@ -75,7 +75,7 @@ test("a service account says where it is", async ({ console }) => {
 test("somebody else has changed the people meanwhile: nothing of his is lost", async ({ console, platform }) => {
   const page = await console.as("alice", PAGES.people);
   await expect(page.getByText(words("people.unchanged"))).toBeVisible();
-  platform.change("projects", undefined, "shop", { spec: { displayName: "Web shop" } });
+  platform.change("projects", undefined, "shop", { spec: { displayName: `Shop ${Date.now()}` } });
   await add(page, "late", "view");
-  await expect(page.getByText(/changed meanwhile/).first()).toBeVisible();
+  await expect(page.getByText(/the object has been modified/).first()).toBeVisible();
 });

@@ -22,5 +22,5 @@ export const PAGES = {
 
 export type PageName = keyof typeof PAGES;
 
-/** Whose page it is. */
-export const VISITOR: Partial<Record<PageName, string>> = { clusters: "oscar", findings: "oscar", tenants: "oscar" };
+/** Pages of operators: nobody who logs in at a provider is one at the console. */
+export const OPERATORS: ReadonlySet<PageName> = new Set(["clusters", "findings"]);
