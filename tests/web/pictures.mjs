@@ -17,9 +17,9 @@ const PICTURES = [
   { name: "administrator-people", who: "alice", path: "people/projects/shop", act: somebodyNew },
   { name: "administrator-move", who: "alice", path: "move/namespaces/shop/local-batch", act: (page) => page.getByLabel("Into project").selectOption("shop-eu") },
   { name: "administrator-releasing", who: "alice", path: "projects/data", act: (page) => showSection(page, "Being released") },
-  { name: "operator-clusters", who: "operator", path: "clusters" },
-  { name: "operator-findings", who: "operator", path: "findings" },
-  { name: "operator-abandon", who: "operator", path: "projects/data/namespaces/member-2-reports", act: (page) => page.getByRole("button", { name: "Abandon" }).click() },
+  { name: "operator-clusters", who: "oscar", path: "clusters" },
+  { name: "operator-findings", who: "oscar", path: "findings" },
+  { name: "operator-abandon", who: "oscar", path: "projects/data/namespaces/member-2-reports", act: (page) => page.getByRole("button", { name: "Abandon" }).click() },
 ];
 
 async function tooMuch(page) {

@@ -72,6 +72,8 @@ pub struct Program {
     pub kinds: KindTable,
     /// Takes the place of the controller, who issues certificates.
     pub issuer: Option<Arc<dyn CertificateIssuer>>,
+    /// What time it is.
+    pub clock: Clock,
 }
 
 impl std::fmt::Debug for Program {
@@ -82,13 +84,13 @@ impl std::fmt::Debug for Program {
 
 impl Default for Program {
     fn default() -> Self {
-        Self { kinds: KINDS, issuer: None }
+        Self { kinds: KINDS, issuer: None, clock: Clock::system() }
     }
 }
 
 /// Serves until `tasks` is cancelled and what was under way has ended.
 pub async fn serve(settings: &Serve, listeners: Listeners, program: Program, tasks: Tasks) -> Result<()> {
-    let Program { kinds, issuer } = program;
+    let Program { kinds, issuer, clock } = program;
     let url = &settings.database.database_url;
     let kube = client(settings).await?;
     // What requests need ends after them.
@@ -113,7 +115,7 @@ pub async fn serve(settings: &Serve, listeners: Listeners, program: Program, tas
     let served = Admin { live: live.clone(), ready: ready.clone(), metrics: metrics.clone() };
     below.spawn_draining("admin port", admin::serve(listeners.admin, served, below.clone()));
 
-    let (draining, clock) = (CancellationToken::new(), Clock::default());
+    let draining = CancellationToken::new();
     make_initial(settings, &store, &clock, &below)?;
     let policy: Arc<dyn Policy> =
         Arc::new(BusinessPolicy::new(roles.clone(), kinds.rights(), changes).over(store.clone()));

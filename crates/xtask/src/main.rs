@@ -15,6 +15,8 @@ mod postgres;
 mod patroni;
 /// The console's page.
 mod web;
+/// The page in a browser.
+mod web_test;
 /// What has to be built.
 mod build;
 /// A tool at work.

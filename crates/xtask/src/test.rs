@@ -2,7 +2,7 @@
 
 use crate::build::Programs;
 use crate::control_plane::ControlPlane;
-use crate::{build, call, cargo, failover, image, layers, postgres, releases, tidy, up, workspace};
+use crate::{build, call, cargo, failover, image, layers, postgres, releases, tidy, up, web_test, workspace};
 use anyhow::{Context, Result, bail, ensure};
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches};
@@ -16,7 +16,7 @@ use terminal::say::{self, Count};
 type TestStep = fn() -> Result<Count>;
 
 /// In this order: what is quick and what builds for the rest comes first.
-const STEPS: [(&str, TestStep); 15] = [
+const STEPS: [(&str, TestStep); 16] = [
     ("fmt", || cargo(&["fmt", "--all", "--check"], &[])),
     ("layers", || layers::check().map(|()| Count::ONE)),
     ("tidy", || tidy::check().map(|()| Count::ONE)),
@@ -32,6 +32,7 @@ const STEPS: [(&str, TestStep); 15] = [
     ("image", image::level),
     ("elsewhere", || on_real_parts("elsewhere", "accept", &["elsewhere"])),
     ("accept", accept),
+    ("web", web_test::level),
 ];
 
 /// The short form of the crash test.

@@ -51,7 +51,7 @@ fn taken() -> PathBuf {
     workspace::root().join("crates/console-page/built")
 }
 
-fn check_node() -> Result<()> {
+pub(crate) fn check_node() -> Result<()> {
     let wanted = format!("Node {NODE} or newer is needed to build the console");
     let output = Command::new("node").arg("--version").output();
     let output = output.ok().filter(|output| output.status.success()).context(wanted.clone())?;

@@ -8,6 +8,8 @@ mod install;
 mod delivery;
 /// The images.
 mod images;
+/// The console in a browser.
+mod web;
 
 use anyhow::Result;
 use clap::{ArgMatches, Command};
@@ -18,11 +20,12 @@ use terminal::say::Count;
 
 type Work = fn() -> Result<Count>;
 
-const PARTS: [(&str, Work); 5] = [
+const PARTS: [(&str, Work); 6] = [
     ("steps", steps::run),
     ("manifests", || install::check().map(|()| Count::ONE)),
     ("chart", || delivery::check().map(|()| Count::ONE)),
     ("images", images::check),
+    ("web", web::check),
     ("elsewhere", || install::elsewhere().map(|()| Count::ONE)),
 ];
 

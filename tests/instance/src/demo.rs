@@ -1,5 +1,6 @@
-//! What `up` shows: two tenants with ceilings, people with roles in them, a project and a namespace.
+//! What `up` shows: two tenants with ceilings, people with roles in them, operators, a project and a namespace.
 
+use crate::identity::OPERATORS;
 use crate::job::{apply, until_active, until_available, until_gone};
 use crate::objects::{Hard, namespace_of, project_of};
 use crate::platform::{HOST_CLUSTER, Instance};
@@ -19,6 +20,7 @@ const FIRST: Hard<'_> = &[("requests.cpu", "2"), ("requests.memory", "4Gi"), ("p
 /// Makes it, or finds it there.
 pub fn make(instance: &Instance) -> Result<()> {
     let kubectl = &instance.kubectl;
+    apply(kubectl, &operators())?;
     let alice = json!({"kind": "User", "name": "alice"});
     let of_globex = json!({"kind": "Group", "name": "globex-administrators"});
     for (name, display_name, administrator) in [(TENANT, "Acme", alice), ("globex", "Globex", of_globex)] {
@@ -40,9 +42,21 @@ pub fn make(instance: &Instance) -> Result<()> {
     until_available(kubectl, PROJECT, &format!("{HOST_CLUSTER}-web")).map(drop)
 }
 
+/// Who logs in as one of the platform's operators has their rights.
+fn operators() -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": OPERATORS},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "business-operator"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": OPERATORS}],
+    })
+}
+
 /// Takes it away again.
 pub fn clear(instance: &Instance) -> Result<()> {
     let kubectl = &instance.kubectl;
+    kubectl.run(&["delete", "clusterrolebinding", OPERATORS, "--ignore-not-found"])?;
     kubectl.run(&["delete", "project", PROJECT, "--ignore-not-found", "--wait=false"])?;
     until_gone(kubectl, &["project", PROJECT])?;
     for name in TENANTS {

@@ -28,6 +28,9 @@ const READY: Duration = Duration::from_secs(30);
 const LIFETIME_SECONDS: u64 = 300;
 const TENANT_KEY: &str = "business.tkestack.io/tenantid";
 
+/// The group of the provider that runs the platform: `ClusterRole` `business-operator` is bound to it.
+pub const OPERATORS: &str = "platform-operators";
+
 /// Somebody who can log in. Of which tenant he is, objects say that name him or his group.
 #[derive(Clone, Copy, Debug)]
 pub struct Person {
@@ -36,11 +39,12 @@ pub struct Person {
 }
 
 /// What `up` names them for, [`crate::demo`] says.
-pub const PEOPLE: [Person; 4] = [
+pub const PEOPLE: [Person; 5] = [
     Person { name: "alice", groups: &[] },
     Person { name: "bob", groups: &["shop-developers"] },
     Person { name: "carol", groups: &["globex-administrators"] },
     Person { name: "dave", groups: &[] },
+    Person { name: "oscar", groups: &[OPERATORS] },
 ];
 
 /// A server that people come to.

@@ -42,9 +42,21 @@ impl Layout {
         Self { dir: workspace().join(".dev/failover"), first_port: 24_000 }
     }
 
+    /// That of the console's tests.
+    pub fn of_web() -> Self {
+        Self { dir: workspace().join(".dev/web"), first_port: 26_000 }
+    }
+
     /// All that are not `up`'s own.
-    pub fn of_tests() -> [Self; 5] {
-        [Self::of_check(), Self::of_accept(), Self::of_manifests(), Self::of_bench(), Self::of_failover()]
+    pub fn of_tests() -> [Self; 6] {
+        [
+            Self::of_check(),
+            Self::of_accept(),
+            Self::of_manifests(),
+            Self::of_bench(),
+            Self::of_failover(),
+            Self::of_web(),
+        ]
     }
 
     /// What has this name in it.

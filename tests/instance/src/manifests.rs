@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
+use std::path::Path;
 
 pub const NAMESPACE: &str = "tke-business";
 /// Where the Secrets of member clusters are.
@@ -26,14 +27,20 @@ pub struct Address {
 /// `kubectl kustomize` of a directory of the workspace.
 pub fn render(kubectl: &Kubectl, directory: &str) -> Result<Vec<Value>> {
     let path = layout::workspace().join(directory);
-    let text = kubectl.run(&["kustomize", &path.to_string_lossy()])?;
-    let mut objects = Vec::new();
-    for document in serde_yaml_ng::Deserializer::from_str(&text) {
-        let object =
-            Value::deserialize(document).with_context(|| format!("output of kustomize {directory}"))?;
-        objects.push(object);
-    }
-    ensure!(!objects.is_empty(), "{directory} renders to nothing");
+    parsed(&kubectl.run(&["kustomize", &path.to_string_lossy()])?)
+        .with_context(|| format!("output of kustomize {directory}"))
+}
+
+/// The objects of a file.
+pub fn read(file: &Path) -> Result<Vec<Value>> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
+    parsed(&text).with_context(|| format!("read {}", file.display()))
+}
+
+fn parsed(text: &str) -> Result<Vec<Value>> {
+    let documents = serde_yaml_ng::Deserializer::from_str(text).map(Value::deserialize);
+    let objects = documents.collect::<Result<Vec<Value>, _>>()?;
+    ensure!(!objects.is_empty(), "there is no object");
     Ok(objects)
 }
 

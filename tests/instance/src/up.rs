@@ -88,7 +88,8 @@ pub fn up(asked: &Asked, caller: &Caller) -> Result<()> {
     instance.stop()
 }
 
-fn first_objects(instance: &Instance) -> Result<()> {
+/// What `up` shows once everything runs.
+pub fn first_objects(instance: &Instance) -> Result<()> {
     say::step("the default template applied", || {
         manifests::apply(&instance.kubectl, &manifests::render(&instance.kubectl, "deploy/templates")?)
     })?;

@@ -1,24 +1,7 @@
-import type { Page } from "@playwright/test";
 import { words } from "../words";
+import { ask } from "./asking";
 import { expect, test } from "./fixtures";
 import { PAGES } from "./routes";
-
-const AMOUNTS = { "requests.memory": "128Mi", pods: "1" };
-
-/** Fills the form of a new namespace; amounts that the form does not offer by itself are added. */
-async function ask(page: Page, name: string, cpu: string): Promise<void> {
-  await page.getByRole("textbox", { name: new RegExp(`^${words("form.name")}`) }).first().fill(name);
-  for (const [resource, amount] of Object.entries({ "requests.cpu": cpu, ...AMOUNTS })) {
-    const field = page.getByLabel(words("form.amount.of", { resource }), { exact: true });
-    if ((await field.count()) === 0) {
-      await page.getByRole("button", { name: words("form.amounts.add") }).click();
-      const added = page.getByLabel(words("form.resource"), { exact: true }).last();
-      await added.fill(resource);
-      await added.press("Tab");
-    }
-    await field.fill(amount);
-  }
-}
 
 test("what is too much is refused while one types, with the level that refuses and what would fit", async ({ console }) => {
   const page = await console.as("bob", PAGES.newNamespace);

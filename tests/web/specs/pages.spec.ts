@@ -1,7 +1,10 @@
 import type { Page } from "@playwright/test";
 import { words } from "../words";
 import { expect, test } from "./fixtures";
-import { PAGES, type PageName, SIMULATED, VISITOR } from "./routes";
+import { OPERATORS, PAGES, type PageName } from "./routes";
+
+const visitor = (name: PageName) => (OPERATORS.has(name) ? "oscar" : "alice");
+const tag = (name: PageName) => (OPERATORS.has(name) ? "@simulated" : []);
 
 /** Something of the page's own is there, and nothing is still loading. */
 async function isSettled(page: Page): Promise<void> {
@@ -10,11 +13,8 @@ async function isSettled(page: Page): Promise<void> {
 }
 
 for (const name of Object.keys(PAGES) as PageName[]) {
-  test(`${name} keeps nobody out, in both themes and at every width`, async ({ console, platform }) => {
-    const visitor = VISITOR[name] ?? "alice";
-    test.skip(visitor === "operator" && platform.isReal, "operators have certificates, no login");
-    test.skip(SIMULATED.has(name) && platform.isReal, "a platform that was just started has no such object");
-    const page = await console.as(visitor, PAGES[name]);
+  test(`${name} keeps nobody out, in both themes and at every width`, { tag: tag(name) }, async ({ console }) => {
+    const page = await console.as(visitor(name), PAGES[name]);
     await isSettled(page);
     await console.isWellMade(page, name);
   });
@@ -34,10 +34,8 @@ test.describe("in Chinese", () => {
   test.use({ locale: "zh-CN" });
 
   for (const name of Object.keys(PAGES) as PageName[]) {
-    test(`${name} is said in Chinese, and keeps nobody out`, async ({ console, platform }) => {
-      const visitor = VISITOR[name] ?? "alice";
-      test.skip(platform.isReal && (visitor === "operator" || SIMULATED.has(name)), "the stand-in's alone");
-      const page = await console.as(visitor, PAGES[name]);
+    test(`${name} is said in Chinese, and keeps nobody out`, { tag: tag(name) }, async ({ console }) => {
+      const page = await console.as(visitor(name), PAGES[name]);
       await expect(page.locator("html")).toHaveAttribute("lang", /^zh/);
       await expect(page.getByRole("link", { name: words("nav.projects", {}, "zh"), exact: true })).toBeVisible();
       await expect(page.getByText(words("state.loading", {}, "zh"))).toHaveCount(0);

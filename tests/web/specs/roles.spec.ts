@@ -37,3 +37,8 @@ test("a deep link leads through the login to its place", async ({ console, page,
   expect(new URL(page.url()).pathname).toBe(PAGES.namespace);
   expect(page.url().startsWith(platform.origin)).toBe(true);
 });
+
+test("who is an operator by RBAC in the cluster is nobody by his token here, and is told", { tag: "@real" }, async ({ console }) => {
+  const page = await console.as("oscar");
+  await expect(page.getByText(words("state.forbidden"))).toBeVisible();
+});

@@ -22,8 +22,5 @@ export const PAGES = {
 
 export type PageName = keyof typeof PAGES;
 
-/** Pages of what the stand-in has and a platform that was just started has not. */
-export const SIMULATED: ReadonlySet<PageName> = new Set(["tenantPeople", "move", "moveProject", "releasing", "leaving"]);
-
-/** Whose page it is. */
-export const VISITOR: Partial<Record<PageName, string>> = { clusters: "operator", findings: "operator", tenants: "operator" };
+/** Pages of operators: nobody who logs in at a provider is one at the console. */
+export const OPERATORS: ReadonlySet<PageName> = new Set(["clusters", "findings"]);

@@ -1,41 +1,43 @@
 import { words } from "../words";
+import type { Platform } from "../platform";
 import { expect, test } from "./fixtures";
 
+/** Of the project shop: three in each of its clusters. */
+const limits = ({ isReal }: Platform) => 3 * (isReal ? 3 : 2);
+
 test("a project's row opens to each limit of each cluster, the fullest first", async ({ console, platform }) => {
-  test.skip(platform.isReal, "the amounts are the stand-in's");
   const page = await console.as("alice");
   const row = console.row(page, "shop");
   await expect(row.getByRole("img")).toHaveCount(1);
-  await row.getByRole("button", { name: words("projects.limits.of", { count: "6", name: "shop" }) }).click();
+  await row.getByRole("button", { name: words("projects.limits.of", { count: String(limits(platform)), name: "shop" }) }).click();
   const bars = row.getByRole("img");
-  await expect(bars).toHaveCount(7);
-  const first = words("share.text", { resource: "requests.cpu", cluster: "local", allocated: "8.5", hard: "10", used: "4" });
-  await expect(bars.nth(1)).toHaveAttribute("aria-label", first);
-  await expect(row.getByText("85 %!").first()).toBeVisible();
+  await expect(bars).toHaveCount(1 + limits(platform));
+  // On a real platform no pod runs, and other tests have made a small namespace beside.
+  const [given, used] = platform.isReal ? ["8\\.[5-9]", "0"] : ["8\\.5", "4"];
+  await expect(bars.nth(1)).toHaveAttribute("aria-label", new RegExp(`^requests\\.cpu on local: ${given} of 10 given, ${used} used$`));
+  await expect(row.getByText(/^8[5-9] %!$/).first()).toBeVisible();
   await expect(console.row(page, "shop-eu").getByText("97 %!!")).toBeVisible();
 });
 
 test("all rows open at once, read well at every width, and keep nobody out", async ({ console, platform }) => {
-  test.skip(platform.isReal, "the amounts are the stand-in's");
   const page = await console.as("alice");
   await page.getByRole("button", { name: words("projects.limits"), exact: true }).click();
-  await expect(console.row(page, "shop").getByRole("img")).toHaveCount(7);
+  await expect(console.row(page, "shop").getByRole("img")).toHaveCount(1 + limits(platform));
   for (const [size, width, height] of [["phone", 360, 740], ["desk", 1440, 900], ["wall", 3840, 2160]] as const) {
     await page.setViewportSize({ width, height });
     const rows = await page.getByRole("treeitem").evaluateAll((all) => all.map((row) => row.getBoundingClientRect()).map(({ top, bottom }) => ({ top, bottom })));
     rows.sort((a, b) => a.top - b.top);
     rows.slice(1).forEach(({ top }, index) => expect(top).toBeGreaterThanOrEqual((rows[index]?.bottom ?? 0) - 1));
-    expect(rows.length, size).toBeGreaterThan(4);
+    expect(rows.length, size).toBeGreaterThan(2);
   }
   await console.isWellMade(page, "limits");
 });
 
 test("one form asks for several clusters, and tells which one has no room", async ({ console, platform }) => {
-  test.skip(platform.isReal, "the clusters are the stand-in's");
   const page = await console.as("alice", "/console/create/project?parent=shop");
   await page.getByRole("textbox", { name: new RegExp(`^${words("form.name")}`) }).first().fill("shop-asia");
   await page.getByRole("button", { name: words("form.cluster.add") }).click();
-  for (const [cluster, cpu] of [["local", "1"], ["member-1", "9"]] as const) {
+  for (const [cluster, cpu] of [["local", "1"], ["member-1", "90"]] as const) {
     const part = page.getByRole("group", { name: cluster, exact: true });
     await part.getByLabel(words("form.amount.of", { resource: "requests.cpu" }), { exact: true }).fill(cpu);
     await part.getByLabel(words("form.amount.of", { resource: "requests.memory" }), { exact: true }).fill("1Gi");

@@ -27,7 +27,7 @@ const PEOPLE = {
   bob: { groups: ["shop-developers"], tenant: "acme", project: "shop", role: "edit" },
   dave: { groups: [], tenant: "acme", project: "shop", role: "view" },
   carol: { groups: ["globex-administrators"], tenant: "globex", role: "admin" },
-  operator: { groups: ["system:masters"], tenant: "*", role: "admin" },
+  oscar: { groups: ["platform-operators"], tenant: "*", role: "admin" },
 };
 
 export class StandIn {
@@ -94,7 +94,7 @@ export class StandIn {
     if (subresource) return this.#act(who, found, place, body, dry);
     if (method === "DELETE") return dry ? found : this.#delete(plural, found);
     if (body.metadata?.resourceVersion && body.metadata.resourceVersion !== found.metadata.resourceVersion) {
-      return status(409, "Conflict", `${plural}.business.tkestack.io "${name}" was changed meanwhile: please apply your changes to the latest version and try again`);
+      return status(409, "Conflict", `Operation cannot be fulfilled on ${plural}.business.tkestack.io "${name}": the object has been modified; please apply your changes to the latest version and try again`);
     }
     const answer = this.#write(plural, method === "PUT" ? body : merged(found, body), dry, 200);
     if (!dry && body.spec?.access) for (const watch of [...this.#watches]) expire(watch);

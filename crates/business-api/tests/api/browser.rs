@@ -9,6 +9,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use futures_util::StreamExt;
 use http::{Method, header};
 use provider::alice;
+use runtime::Clock;
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 use world::{Answer, Browser, ORIGIN, OURS, PROJECTS, World, key};
@@ -131,6 +132,25 @@ async fn only_the_answer_to_the_login_that_this_browser_began_is_taken_and_only_
     let session = browser.cookies["__Host-business-session"].trim_start_matches("1.").to_owned();
     sealed_for_something_else.cookies.insert("__Host-business-login".to_owned(), session);
     refused(&mut sealed_for_something_else, &back, 400, "has begun no login").await;
+}
+
+#[tokio::test]
+async fn a_login_may_take_ten_minutes_and_no_longer() {
+    let second = 1_000_000;
+    let clock = Clock::fixed(Clock::system().unix_micros());
+    let world = World::at(&clock).await;
+    world.provider.now_it(|conduct| conduct.lifetime = 3600);
+    for (seconds, code) in [(599, 200), (600, 400), (601, 400)] {
+        let mut browser = world.browser();
+        let back = world.way_back(&mut browser, "").await;
+        clock.advance(seconds * second);
+        let answer = browser.come_back(&back).await;
+        clock.advance(-seconds * second);
+        assert_eq!(answer.code, code, "after {seconds} s: {}", answer.text);
+        assert_eq!(answer.text.contains("more than ten minutes"), code == 400, "{}", answer.text);
+        assert_eq!(session(&mut browser).await.code, if code == 200 { 200 } else { 401 });
+        assert!(!browser.cookies.contains_key("__Host-business-login"), "a login is used once");
+    }
 }
 
 #[tokio::test]

@@ -138,7 +138,7 @@ impl World {
         issuer: Option<Arc<dyn CertificateIssuer>>,
     ) -> Self {
         let installation = Installation::new(database.clone());
-        let program = Program { kinds, issuer };
+        let program = Program { kinds, issuer, ..Program::default() };
         let mut replicas = Vec::new();
         for _replica in 0..count {
             replicas.push(installation.serve(program.clone(), flags).await.api);

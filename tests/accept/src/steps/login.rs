@@ -35,12 +35,12 @@ fn of(instance: &Instance, name: &str) -> Result<Kubectl> {
     Ok(instance.kubectl.with_kubeconfig(&identity::login(&instance.layout, name)?))
 }
 
-/// Alice rules a tenant, Bob edits in a project by his group, Dave looks at it, and for Carol, who rules another tenant, it does
-/// not exist.
+/// Alice rules a tenant, Bob edits in a project by his group, Dave looks at it, for Carol, who rules another tenant, it does not
+/// exist; Oscar runs the platform.
 fn roles(instance: &Instance) -> Result<()> {
     demo::make(instance)?;
-    let [alice, bob, carol, dave] = ["alice", "bob", "carol", "dave"].map(|name| of(instance, name));
-    let (alice, bob, carol, dave) = (alice?, bob?, carol?, dave?);
+    let [alice, bob, carol, dave, oscar] = PEOPLE.map(|person| of(instance, person.name));
+    let (alice, bob, carol, dave, oscar) = (alice?, bob?, carol?, dave?, oscar?);
     for context in ["kubernetes", "direct"] {
         let context = format!("--context={context}");
         let seen = |kubectl: &Kubectl| kubectl.run(&["get", "projects", "-o", "name", &context]);
@@ -69,7 +69,18 @@ fn roles(instance: &Instance) -> Result<()> {
         until_gone(&alice, &["bns", &name, "-n", demo::PROJECT])?;
     }
     ceiling(&alice)?;
+    operates(&oscar)?;
     demo::clear(instance)
+}
+
+/// Whom RBAC makes an operator is one through kube-apiserver. Directly nobody asks kube-apiserver about people of an issuer: there he
+/// is nobody.
+fn operates(oscar: &Kubectl) -> Result<()> {
+    let get = ["get", "memberclusters,tenants,projects", "-o", "name"];
+    contains(&oscar.run(&get)?, &["membercluster.", "tenant.", "/shop"])?;
+    oscar.run(&["auth", "can-i", "operate", "projects.business.tkestack.io"])?;
+    let refusal = oscar.refused(&["get", "projects", "--context=direct"], None)?;
+    contains(&refusal, &["orbidden"])
 }
 
 /// Above its tenant's ceiling a root project is refused, and the refusal says which tenant and what would fit.

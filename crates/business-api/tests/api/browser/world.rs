@@ -10,7 +10,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
-use runtime::Tasks;
+use runtime::{Clock, Tasks};
 use rustls::pki_types::ServerName;
 use serde_json::{Value, json};
 use served::{Authority, Issued, Replica};
@@ -55,6 +55,15 @@ impl World {
     }
 
     pub(crate) async fn with(flags: &[&str]) -> Self {
+        Self::made(flags, Program::default()).await
+    }
+
+    /// In which time stands still until the clock is moved.
+    pub(crate) async fn at(clock: &Clock) -> Self {
+        Self::made(&[], Program { clock: clock.clone(), ..Program::default() }).await
+    }
+
+    async fn made(flags: &[&str], program: Program) -> Self {
         let provider = Provider::start().await;
         let directory = std::env::temp_dir().join(format!("console-test-{}", uuid::Uuid::new_v4()));
         std::fs::create_dir_all(directory.join("page/assets")).unwrap();
@@ -89,7 +98,7 @@ impl World {
         ];
         line.extend(flags.iter().map(|flag| (*flag).to_owned()));
         let tasks = Tasks::new();
-        let Replica { api, console } = served::start(line, Program::default(), tasks.clone()).await;
+        let Replica { api, console } = served::start(line, program, tasks.clone()).await;
         let world = Self { provider, api, console, authority, directory, tasks };
         let master = world.authority.caller("root", &["system:masters"]);
         let mut master = world.browser_at(world.api, Some(&master));

@@ -1,0 +1,55 @@
+//! The console in a browser: what it takes is made here, and the program `accept` does the rest.
+
+use crate::build::Programs;
+use crate::control_plane::ControlPlane;
+use crate::tool::Tool;
+use crate::{call, up, web, workspace};
+use anyhow::{Context, Result, ensure};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use terminal::say::{self, Count};
+
+/// The lock file that the packages were installed by.
+const INSTALLED: &str = "node_modules/.installed";
+const LOCK: &str = "package-lock.json";
+/// What they say goes to the log.
+const INSTALL: &str = "exec 1>&2; npm ci --no-audit --no-fund";
+const CHECK: &str = "exec 1>&2; npm run check";
+
+/// A level of `test`, where Node and Chromium are.
+pub(crate) fn level() -> Result<Count> {
+    if let Err(missing) = web::check_node().and_then(|()| check_chromium()) {
+        say::skipped(&format!("{missing:#}"));
+        return Ok(Count::default());
+    }
+    web::on_demand()?;
+    let tests = workspace::root().join("tests/web");
+    let tool = Tool::new("console's tests", "steps", "web-tests")?;
+    if read(&tests.join(INSTALLED)).ok() != Some(read(&tests.join(LOCK))?) {
+        say::step("the tests' packages installed", || {
+            sh(&tool, &tests, INSTALL)?;
+            Ok(std::fs::copy(tests.join(LOCK), tests.join(INSTALLED))?)
+        })?;
+    }
+    say::step("the tests' types agree", || sh(&tool, &tests, CHECK))?;
+    up::prepare(&[Programs::ACCEPT], &ControlPlane::whole())?;
+    call::level("web", "accept", &["web"])
+}
+
+/// What CHROMIUM names, or where Debian has it.
+fn check_chromium() -> Result<()> {
+    let program =
+        std::env::var_os("CHROMIUM").map_or_else(|| PathBuf::from("/usr/bin/chromium"), PathBuf::from);
+    let missing =
+        "Chromium is needed to look at the console: `apt-get install chromium`, or name it in CHROMIUM";
+    ensure!(program.exists(), missing);
+    Ok(())
+}
+
+fn read(file: &Path) -> Result<Vec<u8>> {
+    std::fs::read(file).with_context(|| format!("read {}", file.display()))
+}
+
+fn sh(tool: &Tool, place: &Path, command: &str) -> Result<()> {
+    tool.run(Command::new("sh").args(["-c", command]).current_dir(place), |line| tool.note(line))
+}
