@@ -61,11 +61,14 @@ pub(crate) fn check_node() -> Result<()> {
     Ok(())
 }
 
+/// Runs a line of the shell there.
+pub(crate) fn run(tool: &Tool, place: &Path, line: &str) -> Result<()> {
+    tool.run(Command::new("sh").args(["-c", line]).current_dir(place), |said| tool.note(said))
+}
+
 fn build(source: &Path) -> Result<()> {
     let tool = Tool::new("console", "steps", "web")?;
-    let mut npm = Command::new("sh");
-    npm.args(["-c", BUILD]).current_dir(source);
-    tool.run(&mut npm, |line| tool.note(line))?;
+    run(&tool, source, BUILD)?;
     let (dist, taken) = (source.join("dist"), taken());
     ensure!(dist.join("index.html").exists(), "{} has no index.html", dist.display());
     for old in tree::all(&taken)? {

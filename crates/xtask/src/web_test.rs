@@ -6,7 +6,6 @@ use crate::tool::Tool;
 use crate::{call, up, web, workspace};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use terminal::say::{self, Count};
 
 /// The lock file that the packages were installed by.
@@ -27,11 +26,11 @@ pub(crate) fn level() -> Result<Count> {
     let tool = Tool::new("console's tests", "steps", "web-tests")?;
     if read(&tests.join(INSTALLED)).ok() != Some(read(&tests.join(LOCK))?) {
         say::step("the tests' packages installed", || {
-            sh(&tool, &tests, INSTALL)?;
+            web::run(&tool, &tests, INSTALL)?;
             Ok(std::fs::copy(tests.join(LOCK), tests.join(INSTALLED))?)
         })?;
     }
-    say::step("the tests' types agree", || sh(&tool, &tests, CHECK))?;
+    say::step("the tests' types agree", || web::run(&tool, &tests, CHECK))?;
     up::prepare(&[Programs::ACCEPT], &ControlPlane::whole())?;
     call::level("web", "accept", &["web"])
 }
@@ -48,8 +47,4 @@ fn check_chromium() -> Result<()> {
 
 fn read(file: &Path) -> Result<Vec<u8>> {
     std::fs::read(file).with_context(|| format!("read {}", file.display()))
-}
-
-fn sh(tool: &Tool, place: &Path, command: &str) -> Result<()> {
-    tool.run(Command::new("sh").args(["-c", command]).current_dir(place), |line| tool.note(line))
 }

@@ -8,6 +8,8 @@ mod quota;
 mod drift;
 /// What is in a cluster without an object.
 mod orphan;
+/// What lists the clusters for the controller.
+mod directory;
 /// A member cluster that only dials out.
 mod tunnel;
 /// A member cluster, PostgreSQL or a replica is gone for a while.

@@ -9,7 +9,6 @@ use crate::manifests::{self, APISERVICE, Address, NAMESPACE, SERVICE};
 use crate::objects::{Hard, project};
 use crate::patroni::{HaOptions, HaPorts, PatroniCluster};
 use crate::pki::{CertificateSubject, Pki};
-use crate::ports::Ports;
 use crate::postgres::Postgres;
 use crate::programs::{self, Api, ApiSettings, Certificates, Controller};
 use crate::registry::{self, Registry, TokenServer};
@@ -134,23 +133,17 @@ struct Starter<'a> {
     layout: &'a Layout,
     supervisor: &'a Supervisor,
     options: &'a Options,
-    ports: Ports,
     pki: Pki,
 }
 
 impl<'a> Starter<'a> {
     fn new(layout: &'a Layout, supervisor: &'a Supervisor, options: &'a Options) -> Result<Self> {
-        let known = supervisor.state(|state| state.ports.clone())?;
-        let ports = Ports::new(layout.first_port, known);
-        Ok(Self { layout, supervisor, options, ports, pki: Pki::open(&layout.path("pki"))? })
+        Ok(Self { layout, supervisor, options, pki: Pki::open(&layout.path("pki"))? })
     }
 
     /// The port of a child, kept from the last time and for the next.
     fn port(&mut self, name: &str, child: &str) -> Result<u16> {
-        let port = self.ports.get(name, self.supervisor.left_behind(child))?;
-        let all = self.ports.all().clone();
-        self.supervisor.state(|state| state.ports = all)?;
-        Ok(port)
+        self.supervisor.port(self.layout.first_port, name, child)
     }
 
     fn run(mut self) -> Result<Instance> {

@@ -2,6 +2,7 @@
 //! Those of a killed `up` are taken over when they still are what would be started, else stopped first.
 
 use crate::layout;
+use crate::ports::Ports;
 use crate::process::ProcessIdentity;
 use crate::state::{self, InstanceState};
 use crate::wait::{self, Look};
@@ -133,6 +134,17 @@ impl Supervisor {
     /// Whether a living child of a former `up` has this name.
     pub fn left_behind(&self, name: &str) -> bool {
         self.lock().state.children.iter().any(|child| child.name == name && child.identity.alive())
+    }
+
+    /// The port of this name, kept from the last time and for the next; `child` listens on it.
+    pub fn port(&self, first: u16, name: &str, child: &str) -> Result<u16> {
+        let held = self.left_behind(child);
+        self.state(|state| {
+            let mut ports = Ports::new(first, std::mem::take(&mut state.ports));
+            let port = ports.get(name, held);
+            ports.all().clone_into(&mut state.ports);
+            port
+        })?
     }
 
     /// Starts the child, or takes over the one that a killed `up` left.

@@ -22,7 +22,7 @@ mod credentials;
 /// Clusters that only dial out.
 mod tunnel;
 
-use credentials::{Account, Ended, Kept};
+use credentials::{Account, Ended, Reach};
 use manifests::Choice;
 use tunnel::Entrance;
 
@@ -123,25 +123,25 @@ impl Join {
             None
         };
         self.tell("the cluster", &controller.ends);
-        let mut inside = None;
-        if self.tunnel.is_some() {
+        let reach = if self.tunnel.is_some() {
             let (secret, ends) = tunnel::secret(&host, authority.as_deref(), self.days).await?;
             member.apply(&tunnel::secret_path(), &secret).await?;
             self.tell("for the tunnel, the host cluster", &ends);
-            inside = Some(tunnel::inside(&member, &self.cluster).await?);
-        }
+            tunnel::inside(&member, &self.cluster).await?
+        } else {
+            Reach::directly(&member, self.server.as_deref())
+        };
         note(format_args!(
             "4/5 keeping them in the Secret {} of {}",
             self.secret_name(),
             self.members_namespace
         ));
-        let kept = Kept { server: self.server.as_deref(), inside, member: &member };
-        let mut data = vec![("kubeconfig", kept.kubeconfig(&self.cluster, &controller)?)];
+        let mut data = vec![("kubeconfig", reach.kubeconfig(&self.cluster, &controller)?)];
         if let Some(signer) = &signer {
-            data.push(("signer-kubeconfig", kept.kubeconfig(&self.cluster, signer)?));
+            data.push(("signer-kubeconfig", reach.kubeconfig(&self.cluster, signer)?));
         }
         if self.endpoint.is_some() {
-            data.push(("endpoint-ca.crt", kept.authority()));
+            data.push(("endpoint-ca.crt", credentials::authority_of(&member)));
         }
         host.apply(&self.secret_path(), &self.secret(&data)).await?;
         if self.no_wait {

@@ -73,7 +73,7 @@ fn without(instance: &Instance, cluster: &str, name: &dyn Fn(&str) -> String) ->
     Ok(())
 }
 
-fn condition(object: &Value, kind: &str) -> Option<Value> {
+pub(super) fn condition(object: &Value, kind: &str) -> Option<Value> {
     let conditions = object.pointer("/status/conditions")?.as_array()?;
     conditions.iter().find(|condition| condition.get("type") == Some(&json!(kind))).cloned()
 }

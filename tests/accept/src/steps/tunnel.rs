@@ -1,12 +1,13 @@
+use super::directory::Directory;
+use super::outage::condition;
 use anyhow::{Context, Result, ensure};
 use instance::job::{self, Hard, apply, namespace, project, until_active, until_available, until_gone};
 use instance::layout;
 use instance::pki::{CertificateSubject, Pki, secret};
-use instance::ports::Ports;
 use instance::programs::{self, TUNNEL_SOCKET};
 use instance::supervisor::Spec;
 use instance::{HOST_CLUSTER, Instance};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::path::PathBuf;
 use terminal::say;
 
@@ -31,7 +32,7 @@ pub(super) fn tunnel(instance: &Instance) -> Result<()> {
     Parts::of(instance)?.start(instance)?;
     apply(&instance.kubectl, &project("tunnel", None, &[(cluster, HARD), (HOST_CLUSTER, HARD)]))?;
     until_active(&instance.kubectl, "tunnel")?;
-    directory.reach(cluster)?;
+    directory.reach_by(&format!("tunnel://{cluster}"), cluster)?;
     let worked = works(instance, cluster);
     directory.put_back()?;
     worked?;
@@ -46,11 +47,8 @@ pub(super) fn tunnel(instance: &Instance) -> Result<()> {
 fn works(instance: &Instance, cluster: &str) -> Result<()> {
     let k = &instance.kubectl;
     let reachable = |status: &str| {
-        let (get, wanted) = (["membercluster", cluster], json!(status));
-        job::until(k, &get, |object| {
-            let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
-            let found = conditions.and_then(|all| all.iter().find(|one| one["type"] == "Reachable"));
-            found.is_some_and(|one| one.get("status") == Some(&wanted))
+        job::until(k, &["membercluster", cluster], |object| {
+            condition(object, "Reachable").is_some_and(|one| one.get("status") == Some(&json!(status)))
         })
     };
     reachable("True")?;
@@ -79,13 +77,9 @@ struct Parts {
 
 impl Parts {
     fn of(instance: &Instance) -> Result<Self> {
-        let known = instance.supervisor.state(|state| state.ports.clone())?;
-        let mut ports = Ports::new(instance.layout.first_port, known);
-        let mut port = |name: &str| ports.get(name, false);
+        let port = |name: &str| instance.supervisor.port(instance.layout.first_port, name, name);
         let (entrance, admin, health) = (port("tunnel")?, port("tunnel-admin")?, port("tunnel-health")?);
         let (agent_admin, agent_health) = (port("tunnel-agent-admin")?, port("tunnel-agent-health")?);
-        let all = ports.all().clone();
-        instance.supervisor.state(|state| state.ports = all)?;
 
         let pki = Pki::open(&instance.layout.path("pki"))?;
         pki.authority("tunnel-ca")?;
@@ -152,37 +146,4 @@ fn token(instance: &Instance) -> Result<PathBuf> {
     let path = instance.layout.path("tunnel.token");
     secret(&path, made.trim())?;
     Ok(path)
-}
-
-/// What lists the clusters for the controller.
-struct Directory {
-    file: PathBuf,
-    whole: String,
-}
-
-impl Directory {
-    fn of(instance: &Instance) -> Result<Self> {
-        let file = instance.members_kubeconfig();
-        let whole = std::fs::read_to_string(&file)?;
-        Ok(Self { file, whole })
-    }
-
-    /// The cluster is behind the tunnel from now on.
-    fn reach(&self, cluster: &str) -> Result<()> {
-        let mut config: Value = serde_yaml_ng::from_str(&self.whole)?;
-        let named = |list: &str, name: &str| {
-            let all = config.get(list).and_then(Value::as_array).context("not a kubeconfig")?;
-            all.iter().position(|one| one.get("name") == Some(&json!(name))).context("not listed")
-        };
-        let context = named("contexts", cluster)?;
-        let of = config.pointer(&format!("/contexts/{context}/context/cluster")).and_then(Value::as_str);
-        let index = named("clusters", of.context("no cluster")?)?;
-        let found = config.pointer_mut(&format!("/clusters/{index}/cluster")).and_then(Value::as_object_mut);
-        found.context("no cluster")?.insert("proxy-url".to_owned(), json!(format!("tunnel://{cluster}")));
-        Ok(std::fs::write(&self.file, serde_yaml_ng::to_string(&config)?)?)
-    }
-
-    fn put_back(&self) -> Result<()> {
-        Ok(std::fs::write(&self.file, &self.whole)?)
-    }
 }

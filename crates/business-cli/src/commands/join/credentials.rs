@@ -1,12 +1,11 @@
-use super::tunnel::Inside;
 use crate::api::Api;
 use crate::commands::member::{CONTROLLER_NAMESPACE, text};
 use crate::failure::Failure;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-pub(super) const DAY_SECONDS: i64 = 86_400;
+const DAY_SECONDS: i64 = 86_400;
 /// Letters of a line of PEM.
 const PEM_LINE: usize = 64;
 
@@ -38,7 +37,7 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    pub(super) fn of(at: &str) -> Self {
+    fn of(at: &str) -> Self {
         let until: Result<jiff::Timestamp, _> = at.parse();
         let seconds = until.map_or(0, |until| until.as_second() - jiff::Timestamp::now().as_second());
         Self { at: at.to_owned(), days: seconds / DAY_SECONDS }
@@ -56,51 +55,66 @@ pub(super) async fn made(member: &Api, account: Account, days: u32) -> Result<Cr
     let bound = json!({
         "apiVersion": "v1", "kind": "Secret", "name": account.bound_to, "uid": text(&secret, "/metadata/uid"),
     });
-    let request = json!({
-        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
-        "spec": {"expirationSeconds": i64::from(days) * DAY_SECONDS, "boundObjectRef": bound},
-    });
-    let path = format!("{root}/serviceaccounts/{}/token", account.name);
-    let answer = member.post(&path, &request).await?;
-    let ends = Ended::of(text(&answer, "/status/expirationTimestamp"));
-    let token = text(&answer, "/status/token").to_owned();
-    if token.is_empty() {
-        return Err(Failure::Stopped(format!("{} gave no token for {}", member.server(), account.name)));
-    }
+    let (token, ends) = token(member, account.name, days, Some(bound), &[]).await?;
     Ok(Credential { user: account.name, token, ends })
 }
 
-/// What the host cluster keeps of a member.
-pub(super) struct Kept<'a> {
-    /// As the controller reaches it.
-    pub(super) server: Option<&'a str>,
-    /// Where it only dials out.
-    pub(super) inside: Option<Inside>,
-    pub(super) member: &'a Api,
+/// A token of an account of that cluster, and when it ends: with what it is bound to, at the latest. Without an audience it is good
+/// for the cluster itself.
+pub(super) async fn token(
+    cluster: &Api,
+    account: &str,
+    days: u32,
+    bound: Option<Value>,
+    audiences: &[&str],
+) -> Result<(String, Ended), Failure> {
+    let seconds = i64::from(days) * DAY_SECONDS;
+    let request = json!({
+        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+        "spec": {"expirationSeconds": seconds, "boundObjectRef": bound, "audiences": audiences},
+    });
+    let path = format!("/api/v1/namespaces/{CONTROLLER_NAMESPACE}/serviceaccounts/{account}/token");
+    let answer = cluster.post(&path, &request).await?;
+    let token = text(&answer, "/status/token").to_owned();
+    if token.is_empty() {
+        return Err(Failure::Stopped(format!("{} gave no token for {account}", cluster.server())));
+    }
+    Ok((token, Ended::of(text(&answer, "/status/expirationTimestamp"))))
 }
 
-impl Kept<'_> {
+/// How the controller reaches a member.
+pub(super) struct Reach {
+    pub(super) server: String,
+    /// The name in the server's certificate, where it is not that of the URL.
+    pub(super) tls_server_name: Option<String>,
+    /// PEM.
+    pub(super) authority: String,
+    pub(super) proxy_url: Option<String>,
+}
+
+impl Reach {
+    /// As it is reached from here, or at this address.
+    pub(super) fn directly(member: &Api, server: Option<&str>) -> Self {
+        Self {
+            server: server.map_or_else(|| member.server(), str::to_owned),
+            tls_server_name: member.config.tls_server_name.clone(),
+            authority: authority_of(member),
+            proxy_url: None,
+        }
+    }
+
     /// A kubeconfig that runs no program and reads no file.
     pub(super) fn kubeconfig(&self, cluster: &str, credential: &Credential) -> Result<String, Failure> {
-        let mut entry = json!({ "server": self.server() });
-        let (authority, name) = match &self.inside {
-            Some(inside) => (inside.authority.clone(), Some(inside.tls_server_name)),
-            None => (self.authority(), self.member.config.tls_server_name.as_deref()),
-        };
-        if let Some(entry) = entry.as_object_mut() {
-            if !authority.is_empty() {
-                entry.insert(
-                    "certificate-authority-data".to_owned(),
-                    json!(BASE64_STANDARD.encode(authority)),
-                );
-            }
-            if let Some(name) = name {
-                entry.insert("tls-server-name".to_owned(), json!(name));
-            }
-            if let Some(inside) = &self.inside {
-                entry.insert("proxy-url".to_owned(), json!(inside.proxy_url));
-            }
-        }
+        let authority = (!self.authority.is_empty()).then(|| BASE64_STANDARD.encode(&self.authority));
+        let entry: Map<String, Value> = [
+            ("server", Some(self.server.clone())),
+            ("certificate-authority-data", authority),
+            ("tls-server-name", self.tls_server_name.clone()),
+            ("proxy-url", self.proxy_url.clone()),
+        ]
+        .into_iter()
+        .filter_map(|(key, text)| Some((key.to_owned(), json!(text?))))
+        .collect();
         let Credential { user, token, .. } = credential;
         let config: Value = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": cluster,
@@ -110,16 +124,11 @@ impl Kept<'_> {
         });
         serde_yaml_ng::to_string(&config).map_err(|error| Failure::Stopped(error.to_string()))
     }
+}
 
-    fn server(&self) -> String {
-        let inside = self.inside.as_ref().map(|inside| inside.server.as_str());
-        inside.or(self.server).map_or_else(|| self.member.server(), str::to_owned)
-    }
-
-    /// The authorities of the cluster, PEM.
-    pub(super) fn authority(&self) -> String {
-        self.member.config.root_cert.iter().flatten().map(|der| pem(der)).collect()
-    }
+/// The authorities of a cluster as it is reached from here, PEM.
+pub(super) fn authority_of(member: &Api) -> String {
+    member.config.root_cert.iter().flatten().map(|der| pem(der)).collect()
 }
 
 fn pem(der: &[u8]) -> String {

@@ -58,14 +58,17 @@ const ADMISSION: &str = "admissionregistration.k8s.io";
 pub(super) fn chosen(choice: Choice) -> Result<Vec<Value>, Failure> {
     let mut objects = Vec::new();
     for manifest in MEMBER.into_iter().chain(choice.capacity.then_some(CAPACITY)) {
-        for document in serde_yaml_ng::Deserializer::from_str(manifest) {
-            let object = Value::deserialize(document).map_err(|error| Failure::Stopped(error.to_string()))?;
-            if !(object.is_null() || choice.shared && text(&object, "/metadata/name") == NOT_SHARED) {
-                objects.push(object);
-            }
-        }
+        objects.extend(parsed(manifest)?);
     }
+    objects.retain(|object| !(choice.shared && text(object, "/metadata/name") == NOT_SHARED));
     Ok(objects)
+}
+
+/// The objects of a manifest.
+pub(super) fn parsed(manifest: &str) -> Result<Vec<Value>, Failure> {
+    let documents = serde_yaml_ng::Deserializer::from_str(manifest).map(Value::deserialize);
+    let objects = documents.filter(|object| !matches!(object, Ok(Value::Null)));
+    objects.collect::<Result<_, _>>().map_err(|error| Failure::Stopped(error.to_string()))
 }
 
 /// Where objects of this one's kind are.

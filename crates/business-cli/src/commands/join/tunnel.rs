@@ -1,9 +1,8 @@
-use super::credentials::{DAY_SECONDS, Ended};
-use super::text;
+use super::credentials::{Ended, Reach, token};
+use super::{manifests, text};
 use crate::api::Api;
 use crate::commands::member::CONTROLLER_NAMESPACE;
 use crate::failure::Failure;
-use serde::Deserialize as _;
 use serde_json::{Value, json};
 use std::str::FromStr;
 
@@ -39,15 +38,6 @@ impl FromStr for Entrance {
     }
 }
 
-/// How the controller reaches a cluster that only dials out.
-pub(super) struct Inside {
-    pub(super) server: String,
-    pub(super) tls_server_name: &'static str,
-    /// PEM.
-    pub(super) authority: String,
-    pub(super) proxy_url: String,
-}
-
 /// What a member behind the tunnel gets beside the others, but for its Secret.
 pub(super) async fn agent(
     member: &Api,
@@ -74,8 +64,7 @@ fn filled(
         ("CLUSTER", cluster),
     ];
     let manifest = words.iter().fold(AGENT.to_owned(), |text, (word, value)| text.replace(word, value));
-    let documents = serde_yaml_ng::Deserializer::from_str(&manifest).map(Value::deserialize);
-    documents.collect::<Result<_, _>>().map_err(|error| Failure::Stopped(error.to_string()))
+    manifests::parsed(&manifest)
 }
 
 /// The agents' Secret with a new token of the host cluster, and when that ends. The token is good for the tunnel alone.
@@ -84,13 +73,8 @@ pub(super) async fn secret(
     authority: Option<&str>,
     days: u32,
 ) -> Result<(Value, Ended), Failure> {
-    let request = json!({
-        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
-        "spec": {"expirationSeconds": i64::from(days) * DAY_SECONDS, "audiences": [NAME]},
-    });
-    let path = format!("/api/v1/namespaces/{CONTROLLER_NAMESPACE}/serviceaccounts/{NAME}/token");
-    let answer = host.post(&path, &request).await?;
-    let mut data = json!({"token": text(&answer, "/status/token")});
+    let (token, ends) = token(host, NAME, days, None, &[NAME]).await?;
+    let mut data = json!({ "token": token });
     if let (Some(authority), Some(data)) = (authority, data.as_object_mut()) {
         data.insert("ca.crt".to_owned(), json!(authority));
     }
@@ -99,7 +83,7 @@ pub(super) async fn secret(
         "metadata": {"name": NAME, "namespace": CONTROLLER_NAMESPACE},
         "stringData": data,
     });
-    Ok((secret, Ended::of(text(&answer, "/status/expirationTimestamp"))))
+    Ok((secret, ends))
 }
 
 /// Where that Secret is.
@@ -107,19 +91,19 @@ pub(super) fn secret_path() -> String {
     format!("/api/v1/namespaces/{CONTROLLER_NAMESPACE}/secrets/{NAME}")
 }
 
-/// As its own pods reach it.
-pub(super) async fn inside(member: &Api, cluster: &str) -> Result<Inside, Failure> {
+/// As its own pods reach it, through the tunnel.
+pub(super) async fn inside(member: &Api, cluster: &str) -> Result<Reach, Failure> {
     let root: Value = member.get("/api/v1/namespaces/default/configmaps/kube-root-ca.crt").await?;
     let authority = text(&root, "/data/ca.crt").to_owned();
     if authority.is_empty() {
         let server = member.server();
         return Err(Failure::Stopped(format!("{server} has no ConfigMap kube-root-ca.crt in default")));
     }
-    Ok(Inside {
+    Ok(Reach {
         server: format!("https://{cluster}.tunnel:{API_PORT}"),
-        tls_server_name: API_NAME,
+        tls_server_name: Some(API_NAME.to_owned()),
         authority,
-        proxy_url: format!("tunnel://{cluster}"),
+        proxy_url: Some(format!("tunnel://{cluster}")),
     })
 }
 

@@ -1,11 +1,11 @@
 use super::{NO, business, contains, json_of};
+use crate::steps::directory::Directory;
 use anyhow::{Context, Result, ensure};
 use instance::job::{self, until_gone};
 use instance::kubectl::Kubectl;
 use instance::wait::{self, Look};
 use instance::{Instance, demo};
 use serde_json::{Value, json};
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// The command line is wrong.
@@ -29,33 +29,6 @@ pub(in crate::steps) fn leaves(instance: &Instance) -> Result<()> {
     forgotten?;
     comes_back(instance, cluster)?;
     demo::clear(instance)
-}
-
-/// What lists the clusters for the controller.
-struct Directory {
-    file: PathBuf,
-    whole: String,
-}
-
-impl Directory {
-    fn of(instance: &Instance) -> Result<Self> {
-        let file = instance.members_kubeconfig();
-        let whole = std::fs::read_to_string(&file)?;
-        Ok(Self { file, whole })
-    }
-
-    fn strike_out(&self, cluster: &str) -> Result<()> {
-        let mut config: Value = serde_yaml_ng::from_str(&self.whole)?;
-        let contexts = config.get_mut("contexts").and_then(Value::as_array_mut).context("no contexts")?;
-        let before = contexts.len();
-        contexts.retain(|context| context.get("name") != Some(&json!(cluster)));
-        ensure!(contexts.len() + 1 == before, "{cluster} is not listed");
-        Ok(std::fs::write(&self.file, serde_yaml_ng::to_string(&config)?)?)
-    }
-
-    fn put_back(&self) -> Result<()> {
-        Ok(std::fs::write(&self.file, &self.whole)?)
-    }
 }
 
 /// A namespace of the demo's project there, with something in it.

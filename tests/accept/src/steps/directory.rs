@@ -1,0 +1,56 @@
+use anyhow::{Context, Result, ensure};
+use instance::Instance;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// What lists the clusters for the controller.
+pub(super) struct Directory {
+    file: PathBuf,
+    whole: String,
+}
+
+impl Directory {
+    pub(super) fn of(instance: &Instance) -> Result<Self> {
+        let file = instance.members_kubeconfig();
+        let whole = std::fs::read_to_string(&file)?;
+        Ok(Self { file, whole })
+    }
+
+    pub(super) fn strike_out(&self, cluster: &str) -> Result<()> {
+        self.change(|config| {
+            let contexts = config.get_mut("contexts").and_then(Value::as_array_mut).context("no contexts")?;
+            let before = contexts.len();
+            contexts.retain(|context| context.get("name") != Some(&json!(cluster)));
+            ensure!(contexts.len() + 1 == before, "{cluster} is not listed");
+            Ok(())
+        })
+    }
+
+    /// The cluster is reached through this proxy.
+    pub(super) fn reach_by(&self, proxy: &str, cluster: &str) -> Result<()> {
+        self.change(|config| {
+            let named = |list: &str, name: &str| {
+                let all = config.get(list).and_then(Value::as_array).context("not a kubeconfig")?;
+                all.iter().position(|one| one.get("name") == Some(&json!(name))).context("not listed")
+            };
+            let context = named("contexts", cluster)?;
+            let of = config.pointer(&format!("/contexts/{context}/context/cluster")).and_then(Value::as_str);
+            let index = named("clusters", of.context("no cluster")?)?;
+            let found =
+                config.pointer_mut(&format!("/clusters/{index}/cluster")).and_then(Value::as_object_mut);
+            found.context("no cluster")?.insert("proxy-url".to_owned(), json!(proxy));
+            Ok(())
+        })
+    }
+
+    pub(super) fn put_back(&self) -> Result<()> {
+        Ok(std::fs::write(&self.file, &self.whole)?)
+    }
+
+    /// From the whole, whatever was changed before.
+    fn change(&self, change: impl FnOnce(&mut Value) -> Result<()>) -> Result<()> {
+        let mut config: Value = serde_yaml_ng::from_str(&self.whole)?;
+        change(&mut config)?;
+        Ok(std::fs::write(&self.file, serde_yaml_ng::to_string(&config)?)?)
+    }
+}
