@@ -14,8 +14,9 @@ use sqlx::Row;
 use sqlx::postgres::{PgConnection, PgRow};
 use uuid::Uuid;
 
-/// How far a new epoch jumps: more than any replica can have seen beyond the one that begins it.
-pub const EPOCH_JUMP: i64 = 1_000_000;
+/// How far a new epoch jumps: more revisions than a lost history can have had in three years at ten thousand a second, for
+/// who begins it after a restore has not seen that history.
+pub const EPOCH_JUMP: i64 = 1 << 40;
 /// Why growth is held when history has diverged.
 pub const DIVERGED: &str = "history has diverged";
 
@@ -24,10 +25,6 @@ const COMPARE: &str = "SELECT r.v, r.epoch, c.compacted, e.uid, e.op::text, e.bo
      LEFT JOIN events e ON e.rv = $1 WHERE c.id = 1";
 
 const FIND: &str = "SELECT uid, op::text, body FROM events WHERE rv = $1";
-
-/// Which server this is, and on which timeline. Not every PostgreSQL tells.
-const SERVER: &str = "SELECT system_identifier::text || '/' || \
-       substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) FROM pg_control_system()";
 
 /// Only one replica can move the epoch. History before the move is compacted: its revisions mean nothing.
 const DECLARE: &str = "WITH moved AS ( \
@@ -45,16 +42,6 @@ pub(crate) enum HistoryVerdict {
     Other,
     /// Another one, and nobody has said so.
     Diverged(&'static str),
-}
-
-/// The server's identity, a hint: `None` where it is not told.
-pub(crate) async fn server(cache: &CacheInner, connection: &mut PgConnection) -> Option<String> {
-    let told = sql::rows(connection, cache.config.prepared, SERVER, &[]).await;
-    told.inspect_err(|error| tracing::debug!(%error, "the server does not tell its identity"))
-        .ok()?
-        .first()?
-        .try_get(0)
-        .ok()
 }
 
 /// Compares the newest event known with the table. `moved`: the server is not the one it was.
@@ -133,10 +120,20 @@ fn is_event(row: &PgRow, first: usize, body: &str, known: &Event<'_>) -> Result<
     Ok(uid == known.uid && (op == "d") == known.deleted && body.as_bytes() == known.body)
 }
 
-/// Begins a new epoch, unless another replica was first.
+/// Ends the history that this replica knows and begins a new epoch, unless another replica was first.
 pub(crate) async fn declare(cache: &CacheInner, connection: &mut PgConnection) -> Result<(), sqlx::Error> {
     let seen = cache.progress.borrow().seen;
     let epoch = cache.read().epoch;
+    declare_after(cache, connection, seen, epoch).await
+}
+
+/// Ends the history `epoch`, of which `seen` is the last revision known, and begins a new one.
+pub(crate) async fn declare_after(
+    cache: &CacheInner,
+    connection: &mut PgConnection,
+    seen: Revision,
+    epoch: Uuid,
+) -> Result<(), sqlx::Error> {
     let args = [seen.into(), Arg::Int(EPOCH_JUMP), Arg::Uuid(epoch)];
     sql::rows(connection, cache.config.prepared, DECLARE, &args).await?;
     Ok(())

@@ -30,6 +30,8 @@ mod tail;
 mod history;
 /// A database that is not the one it was.
 pub mod divergence;
+/// The server that the history is on.
+mod server;
 /// Forgetting old events.
 mod compact;
 

@@ -21,6 +21,7 @@ use crate::cache::objects::Objects;
 use crate::cache::state::Event;
 use crate::divergence::{self, HistoryVerdict};
 use crate::model::Revision;
+use crate::server;
 use load::Head;
 use runtime::Backoff;
 use session::Session;
@@ -38,6 +39,10 @@ const BEHIND_MAX: Duration = Duration::from_millis(50);
 const LOOK_DEADLINE: Duration = Duration::from_secs(5);
 /// While nothing happens, the own history is compared with the database's this often.
 const COMPARE_EVERY: Duration = Duration::from_secs(1);
+/// How long a replica that has seen no history waits for one that has, when the server is not the one that is remembered:
+/// who serves finds a new server within a look's deadline and the longest pause.
+const RECOGNIZE_DEADLINE: Duration = Duration::from_secs(10);
+const RECOGNIZE_PAUSE: Duration = Duration::from_millis(100);
 const BACKOFF_FLOOR: Duration = Duration::from_millis(50);
 const BACKOFF_CEILING: Duration = Duration::from_secs(1);
 
@@ -121,14 +126,16 @@ impl Tail {
     }
 
     async fn follow(&mut self, session: &mut Session) -> Result<(), TailError> {
-        let server =
-            in_time(async { Ok::<_, TailError>(divergence::server(&self.cache, session.authority()).await) })
-                .await?;
+        let told = async { Ok::<_, TailError>(server::told(&self.cache, session.authority()).await) };
+        let server = in_time(told).await?;
         let moved = server.is_some() && self.server.is_some() && server != self.server;
         if moved {
             tracing::warn!(was = ?self.server, is = ?server, "another server answers");
         }
         let mut compared = self.compare(session, moved).await?;
+        if let Some(server) = &server {
+            self.recognize(session, server).await?;
+        }
         self.server = server.or(self.server.take());
         loop {
             if !self.loaded {
@@ -220,6 +227,32 @@ impl Tail {
             }
         }
         Ok(Instant::now())
+    }
+
+    /// Agrees with the database on the server that its history is on.
+    async fn recognize(&self, session: &mut Session, server: &str) -> Result<(), TailError> {
+        let connection = session.authority();
+        let until = Instant::now() + RECOGNIZE_DEADLINE;
+        while !self.loaded {
+            let memory = in_time(server::recall(&self.cache, connection)).await?;
+            if !memory.differs(server) {
+                break;
+            }
+            if Instant::now() >= until {
+                self.cache.metrics.divergences.inc();
+                let was = memory.identity;
+                tracing::error!(
+                    ?was,
+                    is = server,
+                    "started on a server that nobody has compared: a new epoch begins"
+                );
+                let unseen = Revision::default();
+                in_time(divergence::declare_after(&self.cache, connection, unseen, memory.epoch)).await?;
+                break;
+            }
+            tokio::time::sleep(RECOGNIZE_PAUSE).await;
+        }
+        in_time(server::remember(&self.cache, connection)).await
     }
 
     /// What the cache holds is of no history any more: nobody is served from it.

@@ -3,6 +3,7 @@ use crate::cache::inner::CacheInner;
 use crate::connect::{self, StatementFailure};
 use crate::divergence::{self, HistoryVerdict};
 use crate::kinds::{KindName, number};
+use crate::server;
 use runtime::Backoff;
 use sqlx::{Connection as _, PgConnection, Row as _};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -182,9 +183,9 @@ impl Link {
     }
 
     /// Nothing is granted out of a history that lacks what was granted before: the tail has to declare it first, and growth
-    /// then waits for the audit. A replica that has seen nothing yet takes what there is.
+    /// then waits for the audit. A replica that has seen nothing yet takes what there is on the server that is remembered.
     async fn recognize(&mut self, connection: &mut PgConnection) -> Result<(), String> {
-        let server = divergence::server(&self.cache, connection).await;
+        let server = server::told(&self.cache, connection).await;
         let moved = server.is_some() && self.server.is_some() && server != self.server;
         if self.cache.progress.borrow().synced {
             match divergence::compare(&self.cache, connection, moved).await.map_err(|error| told(&error))? {
@@ -194,6 +195,13 @@ impl Link {
                     self.cache.handover.ask();
                     return Err(format!("the history of this server is to be compared first: {why}"));
                 }
+            }
+        } else if let Some(server) = &server {
+            let memory = server::recall(&self.cache, connection).await.map_err(|error| told(&error))?;
+            if memory.differs(server) {
+                return Err(
+                    "the history is to be compared first: this server is not the one it was on".to_owned()
+                );
             }
         }
         self.server = server.or(self.server.take());

@@ -1,6 +1,6 @@
 //! A standby takes over while writers write: what was answered before is looked for there.
 
-use crate::kit::{Kit, NAMESPACES, Object};
+use crate::kit::{Kit, NAMESPACES, Object, kinds};
 use crate::proxy::Proxy;
 use crate::restore::{BACK_UP, RESTORE, folder, script, until_held};
 use meta::selector::{FieldSelector, LabelSelector};
@@ -43,26 +43,35 @@ impl Pair {
     }
 
     async fn write(&self, name: &str) -> Object {
-        let deadline = Instant::now() + Duration::from_secs(30);
-        loop {
-            match self.kit.create(Object::namespace("p", name, "c1: cpu=1")).await {
-                Ok(object) => return object,
-                Err(error) => assert!(Instant::now() < deadline, "{error}"),
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        write(&self.kit, name).await
     }
 
-    /// Somebody with the same data, on a timeline of his own, answers from now on.
     async fn promote(&mut self, before: impl FnOnce(&str)) {
-        self.server.stop().unwrap();
-        before(&self.data);
-        std::fs::write(format!("{}/standby.signal", self.data), "").unwrap();
-        self.server.launch().await.unwrap();
-        let mut admin = self.server.admin().await.unwrap();
-        let promoted: bool = sqlx::query_scalar("SELECT pg_promote()").fetch_one(&mut admin).await.unwrap();
-        assert!(promoted);
+        promote(&mut self.server, &self.data, before).await;
     }
+}
+
+/// Writes until it is taken.
+async fn write(kit: &Kit, name: &str) -> Object {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        match kit.create(Object::namespace("p", name, "c1: cpu=1")).await {
+            Ok(object) => return object,
+            Err(error) => assert!(Instant::now() < deadline, "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Somebody with the same data, on a timeline of his own, answers from now on.
+async fn promote(server: &mut Server, data: &str, before: impl FnOnce(&str)) {
+    server.stop().unwrap();
+    before(data);
+    std::fs::write(format!("{data}/standby.signal"), "").unwrap();
+    server.launch().await.unwrap();
+    let mut admin = server.admin().await.unwrap();
+    let promoted: bool = sqlx::query_scalar("SELECT pg_promote()").fetch_one(&mut admin).await.unwrap();
+    assert!(promoted);
 }
 
 #[tokio::test]
@@ -100,14 +109,20 @@ async fn nothing_is_granted_by_a_new_primary_that_lacks_an_answer_until_history_
     pair.server.stop().unwrap();
     script(BACK_UP, &pair.data);
     pair.server.launch().await.unwrap();
+    let cable = Proxy::start(&pair.kit.database.url).await;
+    let other = Kit::with(Config::new(&cable.url), pair.kit.database.clone()).await;
+    let project = Object::project("p", "", "");
+    other.store.get(&other.access, &project.key(), At::Latest).await.unwrap();
+    cable.let_through(Some("nobody"));
+    cable.cut();
     pair.write("kept").await;
     pair.blind();
     pair.write("lost").await;
     pair.promote(|data| script(RESTORE, data)).await;
     // Another replica, which has heard of nothing, gives the lost revisions again.
-    let other = Kit::on(pair.kit.database.clone()).await;
+    cable.let_through(None);
     for name in ["new", "newer", "newest"] {
-        other.create(Object::namespace("p", name, "c1: cpu=1")).await.unwrap();
+        write(&other, name).await;
     }
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
@@ -125,4 +140,61 @@ async fn nothing_is_granted_by_a_new_primary_that_lacks_an_answer_until_history_
     let more = pair.kit.create(Object::namespace("p", "more", "c1: cpu=1")).await;
     assert!(matches!(more, Err(Error::Held)), "{more:?}");
     other.stop().await;
+}
+
+/// Nobody served meanwhile, so nobody knows what was lost.
+#[tokio::test]
+async fn who_starts_after_a_restore_holds_growth_although_he_has_seen_nothing() {
+    let mut server = Server::start(&NOT_DURABLE).await.unwrap();
+    let data = folder(&server).await;
+    let kit = Kit::on(server.database().await.unwrap()).await;
+    kit.create(Object::project("p", "", "c1: cpu=4")).await.unwrap();
+    let old = kit.create(Object::namespace("p", "old", "c1: cpu=1")).await.unwrap();
+    server.stop().unwrap();
+    script(BACK_UP, &data);
+    server.launch().await.unwrap();
+    let lost = write(&kit, "lost").await;
+    let database = kit.database.clone();
+    kit.stop().await;
+    promote(&mut server, &data, |data| script(RESTORE, data)).await;
+
+    let kit = Kit::on(database.clone()).await;
+    let held = until_held(&kit.store, &kit).await;
+    assert!(held.starts_with(store::divergence::DIVERGED), "{held}");
+    let more = kit.create(Object::namespace("p", "more", "c1: cpu=1")).await;
+    assert!(matches!(more, Err(Error::Held)), "{more:?}");
+    let gone = kit.store.get(&kit.access, &lost.key(), At::Latest).await;
+    assert!(matches!(gone, Err(Error::NotFound)), "{gone:?}");
+    let kept = kit.store.get(&kit.access, &old.key(), At::Latest).await.unwrap();
+    assert!(kept.revision < lost.revision);
+    assert!(kit.store.seen() > lost.revision, "the lost revisions are never given again");
+    kit.store.hold_growth(&kit.access, None).await.unwrap();
+    kit.stop().await;
+
+    // It is said once.
+    let kit = Kit::on(database).await;
+    kit.create(Object::namespace("p", "more", "c1: cpu=1")).await.unwrap();
+    assert_eq!(kit.store.growth_held(&kit.access).await.unwrap(), None);
+    kit.check().await;
+    kit.stop().await;
+}
+
+#[tokio::test]
+async fn who_starts_during_a_promotion_that_lost_nothing_waits_for_one_who_can_compare() {
+    let mut pair = Pair::new().await;
+    pair.write("before").await;
+    pair.blind();
+    pair.promote(|_data| {}).await;
+    let tasks = runtime::Tasks::new();
+    let config = Config::new(&pair.kit.database.url);
+    let fresh = store::Store::open(config, kinds(), &tasks, &runtime::Metrics::new()).unwrap();
+    let starts = fresh.write(&pair.kit.access, Object::namespace("p", "early", "c1: cpu=1").create()).await;
+    assert!(starts.is_err(), "it was granted before anybody has compared");
+    pair.see();
+    pair.kit.until("it takes writes", || fresh.database_ok()).await;
+    fresh.write(&pair.kit.access, Object::namespace("p", "more", "c1: cpu=1").create()).await.unwrap();
+    assert_eq!(pair.kit.store.growth_held(&pair.kit.access).await.unwrap(), None);
+    pair.kit.check().await;
+    tasks.cancel();
+    tasks.join(Duration::from_secs(5)).await.unwrap();
 }
