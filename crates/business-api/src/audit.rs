@@ -17,8 +17,6 @@ use anyhow::{Context, Result};
 use business_types::{HeldAmount, account};
 use runtime::{Metrics, Tasks};
 use serde_json::json;
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use store::audit::{Accounts, AuditReport, Difference};
 use store::drift::SchemaDifference;
@@ -29,36 +27,22 @@ use store::{Access, KindId, Store};
 
 const JOIN_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Reads bodies for the store's audit, and remembers which kinds it could not.
-#[derive(Clone, Debug)]
+/// Reads bodies for the store's audit.
+#[derive(Clone, Copy, Debug)]
 pub struct Books {
     kinds: KindTable,
-    unknown: Arc<Mutex<BTreeSet<KindId>>>,
 }
 
 impl Books {
     /// Books of these kinds.
     pub fn new(kinds: KindTable) -> Self {
-        Self { kinds, unknown: Arc::default() }
-    }
-
-    /// The kinds of which objects were found and nothing is known: those of a later release.
-    pub fn unknown(&self) -> BTreeSet<KindId> {
-        self.unknown.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        Self { kinds }
     }
 }
 
 impl Accounts for Books {
     fn account(&self, kind: KindId, body: &[u8]) -> Result<Option<Account>, String> {
-        let Some(known) = self.kinds.accounts().find(|known| known.kind == kind) else {
-            if self.unknown.lock().unwrap_or_else(PoisonError::into_inner).insert(kind) {
-                tracing::warn!(
-                    kind = kind.0,
-                    "objects of a kind that this release does not know: not audited"
-                );
-            }
-            return Ok(None);
-        };
+        let Some(known) = self.kinds.accounts().find(|known| known.kind == kind) else { return Ok(None) };
         (known.read)(body).map(Some).map_err(|error| error.to_string())
     }
 }
@@ -92,6 +76,9 @@ async fn command(store: &Store, books: &Books, settings: &Audit) -> Result<Audit
     if let Some(uid) = settings.write_off {
         store.write_off(&access, uid).await.with_context(|| format!("write off {uid}"))?;
     }
+    if let Some(reason) = &settings.hold {
+        store.hold_growth(&access, Some(reason.as_str())).await.context("hold growth")?;
+    }
     if settings.go_on {
         store.hold_growth(&access, None).await.context("let growth go on")?;
     }
@@ -110,7 +97,7 @@ async fn command(store: &Store, books: &Books, settings: &Audit) -> Result<Audit
     let holds = store.holds(&access, None).await.context("read what was given up")?;
     let held = store.growth_held(&access).await.context("read whether growth is held")?;
     let schema = store.schema_differences().await.context("compare the schema")?.unwrap_or_default();
-    let audited = Audited { report, unknown: books.unknown(), holds, held, schema };
+    let audited = Audited { report, holds, held, schema };
     let text = match settings.output {
         Output::Text => audited.text(),
         Output::Json => audited.json(),
@@ -121,7 +108,6 @@ async fn command(store: &Store, books: &Books, settings: &Audit) -> Result<Audit
 /// What was read and compared.
 struct Audited {
     report: AuditReport,
-    unknown: BTreeSet<KindId>,
     holds: Vec<Hold>,
     held: Option<String>,
     schema: Vec<SchemaDifference>,
@@ -133,7 +119,7 @@ impl Audited {
     }
 
     fn text(&self) -> String {
-        let Self { report, unknown, holds, held, schema } = self;
+        let Self { report, holds, held, schema } = self;
         let mut lines: Vec<String> = report.differences.iter().map(ToString::to_string).collect();
         for hold in holds {
             let HeldAmount { uid, state, cluster_name, namespace, hard, reason } = told::held(hold);
@@ -150,9 +136,11 @@ impl Audited {
             lines.push(format!("growth is held: {reason}"));
         }
         lines.extend(schema.iter().map(|difference| format!("the schema was changed: {difference}")));
-        for kind in unknown {
-            lines
-                .push(format!("objects of kind {} were not compared: this release does not know it", kind.0));
+        for (kind, objects) in &report.unknown {
+            lines.push(format!(
+                "{objects} objects of kind {} were not compared: this release does not know it",
+                kind.0
+            ));
         }
         let verdict = match report.differences.len() {
             0 => "ledger and objects agree".to_owned(),
@@ -164,7 +152,7 @@ impl Audited {
     }
 
     fn json(&self) -> String {
-        let Self { report, unknown, holds, held, schema } = self;
+        let Self { report, holds, held, schema } = self;
         let differences: Vec<_> = report
             .differences
             .iter()
@@ -188,7 +176,7 @@ impl Audited {
             "holds": holds,
             "growthHeld": held,
             "schema": schema.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            "unknownKinds": unknown.iter().map(|kind| kind.0).collect::<Vec<_>>(),
+            "unknownKinds": report.unknown.keys().map(|kind| kind.0).collect::<Vec<_>>(),
         })
         .to_string()
     }
@@ -205,9 +193,7 @@ mod tests {
         let books = Books::new(KINDS);
         assert!(books.account(NAMESPACE, body).unwrap().unwrap().pays.is_some());
         assert!(books.account(PROJECT, body).unwrap().unwrap().grants.is_some());
-        assert!(books.unknown().is_empty());
         assert_eq!(books.account(KindId(99), body), Ok(None), "a later release's kind is nobody's namespace");
-        assert_eq!(books.unknown(), [KindId(99)].into());
         assert!(books.account(PROJECT, b"{").is_err());
     }
 }

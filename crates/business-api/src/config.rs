@@ -395,7 +395,10 @@ pub struct Audit {
     /// Stops counting what was given up with this uid: its namespace in the cluster is gone.
     #[arg(long, value_name = "UID")]
     pub write_off: Option<Uuid>,
-    /// Lets growth go on that is held after the database's history has diverged.
+    /// Holds growth until somebody lets it go on with --go-on: whatever takes no more budget is served. Say why.
+    #[arg(long, value_name = "REASON", value_parser = NonEmptyStringValueParser::new(), conflicts_with = "go_on")]
+    pub hold: Option<String>,
+    /// Lets growth go on that is held after the database's history has diverged, or by --hold.
     #[arg(long)]
     pub go_on: bool,
     /// Form of the report.

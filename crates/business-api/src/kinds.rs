@@ -85,10 +85,28 @@ pub struct StoredRow {
     pub id: KindId,
     /// What the store has to know of it.
     pub kind: fn() -> Arc<dyn Kind>,
-    /// What its objects mean to the quota ledger; `None` where they mean nothing.
-    pub account: Option<ReadAccount>,
+    /// What its objects mean to the quota ledger.
+    pub account: Meaning,
     /// Whom its objects give a role; `None` where they give none.
     pub gives: Option<Gives>,
+}
+
+/// What the objects of a kind mean to the quota ledger.
+#[derive(Clone, Copy, Debug)]
+pub enum Meaning {
+    /// They are charged to a scope, or give one its limits.
+    Charged(ReadAccount),
+    /// They cost nobody anything: their accounts say whose they are.
+    Free(ReadAccount),
+}
+
+impl Meaning {
+    /// Reads the account of an object.
+    pub const fn read(self) -> ReadAccount {
+        match self {
+            Self::Charged(read) | Self::Free(read) => read,
+        }
+    }
 }
 
 /// Which roles the objects of a kind give.
@@ -148,7 +166,15 @@ impl KindTable {
 
     /// What is charged.
     pub fn accounts(self) -> impl Iterator<Item = KindAccounts> {
-        self.rows().filter_map(|row| Some(KindAccounts { kind: row.id, read: row.account? }))
+        self.rows().map(|row| KindAccounts { kind: row.id, read: row.account.read() })
+    }
+
+    /// The same of kinds that the ledger knows sums of.
+    pub fn charged(self) -> impl Iterator<Item = KindAccounts> {
+        self.rows().filter_map(|row| match row.account {
+            Meaning::Charged(read) => Some(KindAccounts { kind: row.id, read }),
+            Meaning::Free(_) => None,
+        })
     }
 
     /// What is allowed.
@@ -180,5 +206,16 @@ mod tests {
         let rows = KINDS.0.iter().filter(|row| row.stored.is_some());
         assert_eq!(plurals, rows.map(|row| row.plural).collect::<Vec<_>>());
         assert!(KindTable(SWAPPED).stored().is_err());
+    }
+
+    #[test]
+    fn a_kind_is_charged_or_free_as_it_says() {
+        let body = br#"{"metadata":{"name":"a","namespace":"p"},"spec":{"tenantID":"t","clusterName":"c","namespace":"n"}}"#;
+        for row in KINDS.rows() {
+            let account = (row.account.read())(body).unwrap();
+            let means = account.pays.is_some() || account.grants.is_some() || !account.claims.is_empty();
+            assert!(!means || matches!(row.account, Meaning::Charged(_)), "kind {}", row.id.0);
+            assert!((row.account.read())(b"{").is_err(), "kind {}", row.id.0);
+        }
     }
 }

@@ -106,7 +106,7 @@ pub async fn serve(settings: &Serve, listeners: Listeners, program: Program, tas
     add_checks(&ready, &store, &growth);
     let roles = follow_roles(settings, kinds, &store, &changes, &below);
     check_roles(&ready, &roles);
-    let levels = Levels::new(kinds.accounts());
+    let levels = Levels::new(kinds.charged());
     below.spawn("levels", levels.clone().follow_all(store.clone()));
     let clusters = follow_clusters(settings, &store, &below);
     check_clusters(&ready, &clusters);

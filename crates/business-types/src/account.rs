@@ -61,6 +61,38 @@ impl ChargedMeta {
     }
 }
 
+/// An object that costs nobody anything and is a tenant's: `spec.tenantID` says whose.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct FreeOfTenant {
+    metadata: ChargedMeta,
+    spec: SpecOfTenant,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct SpecOfTenant {
+    #[serde(rename = "tenantID")]
+    tenant_id: String,
+}
+
+impl Charged for FreeOfTenant {
+    fn account(self) -> Account {
+        let deleting = self.metadata.is_deleting();
+        Account { tenant: self.spec.tenant_id, deleting, ..Account::default() }
+    }
+}
+
+/// An object that costs nobody anything and is nobody's.
+#[derive(Debug, Deserialize)]
+pub struct FreeOfAll {}
+
+impl Charged for FreeOfAll {
+    fn account(self) -> Account {
+        Account::default()
+    }
+}
+
 /// The keys of a list.
 pub fn keys(list: &ResourceList) -> Vec<String> {
     list.keys().cloned().collect()

@@ -1,5 +1,8 @@
 use meta::gvk::{GroupResource, GroupVersionKind};
 use meta::object::Object;
+use quota::Account;
+use serde::Deserialize;
+use std::collections::BTreeMap;
 
 mod schema;
 mod validation;
@@ -15,6 +18,26 @@ pub fn gvk() -> GroupVersionKind {
 /// Its group and plural.
 pub fn group_resource() -> GroupResource {
     GroupResource::new(crate::names::GROUP, crate::names::CONFIG_MAPS)
+}
+
+/// The part of a config map that its account is made of: a label says whose it is.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ChargedConfigMap {
+    metadata: LabelledMeta,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct LabelledMeta {
+    labels: BTreeMap<String, String>,
+}
+
+impl crate::account::Charged for ChargedConfigMap {
+    fn account(mut self) -> Account {
+        let tenant = self.metadata.labels.remove(crate::names::TENANT_LABEL).unwrap_or_default();
+        Account { tenant, ..Account::default() }
+    }
 }
 
 /// The tenant that owns it; empty for the platform's own.

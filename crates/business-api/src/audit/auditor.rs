@@ -206,7 +206,7 @@ impl Auditor {
             report = self.store.audit(&self.access, &self.books).await?;
         }
         self.meters.audits.inc();
-        self.meters.unknown.set(i64::try_from(self.books.unknown().len()).unwrap_or(i64::MAX));
+        self.meters.unknown.set(i64::try_from(report.unknown.len()).unwrap_or(i64::MAX));
         self.meters.differences.set(i64::try_from(report.differences.len()).unwrap_or(i64::MAX));
         Ok(report.differences)
     }

@@ -144,7 +144,7 @@ fn meet(draft: &mut Draft, own: Option<&Key>, present: &[&Present]) -> usize {
 
 /// The places of the database, and who has them.
 fn places(kinds: KindTable, present: &[&Present]) -> BTreeMap<Claim, Uuid> {
-    let readers: BTreeMap<_, _> = kinds.rows().filter_map(|row| Some((row.id, row.account?))).collect();
+    let readers: BTreeMap<_, _> = kinds.accounts().map(|known| (known.kind, known.read)).collect();
     let mut places = BTreeMap::new();
     for there in present {
         let Some(read) = readers.get(&there.key.kind) else { continue };

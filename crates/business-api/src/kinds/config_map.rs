@@ -1,11 +1,12 @@
 use super::attributes::Selected;
-use super::{Directories, KindRow, StoredRow};
+use super::{Directories, KindRow, Meaning, StoredRow};
 use crate::numbers;
 use crate::roles::{READ, RULE, Right, Role};
 use crate::strategy::{ConfigMapStrategy, config_map};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind};
-use business_types::config_map::{gvk, schema};
+use business_types::account;
+use business_types::config_map::{ChargedConfigMap, gvk, schema};
 use business_types::names::{CONFIG_MAPS, GROUP, TENANT_LABEL};
 use serde::de::IgnoredAny;
 use std::sync::Arc;
@@ -14,8 +15,12 @@ use store::{Attributes, Kind};
 /// Config maps.
 pub const ROW: KindRow = KindRow { plural: CONFIG_MAPS, stored: Some(STORED), rights: RIGHTS, resource };
 
-const STORED: StoredRow =
-    StoredRow { id: numbers::CONFIG_MAP, kind: || Arc::new(ConfigMapKind), account: None, gives: None };
+const STORED: StoredRow = StoredRow {
+    id: numbers::CONFIG_MAP,
+    kind: || Arc::new(ConfigMapKind),
+    account: Meaning::Free(account::of_stored::<ChargedConfigMap>),
+    gives: None,
+};
 
 const RIGHTS: &[Right] = &[Right::object(Role::Administrator, RULE), Right::object(Role::View, READ)];
 

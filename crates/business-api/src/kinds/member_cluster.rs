@@ -1,5 +1,5 @@
 use super::attributes::Selected;
-use super::{Directories, KindRow, SUBRESOURCES, StoredRow};
+use super::{Directories, KindRow, Meaning, SUBRESOURCES, StoredRow};
 use crate::numbers;
 use crate::strategy::{MemberClusterStrategy, member_cluster};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
@@ -19,7 +19,7 @@ const CAPACITY: Subresource = Subresource::growing(member_cluster::CAPACITY, &[&
 const STORED: StoredRow = StoredRow {
     id: numbers::MEMBER_CLUSTER,
     kind: || Arc::new(MemberClusterKind),
-    account: Some(account::of_stored::<ChargedMemberCluster>),
+    account: Meaning::Charged(account::of_stored::<ChargedMemberCluster>),
     gives: None,
 };
 

@@ -1,5 +1,5 @@
 use super::attributes::Selected;
-use super::{Directories, KindRow, SUBRESOURCES, StoredRow};
+use super::{Directories, KindRow, Meaning, SUBRESOURCES, StoredRow};
 use crate::numbers;
 use crate::roles::{ACT, CERTIFICATE, CHANGE, HOLD_BACK, READ, RULE, Right, Role};
 use crate::strategy::namespace::certificate::CertificateHandler;
@@ -22,7 +22,7 @@ pub const ROW: KindRow = KindRow { plural: NAMESPACES, stored: Some(STORED), rig
 const STORED: StoredRow = StoredRow {
     id: numbers::NAMESPACE,
     kind: || Arc::new(NamespaceKind),
-    account: Some(account::of_stored::<ChargedNamespace>),
+    account: Meaning::Charged(account::of_stored::<ChargedNamespace>),
     gives: None,
 };
 

@@ -1,10 +1,11 @@
 use super::attributes::Selected;
-use super::{Directories, KindRow, SUBRESOURCES, StoredRow};
+use super::{Directories, KindRow, Meaning, SUBRESOURCES, StoredRow};
 use crate::numbers;
 use crate::roles::{READ, Right, Role};
 use crate::strategy::{NamespaceTemplateStrategy, namespace_template};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind};
+use business_types::account::{self, FreeOfAll};
 use business_types::names::{GROUP, NAMESPACE_TEMPLATES};
 use business_types::namespace_template::{gvk, schema};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ pub const ROW: KindRow =
 const STORED: StoredRow = StoredRow {
     id: numbers::NAMESPACE_TEMPLATE,
     kind: || Arc::new(NamespaceTemplateKind),
-    account: None,
+    account: Meaning::Free(account::of_stored::<FreeOfAll>),
     gives: None,
 };
 

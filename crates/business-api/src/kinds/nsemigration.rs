@@ -1,10 +1,11 @@
 use super::attributes::Selected;
-use super::{Directories, KindRow, StoredRow};
+use super::{Directories, KindRow, Meaning, StoredRow};
 use crate::numbers;
 use crate::roles::{READ, RULE, Right, Role};
 use crate::strategy::{NsEmigrationStrategy, nsemigration};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind, Subresource};
+use business_types::account::{self, FreeOfTenant};
 use business_types::names::{GROUP, NS_EMIGRATIONS};
 use business_types::nsemigration::{gvk, schema};
 use serde::Deserialize;
@@ -14,8 +15,12 @@ use store::{Attributes, Kind};
 /// Emigrations of namespaces.
 pub const ROW: KindRow = KindRow { plural: NS_EMIGRATIONS, stored: Some(STORED), rights: RIGHTS, resource };
 
-const STORED: StoredRow =
-    StoredRow { id: numbers::NS_EMIGRATION, kind: || Arc::new(NsEmigrationKind), account: None, gives: None };
+const STORED: StoredRow = StoredRow {
+    id: numbers::NS_EMIGRATION,
+    kind: || Arc::new(NsEmigrationKind),
+    account: Meaning::Free(account::of_stored::<FreeOfTenant>),
+    gives: None,
+};
 
 const RIGHTS: &[Right] = &[Right::object(Role::View, READ), Right::object(Role::Admin, RULE)];
 

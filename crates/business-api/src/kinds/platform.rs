@@ -1,5 +1,5 @@
 use super::attributes::Selected;
-use super::{Directories, Gives, KindRow, StoredRow};
+use super::{Directories, Gives, KindRow, Meaning, StoredRow};
 use crate::numbers;
 use crate::people;
 use crate::roles::{READ, REVISE, Right, Role};
@@ -20,7 +20,7 @@ pub const ROW: KindRow = KindRow { plural: PLATFORMS, stored: Some(STORED), righ
 const STORED: StoredRow = StoredRow {
     id: numbers::PLATFORM,
     kind: || Arc::new(PlatformKind),
-    account: Some(account::of_stored::<ChargedPlatform>),
+    account: Meaning::Charged(account::of_stored::<ChargedPlatform>),
     gives: Some(Gives::Administrators(giving)),
 };
 

@@ -1,5 +1,5 @@
 use super::attributes::Selected;
-use super::{Directories, Gives, KindRow, SUBRESOURCES, StoredRow};
+use super::{Directories, Gives, KindRow, Meaning, SUBRESOURCES, StoredRow};
 use crate::numbers;
 use crate::people;
 use crate::roles::{CHANGE, GRANT, HOLD_BACK, READ, Right, Role};
@@ -21,7 +21,7 @@ pub const ROW: KindRow = KindRow { plural: PROJECTS, stored: Some(STORED), right
 const STORED: StoredRow = StoredRow {
     id: numbers::PROJECT,
     kind: || Arc::new(ProjectKind),
-    account: Some(account::of_stored::<ChargedProject>),
+    account: Meaning::Charged(account::of_stored::<ChargedProject>),
     gives: Some(Gives::InProjects(giving)),
 };
 

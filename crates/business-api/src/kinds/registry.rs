@@ -1,7 +1,7 @@
 //! What the rows of the registry's kinds have in common.
 
 use super::attributes::Selected;
-use super::{Directories, SUBRESOURCES, StoredRow};
+use super::{Directories, Meaning, SUBRESOURCES, StoredRow};
 use crate::roles::{CHANGE, HOLD_BACK, READ, RULE, Right, Role};
 use crate::strategy::registry::{COLUMNS, RegistryStrategy};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
@@ -28,7 +28,7 @@ pub const fn stored<K: RegistryKind>(id: KindId) -> StoredRow {
     StoredRow {
         id,
         kind: || Arc::new(RegistryStored::<K>(PhantomData)),
-        account: Some(account::of_stored::<ChargedRegistryObject<K>>),
+        account: Meaning::Charged(account::of_stored::<ChargedRegistryObject<K>>),
         gives: None,
     }
 }

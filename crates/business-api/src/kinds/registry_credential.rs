@@ -1,10 +1,11 @@
 use super::attributes::Selected;
-use super::{Directories, KindRow, StoredRow};
+use super::{Directories, KindRow, Meaning, StoredRow};
 use crate::numbers;
 use crate::roles::{HOLD_BACK, RULE, Right, Role};
 use crate::strategy::registry_credential::{self, Issuing, RegistryCredentialStrategy};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind, Subresource, Verb};
+use business_types::account::{self, FreeOfTenant};
 use business_types::names::{GROUP, REGISTRY_CREDENTIALS};
 use business_types::registry_credential::{gvk, schema};
 use serde::Deserialize;
@@ -18,7 +19,7 @@ pub const ROW: KindRow =
 const STORED: StoredRow = StoredRow {
     id: numbers::REGISTRY_CREDENTIAL,
     kind: || Arc::new(RegistryCredentialKind),
-    account: None,
+    account: Meaning::Free(account::of_stored::<FreeOfTenant>),
     gives: None,
 };
 

@@ -1,5 +1,5 @@
 use super::attributes::Selected;
-use super::{Directories, Gives, KindRow, StoredRow};
+use super::{Directories, Gives, KindRow, Meaning, StoredRow};
 use crate::numbers;
 use crate::people;
 use crate::roles::{READ, Right, Role};
@@ -21,7 +21,7 @@ pub const ROW: KindRow = KindRow { plural: TENANTS, stored: Some(STORED), rights
 const STORED: StoredRow = StoredRow {
     id: numbers::TENANT,
     kind: || Arc::new(TenantKind),
-    account: Some(account::of_stored::<ChargedTenant>),
+    account: Meaning::Charged(account::of_stored::<ChargedTenant>),
     gives: Some(Gives::Administrators(giving)),
 };
 

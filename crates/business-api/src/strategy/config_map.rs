@@ -1,7 +1,8 @@
-use super::{dash, ruled_tenants, rules};
+use super::{dash, ruled_tenants, rules, unreadable};
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
-use business_types::config_map::{config_map, group_resource, tenant_of};
+use business_types::account;
+use business_types::config_map::{ChargedConfigMap, config_map, group_resource, tenant_of};
 use business_types::names::TENANT_LABEL;
 use meta::field::FieldErrors;
 use meta::object::Object;
@@ -75,7 +76,7 @@ impl Strategy for ConfigMapStrategy {
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        Ok(Account { tenant: tenant_of(object).to_owned(), ..Account::default() })
+        account::of::<ChargedConfigMap>(object).map_err(|error| unreadable(&error))
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {

@@ -3,6 +3,7 @@ use crate::numbers;
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
 use apiserver::{Part, View};
+use business_types::account::{self, FreeOfAll};
 use business_types::names;
 use business_types::namespace_template::{
     NamespaceTemplateSpec, NamespaceTemplateStatus, group_resource, gvk, namespace_template,
@@ -180,8 +181,8 @@ impl Strategy for NamespaceTemplateStrategy {
         waiting(object, "namespacetemplate")
     }
 
-    fn account(&self, _object: &Object) -> Result<Account, Status> {
-        Ok(Account::default())
+    fn account(&self, object: &Object) -> Result<Account, Status> {
+        account::of::<FreeOfAll>(object).map_err(|error| unreadable(&error))
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {

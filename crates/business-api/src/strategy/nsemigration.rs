@@ -5,10 +5,11 @@ use crate::roles::{Role, Roles};
 use apiserver::View;
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
+use business_types::account::{self, FreeOfTenant};
 use business_types::nsemigration::{group_resource, gvk};
 use business_types::{
-    NamespacePhase, NamespaceSpec, NamespaceStatus, NsEmigrationSpec, ProjectSpec, ProjectStatus, account,
-    namespace, project,
+    NamespacePhase, NamespaceSpec, NamespaceStatus, NsEmigrationSpec, ProjectSpec, ProjectStatus, namespace,
+    project,
 };
 use futures_util::future::BoxFuture;
 use meta::field::{FieldError, FieldErrors, Path};
@@ -234,8 +235,7 @@ impl Strategy for NsEmigrationStrategy {
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        let tenant = object.text(TENANT).to_owned();
-        Ok(Account { tenant, deleting: object.is_deleting(), ..Account::default() })
+        account::of::<FreeOfTenant>(object).map_err(|error| unreadable(&error))
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {

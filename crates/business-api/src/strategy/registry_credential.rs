@@ -11,6 +11,7 @@ use crate::roles::{Role, Roles};
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
 use apiserver::{Part, View};
+use business_types::account::{self, FreeOfTenant};
 use business_types::names::{API_VERSION, PROJECT_KIND};
 use business_types::registry_credential::{changed_spec, group_resource, new_spec};
 use business_types::{CredentialHolder, RegistryCredentialSpec, RegistryCredentialStatus, RobotAccess};
@@ -76,11 +77,6 @@ pub(crate) fn not_his(
 }
 
 /// It costs nobody anything.
-pub(crate) fn account_of(object: &Object) -> Account {
-    let tenant = object.text(&["spec", "tenantID"]).to_owned();
-    Account { tenant, deleting: object.is_deleting(), ..Account::default() }
-}
-
 fn spec_of(object: &Object) -> Result<RegistryCredentialSpec, Status> {
     RegistryCredentialSpec::of(object).map_err(|error| unreadable(&error))
 }
@@ -182,7 +178,7 @@ impl Strategy for RegistryCredentialStrategy {
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        Ok(account_of(object))
+        account::of::<FreeOfTenant>(object).map_err(|error| unreadable(&error))
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {

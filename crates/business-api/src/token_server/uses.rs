@@ -1,4 +1,4 @@
-use crate::strategy::registry_credential::account_of;
+use business_types::account::{self, FreeOfTenant};
 use meta::object::Object;
 use meta::time;
 use serde_json::json;
@@ -64,7 +64,7 @@ async fn write(store: &Store, access: &Access, one: &Use) -> Result<Option<Revis
     }
     object.set(LAST_USED, json!(one.day));
     object.remove(&["metadata", "resourceVersion"]);
-    let account = account_of(&object);
+    let account = account::of::<FreeOfTenant>(&object).map_err(|error| Error::Corrupt(error.to_string()))?;
     let before = Before { attributes: entry.attributes.clone(), account: account.clone() };
     let state = NewState { body: object.to_stored(), account };
     let change = Change::Update { expected: entry.revision, before, state };

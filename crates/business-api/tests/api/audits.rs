@@ -1,7 +1,10 @@
 //! What the audits of both sides find: held, shown in the project, and what growth waits for.
 
+use crate::registry::registry_object;
 use crate::support::{Client, World, member_cluster, namespace, namespaces, project, until};
+use business_api::audit::AuditFinding;
 use business_api::config::{Cli, Command};
+use business_api::kinds::KINDS;
 use clap::Parser;
 use serde_json::{Value, json};
 
@@ -20,6 +23,15 @@ async fn compare(world: &World) {
 async fn sql(world: &World, statement: &'static str) {
     let done = sqlx::query(statement).execute(&mut world.database.connect().await.unwrap()).await.unwrap();
     assert_eq!(done.rows_affected(), 1);
+}
+
+/// `business-api audit` with these flags.
+async fn audit(world: &World, flags: &str) -> AuditFinding {
+    let line = format!("business-api audit {flags} --database-url {}", world.database.url);
+    let Command::Audit(settings) = Cli::parse_from(line.split_whitespace()).command else {
+        panic!("not audit")
+    };
+    business_api::audit::run(&settings).await.unwrap()
 }
 
 async fn ledger(operator: &Client) -> Value {
@@ -88,9 +100,7 @@ async fn growth_goes_on_by_itself_when_both_sides_were_compared_and_nothing_is_l
     let health = operator.get("/readyz/postgres").await;
     assert_eq!(health.code, 500, "{health:?}");
 
-    let line = format!("business-api audit --repair --database-url {}", world.database.url);
-    let Command::Audit(settings) = Cli::parse_from(line.split(' ')).command else { panic!("not audit") };
-    assert!(business_api::audit::run(&settings).await.unwrap().consistent);
+    assert!(audit(&world, "--repair").await.consistent);
     compare(&world).await;
     until("growth goes on", async || create("a").await.code == 201).await;
     until("nothing is told any more", async || ledger(&operator).await == Value::Null).await;
@@ -103,14 +113,12 @@ async fn growth_that_an_operator_holds_waits_for_him() {
     let world = World::new().await;
     let admin = world.admin("t");
     admin.post("/projects", project("p", json!({"pods": "10"}))).await.expect(201);
-    sql(&world, "UPDATE rev SET held = true, held_reason = 'maintenance'").await;
+    assert!(audit(&world, "--hold maintenance").await.text.contains("growth is held: maintenance"));
     let client = world.operator();
     until("health says so", async || client.get("/readyz/postgres").await.code == 500).await;
     compare(&world).await;
     assert_eq!(admin.post(&namespaces("p"), namespace("a", json!({"pods": "1"}))).await.code, 503);
-    let line = format!("business-api audit --go-on --database-url {}", world.database.url);
-    let Command::Audit(settings) = Cli::parse_from(line.split(' ')).command else { panic!("not audit") };
-    business_api::audit::run(&settings).await.unwrap();
+    audit(&world, "--go-on").await;
     admin.post(&namespaces("p"), namespace("a", json!({"pods": "1"}))).await.expect(201);
 }
 
@@ -261,4 +269,52 @@ async fn a_schema_that_somebody_changed_is_told() {
     assert!(!finding.consistent && finding.text.contains(told), "{}", finding.text);
     let json: Value = serde_json::from_str(&audit("-o json").await.text).unwrap();
     assert_eq!(json["schema"], json!(["constraint ledger.ledger_never_over_committed is missing"]));
+}
+
+/// Of what costs nothing the audit knows that it costs nothing: it compares the whole ledger all the same.
+#[tokio::test]
+async fn an_object_of_every_kind_is_known_to_the_audit() {
+    let world = World::new().await;
+    let (admin, operator) = (world.admin("t"), world.operator());
+    let named = |name: &str, spec: Value| json!({"metadata": {"name": name}, "spec": spec});
+    let of_root = [
+        ("/tenants", named("t", json!({"displayName": "t"}))),
+        ("/memberclusters", named("c1", json!({"tenants": ["*"]}))),
+        ("/platforms", named("plf", json!({"tenantID": "t", "administrators": ["nora"]}))),
+        ("/namespacetemplates", named("standard", json!({"labels": {"team": "a"}}))),
+    ];
+    for (path, body) in of_root {
+        operator.post(path, body).await.expect(201);
+    }
+    admin.post("/configmaps", json!({"metadata": {"name": "map"}, "data": {"a": "1"}})).await.expect(201);
+    for name in ["p", "q"] {
+        let make = async || admin.post("/projects", project(name, json!({"pods": "10"}))).await.code == 201;
+        until("the cluster is known", make).await;
+    }
+    admin.post(&namespaces("p"), namespace("n", json!({"pods": "1"}))).await.expect(201);
+    let available = json!({"status": {"phase": "Available"}});
+    operator.patch("/namespaces/p/namespaces/c1-n/status", available).await.expect(200);
+    let of_project = [
+        ("nsemigrations", json!({"metadata": {}, "spec": {"namespace": "c1-n", "destination": "q"}})),
+        ("imagenamespaces", registry_object("ImageNamespace", "images", None)),
+        ("chartgroups", registry_object("ChartGroup", "charts", None)),
+        ("registrycredentials", named("ci", json!({"access": "Pull"}))),
+    ];
+    for (plural, body) in of_project {
+        admin.post(&format!("/namespaces/p/{plural}"), body).await.expect(201);
+    }
+    let mut connection = world.database.connect().await.unwrap();
+    let kinds: Vec<i16> = sqlx::query_scalar("SELECT DISTINCT kind FROM objects ORDER BY 1")
+        .fetch_all(&mut connection)
+        .await
+        .unwrap();
+    assert_eq!(kinds, KINDS.rows().map(|row| row.id.0).collect::<Vec<_>>(), "an object of each kind");
+    world.assert_books_agree().await;
+    assert!(audit(&world, "--repair").await.text.starts_with("ledger and objects agree"));
+
+    let stray = "INSERT INTO ledger (scope_kind, scope, domain, key, allocated) \
+         SELECT 9, scope, domain, key, 1 FROM ledger WHERE scope = 'p' AND key = 'pods'";
+    sql(&world, stray).await;
+    let found = audit(&world, "").await;
+    assert!(!found.consistent && found.text.contains("1 difference"), "{}", found.text);
 }

@@ -21,6 +21,7 @@ const ROWS: &[KindRow] = &[
     kinds::registry_credential::ROW,
     kinds::tenant::ROW,
     kinds::member_cluster::ROW,
+    kinds::namespace_template::ROW,
     occupancy::ROW,
     shelf::ROW,
 ];
@@ -125,7 +126,7 @@ async fn a_release_without_the_kind_leaves_it_alone_and_says_so() {
     let Command::Audit(settings) = Cli::parse_from(line.split(' ')).command else { panic!("not audit") };
     let finding = audit::run(&settings).await.unwrap();
     let report: Value = serde_json::from_str(&finding.text).unwrap();
-    assert_eq!(report["unknownKinds"], json!([11]), "{report:#}");
+    assert_eq!(report["unknownKinds"], json!([12]), "{report:#}");
     assert!(finding.consistent, "{report:#}");
     let over = admin.post(SHELVES, shelf("b", &hard("t/b", "41"))).await;
     assert_eq!(over.code, 403, "what it costs was not given back: {over:?}");

@@ -6,7 +6,7 @@ use apiserver::resource::{ALL_VERBS, Column, ResourceSource};
 use apiserver::strategy::{Strategy, WriteContext};
 use apiserver::{Resource, StoredKind, View};
 use business_api::kinds::attributes::Selected;
-use business_api::kinds::{Directories, KindRow, StoredRow};
+use business_api::kinds::{Directories, KindRow, Meaning, StoredRow};
 use business_api::levels::Levels;
 use business_api::refusal::{self, RefusedKind, RefusedObject};
 use business_api::roles::{READ, RULE, Right, Role};
@@ -41,9 +41,9 @@ const RIGHTS: &[Right] = &[
 pub(crate) const ROW: KindRow = KindRow { plural: PLURAL, stored: Some(STORED), rights: RIGHTS, resource };
 
 pub(crate) const STORED: StoredRow = StoredRow {
-    id: KindId(11),
+    id: KindId(12),
     kind: || Arc::new(ShelfKind),
-    account: Some(account::of_stored::<ChargedShelf>),
+    account: Meaning::Charged(account::of_stored::<ChargedShelf>),
     gives: None,
 };
 
