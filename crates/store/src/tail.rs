@@ -21,11 +21,11 @@ use crate::cache::objects::Objects;
 use crate::cache::state::Event;
 use crate::divergence::{self, HistoryVerdict};
 use crate::model::Revision;
-use crate::server;
+use crate::server::{self, Memory};
 use load::Head;
 use runtime::Backoff;
 use session::Session;
-use sqlx::postgres::PgRow;
+use sqlx::postgres::{PgConnection, PgRow};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -232,27 +232,34 @@ impl Tail {
     /// Agrees with the database on the server that its history is on.
     async fn recognize(&self, session: &mut Session, server: &str) -> Result<(), TailError> {
         let connection = session.authority();
-        let until = Instant::now() + RECOGNIZE_DEADLINE;
-        while !self.loaded {
-            let memory = in_time(server::recall(&self.cache, connection)).await?;
-            if !memory.differs(server) {
-                break;
-            }
-            if Instant::now() >= until {
-                self.cache.metrics.divergences.inc();
-                let was = memory.identity;
-                tracing::error!(
-                    ?was,
-                    is = server,
-                    "started on a server that nobody has compared: a new epoch begins"
-                );
-                let unseen = Revision::default();
-                in_time(divergence::declare_after(&self.cache, connection, unseen, memory.epoch)).await?;
-                break;
-            }
-            tokio::time::sleep(RECOGNIZE_PAUSE).await;
+        if !self.loaded
+            && let Some(memory) = self.not_compared(connection, server).await?
+        {
+            self.cache.metrics.divergences.inc();
+            tracing::error!(was = ?memory.identity, is = server, "nobody knows this server's history: a new epoch begins");
+            let unseen = Revision::default();
+            in_time(divergence::declare_after(&self.cache, connection, unseen, memory.epoch)).await?;
         }
         in_time(server::remember(&self.cache, connection)).await
+    }
+
+    /// What is remembered instead of this server, unless somebody compares histories or begins a new one in time.
+    async fn not_compared(
+        &self,
+        connection: &mut PgConnection,
+        server: &str,
+    ) -> Result<Option<Memory>, TailError> {
+        let until = Instant::now() + RECOGNIZE_DEADLINE;
+        let first = in_time(server::recall(&self.cache, connection)).await?;
+        let mut now = first.clone();
+        while now == first && now.differs(server) {
+            if Instant::now() >= until {
+                return Ok(Some(first));
+            }
+            tokio::time::sleep(RECOGNIZE_PAUSE).await;
+            now = in_time(server::recall(&self.cache, connection)).await?;
+        }
+        Ok(None)
     }
 
     /// What the cache holds is of no history any more: nobody is served from it.
