@@ -25,7 +25,7 @@ pub(crate) fn long(matches: &ArgMatches) -> Result<()> {
     let args: Vec<&str> =
         matches.get_many::<String>("args").into_iter().flatten().map(String::as_str).collect();
     call::listen_for_signals()?;
-    run(&args)
+    stress("failover", &args)
 }
 
 /// The short form, where PostgreSQL under Patroni can be had.
@@ -35,13 +35,14 @@ pub(crate) fn short() -> Result<Count> {
         return Ok(Count::default());
     }
     up::prepare(&[Programs::FAILOVER], &ControlPlane::whole())?;
-    run(&SHORT).map(|()| Count::ONE)
+    stress("failover", &SHORT).map(|()| Count::ONE)
 }
 
-fn run(args: &[&str]) -> Result<()> {
+/// Runs a test of the program `stress`.
+pub(crate) fn stress(name: &str, args: &[&str]) -> Result<()> {
     let mut command = std::process::Command::new(workspace::built(false)?.join("stress"));
-    command.arg("failover").args(args).stdout(say::lines());
-    let status = call::wait(command.spawn().context("start stress failover")?)?;
-    ensure!(status.success(), "the failover test found something");
+    command.arg(name).args(args).stdout(say::lines());
+    let status = call::wait(command.spawn().with_context(|| format!("start stress {name}"))?)?;
+    ensure!(status.success(), "the {name} test found something");
     Ok(())
 }

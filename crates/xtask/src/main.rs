@@ -43,6 +43,8 @@ mod tidy;
 mod test;
 /// PostgreSQL that fails.
 mod failover;
+/// Backups and restores.
+mod drill;
 /// Measurements.
 mod bench;
 /// What is shipped.
@@ -74,6 +76,7 @@ fn command() -> Command {
             accept.arg(line::output()),
             bench::command(),
             failover::command(),
+            drill::command(),
             image::command(),
             image::release_command(),
             Command::new("web")
@@ -108,6 +111,7 @@ fn run(name: &str, matches: &ArgMatches, begun: Instant) -> Result<Option<Count>
         "accept" => return test::only(&["accept"]).map(Some),
         "bench" => bench::bench(matches)?,
         "failover" => failover::long(matches)?,
+        "drill" => drill::long(matches)?,
         "image" => image::image(matches)?,
         "release" => image::release(matches)?,
         "web" => web::web()?,
@@ -134,6 +138,7 @@ mod tests {
             &["up"],
             &["bench", "http", "--", "--rounds", "1"],
             &["failover", "--", "--faults", "switchover"],
+            &["drill", "--", "--restores", "cold"],
             &["image", "--check", "--platform", "linux/amd64", "-o", "json"],
             &["release", "--version", "0.1.0", "--registry", "registry.example.com"],
         ] {

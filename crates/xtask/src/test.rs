@@ -2,7 +2,9 @@
 
 use crate::build::Programs;
 use crate::control_plane::ControlPlane;
-use crate::{build, call, cargo, failover, image, layers, postgres, releases, tidy, up, web_test, workspace};
+use crate::{
+    build, call, cargo, drill, failover, image, layers, postgres, releases, tidy, up, web_test, workspace,
+};
 use anyhow::{Context, Result, bail, ensure};
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches};
@@ -16,7 +18,7 @@ use terminal::say::{self, Count};
 type TestStep = fn() -> Result<Count>;
 
 /// In this order: what is quick and what builds for the rest comes first.
-const STEPS: [(&str, TestStep); 16] = [
+const STEPS: [(&str, TestStep); 17] = [
     ("fmt", || cargo(&["fmt", "--all", "--check"], &[])),
     ("layers", || layers::check().map(|()| Count::ONE)),
     ("tidy", || tidy::check().map(|()| Count::ONE)),
@@ -29,6 +31,7 @@ const STEPS: [(&str, TestStep); 16] = [
     ("chart", chart),
     ("check", check),
     ("failover", || failover::short()),
+    ("drill", || drill::short()),
     ("image", image::level),
     ("elsewhere", || on_real_parts("elsewhere", "accept", &["elsewhere"])),
     ("accept", accept),

@@ -47,8 +47,13 @@ impl Layout {
         Self { dir: workspace().join(".dev/web"), first_port: 26_000 }
     }
 
+    /// That of the backup drill.
+    pub fn of_drill() -> Self {
+        Self { dir: workspace().join(".dev/drill"), first_port: 27_000 }
+    }
+
     /// All that are not `up`'s own.
-    pub fn of_tests() -> [Self; 6] {
+    pub fn of_tests() -> [Self; 7] {
         [
             Self::of_check(),
             Self::of_accept(),
@@ -56,6 +61,7 @@ impl Layout {
             Self::of_bench(),
             Self::of_failover(),
             Self::of_web(),
+            Self::of_drill(),
         ]
     }
 

@@ -30,6 +30,8 @@ pub mod kubeconfig;
 pub mod kubectl;
 /// A private PostgreSQL.
 pub mod postgres;
+/// Backup and restore of it.
+pub mod backup;
 /// PostgreSQL on three nodes.
 pub mod patroni;
 /// A network that can be cut.

@@ -47,6 +47,8 @@ pub struct Options {
     pub database_url: Option<String>,
     /// The private PostgreSQL has a certificate.
     pub database_tls: bool,
+    /// The private PostgreSQL archives its WAL, and can be backed up.
+    pub archives: bool,
     /// PostgreSQL on several nodes.
     pub ha: Option<HaOptions>,
     /// Without business-api and business-controller.
@@ -67,6 +69,8 @@ pub struct Instance {
     pub apis: Vec<Api>,
     pub controller_admin_port: Option<u16>,
     pub database_url: String,
+    /// The private PostgreSQL, where it is one.
+    pub postgres: Option<Postgres>,
     /// The nodes of PostgreSQL, where it has several.
     pub cluster: Option<PatroniCluster>,
     /// Signs tokens of tenants.
@@ -129,6 +133,13 @@ enum Host {
     Given(PathBuf),
 }
 
+/// A PostgreSQL of the user.
+fn named(url: &str) -> Result<String> {
+    say::step("the PostgreSQL that was named is fit", || {
+        programs::check_database(url).map(|()| url.to_owned())
+    })
+}
+
 struct Starter<'a> {
     layout: &'a Layout,
     supervisor: &'a Supervisor,
@@ -148,9 +159,10 @@ impl<'a> Starter<'a> {
 
     fn run(mut self) -> Result<Instance> {
         let cluster = self.options.ha.map(|ha| self.patroni(ha)).transpose()?;
-        let database_url = match &cluster {
-            Some(cluster) => cluster.url(),
-            None => self.postgres()?,
+        let (database_url, postgres) = match (&cluster, &self.options.database_url) {
+            (Some(cluster), _) => (cluster.url(), None),
+            (None, Some(url)) => (named(url)?, None),
+            (None, None) => self.postgres().map(|postgres| (postgres.url(), Some(postgres)))?,
         };
         let issuer = self.issuer()?;
         let provider = self.provider(&issuer)?;
@@ -167,6 +179,7 @@ impl<'a> Starter<'a> {
             apis: Vec::new(),
             controller_admin_port: None,
             database_url,
+            postgres,
             cluster,
             issuer,
             provider,
@@ -184,21 +197,16 @@ impl<'a> Starter<'a> {
         Kubectl::new(&layout::bin().join("kubectl"), kubeconfig, &self.layout.path("home"))
     }
 
-    fn postgres(&mut self) -> Result<String> {
-        if let Some(url) = &self.options.database_url {
-            return say::step("the PostgreSQL that was named is fit", || {
-                programs::check_database(url).map(|()| url.clone())
-            });
-        }
+    fn postgres(&mut self) -> Result<Postgres> {
         let port = self.port("postgres", "postgres")?;
         say::step("PostgreSQL ready", || {
-            let mut postgres = Postgres::prepare(self.layout, self.supervisor, port)?;
+            let mut postgres = Postgres::prepare(self.layout, self.supervisor, port, self.options.archives)?;
             if self.options.database_tls {
                 postgres = postgres.with_tls(&self.pki)?;
             }
             self.supervisor.start(postgres.spec())?;
             postgres.wait(self.supervisor)?;
-            Ok(postgres.url())
+            Ok(postgres)
         })
     }
 

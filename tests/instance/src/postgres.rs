@@ -25,15 +25,17 @@ pub(crate) const MAX_CONNECTIONS: u16 = 200;
 const MARKER: &str = "made-by";
 
 /// An instance to be started.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Postgres {
-    programs: PathBuf,
-    data: PathBuf,
-    user: Option<(u32, u32)>,
+    pub(crate) programs: PathBuf,
+    pub(crate) data: PathBuf,
+    pub(crate) user: Option<(u32, u32)>,
     password: String,
     port: u16,
     /// Whether it has a certificate.
     tls: bool,
+    /// Whether it archives its WAL, and gives base backups.
+    archives: bool,
 }
 
 fn complete(dir: &Path) -> bool {
@@ -83,7 +85,7 @@ pub(crate) fn base_directory(layout: &Layout, supervisor: &Supervisor) -> Result
 
 impl Postgres {
     /// Creates the data directory unless it is there.
-    pub fn prepare(layout: &Layout, supervisor: &Supervisor, port: u16) -> Result<Self> {
+    pub fn prepare(layout: &Layout, supervisor: &Supervisor, port: u16, archives: bool) -> Result<Self> {
         let user = unprivileged();
         let base = base_directory(layout, supervisor)?;
         let password = password(&layout.path("postgres.password"))?;
@@ -94,9 +96,12 @@ impl Postgres {
             Some(dir) => dir,
             None => layout::postgresql()?,
         };
-        let this = Self { programs, data, user, password, port, tls: false };
+        let this = Self { programs, data, user, password, port, tls: false, archives };
         if !this.data.join(MARKER).exists() {
             this.initialize()?;
+        }
+        if archives {
+            this.make_archive()?;
         }
         Ok(this)
     }
@@ -135,6 +140,9 @@ impl Postgres {
             "-c".to_owned(),
             format!("ssl={}", if self.tls { "on" } else { "off" }),
         ]);
+        if self.archives {
+            spec = spec.args(self.archiving().into_iter().flat_map(|setting| ["-c".to_owned(), setting]));
+        }
         spec.user = self.user;
         // Fast shutdown: open connections are closed, not waited for.
         spec.stop = Signal::SIGINT;
@@ -175,8 +183,9 @@ impl Postgres {
         made?;
         let mut single = self.command("postgres");
         single.args(["--single", "-D"]).arg(&self.data).arg("postgres");
+        let replication = if self.archives { "REPLICATION " } else { "" };
         let sql = format!(
-            "CREATE ROLE {DATABASE} LOGIN PASSWORD '{}'\nCREATE DATABASE {DATABASE} OWNER {DATABASE}\n",
+            "CREATE ROLE {DATABASE} LOGIN {replication}PASSWORD '{}'\nCREATE DATABASE {DATABASE} OWNER {DATABASE}\n",
             self.password
         );
         feed(single, &sql)?;
@@ -189,7 +198,12 @@ impl Postgres {
     }
 
     fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(self.programs.join(program));
+        self.run(&self.programs.join(program))
+    }
+
+    /// As the user that PostgreSQL runs as.
+    pub(crate) fn run(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
         command.current_dir("/").env("LC_ALL", "C");
         if let Some((uid, gid)) = self.user {
             command.uid(uid).gid(gid);

@@ -53,6 +53,7 @@ impl Asked {
             replicas: self.up.replicas,
             database_url,
             database_tls: false,
+            archives: false,
             ha,
             bare: false,
             audit_period: self.audit_period.clone(),

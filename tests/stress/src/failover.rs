@@ -5,13 +5,15 @@
 /// What fails.
 mod fault;
 /// Who writes.
-mod calls;
+pub(crate) mod calls;
 /// Who watches.
-mod watchers;
+pub(crate) mod watchers;
 /// What the database says happened.
-mod record;
+pub(crate) mod record;
 /// A primary that nobody can see.
 mod split;
+/// A budget that is used up.
+pub(crate) mod budget;
 /// The failover that loses commits.
 mod lost;
 /// What came of it.
@@ -120,9 +122,9 @@ struct Test<'a> {
 }
 
 /// Those who use the platform meanwhile.
-struct Crowd {
-    calls: Calls,
-    watched: Vec<Watched>,
+pub(crate) struct Crowd {
+    pub(crate) calls: Calls,
+    pub(crate) watched: Vec<Watched>,
     tasks: JoinSet<Result<()>>,
     calling: Arc<AtomicBool>,
     watching: Arc<AtomicBool>,
@@ -133,7 +135,7 @@ impl Test<'_> {
         let endpoints = endpoints(self.instance)?;
         prepare(&self.instance.database_url, endpoints.first().context("no replica")?).await?;
         let mut record = Record::begin(&self.instance.database_url).await?;
-        let mut crowd = self.gather(&endpoints);
+        let mut crowd = Crowd::gather(self.instance, &endpoints, self.settings.callers, self.settings.seed);
         let mut rows = Vec::new();
         for fault in self.faults.iter().copied().filter(|fault| *fault != Fault::LoseCommits) {
             rows.push(self.suffer(fault, &crowd, &mut record).await.context(fault.words())?);
@@ -149,25 +151,6 @@ impl Test<'_> {
             good &= lost::run(self.instance, &endpoints).await.context(Fault::LoseCommits.words())?;
         }
         Ok(good)
-    }
-
-    fn gather(self, endpoints: &[Endpoint]) -> Crowd {
-        let (calls, mut watched, mut tasks) = (Calls::default(), Vec::new(), JoinSet::new());
-        let (calling, watching) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        for (api, endpoint) in self.instance.apis.iter().zip(endpoints) {
-            for resource in ["projects", "namespaces"] {
-                let watcher = Watcher::new(endpoint.clone(), &api.name, resource);
-                watched.push(watcher.watched.clone());
-                tasks.spawn(watcher.run(Arc::clone(&watching)));
-            }
-            for number in 0..self.settings.callers {
-                let name = format!("c{}-{number}", api.port);
-                let seed = self.settings.seed * 1_000 + u64::from(api.port) * 100 + number;
-                let caller = Caller::new(endpoint.clone(), &calls, name, seed);
-                tasks.spawn(caller.run(Arc::clone(&calling)));
-            }
-        }
-        Crowd { calls, watched, tasks, calling, watching }
     }
 
     /// One fault, from calm to calm.
@@ -200,7 +183,7 @@ impl Test<'_> {
 }
 
 /// Lets time pass, and looks.
-async fn pass(time: Duration, record: &mut Record) -> Result<()> {
+pub(crate) async fn pass(time: Duration, record: &mut Record) -> Result<()> {
     let end = Instant::now() + time;
     while Instant::now() < end {
         record.go_on().await?;
@@ -211,7 +194,27 @@ async fn pass(time: Duration, record: &mut Record) -> Result<()> {
 }
 
 impl Crowd {
-    async fn until_writes_go_on(&self, since: Instant, record: &mut Record) -> Result<()> {
+    /// So many callers at each replica, and a watcher of either resource.
+    pub(crate) fn gather(instance: &Instance, endpoints: &[Endpoint], callers: u64, seed: u64) -> Self {
+        let (calls, mut watched, mut tasks) = (Calls::default(), Vec::new(), JoinSet::new());
+        let (calling, watching) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        for (api, endpoint) in instance.apis.iter().zip(endpoints) {
+            for resource in ["projects", "namespaces"] {
+                let watcher = Watcher::new(endpoint.clone(), &api.name, resource);
+                watched.push(watcher.watched.clone());
+                tasks.spawn(watcher.run(Arc::clone(&watching)));
+            }
+            for number in 0..callers {
+                let name = format!("c{}-{number}", api.port);
+                let seed = seed * 1_000 + u64::from(api.port) * 100 + number;
+                let caller = Caller::new(endpoint.clone(), &calls, name, seed);
+                tasks.spawn(caller.run(Arc::clone(&calling)));
+            }
+        }
+        Self { calls, watched, tasks, calling, watching }
+    }
+
+    pub(crate) async fn until_writes_go_on(&self, since: Instant, record: &mut Record) -> Result<()> {
         while self.calls.done_since(since) < GOES_ON {
             ensure!(since.elapsed() < GOES_ON_DEADLINE, "writes do not go on within {GOES_ON_DEADLINE:?}");
             pass(POLL, record).await?;
@@ -219,8 +222,19 @@ impl Crowd {
         Ok(())
     }
 
+    /// Callers finish what they are at.
+    pub(crate) async fn stop_calling(&mut self) -> Result<()> {
+        self.calling.store(true, Ordering::Relaxed);
+        // Watchers wait for their next line; what they have seen is known.
+        let watchers = self.watched.len();
+        while self.tasks.len() > watchers {
+            self.tasks.join_next().await.context("nobody is left")???;
+        }
+        Ok(())
+    }
+
     /// Callers stop; watchers get the time to hear of all; then everything is read.
-    async fn settle(&mut self, record: &mut Record) -> Result<()> {
+    pub(crate) async fn settle(&mut self, record: &mut Record) -> Result<()> {
         self.calling.store(true, Ordering::Relaxed);
         let begin = Instant::now();
         loop {
@@ -235,18 +249,14 @@ impl Crowd {
             }
         }
         self.watching.store(true, Ordering::Relaxed);
-        // Watchers wait for their next line; what they have seen is known.
-        let watchers = self.watched.len();
-        while self.tasks.len() > watchers {
-            self.tasks.join_next().await.context("nobody is left")???;
-        }
+        self.stop_calling().await?;
         self.tasks.abort_all();
         record.conclude().await
     }
 }
 
 /// The table of the probe, the history of holds, and the budget that all draw from.
-async fn prepare(url: &str, endpoint: &Endpoint) -> Result<()> {
+pub(crate) async fn prepare(url: &str, endpoint: &Endpoint) -> Result<()> {
     let mut connection = PgConnection::connect(url).await?;
     Replay::prepare(&mut connection).await?;
     sqlx::raw_sql(split::TABLE).execute(&mut connection).await?;
@@ -256,7 +266,7 @@ async fn prepare(url: &str, endpoint: &Endpoint) -> Result<()> {
 }
 
 /// The tenant's administrator at each replica.
-fn endpoints(instance: &Instance) -> Result<Vec<Endpoint>> {
+pub(crate) fn endpoints(instance: &Instance) -> Result<Vec<Endpoint>> {
     let admin = instance.issuer.token("tenant-admin", Some("default"), &["tenant-admins"])?;
     let pki = Pki::open(&instance.layout.path("pki"))?;
     let mut all = Vec::new();
@@ -272,7 +282,7 @@ fn endpoints(instance: &Instance) -> Result<Vec<Endpoint>> {
 }
 
 /// What was acknowledged is there, what was refused is not, and everybody was told what he can act on.
-fn judge_calls(calls: &[Call], record: &mut Record) {
+pub(crate) fn judge_calls(calls: &[Call], record: &mut Record) {
     let created: BTreeMap<(String, String), u64> = record
         .written
         .iter()
@@ -305,7 +315,7 @@ fn judge_calls(calls: &[Call], record: &mut Record) {
     }
 }
 
-fn judge_watch(watched: &Watched, record: &mut Record) {
+pub(crate) fn judge_watch(watched: &Watched, record: &mut Record) {
     let Watched { resource, replica, .. } = watched;
     for seen in watched.parts() {
         let made: Vec<u64> = record
@@ -332,7 +342,7 @@ fn judge_watch(watched: &Watched, record: &mut Record) {
 }
 
 /// The program's own audit has nothing to say, either.
-fn audit_command(instance: &Instance) -> Result<()> {
+pub(crate) fn audit_command(instance: &Instance) -> Result<()> {
     let program = instance::layout::beside("business-api")?;
     let mut command = std::process::Command::new(program);
     let output =
@@ -346,7 +356,7 @@ fn audit_command(instance: &Instance) -> Result<()> {
     Ok(())
 }
 
-fn report(crowd: &Crowd, record: &Record) {
+pub(crate) fn report(crowd: &Crowd, record: &Record) {
     let calls = crowd.calls.all();
     let count = |is: fn(&Told) -> bool| calls.iter().filter(|call| is(&call.told)).count();
     say(&format!(

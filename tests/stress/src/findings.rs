@@ -77,6 +77,16 @@ impl Findings {
         }
     }
 
+    /// Adds all that another has.
+    pub(crate) fn take(&mut self, other: Self) {
+        for (finding, Found { count, examples }) in other.0 {
+            let found = self.0.entry(finding).or_default();
+            found.count += count;
+            let room = EXAMPLES.saturating_sub(found.examples.len());
+            found.examples.extend(examples.into_iter().take(room));
+        }
+    }
+
     /// Whether something of this kind was found.
     pub(crate) fn has(&self, finding: Finding) -> bool {
         self.0.contains_key(&finding)

@@ -1,7 +1,8 @@
 //! Crash test of the store. The parent starts PostgreSQL and replicas, kills whatever runs, and audits with
 //! arithmetic of its own: no over-commit at any moment, no acknowledged write lost, no refused write applied,
 //! no event missed, doubled or out of order, no difference between the ledger and the objects. `failover` does the same to
-//! the whole platform, whose PostgreSQL fails over.
+//! the whole platform, whose PostgreSQL fails over; `drill` restores its
+//! PostgreSQL from a backup.
 
 mod world;
 mod tree;
@@ -20,6 +21,7 @@ mod proxy;
 mod run;
 mod flood;
 mod failover;
+mod drill;
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -42,6 +44,8 @@ enum Command {
     Flood(flood::FloodSettings),
     /// The whole platform on PostgreSQL under Patroni, of which one part after another fails.
     Failover(failover::FailoverSettings),
+    /// Base backups of the whole platform in use, and restores from them.
+    Drill(drill::DrillSettings),
     /// One replica; started by `run`.
     Replica(replica::ReplicaSettings),
 }
@@ -54,6 +58,7 @@ fn main() -> ExitCode {
         Command::Plants(settings) => block_on(run::plants(settings)),
         Command::Flood(settings) => block_on(flood::run(settings)).map(|()| true),
         Command::Failover(settings) => block_on(failover::run(settings)),
+        Command::Drill(settings) => block_on(drill::run(settings)),
         Command::Replica(settings) => block_on(replica::run(settings)).map(|()| true),
     };
     match outcome {
