@@ -7,6 +7,7 @@
 use crate::cache::inner::CacheInner;
 use crate::cache::ring::RingChange;
 use crate::model::Revision;
+use crate::server;
 use crate::tail::handover::Answered;
 use crate::tail::load::Head;
 use crate::tail::sql::{self, Arg};
@@ -136,5 +137,9 @@ pub(crate) async fn declare_after(
 ) -> Result<(), sqlx::Error> {
     let args = [seen.into(), Arg::Int(EPOCH_JUMP), Arg::Uuid(epoch)];
     sql::rows(connection, cache.config.prepared, DECLARE, &args).await?;
+    // Only now: who finds the new server here takes its history as compared.
+    if server::ask(cache, connection).await?.server().is_some() {
+        server::remember(cache, connection).await?;
+    }
     Ok(())
 }

@@ -10,9 +10,10 @@ use sqlx::Row as _;
 use sqlx::postgres::PgConnection;
 use uuid::Uuid;
 
-/// Which server this is, and on which timeline. Not every PostgreSQL tells.
-const TELL: &str = "SELECT system_identifier::text || '/' || \
-       substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) FROM pg_control_system()";
+/// Which server this is, and on which timeline: NULL while it recovers or is a standby, for its timeline may end yet.
+/// Not every PostgreSQL tells.
+const TELL: &str = "SELECT CASE WHEN NOT pg_is_in_recovery() THEN system_identifier::text || '/' || \
+       substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END FROM pg_control_system()";
 
 const REMEMBER: &str = "UPDATE server SET identity = told.identity FROM ( \
        SELECT system_identifier::text || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) AS identity \
@@ -38,14 +39,40 @@ impl Memory {
     }
 }
 
-/// The server's identity: `None` where it is not told.
-pub(crate) async fn told(cache: &CacheInner, connection: &mut PgConnection) -> Option<String> {
-    let told = sql::rows(connection, cache.config.prepared, TELL, &[]).await;
-    told.inspect_err(|error| tracing::debug!(%error, "the server does not tell its identity"))
-        .ok()?
-        .first()?
-        .try_get(0)
-        .ok()
+/// What a server says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// Its identity and timeline.
+    Server(String),
+    /// It takes no writes yet, or never will.
+    Recovering,
+    /// It does not tell.
+    Nothing,
+}
+
+impl Told {
+    /// Who it is, where that is known.
+    pub(crate) fn server(self) -> Option<String> {
+        match self {
+            Self::Server(server) => Some(server),
+            Self::Recovering | Self::Nothing => None,
+        }
+    }
+}
+
+/// Asks a server who it is.
+pub(crate) async fn ask(cache: &CacheInner, connection: &mut PgConnection) -> Result<Told, sqlx::Error> {
+    match sql::rows(connection, cache.config.prepared, TELL, &[]).await {
+        Ok(rows) => {
+            let server: Option<String> = rows.first().ok_or(sqlx::Error::RowNotFound)?.try_get(0)?;
+            Ok(server.map_or(Told::Recovering, Told::Server))
+        }
+        Err(sqlx::Error::Database(error)) => {
+            tracing::debug!(%error, "the server does not tell its identity");
+            Ok(Told::Nothing)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// What the database remembers.

@@ -21,7 +21,7 @@ use crate::cache::objects::Objects;
 use crate::cache::state::Event;
 use crate::divergence::{self, HistoryVerdict};
 use crate::model::Revision;
-use crate::server::{self, Memory};
+use crate::server::{self, Memory, Told};
 use load::Head;
 use runtime::Backoff;
 use session::Session;
@@ -86,6 +86,8 @@ enum TailError {
     Sql(#[from] sqlx::Error),
     #[error("no answer within {LOOK_DEADLINE:?}")]
     Silent,
+    #[error("the database is a standby or still recovers: whose history it will have is not known yet")]
+    Recovering,
     #[error("the standby that is read has another history than the primary")]
     OtherHistory,
 }
@@ -126,17 +128,7 @@ impl Tail {
     }
 
     async fn follow(&mut self, session: &mut Session) -> Result<(), TailError> {
-        let told = async { Ok::<_, TailError>(server::told(&self.cache, session.authority()).await) };
-        let server = in_time(told).await?;
-        let moved = server.is_some() && self.server.is_some() && server != self.server;
-        if moved {
-            tracing::warn!(was = ?self.server, is = ?server, "another server answers");
-        }
-        let mut compared = self.compare(session, moved).await?;
-        if let Some(server) = &server {
-            self.recognize(session, server).await?;
-        }
-        self.server = server.or(self.server.take());
+        let (mut told, mut compared) = self.meet(session).await?;
         loop {
             if !self.loaded {
                 self.load(session).await?;
@@ -147,13 +139,34 @@ impl Tail {
                 Next::Reload => self.loaded = false,
                 Next::Wait => {
                     self.wait().await;
-                    if compared.elapsed() >= COMPARE_EVERY {
+                    if compared.elapsed() >= COMPARE_EVERY && told == Told::Recovering {
+                        (told, compared) = self.meet(session).await?;
+                    } else if compared.elapsed() >= COMPARE_EVERY {
                         compared = self.compare(session, false).await?;
                     }
                 }
             }
             self.connected = true;
         }
+    }
+
+    /// Asks the server who it is, and compares histories. One that recovers is asked again: it may become a primary.
+    async fn meet(&mut self, session: &mut Session) -> Result<(Told, Instant), TailError> {
+        let told = in_time(server::ask(&self.cache, session.authority())).await?;
+        if told == Told::Recovering && !self.loaded {
+            return Err(TailError::Recovering);
+        }
+        let server = told.clone().server();
+        let moved = server.is_some() && self.server.is_some() && server != self.server;
+        if moved {
+            tracing::warn!(was = ?self.server, is = ?server, "another server answers");
+        }
+        let compared = self.compare(session, moved).await?;
+        if let Some(server) = &server {
+            self.recognize(session, server).await?;
+        }
+        self.server = server.or(self.server.take());
+        Ok((told, compared))
     }
 
     /// Takes over what this replica writes itself, until it is time to look at the database: at once for a

@@ -3,7 +3,7 @@ use crate::cache::inner::CacheInner;
 use crate::connect::{self, StatementFailure};
 use crate::divergence::{self, HistoryVerdict};
 use crate::kinds::{KindName, number};
-use crate::server;
+use crate::server::{self, Told};
 use runtime::Backoff;
 use sqlx::{Connection as _, PgConnection, Row as _};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -185,7 +185,11 @@ impl Link {
     /// Nothing is granted out of a history that lacks what was granted before: the tail has to declare it first, and growth
     /// then waits for the audit. A replica that has seen nothing yet takes what there is on the server that is remembered.
     async fn recognize(&mut self, connection: &mut PgConnection) -> Result<(), String> {
-        let server = server::told(&self.cache, connection).await;
+        let told_of = server::ask(&self.cache, connection).await.map_err(|error| told(&error))?;
+        if told_of == Told::Recovering {
+            return Err("the database takes no writes: it is a standby or still recovers".to_owned());
+        }
+        let server = told_of.server();
         let moved = server.is_some() && self.server.is_some() && server != self.server;
         if self.cache.progress.borrow().synced {
             match divergence::compare(&self.cache, connection, moved).await.map_err(|error| told(&error))? {

@@ -69,6 +69,10 @@ async fn promote(server: &mut Server, data: &str, before: impl FnOnce(&str)) {
     before(data);
     std::fs::write(format!("{data}/standby.signal"), "").unwrap();
     server.launch().await.unwrap();
+    become_primary(server).await;
+}
+
+async fn become_primary(server: &Server) {
     let mut admin = server.admin().await.unwrap();
     let promoted: bool = sqlx::query_scalar("SELECT pg_promote()").fetch_one(&mut admin).await.unwrap();
     assert!(promoted);
@@ -111,8 +115,7 @@ async fn nothing_is_granted_by_a_new_primary_that_lacks_an_answer_until_history_
     pair.server.launch().await.unwrap();
     let cable = Proxy::start(&pair.kit.database.url).await;
     let other = Kit::with(Config::new(&cable.url), pair.kit.database.clone()).await;
-    let project = Object::project("p", "", "");
-    other.store.get(&other.access, &project.key(), At::Latest).await.unwrap();
+    other.until("its cache is filled", || other.store.synced()).await;
     cable.let_through(Some("nobody"));
     cable.cut();
     pair.write("kept").await;
@@ -161,6 +164,7 @@ async fn who_starts_after_a_restore_holds_growth_although_he_has_seen_nothing() 
     let kit = Kit::on(database.clone()).await;
     let held = until_held(&kit.store, &kit).await;
     assert!(held.starts_with(store::divergence::DIVERGED), "{held}");
+    kit.until("its cache is filled", || kit.store.synced()).await;
     let more = kit.create(Object::namespace("p", "more", "c1: cpu=1")).await;
     assert!(matches!(more, Err(Error::Held)), "{more:?}");
     let gone = kit.store.get(&kit.access, &lost.key(), At::Latest).await;
@@ -177,6 +181,43 @@ async fn who_starts_after_a_restore_holds_growth_although_he_has_seen_nothing() 
     assert_eq!(kit.store.growth_held(&kit.access).await.unwrap(), None);
     kit.check().await;
     kit.stop().await;
+}
+
+/// A server that recovers answers reads already: what it has then is no history to begin with.
+#[tokio::test]
+async fn who_starts_before_the_recovery_has_ended_holds_growth_too() {
+    let mut server = Server::start(&NOT_DURABLE).await.unwrap();
+    let data = folder(&server).await;
+    let kit = Kit::on(server.database().await.unwrap()).await;
+    kit.create(Object::project("p", "", "c1: cpu=4")).await.unwrap();
+    server.stop().unwrap();
+    script(BACK_UP, &data);
+    let database = kit.database.clone();
+    kit.stop().await;
+    script(RESTORE, &data);
+    std::fs::write(format!("{data}/standby.signal"), "").unwrap();
+    server.launch().await.unwrap();
+
+    let tasks = runtime::Tasks::new();
+    let store =
+        store::Store::open(Config::new(&database.url), kinds(), &tasks, &runtime::Metrics::new()).unwrap();
+    let access = store::Access::internal("test");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !store.database().is_err_and(|why| why.contains("read-only") || why.contains("recovers")) {
+        assert!(Instant::now() < deadline, "{:?}", store.database());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    become_primary(&server).await;
+    loop {
+        match store.write(&access, Object::namespace("p", "more", "c1: cpu=1").create()).await {
+            Err(Error::Held) => break,
+            Err(error) => assert!(Instant::now() < deadline + Duration::from_secs(20), "{error}"),
+            Ok(_) => panic!("it was granted"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    tasks.cancel();
+    tasks.join(Duration::from_secs(5)).await.unwrap();
 }
 
 #[tokio::test]
