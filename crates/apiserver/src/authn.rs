@@ -259,10 +259,12 @@ impl Authenticator {
             // Streams are served to nobody who comes so.
             Via::Password => return Err(nobody()),
             Via::Certificate => x509::verdict(peer, &trust, self.now()).ok_or_else(nobody)?.client(),
-            Via::Jwt | Via::TokenReview => match before.tokens.iter().find_map(Result::ok) {
-                Some(token) => self.by_token(token).await,
-                None => Opinion::None,
-            },
+            Via::Jwt | Via::ClusterJwt | Via::TokenReview => {
+                match before.tokens.iter().find_map(Result::ok) {
+                    Some(token) => self.by_token(token).await,
+                    None => Opinion::None,
+                }
+            }
         };
         match opinion {
             Opinion::Known(caller) if caller.name == before.caller.name => Ok(caller),

@@ -6,12 +6,16 @@ use futures_util::future::BoxFuture;
 use meta::gvk::GroupResource;
 use meta::status::Status;
 use std::sync::Arc;
+use std::time::Instant;
 use store::{Access, Authorizer, Visibility};
 use tokio::sync::watch;
 
 /// Reviews by kube-apiserver, remembered for a while.
 mod review;
+/// Who was no operator.
+mod ordinary;
 
+use ordinary::OrdinaryPeople;
 pub use review::ReviewAnswer;
 use review::Reviews;
 
@@ -98,6 +102,7 @@ pub struct Authorization {
     policy: PolicyBox,
     reviews: Option<Reviews>,
     operator: RequestInfo,
+    ordinary: OrdinaryPeople,
     metrics: Arc<ServerMetrics>,
 }
 
@@ -141,7 +146,13 @@ impl Authorization {
             ..ResourceRequest::default()
         };
         let reviews = kube.map(Reviews::new);
-        Self { policy: PolicyBox(policy), reviews, operator: operator.into(), metrics }
+        Self {
+            policy: PolicyBox(policy),
+            reviews,
+            operator: operator.into(),
+            ordinary: OrdinaryPeople::default(),
+            metrics,
+        }
     }
 
     /// The proof that a caller may do something with a resource, or the answer that he may not. A handler that finds
@@ -196,8 +207,8 @@ impl Authorization {
         }
     }
 
-    /// Users of a token issuer, and who comes with a password of ours, are none of the cluster's users, even if their
-    /// names are the same: kube-apiserver is not asked about them.
+    /// Users of a token issuer, unless the cluster believes it, too, and who comes with a password of ours, are none of the
+    /// cluster's users, even if their names are the same: kube-apiserver is not asked about them.
     async fn review(&self, attributes: &Attributes) -> Result<ReviewAnswer, Status> {
         match &self.reviews {
             Some(reviews) if !matches!(attributes.caller.via, Via::Jwt | Via::Password) => {
@@ -212,7 +223,18 @@ impl Authorization {
             return Ok(true);
         }
         let operator = Attributes { caller: Arc::clone(caller), info: self.operator.clone() };
-        Ok(self.review(&operator).await?.allowed)
+        let answer = self.review(&operator).await.map(|answer| answer.allowed);
+        if caller.via != Via::ClusterJwt {
+            return answer;
+        }
+        match answer {
+            Ok(operates) => {
+                self.ordinary.note(caller, operates, Instant::now());
+                Ok(operates)
+            }
+            Err(_unanswered) if self.ordinary.contains(caller, Instant::now()) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 }
 

@@ -38,6 +38,8 @@ pub enum Via {
     Certificate,
     /// A JSON web token of a configured issuer.
     Jwt,
+    /// The same of an issuer that kube-apiserver believes, too, under the same names: he is one of the cluster's users.
+    ClusterJwt,
     /// A token that kube-apiserver reviewed.
     TokenReview,
     /// A name and a password, at a route that takes them.

@@ -340,6 +340,10 @@ pub struct Jwt {
     /// Issuers in that file whose tokens may name their user's tenant, by the extra keys of --tenant-extra-keys.
     #[arg(long, value_delimiter = ',', requires = "authentication_config")]
     pub tenant_issuers: Vec<String>,
+    /// Issuers in that file that kube-apiserver believes by the same file: what RBAC lets their people do there, they may do
+    /// directly and at the console, too. Without it operators come through kube-apiserver or with a certificate.
+    #[arg(long, value_delimiter = ',', requires = "authentication_config")]
+    pub cluster_issuers: Vec<String>,
     /// Issuer of the tokens, their claim `iss`: the short form for one issuer.
     #[arg(long, requires = "jwt_audience")]
     pub jwt_issuer: Option<String>,

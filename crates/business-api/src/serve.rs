@@ -311,7 +311,11 @@ fn tracer(settings: &Serve, below: &Tasks, metrics: &Metrics) -> Result<Tracer> 
 
 fn issuers(settings: &Jwt) -> IssuerSettings {
     match settings.authentication_config.clone() {
-        Some(path) => IssuerSettings::File { path, naming_tenants: settings.tenant_issuers.clone() },
+        Some(path) => IssuerSettings::File {
+            path,
+            naming_tenants: settings.tenant_issuers.clone(),
+            of_cluster: settings.cluster_issuers.clone(),
+        },
         None => IssuerSettings::Given(issuer(settings).into_iter().collect()),
     }
 }

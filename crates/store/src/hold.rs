@@ -30,6 +30,15 @@ pub struct Hold {
     pub reason: String,
 }
 
+/// What is held, in short: whoever looks often sees by it that something has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The hold on growth, if there is one.
+    pub growth: Option<GrowthHold>,
+    /// Of the amounts that are held: how many there are, and when the newest was made.
+    pub amounts: (i64, String),
+}
+
 /// Growth that is held.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrowthHold {
@@ -70,15 +79,22 @@ impl Store {
 
     /// The hold on growth, if there is one.
     pub async fn growth_hold(&self, access: &Access) -> Result<Option<GrowthHold>, Error> {
+        Ok(self.held(access).await?.growth)
+    }
+
+    /// What is held, in short.
+    pub async fn held(&self, access: &Access) -> Result<Held, Error> {
         operator(access)?;
         let mut connection = self.operate().await?;
         // A new epoch begins with a compaction of everything before it.
-        let query = "SELECT r.held, r.held_reason, r.epoch, c.compacted FROM rev r, compaction c \
+        let query = "SELECT r.held, r.held_reason, r.epoch, c.compacted, h.rows, h.newest FROM rev r, compaction c, \
+               (SELECT count(*) AS rows, coalesce(max(created)::text, '') AS newest FROM holds) h \
              WHERE r.id = 1 AND c.id = 1";
-        let (held, reason, epoch, compacted): (bool, String, Uuid, i64) =
+        let (held, reason, epoch, compacted, rows, newest): (bool, String, Uuid, i64, i64, String) =
             sqlx::query_as(query).fetch_one(&mut connection).await.map_err(|error| unavailable(&error))?;
         let since = Revision(u64::try_from(compacted).unwrap_or_default());
-        Ok(held.then_some(GrowthHold { reason, epoch, since }))
+        let growth = held.then_some(GrowthHold { reason, epoch, since });
+        Ok(Held { growth, amounts: (rows, newest) })
     }
 
     /// Lets growth go on that was held, unless history has diverged once more since. Whether it did.

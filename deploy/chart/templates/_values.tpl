@@ -73,6 +73,7 @@
 {{- with $values.authentication }}
   {{- if .configMapName }}
     {{- $args = append $args (printf "--authentication-config=/authentication/%s" .key) }}
+    {{- with .clusterIssuers }}{{ $args = append $args (printf "--cluster-issuers=%s" (join "," .)) }}{{ end }}
     {{- with .tenantIssuers }}{{ $args = append $args (printf "--tenant-issuers=%s" (join "," .)) }}{{ end }}
     {{- $mounts = append $mounts (dict "name" "authentication" "mountPath" "/authentication" "readOnly" true) }}
     {{- $volumes = append $volumes (dict "name" "authentication" "configMap" (dict "name" .configMapName)) }}

@@ -70,7 +70,8 @@ impl ApiSettings<'_> {
         match self.provider {
             Some(provider) => vec![
                 ("authentication-config", text(&provider.authentication_config())),
-                ("tenant-issuers", issuer),
+                ("tenant-issuers", issuer.clone()),
+                ("cluster-issuers", issuer),
             ],
             None => vec![
                 ("jwt-issuer", issuer),

@@ -31,6 +31,8 @@ pub enum IssuerSettings {
         path: PathBuf,
         /// Issuers whose tokens may name a tenant by an extra key.
         naming_tenants: Vec<String>,
+        /// Issuers that kube-apiserver believes, too, by the same file: what it lets their people do counts here.
+        of_cluster: Vec<String>,
     },
 }
 
@@ -137,6 +139,12 @@ struct KnownIssuer {
     issuer: Arc<JwtIssuer>,
 }
 
+/// What the program's settings make of an issuer of the file.
+struct Standing {
+    tenant_keys: Vec<String>,
+    is_cluster: bool,
+}
+
 impl IssuerTable {
     pub(super) fn key_source(&self, name: &str) -> Option<KeySource> {
         let known = self.issuers.iter().find(|known| known.issuer.name() == name)?;
@@ -235,7 +243,7 @@ impl TokenIssuers {
     }
 
     async fn take(&self, bytes: Vec<u8>) -> Result<(), Error> {
-        let IssuerSettings::File { path, naming_tenants } = &self.settings else { return Ok(()) };
+        let IssuerSettings::File { path, naming_tenants, of_cluster } = &self.settings else { return Ok(()) };
         let wrong = |why: String| Error::AuthenticationConfiguration { path: path.clone(), why };
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&bytes);
         let tenants = TenantNaming { keys: &self.tenant_keys, issuers: naming_tenants };
@@ -243,7 +251,8 @@ impl TokenIssuers {
         let all = file.jwt.iter().zip(checked).map(|(told, checked)| {
             let names_tenants = naming_tenants.contains(&told.issuer.url);
             let tenant_keys = if names_tenants { self.tenant_keys.clone() } else { Vec::new() };
-            self.known(told, checked, keys_of(&told.issuer), tenant_keys)
+            let standing = Standing { tenant_keys, is_cluster: of_cluster.contains(&told.issuer.url) };
+            self.known(told, checked, keys_of(&told.issuer), standing)
         });
         let issuers = join_all(all).await.into_iter().collect::<Result<_, _>>()?;
         self.current.store(Arc::new(IssuerTable { issuers, anonymous: file.anonymous }));
@@ -256,8 +265,8 @@ impl TokenIssuers {
         let checked = checked.map_err(|errors| Error::Settings(aggregate(&errors)))?;
         let mut issuers = Vec::new();
         for ((settings, told), checked) in given.iter().zip(&told).zip(checked) {
-            let tenant_keys = vec![settings.tenant()?.key];
-            issuers.push(self.known(told, checked, settings.keys.clone(), tenant_keys).await?);
+            let standing = Standing { tenant_keys: vec![settings.tenant()?.key], is_cluster: false };
+            issuers.push(self.known(told, checked, settings.keys.clone(), standing).await?);
         }
         Ok(IssuerTable { issuers, anonymous: None })
     }
@@ -268,7 +277,7 @@ impl TokenIssuers {
         told: &JwtAuthenticator,
         checked: Checked,
         keys: KeySource,
-        tenant_keys: Vec<String>,
+        standing: Standing,
     ) -> Result<KnownIssuer, Error> {
         let Checked { rules: claims, territories } = checked;
         let before = self.current.load();
@@ -281,7 +290,8 @@ impl TokenIssuers {
             None => Arc::new(KeySet::load(&told.issuer.url, keys.clone()).await?),
         };
         let Issuer { url, audiences, .. } = told.issuer.clone();
-        let rules = IssuerRules { url, audiences, claims, territories, tenant_keys };
+        let Standing { tenant_keys, is_cluster } = standing;
+        let rules = IssuerRules { url, audiences, claims, territories, tenant_keys, is_cluster };
         Ok(KnownIssuer { told: told.clone(), keys, issuer: Arc::new(JwtIssuer::new(rules, set)) })
     }
 }

@@ -4,7 +4,7 @@ use super::expression;
 use super::jwks::{ALGORITHMS, KeySet};
 use super::tenant;
 use crate::cache::AnswerCache;
-use crate::caller::Caller;
+use crate::caller::{Caller, Via};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use jsonwebtoken::errors::ErrorKind;
@@ -35,6 +35,8 @@ pub(crate) struct IssuerRules {
     pub(crate) territories: Territories,
     /// Extra keys by which it names a tenant; none where it may not.
     pub(crate) tenant_keys: Vec<String>,
+    /// Whether the cluster knows its people by the same names.
+    pub(crate) is_cluster: bool,
 }
 
 /// A configured issuer with its keys.
@@ -133,6 +135,7 @@ impl IssuerRules {
     pub(crate) fn caller(&self, claims: &Claims) -> Result<Caller, String> {
         let mut caller = self.claims.caller(claims, &self.territories)?;
         caller.tenant = tenant(&self.tenant_keys, &caller)?;
+        caller.via = if self.is_cluster { Via::ClusterJwt } else { Via::Jwt };
         Ok(caller)
     }
 }

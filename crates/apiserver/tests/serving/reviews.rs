@@ -1,3 +1,4 @@
+use crate::support::issuer::{Issuer, TENANT, file, mappings, world_of_cluster};
 use crate::support::{WIDGETS, World};
 use http::Method;
 use serde_json::json;
@@ -82,4 +83,50 @@ async fn without_kube_apiserver_masters_probes_and_tenants_go_on_and_others_wait
     assert_eq!(world.client(None).await.send(Method::GET, "/readyz", &[]).await.code, 200);
     let answer = world.get(Some(&world.aggregator()), &known).await;
     assert_eq!((answer.code, answer.json()["reason"].as_str()), (500, Some("InternalError")));
+}
+
+/// Two issuers, of which the cluster believes the first, too.
+async fn world_of_two() -> (World, std::path::PathBuf, [Issuer; 2]) {
+    let issuers = [Issuer::start("one").await, Issuer::start("two").await];
+    let first = json!({
+        "username": {"claim": "sub", "prefix": "one:"},
+        "groups": {"claim": "groups", "prefix": ""},
+        "extra": [{"key": TENANT, "valueExpression": "claims.tenantid"}],
+    });
+    let entries = [issuers[0].entry(&first), issuers[1].entry(&mappings("two:"))];
+    let urls = issuers.each_ref().map(|issuer| issuer.url.as_str());
+    let (world, path) = world_of_cluster(&file(&entries, None), &urls, &urls[..1]).await;
+    (world, path, issuers)
+}
+
+#[tokio::test]
+async fn people_of_an_issuer_that_the_cluster_believes_are_what_it_makes_of_them() {
+    let (world, path, [one, two]) = world_of_two().await;
+    world.kube.allow(|_spec| true);
+    let sees = async |issuer: &Issuer| {
+        let bearer = format!("Bearer {}", issuer.token(|_| {}));
+        world.get(None, &[("authorization", &bearer)]).await.json()["sees"].clone()
+    };
+    assert_eq!(sees(&one).await, "Everything");
+    assert_ne!(sees(&two).await, "Everything", "the same name may be somebody else's there");
+    let reviews = world.kube.access_reviews.lock().unwrap().clone();
+    assert!(!reviews.is_empty() && reviews.iter().all(|review| review["user"] == "one:alice"), "{reviews:?}");
+    std::fs::remove_file(path).unwrap();
+}
+
+#[tokio::test]
+async fn without_kube_apiserver_whoever_was_no_operator_goes_on_and_who_is_not_known_waits() {
+    let (world, path, [one, two]) = world_of_two().await;
+    let code = async |issuer: &Issuer, user: &str, later: i64| {
+        let token = issuer.token(|claims| {
+            claims["sub"] = json!(user);
+            claims["exp"] = json!(claims["exp"].as_i64().unwrap() + later);
+        });
+        world.get(None, &[("authorization", &format!("Bearer {token}"))]).await.code
+    };
+    assert_eq!((code(&one, "alice", 0).await, code(&two, "alice", 0).await), (200, 403));
+    world.kube.down.store(true, Ordering::SeqCst);
+    assert_eq!((code(&one, "alice", 1).await, code(&two, "alice", 1).await), (200, 403));
+    assert_eq!((code(&one, "bob", 0).await, code(&two, "bob", 0).await), (500, 403));
+    std::fs::remove_file(path).unwrap();
 }

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 use store::audit::Difference;
-use store::hold::{GrowthHold, Hold};
+use store::hold::{GrowthHold, Held, Hold};
 use store::repair::Repair;
 use store::{Access, Error, Revision, Store};
 use tokio::sync::watch;
@@ -75,6 +75,8 @@ pub struct Auditor {
     waiting: Option<GrowthHold>,
     /// What was found could not all be told: it is tried again without news.
     again: bool,
+    /// The amounts that are held, in short, as projects were told of them last.
+    amounts: Option<(i64, String)>,
     /// From which revision on the controller knows of a hold.
     known: HashMap<Uuid, Revision>,
     differences: Vec<Difference>,
@@ -109,6 +111,7 @@ impl Auditor {
             due: Instant::now() + FIRST,
             waiting: None,
             again: false,
+            amounts: None,
             known: HashMap::new(),
             differences: Vec::new(),
             schema_due: Instant::now() + FIRST,
@@ -137,10 +140,12 @@ impl Auditor {
             self.schema_due = Instant::now() + SCHEMA_EVERY;
             self.compare_schema().await;
         }
-        let hold = self.store.growth_hold(&self.access).await?;
+        let Held { growth: hold, amounts } = self.store.held(&self.access).await?;
         self.notice(hold.as_ref());
+        // Somebody has given a charge up, or another replica has charged or written off something: projects tell of it.
+        let moved = *self.amounts.get_or_insert_with(|| amounts.clone()) != amounts;
         let again = std::mem::take(&mut self.again);
-        let news = again || self.compared.has_changed().unwrap_or_default();
+        let news = again || moved || self.compared.has_changed().unwrap_or_default();
         let due = Instant::now() >= self.due;
         if !news && !due {
             return Ok(());
@@ -153,6 +158,7 @@ impl Auditor {
             self.differences = self.audit().await?;
         }
         self.tell(written_off).await?;
+        self.amounts = Some(amounts);
         let Some(hold) = &self.waiting else { return Ok(()) };
         let in_use = growth::clusters_in_use(&self.store, &self.access, self.books.kinds).await?;
         let found = growth::GrowthFinding { unheld, differences: &self.differences, in_use: &in_use };

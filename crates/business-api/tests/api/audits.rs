@@ -81,6 +81,26 @@ async fn an_orphan_counts_against_its_project_until_it_is_gone() {
     world.assert_books_agree().await;
 }
 
+/// A charge that an operator gives up counts from that moment on, and its project tells of it soon.
+#[tokio::test]
+async fn an_abandoned_charge_counts_at_once_and_is_told_without_an_audit() {
+    let world = World::new().await;
+    let (admin, operator) = (world.admin("t"), world.operator());
+    admin.post("/projects", project("p", json!({"pods": "10"}))).await.expect(201);
+    admin.post(&namespaces("p"), namespace("lost", json!({"pods": "4"}))).await.expect(201);
+    let path = "/namespaces/p/namespaces/c1-lost";
+    admin.delete(path).await.expect(200);
+    operator.post(&format!("{path}/abandon"), json!({"reason": "c1 burnt down"})).await.expect(201);
+    let none = |object: &mut Value| object["spec"]["finalizers"] = json!([]);
+    operator.replace(path, "/finalize", none).await.expect(200);
+    assert_eq!(operator.get(path).await.code, 404);
+    let refused = admin.post(&namespaces("p"), namespace("a", json!({"pods": "7"}))).await;
+    assert_eq!(refused.code, 403, "{refused:?}");
+    until("the project tells of it", async || ledger(&operator).await["held"][0]["state"] == "abandoned")
+        .await;
+    world.assert_books_agree().await;
+}
+
 #[tokio::test]
 async fn growth_goes_on_by_itself_when_both_sides_were_compared_and_nothing_is_left() {
     let world = World::new().await;

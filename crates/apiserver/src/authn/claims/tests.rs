@@ -14,6 +14,7 @@ fn issuers(jwt: &str) -> Vec<IssuerRules> {
     let of = |(told, checked): (_, crate::authn::config::validate::Checked)| {
         let told: crate::authn::config::JwtAuthenticator = told;
         IssuerRules {
+            is_cluster: false,
             url: told.issuer.url,
             audiences: told.issuer.audiences,
             claims: checked.rules,

@@ -31,10 +31,19 @@ pub(crate) fn mappings(prefix: &str) -> Value {
 }
 
 pub(crate) async fn world(text: &str, naming: &[&str]) -> (World, PathBuf) {
+    world_of_cluster(text, naming, &[]).await
+}
+
+/// The last ones are believed by the cluster, too.
+pub(crate) async fn world_of_cluster(text: &str, naming: &[&str], of_cluster: &[&str]) -> (World, PathBuf) {
     let path = std::env::temp_dir().join(format!("issuers-{}.yaml", uuid::Uuid::new_v4()));
     std::fs::write(&path, text).unwrap();
     let naming_tenants = naming.iter().map(|&url| url.to_owned()).collect();
-    let settings = IssuerSettings::File { path: path.clone(), naming_tenants };
+    let settings = IssuerSettings::File {
+        path: path.clone(),
+        naming_tenants,
+        of_cluster: of_cluster.iter().map(|&url| url.to_owned()).collect(),
+    };
     let world = World::start_with(|all| {
         all.authentication.tenant_keys = vec![TENANT.to_owned()];
         all.authentication.issuers = settings;
