@@ -12,8 +12,7 @@ async function act(page: Page, label: string, reason?: string): Promise<void> {
   await expect(dialog).toHaveCount(0);
 }
 
-// A token of an issuer makes nobody an operator where it is shown directly, as at the console: these pages stand before simulated answers.
-test.describe("an operator", { tag: "@simulated" }, () => {
+test.describe("an operator", () => {
   test("locks a project with a reason, which everybody reads, and unlocks it", async ({ console }) => {
     const page = await console.as("oscar", PAGES.project);
     await page.getByRole("button", { name: words("act.lock"), exact: true }).click();
@@ -39,7 +38,8 @@ test.describe("an operator", { tag: "@simulated" }, () => {
     await expect(card.getByText(words("cluster.cordoned"))).toHaveCount(0);
   });
 
-  test("abandons what no cluster confirms only after typing its name, and the charge stays held", async ({ console, platform }) => {
+  // On a platform the story of an operator abandons it.
+  test("abandons what no cluster confirms only after typing its name, and the charge stays held", { tag: "@simulated" }, async ({ console, platform }) => {
     const page = await console.as("oscar", PAGES.leaving);
     await page.getByRole("button", { name: words("act.abandon") }).click();
     const dialog = page.getByRole("dialog");

@@ -12,6 +12,20 @@ test("a change made elsewhere is seen within a second", async ({ console, platfo
   await expect(page.getByText(fresh).first()).toBeVisible({ timeout: 1_000 });
 });
 
+test("a question that is open stays open when what it is about changes", async ({ console, platform }) => {
+  const page = await console.as("oscar", PAGES.clusters);
+  const dialog = page.getByRole("dialog");
+  await page.getByRole("region", { name: "local", exact: true }).getByRole("button", { name: words("cluster.cordon"), exact: true }).click();
+  await expect(dialog).toBeVisible();
+  try {
+    platform.change("memberclusters", undefined, "local", { spec: { displayName: "Local" } });
+    await expect(page.getByRole("heading", { name: "Local", exact: true, includeHidden: true })).toBeVisible();
+    await expect(dialog).toBeVisible();
+  } finally {
+    platform.change("memberclusters", undefined, "local", { spec: { displayName: null } });
+  }
+});
+
 test("whoever loses his role while he looks is told", async ({ console, platform }) => {
   const page = await console.as("dave", PAGES.project);
   await expect(page.getByRole("heading", { level: 1 })).toBeVisible();

@@ -4,7 +4,6 @@ import { expect, test } from "./fixtures";
 import { OPERATORS, PAGES, type PageName } from "./routes";
 
 const visitor = (name: PageName) => (OPERATORS.has(name) ? "oscar" : "alice");
-const tag = (name: PageName) => (OPERATORS.has(name) ? "@simulated" : []);
 
 /** Something of the page's own is there, and nothing is still loading. */
 async function isSettled(page: Page): Promise<void> {
@@ -13,7 +12,7 @@ async function isSettled(page: Page): Promise<void> {
 }
 
 for (const name of Object.keys(PAGES) as PageName[]) {
-  test(`${name} keeps nobody out, in both themes and at every width`, { tag: tag(name) }, async ({ console }) => {
+  test(`${name} keeps nobody out, in both themes and at every width`, async ({ console }) => {
     const page = await console.as(visitor(name), PAGES[name]);
     await isSettled(page);
     await console.isWellMade(page, name);
@@ -34,7 +33,7 @@ test.describe("in Chinese", () => {
   test.use({ locale: "zh-CN" });
 
   for (const name of Object.keys(PAGES) as PageName[]) {
-    test(`${name} is said in Chinese, and keeps nobody out`, { tag: tag(name) }, async ({ console }) => {
+    test(`${name} is said in Chinese, and keeps nobody out`, async ({ console }) => {
       const page = await console.as(visitor(name), PAGES[name]);
       await expect(page.locator("html")).toHaveAttribute("lang", /^zh/);
       await expect(page.getByRole("link", { name: words("nav.projects", {}, "zh"), exact: true })).toBeVisible();

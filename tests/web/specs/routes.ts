@@ -22,5 +22,5 @@ export const PAGES = {
 
 export type PageName = keyof typeof PAGES;
 
-/** Pages of operators: nobody who logs in at a provider is one at the console. */
+/** Pages of operators. */
 export const OPERATORS: ReadonlySet<PageName> = new Set(["clusters", "findings"]);

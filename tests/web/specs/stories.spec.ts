@@ -100,8 +100,12 @@ test.describe("the same in the page and in the terminal", { tag: "@real" }, () =
     const place = "/apis/business.tkestack.io/v1/namespaces/data/namespaces/member-2-reports/abandon";
     const body = JSON.stringify({ reason: "member-2 burnt down" });
     expect(kubectl("oscar", ["create", "--raw", place, "-f", "-"], body).code).toBe(0);
-    // That its charge stays held, page and audit show only after the server's next audit, up to ten minutes later: left out here.
-    await expect(page.getByRole("row", { name: /member-2-reports/ })).toHaveCount(0);
+    // It is gone from the project, and its charge stays, in page and terminal.
+    const releasing = page.getByRole("region", { name: words("project.releasing") }).first();
+    await expect(releasing.getByText("member-2 burnt down")).toBeVisible({ timeout: 20_000 });
+    await page.goto(platform.origin + PAGES.findings);
+    await expect(page.getByRole("row", { name: /member-2\/reports/ }).getByText(words("found.abandoned"))).toBeVisible();
+    expect(business("oscar", "audit").text).toContain("member-2 burnt down");
   });
 });
 

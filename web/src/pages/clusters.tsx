@@ -1,4 +1,4 @@
-import { For, Show } from "solid-js";
+import { createMemo, For, Show } from "solid-js";
 import { amountOf } from "../amounts/quantity";
 import { request } from "../api/client";
 import { clusters, pathOf } from "../api/collections";
@@ -11,13 +11,17 @@ import { Conditions, Head, Living, ShareRow } from "../ui/parts";
 /** What there is to give, for operators. */
 export function Clusters() {
   const all = clusters();
-  const sorted = () => [...all.objects().values()].sort((a, b) => a.metadata.name.localeCompare(b.metadata.name));
+  // By name: a card, and a question that is open in it, outlive a change of the cluster.
+  const named = createMemo(() => new Map([...all.objects().values()].map((cluster) => [cluster.metadata.name, cluster])));
+  const names = () => [...named().keys()].sort((a, b) => a.localeCompare(b));
   return (
     <>
       <Head title={t("clusters.title")} />
       <Living states={[all.state()]}>
         <div class="cards">
-          <For each={sorted()} fallback={<p class="card empty">{t("clusters.none")}</p>}>{(cluster) => <Card cluster={cluster} />}</For>
+          <For each={names()} fallback={<p class="card empty">{t("clusters.none")}</p>}>
+            {(name) => <Show when={named().get(name)}>{(cluster) => <Card cluster={cluster()} />}</Show>}
+          </For>
         </div>
       </Living>
     </>
