@@ -46,7 +46,8 @@ fn business(instance: &Instance, who: &Kubectl) -> Result<Kubectl> {
 fn json_of(business: &Kubectl, args: &[&str], code: i32) -> Result<Value> {
     let output = business.output(args, None)?;
     let complaint = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.code() == Some(code), "{args:?} ended with {}: {complaint}", output.status);
+    let said = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.code() == Some(code), "{args:?} ended with {}: {complaint}{said}", output.status);
     serde_json::from_slice(&output.stdout).with_context(|| format!("{args:?}: {complaint}"))
 }
 

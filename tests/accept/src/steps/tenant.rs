@@ -40,14 +40,23 @@ pub(super) fn tenant(instance: &Instance) -> Result<()> {
         Some(&project("child", Some("theirs"), &[(HOST_CLUSTER, one)]).to_string()),
     )?;
     ensure!(refusal.contains("NotFound") || refusal.contains("not found"), "unexpected refusal: {refusal}");
-    let stranger = user("stranger", None, &["tenant-admins"])?;
-    let refusal = stranger.refused(&["get", "projects"], None)?;
-    ensure!(refusal.contains("orbidden"), "unexpected: {refusal}");
+    stranger(&user("stranger", None, &["tenant-admins"])?)?;
     member(&user("member", Some("default"), &[])?)?;
     for (kubectl, name) in [(&mine, "mine"), (&other, "theirs")] {
         kubectl.run(&["delete", "project", name, "--wait=false"])?;
         until_gone(kubectl, &["project", name])?;
     }
+    Ok(())
+}
+
+/// Somebody of no tenant finds what he would find through kube-apiserver, whose door lets everybody look: nothing.
+fn stranger(kubectl: &instance::kubectl::Kubectl) -> Result<()> {
+    let seen = kubectl.run(&["get", "projects,bns,tenants", "-A", "-o", "name"])?;
+    ensure!(seen.trim().is_empty(), "somebody of no tenant sees {seen}");
+    let refusal = kubectl.refused(&["get", "project", "mine"], None)?;
+    ensure!(refusal.contains("NotFound"), "unexpected: {refusal}");
+    let refusal = kubectl.refused(&["create", "-f", "-"], Some(&project("nope", None, &[]).to_string()))?;
+    ensure!(refusal.contains("Forbidden"), "unexpected refusal: {refusal}");
     Ok(())
 }
 
