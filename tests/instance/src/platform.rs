@@ -43,6 +43,8 @@ pub struct Options {
     pub advertise_address: Option<String>,
     /// Replicas of business-api; the aggregator asks the first.
     pub replicas: u8,
+    /// Replicas of business-controller; the first issues certificates.
+    pub controllers: u8,
     /// PostgreSQL of the user instead of a private one.
     pub database_url: Option<String>,
     /// The private PostgreSQL has a certificate.
@@ -67,7 +69,8 @@ pub struct Instance {
     /// Names of the member clusters, the host cluster first.
     pub clusters: Vec<String>,
     pub apis: Vec<Api>,
-    pub controller_admin_port: Option<u16>,
+    /// Where each replica of the controller is asked how it is, by its name.
+    pub controller_admin_ports: Vec<(String, u16)>,
     pub database_url: String,
     /// The private PostgreSQL, where it is one.
     pub postgres: Option<Postgres>,
@@ -85,7 +88,8 @@ impl Instance {
     /// Starts everything. When a step fails, what was started is stopped again.
     pub fn start(layout: &Layout, options: &Options) -> Result<Self> {
         ensure!(options.members <= MEMBERS_MAX, "at most {MEMBERS_MAX} members");
-        ensure!(options.replicas <= REPLICAS_MAX, "at most {REPLICAS_MAX} replicas");
+        let most = options.replicas.max(options.controllers);
+        ensure!(most <= REPLICAS_MAX, "at most {REPLICAS_MAX} replicas");
         for dir in ["logs", "members", "programs", "home"] {
             std::fs::create_dir_all(layout.path(dir))?;
         }
@@ -177,7 +181,7 @@ impl<'a> Starter<'a> {
             kubectl,
             clusters,
             apis: Vec::new(),
-            controller_admin_port: None,
+            controller_admin_ports: Vec::new(),
             database_url,
             postgres,
             cluster,
@@ -221,8 +225,7 @@ impl<'a> Starter<'a> {
     }
 
     fn replica_names(&self) -> Vec<String> {
-        let others = (2..=self.options.replicas).map(|number| format!("business-api-{number}"));
-        std::iter::once("business-api".to_owned()).chain(others).collect()
+        numbered("business-api", self.options.replicas)
     }
 
     /// What tokens are signed with, and what the provider is called.
@@ -338,26 +341,43 @@ impl<'a> Starter<'a> {
         })?;
         self.open_doors(host, instance, &first)?;
         self.start_registry(instance, &first)?;
-        let admin_port = self.port("business-controller", "business-controller")?;
-        instance.controller_admin_port = Some(admin_port);
+        for name in numbered("business-controller", self.options.controllers) {
+            let admin_port = self.port(&name, &name)?;
+            instance.controller_admin_ports.push((name, admin_port));
+        }
         say::step("business-controller ready", || {
-            let kubeconfig = self.layout.path("programs/business-controller.kubeconfig");
-            programs::kubeconfig(&admin, &like, "business-controller", &kubeconfig)?;
+            self.start_controllers(&admin, &like, instance, &certificates)
+        })?;
+        say::step("clusters known to business-api", || clusters_known(&admin, &instance.clusters))
+    }
+
+    fn start_controllers(
+        &self,
+        admin: &Kubectl,
+        like: &Value,
+        instance: &Instance,
+        certificates: &Certificates,
+    ) -> Result<()> {
+        let kubeconfig = self.layout.path("programs/business-controller.kubeconfig");
+        programs::kubeconfig(admin, like, "business-controller", &kubeconfig)?;
+        let mut certificates = Some(certificates);
+        for (name, admin_port) in &instance.controller_admin_ports {
             let controller = Controller {
+                name,
                 kubeconfig: &kubeconfig,
                 members: &self.layout.path(MEMBERS),
                 signers: &self.layout.path(SIGNERS),
                 endpoints: &self.layout.path(ENDPOINTS),
-                certificates: &certificates,
-                admin_port,
+                certificates: certificates.take(),
+                admin_port: *admin_port,
                 audit_period: self.options.audit_period.as_deref(),
                 registry: instance.registry.as_ref(),
                 authority: &self.pki.cert("serving-ca"),
             };
             self.supervisor.start(controller.spec(self.layout)?)?;
-            programs::ready(self.supervisor, "business-controller", admin_port)
-        })?;
-        say::step("clusters known to business-api", || clusters_known(&admin, &instance.clusters))
+        }
+        let mut all = instance.controller_admin_ports.iter();
+        all.try_for_each(|(name, admin_port)| programs::ready(self.supervisor, name, *admin_port))
     }
 
     fn start_apis(
@@ -484,6 +504,12 @@ impl<'a> Starter<'a> {
         signers.write(&self.layout.path(SIGNERS))?;
         endpoints.write(&self.layout.path(ENDPOINTS))
     }
+}
+
+/// The names of a program's replicas; there is one at least.
+fn numbered(program: &str, replicas: u8) -> Vec<String> {
+    let others = (2..=replicas).map(|number| format!("{program}-{number}"));
+    std::iter::once(program.to_owned()).chain(others).collect()
 }
 
 fn tenant_kubeconfig(layout: &Layout, pki: &Pki, issuer: &TokenIssuer, api: &Api) -> Result<()> {

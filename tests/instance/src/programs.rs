@@ -177,13 +177,16 @@ pub const TUNNEL_SOCKET: &str = "tunnel.sock";
 /// The controller.
 #[derive(Debug)]
 pub struct Controller<'a> {
+    /// `business-controller`, or with a number behind it.
+    pub name: &'a str,
     pub kubeconfig: &'a Path,
     pub members: &'a Path,
     /// Who has certificates signed in the clusters.
     pub signers: &'a Path,
     /// Where people reach the clusters.
     pub endpoints: &'a Path,
-    pub certificates: &'a Certificates,
+    /// Of the one that issues certificates.
+    pub certificates: Option<&'a Certificates>,
     pub admin_port: u16,
     pub audit_period: Option<&'a str>,
     pub registry: Option<&'a Registry>,
@@ -197,14 +200,16 @@ impl Controller<'_> {
             ("kubeconfig", text(self.kubeconfig)),
             ("namespace", NAMESPACE.to_owned()),
             ("members-kubeconfig", text(self.members)),
-            ("signers-kubeconfig", text(self.signers)),
-            ("endpoints-kubeconfig", text(self.endpoints)),
             ("tunnel-socket", text(&layout.path(TUNNEL_SOCKET))),
             ("admin-bind", format!("127.0.0.1:{}", self.admin_port)),
-            ("identity", format!("up-{}", layout.short_hash())),
+            ("identity", format!("{}-{}", self.name, layout.short_hash())),
             ("log-format", "text".to_owned()),
         ];
-        args.extend(self.certificates.of_controller());
+        if let Some(certificates) = self.certificates {
+            args.extend(certificates.of_controller());
+            args.push(("signers-kubeconfig", text(self.signers)));
+            args.push(("endpoints-kubeconfig", text(self.endpoints)));
+        }
         args.extend(self.audit_period.map(|period| ("audit-period", period.to_owned())));
         if let Some(registry) = self.registry {
             args.push(("registry-url", registry.url()));
@@ -214,7 +219,7 @@ impl Controller<'_> {
         }
         let args = args.into_iter().map(|(key, value)| format!("--{key}={value}"));
         let program = layout::beside("business-controller")?;
-        Ok(Spec::new("business-controller", &program).args(["run"]).args(args))
+        Ok(Spec::new(self.name, &program).args(["run"]).args(args))
     }
 }
 

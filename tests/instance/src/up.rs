@@ -51,6 +51,7 @@ impl Asked {
             members: self.up.members,
             advertise_address: self.up.advertise_address.clone(),
             replicas: self.up.replicas,
+            controllers: self.up.controllers,
             database_url,
             database_tls: false,
             archives: false,

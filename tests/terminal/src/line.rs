@@ -41,6 +41,8 @@ pub struct Up {
     pub advertise_address: Option<String>,
     /// Replicas of business-api.
     pub replicas: u8,
+    /// Replicas of business-controller.
+    pub controllers: u8,
     /// Another PostgreSQL than a private one.
     pub postgres: Option<Postgres>,
 }
@@ -73,6 +75,7 @@ impl Up {
                 .requires("kubeconfig")
                 .help(advertise),
             replicas(),
+            controllers(),
             Arg::new("postgres")
                 .long("postgres")
                 .value_name("ha|URL")
@@ -91,6 +94,7 @@ impl Up {
             members: number(matches, "members"),
             advertise_address: matches.get_one("advertise-address").cloned(),
             replicas: number(matches, "replicas"),
+            controllers: number(matches, "controllers"),
             postgres: matches.get_one("postgres").cloned(),
         }
     }
@@ -143,6 +147,17 @@ pub fn replicas() -> Arg {
     let help = "Replicas of business-api.";
     Arg::new("replicas")
         .long("replicas")
+        .value_name("N")
+        .value_parser(value_parser!(u8))
+        .default_value("1")
+        .help(help)
+}
+
+/// `--controllers`.
+fn controllers() -> Arg {
+    let help = "Replicas of business-controller.";
+    Arg::new("controllers")
+        .long("controllers")
         .value_name("N")
         .value_parser(value_parser!(u8))
         .default_value("1")
