@@ -1,4 +1,4 @@
-//! A slow full pass over the member clusters, which finds what no watch tells of: namespaces that may take what no
+//! A slow full pass over the member clusters of our shares, which finds what no watch tells of: namespaces that may take what no
 //! object is charged for. They are shown in the status of the project that answers for them, and the API server holds
 //! what they may take against it until they are gone. The pass also tells the API server how far everything was
 //! compared, which growth waits for after the database's history has diverged.
@@ -16,10 +16,14 @@ use crate::business::Roll;
 use crate::context::Context;
 use crate::dispatch;
 use crate::error::Error;
+use crate::kinds::ObjectKey as _;
+use crate::member::Member;
 use crate::member_cluster::wake_cluster;
+use crate::members::Lookup;
 use crate::namespace::kind::BusinessNamespace;
 use crate::queue::Lane;
-use crate::seal::Borne;
+use crate::seal::Keyring;
+use crate::shares::{Share, Stay};
 use business_types::{ClusterComparison, Comparison};
 use judge::Evidence;
 use look::Sighting;
@@ -49,40 +53,81 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// Once in a period, and soon after it is wanted.
+    /// Once in a period, soon after it is wanted, and a while after a share has become ours. A share that is to be left is not
+    /// waited for.
     pub async fn run(self, end: CancellationToken) {
         let Self { cx, period } = self;
+        let mut changes = cx.shares.changes();
         let mut due = Instant::now() + FIRST_AFTER.min(period);
-        let mut first = true;
+        let mut held = cx.shares.held();
         while !end.is_cancelled() {
-            if first || timeout(due.duration_since(Instant::now()), cx.audit_wanted.notified()).await.is_err()
-            {
-                sleep_until(due).await;
-            } else {
-                tokio::time::sleep(SOON).await;
+            tokio::select! {
+                () = sleep_until(due) => {}
+                () = cx.audit_wanted.notified() => {
+                    due = due.min(Instant::now() + SOON);
+                    continue;
+                }
+                // The sender lives as long as the context.
+                _ = changes.changed() => {
+                    let before = std::mem::replace(&mut held, cx.shares.held());
+                    if held.iter().any(|(share, tenure)| before.get(share) != Some(tenure)) {
+                        due = due.min(Instant::now() + FIRST_AFTER.min(period));
+                    }
+                    continue;
+                }
             }
-            first = false;
             due = Instant::now() + period;
-            if let Err(error) = pass(&cx).await {
-                tracing::warn!(error = crate::error::chain(&error), "the audit could not be made");
+            tokio::select! {
+                made = pass(&cx) => {
+                    if let Err(error) = made {
+                        tracing::warn!(error = crate::error::chain(&error), "the audit could not be made");
+                    }
+                }
+                () = cx.shares.any_is_to_end() => due = Instant::now() + SOON,
             }
         }
     }
 }
 
-/// One pass over everything.
+/// What one pass is over.
+struct Scope<'a> {
+    cx: &'a Context,
+    /// The shares that are ours, which are not left before it has ended.
+    stays: Vec<Stay>,
+}
+
+impl Scope<'_> {
+    fn has(&self, share: Share) -> bool {
+        self.stays.iter().any(|stay| stay.share() == share)
+    }
+
+    fn has_cluster(&self, cluster: &str) -> bool {
+        self.has(self.cx.share_of(cluster))
+    }
+
+    fn members(&self) -> Vec<Arc<Member>> {
+        let names = self.cx.members.all().into_iter().map(|member| member.name.clone());
+        let followed = |name: String| match self.cx.member(&name) {
+            Lookup::Found(member) if self.has_cluster(&name) => Some(member),
+            _ => None,
+        };
+        names.filter_map(followed).collect()
+    }
+}
+
+/// One pass over everything in our shares.
 pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
-    let began = Instant::now();
-    let Some(keyring) = cx.seals.keyring() else {
-        return Err(Error::Config("the keys of seals were not read yet".to_owned()));
+    let scope = Scope { cx, stays: cx.shares.enter_all() };
+    let Some(keyring) = cx.seals.keyring().filter(|_| !scope.stays.is_empty()) else {
+        return Ok(Comparison::default());
     };
     // Taken first: whatever is found later is compared with at least these.
     let survey = Survey::make(&cx.business).await.map_err(Error::Api)?;
     let roll = roll(cx).await?;
     let mut comparison = Comparison::default();
     let mut sightings = Vec::new();
-    let mut keys = BTreeSet::new();
-    for member in cx.members.all() {
+    let mut keys = BTreeMap::new();
+    for member in scope.members() {
         let looked = match look::ready(cx, &member).await {
             Ok(()) => look::look(cx, &member, &survey, &keyring).await,
             Err(why) => Err(why),
@@ -91,35 +136,50 @@ pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
             Ok(sights) => {
                 comparison.clusters.insert(member.name.clone(), survey.revision);
                 sightings.extend(sights.sightings);
-                keys.extend(sights.keys);
+                keys.insert(member.name.clone(), sights.keys);
             }
             Err(why) => missing(&mut comparison, &member.name, why),
         }
     }
-    not_looked_at(cx, &survey, &mut comparison);
+    not_looked_at(&scope, &survey, &mut comparison);
     let evidence = Evidence { survey: &survey, keyring: &keyring, roll: &roll };
     let mut findings = judge_all(cx, evidence, sightings, &mut comparison).await;
     findings.keep_compared(&comparison);
     let gauge = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
     cx.metrics.orphans.set(gauge(findings.orphans()));
     cx.metrics.strangers.set(gauge(findings.strangers()));
-    let parts = tell::tell(cx, &survey, findings, &comparison).await?;
+    let mut parts = tell::tell(cx, &scope.stays, &survey, findings, &comparison).await?;
+    tell_keys(&mut parts, &keyring, keys);
     let comparison = Comparison::of(&parts);
-    show(cx, parts);
+    show(&scope, parts);
     // One that is as it should be costs no call.
     dispatch::look_at_all(cx);
     if comparison.missing.is_empty() {
         cx.metrics.audited.set(cx.clock.unix_seconds());
-        cx.seals.are_borne(Borne { ids: keys, since: began });
     }
     Ok(comparison)
 }
 
+/// Which keys the seals of each cluster bear. Those of passes that had begun with a former key are among them.
+fn tell_keys(
+    parts: &mut BTreeMap<String, ClusterComparison>,
+    keyring: &Keyring,
+    keys: BTreeMap<String, BTreeSet<String>>,
+) {
+    for (cluster, keys) in keys {
+        if let Some(part) = parts.get_mut(&cluster).filter(|part| part.missing.is_empty()) {
+            keyring.active().clone_into(&mut part.active_key);
+            // Anybody can write that a seal has another one.
+            part.keys = keys.into_iter().filter(|id| keyring.has(id)).collect();
+        }
+    }
+}
+
 /// All our objects, as soon as passes decide from none that is not among them.
 async fn roll(cx: &Context) -> Result<Roll, Error> {
-    let roll = cx.business.roll::<BusinessNamespace>().await.map_err(Error::Api)?;
+    let roll = cx.business.roll::<BusinessNamespace>("").await.map_err(Error::Api)?;
     let caught_up = async {
-        while cx.objects.namespaces.is_behind(&roll) {
+        while cx.objects.namespaces.is_behind(&roll, |_| true) {
             tokio::time::sleep(CATCH_UP_PERIOD).await;
         }
     };
@@ -130,14 +190,19 @@ async fn roll(cx: &Context) -> Result<Roll, Error> {
 }
 
 /// Clusters in use that nobody could look at: something of ours may lie there all the same.
-fn not_looked_at(cx: &Context, survey: &Survey, comparison: &mut Comparison) {
+fn not_looked_at(scope: &Scope<'_>, survey: &Survey, comparison: &mut Comparison) {
+    let cx = scope.cx;
     let absent = cx.members.absent();
     let mut in_use: BTreeSet<String> = cx.objects.namespaces.clusters().into_iter().collect();
     in_use.extend(survey.clusters());
     in_use.extend(absent.keys().cloned());
-    for cluster in in_use {
+    for cluster in in_use.into_iter().filter(|cluster| scope.has_cluster(cluster)) {
         if !comparison.clusters.contains_key(&cluster) && !comparison.missing.contains_key(&cluster) {
-            let why = absent.get(&cluster).map_or("it is not in the directory", String::as_str);
+            let unknown = match cx.member(&cluster) {
+                Lookup::NotLoaded => "it is not connected to yet",
+                Lookup::Unknown | Lookup::Found(_) => "it is not in the directory",
+            };
+            let why = absent.get(&cluster).map_or(unknown, String::as_str);
             missing(comparison, &cluster, why.to_owned());
         }
     }
@@ -171,10 +236,15 @@ async fn judge_all(
     findings
 }
 
-/// Shows in each cluster's object how far it was compared.
-fn show(cx: &Context, parts: BTreeMap<String, ClusterComparison>) {
-    let names: Vec<String> = parts.keys().cloned().collect();
-    cx.objects.member_clusters.memory.set_comparisons(parts);
+/// Shows in each cluster's object how far it was compared; in one of which nothing is to be compared any more that it was not.
+fn show(scope: &Scope<'_>, mut parts: BTreeMap<String, ClusterComparison>) {
+    let cx = scope.cx;
+    let objects = cx.objects.member_clusters.all();
+    let known = objects.iter().map(|object| object.key.name().to_owned());
+    let names: BTreeSet<String> =
+        known.chain(parts.keys().cloned()).filter(|name| scope.has_cluster(name)).collect();
+    let shown = names.iter().map(|name| (name.clone(), parts.remove(name)));
+    cx.objects.member_clusters.memory.set_comparisons(shown.collect());
     for name in names {
         wake_cluster(cx, &name, Lane::Urgent);
     }

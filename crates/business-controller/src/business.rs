@@ -101,11 +101,14 @@ impl Business {
         }
     }
 
-    /// All objects of a kind at one revision.
-    pub async fn roll<K: Kind>(&self) -> Result<Roll, CallFailure> {
+    /// All objects of a kind that a field selector takes, at one revision. The empty one takes all.
+    pub async fn roll<K: Kind>(&self, selector: &str) -> Result<Roll, CallFailure> {
         let api = self.everywhere::<K>();
         let mut roll = Roll::default();
-        let mut params = ListParams::default().limit(PAGE);
+        let mut params = ListParams::default().fields(selector).limit(PAGE);
+        if selector.is_empty() {
+            params.field_selector = None;
+        }
         loop {
             let page = bounded(api.list_metadata(&params)).await?;
             if params.continue_token.is_none() {

@@ -59,12 +59,15 @@ impl<K: Kind> Cache<K> {
         at(&held.objects, &held.index)
     }
 
-    /// Whether an object is held that is not on a roll and is not newer than it.
-    pub fn is_behind(&self, roll: &Roll) -> bool {
-        let lost = |view: &Arc<View<K>>| {
-            revision(&view.resource_version) <= roll.revision && !roll.generations.contains_key(&view.uid)
+    /// Whether an object is held, of those that count, that the roll does not have, or has newer.
+    pub fn is_behind(&self, roll: &Roll, counts: impl Fn(&View<K>) -> bool) -> bool {
+        let is_older = |view: &Arc<View<K>>| {
+            let newest = roll.generations.get(&view.uid);
+            revision(&view.resource_version) <= roll.revision
+                && newest.is_none_or(|newest| view.generation < *newest)
+                && counts(view)
         };
-        self.read().objects.values().any(lost)
+        self.read().objects.values().any(is_older)
     }
 
     pub fn list_begins(&self) {

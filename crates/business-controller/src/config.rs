@@ -2,10 +2,12 @@
 
 use crate::dial::Dialer;
 use crate::error::Error;
+use crate::fence::Times;
 use crate::issuer::serve::IssuerIdentity;
-use crate::leader::Times;
+use crate::shares::SHARDS_MAX;
 use business_types::names::MEMBERS_NAMESPACE;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use meta::validation::NameRule;
 use runtime::telemetry::LogFormat;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -104,7 +106,7 @@ pub struct Config {
     /// runs in.
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
-    /// Namespace of the lease and of the Secret of seals.
+    /// Namespace of the Leases and of the Secret of seals.
     #[arg(long, default_value = "tke-business")]
     pub namespace: String,
     /// Namespace of the Secrets of member clusters: one of their own, so that the right to list them opens nothing else.
@@ -123,18 +125,21 @@ pub struct Config {
     /// Where /livez, /readyz and /metrics are served, over plain HTTP.
     #[arg(long, default_value = "127.0.0.1:8081")]
     pub admin_bind: SocketAddr,
-    /// Name in the lease; no other process may have it. Without it: a name of its own.
-    #[arg(long)]
+    /// Name in the Leases; no other process may have it. Without it: a name of its own.
+    #[arg(long, value_parser = identity)]
     pub identity: Option<String>,
     /// How long a lease that is not renewed is respected.
     #[arg(long, default_value = "15s", value_parser = duration)]
     pub lease_duration: Duration,
-    /// How long the leader tries to renew before it gives up.
+    /// How long a replica tries to renew a lease before it gives up.
     #[arg(long, default_value = "10s", value_parser = duration)]
     pub renew_deadline: Duration,
-    /// How often the lease is asked for or renewed.
+    /// How often a lease is renewed.
     #[arg(long, default_value = "2s", value_parser = duration)]
     pub retry_period: Duration,
+    /// Shares that the member clusters are divided into among the replicas. The same for all of them, and for good.
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u8).range(1..=i64::from(SHARDS_MAX)))]
+    pub shards: u8,
     /// Deadline of every write to a member cluster.
     #[arg(long, default_value = "5s", value_parser = duration)]
     pub write_deadline: Duration,
@@ -269,6 +274,12 @@ fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// The Lease of a replica is called after it.
+fn identity(text: &str) -> Result<String, String> {
+    let wrong = NameRule::Subdomain.check(text);
+    wrong.into_iter().next().map_or_else(|| Ok(text.to_owned()), |why| Err(format!("{text:?}: {why}")))
+}
+
 fn period(text: &str) -> Result<Duration, String> {
     let period = duration(text)?;
     if period < PERIOD_MIN { Err(format!("{text} is less than {PERIOD_MIN:?}")) } else { Ok(period) }
@@ -292,7 +303,7 @@ impl Config {
         Dialer::new(self.tunnel_socket.clone())
     }
 
-    /// The name in the lease.
+    /// The name in the Leases.
     pub fn identity(&self) -> String {
         let own = || format!("business-controller-{}", uuid::Uuid::new_v4().simple());
         self.identity.clone().filter(|identity| !identity.is_empty()).unwrap_or_else(own)
@@ -325,7 +336,9 @@ mod tests {
         };
         let config = run(&["business-controller", "run"]);
         assert!(config.times().is_ok());
-        assert_eq!(config.audit_period, Duration::from_mins(5));
+        assert_eq!((config.audit_period, config.shards), (Duration::from_mins(5), 16));
+        assert!(Cli::try_parse_from(["x", "run", "--shards", "0"]).is_err());
+        assert!(Cli::try_parse_from(["x", "run", "--identity", "Pod_1"]).is_err());
         assert!(Cli::try_parse_from(["x", "run", "--audit-period", "0s"]).is_err());
         assert_eq!(config.forbidden_namespaces, business_types::names::FORBIDDEN_NAMESPACES);
         let config = run(&["x", "run", "--forbidden-namespaces", "a,b*", "--retry-period", "500ms"]);

@@ -2,15 +2,18 @@
 
 use crate::business::Business;
 use crate::events::Recorder;
-use crate::leader::Fence;
-use crate::members::Members;
+use crate::fence::Fence;
+use crate::kinds::{ObjectKey as _, RootKey};
+use crate::members::{Lookup, Members};
 use crate::objects::{ObjectKey, Objects};
 use crate::outcome::ControllerMetrics;
-use crate::queue::Queue;
+use crate::queue::{Lane, Queue};
 use crate::registry::backend::Registry;
 use crate::seal::Seals;
+use crate::shares::{Share, Shares};
 use runtime::Clock;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Notify;
 
 /// Objects of one group, a member cluster or the projects, that may be at work at a time.
@@ -25,8 +28,8 @@ pub struct Context {
     pub members: Members,
     /// Objects to look at.
     pub queue: Queue<ObjectKey>,
-    /// What the holder of the lease may do.
-    pub fence: Arc<Fence>,
+    /// What of the work is done here, and what may be written for it.
+    pub shares: Arc<Shares>,
     pub events: Recorder,
     pub metrics: ControllerMetrics,
     /// The registry of image namespaces and chart groups.
@@ -45,5 +48,62 @@ impl Context {
     /// Now, RFC 3339 in whole seconds.
     pub fn now(&self) -> String {
         meta::time::rfc3339(self.clock.unix_seconds())
+    }
+
+    /// The share of the cluster that a name stands for. As long as it stands for none, whatever has that name is the fleet's.
+    pub fn share_of(&self, cluster: &str) -> Share {
+        let uid = self.recorded(cluster).or_else(|| self.members.uid(cluster));
+        uid.map_or(Share::Fleet, |uid| self.shares.of_uid(&uid))
+    }
+
+    /// What a name stands for, as it was last seen on record.
+    fn recorded(&self, cluster: &str) -> Option<String> {
+        let object = self.objects.member_clusters.get(&RootKey::new(None, cluster))?;
+        Some(object.status.uid.clone()).filter(|uid| !uid.is_empty())
+    }
+
+    /// The share of an object; `None` for a namespace that is not there.
+    pub fn share_of_object(&self, key: &ObjectKey) -> Option<Share> {
+        match key {
+            ObjectKey::Namespace(key) => {
+                self.objects.namespaces.get(key).map(|object| self.share_of(&object.spec.cluster_name))
+            }
+            ObjectKey::MemberCluster(key) => Some(self.share_of(key.name())),
+            ObjectKey::Project(_)
+            | ObjectKey::NsEmigration(_)
+            | ObjectKey::ImageNamespace(_)
+            | ObjectKey::ChartGroup(_)
+            | ObjectKey::Tenant(_)
+            | ObjectKey::NamespaceTemplate(_) => Some(Share::Fleet),
+        }
+    }
+
+    /// What may be written for the fleet.
+    pub fn fleet(&self) -> &Arc<Fence> {
+        &self.shares.post(Share::Fleet).fence
+    }
+
+    /// What may be written for the objects of a cluster.
+    pub fn fence_of(&self, cluster: &str) -> &Arc<Fence> {
+        &self.shares.post(self.share_of(cluster)).fence
+    }
+
+    /// What the directory says of a cluster.
+    pub fn member(&self, cluster: &str) -> Lookup {
+        let share = self.share_of(cluster);
+        match self.members.find(cluster, share, self.shares.post(share).tenure()) {
+            // The name stands for another cluster since a moment.
+            Lookup::Found(member) if self.recorded(cluster).is_some_and(|uid| uid != member.uid) => {
+                Lookup::NotLoaded
+            }
+            found => found,
+        }
+    }
+
+    /// Has an object looked at, if that is done here.
+    pub fn wake(&self, key: &ObjectKey, group: &str, lane: Lane, delay: Duration) {
+        if self.share_of_object(key).is_some_and(|share| self.shares.holds(share)) {
+            self.queue.add_after(key, group, lane, delay);
+        }
     }
 }

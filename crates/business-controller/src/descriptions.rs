@@ -35,8 +35,8 @@ struct Wave {
 }
 
 impl Descriptions {
-    /// Looks for as long as this process leads.
-    #[expect(clippy::infinite_loop, reason = "the task is cancelled when the lease is lost")]
+    /// Looks for as long as this process lives.
+    #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
     pub async fn run(self) {
         let mut period = PERIOD;
         loop {
@@ -62,12 +62,17 @@ impl Descriptions {
         let mut wave = Wave::default();
         for (name, cluster) in self.known() {
             for view in outdated(self.cx.objects.namespaces.in_cluster(&name), &cluster) {
+                let Some(stay) = self.cx.shares.enter(self.cx.share_of(&name)) else { break };
+                if stay.permit().is_err() {
+                    break;
+                }
                 match self.cx.business.patch_status(&view, json!({})).await {
                     Ok(written) if is_described(&written.spec, &cluster) => wave.renewed += 1,
                     // Somebody else was faster, or another replica has not heard of it: at the next look.
                     Ok(_) | Err(CallFailure::NotFound | CallFailure::Conflict(_)) => wave.left += 1,
                     Err(failure) => return Err(failure),
                 }
+                drop(stay);
                 tokio::time::sleep(BETWEEN_WRITES).await;
             }
         }

@@ -28,9 +28,10 @@ use crate::member_cluster::kind::{DirectorySight, Listedness};
 use crate::member_cluster::wake_cluster;
 use crate::outcome::StateLabels;
 use crate::queue::Lane;
+use crate::shares::Share;
 use business_types::registry::REGISTRY_DOMAIN;
 use described::Described;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 use meta::validation::NameRule;
 use registration::Recognized;
 use std::collections::{BTreeMap, BTreeSet};
@@ -91,11 +92,11 @@ pub struct Listed {
     pub entry: Described,
 }
 
-/// Follows a source for as long as this process leads.
+/// Follows a source, and of what it lists the clusters of our shares.
 #[derive(Debug)]
 pub struct Directory {
     cx: Arc<Context>,
-    source: Box<dyn DirectorySource>,
+    source: Arc<dyn DirectorySource>,
     dialer: Dialer,
     /// By name, whether accepted yet or not.
     listed: BTreeMap<String, HeldCluster>,
@@ -103,6 +104,12 @@ pub struct Directory {
     refused: BTreeMap<String, String>,
     /// Names without a usable kubeconfig, and why.
     unusable: BTreeMap<String, String>,
+    /// Whether the source was ever read.
+    was_read: bool,
+    /// The tenure of the fleet's share in which all that had no record were asked who they are.
+    asked_in: Option<u64>,
+    reading: JoinSet<Result<Listing, Error>>,
+    asking: JoinSet<Vec<ClusterAnswer>>,
     sessions: JoinSet<()>,
 }
 
@@ -145,39 +152,30 @@ impl Directory {
     pub fn new(cx: Arc<Context>, source: Box<dyn DirectorySource>, dialer: Dialer) -> Self {
         Self {
             cx,
-            source,
+            source: Arc::from(source),
             dialer,
             listed: BTreeMap::new(),
             refused: BTreeMap::new(),
             unusable: BTreeMap::new(),
+            was_read: false,
+            asked_in: None,
+            reading: JoinSet::new(),
+            asking: JoinSet::new(),
             sessions: JoinSet::new(),
         }
     }
 
     /// Follows the source. Returns only if following a member cluster has ended, which is never asked for.
     pub async fn run(mut self) {
-        // Nothing is written to a cluster without a seal.
-        self.cx.seals.read().await;
         while !self.cx.objects.member_clusters.is_synced() {
             tokio::time::sleep(SYNC_PERIOD).await;
         }
+        let mut changes = self.cx.shares.changes();
+        let mut due = Instant::now();
         loop {
-            match self.source.load().await {
-                Ok(listing) => self.take(listing),
-                Err(error) => {
-                    tracing::warn!(error = error.text(), "cannot read the directory of member clusters");
-                }
-            }
-            if let Err(error) = self.follow().await {
-                tracing::warn!(error = error.text(), "cannot register the member clusters");
-            } else if self.cx.members.set_loaded() {
-                for cluster in self.cx.objects.namespaces.clusters() {
-                    dispatch::cluster_changed(&self.cx, &cluster);
-                }
-            }
-            self.count();
             tokio::select! {
-                () = tokio::time::sleep(self.source.period()) => {}
+                // A share that has become ours waits for nothing else.
+                biased;
                 Some(ended) = self.sessions.join_next() => {
                     if ended.as_ref().is_err_and(tokio::task::JoinError::is_cancelled) {
                         continue;
@@ -185,13 +183,37 @@ impl Directory {
                     tracing::error!("following a member cluster has ended");
                     return;
                 }
+                // The sender lives as long as the context.
+                _ = changes.changed() => self.follow().await,
+                Some(answers) = self.asking.join_next() => {
+                    self.recognize_all(answers.unwrap_or_default()).await;
+                    self.attend();
+                }
+                Some(listing) = self.reading.join_next() => {
+                    match listing {
+                        Ok(Ok(listing)) => self.take(listing),
+                        Ok(Err(error)) => {
+                            tracing::warn!(error = error.text(), "cannot read the directory of member clusters");
+                        }
+                        Err(error) => tracing::error!(%error, "reading the directory has broken down"),
+                    }
+                    self.follow().await;
+                    self.describe().await;
+                }
+                () = tokio::time::sleep_until(due), if self.reading.is_empty() => {
+                    due = Instant::now() + self.source.period();
+                    let source = Arc::clone(&self.source);
+                    self.reading.spawn(async move { source.load().await });
+                }
             }
+            self.count();
         }
     }
 
     /// Takes over what the source lists.
     fn take(&mut self, listing: Listing) {
         let Listing { mut clusters, mut unusable } = listing;
+        self.was_read = true;
         clusters.retain(|one| match unfit(&one.name) {
             Some(why) => {
                 unusable.insert(one.name.clone(), why);
@@ -201,8 +223,10 @@ impl Directory {
         });
         for (name, why) in unusable.iter().filter(|(name, why)| self.unusable.get(*name) != Some(why)) {
             tracing::error!(cluster = name, error = why, "the kubeconfig of a member cluster cannot be used");
-            let note = format!("the kubeconfig of cluster {name} cannot be used: {why}");
-            self.cx.events.report_cluster(name, UNUSABLE, note);
+            if self.is_fleets() {
+                let note = format!("the kubeconfig of cluster {name} cannot be used: {why}");
+                self.cx.events.report_cluster(name, UNUSABLE, note);
+            }
         }
         self.unusable = unusable;
         let names: BTreeSet<&str> = clusters.iter().map(|one| one.name.as_str()).collect();
@@ -259,29 +283,74 @@ impl Directory {
         Some(held)
     }
 
-    /// Registers clusters that answer for the first time, follows those on record, and tells what is said of them.
-    async fn follow(&mut self) -> Result<(), Error> {
-        self.recall().await?;
-        let registered = self.identify().await;
-        for (name, held) in self.listed.iter_mut().filter(|(_, held)| held.followed.is_none()) {
+    /// Whether what is of no single cluster is done here.
+    fn is_fleets(&self) -> bool {
+        self.cx.shares.holds(Share::Fleet)
+    }
+
+    /// Follows those of our shares, as they are on record now.
+    async fn follow(&mut self) {
+        if !self.was_read {
+            return;
+        }
+        if let Err(error) = self.recall().await {
+            tracing::warn!(error = error.text(), "cannot read what the member clusters are recorded as");
+        }
+        self.attend();
+        self.ask();
+    }
+
+    /// Follows those of our shares, and nobody else.
+    fn attend(&mut self) {
+        if !self.was_read {
+            return;
+        }
+        let cx = Arc::clone(&self.cx);
+        let mut held = cx.shares.held();
+        for (name, cluster) in &mut self.listed {
             // What a name stands for is on record before anything is written to the cluster.
-            let Some(uid) = &held.uid else { continue };
-            let member = Member::new(name, uid, held.client.clone(), &self.cx.fence);
-            self.cx.members.insert(Arc::clone(&member));
-            let session = self.sessions.spawn(session::run(Arc::clone(&self.cx), Arc::clone(&member)));
-            held.followed = Some(Followed { member, session });
-            dispatch::cluster_changed(&self.cx, name);
+            let share = cluster.uid.as_deref().map(|uid| cx.shares.of_uid(uid));
+            let tenure = share.and_then(|share| held.get(&share).copied());
+            let followed = cluster.followed.as_ref().map(|followed| followed.member.tenure);
+            if followed == tenure {
+                continue;
+            }
+            if let Some(former) = cluster.followed.take() {
+                former.session.abort();
+                cx.members.remove(name);
+            }
+            if let (Some(uid), Some(share), Some(_)) = (&cluster.uid, share, tenure) {
+                let member = Member::new(name, uid, cluster.client.clone(), cx.shares.post(share));
+                cx.members.insert(Arc::clone(&member));
+                let session = self.sessions.spawn(session::run(Arc::clone(&cx), Arc::clone(&member)));
+                cluster.followed = Some(Followed { member, session });
+            }
+            dispatch::cluster_changed(&cx, name);
         }
-        self.cx.members.set_absent(self.absent());
-        for name in self.cx.objects.member_clusters.memory.set_sights(self.sights()) {
-            wake_cluster(&self.cx, &name, Lane::Urgent);
+        // Until everybody was asked who he is, nobody is unknown.
+        if self.asked_in.is_none() || held.get(&Share::Fleet).copied() != self.asked_in {
+            held.remove(&Share::Fleet);
         }
+        cx.members.set_absent(self.absent());
+        for name in cx.objects.member_clusters.memory.set_sights(self.sights()) {
+            wake_cluster(&cx, &name, Lane::Urgent);
+        }
+        for share in cx.members.attend(held) {
+            dispatch::share_changed(&cx, share);
+        }
+    }
+
+    /// Tells what is said of the clusters of our shares.
+    async fn describe(&self) {
         for (name, held) in &self.listed {
-            if let Some(object) = self.cx.objects.member_clusters.get(&RootKey::new(None, name)) {
-                registration::describe(&self.cx, &object, &held.entry).await?;
+            let Some(object) = self.cx.objects.member_clusters.get(&RootKey::new(None, name)) else {
+                continue;
+            };
+            let Some(_stay) = self.cx.shares.enter(self.cx.share_of(name)) else { continue };
+            if let Err(error) = registration::describe(&self.cx, &object, &held.entry).await {
+                tracing::warn!(cluster = name, error = error.text(), "cannot describe a member cluster");
             }
         }
-        registered
     }
 
     /// What the names stand for, as it is on record now. A record that is gone is believed when the API itself says so.
@@ -301,7 +370,7 @@ impl Directory {
                 continue;
             }
             let Some(uid) = uid else { continue };
-            // A former leader may have put it on record at the last moment.
+            // A former holder may have put it on record at the last moment.
             if let Some(other) = names.get(&uid) {
                 second.push((name.clone(), other.clone(), uid));
             } else {
@@ -332,7 +401,9 @@ impl Directory {
             None => "it is not listed any more".to_owned(),
         };
         let known = self.cx.objects.member_clusters.all();
-        let recorded = known.iter().filter(|object| !object.status.uid.is_empty());
+        let shares = &self.cx.shares;
+        let is_ours = |uid: &str| !uid.is_empty() && shares.holds(shares.of_uid(uid));
+        let recorded = known.iter().filter(|object| is_ours(&object.status.uid));
         let names = recorded.map(|object| object.key.name());
         let absent = names.filter(|name| !self.is_followed(name) && counts(name));
         absent.map(|name| (name.to_owned(), why(name))).collect()
@@ -355,34 +426,49 @@ impl Directory {
         listed.chain(unusable).collect()
     }
 
-    /// Asks clusters for what is not known of them: who they are, and their version. One that cannot be registered
-    /// keeps no other from that.
-    async fn identify(&mut self) -> Result<(), Error> {
-        let mut questions = JoinSet::new();
+    /// Asks clusters for what is not known of them: who they are, and their version. Who has no record is the fleet's.
+    fn ask(&mut self) {
+        if !self.asking.is_empty() {
+            return;
+        }
+        let mut questions = Vec::new();
+        let is_fleets = self.is_fleets();
         for (name, held) in &mut self.listed {
             let known = held.uid.is_some();
-            let reachable = held.followed.is_none() || held.reach() == Reach::Reachable;
+            let is_ours = if known { held.reach() == Reach::Reachable } else { is_fleets };
             let is_complete = known && !held.version.is_empty();
             let period = if is_complete { VERSION_PERIOD } else { ASK_PERIOD };
-            if reachable && held.asked.is_none_or(|at| at.elapsed() >= period) {
+            if is_ours && held.asked.is_none_or(|at| at.elapsed() >= period) {
                 held.asked = Some(Instant::now());
-                let api = MemberApi::for_questions(held.client.clone(), &self.cx.fence);
-                questions.spawn(question(name.clone(), api, known));
+                let api = MemberApi::for_questions(held.client.clone(), self.cx.fleet());
+                questions.push(question(name.clone(), api, known));
             }
         }
+        if is_fleets || !questions.is_empty() {
+            self.asking.spawn(join_all(questions));
+        }
+    }
+
+    /// One that cannot be registered keeps no other from that.
+    async fn recognize_all(&mut self, mut answers: Vec<ClusterAnswer>) {
         // In the order of names: of two names for one cluster it is always the same that is refused.
-        let mut answers = questions.join_all().await;
         answers.sort_by(|a, b| a.name.cmp(&b.name));
-        let mut outcome = Ok(());
+        let stay = self.cx.shares.enter(Share::Fleet);
         for answer in answers {
             if let (Some(version), Some(held)) = (answer.version, self.listed.get_mut(&answer.name)) {
                 held.version = version;
             }
-            if let Some(uid) = answer.uid {
-                outcome = outcome.and(self.recognize(answer.name, &uid).await);
+            if let (Some(uid), Some(_)) = (answer.uid, &stay)
+                && let Err(error) = self.recognize(answer.name.clone(), &uid).await
+            {
+                tracing::warn!(
+                    cluster = answer.name,
+                    error = error.text(),
+                    "cannot register a member cluster"
+                );
             }
         }
-        outcome
+        self.asked_in = stay.map(|stay| stay.tenure());
     }
 
     async fn recognize(&mut self, name: String, uid: &str) -> Result<(), Error> {
@@ -421,7 +507,10 @@ impl Directory {
 
     fn count(&self) {
         let (mut reachable, mut unreachable, mut waiting) = (0_usize, 0_usize, 0_usize);
-        for held in self.listed.values() {
+        let is_fleets = self.is_fleets();
+        // Each is counted by one replica.
+        let is_ours = |held: &&HeldCluster| held.followed.is_some() || held.uid.is_none() && is_fleets;
+        for held in self.listed.values().filter(is_ours) {
             match held.reach() {
                 Reach::Reachable => reachable += 1,
                 Reach::Unreachable { .. } => unreachable += 1,
@@ -432,12 +521,13 @@ impl Directory {
         let unlisted = known.iter().map(|object| object.key.name());
         let unlisted = unlisted
             .filter(|name| !self.listed.contains_key(*name) && !self.unusable.contains_key(*name))
+            .filter(|_| is_fleets)
             .count();
         let states = [
             ("reachable", reachable),
             ("unreachable", unreachable),
             ("connecting", waiting),
-            ("unusable", self.unusable.len()),
+            ("unusable", if is_fleets { self.unusable.len() } else { 0 }),
             ("unlisted", unlisted),
         ];
         for (state, count) in states {

@@ -5,10 +5,16 @@ use crate::context::Context;
 use crate::controller::{Controller as _, PlaceChange};
 use crate::controllers::every_controller;
 use crate::error::Error;
+use crate::kinds::ObjectKey as _;
 use crate::objects::ObjectKey;
+use crate::objects::Tabled;
 use crate::outcome::{self, PassOutcome, StateLabels};
+use crate::queue::Next;
+use crate::shares::Share;
 use crate::watches;
+use business_types::names;
 use runtime::Tasks;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -19,6 +25,8 @@ use tokio_util::sync::CancellationToken;
 const RUNNING_MAX: usize = 256;
 /// How often to look whether our objects were listed.
 const SYNC_PERIOD: Duration = Duration::from_millis(20);
+/// Between two tries to list our objects.
+const RETRY_PERIOD: Duration = Duration::from_millis(500);
 /// A pass that takes longer than this hangs: no call takes so long.
 const PASS_DEADLINE: Duration = Duration::from_mins(2);
 
@@ -48,6 +56,11 @@ macro_rules! dispatch {
             $(<$controller>::cluster_changed(cx, cluster);)*
         }
 
+        /// Waits until our view of what is of no single cluster is newer than this call.
+        pub async fn catch_up(cx: &Context) {
+            $(catch_up_with::<$controller>(cx).await;)*
+        }
+
         /// Something at a place in a member cluster is another one than before.
         pub fn place_changed(cx: &Context, place: &PlaceChange<'_>) {
             $(<$controller>::place_changed(cx, place);)*
@@ -55,6 +68,42 @@ macro_rules! dispatch {
     };
 }
 every_controller!(dispatch);
+
+/// Looks at everything in a share that is ours since a moment.
+pub fn share_changed(cx: &Context, share: Share) {
+    if share == Share::Fleet {
+        look_at_all(cx);
+        return;
+    }
+    let objects = cx.objects.member_clusters.all();
+    let mut clusters: BTreeSet<String> = objects.iter().map(|object| object.key.name().to_owned()).collect();
+    clusters.extend(cx.objects.namespaces.clusters());
+    for cluster in clusters.iter().filter(|cluster| cx.share_of(cluster) == share) {
+        cluster_changed(cx, cluster);
+    }
+}
+
+/// What is gone was let go by somebody else, and something else may have its name: nothing is decided from it any more.
+/// Namespaces are looked at cluster by cluster.
+async fn catch_up_with<C: Tabled>(cx: &Context) {
+    if C::KIND == names::NAMESPACE_KIND {
+        return;
+    }
+    loop {
+        match cx.business.roll::<C>("").await {
+            Ok(roll) => {
+                while C::cache(&cx.objects).is_behind(&roll, |_| true) {
+                    tokio::time::sleep(SYNC_PERIOD).await;
+                }
+                return;
+            }
+            Err(failure) => {
+                tracing::warn!(object.kind = C::KIND, error = %failure, "cannot list our objects");
+                tokio::time::sleep(RETRY_PERIOD).await;
+            }
+        }
+    }
+}
 
 /// Works until it is told to end, and then ends what it has begun.
 pub async fn run(cx: Arc<Context>, end: CancellationToken) {
@@ -95,6 +144,11 @@ fn is_sound(ended: &Result<(), tokio::task::JoinError>) -> bool {
 }
 
 async fn pass(cx: Arc<Context>, key: ObjectKey) {
+    // Whoever has its share by then looks at it.
+    let Some(_stay) = cx.share_of_object(&key).and_then(|share| cx.shares.enter(share)) else {
+        cx.queue.done(&key, Next::Rest);
+        return;
+    };
     let begun = Instant::now();
     let result = match tokio::time::timeout(PASS_DEADLINE, reconcile(&cx, &key)).await {
         Ok(result) => result,

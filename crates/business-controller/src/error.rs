@@ -105,6 +105,9 @@ pub enum Error {
     /// This process may not write any more: its lease is about to run out.
     #[error("the lease is not held for long enough")]
     NotLeading,
+    /// Somebody else has a share by now, or its lease could not be renewed: what of it is under way is not known.
+    #[error("the lease of share {0} is lost")]
+    ShareLost(String),
     /// A call to the API failed.
     #[error("call the API")]
     Api(#[from] CallFailure),
@@ -143,7 +146,7 @@ impl Error {
     /// Label for metrics: a closed set.
     pub fn category(&self) -> &'static str {
         match self {
-            Self::NotLeading => "not_leading",
+            Self::NotLeading | Self::ShareLost(_) => "not_leading",
             Self::Api(failure) | Self::Member(failure) | Self::Registry(failure) => failure.category(),
             Self::Unsettled => "unsettled",
             Self::Behind => "behind",

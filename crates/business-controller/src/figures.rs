@@ -1,7 +1,7 @@
 //! When the figures in the status of an object may be written again: what many others change is written together.
 
+use crate::fence::until;
 use crate::kinds::RootKey;
-use crate::leader::until;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -8,8 +8,10 @@
 pub mod config;
 /// Puts the parts together.
 pub mod run;
-/// Who may work, and until when.
-pub mod leader;
+/// What may be written at this moment.
+pub mod fence;
+/// The shares of the work, and who has which.
+pub mod shares;
 /// How member clusters are dialled.
 pub mod dial;
 /// The member clusters: which there are, and what the API server is told of them.
@@ -36,6 +38,8 @@ pub mod queue;
 pub mod dispatch;
 /// What every pass is given.
 pub mod context;
+/// What is done when a share comes and goes.
+pub mod work;
 /// What a controller of one kind does.
 pub mod controller;
 /// The controller of projects.

@@ -22,9 +22,9 @@ pub mod session;
 pub use api::MemberApi;
 pub use observed::{ClusterBinding, ClusterNamespace, ClusterQuota, Observed};
 
-use crate::leader::Fence;
+use crate::shares::Post;
 use kube::Client;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use tokio::sync::Notify;
 
 /// Whether a member cluster answers.
@@ -50,26 +50,47 @@ pub struct Member {
     pub name: String,
     /// The cluster that the name stands for: the uid of its `kube-system`.
     pub uid: String,
+    /// Which tenure of its share it is followed in.
+    pub tenure: u64,
     /// Calls to it.
     pub api: MemberApi,
     /// What is seen of it.
     pub observed: Observed,
     reach: RwLock<Reach>,
+    /// A revision of our namespaces that is newer than the beginning of the tenure, once our view of them is as new.
+    caught_up: OnceLock<u64>,
     /// A call to it has failed: look now whether it still answers.
     pub suspect: Notify,
 }
 
 impl Member {
     /// A member cluster that was not asked yet.
-    pub fn new(name: &str, uid: &str, client: Client, fence: &Arc<Fence>) -> Arc<Self> {
+    pub fn new(name: &str, uid: &str, client: Client, post: &Post) -> Arc<Self> {
         Arc::new(Self {
             name: name.to_owned(),
             uid: uid.to_owned(),
-            api: MemberApi::new(client, uid, fence),
+            tenure: post.tenure(),
+            api: MemberApi::new(client, uid, &post.fence),
             observed: Observed::default(),
             reach: RwLock::new(Reach::Connecting),
+            caught_up: OnceLock::new(),
             suspect: Notify::new(),
         })
+    }
+
+    /// Our view of its namespaces is as new as this revision, which is newer than the beginning of the tenure.
+    pub fn caught_up(&self, revision: u64) {
+        self.caught_up.get_or_init(|| revision);
+    }
+
+    /// Whether our view of its namespaces is newer than the beginning of the tenure.
+    pub fn is_caught_up(&self) -> bool {
+        self.caught_up.get().is_some()
+    }
+
+    /// Whether nobody can have written for an object that was made at this revision but in this tenure.
+    pub fn is_first_for(&self, revision: u64) -> bool {
+        self.caught_up.get().is_some_and(|at| revision > *at) && self.api.former_holders_have_ended()
     }
 
     /// Whether it answers.

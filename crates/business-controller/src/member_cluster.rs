@@ -13,6 +13,7 @@ pub mod status;
 
 use crate::context::Context;
 use crate::controller::Controller;
+use crate::dispatch;
 use crate::error::{CallFailure, Error};
 use crate::events::Topic;
 use crate::figures::Pace;
@@ -20,12 +21,14 @@ use crate::kinds::{ObjectKey as _, RootKey, ViewChange};
 use crate::members::Lookup;
 use crate::namespace::kind::BusinessNamespace;
 use crate::namespace::wake::wake_access_in_cluster;
+use crate::namespace_template::wake_templates;
 use crate::objects::Tabled as _;
 use crate::outcome::PassOutcome;
 use crate::project::kind::BusinessProject;
 use crate::queue::Lane;
 use crate::status::write_status;
 use crate::tenant::kind::BusinessTenant;
+use business_types::condition::{self, Condition};
 use business_types::{MemberClusterStatus, names};
 use kind::{BusinessMemberCluster, MemberClusterView};
 use status::ClusterSight;
@@ -55,6 +58,15 @@ impl Controller for BusinessMemberCluster {
             let (old, new) = (change.old.as_deref(), change.new.as_deref());
             if old.map(identity).unwrap_or_default() != new.map(identity).unwrap_or_default() {
                 wake_access_in_cluster(cx, view.key.name());
+            }
+            let uid = |view: &MemberClusterView| view.status.uid.clone();
+            if old.map(uid).unwrap_or_default() != new.map(uid).unwrap_or_default() {
+                // It is in another share from now on.
+                cx.shares.touch();
+                dispatch::cluster_changed(cx, view.key.name());
+            }
+            if old.is_some_and(answers) != new.is_some_and(answers) {
+                wake_templates(cx);
             }
         }
     }
@@ -93,12 +105,17 @@ pub fn wake_cluster(cx: &Context, name: &str, lane: Lane) {
         return;
     }
     let wait = if lane == Lane::Later { cx.objects.member_clusters.memory.figures.wait(&key) } else { None };
-    cx.queue.add_after(&BusinessMemberCluster::queued(key), GROUP, lane, wait.unwrap_or_default());
+    cx.wake(&BusinessMemberCluster::queued(key), GROUP, lane, wait.unwrap_or_default());
+}
+
+/// Whether a cluster answers, as whoever follows it says.
+pub fn answers(object: &MemberClusterView) -> bool {
+    condition::find(&object.status.conditions, condition::ANSWERS).is_some_and(Condition::is_true)
 }
 
 fn sight(cx: &Context, name: &str) -> ClusterSight {
     let memory = &cx.objects.member_clusters.memory;
-    let reach = match cx.members.find(name) {
+    let reach = match cx.member(name) {
         Lookup::Found(member) => Some(member.reach()),
         Lookup::NotLoaded | Lookup::Unknown => None,
     };
@@ -146,7 +163,7 @@ async fn end(cx: &Context, object: &MemberClusterView, usage: &ClusterUsage) -> 
     if is_used(cx, object.key.name()).await? {
         return Ok(PassOutcome::WaitingFor(SOON));
     }
-    cx.fence.permit()?;
+    cx.fence_of(object.key.name()).permit()?;
     cx.business.finalize(object, &left).await?;
     cx.events.report(object, DELETED, "nothing of the cluster is granted or used any more".to_owned());
     Ok(PassOutcome::Applied)

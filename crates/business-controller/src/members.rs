@@ -3,6 +3,7 @@
 use crate::context::Context;
 use crate::kinds::{ObjectKey as _, RootKey};
 use crate::member::Member;
+use crate::shares::Share;
 use business_types::ClusterIdentity;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -15,7 +16,10 @@ pub struct Members {
 
 #[derive(Debug, Default)]
 struct AcceptedCluster {
-    loaded: bool,
+    /// Whether the directory was ever read.
+    read: bool,
+    /// The shares of which all members are here, and since which tenure of each.
+    attended: BTreeMap<Share, u64>,
     members: BTreeMap<String, Arc<Member>>,
     absent: BTreeMap<String, String>,
 }
@@ -23,7 +27,7 @@ struct AcceptedCluster {
 /// What the directory says of a name.
 #[derive(Clone, Debug)]
 pub enum Lookup {
-    /// The directory was not read yet.
+    /// The directory was not read yet since its share is ours.
     NotLoaded,
     /// It is not listed, or not accepted.
     Unknown,
@@ -37,13 +41,19 @@ pub fn identity_of(cx: &Context, cluster: &str) -> ClusterIdentity {
 }
 
 impl Members {
-    pub fn find(&self, name: &str) -> Lookup {
+    /// A member in this tenure of the share that its name belongs to.
+    pub fn find(&self, name: &str, share: Share, tenure: u64) -> Lookup {
         let accepted = self.read();
-        match accepted.members.get(name) {
+        match accepted.members.get(name).filter(|member| member.tenure == tenure) {
             Some(member) => Lookup::Found(Arc::clone(member)),
-            None if accepted.loaded => Lookup::Unknown,
+            None if accepted.attended.get(&share) == Some(&tenure) => Lookup::Unknown,
             None => Lookup::NotLoaded,
         }
+    }
+
+    /// The cluster that a name stands for, if it is followed.
+    pub fn uid(&self, name: &str) -> Option<String> {
+        self.read().members.get(name).map(|member| member.uid.clone())
     }
 
     pub fn all(&self) -> Vec<Arc<Member>> {
@@ -68,14 +78,18 @@ impl Members {
         self.write().absent = absent;
     }
 
-    /// Whether the directory was read, and what it says published.
-    pub fn is_loaded(&self) -> bool {
-        self.read().loaded
+    /// Whether the directory was ever read.
+    pub fn is_read(&self) -> bool {
+        self.read().read
     }
 
-    /// The directory was read; `true` the first time.
-    pub fn set_loaded(&self) -> bool {
-        !std::mem::replace(&mut self.write().loaded, true)
+    /// All members of these shares are here: the shares of which that was not so before.
+    pub fn attend(&self, held: BTreeMap<Share, u64>) -> Vec<Share> {
+        let mut accepted = self.write();
+        let is_new = |(share, tenure): &(&Share, &u64)| accepted.attended.get(*share) != Some(*tenure);
+        let new = held.iter().filter(is_new).map(|(share, _)| *share).collect();
+        (accepted.attended, accepted.read) = (held, true);
+        new
     }
 
     fn read(&self) -> RwLockReadGuard<'_, AcceptedCluster> {

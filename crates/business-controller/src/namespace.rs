@@ -35,13 +35,13 @@ pub mod removal;
 /// The end of a namespace.
 pub mod cleanup;
 
-use self::memory::NamespaceMemory;
 use crate::context::Context;
 use crate::controller::{Controller, PlaceChange};
 use crate::error::{CallFailure, Error};
-use crate::kinds::{Heard, ProjectKey, ViewChange};
+use crate::kinds::{Heard, ProjectKey, ViewChange, revision};
 use crate::member::ClusterNamespace;
 use crate::member_cluster::wake_cluster;
+use crate::members::Lookup;
 use crate::outcome::PassOutcome;
 use crate::project::wake::wake_project;
 use crate::queue::Lane;
@@ -127,16 +127,12 @@ impl Controller for BusinessNamespace {
     }
 }
 
-/// Remembers an object that is new: as long as this process leads and nobody else can have written for it, it is known
-/// what was made for it.
+/// Remembers an object that is new: as long as its cluster is looked after here and nobody else can have written for it, it
+/// is known what was made for it.
 fn note(cx: &Context, change: &ViewChange<BusinessNamespace>) {
     let (old, new) = (change.old.as_deref(), change.new.as_deref());
-    let NamespaceMemory { untried, bound, kept, pulls } = &cx.objects.namespaces.memory;
     if let Some(gone) = old.filter(|old| new.is_none_or(|new| new.uid != old.uid)) {
-        untried.forget(&gone.uid);
-        bound.forget(&gone.uid);
-        kept.forget(&gone.uid);
-        pulls.forget(&gone.uid);
+        cx.objects.namespaces.memory.forget(&gone.uid);
     }
     let age = |new: &NamespaceView| cx.clock.unix_seconds().saturating_sub(new.created);
     let is_born = |new: &&NamespaceView| {
@@ -146,10 +142,18 @@ fn note(cx: &Context, change: &ViewChange<BusinessNamespace>) {
             && new.status.cluster_namespace.is_none()
             // Where it was before, a write may have been tried for it.
             && !new.was_transferred()
-            && cx.fence.former_leaders_have_ended().is_ok()
+            && is_first_for(cx, new)
     };
     if let Some(new) = new.filter(is_born) {
-        untried.remember(&new.uid);
+        cx.objects.namespaces.memory.untried.remember(&new.uid);
+    }
+}
+
+/// Whether the object was made while its cluster was looked after here, so that nobody else can have written for it.
+fn is_first_for(cx: &Context, new: &NamespaceView) -> bool {
+    match cx.member(&new.spec.cluster_name) {
+        Lookup::Found(member) => member.is_first_for(revision(&new.resource_version)),
+        Lookup::NotLoaded | Lookup::Unknown => false,
     }
 }
 

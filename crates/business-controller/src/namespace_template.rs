@@ -13,9 +13,8 @@ use crate::context::Context;
 use crate::controller::Controller;
 use crate::error::Error;
 use crate::figures::Pace;
-use crate::kinds::{ObjectKey as _, RootKey, ViewChange};
-use crate::member::Reach;
-use crate::members::Lookup;
+use crate::kinds::{ObjectKey as _, ProjectKey, RootKey, ViewChange};
+use crate::member_cluster;
 use crate::namespace::wake::wake_namespace;
 use crate::objects::Tabled as _;
 use crate::outcome::PassOutcome;
@@ -54,25 +53,22 @@ impl Controller for NamespaceTemplate {
             }
             wake_templates(cx);
         }
+        wake_wave(cx, old, new);
     }
 
     async fn reconcile(cx: &Context, key: &RootKey) -> Result<PassOutcome, Error> {
-        let memory = &cx.objects.namespace_templates.memory;
         let Some(current) = cx.objects.namespace_templates.current(key) else {
-            memory.figures.forget(key);
-            memory.rollouts.forget(key);
+            cx.objects.namespace_templates.memory.forget(key);
             return Ok(PassOutcome::Skipped);
         };
         let tally = tally(cx, &current);
-        for object in memory.rollouts.next_wave(&current, &tally) {
-            wake_namespace(cx, &object, Lane::Later, Duration::ZERO);
-        }
         let object = &current.view;
         let users = if object.is_deleting() { users(cx, object, &tally) } else { None };
         if object.is_deleting() && users.is_none() {
             return finalize(cx, object).await;
         }
-        let next = status::next(object, &tally, users, &cx.now());
+        let wave = rollout::next_wave(&current, &tally);
+        let next = status::next(object, &tally, users, wave, &cx.now());
         write(cx, &current, next).await
     }
 
@@ -80,7 +76,7 @@ impl Controller for NamespaceTemplate {
         wake_templates(cx);
     }
 
-    /// What could not be reached takes part again.
+    /// What could not be reached takes part again: the fleet hears of that from the cluster's object.
     fn cluster_changed(cx: &Context, _cluster: &str) {
         wake_templates(cx);
     }
@@ -99,15 +95,30 @@ fn tally(cx: &Context, current: &CurrentTemplate) -> Tally {
                 continue;
             }
             let cluster = &object.spec.cluster_name;
-            let answers = *reachable.entry(cluster.clone()).or_insert_with(|| answers(cx, cluster));
+            let answers = *reachable.entry(cluster.clone()).or_insert_with(|| {
+                let object = cx.objects.member_clusters.get(&RootKey::new(None, cluster));
+                object.is_some_and(|object| member_cluster::answers(&object))
+            });
             tally.count(current, &object, answers);
         }
     }
     tally
 }
 
-fn answers(cx: &Context, cluster: &str) -> bool {
-    matches!(cx.members.find(cluster), Lookup::Found(member) if member.reach() == Reach::Reachable)
+/// Looks at the namespaces whose turn it is since now.
+fn wake_wave(cx: &Context, old: Option<&TemplateView>, new: Option<&TemplateView>) {
+    let wave =
+        |view: Option<&TemplateView>| view.and_then(|view| view.status.wave.clone()).unwrap_or_default();
+    let (before, now) = (wave(old), wave(new));
+    if before == now {
+        return;
+    }
+    let keys = now.namespaces.iter().filter_map(|name| name.split_once('/'));
+    for (project, name) in keys {
+        if let Some(object) = cx.objects.namespaces.get(&ProjectKey::new(Some(project), name)) {
+            wake_namespace(cx, &object, Lane::Later, Duration::ZERO);
+        }
+    }
 }
 
 /// Who keeps a template from going.
@@ -130,7 +141,7 @@ async fn finalize(cx: &Context, object: &TemplateView) -> Result<PassOutcome, Er
     let Some(left) = TemplateView::without(&object.spec.finalizers, token) else {
         return Ok(PassOutcome::Skipped);
     };
-    cx.fence.permit()?;
+    cx.fleet().permit()?;
     cx.business.finalize(object, &left).await?;
     Ok(PassOutcome::Applied)
 }
@@ -140,7 +151,7 @@ async fn write(
     current: &CurrentTemplate,
     next: NamespaceTemplateStatus,
 ) -> Result<PassOutcome, Error> {
-    let (object, figures) = (&current.view, &cx.objects.namespace_templates.memory.figures);
+    let (object, figures) = (&current.view, &cx.objects.namespace_templates.memory);
     if next == object.status {
         return Ok(PassOutcome::Unchanged);
     }
@@ -150,12 +161,15 @@ async fn write(
     };
     if let Some(wait) =
         figures.wait(&object.key).filter(|_| is_on_its_way(&object.status) && is_on_its_way(&next))
+        && object.status.wave == next.wave
     {
         return Ok(PassOutcome::WaitingFor(wait));
     }
-    if write_status(cx, object, &object.status, &next).await?.is_none() {
+    let Some(written) = write_status(cx, object, &object.status, &next).await? else {
         return Ok(PassOutcome::Unchanged);
-    }
+    };
+    // Our own write is no event to us.
+    wake_wave(cx, Some(object), Some(&written));
     let namespaces = usize::try_from(next.namespaces).unwrap_or_default();
     figures.written(&object.key, PACE.period(namespaces));
     Ok(PassOutcome::Applied)
@@ -164,7 +178,7 @@ async fn write(
 /// Looks at a template again. What many namespaces say in one moment is counted once.
 pub fn wake_template(cx: &Context, key: &RootKey, lane: Lane) {
     let delay = if lane == Lane::Later { COUNTED_TOGETHER } else { Duration::ZERO };
-    cx.queue.add_after(&NamespaceTemplate::queued(key.clone()), GROUP, lane, delay);
+    cx.wake(&NamespaceTemplate::queued(key.clone()), GROUP, lane, delay);
 }
 
 /// Looks at all templates again: there are few.

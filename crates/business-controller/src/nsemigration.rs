@@ -56,7 +56,7 @@ impl Controller for NsEmigration {
 }
 
 fn wake(cx: &Context, object: &EmigrationView, lane: Lane) {
-    cx.queue.add(&NsEmigration::queued(object.key.clone()), GROUP, lane);
+    cx.wake(&NsEmigration::queued(object.key.clone()), GROUP, lane, Duration::ZERO);
 }
 
 async fn reconcile(cx: &Context, object: &EmigrationView) -> Result<PassOutcome, Error> {
@@ -109,7 +109,7 @@ async fn transfer(
         uid: object.status.namespace_uid.clone(),
     };
     let namespace = ProjectKey::new(Some(&object.key.project), &object.spec.namespace);
-    cx.fence.permit()?;
+    cx.fleet().permit()?;
     let project = &object.spec.destination;
     match cx.business.act::<BusinessNamespace>(&namespace, names::TRANSFER, &to, rehearse).await {
         Ok(()) => Ok(Ok(())),
@@ -155,7 +155,7 @@ async fn fail(
 }
 
 async fn write(cx: &Context, object: &EmigrationView, status: Value) -> Result<(), Error> {
-    cx.fence.permit()?;
+    cx.fleet().permit()?;
     let written = cx.business.patch_status(object, status).await?;
     cx.objects.nsemigrations.seen(written, Heard::FromOwnWrite);
     Ok(())
@@ -169,7 +169,7 @@ async fn forget(cx: &Context, object: &EmigrationView) -> Result<PassOutcome, Er
     if left > 0 {
         return Ok(PassOutcome::WaitingFor(Duration::from_secs(left.unsigned_abs())));
     }
-    cx.fence.permit()?;
+    cx.fleet().permit()?;
     cx.business.delete(object).await?;
     Ok(PassOutcome::Applied)
 }
@@ -179,7 +179,7 @@ async fn outlive(cx: &Context, object: &EmigrationView) -> Result<PassOutcome, E
     if is_there(cx, &object.key.project).await? {
         return Ok(PassOutcome::WaitingFor(FAILED_RECHECK));
     }
-    cx.fence.permit()?;
+    cx.fleet().permit()?;
     cx.business.delete(object).await?;
     Ok(PassOutcome::Applied)
 }

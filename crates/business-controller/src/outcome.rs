@@ -117,8 +117,15 @@ pub struct ControllerMetrics {
     pub audited: Gauge,
     /// Events that were not sent.
     pub events_dropped: Counter,
-    /// 1 while this process leads.
-    pub leading: Gauge,
+    /// 1 for each share that this process holds.
+    pub leading: Family<ShareLabels, Gauge>,
+}
+
+/// A label for the shares of the work.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ShareLabels {
+    /// `fleet`, or the number.
+    pub share: String,
 }
 
 impl ControllerMetrics {
@@ -180,8 +187,8 @@ impl ControllerMetrics {
             ),
             leading: r.register(
                 "business_controller_leading",
-                "1 while this process leads",
-                Gauge::default(),
+                "1 for each share of the work that this process holds",
+                Family::default(),
             ),
         }
     }

@@ -102,7 +102,7 @@ fn wake<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>, lane: Lane)
 where
     Registered<K>: OfContent,
 {
-    cx.queue.add(&Registered::<K>::queued(object.key.clone()), GROUP, lane);
+    cx.wake(&Registered::<K>::queued(object.key.clone()), GROUP, lane, Duration::ZERO);
 }
 
 /// What the registry is told of an object.
@@ -199,7 +199,7 @@ where
     let (record, locked) = match (recorded, standing) {
         (Some(record), RegistryState::There { locked }) => (record, locked),
         (_, RegistryState::Lost | RegistryState::There { .. }) => {
-            cx.fence.permit()?;
+            cx.fleet().permit()?;
             match backend.provide(place, consents(object)).await? {
                 // It is measured when it is known to be ours: the next pass does.
                 Provided::Record(record) => return Ok(Sight::provided(record, object)),

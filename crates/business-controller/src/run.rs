@@ -1,4 +1,4 @@
-//! Puts the parts together: a candidate for the lease, and all that the leader does.
+//! Puts the parts together: what follows the world, what works in the shares, and what takes and gives them.
 
 use crate::audit::Audit;
 use crate::business::Business;
@@ -10,9 +10,9 @@ use crate::directory::platform::PlatformSource;
 use crate::directory::secrets::SecretSource;
 use crate::directory::{Directory, DirectorySource};
 use crate::error::Error;
+use crate::fence::{Fence, Times};
 use crate::issuer::places::{self, Places};
 use crate::issuer::{desk, serve};
-use crate::leader::{Elector, Fence, LEASE};
 use crate::member_cluster::capacity::Capacities;
 use crate::members::Members;
 use crate::objects::Objects;
@@ -25,6 +25,9 @@ use crate::registry::oci::calls::{Http, Site};
 use crate::registry::tke::TkeRegistry;
 use crate::seal::Seals;
 use crate::seal::keeper::Keeper;
+use crate::shares::candidate::Candidate;
+use crate::shares::lease::Leases;
+use crate::shares::{Share, Shares};
 use crate::{dispatch, events};
 use kube::{Api, Client};
 use runtime::{Clock, Health, Metrics, Tasks, admin::Admin, shutdown};
@@ -38,13 +41,10 @@ const DRAIN: Duration = Duration::from_secs(10);
 /// Between two tries to reach kube-apiserver at the start.
 const START_RETRY: Duration = Duration::from_secs(1);
 
-/// Runs until a signal comes or the lease is lost.
+/// Runs until a signal comes or a share is lost.
 pub async fn run(config: Config) -> anyhow::Result<()> {
     let times = config.times()?;
     let client = config::client(config.kubeconfig.as_deref()).await?;
-    let source = source(&config, &client).await?;
-    let fence = Arc::new(Fence::new(times));
-    let registry = registry(&config.registry, &fence).await?;
     let tasks = Tasks::new();
     let metrics = Metrics::of_process();
     let controller_metrics = ControllerMetrics::register(&metrics);
@@ -60,38 +60,22 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     ready.add("kubernetes", move || reached(&standby));
 
     let identity = config.identity();
+    let replica = Replica { config: &config, client: client.clone(), metrics: controller_metrics, times };
+    let cx = replica.start(&identity, &tasks, &ready).await?;
+    let leases = Leases::new(client, &config.namespace, identity.clone(), times, config.shards);
+    let mut candidate = Candidate::new(leases, Arc::clone(&cx.shares), cx);
     let end = tasks.token();
-    let mut elector = Elector::new(client.clone(), &config.namespace, identity.clone(), Arc::clone(&fence));
-    if end.run_until_cancelled(first_contact(&elector)).await.is_none() {
+    if end.run_until_cancelled(first_contact(&candidate)).await.is_none() {
         return Ok(tasks.join(DRAIN).await?);
     }
     standing_by.store(true, Ordering::Relaxed);
-    tracing::info!(identity, lease = LEASE, namespace = config.namespace, "standing by");
-    if end.run_until_cancelled(elector.acquire()).await.is_none() {
-        return Ok(tasks.join(DRAIN).await?);
-    }
-    controller_metrics.leading.set(1);
-    let leader =
-        Leader { config: &config, client, metrics: controller_metrics, identity, fence, source, registry };
-    leader.start(&tasks, &ready);
-    let lost = tokio::select! {
-        () = elector.hold() => true,
-        () = end.cancelled() => false,
-    };
+    tracing::info!(identity, shards = config.shards, namespace = config.namespace, "standing by");
+    let ended = candidate.run(&end).await;
     tasks.cancel();
-    // The lease is held until what was begun has ended.
-    let join = tasks.join(DRAIN);
-    tokio::pin!(join);
-    let ended = tokio::select! {
-        ended = &mut join => ended,
-        () = elector.hold(), if !lost => join.await,
-    };
-    if lost {
-        anyhow::bail!("the lease is lost");
-    }
+    // A share is held until what was begun in it has ended.
+    let (joined, ()) = tokio::join!(tasks.join(DRAIN), candidate.retire(DRAIN));
     ended?;
-    elector.release().await;
-    Ok(())
+    Ok(joined?)
 }
 
 /// Every replica issues certificates: nothing of ours is changed by that.
@@ -130,8 +114,8 @@ fn reached(standing_by: &AtomicBool) -> Result<(), String> {
     }
 }
 
-async fn first_contact(elector: &Elector) {
-    while let Err(failure) = elector.reach().await {
+async fn first_contact(candidate: &Candidate) {
+    while let Err(failure) = candidate.reach().await {
         tracing::warn!(error = %failure, "cannot reach kube-apiserver");
         tokio::time::sleep(START_RETRY).await;
     }
@@ -168,29 +152,29 @@ async fn registry(config: &RegistryConfig, fence: &Arc<Fence>) -> Result<Registr
     })
 }
 
-/// What only the leader does, ready to be started.
-struct Leader<'a> {
+/// What one replica does, ready to be started. What is not in a share of its own it leaves alone.
+struct Replica<'a> {
     config: &'a Config,
     client: Client,
     metrics: ControllerMetrics,
-    identity: String,
-    fence: Arc<Fence>,
-    source: Box<dyn DirectorySource>,
-    registry: Registry,
+    times: Times,
 }
 
-impl Leader<'_> {
-    fn start(self, tasks: &Tasks, ready: &Health) {
-        let Self { config, client, metrics, identity, fence, source, registry } = self;
+impl Replica<'_> {
+    async fn start(self, identity: &str, tasks: &Tasks, ready: &Health) -> Result<Arc<Context>, Error> {
+        let Self { config, client, metrics, times } = self;
+        let source = source(config, &client).await?;
+        let shares = Arc::new(Shares::new(config.shards, times));
+        let registry = registry(&config.registry, &shares.post(Share::Fleet).fence).await?;
         let dropped = metrics.events_dropped.clone();
-        let (recorder, sender) = events::channel(client.clone(), &identity, dropped);
+        let (recorder, sender) = events::channel(client.clone(), identity, dropped);
         let secrets = Api::namespaced(client.clone(), &config.namespace);
         let cx = Arc::new(Context {
             business: Business::new(client),
             objects: Objects::default(),
             members: Members::default(),
             queue: Queue::new(GROUP_RUNNING_MAX),
-            fence,
+            shares,
             events: recorder,
             metrics,
             registry,
@@ -199,13 +183,14 @@ impl Leader<'_> {
             forbidden: config.forbidden_namespaces.clone(),
             audit_wanted: tokio::sync::Notify::new(),
         });
+        cx.show_shares();
         let shown = Arc::clone(&cx);
         ready.add("objects", move || {
             if shown.objects.is_synced() { Ok(()) } else { Err("our kinds were not listed yet".to_owned()) }
         });
         let shown = Arc::clone(&cx);
         ready.add("clusters", move || {
-            if shown.members.is_loaded() { Ok(()) } else { Err("no directory was read yet".to_owned()) }
+            if shown.members.is_read() { Ok(()) } else { Err("no directory was read yet".to_owned()) }
         });
         dispatch::watch(&cx, tasks);
         tasks.spawn("seal-keys", Keeper::new(secrets, Arc::clone(&cx)).run());
@@ -216,6 +201,7 @@ impl Leader<'_> {
         tasks.spawn("capacities", Capacities { cx: Arc::clone(&cx) }.run());
         let audit = Audit { cx: Arc::clone(&cx), period: config.audit_period };
         tasks.spawn("audit", audit.run(tasks.token()));
-        tasks.spawn_draining("controller", dispatch::run(cx, tasks.token()));
+        tasks.spawn_draining("controller", dispatch::run(Arc::clone(&cx), tasks.token()));
+        Ok(cx)
     }
 }

@@ -30,3 +30,5 @@ mod templates;
 mod pull_secrets;
 /// What tenants are told.
 mod tenants;
+/// Shares that come and go.
+mod shares;

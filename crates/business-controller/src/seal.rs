@@ -15,9 +15,9 @@ use meta::quantity::ResourceList;
 use ring::hmac;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::watch;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 const VERSION: &str = "v1";
@@ -100,6 +100,16 @@ impl Keyring {
         Some(Self { keys, active: active.to_owned(), signing })
     }
 
+    /// The id of the key that new seals are made with.
+    pub fn active(&self) -> &str {
+        &self.active
+    }
+
+    /// Whether this is the id of one of them.
+    pub fn has(&self, id: &str) -> bool {
+        self.keys.contains_key(id)
+    }
+
     pub fn seal(&self, values: &Sealed) -> String {
         let values = json!(values).to_string();
         let code = hmac::sign(&self.signing, message(&self.active, &values).as_bytes());
@@ -137,19 +147,13 @@ fn message(id: &str, values: &str) -> String {
     format!("{VERSION} {id} {values}")
 }
 
-/// The keys as last read, and what the audit has seen of them.
+/// The keys as last read.
 #[derive(Debug, Default)]
 pub struct Seals {
     keyring: watch::Sender<Option<Arc<Keyring>>>,
-    borne: Mutex<Option<Borne>>,
-}
-
-/// The keys that seals in all clusters bear.
-#[derive(Clone, Debug)]
-pub struct Borne {
-    pub ids: BTreeSet<String>,
-    /// When the look at the clusters began.
-    pub since: Instant,
+    /// When the last read that has succeeded was sent.
+    read: watch::Sender<Option<Instant>>,
+    wanted: Notify,
 }
 
 impl Seals {
@@ -158,23 +162,25 @@ impl Seals {
         self.keyring.borrow().clone()
     }
 
-    /// Waits until they were read for the first time.
-    pub async fn read(&self) {
+    /// Waits until they were read by a call that was sent after this one: whoever has sealed anything before has recorded his
+    /// key before.
+    pub async fn read_from_now_on(&self) {
+        let begun = Instant::now();
+        let mut read = self.read.subscribe();
+        self.wanted.notify_one();
         // The sender lives as long as this.
-        drop(self.keyring.subscribe().wait_for(Option::is_some).await);
+        drop(read.wait_for(|sent| sent.is_some_and(|sent| sent >= begun)).await);
     }
 
-    pub fn set(&self, keyring: Keyring) {
+    /// Waits until somebody waits for them.
+    pub(crate) async fn are_wanted(&self) {
+        self.wanted.notified().await;
+    }
+
+    /// As a call has read them that was sent then.
+    pub fn set(&self, keyring: Keyring, sent: Instant) {
         self.keyring.send_replace(Some(Arc::new(keyring)));
-    }
-
-    /// Every cluster was looked at.
-    pub fn are_borne(&self, borne: Borne) {
-        *self.borne.lock().unwrap_or_else(PoisonError::into_inner) = Some(borne);
-    }
-
-    fn take_borne(&self) -> Option<Borne> {
-        self.borne.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.read.send_replace(Some(sent));
     }
 }
 

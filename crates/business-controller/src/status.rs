@@ -16,7 +16,8 @@ pub async fn write_status<K: Tabled>(
     to: &K::Status,
 ) -> Result<Option<View<K>>, Error> {
     let Some(patch) = difference(&json::<K>(from)?, &json::<K>(to)?) else { return Ok(None) };
-    cx.fence.permit()?;
+    let share = cx.share_of_object(&K::queued(object.key.clone())).ok_or(Error::NotLeading)?;
+    cx.shares.post(share).fence.permit()?;
     let written = cx.business.patch_status(object, patch).await?;
     K::cache(&cx.objects).seen(written.clone(), Heard::FromOwnWrite);
     Ok(Some(written))

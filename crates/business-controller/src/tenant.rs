@@ -94,5 +94,5 @@ pub fn wake_tenant(cx: &Context, name: &str, lane: Lane) {
         return;
     }
     let wait = if lane == Lane::Later { cx.objects.tenants.memory.wait(&key) } else { None };
-    cx.queue.add_after(&BusinessTenant::queued(key), GROUP, lane, wait.unwrap_or_default());
+    cx.wake(&BusinessTenant::queued(key), GROUP, lane, wait.unwrap_or_default());
 }

@@ -68,7 +68,7 @@ pub use namespace::{
 };
 pub use namespace_template::{
     LimitRangeItem, LimitRangeTemplate, NamespaceTemplateSpec, NamespaceTemplateStatus,
-    NetworkPolicyTemplate, ProjectField, PullSecretTemplate, RoleBindingTemplate, Rollout,
+    NetworkPolicyTemplate, ProjectField, PullSecretTemplate, RoleBindingTemplate, Rollout, TemplateWave,
 };
 pub use nsemigration::{EmigrationPhase, NsEmigrationSpec, NsEmigrationStatus};
 pub use operator_act::OperatorAct;

@@ -147,6 +147,12 @@ pub struct ClusterComparison {
     /// Some of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub strangers: Vec<Stranger>,
+    /// The key that seals in it were made with from then on.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub active_key: String,
+    /// The keys that its seals bore.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub keys: Vec<String>,
 }
 
 impl MemberClusterSpec {

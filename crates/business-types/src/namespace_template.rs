@@ -136,12 +136,25 @@ pub struct NamespaceTemplateStatus {
     /// Namespaces whose template it is, by member cluster.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub clusters: BTreeMap<String, i64>,
+    /// Whose turn it is to get its newest state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wave: Option<TemplateWave>,
     /// `metadata.generation` that the status was computed from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Aspects of its state.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
+}
+
+/// Namespaces whose turn it is to get a state of a template.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TemplateWave {
+    /// The digest of the state.
+    pub digest: String,
+    /// `PROJECT/NAME` of each.
+    pub namespaces: Vec<String>,
 }
 
 impl NamespaceTemplateSpec {

@@ -242,7 +242,7 @@ async fn take_away(cx: &Context, sighting: &Sighting, scene: &Scene) -> Result<J
     if cx.objects.namespaces.at_place(&sighting.member.name, &sighting.name).is_some() {
         return Ok(Judgement::Nothing);
     }
-    cx.fence.permit()?;
+    cx.fence_of(&sighting.member.name).permit()?;
     let (api, name) = (&sighting.member.api, &sighting.name);
     if let Some(quota) = &scene.quota {
         api.delete_quota(name, &quota.uid).await?;

@@ -1,4 +1,5 @@
-//! Brings the status of every project to what was found in the member clusters.
+//! Brings the status of every project to what was found in the member clusters that were compared. What others have found
+//! in other clusters stays.
 
 use super::judge::Judgement;
 use super::survey::Survey;
@@ -7,6 +8,7 @@ use crate::error::{CallFailure, Error};
 use crate::events::Topic;
 use crate::kinds::{ObjectKey as _, RootKey};
 use crate::project::kind::{BusinessProject, ProjectView};
+use crate::shares::Stay;
 use business_types::{ClusterComparison, Comparison, Orphan, OrphanState, Stranger};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -63,6 +65,7 @@ impl Findings {
 /// Tells projects and operators. What is left to tell is the comparison of each cluster.
 pub async fn tell(
     cx: &Context,
+    stays: &[Stay],
     survey: &Survey,
     findings: Findings,
     comparison: &Comparison,
@@ -80,24 +83,20 @@ pub async fn tell(
         let part = parts.of_cluster(&orphan.cluster_name);
         part.homeless = part.homeless.saturating_add(1);
     }
-    for (name, told) in survey.telling() {
-        // What was found in a cluster that does not answer now may still be there.
-        let kept = told.iter().filter(|orphan| !comparison.clusters.contains_key(&orphan.cluster_name));
-        wanted.entry(name.to_owned()).or_default().extend(kept.cloned());
+    // What was told of a cluster and is not found there any more.
+    let is_compared = |orphan: &Orphan| comparison.clusters.contains_key(&orphan.cluster_name);
+    for (name, _) in survey.telling().filter(|(_, told)| told.iter().any(is_compared)) {
+        wanted.entry(name.to_owned()).or_default();
     }
     for (name, mut orphans) in wanted {
         orphans.sort_unstable();
-        let told_before = survey.told(&name);
-        for orphan in orphans.drain(ORPHANS_MAX.min(orphans.len())..) {
-            parts.unreported(&orphan);
-        }
-        if told_before == orphans {
+        let told_before = survey.told(&name).iter().filter(|orphan| is_compared(orphan));
+        if told_before.eq(&orphans) {
             continue;
         }
-        if !show(cx, &name, &orphans).await? {
-            for orphan in &orphans {
-                parts.unreported(orphan);
-            }
+        let telling = Telling { cx, stays, project: &name, is_compared: &is_compared };
+        for untold in telling.tell(orphans).await? {
+            parts.unreported(&untold);
         }
     }
     strangers.sort_unstable();
@@ -135,50 +134,86 @@ impl Parts {
     }
 }
 
-/// Writes the orphans of a project into its status. Whether there still is such a project.
-async fn show(cx: &Context, name: &str, orphans: &[Orphan]) -> Result<bool, Error> {
-    let Some(project) = write(cx, name, orphans).await? else { return Ok(false) };
-    for orphan in orphans.iter().filter(|orphan| !project.status.orphans.contains(orphan)).take(NAMED_MAX) {
-        let (namespace, cluster) = (&orphan.namespace, &orphan.cluster_name);
-        let note = match orphan.state {
-            OrphanState::Lost => format!(
-                "namespace {namespace} of cluster {cluster} was granted out of this project and belongs to no object; what \
-                 it may take is held"
-            ),
-            OrphanState::Ahead => format!(
-                "namespace {namespace} of cluster {cluster} may take more than its object is charged; the excess is held"
-            ),
-            OrphanState::Released => {
-                format!("namespace {namespace} of cluster {cluster} was released and is in use")
-            }
-            OrphanState::Unused => format!(
-                "namespace {namespace} of cluster {cluster} was released and is unused; what is held for it is written off"
-            ),
-        };
-        tracing::warn!(project = name, cluster, object.name = namespace, state = ?orphan.state, "an orphan");
-        cx.events.report(&project, ORPHAN, note);
-    }
-    Ok(true)
+/// What one project is told.
+struct Telling<'a> {
+    cx: &'a Context,
+    stays: &'a [Stay],
+    project: &'a str,
+    /// Whether an orphan lies in a cluster that was compared now.
+    is_compared: &'a (dyn Fn(&Orphan) -> bool + Sync),
 }
 
-/// The project as it was before; `None` when there is none.
-async fn write(cx: &Context, name: &str, orphans: &[Orphan]) -> Result<Option<ProjectView>, Error> {
-    let told = if orphans.is_empty() { Value::Null } else { json!(orphans) };
-    let mut tries = 0;
-    let key = RootKey::new(None, name);
-    loop {
-        let Some(project) = cx.business.get::<BusinessProject>(&key).await.map_err(Error::Api)? else {
-            return Ok(None);
-        };
-        cx.fence.permit()?;
-        tries += 1;
-        match cx.business.patch_status(&project, json!({ "orphans": told })).await {
-            Ok(_written) => return Ok(Some(project)),
-            Err(CallFailure::NotFound) => return Ok(None),
-            Err(CallFailure::Conflict(_)) if tries < TRIES_MAX => {}
-            Err(failure) => return Err(Error::Api(failure)),
+impl Telling<'_> {
+    /// Writes what was found into the status of the project; what found no place there.
+    async fn tell(&self, found: Vec<Orphan>) -> Result<Vec<Orphan>, Error> {
+        let mut tries = 0;
+        let key = RootKey::new(None, self.project);
+        loop {
+            let Some(project) = self.cx.business.get::<BusinessProject>(&key).await.map_err(Error::Api)?
+            else {
+                return Ok(found);
+            };
+            let Merged { told, untold } = merged(&project.status.orphans, self.is_compared, &found);
+            if told == project.status.orphans {
+                return Ok(untold);
+            }
+            self.stays.iter().try_for_each(Stay::permit)?;
+            let orphans = if told.is_empty() { Value::Null } else { json!(told) };
+            tries += 1;
+            match self.cx.business.patch_status(&project, json!({ "orphans": orphans })).await {
+                Ok(_written) => {
+                    self.report(&project, &told);
+                    return Ok(untold);
+                }
+                Err(CallFailure::NotFound) => return Ok(found),
+                Err(CallFailure::Conflict(_)) if tries < TRIES_MAX => {}
+                Err(failure) => return Err(Error::Api(failure)),
+            }
         }
     }
+
+    fn report(&self, project: &ProjectView, told: &[Orphan]) {
+        let is_new = |orphan: &&Orphan| !project.status.orphans.contains(orphan);
+        for orphan in told.iter().filter(is_new).take(NAMED_MAX) {
+            let (namespace, cluster) = (&orphan.namespace, &orphan.cluster_name);
+            let note = match orphan.state {
+                OrphanState::Lost => format!(
+                    "namespace {namespace} of cluster {cluster} was granted out of this project and belongs to no object; what \
+                     it may take is held"
+                ),
+                OrphanState::Ahead => format!(
+                    "namespace {namespace} of cluster {cluster} may take more than its object is charged; the excess is held"
+                ),
+                OrphanState::Released => {
+                    format!("namespace {namespace} of cluster {cluster} was released and is in use")
+                }
+                OrphanState::Unused => format!(
+                    "namespace {namespace} of cluster {cluster} was released and is unused; what is held for it is written off"
+                ),
+            };
+            let name = self.project;
+            tracing::warn!(project = name, cluster, object.name = namespace, state = ?orphan.state, "an orphan");
+            self.cx.events.report(project, ORPHAN, note);
+        }
+    }
+}
+
+/// What a project's status is to say, and what finds no place there.
+#[derive(Debug, PartialEq, Eq)]
+struct Merged {
+    told: Vec<Orphan>,
+    untold: Vec<Orphan>,
+}
+
+/// Puts what was found in the place of what was told of the clusters that were compared. What was told of others stays, and
+/// is never cut.
+fn merged(told: &[Orphan], is_compared: impl Fn(&Orphan) -> bool, found: &[Orphan]) -> Merged {
+    let mut kept: Vec<Orphan> = told.iter().filter(|orphan| !is_compared(orphan)).cloned().collect();
+    let room = ORPHANS_MAX.saturating_sub(kept.len()).min(found.len());
+    let (fits, untold) = found.split_at_checked(room).unwrap_or((found, &[]));
+    kept.extend(fits.iter().cloned());
+    kept.sort_unstable();
+    Merged { told: kept, untold: untold.to_vec() }
 }
 
 fn report_homeless(cx: &Context, orphan: &Orphan) {
@@ -197,4 +232,37 @@ fn report_stranger(cx: &Context, stranger: &Stranger) {
         "namespace {namespace} of cluster {cluster} (uid {uid}) carries our marks without our seal; it is charged to nobody"
     );
     cx.events.report_cluster(cluster, STRANGER, note);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn orphan(cluster: &str, number: usize) -> Orphan {
+        let namespace = format!("n{number:04}");
+        Orphan { cluster_name: cluster.to_owned(), namespace, ..Orphan::default() }
+    }
+
+    fn of(cluster: &str, numbers: std::ops::Range<usize>) -> Vec<Orphan> {
+        numbers.map(|number| orphan(cluster, number)).collect()
+    }
+
+    #[test]
+    fn each_of_two_auditors_replaces_what_it_has_compared_and_nothing_else() {
+        let is_of = |cluster: &'static str| move |orphan: &Orphan| orphan.cluster_name == cluster;
+        let first = merged(&[], is_of("a"), &of("a", 0..2)).told;
+        let both = merged(&first, is_of("b"), &of("b", 0..3)).told;
+        assert_eq!(both, [of("a", 0..2), of("b", 0..3)].concat());
+        let less = merged(&both, is_of("a"), &of("a", 1..2)).told;
+        assert_eq!(less, [of("a", 1..2), of("b", 0..3)].concat());
+        assert_eq!(merged(&less, is_of("b"), &[]).told, of("a", 1..2));
+    }
+
+    #[test]
+    fn what_another_auditor_has_told_is_not_cut() {
+        let told = of("a", 0..ORPHANS_MAX - 1);
+        let merged = merged(&told, |orphan| orphan.cluster_name == "b", &of("b", 0..3));
+        assert_eq!(merged.told.len(), ORPHANS_MAX);
+        assert_eq!((merged.untold, &merged.told[..told.len()]), (of("b", 1..3), &told[..]));
+    }
 }

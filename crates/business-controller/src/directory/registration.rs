@@ -20,7 +20,7 @@ pub struct Recognized<'a> {
 pub async fn register(cx: &Context, cluster: Recognized<'_>) -> Result<Option<String>, Error> {
     let Recognized { name, uid, described } = cluster;
     let key = RootKey::new(None, name);
-    cx.fence.permit()?;
+    cx.fleet().permit()?;
     let object = match cx.business.get::<BusinessMemberCluster>(&key).await? {
         Some(object) => object,
         None => cx.business.create::<BusinessMemberCluster>(&key, described.body()).await?,
@@ -31,7 +31,7 @@ pub async fn register(cx: &Context, cluster: Recognized<'_>) -> Result<Option<St
     if object.is_deleting() {
         return Ok(None);
     }
-    cx.fence.permit()?;
+    cx.fleet().permit()?;
     let written = cx.business.patch_status(&object, json!({ "uid": uid })).await?;
     cx.objects.member_clusters.seen(written, Heard::FromOwnWrite);
     tracing::info!(cluster = name, uid, "member cluster registered");
@@ -41,7 +41,7 @@ pub async fn register(cx: &Context, cluster: Recognized<'_>) -> Result<Option<St
 /// Brings an object to what is said of its cluster.
 pub async fn describe(cx: &Context, object: &MemberClusterView, described: &Described) -> Result<(), Error> {
     let Some(patch) = news(object, described).filter(|_| !object.is_deleting()) else { return Ok(()) };
-    cx.fence.permit()?;
+    cx.fence_of(object.key.name()).permit()?;
     match cx.business.edit(object, patch).await {
         Ok(written) => {
             cx.objects.member_clusters.seen(written, Heard::FromOwnWrite);

@@ -1,11 +1,11 @@
-//! Calls to a member cluster. Every write has a deadline, which the server is told, so that a former leader's
-//! writes have ended before another leader believes what it sees.
+//! Calls to a member cluster. Every write has a deadline, which the server is told, so that a former holder's
+//! writes have ended before another one believes what he sees.
 
 use super::observed::{ClusterBinding, ClusterNamespace, ClusterQuota, RBAC};
 use super::pull_objects::{PullAccount, PullSecret};
 use super::template_objects::{TEMPLATE_MANAGER, TemplateObject, TemplateObjectKind};
 use crate::error::{CallFailure, Error};
-use crate::leader::{Fence, OpenWrites};
+use crate::fence::{Fence, OpenWrites};
 use business_types::access::AccessRole;
 use business_types::names::PULL_SECRET;
 use http::{Method, Request};
@@ -55,10 +55,15 @@ impl MemberApi {
         self.client.clone()
     }
 
-    /// Whether no write to this cluster can happen any more that is not seen yet, neither a former leader's nor one
+    /// Whether no write to this cluster can happen any more that is not seen yet, neither a former holder's nor one
     /// of ours without an answer. Else the time to wait.
     pub fn may_confirm(&self) -> Result<(), Duration> {
         self.fence.may_confirm(&self.writes)
+    }
+
+    /// Whether no former holder's write can arrive any more.
+    pub fn former_holders_have_ended(&self) -> bool {
+        self.fence.former_holders_have_ended().is_ok()
     }
 
     /// What tells clusters apart: the uid of `kube-system`.

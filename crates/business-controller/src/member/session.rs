@@ -6,6 +6,7 @@ use super::{ClusterBinding, ClusterNamespace, ClusterQuota, Member, Reach, pull_
 use crate::context::Context;
 use crate::controller::PlaceChange;
 use crate::dispatch;
+use crate::namespace::kind::{BusinessNamespace, NamespaceView};
 use crate::queue::Lane;
 use business_types::names;
 use futures_util::{StreamExt as _, pin_mut};
@@ -21,6 +22,8 @@ use tokio::time::Instant;
 
 /// How often a cluster that answers is asked.
 const PROBE_PERIOD: Duration = Duration::from_secs(5);
+/// How often to look whether our view of our objects is new enough.
+const SYNC_PERIOD: Duration = Duration::from_millis(20);
 /// First wait after a failed probe.
 const RETRY_FLOOR: Duration = Duration::from_millis(500);
 /// Longest wait after a failed probe: what a cluster that is back may have to wait.
@@ -37,19 +40,55 @@ const PAGE: u32 = 500;
 /// The last error of a watch.
 type LastError = Mutex<Option<String>>;
 
-/// Follows one member cluster for as long as it is in the directory.
+/// Follows one member cluster for as long as it is in the directory and in one of our shares.
 pub async fn run(cx: Arc<Context>, member: Arc<Member>) {
+    tokio::select! {
+        () = follow(&cx, &member) => {}
+        () = async { catch_up(&cx, &member).await; std::future::pending::<()>().await } => {}
+    }
+}
+
+/// What we see of its namespaces may be older than the beginning of our tenure: an object that is seen may be gone, and
+/// nothing is made for it any more.
+pub(crate) async fn catch_up(cx: &Context, member: &Member) {
+    while !cx.objects.is_synced() {
+        tokio::time::sleep(SYNC_PERIOD).await;
+    }
+    let selector = format!("spec.clusterName={}", member.name);
     loop {
-        connect(&cx, &member).await;
+        match cx.business.roll::<BusinessNamespace>(&selector).await {
+            Ok(roll) => {
+                let is_here = |object: &NamespaceView| object.spec.cluster_name == member.name;
+                while cx.objects.namespaces.is_behind(&roll, is_here) {
+                    tokio::time::sleep(SYNC_PERIOD).await;
+                }
+                member.caught_up(roll.revision);
+                // One that has stopped answering meanwhile is listed anew first.
+                if member.reach() == Reach::Connecting {
+                    synced(cx, member);
+                }
+                return;
+            }
+            Err(failure) => {
+                tracing::warn!(cluster = member.name, error = %failure, "cannot list the namespaces of a cluster");
+                tokio::time::sleep(RETRY_FLOOR).await;
+            }
+        }
+    }
+}
+
+async fn follow(cx: &Context, member: &Member) {
+    loop {
+        connect(cx, member).await;
         member.observed.reset();
         let error = LastError::default();
         tokio::select! {
-            () = watch_namespaces(&cx, &member, &error) => {}
-            () = watch_quotas(&cx, &member, &error) => {}
-            () = watch_bindings(&cx, &member) => {}
-            () = template_watches::follow(&cx, &member) => {}
-            () = pull_watches::follow(&cx, &member) => {}
-            () = keep_probing(&cx, &member, &error) => {}
+            () = watch_namespaces(cx, member, &error) => {}
+            () = watch_quotas(cx, member, &error) => {}
+            () = watch_bindings(cx, member) => {}
+            () = template_watches::follow(cx, member) => {}
+            () = pull_watches::follow(cx, member) => {}
+            () = keep_probing(cx, member, &error) => {}
         }
     }
 }
@@ -119,7 +158,7 @@ fn unreachable(cx: &Context, member: &Member, reason: &str) {
 
 /// Everything was listed: what is seen of the cluster can be acted on.
 fn synced(cx: &Context, member: &Member) {
-    if member.observed.is_synced() && member.set_reach(Reach::Reachable) {
+    if member.observed.is_synced() && member.is_caught_up() && member.set_reach(Reach::Reachable) {
         tracing::info!(cluster = member.name, "member cluster reachable");
         dispatch::cluster_changed(cx, &member.name);
     }

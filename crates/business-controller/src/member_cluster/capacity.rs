@@ -33,8 +33,8 @@ pub struct Capacities {
 }
 
 impl Capacities {
-    /// Looks for as long as this process leads.
-    #[expect(clippy::infinite_loop, reason = "the task is cancelled when the lease is lost")]
+    /// Looks for as long as this process lives.
+    #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
     pub async fn run(self) {
         loop {
             // Until our namespaces are known, their pods are not told from others.
@@ -49,7 +49,12 @@ impl Capacities {
 /// Looks at every cluster of which something is derived.
 pub async fn look(cx: &Context) {
     let clusters = cx.objects.member_clusters.all();
-    futures_util::stream::iter(clusters).for_each_concurrent(AT_ONCE, |object| look_at(cx, object)).await;
+    let look = async |object: Arc<MemberClusterView>| {
+        let share = cx.share_of(object.key.name());
+        // Somebody else looks at those of other shares.
+        let _looked = cx.shares.within(share, look_at(cx, object)).await;
+    };
+    futures_util::stream::iter(clusters).for_each_concurrent(AT_ONCE, look).await;
 }
 
 async fn look_at(cx: &Context, object: Arc<MemberClusterView>) {
@@ -74,7 +79,7 @@ async fn look_at(cx: &Context, object: Arc<MemberClusterView>) {
 
 /// Reads the nodes and writes what follows from them; what nodes have for pods.
 async fn derive(cx: &Context, object: &MemberClusterView) -> Result<ResourceList, Error> {
-    let member = match cx.members.find(object.key.name()) {
+    let member = match cx.member(object.key.name()) {
         Lookup::Found(member) if member.reach() == Reach::Reachable => member,
         _ => return Err(CallFailure::Unavailable("the cluster does not answer".to_owned()).into()),
     };
@@ -86,7 +91,7 @@ async fn derive(cx: &Context, object: &MemberClusterView) -> Result<ResourceList
     let capacity = newest.spec.derived.of(&nodes.available);
     if newest.uid == object.uid && matters(&newest.status.capacity, &capacity) {
         let patch = difference(&json!(newest.status.capacity), &json!(capacity)).unwrap_or_else(|| json!({}));
-        cx.fence.permit()?;
+        cx.fence_of(object.key.name()).permit()?;
         match cx.business.patch_capacity(&newest, patch).await {
             Ok(written) => {
                 cx.objects.member_clusters.seen(written, Heard::FromOwnWrite);

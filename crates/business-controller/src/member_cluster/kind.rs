@@ -33,7 +33,8 @@ pub struct ClusterMemory {
 struct Found {
     /// `None` while the directory was not read.
     sights: Option<BTreeMap<String, DirectorySight>>,
-    comparisons: Option<BTreeMap<String, ClusterComparison>>,
+    /// By cluster; none where it was looked for and is not to be compared.
+    comparisons: BTreeMap<String, Option<ClusterComparison>>,
     nodes: BTreeMap<String, NodesSeen>,
 }
 
@@ -78,11 +79,18 @@ impl ClusterMemory {
 
     /// How far a cluster was compared; `None` while nothing was compared here.
     pub fn comparison(&self, name: &str) -> Option<Option<ClusterComparison>> {
-        self.lock().comparisons.as_ref().map(|all| all.get(name).cloned())
+        self.lock().comparisons.get(name).cloned()
     }
 
-    pub fn set_comparisons(&self, comparisons: BTreeMap<String, ClusterComparison>) {
-        self.lock().comparisons = Some(comparisons);
+    pub fn set_comparisons(&self, comparisons: BTreeMap<String, Option<ClusterComparison>>) {
+        self.lock().comparisons = comparisons;
+    }
+
+    /// Somebody else looks after a cluster from now on.
+    pub fn forget(&self, name: &str) {
+        let mut found = self.lock();
+        found.comparisons.remove(name);
+        found.nodes.remove(name);
     }
 
     /// What the nodes of a cluster were last seen to have; `None` where nobody has looked.

@@ -246,7 +246,7 @@ async fn release(
 }
 
 async fn finalize(cx: &Context, object: &NamespaceView) -> Result<PassOutcome, Error> {
-    cx.fence.permit()?;
+    cx.fence_of(&object.spec.cluster_name).permit()?;
     let Some(left) = NamespaceView::without(&object.spec.finalizers, names::NAMESPACE_FINALIZER) else {
         return Ok(PassOutcome::Skipped);
     };

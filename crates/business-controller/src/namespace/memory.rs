@@ -9,8 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// What is known of all objects.
 #[derive(Debug, Default)]
 pub struct NamespaceMemory {
-    /// Objects for which nothing can have been made yet: born while this process led, after every write of a former leader had
-    /// ended, and each own write for them was refused. Lost with the process, and then nothing is known.
+    /// Objects for which nothing can have been made yet: born while their cluster was looked after here, after every write of a
+    /// former holder of its share had ended, and each own write for them was refused. Lost with the process, and then nothing is known.
     pub untried: Uids,
     /// What their bindings were when they were right.
     pub bound: Bound,
@@ -18,6 +18,17 @@ pub struct NamespaceMemory {
     pub kept: Kept,
     /// What they pull by.
     pub pulls: PullMemories,
+}
+
+impl NamespaceMemory {
+    /// The object is gone, or somebody else looks after it from now on.
+    pub fn forget(&self, uid: &str) {
+        let Self { untried, bound, kept, pulls } = self;
+        untried.forget(uid);
+        bound.forget(uid);
+        kept.forget(uid);
+        pulls.forget(uid);
+    }
 }
 
 /// Bindings that were right, by the uid of their object. It is lost with the process: then the first look tells no drift.

@@ -55,7 +55,7 @@ pub struct FoundSite {
 /// Where a namespace lives. The error says why nothing can be done.
 pub async fn reach(cx: &Context, object: &NamespaceView) -> Result<Reached, Nowhere> {
     let name = &object.spec.cluster_name;
-    let member = match cx.members.find(name) {
+    let member = match cx.member(name) {
         Lookup::Found(member) => member,
         Lookup::NotLoaded => return Err(Nowhere::NotYet),
         Lookup::Unknown => {

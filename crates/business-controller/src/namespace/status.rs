@@ -35,7 +35,7 @@ pub async fn write(
         serde_json::to_value(status).map_err(|error| CallFailure::Unavailable(error.to_string()))
     };
     let Some(patch) = difference(&json(&object.status)?, &json(&next)?) else { return Ok(None) };
-    cx.fence.permit()?;
+    cx.fence_of(&object.spec.cluster_name).permit()?;
     let written = cx.business.patch_status(object, patch).await?;
     if let Some(change) = cx.objects.namespaces.seen(written.clone(), Heard::FromOwnWrite) {
         let charge = |view: &NamespaceView| view.status.cached_spec_hard.clone();
@@ -53,7 +53,7 @@ pub async fn record(
     object: &NamespaceView,
     record: &ClusterNamespaceRecord,
 ) -> Result<(), Error> {
-    cx.fence.permit()?;
+    cx.fence_of(&object.spec.cluster_name).permit()?;
     let written = cx.business.patch_status(object, json!({ "clusterNamespace": record })).await?;
     cx.objects.namespaces.seen(written, Heard::FromOwnWrite);
     Ok(())

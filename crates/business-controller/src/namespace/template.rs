@@ -17,7 +17,7 @@ use crate::member::dressing::Dressing;
 use crate::member::template_objects::{SeenTemplateObjects, TemplateObject, TemplateObjectKind};
 use crate::namespace_template::kind::CurrentTemplate;
 use crate::namespace_template::resolve::{self, Resolved};
-use crate::namespace_template::rollout::is_in_use;
+use crate::namespace_template::rollout::{self, is_in_use};
 use business_types::AppliedTemplate;
 use futures_util::future::join_all;
 use pull_secret::PullAim;
@@ -46,10 +46,9 @@ impl TemplateStage {
             Resolved::Template(current) => current,
         };
         let has_it = object.status.template.as_ref() == Some(&current.state);
-        let rollouts = &cx.objects.namespace_templates.memory.rollouts;
         // What somebody has deleted is made anew, with all that is new.
         let is_gone = site.member.observed.at(&object.spec.namespace).0.is_none();
-        if has_it || is_gone || !is_in_use(object) || rollouts.admits(&current, &object.uid) {
+        if has_it || is_gone || !is_in_use(object) || rollout::admits(&current, &object.key) {
             let wanted = wanted::wanted(object, &current.state.name, &current.view.spec, &site.project);
             return Self::Newest(current, wanted);
         }

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Looks at a namespace again. Its group in the queue is its member cluster.
 pub fn wake_namespace(cx: &Context, object: &NamespaceView, lane: Lane, delay: Duration) {
     let key = BusinessNamespace::queued(object.key.clone());
-    cx.queue.add_after(&key, &object.spec.cluster_name, lane, delay);
+    cx.wake(&key, &object.spec.cluster_name, lane, delay);
 }
 
 /// Who has a role in a project is another one: looks at its namespaces again, and at those of all projects below.

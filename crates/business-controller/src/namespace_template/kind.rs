@@ -1,6 +1,5 @@
 //! What a template is to the controller.
 
-use super::rollout::Rollouts;
 use crate::cache::Cache;
 use crate::digest;
 use crate::figures::Figures;
@@ -21,14 +20,7 @@ impl Kind for NamespaceTemplate {
     type Status = NamespaceTemplateStatus;
     type Key = RootKey;
     type Index = TemplateStates;
-    type Memory = TemplateMemory;
-}
-
-/// What a process knows of templates.
-#[derive(Debug, Default)]
-pub struct TemplateMemory {
-    pub rollouts: Rollouts,
-    pub figures: Figures,
+    type Memory = Figures;
 }
 
 /// The state of each template, and the default.

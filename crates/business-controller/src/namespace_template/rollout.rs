@@ -1,62 +1,36 @@
 //! A changed template goes through its namespaces in waves: the next one begins when the last one is done, and none after
-//! one has failed.
+//! one has failed. Whose turn it is stands in the template's status: whoever looks after a namespace reads it there.
 
 use super::kind::CurrentTemplate;
-use crate::kinds::RootKey;
+use crate::kinds::ProjectKey;
 use crate::namespace::kind::NamespaceView;
 use business_types::condition::{self, Condition, FALSE, TEMPLATE_APPLIED};
-use business_types::{AppliedTemplate, NamespacePhase};
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use business_types::{NamespacePhase, TemplateWave};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-/// The waves of all templates. They are lost with the process: then the first wave is taken anew, in the same order.
-#[derive(Debug, Default)]
-pub struct Rollouts(Mutex<HashMap<RootKey, Wave>>);
-
-#[derive(Debug, Default)]
-struct Wave {
-    state: AppliedTemplate,
-    /// Uids of the namespaces whose turn it is, or was.
-    admitted: HashSet<String>,
+/// Whether it is a namespace's turn to get the newest state of a template.
+pub fn admits(template: &CurrentTemplate, namespace: &ProjectKey) -> bool {
+    let name = namespace.to_string();
+    wave_of(template).is_some_and(|wave| wave.namespaces.contains(&name))
 }
 
-impl Rollouts {
-    /// Whether it is a namespace's turn to get this state.
-    pub fn admits(&self, template: &CurrentTemplate, uid: &str) -> bool {
-        let waves = self.lock();
-        let wave = waves.get(&template.view.key).filter(|wave| wave.state == template.state);
-        wave.is_some_and(|wave| wave.admitted.contains(uid))
-    }
+/// Whose turn it is to get the newest state.
+fn wave_of(template: &CurrentTemplate) -> Option<&TemplateWave> {
+    template.view.status.wave.as_ref().filter(|wave| wave.digest == template.state.digest)
+}
 
-    fn admit(&self, template: &CurrentTemplate, next: &[Arc<NamespaceView>]) {
-        let mut waves = self.lock();
-        let wave = waves.entry(template.view.key.clone()).or_default();
-        if wave.state != template.state {
-            *wave = Wave { state: template.state.clone(), admitted: HashSet::new() };
-        }
-        wave.admitted.extend(next.iter().map(|namespace| namespace.uid.clone()));
+/// Whose turn it is to be: those of the last wave until all of them are done, then those of the next, if there is to be one.
+pub fn next_wave(template: &CurrentTemplate, tally: &Tally) -> Option<TemplateWave> {
+    let rollout = template.view.spec.rollout;
+    let is_under_way = tally.waiting.iter().any(|waiting| admits(template, &waiting.key));
+    if rollout.paused || !tally.failed.is_empty() || is_under_way {
+        return wave_of(template).cloned();
     }
-
-    /// Begins the next wave, if there is to be one: those whose turn it is now.
-    pub fn next_wave(&self, template: &CurrentTemplate, tally: &Tally) -> Vec<Arc<NamespaceView>> {
-        let rollout = template.view.spec.rollout;
-        let is_under_way = tally.waiting.iter().any(|waiting| self.admits(template, &waiting.uid));
-        if rollout.paused || !tally.failed.is_empty() || is_under_way {
-            return Vec::new();
-        }
-        let batch = usize::try_from(rollout.batch).unwrap_or_default();
-        let next: Vec<Arc<NamespaceView>> = tally.waiting.iter().take(batch).cloned().collect();
-        self.admit(template, &next);
-        next
-    }
-
-    pub fn forget(&self, template: &RootKey) {
-        self.lock().remove(template);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<RootKey, Wave>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    let batch = usize::try_from(rollout.batch).unwrap_or_default();
+    let namespaces: Vec<String> = tally.waiting.iter().take(batch).map(|next| next.key.to_string()).collect();
+    let digest = template.state.digest.clone();
+    (!namespaces.is_empty()).then_some(TemplateWave { digest, namespaces })
 }
 
 /// Whether people work in it: it gets a new state in its turn. One that is not in use yet gets the newest at once.
@@ -102,9 +76,9 @@ impl Tally {
 mod tests {
     use super::*;
     use crate::fixtures::pending;
-    use crate::kinds::ObjectKey as _;
+    use crate::kinds::{ObjectKey as _, RootKey};
     use crate::namespace_template::kind::TemplateView;
-    use business_types::{NamespaceTemplateSpec, Rollout};
+    use business_types::{AppliedTemplate, NamespaceTemplateSpec, Rollout};
 
     fn template(digest: &str, rollout: Rollout) -> CurrentTemplate {
         let spec = NamespaceTemplateSpec { rollout, ..NamespaceTemplateSpec::default() };
@@ -133,36 +107,49 @@ mod tests {
         tally
     }
 
-    fn names(wave: &[Arc<NamespaceView>]) -> Vec<&str> {
-        wave.iter().map(|object| &*object.key.name).collect()
+    /// The template as its status says it next: whose turn it is.
+    fn published(template: &CurrentTemplate, all: &[Arc<NamespaceView>]) -> (CurrentTemplate, Vec<String>) {
+        let wave = next_wave(template, &tally(template, all, true));
+        let mut view = template.view.as_ref().clone();
+        view.status.wave.clone_from(&wave);
+        let next = CurrentTemplate { view: Arc::new(view), state: template.state.clone() };
+        (next, wave.map(|wave| wave.namespaces).unwrap_or_default())
     }
 
     #[test]
     fn a_wave_begins_when_the_last_one_is_done_and_none_after_a_failure() {
-        let rollouts = Rollouts::default();
         let now = template("2", Rollout { batch: 2, paused: false });
         let old = template("1", Rollout::default());
         let mut all: Vec<_> =
             ["a", "b", "c", "d", "e"].map(|name| namespace(name, Some(&old), "True")).into();
-        assert_eq!(names(&rollouts.next_wave(&now, &tally(&now, &all, true))), ["a", "b"]);
+        let (now, wave) = published(&now, &all);
+        assert_eq!(wave, ["p/a", "p/b"]);
         all[0] = namespace("a", Some(&now), "True");
         let half = tally(&now, &all, true);
         assert_eq!((half.namespaces, half.updated), (5, 1));
-        assert!(rollouts.next_wave(&now, &half).is_empty(), "b is under way");
-        assert!(rollouts.admits(&now, "uid-b") && !rollouts.admits(&now, "uid-c"));
+        let (now, wave) = published(&now, &all);
+        assert_eq!(wave, ["p/a", "p/b"], "b is under way");
+        assert!(admits(&now, &all[1].key) && !admits(&now, &all[2].key));
         all[1] = namespace("b", Some(&now), "True");
-        assert_eq!(names(&rollouts.next_wave(&now, &tally(&now, &all, true))), ["c", "d"]);
+        let (now, wave) = published(&now, &all);
+        assert_eq!(wave, ["p/c", "p/d"]);
         all[2] = namespace("c", Some(&now), "False");
         all[3] = namespace("d", Some(&now), "True");
         let stopped = tally(&now, &all, true);
         assert_eq!((stopped.failed.as_slice(), stopped.updated), (&["p/c: because".to_owned()][..], 3));
-        assert!(rollouts.next_wave(&now, &stopped).is_empty());
+        let (now, wave) = published(&now, &all);
+        assert_eq!(wave, ["p/c", "p/d"], "no other one begins");
         all[2] = namespace("c", Some(&now), "True");
-        assert_eq!(names(&rollouts.next_wave(&now, &tally(&now, &all, true))), ["e"]);
+        let (now, wave) = published(&now, &all);
+        assert_eq!(wave, ["p/e"]);
+        all[4] = namespace("e", Some(&now), "True");
+        assert_eq!(published(&now, &all).1, [""; 0], "it is done");
 
-        let newer = template("3", Rollout { batch: 9, paused: true });
-        assert!(rollouts.next_wave(&newer, &tally(&newer, &all, true)).is_empty(), "paused");
-        assert!(!rollouts.admits(&newer, "uid-a"));
+        let mut newer = template("3", Rollout { batch: 9, paused: true });
+        newer.view =
+            Arc::new(TemplateView { status: now.view.status.clone(), ..newer.view.as_ref().clone() });
+        assert_eq!(published(&newer, &all).1, [""; 0], "paused");
+        assert!(!admits(&newer, &all[4].key), "that was its turn for another state");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::kind::TemplateView;
 use super::rollout::Tally;
 use business_types::condition::{self, FALSE, READY, ROLLED_OUT, TRUE, reason};
-use business_types::{Condition, NamespaceTemplateStatus};
+use business_types::{Condition, NamespaceTemplateStatus, TemplateWave};
 
 /// What a message names at most.
 const TOLD_MAX: usize = 5;
@@ -13,6 +13,7 @@ pub fn next(
     object: &TemplateView,
     tally: &Tally,
     named: Option<String>,
+    wave: Option<TemplateWave>,
     now: &str,
 ) -> NamespaceTemplateStatus {
     let mut status = NamespaceTemplateStatus {
@@ -20,6 +21,7 @@ pub fn next(
         updated: tally.updated,
         failed: i64::try_from(tally.failed.len()).unwrap_or(i64::MAX),
         clusters: tally.clusters.clone(),
+        wave,
         observed_generation: Some(object.generation),
         conditions: object.status.conditions.clone(),
     };

@@ -50,7 +50,7 @@ pub async fn run(cx: &Context, object: &ProjectView, children: &Children) -> Res
     let Some(tokens) = ProjectView::without(&object.spec.finalizers, names::PROJECT_FINALIZER) else {
         return Ok(PassOutcome::Skipped);
     };
-    cx.fence.permit()?;
+    cx.fleet().permit()?;
     if children.count() > 0 {
         children.delete(cx).await?;
         return Ok(PassOutcome::WaitingFor(RECHECK));

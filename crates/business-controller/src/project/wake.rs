@@ -16,5 +16,5 @@ pub fn wake_project(cx: &Context, name: &str, lane: Lane) {
     }
     let key = RootKey::new(None, name);
     let wait = if lane == Lane::Later { cx.objects.projects.memory.wait(&key) } else { None };
-    cx.queue.add_after(&BusinessProject::queued(key), GROUP, lane, wait.unwrap_or_default());
+    cx.wake(&BusinessProject::queued(key), GROUP, lane, wait.unwrap_or_default());
 }

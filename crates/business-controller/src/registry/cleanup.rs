@@ -42,7 +42,7 @@ where
     let Some(tokens) = RegisteredView::<K>::without(&object.spec.finalizers, K::FINALIZER) else {
         return Ok(PassOutcome::Skipped);
     };
-    cx.fence.permit()?;
+    cx.fleet().permit()?;
     if object.annotations.get(names::ABANDON_ANNOTATION).is_some_and(|reason| !reason.is_empty()) {
         cx.business.finalize(object, &tokens).await?;
         cx.events.report(object, ABANDONED, "its content in the registry was given up".to_owned());

@@ -8,7 +8,7 @@ pub mod inventory;
 
 use super::backend::{Backend, Measured, Provided, RegistryPlace, RegistryState, Removal};
 use crate::error::{CallFailure, Error};
-use crate::leader::Fence;
+use crate::fence::Fence;
 use business_types::registry::{RegistryBackend, RegistryProvenance, RegistryRecord, TOKEN_SECONDS_MAX};
 use calls::{Call, Http};
 use futures_util::future::{BoxFuture, FutureExt as _};

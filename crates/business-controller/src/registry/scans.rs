@@ -1,7 +1,7 @@
 //! When what is kept below a prefix is measured next.
 
+use crate::fence::until;
 use crate::kinds::ProjectKey;
-use crate::leader::until;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

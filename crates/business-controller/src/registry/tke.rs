@@ -2,7 +2,7 @@
 
 use super::backend::{Backend, Content, Measured, Provided, RegistryPlace, RegistryState, Removal};
 use crate::error::{CallFailure, Error};
-use crate::leader::Fence;
+use crate::fence::Fence;
 use business_types::names::UID_ANNOTATION;
 use business_types::registry::{RegistryBackend, RegistryProvenance, RegistryRecord};
 use futures_util::future::{BoxFuture, FutureExt as _};

@@ -378,7 +378,7 @@ async fn a_binding_whose_answer_was_lost_is_found() {
     let outcome = world.pass().await;
     assert!(matches!(outcome, Ok(PassOutcome::Refused) | Err(Error::Member(_))), "{outcome:?}");
     tokio::time::advance(Duration::from_secs(6)).await;
-    world.cx.fence.renewed(tokio::time::Instant::now());
+    world.renews(tokio::time::Instant::now());
     world.pass().await.unwrap();
     assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:alice"]);
     assert_eq!(shown(&world).0, "True");

@@ -1,14 +1,18 @@
 use super::ledger::Ledger;
 use crate::controller::Controller as _;
-use crate::fixtures::pending;
-use crate::fixtures::server::Server;
+use crate::fixtures::server::{CLUSTER, Server};
 use crate::fixtures::world::{NAMESPACE, OBJECT, PROJECT, QUOTA, World};
-use crate::kinds::{ObjectKey as _, RootKey};
+use crate::fixtures::{CLUSTER_UID, pending};
+use crate::kinds::{ObjectKey as _, ProjectKey, RootKey};
 use crate::member::Reach;
+use crate::member_cluster::kind::BusinessMemberCluster;
+use crate::objects::ObjectKey;
 use crate::outcome::PassOutcome;
 use crate::project::kind::BusinessProject;
+use crate::queue::Lane;
 use crate::seal::Keyring;
 use crate::seal::keeper::Keeper;
+use crate::shares::Share;
 use business_types::Comparison;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -164,7 +168,7 @@ async fn what_was_released_is_held_until_it_is_unused_and_then_loses_our_quota_a
 async fn audit_of_a_new_leader(server: &Server) -> Comparison {
     let world = World::led_by_another(server);
     tokio::time::advance(Duration::from_secs(21)).await;
-    world.cx.fence.renewed(tokio::time::Instant::now());
+    world.renews(tokio::time::Instant::now());
     let comparison = audit(&world).await;
     assert!(comparison.missing.is_empty(), "{comparison:?}");
     comparison
@@ -308,6 +312,7 @@ async fn clusters_in_use_that_nobody_could_look_at_are_missing() {
     world.server.edit(PROJECT, &json!({ "status": { "ledger": { "held": [held] } } }));
     let absent = BTreeMap::from([("locked".to_owned(), "its kubeconfig cannot be used: locked".to_owned())]);
     world.cx.members.set_absent(absent);
+    world.cx.members.attend(world.cx.shares.held());
     let comparison = audit(&world).await;
     let missing: Vec<&str> = comparison.missing.keys().map(String::as_str).collect();
     assert_eq!(missing, ["held", "locked", "lost"]);
@@ -316,41 +321,106 @@ async fn clusters_in_use_that_nobody_could_look_at_are_missing() {
     assert!(comparison.clusters.contains_key("c1") && !comparison.is_complete_since(1));
 }
 
+/// An audit by whoever has the cluster's share, which the cluster's object says.
+async fn published(world: &World) {
+    audit(world).await;
+    BusinessMemberCluster::reconcile(&world.cx, &RootKey::new(None, "c1")).await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_key_is_retired_when_no_seal_bears_it_any_more() {
     const SECRET: &str = "/api/v1/namespaces/tke-business/secrets/business-controller-seal";
+    const OTHER: &str = "/apis/business.tkestack.io/v1/memberclusters/c2";
     let server = Server::default();
     let world = Arc::new(World::at(&server));
+    world.knows_cluster(&json!({ "metadata": { "uid": "m" }, "spec": {}, "status": { "uid": CLUSTER_UID } }));
     let cx = Arc::clone(&world.cx);
     let secrets = kube::Api::namespaced(server.client(), "tke-business");
-    let mut keeper = Keeper::new(secrets, Arc::clone(&cx));
+    let keeper = Keeper::new(secrets, Arc::clone(&cx));
     keeper.look().await.unwrap();
     let keys = |server: &Server| server.get(SECRET)["data"].as_object().unwrap().len();
+    let active = |server: &Server| {
+        server.get(SECRET)["metadata"]["annotations"]["business.tkestack.io/active-key"].clone()
+    };
     assert_eq!(keys(&server), 1, "it makes its own");
     world.holds(&pending(&[("pods", "3")]));
     world.pass().await.unwrap();
     world.enforces("0");
+    published(&world).await;
     server.edit(
         SECRET,
         &json!({ "metadata": { "annotations": { "business.tkestack.io/rotate-key": "now" } } }),
     );
     keeper.look().await.unwrap();
-    assert_eq!(keys(&server), 2);
+    assert_eq!(keys(&server), 2, "no comparison is from after the rotation");
     let former: Keyring = (*cx.seals.keyring().unwrap()).clone();
-    tokio::time::advance(Duration::from_mins(6)).await;
-    cx.fence.renewed(tokio::time::Instant::now());
-    audit(&world).await;
+    published(&world).await;
+    assert_eq!(server.get(CLUSTER)["status"]["comparison"]["activeKey"], active(&server));
     keeper.look().await.unwrap();
     assert_eq!(keys(&server), 2, "the former one is in use");
     server.clock.advance(120_000_000);
     world.pass().await.unwrap();
     world.watches();
     world.pass().await.unwrap();
-    tokio::time::advance(Duration::from_mins(6)).await;
-    cx.fence.renewed(tokio::time::Instant::now());
-    audit(&world).await;
+    world.renews(tokio::time::Instant::now());
+    published(&world).await;
+    // Of another share: whoever has it may seal with the former key yet.
+    server.put(OTHER, &json!({ "metadata": { "name": "c2" }, "spec": {}, "status": { "uid": "other" } }));
+    keeper.look().await.unwrap();
+    assert_eq!(keys(&server), 2, "one cluster was not compared");
+    let comparison = json!({ "revision": 1, "activeKey": "former" });
+    server.edit(OTHER, &json!({ "status": { "comparison": comparison } }));
+    keeper.look().await.unwrap();
+    assert_eq!(keys(&server), 2, "it was compared before");
+    server.edit(OTHER, &json!({ "status": { "comparison": { "activeKey": active(&server) } } }));
     keeper.look().await.unwrap();
     assert_eq!(keys(&server), 1);
     let seal = world.stored(QUOTA)["metadata"]["annotations"]["business.tkestack.io/seal"].clone();
     assert!(former.open(seal.as_str().unwrap()).is_some(), "nothing but the key that nobody needs has gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_are_read_anew_before_a_share_is_worked_on() {
+    let server = Server::default();
+    let keeper = |world: &World| {
+        Keeper::new(kube::Api::namespaced(server.client(), "tke-business"), Arc::clone(&world.cx))
+    };
+    let [maker, other] = [(); 2].map(|()| World::at(&server));
+    other.cx.fleet().renewed(tokio::time::Instant::now().checked_sub(Duration::from_mins(1)).unwrap());
+    keeper(&maker).look().await.unwrap();
+    keeper(&other).look().await.unwrap();
+    server.edit(
+        "/api/v1/namespaces/tke-business/secrets/business-controller-seal",
+        &json!({ "metadata": { "annotations": { "business.tkestack.io/rotate-key": "now" } } }),
+    );
+    keeper(&other).look().await.unwrap();
+    keeper(&maker).look().await.unwrap();
+    let active = |world: &World| world.cx.seals.keyring().unwrap().active().to_owned();
+    assert_ne!(active(&maker), active(&other), "whoever has not the fleet's share rotates nothing");
+    let following = tokio::spawn(keeper(&other).run());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    other.cx.seals.read_from_now_on().await;
+    assert_eq!(active(&maker), active(&other));
+    following.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_share_that_is_not_ours_nothing_is_compared_and_nothing_done() {
+    let (world, _) = lost().await;
+    let post = Arc::clone(world.cx.shares.post(Share::Clusters(0)));
+    post.begin_leaving();
+    post.leave();
+    world.server.calls();
+    assert_eq!(audit(&world).await, Comparison::default());
+    assert!(world.project()["status"].get("orphans").is_none());
+    world.holds(&pending(&[("pods", "3")]));
+    let waiting = world.cx.queue.sizes();
+    world.cx.wake(&ObjectKey::Namespace(ProjectKey::new(Some("p"), "n")), "c1", Lane::Urgent, Duration::ZERO);
+    assert_eq!(world.cx.queue.sizes(), waiting);
+    post.fence.close();
+    world.server.remove(NAMESPACE);
+    world.watches();
+    world.server.calls();
+    assert!(world.pass().await.is_err(), "its fence is closed");
+    assert!(world.calls().iter().all(|call| call.starts_with("GET")));
 }

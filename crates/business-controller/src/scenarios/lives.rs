@@ -78,7 +78,7 @@ async fn lowering_is_written_first_and_refunded_when_the_cluster_counts_with_it(
 #[tokio::test]
 async fn a_new_leader_writes_at_once_but_refunds_nothing_yet() {
     let world = World::new();
-    world.cx.fence.acquired(Instant::now(), false);
+    world.acquires(Instant::now(), false);
     world.holds(&pending(&[("pods", "9")]).asks(&[("pods", "2")]));
     world.pass().await.unwrap();
     world.enforces("0");
@@ -95,7 +95,7 @@ async fn a_new_leader_writes_at_once_but_refunds_nothing_yet() {
 async fn a_leader_that_was_paused_writes_nothing_when_it_wakes() {
     let world = World::new();
     world.holds(&pending(&[("pods", "3")]));
-    world.cx.fence.renewed(Instant::now().checked_sub(Duration::from_secs(11)).unwrap());
+    world.renews(Instant::now().checked_sub(Duration::from_secs(11)).unwrap());
     assert!(matches!(world.pass().await, Err(Error::NotLeading)));
     assert_eq!(world.calls(), NOTHING);
 }
@@ -196,7 +196,7 @@ async fn a_new_leader_waits_for_what_the_former_one_deletes() {
     assert!(!server.calls().iter().any(|call| call.starts_with("DELETE")), "it was deleted once");
 
     tokio::time::advance(Duration::from_secs(21)).await;
-    world.cx.fence.renewed(Instant::now());
+    world.renews(Instant::now());
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     assert_eq!(server.find(OBJECT), None, "it goes with its charge");
 }
@@ -212,7 +212,7 @@ async fn gone_is_what_was_looked_at_after_every_write_had_ended() {
     assert!(matches!(outcome, PassOutcome::WaitingFor(_)), "it may still arrive: {outcome:?}");
     tokio::time::advance(Duration::from_secs(6)).await;
     assert_eq!(world.server.land(), 0, "its deadline has passed");
-    world.cx.fence.renewed(Instant::now());
+    world.renews(Instant::now());
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     assert_eq!(world.server.find(OBJECT), None);
 }

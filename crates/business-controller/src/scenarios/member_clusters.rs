@@ -1,9 +1,9 @@
 use crate::controller::Controller as _;
 use crate::directory::described::Described;
 use crate::directory::registration::{Recognized, describe, recorded, register};
-use crate::fixtures::pending;
 use crate::fixtures::server::CLUSTER;
 use crate::fixtures::world::World;
+use crate::fixtures::{CLUSTER_UID as UID, pending};
 use crate::kinds::{ObjectKey as _, RootKey};
 use crate::member::Reach;
 use crate::member_cluster::capacity::look;
@@ -12,8 +12,6 @@ use crate::members::identity_of;
 use crate::outcome::PassOutcome;
 use business_types::ClusterIdentity;
 use serde_json::{Value, json};
-
-const UID: &str = "11111111-1111-4111-8111-111111111111";
 
 async fn pass(world: &World) -> PassOutcome {
     BusinessMemberCluster::reconcile(&world.cx, &RootKey::new(None, "c1")).await.unwrap()

@@ -288,7 +288,7 @@ impl Play {
                 }
             });
         }
-        self.world.cx.fence.renewed(Instant::now());
+        self.world.renews(Instant::now());
         // How it ends is for the queue; here only what it leaves behind counts.
         drop(tokio::time::timeout(patience, self.world.pass()).await);
         self.server.forget_faults();
@@ -312,7 +312,7 @@ impl Play {
     }
 
     async fn audit(&mut self) -> Result<(), TestCaseError> {
-        self.world.cx.fence.renewed(Instant::now());
+        self.world.renews(Instant::now());
         let comparison = match crate::audit::pass(&self.world.cx).await {
             Ok(comparison) => comparison,
             Err(Error::Behind | Error::NotLeading) => return Ok(()),

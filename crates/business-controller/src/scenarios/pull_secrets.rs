@@ -31,6 +31,7 @@ fn has_template(world: &World, pull_secret: Value) {
         spec["pullSecret"] = pull_secret;
     }
     world.server.put(TEMPLATE, &json!({ "metadata": metadata, "spec": spec, "status": {} }));
+    world.answers();
     let stored: DynamicObject = serde_json::from_value(world.server.get(TEMPLATE)).unwrap();
     let change =
         world.cx.objects.namespace_templates.seen(TemplateView::decode(stored).unwrap(), Heard::ByEvent);
@@ -103,7 +104,7 @@ fn names_in(account: &Value) -> Vec<&str> {
 
 fn passes(world: &World, seconds: i64) {
     world.server.clock.advance(seconds * 1_000_000);
-    world.cx.fence.acquired(tokio::time::Instant::now(), true);
+    world.acquires(tokio::time::Instant::now(), true);
 }
 
 #[tokio::test]

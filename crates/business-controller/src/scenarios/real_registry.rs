@@ -1,7 +1,7 @@
 //! The look and the removal against the program `registry` of distribution, named by `REGISTRY_PROGRAM`.
 
+use crate::fence::Fence;
 use crate::fixtures::world::times;
-use crate::leader::Fence;
 use crate::registry::backend::{Backend, Content, Provided, RegistryPlace, Removal};
 use crate::registry::oci::OciRegistry;
 use crate::registry::oci::calls::{Http, Site};

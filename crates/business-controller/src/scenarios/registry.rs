@@ -385,7 +385,7 @@ async fn whoever_does_not_lead_any_more_removes_nothing() {
     scene.registry.push("t/web/a", "v1", 5);
     scene.is_deleted();
     scene.world.server.clock.advance(1000 * SECOND);
-    scene.world.cx.fence.acquired(tokio::time::Instant::now() - Duration::from_secs(14), true);
+    scene.world.acquires(tokio::time::Instant::now() - Duration::from_secs(14), true);
     assert!(matches!(scene.pass().await, Err(Error::NotLeading)));
     assert_eq!((scene.registry.count("t/web/"), scene.registry.deletes()), (1, Vec::new()));
 }

@@ -2,6 +2,7 @@
 
 use crate::controller::Controller as _;
 use crate::fixtures::pending;
+use crate::fixtures::server::CLUSTER;
 use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, World};
 use crate::kinds::{Heard, ObjectKey as _, RootKey, ViewChange};
 use crate::namespace_template::kind::{NamespaceTemplate, TemplateView};
@@ -37,6 +38,9 @@ fn has_template(world: &World, spec: &Value) {
     let status = world.server.find(TEMPLATE).map_or(json!({}), |old| old["status"].clone());
     let metadata = json!({ "name": "standard", "uid": "t", "generation": generation });
     world.server.put(TEMPLATE, &json!({ "metadata": metadata, "spec": spec, "status": status }));
+    if world.server.find(CLUSTER).is_none() {
+        world.answers();
+    }
     sees_template(world);
 }
 
@@ -168,6 +172,7 @@ async fn what_the_template_names_no_more_goes() {
     assert_eq!(condition(&world, OBJECT, "TemplateApplied").1, "WaitingForWave");
     assert!(world.server.find(LIMITS).is_some(), "it is not its turn");
     template_pass(&world).await;
+    assert_eq!(world.stored(TEMPLATE)["status"]["wave"]["namespaces"], json!(["p/n"]));
     world.pass().await.unwrap();
     for gone in [LIMITS, POLICY, BINDING] {
         assert!(world.server.find(gone).is_none(), "{gone}");
@@ -346,4 +351,34 @@ async fn what_is_made_anew_while_a_rollout_is_paused_has_all_that_is_new() {
     world.watches();
     world.pass().await.unwrap();
     assert_eq!(world.stored(NAMESPACE)["metadata"]["labels"]["team"], "a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wave_that_one_process_publishes_is_taken_up_by_another() {
+    let world = in_use().await;
+    // This one has the fleet's share, the other the cluster's.
+    let other = World::at(&world.server);
+    other.knows_project(&world.project());
+    other.catches_up();
+    other.watches();
+    other.knows_cluster(&world.stored(CLUSTER));
+    sees_template(&other);
+    let mut spec = full();
+    spec["labels"]["team"] = json!("a");
+    has_template(&world, &spec);
+    sees_template(&other);
+    other.pass().await.unwrap();
+    assert_eq!(condition(&world, OBJECT, "TemplateApplied").1, "WaitingForWave");
+    world.catches_up();
+    template_pass(&world).await;
+    waiting(&other).await;
+    sees_template(&other);
+    assert_eq!(waiting(&other).await, ["Namespace", "NamespaceTemplate"], "whose turn it is");
+    other.catches_up();
+    other.pass().await.unwrap();
+    assert_eq!(world.stored(NAMESPACE)["metadata"]["labels"]["team"], "a");
+    world.catches_up();
+    template_pass(&world).await;
+    assert_eq!(condition(&world, TEMPLATE, "RolledOut").0, "True");
+    assert_eq!(world.stored(TEMPLATE)["status"].get("wave"), None::<&Value>);
 }

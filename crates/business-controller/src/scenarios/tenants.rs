@@ -40,7 +40,7 @@ async fn a_tenants_status_follows_its_projects_and_namespaces() {
     world.holds(&pending(&[("pods", "3")]));
     assert!(matches!(pass().await, PassOutcome::WaitingFor(_)), "figures wait for each other");
     tokio::time::advance(std::time::Duration::from_secs(11)).await;
-    world.cx.fence.renewed(tokio::time::Instant::now());
+    world.renews(tokio::time::Instant::now());
     assert_eq!(pass().await, PassOutcome::Applied);
     let status = world.server.get(TENANT)["status"].clone();
     assert_eq!((&status["projects"], &status["namespaces"]), (&json!(1), &json!(1)));

@@ -1,12 +1,14 @@
 //! The keys of seals, in a Secret of the controller's namespace.
 //!
-//! The leader makes the Secret when there is none. An operator has a key replaced by the annotation
-//! `business.tkestack.io/rotate-key`: a new key becomes the active one, whatever bears the old one is sealed anew in quiet
-//! passes, and the old key goes when an audit of all clusters has found no seal of it.
+//! Whoever has the share of the fleet makes the Secret when there is none; everybody reads it. An operator has a key replaced
+//! by the annotation `business.tkestack.io/rotate-key`: a new key becomes the active one, whatever bears the old one is
+//! sealed anew in quiet passes, and the old key goes when the comparison of every registered cluster, by somebody who has
+//! sealed with the new one since before it, has found no seal of it.
 
-use super::{Borne, Keyring};
+use super::Keyring;
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
+use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use k8s_openapi::ByteString;
@@ -14,7 +16,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -29,8 +31,8 @@ const ROTATE_ANNOTATION: &str = "business.tkestack.io/rotate-key";
 const PERIOD: Duration = Duration::from_secs(15);
 /// A call that takes longer has failed.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// A pass that began with the former key has ended by then.
-const OVERLAP: Duration = Duration::from_mins(5);
+/// The same while there is none: somebody else makes it.
+const FIRST_PERIOD: Duration = Duration::from_millis(200);
 const KEY_BYTES: usize = 32;
 const ID_BYTES: usize = 6;
 
@@ -39,8 +41,6 @@ const ID_BYTES: usize = 6;
 pub struct Keeper {
     api: Api<Secret>,
     cx: Arc<Context>,
-    /// Keys that are not the active one, and since when this process knows it.
-    former: BTreeMap<String, Instant>,
 }
 
 /// What the Secret says.
@@ -54,51 +54,38 @@ struct StoredKeys {
 
 impl Keeper {
     pub fn new(api: Api<Secret>, cx: Arc<Context>) -> Self {
-        Self { api, cx, former: BTreeMap::new() }
+        Self { api, cx }
     }
 
     /// Follows the Secret for ever.
     #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
-    pub async fn run(mut self) {
-        while let Err(error) = self.begin().await {
-            tracing::warn!(error = error.text(), "the keys of seals cannot be made");
-            tokio::time::sleep(PERIOD).await;
-        }
+    pub async fn run(self) {
         loop {
             if let Err(error) = self.look().await {
                 tracing::warn!(error = error.text(), "the keys of seals cannot be kept");
             }
-            tokio::time::sleep(PERIOD).await;
+            let period = if self.cx.seals.keyring().is_some() { PERIOD } else { FIRST_PERIOD };
+            tokio::select! {
+                () = tokio::time::sleep(period) => {}
+                () = self.cx.seals.are_wanted() => {}
+            }
         }
-    }
-
-    /// Makes the first key. It is used after the lease was renewed once more: a later leader that takes a new lease cannot
-    /// miss that somebody has worked here.
-    async fn begin(&self) -> Result<(), Error> {
-        if self.get().await?.is_none() {
-            self.create().await?;
-            self.cx.fence.renewed_from_now_on().await;
-        }
-        Ok(())
     }
 
     /// Reads the keys, and does what is due.
-    pub(crate) async fn look(&mut self) -> Result<(), Error> {
+    pub(crate) async fn look(&self) -> Result<(), Error> {
+        let sent = Instant::now();
+        let is_keeper = self.cx.fleet().permit().is_ok();
         let stored = match self.get().await? {
             Some(secret) => StoredKeys::read(secret)?,
-            None => self.create().await?,
+            None if is_keeper => self.create().await?,
+            None => return Ok(()),
         };
-        let stored = if stored.shall_rotate { self.rotate(stored).await? } else { stored };
-        let known = stored.keys.keys().filter(|id| **id != stored.active);
-        let (before, now) = (std::mem::take(&mut self.former), Instant::now());
-        self.former = known.map(|id| (id.clone(), before.get(id).copied().unwrap_or(now))).collect();
+        let stored = if stored.shall_rotate && is_keeper { self.rotate(stored).await? } else { stored };
         let keyring = Keyring::new(&stored.keys, &stored.active)
             .ok_or_else(|| Error::Config(format!("Secret {SECRET} has no key {:?}", stored.active)))?;
-        self.cx.seals.set(keyring);
-        match self.cx.seals.take_borne() {
-            Some(borne) => self.retire(&stored, &borne).await,
-            None => Ok(()),
-        }
+        self.cx.seals.set(keyring, sent);
+        if is_keeper { self.retire(&stored).await } else { Ok(()) }
     }
 
     async fn get(&self) -> Result<Option<Secret>, Error> {
@@ -117,7 +104,7 @@ impl Keeper {
             type_: Some("Opaque".to_owned()),
             ..Secret::default()
         };
-        self.cx.fence.permit()?;
+        self.cx.fleet().permit()?;
         let made = bounded(self.api.create(&PostParams::default(), &secret)).await?;
         tracing::warn!(key = id, "a key of seals was made: there was none");
         StoredKeys::read(made)
@@ -139,14 +126,26 @@ impl Keeper {
     }
 
     /// Forgets former keys that no seal bears any more.
-    async fn retire(&mut self, stored: &StoredKeys, borne: &Borne) -> Result<(), Error> {
-        let is_over = |since: &Instant| *since + OVERLAP <= borne.since;
-        let unused = self.former.iter().filter(|(id, since)| is_over(since) && !borne.ids.contains(*id));
-        let unused: Vec<String> = unused.map(|(id, _)| id.clone()).collect();
+    async fn retire(&self, stored: &StoredKeys) -> Result<(), Error> {
+        let mut unused: BTreeSet<&String> = stored.keys.keys().filter(|id| **id != stored.active).collect();
         if unused.is_empty() {
             return Ok(());
         }
-        let data: BTreeMap<&String, Value> = unused.iter().map(|id| (id, Value::Null)).collect();
+        let keep = |cluster: MemberClusterView| {
+            let status = cluster.status;
+            // Nothing of ours was ever written to one that is not on record.
+            if status.uid.is_empty() {
+                return;
+            }
+            let comparison = status.comparison.unwrap_or_default();
+            let is_since = comparison.missing.is_empty() && comparison.active_key == stored.active;
+            unused.retain(|id| is_since && !comparison.keys.contains(*id));
+        };
+        self.cx.business.each::<BusinessMemberCluster>(keep).await.map_err(Error::Api)?;
+        if unused.is_empty() {
+            return Ok(());
+        }
+        let data: BTreeMap<&String, Value> = unused.iter().map(|id| (*id, Value::Null)).collect();
         let metadata = json!({ "resourceVersion": stored.resource_version });
         self.patch(json!({ "metadata": metadata, "data": data })).await?;
         tracing::warn!(keys = ?unused, "keys of seals were retired: no seal bears them");
@@ -155,7 +154,7 @@ impl Keeper {
 
     async fn patch(&self, body: Value) -> Result<Secret, Error> {
         let params = PatchParams::default();
-        self.cx.fence.permit()?;
+        self.cx.fleet().permit()?;
         bounded(self.api.patch(SECRET, &params, &Patch::Merge(body))).await
     }
 }

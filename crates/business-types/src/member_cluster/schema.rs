@@ -228,6 +228,19 @@ fn comparison() -> Schema {
                 Schema::integer("Namespaces with our marks and without our seal, as a count.").optional(),
             ),
             ("strangers", Schema::list("Some of them.", ListType::Atomic, stranger).optional()),
+            (
+                "activeKey",
+                Schema::string("The id of the key that seals in it were made with from then on.").optional(),
+            ),
+            (
+                "keys",
+                Schema::list(
+                    "Ids of the keys that its seals bore.",
+                    ListType::Atomic,
+                    Schema::string("An id."),
+                )
+                .optional(),
+            ),
         ],
     )
 }

@@ -210,6 +210,22 @@ fn status() -> Schema {
                 .optional(),
             ),
             (
+                "wave",
+                Schema::object(
+                    "Whose turn it is to get a state of it.",
+                    Some("io.tkestack.business.v1.TemplateWave"),
+                    [
+                        ("digest", Schema::string("The digest of the state.").optional()),
+                        (
+                            "namespaces",
+                            Schema::list("Whose turn it is.", ListType::Atomic, Schema::string("PROJECT/NAME."))
+                                .optional(),
+                        ),
+                    ],
+                )
+                .optional(),
+            ),
+            (
                 "observedGeneration",
                 Schema::integer("metadata.generation that the status was computed from, as a count.").optional(),
             ),

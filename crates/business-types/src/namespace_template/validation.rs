@@ -24,7 +24,7 @@ const SUBJECTS_MAX: usize = 128;
 const NAME_BYTES_MAX: usize = 40;
 /// Service accounts whose pods pull by a pull secret.
 const SERVICE_ACCOUNTS_MAX: usize = 32;
-const BATCH_MAX: i64 = 10_000;
+const BATCH_MAX: i64 = 1_000;
 
 /// What decides how strictly pods are looked at.
 const POD_SECURITY: &str = "pod-security.kubernetes.io/";

@@ -285,7 +285,7 @@ async fn issue(
     order: &PullOrder,
 ) -> Result<Result<Issuance, String>, Error> {
     let object = sight.object;
-    cx.fence.permit()?;
+    cx.fence_of(&object.spec.cluster_name).permit()?;
     let request = order.request(object, sight.secret);
     let password = match cx.business.issue_pull_password(object, &request).await {
         Ok(password) => password,

@@ -1,0 +1,267 @@
+//! The fence of a share: what its holder may write at this moment, so that a former holder's writes are harmless.
+
+use crate::error::Error;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+/// The times of a Lease.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// How long a lease that is not renewed is respected.
+    pub lease_duration: Duration,
+    /// How long its holder tries to renew it before he gives up.
+    pub renew_deadline: Duration,
+    /// How often a call is made.
+    pub retry_period: Duration,
+    /// Deadline of every write to a member cluster.
+    pub write_deadline: Duration,
+}
+
+impl Times {
+    /// Refuses times that do not keep a former holder's writes inside his Lease.
+    pub fn check(&self) -> Result<(), Error> {
+        let ordered = self.retry_period < self.renew_deadline
+            && self.renew_deadline < self.lease_duration
+            && self.write_deadline < self.lease_duration
+            && !self.retry_period.is_zero()
+            && !self.write_deadline.is_zero();
+        let message =
+            "retry-period < renew-deadline < lease-duration and write-deadline < lease-duration must hold";
+        if ordered { Ok(()) } else { Err(Error::Config(message.to_owned())) }
+    }
+}
+
+/// What the holder of the lease may do at this moment.
+#[derive(Debug)]
+pub struct Fence {
+    times: Times,
+    /// When the last renewal that succeeded was sent; none while the lease is not ours.
+    renewed: watch::Sender<Option<Instant>>,
+    /// Somebody waits for a renewal.
+    wanted: Notify,
+    /// Before this, a former holder's write may still arrive somewhere.
+    confirm_after: Mutex<Option<Instant>>,
+    /// To any member cluster.
+    writes: OpenWrites,
+    /// By the uid of the cluster.
+    clusters: Mutex<HashMap<String, Arc<OpenWrites>>>,
+}
+
+impl Fence {
+    /// A closed fence.
+    pub fn new(times: Times) -> Self {
+        Self {
+            times,
+            renewed: watch::Sender::default(),
+            wanted: Notify::new(),
+            confirm_after: Mutex::default(),
+            writes: OpenWrites::default(),
+            clusters: Mutex::default(),
+        }
+    }
+
+    /// Deadline of every write to a member cluster.
+    pub fn write_deadline(&self) -> Duration {
+        self.times.write_deadline
+    }
+
+    /// Leave to begin a write that ends before the lease does, whatever happens.
+    pub fn permit(&self) -> Result<(), Error> {
+        let Some(renewed) = *self.renewed.borrow() else { return Err(Error::NotLeading) };
+        let last_start = renewed + self.times.lease_duration.saturating_sub(self.times.write_deadline);
+        if Instant::now() < last_start { Ok(()) } else { Err(Error::NotLeading) }
+    }
+
+    /// The writes to a cluster.
+    pub fn writes_to(&self, uid: &str) -> Arc<OpenWrites> {
+        let mut clusters = self.clusters.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(clusters.entry(uid.to_owned()).or_default())
+    }
+
+    /// Leave to begin a write to a member cluster, which counts as under way from now on.
+    pub fn begin_write<'a>(&'a self, member: &'a OpenWrites) -> Result<OpenWrite<'a>, Error> {
+        self.permit()?;
+        self.writes.begin();
+        member.begin();
+        Ok(OpenWrite { all: &self.writes, member, answered: false })
+    }
+
+    /// Whether no write to a member cluster can happen any more that is not seen yet, neither a former holder's nor
+    /// one of ours without an answer. Else the time to wait.
+    pub fn may_confirm(&self, member: &OpenWrites) -> Result<(), Duration> {
+        self.former_holders_have_ended()?;
+        member.have_ended(self.times.write_deadline)
+    }
+
+    /// Whether no former holder's write can arrive anywhere any more. Else the time to wait.
+    pub fn former_holders_have_ended(&self) -> Result<(), Duration> {
+        until(*self.confirm_after.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Waits until the lease was renewed by a call that was sent after this one: what was recorded before is seen by
+    /// every later holder.
+    pub async fn renewed_from_now_on(&self) {
+        let begun = Instant::now();
+        let mut renewed = self.renewed.subscribe();
+        self.wanted.notify_one();
+        // The sender lives as long as the fence.
+        drop(renewed.wait_for(|sent| sent.is_some_and(|sent| sent >= begun)).await);
+    }
+
+    /// Whether the next holder may rely on all of our writes having ended.
+    pub(crate) fn may_release(&self) -> bool {
+        self.former_holders_have_ended().is_ok()
+            && self.writes.none_is_open()
+            && self.writes.have_ended(self.times.write_deadline).is_ok()
+    }
+
+    pub(crate) fn acquired(&self, sent: Instant, clean: bool) {
+        let margin = self.times.lease_duration + self.times.write_deadline;
+        let confirm_after = (!clean).then(|| Instant::now() + margin);
+        *self.confirm_after.lock().unwrap_or_else(PoisonError::into_inner) = confirm_after;
+        self.renewed(sent);
+    }
+
+    pub(crate) fn renewed(&self, sent: Instant) {
+        self.renewed.send_replace(Some(sent));
+    }
+
+    /// Somebody waits for a renewal.
+    pub(crate) async fn renewal_wanted(&self) {
+        self.wanted.notified().await;
+    }
+
+    pub(crate) fn close(&self) {
+        self.renewed.send_replace(None);
+    }
+}
+
+/// Writes that are under way, or may be.
+#[derive(Debug, Default)]
+pub struct OpenWrites {
+    open: AtomicUsize,
+    /// When a write last ended without an answer.
+    unanswered: Mutex<Option<Instant>>,
+}
+
+impl OpenWrites {
+    fn begin(&self) {
+        self.open.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn end(&self, answered: bool) {
+        if !answered {
+            *self.unanswered.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        }
+        self.open.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn none_is_open(&self) -> bool {
+        self.open.load(Ordering::SeqCst) == 0
+    }
+
+    /// Whether none that was given up may still happen. Else the time to wait.
+    fn have_ended(&self, deadline: Duration) -> Result<(), Duration> {
+        let unanswered = *self.unanswered.lock().unwrap_or_else(PoisonError::into_inner);
+        until(unanswered.map(|at| at + deadline))
+    }
+}
+
+/// A write to a member cluster. Dropped without an answer, it may still happen until its deadline has passed.
+#[derive(Debug)]
+pub struct OpenWrite<'a> {
+    all: &'a OpenWrites,
+    member: &'a OpenWrites,
+    answered: bool,
+}
+
+impl OpenWrite<'_> {
+    /// The cluster has said what became of it.
+    pub fn answered(mut self) {
+        self.answered = true;
+    }
+}
+
+impl Drop for OpenWrite<'_> {
+    fn drop(&mut self) {
+        self.member.end(self.answered);
+        self.all.end(self.answered);
+    }
+}
+
+/// Whether that time has come; else how long it is until then.
+pub(crate) fn until(time: Option<Instant>) -> Result<(), Duration> {
+    match time.map(|time| time.saturating_duration_since(Instant::now())) {
+        Some(wait) if !wait.is_zero() => Err(wait),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times() -> Times {
+        Times {
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+            write_deadline: Duration::from_secs(5),
+        }
+    }
+
+    fn seconds_ago(seconds: u64) -> Instant {
+        Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap()
+    }
+
+    #[test]
+    fn a_write_is_begun_only_if_it_ends_within_the_lease() {
+        let fence = Fence::new(times());
+        assert!(fence.permit().is_err(), "nothing was acquired");
+        fence.acquired(Instant::now(), true);
+        assert!(fence.permit().is_ok());
+        fence.renewed(seconds_ago(9));
+        assert!(fence.permit().is_ok());
+        fence.renewed(seconds_ago(10));
+        assert!(fence.permit().is_err(), "a paused leader that wakes writes nothing");
+    }
+
+    #[test]
+    fn a_new_holder_confirms_nothing_until_the_former_ones_writes_have_ended() {
+        let (fence, member) = (Fence::new(times()), OpenWrites::default());
+        fence.acquired(Instant::now(), false);
+        let wait = fence.may_confirm(&member).unwrap_err();
+        assert!(wait > Duration::from_secs(19) && wait <= Duration::from_secs(20), "{wait:?}");
+        fence.acquired(Instant::now(), true);
+        assert_eq!(fence.may_confirm(&member), Ok(()), "the lease was given back cleanly");
+    }
+
+    #[test]
+    fn a_write_that_is_given_up_may_still_happen_until_its_deadline() {
+        let (fence, member, other) = (Fence::new(times()), OpenWrites::default(), OpenWrites::default());
+        fence.acquired(Instant::now(), true);
+        fence.begin_write(&member).unwrap().answered();
+        assert!(fence.may_confirm(&member).is_ok() && fence.may_release());
+        let open = fence.begin_write(&member).unwrap();
+        assert!(!fence.may_release(), "it is under way");
+        drop(open);
+        assert!(!fence.may_release(), "it may still happen");
+        assert!(fence.may_confirm(&member).is_err() && fence.may_confirm(&other).is_ok());
+        for writes in [&member, &fence.writes] {
+            *writes.unanswered.lock().unwrap() = Some(seconds_ago(5));
+        }
+        assert!(fence.may_confirm(&member).is_ok() && fence.may_release());
+    }
+
+    #[test]
+    fn times_that_do_not_contain_each_other_are_refused() {
+        assert!(times().check().is_ok());
+        assert!(Times { write_deadline: Duration::from_secs(15), ..times() }.check().is_err());
+        assert!(Times { renew_deadline: Duration::from_secs(15), ..times() }.check().is_err());
+        assert!(Times { retry_period: Duration::from_secs(10), ..times() }.check().is_err());
+    }
+}

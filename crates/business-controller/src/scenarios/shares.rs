@@ -1,0 +1,162 @@
+//! Shares that come and go: what is followed, what is remembered, and how old our view may be.
+
+use crate::dial::Dialer;
+use crate::directory::described::Described;
+use crate::directory::{Directory, DirectorySource, Listed, Listing};
+use crate::error::Error;
+use crate::fixtures::world::{NAMESPACE, OBJECT, World};
+use crate::fixtures::{CLUSTER_UID, pending};
+use crate::member::{Member, Reach, session};
+use crate::members::Lookup;
+use crate::outcome::PassOutcome;
+use crate::shares::tenure::Work as _;
+use crate::shares::{Post, Share};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+
+/// All our kinds were listed.
+fn is_synced(world: &World) {
+    let objects = &world.cx.objects;
+    objects.projects.list_ends();
+    objects.namespaces.list_ends();
+    objects.nsemigrations.list_ends();
+    objects.image_namespaces.list_ends();
+    objects.chart_groups.list_ends();
+    objects.tenants.list_ends();
+    objects.member_clusters.list_ends();
+    objects.namespace_templates.list_ends();
+}
+
+fn post(world: &World) -> Arc<Post> {
+    Arc::clone(world.cx.shares.post(Share::Clusters(0)))
+}
+
+/// The member cluster as it is followed by whoever has just taken its share.
+fn follows_anew(world: &World) -> Arc<Member> {
+    let member = Member::new("c1", CLUSTER_UID, world.server.client(), &post(world));
+    member.observed.namespaces_begin();
+    member.observed.namespaces_end();
+    member.observed.quotas_begin();
+    member.observed.quotas_end();
+    world.cx.members.insert(Arc::clone(&member));
+    member
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_somebody_else_has_let_go_is_not_made_again() {
+    let world = World::new();
+    is_synced(&world);
+    world.holds(&pending(&[("pods", "3")]));
+    let view = world.seen();
+    // The former holder has let it go, and our watch has not told so yet.
+    world.server.remove(OBJECT);
+    let member = follows_anew(&world);
+    let catching_up = session::catch_up(&world.cx, &member);
+    tokio::pin!(catching_up);
+    assert!(timeout(Duration::from_mins(1), &mut catching_up).await.is_err());
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Waiting);
+    world.cx.objects.namespaces.gone(&view);
+    catching_up.await;
+    assert_eq!(member.reach(), Reach::Reachable);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Skipped);
+    assert!(world.server.find(NAMESPACE).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_of_before_the_tenure_may_have_been_written_for() {
+    let world = World::new();
+    is_synced(&world);
+    let untried = |world: &World| world.cx.objects.namespaces.memory.untried.has("u");
+    let view = pending(&[("pods", "3")]);
+    world.is_born(&view);
+    assert!(untried(&world));
+    // The share goes and comes back.
+    post(&world).begin_leaving();
+    world.cx.ended(Share::Clusters(0));
+    post(&world).leave();
+    assert!(!untried(&world), "what was known of it counts no more");
+    post(&world).open();
+    let member = follows_anew(&world);
+    session::catch_up(&world.cx, &member).await;
+    let seen = world.seen();
+    world.cx.objects.namespaces.gone(&seen);
+    world.sees(&seen);
+    crate::controller::Controller::changed(
+        &world.cx,
+        &crate::kinds::ViewChange::<crate::namespace::kind::BusinessNamespace> {
+            old: None,
+            new: Some(Arc::new(seen)),
+            heard: crate::kinds::Heard::ByEvent,
+        },
+    );
+    assert!(
+        !untried(&world),
+        "it was there when the share was taken: a former holder may have written for it"
+    );
+    world.is_born(&view);
+    assert!(untried(&world), "it was made since");
+}
+
+/// Lists one cluster, which does not answer.
+#[derive(Debug)]
+struct OneCluster;
+
+impl DirectorySource for OneCluster {
+    fn load(&self) -> BoxFuture<'_, Result<Listing, Error>> {
+        let one = Listed {
+            name: "c1".to_owned(),
+            config: kube::Config::new("http://127.0.0.1:1".parse().unwrap()),
+            fingerprint: "one".to_owned(),
+            version: "v1".to_owned(),
+            entry: Described::imported(),
+        };
+        async { Ok(Listing { clusters: vec![one], ..Listing::default() }) }.boxed()
+    }
+
+    fn period(&self) -> Duration {
+        Duration::from_mins(10)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_is_followed_as_long_as_its_share_is_ours_and_each_time_anew() {
+    let world = World::new();
+    world.cx.members.remove("c1");
+    let post = post(&world);
+    post.begin_leaving();
+    post.leave();
+    world.knows_cluster(&json!({ "metadata": { "uid": "m" }, "spec": {}, "status": { "uid": CLUSTER_UID } }));
+    is_synced(&world);
+    let dialer = Dialer::new(None);
+    let directory = Directory::new(Arc::clone(&world.cx), Box::new(OneCluster), dialer);
+    let following = tokio::spawn(directory.run());
+    let found =
+        |tenure: u64| matches!(world.cx.member("c1"), Lookup::Found(member) if member.tenure == tenure);
+    let until = async |is_so: &dyn Fn() -> bool| {
+        timeout(Duration::from_secs(10), async {
+            while !is_so() {
+                sleep(Duration::from_millis(1)).await;
+            }
+        })
+        .await
+        .unwrap();
+    };
+    until(&|| world.cx.members.is_read()).await;
+    sleep(Duration::from_secs(1)).await;
+    assert!(world.cx.members.all().is_empty(), "its share is not ours");
+    assert!(matches!(world.cx.member("c1"), Lookup::NotLoaded));
+    for tenure in [2, 3] {
+        post.open();
+        until(&|| found(tenure)).await;
+        post.begin_leaving();
+        post.leave();
+        if tenure == 3 {
+            until(&|| world.cx.members.all().is_empty()).await;
+        }
+    }
+    following.abort();
+}

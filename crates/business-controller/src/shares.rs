@@ -1,0 +1,256 @@
+//! The shares of the work. Each is one replica's at a time: whoever holds its Lease.
+//!
+//! A member cluster is in the share that follows from the uid of its `kube-system`, whatever it is called. What is of no
+//! single cluster, and whatever has a name that stands for no cluster yet, is the share of the fleet.
+
+/// One Lease.
+pub mod lease;
+/// Who should hold what; pure.
+pub mod rendezvous;
+/// A share, from the taking of its Lease to its end.
+pub mod tenure;
+/// A replica that takes and gives shares.
+pub mod candidate;
+
+use crate::error::Error;
+use crate::fence::{Fence, Times};
+use ring::digest::{SHA256, digest};
+use std::collections::BTreeMap;
+use std::fmt::{Display, Formatter};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::sync::watch;
+
+/// Shares of clusters that an installation may have.
+pub const SHARDS_MAX: u8 = 100;
+
+/// A part of the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Share {
+    /// What is of no single cluster.
+    Fleet,
+    /// The member clusters of this number.
+    Clusters(u8),
+}
+
+impl Display for Share {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Fleet => f.write_str("fleet"),
+            Self::Clusters(number) => write!(f, "{number:02}"),
+        }
+    }
+}
+
+/// A number that every release makes of the same texts.
+fn hash(texts: &[&str]) -> u64 {
+    let bytes = digest(&SHA256, texts.join("\n").as_bytes());
+    bytes.as_ref().iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// All shares, as they stand to this replica.
+#[derive(Debug)]
+pub struct Shares {
+    fleet: Arc<Post>,
+    clusters: Vec<Arc<Post>>,
+    /// Something is another way than before.
+    changed: watch::Sender<u64>,
+}
+
+/// A share, as it stands to this replica.
+#[derive(Debug)]
+pub struct Post {
+    pub share: Share,
+    pub fence: Arc<Fence>,
+    standing: watch::Sender<Standing>,
+    /// How often it was worked on from anew.
+    tenure: AtomicU64,
+    changed: watch::Sender<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Standing {
+    phase: Phase,
+    /// What is at work in it.
+    stays: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    /// It is not ours, or nothing may begin yet.
+    #[default]
+    Away,
+    /// It is worked on.
+    Held,
+    /// Nothing begins any more.
+    Leaving,
+}
+
+impl Shares {
+    /// None of them is held. There is one share of clusters at least.
+    pub fn new(shards: u8, times: Times) -> Self {
+        let changed = watch::Sender::default();
+        let post = |share| {
+            Arc::new(Post {
+                share,
+                fence: Arc::new(Fence::new(times)),
+                standing: watch::Sender::default(),
+                tenure: AtomicU64::new(0),
+                changed: changed.clone(),
+            })
+        };
+        let clusters = (0..shards.clamp(1, SHARDS_MAX)).map(|number| post(Share::Clusters(number)));
+        Self { fleet: post(Share::Fleet), clusters: clusters.collect(), changed }
+    }
+
+    /// How many shares of clusters there are.
+    pub fn shards(&self) -> u8 {
+        u8::try_from(self.clusters.len()).unwrap_or(SHARDS_MAX)
+    }
+
+    pub fn posts(&self) -> impl Iterator<Item = &Arc<Post>> {
+        std::iter::once(&self.fleet).chain(&self.clusters)
+    }
+
+    pub fn post(&self, share: Share) -> &Arc<Post> {
+        let clusters = |number: u8| self.clusters.get(usize::from(number));
+        match share {
+            Share::Fleet => &self.fleet,
+            Share::Clusters(number) => clusters(number).unwrap_or(&self.fleet),
+        }
+    }
+
+    /// The share of the cluster whose `kube-system` has this uid.
+    pub fn of_uid(&self, uid: &str) -> Share {
+        let number = hash(&[uid]) % u64::from(self.shards());
+        Share::Clusters(u8::try_from(number).unwrap_or_default())
+    }
+
+    /// Whether a share is worked on here.
+    pub fn holds(&self, share: Share) -> bool {
+        self.post(share).is_held()
+    }
+
+    /// The shares that are worked on here, and since which time.
+    pub fn held(&self) -> BTreeMap<Share, u64> {
+        let held = self.posts().filter(|post| post.is_held());
+        held.map(|post| (post.share, post.tenure())).collect()
+    }
+
+    /// Leave to begin something in a share, which counts until it is dropped.
+    pub fn enter(&self, share: Share) -> Option<Stay> {
+        self.post(share).enter()
+    }
+
+    /// The same for all that are worked on here.
+    pub fn enter_all(&self) -> Vec<Stay> {
+        self.posts().filter_map(Post::enter).collect()
+    }
+
+    /// Does something in a share; `None` when it is not worked on here, or not any more: then it was given up.
+    pub async fn within<T>(&self, share: Share, work: impl Future<Output = T>) -> Option<T> {
+        let stay = self.enter(share)?;
+        tokio::select! {
+            done = work => Some(done),
+            () = stay.is_to_end() => None,
+        }
+    }
+
+    /// Tells of each change from now on.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    /// What is in which share may be another than before.
+    pub fn touch(&self) {
+        self.changed.send_modify(|changes| *changes = changes.wrapping_add(1));
+    }
+
+    /// Waits until one of those that are worked on here is to end.
+    pub async fn any_is_to_end(&self) {
+        let is_leaving = |post: &Arc<Post>| post.standing.borrow().phase == Phase::Leaving;
+        // The sender lives as long as this.
+        drop(self.changes().wait_for(|_| self.posts().any(is_leaving)).await);
+    }
+}
+
+impl Post {
+    fn is_held(&self) -> bool {
+        self.standing.borrow().phase == Phase::Held
+    }
+
+    /// How often it was worked on from anew.
+    pub fn tenure(&self) -> u64 {
+        self.tenure.load(Ordering::SeqCst)
+    }
+
+    fn enter(self: &Arc<Self>) -> Option<Stay> {
+        let mut entered = false;
+        self.standing.send_if_modified(|standing| {
+            entered = standing.phase == Phase::Held;
+            standing.stays = standing.stays.saturating_add(usize::from(entered));
+            false
+        });
+        entered.then(|| Stay(Arc::clone(self)))
+    }
+
+    /// It is worked on from now on.
+    pub(crate) fn open(&self) {
+        self.tenure.fetch_add(1, Ordering::SeqCst);
+        self.pass_to(Phase::Held);
+    }
+
+    /// Nothing begins any more.
+    pub(crate) fn begin_leaving(&self) {
+        self.pass_to(Phase::Leaving);
+    }
+
+    /// Nothing is at work.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.standing.borrow().stays == 0
+    }
+
+    pub(crate) fn leave(&self) {
+        self.pass_to(Phase::Away);
+    }
+
+    fn pass_to(&self, phase: Phase) {
+        self.standing.send_modify(|standing| standing.phase = phase);
+        self.changed.send_modify(|changes| *changes = changes.wrapping_add(1));
+    }
+}
+
+/// Something is at work in a share.
+#[derive(Debug)]
+pub struct Stay(Arc<Post>);
+
+impl Stay {
+    pub fn share(&self) -> Share {
+        self.0.share
+    }
+
+    /// How often the share was worked on from anew.
+    pub fn tenure(&self) -> u64 {
+        self.0.tenure()
+    }
+
+    /// Leave to write, as [`Fence::permit`] gives it.
+    pub fn permit(&self) -> Result<(), Error> {
+        self.0.fence.permit()
+    }
+
+    /// Waits until the share is to be left.
+    pub async fn is_to_end(&self) {
+        // The sender lives as long as this.
+        drop(self.0.standing.subscribe().wait_for(|standing| standing.phase != Phase::Held).await);
+    }
+}
+
+impl Drop for Stay {
+    fn drop(&mut self) {
+        self.0.standing.send_modify(|standing| standing.stays = standing.stays.saturating_sub(1));
+    }
+}
+
+#[cfg(test)]
+mod tests;

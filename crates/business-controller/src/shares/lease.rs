@@ -1,0 +1,212 @@
+//! One Lease of ours: read, taken, renewed, given back, each by the version that was read.
+
+use super::Share;
+use crate::error::CallFailure;
+use crate::fence::Times;
+use crate::seal::keeper::SECRET;
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::Client;
+use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, PostParams, Preconditions};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Label of all our Leases: what each is of.
+pub const LEASE_LABEL: &str = "business.tkestack.io/lease";
+/// Its value for a share, and for a replica.
+pub const OF_SHARE: &str = "share";
+pub const OF_REPLICA: &str = "replica";
+/// Annotation: how many shares of clusters there are.
+pub const SHARDS_ANNOTATION: &str = "business.tkestack.io/shards";
+/// What their names begin with.
+const PREFIX: &str = "business-controller";
+
+/// The name of a share's Lease.
+pub fn of_share(share: Share) -> String {
+    format!("{PREFIX}-{share}")
+}
+
+/// The name of a replica's Lease.
+pub fn of_replica(identity: &str) -> String {
+    format!("{PREFIX}-replica-{identity}")
+}
+
+/// The Leases of an installation, to one replica.
+#[derive(Clone, Debug)]
+pub struct Leases {
+    leases: Api<Lease>,
+    secrets: Api<Secret>,
+    pub identity: String,
+    pub times: Times,
+    pub shards: u8,
+}
+
+impl Leases {
+    /// In this namespace, under this identity, which no other process may have.
+    pub fn new(client: Client, namespace: &str, identity: String, times: Times, shards: u8) -> Self {
+        let (leases, secrets) =
+            (Api::namespaced(client.clone(), namespace), Api::namespaced(client, namespace));
+        Self { leases, secrets, identity, times, shards }
+    }
+
+    /// All of them.
+    pub async fn list(&self) -> Result<Vec<Lease>, CallFailure> {
+        let params = ListParams::default().labels(LEASE_LABEL);
+        let listed = self.bounded(self.leases.list(&params)).await?.items;
+        Ok(listed.into_iter().filter(|lease| label(lease).is_some()).collect())
+    }
+
+    pub async fn get(&self, name: &str) -> Result<Option<Lease>, CallFailure> {
+        self.bounded(self.leases.get_opt(name)).await
+    }
+
+    /// Makes a Lease, held by us.
+    pub async fn create(&self, name: &str, of: &str) -> Result<Lease, CallFailure> {
+        let lease = Lease {
+            metadata: ObjectMeta {
+                name: Some(name.to_owned()),
+                labels: Some(BTreeMap::from([(LEASE_LABEL.to_owned(), of.to_owned())])),
+                annotations: Some(BTreeMap::from([(SHARDS_ANNOTATION.to_owned(), self.shards.to_string())])),
+                ..ObjectMeta::default()
+            },
+            spec: Some(LeaseSpec {
+                holder_identity: Some(self.identity.clone()),
+                lease_duration_seconds: Some(seconds(self.times.lease_duration)),
+                acquire_time: Some(now()),
+                renew_time: Some(now()),
+                lease_transitions: Some(0),
+                ..LeaseSpec::default()
+            }),
+        };
+        let params = PostParams::default();
+        self.bounded(self.leases.create(&params, &lease)).await
+    }
+
+    /// Takes or renews exactly this version.
+    pub async fn take(&self, mut lease: Lease) -> Result<Lease, CallFailure> {
+        let changes_hands = !self.is_ours(&lease);
+        let spec = lease.spec.get_or_insert_default();
+        spec.holder_identity = Some(self.identity.clone());
+        spec.lease_duration_seconds = Some(seconds(self.times.lease_duration));
+        spec.renew_time = Some(now());
+        if changes_hands || spec.acquire_time.is_none() {
+            spec.acquire_time = Some(now());
+            spec.lease_transitions = Some(spec.lease_transitions.unwrap_or_default().saturating_add(1));
+        }
+        self.replace(lease).await
+    }
+
+    /// Gives exactly this version back: whoever takes it next may rely on all of our writes having ended.
+    pub async fn release(&self, mut lease: Lease) -> Result<Lease, CallFailure> {
+        let spec = lease.spec.get_or_insert_default();
+        spec.holder_identity = None;
+        spec.lease_duration_seconds = Some(1);
+        spec.renew_time = Some(now());
+        self.replace(lease).await
+    }
+
+    /// Deletes exactly this version.
+    pub async fn delete(&self, lease: &Lease) -> Result<(), CallFailure> {
+        let Some(name) = &lease.metadata.name else { return Ok(()) };
+        let (uid, resource_version) = (lease.metadata.uid.clone(), lease.metadata.resource_version.clone());
+        let params = DeleteParams {
+            preconditions: Some(Preconditions { uid, resource_version }),
+            ..DeleteParams::default()
+        };
+        self.bounded(self.leases.delete(name, &params)).await.map(drop)
+    }
+
+    /// Whether no controller has ever worked here: each has a key of seals before it writes to a cluster.
+    pub async fn is_untouched_ground(&self) -> bool {
+        let record = self.bounded(self.secrets.get_metadata_opt(SECRET)).await;
+        matches!(record, Ok(None))
+    }
+
+    pub fn is_ours(&self, lease: &Lease) -> bool {
+        holder(lease) == self.identity
+    }
+
+    async fn replace(&self, lease: Lease) -> Result<Lease, CallFailure> {
+        let name = lease.metadata.name.clone().unwrap_or_default();
+        let params = PostParams::default();
+        self.bounded(self.leases.replace(&name, &params, &lease)).await
+    }
+
+    /// A call that fails when it has not ended within the time in which the next is due.
+    async fn bounded<T>(&self, call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, CallFailure> {
+        let deadline = self.times.retry_period;
+        match tokio::time::timeout(deadline, call).await {
+            Ok(result) => result.map_err(CallFailure::from),
+            Err(_elapsed) => Err(CallFailure::deadline(deadline)),
+        }
+    }
+}
+
+/// Who has it; empty when nobody has.
+pub fn holder(lease: &Lease) -> &str {
+    lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default()
+}
+
+/// What it is of.
+pub fn label(lease: &Lease) -> Option<&str> {
+    lease.metadata.labels.as_ref()?.get(LEASE_LABEL).map(String::as_str)
+}
+
+/// How many shares of clusters its installation has.
+pub fn shards(lease: &Lease) -> Option<&str> {
+    lease.metadata.annotations.as_ref()?.get(SHARDS_ANNOTATION).map(String::as_str)
+}
+
+/// A state of a Lease, and when it was first seen: clocks are not compared.
+#[derive(Clone, Debug)]
+pub struct Sight {
+    pub lease: Option<Lease>,
+    pub at: Instant,
+}
+
+impl Sight {
+    /// What is seen now, after what was seen before.
+    pub fn after(before: Option<&Self>, lease: Option<Lease>) -> Self {
+        let spec =
+            |lease: Option<&Lease>| lease.map(|lease| (lease.metadata.uid.clone(), lease.spec.clone()));
+        let same = before.filter(|before| spec(before.lease.as_ref()) == spec(lease.as_ref()));
+        Self { at: same.map_or_else(Instant::now, |before| before.at), lease }
+    }
+
+    pub fn holder(&self) -> &str {
+        self.lease.as_ref().map(holder).unwrap_or_default()
+    }
+
+    /// Since when it may be taken: it is given back, or was not renewed for as long as it says.
+    pub fn free_since(&self) -> Instant {
+        if self.holder().is_empty() {
+            return self.at;
+        }
+        let spec = self.lease.as_ref().and_then(|lease| lease.spec.as_ref());
+        let stated = spec.and_then(|spec| spec.lease_duration_seconds).unwrap_or_default();
+        let stated = Duration::from_secs(u64::try_from(stated).unwrap_or_default());
+        self.at + stated.max(Duration::from_secs(1))
+    }
+
+    pub fn is_free(&self) -> bool {
+        self.holder().is_empty() || Instant::now() > self.free_since()
+    }
+
+    /// Whether somebody let it run out.
+    pub fn has_run_out(&self) -> bool {
+        !self.holder().is_empty() && self.is_free()
+    }
+}
+
+fn now() -> MicroTime {
+    MicroTime(Timestamp::now())
+}
+
+/// A Lease has whole seconds: it is respected for no shorter time than its holder counts on.
+fn seconds(duration: Duration) -> i32 {
+    let whole = duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
+    i32::try_from(whole).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,199 @@
+//! A share, from the taking of its Lease to its end: it is prepared, worked on, emptied and given back, and renewed all the
+//! while.
+
+use super::lease::{self, Leases};
+use super::{Post, Share};
+use crate::error::CallFailure;
+use futures_util::future::BoxFuture;
+use k8s_openapi::api::coordination::v1::Lease;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+
+/// How often to look whether everything has ended.
+const DRAIN_PERIOD: Duration = Duration::from_millis(20);
+/// Tries to give a Lease back. Then it runs out.
+const RELEASES_MAX: u32 = 3;
+
+/// What is done in the shares.
+pub trait Work: Debug + Send + Sync {
+    /// Finds out what has to be known before a share is worked on. Its Lease is held by now.
+    fn prepare<'a>(&'a self, post: &'a Post) -> BoxFuture<'a, ()>;
+    /// It is worked on from now on.
+    fn begun(&self, share: Share);
+    /// It is not worked on any more: nothing that is known of it counts.
+    fn ended(&self, share: Share);
+}
+
+/// Whether a share is to be left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Orders {
+    Stay,
+    /// When everything has ended.
+    Leave,
+    /// The same, by then at the latest.
+    LeaveBy(Instant),
+}
+
+/// How a tenure has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TenureEnd {
+    /// Somebody was faster, or nobody answered.
+    NotTaken,
+    /// It was given back, or is left to run out.
+    Left,
+    /// It was lost.
+    Lost,
+}
+
+#[derive(Debug)]
+pub(super) struct Tenure {
+    pub(super) leases: Leases,
+    pub(super) post: Arc<Post>,
+    pub(super) work: Arc<dyn Work>,
+    pub(super) orders: watch::Receiver<Orders>,
+}
+
+impl Tenure {
+    /// `found` is the Lease as it was seen free.
+    pub(super) async fn run(mut self, found: Option<Lease>) -> TenureEnd {
+        let share = self.post.share;
+        let mut held = match self.acquire(found).await {
+            Ok(held) => held,
+            Err(CallFailure::Conflict(_) | CallFailure::Exists | CallFailure::NotFound) => {
+                return TenureEnd::NotTaken;
+            }
+            Err(failure) => {
+                tracing::warn!(%share, error = %failure, "cannot take the lease of a share");
+                return TenureEnd::NotTaken;
+            }
+        };
+        let (leases, post) = (self.leases.clone(), Arc::clone(&self.post));
+        tokio::select! {
+            () = hold(&leases, &post, &mut held) => {
+                post.begin_leaving();
+                post.fence.close();
+                tracing::error!(%share, "the lease of a share is lost");
+                return TenureEnd::Lost;
+            }
+            () = self.live() => {}
+        }
+        let is_clean = post.is_empty() && post.fence.may_release();
+        self.work.ended(share);
+        post.leave();
+        post.fence.close();
+        if is_clean {
+            self.release(held).await;
+        } else {
+            tracing::info!(%share, "the lease is left to run out: a former write may still be under way");
+        }
+        TenureEnd::Left
+    }
+
+    async fn acquire(&self, found: Option<Lease>) -> Result<Lease, CallFailure> {
+        let (share, sent) = (self.post.share, Instant::now());
+        let (held, clean) = match found {
+            None => {
+                let made = self.leases.create(&lease::of_share(share), lease::OF_SHARE).await?;
+                // Asked after the lease was made: a holder of a former lease that has recorded anything is seen now, and one that
+                // does so later finds that it has lost its lease before it writes.
+                (made, self.leases.is_untouched_ground().await)
+            }
+            Some(found) => {
+                let clean = lease::holder(&found).is_empty();
+                (self.leases.take(found).await?, clean)
+            }
+        };
+        self.post.fence.acquired(sent, clean);
+        tracing::info!(%share, identity = self.leases.identity, clean, "holding");
+        Ok(held)
+    }
+
+    /// Works until the share is to be left, and everything in it has ended.
+    async fn live(&mut self) {
+        let is_to_leave = |orders: &Orders| *orders != Orders::Stay;
+        let mut orders = self.orders.clone();
+        let prepared = tokio::select! {
+            () = self.work.prepare(&self.post) => true,
+            _ = orders.wait_for(is_to_leave) => false,
+        };
+        if prepared {
+            self.post.open();
+            self.work.begun(self.post.share);
+            // Whoever gives the orders lives as long as this.
+            drop(self.orders.wait_for(is_to_leave).await);
+        }
+        self.post.begin_leaving();
+        while !(self.post.is_empty() && self.post.fence.may_release()) {
+            if let Orders::LeaveBy(end) = *self.orders.borrow()
+                && Instant::now() >= end
+            {
+                return;
+            }
+            sleep(DRAIN_PERIOD).await;
+        }
+    }
+
+    async fn release(&self, mut held: Lease) {
+        let (share, name) = (self.post.share, lease::of_share(self.post.share));
+        for _ in 0..RELEASES_MAX {
+            let failure = match self.leases.release(held.clone()).await {
+                Ok(_) => {
+                    tracing::info!(%share, "given back");
+                    return;
+                }
+                Err(CallFailure::NotFound) => return,
+                Err(failure) => failure,
+            };
+            tracing::warn!(%share, error = %failure, "cannot give a share back");
+            // A renewal of ours may have been under way.
+            match self.leases.get(&name).await {
+                Ok(Some(now)) if self.leases.is_ours(&now) => held = now,
+                Ok(_) => return,
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+/// Renews a Lease until that has failed for too long or somebody else has it.
+async fn hold(leases: &Leases, post: &Post, held: &mut Lease) {
+    let mut renewed = Instant::now();
+    while renewed.elapsed() < leases.times.renew_deadline {
+        tokio::select! {
+            () = sleep(leases.times.retry_period) => {}
+            () = post.fence.renewal_wanted() => {}
+        }
+        let sent = Instant::now();
+        match renew(leases, held).await {
+            Ok(true) => {
+                renewed = sent;
+                post.fence.renewed(sent);
+            }
+            Ok(false) => return,
+            Err(failure) => {
+                tracing::warn!(share = %post.share, error = %failure, "cannot renew the lease of a share");
+            }
+        }
+    }
+}
+
+/// `false` when somebody else has it.
+pub(super) async fn renew(leases: &Leases, held: &mut Lease) -> Result<bool, CallFailure> {
+    match leases.take(held.clone()).await {
+        Ok(renewed) => {
+            *held = renewed;
+            return Ok(true);
+        }
+        Err(CallFailure::NotFound) => return Ok(false),
+        Err(CallFailure::Conflict(_)) => {}
+        Err(failure) => return Err(failure),
+    }
+    // Somebody wrote in between: an edit of other fields is no loss of the lease.
+    let name = held.metadata.name.clone().unwrap_or_default();
+    let Some(now) = leases.get(&name).await?.filter(|now| leases.is_ours(now)) else { return Ok(false) };
+    *held = leases.take(now).await?;
+    Ok(true)
+}

@@ -1,0 +1,65 @@
+//! What is done when a share becomes ours, and when it is not ours any more.
+
+use crate::context::Context;
+use crate::dispatch;
+use crate::kinds::ObjectKey as _;
+use crate::outcome::ShareLabels;
+use crate::shares::tenure::Work;
+use crate::shares::{Post, Share};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use std::time::Duration;
+
+/// How often to look whether our objects were listed.
+const SYNC_PERIOD: Duration = Duration::from_millis(20);
+
+impl Work for Context {
+    /// The keys are read by a call that is sent after the share has become ours, and its lease is renewed by one that is sent
+    /// after that. So whatever a former holder has sealed can be opened, and a later one that has made the lease anew cannot
+    /// miss that somebody has worked here.
+    fn prepare<'a>(&'a self, post: &'a Post) -> BoxFuture<'a, ()> {
+        async move {
+            self.seals.read_from_now_on().await;
+            post.fence.renewed_from_now_on().await;
+            while !self.objects.is_synced() {
+                tokio::time::sleep(SYNC_PERIOD).await;
+            }
+            if post.share == Share::Fleet {
+                dispatch::catch_up(self).await;
+            }
+        }
+        .boxed()
+    }
+
+    /// The directory follows its clusters from now on.
+    fn begun(&self, share: Share) {
+        self.leading(share).set(1);
+    }
+
+    fn ended(&self, share: Share) {
+        self.leading(share).set(0);
+        for object in self.objects.namespaces.all() {
+            if self.share_of(&object.spec.cluster_name) == share {
+                self.objects.namespaces.memory.forget(&object.uid);
+            }
+        }
+        for object in self.objects.member_clusters.all() {
+            if self.share_of(object.key.name()) == share {
+                self.objects.member_clusters.memory.forget(object.key.name());
+            }
+        }
+    }
+}
+
+impl Context {
+    /// Shows of every share that it is not ours, so that one that nobody has is seen.
+    pub fn show_shares(&self) {
+        for post in self.shares.posts() {
+            self.leading(post.share).set(0);
+        }
+    }
+
+    fn leading(&self, share: Share) -> prometheus_client::metrics::gauge::Gauge {
+        self.metrics.leading.get_or_create(&ShareLabels { share: share.to_string() }).clone()
+    }
+}
