@@ -140,7 +140,8 @@ impl Candidate {
             if self.orders.contains_key(&share) {
                 continue;
             }
-            if let Some(found) = self.may_take(share) {
+            if let Some(found) = self.to_take(share) {
+                let found = found.lease.clone();
                 let (sender, orders) = watch::channel(Orders::Stay);
                 self.orders.insert(share, sender);
                 let tenure = Tenure {
@@ -223,7 +224,7 @@ impl Candidate {
 
     /// The Lease of a share that this replica should take now. Whoever should rather have it has a lease's duration to
     /// take it.
-    fn may_take(&self, share: Share) -> Option<Option<Lease>> {
+    fn to_take(&self, share: Share) -> Option<&Sight> {
         let sight = self.sights.get(&lease::of_share(share))?;
         let is_agreed =
             self.sights.get(&lease::of_share(Share::Fleet)).is_some_and(|fleet| fleet.lease.is_some());
@@ -237,7 +238,7 @@ impl Candidate {
         let rank = rank(share, &self.leases.identity, self.replicas.iter().map(String::as_str));
         let patience = self.leases.times.lease_duration.saturating_mul(rank);
         let has_waited = || Instant::now() >= sight.free_since() + patience;
-        (rank == 0 || has_waited()).then(|| sight.lease.clone())
+        (rank == 0 || has_waited()).then_some(sight)
     }
 
     /// Leaves what another replica should have.
