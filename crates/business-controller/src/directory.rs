@@ -16,6 +16,10 @@ pub mod described;
 pub mod registration;
 /// The clusters that something of ours may lie in.
 pub mod in_use;
+/// Which credential a kubeconfig holds.
+pub mod credential;
+/// New credentials of a cluster that is followed.
+pub mod rotation;
 
 use crate::context::Context;
 use crate::dial::Dialer;
@@ -29,10 +33,12 @@ use crate::member_cluster::wake_cluster;
 use crate::outcome::StateLabels;
 use crate::queue::Lane;
 use business_types::registry::REGISTRY_DOMAIN;
+use credential::Credential;
 use described::Described;
 use futures_util::future::BoxFuture;
 use meta::validation::NameRule;
 use registration::Recognized;
+use rotation::Successor;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -111,6 +117,12 @@ struct HeldCluster {
     version: String,
     entry: Described,
     client: kube::Client,
+    /// As far as it can be told.
+    credential: Option<Credential>,
+    /// Listed in its place since.
+    successor: Option<Successor>,
+    /// Why what is listed in its place is not used.
+    refused: Option<String>,
     /// The cluster that the name stands for, once that is on record.
     uid: Option<String>,
     /// Since it was accepted.
@@ -161,6 +173,7 @@ impl Directory {
         while !self.cx.objects.member_clusters.is_synced() {
             tokio::time::sleep(SYNC_PERIOD).await;
         }
+        let mut doubted = false;
         loop {
             match self.source.load().await {
                 Ok(listing) => self.take(listing),
@@ -168,7 +181,7 @@ impl Directory {
                     tracing::warn!(error = error.text(), "cannot read the directory of member clusters");
                 }
             }
-            if let Err(error) = self.follow().await {
+            if let Err(error) = self.follow(doubted).await {
                 tracing::warn!(error = error.text(), "cannot register the member clusters");
             } else if self.cx.members.set_loaded() {
                 for cluster in self.cx.objects.namespaces.clusters() {
@@ -176,8 +189,9 @@ impl Directory {
                 }
             }
             self.count();
-            tokio::select! {
-                () = tokio::time::sleep(self.source.period()) => {}
+            doubted = tokio::select! {
+                () = tokio::time::sleep(self.source.period()) => false,
+                () = self.cx.members.doubted.notified() => true,
                 Some(ended) = self.sessions.join_next() => {
                     if ended.as_ref().is_err_and(tokio::task::JoinError::is_cancelled) {
                         continue;
@@ -206,8 +220,13 @@ impl Directory {
         }
         self.unusable = unusable;
         let names: BTreeSet<&str> = clusters.iter().map(|one| one.name.as_str()).collect();
-        let gone: Vec<String> =
-            self.listed.keys().filter(|name| !names.contains(name.as_str())).cloned().collect();
+        // A kubeconfig that cannot be used takes no cluster away that is followed by the one before.
+        for (name, why) in self.unusable.clone() {
+            self.refuse_successor(&name, why);
+        }
+        let stays =
+            |name: &str| names.contains(name) || (self.unusable.contains_key(name) && self.is_followed(name));
+        let gone: Vec<String> = self.listed.keys().filter(|name| !stays(name)).cloned().collect();
         for name in gone {
             tracing::warn!(cluster = name, "member cluster is no longer listed");
             self.drop_member(&name);
@@ -216,10 +235,12 @@ impl Directory {
             match self.listed.get_mut(&one.name) {
                 Some(held) if held.fingerprint == one.fingerprint => {
                     held.entry = one.entry;
+                    (held.successor, held.refused) = (None, None);
                     if !one.version.is_empty() {
                         held.version = one.version;
                     }
                 }
+                Some(held) if held.followed.is_some() => self.succeed(one),
                 _ => self.add(one),
             }
         }
@@ -227,6 +248,7 @@ impl Directory {
 
     fn add(&mut self, one: Listed) {
         self.drop_member(&one.name);
+        let credential = Credential::of(&one.config);
         let client = match self.dialer.client(one.config) {
             Ok(client) => client,
             Err(error) => {
@@ -241,6 +263,9 @@ impl Directory {
             version: one.version,
             entry: one.entry,
             client,
+            credential,
+            successor: None,
+            refused: None,
             uid: None,
             followed: None,
             asked: None,
@@ -260,8 +285,9 @@ impl Directory {
     }
 
     /// Registers clusters that answer for the first time, follows those on record, and tells what is said of them.
-    async fn follow(&mut self) -> Result<(), Error> {
+    async fn follow(&mut self, doubted: bool) -> Result<(), Error> {
         self.recall().await?;
+        self.rotate(doubted).await;
         let registered = self.identify().await;
         for (name, held) in self.listed.iter_mut().filter(|(_, held)| held.followed.is_none()) {
             // What a name stands for is on record before anything is written to the cluster.
@@ -344,15 +370,19 @@ impl Directory {
 
     /// What is said of each name, for its object.
     fn sights(&self) -> BTreeMap<String, DirectorySight> {
+        let now = self.cx.clock.unix_seconds();
         let listed = self.listed.iter().map(|(name, held)| {
             let listed = self.refused.get(name).cloned().map_or(Listedness::Listed, Listedness::SecondName);
-            (name.clone(), DirectorySight { listed, version: held.version.clone() })
+            let credential = held.credential.as_ref().map(|credential| credential.sight(now));
+            let (version, refused) = (held.version.clone(), held.refused.clone());
+            (name.clone(), DirectorySight { listed, version, credential, refused })
         });
         let unusable = self.unusable.iter().map(|(name, why)| {
             let listed = Listedness::Unusable(why.clone());
-            (name.clone(), DirectorySight { listed, version: String::new() })
+            (name.clone(), DirectorySight { listed, ..DirectorySight::default() })
         });
-        listed.chain(unusable).collect()
+        // Of a name that is followed by the kubeconfig before, that is said.
+        unusable.chain(listed).collect()
     }
 
     /// Asks clusters for what is not known of them: who they are, and their version. One that cannot be registered
@@ -429,6 +459,7 @@ impl Directory {
             }
         }
         let known = self.cx.objects.member_clusters.all();
+        let unusable = self.unusable.keys().filter(|name| !self.listed.contains_key(*name)).count();
         let unlisted = known.iter().map(|object| object.key.name());
         let unlisted = unlisted
             .filter(|name| !self.listed.contains_key(*name) && !self.unusable.contains_key(*name))
@@ -437,13 +468,14 @@ impl Directory {
             ("reachable", reachable),
             ("unreachable", unreachable),
             ("connecting", waiting),
-            ("unusable", self.unusable.len()),
+            ("unusable", unusable),
             ("unlisted", unlisted),
         ];
         for (state, count) in states {
             let count = i64::try_from(count).unwrap_or(i64::MAX);
             self.cx.metrics.members.get_or_create(&StateLabels { state }).set(count);
         }
+        self.count_credentials();
     }
 }
 
@@ -478,3 +510,6 @@ async fn question(name: String, api: MemberApi, known: bool) -> ClusterAnswer {
     let version = api.version().await.ok();
     ClusterAnswer { name, uid, version }
 }
+
+#[cfg(test)]
+mod tests;

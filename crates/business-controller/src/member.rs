@@ -57,6 +57,8 @@ pub struct Member {
     reach: RwLock<Reach>,
     /// A call to it has failed: look now whether it still answers.
     pub suspect: Notify,
+    /// Other credentials are used from now on.
+    switched: Notify,
 }
 
 impl Member {
@@ -69,7 +71,14 @@ impl Member {
             observed: Observed::default(),
             reach: RwLock::new(Reach::Connecting),
             suspect: Notify::new(),
+            switched: Notify::new(),
         })
+    }
+
+    /// Goes on with another client of the same cluster. What is seen of it stays; its watches begin anew.
+    pub fn switch(&self, client: Client) {
+        self.api.switch(client);
+        self.switched.notify_one();
     }
 
     /// Whether it answers.
