@@ -23,13 +23,12 @@ use tokio::time::Instant;
 /// Asking for rights must not take longer.
 const DEADLINE: Duration = Duration::from_secs(5);
 /// What the work in a member cluster takes; a namespace's quota first.
-const NEEDED: [(&str, &str, &[&str]); 6] = [
+const NEEDED: [(&str, &str, &[&str]); 5] = [
     ("", "namespaces", &["get", "list", "watch", "create", "patch", "delete"]),
     ("", "resourcequotas", &["get", "list", "watch", "create", "patch", "delete"]),
     ("rbac.authorization.k8s.io", "rolebindings", &["list", "create", "patch", "delete"]),
     ("", "limitranges", &["list", "patch"]),
     ("networking.k8s.io", "networkpolicies", &["list", "patch"]),
-    ("", "nodes", &["list"]),
 ];
 
 const REFUSED: Topic = Topic::warning("CredentialsRefused", "Rotate");
