@@ -222,6 +222,9 @@ impl Directory {
         let names: BTreeSet<&str> = clusters.iter().map(|one| one.name.as_str()).collect();
         // A kubeconfig that cannot be used takes no cluster away that is followed by the one before.
         for (name, why) in self.unusable.clone() {
+            if let Some(held) = self.listed.get_mut(&name) {
+                held.successor = None;
+            }
             self.refuse_successor(&name, why);
         }
         let stays =
