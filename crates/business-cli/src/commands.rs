@@ -20,6 +20,8 @@ pub(crate) mod tree;
 pub(crate) mod member;
 /// A cluster leaves.
 pub(crate) mod leave;
+/// A cluster's credentials are renewed.
+pub(crate) mod rotate;
 /// A cluster joins.
 pub(crate) mod join;
 /// What nobody holds.
@@ -60,6 +62,7 @@ pub(crate) async fn run(line: Line, screen: Screen) -> Result<Outcome, Failure> 
             kubeconfig.run(&connection.open().await?, connection.kubeconfig.as_deref()).await
         }
         Command::Join(join) => join.run(&connection).await,
+        Command::Rotate(rotate) => rotate.run(&connection).await,
         Command::Leave(leave) => leave.run(&connection.open().await?, screen).await,
         Command::Discover(discover) => discover.run(&connection, screen).await,
         Command::Adopt(adopt) => adopt.run(&connection).await,

@@ -16,6 +16,7 @@ use crate::commands::leave::Leave;
 use crate::commands::lock::Lock;
 use crate::commands::login::Login;
 use crate::commands::login::session::Token;
+use crate::commands::rotate::Rotate;
 use crate::commands::top::Top;
 use crate::commands::transfer::Move;
 use crate::commands::tree::Tree;
@@ -64,6 +65,7 @@ pub(crate) enum Command {
     Kubeconfig(NamespaceKubeconfig),
     Audit(Audit),
     Join(Join),
+    Rotate(Rotate),
     Leave(Leave),
     Discover(Discover),
     Adopt(Adopt),

@@ -5,10 +5,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::digest::{SHA256, digest};
 use serde::Serialize;
 
-/// The SHA-256 of a text, in hexadecimal digits.
-pub fn sha256(text: &str) -> String {
+/// The SHA-256 of what is given, in hexadecimal digits.
+pub fn sha256(content: &(impl AsRef<[u8]> + ?Sized)) -> String {
     let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or_default();
-    let bytes = digest(&SHA256, text.as_bytes());
+    let bytes = digest(&SHA256, content.as_ref());
     bytes.as_ref().iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 

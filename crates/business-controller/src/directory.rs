@@ -16,6 +16,10 @@ pub mod described;
 pub mod registration;
 /// The clusters that something of ours may lie in.
 pub mod in_use;
+/// Which credential a kubeconfig holds.
+pub mod credential;
+/// New credentials of a cluster that is followed.
+pub mod rotation;
 
 use crate::context::Context;
 use crate::dial::Dialer;
@@ -30,10 +34,12 @@ use crate::outcome::StateLabels;
 use crate::queue::Lane;
 use crate::shares::Share;
 use business_types::registry::REGISTRY_DOMAIN;
+use credential::Credential;
 use described::Described;
 use futures_util::future::{BoxFuture, join_all};
 use meta::validation::NameRule;
 use registration::Recognized;
+use rotation::{Successor, Trial};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -110,6 +116,7 @@ pub struct Directory {
     asked_in: Option<u64>,
     reading: JoinSet<Result<Listing, Error>>,
     asking: JoinSet<Vec<ClusterAnswer>>,
+    trials: JoinSet<Trial>,
     sessions: JoinSet<()>,
 }
 
@@ -118,6 +125,12 @@ struct HeldCluster {
     version: String,
     entry: Described,
     client: kube::Client,
+    /// As far as it can be told.
+    credential: Option<Credential>,
+    /// Listed in its place since.
+    successor: Option<Successor>,
+    /// Why what is listed in its place is not used.
+    refused: Option<String>,
     /// The cluster that the name stands for, once that is on record.
     uid: Option<String>,
     /// Since it was accepted.
@@ -161,6 +174,7 @@ impl Directory {
             asked_in: None,
             reading: JoinSet::new(),
             asking: JoinSet::new(),
+            trials: JoinSet::new(),
             sessions: JoinSet::new(),
         }
     }
@@ -185,6 +199,13 @@ impl Directory {
                 }
                 // The sender lives as long as the context.
                 _ = changes.changed() => self.follow().await,
+                () = self.cx.members.doubted.notified() => self.try_successors(true),
+                Some(tried) = self.trials.join_next() => {
+                    if let Ok(tried) = tried {
+                        self.judge(tried);
+                    }
+                    self.attend();
+                }
                 Some(answers) = self.asking.join_next() => {
                     self.recognize_all(answers.unwrap_or_default()).await;
                     self.attend();
@@ -198,6 +219,7 @@ impl Directory {
                         Err(error) => tracing::error!(%error, "reading the directory has broken down"),
                     }
                     self.follow().await;
+                    self.try_successors(false);
                     self.describe().await;
                 }
                 () = tokio::time::sleep_until(due), if self.reading.is_empty() => {
@@ -230,8 +252,16 @@ impl Directory {
         }
         self.unusable = unusable;
         let names: BTreeSet<&str> = clusters.iter().map(|one| one.name.as_str()).collect();
-        let gone: Vec<String> =
-            self.listed.keys().filter(|name| !names.contains(name.as_str())).cloned().collect();
+        // A kubeconfig that cannot be used takes no cluster away that is followed by the one before.
+        for (name, why) in self.unusable.clone() {
+            if let Some(held) = self.listed.get_mut(&name) {
+                held.successor = None;
+            }
+            self.refuse_successor(&name, why);
+        }
+        let stays =
+            |name: &str| names.contains(name) || (self.unusable.contains_key(name) && self.is_followed(name));
+        let gone: Vec<String> = self.listed.keys().filter(|name| !stays(name)).cloned().collect();
         for name in gone {
             tracing::warn!(cluster = name, "member cluster is no longer listed");
             self.drop_member(&name);
@@ -240,10 +270,12 @@ impl Directory {
             match self.listed.get_mut(&one.name) {
                 Some(held) if held.fingerprint == one.fingerprint => {
                     held.entry = one.entry;
+                    (held.successor, held.refused) = (None, None);
                     if !one.version.is_empty() {
                         held.version = one.version;
                     }
                 }
+                Some(held) if held.followed.is_some() => self.succeed(one),
                 _ => self.add(one),
             }
         }
@@ -251,6 +283,7 @@ impl Directory {
 
     fn add(&mut self, one: Listed) {
         self.drop_member(&one.name);
+        let credential = Credential::of(&one.config);
         let client = match self.dialer.client(one.config) {
             Ok(client) => client,
             Err(error) => {
@@ -265,6 +298,9 @@ impl Directory {
             version: one.version,
             entry: one.entry,
             client,
+            credential,
+            successor: None,
+            refused: None,
             uid: None,
             followed: None,
             asked: None,
@@ -415,15 +451,19 @@ impl Directory {
 
     /// What is said of each name, for its object.
     fn sights(&self) -> BTreeMap<String, DirectorySight> {
+        let now = self.cx.clock.unix_seconds();
         let listed = self.listed.iter().map(|(name, held)| {
             let listed = self.refused.get(name).cloned().map_or(Listedness::Listed, Listedness::SecondName);
-            (name.clone(), DirectorySight { listed, version: held.version.clone() })
+            let credential = held.credential.as_ref().map(|credential| credential.sight(now));
+            let (version, refused) = (held.version.clone(), held.refused.clone());
+            (name.clone(), DirectorySight { listed, version, credential, refused })
         });
         let unusable = self.unusable.iter().map(|(name, why)| {
             let listed = Listedness::Unusable(why.clone());
-            (name.clone(), DirectorySight { listed, version: String::new() })
+            (name.clone(), DirectorySight { listed, ..DirectorySight::default() })
         });
-        listed.chain(unusable).collect()
+        // Of a name that is followed by the kubeconfig before, that is said.
+        unusable.chain(listed).collect()
     }
 
     /// Asks clusters for what is not known of them: who they are, and their version. Who has no record is the fleet's.
@@ -518,6 +558,7 @@ impl Directory {
             }
         }
         let known = self.cx.objects.member_clusters.all();
+        let unusable = self.unusable.keys().filter(|name| !self.listed.contains_key(*name)).count();
         let unlisted = known.iter().map(|object| object.key.name());
         let unlisted = unlisted
             .filter(|name| !self.listed.contains_key(*name) && !self.unusable.contains_key(*name))
@@ -527,13 +568,14 @@ impl Directory {
             ("reachable", reachable),
             ("unreachable", unreachable),
             ("connecting", waiting),
-            ("unusable", if is_fleets { self.unusable.len() } else { 0 }),
+            ("unusable", if is_fleets { unusable } else { 0 }),
             ("unlisted", unlisted),
         ];
         for (state, count) in states {
             let count = i64::try_from(count).unwrap_or(i64::MAX);
             self.cx.metrics.members.get_or_create(&StateLabels { state }).set(count);
         }
+        self.count_credentials();
     }
 }
 
@@ -568,3 +610,6 @@ async fn question(name: String, api: MemberApi, known: bool) -> ClusterAnswer {
     let version = api.version().await.ok();
     ClusterAnswer { name, uid, version }
 }
+
+#[cfg(test)]
+mod tests;

@@ -38,6 +38,8 @@ impl CallFailure {
             409 if status.reason == "AlreadyExists" => Self::Exists,
             409 => Self::Conflict(message()),
             408 | 429 => Self::Unavailable(message()),
+            // Said of the caller, not of the call.
+            401 => Self::Unavailable(format!("the credentials are refused: 401 {}", message())),
             400..=499 => Self::Refused { code: status.code, message: message() },
             _ => Self::Unavailable(format!("{} {}", status.code, status.message)),
         }

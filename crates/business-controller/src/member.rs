@@ -61,6 +61,8 @@ pub struct Member {
     caught_up: OnceLock<u64>,
     /// A call to it has failed: look now whether it still answers.
     pub suspect: Notify,
+    /// Other credentials are used from now on.
+    switched: Notify,
 }
 
 impl Member {
@@ -75,6 +77,7 @@ impl Member {
             reach: RwLock::new(Reach::Connecting),
             caught_up: OnceLock::new(),
             suspect: Notify::new(),
+            switched: Notify::new(),
         })
     }
 
@@ -91,6 +94,12 @@ impl Member {
     /// Whether nobody can have written for an object that was made at this revision but in this tenure.
     pub fn is_first_for(&self, revision: u64) -> bool {
         self.caught_up.get().is_some_and(|at| revision > *at) && self.api.former_holders_have_ended()
+    }
+
+    /// Goes on with another client of the same cluster. What is seen of it stays; its watches begin anew.
+    pub fn switch(&self, client: Client) {
+        self.api.switch(client);
+        self.switched.notify_one();
     }
 
     /// Whether it answers.

@@ -7,11 +7,14 @@ use crate::shares::Share;
 use business_types::ClusterIdentity;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use tokio::sync::Notify;
 
 /// The member clusters by name.
 #[derive(Debug, Default)]
 pub struct Members {
     accepted: RwLock<AcceptedCluster>,
+    /// One has not answered: where there are other credentials of it, they are tried now.
+    pub doubted: Notify,
 }
 
 #[derive(Debug, Default)]

@@ -109,6 +109,8 @@ pub struct ControllerMetrics {
     pub queue: Family<StateLabels, Gauge>,
     /// Member clusters by whether they answer.
     pub members: Family<StateLabels, Gauge>,
+    /// Credentials of member clusters by whether they are good for long.
+    pub credentials: Family<StateLabels, Gauge>,
     /// Namespaces of member clusters that may take what no object is charged for.
     pub orphans: Gauge,
     /// Namespaces of member clusters with our marks and without our seal.
@@ -165,6 +167,11 @@ impl ControllerMetrics {
                 Family::default(),
             ),
             members: r.register("business_controller_members", "Member clusters by state", Family::default()),
+            credentials: r.register(
+                "business_controller_credentials",
+                "Credentials of member clusters by state",
+                Family::default(),
+            ),
             orphans: r.register(
                 "business_controller_orphans",
                 "Namespaces of member clusters that may take what no object is charged for",

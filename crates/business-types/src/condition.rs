@@ -32,6 +32,8 @@ pub const ANSWERS: &str = "Reachable";
 pub const BOUNDED: &str = "Bounded";
 /// What may be granted of a member cluster follows its nodes, where it is derived from them.
 pub const CAPACITY_DERIVED: &str = "CapacityDerived";
+/// The newest credentials of a member cluster are in use, and do not end soon.
+pub const CREDENTIALS_VALID: &str = "CredentialsValid";
 /// What the namespace's template says is in the member cluster.
 pub const TEMPLATE_APPLIED: &str = "TemplateApplied";
 /// The newest state of a template is in every namespace that has it.
@@ -164,6 +166,14 @@ pub mod reason {
     pub const NOT_LISTED: &str = "NotListed";
     /// The directory lists the cluster without usable credentials.
     pub const UNUSABLE: &str = "KubeconfigUnusable";
+    /// The newest credentials are in use.
+    pub const CREDENTIALS_IN_USE: &str = "InUse";
+    /// The newest credentials are not used: those before them go on.
+    pub const CREDENTIALS_REFUSED: &str = "CredentialsRefused";
+    /// The credentials in use end soon.
+    pub const CREDENTIALS_EXPIRING: &str = "CredentialsExpiring";
+    /// The credentials in use have ended.
+    pub const CREDENTIALS_EXPIRED: &str = "CredentialsExpired";
     /// Every tenant there has a ceiling there.
     pub const BOUNDED: &str = "Bounded";
     /// Tenants have root projects there without a ceiling.

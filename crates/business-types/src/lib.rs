@@ -60,7 +60,7 @@ pub use condition::Condition;
 pub use image_namespace::{ChargedImageNamespace, ImageNamespace};
 pub use member_cluster::{
     ChargedMemberCluster, ClusterComparison, ClusterCredentials, ClusterEndpoint, ClusterIdentity,
-    DerivedAmount, DerivedCapacity, MemberClusterSpec, MemberClusterStatus,
+    CredentialInUse, DerivedAmount, DerivedCapacity, MemberClusterSpec, MemberClusterStatus,
 };
 pub use namespace::{
     AppliedTemplate, ChargedNamespace, ClusterNamespaceRecord, NamespacePhase, NamespaceSpec,

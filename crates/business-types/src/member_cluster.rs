@@ -121,12 +121,28 @@ pub struct MemberClusterStatus {
     /// How far it was compared with the objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comparison: Option<ClusterComparison>,
+    /// Which credential the controller uses there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub credential: Option<CredentialInUse>,
     /// `metadata.generation` that the status was computed from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Aspects of its state.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
+}
+
+/// The credential that the controller uses in a member cluster. It tells nothing that could be used.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CredentialInUse {
+    /// `sha256:` and the digest of the token, or of the certificate.
+    pub fingerprint: String,
+    /// When it ends, RFC 3339; empty where it does not.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub expires: String,
+    /// Since when it is used, RFC 3339.
+    pub since: String,
 }
 
 /// How far the controller has compared one member cluster with the objects.

@@ -92,9 +92,21 @@
 {{- define "business.controller" -}}
 {{- $container := first .deployment.spec.template.spec.containers }}
 {{- $namespace := .root.Values.members.namespace }}
+{{- range rest .deployment.spec.template.spec.containers }}
+  {{- if eq .name "tunnel" }}{{ include "business.tunnel" (dict "root" $.root "container" .) }}{{ end }}
+{{- end }}
 {{- if ne $namespace "tke-business-members" }}
   {{- $_ := set $container "args" (append $container.args (printf "--members-namespace=%s" $namespace)) }}
 {{- end }}
+{{- end }}
+
+{{/* The tunnel's server, in the controller's pod. Takes root and container. */}}
+{{- define "business.tunnel" -}}
+{{- $values := .root.Values }}
+{{- $_ := set .container "image" $values.tunnel.image }}
+{{- $_ := set .container "resources" $values.tunnel.resources }}
+{{- $count := list (printf "--server-count=%d" (int $values.controller.replicas)) }}
+{{- $_ := set .container "args" (include "business.args" (dict "args" .container.args "more" $count) | fromJsonArray) }}
 {{- end }}
 
 {{/* Where the serving certificate comes from. Takes root and object. */}}
@@ -104,6 +116,10 @@
 {{- if and (eq $object.kind "Certificate") (eq $object.metadata.name "business-api") }}
   {{- $_ := set $object.spec "secretName" $values.secretName }}
   {{- $_ := set $object.spec "dnsNames" (concat $object.spec.dnsNames $values.names | uniq) }}
+  {{- if $values.issuer.name }}{{ $_ := set $object.spec "issuerRef" $values.issuer }}{{ end }}
+{{- end }}
+{{- if and (eq $object.kind "Certificate") (eq $object.metadata.name "business-tunnel") }}
+  {{- $_ := set $object.spec "dnsNames" (concat $object.spec.dnsNames .root.Values.tunnel.names | uniq) }}
   {{- if $values.issuer.name }}{{ $_ := set $object.spec "issuerRef" $values.issuer }}{{ end }}
 {{- end }}
 {{- if and (eq $object.kind "APIService") (eq $values.provider "secret") }}

@@ -12,6 +12,8 @@ mod orphan;
 mod directory;
 /// A member cluster that only dials out.
 mod tunnel;
+/// New credentials of a member cluster.
+mod rotation;
 /// A member cluster, PostgreSQL or a replica is gone for a while.
 mod outage;
 /// Whole trees.
@@ -130,6 +132,10 @@ const STEPS: &[(&str, Step)] = &[
     ("server-side apply agrees with a custom resource", clients::apply_differential),
     ("answers agree with those of custom resources", differential::requests),
     ("a member cluster that only dials out is reached through a tunnel", tunnel::tunnel),
+    (
+        "a cluster's credentials are rotated under load without a gap, and wrong ones take nothing away",
+        rotation::rotation,
+    ),
     ("a member cluster stops and comes back", outage::member),
     ("a tree with 50 namespaces in two clusters is deleted in order", tree::tree),
     ("a replica is killed under load", outage::replica),

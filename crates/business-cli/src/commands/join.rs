@@ -18,7 +18,7 @@ mod manifests;
 /// What is looked at before anything is written.
 mod preflight;
 /// The controller's credentials.
-mod credentials;
+pub(crate) mod credentials;
 /// Clusters that only dial out.
 mod tunnel;
 
@@ -34,10 +34,10 @@ Examples:
   kubectl business join east --kubeconfig all.kubeconfig --member-context east --tenants acme,globex --people \\
     --endpoint https://east.example.org:6443
 
-Here --kubeconfig is the member cluster's, of somebody who rules it; it is used for this call alone and kept nowhere. Again for
-the same cluster, join renews the controller's credentials.";
+Here --kubeconfig is the member cluster's, of somebody who rules it; it is used for this call alone and kept nowhere. To renew
+the controller's credentials: kubectl business rotate.";
 /// A year.
-const TOKEN_DAYS: &str = "365";
+pub(crate) const TOKEN_DAYS: &str = "365";
 
 /// Join a cluster: check it, apply what the controller needs there, make its credentials, and wait until it is Ready (operators)
 #[derive(Debug, Args)]
@@ -168,7 +168,10 @@ impl Join {
     fn tell(&self, who: &str, ends: &Ended) {
         let Ended { at, days } = ends;
         if *days < i64::from(self.days) - 1 {
-            note(format_args!("{who} gave them for {days} days: join it again before they end, at {at}"));
+            note(format_args!(
+                "{who} gave them for {days} days: renew them by `kubectl business rotate {}` before they end, at {at}",
+                self.cluster
+            ));
         }
     }
 

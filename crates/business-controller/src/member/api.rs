@@ -16,7 +16,7 @@ use kube::api::DynamicObject;
 use kube::core::PartialObjectMeta;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 /// A read that takes longer has failed.
@@ -25,9 +25,8 @@ const READ_DEADLINE: Duration = Duration::from_secs(5);
 const SERVER_MARGIN: Duration = Duration::from_secs(1);
 
 /// Calls to one member cluster.
-#[derive(Clone)]
 pub struct MemberApi {
-    client: Client,
+    client: RwLock<Client>,
     fence: Arc<Fence>,
     writes: Arc<OpenWrites>,
 }
@@ -42,17 +41,23 @@ impl MemberApi {
     /// Through this client; writes only as the fence allows. `uid` is the cluster's: what may be under way to it is
     /// known whatever way there is taken.
     pub fn new(client: Client, uid: &str, fence: &Arc<Fence>) -> Self {
-        Self { client, fence: Arc::clone(fence), writes: fence.writes_to(uid) }
+        Self { client: RwLock::new(client), fence: Arc::clone(fence), writes: fence.writes_to(uid) }
     }
 
     /// To a cluster of which it is not known yet which one it is.
     pub fn for_questions(client: Client, fence: &Arc<Fence>) -> Self {
-        Self { client, fence: Arc::clone(fence), writes: Arc::default() }
+        Self { client: RwLock::new(client), fence: Arc::clone(fence), writes: Arc::default() }
     }
 
     /// The client, for watches.
     pub fn client(&self) -> Client {
-        self.client.clone()
+        self.client.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Calls that begin from now on go through this client. It must lead to the same cluster: what is under way there
+    /// stays counted.
+    pub fn switch(&self, client: Client) {
+        *self.client.write().unwrap_or_else(PoisonError::into_inner) = client;
     }
 
     /// Whether no write to this cluster can happen any more that is not seen yet, neither a former holder's nor one
@@ -222,7 +227,7 @@ impl MemberApi {
 
     async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallFailure> {
         let request = Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
-        match tokio::time::timeout(READ_DEADLINE, self.client.request(request)).await {
+        match tokio::time::timeout(READ_DEADLINE, self.client().request(request)).await {
             Ok(result) => result.map_err(CallFailure::from),
             Err(_elapsed) => Err(CallFailure::deadline(READ_DEADLINE)),
         }
@@ -253,7 +258,7 @@ impl MemberApi {
             .map_err(|error| Error::Member(kube::Error::HttpError(error).into()))?;
         // From here on it counts as under way, whatever becomes of this future.
         let open = self.fence.begin_write(&self.writes)?;
-        let result = match tokio::time::timeout(deadline, self.client.request(request)).await {
+        let result = match tokio::time::timeout(deadline, self.client().request(request)).await {
             Ok(result) => result.map_err(CallFailure::from),
             Err(_elapsed) => Err(CallFailure::deadline(deadline)),
         };

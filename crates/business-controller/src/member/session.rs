@@ -78,18 +78,23 @@ pub(crate) async fn catch_up(cx: &Context, member: &Member) {
 }
 
 async fn follow(cx: &Context, member: &Member) {
+    let mut switched = false;
     loop {
-        connect(cx, member).await;
-        member.observed.reset();
-        let error = LastError::default();
-        tokio::select! {
-            () = watch_namespaces(cx, member, &error) => {}
-            () = watch_quotas(cx, member, &error) => {}
-            () = watch_bindings(cx, member) => {}
-            () = template_watches::follow(cx, member) => {}
-            () = pull_watches::follow(cx, member) => {}
-            () = keep_probing(cx, member, &error) => {}
+        // With other credentials it is listed anew, and what is seen of it holds meanwhile.
+        if !switched {
+            connect(cx, member).await;
+            member.observed.reset();
         }
+        let error = LastError::default();
+        switched = tokio::select! {
+            () = watch_namespaces(cx, member, &error) => false,
+            () = watch_quotas(cx, member, &error) => false,
+            () = watch_bindings(cx, member) => false,
+            () = template_watches::follow(cx, member) => false,
+            () = pull_watches::follow(cx, member) => false,
+            () = keep_probing(cx, member, &error) => false,
+            () = member.switched.notified() => true,
+        };
     }
 }
 
@@ -102,7 +107,10 @@ async fn connect(cx: &Context, member: &Member) {
         if failures >= FAILURES {
             unreachable(cx, member, &reason);
         }
-        backoff.wait().await;
+        tokio::select! {
+            () = backoff.wait() => {}
+            () = member.switched.notified() => {}
+        }
     }
 }
 
@@ -119,6 +127,7 @@ async fn keep_probing(cx: &Context, member: &Member, error: &LastError) {
             Ok(()) => failures = 0,
             Err(reason) => {
                 failures = failures.saturating_add(1);
+                cx.members.doubted.notify_one();
                 if failures >= FAILURES {
                     unreachable(cx, member, &reason);
                     return;

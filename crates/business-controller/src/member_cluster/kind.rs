@@ -47,6 +47,29 @@ pub struct DirectorySight {
     pub listed: Listedness,
     /// Its Kubernetes version, as far as it was asked.
     pub version: String,
+    /// Which credential is used there, as far as that can be told.
+    pub credential: Option<CredentialSight>,
+    /// Why newer credentials are not used.
+    pub refused: Option<String>,
+}
+
+/// A credential in use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CredentialSight {
+    /// Digest that tells it from others.
+    pub fingerprint: String,
+    /// RFC 3339.
+    pub expires: Option<String>,
+    pub age: CredentialAge,
+}
+
+/// How near a credential is to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CredentialAge {
+    Valid,
+    /// It has to be renewed.
+    Expiring,
+    Expired,
 }
 
 /// Whether a name is listed, and good.

@@ -1,10 +1,11 @@
-use super::kind::{DirectorySight, Listedness, MemberClusterView, NodesSeen};
+use super::kind::{CredentialAge, DirectorySight, Listedness, MemberClusterView, NodesSeen};
 use super::usage::ClusterUsage;
 use crate::member::Reach;
 use business_types::condition::{
-    self, ANSWERS, BOUNDED, CAPACITY_DERIVED, FALSE, READY, REGISTERED, TERMINATING, TRUE, UNKNOWN, reason,
+    self, ANSWERS, BOUNDED, CAPACITY_DERIVED, CREDENTIALS_VALID, FALSE, READY, REGISTERED, TERMINATING, TRUE,
+    UNKNOWN, reason,
 };
-use business_types::{ClusterComparison, Condition, MemberClusterStatus};
+use business_types::{ClusterComparison, Condition, CredentialInUse, MemberClusterStatus};
 use meta::quantity::ResourceList;
 
 /// What a message names at most.
@@ -39,6 +40,7 @@ pub fn next(object: &MemberClusterView, sight: &ClusterSight, now: &str) -> Memb
         consumed: usage.consumed.clone(),
         namespaces: i64::try_from(usage.namespaces).unwrap_or(i64::MAX),
         comparison: sight.comparison.clone().unwrap_or_else(|| old.comparison.clone()),
+        credential: credential(old.credential.as_ref(), sight, now),
         observed_generation: Some(object.generation),
         conditions: old.conditions.clone(),
     };
@@ -56,7 +58,11 @@ pub fn next(object: &MemberClusterView, sight: &ClusterSight, now: &str) -> Memb
     if object.spec.derived.is_empty() {
         status.conditions.retain(|condition| condition.type_ != CAPACITY_DERIVED);
     }
-    let others = terminating.into_iter().chain(capacity_derived(object, sight));
+    let credentials = sight.directory.as_ref().map(credentials_valid);
+    if credentials == Some(None) {
+        status.conditions.retain(|condition| condition.type_ != CREDENTIALS_VALID);
+    }
+    let others = terminating.into_iter().chain(capacity_derived(object, sight)).chain(credentials.flatten());
     for condition in [registered, reachable, ready, bounded(usage)].into_iter().chain(others) {
         condition::set(&mut status.conditions, condition.at(object.generation), now);
     }
@@ -89,6 +95,34 @@ fn reachable(sight: &ClusterSight) -> Condition {
         }
         (Some(Reach::Connecting) | None, _) => Condition::new(ANSWERS, UNKNOWN, reason::PENDING, ""),
     }
+}
+
+/// What is used; what was used stays while the directory was not read.
+fn credential(old: Option<&CredentialInUse>, sight: &ClusterSight, now: &str) -> Option<CredentialInUse> {
+    let Some(directory) = &sight.directory else { return old.cloned() };
+    let used = directory.credential.as_ref()?;
+    let before = old.filter(|old| old.fingerprint == used.fingerprint);
+    Some(CredentialInUse {
+        fingerprint: used.fingerprint.clone(),
+        expires: used.expires.clone().unwrap_or_default(),
+        since: before.map_or_else(|| now.to_owned(), |before| before.since.clone()),
+    })
+}
+
+/// `None` where nothing can be said.
+fn credentials_valid(directory: &DirectorySight) -> Option<Condition> {
+    let no = |reason: &str, message: String| Condition::new(CREDENTIALS_VALID, FALSE, reason, message);
+    if let Some(why) = &directory.refused {
+        let message = format!("the newest credentials are not used, those before them go on: {why}");
+        return Some(no(reason::CREDENTIALS_REFUSED, message));
+    }
+    let used = directory.credential.as_ref()?;
+    let at = used.expires.as_deref().unwrap_or_default();
+    Some(match used.age {
+        CredentialAge::Valid => Condition::new(CREDENTIALS_VALID, TRUE, reason::CREDENTIALS_IN_USE, ""),
+        CredentialAge::Expiring => no(reason::CREDENTIALS_EXPIRING, format!("they end at {at}")),
+        CredentialAge::Expired => no(reason::CREDENTIALS_EXPIRED, format!("they have ended at {at}")),
+    })
 }
 
 fn allocatable(object: &MemberClusterView, sight: &ClusterSight) -> ResourceList {
@@ -131,6 +165,7 @@ pub fn differ_in_figures_only(old: &MemberClusterStatus, new: &MemberClusterStat
 mod tests {
     use super::*;
     use crate::kinds::{ObjectKey as _, RootKey};
+    use crate::member_cluster::kind::CredentialSight;
 
     fn told(object: &MemberClusterView, sight: &ClusterSight, type_: &str) -> (String, String) {
         let status = next(object, sight, "2026-01-01T00:00:00Z");
@@ -139,7 +174,8 @@ mod tests {
     }
 
     fn sight(reach: Option<Reach>, listed: Listedness) -> ClusterSight {
-        let directory = Some(DirectorySight { listed, version: "v1".to_owned() });
+        let directory =
+            Some(DirectorySight { listed, version: "v1".to_owned(), ..DirectorySight::default() });
         ClusterSight { reach, directory, comparison: None, usage: ClusterUsage::default(), nodes: None }
     }
 
@@ -162,6 +198,41 @@ mod tests {
             (status.version.as_str(), status.observed_generation, status.uid.as_str()),
             ("v1", Some(2), "u")
         );
+    }
+
+    #[test]
+    fn a_credential_keeps_its_time_and_tells_its_end() {
+        let used = |fingerprint: &str, age| CredentialSight {
+            fingerprint: fingerprint.to_owned(),
+            expires: Some("2027-01-01T00:00:00Z".to_owned()),
+            age,
+        };
+        let with = |credential, refused: Option<&str>| {
+            let mut sight = sight(Some(Reach::Reachable), Listedness::Listed);
+            let directory = sight.directory.get_or_insert_default();
+            (directory.credential, directory.refused) = (Some(credential), refused.map(str::to_owned));
+            sight
+        };
+        let mut object = MemberClusterView::default();
+        let valid = with(used("a", CredentialAge::Valid), None);
+        object.status = next(&object, &valid, "2026-01-01T00:00:00Z");
+        assert_eq!(told(&object, &valid, CREDENTIALS_VALID).0, TRUE);
+        let since =
+            |sight: &ClusterSight| next(&object, sight, "2026-02-02T00:00:00Z").credential.unwrap().since;
+        assert_eq!(since(&valid), "2026-01-01T00:00:00Z");
+        assert_eq!(since(&with(used("b", CredentialAge::Valid), None)), "2026-02-02T00:00:00Z");
+        for (sight, reason) in [
+            (with(used("a", CredentialAge::Expiring), None), "CredentialsExpiring"),
+            (with(used("a", CredentialAge::Expired), None), "CredentialsExpired"),
+            (with(used("a", CredentialAge::Valid), Some("another cluster")), "CredentialsRefused"),
+        ] {
+            assert_eq!(told(&object, &sight, CREDENTIALS_VALID), (FALSE.to_owned(), reason.to_owned()));
+        }
+        let unread = ClusterSight { directory: None, ..sight(None, Listedness::Listed) };
+        assert_eq!(next(&object, &unread, "").credential, object.status.credential);
+        let unlisted = next(&object, &sight(None, Listedness::NotListed), "");
+        assert!(unlisted.credential.is_none());
+        assert!(condition::find(&unlisted.conditions, CREDENTIALS_VALID).is_none());
     }
 
     #[test]

@@ -175,6 +175,7 @@ fn status() -> Schema {
             ("consumed", Schema::resource_list("What namespaces use in it.").optional()),
             ("namespaces", Schema::integer("The namespaces that live in it, as a count.").optional()),
             ("comparison", comparison().optional()),
+            ("credential", credential().optional()),
             (
                 "observedGeneration",
                 Schema::integer("metadata.generation that the status was computed from, as a count.").optional(),
@@ -183,10 +184,26 @@ fn status() -> Schema {
                 "conditions",
                 Schema::conditions(
                     "Aspects of its state: Registered, Reachable, Ready (both of them), Bounded (every tenant with root \
-                     projects there has a ceiling there), CapacityDerived (what is derived follows its nodes) and, while it is being deleted, Terminating.",
+                     projects there has a ceiling there), CapacityDerived (what is derived follows its nodes), CredentialsValid (the \
+                     newest credentials are in use, and do not end soon) and, while it is being deleted, Terminating.",
                 )
                 .optional(),
             ),
+        ],
+    )
+}
+
+fn credential() -> Schema {
+    Schema::object(
+        "The credential that the controller uses there, where it is a token of a service account or a certificate.",
+        None,
+        [
+            (
+                "fingerprint",
+                Schema::string("sha256: and the digest of the token, or of the certificate.").optional(),
+            ),
+            ("expires", Schema::string("When it ends, RFC 3339; absent where it does not.").optional()),
+            ("since", Schema::string("Since when it is used, RFC 3339.").optional()),
         ],
     )
 }

@@ -11,9 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Files of values, and the Secrets that each wants people to bring.
-const MATRIX: [(&str, &[&str]); 6] = [
+const MATRIX: [(&str, &[&str]); 7] = [
     ("prod", &[]),
     ("people", &[]),
+    ("tunnel", &[]),
     ("console", &[]),
     ("job", &["business-api-tls"]),
     ("everything", &["business-registry", "pg-ca"]),
@@ -21,9 +22,10 @@ const MATRIX: [(&str, &[&str]); 6] = [
 ];
 
 /// Files of values, and the directory of which kustomize makes the same.
-const SAME: [(&str, &str); 3] = [
+const SAME: [(&str, &str); 4] = [
     ("prod", "deploy/overlays/prod"),
     ("people", "tests/accept/deploy/people"),
+    ("tunnel", "tests/accept/deploy/tunnel"),
     ("console", "tests/accept/deploy/console"),
 ];
 

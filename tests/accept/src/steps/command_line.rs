@@ -39,7 +39,7 @@ pub(super) fn command_line(instance: &Instance) -> Result<()> {
 }
 
 /// The program, as whoever the kubeconfig is of.
-fn business(instance: &Instance, who: &Kubectl) -> Result<Kubectl> {
+pub(super) fn business(instance: &Instance, who: &Kubectl) -> Result<Kubectl> {
     Ok(Kubectl::new(&layout::beside(PROGRAM)?, who.kubeconfig(), &instance.layout.path("home")))
 }
 

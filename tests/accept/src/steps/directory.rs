@@ -43,14 +43,41 @@ impl Directory {
         })
     }
 
+    /// The cluster is entered by this token.
+    pub(super) fn enter_by(&self, token: &str, cluster: &str) -> Result<()> {
+        self.change(|config| {
+            let array = |config: &mut Value, list: &str| {
+                config
+                    .get_mut(list)
+                    .and_then(Value::as_array_mut)
+                    .map(std::mem::take)
+                    .context("not a kubeconfig")
+            };
+            let (mut contexts, mut users) = (array(config, "contexts")?, array(config, "users")?);
+            let context = contexts.iter_mut().find(|one| one.get("name") == Some(&json!(cluster)));
+            let user = context.and_then(|one| one.pointer_mut("/context/user")).context("not listed")?;
+            *user = json!("by-token");
+            users.push(json!({"name": "by-token", "user": {"token": token}}));
+            (config["contexts"], config["users"]) = (json!(contexts), json!(users));
+            Ok(())
+        })
+    }
+
     pub(super) fn put_back(&self) -> Result<()> {
-        Ok(std::fs::write(&self.file, &self.whole)?)
+        self.write(&self.whole)
+    }
+
+    /// At once: nobody reads half of it.
+    fn write(&self, text: &str) -> Result<()> {
+        let beside = self.file.with_extension("new");
+        std::fs::write(&beside, text)?;
+        Ok(std::fs::rename(beside, &self.file)?)
     }
 
     /// From the whole, whatever was changed before.
     fn change(&self, change: impl FnOnce(&mut Value) -> Result<()>) -> Result<()> {
         let mut config: Value = serde_yaml_ng::from_str(&self.whole)?;
         change(&mut config)?;
-        Ok(std::fs::write(&self.file, serde_yaml_ng::to_string(&config)?)?)
+        self.write(&serde_yaml_ng::to_string(&config)?)
     }
 }

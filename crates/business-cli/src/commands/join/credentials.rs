@@ -1,39 +1,50 @@
-use crate::api::Api;
+use crate::api::{Api, segment};
 use crate::commands::member::{CONTROLLER_NAMESPACE, text};
 use crate::failure::Failure;
 use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
+use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use serde_json::{Map, Value, json};
 
 const DAY_SECONDS: i64 = 86_400;
 /// Letters of a line of PEM.
 const PEM_LINE: usize = 64;
 
-/// An account in the member cluster, and the Secret that its tokens are bound to: they end with it.
+/// Label of a Secret that a token is bound to: the account that it is of.
+const TOKEN_LABEL: &str = "business.tkestack.io/token-of";
+
+/// An account in the member cluster. Each of its tokens is bound to a Secret of its own, and ends with it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Account {
+pub(crate) struct Account {
     name: &'static str,
-    bound_to: &'static str,
+    /// The key of its kubeconfig in the Secret of the host cluster.
+    pub(crate) key: &'static str,
 }
 
 impl Account {
-    pub(super) const CONTROLLER: Self = Self { name: "business-member", bound_to: "business-member-tokens" };
-    pub(super) const SIGNER: Self = Self { name: "business-signer", bound_to: "business-signer-tokens" };
+    pub(crate) const CONTROLLER: Self = Self { name: "business-member", key: "kubeconfig" };
+    pub(crate) const SIGNER: Self = Self { name: "business-signer", key: "signer-kubeconfig" };
+
+    /// The Secret that tokens were bound to before each had its own.
+    fn former(self) -> String {
+        format!("{}-tokens", self.name)
+    }
 }
 
 /// A token of an account.
-pub(super) struct Credential {
+pub(crate) struct Credential {
     user: &'static str,
-    token: String,
-    pub(super) ends: Ended,
+    pub(crate) token: String,
+    pub(crate) ends: Ended,
+    /// The Secret that it ends with.
+    bound_to: String,
 }
 
 /// When a token ends.
-pub(super) struct Ended {
+pub(crate) struct Ended {
     /// RFC 3339.
-    pub(super) at: String,
+    pub(crate) at: String,
     /// From now.
-    pub(super) days: i64,
+    pub(crate) days: i64,
 }
 
 impl Ended {
@@ -44,24 +55,64 @@ impl Ended {
     }
 }
 
-/// Makes a token that ends with a Secret of the member cluster.
-pub(super) async fn made(member: &Api, account: Account, days: u32) -> Result<Credential, Failure> {
-    let root = format!("/api/v1/namespaces/{CONTROLLER_NAMESPACE}");
+/// Makes a token that ends with a Secret of its own in the member cluster.
+pub(crate) async fn made(member: &Api, account: Account, days: u32) -> Result<Credential, Failure> {
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
-        "metadata": {"name": account.bound_to, "namespace": CONTROLLER_NAMESPACE},
+        "metadata": {
+            "generateName": format!("{}-token-", account.name), "namespace": CONTROLLER_NAMESPACE,
+            "labels": {TOKEN_LABEL: account.name},
+        },
     });
-    let secret = member.apply(&format!("{root}/secrets/{}", account.bound_to), &secret).await?;
+    let secret = member.post(&secrets(), &secret).await?;
+    let bound_to = text(&secret, "/metadata/name").to_owned();
     let bound = json!({
-        "apiVersion": "v1", "kind": "Secret", "name": account.bound_to, "uid": text(&secret, "/metadata/uid"),
+        "apiVersion": "v1", "kind": "Secret", "name": bound_to, "uid": text(&secret, "/metadata/uid"),
     });
     let (token, ends) = token(member, account.name, days, Some(bound), &[]).await?;
-    Ok(Credential { user: account.name, token, ends })
+    Ok(Credential { user: account.name, token, ends, bound_to })
+}
+
+/// Ends every token of the account that was made before this one. Those of a call that was interrupted are among them,
+/// and one that somebody makes at the same time is not. The Secrets that were deleted.
+pub(crate) async fn revoke_before(
+    member: &Api,
+    account: Account,
+    kept: &Credential,
+) -> Result<Vec<String>, Failure> {
+    let of_account =
+        format!("{}?labelSelector={}", secrets(), segment(&format!("{TOKEN_LABEL}={}", account.name)));
+    let all: Vec<Value> = member.list(&of_account).await?;
+    let made = |secret: &Value| text(secret, "/metadata/creationTimestamp").parse::<jiff::Timestamp>().ok();
+    let newest = all.iter().find(|secret| text(secret, "/metadata/name") == kept.bound_to).and_then(made);
+    let is_former =
+        |secret: &&Value| text(secret, "/metadata/name") != kept.bound_to && made(secret) <= newest;
+    let former = all.iter().filter(is_former).map(|secret| text(secret, "/metadata/name").to_owned());
+    let mut deleted = Vec::new();
+    for name in former.chain([account.former()]) {
+        match member.delete(&format!("{}/{}", secrets(), segment(&name))).await {
+            Ok(_) => deleted.push(name),
+            Err(failure) if failure.is_not_found() => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(deleted)
+}
+
+/// The Secret that a token of a service account is bound to, as it says itself.
+pub(crate) fn bound_to(token: &str) -> Option<String> {
+    let claims = BASE64_URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
+    let claims: Value = serde_json::from_slice(&claims).ok()?;
+    Some(claims.get("kubernetes.io")?.pointer("/secret/name")?.as_str()?.to_owned())
+}
+
+fn secrets() -> String {
+    format!("/api/v1/namespaces/{CONTROLLER_NAMESPACE}/secrets")
 }
 
 /// A token of an account of that cluster, and when it ends: with what it is bound to, at the latest. Without an audience it is good
 /// for the cluster itself.
-pub(super) async fn token(
+pub(crate) async fn token(
     cluster: &Api,
     account: &str,
     days: u32,
@@ -83,18 +134,18 @@ pub(super) async fn token(
 }
 
 /// How the controller reaches a member.
-pub(super) struct Reach {
-    pub(super) server: String,
+pub(crate) struct Reach {
+    pub(crate) server: String,
     /// The name in the server's certificate, where it is not that of the URL.
-    pub(super) tls_server_name: Option<String>,
+    pub(crate) tls_server_name: Option<String>,
     /// PEM.
-    pub(super) authority: String,
-    pub(super) proxy_url: Option<String>,
+    pub(crate) authority: String,
+    pub(crate) proxy_url: Option<String>,
 }
 
 impl Reach {
     /// As it is reached from here, or at this address.
-    pub(super) fn directly(member: &Api, server: Option<&str>) -> Self {
+    pub(crate) fn directly(member: &Api, server: Option<&str>) -> Self {
         Self {
             server: server.map_or_else(|| member.server(), str::to_owned),
             tls_server_name: member.config.tls_server_name.clone(),
@@ -104,7 +155,7 @@ impl Reach {
     }
 
     /// A kubeconfig that runs no program and reads no file.
-    pub(super) fn kubeconfig(&self, cluster: &str, credential: &Credential) -> Result<String, Failure> {
+    pub(crate) fn kubeconfig(&self, cluster: &str, credential: &Credential) -> Result<String, Failure> {
         let authority = (!self.authority.is_empty()).then(|| BASE64_STANDARD.encode(&self.authority));
         let entry: Map<String, Value> = [
             ("server", Some(self.server.clone())),
@@ -127,7 +178,7 @@ impl Reach {
 }
 
 /// The authorities of a cluster as it is reached from here, PEM.
-pub(super) fn authority_of(member: &Api) -> String {
+pub(crate) fn authority_of(member: &Api) -> String {
     member.config.root_cert.iter().flatten().map(|der| pem(der)).collect()
 }
 

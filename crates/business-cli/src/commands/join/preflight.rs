@@ -86,7 +86,7 @@ fn needed(objects: &[Value], people: bool) -> Result<BTreeSet<NeededRight>, Fail
         }
     }
     let core = |verb, resource, subresource| NeededRight { verb, group: "", resource, subresource };
-    rights.extend([core("patch", "secrets", ""), core("create", "serviceaccounts", "token")]);
+    rights.extend([core("create", "secrets", ""), core("create", "serviceaccounts", "token")]);
     if people {
         let group = "certificates.k8s.io";
         rights.insert(NeededRight {

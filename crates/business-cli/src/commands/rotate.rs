@@ -1,0 +1,277 @@
+use super::join::credentials::{Account, Credential, bound_to, made, revoke_before};
+use super::join::{TOKEN_DAYS, secret_name};
+use super::member::{self, Both, BothClusters, text};
+use crate::api::{Api, segment};
+use crate::connection::{ConnectionFlags, duration};
+use crate::failure::{Failure, Outcome};
+use crate::objects::MemberCluster;
+use crate::paths;
+use crate::screen::{note, print};
+use crate::wait::{self, Look};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use business_types::condition::{self, CREDENTIALS_VALID, reason};
+use business_types::names;
+use clap::Args;
+use kube::config::AuthInfo;
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  kubectl business rotate east --kubeconfig east-admin.kubeconfig
+  kubectl business rotate east --kubeconfig east-admin.kubeconfig --days 90
+  kubectl business rotate east --kubeconfig east-admin.kubeconfig --keep-old     revoke nothing yet
+
+Here --kubeconfig is the member cluster's, of somebody who rules it; it is used for this call alone and kept nowhere. The new
+credentials are tried beside the old ones, which are revoked when the new ones are in use. It can be interrupted at any step and
+called again.";
+
+/// Renew the controller's credentials of a cluster without a gap, and revoke the old ones (operators)
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Rotate {
+    cluster: String,
+    #[command(flatten)]
+    both: BothClusters,
+    /// For how many days they are asked; the cluster may give less
+    #[arg(long, default_value = TOKEN_DAYS, value_parser = clap::value_parser!(u32).range(1..=3650))]
+    days: u32,
+    /// Do not revoke the old ones
+    #[arg(long)]
+    keep_old: bool,
+    /// The namespace of the Secrets of member clusters in the host cluster
+    #[arg(long, default_value = names::MEMBERS_NAMESPACE, value_name = "NAME")]
+    members_namespace: String,
+    /// How long to wait until they are in use, and until the old ones are refused
+    #[arg(long, default_value = "2m", value_name = "TIME", value_parser = duration)]
+    timeout: Duration,
+}
+
+/// A kubeconfig in the Secret of the host cluster, and what takes the place of its token.
+struct Renewed {
+    account: Account,
+    /// As it was.
+    before: String,
+    old_token: Option<String>,
+    new: Credential,
+}
+
+impl Rotate {
+    pub(crate) async fn run(&self, connection: &ConnectionFlags) -> Result<Outcome, Failure> {
+        let Both { host, member } = self.both.open(connection).await?;
+        note(format_args!("1/5 checking {} at {}", self.cluster, member.server()));
+        let path = self.check(&host, &member).await?;
+        let secret: Value = host.get(&path).await?;
+        note("2/5 making new credentials there, beside the old ones");
+        let mut renewed = Vec::new();
+        for account in [Account::CONTROLLER, Account::SIGNER] {
+            if let Some(before) = kept(&secret, account)? {
+                let old_token = token_of(&before)?;
+                let new = made(&member, account, self.days).await?;
+                renewed.push(Renewed { account, before, old_token, new });
+            }
+        }
+        let Some(controller) = renewed.first().filter(|one| one.account.key == Account::CONTROLLER.key)
+        else {
+            return Err(Failure::Stopped(format!("{path} has no kubeconfig")));
+        };
+        note(format_args!("3/5 keeping them in {path}"));
+        let mut data = Map::new();
+        for one in &renewed {
+            data.insert(one.account.key.to_owned(), json!(BASE64_STANDARD.encode(one.kubeconfig()?)));
+        }
+        let written = host.merge_patch(&path, &patch(&secret, &data)).await?;
+        note("4/5 waiting until the controller uses them");
+        if let Err(failure) = self.in_use(&host, &fingerprint(&controller.new.token)).await {
+            return Err(self.taken_back(&host, &path, &written, &renewed, failure).await);
+        }
+        let ends = &controller.new.ends.at;
+        if self.keep_old {
+            print(format_args!(
+                "cluster {} has new credentials, until {ends}; the old ones are good, too, until they end\n",
+                self.cluster
+            ))?;
+            return Ok(Outcome::Done);
+        }
+        note("5/5 revoking the old ones");
+        let mut old = "the old ones are refused";
+        for one in &renewed {
+            let revoked = revoke_before(&member, one.account, &one.new).await?;
+            match &one.old_token {
+                Some(token) if bound_to(token).is_some_and(|secret| revoked.contains(&secret)) => {
+                    self.refused(&member, token).await?;
+                }
+                _ => old = "the old ones are not of join or rotate: who made them has to take them back",
+            }
+        }
+        print(format_args!("cluster {} has new credentials, until {ends}; {old}\n", self.cluster))?;
+        Ok(Outcome::Done)
+    }
+
+    /// Whether it is that cluster. Where its Secret is.
+    async fn check(&self, host: &Api, member: &Api) -> Result<String, Failure> {
+        let cluster: MemberCluster = host.get(&paths::named(names::MEMBER_CLUSTERS, &self.cluster)).await?;
+        if cluster.status.uid != member::uid(member).await? {
+            let why = format!("the kubeconfig leads to another cluster than {} stands for", self.cluster);
+            return Err(Failure::Stopped(why));
+        }
+        let named = cluster.spec.credentials.map(|credentials| credentials.secret_name);
+        let name = named.unwrap_or_else(|| secret_name(&self.cluster));
+        let (namespace, name) = (segment(&self.members_namespace), segment(&name));
+        Ok(format!("/api/v1/namespaces/{namespace}/secrets/{name}"))
+    }
+
+    async fn in_use(&self, host: &Api, fingerprint: &str) -> Result<(), Failure> {
+        let path = paths::named(names::MEMBER_CLUSTERS, &self.cluster);
+        wait::until("the new credentials are in use", self.timeout, async || {
+            let cluster: MemberCluster = host.get(&path).await?;
+            let valid = condition::find(&cluster.status.conditions, CREDENTIALS_VALID);
+            Ok(match (&cluster.status.credential, valid) {
+                (Some(used), _) if used.fingerprint == fingerprint => Look::Yes(()),
+                (_, Some(told)) if told.reason == reason::CREDENTIALS_REFUSED => {
+                    Look::NotYet(told.message.clone())
+                }
+                (Some(used), _) => Look::NotYet(format!("it uses others since {}", used.since)),
+                (None, _) => Look::NotYet("the controller does not say what it uses".to_owned()),
+            })
+        })
+        .await
+    }
+
+    /// What is not used does not stay: a controller that starts would find nothing else.
+    async fn taken_back(
+        &self,
+        host: &Api,
+        path: &str,
+        written: &Value,
+        renewed: &[Renewed],
+        failure: Failure,
+    ) -> Failure {
+        let before = renewed
+            .iter()
+            .map(|one| (one.account.key.to_owned(), json!(BASE64_STANDARD.encode(&one.before))));
+        match host.merge_patch(path, &patch(written, &before.collect())).await {
+            Ok(_) => note("the old credentials are in the Secret again"),
+            Err(why) => note(format_args!("the new credentials stay in {path}: {why}")),
+        }
+        failure
+    }
+
+    async fn refused(&self, member: &Api, token: &str) -> Result<(), Failure> {
+        let mut config = member.config.clone();
+        config.auth_info = AuthInfo { token: Some(token.to_owned().into()), ..AuthInfo::default() };
+        let old = Api::new(config, String::new(), self.timeout)?;
+        wait::until("the old credentials are refused", self.timeout, async || {
+            match old.get::<Value>("/api/v1/namespaces/kube-system").await {
+                Err(Failure::Refused(status)) if status.code == 401 => Ok(Look::Yes(())),
+                Ok(_) => Ok(Look::NotYet("they still open the cluster".to_owned())),
+                Err(failure) => Err(failure),
+            }
+        })
+        .await
+    }
+}
+
+impl Renewed {
+    /// The same with the new token.
+    fn kubeconfig(&self) -> Result<String, Failure> {
+        with_token(&self.before, &self.new.token)
+    }
+}
+
+/// Nobody has written in between.
+fn patch(read: &Value, data: &Map<String, Value>) -> Value {
+    json!({"metadata": {"resourceVersion": text(read, "/metadata/resourceVersion")}, "data": data})
+}
+
+fn kept(secret: &Value, account: Account) -> Result<Option<String>, Failure> {
+    let encoded = text(secret, &format!("/data/{}", account.key));
+    let unreadable =
+        |why: String| Failure::Stopped(format!("the kept {} cannot be read: {why}", account.key));
+    let bytes = BASE64_STANDARD.decode(encoded).map_err(|error| unreadable(error.to_string()))?;
+    let text = String::from_utf8(bytes).map_err(|error| unreadable(error.to_string()))?;
+    Ok((!text.is_empty()).then_some(text))
+}
+
+fn parsed(kubeconfig: &str) -> Result<Value, Failure> {
+    serde_yaml_ng::from_str(kubeconfig).map_err(|error| Failure::Kubeconfig(error.to_string()))
+}
+
+/// The name of the user of the current context.
+fn user_of(kubeconfig: &Value) -> &str {
+    let named = |list: &str, name: &str| {
+        let entries = kubeconfig.get(list).and_then(Value::as_array)?;
+        entries.iter().find(|entry| text(entry, "/name") == name)
+    };
+    named("contexts", text(kubeconfig, "/current-context"))
+        .map(|context| text(context, "/context/user"))
+        .unwrap_or_default()
+}
+
+fn token_of(kubeconfig: &str) -> Result<Option<String>, Failure> {
+    let kubeconfig = parsed(kubeconfig)?;
+    let (user, none) = (user_of(&kubeconfig), Vec::new());
+    let users = kubeconfig.get("users").and_then(Value::as_array).unwrap_or(&none);
+    let found = users.iter().find(|entry| text(entry, "/name") == user);
+    Ok(found.map(|user| text(user, "/user/token").to_owned()).filter(|token| !token.is_empty()))
+}
+
+/// How the cluster is reached stays.
+fn with_token(kubeconfig: &str, token: &str) -> Result<String, Failure> {
+    let mut kubeconfig = parsed(kubeconfig)?;
+    let user = user_of(&kubeconfig).to_owned();
+    let users = kubeconfig.get_mut("users").and_then(Value::as_array_mut);
+    let found = users.and_then(|users| users.iter_mut().find(|entry| text(entry, "/name") == user));
+    let Some(found) = found.and_then(|entry| entry.get_mut("user")) else {
+        return Err(Failure::Kubeconfig("its current context has no user".to_owned()));
+    };
+    *found = json!({ "token": token });
+    serde_yaml_ng::to_string(&kubeconfig).map_err(|error| Failure::Stopped(error.to_string()))
+}
+
+/// As the controller tells it.
+fn fingerprint(token: &str) -> String {
+    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or_default();
+    let digits = Sha256::digest(token);
+    let digits: String = digits.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect();
+    format!("sha256:{digits}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEPT: &str = "
+current-context: east
+clusters:
+- name: east
+  cluster: {server: 'https://east.tunnel:443', proxy-url: 'tunnel://east'}
+contexts:
+- name: east
+  context: {cluster: east, user: business-member}
+users:
+- name: other
+  user: {token: other}
+- name: business-member
+  user: {token: old, client-key-data: x}
+";
+
+    #[test]
+    fn only_the_token_of_the_user_changes() {
+        assert_eq!(token_of(KEPT).unwrap().as_deref(), Some("old"));
+        let new = with_token(KEPT, "new").unwrap();
+        assert_eq!(token_of(&new).unwrap().as_deref(), Some("new"));
+        let (mut before, after) = (parsed(KEPT).unwrap(), parsed(&new).unwrap());
+        before["users"][1]["user"] = json!({"token": "new"});
+        assert_eq!(before, after);
+        assert!(with_token("{}", "new").is_err());
+    }
+
+    #[test]
+    fn a_token_is_told_by_its_digest() {
+        let empty = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        assert_eq!(fingerprint(""), empty);
+    }
+}

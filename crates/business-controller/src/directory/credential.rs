@@ -1,0 +1,120 @@
+//! Which credential a kubeconfig holds, and when it ends.
+
+use crate::digest;
+use crate::member_cluster::kind::{CredentialAge, CredentialSight};
+use base64::Engine as _;
+use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
+use serde::Deserialize;
+use serde_json::Value;
+use x509_parser::pem::parse_x509_pem;
+
+/// A credential is to be renewed when a quarter of its life is left, or this much of it.
+const RENEWAL_SECONDS_MAX: i64 = 30 * 86_400;
+
+/// A token of a service account, or a certificate. It tells nothing that could be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credential {
+    fingerprint: String,
+    /// Seconds since 1970.
+    begins: Option<i64>,
+    ends: Option<i64>,
+}
+
+/// What a JSON Web Token says of its time.
+#[derive(Debug, Deserialize)]
+struct Claims {
+    iat: Option<i64>,
+    exp: Option<i64>,
+}
+
+impl Credential {
+    /// That of a kubeconfig. None where it may change by itself, as with a program or a file, and none of a word that
+    /// somebody could guess.
+    pub fn of(config: &kube::Config) -> Option<Self> {
+        let user = serde_json::to_value(&config.auth_info).ok()?;
+        let field = |name: &str| user.get(name).and_then(Value::as_str);
+        match (field("token"), field("client-certificate-data")) {
+            (Some(token), _) => Self::of_token(token),
+            (None, Some(certificate)) => Self::of_certificate(certificate),
+            (None, None) => None,
+        }
+    }
+
+    fn of_token(token: &str) -> Option<Self> {
+        let claims = token.split('.').nth(1).filter(|_| token.split('.').count() == 3)?;
+        let claims: Claims = serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(claims).ok()?).ok()?;
+        Some(Self { fingerprint: fingerprint(token.as_bytes()), begins: claims.iat, ends: claims.exp })
+    }
+
+    fn of_certificate(base64: &str) -> Option<Self> {
+        let pem = BASE64_STANDARD.decode(base64).ok()?;
+        let (_, pem) = parse_x509_pem(&pem).ok()?;
+        let validity = pem.parse_x509().ok()?.validity.clone();
+        let (begins, ends) = (validity.not_before.timestamp(), validity.not_after.timestamp());
+        Some(Self { fingerprint: fingerprint(&pem.contents), begins: Some(begins), ends: Some(ends) })
+    }
+
+    /// As it is at this time.
+    pub fn sight(&self, now: i64) -> CredentialSight {
+        let renewal = self.ends.map(|ends| {
+            let quarter = self.begins.map_or(i64::MAX, |begins| ends.saturating_sub(begins) / 4);
+            ends.saturating_sub(quarter.min(RENEWAL_SECONDS_MAX))
+        });
+        let age = match (renewal, self.ends) {
+            (_, Some(ends)) if now >= ends => CredentialAge::Expired,
+            (Some(renewal), _) if now >= renewal => CredentialAge::Expiring,
+            _ => CredentialAge::Valid,
+        };
+        let expires = self.ends.map(meta::time::rfc3339);
+        CredentialSight { fingerprint: self.fingerprint.clone(), expires, age }
+    }
+}
+
+fn fingerprint(bytes: &[u8]) -> String {
+    format!("sha256:{}", digest::sha256(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{CertificateParams, KeyPair};
+
+    fn token(claims: &str) -> kube::Config {
+        let token = format!("e30.{}.c2ln", BASE64_URL_SAFE_NO_PAD.encode(claims));
+        let mut config = kube::Config::new("https://a".parse().unwrap());
+        config.auth_info.token = Some(token.into());
+        config
+    }
+
+    #[test]
+    fn a_token_is_to_be_renewed_in_the_last_quarter_of_its_life() {
+        let credential = Credential::of(&token(r#"{"iat": 1000, "exp": 5000}"#)).unwrap();
+        let age = |now| credential.sight(now).age;
+        assert_eq!((age(3999), age(4000)), (CredentialAge::Valid, CredentialAge::Expiring));
+        assert_eq!((age(4999), age(5000)), (CredentialAge::Expiring, CredentialAge::Expired));
+        assert_eq!(credential.sight(0).expires.as_deref(), Some("1970-01-01T01:23:20Z"));
+        let year = Credential::of(&token(r#"{"iat": 0, "exp": 31536000}"#)).unwrap();
+        assert_eq!(
+            year.sight(31_536_000 - 31 * 86_400).age,
+            CredentialAge::Valid,
+            "a month before, not more"
+        );
+        let endless = Credential::of(&token("{}")).unwrap();
+        assert_eq!((endless.sight(i64::MAX).age, endless.sight(0).expires), (CredentialAge::Valid, None));
+    }
+
+    #[test]
+    fn tokens_and_certificates_are_told_apart_and_words_are_not_told() {
+        let print = |config: &kube::Config| Credential::of(config).map(|one| one.fingerprint);
+        let (one, other) = (print(&token(r#"{"exp": 1}"#)), print(&token(r#"{"exp": 2}"#)));
+        assert!(one.is_some() && one != other);
+        let mut config = token("{}");
+        config.auth_info.token = Some("a-word".to_owned().into());
+        assert_eq!(print(&config), None);
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(vec![]).unwrap().self_signed(&key).unwrap();
+        config.auth_info.token = None;
+        config.auth_info.client_certificate_data = Some(BASE64_STANDARD.encode(certificate.pem()));
+        assert_eq!(print(&config), Some(fingerprint(certificate.der())));
+    }
+}

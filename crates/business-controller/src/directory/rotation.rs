@@ -1,0 +1,219 @@
+//! New credentials of a cluster that is followed. They are tried beside those in use, which go on until the new ones
+//! have shown that they lead to the same cluster and allow what the old ones allow. New ones that do not are told.
+
+use super::credential::Credential;
+use super::{ASK_PERIOD, Directory, Listed};
+use crate::error::CallFailure;
+use crate::events::Topic;
+use crate::member::{Member, MemberApi, Reach};
+use crate::member_cluster::kind::CredentialAge;
+use crate::outcome::StateLabels;
+use futures_util::future::try_join_all;
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
+use kube::Client;
+use kube::api::{Api, PostParams};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Asking for rights must not take longer.
+const DEADLINE: Duration = Duration::from_secs(5);
+/// What the work in a member cluster takes; a namespace's quota first.
+const NEEDED: [(&str, &str, &[&str]); 5] = [
+    ("", "namespaces", &["get", "list", "watch", "create", "patch", "delete"]),
+    ("", "resourcequotas", &["get", "list", "watch", "create", "patch", "delete"]),
+    ("rbac.authorization.k8s.io", "rolebindings", &["list", "create", "patch", "delete"]),
+    ("", "limitranges", &["list", "patch"]),
+    ("networking.k8s.io", "networkpolicies", &["list", "patch"]),
+];
+
+const REFUSED: Topic = Topic::warning("CredentialsRefused", "Rotate");
+const ROTATED: Topic = Topic::normal("CredentialsRotated", "Rotate");
+
+/// What is listed in the place of credentials in use.
+#[derive(Debug)]
+pub struct Successor {
+    listed: Listed,
+    /// When it was last tried.
+    tried: Option<Instant>,
+    /// It is being tried.
+    is_tried: bool,
+}
+
+/// What became of trying new credentials.
+pub struct Trial {
+    name: String,
+    fingerprint: String,
+    client: Client,
+    verdict: Result<(), String>,
+}
+
+impl std::fmt::Debug for Trial {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Trial")
+            .field("name", &self.name)
+            .field("verdict", &self.verdict)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Directory {
+    /// What is listed for a name that is followed has changed.
+    pub(super) fn succeed(&mut self, one: Listed) {
+        let Some(held) = self.listed.get_mut(&one.name) else { return };
+        held.entry = one.entry.clone();
+        let is_known = |known: &Successor| known.listed.fingerprint == one.fingerprint;
+        if !held.successor.as_ref().is_some_and(is_known) {
+            tracing::info!(cluster = one.name, "new credentials of a member cluster are tried");
+            held.successor = Some(Successor { listed: one, tried: None, is_tried: false });
+        }
+    }
+
+    /// Tries those of which it is time.
+    pub(super) fn try_successors(&mut self, doubted: bool) {
+        let mut unusable = Vec::new();
+        for (name, held) in &mut self.listed {
+            let (Some(successor), Some(followed)) = (&mut held.successor, &held.followed) else { continue };
+            let member = Arc::clone(&followed.member);
+            let waits = !doubted && member.reach() == Reach::Reachable;
+            if successor.is_tried || successor.tried.is_some_and(|at| waits && at.elapsed() < ASK_PERIOD) {
+                continue;
+            }
+            successor.tried = Some(Instant::now());
+            match self.dialer.client(successor.listed.config.clone()) {
+                Ok(client) => {
+                    successor.is_tried = true;
+                    let (name, fingerprint) = (name.clone(), successor.listed.fingerprint.clone());
+                    let api = MemberApi::for_questions(client.clone(), self.cx.fleet());
+                    self.trials.spawn(async move {
+                        let verdict = trial(&member, &api).await;
+                        Trial { name, fingerprint, client, verdict }
+                    });
+                }
+                Err(error) => unusable.push((name.clone(), error.text())),
+            }
+        }
+        for (name, why) in unusable {
+            self.refuse_successor(&name, why);
+        }
+    }
+
+    /// Credentials that are as good as those in use take their place.
+    pub(super) fn judge(&mut self, tried: Trial) {
+        let Trial { name, fingerprint, client, verdict } = tried;
+        let successor = self.listed.get_mut(&name).and_then(|held| held.successor.as_mut());
+        // Meanwhile something else may be listed.
+        let Some(successor) = successor.filter(|successor| successor.listed.fingerprint == fingerprint)
+        else {
+            return;
+        };
+        successor.is_tried = false;
+        match verdict {
+            Ok(()) => self.switch(&name, client),
+            Err(why) => self.refuse_successor(&name, why),
+        }
+    }
+
+    fn switch(&mut self, name: &str, client: Client) {
+        let Some(held) = self.listed.get_mut(name) else { return };
+        let (Some(Successor { listed, .. }), Some(followed)) = (held.successor.take(), &held.followed) else {
+            return;
+        };
+        followed.member.switch(client.clone());
+        (held.client, held.fingerprint, held.refused) = (client, listed.fingerprint, None);
+        held.credential = Credential::of(&listed.config);
+        if !listed.version.is_empty() {
+            held.version = listed.version;
+        }
+        tracing::info!(cluster = name, "new credentials of a member cluster are in use");
+        self.cx.events.report_cluster(name, ROTATED, "the new credentials are in use".to_owned());
+    }
+
+    /// What is listed is not used, and what is in use goes on.
+    pub(super) fn refuse_successor(&mut self, name: &str, why: String) {
+        let followed = self.listed.get_mut(name).filter(|held| held.followed.is_some());
+        let Some(held) = followed else { return };
+        if held.refused.as_ref() != Some(&why) {
+            tracing::error!(cluster = name, error = why, "new credentials of a member cluster are not used");
+            let note = format!("the new credentials are not used, those before them go on: {why}");
+            self.cx.events.report_cluster(name, REFUSED, note);
+            held.refused = Some(why);
+        }
+    }
+
+    pub(super) fn count_credentials(&self) {
+        let now = self.cx.clock.unix_seconds();
+        // Each is counted by the replica that uses it.
+        let followed = || self.listed.values().filter(|held| held.followed.is_some());
+        let age = |age: CredentialAge| {
+            let ages = followed().filter_map(|held| Some(held.credential.as_ref()?.sight(now).age));
+            ages.filter(|one| *one == age).count()
+        };
+        let refused = followed().filter(|held| held.refused.is_some()).count();
+        let states = [
+            ("valid", age(CredentialAge::Valid)),
+            ("expiring", age(CredentialAge::Expiring)),
+            ("expired", age(CredentialAge::Expired)),
+            ("refused", refused),
+        ];
+        for (state, count) in states {
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            self.cx.metrics.credentials.get_or_create(&StateLabels { state }).set(count);
+        }
+    }
+}
+
+/// Whether a client leads to the member's cluster and may do there what the one in use may. Where that one is refused,
+/// it may be less.
+async fn trial(member: &Member, new: &MemberApi) -> Result<(), String> {
+    match new.cluster_uid().await {
+        Ok(uid) if uid == member.uid => {}
+        Ok(uid) => {
+            let known = &member.uid;
+            return Err(format!("they lead to another cluster: kube-system has uid {uid}, not {known}"));
+        }
+        Err(failure) => return Err(failure.to_string()),
+    }
+    let lacking = lacking(&new.client()).await.map_err(|failure| failure.to_string())?;
+    if lacking.is_empty() || member.api.cluster_uid().await.is_err() {
+        return Ok(());
+    }
+    let before = self::lacking(&member.api.client()).await.unwrap_or_else(|_failure| lacking.clone());
+    let lost: Vec<&str> = lacking.difference(&before).map(String::as_str).collect();
+    if lost.is_empty() { Ok(()) } else { Err(format!("they may not do there: {}", lost.join(", "))) }
+}
+
+/// What is needed and not allowed.
+async fn lacking(client: &Client) -> Result<BTreeSet<String>, CallFailure> {
+    let each =
+        NEEDED.iter().flat_map(|(group, plural, verbs)| verbs.iter().map(move |verb| (group, plural, verb)));
+    let asked = each.map(|(group, plural, verb)| async move {
+        let allowed = allowed(client, group, plural, verb).await?;
+        Ok::<_, CallFailure>((!allowed).then(|| format!("{verb} {plural}")))
+    });
+    match tokio::time::timeout(DEADLINE, try_join_all(asked)).await {
+        Ok(answers) => Ok(answers?.into_iter().flatten().collect()),
+        Err(_elapsed) => Err(CallFailure::deadline(DEADLINE)),
+    }
+}
+
+async fn allowed(client: &Client, group: &str, plural: &str, verb: &str) -> Result<bool, CallFailure> {
+    let text = |word: &str| Some(word.to_owned());
+    let attributes = ResourceAttributes {
+        group: text(group),
+        resource: text(plural),
+        verb: text(verb),
+        ..ResourceAttributes::default()
+    };
+    let spec = SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..Default::default() };
+    let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
+    match Api::all(client.clone()).create(&PostParams::default(), &review).await.map_err(CallFailure::from) {
+        Ok(review) => Ok(review.status.is_some_and(|status| status.allowed)),
+        // A server without reviews says by its refusals what is allowed.
+        Err(CallFailure::NotFound) => Ok(true),
+        Err(failure) => Err(failure),
+    }
+}

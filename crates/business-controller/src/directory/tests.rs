@@ -1,0 +1,281 @@
+use super::*;
+use crate::fixtures::server::CLUSTER;
+use crate::fixtures::world::World;
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use std::convert::Infallible;
+use std::sync::{Mutex, MutexGuard};
+use tokio::net::TcpListener;
+
+const UID: &str = "11111111-1111-4111-8111-111111111111";
+const LOOK: Duration = Duration::from_millis(10);
+const PATIENCE: Duration = Duration::from_secs(20);
+/// A claim of nothing but a time.
+const CLAIMS: [&str; 3] = ["eyJleHAiOjF9", "eyJleHAiOjJ9", "eyJleHAiOjN9"];
+
+/// A member cluster over HTTP that knows its callers by their tokens.
+#[derive(Clone, Debug)]
+struct Cluster {
+    state: Arc<Mutex<State>>,
+    port: u16,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    uid: String,
+    /// With what each may not do, as `VERB RESOURCE`.
+    tokens: BTreeMap<String, Vec<String>>,
+    calls: Vec<(String, String)>,
+}
+
+impl Cluster {
+    async fn start(uid: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let state = Arc::new(Mutex::new(State { uid: uid.to_owned(), ..State::default() }));
+        let cluster = Self { state, port };
+        let serving = cluster.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let cluster = serving.clone();
+                let answer = service_fn(move |request| {
+                    let cluster = cluster.clone();
+                    async move { Ok::<_, Infallible>(cluster.answer(request).await) }
+                });
+                let http = hyper::server::conn::http1::Builder::new();
+                tokio::spawn(async move { http.serve_connection(TokioIo::new(stream), answer).await });
+            }
+        });
+        cluster
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    fn lets_in(&self, token: &str, lacking: &[&str]) {
+        let lacking = lacking.iter().map(|&right| right.to_owned()).collect();
+        self.state().tokens.insert(token.to_owned(), lacking);
+    }
+
+    fn lets_out(&self, token: &str) {
+        self.state().tokens.remove(token);
+    }
+
+    /// Who has asked for what since the last time.
+    fn calls(&self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.state().calls)
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let (parts, body) = request.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        let token = parts.headers.get("authorization").and_then(|value| value.to_str().ok());
+        let token = token.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default().to_owned();
+        let path = parts.uri.path().to_owned();
+        let is_watch = parts.uri.query().is_some_and(|query| query.contains("watch=true"));
+        let (code, answer) = {
+            let mut state = self.state();
+            state.calls.push((token.clone(), path.clone()));
+            match state.tokens.get(&token) {
+                None => {
+                    (401, json!({"kind": "Status", "code": 401, "reason": "Unauthorized", "message": "no"}))
+                }
+                Some(lacking) => (200, state.said(&parts.method, &path, &body, lacking)),
+            }
+        };
+        if code == 200 && is_watch {
+            std::future::pending::<()>().await;
+        }
+        Response::builder().status(code).body(Full::new(Bytes::from(answer.to_string()))).unwrap()
+    }
+
+    /// As a source lists it with this token.
+    fn listed(&self, token: &str) -> Listed {
+        let mut config = kube::Config::new(format!("http://127.0.0.1:{}", self.port).parse().unwrap());
+        config.auth_info.token = Some(token.to_owned().into());
+        Listed {
+            name: "c1".to_owned(),
+            config,
+            fingerprint: format!("{token}@{}", self.port),
+            version: String::new(),
+            entry: Described::imported(),
+        }
+    }
+}
+
+impl State {
+    fn said(&self, method: &Method, path: &str, body: &[u8], lacking: &[String]) -> Value {
+        if path.ends_with("/selfsubjectaccessreviews") && method == Method::POST {
+            let mut review: Value = serde_json::from_slice(body).unwrap();
+            let asked = &review["spec"]["resourceAttributes"];
+            let right =
+                format!("{} {}", asked["verb"].as_str().unwrap(), asked["resource"].as_str().unwrap());
+            review["status"] = json!({ "allowed": !lacking.contains(&right) });
+            return review;
+        }
+        match path {
+            "/api/v1/namespaces/kube-system" => {
+                json!({"metadata": {"name": "kube-system", "uid": self.uid}})
+            }
+            "/version" => json!({"gitVersion": "v1.36.0"}),
+            _ => json!({"metadata": {"resourceVersion": "1"}, "items": []}),
+        }
+    }
+}
+
+/// A source that lists what it is told.
+#[derive(Clone, Debug)]
+struct Told(Arc<Mutex<Result<Listed, String>>>);
+
+impl DirectorySource for Told {
+    fn load(&self) -> BoxFuture<'_, Result<Listing, Error>> {
+        let mut listing = Listing::default();
+        let told = self.0.lock().unwrap().clone();
+        listing.take("c1", told.map_err(Error::Config));
+        Box::pin(async { Ok(listing) })
+    }
+
+    fn period(&self) -> Duration {
+        LOOK
+    }
+}
+
+/// A controller that follows a cluster.
+struct Following {
+    world: World,
+    told: Told,
+    cluster: Cluster,
+    running: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.running.abort();
+    }
+}
+
+fn token(number: usize) -> String {
+    format!("e30.{}.c2ln", CLAIMS[number])
+}
+
+impl Following {
+    async fn start() -> Self {
+        let world = World::new();
+        world.cx.members.remove("c1");
+        world.knows_cluster(&json!({ "metadata": { "uid": "m" }, "spec": {}, "status": { "uid": UID } }));
+        world.cx.objects.member_clusters.list_begins();
+        world.catches_up();
+        let known = world.stored(CLUSTER);
+        world.knows_cluster(&known);
+        world.cx.objects.member_clusters.list_ends();
+        let cluster = Cluster::start(UID).await;
+        cluster.lets_in(&token(0), &[]);
+        let told = Told(Arc::new(Mutex::new(Ok(cluster.listed(&token(0))))));
+        let directory = Directory::new(Arc::clone(&world.cx), Box::new(told.clone()), Dialer::default());
+        let running = tokio::spawn(directory.run());
+        let following = Self { world, told, cluster, running };
+        following.until("it is reachable", || following.is_reachable()).await;
+        following
+    }
+
+    fn tell(&self, listed: Result<Listed, String>) {
+        *self.told.0.lock().unwrap() = listed;
+    }
+
+    fn is_reachable(&self) -> bool {
+        self.member().is_some_and(|member| member.reach() == Reach::Reachable)
+    }
+
+    fn member(&self) -> Option<Arc<Member>> {
+        self.world.cx.members.all().into_iter().find(|member| member.name == "c1")
+    }
+
+    fn sight(&self) -> DirectorySight {
+        self.world.cx.objects.member_clusters.memory.sight("c1").unwrap_or_default()
+    }
+
+    fn uses(&self, number: usize) -> bool {
+        let credential = Credential::of(&self.cluster.listed(&token(number)).config).unwrap().sight(0);
+        self.sight().credential.is_some_and(|used| used.fingerprint == credential.fingerprint)
+    }
+
+    async fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
+        let looks = async {
+            while !is_so() {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        let ended = tokio::time::timeout(PATIENCE, looks).await;
+        assert!(ended.is_ok(), "{what}: {:?}", self.sight());
+    }
+
+    /// The same, and the cluster answers all the time.
+    async fn until_without_a_gap(&self, what: &str, mut is_so: impl FnMut() -> bool) {
+        self.until(what, || {
+            assert!(self.is_reachable(), "a gap before {what}: {:?}", self.sight());
+            is_so()
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn credentials_change_without_a_gap() {
+    let following = Following::start().await;
+    let before = following.member().unwrap();
+    following.cluster.lets_in(&token(1), &[]);
+    following.tell(Ok(following.cluster.listed(&token(1))));
+    following.until_without_a_gap("the new ones are in use", || following.uses(1)).await;
+    following.cluster.lets_out(&token(0));
+    following.cluster.calls();
+    let mut asked = BTreeSet::new();
+    following
+        .until_without_a_gap("everything is watched by the new ones", || {
+            for (who, path) in following.cluster.calls() {
+                assert_ne!(who, token(0), "{path}");
+                asked.insert(path);
+            }
+            asked.contains("/api/v1/namespaces/kube-system")
+        })
+        .await;
+    let after = following.member().unwrap();
+    assert!(Arc::ptr_eq(&before, &after), "what is seen of it, and what is under way there, stays");
+}
+
+#[tokio::test]
+async fn wrong_credentials_take_no_working_cluster_away_and_are_told() {
+    let following = Following::start().await;
+    let other = Cluster::start("another").await;
+    other.lets_in(&token(1), &[]);
+    following.cluster.lets_in(&token(2), &["create namespaces"]);
+    let wrong = [
+        (Ok(other.listed(&token(1))), "another cluster"),
+        (Ok(following.cluster.listed("nobody")), "credentials are refused: 401"),
+        (Ok(following.cluster.listed(&token(2))), "may not do there: create namespaces"),
+        (Err("no key kubeconfig".to_owned()), "no key kubeconfig"),
+    ];
+    for (told, why) in wrong {
+        following.tell(told);
+        let is_told = || following.sight().refused.is_some_and(|told| told.contains(why));
+        following.until_without_a_gap(why, is_told).await;
+        assert!(following.uses(0), "{why}");
+    }
+    following.tell(Ok(following.cluster.listed(&token(0))));
+    following.until_without_a_gap("they are taken back", || following.sight().refused.is_none()).await;
+}
+
+#[tokio::test]
+async fn credentials_that_are_refused_give_way_at_once_to_those_that_are_there() {
+    let following = Following::start().await;
+    // They may do less, which is more than nothing.
+    following.cluster.lets_in(&token(1), &["create namespaces"]);
+    following.tell(Ok(following.cluster.listed(&token(1))));
+    following.until("they are refused", || following.sight().refused.is_some()).await;
+    following.cluster.lets_out(&token(0));
+    following.until_without_a_gap("they are in use", || following.uses(1)).await;
+}
