@@ -39,7 +39,7 @@ test("whoever loses his role while he looks is told", async ({ console, platform
   }
 });
 
-test("a server that is replaced while one looks: the page goes on, and sees what comes after", async ({ console, platform }) => {
+test("a server that is replaced while one looks: the page goes on, and sees what comes after", { tag: "@alone" }, async ({ console, platform }) => {
   test.skip(!platform.restarts, "no CONSOLE_RESTART");
   const page = await console.as("alice", PAGES.project);
   await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
