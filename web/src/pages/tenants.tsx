@@ -5,8 +5,8 @@ import type { Condition, Platform, Tenant as TenantObject } from "../api/types";
 import { type TreeNode, add, forest } from "../budget/forest";
 import { fullness, tenantShares, worst } from "../budget/shares";
 import { t } from "../i18n/messages";
+import { PeopleLink } from "../ui/access";
 import { ReviewLink } from "../ui/acts";
-import { PeopleLink } from "./people";
 import { Conditions, Fullness, Head, Living, Problem, Shares } from "../ui/parts";
 
 /** What the roots of a tenant consume, by cluster and resource. */
