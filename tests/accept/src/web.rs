@@ -89,8 +89,11 @@ fn real(instance: &Instance) -> Result<Command> {
     let before = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::join_paths(std::iter::once(layout::bin()).chain(std::env::split_paths(&before)))?;
     let mut command = playwright();
+    if let Ok(words) = std::env::var("XTASK_WEB") {
+        // Those of the files that are named, and no others before them.
+        command.args(words.split(' ')).args(["--no-deps", "--workers=1"]);
+    }
     command
-        .args(std::env::var("XTASK_WEB").iter().flat_map(|words| words.split(' ')))
         .env("PATH", path)
         .env("HOME", instance.layout.path("home"))
         .env("CONSOLE_URL", origin)
