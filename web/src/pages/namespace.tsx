@@ -87,7 +87,7 @@ function Shown(props: { namespace: NamespaceObject; projects: ReadonlyMap<string
           </table>
         </div>
       </section>
-      <div class="cards">
+      <div class="cards halves">
         <section class="card" aria-label={t("namespace.cluster")}>
           <h2>{t("namespace.title", { name: props.namespace.spec?.namespace ?? "" })}</h2>
           <dl class="facts">

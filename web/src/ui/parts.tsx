@@ -153,7 +153,7 @@ export function Conditions(props: { all: readonly Condition[] | undefined }) {
           <li>
             <span class={`tag ${gradeOf(one)}`}>{one.type}: {one.status}</span>{" "}
             <span>{one.message || one.reason}</span>{" "}
-            <Show when={one.lastTransitionTime}>{(time) => <span class="quiet">{moment(time())}</span>}</Show>
+            <Show when={one.lastTransitionTime}>{(time) => <span class="quiet number">{moment(time())}</span>}</Show>
           </li>
         )}
       </For>
