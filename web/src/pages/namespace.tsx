@@ -9,7 +9,7 @@ import { chargeOf, fullness, namespaceShares } from "../budget/shares";
 import { moment, t } from "../i18n/messages";
 import { Access } from "../ui/access";
 import { DeleteButton, ReasonedAct, ReviewLink, messageOf } from "../ui/acts";
-import { AmountText, Conditions, Fullness, Head, Living, Problem } from "../ui/parts";
+import { AmountText, Conditions, Fullness, Head, Living, Problem, missing } from "../ui/parts";
 import { Recent } from "../ui/recent";
 
 /** One namespace: what it was granted, is charged and uses. */
@@ -20,7 +20,7 @@ export function Namespace() {
   const found = createMemo(() => all.objects().get(`${params.project}/${params.name}`));
   return (
     <Living states={[all.state()]}>
-      <Show when={found()} fallback={<Problem error={new Error(t("state.notfound.text"))} />}>
+      <Show when={found()} fallback={<Problem error={missing(params.name)} />}>
         {(namespace) => <Shown namespace={namespace()} projects={above.objects()} />}
       </Show>
     </Living>

@@ -6,7 +6,7 @@ import type { Platform, Project, Tenant } from "../api/types";
 import { t } from "../i18n/messages";
 import { type Person, PERSON_KINDS, type PersonKind, ROLES, type Role, changesOf, isWhole, nameOf, namedBy, user, written } from "../people/person";
 import { AskingForm, type Outgoing, checked } from "../ui/asking";
-import { Head, Problem } from "../ui/parts";
+import { Head, Problem, missing } from "../ui/parts";
 
 type Held = Project | Tenant | Platform;
 
@@ -60,7 +60,7 @@ export function People() {
   const [object] = createResource(path, (path) => request<Held>(path));
   const of = () => PEOPLE_OF[params.plural];
   return (
-    <Show when={object.error === undefined && of()} fallback={<Problem error={object.error ?? new Error(t("state.notfound.text"))} />}>
+    <Show when={object.error === undefined && of()} fallback={<Problem error={object.error ?? missing(params.plural)} />}>
       {(of) => (
         <Show when={object()} fallback={<p class="empty" role="status">{t("state.loading")}</p>}>
           {(found) => <PeopleForm object={found()} of={of()} path={path()} />}

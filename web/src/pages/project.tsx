@@ -6,10 +6,9 @@ import type { Condition, Project as ProjectObject } from "../api/types";
 import { type TreeNode, forest } from "../budget/forest";
 import { chargeOf, inOrder, useKey } from "../budget/shares";
 import { percent, t } from "../i18n/messages";
-import { ApiError } from "../api/status";
 import { Access } from "../ui/access";
 import { DeleteButton, ReasonedAct, ReviewLink } from "../ui/acts";
-import { AmountText, Conditions, Head, Legend, Living, Problem, Shares } from "../ui/parts";
+import { AmountText, Conditions, Head, Legend, Living, Problem, Shares, missing } from "../ui/parts";
 import { Recent } from "../ui/recent";
 import { Releasing } from "../ui/releasing";
 
@@ -26,10 +25,6 @@ export function Project() {
       </Show>
     </Living>
   );
-}
-
-function missing(name: string): ApiError {
-  return new ApiError({ kind: "Status", message: `${name}: ${t("state.notfound.text")}` }, 404);
 }
 
 function find(nodes: readonly TreeNode[], name: string): TreeNode | undefined {
