@@ -17,7 +17,7 @@ const LOST: &str = "member-2";
 const NAMESPACES: [(&str, &str); 3] =
     [("shop", "local-batch"), ("shop-eu", "local-eu-web"), ("data", "member-2-reports")];
 /// Long before a person would give up, and well after what all tests take together.
-const DEADLINE: Duration = Duration::from_mins(8);
+const DEADLINE: Duration = Duration::from_mins(15);
 /// Tests of what a platform does not answer at will, beside a stand-in.
 const SIMULATED: &str = "@simulated";
 const POLL: Duration = Duration::from_millis(100);
