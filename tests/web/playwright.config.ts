@@ -3,12 +3,21 @@ import { defineConfig } from "@playwright/test";
 // Without these Chromium asks for hosts of its own.
 const args = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
 
+// What a platform does not answer at will, and what a stand-in cannot.
+const LEFT_OUT = [process.env["CONSOLE_URL"] ? /@simulated/ : /@real/];
+const ALONE = /@alone/;
+const LOOKING = "pages.spec.ts";
+
 export default defineConfig({
   testDir: "specs",
-  // What a platform does not answer at will, and what a stand-in cannot.
-  grepInvert: process.env["CONSOLE_URL"] ? /@simulated/ : /@real/,
   outputDir: "output",
-  workers: 1,
+  // One acts on the platform while another looks at it; what others would notice comes when both are done.
+  workers: 2,
+  projects: [
+    { name: "act", workers: 1, testIgnore: LOOKING, grepInvert: [...LEFT_OUT, ALONE] },
+    { name: "look", workers: 1, testMatch: LOOKING, grepInvert: LEFT_OUT },
+    { name: "alone", workers: 1, grep: ALONE, grepInvert: LEFT_OUT, dependencies: ["act", "look"] },
+  ],
   timeout: 60_000,
   expect: { timeout: 10_000 },
   reporter: [["list"]],

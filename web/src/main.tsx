@@ -7,7 +7,7 @@ import { Login } from "./pages/login";
 import { Projects } from "./pages/projects";
 import "./styles/main.css";
 import { Layout } from "./ui/layout";
-import { Problem } from "./ui/parts";
+import { Problem, missing } from "./ui/parts";
 import { apply } from "./ui/theme";
 
 const Project = lazy(async () => ({ default: (await import("./pages/project")).Project }));
@@ -55,7 +55,8 @@ function Frame(props: ParentProps) {
 }
 
 function Nowhere() {
-  return <Problem error={new Error(t("state.notfound"))} />;
+  const location = useLocation();
+  return <Problem error={missing(location.pathname)} />;
 }
 
 apply();

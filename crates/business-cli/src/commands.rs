@@ -50,6 +50,7 @@ pub(crate) async fn run(line: Line, screen: Screen) -> Result<Outcome, Failure> 
     let Line { connection, command, color: _ } = line;
     match command {
         Command::Completion(completion) => completion.run(),
+        Command::Complete(complete) => complete.run().await,
         Command::Login(login) => {
             login.run(connection.kubeconfig.as_deref(), connection.context.as_deref()).await
         }

@@ -3,7 +3,7 @@
 use crate::commands::access::Access;
 use crate::commands::adopt::Adopt;
 use crate::commands::audit::Audit;
-use crate::commands::completion::Completion;
+use crate::commands::completion::{Complete, Completion};
 use crate::commands::cordon::Cordon;
 use crate::commands::create::Create;
 use crate::commands::describe::Describe;
@@ -80,6 +80,8 @@ pub(crate) enum Command {
     #[command(hide = true)]
     Token(Token),
     Completion(Completion),
+    #[command(name = "__complete", hide = true)]
+    Complete(Complete),
 }
 
 #[cfg(test)]

@@ -200,6 +200,10 @@ fn next_of_status(status: &Status) -> Option<String> {
     Some(next.to_owned())
 }
 
+/// What refusals say of that which operators alone may do.
+const OPERATORS: [&str; 5] =
+    ["for operators", "not for tenants", "\"memberclusters\"", "\"projects/lock\"", "\"projects/unlock\""];
+
 /// Who may, where the caller may not.
 fn next_of_rights(message: &str) -> String {
     if let Some(project) = quoted_after(message, "in project ") {
@@ -209,7 +213,7 @@ fn next_of_rights(message: &str) -> String {
         return "carve it out of a project where you have the role admin (--parent), or ask an administrator of the tenant"
             .to_owned();
     }
-    if ["for operators", "not for tenants"].iter().any(|word| message.contains(word)) {
+    if OPERATORS.iter().any(|word| message.contains(word)) {
         return "ask an operator: whoever has the role business-operator".to_owned();
     }
     "ask an operator, or somebody who rules the project: `kubectl business access list PROJECT`".to_owned()
@@ -417,6 +421,8 @@ mod tests {
             ("this needs the role edit in project \"shop\"", "access list shop`"),
             ("this needs the role admin", "--parent"),
             ("this is for operators", "business-operator"),
+            ("cannot patch resource \"memberclusters\" in API group", "business-operator"),
+            ("cannot create resource \"projects/lock\" in API group", "business-operator"),
             ("no", "operator"),
         ] {
             assert!(next_of_rights(message).contains(says), "{message}");

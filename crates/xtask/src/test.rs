@@ -38,9 +38,6 @@ const STEPS: [(&str, TestStep); 17] = [
     ("web", web_test::level),
 ];
 
-/// Steps that run only when they are named.
-const NAMED_ONLY: [&str; 1] = ["web"];
-
 /// The short form of the crash test.
 const STRESS: &[&str] =
     &["run", "--quiet", "--package", "stress", "--", "run", "--operations", "15000", "--kills", "60"];
@@ -68,9 +65,7 @@ pub(crate) fn only(only: &[&str]) -> Result<Count> {
     let start = Instant::now();
     let mut sum = Count::default();
     let mut bad = Vec::new();
-    let chosen =
-        |name: &str| if only.is_empty() { !NAMED_ONLY.contains(&name) } else { only.contains(&name) };
-    for (name, run) in STEPS.iter().filter(|(name, _)| chosen(name)) {
+    for (name, run) in STEPS.iter().filter(|(name, _)| only.is_empty() || only.contains(name)) {
         let count = say::level(name, run);
         sum.add(count);
         if count.failed > 0 {
@@ -79,9 +74,6 @@ pub(crate) fn only(only: &[&str]) -> Result<Count> {
         if call::interrupted() {
             bail!("interrupted");
         }
-    }
-    if only.is_empty() {
-        say::skipped(&format!("steps that run when they are named: {}", NAMED_ONLY.join(", ")));
     }
     say::line(format_args!("all steps took {}", say::seconds(start.elapsed())));
     if !bad.is_empty() {

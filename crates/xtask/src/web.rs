@@ -24,22 +24,22 @@ pub(crate) fn web() -> Result<()> {
     build(&source)
 }
 
-/// Builds the page where that is to be done and can be: everything else goes on without it.
-pub(crate) fn on_demand() -> Result<()> {
+/// Builds the page where that is to be done and can be: everything else goes on without it. Says whether it is there.
+pub(crate) fn on_demand() -> Result<bool> {
     let source = source();
     if !source.join("package.json").exists() {
-        return Ok(());
+        return Ok(false);
     }
     let stamp = std::fs::read_to_string(taken().join(STAMP)).unwrap_or_default();
     if stamp == key(&source)? {
-        return Ok(());
+        return Ok(true);
     }
     // The platform is whole without it.
     let built = check_node().and_then(|()| say::step("console built", || build(&source)));
-    if let Err(error) = built {
+    if let Err(error) = &built {
         say::skipped(&format!("{error:#}: the console has no page"));
     }
-    Ok(())
+    Ok(built.is_ok())
 }
 
 fn source() -> PathBuf {

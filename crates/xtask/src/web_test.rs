@@ -15,21 +15,26 @@ const LOCK: &str = "package-lock.json";
 const INSTALL: &str = "exec 1>&2; npm ci --no-audit --no-fund";
 const CHECK: &str = "exec 1>&2; npm run check";
 
-/// A level of `test`, where Node and Chromium are.
+/// A level of `test`, where Node, what it installs and Chromium are.
 pub(crate) fn level() -> Result<Count> {
     if let Err(missing) = web::check_node().and_then(|()| check_chromium()) {
         say::skipped(&format!("{missing:#}"));
         return Ok(Count::default());
     }
-    web::on_demand()?;
     let tests = workspace::root().join("tests/web");
     let tool = Tool::new("console's tests", "steps", "web-tests")?;
     if read(&tests.join(INSTALLED)).ok() != Some(read(&tests.join(LOCK))?) {
-        say::step("the tests' packages installed", || {
+        let installed = say::step("the tests' packages installed", || {
             web::run(&tool, &tests, INSTALL)?;
             Ok(std::fs::copy(tests.join(LOCK), tests.join(INSTALLED))?)
-        })?;
+        });
+        if let Err(error) = installed {
+            say::skipped(&format!("{error:#}: nothing looks at the console"));
+            return Ok(Count::default());
+        }
     }
+    // What could be installed here can be installed there: without a page something is wrong with it.
+    ensure!(web::on_demand()?, "the console's page cannot be built");
     say::step("the tests' types agree", || web::run(&tool, &tests, CHECK))?;
     up::prepare(&[Programs::ACCEPT], &ControlPlane::whole())?;
     call::level("web", "accept", &["web"])

@@ -1,16 +1,24 @@
 import { AxeBuilder } from "@axe-core/playwright";
-import { test as base, expect, type Locator, type Page } from "@playwright/test";
+import { test as base, type Cookie, expect, type Locator, type Page } from "@playwright/test";
 import { login, openPlatform, type Platform } from "../platform";
 
 interface Console {
-  /** Somebody who has logged in and looks at a place. */
+  /** Somebody who has logged in, in this test or lately, and looks at a place. */
   as(name: string, path?: string): Promise<Page>;
+  /** The same, who comes from the provider's page; what he does to his session is nobody else's. */
+  logsIn(name: string, path?: string): Promise<Page>;
   /** A project's row among all. */
   row(page: Page, name: string): Locator;
   /** In both themes and at every width: keeps nobody out, does not scroll sideways, and is kept as a picture. */
   isWellMade(page: Page, name: string): Promise<void>;
-  /** Nothing that keeps people out. */
-  isAccessible(page: Page): Promise<void>;
+  /** Nothing that keeps people out: all that is looked for, its colours alone, or all but its colours. */
+  isAccessible(page: Page, looked?: "all" | "colours" | "words"): Promise<void>;
+}
+
+/** A session, and when it began. */
+interface Kept {
+  cookies: Cookie[];
+  since: number;
 }
 
 const SIZES = [
@@ -18,6 +26,10 @@ const SIZES = [
   { name: "wall", width: 3840, height: 2160 },
   { name: "desk", width: 1440, height: 900 },
 ];
+
+/** With what a test lasts at most, before the page would exchange the token, which providers give out once. */
+const FRESH_MILLISECONDS = 120_000;
+const CONTRAST = "color-contrast";
 
 /** Names of this machine: the platform's and the provider's. */
 const HERE = ["127.0.0.1", "localhost"];
@@ -36,7 +48,7 @@ function watchFaults(page: Page): string[] {
   return faults;
 }
 
-export const test = base.extend<{ console: Console; faults: string[] }, { platform: Platform }>({
+export const test = base.extend<{ console: Console; faults: string[] }, { platform: Platform; sessions: Map<string, Kept> }>({
   platform: [
     async ({}, use) => {
       const platform = await openPlatform();
@@ -45,6 +57,7 @@ export const test = base.extend<{ console: Console; faults: string[] }, { platfo
     },
     { scope: "worker" },
   ],
+  sessions: [async ({}, use) => use(new Map()), { scope: "worker" }],
   faults: [
     async ({ page }, use) => {
       const faults = watchFaults(page);
@@ -53,13 +66,29 @@ export const test = base.extend<{ console: Console; faults: string[] }, { platfo
     },
     { auto: true },
   ],
-  console: async ({ page, platform }, use) => {
-    const isAccessible = async (page: Page) => {
-      const { violations } = await new AxeBuilder({ page }).withTags(["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]).analyze();
+  console: async ({ page, platform, sessions }, use) => {
+    const isAccessible: Console["isAccessible"] = async (page, looked = "all") => {
+      const builder = new AxeBuilder({ page });
+      if (looked === "colours") builder.withRules(CONTRAST);
+      else builder.withTags(["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]);
+      if (looked === "words") builder.disableRules(CONTRAST);
+      const { violations } = await builder.analyze();
       expect(violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" | ")}`)).toEqual([]);
     };
     await use({
-      async as(name, path) {
+      async as(name, path = "/console/") {
+        const kept = sessions.get(name);
+        if (kept && Date.now() - kept.since < FRESH_MILLISECONDS) {
+          await page.context().addCookies(kept.cookies);
+          await page.goto(platform.origin + path);
+        } else {
+          const since = Date.now();
+          await login(page, platform, name, path);
+          sessions.set(name, { cookies: await page.context().cookies(platform.origin), since });
+        }
+        return page;
+      },
+      async logsIn(name, path) {
         await login(page, platform, name, path);
         return page;
       },
@@ -67,7 +96,8 @@ export const test = base.extend<{ console: Console; faults: string[] }, { platfo
       async isWellMade(page, name) {
         for (const colorScheme of ["light", "dark"] as const) {
           await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
-          await isAccessible(page);
+          // What a page is does not change with its colours.
+          await isAccessible(page, colorScheme === "light" ? "all" : "colours");
           for (const { name: size, ...viewport } of SIZES) {
             await page.setViewportSize(viewport);
             // What floats is placed anew with the next frame.

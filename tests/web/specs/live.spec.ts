@@ -1,3 +1,4 @@
+import type { WebSocketRoute } from "@playwright/test";
 import { words } from "../words";
 import { expect, test } from "./fixtures";
 import { PAGES } from "./routes";
@@ -39,7 +40,28 @@ test("whoever loses his role while he looks is told", async ({ console, platform
   }
 });
 
-test("a server that is replaced while one looks: the page goes on, and sees what comes after", async ({ console, platform }) => {
+test("a page that is cut off says so, goes on by itself, and shows what it has missed", async ({ console, page, platform }) => {
+  const open = new Set<WebSocketRoute>();
+  let isCut = false;
+  await page.routeWebSocket(/\/apis\//, (socket) => {
+    if (isCut) return void socket.close();
+    socket.connectToServer();
+    open.add(socket);
+  });
+  await console.as("alice", PAGES.project);
+  await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
+  isCut = true;
+  for (const socket of open) await socket.close();
+  const notice = page.getByText(words("state.cut").split("{")[0] ?? "");
+  await expect(notice).toBeVisible();
+  const fresh = `Missed ${Date.now()}`;
+  platform.change("projects", undefined, "shop", { spec: { displayName: fresh } });
+  isCut = false;
+  await expect(page.getByText(fresh).first()).toBeVisible({ timeout: 20_000 });
+  await expect(notice).toHaveCount(0, { timeout: 20_000 });
+});
+
+test("a server that is replaced while one looks: the page goes on, and sees what comes after", { tag: "@alone" }, async ({ console, platform }) => {
   test.skip(!platform.restarts, "no CONSOLE_RESTART");
   const page = await console.as("alice", PAGES.project);
   await expect(page.getByRole("heading", { level: 1 })).toBeVisible();

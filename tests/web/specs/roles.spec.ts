@@ -10,14 +10,14 @@ const SEES = [
 
 for (const { name, sees, not } of SEES) {
   test(`${name} logs in at the provider and sees what is his`, async ({ console }) => {
-    const page = await console.as(name);
+    const page = await console.logsIn(name);
     await expect(console.row(page, sees)).toBeVisible();
     await expect(console.row(page, not)).toHaveCount(0);
   });
 }
 
 test("carol sees nothing of another tenant, and a link to it says so", async ({ console, platform }) => {
-  const page = await console.as("carol");
+  const page = await console.logsIn("carol");
   await expect(page.getByRole("heading", { name: words("projects.title") })).toBeVisible();
   await expect(console.row(page, "shop")).toHaveCount(0);
   await page.goto(platform.origin + PAGES.project);
@@ -25,7 +25,7 @@ test("carol sees nothing of another tenant, and a link to it says so", async ({ 
 });
 
 test("after logging out one stands before the login again", async ({ console }) => {
-  const page = await console.as("alice");
+  const page = await console.logsIn("alice");
   await page.getByRole("button", { name: words("account.menu", { name: "alice" }) }).click();
   await page.getByRole("menuitem", { name: words("account.logout") }).click();
   await expect(page.getByRole("heading", { name: words("login.title") })).toBeVisible();
@@ -33,13 +33,13 @@ test("after logging out one stands before the login again", async ({ console }) 
 });
 
 test("a deep link leads through the login to its place", async ({ console, page, platform }) => {
-  await console.as("alice", PAGES.namespace);
+  await console.logsIn("alice", PAGES.namespace);
   expect(new URL(page.url()).pathname).toBe(PAGES.namespace);
   expect(page.url().startsWith(platform.origin)).toBe(true);
 });
 
 test("who is an operator by RBAC in the cluster is one here", async ({ console }) => {
-  const page = await console.as("oscar");
+  const page = await console.logsIn("oscar");
   await expect(page.getByText(words("state.forbidden"))).toHaveCount(0);
   await expect(console.row(page, "shop")).toBeVisible();
   await expect(page.getByRole("link", { name: words("nav.clusters"), exact: true })).toBeVisible();

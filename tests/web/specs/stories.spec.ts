@@ -12,7 +12,7 @@ const NO = 3;
 
 test.describe("the same in the page and in the terminal", { tag: "@real" }, () => {
   test("a developer sees what is his, is told what would fit, makes a namespace, and works in it", async ({ console, platform }) => {
-    const page = await console.as("bob");
+    const page = await console.logsIn("bob");
     await expect(console.row(page, "shop")).toBeVisible();
     await expect(console.row(page, "data")).toHaveCount(0);
     const tree = business("bob", "tree", "--namespaces");
@@ -46,7 +46,7 @@ test.describe("the same in the page and in the terminal", { tag: "@real" }, () =
   });
 
   test("a tenant's administrator gives a role, moves budget, and sees what is being released", async ({ console, platform }) => {
-    const page = await console.as("alice", PAGES.people);
+    const page = await console.logsIn("alice", PAGES.people);
     await page.getByRole("button", { name: words("people.add") }).click();
     await page.getByRole("group").last().getByLabel(words("column.name")).fill("frank");
     await page.getByRole("group").last().getByLabel(words("column.role")).selectOption("edit");
@@ -70,8 +70,8 @@ test.describe("the same in the page and in the terminal", { tag: "@real" }, () =
     expect(business("alice", "describe", "namespace", "member-2-reports", "-n", "data").text).toContain("Terminating");
   });
 
-  test("an operator locks, cordons, sets a ceiling and gives a charge up, and the tenant's administrator sees each", async ({ console, platform }) => {
-    const page = await console.as("alice", PAGES.project);
+  test("an operator locks, cordons, sets a ceiling and gives a charge up, and the tenant's administrator sees each", { tag: "@alone" }, async ({ console, platform }) => {
+    const page = await console.logsIn("alice", PAGES.project);
     expect(business("oscar", "lock", "shop", "--reason", "unpaid since May").code).toBe(0);
     await expect(page.getByText(words("project.locked"))).toContainText("unpaid since May");
     expect(business("alice", "describe", "project", "shop").text).toContain("unpaid since May");

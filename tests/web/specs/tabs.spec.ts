@@ -8,7 +8,7 @@ const session = (seconds: number) => ({
 });
 
 test("two pages refresh one session once", { tag: "@simulated" }, async ({ console, context, page }) => {
-  await console.as("alice");
+  await console.logsIn("alice");
   let looked = 0;
   let refreshed = 0;
   await context.route("**/console/session", (route) => {
@@ -28,7 +28,7 @@ test("two pages refresh one session once", { tag: "@simulated" }, async ({ conso
 });
 
 test("who logs out in one tab is nobody in the other at his next look", async ({ console, context, page }) => {
-  await console.as("alice");
+  await console.logsIn("alice");
   const other = await context.newPage();
   await other.goto(page.url());
   await expect(other.getByRole("heading", { name: words("projects.title") })).toBeVisible();

@@ -19,6 +19,22 @@ test("a project's row opens to each limit of each cluster, the fullest first", a
   await expect(console.row(page, "shop-eu").getByText("97 %!!")).toBeVisible();
 });
 
+test("the tree is walked by arrows, which open and close it, too", async ({ console }) => {
+  const page = await console.as("alice");
+  const link = (name: string) => console.row(page, name).getByRole("link");
+  await link("shop").focus();
+  await page.keyboard.press("ArrowDown");
+  await expect(link("shop-eu")).toBeFocused();
+  await page.keyboard.press("ArrowLeft");
+  await expect(link("shop")).toBeFocused();
+  await page.keyboard.press("ArrowLeft");
+  await expect(console.row(page, "shop-eu")).toHaveCount(0);
+  await expect(link("shop")).toBeFocused();
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("ArrowRight");
+  await expect(link("shop-eu")).toBeFocused();
+});
+
 test("all rows open at once, read well at every width, and keep nobody out", async ({ console, platform }) => {
   const page = await console.as("alice");
   await page.getByRole("button", { name: words("projects.limits"), exact: true }).click();

@@ -51,7 +51,7 @@ afterEach(() => vi.useRealTimers());
 
 it("lists page after page and watches from there", async () => {
   const { seen } = story([page(7, ["a"], "more"), page(7, ["b"])]);
-  await vi.runAllTimersAsync();
+  await vi.advanceTimersByTimeAsync(0);
   expect(seen.asked).toEqual(["/things?limit=500", "/things?limit=500&continue=more"]);
   const [socket] = FakeSocket.all;
   expect(socket?.url).toContain("resourceVersion=7");
@@ -64,7 +64,7 @@ it("lists page after page and watches from there", async () => {
 
 it("goes on where it was cut, and tells of it when it lasts", async () => {
   const { seen } = story([page(7, ["a"])]);
-  await vi.runAllTimersAsync();
+  await vi.advanceTimersByTimeAsync(0);
   FakeSocket.all[0]?.onopen?.();
   FakeSocket.all[0]?.says("MODIFIED", "a", 12);
   FakeSocket.all[0]?.close();
@@ -75,9 +75,38 @@ it("goes on where it was cut, and tells of it when it lasts", async () => {
   expect(seen.states.map((state) => state.at)).toEqual(["live", "cut"]);
 });
 
+it("says since when nothing is known, however often it tries", async () => {
+  const { seen } = story([page(7, ["a"])]);
+  await vi.advanceTimersByTimeAsync(0);
+  FakeSocket.all[0]?.onopen?.();
+  const heard = Date.now();
+  FakeSocket.all[0]?.close();
+  for (const wait of [250, 500]) {
+    await vi.advanceTimersByTimeAsync(wait);
+    FakeSocket.all.at(-1)?.close();
+  }
+  const since = seen.states.flatMap((state) => (state.at === "cut" ? [state.since] : []));
+  expect(since).toEqual([heard, heard]);
+});
+
+it("takes silence for a cut: the server says something once a minute", async () => {
+  const { seen } = story([page(7, ["a"]), page(12, ["a"])]);
+  await vi.advanceTimersByTimeAsync(0);
+  FakeSocket.all[0]?.onopen?.();
+  await vi.advanceTimersByTimeAsync(60_000);
+  FakeSocket.all[0]?.says("BOOKMARK", "", 9);
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(seen.states.map((state) => state.at)).toEqual(["live"]);
+  await vi.advanceTimersByTimeAsync(31_000);
+  expect(seen.states.map((state) => state.at)).toEqual(["live", "cut"]);
+  expect(FakeSocket.all[1]?.url).toContain("resourceVersion=12");
+  FakeSocket.all[1]?.onopen?.();
+  expect(seen.states.map((state) => state.at)).toEqual(["live", "cut", "live"]);
+});
+
 it("reads anew when history is gone", async () => {
   const { seen } = story([page(7, ["a"]), page(20, ["z"])]);
-  await vi.runAllTimersAsync();
+  await vi.advanceTimersByTimeAsync(0);
   FakeSocket.all[0]?.says("ERROR", "", 0);
   await vi.advanceTimersByTimeAsync(250);
   expect([...seen.names]).toEqual(["z"]);
@@ -87,13 +116,13 @@ it("reads anew when history is gone", async () => {
 it("takes a refusal for an answer", async () => {
   const refusal = new ApiError({ kind: "Status", message: "no", reason: "Forbidden" }, 403);
   const { seen } = story([() => { throw refusal; }]);
-  await vi.runAllTimersAsync();
+  await vi.advanceTimersByTimeAsync(0);
   expect(seen.states).toEqual([{ at: "refused", error: refusal }]);
 });
 
 it("does nothing more once it is stopped", async () => {
   const { feed, seen } = story([page(7, ["a"])]);
-  await vi.runAllTimersAsync();
+  await vi.advanceTimersByTimeAsync(0);
   feed.stop();
   await vi.advanceTimersByTimeAsync(60_000);
   expect([FakeSocket.all.length, seen.asked.length]).toEqual([1, 1]);

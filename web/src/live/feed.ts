@@ -63,6 +63,9 @@ export interface FeedSink<T extends Resource> {
 export type OpenSocket = (url: string) => WebSocket;
 
 const PAGE = 500;
+/** The server says something once a minute: nothing for longer, and nobody is there any more. */
+const SILENCE_MS = 90_000;
+const OPEN_MS = 15_000;
 const PATIENCE_MS = [250, 500, 1000, 2000, 5000, 10_000] as const;
 
 /** Follows a collection until it is stopped. */
@@ -71,6 +74,9 @@ export class Feed<T extends Resource> {
   #tries = 0;
   #socket: WebSocket | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
+  #silence: ReturnType<typeof setTimeout> | undefined;
+  /** When the server was last heard. */
+  #heard = Date.now();
   readonly #abort = new AbortController();
 
   constructor(
@@ -87,6 +93,7 @@ export class Feed<T extends Resource> {
   stop(): void {
     this.#stopped = true;
     clearTimeout(this.#timer);
+    clearTimeout(this.#silence);
     this.#abort.abort();
     this.#socket?.close();
   }
@@ -104,6 +111,7 @@ export class Feed<T extends Resource> {
         next = page.metadata.continue ?? "";
       } while (next !== "");
       if (this.#stopped) return;
+      this.#heard = Date.now();
       this.sink.replace(items);
       this.#watch(revision);
     } catch (error) {
@@ -122,11 +130,33 @@ export class Feed<T extends Resource> {
     const socket = this.open(`${this.path}?${query}`);
     this.#socket = socket;
     let expired = false;
+    const cut = (why: string) => {
+      if (this.#stopped || this.#socket !== socket) return;
+      clearTimeout(this.#silence);
+      this.#socket = undefined;
+      this.#later(why, () => (expired ? void this.#list() : this.#again(revision)));
+    };
+    /** A connection may be gone without a word. */
+    const within = (wait: number) => {
+      clearTimeout(this.#silence);
+      this.#silence = setTimeout(() => {
+        this.#tries += 1;
+        cut("nothing was heard any more");
+        socket.close();
+      }, wait);
+    };
+    const heard = () => {
+      this.#heard = Date.now();
+      within(SILENCE_MS);
+    };
+    within(OPEN_MS);
     socket.onopen = () => {
+      heard();
       this.#tries = 0;
       this.sink.state({ at: "live" });
     };
     socket.onmessage = ({ data }: MessageEvent<string>) => {
+      heard();
       const event = JSON.parse(data) as WatchEvent<T>;
       switch (event.type) {
         case "ADDED":
@@ -145,10 +175,7 @@ export class Feed<T extends Resource> {
       }
       revision = event.object.metadata.resourceVersion;
     };
-    socket.onclose = () => {
-      if (this.#stopped || this.#socket !== socket) return;
-      this.#later("the connection was cut", () => (expired ? void this.#list() : this.#again(revision)));
-    };
+    socket.onclose = () => cut("the connection was cut");
   }
 
   /** A watch that does not open tells no reason: a list does. */
@@ -161,7 +188,7 @@ export class Feed<T extends Resource> {
     const patience = PATIENCE_MS[Math.min(this.#tries, PATIENCE_MS.length - 1)] ?? 10_000;
     this.#tries += 1;
     // A watch ends now and then by itself; that alone is nothing to tell.
-    if (this.#tries > 1) this.sink.state({ at: "cut", since: Date.now(), why });
+    if (this.#tries > 1) this.sink.state({ at: "cut", since: this.#heard, why });
     this.#timer = setTimeout(then, patience);
   }
 }

@@ -29,11 +29,16 @@ export function Clusters() {
 }
 
 /** What may be granted of it: what is said, and what follows from its nodes. */
-function shares({ metadata: { name }, spec, status }: MemberCluster): Share[] {
-  const hard = { ...status?.capacity, ...spec?.hard };
-  return Object.keys(hard).sort().map((resource) => ({
-    cluster: name, resource, hard: amountOf(hard[resource]),
-    allocated: amountOf(status?.granted?.[resource]), used: amountOf(status?.consumed?.[resource]),
+const hardOf = ({ spec, status }: MemberCluster) => ({ ...status?.capacity, ...spec?.hard });
+
+/** What is limited, granted or consumed of it. */
+function shares(cluster: MemberCluster): Share[] {
+  const hard = hardOf(cluster);
+  const { granted = {}, consumed = {} } = cluster.status ?? {};
+  const resources = new Set([hard, granted, consumed].flatMap((amounts) => Object.keys(amounts)));
+  return [...resources].sort().map((resource) => ({
+    cluster: cluster.metadata.name, resource, hard: resource in hard ? amountOf(hard[resource]) : undefined,
+    allocated: amountOf(granted[resource]), used: amountOf(consumed[resource]),
   }));
 }
 
@@ -56,9 +61,8 @@ function Card(props: { cluster: MemberCluster }) {
         <dt>{t("cluster.version")}</dt><dd>{props.cluster.status?.version ?? "–"}</dd>
         <dt>{t("cluster.namespaces")}</dt><dd class="number">{props.cluster.status?.namespaces ?? 0}</dd>
       </dl>
-      <For each={shares(props.cluster)} fallback={<p class="quiet">{t("cluster.unlimited")}</p>}>
-        {(share) => <ShareRow share={share} />}
-      </For>
+      <For each={shares(props.cluster)}>{(share) => <ShareRow share={share} />}</For>
+      <Show when={Object.keys(hardOf(props.cluster)).length === 0}><p class="quiet">{t("cluster.unlimited")}</p></Show>
       <Comparison cluster={props.cluster} />
       <Show when={conditions().some((one) => one.status !== "True")}>
         <Conditions all={conditions().filter((one) => one.status !== "True")} />

@@ -2,30 +2,32 @@ import { A, useParams } from "@solidjs/router";
 import { For, Show, createMemo, createSignal } from "solid-js";
 import { amountOf } from "../amounts/quantity";
 import { requestText } from "../api/client";
-import { isOperator, namespacesOf, pathOf } from "../api/collections";
-import type { Condition, Namespace as NamespaceObject } from "../api/types";
+import { isOperator, namespacesOf, pathOf, projects } from "../api/collections";
+import type { Condition, Namespace as NamespaceObject, Project } from "../api/types";
 import { leavingWhy } from "../budget/releasing";
 import { chargeOf, fullness, namespaceShares } from "../budget/shares";
 import { moment, t } from "../i18n/messages";
+import { Access } from "../ui/access";
 import { DeleteButton, ReasonedAct, ReviewLink, messageOf } from "../ui/acts";
-import { AmountText, Conditions, Fullness, Head, Living, Problem } from "../ui/parts";
+import { AmountText, Conditions, Fullness, Head, Living, Problem, missing } from "../ui/parts";
 import { Recent } from "../ui/recent";
 
 /** One namespace: what it was granted, is charged and uses. */
 export function Namespace() {
   const params = useParams<{ project: string; name: string }>();
   const all = namespacesOf(params.project);
+  const above = projects();
   const found = createMemo(() => all.objects().get(`${params.project}/${params.name}`));
   return (
     <Living states={[all.state()]}>
-      <Show when={found()} fallback={<Problem error={new Error(t("state.notfound.text"))} />}>
-        {(namespace) => <Shown namespace={namespace()} />}
+      <Show when={found()} fallback={<Problem error={missing(params.name)} />}>
+        {(namespace) => <Shown namespace={namespace()} projects={above.objects()} />}
       </Show>
     </Living>
   );
 }
 
-function Shown(props: { namespace: NamespaceObject }) {
+function Shown(props: { namespace: NamespaceObject; projects: ReadonlyMap<string, Project> }) {
   const [problem, setProblem] = createSignal("");
   const meta = () => props.namespace.metadata;
   const project = () => meta().namespace ?? "";
@@ -85,7 +87,7 @@ function Shown(props: { namespace: NamespaceObject }) {
           </table>
         </div>
       </section>
-      <div class="cards">
+      <div class="cards halves">
         <section class="card" aria-label={t("namespace.cluster")}>
           <h2>{t("namespace.title", { name: props.namespace.spec?.namespace ?? "" })}</h2>
           <dl class="facts">
@@ -98,6 +100,7 @@ function Shown(props: { namespace: NamespaceObject }) {
           <h2>{t("project.conditions")}</h2>
           <Conditions all={props.namespace.status?.conditions as Condition[] | undefined} />
         </section>
+        <Access of={project()} all={props.projects} />
         <Recent object={props.namespace} />
       </div>
     </>

@@ -1,12 +1,12 @@
-import { A, useNavigate, useParams } from "@solidjs/router";
+import { useNavigate, useParams } from "@solidjs/router";
 import { For, Show, createMemo, createResource, createSignal } from "solid-js";
 import { request } from "../api/client";
 import { pathOf } from "../api/collections";
 import type { Platform, Project, Tenant } from "../api/types";
 import { t } from "../i18n/messages";
-import { type Person, PERSON_KINDS, type PersonKind, ROLES, type Role, changesOf, isWhole, nameOf, written } from "../people/person";
+import { type Person, PERSON_KINDS, type PersonKind, ROLES, type Role, changesOf, isWhole, nameOf, namedBy, user, written } from "../people/person";
 import { AskingForm, type Outgoing, checked } from "../ui/asking";
-import { Head, Problem } from "../ui/parts";
+import { Head, Problem, missing } from "../ui/parts";
 
 type Held = Project | Tenant | Platform;
 
@@ -21,21 +21,13 @@ interface PeopleOf {
   write: (people: readonly Person[], before: readonly Person[]) => object;
 }
 
-const user = (name: string, role: Role, member = false): Person => ({ kind: "User", name, namespace: "", cluster: "", role, member });
-
 const PEOPLE_OF: Record<string, PeopleOf> = {
   projects: {
     kinds: PERSON_KINDS,
     hasRoles: true,
     title: (name) => t("people.title", { name }),
     back: ({ metadata }) => `/projects/${metadata.name}`,
-    read: ({ spec }) => {
-      const { access = [], members = [] } = (spec ?? {}) as NonNullable<Project["spec"]>;
-      return [
-        ...access.map(({ kind, name, namespace = "", cluster = "", role }) => ({ kind, name, namespace, cluster, role, member: false })),
-        ...members.map((name) => user(name, "edit", true)),
-      ];
-    },
+    read: (object) => namedBy(object as Project),
     write: (people, before) => {
       const members = (all: readonly Person[]) => all.filter(({ member }) => member).map(({ name }) => name);
       const isTouched = members(people).join("\n") !== members(before).join("\n");
@@ -68,7 +60,7 @@ export function People() {
   const [object] = createResource(path, (path) => request<Held>(path));
   const of = () => PEOPLE_OF[params.plural];
   return (
-    <Show when={object.error === undefined && of()} fallback={<Problem error={object.error ?? new Error(t("state.notfound.text"))} />}>
+    <Show when={object.error === undefined && of()} fallback={<Problem error={object.error ?? missing(params.plural)} />}>
       {(of) => (
         <Show when={object()} fallback={<p class="empty" role="status">{t("state.loading")}</p>}>
           {(found) => <PeopleForm object={found()} of={of()} path={path()} />}
@@ -173,9 +165,4 @@ function Meaning(props: { hasRoles: boolean; isTaking: boolean }) {
       <Show when={props.isTaking && props.hasRoles}><p class="notice">{t("people.stays")}</p></Show>
     </div>
   );
-}
-
-/** Where people of an object are changed. */
-export function PeopleLink(props: { plural: "projects" | "tenants" | "platforms"; name: string }) {
-  return <A class="button" href={`/people/${props.plural}/${props.name}`}>{t("people.edit")}</A>;
 }

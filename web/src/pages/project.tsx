@@ -6,12 +6,11 @@ import type { Condition, Project as ProjectObject } from "../api/types";
 import { type TreeNode, forest } from "../budget/forest";
 import { chargeOf, inOrder, useKey } from "../budget/shares";
 import { percent, t } from "../i18n/messages";
-import { ApiError } from "../api/status";
+import { Access } from "../ui/access";
 import { DeleteButton, ReasonedAct, ReviewLink } from "../ui/acts";
-import { AmountText, Conditions, Head, Legend, Living, Problem, Shares } from "../ui/parts";
+import { AmountText, Conditions, Head, Legend, Living, Problem, Shares, missing } from "../ui/parts";
 import { Recent } from "../ui/recent";
 import { Releasing } from "../ui/releasing";
-import { PeopleLink } from "./people";
 
 /** One budget: what it is, and who holds it. */
 export function Project() {
@@ -26,10 +25,6 @@ export function Project() {
       </Show>
     </Living>
   );
-}
-
-function missing(name: string): ApiError {
-  return new ApiError({ kind: "Status", message: `${name}: ${t("state.notfound.text")}` }, 404);
 }
 
 function find(nodes: readonly TreeNode[], name: string): TreeNode | undefined {
@@ -74,7 +69,7 @@ function Shown(props: { node: TreeNode; all: ReadonlyMap<string, ProjectObject> 
       <Holders node={props.node} />
       <Releasing node={props.node} />
       <div class="cards">
-        <People project={project()} all={props.all} />
+        <Access of={props.node.name} all={props.all} isChanged />
         <section class="card" aria-label={t("project.conditions")}>
           <h2>{t("project.conditions")}</h2>
           <Conditions all={project().status?.conditions as Condition[] | undefined} />
@@ -160,53 +155,4 @@ function Holders(props: { node: TreeNode }) {
       </Show>
     </section>
   );
-}
-
-/** Whom a project names, and whom those above it. */
-function People(props: { project: ProjectObject; all: ReadonlyMap<string, ProjectObject> }) {
-  const people = () => lineOf(props.project, props.all).flatMap((project) => {
-    const from = project.metadata.name;
-    const { access = [], members = [] } = project.spec ?? {};
-    return [
-      ...access.map(({ kind, name, namespace, cluster, role }) =>
-        ({ from, kind, role, name: `${namespace ? `${namespace}:` : ""}${name}${cluster ? ` (${cluster})` : ""}` })),
-      ...members.map((name) => ({ from, kind: "User" as const, name, role: "edit" as const })),
-    ];
-  });
-  return (
-    <section class="card" aria-label={t("project.people")}>
-      <div class="head"><h2>{t("project.people")}</h2><PeopleLink plural="projects" name={props.project.metadata.name} /></div>
-      <Show when={people().length > 0} fallback={<p class="quiet">{t("project.nopeople")}</p>}>
-        <div class="wide" tabindex="0" role="region" aria-label={t("project.people")}>
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">{t("column.name")}</th><th scope="col">{t("column.kind")}</th><th scope="col">{t("column.role")}</th>
-                <th scope="col">{t("column.from")}</th>
-              </tr>
-            </thead>
-            <tbody>
-              <For each={people()}>
-                {({ from, kind, name, role }) => (
-                  <tr>
-                    <td>{name}</td><td>{t(`kind.${kind}`)}</td><td title={t(`role.${role}`)}>{role}</td>
-                    <td>
-                      <Show when={from !== props.project.metadata.name} fallback={t("people.here")}><A href={`/projects/${from}`}>{from}</A></Show>
-                    </td>
-                  </tr>
-                )}
-              </For>
-            </tbody>
-          </table>
-        </div>
-      </Show>
-    </section>
-  );
-}
-
-/** A project and those above it, as far as one sees them. */
-function lineOf(project: ProjectObject, all: ReadonlyMap<string, ProjectObject>): ProjectObject[] {
-  const line: ProjectObject[] = [];
-  for (let at: ProjectObject | undefined = project; at && !line.includes(at); at = all.get(at.spec?.parentProjectName ?? "")) line.push(at);
-  return line;
 }

@@ -12,6 +12,7 @@ const ROW = 52;
 const LIMIT = 30;
 const AROUND = 10;
 const STEP = 20;
+const FRAMES_MAX = 20;
 
 /** All that somebody sees, as trees: the fullest first. */
 export function Projects() {
@@ -82,13 +83,42 @@ function Tree(props: TreeProps & { rows: TreeRow[] }) {
     overscan: 12,
   });
   createEffect(on(heights, () => virtual.measure(), { defer: true }));
+  /** A row that is out of sight is in the document some frames after it is scrolled to. */
+  const focus = (index: number, frames = FRAMES_MAX) => {
+    const link = place?.querySelector<HTMLElement>(`[data-row="${index}"] a`);
+    if (link) link.focus();
+    else if (frames > 0) requestAnimationFrame(() => focus(index, frames - 1));
+  };
+  const go = (index: number) => {
+    const row = Math.max(0, Math.min(index, props.rows.length - 1));
+    virtual.scrollToIndex(row);
+    focus(row);
+  };
+  /** As trees are walked everywhere. */
+  const walk = (event: KeyboardEvent) => {
+    const at = Number((event.target as Element).closest<HTMLElement>("[data-row]")?.dataset["row"] ?? -1);
+    const row = props.rows[at];
+    const opens = row !== undefined && row.node.children.length > 0;
+    const steps: Record<string, () => void> = {
+      ArrowDown: () => go(at + 1),
+      ArrowUp: () => go(at - 1),
+      Home: () => go(0),
+      End: () => go(props.rows.length - 1),
+      ArrowRight: () => (opens && !row.open ? props.turn(row.node.name) : opens && go(at + 1)),
+      ArrowLeft: () => (opens && row.open ? props.turn(row.node.name) : row && row.depth > 0 && go(parentOf(props.rows, at))),
+    };
+    const step = steps[event.key];
+    if (!step || event.altKey || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    step();
+  };
   return (
-    <div class="tree" ref={place} role="tree" aria-label={t("projects.title")} tabindex="0">
+    <div class="tree" ref={place} role="tree" aria-label={t("projects.title")} tabindex="0" onKeyDown={walk}>
       <div class="tree-inner" role="presentation" ref={(inner) => createEffect(() => (inner.style.height = `${virtual.getTotalSize()}px`))}>
         <For each={virtual.getVirtualItems()}>
           {(item) => (
             <Show when={props.rows[item.index]}>
-              {(row) => <Row row={row()} top={item.start} showsLimits={props.showsLimits} turn={props.turn} turnLimits={props.turnLimits} />}
+              {(row) => <Row row={row()} index={item.index} top={item.start} showsLimits={props.showsLimits} turn={props.turn} turnLimits={props.turnLimits} />}
             </Show>
           )}
         </For>
@@ -97,7 +127,13 @@ function Tree(props: TreeProps & { rows: TreeRow[] }) {
   );
 }
 
-function Row(props: TreeProps & { row: TreeRow; top: number }) {
+/** The row above that this one belongs to. */
+function parentOf(rows: readonly TreeRow[], at: number): number {
+  const depth = rows[at]?.depth ?? 0;
+  return rows.slice(0, at).findLastIndex((row) => row.depth < depth);
+}
+
+function Row(props: TreeProps & { row: TreeRow; index: number; top: number }) {
   const node = () => props.row.node;
   const fullest = () => fullestFirst(node().shares)[0];
   const twist = () => (props.row.open ? t("projects.close", { name: node().name }) : t("projects.open", { name: node().name }));
@@ -106,7 +142,7 @@ function Row(props: TreeProps & { row: TreeRow; top: number }) {
   const limitsOf = () => t("projects.limits.of", { count: node().shares.length, name: node().name });
   const isOpen = () => props.showsLimits(node().name);
   return (
-    <div class="tree-row" ref={place} role="treeitem" aria-level={props.row.depth + 1}
+    <div class="tree-row" ref={place} role="treeitem" data-row={props.index} aria-level={props.row.depth + 1}
       {...(node().children.length > 0 ? { "aria-expanded": props.row.open } : {})}>
       <div class="tree-line">
         <span class="tree-name">

@@ -5,9 +5,9 @@ import type { Condition, Platform, Tenant as TenantObject } from "../api/types";
 import { type TreeNode, add, forest } from "../budget/forest";
 import { fullness, tenantShares, worst } from "../budget/shares";
 import { t } from "../i18n/messages";
+import { PeopleLink } from "../ui/access";
 import { ReviewLink } from "../ui/acts";
-import { PeopleLink } from "./people";
-import { Conditions, Fullness, Head, Living, Problem, Shares } from "../ui/parts";
+import { Conditions, Fullness, Head, Living, Problem, Shares, missing } from "../ui/parts";
 
 /** What the roots of a tenant consume, by cluster and resource. */
 function usesOf(roots: readonly TreeNode[], tenant: string): Map<string, bigint> {
@@ -67,7 +67,7 @@ export function Tenant() {
   const own = () => [...named.objects().values()].filter(({ spec }) => spec?.tenantID === params.name);
   return (
     <Living states={[all.state(), inside.state(), used.state()]}>
-      <Show when={all.objects().get(params.name)} fallback={<Problem error={new Error(t("state.notfound.text"))} />}>
+      <Show when={all.objects().get(params.name)} fallback={<Problem error={missing(params.name)} />}>
         {(tenant) => <Shown tenant={tenant()} roots={forest(inside.objects().values(), used.objects().values())} platforms={own()} />}
       </Show>
     </Living>

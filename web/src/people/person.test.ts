@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
-import { type Person, changesOf, isWhole, written } from "./person";
+import type { Project } from "../api/types";
+import { type Person, accessTo, changesOf, isWhole, written } from "./person";
 
 const person = (name: string, more: Partial<Person> = {}): Person => ({ kind: "User", name, namespace: "", cluster: "", role: "edit", member: false, ...more });
 
@@ -21,4 +22,18 @@ it("writes of a service account where it is, and of others nothing more", () => 
   expect(written(robot, true)).toEqual({ kind: "ServiceAccount", name: "argocd", namespace: "gitops", cluster: "east", role: "edit" });
   expect(written(person("ann"), false)).toEqual({ kind: "User", name: "ann" });
   expect([isWhole(robot), isWhole({ ...robot, namespace: "" }), isWhole(person(""))]).toEqual([true, false, false]);
+});
+
+it("tells who has a role in a project, and which project gives it", () => {
+  const project = (name: string, parent: string, spec: object) =>
+    [name, { metadata: { name }, spec: { ...(parent && { parentProjectName: parent }), ...spec } } as unknown as Project] as const;
+  const all = new Map([
+    project("shop", "", { access: [{ kind: "Group", name: "developers", role: "view" }] }),
+    project("web", "shop", { access: [{ kind: "ServiceAccount", namespace: "ci", name: "deployer", cluster: "east", role: "edit" }], members: ["bob"] }),
+    project("round", "round", { members: ["eve"] }),
+  ]);
+  expect(accessTo("web", all).map(({ from, name, role }) => `${from}: ${name} ${role}`)).toEqual(
+    ["web: ci:deployer (east) edit", "web: bob edit", "shop: developers view"]);
+  expect(accessTo("round", all)).toHaveLength(1);
+  expect(accessTo("unseen", all)).toEqual([]);
 });

@@ -1,5 +1,7 @@
 /** People as lists of ours name them: pure functions. */
 
+import type { Project } from "../api/types";
+
 export const PERSON_KINDS = ["User", "Group", "ServiceAccount"] as const;
 export type PersonKind = (typeof PERSON_KINDS)[number];
 
@@ -31,6 +33,32 @@ export function nameOf({ kind, name, namespace, cluster }: Person): string {
 
 export function isWhole({ kind, name, namespace }: Person): boolean {
   return name !== "" && (kind !== "ServiceAccount" || namespace !== "");
+}
+
+export const user = (name: string, role: Role, member = false): Person => ({ kind: "User", name, namespace: "", cluster: "", role, member });
+
+/** Whom a project names itself. */
+export function namedBy({ spec }: Project): Person[] {
+  const { access = [], members = [] } = spec ?? {};
+  return [
+    ...access.map(({ kind, name, namespace = "", cluster = "", role }) => ({ kind, name, namespace, cluster, role, member: false })),
+    ...members.map((name) => user(name, "edit", true)),
+  ];
+}
+
+export interface Right {
+  /** The project that gives it. */
+  from: string;
+  kind: PersonKind;
+  name: string;
+  role: Role;
+}
+
+/** Who has a role in a project: by itself and by those above it, as far as one sees them. */
+export function accessTo(name: string, all: ReadonlyMap<string, Project>): Right[] {
+  const line: Project[] = [];
+  for (let at = all.get(name); at && !line.includes(at); at = all.get(at.spec?.parentProjectName ?? "")) line.push(at);
+  return line.flatMap((project) => namedBy(project).map((one) => ({ from: project.metadata.name, kind: one.kind, name: nameOf(one), role: one.role })));
 }
 
 const keyOf = ({ kind, name, namespace, cluster, member }: Person) => JSON.stringify([kind, name, namespace, cluster, member]);

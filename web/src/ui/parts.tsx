@@ -117,6 +117,11 @@ export function Problem(props: { error: unknown }) {
   );
 }
 
+/** What is not among what one sees. */
+export function missing(name: string): ApiError {
+  return new ApiError({ kind: "Status", message: `${name}: ${t("state.notfound.text")}` }, 404);
+}
+
 /** What is shown, or why not; and that it is old, when it is. */
 export function Living(props: ParentProps<{ states: FeedState[] }>) {
   const at = <At extends FeedState["at"]>(wanted: At) =>
@@ -153,7 +158,7 @@ export function Conditions(props: { all: readonly Condition[] | undefined }) {
           <li>
             <span class={`tag ${gradeOf(one)}`}>{one.type}: {one.status}</span>{" "}
             <span>{one.message || one.reason}</span>{" "}
-            <Show when={one.lastTransitionTime}>{(time) => <span class="quiet">{moment(time())}</span>}</Show>
+            <Show when={one.lastTransitionTime}>{(time) => <span class="quiet number">{moment(time())}</span>}</Show>
           </li>
         )}
       </For>

@@ -1,14 +1,33 @@
+/// What may stand next.
+mod words;
+
+use crate::api::Api;
+use crate::connection::ConnectionFlags;
 use crate::failure::{Failure, Outcome};
 use crate::line::Line;
+use crate::paths;
 use crate::screen::print;
-use clap::{Args, CommandFactory as _, ValueEnum};
-use clap_complete::Shell;
+use clap::{Args, Command, CommandFactory as _, FromArgMatches as _, ValueEnum};
+use serde::Deserialize;
+use std::time::Duration;
+use words::{Choices, Named};
 
 const EXAMPLES: &str = "\
 Examples:
   source <(kubectl-business completion bash)
   kubectl-business completion zsh > ~/.zfunc/_kubectl-business
-  kubectl-business completion fish > ~/.config/fish/completions/kubectl-business.fish";
+  kubectl-business completion fish > ~/.config/fish/completions/kubectl-business.fish
+  kubectl-business completion kubectl > ~/bin/kubectl_complete-business && chmod +x ~/bin/kubectl_complete-business
+
+The last one is for `kubectl business`: kubectl's own completion asks the program of that name on PATH.";
+
+/// Whoever types does not wait longer for names.
+const DEADLINE: Duration = Duration::from_secs(2);
+/// More names than anybody reads.
+const NAMES_MAX: usize = 500;
+/// What kubectl and the scripts are told last: whether the shell may propose files.
+const FILES: &str = ":0";
+const NO_FILES: &str = ":4";
 
 /// Print a script that completes the command line
 #[derive(Debug, Args)]
@@ -22,18 +41,127 @@ enum CompletedShell {
     Bash,
     Zsh,
     Fish,
+    /// For `kubectl business`, in whatever shell kubectl completes
+    Kubectl,
 }
 
 impl Completion {
     pub(crate) fn run(&self) -> Result<Outcome, Failure> {
-        let shell = match self.shell {
-            CompletedShell::Bash => Shell::Bash,
-            CompletedShell::Zsh => Shell::Zsh,
-            CompletedShell::Fish => Shell::Fish,
-        };
-        let mut script = Vec::new();
-        clap_complete::generate(shell, &mut Line::command(), "kubectl-business", &mut script);
-        print(String::from_utf8_lossy(&script))?;
+        print(match self.shell {
+            CompletedShell::Bash => include_str!("completion/completion.bash"),
+            CompletedShell::Zsh => include_str!("completion/completion.zsh"),
+            CompletedShell::Fish => include_str!("completion/completion.fish"),
+            CompletedShell::Kubectl => include_str!("completion/kubectl_complete-business"),
+        })?;
         Ok(Outcome::Done)
+    }
+}
+
+/// What the scripts ask: a line for each word that may stand next, with what it means, and whether files may
+#[derive(Debug, Args)]
+pub(crate) struct Complete {
+    /// The words behind the program's name; the last one is being typed
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<String>,
+}
+
+impl Complete {
+    pub(crate) async fn run(&self) -> Result<Outcome, Failure> {
+        let mut command = Line::command();
+        command.build();
+        let (told, files) = match words::choices(&command, &self.words) {
+            Choices::Words(words) => (words, NO_FILES),
+            Choices::Names(named, behind) => (self.names(named, &behind).await, NO_FILES),
+            Choices::Files => (Vec::new(), FILES),
+            Choices::Nothing => (Vec::new(), NO_FILES),
+        };
+        let lines = told.iter().map(|(word, means)| {
+            if means.is_empty() { format!("{word}\n") } else { format!("{word}\t{means}\n") }
+        });
+        print(format!("{}{files}\n", lines.collect::<String>()))?;
+        Ok(Outcome::Done)
+    }
+
+    /// Those that the caller sees and that begin as the word does. Who cannot be asked has none.
+    async fn names(&self, named: Named, behind: &str) -> Vec<(String, String)> {
+        let typed = self.words.last().and_then(|word| word.strip_prefix(behind)).unwrap_or_default();
+        let Some(connection) = self.connection() else { return Vec::new() };
+        let listed = async {
+            let api = connection.open().await?.silent();
+            list(&api, named).await
+        };
+        let names =
+            tokio::time::timeout(DEADLINE, listed).await.ok().and_then(Result::ok).unwrap_or_default();
+        let fitting = names.into_iter().filter(|name| name.starts_with(typed)).take(NAMES_MAX);
+        fitting.map(|name| (format!("{behind}{name}"), String::new())).collect()
+    }
+
+    /// kubectl's own flags, out of a line that is not whole.
+    fn connection(&self) -> Option<ConnectionFlags> {
+        let (_, before) = self.words.split_last()?;
+        let flags = ConnectionFlags::augment_args(Command::new("line").no_binary_name(true));
+        let known = flags.ignore_errors(true).try_get_matches_from(of_connection(before)).ok()?;
+        ConnectionFlags::from_arg_matches(&known).ok()
+    }
+}
+
+/// The words that say whom one talks to, with their values.
+fn of_connection(words: &[String]) -> Vec<&str> {
+    let flags = ConnectionFlags::augment_args(Command::new("line"));
+    let is_known = |word: &str| {
+        let name = word.split_once('=').map_or(word, |(name, _)| name);
+        flags.get_arguments().any(|arg| {
+            name.strip_prefix("--").is_some_and(|long| arg.get_long() == Some(long))
+                || (!word.starts_with("--")
+                    && word.strip_prefix('-').is_some_and(|rest| {
+                        rest.chars().next() == arg.get_short() && arg.get_short().is_some()
+                    }))
+        })
+    };
+    let mut kept = Vec::new();
+    let mut rest = words.iter().map(String::as_str);
+    while let Some(word) = rest.next() {
+        if is_known(word) {
+            kept.push(word);
+            let has_value = word.contains('=') || (!word.starts_with("--") && word.len() > 2);
+            kept.extend((!has_value).then(|| rest.next()).flatten());
+        }
+    }
+    kept
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    metadata: ListedMeta,
+}
+
+#[derive(Deserialize)]
+struct ListedMeta {
+    name: String,
+}
+
+async fn list(api: &Api, named: Named) -> Result<Vec<String>, Failure> {
+    let path = match named {
+        Named::Projects => paths::all("projects"),
+        Named::Namespaces => paths::namespaces_of(&api.project),
+        Named::Clusters => paths::all("memberclusters"),
+        Named::Tenants => paths::all("tenants"),
+    };
+    let all: Vec<Listed> = api.list(&path).await?;
+    Ok(all.into_iter().map(|listed| listed.metadata.name).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whom_one_talks_to_is_read_out_of_a_line_that_is_not_whole() {
+        let words = ["tree", "--context", "east", "--full", "80", "-nshop", "--as=eve", "--tenant", ""];
+        let complete = Complete { words: words.map(str::to_owned).to_vec() };
+        let connection = complete.connection().unwrap();
+        assert_eq!(connection.context.as_deref(), Some("east"));
+        assert_eq!(connection.namespace.as_deref(), Some("shop"));
+        assert_eq!(connection.impersonate.as_deref(), Some("eve"));
     }
 }

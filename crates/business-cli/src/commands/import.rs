@@ -9,9 +9,12 @@ Examples:
 It reads TKEStack's etcd and writes objects with their uids and charges into the database, which no caller of the API may. So it
 is a program of whoever rules the database; docs/coming-from-tkestack.md is the whole way.";
 
-/// Take over the projects and namespaces of `TKEStack`: `business-api import` does it, beside the database
+const ABOUT: &str =
+    "Take over the projects and namespaces of TKEStack: `business-api import` does it, beside the database";
+
+/// What a person types who looks for it here.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(about = ABOUT, long_about = ABOUT, after_help = EXAMPLES)]
 pub(crate) struct Import {
     /// What `business-api import` takes
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]

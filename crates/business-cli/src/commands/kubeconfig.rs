@@ -22,6 +22,7 @@ const NO_CERTIFICATE: &str =
 #[command(after_help = EXAMPLES)]
 pub(crate) struct NamespaceKubeconfig {
     /// The namespace, in the project of -n
+    #[arg(value_name = "NAMESPACE")]
     name: String,
     /// For how many days it is to be good; the server bounds it
     #[arg(long)]

@@ -22,6 +22,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Move {
     /// The namespace, in the project of -n
+    #[arg(value_name = "NAMESPACE")]
     name: String,
     /// The project that it shall lie in
     #[arg(long, value_name = "PROJECT")]

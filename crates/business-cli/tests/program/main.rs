@@ -21,7 +21,10 @@ mod login;
 /// How it comes to people.
 #[cfg(test)]
 mod delivery;
-/// What a program sees: exit codes, JSON, completion.
+/// What may stand next on a command line, as shells ask for it.
+#[cfg(test)]
+mod completion;
+/// What a program sees: exit codes and JSON.
 #[cfg(test)]
 mod programs;
 /// How long it takes.

@@ -40,16 +40,3 @@ fn an_import_is_told_where_it_is_done() {
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("`business-api import --apply --etcd-servers https://etcd`"), "{said}");
 }
-
-#[test]
-fn shells_complete_the_command_line() {
-    for (shell, says) in [
-        ("bash", "complete -F"),
-        ("zsh", "#compdef kubectl-business"),
-        ("fish", "complete -c kubectl-business"),
-    ] {
-        let output = Command::new(PROGRAM).args(["completion", shell]).output().unwrap();
-        let script = String::from_utf8(output.stdout).unwrap();
-        assert!(output.status.success() && script.contains(says) && script.contains("explain"), "{shell}");
-    }
-}

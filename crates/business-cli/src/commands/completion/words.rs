@@ -1,0 +1,216 @@
+//! What may stand next on a command line: a pure function of the commands and of what is typed already.
+
+use clap::{Arg, Command};
+
+/// What the word that is being typed may become.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Choices {
+    /// These words, each with what it means.
+    Words(Vec<(String, String)>),
+    /// The names of objects, behind what is typed of the word already.
+    Names(Named, String),
+    Files,
+    Nothing,
+}
+
+/// Objects that are called by their names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Named {
+    Projects,
+    /// Of the project that the line says.
+    Namespaces,
+    Clusters,
+    Tenants,
+}
+
+impl Named {
+    /// What a value is called in the help, or the word that chooses a kind.
+    fn of(word: &str) -> Option<Self> {
+        match word.to_ascii_lowercase().as_str() {
+            "project" | "prj" => Some(Self::Projects),
+            "namespace" | "ns" => Some(Self::Namespaces),
+            "cluster" => Some(Self::Clusters),
+            "tenant" => Some(Self::Tenants),
+            _ => None,
+        }
+    }
+}
+
+/// Where a line has got to.
+struct Place<'a> {
+    command: &'a Command,
+    /// A flag that waits for its value.
+    open: Option<&'a Arg>,
+    /// What stands for itself, behind the last command.
+    plain: Vec<&'a str>,
+    /// Nothing is a flag any more.
+    closed: bool,
+}
+
+/// `words` are those behind the program's name, the one that is being typed last. `command` is built.
+pub(super) fn choices(command: &Command, words: &[String]) -> Choices {
+    let Some((typed, before)) = words.split_last() else { return Choices::Nothing };
+    let mut place = Place { command, open: None, plain: Vec::new(), closed: false };
+    before.iter().for_each(|word| place.pass(word));
+    place.choices(typed)
+}
+
+impl<'a> Place<'a> {
+    fn pass(&mut self, word: &'a str) {
+        if self.open.take().is_some() {
+            return;
+        }
+        if !self.closed && word == "--" {
+            self.closed = true;
+        } else if !self.closed && word.len() > 1 && word.starts_with('-') {
+            self.open = self
+                .flag(word)
+                .filter(|(flag, value)| value.is_none() && takes_value(flag))
+                .map(|(flag, _)| flag);
+        } else if let Some(command) = self.command.find_subcommand(word).filter(|_| self.plain.is_empty()) {
+            self.command = command;
+        } else {
+            self.plain.push(word);
+        }
+    }
+
+    /// A flag, and its value where that stands in the same word.
+    fn flag(&self, word: &'a str) -> Option<(&'a Arg, Option<&'a str>)> {
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (word, None),
+        };
+        if let Some(long) = name.strip_prefix("--") {
+            let is_it =
+                |arg: &&Arg| arg.get_long_and_visible_aliases().is_some_and(|names| names.contains(&long));
+            return self.command.get_arguments().find(is_it).map(|arg| (arg, value));
+        }
+        let mut letters = word.strip_prefix('-')?.chars();
+        let short = letters.next()?;
+        let arg = self.command.get_arguments().find(|arg| arg.get_short() == Some(short))?;
+        Some((arg, (!letters.as_str().is_empty()).then_some(letters.as_str())))
+    }
+
+    fn choices(&self, typed: &str) -> Choices {
+        if let Some(flag) = self.open {
+            return self.values(flag, typed, "");
+        }
+        if !self.closed && typed.starts_with('-') {
+            return match typed.split_once('=') {
+                Some((name, value)) => {
+                    let flag = self.command.get_arguments().find(|arg| {
+                        name.strip_prefix("--").is_some_and(|long| arg.get_long() == Some(long))
+                            && takes_value(arg)
+                    });
+                    flag.map_or(Choices::Nothing, |flag| self.values(flag, value, &format!("{name}=")))
+                }
+                None => Choices::Words(self.flags(typed)),
+            };
+        }
+        let commands: Vec<_> = self.command.get_subcommands().filter(|_| self.plain.is_empty()).collect();
+        if !commands.is_empty() {
+            let shown = commands.iter().filter(|command| !command.is_hide_set());
+            let told = shown.map(|command| (command.get_name().to_owned(), first_line(command.get_about())));
+            return Choices::Words(told.filter(|(name, _)| name.starts_with(typed)).collect());
+        }
+        let positionals: Vec<_> = self.command.get_positionals().collect();
+        let next =
+            positionals.get(self.plain.len()).or_else(|| positionals.last().filter(|last| repeats(last)));
+        next.map_or(Choices::Nothing, |arg| self.values(arg, typed, ""))
+    }
+
+    fn flags(&self, typed: &str) -> Vec<(String, String)> {
+        let shown = self.command.get_arguments().filter(|arg| !arg.is_hide_set());
+        let told =
+            shown.filter_map(|arg| Some((format!("--{}", arg.get_long()?), first_line(arg.get_help()))));
+        told.filter(|(name, _)| name.starts_with(typed)).collect()
+    }
+
+    /// What an argument may be.
+    fn values(&self, arg: &Arg, typed: &str, behind: &str) -> Choices {
+        let possible = arg.get_possible_values();
+        if !possible.is_empty() {
+            let shown =
+                possible.iter().filter(|value| !value.is_hide_set() && value.get_name().starts_with(typed));
+            let told =
+                shown.map(|value| (format!("{behind}{}", value.get_name()), first_line(value.get_help())));
+            return Choices::Words(told.collect());
+        }
+        let called = arg.get_value_names().and_then(<[_]>::first).map_or("", |name| name.as_str());
+        let kind = || self.plain.first().copied().and_then(Named::of).filter(|_| called == "NAME");
+        match Named::of(called).or_else(kind) {
+            Some(named) => Choices::Names(named, behind.to_owned()),
+            None if called == "FILE" => Choices::Files,
+            None => Choices::Nothing,
+        }
+    }
+}
+
+fn takes_value(arg: &Arg) -> bool {
+    arg.get_action().takes_values()
+}
+
+fn repeats(arg: &Arg) -> bool {
+    arg.get_num_args().is_some_and(|range| range.max_values() > 1)
+}
+
+fn first_line(text: Option<&clap::builder::StyledStr>) -> String {
+    text.map(ToString::to_string).unwrap_or_default().lines().next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::line::Line;
+    use clap::CommandFactory as _;
+
+    fn at(line: &str) -> Choices {
+        let mut command = Line::command();
+        command.build();
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        choices(&command, &words)
+    }
+
+    fn words(line: &str) -> Vec<String> {
+        match at(line) {
+            Choices::Words(words) => words.into_iter().map(|(word, _)| word).collect(),
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn commands_flags_and_values_are_known_wherever_they_stand() {
+        assert_eq!(words("tr"), ["tree"]);
+        assert_eq!(words("--context here tr"), ["tree"]);
+        assert_eq!(words("create pr"), ["project"]);
+        assert_eq!(words("tree --out"), ["--output"]);
+        assert_eq!(words("tree --output js"), ["json"]);
+        assert_eq!(words("tree -o y"), ["yaml"]);
+        assert_eq!(words("tree --output=w"), ["--output=wide"]);
+        assert_eq!(words("describe c"), ["cluster"]);
+        assert!(
+            !words("").iter().any(|word| word.starts_with('_') || word == "token"),
+            "what is hidden stays so"
+        );
+    }
+
+    #[test]
+    fn names_are_those_of_what_is_asked_for() {
+        assert_eq!(at("tree sh"), Choices::Names(Named::Projects, String::new()));
+        assert_eq!(at("tree shop "), Choices::Nothing);
+        assert_eq!(at("tree --tenant=a"), Choices::Names(Named::Tenants, "--tenant=".to_owned()));
+        assert_eq!(at("cordon "), Choices::Names(Named::Clusters, String::new()));
+        assert_eq!(at("lock --reason unpaid "), Choices::Names(Named::Projects, String::new()));
+        assert_eq!(at("describe tenant a"), Choices::Names(Named::Tenants, String::new()));
+        assert_eq!(at("kubeconfig -n shop "), Choices::Names(Named::Namespaces, String::new()));
+        assert_eq!(at("move -nshop east-front --to "), Choices::Names(Named::Projects, String::new()));
+    }
+
+    #[test]
+    fn files_are_the_shells_and_what_is_free_is_nobodys() {
+        assert_eq!(at("explain -f "), Choices::Files);
+        assert_eq!(at("lock shop --reason "), Choices::Nothing);
+        assert_eq!(at("tree --no-such-flag "), Choices::Names(Named::Projects, String::new()));
+        assert_eq!(at("tree --no-such-flag=x"), Choices::Nothing);
+    }
+}
