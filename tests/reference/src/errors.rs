@@ -42,7 +42,7 @@ pub(crate) fn page() -> Result<String> {
             reason.when.to_owned(),
             list(&mut reason.fields.split(", ")),
             reason.keys.join(", "),
-            reason.next.replace('{', "").replace('}', ""),
+            told_to_all(reason.next),
         ]);
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -53,4 +53,13 @@ pub(crate) fn page() -> Result<String> {
         table.shown(),
         recorded.trim_end()
     ))
+}
+
+/// `{project}` is PROJECT for whoever reads it in a book.
+fn told_to_all(next: &str) -> String {
+    let mut text = String::new();
+    for (at, part) in next.split(['{', '}']).enumerate() {
+        if at % 2 == 0 { text.push_str(part) } else { text.push_str(&part.to_uppercase()) }
+    }
+    text
 }

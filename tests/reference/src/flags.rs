@@ -82,7 +82,10 @@ fn default(arg: &Arg) -> String {
 
 fn meaning(arg: &Arg) -> String {
     let help = arg.get_long_help().or_else(|| arg.get_help());
-    let mut text = help.map(ToString::to_string).unwrap_or_default();
+    let mut text = help.map(|help| help.to_string().trim_end_matches('.').to_owned()).unwrap_or_default();
+    if !text.is_empty() {
+        text.push('.');
+    }
     let values = arg.get_possible_values();
     let values: Vec<String> =
         values.iter().filter(|value| !value.is_hide_set()).map(|value| code(value.get_name())).collect();
