@@ -44,7 +44,10 @@ fn line_led_elsewhere(line: &str, dir: &Path, source: Option<&str>) -> String {
         let place = plain(&dir.join(path));
         let is_page = path.is_empty() || is_elsewhere(path) || place.starts_with("docs");
         match (is_page, source) {
-            (true, _) => done.push_str(&format!("{before}]({target})")),
+            // That is what mdBook makes of it.
+            (true, _) => {
+                done.push_str(&format!("{before}]({})", target.replace("README.md", "index.md")));
+            }
             (false, Some(source)) => {
                 done.push_str(&format!("{before}]({source}/{})", place.display()));
             }
@@ -105,7 +108,7 @@ mod tests {
         assert!(led.ends_with("```\n[d](../x)\n```\n"), "{led}");
         let text = led_elsewhere(text, dir, None);
         assert!(text.starts_with("[a](api.md#x) and b, [c](https://example.org)\n"), "{text}");
-        let below = led_elsewhere("[e](../../crates) [f](../api.md)", Path::new("docs/tasks"), None);
-        assert_eq!(below, "e [f](../api.md)\n");
+        let below = led_elsewhere("[e](../../crates) [f](../runbooks/README.md#tools)", Path::new("docs/tasks"), None);
+        assert_eq!(below, "e [f](../runbooks/index.md#tools)\n");
     }
 }
