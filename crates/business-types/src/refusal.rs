@@ -183,7 +183,8 @@ mod tests {
     fn every_reason_has_one_row_and_says_what_to_do_by_keys_that_it_has() {
         for (at, reason) in REASONS.iter().enumerate() {
             assert_eq!(REASONS.iter().position(|other| other.name == reason.name), Some(at));
-            let told = |word: &str| reason.keys.iter().any(|key| key.split(" or ").any(|one| one.trim() == word));
+            let told =
+                |word: &str| reason.keys.iter().any(|key| key.split(" or ").any(|one| one.trim() == word));
             for word in reason.next.split('{').skip(1).filter_map(|rest| rest.split('}').next()) {
                 assert!(told(word), "{}: {word}", reason.name);
             }

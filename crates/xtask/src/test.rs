@@ -3,7 +3,8 @@
 use crate::build::Programs;
 use crate::control_plane::ControlPlane;
 use crate::{
-    book, build, call, cargo, drill, failover, image, layers, postgres, releases, tidy, up, web_test, workspace,
+    book, build, call, cargo, drill, failover, image, layers, postgres, releases, tidy, up, web_test,
+    workspace,
 };
 use anyhow::{Context, Result, bail, ensure};
 use clap::builder::PossibleValuesParser;

@@ -46,7 +46,8 @@ pub(crate) fn page() -> Result<String> {
         ]);
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let recorded = std::fs::read_to_string(root.join(RECORDED)).with_context(|| format!("read {RECORDED}"))?;
+    let recorded =
+        std::fs::read_to_string(root.join(RECORDED)).with_context(|| format!("read {RECORDED}"))?;
     Ok(format!(
         "{INTRODUCTION}\n{}\n## As people read them\n\nWhat `kubectl business` says: recorded by its tests from the real server. \
          Behind `#` stands the exit code.\n\n```text\n{}\n```\n",

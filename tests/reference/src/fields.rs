@@ -1,7 +1,7 @@
 use crate::table::{Table, code};
+use apiserver::Resource;
 use apiserver::resource::ResourceSource;
 use apiserver::subresource::{FieldPath, Shape, Subresource, SubresourceKind};
-use apiserver::Resource;
 use business_api::certificates::{Certificates, ValidDays};
 use business_api::clusters::Clusters;
 use business_api::finalizers::TenantFinalizers;
@@ -43,7 +43,7 @@ pub(crate) fn page() -> String {
     }
     for (name, schema) in shared.clone() {
         let rows = fields_of(schema, &|_| String::new(), &mut shared);
-        text.push_str(&format!("\n### {}\n\n{}\n\n", short(name), schema.description));
+        text.extend([format!("\n### {}\n\n{}\n\n", short(name), schema.description)]);
         text.push_str(&table(&["field", "type", "meaning"], rows));
     }
     text
@@ -73,12 +73,12 @@ fn kind<'a>(resource: &'a Resource, shared: &mut Definitions<'a>) -> String {
     let place = if resource.namespaced { "in a project" } else { "at cluster scope" };
     let names: Vec<String> = resource.short_names.iter().map(|name| code(name)).collect();
     let verbs: Vec<String> = resource.verbs.iter().map(ToString::to_string).collect();
-    text.push_str(&format!(
+    text.extend([format!(
         "{}, {place}; short {}; {}.\n\n",
         code(resource.plural),
         names.join(", "),
         verbs.join(", ")
-    ));
+    )]);
     let rows = fields_of(&resource.schema, &|path| writer(resource, path), shared);
     let rows = rows.into_iter().filter(|row| !matches!(row.path.as_str(), "apiVersion" | "kind"));
     text.push_str(&table(&["field", "type", "written by", "meaning"], rows.collect()));
@@ -92,11 +92,12 @@ fn kind<'a>(resource: &'a Resource, shared: &mut Definitions<'a>) -> String {
 fn of_subresource(resource: &Resource, subresource: &Subresource) -> String {
     let SubresourceKind::Handler(handler) = &subresource.kind else { return String::new() };
     let verbs: Vec<String> = subresource.verbs.iter().map(ToString::to_string).collect();
-    let mut text = format!("\n### {} `/{}`\n\nVerbs: {}.", resource.gvk.kind, subresource.name, verbs.join(", "));
+    let mut text =
+        format!("\n### {} `/{}`\n\nVerbs: {}.", resource.gvk.kind, subresource.name, verbs.join(", "));
     let mut given: Vec<(&str, &Shape)> = handler.body().map(|shape| ("Takes", shape)).into_iter().collect();
     given.push(("Answers", handler.answer()));
     for (word, shape) in given {
-        text.push_str(&format!(" {word} {}", shape.kind.kind));
+        text.extend([format!(" {word} {}", shape.kind.kind)]);
         // The kind itself stands above.
         if shape.kind.kind == resource.gvk.kind {
             text.push_str(".\n");
@@ -191,9 +192,12 @@ fn type_of(schema: &Schema) -> String {
             };
             format!("list of {}{by}", type_of(items))
         }
-        Type::String(StringFormat::Enum(values)) => {
-            values.iter().filter(|value| !value.is_empty()).map(|value| code(value)).collect::<Vec<_>>().join(", ")
-        }
+        Type::String(StringFormat::Enum(values)) => values
+            .iter()
+            .filter(|value| !value.is_empty())
+            .map(|value| code(value))
+            .collect::<Vec<_>>()
+            .join(", "),
         Type::String(StringFormat::Time | StringFormat::MicroTime) => "time".to_owned(),
         Type::String(StringFormat::Bytes) => "base64".to_owned(),
         Type::String(StringFormat::Plain) => "string".to_owned(),

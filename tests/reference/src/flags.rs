@@ -18,7 +18,7 @@ pub(crate) fn page() -> String {
     let mut text = INTRODUCTION.to_owned();
     for (name, mut command) in programs {
         command.build();
-        text.push_str(&format!("\n## {name}\n\n"));
+        text.extend([format!("\n## {name}\n\n")]);
         text.push_str(&described(&command, true));
         append_commands(&mut text, name, &command);
     }
@@ -29,7 +29,7 @@ fn append_commands(text: &mut String, above: &str, command: &Command) {
     let commands = command.get_subcommands().filter(|one| !one.is_hide_set() && one.get_name() != "help");
     for one in commands {
         let name = format!("{above} {}", one.get_name());
-        text.push_str(&format!("\n### {name}\n\n"));
+        text.extend([format!("\n### {name}\n\n")]);
         text.push_str(&described(one, false));
         append_commands(text, &name, one);
     }
@@ -46,7 +46,7 @@ fn described(command: &Command, with_global: bool) -> String {
         rows += 1;
     }
     if rows > 0 {
-        text.push_str(&format!("\n{}", table.shown()));
+        text.extend([format!("\n{}", table.shown())]);
     }
     text
 }
@@ -90,10 +90,10 @@ fn meaning(arg: &Arg) -> String {
     let values: Vec<String> =
         values.iter().filter(|value| !value.is_hide_set()).map(|value| code(value.get_name())).collect();
     if arg.get_action().takes_values() && !values.is_empty() {
-        text.push_str(&format!(" One of {}.", values.join(", ")));
+        text.extend([format!(" One of {}.", values.join(", "))]);
     }
     if let Some(variable) = arg.get_env() {
-        text.push_str(&format!(" Environment: {}.", code(&variable.to_string_lossy())));
+        text.extend([format!(" Environment: {}.", code(&variable.to_string_lossy()))]);
     }
     text
 }

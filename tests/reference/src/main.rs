@@ -55,7 +55,8 @@ async fn run() -> Result<()> {
 fn write(dir: &Path, pages: &[(&str, String)]) -> Result<()> {
     for (name, page) in pages {
         let file = dir.join(name);
-        std::fs::write(&file, format!("{MADE}{page}")).with_context(|| format!("write {}", file.display()))?;
+        std::fs::write(&file, format!("{MADE}{page}"))
+            .with_context(|| format!("write {}", file.display()))?;
     }
     Ok(())
 }
@@ -65,6 +66,10 @@ fn check(dir: &Path, pages: &[(&str, String)]) -> Result<()> {
         std::fs::read_to_string(dir.join(name)).ok().as_deref() != Some(format!("{MADE}{page}").as_str())
     });
     let names: Vec<&str> = outgrown.map(|(name, _)| *name).collect();
-    ensure!(names.is_empty(), "docs/reference: the code says something else now than {}: run `cargo xtask reference`, and look at what changed", names.join(", "));
+    ensure!(
+        names.is_empty(),
+        "docs/reference: the code says something else now than {}: run `cargo xtask reference`, and look at what changed",
+        names.join(", ")
+    );
     Ok(())
 }

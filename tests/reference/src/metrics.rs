@@ -25,12 +25,14 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// The page of both programs.
 pub(crate) async fn page() -> Result<String> {
     let mut text = INTRODUCTION.to_owned();
-    for (name, metrics) in [("business-api", of_api().await?), ("business-controller", of_controller().await?)] {
+    for (name, metrics) in
+        [("business-api", of_api().await?), ("business-controller", of_controller().await?)]
+    {
         let mut table = Table::new(&["metric", "type", "tells"]);
         for MetricDescription { name, kind, help } in all(&metrics) {
             table.row([code(&name), kind, help]);
         }
-        text.push_str(&format!("\n## {name}\n\n{}", table.shown()));
+        text.extend([format!("\n## {name}\n\n{}", table.shown())]);
     }
     Ok(text)
 }

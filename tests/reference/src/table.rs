@@ -12,7 +12,7 @@ impl Table {
 
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         let cells: Vec<String> = cells.into_iter().map(|cell| one_line(&cell)).collect();
-        self.0.push_str(&format!("| {} |\n", cells.join(" | ")));
+        self.0.extend([format!("| {} |\n", cells.join(" | "))]);
     }
 
     pub(crate) fn shown(&self) -> &str {
@@ -28,9 +28,10 @@ pub(crate) fn code(text: &str) -> String {
 /// What may stand in a cell. What looks like an element of HTML outside of code is none.
 fn one_line(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|");
-    let parts = line.split('`').enumerate().map(|(at, part)| {
-        if at % 2 == 0 { part.replace('<', "&lt;") } else { part.to_owned() }
-    });
+    let parts = line
+        .split('`')
+        .enumerate()
+        .map(|(at, part)| if at % 2 == 0 { part.replace('<', "&lt;") } else { part.to_owned() });
     parts.collect::<Vec<_>>().join("`")
 }
 

@@ -46,14 +46,14 @@ fn line_led_elsewhere(line: &str, dir: &Path, source: Option<&str>) -> String {
         match (is_page, source) {
             // That is what mdBook makes of it.
             (true, _) => {
-                done.push_str(&format!("{before}]({})", target.replace("README.md", "index.md")));
+                done.extend([format!("{before}]({})", target.replace("README.md", "index.md"))]);
             }
             (false, Some(source)) => {
-                done.push_str(&format!("{before}]({source}/{})", place.display()));
+                done.extend([format!("{before}]({source}/{})", place.display())]);
             }
             // The text alone, without the bracket that opened it.
             (false, None) => match before.rsplit_once('[') {
-                Some((before, text)) => done.push_str(&format!("{before}{text}")),
+                Some((before, text)) => done.extend([format!("{before}{text}")]),
                 None => done.push_str(before),
             },
         }
@@ -101,14 +101,23 @@ mod tests {
 
     #[test]
     fn links_out_of_the_docs_lead_to_the_source_or_are_text() {
-        let text = "[a](api.md#x) and [b](../deploy/README.md#y), [c](https://example.org)\n```\n[d](../x)\n```\n";
+        let text =
+            "[a](api.md#x) and [b](../deploy/README.md#y), [c](https://example.org)\n```\n[d](../x)\n```\n";
         let dir = Path::new("docs");
         let led = led_elsewhere(text, dir, Some("https://code.example.org/blob/main"));
-        assert!(led.starts_with("[a](api.md#x) and [b](https://code.example.org/blob/main/deploy/README.md), [c]"));
+        assert!(
+            led.starts_with(
+                "[a](api.md#x) and [b](https://code.example.org/blob/main/deploy/README.md), [c]"
+            )
+        );
         assert!(led.ends_with("```\n[d](../x)\n```\n"), "{led}");
         let text = led_elsewhere(text, dir, None);
         assert!(text.starts_with("[a](api.md#x) and b, [c](https://example.org)\n"), "{text}");
-        let below = led_elsewhere("[e](../../crates) [f](../runbooks/README.md#tools)", Path::new("docs/tasks"), None);
+        let below = led_elsewhere(
+            "[e](../../crates) [f](../runbooks/README.md#tools)",
+            Path::new("docs/tasks"),
+            None,
+        );
         assert_eq!(below, "e [f](../runbooks/index.md#tools)\n");
     }
 }
