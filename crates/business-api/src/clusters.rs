@@ -1,6 +1,7 @@
 //! The member clusters, kept from the store's own watch: who may use them, and what is said of them.
 
 use crate::follow::{FollowedIndex, Kept};
+use business_types::refusal::CLUSTER_CLOSED;
 use business_types::{
     ClosedCluster, Cluster, ClusterComparison, Comparison, MemberClusterSpec, MemberClusterStatus,
 };
@@ -14,8 +15,6 @@ use store::{Entry, KindId, Store};
 use tokio::sync::watch;
 
 const RETRY_AFTER_SECONDS: u32 = 2;
-/// `details.causes[].reason` of a cluster that is cordoned or being deleted.
-pub const CLUSTER_CLOSED: &str = "ClusterClosed";
 
 /// A live directory of member clusters. Its clones are the same one.
 #[derive(Clone, Debug)]

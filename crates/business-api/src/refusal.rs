@@ -5,6 +5,10 @@ use crate::levels::{Levels, Unowned};
 use crate::roles::GRANT;
 use business_types::account::{FLEET, PROJECT, TENANT, scope_word};
 use business_types::names::GROUP;
+use business_types::refusal::{
+    BELOW_ALLOCATED, CLAIM_TAKEN, NAMESPACE_TERMINATING, NO_CEILING, PROJECT_IN_USE, PROJECT_LOCKED,
+    PROJECT_OVERDRAWN, QUOTA_EXCEEDED, TENANT_IN_USE, TOO_MANY_CHILDREN,
+};
 use business_types::registry::REGISTRY_DOMAIN;
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::gvk::{GroupResource, GroupVersionKind};
@@ -13,28 +17,6 @@ use meta::status::{Status, StatusCause};
 use serde_json::json;
 use store::quota::{Claim, Scope, Shortage, Violation};
 
-/// `details.causes[].reason` of an amount that does not fit into its project.
-pub const QUOTA_EXCEEDED: &str = "QuotaExceeded";
-/// `details.causes[].reason` of a limit below what is given away already.
-pub const BELOW_ALLOCATED: &str = "BelowAllocated";
-/// `details.causes[].reason` of a namespace lowered below what is in use in its cluster.
-pub const BELOW_USED: &str = "BelowUsed";
-/// `details.causes[].reason` of a project that has as many children as it may.
-pub const TOO_MANY_CHILDREN: &str = "TooManyChildren";
-/// `details.causes[].reason` of a project that an operator has locked.
-pub const PROJECT_LOCKED: &str = "ProjectLocked";
-/// `details.causes[].reason` of a project that is being deleted; the name is client-go's.
-pub const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
-/// `details.causes[].reason` of a cluster's namespace that another object has.
-pub const CLAIM_TAKEN: &str = "ClaimTaken";
-/// `details.causes[].reason` of a project that still has children.
-pub const PROJECT_IN_USE: &str = "ProjectInUse";
-/// `details.causes[].reason` of a tenant that still has projects.
-pub const TENANT_IN_USE: &str = "TenantInUse";
-/// `details.causes[].reason` of a project that cannot be moved, since its children have more than it is granted.
-pub const PROJECT_OVERDRAWN: &str = "ProjectOverdrawn";
-/// `details.causes[].reason` of a root project that its tenant has no ceiling for.
-pub const NO_CEILING: &str = "NoCeiling";
 const NOT_FOUND: &str = "FieldValueNotFound";
 /// Places that a message names.
 const PLACES_MAX: usize = 5;

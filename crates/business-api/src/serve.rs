@@ -90,6 +90,17 @@ impl Default for Program {
 
 /// Serves until `tasks` is cancelled and what was under way has ended.
 pub async fn serve(settings: &Serve, listeners: Listeners, program: Program, tasks: Tasks) -> Result<()> {
+    serve_counted(settings, listeners, program, Metrics::of_process(), tasks).await
+}
+
+/// The same, where somebody else reads what is counted, too.
+pub async fn serve_counted(
+    settings: &Serve,
+    listeners: Listeners,
+    program: Program,
+    metrics: Metrics,
+    tasks: Tasks,
+) -> Result<()> {
     let Program { kinds, issuer, clock } = program;
     let url = &settings.database.database_url;
     let kube = client(settings).await?;
@@ -98,7 +109,7 @@ pub async fn serve(settings: &Serve, listeners: Listeners, program: Program, tas
     if settings.migrate {
         below.spawn("migration", migrate_in_background(url.clone()));
     }
-    let (metrics, live, ready) = (Metrics::of_process(), Health::new(), Health::new());
+    let (live, ready) = (Health::new(), Health::new());
     let config = store::Config { read_from: settings.read_from.clone(), ..store::Config::new(url) };
     let store = kinds.open(config, &below, &metrics)?;
     let growth = Growth::default();

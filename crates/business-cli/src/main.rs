@@ -1,58 +1,7 @@
-//! `kubectl business`: projects, namespaces and their budgets on the command line. Every act is a call of the public API with
-//! the rights of whoever calls.
+//! The program `kubectl-business`.
 
-/// What one types.
-mod line;
-/// Whom the program talks to.
-mod connection;
-/// Calls of the API.
-mod api;
-/// Where things are in the API.
-mod paths;
-/// Objects as the API answers them.
-mod objects;
-/// Why something was not done.
-mod failure;
-/// The levels of a budget.
-mod level;
-/// A refusal as a person reads it.
-mod refusal;
-/// Amounts as people write them.
-mod amount;
-/// Files that hold secrets.
-mod files;
-/// A login at an identity provider.
-mod oidc;
-/// What a person sees.
-mod screen;
-/// What a program reads.
-mod output;
-/// Waiting for something to come true.
-mod wait;
-/// A project or a namespace that somebody wants.
-mod wanted;
-/// What each command does.
-mod commands;
-
-use clap::Parser as _;
-use line::Line;
-use screen::Screen;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let line = Line::parse();
-    let screen = Screen::of_stdout(line.color);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let outcome = match runtime {
-        Ok(runtime) => runtime.block_on(commands::run(line, screen)),
-        Err(error) => Err(failure::Failure::Stopped(error.to_string())),
-    };
-    match outcome {
-        Ok(failure::Outcome::Done) => ExitCode::from(failure::EXIT_DONE),
-        Ok(failure::Outcome::No) => ExitCode::from(failure::EXIT_NO),
-        Err(failure) => {
-            screen::note(refusal::told(&failure, Screen::of_stderr(screen)).trim_end());
-            ExitCode::from(failure.exit_code())
-        }
-    }
+    business_cli::run()
 }

@@ -5,26 +5,13 @@ use crate::failure::{Failure, is_about_nobody};
 use crate::level::{Level, LevelRow, LevelTable};
 use crate::screen::{Cell, Screen, Tone, harmless, right};
 use business_types::names;
+use business_types::refusal::{BELOW_ALLOCATED, CLUSTER_CLOSED, QUOTA_EXCEEDED, Reason};
 use meta::quantity::Quantity;
 use meta::status::{Status, StatusCause};
 
-const QUOTA_EXCEEDED: &str = "QuotaExceeded";
-const BELOW_ALLOCATED: &str = "BelowAllocated";
 const LOG_IN: &str = "log in again: `kubectl business login`";
-/// Reasons whose causes are for programs: the message says the same to people.
-const NAMED: [&str; 11] = [
-    "BelowUsed",
-    "TooManyChildren",
-    "ProjectLocked",
-    "NamespaceTerminating",
-    "ClaimTaken",
-    "ProjectInUse",
-    "TenantInUse",
-    "ProjectOverdrawn",
-    "NoCeiling",
-    "ClusterClosed",
-    "FieldValueNotFound",
-];
+/// What the server says of a name that is nobody's.
+const NOT_FOUND: &str = "FieldValueNotFound";
 
 /// An amount that a level does not have, as a cause of a refusal tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,7 +127,8 @@ fn causes_told(status: &Status, screen: Screen) -> String {
         text = format!("\n{text}\n");
     }
     for cause in causes(status) {
-        let is_program = Shortage::of(cause).is_some() || NAMED.contains(&cause.reason.as_str());
+        // The message says the same to people.
+        let is_program = Reason::of(&cause.reason).is_some() || cause.reason == NOT_FOUND;
         if !is_program && !status.message.contains(&cause.message) {
             let line = [harmless(&cause.field), harmless(&cause.message)].join(": ");
             text.extend(["  ", &line, "\n"]);
@@ -255,50 +243,21 @@ fn next_step(status: &Status, cause: &StatusCause) -> Option<String> {
     if let Some(shortage) = Shortage::of(cause) {
         return Some(next_of_shortage(&shortage));
     }
-    let project = value(&cause.message, "project").unwrap_or_default();
-    let tenant = value(&cause.message, "tenant").unwrap_or_default();
-    let cluster = value(&cause.message, "cluster").unwrap_or_default();
+    let is_leaving = value(&cause.message, "state") == Some("deleting");
+    if let (CLUSTER_CLOSED, true) = (cause.reason.as_str(), is_leaving) {
+        let cluster = value(&cause.message, "cluster")?;
+        return Some(format!(
+            "cluster {cluster} is leaving: choose another one; what is there can still shrink and go"
+        ));
+    }
+    if let Some(reason) = Reason::of(&cause.reason) {
+        return Some(reason.next_for(&cause.message));
+    }
     Some(match cause.reason.as_str() {
-        "BelowUsed" => format!(
-            "ask for {}={} or more, or remove what uses it in the cluster first",
-            value(&cause.message, "resource")?,
-            value(&cause.message, "fits")?
-        ),
-        "TooManyChildren" => {
-            format!(
-                "put it into another project, or delete what nobody needs: `kubectl business tree {project} --namespaces`"
-            )
-        }
-        "ProjectLocked" => {
-            format!(
-                "an operator has locked it: `kubectl business describe project {project}` says why; he ends it with `unlock`"
-            )
-        }
-        "NamespaceTerminating" => {
-            "the project is being deleted: use another one, or wait until it is gone".to_owned()
-        }
-        "ClaimTaken" => "choose another name for it in the cluster; whose it is, is not told".to_owned(),
-        "ProjectInUse" => {
-            format!("delete what lies in it first: `kubectl business tree {project} --namespaces`")
-        }
-        "TenantInUse" => format!("delete its projects first: `kubectl business tree --tenant {tenant}`"),
-        "ProjectOverdrawn" => {
-            format!("lower what its children have first: `kubectl business tree {project} --namespaces`")
-        }
-        "NoCeiling" => format!(
-            "an operator gives tenant {tenant} a ceiling on {cluster}, or make it below a project that has budget there (--parent)"
-        ),
-        "ClusterClosed" if value(&cause.message, "state") == Some("deleting") => {
-            format!("cluster {cluster} is leaving: choose another one; what is there can still shrink and go")
-        }
-        "ClusterClosed" => format!(
-            "choose another cluster, or wait until an operator opens it: `kubectl business uncordon {cluster}`; what is there \
-             can still shrink and go"
-        ),
-        "FieldValueNotFound" if cause.field.starts_with("spec.cluster") => {
+        NOT_FOUND if cause.field.starts_with("spec.cluster") => {
             format!("`kubectl get {}` shows the clusters that you may use", names::CLUSTER_OFFERS)
         }
-        "FieldValueNotFound" => next_of_missing(status),
+        NOT_FOUND => next_of_missing(status),
         "FieldValueInvalid" if cause.message.contains("must set") => {
             let (_, key) = cause.field.rsplit_once('[')?;
             format!("say how much of it, too: {}=0 is an amount", key.trim_end_matches(']'))

@@ -52,6 +52,8 @@ pub mod operator_act;
 pub mod charge;
 /// What is wrong with an object, beyond its shape.
 pub mod validation;
+/// Why a write is refused, for programs.
+pub mod refusal;
 
 pub use audit::{Comparison, HeldAmount, LedgerStatus, Orphan, OrphanState, Stranger};
 pub use chart_group::{ChargedChartGroup, ChartGroup};

@@ -25,5 +25,5 @@ pub mod admin;
 pub use backoff::Backoff;
 pub use clock::Clock;
 pub use health::Health;
-pub use metrics::Metrics;
+pub use metrics::{MetricDescription, Metrics};
 pub use tasks::Tasks;

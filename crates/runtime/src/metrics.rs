@@ -5,11 +5,28 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Metric, Registry};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The program's metrics, in the text form of OpenMetrics. Labels are closed sets: never names or messages.
 #[derive(Clone, Debug, Default)]
-pub struct Metrics(Arc<Mutex<Registry>>);
+pub struct Metrics(Arc<Mutex<Registered>>);
+
+#[derive(Debug, Default)]
+struct Registered {
+    registry: Registry,
+    described: Vec<MetricDescription>,
+}
+
+/// A metric as its registration says it, whether or not anything has been counted yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetricDescription {
+    /// Its name as it is printed.
+    pub name: String,
+    /// `counter`, `gauge`, `histogram` …
+    pub kind: String,
+    /// What it tells.
+    pub help: String,
+}
 
 impl Metrics {
     /// An empty registry.
@@ -20,30 +37,42 @@ impl Metrics {
     /// With what the kernel tells of this process.
     pub fn of_process() -> Self {
         let metrics = Self::default();
-        metrics
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .register_collector(Box::new(ProcessCollector));
+        metrics.collect(ProcessCollector);
         metrics
     }
 
     /// Registers a metric and hands it back. Counters get the suffix `_total` when they are printed.
     pub fn register<M: Metric + Clone>(&self, name: &str, help: &str, metric: M) -> M {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).register(name, help, metric.clone());
+        let kind = metric.metric_type().as_str().to_owned();
+        // As OpenMetrics has it.
+        let printed = if kind == "counter" { format!("{name}_total") } else { name.to_owned() };
+        let mut registered = self.registered();
+        registered.described.push(MetricDescription { name: printed, kind, help: help.to_owned() });
+        registered.registry.register(name, help, metric.clone());
         metric
     }
 
     /// Registers what is looked at whenever the metrics are read.
     pub fn collect(&self, collector: impl Collector) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).register_collector(Box::new(collector));
+        self.registered().registry.register_collector(Box::new(collector));
+    }
+
+    /// What [`Self::register`] was told, in the order of the names. What is collected describes itself when it is encoded.
+    pub fn described(&self) -> Vec<MetricDescription> {
+        let mut described = self.registered().described.clone();
+        described.sort_by(|one, other| one.name.cmp(&other.name));
+        described
+    }
+
+    fn registered(&self) -> MutexGuard<'_, Registered> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Everything registered, as a scraper reads it.
     pub fn encode(&self) -> String {
         let mut text = String::new();
-        let registry = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(error) = prometheus_client::encoding::text::encode(&mut text, &registry) {
+        let registered = self.registered();
+        if let Err(error) = prometheus_client::encoding::text::encode(&mut text, &registered.registry) {
             tracing::error!(%error, "encode metrics");
         }
         text
@@ -75,6 +104,20 @@ impl Collector for Healthchecks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use prometheus_client::metrics::counter::Counter;
+    use prometheus_client::metrics::family::Family;
+    use prometheus_client::metrics::gauge::Gauge;
+
+    #[test]
+    fn a_metric_is_described_before_anything_is_counted() {
+        let metrics = Metrics::new();
+        metrics.register("lost", "What is lost", Family::<[(&str, &str); 1], Counter>::default());
+        metrics.register("found", "What is found", Gauge::<i64>::default());
+        assert!(!metrics.encode().contains("lost"), "nothing is lost yet");
+        let described = metrics.described();
+        let told: Vec<_> = described.iter().map(|one| (one.name.as_str(), one.kind.as_str())).collect();
+        assert_eq!(told, [("found", "gauge"), ("lost_total", "counter")]);
+    }
 
     #[test]
     fn health_checks_are_metrics_as_they_are_at_the_moment() {

@@ -106,6 +106,9 @@ const WORDS: &[Word] = &[
     Word { path: "/src/", word: "unbounded_channel", reason: "every queue has a bound" },
 ];
 
+/// Folders that only tests are compiled from.
+const TEST_FOLDERS: [&str; 3] = ["/tests/", "/fixtures/", "/scenarios/"];
+
 /// Fails with every arrow that points the wrong way.
 pub(crate) fn check() -> Result<()> {
     let mut wrong = arrows(&packages()?);
@@ -160,7 +163,8 @@ fn words() -> Result<Vec<String>> {
     let mut wrong = Vec::new();
     for file in tree::files(&root.join("crates"), &["rs"])? {
         let path = file.strip_prefix(&root).unwrap_or(&file).to_string_lossy().into_owned();
-        if path.contains("crates/xtask/") || path.ends_with("/tests.rs") || path.contains("/tests/") {
+        let is_for_tests = path.ends_with("/tests.rs") || TEST_FOLDERS.iter().any(|folder| path.contains(folder));
+        if path.contains("crates/xtask/") || is_for_tests {
             continue;
         }
         let text = std::fs::read_to_string(&file)?;

@@ -37,8 +37,12 @@ mod manifest;
 mod krew;
 /// What may know what.
 mod layers;
+/// Pages of Markdown.
+mod markdown;
 /// What a compiler does not look at.
 mod tidy;
+/// The documentation as a site.
+mod book;
 /// Everything CI runs.
 mod test;
 /// PostgreSQL that fails.
@@ -82,6 +86,8 @@ fn command() -> Command {
             Command::new("web")
                 .about("Build the console's page, which the next build of business-api takes in."),
             krew::command(),
+            book::command(),
+            book::reference_command(),
             Command::new("layers").about("Check that crates and modules use only what they may."),
             Command::new("tidy").about("Check what a compiler does not look at."),
         ])
@@ -116,6 +122,8 @@ fn run(name: &str, matches: &ArgMatches, begun: Instant) -> Result<Option<Count>
         "release" => image::release(matches)?,
         "web" => web::web()?,
         "krew" => krew::krew(matches)?,
+        "book" => book::book(matches)?,
+        "reference" => book::reference()?,
         "layers" => layers::check()?,
         _ => tidy::check()?,
     }
@@ -140,6 +148,8 @@ mod tests {
             &["failover", "--", "--faults", "switchover"],
             &["drill", "--", "--restores", "cold"],
             &["image", "--check", "--platform", "linux/amd64", "-o", "json"],
+            &["book", "--open", "--source", "https://code.example.org/blob/main"],
+            &["reference"],
             &["release", "--version", "0.1.0", "--registry", "registry.example.com"],
         ] {
             command().try_get_matches_from(std::iter::once("xtask").chain(right.iter().copied())).unwrap();

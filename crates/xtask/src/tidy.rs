@@ -1,6 +1,6 @@
 //! What a compiler does not look at: unreachable files, long files, dead links, invariants without a test.
 
-use crate::{tree, workspace};
+use crate::{markdown, tree, workspace};
 use anyhow::{Result, bail};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -27,9 +27,7 @@ pub(crate) fn check() -> Result<()> {
         }
     }
     wrong.extend(unreachable(&root, &sources)?);
-    for file in tree::files(&root, &["md"])? {
-        wrong.extend(markdown(&root, &file, &std::fs::read_to_string(&file)?));
-    }
+    wrong.extend(markdown::wrong(&root)?);
     wrong.extend(invariants(&root, &sources)?);
     if wrong.is_empty() {
         return Ok(());
@@ -86,39 +84,6 @@ fn module(line: &str) -> Option<&str> {
     rest.strip_prefix("mod ")?.strip_suffix(';')
 }
 
-/// One title, and relative links that lead somewhere.
-fn markdown(root: &Path, file: &Path, text: &str) -> Vec<String> {
-    let mut wrong = Vec::new();
-    let mut titles = 0;
-    let mut fenced = false;
-    for (number, line) in text.lines().enumerate() {
-        if line.trim_start().starts_with("```") {
-            fenced = !fenced;
-            continue;
-        }
-        if fenced {
-            continue;
-        }
-        titles += usize::from(line.starts_with("# "));
-        for link in links(line) {
-            let target = link.split('#').next().unwrap_or_default();
-            let elsewhere = target.is_empty() || target.contains("://") || target.starts_with("mailto:");
-            if !elsewhere && !file.parent().unwrap_or(root).join(target).exists() {
-                wrong.push(format!("{}:{}: {target} does not exist", shown(root, file), number + 1));
-            }
-        }
-    }
-    if titles != 1 {
-        wrong.push(format!("{}: {titles} titles; one is wanted", shown(root, file)));
-    }
-    wrong
-}
-
-/// The targets of `[text](target)`.
-fn links(line: &str) -> impl Iterator<Item = &str> {
-    line.split("](").skip(1).filter_map(|rest| rest.split(')').next())
-}
-
 /// Each row of the tables in docs/invariants.md names in its last column tests, or files of tests, that exist.
 fn invariants(root: &Path, sources: &[PathBuf]) -> Result<Vec<String>> {
     let file = root.join("docs/invariants.md");
@@ -165,15 +130,6 @@ fn function(line: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn dead_links_and_second_titles_are_found_outside_code() {
-        let root = workspace::root();
-        let file = root.join("README.md");
-        let text = "# One\n[a](Cargo.toml) [b](nowhere.md) [c](https://example.com/x)\n```\n# not a title\n```\n# Two\n";
-        let wrong = markdown(&root, &file, text);
-        assert_eq!(wrong, ["README.md:2: nowhere.md does not exist", "README.md: 2 titles; one is wanted"]);
-    }
 
     #[test]
     fn module_and_function_names_are_read() {

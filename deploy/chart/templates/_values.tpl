@@ -134,6 +134,14 @@
 {{- if .values.interval }}
   {{- range .object.spec.podMetricsEndpoints }}{{ $_ := set . "interval" $.values.interval }}{{ end }}
 {{- end }}
+{{- if .values.runbooks }}
+  {{- range .object.spec.groups }}
+    {{- range .rules }}
+      {{- $page := .annotations.runbook | trimPrefix "docs/" | replace ".md" ".html" }}
+      {{- $_ := set .annotations "runbook_url" (printf "%s/%s" (trimSuffix "/" $.values.runbooks) $page) }}
+    {{- end }}
+  {{- end }}
+{{- end }}
 {{- end }}
 
 {{/* Whether an object is wanted: "yes" or nothing. Takes root and object. */}}

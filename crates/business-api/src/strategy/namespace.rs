@@ -22,6 +22,7 @@ use apiserver::{Part, View};
 use business_types::account;
 use business_types::charge::{self, Confirmation, Confirmed};
 use business_types::namespace::group_resource;
+use business_types::refusal::BELOW_USED;
 use business_types::{ChargedNamespace, NamespaceSpec, NamespaceStatus, Provenance, names, validation};
 use futures_util::future::BoxFuture;
 use meta::field::{FieldError, FieldErrors, Path};
@@ -403,7 +404,7 @@ fn check_use(before: &Typed, after: &Typed, name: &str) -> Result<(), Status> {
     let causes = short
         .iter()
         .map(|(resource, hard, used)| meta::status::StatusCause {
-            reason: refusal::BELOW_USED.to_owned(),
+            reason: BELOW_USED.to_owned(),
             message: format!(
                 "cluster={cluster} resource={resource} requested={hard} used={used} fits={used}"
             ),

@@ -8,6 +8,7 @@ use crate::refusal::{self, RefusedKind, RefusedObject};
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
 use apiserver::{Part, View};
+use business_types::refusal::BELOW_USED;
 use business_types::registry::{
     self, ChargedRegistryObject, RegistryKind, RegistrySpec, RegistryStatus, STORAGE,
 };
@@ -140,7 +141,7 @@ impl<K: RegistryKind> RegistryStrategy<K> {
             "{STORAGE}={hard} is less than what is kept in the registry: {used}; the smallest that fits is {used}"
         );
         let cause = StatusCause {
-            reason: refusal::BELOW_USED.to_owned(),
+            reason: BELOW_USED.to_owned(),
             message: format!("domain=registry resource={STORAGE} requested={hard} used={used} fits={used}"),
             field: Path::new("spec").child("hard").key(STORAGE).to_string(),
         };

@@ -43,12 +43,16 @@ pub struct Clerk {
 /// Both ends.
 pub fn open(places: Places, metrics: &Metrics) -> (Desk, Clerk) {
     let (sender, receiver) = mpsc::channel(WAITING_MAX);
-    let issued = metrics.register(
+    (Desk { jobs: sender }, Clerk { jobs: receiver, places, issued: register(metrics) })
+}
+
+/// What is counted here.
+pub fn register(metrics: &Metrics) -> Family<StateLabels, Counter> {
+    metrics.register(
         "business_controller_certificates",
         "Requests for certificates of people, by what became of them",
         Family::default(),
-    );
-    (Desk { jobs: sender }, Clerk { jobs: receiver, places, issued })
+    )
 }
 
 impl Desk {

@@ -23,6 +23,9 @@ impl Programs {
     /// Acceptance, which adds nothing to what the platform depends on.
     pub(crate) const ACCEPT: Self =
         Self::of(&["business-api", "business-controller", "business-cli", "instance", "accept"]);
+    /// What writes the reference out of all programs.
+    pub(crate) const REFERENCE: Self =
+        Self::of(&["business-api", "business-controller", "business-cli", "instance", "reference"]);
     /// The failover of the platform.
     pub(crate) const FAILOVER: Self =
         Self::of(&["business-api", "business-controller", "business-cli", "instance", "stress"]);

@@ -35,7 +35,7 @@ struct Delivery<'a> {
 pub(super) fn check(instance: &Instance, helm: &Helm, questions: &Questions) -> Result<()> {
     let pki = Pki::open(&instance.layout.path("pki"))?;
     let mut delivery = Delivery { instance, helm, pki, pods: Vec::new(), rounds: 0 };
-    say::step("what README has people bring is brought", || delivery.bring())?;
+    say::step("what docs/install.md has people bring is brought", || delivery.bring())?;
     say::step("a database of another authority is not believed", || delivery.strange_database())?;
     say::step("Helm installs the chart, and what it would run is ready", || {
         helm.run(&["install", RELEASE, &chart(), "--values", &values("run")])?;
@@ -70,7 +70,7 @@ impl Delivery<'_> {
         &self.instance.kubectl
     }
 
-    /// The namespace and the Secrets of the database, as deploy/README.md says.
+    /// The namespace and the Secrets of the database, as docs/install.md says.
     fn bring(&self) -> Result<()> {
         let authority = std::fs::read_to_string(self.pki.cert(postgres::AUTHORITY))?;
         for object in [

@@ -1,0 +1,200 @@
+//! Why a write is refused, for programs: the reasons of `details.causes[]` that are this API's own. The server tells them,
+//! the command line says by them what to do next, and the reference lists them.
+
+/// An amount that a level does not have.
+pub const QUOTA_EXCEEDED: &str = "QuotaExceeded";
+/// A limit below what is given away already.
+pub const BELOW_ALLOCATED: &str = "BelowAllocated";
+/// An amount lowered below what is in use.
+pub const BELOW_USED: &str = "BelowUsed";
+/// A project that has as many children as it may.
+pub const TOO_MANY_CHILDREN: &str = "TooManyChildren";
+/// A project that an operator has locked.
+pub const PROJECT_LOCKED: &str = "ProjectLocked";
+/// A project that is being deleted; the name is client-go's.
+pub const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
+/// A cluster's namespace, or a name in the registry, that another object has.
+pub const CLAIM_TAKEN: &str = "ClaimTaken";
+/// A project that still has children.
+pub const PROJECT_IN_USE: &str = "ProjectInUse";
+/// A tenant that still has projects.
+pub const TENANT_IN_USE: &str = "TenantInUse";
+/// A project that cannot be moved, since its children have more than it is granted.
+pub const PROJECT_OVERDRAWN: &str = "ProjectOverdrawn";
+/// A root project that its tenant has no ceiling for.
+pub const NO_CEILING: &str = "NoCeiling";
+/// A cluster that takes nothing new.
+pub const CLUSTER_CLOSED: &str = "ClusterClosed";
+
+/// What is known of a reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// Its name, in `details.causes[].reason`.
+    pub name: &'static str,
+    /// The code of an answer with this reason alone.
+    pub code: u16,
+    /// When it is told.
+    pub when: &'static str,
+    /// The fields that it is told of.
+    pub fields: &'static str,
+    /// The keys of `details.causes[].message`.
+    pub keys: &'static [&'static str],
+    /// What to do. `{key}` stands for the value of a key.
+    pub next: &'static str,
+}
+
+const AMOUNT: &[&str] = &[
+    "project, tenant or scope",
+    "cluster or domain",
+    "resource",
+    "requested",
+    "hard",
+    "allocated",
+    "remaining",
+    "fits",
+    "held",
+];
+const SCOPE: &str = "metadata.namespace, spec.parentProjectName";
+
+/// All of them.
+pub const REASONS: [Reason; 12] = [
+    Reason {
+        name: QUOTA_EXCEEDED,
+        code: 403,
+        when: "more is asked for than a level has left; `fits` is the largest amount that would have been accepted",
+        fields: "spec.hard[R], spec.clusters[C].hard[R]",
+        keys: AMOUNT,
+        next: "ask for {resource}={fits} at most, or have the level's hard raised",
+    },
+    Reason {
+        name: BELOW_ALLOCATED,
+        code: 403,
+        when: "a limit is put below what is given away; `fits` is the smallest that would have been accepted",
+        fields: "spec.clusters[C].hard[R]",
+        keys: AMOUNT,
+        next: "set {resource} to {fits} or more, or lower what lies below first",
+    },
+    Reason {
+        name: BELOW_USED,
+        code: 403,
+        when: "a namespace or a place in the registry is lowered below what it uses",
+        fields: "spec.hard[R]",
+        keys: &["cluster or domain", "resource", "requested", "used", "fits"],
+        next: "ask for {resource}={fits} or more, or remove what uses it in the cluster first",
+    },
+    Reason {
+        name: TOO_MANY_CHILDREN,
+        code: 403,
+        when: "the project has as many children as a project may have",
+        fields: SCOPE,
+        keys: &["project", "max"],
+        next: "put it into another project, or delete what nobody needs: `kubectl business tree {project} --namespaces`",
+    },
+    Reason {
+        name: PROJECT_LOCKED,
+        code: 403,
+        when: "an operator has locked the project: it takes nothing new and does not grow",
+        fields: SCOPE,
+        keys: &["project"],
+        next: "an operator has locked it: `kubectl business describe project {project}` says why; he ends it with `unlock`",
+    },
+    Reason {
+        name: NAMESPACE_TERMINATING,
+        code: 403,
+        when: "the project is being deleted; `message` is a sentence, as client-go knows it",
+        fields: SCOPE,
+        keys: &[],
+        next: "the project is being deleted: use another one, or wait until it is gone",
+    },
+    Reason {
+        name: CLAIM_TAKEN,
+        code: 409,
+        when: "another object has this namespace of the cluster, or this name in the registry",
+        fields: "spec.namespace, spec.name",
+        keys: &["cluster or domain", "namespace or name"],
+        next: "choose another name for it in the cluster; whose it is, is not told",
+    },
+    Reason {
+        name: PROJECT_IN_USE,
+        code: 409,
+        when: "the project still has children",
+        fields: "spec.finalizers",
+        keys: &["project", "children"],
+        next: "delete what lies in it first: `kubectl business tree {project} --namespaces`",
+    },
+    Reason {
+        name: TENANT_IN_USE,
+        code: 409,
+        when: "the tenant still has projects",
+        fields: "spec.finalizers",
+        keys: &["tenant", "children"],
+        next: "delete its projects first: `kubectl business tree --tenant {tenant}`",
+    },
+    Reason {
+        name: PROJECT_OVERDRAWN,
+        code: 403,
+        when: "the project is to be moved, and its children have more than it is granted",
+        fields: "spec.parentProjectName",
+        keys: &["project"],
+        next: "lower what its children have first: `kubectl business tree {project} --namespaces`",
+    },
+    Reason {
+        name: NO_CEILING,
+        code: 403,
+        when: "the tenant has no ceiling on the cluster, and the caller may not make budget out of nothing",
+        fields: "spec.clusters[C]",
+        keys: &["tenant", "cluster or domain"],
+        next: "an operator gives tenant {tenant} a ceiling on {cluster}, or make it below a project that has budget there \
+               (--parent)",
+    },
+    Reason {
+        name: CLUSTER_CLOSED,
+        code: 403,
+        when: "the cluster takes nothing new and nothing in it grows; `state` is `cordoned` or `deleting`",
+        fields: "spec",
+        keys: &["cluster", "state"],
+        next: "choose another cluster, or wait until an operator opens it: `kubectl business uncordon {cluster}`; what is \
+               there can still shrink and go",
+    },
+];
+
+impl Reason {
+    /// The reason of this name.
+    pub fn of(name: &str) -> Option<&'static Self> {
+        REASONS.iter().find(|reason| reason.name == name)
+    }
+
+    /// What to do, with what the cause's message says put in.
+    pub fn next_for(&self, message: &str) -> String {
+        let pairs = message.split(' ').filter_map(|pair| pair.split_once('='));
+        pairs.fold(self.next.to_owned(), |next, (key, value)| {
+            // The registry stands where a cluster does.
+            let key = if key == "domain" { "cluster" } else { key };
+            next.replace(&format!("{{{key}}}"), value)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_has_one_row_and_says_what_to_do_by_keys_that_it_has() {
+        for (at, reason) in REASONS.iter().enumerate() {
+            assert_eq!(REASONS.iter().position(|other| other.name == reason.name), Some(at));
+            let told =
+                |word: &str| reason.keys.iter().any(|key| key.split(" or ").any(|one| one.trim() == word));
+            for word in reason.next.split('{').skip(1).filter_map(|rest| rest.split('}').next()) {
+                assert!(told(word), "{}: {word}", reason.name);
+            }
+        }
+    }
+
+    #[test]
+    fn what_to_do_names_what_was_refused() {
+        let reason = Reason::of(BELOW_USED).unwrap();
+        let next = reason.next_for("cluster=east resource=pods requested=1 used=3 fits=3");
+        assert_eq!(next, "ask for pods=3 or more, or remove what uses it in the cluster first");
+    }
+}
