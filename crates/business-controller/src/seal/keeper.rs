@@ -58,7 +58,6 @@ impl Keeper {
     }
 
     /// Follows the Secret for ever.
-    #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
     pub async fn run(self) {
         loop {
             if let Err(error) = self.look().await {
