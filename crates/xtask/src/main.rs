@@ -45,6 +45,8 @@ mod test;
 mod failover;
 /// Backups and restores.
 mod drill;
+/// Controllers that fail.
+mod fleet;
 /// Measurements.
 mod bench;
 /// What is shipped.
@@ -77,6 +79,7 @@ fn command() -> Command {
             bench::command(),
             failover::command(),
             drill::command(),
+            fleet::command(),
             image::command(),
             image::release_command(),
             Command::new("web")
@@ -112,6 +115,7 @@ fn run(name: &str, matches: &ArgMatches, begun: Instant) -> Result<Option<Count>
         "bench" => bench::bench(matches)?,
         "failover" => failover::long(matches)?,
         "drill" => drill::long(matches)?,
+        "fleet" => fleet::long(matches)?,
         "image" => image::image(matches)?,
         "release" => image::release(matches)?,
         "web" => web::web()?,
@@ -139,6 +143,7 @@ mod tests {
             &["bench", "http", "--", "--rounds", "1"],
             &["failover", "--", "--faults", "switchover"],
             &["drill", "--", "--restores", "cold"],
+            &["fleet", "--", "--simulated", "10", "-o", "json"],
             &["image", "--check", "--platform", "linux/amd64", "-o", "json"],
             &["release", "--version", "0.1.0", "--registry", "registry.example.com"],
         ] {

@@ -3,7 +3,8 @@
 use crate::build::Programs;
 use crate::control_plane::ControlPlane;
 use crate::{
-    build, call, cargo, drill, failover, image, layers, postgres, releases, tidy, up, web_test, workspace,
+    build, call, cargo, drill, failover, fleet, image, layers, postgres, releases, tidy, up, web_test,
+    workspace,
 };
 use anyhow::{Context, Result, bail, ensure};
 use clap::builder::PossibleValuesParser;
@@ -18,7 +19,7 @@ use terminal::say::{self, Count};
 type TestStep = fn() -> Result<Count>;
 
 /// In this order: what is quick and what builds for the rest comes first.
-const STEPS: [(&str, TestStep); 17] = [
+const STEPS: [(&str, TestStep); 18] = [
     ("fmt", || cargo(&["fmt", "--all", "--check"], &[])),
     ("layers", || layers::check().map(|()| Count::ONE)),
     ("tidy", || tidy::check().map(|()| Count::ONE)),
@@ -32,6 +33,7 @@ const STEPS: [(&str, TestStep); 17] = [
     ("check", check),
     ("failover", || failover::short()),
     ("drill", || drill::short()),
+    ("fleet", || fleet::short()),
     ("image", image::level),
     ("elsewhere", || on_real_parts("elsewhere", "accept", &["elsewhere"])),
     ("accept", accept),

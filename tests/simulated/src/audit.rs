@@ -1,11 +1,11 @@
 //! Audit logs in the form of Kubernetes', as far as it is needed: a simulated cluster writes them, and those of
 //! kube-apiserver are read by the same structure.
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -103,20 +103,37 @@ fn former(path: &Path) -> PathBuf {
     path.with_extension("1.jsonl")
 }
 
-/// All that is there of an audit log. A line that is being written is left out.
-pub fn read(path: &Path) -> Result<Vec<Event>> {
-    let mut events = Vec::new();
-    for path in [former(path), path.to_owned()] {
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(error).with_context(|| format!("read {}", path.display())),
-        };
-        for line in BufReader::new(file).lines() {
-            events.extend(serde_json::from_str::<Event>(&line?).ok());
-        }
+/// Reads a log that is being written, a part after the other.
+#[derive(Debug)]
+pub struct Tail {
+    path: PathBuf,
+    read: u64,
+}
+
+impl Tail {
+    pub fn new(path: PathBuf) -> Self {
+        Self { path, read: 0 }
     }
-    Ok(events)
+
+    /// What is new. A line that is not complete is left for the next time; a log that has begun anew is an error, since
+    /// what stood in it before may not have been read.
+    pub fn news(&mut self) -> Result<Vec<Event>> {
+        let mut file = match File::open(&self.path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error).with_context(|| format!("read {}", self.path.display())),
+        };
+        ensure!(file.metadata()?.len() >= self.read, "{} was begun anew", self.path.display());
+        file.seek(SeekFrom::Start(self.read))?;
+        let (mut reader, mut line, mut events) = (BufReader::new(file), String::new(), Vec::new());
+        while reader.read_line(&mut line)? > 0 && line.ends_with('\n') {
+            let event = serde_json::from_str(&line);
+            events.push(event.with_context(|| format!("read {}: {line}", self.path.display()))?);
+            self.read += line.len() as u64;
+            line.clear();
+        }
+        Ok(events)
+    }
 }
 
 #[cfg(test)]
@@ -124,18 +141,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_is_bounded_and_what_is_there_is_read() {
+    fn a_log_is_bounded_and_what_is_there_is_read_once() {
         let directory = std::env::temp_dir().join(format!("simulated-audit-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let path = directory.join("one.jsonl");
         let log = AuditLog::open(path.clone(), 10_000).unwrap();
-        for number in 0..200 {
+        let mut tail = Tail::new(path.clone());
+        let write = |number: u32| {
             log.write(&Event { audit_id: number.to_string(), ..Event::default() }).unwrap();
-        }
-        let events = read(&path).unwrap();
-        assert_eq!(events.last().unwrap().audit_id, "199");
-        assert!(events.len() < 100);
+        };
+        (0..3).for_each(write);
+        let ids = |tail: &mut Tail| -> Vec<String> {
+            tail.news().unwrap().into_iter().map(|event| event.audit_id).collect()
+        };
+        assert_eq!(ids(&mut tail), ["0", "1", "2"]);
+        write(3);
+        assert_eq!((ids(&mut tail), ids(&mut tail)), (vec!["3".to_owned()], Vec::new()));
+        (4..200).for_each(write);
         assert!(path.metadata().unwrap().len() <= 10_000);
+        assert!(former(&path).metadata().unwrap().len() <= 10_000);
         std::fs::remove_dir_all(directory).unwrap();
     }
 }

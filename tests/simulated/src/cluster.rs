@@ -151,8 +151,7 @@ impl Cluster {
         let document = Object::clone(&live).into_value();
         let patched = merge_patch(document, patch).map_err(|error| error.status())?.document;
         let Ok(mut new) = Object::new(patched) else { return Err(Status::bad_request("no object")) };
-        let is_same = [&live, &Arc::new(new.clone())].map(|object| object.resource_version().to_owned());
-        if is_same[0] != is_same[1] || live.uid() != new.uid() {
+        if live.resource_version() != new.resource_version() || live.uid() != new.uid() {
             return Err(target.conflict());
         }
         for path in [
@@ -240,8 +239,11 @@ impl Cluster {
     }
 
     fn give_account(&self, state: &mut State, namespace: &str) {
-        let target =
-            Target { kind: Kind::ServiceAccount, namespace: namespace.to_owned(), name: "default".to_owned() };
+        let target = Target {
+            kind: Kind::ServiceAccount,
+            namespace: namespace.to_owned(),
+            name: "default".to_owned(),
+        };
         if state.get(&target.key()).is_none() {
             let made = self.create(state, &target, json!({"metadata": {"name": "default"}}), "");
             drop(made);
@@ -279,7 +281,8 @@ impl Target {
     }
 
     fn conflict(&self) -> Status {
-        let why = "the object has been modified; please apply your changes to the latest version and try again";
+        let why =
+            "the object has been modified; please apply your changes to the latest version and try again";
         Status::conflict(&self.kind.resource(), &self.name, why)
     }
 }
@@ -377,7 +380,10 @@ mod tests {
         assert_eq!((stale.code, stale.reason.as_str()), (409, "Conflict"));
         let fresh = raise(&counted["metadata"]["resourceVersion"]);
         let raised = call(&cluster, &Act::Merge, &path, "", &fresh).unwrap().1;
-        assert_eq!((&raised["spec"]["hard"]["pods"], &raised["status"]["hard"]["pods"]), (&json!("5"), &json!("3")));
+        assert_eq!(
+            (&raised["spec"]["hard"]["pods"], &raised["status"]["hard"]["pods"]),
+            (&json!("5"), &json!("3"))
+        );
         cluster.tend();
         assert_eq!(read(&cluster, &path)["status"]["hard"]["pods"], "5");
         assert_eq!(quota_again(&cluster).code, 409);
@@ -413,10 +419,14 @@ mod tests {
         let path = "/api/v1/namespaces/a/limitranges/l";
         let body = |cpu: &str| json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l"}, "spec": {"limits": [{"cpu": cpu}]}});
         let apply = |cpu: &str| {
-            call(&cluster, &Act::Apply, path, "fieldManager=business-template&force=true", &body(cpu)).unwrap()
+            call(&cluster, &Act::Apply, path, "fieldManager=business-template&force=true", &body(cpu))
+                .unwrap()
         };
         let (code, first) = apply("1");
-        assert_eq!((code, &first["metadata"]["managedFields"][0]["manager"]), (201, &json!("business-template")));
+        assert_eq!(
+            (code, &first["metadata"]["managedFields"][0]["manager"]),
+            (201, &json!("business-template"))
+        );
         let (code, same) = apply("1");
         assert_eq!((code, &same), (200, &first));
         let (_, other) = apply("2");

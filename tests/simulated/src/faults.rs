@@ -38,10 +38,6 @@ impl Faults {
             let millis = if happens(delay.percent) { rand::rng().random_range(0..=delay.millis) } else { 0 };
             Duration::from_millis(millis)
         };
-        Fate {
-            before: wait(self.late),
-            after: wait(self.slow),
-            unanswered: happens(self.unanswered_percent),
-        }
+        Fate { before: wait(self.late), after: wait(self.slow), unanswered: happens(self.unanswered_percent) }
     }
 }

@@ -8,6 +8,8 @@
 //!                       └────▶ audit        └─▶ follow (watches)
 //! ```
 
+#![expect(missing_docs, reason = "tests of this workspace are its only users")]
+
 /// Kinds that a simulated cluster knows.
 pub mod kinds;
 /// What a request asks for.

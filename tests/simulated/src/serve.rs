@@ -38,25 +38,15 @@ pub struct Settings {
     /// Port of 127.0.0.1.
     #[arg(long)]
     pub port: u16,
-    /// How many clusters: sim-001, sim-002 …
-    #[arg(long)]
-    pub clusters: u16,
+    /// Names of the clusters.
+    #[arg(long, value_delimiter = ',', required = true)]
+    pub clusters: Vec<String>,
     /// Where the audit logs are: one a cluster, NAME.jsonl, with the one before it.
     #[arg(long)]
     pub audit: PathBuf,
     /// No audit log becomes larger.
     #[arg(long, default_value_t = 64 << 20)]
     pub audit_bytes: u64,
-}
-
-/// The name of a cluster, counted from 1.
-pub fn name_of(number: u16) -> String {
-    format!("sim-{number:03}")
-}
-
-/// The path of a cluster's API.
-pub fn path_of(name: &str) -> String {
-    format!("{CLUSTERS}{name}")
 }
 
 /// All clusters, and what becomes of writes to them.
@@ -81,11 +71,10 @@ pub fn serve(listener: TcpListener, settings: &Settings, tasks: &Tasks) -> Resul
     std::fs::create_dir_all(&settings.audit)
         .with_context(|| format!("create {}", settings.audit.display()))?;
     let mut clusters = BTreeMap::new();
-    for number in 1..=settings.clusters {
-        let name = name_of(number);
+    for name in &settings.clusters {
         let log = AuditLog::open(settings.audit.join(format!("{name}.jsonl")), settings.audit_bytes)?;
-        let cluster = ServedCluster::new(Arc::new(Cluster::new(&name)), log);
-        clusters.insert(name, Arc::new(cluster));
+        let cluster = ServedCluster::new(Arc::new(Cluster::new(name)), log);
+        clusters.insert(name.clone(), Arc::new(cluster));
     }
     let world = Arc::new(World { clusters, faults: Mutex::default(), tasks: tasks.clone() });
     tasks.spawn("controllers", tend(Arc::clone(&world)));
