@@ -5,7 +5,7 @@ use crate::follow::{Follower, Form};
 use crate::request::{Query, Target, verb};
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Method, Response, StatusCode};
+use http::{Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use meta::status::Status;
@@ -101,46 +101,18 @@ impl ServedCluster {
                 ]));
             }
         };
-        let event = self.event(user, verb, &target, parts, header(USER_AGENT), &body);
-        Ok(Call::Write(Box::new(Write { target, act, query, body, event, begun: Instant::now() })))
-    }
-
-    fn event(
-        &self,
-        user: &str,
-        verb: &str,
-        target: &Target,
-        parts: &Parts,
-        agent: &str,
-        body: &Bytes,
-    ) -> Event {
-        let mut name = target.name.clone();
-        if parts.method == Method::POST {
-            let made: Value = serde_json::from_slice(body).unwrap_or_default();
-            made.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().clone_into(&mut name);
-        }
-        Event {
-            kind: "Event".to_owned(),
-            api_version: "audit.k8s.io/v1".to_owned(),
-            level: "Metadata".to_owned(),
-            // Without a gap: whoever reads sees whether all is there.
+        let user = User { username: user.to_owned(), ..User::default() };
+        let event = Event {
             audit_id: self.written.fetch_add(1, Ordering::Relaxed).to_string(),
-            stage: "ResponseComplete".to_owned(),
             request_uri: parts.uri.to_string(),
             verb: verb.to_owned(),
-            user: User { username: user.to_owned(), ..User::default() },
-            user_agent: agent.to_owned(),
-            object_ref: Some(ObjectReference {
-                resource: target.kind.plural().to_owned(),
-                namespace: target.namespace.clone(),
-                name,
-                api_group: target.kind.group().to_owned(),
-                api_version: "v1".to_owned(),
-                subresource: String::new(),
-            }),
+            user,
+            user_agent: header(USER_AGENT).to_owned(),
+            object_ref: Some(reference(&target, &body)),
             request_received_timestamp: self.now(),
-            ..Event::default()
-        }
+            ..frame()
+        };
+        Ok(Call::Write(Box::new(Write { target, act, query, body, event, begun: Instant::now() })))
     }
 
     /// Makes a write, as its fate has it, and notes it. `None` when nobody is to hear of it.
@@ -172,6 +144,34 @@ impl ServedCluster {
 
     fn now(&self) -> String {
         meta::time::rfc3339_micro(self.clock.unix_micros())
+    }
+}
+
+/// What all events have in common.
+fn frame() -> Event {
+    Event {
+        kind: "Event".to_owned(),
+        api_version: "audit.k8s.io/v1".to_owned(),
+        level: "Metadata".to_owned(),
+        stage: "ResponseComplete".to_owned(),
+        ..Event::default()
+    }
+}
+
+/// What a write is about; the name of what is made is in its body.
+fn reference(target: &Target, body: &Bytes) -> ObjectReference {
+    let mut name = target.name.clone();
+    if name.is_empty() {
+        let made: Value = serde_json::from_slice(body).unwrap_or_default();
+        made.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().clone_into(&mut name);
+    }
+    ObjectReference {
+        resource: target.kind.plural().to_owned(),
+        namespace: target.namespace.clone(),
+        name,
+        api_group: target.kind.group().to_owned(),
+        api_version: "v1".to_owned(),
+        subresource: String::new(),
     }
 }
 

@@ -5,7 +5,7 @@ use meta::status::Status;
 use std::time::Duration;
 
 /// A write is given up after this time unless it says another.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Which object, or which objects.
 #[derive(Clone, Debug, PartialEq, Eq)]

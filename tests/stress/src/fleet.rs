@@ -271,9 +271,11 @@ impl Trial<'_> {
         block_in_place(|| fault.strike(self.instance, controller))?;
         let lasts = match fault {
             Fault::Pause | Fault::Partition => self.settings.lease() + GOAL * 2,
-            _ => Duration::ZERO,
+            // Shares are given to it when the replicas have been the same for a while.
+            Fault::Add => self.settings.lease() * 3,
+            Fault::Kill | Fault::Restart => Duration::ZERO,
         };
-        let deadline = self.settings.lease() + GOAL + PATIENCE;
+        let deadline = lasts.max(self.settings.lease() + GOAL) + PATIENCE;
         loop {
             self.pass(POLL, load).await?;
             let waiting = match fault {

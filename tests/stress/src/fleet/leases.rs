@@ -12,7 +12,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/tke-business/leases?watch=1";
+/// What leases of shares are called; with the second word, those by which replicas show that they live.
 const PREFIX: &str = "business-controller";
+const PRESENCE: &str = "business-controller-replica-";
 
 /// What was seen of them, by name.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +27,7 @@ struct Seen {
 }
 
 impl Leases {
-    /// All that have come to somebody.
+    /// Whom they have come to.
     pub(crate) fn takeovers(&self) -> Vec<Takeover> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).takeovers.clone()
     }
@@ -58,15 +60,16 @@ impl Leases {
     fn hear(&self, event: &Value) {
         let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let lease = text("/object/metadata/name").to_owned();
-        let at = parse_micro(text("/object/spec/acquireTime")).unwrap_or_default();
-        let holder = controller_of(text("/object/spec/holderIdentity"));
-        if !lease.starts_with(PREFIX) {
+        if !lease.starts_with(PREFIX) || lease.starts_with(PRESENCE) {
             return;
         }
+        let holder = controller_of(text("/object/spec/holderIdentity")).to_owned();
+        let since = if holder.is_empty() { "/object/spec/renewTime" } else { "/object/spec/acquireTime" };
+        let at = parse_micro(text(since)).unwrap_or_default();
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = (holder.to_owned(), at);
-        if seen.holders.insert(lease.clone(), now.clone()) != Some(now) && !holder.is_empty() {
-            seen.takeovers.push(Takeover { lease, writer: holder.to_owned(), at });
+        let now = (holder.clone(), at);
+        if seen.holders.insert(lease.clone(), now.clone()) != Some(now) {
+            seen.takeovers.push(Takeover { lease, writer: holder, at });
         }
     }
 }
