@@ -271,11 +271,13 @@ impl Trial<'_> {
         block_in_place(|| fault.strike(self.instance, controller))?;
         let lasts = match fault {
             Fault::Pause | Fault::Partition => self.settings.lease() + GOAL * 2,
-            // Shares are given to it when the replicas have been the same for a while.
-            Fault::Add => self.settings.lease() * 3,
-            Fault::Kill | Fault::Restart => Duration::ZERO,
+            Fault::Kill | Fault::Restart | Fault::Add => Duration::ZERO,
         };
-        let deadline = lasts.max(self.settings.lease() + GOAL) + PATIENCE;
+        // Shares are given to somebody new when the controllers have been the same for a while.
+        let deadline = match fault {
+            Fault::Add => self.settings.lease() * 3,
+            _ => self.settings.lease() + GOAL + PATIENCE,
+        };
         loop {
             self.pass(POLL, load).await?;
             let waiting = match fault {
@@ -290,7 +292,7 @@ impl Trial<'_> {
         self.pass(CALM, load).await?;
         self.until_ready(controller, load).await?;
         let goal = fault.orphans().then(|| self.settings.lease() + GOAL);
-        let moved = self.moved(fault, struck);
+        let moved = self.moved(fault, &orphans, struck);
         if fault != Fault::Add {
             let forgotten = orphans.iter().filter(|cluster| !moved.contains_key(*cluster));
             let forgotten = forgotten
@@ -319,15 +321,16 @@ impl Trial<'_> {
     }
 
     /// Clusters that have come to another writer since, and how long they were without one: from the fault on where it took
-    /// the writer away, else between the two.
-    fn moved(&self, fault: Fault, struck: i64) -> BTreeMap<String, Duration> {
+    /// the writer away, else between the two. Whatever moves besides has another reason.
+    fn moved(&self, fault: Fault, orphans: &BTreeSet<String>, struck: i64) -> BTreeMap<String, Duration> {
         let mut moved = BTreeMap::new();
         for cluster in self.plan.clusters.iter() {
+            if fault != Fault::Add && !orphans.contains(cluster) {
+                continue;
+            }
             let tenures = self.logs.tenures(cluster);
             let mut pairs = tenures.iter().zip(tenures.iter().skip(1));
-            let Some((former, next)) = pairs.find(|(_, next)| next.first.begun > struck) else {
-                continue;
-            };
+            let Some((former, next)) = pairs.find(|(_, next)| next.first.begun > struck) else { continue };
             let from = if fault.orphans() { struck } else { former.last.ended };
             let gap = u64::try_from(next.first.begun.saturating_sub(from)).unwrap_or_default();
             moved.insert(cluster.clone(), Duration::from_micros(gap));
