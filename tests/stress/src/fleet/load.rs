@@ -4,6 +4,7 @@ use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use http::Method;
 use instance::job::{namespace, project};
+use instance::wait;
 use kit::{Connection, Endpoint};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -71,6 +72,7 @@ impl Plan {
             makers.spawn(async move {
                 let mut connection = endpoint.connect().await?;
                 for number in (0..plan.namespaces).skip(maker).step_by(MAKERS) {
+                    ensure!(!wait::interrupted(), "interrupted");
                     for cluster in plan.clusters.iter() {
                         let body = namespace(&project_name(number), cluster, &base(number), &[("pods", "5")]);
                         connection.json(Method::POST, &namespaces_path(number), &body).await?;
