@@ -163,7 +163,8 @@ fn words() -> Result<Vec<String>> {
     let mut wrong = Vec::new();
     for file in tree::files(&root.join("crates"), &["rs"])? {
         let path = file.strip_prefix(&root).unwrap_or(&file).to_string_lossy().into_owned();
-        let is_for_tests = path.ends_with("/tests.rs") || TEST_FOLDERS.iter().any(|folder| path.contains(folder));
+        let is_for_tests =
+            path.ends_with("/tests.rs") || TEST_FOLDERS.iter().any(|folder| path.contains(folder));
         if path.contains("crates/xtask/") || is_for_tests {
             continue;
         }

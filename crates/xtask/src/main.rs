@@ -49,6 +49,8 @@ mod test;
 mod failover;
 /// Backups and restores.
 mod drill;
+/// Controllers that fail.
+mod fleet;
 /// Measurements.
 mod bench;
 /// What is shipped.
@@ -81,6 +83,7 @@ fn command() -> Command {
             bench::command(),
             failover::command(),
             drill::command(),
+            fleet::command(),
             image::command(),
             image::release_command(),
             Command::new("web")
@@ -118,6 +121,7 @@ fn run(name: &str, matches: &ArgMatches, begun: Instant) -> Result<Option<Count>
         "bench" => bench::bench(matches)?,
         "failover" => failover::long(matches)?,
         "drill" => drill::long(matches)?,
+        "fleet" => fleet::long(matches)?,
         "image" => image::image(matches)?,
         "release" => image::release(matches)?,
         "web" => web::web()?,
@@ -147,6 +151,7 @@ mod tests {
             &["bench", "http", "--", "--rounds", "1"],
             &["failover", "--", "--faults", "switchover"],
             &["drill", "--", "--restores", "cold"],
+            &["fleet", "--", "--simulated", "10", "-o", "json"],
             &["image", "--check", "--platform", "linux/amd64", "-o", "json"],
             &["book", "--open", "--source", "https://code.example.org/blob/main"],
             &["reference"],

@@ -3,7 +3,7 @@
 use crate::build::Programs;
 use crate::control_plane::ControlPlane;
 use crate::{
-    book, build, call, cargo, drill, failover, image, layers, postgres, releases, tidy, up, web_test,
+    book, build, call, cargo, drill, failover, fleet, image, layers, postgres, releases, tidy, up, web_test,
     workspace,
 };
 use anyhow::{Context, Result, bail, ensure};
@@ -34,6 +34,7 @@ const STEPS: [(&str, TestStep); 18] = [
     ("check", check),
     ("failover", || failover::short()),
     ("drill", || drill::short()),
+    ("fleet", || fleet::short()),
     ("image", image::level),
     ("elsewhere", || on_real_parts("elsewhere", "accept", &["elsewhere"])),
     ("accept", accept),

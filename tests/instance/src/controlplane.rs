@@ -3,16 +3,19 @@
 use crate::kubeconfig::{Kubeconfig, certificate};
 use crate::kubectl::Kubectl;
 use crate::layout::{self, Layout};
+use crate::manifests::NAMESPACE;
 use crate::pki::{CertificateSubject, Pki, Use};
 use crate::supervisor::{Spec, Supervisor};
 use crate::wait::Look;
 use anyhow::{Context, Result};
+use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const READY: Duration = Duration::from_secs(90);
 /// The group that the operator of a local control plane belongs to.
 const OPERATORS: &str = "business:operators";
+const AUDIT_POLICY: &str = "audit-policy.json";
 
 /// The one etcd of all local control planes; each has its own prefix.
 pub fn etcd(layout: &Layout, port: u16, peer_port: u16) -> Result<Spec> {
@@ -65,6 +68,8 @@ pub struct ControlPlane {
     pki: Pki,
     /// Whose tokens it believes.
     authentication_config: Option<PathBuf>,
+    /// It notes what the controller writes.
+    audited: bool,
 }
 
 impl ControlPlane {
@@ -76,7 +81,14 @@ impl ControlPlane {
         authentication_config: Option<PathBuf>,
     ) -> Result<Self> {
         let pki = Pki::open(&layout.path("clusters").join(name).join("pki"))?;
-        let this = Self { name: name.to_owned(), port, layout: layout.clone(), pki, authentication_config };
+        let this = Self {
+            name: name.to_owned(),
+            port,
+            layout: layout.clone(),
+            pki,
+            authentication_config,
+            audited: false,
+        };
         this.certificates()?;
         let kubeconfig = |user: &str, path: &Path| -> Result<()> {
             let user = certificate(&this.pki, user)?;
@@ -86,6 +98,31 @@ impl ControlPlane {
         kubeconfig("operator", &this.operator())?;
         kubeconfig("controllers", &this.file("controllers.kubeconfig"))?;
         Ok(this)
+    }
+
+    /// The same with an audit log of what the controller writes.
+    pub fn audited(mut self) -> Result<Self> {
+        let policy = json!({
+            "apiVersion": "audit.k8s.io/v1",
+            "kind": "Policy",
+            "omitStages": ["RequestReceived"],
+            "rules": [
+                {
+                    "level": "Metadata",
+                    "users": [format!("system:serviceaccount:{NAMESPACE}:business-member")],
+                    "verbs": ["create", "update", "patch", "delete"],
+                },
+                {"level": "None"},
+            ],
+        });
+        std::fs::write(self.file(AUDIT_POLICY), policy.to_string())?;
+        self.audited = true;
+        Ok(self)
+    }
+
+    /// Where that is.
+    pub fn audit_log(layout: &Layout, name: &str) -> PathBuf {
+        layout.path("clusters").join(name).join("audit.jsonl")
     }
 
     pub fn server(&self) -> String {
@@ -188,7 +225,13 @@ impl ControlPlane {
         ];
         let believed =
             self.authentication_config.clone().map(|config| ("authentication-config", file(config)));
-        let args = args.into_iter().chain(believed).map(|(key, value)| format!("--{key}={value}"));
+        let audit = [
+            ("audit-policy-file", file(self.file(AUDIT_POLICY))),
+            ("audit-log-path", file(Self::audit_log(&self.layout, &self.name))),
+        ];
+        let audit = audit.into_iter().filter(|_| self.audited);
+        let args =
+            args.into_iter().chain(believed).chain(audit).map(|(key, value)| format!("--{key}={value}"));
         Ok(Spec::new(&self.process(), &layout::bin().join("kube-apiserver")).args(args))
     }
 
@@ -209,7 +252,7 @@ impl ControlPlane {
 }
 
 fn operators() -> String {
-    serde_json::json!({
+    json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRoleBinding",
         "metadata": {"name": "business:operators"},

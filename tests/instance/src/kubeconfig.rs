@@ -35,6 +35,15 @@ impl Kubeconfig {
         Ok(self)
     }
 
+    /// Adds a context `name` whose server speaks plain HTTP.
+    #[must_use]
+    pub fn plain_context(mut self, name: &str, server: &str, user: &Value) -> Self {
+        self.clusters.push(json!({"name": name, "cluster": {"server": server}}));
+        self.users.push(json!({"name": name, "user": user}));
+        self.contexts.push(json!({"name": name, "context": {"cluster": name, "user": name}}));
+        self
+    }
+
     pub fn write(self, path: &Path) -> Result<()> {
         let current = self.contexts.first().and_then(|context| context.get("name")).cloned();
         let config = json!({

@@ -52,8 +52,13 @@ impl Layout {
         Self { dir: workspace().join(".dev/drill"), first_port: 27_000 }
     }
 
+    /// That of the fleet of controllers.
+    pub fn of_fleet() -> Self {
+        Self { dir: workspace().join(".dev/fleet"), first_port: 28_000 }
+    }
+
     /// All that are not `up`'s own.
-    pub fn of_tests() -> [Self; 7] {
+    pub fn of_tests() -> [Self; 8] {
         [
             Self::of_check(),
             Self::of_accept(),
@@ -62,6 +67,7 @@ impl Layout {
             Self::of_failover(),
             Self::of_web(),
             Self::of_drill(),
+            Self::of_fleet(),
         ]
     }
 

@@ -36,6 +36,8 @@ pub mod backup;
 pub mod patroni;
 /// A network that can be cut.
 pub mod cable;
+/// Several controllers before many clusters.
+pub mod fleet;
 /// Our objects.
 mod objects;
 /// A local Kubernetes control plane.

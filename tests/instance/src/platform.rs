@@ -1,6 +1,7 @@
 //! One running whole: PostgreSQL, the control planes, business-api, business-controller; started in order.
 
 use crate::controlplane::{self, ControlPlane};
+use crate::fleet::{self, Fleet, FleetOptions};
 use crate::identity::{self, Door, Provider};
 use crate::kubeconfig::{self, Kubeconfig};
 use crate::kubectl::Kubectl;
@@ -45,6 +46,8 @@ pub struct Options {
     pub replicas: u8,
     /// Replicas of business-controller; the first issues certificates.
     pub controllers: u8,
+    /// Many clusters for the controllers, who can be told apart in all of them.
+    pub fleet: Option<FleetOptions>,
     /// PostgreSQL of the user instead of a private one.
     pub database_url: Option<String>,
     /// The private PostgreSQL has a certificate.
@@ -71,6 +74,8 @@ pub struct Instance {
     pub apis: Vec<Api>,
     /// Where each replica of the controller is asked how it is, by its name.
     pub controller_admin_ports: Vec<(String, u16)>,
+    /// Simulated clusters, and how controllers are told apart, where that was asked for.
+    pub fleet: Option<Fleet>,
     pub database_url: String,
     /// The private PostgreSQL, where it is one.
     pub postgres: Option<Postgres>,
@@ -182,6 +187,7 @@ impl<'a> Starter<'a> {
             clusters,
             apis: Vec::new(),
             controller_admin_ports: Vec::new(),
+            fleet: None,
             database_url,
             postgres,
             cluster,
@@ -284,7 +290,10 @@ impl<'a> Starter<'a> {
         let apiserver = format!("kube-apiserver-{name}");
         let port = self.port(&apiserver, &apiserver)?;
         let believed = provider.map(Provider::authentication_config);
-        let plane = ControlPlane::prepare(self.layout, name, port, believed)?;
+        let mut plane = ControlPlane::prepare(self.layout, name, port, believed)?;
+        if self.options.fleet.is_some() {
+            plane = plane.audited()?;
+        }
         self.supervisor.start(plane.apiserver()?)?;
         Ok(plane)
     }
@@ -325,12 +334,14 @@ impl<'a> Starter<'a> {
         instance.apis = self.replicas(&address)?;
         let first = instance.apis.first().context("no replica")?.clone();
         self.serving_certificate(&address)?;
+        instance.fleet = self.options.fleet.map(|options| self.fleet(options)).transpose()?;
+        let fleet = instance.fleet.as_ref();
         let issuer_port = self.port("business-controller-issuer", "business-controller")?;
         let certificates = Certificates::prepare(&self.pki, issuer_port)?;
         let ca = std::fs::read_to_string(self.pki.cert("serving-ca"))?;
         say::step("rights, Service and APIService applied", || {
             manifests::apply_local(&admin, &Address { host: address, port: first.port, ca })?;
-            self.member_kubeconfigs(&admin, &like, members)
+            self.member_kubeconfigs(&admin, &like, members, fleet)
         })?;
         instance.registry = self.registry()?;
         self.start_apis(host, &admin, &like, instance, &certificates)?;
@@ -348,11 +359,23 @@ impl<'a> Starter<'a> {
         say::step("business-controller ready", || {
             self.start_controllers(&admin, &like, instance, &certificates)
         })?;
-        say::step("clusters known to business-api", || clusters_known(&admin, &instance.clusters))
+        let simulated = instance.fleet.iter().flat_map(|fleet| &fleet.clusters);
+        let clusters: Vec<String> = instance.clusters.iter().chain(simulated).cloned().collect();
+        say::step("clusters known to business-api", || clusters_known(&admin, &clusters))
+    }
+
+    /// Simulated clusters, and the way of each controller to the host cluster.
+    fn fleet(&mut self, options: FleetOptions) -> Result<Fleet> {
+        let fleet = Fleet::choose(self.layout, options, |name, child| self.port(name, child))?;
+        say::step("simulated clusters ready", || {
+            self.supervisor.start(fleet.simulated()?)?;
+            fleet.wait(self.supervisor)
+        })?;
+        Ok(fleet)
     }
 
     fn start_controllers(
-        &self,
+        &mut self,
         admin: &Kubectl,
         like: &Value,
         instance: &Instance,
@@ -362,15 +385,25 @@ impl<'a> Starter<'a> {
         programs::kubeconfig(admin, like, "business-controller", &kubeconfig)?;
         let mut certificates = Some(certificates);
         for (name, admin_port) in &instance.controller_admin_ports {
+            let (mut kubeconfig, mut members) = (kubeconfig.clone(), self.layout.path(MEMBERS));
+            if let Some(fleet) = &instance.fleet {
+                let port = self.port(&fleet::cable_of(name), &fleet::cable_of(name))?;
+                let server = kubeconfig::server(like).context("the kubeconfig names no server")?;
+                self.supervisor.start(fleet::cable(name, port, &server)?)?;
+                kubeconfig = self.layout.path(&format!("programs/{name}.kubeconfig"));
+                programs::kubeconfig(admin, &fleet::through(like, port), "business-controller", &kubeconfig)?;
+                members = fleet.members(name);
+            }
             let controller = Controller {
                 name,
                 kubeconfig: &kubeconfig,
-                members: &self.layout.path(MEMBERS),
+                members: &members,
                 signers: &self.layout.path(SIGNERS),
                 endpoints: &self.layout.path(ENDPOINTS),
                 certificates: certificates.take(),
                 admin_port: *admin_port,
                 audit_period: self.options.audit_period.as_deref(),
+                times: self.options.fleet.map(|options| options.times),
                 registry: instance.registry.as_ref(),
                 authority: &self.pki.cert("serving-ca"),
             };
@@ -484,25 +517,39 @@ impl<'a> Starter<'a> {
     }
 
     /// One context a member in each: who works there, who has certificates signed, and where people reach it.
-    fn member_kubeconfigs(&self, admin: &Kubectl, like: &Value, members: &[ControlPlane]) -> Result<()> {
+    fn member_kubeconfigs(
+        &self,
+        admin: &Kubectl,
+        like: &Value,
+        members: &[ControlPlane],
+        fleet: Option<&Fleet>,
+    ) -> Result<()> {
         let mut clusters = vec![(HOST_CLUSTER.to_owned(), admin.clone(), like.clone())];
         for plane in members {
             let kubectl = self.kubectl(&plane.admin());
             let like = kubectl.json(&["config", "view", "--raw", "--flatten", "--minify"])?;
             clusters.push((plane.name.clone(), kubectl, like));
         }
-        let [mut workers, mut signers, mut endpoints] = [(); 3].map(|()| Kubeconfig::default());
+        let [mut signers, mut endpoints] = [(); 2].map(|()| Kubeconfig::default());
         for (name, kubectl, like) in &clusters {
             manifests::apply_member(kubectl)?;
-            let worker = programs::service_account(kubectl, "business-member")?;
-            workers = workers.context_like(name, like, &worker)?;
             let signer = programs::service_account(kubectl, "business-signer")?;
             signers = signers.context_like(name, like, &signer)?;
             endpoints = endpoints.context_like(name, like, &json!({}))?;
         }
-        workers.write(&self.layout.path(MEMBERS))?;
         signers.write(&self.layout.path(SIGNERS))?;
-        endpoints.write(&self.layout.path(ENDPOINTS))
+        endpoints.write(&self.layout.path(ENDPOINTS))?;
+        let workers = || {
+            clusters.iter().try_fold(Kubeconfig::default(), |workers, (name, kubectl, like)| {
+                workers.context_like(name, like, &programs::service_account(kubectl, "business-member")?)
+            })
+        };
+        for controller in numbered("business-controller", self.options.controllers) {
+            if let Some(fleet) = fleet {
+                fleet.with_simulated(workers()?, &controller).write(&fleet.members(&controller))?;
+            }
+        }
+        workers()?.write(&self.layout.path(MEMBERS))
     }
 }
 

@@ -1,5 +1,6 @@
 //! business-api and business-controller, started under the rights that deploy/ gives them.
 
+use crate::fleet::LeaseTimes;
 use crate::identity::Provider;
 use crate::kubeconfig::{Kubeconfig, token};
 use crate::kubectl::Kubectl;
@@ -189,6 +190,8 @@ pub struct Controller<'a> {
     pub certificates: Option<&'a Certificates>,
     pub admin_port: u16,
     pub audit_period: Option<&'a str>,
+    /// Times of leases and writes, when not the controller's own.
+    pub times: Option<LeaseTimes>,
     pub registry: Option<&'a Registry>,
     /// The authority of business-api's certificate.
     pub authority: &'a Path,
@@ -211,6 +214,7 @@ impl Controller<'_> {
             args.push(("endpoints-kubeconfig", text(self.endpoints)));
         }
         args.extend(self.audit_period.map(|period| ("audit-period", period.to_owned())));
+        args.extend(self.times.iter().flat_map(LeaseTimes::args));
         if let Some(registry) = self.registry {
             args.push(("registry-url", registry.url()));
             args.push(("registry-ca", text(self.authority)));
@@ -250,7 +254,7 @@ pub fn get(port: u16, path: &str) -> std::io::Result<(u16, String)> {
 }
 
 /// A whole request over plain HTTP on 127.0.0.1, of version 1.0: code and body.
-pub(crate) fn exchange(port: u16, request: &str, patience: Duration) -> std::io::Result<(u16, String)> {
+pub fn exchange(port: u16, request: &str, patience: Duration) -> std::io::Result<(u16, String)> {
     let mut stream = TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), PROBE)?;
     stream.set_read_timeout(Some(patience))?;
     stream.write_all(request.as_bytes())?;

@@ -52,6 +52,7 @@ impl Asked {
             advertise_address: self.up.advertise_address.clone(),
             replicas: self.up.replicas,
             controllers: self.up.controllers,
+            fleet: None,
             database_url,
             database_tls: false,
             archives: false,

@@ -2,7 +2,7 @@
 //! arithmetic of its own: no over-commit at any moment, no acknowledged write lost, no refused write applied,
 //! no event missed, doubled or out of order, no difference between the ledger and the objects. `failover` does the same to
 //! the whole platform, whose PostgreSQL fails over; `drill` restores its
-//! PostgreSQL from a backup.
+//! PostgreSQL from a backup; `fleet` does it to its controllers.
 
 mod world;
 mod tree;
@@ -22,6 +22,7 @@ mod run;
 mod flood;
 mod failover;
 mod drill;
+mod fleet;
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -46,6 +47,8 @@ enum Command {
     Failover(failover::FailoverSettings),
     /// Base backups of the whole platform in use, and restores from them.
     Drill(drill::DrillSettings),
+    /// Several controllers before many clusters, of which one controller after another fails.
+    Fleet(fleet::FleetSettings),
     /// One replica; started by `run`.
     Replica(replica::ReplicaSettings),
 }
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         Command::Flood(settings) => block_on(flood::run(settings)).map(|()| true),
         Command::Failover(settings) => block_on(failover::run(settings)),
         Command::Drill(settings) => block_on(drill::run(settings)),
+        Command::Fleet(settings) => block_on(fleet::run(settings)),
         Command::Replica(settings) => block_on(replica::run(settings)).map(|()| true),
     };
     match outcome {

@@ -29,6 +29,9 @@ impl Programs {
     /// The failover of the platform.
     pub(crate) const FAILOVER: Self =
         Self::of(&["business-api", "business-controller", "business-cli", "instance", "stress"]);
+    /// Many clusters for several controllers.
+    pub(crate) const FLEET: Self =
+        Self::of(&["business-api", "business-controller", "business-cli", "instance", "simulated", "stress"]);
     /// Clients that acceptance calls. By themselves they choose fewer features of what everybody depends on, and all of
     /// that would be compiled once more.
     pub(crate) const CLIENTS: Self =
