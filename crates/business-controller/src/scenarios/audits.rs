@@ -14,6 +14,7 @@ use crate::seal::Keyring;
 use crate::seal::keeper::Keeper;
 use crate::shares::Share;
 use business_types::Comparison;
+use runtime::Tasks;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -397,11 +398,11 @@ async fn keys_are_read_anew_before_a_share_is_worked_on() {
     keeper(&maker).look().await.unwrap();
     let active = |world: &World| world.cx.seals.keyring().unwrap().active().to_owned();
     assert_ne!(active(&maker), active(&other), "whoever has not the fleet's share rotates nothing");
-    let following = tokio::spawn(keeper(&other).run());
+    let tasks = Tasks::new();
+    tasks.spawn("keys", keeper(&other).run());
     tokio::time::sleep(Duration::from_secs(1)).await;
     other.cx.seals.read_from_now_on().await;
     assert_eq!(active(&maker), active(&other));
-    following.abort();
 }
 
 #[tokio::test(start_paused = true)]

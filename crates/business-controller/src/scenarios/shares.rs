@@ -13,6 +13,7 @@ use crate::shares::tenure::Work as _;
 use crate::shares::{Post, Share};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use runtime::Tasks;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -133,7 +134,8 @@ async fn a_cluster_is_followed_as_long_as_its_share_is_ours_and_each_time_anew()
     is_synced(&world);
     let dialer = Dialer::new(None);
     let directory = Directory::new(Arc::clone(&world.cx), Box::new(OneCluster), dialer);
-    let following = tokio::spawn(directory.run());
+    let tasks = Tasks::new();
+    tasks.spawn("directory", directory.run());
     let found =
         |tenure: u64| matches!(world.cx.member("c1"), Lookup::Found(member) if member.tenure == tenure);
     let until = async |is_so: &dyn Fn() -> bool| {
@@ -158,5 +160,4 @@ async fn a_cluster_is_followed_as_long_as_its_share_is_ours_and_each_time_anew()
             until(&|| world.cx.members.all().is_empty()).await;
         }
     }
-    following.abort();
 }

@@ -20,7 +20,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn owner<'a>(share: Share, replicas: &'a [String]) -> &'a str {
+    fn owner(share: Share, replicas: &[String]) -> &str {
         let all = || replicas.iter().map(String::as_str);
         all().find(|replica| rank(share, replica, all()) == 0).unwrap()
     }

@@ -149,6 +149,7 @@ fn all() -> impl Iterator<Item = Share> {
 }
 
 /// Writes to every share again and again, as far as its fence lets it.
+#[expect(clippy::infinite_loop, reason = "it is aborted with its process")]
 async fn write(name: String, shares: Arc<Shares>, log: Log) {
     let member = OpenWrites::default();
     loop {
@@ -170,14 +171,14 @@ async fn write(name: String, shares: Arc<Shares>, log: Log) {
 }
 
 impl Replica {
-    fn is_killed(self) -> String {
+    fn killed(self) -> String {
         self.candidate.abort();
         self.writer.abort();
         self.name
     }
 
     /// It does nothing for a while, and then goes on where it was, knowing nothing of the time.
-    async fn is_paused(self, time: Duration) -> String {
+    async fn paused(self, time: Duration) -> String {
         self.candidate.abort();
         self.writer.abort();
         let (shares, log) = (Arc::clone(&self.shares), Log::default());
@@ -206,7 +207,7 @@ async fn shares_are_divided_and_handed_over_without_a_gap_and_the_next_holder_is
     sleep(Duration::from_secs(30)).await;
     assert!(fleet.holders().values().all(|holder| holder == "first"));
     let (second, joined) = (fleet.starts("second", &link), Instant::now());
-    sleep(lease_duration() * 2 - Duration::from_secs(1)).await;
+    sleep(lease_duration() + Duration::from_secs(14)).await;
     assert!(fleet.holders().values().all(|holder| holder == "first"), "a restart moves nothing");
     sleep(Duration::from_secs(5)).await;
     let holders = fleet.holders();
@@ -243,7 +244,7 @@ async fn what_a_dead_replica_had_is_written_to_soon_after_its_lease_and_its_next
     let dead = before[&Share::Fleet].clone();
     let index = replicas.iter().position(|replica| replica.name == dead).unwrap();
     let killed = Instant::now();
-    replicas.remove(index).is_killed();
+    replicas.remove(index).killed();
     sleep(lease_duration() + GOAL).await;
     let after = fleet.holders();
     let taken = fleet.first_since(killed + Duration::from_millis(50));
@@ -252,7 +253,7 @@ async fn what_a_dead_replica_had_is_written_to_soon_after_its_lease_and_its_next
         assert!(after[&share] != dead);
         if before[&share] == dead {
             let waited = taken[&share].at - killed;
-            assert!(waited > lease_duration() - times().retry_period, "{waited:?}");
+            assert!(waited + times().retry_period > lease_duration(), "{waited:?}");
             assert!(waited <= lease_duration() + GOAL, "{share}: {waited:?}");
             assert!(!taken[&share].confirmed, "its writes may be under way");
         }
@@ -297,7 +298,7 @@ async fn a_lease_that_vanished_does_not_make_its_next_holder_believe_that_nobody
     sleep(Duration::from_secs(2)).await;
     assert!(fleet.written().iter().all(|written| written.confirmed), "nobody has ever worked here");
     fleet.server.put(SECRET, &json!({}));
-    first.is_killed();
+    first.killed();
     for lease in fleet.server.list(LEASES) {
         fleet.server.remove(&format!("{LEASES}/{}", lease["metadata"]["name"].as_str().unwrap()));
     }
@@ -369,11 +370,11 @@ async fn suffer(faults: &[(usize, Fault, u64)]) {
         let next = format!("replica-{number}");
         let next = match fault {
             Fault::Kill => {
-                replica.is_killed();
+                replica.killed();
                 (fleet.starts(&next, &link), link)
             }
             Fault::Pause(time) => {
-                replica.is_paused(Duration::from_secs(*time)).await;
+                replica.paused(Duration::from_secs(*time)).await;
                 (fleet.starts(&next, &link), link)
             }
             Fault::Passage(passage, time) => {
