@@ -151,9 +151,7 @@ mod tests {
 
     #[test]
     fn a_path_is_an_object_or_a_collection() {
-        let of = |path: &str| {
-            Target::of(path).map(|target| (target.kind, target.namespace.clone(), target.name.clone()))
-        };
+        let of = |path: &str| Target::of(path).map(|target| (target.kind, target.namespace, target.name));
         let found = |kind, namespace: &str, name: &str| Some((kind, namespace.to_owned(), name.to_owned()));
         assert_eq!(of("/api/v1/namespaces"), found(Kind::Namespace, "", ""));
         assert_eq!(of("/api/v1/namespaces/a"), found(Kind::Namespace, "", "a"));

@@ -30,7 +30,6 @@ use logs::AuditLogs;
 use report::{Counts, Report, Row, Wrong};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 use sums::Sums;
@@ -135,7 +134,7 @@ pub(crate) async fn run(settings: FleetSettings) -> Result<bool> {
         Ok(report) if is_json => crate::say(&report.json().to_string()),
         Ok(report) => report.lines().iter().for_each(say::line),
         Err(error) => {
-            say::line(format_args!("{error:#}; the programs' logs are in {}", layout.path("logs").display()))
+            say::line(format_args!("{error:#}; the programs' logs are in {}", layout.path("logs").display()));
         }
     }
     let good = outcome.as_ref().is_ok_and(Report::is_good);
@@ -165,7 +164,7 @@ async fn try_all(settings: &FleetSettings, instance: &Instance) -> Result<Report
         instance,
         fleet,
         endpoints: endpoints(instance)?,
-        plan: Plan { clusters: Arc::new(clusters), namespaces: settings.namespaces },
+        plan: Plan { clusters: clusters.into(), namespaces: settings.namespaces },
         logs: AuditLogs::open(instance, fleet)?,
         leases,
         followers,

@@ -29,7 +29,7 @@ const EXTRAS_MAX: usize = 200;
 /// What there is to be changed.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    pub(crate) clusters: Arc<Vec<String>>,
+    pub(crate) clusters: Arc<[String]>,
     /// In each cluster, all the while.
     pub(crate) namespaces: usize,
 }
