@@ -310,6 +310,7 @@ fn next_of_shortage(shortage: &Shortage) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use business_types::refusal::REASONS;
     use meta::gvk::GroupResource;
 
     fn cause(reason: &str, message: &str) -> StatusCause {
@@ -356,9 +357,9 @@ mod tests {
     #[test]
     fn every_reason_of_the_server_has_a_next_step() {
         let status = Status::forbidden(&GroupResource::new("g", "namespaces"), "n", "no");
-        for reason in NAMED {
+        for Reason { name, .. } in REASONS {
             let message = "project=p tenant=t cluster=c resource=pods requested=1 used=2 fits=2";
-            assert!(next_step(&status, &cause(reason, message)).is_some(), "{reason}");
+            assert!(next_step(&status, &cause(name, message)).is_some(), "{name}");
         }
     }
 

@@ -172,7 +172,7 @@ impl Following {
         world.catches_up();
         let known = world.stored(CLUSTER);
         world.knows_cluster(&known);
-        world.cx.objects.member_clusters.list_ends();
+        world.lists_all();
         let cluster = Cluster::start(UID).await;
         cluster.lets_in(&token(0), &[]);
         let told = Told(Arc::new(Mutex::new(Ok(cluster.listed(&token(0))))));

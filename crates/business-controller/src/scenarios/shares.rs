@@ -19,19 +19,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// All our kinds were listed.
-fn is_synced(world: &World) {
-    let objects = &world.cx.objects;
-    objects.projects.list_ends();
-    objects.namespaces.list_ends();
-    objects.nsemigrations.list_ends();
-    objects.image_namespaces.list_ends();
-    objects.chart_groups.list_ends();
-    objects.tenants.list_ends();
-    objects.member_clusters.list_ends();
-    objects.namespace_templates.list_ends();
-}
-
 fn post(world: &World) -> Arc<Post> {
     Arc::clone(world.cx.shares.post(Share::Clusters(0)))
 }
@@ -50,7 +37,7 @@ fn follows_anew(world: &World) -> Arc<Member> {
 #[tokio::test(start_paused = true)]
 async fn what_somebody_else_has_let_go_is_not_made_again() {
     let world = World::new();
-    is_synced(&world);
+    world.lists_all();
     world.holds(&pending(&[("pods", "3")]));
     let view = world.seen();
     // The former holder has let it go, and our watch has not told so yet.
@@ -70,7 +57,7 @@ async fn what_somebody_else_has_let_go_is_not_made_again() {
 #[tokio::test(start_paused = true)]
 async fn an_object_of_before_the_tenure_may_have_been_written_for() {
     let world = World::new();
-    is_synced(&world);
+    world.lists_all();
     let untried = |world: &World| world.cx.objects.namespaces.memory.untried.has("u");
     let view = pending(&[("pods", "3")]);
     world.is_born(&view);
@@ -131,7 +118,7 @@ async fn a_cluster_is_followed_as_long_as_its_share_is_ours_and_each_time_anew()
     post.begin_leaving();
     post.leave();
     world.knows_cluster(&json!({ "metadata": { "uid": "m" }, "spec": {}, "status": { "uid": CLUSTER_UID } }));
-    is_synced(&world);
+    world.lists_all();
     let dialer = Dialer::new(None);
     let directory = Directory::new(Arc::clone(&world.cx), Box::new(OneCluster), dialer);
     let tasks = Tasks::new();
