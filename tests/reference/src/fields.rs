@@ -39,7 +39,9 @@ pub(crate) fn page() -> String {
     while told < shared.len() {
         told = shared.len();
         let known: Vec<&Schema> = shared.values().copied().collect();
-        known.into_iter().for_each(|schema| drop(fields_of(schema, &|_| String::new(), &mut shared)));
+        for schema in known {
+            drop(fields_of(schema, &|_| String::new(), &mut shared));
+        }
     }
     for (name, schema) in shared.clone() {
         let rows = fields_of(schema, &|_| String::new(), &mut shared);

@@ -20,7 +20,7 @@ which to look at first, and [the alerts](../runbooks/README.md) which are watche
 ";
 /// Nobody answers there.
 const NOWHERE: &str = "127.0.0.1:1";
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_mins(1);
 
 /// The page of both programs.
 pub(crate) async fn page() -> Result<String> {

@@ -10,11 +10,11 @@ COMP_LINE="$2" COMP_POINT=${#2}
 _kubectl_business kubectl-business "$3"
 printf '%s\n' "${COMPREPLY[@]}"
 "#;
-const FISH: &str = r#"
+const FISH: &str = r"
 set -x PATH $argv[1] $PATH
 kubectl-business completion fish | source
 complete -C $argv[2]
-"#;
+";
 /// With what zsh's completion has around the script.
 const ZSH: &str = r#"
 PATH="$1:$PATH"

@@ -51,7 +51,9 @@ struct Place<'a> {
 pub(super) fn choices(command: &Command, words: &[String]) -> Choices {
     let Some((typed, before)) = words.split_last() else { return Choices::Nothing };
     let mut place = Place { command, open: None, plain: Vec::new(), closed: false };
-    before.iter().for_each(|word| place.pass(word));
+    for word in before {
+        place.pass(word);
+    }
     place.choices(typed)
 }
 
