@@ -24,6 +24,8 @@ mod handler;
 mod door;
 /// Sockets, TLS, HTTP, and how they end.
 mod connection;
+/// Answers that are ready together go out together.
+mod gathering;
 /// Health, version and metrics: the routes that every server has.
 mod endpoints;
 /// What is known of a request when it ends.

@@ -1,4 +1,5 @@
 use super::door::Door;
+use super::gathering::Gathering;
 use super::websocket::Afterwards;
 use super::{Handler, ServerShared, pipeline};
 use crate::error::Error;
@@ -209,6 +210,7 @@ async fn connection<H: Handler>(
     let (_, session) = stream.get_ref();
     let chain =
         session.peer_certificates().unwrap_or_default().iter().map(|c| c.clone().into_owned()).collect();
+    let is_shared = session.alpn_protocol() == Some(b"h2");
     let http = match session.alpn_protocol() {
         Some(b"h2") => http.clone().http2_only(),
         Some(_) => http.clone().http1_only(),
@@ -227,7 +229,8 @@ async fn connection<H: Handler>(
         ));
         async move { Ok::<_, Infallible>(answered.await) }
     });
-    let mut served = pin!(http.serve_connection_with_upgrades(TokioIo::new(stream), service));
+    let stream = TokioIo::new(Gathering::new(stream, is_shared));
+    let mut served = pin!(http.serve_connection_with_upgrades(stream, service));
     let ended = tokio::select! {
         ended = served.as_mut() => ended,
         () = closing.cancelled() => {
