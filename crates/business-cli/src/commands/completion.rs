@@ -60,7 +60,7 @@ impl Completion {
 /// What the scripts ask: a line for each word that may stand next, with what it means, and whether files may
 #[derive(Debug, Args)]
 pub(crate) struct Complete {
-    /// The words behind the program's name; the last one is being typed
+    /// The words behind the program's name, after `--`, so that none of them is taken as a flag of this call; the last one is being typed
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     words: Vec<String>,
 }

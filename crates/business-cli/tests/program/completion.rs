@@ -77,7 +77,7 @@ fn zsh_completes_commands_flags_and_values() {
 #[tokio::test]
 async fn names_are_those_that_the_caller_sees() {
     let world = World::with_projects().await;
-    let ask = |who: &str, words: &[&str]| world.run(who, &[&["__complete"], words].concat()).expect(0);
+    let ask = |who: &str, words: &[&str]| world.run(who, &[&["__complete", "--"], words].concat()).expect(0);
     assert_eq!(ask("alice", &["--context", "alice", "tree", "sh"]), "shop\n:4\n");
     assert_eq!(ask("alice", &["--context", "alice", "kubeconfig", "-n", "web", ""]), "east-front\n:4\n");
     assert_eq!(ask("alice", &["--context", "alice", "tree", "--tenant=a"]), "--tenant=acme\n:4\n");
@@ -94,7 +94,7 @@ fn kubectl_finds_a_program_that_asks_the_same() {
     let output = Command::new(PROGRAM).args(["completion", "kubectl"]).output().unwrap();
     let script = String::from_utf8(output.stdout).unwrap();
     assert!(
-        script.starts_with("#!/bin/sh\n") && script.contains("kubectl-business __complete \"$@\""),
+        script.starts_with("#!/bin/sh\n") && script.contains("kubectl-business __complete -- \"$@\""),
         "{script}"
     );
 }

@@ -4,7 +4,7 @@ _kubectl_business() {
     line="${COMP_LINE:0:COMP_POINT}"
     read -ra words <<< "$line"
     [[ "$line" == *[[:space:]] ]] && words+=("")
-    mapfile -t lines < <("${words[0]}" __complete "${words[@]:1}" 2>/dev/null)
+    mapfile -t lines < <("${words[0]}" __complete -- "${words[@]:1}" 2>/dev/null)
     COMPREPLY=()
     ((${#lines[@]})) || return
     if [[ "${lines[-1]}" == :0 ]]; then

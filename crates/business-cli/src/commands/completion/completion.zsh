@@ -3,7 +3,7 @@
 _kubectl-business() {
     local -a lines told
     local line
-    lines=("${(@f)$(${words[1]} __complete "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+    lines=("${(@f)$(${words[1]} __complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
     if [[ "${lines[-1]}" == :0 ]]; then
         _files
         return
