@@ -115,6 +115,8 @@ pub struct Directory {
     /// The tenure of the fleet's share in which all that had no record were asked who they are.
     asked_in: Option<u64>,
     reading: JoinSet<Result<Listing, Error>>,
+    /// When to read again.
+    due: Instant,
     asking: JoinSet<Vec<ClusterAnswer>>,
     trials: JoinSet<Trial>,
     sessions: JoinSet<()>,
@@ -173,6 +175,7 @@ impl Directory {
             was_read: false,
             asked_in: None,
             reading: JoinSet::new(),
+            due: Instant::now(),
             asking: JoinSet::new(),
             trials: JoinSet::new(),
             sessions: JoinSet::new(),
@@ -185,7 +188,6 @@ impl Directory {
             tokio::time::sleep(SYNC_PERIOD).await;
         }
         let mut changes = self.cx.shares.changes();
-        let mut due = Instant::now();
         loop {
             tokio::select! {
                 // A share that has become ours waits for nothing else.
@@ -222,8 +224,8 @@ impl Directory {
                     self.try_successors(false);
                     self.describe().await;
                 }
-                () = tokio::time::sleep_until(due), if self.reading.is_empty() => {
-                    due = Instant::now() + self.source.period();
+                () = tokio::time::sleep_until(self.due), if self.reading.is_empty() => {
+                    self.due = Instant::now() + self.source.period();
                     let source = Arc::clone(&self.source);
                     self.reading.spawn(async move { source.load().await });
                 }
@@ -308,15 +310,14 @@ impl Directory {
         self.listed.insert(one.name, held);
     }
 
-    fn drop_member(&mut self, name: &str) -> Option<HeldCluster> {
-        let held = self.listed.remove(name)?;
-        if let Some(followed) = &held.followed {
+    fn drop_member(&mut self, name: &str) {
+        let Some(held) = self.listed.remove(name) else { return };
+        if let Some(followed) = held.followed {
             followed.session.abort();
         }
         self.refused.remove(name);
         self.cx.members.remove(name);
         dispatch::cluster_changed(&self.cx, name);
-        Some(held)
     }
 
     /// Whether what is of no single cluster is done here.
@@ -417,11 +418,17 @@ impl Directory {
         for (name, other, uid) in second {
             self.refuse(name, other, &uid);
         }
+        if !forgotten.is_empty() {
+            // Whoever has taken the record away may have taken the name off the list before: it is read anew, and not as it was
+            // when it was last begun to be read.
+            (self.reading, self.due) = (JoinSet::new(), Instant::now());
+        }
         for name in forgotten {
-            tracing::warn!(cluster = name, "the record of a member cluster has gone: it is registered anew");
-            if let Some(held) = self.drop_member(&name) {
-                self.listed.insert(name, HeldCluster { uid: None, followed: None, asked: None, ..held });
-            }
+            tracing::warn!(
+                cluster = name,
+                "the record of a member cluster has gone: it is registered anew if it is still listed"
+            );
+            self.drop_member(&name);
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use tokio::net::TcpListener;
 
@@ -128,20 +129,27 @@ impl State {
     }
 }
 
-/// A source that lists what it is told.
+/// A source that lists what it is told; an empty complaint is a name that is not listed.
 #[derive(Clone, Debug)]
-struct Told(Arc<Mutex<Result<Listed, String>>>);
+struct Told {
+    listed: Arc<Mutex<Result<Listed, String>>>,
+    loads: Arc<AtomicUsize>,
+    period: Duration,
+}
 
 impl DirectorySource for Told {
     fn load(&self) -> BoxFuture<'_, Result<Listing, Error>> {
         let mut listing = Listing::default();
-        let told = self.0.lock().unwrap().clone();
-        listing.take("c1", told.map_err(Error::Config));
+        let told = self.listed.lock().unwrap().clone();
+        if told.as_ref().err().is_none_or(|why| !why.is_empty()) {
+            listing.take("c1", told.map_err(Error::Config));
+        }
+        self.loads.fetch_add(1, Ordering::SeqCst);
         Box::pin(async { Ok(listing) })
     }
 
     fn period(&self) -> Duration {
-        LOOK
+        self.period
     }
 }
 
@@ -165,6 +173,11 @@ fn token(number: usize) -> String {
 
 impl Following {
     async fn start() -> Self {
+        Self::read_every(LOOK).await
+    }
+
+    /// By a source that is read so often.
+    async fn read_every(period: Duration) -> Self {
         let world = World::new();
         world.cx.members.remove("c1");
         world.knows_cluster(&json!({ "metadata": { "uid": "m" }, "spec": {}, "status": { "uid": UID } }));
@@ -175,7 +188,8 @@ impl Following {
         world.lists_all();
         let cluster = Cluster::start(UID).await;
         cluster.lets_in(&token(0), &[]);
-        let told = Told(Arc::new(Mutex::new(Ok(cluster.listed(&token(0))))));
+        let listed = Arc::new(Mutex::new(Ok(cluster.listed(&token(0)))));
+        let told = Told { listed, loads: Arc::default(), period };
         let directory = Directory::new(Arc::clone(&world.cx), Box::new(told.clone()), Dialer::default());
         let running = tokio::spawn(directory.run());
         let following = Self { world, told, cluster, running };
@@ -184,7 +198,7 @@ impl Following {
     }
 
     fn tell(&self, listed: Result<Listed, String>) {
-        *self.told.0.lock().unwrap() = listed;
+        *self.told.listed.lock().unwrap() = listed;
     }
 
     fn is_reachable(&self) -> bool {
@@ -278,4 +292,19 @@ async fn credentials_that_are_refused_give_way_at_once_to_those_that_are_there()
     following.until("they are refused", || following.sight().refused.is_some()).await;
     following.cluster.lets_out(&token(0));
     following.until_without_a_gap("they are in use", || following.uses(1)).await;
+}
+
+#[tokio::test]
+async fn a_cluster_that_has_left_is_not_registered_anew_from_what_was_listed_before() {
+    let following = Following::read_every(Duration::from_hours(1)).await;
+    following.tell(Err(String::new()));
+    let clusters = &following.world.cx.objects.member_clusters;
+    let record = clusters.get(&RootKey::new(None, "c1")).unwrap();
+    following.world.server.remove(CLUSTER).unwrap();
+    clusters.gone(&record);
+    following.world.cx.shares.touch();
+    let loads = || following.told.loads.load(Ordering::SeqCst);
+    following.until("the list is read anew", || loads() == 2).await;
+    following.until("it is let go", || following.sight() == DirectorySight::default()).await;
+    assert!(following.member().is_none() && following.world.server.find(CLUSTER).is_none());
 }
