@@ -32,8 +32,11 @@ pub(super) fn tunnel(instance: &Instance) -> Result<()> {
     Parts::of(instance)?.start(instance)?;
     apply(&instance.kubectl, &project("tunnel", None, &[(cluster, HARD), (HOST_CLUSTER, HARD)]))?;
     until_active(&instance.kubectl, "tunnel")?;
-    directory.reach_by(&format!("tunnel://{cluster}"), cluster)?;
-    let worked = works(instance, cluster);
+    // A way that works would go on until the new one does.
+    directory.strike_out(cluster)?;
+    let worked = is_away(instance, cluster)
+        .and_then(|()| directory.reach_by(&format!("tunnel://{cluster}"), cluster))
+        .and_then(|()| works(instance, cluster));
     directory.put_back()?;
     worked?;
     for program in [AGENT, SERVER] {
@@ -42,6 +45,13 @@ pub(super) fn tunnel(instance: &Instance) -> Result<()> {
     instance.kubectl.run(&["delete", "project", "tunnel", "--wait=false"])?;
     until_gone(&instance.kubectl, &["project", "tunnel"])?;
     until_gone(&instance.member(cluster), &["namespace", "later"])
+}
+
+fn is_away(instance: &Instance, cluster: &str) -> Result<()> {
+    job::until(&instance.kubectl, &["membercluster", cluster], |object| {
+        condition(object, "Reachable").is_some_and(|one| one.get("status") != Some(&json!("True")))
+    })
+    .map(drop)
 }
 
 fn works(instance: &Instance, cluster: &str) -> Result<()> {
