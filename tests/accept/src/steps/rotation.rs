@@ -99,11 +99,12 @@ fn rotate(instance: &Instance, directory: &Directory, cluster: &str, path: &str)
         let made = made.pointer("/items").and_then(Value::as_array).map_or(0, Vec::len);
         Ok(if made > USUAL { Look::Yes(()) } else { Look::NotYet(format!("{made}")) })
     })?;
+    // Before the command begins: it may have written the new one by the time the Secret is read.
+    let mut listed = token(instance, cluster)?;
     let operator = business(instance, &instance.kubectl)?;
     let mut command = operator.command(&["rotate", cluster, "--kubeconfig", path, "--days", "2"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let mut child = Some(child);
-    let mut listed = token(instance, cluster)?;
     wait::until("the credentials are rotated", SOON, || {
         let kept = token(instance, cluster)?;
         if kept != listed {
