@@ -114,9 +114,16 @@ impl Fence {
 
     /// Whether the next holder may rely on all of our writes having ended.
     pub(crate) fn may_release(&self) -> bool {
-        self.former_holders_have_ended().is_ok()
-            && self.writes.none_is_open()
-            && self.writes.have_ended(self.times.write_deadline).is_ok()
+        self.clean_from().is_some_and(|at| at <= Instant::now())
+    }
+
+    /// From when on he may, if no write begins any more. None while one is under way.
+    pub(crate) fn clean_from(&self) -> Option<Instant> {
+        let ended = || {
+            let former = *self.confirm_after.lock().unwrap_or_else(PoisonError::into_inner);
+            former.max(self.writes.end_by(self.times.write_deadline)).unwrap_or_else(Instant::now)
+        };
+        self.writes.none_is_open().then(ended)
     }
 
     pub(crate) fn acquired(&self, sent: Instant, clean: bool) {
@@ -166,8 +173,13 @@ impl OpenWrites {
 
     /// Whether none that was given up may still happen. Else the time to wait.
     fn have_ended(&self, deadline: Duration) -> Result<(), Duration> {
+        until(self.end_by(deadline))
+    }
+
+    /// When the last that was given up can happen no more.
+    fn end_by(&self, deadline: Duration) -> Option<Instant> {
         let unanswered = *self.unanswered.lock().unwrap_or_else(PoisonError::into_inner);
-        until(unanswered.map(|at| at + deadline))
+        unanswered.map(|at| at + deadline)
     }
 }
 
@@ -236,6 +248,7 @@ mod tests {
         fence.acquired(Instant::now(), false);
         let wait = fence.may_confirm(&member).unwrap_err();
         assert!(wait > Duration::from_secs(19) && wait <= Duration::from_secs(20), "{wait:?}");
+        assert!(fence.clean_from().unwrap() > Instant::now() + Duration::from_secs(19) && !fence.may_release());
         fence.acquired(Instant::now(), true);
         assert_eq!(fence.may_confirm(&member), Ok(()), "the lease was given back cleanly");
     }
@@ -247,10 +260,11 @@ mod tests {
         fence.begin_write(&member).unwrap().answered();
         assert!(fence.may_confirm(&member).is_ok() && fence.may_release());
         let open = fence.begin_write(&member).unwrap();
-        assert!(!fence.may_release(), "it is under way");
+        assert!(!fence.may_release() && fence.clean_from().is_none(), "it is under way");
         drop(open);
         assert!(!fence.may_release(), "it may still happen");
         assert!(fence.may_confirm(&member).is_err() && fence.may_confirm(&other).is_ok());
+        assert!(fence.clean_from().unwrap() > Instant::now() + Duration::from_secs(4));
         for writes in [&member, &fence.writes] {
             *writes.unanswered.lock().unwrap() = Some(seconds_ago(5));
         }

@@ -128,12 +128,18 @@ impl Tenure {
         self.post.begin_leaving();
         while !(self.post.is_empty() && self.post.fence.may_release()) {
             if let Orders::LeaveBy(end) = *self.orders.borrow()
-                && Instant::now() >= end
+                && self.cannot_be_given_back_by(end)
             {
                 return;
             }
             sleep(DRAIN_PERIOD).await;
         }
+    }
+
+    /// Each renewal would only keep the next holder waiting.
+    fn cannot_be_given_back_by(&self, end: Instant) -> bool {
+        let is_clean_too_late = || self.post.fence.clean_from().is_some_and(|at| at > end);
+        Instant::now() >= end || (self.post.is_empty() && is_clean_too_late())
     }
 
     async fn release(&self, mut held: Lease) {

@@ -269,6 +269,26 @@ async fn what_a_dead_replica_had_is_written_to_soon_after_its_lease_and_its_next
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_cannot_give_a_share_back_cleanly_in_time_does_not_renew_it_any_more() {
+    let (fleet, link) = (Fleet::new(), Link::default());
+    let first = fleet.starts("first", &link);
+    sleep(Duration::from_secs(5)).await;
+    first.killed();
+    let second = fleet.starts("second", &link);
+    sleep(lease_duration() + GOAL).await;
+    assert!(fleet.holders().values().all(|holder| holder == "second"));
+    // For longer than a process may take to end, the first one's writes may still arrive.
+    let told = Instant::now();
+    second.ends().await.unwrap();
+    assert!(told.elapsed() < Duration::from_secs(1), "{:?}", told.elapsed());
+    assert!(fleet.holders().values().all(|holder| holder == "second"), "they run out");
+    let _third = fleet.starts("third", &link);
+    sleep(lease_duration() + GOAL).await;
+    assert!(fleet.holders().values().all(|holder| holder == "third"));
+    fleet.check();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_replica_with_another_number_of_shares_refuses_to_work() {
     let (fleet, link) = (Fleet::new(), Link::default());
     let first = fleet.starts("first", &link);
