@@ -248,7 +248,9 @@ mod tests {
         fence.acquired(Instant::now(), false);
         let wait = fence.may_confirm(&member).unwrap_err();
         assert!(wait > Duration::from_secs(19) && wait <= Duration::from_secs(20), "{wait:?}");
-        assert!(fence.clean_from().unwrap() > Instant::now() + Duration::from_secs(19) && !fence.may_release());
+        assert!(
+            fence.clean_from().unwrap() > Instant::now() + Duration::from_secs(19) && !fence.may_release()
+        );
         fence.acquired(Instant::now(), true);
         assert_eq!(fence.may_confirm(&member), Ok(()), "the lease was given back cleanly");
     }

@@ -8,6 +8,8 @@ pub mod resolve;
 pub mod rollout;
 /// The status to show; pure.
 pub mod status;
+/// What is taken from projects.
+pub mod taken;
 
 use crate::context::Context;
 use crate::controller::Controller;
@@ -24,6 +26,7 @@ use crate::status::write_status;
 use business_types::condition::{self, ROLLED_OUT, reason};
 use business_types::{NamespaceTemplateStatus, names};
 use kind::{CurrentTemplate, NamespaceTemplate, TemplateView};
+use resolve::Resolved;
 use rollout::Tally;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -196,8 +199,6 @@ pub fn project_changed(cx: &Context, old: Option<&ProjectView>, new: Option<&Pro
         let spec = &view.spec;
         (spec.template.clone(), spec.parent_project_name.clone(), spec.tenant_id.clone())
     };
-    let values =
-        |view: &ProjectView| (view.spec.display_name.clone(), view.labels.clone(), view.annotations.clone());
     if named(old) != named(new) {
         cx.objects
             .projects
@@ -205,7 +206,9 @@ pub fn project_changed(cx: &Context, old: Option<&ProjectView>, new: Option<&Pro
             .iter()
             .for_each(|project| wake_namespaces_in(cx, project));
         wake_templates(cx);
-    } else if values(old) != values(new) {
+    } else if let Resolved::Template(current) = resolve::of_project(cx, new)
+        && taken::differs(&current.view.spec, old, new)
+    {
         wake_namespaces_in(cx, new.key.name());
     }
 }

@@ -120,7 +120,7 @@ impl AccessRole {
     pub const WORDS: [&'static str; 3] = ["admin", "edit", "view"];
 
     /// The name of its `ClusterRole` in member clusters, and of the `RoleBinding` to it in each namespace of ours.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::View => "business:view",
             Self::Edit => "business:edit",

@@ -75,7 +75,7 @@ pub struct ClusterEndpoint {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterCredentials {
-    /// A Secret in the controller's namespace.
+    /// A Secret in the namespace of member clusters' Secrets.
     pub secret_name: String,
 }
 

@@ -8,6 +8,8 @@ use crate::events::Topic;
 use crate::member::{Member, MemberApi, Reach};
 use crate::member_cluster::kind::CredentialAge;
 use crate::outcome::StateLabels;
+use business_types::access::AccessRole;
+use business_types::names::PULL_SECRET;
 use futures_util::future::try_join_all;
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
@@ -21,14 +23,34 @@ use tokio::time::Instant;
 
 /// Asking for rights must not take longer.
 const DEADLINE: Duration = Duration::from_secs(5);
-/// What the work in a member cluster takes; a namespace's quota first.
-const NEEDED: [(&str, &str, &[&str]); 5] = [
-    ("", "namespaces", &["get", "list", "watch", "create", "patch", "delete"]),
-    ("", "resourcequotas", &["get", "list", "watch", "create", "patch", "delete"]),
-    ("rbac.authorization.k8s.io", "rolebindings", &["list", "create", "patch", "delete"]),
-    ("", "limitranges", &["list", "patch"]),
-    ("networking.k8s.io", "networkpolicies", &["list", "patch"]),
+const RBAC: &str = "rbac.authorization.k8s.io";
+/// What the work in a member cluster takes: a namespace with its quota, people's roles, and what templates put into it.
+const NEEDED: [Needed; 8] = [
+    Needed::any("", "namespaces", &["get", "list", "watch", "create", "patch", "delete"]),
+    Needed::any("", "resourcequotas", &["get", "list", "watch", "create", "patch", "delete"]),
+    Needed::any(RBAC, "rolebindings", &["list", "create", "patch", "delete"]),
+    // Of three roles that are given in the same rule.
+    Needed { name: AccessRole::View.name(), ..Needed::any(RBAC, "clusterroles", &["bind"]) },
+    Needed::any("", "limitranges", &["list", "patch"]),
+    Needed::any("networking.k8s.io", "networkpolicies", &["list", "patch"]),
+    Needed { name: PULL_SECRET, ..Needed::any("", "secrets", &["list", "create", "patch", "delete"]) },
+    Needed::any("", "serviceaccounts", &["list", "patch"]),
 ];
+
+/// Verbs that a credential needs for a resource.
+struct Needed {
+    group: &'static str,
+    plural: &'static str,
+    /// Of this object alone; of all where it is empty.
+    name: &'static str,
+    verbs: &'static [&'static str],
+}
+
+impl Needed {
+    const fn any(group: &'static str, plural: &'static str, verbs: &'static [&'static str]) -> Self {
+        Self { group, plural, name: "", verbs }
+    }
+}
 
 const REFUSED: Topic = Topic::warning("CredentialsRefused", "Rotate");
 const ROTATED: Topic = Topic::normal("CredentialsRotated", "Rotate");
@@ -188,11 +210,11 @@ async fn trial(member: &Member, new: &MemberApi) -> Result<(), String> {
 
 /// What is needed and not allowed.
 async fn lacking(client: &Client) -> Result<BTreeSet<String>, CallFailure> {
-    let each =
-        NEEDED.iter().flat_map(|(group, plural, verbs)| verbs.iter().map(move |verb| (group, plural, verb)));
-    let asked = each.map(|(group, plural, verb)| async move {
-        let allowed = allowed(client, group, plural, verb).await?;
-        Ok::<_, CallFailure>((!allowed).then(|| format!("{verb} {plural}")))
+    let each = NEEDED.iter().flat_map(|needed| needed.verbs.iter().map(move |verb| (needed, *verb)));
+    let asked = each.map(|(needed, verb)| async move {
+        let allowed = allowed(client, needed, verb).await?;
+        let lacking = || format!("{verb} {} {}", needed.plural, needed.name).trim_end().to_owned();
+        Ok::<_, CallFailure>((!allowed).then(lacking))
     });
     match tokio::time::timeout(DEADLINE, try_join_all(asked)).await {
         Ok(answers) => Ok(answers?.into_iter().flatten().collect()),
@@ -200,11 +222,12 @@ async fn lacking(client: &Client) -> Result<BTreeSet<String>, CallFailure> {
     }
 }
 
-async fn allowed(client: &Client, group: &str, plural: &str, verb: &str) -> Result<bool, CallFailure> {
+async fn allowed(client: &Client, needed: &Needed, verb: &str) -> Result<bool, CallFailure> {
     let text = |word: &str| Some(word.to_owned());
     let attributes = ResourceAttributes {
-        group: text(group),
-        resource: text(plural),
+        group: text(needed.group),
+        resource: text(needed.plural),
+        name: text(needed.name),
         verb: text(verb),
         ..ResourceAttributes::default()
     };

@@ -49,7 +49,7 @@ impl TemplateStage {
         // What somebody has deleted is made anew, with all that is new.
         let is_gone = site.member.observed.at(&object.spec.namespace).0.is_none();
         if has_it || is_gone || !is_in_use(object) || rollout::admits(&current, &object.key) {
-            let wanted = wanted::wanted(object, &current.state.name, &current.view.spec, &site.project);
+            let wanted = wanted::wanted(&current.state.name, &current.view.spec, &site.project);
             return Self::Newest(current, wanted);
         }
         Self::Waiting(current.state.name)

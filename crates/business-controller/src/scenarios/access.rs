@@ -13,7 +13,6 @@ use crate::tenant::kind::{BusinessTenant, TenantView};
 use business_types::access::AccessRole::{Admin, Edit, View};
 use business_types::condition::{self, ACCESS_READY, OTHER_ACCESS};
 use business_types::{AccessEntry, ProjectSpec};
-use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -121,7 +120,7 @@ async fn a_parent_that_is_not_there_gives_nobody_anything_and_takes_no_role_of_o
 async fn a_change_further_up_wakes_the_namespaces_below() {
     let world = used_by(&["alice"]).await;
     lies_below(&world, &json!([]));
-    taken(&world);
+    world.woken();
     let r = RootKey::new(None, "r");
     let old = world.cx.objects.projects.get(&r).unwrap();
     let changed = |change: &dyn Fn(&mut ProjectSpec)| {
@@ -138,20 +137,10 @@ async fn a_change_further_up_wakes_the_namespaces_below() {
         ("parentProjectName", &|spec| spec.parent_project_name = "x".into()),
         ("tenantID", &|spec| spec.tenant_id = "x".into()),
     ] {
-        taken(&world);
+        world.woken();
         changed(change);
-        assert_eq!(taken(&world).contains(&"p/n".to_owned()), field != "displayName", "{field}");
+        assert_eq!(world.woken().contains(&"p/n".to_owned()), field != "displayName", "{field}");
     }
-}
-
-/// What waits in the queue, which is empty then.
-fn taken(world: &World) -> Vec<String> {
-    let mut woken = Vec::new();
-    while let Some(key) = world.cx.queue.next().now_or_never() {
-        woken.push(key.to_string());
-        world.cx.queue.done(&key, crate::queue::Next::Rest);
-    }
-    woken
 }
 
 fn zoe_views() -> Vec<AccessEntry> {
@@ -183,9 +172,9 @@ async fn whom_the_tenant_names_rules_until_it_names_him_no_more() {
         ),
         ("2", vec![], vec!["business:acme:administrators"]),
     ] {
-        taken(&world);
+        world.woken();
         is_ruled_by(&world, revision, &names);
-        assert!(taken(&world).contains(&"p/n".to_owned()), "its namespaces are looked at");
+        assert!(world.woken().contains(&"p/n".to_owned()), "its namespaces are looked at");
         world.pass().await.unwrap();
         assert_eq!(world.grantees(Admin).unwrap(), named);
     }

@@ -299,18 +299,24 @@ async fn a_template_hears_of_what_was_written_to_the_status_of_its_namespaces() 
 }
 
 #[tokio::test]
-async fn a_change_wakes_whom_it_concerns() {
+async fn a_projects_change_wakes_its_namespaces_if_their_template_takes_what_has_changed() {
     let world = in_use().await;
     let key = RootKey::new(None, "p");
-    let old = world.cx.objects.projects.get(&key);
-    world.knows_project(&json!({
-        "metadata": { "name": "p", "uid": "project-1", "labels": { "cost": "1" } }, "spec": {}, "status": {},
-    }));
-    let new = world.cx.objects.projects.get(&key);
-    let waiting = world.cx.queue.sizes().0;
-    let change = ViewChange { old, new, heard: Heard::ByEvent };
-    crate::project::kind::BusinessProject::changed(&world.cx, &change);
-    assert!(world.cx.queue.sizes().0 > waiting, "its namespace, since values may come from it");
+    let wakes = |metadata: Value, spec: Value| {
+        let old = world.cx.objects.projects.get(&key);
+        world.knows_project(&json!({ "metadata": metadata, "spec": spec, "status": {} }));
+        let change = ViewChange { old, new: world.cx.objects.projects.get(&key), heard: Heard::ByEvent };
+        world.woken();
+        crate::project::kind::BusinessProject::changed(&world.cx, &change);
+        world.woken().iter().any(|key| key.contains("p/n"))
+    };
+    let with = |labels: Value| json!({ "name": "p", "uid": "project-1", "labels": labels });
+    assert!(!wakes(with(json!({ "cost": "1" })), json!({ "displayName": "One" })), "nothing is taken");
+    let mut template = full();
+    template["labelsFromProject"] = json!({ "cost": "metadata.labels['cost']" });
+    has_template(&world, &template);
+    assert!(!wakes(with(json!({ "cost": "1", "a": "b" })), json!({ "displayName": "Two" })), "it is another");
+    assert!(wakes(with(json!({ "cost": "2", "a": "b" })), json!({ "displayName": "Two" })));
 }
 
 #[tokio::test]

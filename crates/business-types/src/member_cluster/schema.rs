@@ -58,7 +58,7 @@ fn description() -> Vec<(&'static str, Field)> {
             Schema::object(
                 "Where the controller has the cluster's credentials from.",
                 None,
-                [("secretName", Schema::string("A Secret in the controller's namespace.").required())],
+                [("secretName", Schema::string("A Secret in the namespace of member clusters' Secrets.").required())],
             )
             .optional(),
         ),

@@ -43,6 +43,9 @@ pub(super) fn check(instance: &Instance, helm: &Helm, questions: &Questions) -> 
     })?;
     say::step("helm test passes", || delivery.test())?;
     say::step("a cluster joins, and a project has a namespace in it", || delivery.work())?;
+    say::step("the credentials in its Secret are rotated, and the old ones are refused", || {
+        delivery.rotated()
+    })?;
     say::step("what alerts and dashboard ask for is exported", || {
         questions.are_answered(&delivery.exported()?)
     })?;
@@ -121,7 +124,7 @@ impl Delivery<'_> {
                 self.serve()?;
             }
         }
-        // Of two controllers one leads, and both are ready.
+        // Two controllers share the clusters, and both are ready.
         self.pods.iter_mut().try_for_each(Pod::ready)?;
         apiservice_available(self.kubectl())
     }
@@ -189,15 +192,25 @@ impl Delivery<'_> {
 
     fn work(&self) -> Result<()> {
         let operator = self.operator()?;
+        self.credentials(&operator, "join")?;
+        apply(&operator, &project("shop", None, &[(CLUSTER, &[("pods", "9")])]))?;
+        until_active(self.kubectl(), "shop")?;
+        self.works("first")
+    }
+
+    fn rotated(&self) -> Result<()> {
+        let printed = self.credentials(&self.operator()?, "rotate")?;
+        ensure!(printed.contains("the old ones are refused"), "{printed}");
+        self.works("rotated")
+    }
+
+    /// Joins the cluster, or renews what is used there.
+    fn credentials(&self, operator: &Kubectl, command: &str) -> Result<String> {
         let home = self.instance.layout.path("home");
         let business = Kubectl::new(&layout::beside("kubectl-business")?, operator.kubeconfig(), &home);
         let member = self.kubectl().kubeconfig().to_string_lossy().into_owned();
         let host = operator.kubeconfig().to_string_lossy().into_owned();
-        let join = ["join", CLUSTER, "--kubeconfig", &member, "--host-kubeconfig", &host, "--days", "1"];
-        business.run(&join)?;
-        apply(&operator, &project("shop", None, &[(CLUSTER, &[("pods", "9")])]))?;
-        until_active(self.kubectl(), "shop")?;
-        self.works("first")
+        business.run(&[command, CLUSTER, "--kubeconfig", &member, "--host-kubeconfig", &host, "--days", "1"])
     }
 
     /// Somebody of the platform team, with the roles that deploy/ has for him and no other.
@@ -240,18 +253,12 @@ impl Delivery<'_> {
     }
 
     fn uninstall(&mut self) -> Result<()> {
-        for name in ["first", "upgraded", "back"] {
-            self.kubectl().run(&[
-                "delete",
-                "bns",
-                &format!("{CLUSTER}-{name}"),
-                "-n",
-                "shop",
-                "--wait=false",
-            ])?;
+        let namespaces = ["first", "rotated", "upgraded", "back"].map(|name| format!("{CLUSTER}-{name}"));
+        for name in &namespaces {
+            self.kubectl().run(&["delete", "bns", name, "-n", "shop", "--wait=false"])?;
         }
-        for name in ["first", "upgraded", "back"] {
-            until_gone(self.kubectl(), &["bns", &format!("{CLUSTER}-{name}"), "-n", "shop"])?;
+        for name in &namespaces {
+            until_gone(self.kubectl(), &["bns", name, "-n", "shop"])?;
         }
         self.kubectl().run(&["delete", "project", "shop", "--wait=false"])?;
         until_gone(self.kubectl(), &["project", "shop"])?;

@@ -43,7 +43,7 @@ fn there(object: &NamespaceView, wanted: &WantedObject) -> TemplateObject {
 #[test]
 fn what_is_right_is_left_alone_and_what_is_not_is_made_so() {
     let object = pending(&[]);
-    let wanted = wanted(&object, "standard", &full(), &ProjectView::default()).objects;
+    let wanted = wanted("standard", &full(), &ProjectView::default()).objects;
     let names: Vec<&str> = wanted.iter().map(|one| one.name.as_str()).collect();
     assert_eq!(names, ["business-template", "business-template-deny", "business:template:sre"]);
     assert_eq!(
@@ -84,7 +84,7 @@ fn values_come_from_the_project_if_they_fit() {
         },
         "annotationsFromProject": {"people": "spec.displayName", "project": "metadata.name"},
     }));
-    let wanted = wanted(&pending(&[]), "standard", &spec, &project);
+    let wanted = wanted("standard", &spec, &project);
     let labels: Vec<(&str, &str)> =
         wanted.dressing.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     assert_eq!(labels, [("cost-centre", "4711"), ("plain", "a")]);
@@ -95,7 +95,7 @@ fn values_come_from_the_project_if_they_fit() {
 
 #[test]
 fn a_policy_without_rules_denies_and_what_is_empty_is_not_asked_for() {
-    let wanted = wanted(&pending(&[]), "standard", &full(), &ProjectView::default()).objects;
+    let wanted = wanted("standard", &full(), &ProjectView::default()).objects;
     let body = wanted[1].body(&pending(&[]), "standard");
     assert_eq!(body["spec"], json!({"podSelector": {}, "policyTypes": ["Ingress"]}));
     assert_eq!(body["metadata"]["labels"], json!({"business.tkestack.io/template": "standard"}));

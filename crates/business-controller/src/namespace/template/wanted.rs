@@ -3,11 +3,11 @@
 use super::state::KeptTemplate;
 use crate::context::Context;
 use crate::digest;
-use crate::kinds::ObjectKey as _;
 use crate::member::dressing::Dressing;
 use crate::member::observed::RBAC;
 use crate::member::template_objects::{TemplateObject, TemplateObjectKind};
 use crate::namespace::kind::NamespaceView;
+use crate::namespace_template::taken;
 use crate::project::kind::ProjectView;
 use business_types::names::{TEMPLATE_DIGEST_ANNOTATION, TEMPLATE_LABEL, UID_ANNOTATION};
 use business_types::{
@@ -57,21 +57,16 @@ pub struct WantedObject {
     pub digest: String,
 }
 
-/// What this template puts into the namespace of an object of this project.
-pub fn wanted(
-    object: &NamespaceView,
-    template: &str,
-    spec: &NamespaceTemplateSpec,
-    project: &ProjectView,
-) -> WantedTemplate {
+/// What this template puts into a namespace of this project.
+pub fn wanted(template: &str, spec: &NamespaceTemplateSpec, project: &ProjectView) -> WantedTemplate {
     let mut wanted = WantedTemplate::default();
     let Dressing { labels, annotations } = &mut wanted.dressing;
     labels.clone_from(&spec.labels);
     annotations.clone_from(&spec.annotations);
     let is_label = |value: &str| meta::name::label_value(value).is_empty();
     let is_annotation = |value: &str| value.len() <= VALUE_BYTES_MAX;
-    let mut invalid = from_project(&spec.labels_from_project, object, project, is_label, labels);
-    invalid.extend(from_project(&spec.annotations_from_project, object, project, is_annotation, annotations));
+    let mut invalid = from_project(&spec.labels_from_project, project, is_label, labels);
+    invalid.extend(from_project(&spec.annotations_from_project, project, is_annotation, annotations));
     wanted.invalid = invalid;
     let limits = spec.limit_range.iter().filter(|limits| !limits.limits.is_empty());
     wanted.objects.extend(limits.map(|limits| WantedObject::limit_range(template, limits)));
@@ -91,21 +86,13 @@ pub fn wanted(
 /// Takes values over from the project; says which of them cannot be.
 fn from_project(
     fields: &BTreeMap<String, String>,
-    object: &NamespaceView,
     project: &ProjectView,
     fits: impl Fn(&str) -> bool,
     into: &mut BTreeMap<String, String>,
 ) -> Vec<String> {
     let mut invalid = Vec::new();
     for (key, field) in fields {
-        let value = match ProjectField::parse(field) {
-            Some(ProjectField::Name) => Some(project.key.name()),
-            Some(ProjectField::DisplayName) => Some(project.spec.display_name.as_str()),
-            Some(ProjectField::TenantId) => Some(object.spec.tenant_id.as_str()),
-            Some(ProjectField::Label(label)) => project.labels.get(&label).map(String::as_str),
-            Some(ProjectField::Annotation(key)) => project.annotations.get(&key).map(String::as_str),
-            None => None,
-        };
+        let value = ProjectField::parse(field).and_then(|field| taken::value(&field, project));
         match value.filter(|value| !value.is_empty()) {
             None => {}
             Some(value) if fits(value) => drop(into.insert(key.clone(), value.to_owned())),
