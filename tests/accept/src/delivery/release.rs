@@ -193,7 +193,7 @@ impl Delivery<'_> {
     fn work(&self) -> Result<()> {
         let operator = self.operator()?;
         self.credentials(&operator, "join")?;
-        apply(&operator, &project("shop", None, &[(CLUSTER, &[("pods", "9")])]))?;
+        apply(&operator, &project("shop", None, &[(CLUSTER, &[("pods", "12")])]))?;
         until_active(self.kubectl(), "shop")?;
         self.works("first")
     }
