@@ -65,24 +65,33 @@ impl Leases {
 
     /// Makes a Lease, held by us.
     pub async fn create(&self, name: &str, of: &str) -> Result<Lease, CallFailure> {
-        let lease = Lease {
-            metadata: ObjectMeta {
-                name: Some(name.to_owned()),
-                labels: Some(BTreeMap::from([(LEASE_LABEL.to_owned(), of.to_owned())])),
-                annotations: Some(BTreeMap::from([(SHARDS_ANNOTATION.to_owned(), self.shards.to_string())])),
-                ..ObjectMeta::default()
-            },
-            spec: Some(LeaseSpec {
-                holder_identity: Some(self.identity.clone()),
-                lease_duration_seconds: Some(seconds(self.times.lease_duration)),
-                acquire_time: Some(now()),
-                renew_time: Some(now()),
-                lease_transitions: Some(0),
-                ..LeaseSpec::default()
-            }),
+        let spec = LeaseSpec {
+            holder_identity: Some(self.identity.clone()),
+            lease_duration_seconds: Some(seconds(self.times.lease_duration)),
+            acquire_time: Some(now()),
+            renew_time: Some(now()),
+            lease_transitions: Some(0),
+            ..LeaseSpec::default()
         };
-        let params = PostParams::default();
-        self.bounded(self.leases.create(&params, &lease)).await
+        self.make(name, of, spec).await
+    }
+
+    /// Makes a share's Lease that nobody has had, as one that was given back.
+    pub async fn create_free(&self, share: Share) -> Result<(), CallFailure> {
+        let spec =
+            LeaseSpec { lease_duration_seconds: Some(1), renew_time: Some(now()), ..LeaseSpec::default() };
+        self.make(&of_share(share), OF_SHARE, spec).await.map(drop)
+    }
+
+    async fn make(&self, name: &str, of: &str, spec: LeaseSpec) -> Result<Lease, CallFailure> {
+        let metadata = ObjectMeta {
+            name: Some(name.to_owned()),
+            labels: Some(BTreeMap::from([(LEASE_LABEL.to_owned(), of.to_owned())])),
+            annotations: Some(BTreeMap::from([(SHARDS_ANNOTATION.to_owned(), self.shards.to_string())])),
+            ..ObjectMeta::default()
+        };
+        let lease = Lease { metadata, spec: Some(spec) };
+        self.bounded(self.leases.create(&PostParams::default(), &lease)).await
     }
 
     /// Takes or renews exactly this version.

@@ -99,7 +99,11 @@ impl Tenure {
                 let made = self.leases.create(&lease::of_share(share), lease::OF_SHARE).await?;
                 // Asked after the lease was made: a holder of a former lease that has recorded anything is seen now, and one that
                 // does so later finds that it has lost its lease before it writes.
-                (made, self.leases.is_untouched_ground().await)
+                let is_untouched = self.leases.is_untouched_ground().await;
+                if is_untouched && share == Share::Fleet {
+                    self.lay_out().await;
+                }
+                (made, is_untouched)
             }
             Some(found) => {
                 let clean = lease::holder(&found).is_empty();
@@ -109,6 +113,18 @@ impl Tenure {
         self.post.fence.acquired(sent, clean);
         tracing::info!(%share, identity = self.leases.identity, clean, "holding");
         Ok(held)
+    }
+
+    /// Where nobody has ever worked, no share has had a holder: each is there to be taken as one that was given back. The key of
+    /// seals is made after that, and from then on a Lease that is missing may be one that somebody has deleted.
+    async fn lay_out(&self) {
+        for share in (0..self.leases.shards).map(Share::Clusters) {
+            match self.leases.create_free(share).await {
+                Ok(()) | Err(CallFailure::Exists) => {}
+                // Its first holder waits as long as if it had run out.
+                Err(failure) => tracing::warn!(%share, error = %failure, "cannot make the lease of a share"),
+            }
+        }
     }
 
     /// Works until the share is to be left, and everything in it has ended.

@@ -311,6 +311,27 @@ async fn a_replica_with_another_number_of_shares_refuses_to_work() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn where_nobody_has_ever_worked_no_share_waits_for_a_former_holder() {
+    let (fleet, link) = (Fleet::new(), Link::default());
+    fleet.server.remove(SECRET);
+    let replicas = ["a", "b"].map(|name| fleet.starts(name, &link));
+    while fleet.server.list(LEASES).len() <= usize::from(SHARDS) {
+        sleep(Duration::from_millis(1)).await;
+    }
+    // Whoever has the fleet makes the key before anybody writes.
+    fleet.server.put(SECRET, &json!({}));
+    sleep(lease_duration()).await;
+    let written = fleet.written();
+    let shares: BTreeSet<Share> = written.iter().map(|written| written.share).collect();
+    assert_eq!(shares.len(), usize::from(SHARDS) + 1);
+    assert!(written.iter().all(|written| written.confirmed));
+    fleet.check();
+    for replica in replicas {
+        replica.killed();
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lease_that_vanished_does_not_make_its_next_holder_believe_that_nobody_has_worked() {
     let (fleet, link) = (Fleet::new(), Link::default());
     fleet.server.remove(SECRET);
