@@ -45,12 +45,8 @@ mod tidy;
 mod book;
 /// Everything CI runs.
 mod test;
-/// PostgreSQL that fails.
-mod failover;
-/// Backups and restores.
-mod drill;
-/// Controllers that fail.
-mod fleet;
+/// What may fail.
+mod stress;
 /// Measurements.
 mod bench;
 /// What is shipped.
@@ -60,6 +56,7 @@ use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::process::ExitCode;
 use std::time::Instant;
+use stress::Stress;
 use terminal::line::{self, Up};
 use terminal::say::{self, Count, Output};
 
@@ -81,9 +78,6 @@ fn command() -> Command {
             test::command(),
             accept.arg(line::output()),
             bench::command(),
-            failover::command(),
-            drill::command(),
-            fleet::command(),
             image::command(),
             image::release_command(),
             Command::new("web")
@@ -94,6 +88,7 @@ fn command() -> Command {
             Command::new("layers").about("Check that crates and modules use only what they may."),
             Command::new("tidy").about("Check what a compiler does not look at."),
         ])
+        .subcommands(stress::ALL.iter().map(Stress::command))
 }
 
 fn main() -> ExitCode {
@@ -119,9 +114,6 @@ fn run(name: &str, matches: &ArgMatches, begun: Instant) -> Result<Option<Count>
         "test" => return test::test(matches).map(Some),
         "accept" => return test::only(&["accept"]).map(Some),
         "bench" => bench::bench(matches)?,
-        "failover" => failover::long(matches)?,
-        "drill" => drill::long(matches)?,
-        "fleet" => fleet::long(matches)?,
         "image" => image::image(matches)?,
         "release" => image::release(matches)?,
         "web" => web::web()?,
@@ -129,7 +121,11 @@ fn run(name: &str, matches: &ArgMatches, begun: Instant) -> Result<Option<Count>
         "book" => book::book(matches)?,
         "reference" => book::reference()?,
         "layers" => layers::check()?,
-        _ => tidy::check()?,
+        "tidy" => tidy::check()?,
+        other => match stress::ALL.iter().find(|stress| stress.name == other) {
+            Some(stress) => stress.long(matches)?,
+            None => anyhow::bail!("there is no command {other}"),
+        },
     }
     Ok(None)
 }

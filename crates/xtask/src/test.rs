@@ -3,8 +3,7 @@
 use crate::build::Programs;
 use crate::control_plane::ControlPlane;
 use crate::{
-    book, build, call, cargo, drill, failover, fleet, image, layers, postgres, releases, tidy, up, web_test,
-    workspace,
+    book, build, call, cargo, image, layers, postgres, releases, stress, tidy, up, web_test, workspace,
 };
 use anyhow::{Context, Result, bail, ensure};
 use clap::builder::PossibleValuesParser;
@@ -32,9 +31,9 @@ const STEPS: [(&str, TestStep); 19] = [
     ("manifests", || on_real_parts("manifests", "accept", &["manifests"])),
     ("chart", chart),
     ("check", check),
-    ("failover", || failover::short()),
-    ("drill", || drill::short()),
-    ("fleet", || fleet::short()),
+    ("failover", || stress::FAILOVER.short()),
+    ("drill", || stress::DRILL.short()),
+    ("fleet", || stress::FLEET.short()),
     ("image", image::level),
     ("elsewhere", || on_real_parts("elsewhere", "accept", &["elsewhere"])),
     ("accept", accept),

@@ -37,14 +37,18 @@ impl Programs {
     pub(crate) const CLIENTS: Self =
         Self::of(&["business-controller", "business-cli", "instance", "accept", "reflector", "differential"]);
     /// What is measured.
-    pub(crate) const MEASURED: Self =
-        Self { release: true, ..Self::of(&["business-api", "business-controller"]) };
+    pub(crate) const MEASURED: Self = Self::of(&["business-api", "business-controller"]).release();
     /// What measures.
-    pub(crate) const BENCH: Self = Self { release: true, ..Self::of(&["bench"]) };
+    pub(crate) const BENCH: Self = Self::of(&["bench"]).release();
     /// What makes what is shipped.
     pub(crate) const DIST: Self = Self::of(&["dist"]);
     /// What fetches PostgreSQL.
     pub(crate) const FETCH: Self = Self { features: &["fetch"], ..Self::of(&["fetch-postgresql"]) };
+
+    /// The same, built as they are shipped.
+    pub(crate) const fn release(self) -> Self {
+        Self { release: true, ..self }
+    }
 
     const fn of(packages: &'static [&'static str]) -> Self {
         Self { packages, features: &[], release: false }
