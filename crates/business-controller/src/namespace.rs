@@ -115,8 +115,8 @@ impl Controller for BusinessNamespace {
     /// Those first that somebody waits for.
     fn cluster_changed(cx: &Context, cluster: &str) {
         for object in cx.objects.namespaces.in_cluster(cluster) {
-            let settled = object.status.phase == NamespacePhase::Available && !object.is_deleting();
-            wake_namespace(cx, &object, if settled { Lane::Later } else { Lane::Urgent }, Duration::ZERO);
+            let lane = if is_settled(&object) { Lane::Later } else { Lane::Urgent };
+            wake_namespace(cx, &object, lane, Duration::ZERO);
         }
     }
 
@@ -125,6 +125,13 @@ impl Controller for BusinessNamespace {
             wake_namespace(cx, &object, place.lane, place.delay);
         }
     }
+}
+
+/// Whether nobody waits for it: it is where it should be, and was not changed since that was said.
+fn is_settled(object: &NamespaceView) -> bool {
+    let status = &object.status;
+    let is_seen = status.observed_generation == Some(object.generation);
+    status.phase == NamespacePhase::Available && is_seen && !object.is_deleting()
 }
 
 /// Remembers an object that is new: as long as its cluster is looked after here and nobody else can have written for it, it

@@ -3,14 +3,17 @@
 use crate::dial::Dialer;
 use crate::directory::described::Described;
 use crate::directory::{Directory, DirectorySource, Listed, Listing};
+use crate::dispatch;
 use crate::error::Error;
 use crate::fixtures::world::{NAMESPACE, OBJECT, World};
 use crate::fixtures::{CLUSTER_UID, pending};
+use crate::kinds::{ObjectKey as _, ProjectKey};
 use crate::member::{Member, Reach, session};
 use crate::members::Lookup;
 use crate::outcome::PassOutcome;
 use crate::shares::tenure::Work as _;
 use crate::shares::{Post, Share};
+use business_types::NamespacePhase;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use runtime::Tasks;
@@ -87,6 +90,29 @@ async fn an_object_of_before_the_tenure_may_have_been_written_for() {
     );
     world.is_born(&view);
     assert!(untried(&world), "it was made since");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_cluster_that_came_to_us_what_was_changed_meanwhile_goes_first() {
+    let world = World::new();
+    let settled = |name: &str| {
+        let mut view = pending(&[("pods", "3")]);
+        view.key = ProjectKey::new(Some("p"), name);
+        view.uid = name.to_owned();
+        view.spec.namespace = name.to_owned();
+        view.status.phase = NamespacePhase::Available;
+        view.status.observed_generation = Some(view.generation);
+        view
+    };
+    world.sees(&settled("a"));
+    world.sees(&settled("b").asks(&[("pods", "4")]));
+    world.sees(&settled("c"));
+    world.woken();
+    dispatch::cluster_changed(&world.cx, "c1");
+    let woken = world.woken();
+    let mut namespaces = woken.iter().filter(|key| key.contains("p/"));
+    assert_eq!(namespaces.next().unwrap(), "p/b", "{woken:?}");
+    assert_eq!(namespaces.count(), 2);
 }
 
 /// Lists one cluster, which does not answer.
