@@ -125,6 +125,7 @@ fn sight(cx: &Context, name: &str) -> ClusterSight {
         comparison: memory.comparison(name),
         nodes: memory.nodes(name),
         usage: ClusterUsage::of(name, &cx.objects),
+        share: cx.share_of(name),
     }
 }
 

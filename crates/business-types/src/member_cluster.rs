@@ -118,6 +118,9 @@ pub struct MemberClusterStatus {
     pub consumed: ResourceList,
     /// How many namespaces live in it.
     pub namespaces: i64,
+    /// The Lease whose holder works on it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub lease: String,
     /// How far it was compared with the objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comparison: Option<ClusterComparison>,

@@ -167,6 +167,7 @@ async fn try_all(settings: &FleetSettings, instance: &Instance) -> Result<Report
         plan: Plan { clusters: clusters.into(), namespaces: settings.namespaces },
         logs: AuditLogs::open(instance, fleet)?,
         leases,
+        lease_of: BTreeMap::new(),
         followers,
         late: late.clone(),
         report: Report {
@@ -188,6 +189,8 @@ struct Trial<'a> {
     plan: Plan,
     logs: AuditLogs,
     leases: Leases,
+    /// Which lease is a cluster's.
+    lease_of: BTreeMap<String, String>,
     followers: JoinSet<Result<()>>,
     /// The controller that is added.
     late: String,
@@ -202,6 +205,7 @@ impl Trial<'_> {
         self.plan.make_namespaces(&endpoint).await?;
         let sums = self.until_in_order(&endpoint).await.context("before anything happens")?;
         self.report.converged = (sums.count(), begin.elapsed());
+        self.lease_of = leases::by_cluster(&endpoint).await?;
         say::done("all namespaces Available", begin.elapsed(), None);
         self.fleet.set_faults(&json!({
             "late": {"percent": 5, "millis": self.settings.write_seconds * 1_000},
@@ -299,7 +303,12 @@ impl Trial<'_> {
             self.report.add(Wrong::Orphaned, forgotten.collect::<Vec<_>>());
         }
         let counts = self.counts() - before;
-        let row = Row { fault: fault.words(), controller: controller.to_owned(), moved, goal, counts };
+        let mut shares: BTreeMap<String, Duration> = BTreeMap::new();
+        for (cluster, gap) in &moved {
+            let lease = self.lease_of(cluster)?.to_owned();
+            shares.entry(lease).and_modify(|least| *least = (*least).min(*gap)).or_insert(*gap);
+        }
+        let row = Row { fault: fault.words(), controller: controller.to_owned(), moved, shares, goal, counts };
         if let (Some((cluster, gap)), Some(goal)) = (row.longest(), goal)
             && gap > goal + PATIENCE
         {
@@ -308,6 +317,11 @@ impl Trial<'_> {
         }
         self.report.rows.push(row);
         Ok(())
+    }
+
+    fn lease_of(&self, cluster: &str) -> Result<&str> {
+        let lease = self.lease_of.get(cluster);
+        lease.map(String::as_str).with_context(|| format!("{cluster} does not say who works on it"))
     }
 
     fn counts(&self) -> Counts {
@@ -392,7 +406,8 @@ impl Trial<'_> {
         self.logs.read_on()?;
         let takeovers = self.leases.takeovers();
         for (cluster, writes) in self.logs.writes() {
-            let wrong = tenures::judge(writes, &takeovers);
+            let lease = self.lease_of.get(cluster).map(String::as_str).unwrap_or_default();
+            let wrong = tenures::judge(writes, lease, &takeovers);
             self.report.tenures += tenures::tenures(writes).len();
             self.report.add(Wrong::Writers, wrong.into_iter().map(|what| format!("{cluster}: {what}")));
         }

@@ -60,6 +60,7 @@ function Card(props: { cluster: MemberCluster }) {
       <dl class="facts">
         <dt>{t("cluster.version")}</dt><dd>{props.cluster.status?.version ?? "–"}</dd>
         <dt>{t("cluster.namespaces")}</dt><dd class="number">{props.cluster.status?.namespaces ?? 0}</dd>
+        <dt>{t("cluster.lease")}</dt><dd>{props.cluster.status?.lease ?? "–"}</dd>
       </dl>
       <For each={shares(props.cluster)}>{(share) => <ShareRow share={share} />}</For>
       <Show when={Object.keys(hardOf(props.cluster)).length === 0}><p class="quiet">{t("cluster.unlimited")}</p></Show>

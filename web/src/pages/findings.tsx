@@ -6,6 +6,7 @@ import type { Condition, Project } from "../api/types";
 import { t } from "../i18n/messages";
 import { ReasonedAct } from "../ui/acts";
 import { AmountText, Head, Living } from "../ui/parts";
+import { Table } from "../ui/table";
 
 type FoundState = "orphaned" | "abandoned" | "released" | "Lost" | "Ahead" | "Released" | "Unused" | "Stranger";
 
@@ -113,36 +114,25 @@ function Held(props: { found: readonly Found[] }) {
   return (
     <section class="card" aria-label={t("findings.orphans")}>
       <h2>{t("findings.orphans")}</h2>
-      <div class="wide" tabindex="0" role="region" aria-label={t("findings.orphans")}>
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">{t("column.name")}</th><th scope="col">{t("column.phase")}</th><th scope="col">{t("column.project")}</th>
-              <th scope="col">{t("column.amounts")}</th><th scope="col">{t("column.reason")}</th>
-            </tr>
-          </thead>
-          <tbody>
-            <For each={props.found}>
-              {({ place, state, uid, project, hard, reason }) => (
-                <tr>
-                  <td>{place}</td>
-                  <td><Show when={state} fallback="–">{(is) => <span class="tag noted">{t(`found.${is()}`)}</span>}</Show></td>
-                  <td><Show when={project} fallback="–">{(name) => <A href={`/projects/${name()}`}>{name()}</A>}</Show></td>
-                  <td>
-                    <For each={Object.entries(hard ?? {})}>
-                      {([resource, amount]) => <div class="pair">{resource}{" "}<AmountText amount={amountOf(amount)} resource={resource} /></div>}
-                    </For>
-                  </td>
-                  <td>
-                    <div>{reason ?? "–"}</div>
-                    <Show when={uid}>{(is) => <div class="quiet">{t("findings.ends")}{" "}<code>business-api audit --write-off {is()}</code></div>}</Show>
-                  </td>
-                </tr>
-              )}
-            </For>
-          </tbody>
-        </table>
-      </div>
+      <Table label={t("findings.orphans")} rows={props.found}
+        columns={["column.name", "column.phase", "column.project", "column.amounts", "column.reason"]}>
+        {({ place, state, uid, project, hard, reason }) => (
+          <tr>
+            <td>{place}</td>
+            <td><Show when={state} fallback="–">{(is) => <span class="tag noted">{t(`found.${is()}`)}</span>}</Show></td>
+            <td><Show when={project} fallback="–">{(name) => <A href={`/projects/${name()}`}>{name()}</A>}</Show></td>
+            <td>
+              <For each={Object.entries(hard ?? {})}>
+                {([resource, amount]) => <div class="pair">{resource}{" "}<AmountText amount={amountOf(amount)} resource={resource} /></div>}
+              </For>
+            </td>
+            <td>
+              <div>{reason ?? "–"}</div>
+              <Show when={uid}>{(is) => <div class="quiet">{t("findings.ends")}{" "}<code>business-api audit --write-off {is()}</code></div>}</Show>
+            </td>
+          </tr>
+        )}
+      </Table>
     </section>
   );
 }

@@ -1,5 +1,5 @@
 import { A, useParams } from "@solidjs/router";
-import { For, Show, createMemo, createSignal } from "solid-js";
+import { Show, createMemo, createSignal } from "solid-js";
 import { amountOf } from "../amounts/quantity";
 import { requestText } from "../api/client";
 import { isOperator, namespacesOf, pathOf, projects } from "../api/collections";
@@ -11,6 +11,7 @@ import { Access } from "../ui/access";
 import { DeleteButton, ReasonedAct, ReviewLink, messageOf } from "../ui/acts";
 import { AmountText, Conditions, Fullness, Head, Living, Problem, missing } from "../ui/parts";
 import { Recent } from "../ui/recent";
+import { Table } from "../ui/table";
 
 /** One namespace: what it was granted, is charged and uses. */
 export function Namespace() {
@@ -63,29 +64,18 @@ function Shown(props: { namespace: NamespaceObject; projects: ReadonlyMap<string
       <Show when={problem()}><p class="notice bad" role="alert">{t("namespace.kubeconfig.none", { why: problem() })}</p></Show>
       <section class="card" aria-label={t("project.budget")}>
         <h2>{t("project.budget")}</h2>
-        <div class="wide" tabindex="0" role="region" aria-label={t("project.budget")}>
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">{t("column.resource")}</th><th scope="col">{t("namespace.granted")}</th>
-                <th scope="col">{t("namespace.charged")}</th><th scope="col">{t("namespace.used")}</th><th scope="col">{t("column.share")}</th>
-              </tr>
-            </thead>
-            <tbody>
-              <For each={namespaceShares(props.namespace)}>
-                {(share) => (
-                  <tr>
-                    <td>{share.resource}</td>
-                    <td><AmountText amount={share.hard} resource={share.resource} /></td>
-                    <td><AmountText amount={amountOf(charge()[share.resource])} resource={share.resource} /></td>
-                    <td><AmountText amount={share.used} resource={share.resource} /></td>
-                    <td><Fullness thousandths={fullness(share)} /></td>
-                  </tr>
-                )}
-              </For>
-            </tbody>
-          </table>
-        </div>
+        <Table label={t("project.budget")} rows={namespaceShares(props.namespace)}
+          columns={["column.resource", "namespace.granted", "namespace.charged", "namespace.used", "column.share"]}>
+          {(share) => (
+            <tr>
+              <td>{share.resource}</td>
+              <td><AmountText amount={share.hard} resource={share.resource} /></td>
+              <td><AmountText amount={amountOf(charge()[share.resource])} resource={share.resource} /></td>
+              <td><AmountText amount={share.used} resource={share.resource} /></td>
+              <td><Fullness thousandths={fullness(share)} /></td>
+            </tr>
+          )}
+        </Table>
       </section>
       <div class="cards halves">
         <section class="card" aria-label={t("namespace.cluster")}>

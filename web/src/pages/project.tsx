@@ -1,5 +1,5 @@
 import { A, useParams } from "@solidjs/router";
-import { For, Show, createMemo } from "solid-js";
+import { Show, createMemo } from "solid-js";
 import { amountOf, permille } from "../amounts/quantity";
 import { isOperator, namespaces, pathOf, projects } from "../api/collections";
 import type { Condition, Project as ProjectObject } from "../api/types";
@@ -11,6 +11,7 @@ import { DeleteButton, ReasonedAct, ReviewLink } from "../ui/acts";
 import { AmountText, Conditions, Head, Legend, Living, Problem, Shares, missing } from "../ui/parts";
 import { Recent } from "../ui/recent";
 import { Releasing } from "../ui/releasing";
+import { Table } from "../ui/table";
 
 /** One budget: what it is, and who holds it. */
 export function Project() {
@@ -128,30 +129,19 @@ function Holders(props: { node: TreeNode }) {
     <section class="card" aria-label={t("project.holders")}>
       <h2>{t("project.holders")}</h2>
       <Show when={all().length > 0} fallback={<p class="quiet">{t("project.noholders")}</p>}>
-        <div class="wide" tabindex="0" role="region" aria-label={t("project.holders")}>
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">{t("column.name")}</th><th scope="col">{t("column.phase")}</th><th scope="col">{t("column.resource")}</th>
-                <th scope="col">{t("column.allocated")}</th><th scope="col">{t("column.share")}</th><th scope="col">{t("column.idle")}</th>
-              </tr>
-            </thead>
-            <tbody>
-              <For each={all().slice(0, SHOWN)}>
-                {(holder) => (
-                  <tr>
-                    <td><A href={holder.link}>{holder.name}</A></td>
-                    <td>{holder.phase}</td>
-                    <td>{holder.cluster} · {holder.resource}</td>
-                    <td><AmountText amount={holder.hard} resource={holder.resource} /></td>
-                    <td class="number">{percent(holder.share)}</td>
-                    <td class="number">{percent(holder.idle)}</td>
-                  </tr>
-                )}
-              </For>
-            </tbody>
-          </table>
-        </div>
+        <Table label={t("project.holders")} rows={all().slice(0, SHOWN)}
+          columns={["column.name", "column.phase", "column.resource", "column.allocated", "column.share", "column.idle"]}>
+          {(holder) => (
+            <tr>
+              <td><A href={holder.link}>{holder.name}</A></td>
+              <td>{holder.phase}</td>
+              <td>{holder.cluster} · {holder.resource}</td>
+              <td><AmountText amount={holder.hard} resource={holder.resource} /></td>
+              <td class="number">{percent(holder.share)}</td>
+              <td class="number">{percent(holder.idle)}</td>
+            </tr>
+          )}
+        </Table>
       </Show>
     </section>
   );

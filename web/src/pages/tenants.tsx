@@ -8,6 +8,7 @@ import { t } from "../i18n/messages";
 import { PeopleLink } from "../ui/access";
 import { ReviewLink } from "../ui/acts";
 import { Conditions, Fullness, Head, Living, Problem, Shares, missing } from "../ui/parts";
+import { Table } from "../ui/table";
 
 /** What the roots of a tenant consume, by cluster and resource. */
 function usesOf(roots: readonly TreeNode[], tenant: string): Map<string, bigint> {
@@ -29,28 +30,17 @@ export function Tenants() {
       <Head title={t("tenants.title")} />
       <Living states={[all.state()]}>
         <Show when={sorted().length > 0} fallback={<p class="card empty">{t("tenants.none")}</p>}>
-          <div class="card wide" tabindex="0" role="region" aria-label={t("tenants.title")}>
-            <table>
-              <thead>
-                <tr>
-                  <th scope="col">{t("column.name")}</th><th scope="col">{t("nav.projects")}</th>
-                  <th scope="col">{t("cluster.namespaces")}</th><th scope="col">{t("column.share")}</th>
-                </tr>
-              </thead>
-              <tbody>
-                <For each={sorted()}>
-                  {({ tenant, full }) => (
-                    <tr>
-                      <td><A href={`/tenants/${tenant.metadata.name}`}>{tenant.spec?.displayName || tenant.metadata.name}</A></td>
-                      <td class="number">{tenant.status?.projects ?? 0}</td>
-                      <td class="number">{tenant.status?.namespaces ?? 0}</td>
-                      <td><Fullness thousandths={full} unlimited={Object.keys(tenant.spec?.clusters ?? {}).length === 0} /></td>
-                    </tr>
-                  )}
-                </For>
-              </tbody>
-            </table>
-          </div>
+          <Table label={t("tenants.title")} rows={sorted()} isCard
+            columns={["column.name", "nav.projects", "cluster.namespaces", "column.share"]}>
+            {({ tenant, full }) => (
+              <tr>
+                <td><A href={`/tenants/${tenant.metadata.name}`}>{tenant.spec?.displayName || tenant.metadata.name}</A></td>
+                <td class="number">{tenant.status?.projects ?? 0}</td>
+                <td class="number">{tenant.status?.namespaces ?? 0}</td>
+                <td><Fullness thousandths={full} unlimited={Object.keys(tenant.spec?.clusters ?? {}).length === 0} /></td>
+              </tr>
+            )}
+          </Table>
         </Show>
       </Living>
     </>

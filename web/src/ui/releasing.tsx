@@ -4,6 +4,7 @@ import type { TreeNode } from "../budget/forest";
 import { releases } from "../budget/releasing";
 import { moment, t } from "../i18n/messages";
 import { AmountText } from "./parts";
+import { Table } from "./table";
 
 /** What still counts and is on its way back: which namespace, since when, and what holds it. */
 export function Releasing(props: { node: TreeNode }) {
@@ -13,30 +14,19 @@ export function Releasing(props: { node: TreeNode }) {
       <section class="card" aria-label={t("project.releasing")}>
         <h2>{t("project.releasing")}</h2>
         <p class="quiet">{t("project.releasing.text")}</p>
-        <div class="wide" tabindex="0" role="region" aria-label={t("project.releasing")}>
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">{t("column.name")}</th><th scope="col">{t("column.phase")}</th><th scope="col">{t("form.cluster")}</th>
-                <th scope="col">{t("column.amounts")}</th><th scope="col">{t("column.since")}</th><th scope="col">{t("column.holds")}</th>
-              </tr>
-            </thead>
-            <tbody>
-              <For each={all()}>
-                {({ name, link, is, since, cluster, amounts, why }) => (
-                  <tr>
-                    <td><Show when={link} fallback={name}>{(to) => <A href={to()}>{name}</A>}</Show></td>
-                    <td><span class="tag noted">{t(`release.${is}`)}</span></td>
-                    <td class="number">{cluster}</td>
-                    <td><For each={amounts}>{({ resource, amount }) => <div class="pair">{resource}{" "}<AmountText amount={amount} resource={resource} /></div>}</For></td>
-                    <td class="number">{since ? moment(since) : "–"}</td>
-                    <td>{why || t("release.waits", { cluster })}</td>
-                  </tr>
-                )}
-              </For>
-            </tbody>
-          </table>
-        </div>
+        <Table label={t("project.releasing")} rows={all()}
+          columns={["column.name", "column.phase", "form.cluster", "column.amounts", "column.since", "column.holds"]}>
+          {({ name, link, is, since, cluster, amounts, why }) => (
+            <tr>
+              <td><Show when={link} fallback={name}>{(to) => <A href={to()}>{name}</A>}</Show></td>
+              <td><span class="tag noted">{t(`release.${is}`)}</span></td>
+              <td class="number">{cluster}</td>
+              <td><For each={amounts}>{({ resource, amount }) => <div class="pair">{resource}{" "}<AmountText amount={amount} resource={resource} /></div>}</For></td>
+              <td class="number">{since ? moment(since) : "–"}</td>
+              <td>{why || t("release.waits", { cluster })}</td>
+            </tr>
+          )}
+        </Table>
       </section>
     </Show>
   );

@@ -36,6 +36,7 @@ pub const COLUMNS: &[Column] = &[
     Column::typed("Cordoned", "boolean", "Whether nothing new comes to it.", 0),
     Column::string("Display Name", "Name for people.", 1),
     Column::string("Tenants", "Who may use it.", 1),
+    Column::string("Lease", "The Lease whose holder works on it.", 1),
 ];
 
 static REFUSED: RefusedKind = RefusedKind {
@@ -184,6 +185,7 @@ impl Strategy for MemberClusterStrategy {
             json!(spec.cordoned),
             dash(&spec.display_name),
             dash(&spec.tenants.join(",")),
+            dash(&status.lease),
         ]
     }
 }

@@ -1,6 +1,7 @@
 use super::kind::{CredentialAge, DirectorySight, Listedness, MemberClusterView, NodesSeen};
 use super::usage::ClusterUsage;
 use crate::member::Reach;
+use crate::shares::{Share, lease};
 use business_types::condition::{
     self, ANSWERS, BOUNDED, CAPACITY_DERIVED, CREDENTIALS_VALID, FALSE, READY, REGISTERED, TERMINATING, TRUE,
     UNKNOWN, reason,
@@ -21,6 +22,8 @@ pub struct ClusterSight {
     /// The outer is `None` while nothing was compared here.
     pub comparison: Option<Option<ClusterComparison>>,
     pub usage: ClusterUsage,
+    /// The share that it is in.
+    pub share: Share,
     /// `None` where nobody has looked.
     pub nodes: Option<NodesSeen>,
 }
@@ -39,6 +42,7 @@ pub fn next(object: &MemberClusterView, sight: &ClusterSight, now: &str) -> Memb
         granted: usage.granted.clone(),
         consumed: usage.consumed.clone(),
         namespaces: i64::try_from(usage.namespaces).unwrap_or(i64::MAX),
+        lease: lease::of_share(sight.share),
         comparison: sight.comparison.clone().unwrap_or_else(|| old.comparison.clone()),
         credential: credential(old.credential.as_ref(), sight, now),
         observed_generation: Some(object.generation),
@@ -176,7 +180,14 @@ mod tests {
     fn sight(reach: Option<Reach>, listed: Listedness) -> ClusterSight {
         let directory =
             Some(DirectorySight { listed, version: "v1".to_owned(), ..DirectorySight::default() });
-        ClusterSight { reach, directory, comparison: None, usage: ClusterUsage::default(), nodes: None }
+        ClusterSight {
+            reach,
+            directory,
+            comparison: None,
+            usage: ClusterUsage::default(),
+            share: Share::Clusters(3),
+            nodes: None,
+        }
     }
 
     #[test]
@@ -198,6 +209,7 @@ mod tests {
             (status.version.as_str(), status.observed_generation, status.uid.as_str()),
             ("v1", Some(2), "u")
         );
+        assert_eq!(status.lease, "business-controller-03");
     }
 
     #[test]

@@ -174,6 +174,13 @@ fn status() -> Schema {
             ),
             ("consumed", Schema::resource_list("What namespaces use in it.").optional()),
             ("namespaces", Schema::integer("The namespaces that live in it, as a count.").optional()),
+            (
+                "lease",
+                Schema::string(
+                    "The Lease, in the namespace of the platform, whose holder works on it: a replica of the controller.",
+                )
+                .optional(),
+            ),
             ("comparison", comparison().optional()),
             ("credential", credential().optional()),
             (

@@ -1,5 +1,6 @@
 //! Who has which lease of the controllers, as a watch of kube-apiserver tells it.
 
+use super::sums::{ask, items, text};
 use super::tenures::Takeover;
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/tke-business/leases?watch=1";
+const CLUSTERS: &str = "/apis/business.tkestack.io/v1/memberclusters";
 /// What leases of shares are called; with the second word, those by which replicas show that they live.
 const PREFIX: &str = "business-controller";
 const PRESENCE: &str = "business-controller-replica-";
@@ -58,20 +60,27 @@ impl Leases {
     }
 
     fn hear(&self, event: &Value) {
-        let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let lease = text("/object/metadata/name").to_owned();
+        let text = |pointer: &str| text(event, pointer);
+        let lease = text("/object/metadata/name");
         if !lease.starts_with(PREFIX) || lease.starts_with(PRESENCE) {
             return;
         }
-        let holder = controller_of(text("/object/spec/holderIdentity")).to_owned();
+        let holder = controller_of(&text("/object/spec/holderIdentity")).to_owned();
         let since = if holder.is_empty() { "/object/spec/renewTime" } else { "/object/spec/acquireTime" };
-        let at = parse_micro(text(since)).unwrap_or_default();
+        let at = parse_micro(&text(since)).unwrap_or_default();
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = (holder.clone(), at);
         if seen.holders.insert(lease.clone(), now.clone()) != Some(now) {
             seen.takeovers.push(Takeover { lease, writer: holder, at });
         }
     }
+}
+
+/// The lease of each cluster, as our API says.
+pub(crate) async fn by_cluster(api: &Endpoint) -> Result<BTreeMap<String, String>> {
+    let clusters = items(&ask(api, CLUSTERS).await?)?;
+    let lease = |cluster: &Value| (text(cluster, "/metadata/name"), text(cluster, "/status/lease"));
+    Ok(clusters.iter().map(lease).filter(|(_, lease)| !lease.is_empty()).collect())
 }
 
 /// The controller of an identity: what the instance has put behind its name is taken away.

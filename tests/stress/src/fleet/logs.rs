@@ -83,6 +83,8 @@ mod tests {
     use super::super::tenures::{Takeover, judge};
     use super::*;
 
+    const LEASE: &str = "business-controller-00";
+
     /// As kube-apiserver writes it, for a token of each of two controllers.
     const REAL: &str = r#"
 {"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"1","stage":"ResponseComplete","requestURI":"/api/v1/namespaces?timeout=4s","verb":"create","user":{"username":"system:serviceaccount:tke-business:business-member","uid":"u","groups":["system:serviceaccounts"],"extra":{"authentication.kubernetes.io/credential-id":["JTI=one"]}},"sourceIPs":["127.0.0.1"],"userAgent":"kube","objectRef":{"resource":"namespaces","name":"web","apiVersion":"v1"},"responseStatus":{"metadata":{},"code":201},"requestReceivedTimestamp":"2026-01-01T00:00:00.000000Z","stageTimestamp":"2026-01-01T00:00:00.010000Z","annotations":{"authorization.k8s.io/decision":"allow"}}
@@ -106,7 +108,7 @@ mod tests {
     fn takeovers() -> [Takeover; 2] {
         [("one", "2025-12-31T00:00:00.000000Z"), ("two", "2026-01-01T00:00:19.000000Z")].map(
             |(writer, at)| Takeover {
-                lease: "business-controller".to_owned(),
+                lease: LEASE.to_owned(),
                 writer: writer.to_owned(),
                 at: parse_micro(at).unwrap(),
             },
@@ -116,21 +118,21 @@ mod tests {
     #[test]
     fn what_kube_apiserver_has_refused_to_a_former_holder_is_no_write_of_his() {
         let writes = writes(REAL);
-        assert_eq!(judge(&writes, &takeovers()), Vec::<String>::new());
+        assert_eq!(judge(&writes, LEASE, &takeovers()), Vec::<String>::new());
         let mut accepted = writes;
         accepted[2].made = true;
-        let told = judge(&accepted, &takeovers());
-        assert_eq!(told, ["patch resourcequotas web/web of one: it did not hold business-controller"]);
+        let told = judge(&accepted, LEASE, &takeovers());
+        assert_eq!(told, ["patch resourcequotas web/web of one: it did not hold business-controller-00"]);
     }
 
     #[test]
     fn a_late_write_that_overlaps_is_found_although_its_writer_was_told_nothing() {
-        let told = judge(&writes(SIMULATED), &takeovers());
+        let told = judge(&writes(SIMULATED), LEASE, &takeovers());
         assert_eq!(
             told,
             [
                 "patch namespaces /web of one ended 1000 ms after patch namespaces /web of two had begun",
-                "patch namespaces /web of one: it did not hold business-controller",
+                "patch namespaces /web of one: it did not hold business-controller-00",
             ]
         );
     }

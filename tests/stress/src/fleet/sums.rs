@@ -98,15 +98,15 @@ impl Sums {
     }
 }
 
-async fn ask(endpoint: &Endpoint, path: &str) -> Result<Value> {
+pub(super) async fn ask(endpoint: &Endpoint, path: &str) -> Result<Value> {
     endpoint.connect().await?.json(Method::GET, path, &Value::Null).await
 }
 
-fn items(list: &Value) -> Result<Vec<Value>> {
+pub(super) fn items(list: &Value) -> Result<Vec<Value>> {
     Ok(list.get("items").and_then(Value::as_array).context("no list")?.clone())
 }
 
-fn text(object: &Value, pointer: &str) -> String {
+pub(super) fn text(object: &Value, pointer: &str) -> String {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
