@@ -65,9 +65,8 @@ impl<K: Kind> Cache<K> {
             let newest = roll.generations.get(&view.uid);
             revision(&view.resource_version) <= roll.revision
                 && newest.is_none_or(|newest| view.generation < *newest)
-                && counts(view)
         };
-        self.read().objects.values().any(is_older)
+        self.read().objects.values().any(|view| counts(view) && is_older(view))
     }
 
     pub fn list_begins(&self) {

@@ -59,10 +59,15 @@ const ROTATED: Topic = Topic::normal("CredentialsRotated", "Rotate");
 #[derive(Debug)]
 pub struct Successor {
     listed: Listed,
-    /// When it was last tried.
-    tried: Option<Instant>,
-    /// It is being tried.
-    is_tried: bool,
+    trial: TrialState,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum TrialState {
+    Due,
+    UnderWay,
+    /// The last one did not end well.
+    Ended(Instant),
 }
 
 /// What became of trying new credentials.
@@ -90,7 +95,7 @@ impl Directory {
         let is_known = |known: &Successor| known.listed.fingerprint == one.fingerprint;
         if !held.successor.as_ref().is_some_and(is_known) {
             tracing::info!(cluster = one.name, "new credentials of a member cluster are tried");
-            held.successor = Some(Successor { listed: one, tried: None, is_tried: false });
+            held.successor = Some(Successor { listed: one, trial: TrialState::Due });
         }
     }
 
@@ -101,13 +106,15 @@ impl Directory {
             let (Some(successor), Some(followed)) = (&mut held.successor, &held.followed) else { continue };
             let member = Arc::clone(&followed.member);
             let waits = !doubted && member.reach() == Reach::Reachable;
-            if successor.is_tried || successor.tried.is_some_and(|at| waits && at.elapsed() < ASK_PERIOD) {
-                continue;
+            match successor.trial {
+                TrialState::UnderWay => continue,
+                TrialState::Ended(at) if waits && at.elapsed() < ASK_PERIOD => continue,
+                TrialState::Due | TrialState::Ended(_) => {}
             }
-            successor.tried = Some(Instant::now());
+            successor.trial = TrialState::Ended(Instant::now());
             match self.dialer.client(successor.listed.config.clone()) {
                 Ok(client) => {
-                    successor.is_tried = true;
+                    successor.trial = TrialState::UnderWay;
                     let (name, fingerprint) = (name.clone(), successor.listed.fingerprint.clone());
                     let api = MemberApi::for_questions(client.clone(), self.cx.fleet());
                     self.trials.spawn(async move {
@@ -132,7 +139,7 @@ impl Directory {
         else {
             return;
         };
-        successor.is_tried = false;
+        successor.trial = TrialState::Ended(Instant::now());
         match verdict {
             Ok(()) => self.switch(&name, client),
             Err(why) => self.refuse_successor(&name, why),
