@@ -179,7 +179,7 @@ fn tell_keys(
 async fn roll(cx: &Context) -> Result<Roll, Error> {
     let roll = cx.business.roll::<BusinessNamespace>("").await.map_err(Error::Api)?;
     let caught_up = async {
-        while cx.objects.namespaces.is_behind(&roll, |_| true) {
+        while cx.objects.namespaces.is_behind(&roll) {
             tokio::time::sleep(CATCH_UP_PERIOD).await;
         }
     };

@@ -1,6 +1,7 @@
 //! The objects of one kind as last seen.
 
 use crate::business::Roll;
+use crate::inventory::{Inventory, ViewAge};
 use crate::kinds::{Heard, Kind, View, ViewChange, ViewIndex as _, revision};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -18,6 +19,9 @@ struct CachedViews<K: Kind> {
     index: K::Index,
     /// Highest revision that the watch has delivered.
     delivered: u64,
+    age: ViewAge,
+    /// What there was in our tenure, where the kind is looked after as a whole.
+    inventory: Option<Inventory>,
     /// Seen since a list has begun.
     listed: Option<HashSet<K::Key>>,
     synced: bool,
@@ -32,6 +36,8 @@ impl<K: Kind> Default for Cache<K> {
             objects: BTreeMap::new(),
             index: K::Index::default(),
             delivered: 0,
+            age: ViewAge::default(),
+            inventory: None,
             listed: None,
             synced: false,
         };
@@ -59,18 +65,38 @@ impl<K: Kind> Cache<K> {
         at(&held.objects, &held.index)
     }
 
-    /// Whether an object is held, of those that count, that the roll does not have, or has newer.
-    pub fn is_behind(&self, roll: &Roll, counts: impl Fn(&View<K>) -> bool) -> bool {
+    /// How much it has heard.
+    pub fn age(&self) -> ViewAge {
+        self.read().age
+    }
+
+    /// These were the objects at a moment of our tenure.
+    pub fn take_over(&self, roll: Roll) {
+        let mut held = self.write();
+        held.inventory = Some(Inventory::new(roll, held.age));
+    }
+
+    /// Whether the object with this key was not changed, and has not gone, before our tenure has begun.
+    pub fn may_decide_from(&self, key: &K::Key) -> bool {
+        let held = self.read();
+        let (Some(inventory), Some(object)) = (&held.inventory, held.objects.get(key)) else { return true };
+        inventory.has_no_newer::<K>(object, held.age)
+    }
+
+    /// Whether an object is held that the roll does not have, or has newer.
+    pub fn is_behind(&self, roll: &Roll) -> bool {
         let is_older = |view: &Arc<View<K>>| {
             let newest = roll.generations.get(&view.uid);
             revision(&view.resource_version) <= roll.revision
                 && newest.is_none_or(|newest| view.generation < *newest)
         };
-        self.read().objects.values().any(|view| counts(view) && is_older(view))
+        self.read().objects.values().any(is_older)
     }
 
     pub fn list_begins(&self) {
-        self.write().listed = Some(HashSet::new());
+        let mut held = self.write();
+        held.age.lists += 1;
+        held.listed = Some(HashSet::new());
     }
 
     /// An object was listed or changed. `None` if nothing is new.
@@ -79,6 +105,9 @@ impl<K: Kind> Cache<K> {
         let mut held = self.write();
         if heard != Heard::FromOwnWrite {
             held.delivered = held.delivered.max(incoming);
+            if heard == Heard::ByEvent {
+                held.age.followed = held.age.followed.max(incoming);
+            }
             if let Some(listed) = &mut held.listed {
                 listed.insert(object.key.clone());
             }
@@ -101,7 +130,9 @@ impl<K: Kind> Cache<K> {
 
     pub fn gone(&self, object: &View<K>) -> Option<ViewChange<K>> {
         let mut held = self.write();
-        held.delivered = held.delivered.max(revision(&object.resource_version));
+        let ended = revision(&object.resource_version);
+        held.delivered = held.delivered.max(ended);
+        held.age.followed = held.age.followed.max(ended);
         if held.objects.get(&object.key).is_none_or(|held| held.uid != object.uid) {
             return None;
         }
@@ -113,6 +144,7 @@ impl<K: Kind> Cache<K> {
     pub fn list_ends(&self) -> Vec<ViewChange<K>> {
         let mut held = self.write();
         held.synced = true;
+        held.age.listed = held.age.lists;
         let Some(listed) = held.listed.take() else { return Vec::new() };
         let gone: Vec<K::Key> = held.objects.keys().filter(|key| !listed.contains(*key)).cloned().collect();
         gone.iter()

@@ -25,6 +25,8 @@ use tokio_util::sync::CancellationToken;
 const RUNNING_MAX: usize = 256;
 /// How often to look whether our objects were listed.
 const SYNC_PERIOD: Duration = Duration::from_millis(20);
+/// How soon to look again at an object of which our view is too old.
+const SOON: Duration = Duration::from_secs(1);
 /// Between two tries to list our objects.
 const RETRY_PERIOD: Duration = Duration::from_millis(500);
 /// A pass that takes longer than this hangs: no call takes so long.
@@ -34,7 +36,12 @@ macro_rules! dispatch {
     ($($variant:ident, $field:ident, $controller:path;)*) => {
         async fn reconcile(cx: &Context, key: &ObjectKey) -> Result<PassOutcome, Error> {
             match key {
-                $(ObjectKey::$variant(key) => <$controller>::reconcile(cx, key).await,)*
+                $(ObjectKey::$variant(key) => {
+                    if !<$controller>::cache(&cx.objects).may_decide_from(key) {
+                        return Ok(PassOutcome::WaitingFor(SOON));
+                    }
+                    <$controller>::reconcile(cx, key).await
+                })*
             }
         }
 
@@ -56,9 +63,9 @@ macro_rules! dispatch {
             $(<$controller>::cluster_changed(cx, cluster);)*
         }
 
-        /// Waits until our view of what is of no single cluster is newer than this call.
-        pub async fn catch_up(cx: &Context) {
-            $(catch_up_with::<$controller>(cx).await;)*
+        /// Reads which objects of no single cluster there are now.
+        pub async fn take_over(cx: &Context) {
+            $(take_over_of::<$controller>(cx).await;)*
         }
 
         /// Something at a place in a member cluster is another one than before.
@@ -85,18 +92,13 @@ pub fn share_changed(cx: &Context, share: Share) {
 
 /// What is gone was let go by somebody else, and something else may have its name: nothing is decided from it any more.
 /// Namespaces are looked at cluster by cluster.
-async fn catch_up_with<C: Tabled>(cx: &Context) {
+async fn take_over_of<C: Tabled>(cx: &Context) {
     if C::KIND == names::NAMESPACE_KIND {
         return;
     }
     loop {
         match cx.business.roll::<C>("").await {
-            Ok(roll) => {
-                while C::cache(&cx.objects).is_behind(&roll, |_| true) {
-                    tokio::time::sleep(SYNC_PERIOD).await;
-                }
-                return;
-            }
+            Ok(roll) => return C::cache(&cx.objects).take_over(roll),
             Err(failure) => {
                 tracing::warn!(object.kind = C::KIND, error = %failure, "cannot list our objects");
                 tokio::time::sleep(RETRY_PERIOD).await;

@@ -22,6 +22,8 @@ pub mod session;
 pub use api::MemberApi;
 pub use observed::{ClusterBinding, ClusterNamespace, ClusterQuota, Observed};
 
+use crate::inventory::{Inventory, ViewAge};
+use crate::namespace::kind::{BusinessNamespace, NamespaceView};
 use crate::shares::Post;
 use kube::Client;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -57,8 +59,8 @@ pub struct Member {
     /// What is seen of it.
     pub observed: Observed,
     reach: RwLock<Reach>,
-    /// A revision of our namespaces that is newer than the beginning of the tenure, once our view of them is as new.
-    caught_up: OnceLock<u64>,
+    /// Its namespaces at a moment of the tenure, once they were read.
+    inventory: OnceLock<Inventory>,
     /// A call to it has failed: look now whether it still answers.
     pub suspect: Notify,
     /// Other credentials are used from now on.
@@ -75,25 +77,32 @@ impl Member {
             api: MemberApi::new(client, uid, &post.fence),
             observed: Observed::default(),
             reach: RwLock::new(Reach::Connecting),
-            caught_up: OnceLock::new(),
+            inventory: OnceLock::new(),
             suspect: Notify::new(),
             switched: Notify::new(),
         })
     }
 
-    /// Our view of its namespaces is as new as this revision, which is newer than the beginning of the tenure.
-    pub fn caught_up(&self, revision: u64) {
-        self.caught_up.get_or_init(|| revision);
+    /// These were its namespaces at a moment of the tenure.
+    pub fn take_over(&self, inventory: Inventory) {
+        self.inventory.get_or_init(|| inventory);
     }
 
-    /// Whether our view of its namespaces is newer than the beginning of the tenure.
-    pub fn is_caught_up(&self) -> bool {
-        self.caught_up.get().is_some()
+    /// Whether it is known which namespaces it had at a moment of the tenure.
+    pub fn is_taken_over(&self) -> bool {
+        self.inventory.get().is_some()
+    }
+
+    /// Whether an object of our view may be decided from: it was not changed, and has not gone, before the tenure has begun.
+    pub fn may_decide_from(&self, object: &NamespaceView, age: ViewAge) -> bool {
+        let inventory = self.inventory.get();
+        inventory.is_some_and(|inventory| inventory.has_no_newer::<BusinessNamespace>(object, age))
     }
 
     /// Whether nobody can have written for an object that was made at this revision but in this tenure.
     pub fn is_first_for(&self, revision: u64) -> bool {
-        self.caught_up.get().is_some_and(|at| revision > *at) && self.api.former_holders_have_ended()
+        self.inventory.get().is_some_and(|inventory| inventory.is_before(revision))
+            && self.api.former_holders_have_ended()
     }
 
     /// Goes on with another client of the same cluster. What is seen of it stays; its watches begin anew.

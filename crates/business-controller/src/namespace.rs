@@ -169,7 +169,7 @@ async fn reconcile(cx: &Context, key: &ProjectKey) -> Result<PassOutcome, Error>
     let reached = match site::reach(cx, &object).await {
         Ok(reached) => reached,
         Err(Nowhere::NotYet) => return Ok(PassOutcome::Waiting),
-        Err(Nowhere::WithoutProject) => return Ok(PassOutcome::WaitingFor(SOON)),
+        Err(Nowhere::Behind | Nowhere::WithoutProject) => return Ok(PassOutcome::WaitingFor(SOON)),
         Err(Nowhere::Failed(error)) => return Err(error),
         Err(Nowhere::Because(situation)) => return not_there(cx, &object, situation).await,
     };

@@ -25,7 +25,7 @@ impl Work for Context {
                 tokio::time::sleep(SYNC_PERIOD).await;
             }
             if post.share == Share::Fleet {
-                dispatch::catch_up(self).await;
+                dispatch::take_over(self).await;
             }
         }
         .boxed()

@@ -6,7 +6,8 @@ use super::{ClusterBinding, ClusterNamespace, ClusterQuota, Member, Reach, pull_
 use crate::context::Context;
 use crate::controller::PlaceChange;
 use crate::dispatch;
-use crate::namespace::kind::{BusinessNamespace, NamespaceView};
+use crate::inventory::Inventory;
+use crate::namespace::kind::BusinessNamespace;
 use crate::queue::Lane;
 use business_types::names;
 use futures_util::{StreamExt as _, pin_mut};
@@ -44,13 +45,12 @@ type LastError = Mutex<Option<String>>;
 pub async fn run(cx: Arc<Context>, member: Arc<Member>) {
     tokio::select! {
         () = follow(&cx, &member) => {}
-        () = async { catch_up(&cx, &member).await; std::future::pending::<()>().await } => {}
+        () = async { take_over(&cx, &member).await; std::future::pending::<()>().await } => {}
     }
 }
 
-/// What we see of its namespaces may be older than the beginning of our tenure: an object that is seen may be gone, and
-/// nothing is made for it any more.
-pub(crate) async fn catch_up(cx: &Context, member: &Member) {
+/// Reads which namespaces it has now: what we see of them may be older than the beginning of our tenure.
+pub(crate) async fn take_over(cx: &Context, member: &Member) {
     while !cx.objects.is_synced() {
         tokio::time::sleep(SYNC_PERIOD).await;
     }
@@ -58,11 +58,7 @@ pub(crate) async fn catch_up(cx: &Context, member: &Member) {
     loop {
         match cx.business.roll::<BusinessNamespace>(&selector).await {
             Ok(roll) => {
-                let is_here = |object: &NamespaceView| object.spec.cluster_name == member.name;
-                while cx.objects.namespaces.is_behind(&roll, is_here) {
-                    tokio::time::sleep(SYNC_PERIOD).await;
-                }
-                member.caught_up(roll.revision);
+                member.take_over(Inventory::new(roll, cx.objects.namespaces.age()));
                 // One that has stopped answering meanwhile is listed anew first.
                 if member.reach() == Reach::Connecting {
                     synced(cx, member);
@@ -167,7 +163,7 @@ fn unreachable(cx: &Context, member: &Member, reason: &str) {
 
 /// Everything was listed: what is seen of the cluster can be acted on.
 fn synced(cx: &Context, member: &Member) {
-    if member.observed.is_synced() && member.is_caught_up() && member.set_reach(Reach::Reachable) {
+    if member.observed.is_synced() && member.is_taken_over() && member.set_reach(Reach::Reachable) {
         tracing::info!(cluster = member.name, "member cluster reachable");
         dispatch::cluster_changed(cx, &member.name);
     }

@@ -71,6 +71,9 @@ pub async fn reach(cx: &Context, object: &NamespaceView) -> Result<Reached, Nowh
         }
         Reach::Reachable => {}
     }
+    if !member.may_decide_from(object, cx.objects.namespaces.age()) {
+        return Err(Nowhere::Behind);
+    }
     let project = project(cx, object).await?;
     Ok(Reached { member, project })
 }
@@ -80,6 +83,8 @@ pub async fn reach(cx: &Context, object: &NamespaceView) -> Result<Reached, Nowh
 pub enum Nowhere {
     /// It is not known yet; an event tells when it is.
     NotYet,
+    /// Our view of the object is older than our tenure.
+    Behind,
     /// The project that it lies in is not there.
     WithoutProject,
     Because(Situation),

@@ -7,7 +7,7 @@ use crate::dispatch;
 use crate::error::Error;
 use crate::fixtures::world::{NAMESPACE, OBJECT, World};
 use crate::fixtures::{CLUSTER_UID, pending};
-use crate::kinds::{ObjectKey as _, ProjectKey};
+use crate::kinds::{Heard, ObjectKey as _, ProjectKey};
 use crate::member::{Member, Reach, session};
 use crate::members::Lookup;
 use crate::outcome::PassOutcome;
@@ -46,14 +46,27 @@ async fn what_somebody_else_has_let_go_is_not_made_again() {
     // The former holder has let it go, and our watch has not told so yet.
     world.server.remove(OBJECT);
     let member = follows_anew(&world);
-    let catching_up = session::catch_up(&world.cx, &member);
-    tokio::pin!(catching_up);
-    assert!(timeout(Duration::from_mins(1), &mut catching_up).await.is_err());
-    assert_eq!(world.pass().await.unwrap(), PassOutcome::Waiting);
-    world.cx.objects.namespaces.gone(&view);
-    catching_up.await;
+    session::take_over(&world.cx, &member).await;
     assert_eq!(member.reach(), Reach::Reachable);
+    assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
+    world.cx.objects.namespaces.gone(&view);
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Skipped);
+    assert!(world.server.find(NAMESPACE).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_had_come_and_gone_before_our_watch_told_of_it_is_not_made() {
+    let world = World::new();
+    world.lists_all();
+    world.holds(&pending(&[("pods", "3")]));
+    let view = world.seen();
+    // Our watch has told neither that it came nor that it went.
+    world.cx.objects.namespaces.gone(&view);
+    world.server.remove(OBJECT);
+    let member = follows_anew(&world);
+    session::take_over(&world.cx, &member).await;
+    world.cx.objects.namespaces.seen(view.clone(), Heard::ByEvent);
+    assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
     assert!(world.server.find(NAMESPACE).is_none());
 }
 
@@ -72,7 +85,7 @@ async fn an_object_of_before_the_tenure_may_have_been_written_for() {
     assert!(!untried(&world), "what was known of it counts no more");
     post(&world).open();
     let member = follows_anew(&world);
-    session::catch_up(&world.cx, &member).await;
+    session::take_over(&world.cx, &member).await;
     let seen = world.seen();
     world.cx.objects.namespaces.gone(&seen);
     world.sees(&seen);
@@ -81,7 +94,7 @@ async fn an_object_of_before_the_tenure_may_have_been_written_for() {
         &crate::kinds::ViewChange::<crate::namespace::kind::BusinessNamespace> {
             old: None,
             new: Some(Arc::new(seen)),
-            heard: crate::kinds::Heard::ByEvent,
+            heard: Heard::ByEvent,
         },
     );
     assert!(
