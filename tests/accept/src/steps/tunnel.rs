@@ -1,18 +1,22 @@
 use super::directory::Directory;
 use super::outage::condition;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use instance::job::{self, Hard, apply, namespace, project, until_active, until_available, until_gone};
 use instance::layout;
 use instance::pki::{CertificateSubject, Pki, secret};
 use instance::programs::{self, TUNNEL_SOCKET};
 use instance::supervisor::Spec;
-use instance::{HOST_CLUSTER, Instance};
-use serde_json::json;
+use instance::{HOST_CLUSTER, Instance, manifests};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use terminal::say;
 
 const SERVER: &str = "proxy-server";
 const AGENT: &str = "proxy-agent";
+/// What deploy/ makes of both ends.
+const SERVER_SIDE: &str = "tests/accept/deploy/tunnel";
+const AGENT_SIDE: &str = "deploy/member-tunnel/agent.yaml";
 /// As in deploy/components/tunnel.
 const ACCOUNT_NAMESPACE: &str = "tke-business";
 const ACCOUNT: &str = "business-tunnel";
@@ -77,6 +81,43 @@ fn works(instance: &Instance, cluster: &str) -> Result<()> {
     until_available(k, "tunnel", &format!("{cluster}-later")).map(drop)
 }
 
+/// What a container in deploy/ is started with.
+struct Flags(BTreeMap<String, String>);
+
+impl Flags {
+    fn of(objects: &[Value], container: &str) -> Result<Self> {
+        let containers = |object: &Value| {
+            object.pointer("/spec/template/spec/containers").and_then(Value::as_array).cloned()
+        };
+        let mut all = objects.iter().filter_map(containers).flatten();
+        let found = all.find(|one| one.get("name").and_then(Value::as_str) == Some(container));
+        let args = found.as_ref().and_then(|one| one.get("args")?.as_array());
+        let flag = |arg: &Value| {
+            let (name, value) = arg.as_str()?.strip_prefix("--")?.split_once('=')?;
+            Some((name.to_owned(), value.to_owned()))
+        };
+        let flags: Option<BTreeMap<_, _>> =
+            args.with_context(|| format!("no arguments of {container}"))?.iter().map(flag).collect();
+        flags.map(Self).with_context(|| format!("{container} has an argument that is no flag with a value"))
+    }
+
+    /// The same with what is otherwise on this machine. Whatever a pod or `join` would fill in must be among that.
+    fn with(mut self, here: &[(&str, String)]) -> Result<Vec<String>> {
+        let is_given = |name: &String| here.iter().any(|(given, _)| given == name);
+        let open = self.0.iter().find(|(name, value)| is_to_be_filled_in(value) && !is_given(name));
+        if let Some((name, value)) = open {
+            bail!("nothing is filled in for --{name}={value}");
+        }
+        self.0.extend(here.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+        Ok(self.0.into_iter().map(|(name, value)| format!("--{name}={value}")).collect())
+    }
+}
+
+/// A variable of the pod, or a word in capitals.
+fn is_to_be_filled_in(value: &str) -> bool {
+    value.contains('$') || value.as_bytes().windows(2).any(|pair| pair.iter().all(u8::is_ascii_uppercase))
+}
+
 /// Both ends of the tunnel, on this machine.
 struct Parts {
     server: Spec,
@@ -94,35 +135,31 @@ impl Parts {
         let pki = Pki::open(&instance.layout.path("pki"))?;
         pki.authority("tunnel-ca")?;
         pki.issue("tunnel-ca", "tunnel", &CertificateSubject::server(&[LOOPBACK]))?;
-        let server = [
-            "--mode=http-connect".to_owned(),
-            format!("--uds-name={}", instance.layout.path(TUNNEL_SOCKET).display()),
-            "--server-port=0".to_owned(),
-            format!("--agent-bind-address={LOOPBACK}"),
-            format!("--agent-port={entrance}"),
-            format!("--admin-bind-address={LOOPBACK}"),
-            format!("--admin-port={admin}"),
-            format!("--health-bind-address={LOOPBACK}"),
-            format!("--health-port={health}"),
-            format!("--cluster-cert={}", pki.cert("tunnel").display()),
-            format!("--cluster-key={}", pki.key("tunnel").display()),
-            "--proxy-strategies=destHost".to_owned(),
-            format!("--agent-namespace={ACCOUNT_NAMESPACE}"),
-            format!("--agent-service-account={ACCOUNT}"),
-            format!("--authentication-audience={ACCOUNT}"),
-            format!("--kubeconfig={}", instance.kubectl.kubeconfig().display()),
-        ];
-        let agent = [
-            format!("--proxy-server-host={LOOPBACK}"),
-            format!("--proxy-server-port={entrance}"),
-            format!("--ca-cert={}", pki.cert("tunnel-ca").display()),
-            format!("--service-account-token-path={}", token(instance)?.display()),
+        let server = Flags::of(&manifests::render(&instance.kubectl, SERVER_SIDE)?, "tunnel")?.with(&[
+            ("uds-name", instance.layout.path(TUNNEL_SOCKET).display().to_string()),
+            ("agent-bind-address", LOOPBACK.to_owned()),
+            ("agent-port", entrance.to_string()),
+            ("admin-bind-address", LOOPBACK.to_owned()),
+            ("admin-port", admin.to_string()),
+            ("health-bind-address", LOOPBACK.to_owned()),
+            ("health-port", health.to_string()),
+            ("cluster-cert", pki.cert("tunnel").display().to_string()),
+            ("cluster-key", pki.key("tunnel").display().to_string()),
+            ("server-id", "one".to_owned()),
+            ("server-count", "1".to_owned()),
+            ("kubeconfig", instance.kubectl.kubeconfig().display().to_string()),
+        ])?;
+        let agent = Flags::of(&manifests::read(&layout::workspace().join(AGENT_SIDE))?, "agent")?.with(&[
+            ("proxy-server-host", LOOPBACK.to_owned()),
+            ("proxy-server-port", entrance.to_string()),
+            ("ca-cert", pki.cert("tunnel-ca").display().to_string()),
+            ("service-account-token-path", token(instance)?.display().to_string()),
             // What the cluster's kubeconfig calls its server.
-            format!("--agent-identifiers=ipv4={LOOPBACK}"),
-            format!("--admin-server-port={agent_admin}"),
-            format!("--health-server-host={LOOPBACK}"),
-            format!("--health-server-port={agent_health}"),
-        ];
+            ("agent-identifiers", format!("ipv4={LOOPBACK}")),
+            ("admin-server-port", agent_admin.to_string()),
+            ("health-server-host", LOOPBACK.to_owned()),
+            ("health-server-port", agent_health.to_string()),
+        ])?;
         let spec = |program: &str, args: &[String]| {
             Spec::new(program, &layout::bin().join(program)).args(args.iter().cloned())
         };
