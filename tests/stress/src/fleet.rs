@@ -308,7 +308,8 @@ impl Trial<'_> {
             let lease = self.lease_of(cluster)?.to_owned();
             shares.entry(lease).and_modify(|least| *least = (*least).min(*gap)).or_insert(*gap);
         }
-        let row = Row { fault: fault.words(), controller: controller.to_owned(), moved, shares, goal, counts };
+        let row =
+            Row { fault: fault.words(), controller: controller.to_owned(), moved, shares, goal, counts };
         if let (Some((cluster, gap)), Some(goal)) = (row.longest(), goal)
             && gap > goal + PATIENCE
         {

@@ -162,7 +162,10 @@ mod tests {
         let other = |writer: &str, at| Takeover { lease: "another".to_owned(), ..takeover(writer, at) };
         let writes = [write("a", 1, 2), write("b", 20, 21)];
         let takeovers = [takeover("a", 0), other("c", 0), other("b", 15)];
-        assert_eq!(judge(&writes, LEASE, &takeovers), ["patch n20 of b: it did not hold business-controller-00"]);
+        assert_eq!(
+            judge(&writes, LEASE, &takeovers),
+            ["patch n20 of b: it did not hold business-controller-00"]
+        );
         assert_eq!(judge(&writes, LEASE, &[]).len(), 2);
     }
 }
