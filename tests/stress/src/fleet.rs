@@ -205,7 +205,7 @@ impl Trial<'_> {
         self.plan.make_namespaces(&endpoint).await?;
         let sums = self.until_in_order(&endpoint).await.context("before anything happens")?;
         self.report.converged = (sums.count(), begin.elapsed());
-        self.lease_of = leases::by_cluster(&endpoint).await?;
+        self.lease_of = leases::by_cluster(&leases::operator(self.instance)?).await?;
         say::done("all namespaces Available", begin.elapsed(), None);
         self.fleet.set_faults(&json!({
             "late": {"percent": 5, "millis": self.settings.write_seconds * 1_000},

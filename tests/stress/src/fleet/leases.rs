@@ -76,9 +76,9 @@ impl Leases {
     }
 }
 
-/// The lease of each cluster, as our API says.
-pub(crate) async fn by_cluster(api: &Endpoint) -> Result<BTreeMap<String, String>> {
-    let clusters = items(&ask(api, CLUSTERS).await?)?;
+/// The lease of each cluster, as our API says to the operator.
+pub(crate) async fn by_cluster(operator: &Endpoint) -> Result<BTreeMap<String, String>> {
+    let clusters = items(&ask(operator, CLUSTERS).await?)?;
     let lease = |cluster: &Value| (text(cluster, "/metadata/name"), text(cluster, "/status/lease"));
     Ok(clusters.iter().map(lease).filter(|(_, lease)| !lease.is_empty()).collect())
 }
