@@ -7,6 +7,9 @@ use crate::kinds::{Heard, ObjectKey as _, RootKey};
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
 use serde_json::json;
 
+/// Times that a record is tried while somebody else writes the object.
+const ROUNDS_MAX: usize = 4;
+
 /// A cluster that has said who it is.
 #[derive(Clone, Copy, Debug)]
 pub struct Recognized<'a> {
@@ -18,6 +21,17 @@ pub struct Recognized<'a> {
 /// Puts on record what a name stands for, and returns the uid that it stands for now: that may be another cluster, which
 /// was here before. The ledger lets no two names stand for one cluster.
 pub async fn register(cx: &Context, cluster: Recognized<'_>) -> Result<Option<String>, Error> {
+    for _ in 1..ROUNDS_MAX {
+        match put_on_record(cx, cluster).await {
+            // Its status is written as soon as it is there.
+            Err(Error::Api(CallFailure::Conflict(_) | CallFailure::Exists | CallFailure::NotFound)) => {}
+            ended => return ended,
+        }
+    }
+    put_on_record(cx, cluster).await
+}
+
+async fn put_on_record(cx: &Context, cluster: Recognized<'_>) -> Result<Option<String>, Error> {
     let Recognized { name, uid, described } = cluster;
     let key = RootKey::new(None, name);
     cx.fleet().permit()?;

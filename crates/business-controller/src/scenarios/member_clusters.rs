@@ -45,6 +45,16 @@ async fn a_cluster_that_answers_registers_by_itself_and_its_name_stays_its_own()
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_cluster_is_registered_although_its_status_is_written_meanwhile() {
+    let world = World::new();
+    world.server.meddle(CLUSTER, &json!({ "status": { "version": "v1" } }));
+    let registered = register(&world.cx, recognized(UID, &Described::imported())).await.unwrap();
+    assert_eq!(registered.as_deref(), Some(UID));
+    let status = world.stored(CLUSTER)["status"].clone();
+    assert_eq!((&status["uid"], &status["version"]), (&json!(UID), &json!("v1")));
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_an_operator_made_is_registered_as_he_made_it() {
     let world = World::new();
     let his =
