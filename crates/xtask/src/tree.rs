@@ -1,6 +1,7 @@
 //! Files of the working tree, without what is built or downloaded.
 
 use anyhow::{Context, Result};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 const SKIPPED: [&str; 4] = ["target", ".git", ".dev", "node_modules"];
@@ -34,14 +35,33 @@ pub(crate) fn all(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Copies a file, making the directories above it.
+/// Copies a file, making the directories above it. A link stays one.
 pub(crate) fn copy(file: &Path, to: &Path) -> Result<()> {
     std::fs::create_dir_all(to.parent().context("no directory")?)?;
-    std::fs::copy(file, to).with_context(|| format!("write {}", to.display()))?;
-    Ok(())
+    let copied = if file.is_symlink() {
+        std::fs::read_link(file).and_then(|target| symlink(target, to))
+    } else {
+        std::fs::copy(file, to).map(drop)
+    };
+    copied.with_context(|| format!("write {}", to.display()))
 }
 
 /// The part of a Rust file before its tests.
 pub(crate) fn without_tests(text: &str) -> &str {
     text.split_once("#[cfg(test)]\nmod ").map_or(text, |(before, _)| before)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_to_a_directory_is_copied_as_one() {
+        let place = std::env::temp_dir().join(format!("xtask-tree-{}", std::process::id()));
+        std::fs::create_dir_all(&place).unwrap();
+        symlink("elsewhere", place.join("link")).unwrap();
+        copy(&place.join("link"), &place.join("below/copy")).unwrap();
+        assert_eq!(std::fs::read_link(place.join("below/copy")).unwrap(), Path::new("elsewhere"));
+        std::fs::remove_dir_all(&place).unwrap();
+    }
 }
