@@ -5,11 +5,14 @@ use crate::inventory::{Inventory, ViewAge};
 use crate::kinds::{Heard, Kind, View, ViewChange, ViewIndex as _, revision};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use tokio::sync::watch;
 
 /// The objects of one kind, newest version only.
 #[derive(Debug)]
 pub struct Cache<K: Kind> {
     held: RwLock<CachedViews<K>>,
+    /// Whether everything was listed at least once.
+    synced: watch::Sender<bool>,
     pub memory: K::Memory,
 }
 
@@ -24,7 +27,6 @@ struct CachedViews<K: Kind> {
     inventory: Option<Inventory>,
     /// Seen since a list has begun.
     listed: Option<HashSet<K::Key>>,
-    synced: bool,
 }
 
 /// The objects of one kind by key.
@@ -39,16 +41,22 @@ impl<K: Kind> Default for Cache<K> {
             age: ViewAge::default(),
             inventory: None,
             listed: None,
-            synced: false,
         };
-        Self { held: RwLock::new(held), memory: K::Memory::default() }
+        Self { held: RwLock::new(held), synced: watch::Sender::default(), memory: K::Memory::default() }
     }
 }
 
 impl<K: Kind> Cache<K> {
     /// Whether everything was listed at least once.
     pub fn is_synced(&self) -> bool {
-        self.read().synced
+        *self.synced.borrow()
+    }
+
+    /// Waits until everything was listed.
+    pub async fn synced(&self) {
+        let mut synced = self.synced.subscribe();
+        // It fails only without a sender, which is ours.
+        let _synced = synced.wait_for(|synced| *synced).await;
     }
 
     pub fn get(&self, key: &K::Key) -> Option<Arc<View<K>>> {
@@ -143,8 +151,8 @@ impl<K: Kind> Cache<K> {
     /// A list has ended: what was not in it is gone.
     pub fn list_ends(&self) -> Vec<ViewChange<K>> {
         let mut held = self.write();
-        held.synced = true;
         held.age.listed = held.age.lists;
+        self.synced.send_replace(true);
         let Some(listed) = held.listed.take() else { return Vec::new() };
         let gone: Vec<K::Key> = held.objects.keys().filter(|key| !listed.contains(*key)).cloned().collect();
         gone.iter()

@@ -51,8 +51,6 @@ use tokio::time::Instant;
 const ASK_PERIOD: Duration = Duration::from_secs(15);
 /// How often a cluster is asked for its version.
 const VERSION_PERIOD: Duration = Duration::from_mins(5);
-/// How often to look whether the clusters' objects were listed.
-const SYNC_PERIOD: Duration = Duration::from_millis(20);
 
 const REFUSED: Topic = Topic::warning("ClusterRefused", "Accept");
 const UNUSABLE: Topic = Topic::warning("KubeconfigUnusable", "Accept");
@@ -184,9 +182,7 @@ impl Directory {
 
     /// Follows the source. Returns only if following a member cluster has ended, which is never asked for.
     pub async fn run(mut self) {
-        while !self.cx.objects.member_clusters.is_synced() {
-            tokio::time::sleep(SYNC_PERIOD).await;
-        }
+        self.cx.objects.member_clusters.synced().await;
         let mut changes = self.cx.shares.changes();
         loop {
             tokio::select! {

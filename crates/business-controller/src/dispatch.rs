@@ -23,8 +23,6 @@ use tokio_util::sync::CancellationToken;
 
 /// Passes at a time, all groups together.
 const RUNNING_MAX: usize = 256;
-/// How often to look whether our objects were listed.
-const SYNC_PERIOD: Duration = Duration::from_millis(20);
 /// How soon to look again at an object of which our view is too old.
 const SOON: Duration = Duration::from_secs(1);
 /// Between two tries to list our objects.
@@ -109,11 +107,9 @@ async fn take_over_of<C: Tabled>(cx: &Context) {
 
 /// Works until it is told to end, and then ends what it has begun.
 pub async fn run(cx: Arc<Context>, end: CancellationToken) {
-    while !cx.objects.is_synced() {
-        tokio::select! {
-            () = end.cancelled() => return,
-            () = tokio::time::sleep(SYNC_PERIOD) => {}
-        }
+    tokio::select! {
+        () = end.cancelled() => return,
+        () = cx.objects.synced() => {}
     }
     tracing::info!("our objects were listed: reconciling");
     let mut passes = JoinSet::new();

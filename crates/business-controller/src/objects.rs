@@ -23,6 +23,11 @@ macro_rules! caches {
             pub fn is_synced(&self) -> bool {
                 $(self.$field.is_synced())&&*
             }
+
+            /// Waits until everything was listed.
+            pub async fn synced(&self) {
+                $(self.$field.synced().await;)*
+            }
         }
 
         /// The key of an object of any kind, as the queue has it.

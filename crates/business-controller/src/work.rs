@@ -8,10 +8,6 @@ use crate::shares::tenure::Work;
 use crate::shares::{Post, Share};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use std::time::Duration;
-
-/// How often to look whether our objects were listed.
-const SYNC_PERIOD: Duration = Duration::from_millis(20);
 
 impl Work for Context {
     /// The keys are read by a call that is sent after the share has become ours, and its lease is renewed by one that is sent
@@ -21,9 +17,7 @@ impl Work for Context {
         async move {
             self.seals.read_from_now_on().await;
             post.fence.renewed_from_now_on().await;
-            while !self.objects.is_synced() {
-                tokio::time::sleep(SYNC_PERIOD).await;
-            }
+            self.objects.synced().await;
             if post.share == Share::Fleet {
                 dispatch::take_over(self).await;
             }

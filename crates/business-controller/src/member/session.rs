@@ -23,8 +23,6 @@ use tokio::time::Instant;
 
 /// How often a cluster that answers is asked.
 const PROBE_PERIOD: Duration = Duration::from_secs(5);
-/// How often to look whether our view of our objects is new enough.
-const SYNC_PERIOD: Duration = Duration::from_millis(20);
 /// First wait after a failed probe.
 const RETRY_FLOOR: Duration = Duration::from_millis(500);
 /// Longest wait after a failed probe: what a cluster that is back may have to wait.
@@ -51,9 +49,7 @@ pub async fn run(cx: Arc<Context>, member: Arc<Member>) {
 
 /// Reads which namespaces it has now: what we see of them may be older than the beginning of our tenure.
 pub(crate) async fn take_over(cx: &Context, member: &Member) {
-    while !cx.objects.is_synced() {
-        tokio::time::sleep(SYNC_PERIOD).await;
-    }
+    cx.objects.synced().await;
     let selector = format!("spec.clusterName={}", member.name);
     loop {
         match cx.business.roll::<BusinessNamespace>(&selector).await {

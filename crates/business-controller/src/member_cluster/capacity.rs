@@ -36,11 +36,10 @@ impl Capacities {
     /// Looks for as long as this process lives.
     #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
     pub async fn run(self) {
+        // Until our namespaces are known, their pods are not told from others.
+        self.cx.objects.synced().await;
         loop {
-            // Until our namespaces are known, their pods are not told from others.
-            if self.cx.objects.is_synced() {
-                look(&self.cx).await;
-            }
+            look(&self.cx).await;
             tokio::time::sleep(PERIOD).await;
         }
     }
