@@ -55,15 +55,50 @@ pub(crate) fn level(name: &str, program: &str, words: &[&str]) -> Result<Count> 
 }
 
 /// Waits for a program, which is told when this one is told to end.
-pub(crate) fn wait(mut child: Child) -> Result<ExitStatus> {
-    let mut told = false;
+pub(crate) fn wait(child: Child) -> Result<ExitStatus> {
+    let program = Pid::from_raw(i32::try_from(child.id())?);
+    wait_telling(child, program)
+}
+
+/// Runs a program that passes no signal on: it is told to end with all that it has called.
+pub(crate) fn run_as_group(command: &mut Command) -> Result<ExitStatus> {
+    let name = command.get_program().to_owned();
+    let child = command.process_group(0).spawn().with_context(|| format!("start {}", name.display()))?;
+    let group = Pid::from_raw(-i32::try_from(child.id())?);
+    wait_telling(child, group)
+}
+
+fn wait_telling(mut child: Child, told: Pid) -> Result<ExitStatus> {
+    let mut is_told = false;
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
-        if interrupted() && !std::mem::replace(&mut told, true) {
-            kill(Pid::from_raw(i32::try_from(child.id())?), Signal::SIGTERM)?;
+        if interrupted() && !std::mem::replace(&mut is_told, true) {
+            kill(told, Signal::SIGTERM)?;
         }
         std::thread::sleep(POLL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read as _;
+    use std::process::Stdio;
+
+    #[test]
+    fn what_a_told_program_has_called_ends_with_it() {
+        let mut command = Command::new("sh");
+        // The pipe is closed when the last of both has ended.
+        command.args(["-c", "sleep 600 & echo begun; wait"]).stdout(Stdio::piped()).process_group(0);
+        let mut child = command.spawn().unwrap();
+        let mut lines = child.stdout.take().unwrap();
+        lines.read_exact(&mut [0; 6]).unwrap();
+        INTERRUPTED.store(true, Ordering::Relaxed);
+        let group = Pid::from_raw(-i32::try_from(child.id()).unwrap());
+        assert!(!wait_telling(child, group).unwrap().success());
+        assert_eq!(lines.read_to_end(&mut Vec::new()).unwrap(), 0);
+        INTERRUPTED.store(false, Ordering::Relaxed);
     }
 }

@@ -143,7 +143,7 @@ fn dist(words: &[String]) -> Result<()> {
     if say::output() == Output::Json {
         command.args(["--output", "json"]);
     }
-    let status = call::wait(command.spawn().context("start dist")?)?;
+    let status = call::run_as_group(&mut command)?;
     ensure!(status.success(), "dist {} failed", words.first().map(String::as_str).unwrap_or_default());
     Ok(())
 }
