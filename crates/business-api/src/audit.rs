@@ -9,7 +9,7 @@ mod growth;
 /// What projects are told of it.
 mod told;
 
-pub use auditor::{Auditor, Growth};
+pub use auditor::Auditor;
 
 use crate::config::{Audit, Output};
 use crate::kinds::{KINDS, KindTable};
@@ -95,7 +95,10 @@ async fn command(store: &Store, books: &Books, settings: &Audit) -> Result<Audit
     }
     let report = store.audit(&access, books).await.context("audit")?;
     let holds = store.holds(&access, None).await.context("read what was given up")?;
-    let held = store.growth_held(&access).await.context("read whether growth is held")?;
+    let held = match store.growth_hold(&access).await.context("read whether growth is held")? {
+        Some(hold) => Some(growth::told(store, &access, books.kinds, hold, &report.differences).await?),
+        None => None,
+    };
     let schema = store.schema_differences().await.context("compare the schema")?.unwrap_or_default();
     let audited = Audited { report, holds, held, schema };
     let text = match settings.output {

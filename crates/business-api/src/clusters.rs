@@ -48,6 +48,23 @@ struct KeptMeta {
     deletion_timestamp: Option<String>,
 }
 
+/// How far the controller has compared these member clusters with the objects.
+pub(crate) fn comparison(clusters: &[Arc<Entry>]) -> Comparison {
+    let mut index = ClusterIndex::default();
+    for entry in clusters {
+        index.set(&entry.key.name, read(entry));
+    }
+    Comparison::of(&index.comparisons)
+}
+
+fn read(entry: &Entry) -> Option<KeptCluster> {
+    serde_json::from_slice(&entry.body)
+        .inspect_err(
+            |error| tracing::error!(%error, name = %entry.key.name, "a member cluster cannot be read"),
+        )
+        .ok()
+}
+
 impl Clusters {
     /// A directory of the clusters that are registered.
     pub fn registered() -> Self {
@@ -161,12 +178,7 @@ impl FollowedIndex for ClusterIndex {
     }
 
     fn take(&mut self, entry: &Entry, exists: bool) {
-        let read = || {
-            serde_json::from_slice::<KeptCluster>(&entry.body)
-                .inspect_err(|error| tracing::error!(%error, name = %entry.key.name, "a member cluster cannot be read"))
-                .ok()
-        };
-        self.set(&entry.key.name, exists.then(read).flatten());
+        self.set(&entry.key.name, exists.then(|| read(entry)).flatten());
         self.tell();
     }
 

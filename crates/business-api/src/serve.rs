@@ -1,6 +1,6 @@
 //! Puts the program together: database, rules, server, admin port; and ends it in the opposite order.
 
-use crate::audit::{Auditor, Books, Growth};
+use crate::audit::{Auditor, Books};
 use crate::certificates::{CertificateIssuer, Certificates};
 use crate::clusters::Clusters;
 use crate::config::{Jwt, Serve};
@@ -112,9 +112,8 @@ pub async fn serve_counted(
     let (live, ready) = (Health::new(), Health::new());
     let config = store::Config { read_from: settings.read_from.clone(), ..store::Config::new(url) };
     let store = kinds.open(config, &below, &metrics)?;
-    let growth = Growth::default();
     let changes = RoleChanges::default();
-    add_checks(&ready, &store, &growth);
+    add_checks(&ready, &store);
     let roles = follow_roles(settings, kinds, &store, &changes, &below);
     check_roles(&ready, &roles);
     let levels = Levels::new(kinds.charged());
@@ -122,7 +121,7 @@ pub async fn serve_counted(
     let clusters = follow_clusters(settings, &store, &below);
     check_clusters(&ready, &clusters);
     let books = Books::new(kinds);
-    below.spawn("audit", Auditor::new(store.clone(), books, &clusters, growth, &metrics).run());
+    below.spawn("audit", Auditor::new(store.clone(), books, &clusters, &metrics).run());
     let served = Admin { live: live.clone(), ready: ready.clone(), metrics: metrics.clone() };
     below.spawn_draining("admin port", admin::serve(listeners.admin, served, below.clone()));
 
@@ -231,13 +230,12 @@ fn check_clusters(ready: &Health, clusters: &Clusters) {
 }
 
 /// `/readyz` fails until the cache is filled and who is who is known for the first time, and while the database is
-/// away: probes leave the check `postgres` out, so that an absent database takes nobody out of service. A database with
-/// another history is told by the same check while growth waits for the audit.
-fn add_checks(ready: &Health, store: &Store, growth: &Growth) {
+/// away: probes leave the check `postgres` out, so that an absent database takes nobody out of service.
+fn add_checks(ready: &Health, store: &Store) {
     let synced = store.clone();
     ready.add("cache-sync", move || if synced.synced() { Ok(()) } else { Err("not filled yet".to_owned()) });
-    let (store, growth) = (store.clone(), growth.clone());
-    ready.add("postgres", move || store.database().and_then(|()| growth.check()));
+    let store = store.clone();
+    ready.add("postgres", move || store.database());
 }
 
 /// Keeps who is who from the objects that say so.

@@ -1,12 +1,40 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// Health checks by name, printed as kube-apiserver prints `/readyz`.
+/// A check, and what the log was told of it last.
+struct NamedCheck {
+    name: &'static str,
+    check: Check,
+    told: Mutex<Option<Result<(), String>>>,
+}
+
+impl NamedCheck {
+    /// Runs it. The log is told when its answer is another one than before.
+    fn ask(&self) -> Result<(), String> {
+        let answer = (self.check)();
+        let before = {
+            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            told.replace(answer.clone())
+        };
+        let name = self.name;
+        match (&before, &answer) {
+            (Some(before), now) if before == now => {}
+            (None, Ok(())) => {}
+            // Until a program has begun to work there is nothing wrong with it.
+            (None, Err(reason)) => tracing::info!(check = name, reason, "health check does not pass yet"),
+            (Some(_), Err(reason)) => tracing::warn!(check = name, reason, "health check failed"),
+            (Some(_), Ok(())) => tracing::info!(check = name, "health check passes"),
+        }
+        answer
+    }
+}
+
+/// Health checks by name, printed as kube-apiserver prints `/readyz`. Why one fails is in the log.
 #[derive(Clone, Default)]
-pub struct Health(Arc<RwLock<BTreeMap<&'static str, Check>>>);
+pub struct Health(Arc<RwLock<BTreeMap<&'static str, Arc<NamedCheck>>>>);
 
 impl std::fmt::Debug for Health {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -32,6 +60,7 @@ impl Health {
 
     /// Adds or replaces a check. It must answer at once: it looks at a flag, it does not go and ask.
     pub fn add(&self, name: &'static str, check: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
+        let check = NamedCheck { name, check: Box::new(check), told: Mutex::default() };
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::new(check));
     }
 
@@ -44,11 +73,10 @@ impl Health {
             let line = if exclude.iter().any(|e| e == name) {
                 format!("[+]{name} excluded: ok\n")
             } else {
-                match check() {
+                match check.ask() {
                     Ok(()) => format!("[+]{name} ok\n"),
-                    Err(reason) => {
+                    Err(_told) => {
                         ok = false;
-                        tracing::debug!(check = name, reason, "health check failed");
                         format!("[-]{name} failed: reason withheld\n")
                     }
                 }
@@ -73,13 +101,13 @@ impl Health {
     /// Every check, and whether it passes.
     pub(crate) fn each(&self) -> Vec<(&'static str, bool)> {
         let checks = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
-        checks.iter().map(|(name, check)| (*name, check().is_ok())).collect()
+        checks.iter().map(|(name, check)| (*name, check.ask().is_ok())).collect()
     }
 
     /// One check alone; `None` if there is none of that name.
     pub fn one(&self, name: &str) -> Option<Result<(), String>> {
         let check = self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()?;
-        Some(check())
+        Some(check.ask())
     }
 }
 

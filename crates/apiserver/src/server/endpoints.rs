@@ -122,8 +122,7 @@ fn one(health: &Health, cx: &RequestContext, request: &Request<Body>) -> Respons
     ];
     match health.one(name) {
         Some(Ok(())) => (headers, "ok").into_response(),
-        Some(Err(reason)) => {
-            tracing::debug!(check = name, reason, "health check failed");
+        Some(Err(_told)) => {
             (StatusCode::INTERNAL_SERVER_ERROR, headers, "internal server error: reason withheld\n")
                 .into_response()
         }

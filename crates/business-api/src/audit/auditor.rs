@@ -4,7 +4,6 @@
 
 use super::{Books, growth, orphans, told};
 use crate::clusters::Clusters;
-use arc_swap::ArcSwapOption;
 use business_types::{Comparison, Orphan, OrphanState};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -30,17 +29,6 @@ const SCHEMA_EVERY: Duration = Duration::from_hours(1);
 const FIRST: Duration = Duration::from_mins(1);
 /// Between two looks at whether growth is held.
 const LOOK: Duration = Duration::from_secs(5);
-
-/// Why growth is held, as this replica saw it last.
-#[derive(Clone, Debug, Default)]
-pub struct Growth(Arc<ArcSwapOption<String>>);
-
-impl Growth {
-    /// For health: the error says why, and what is waited for.
-    pub fn check(&self) -> Result<(), String> {
-        self.0.load().as_ref().map_or(Ok(()), |why| Err(format!("growth is held: {why}")))
-    }
-}
 
 /// What became of the orphans that the controller has reported.
 #[derive(Debug, Default)]
@@ -68,7 +56,8 @@ pub struct Auditor {
     books: Books,
     access: Access,
     compared: watch::Receiver<Arc<Comparison>>,
-    growth: Growth,
+    /// Why growth is held, as the log was told last.
+    told: Option<String>,
     meters: Meters,
     due: Instant,
     /// The hold on growth that is waited for.
@@ -84,8 +73,8 @@ pub struct Auditor {
 }
 
 impl Auditor {
-    /// An auditor of a store. `growth` is told what it sees.
-    pub fn new(store: Store, books: Books, clusters: &Clusters, growth: Growth, metrics: &Metrics) -> Self {
+    /// An auditor of a store.
+    pub fn new(store: Store, books: Books, clusters: &Clusters, metrics: &Metrics) -> Self {
         let gauge = |name, help| metrics.register(name, help, Gauge::default());
         let meters = Meters {
             differences: gauge(
@@ -106,7 +95,7 @@ impl Auditor {
             books,
             access: Access::internal("audit"),
             compared: clusters.compared(),
-            growth,
+            told: None,
             meters,
             due: Instant::now() + FIRST,
             waiting: None,
@@ -163,7 +152,8 @@ impl Auditor {
         let in_use = growth::clusters_in_use(&self.store, &self.access, self.books.kinds).await?;
         let found = growth::GrowthFinding { unheld, differences: &self.differences, in_use: &in_use };
         if let Some(why) = growth::obstacle(hold, &comparison, found) {
-            self.growth.0.store(Some(Arc::new(format!("{}; {why}", hold.reason))));
+            let why = format!("{}; {why}", hold.reason);
+            self.say(Some(why));
             return Ok(());
         }
         self.store.release_growth(&self.access, hold).await?;
@@ -181,13 +171,22 @@ impl Auditor {
             self.waiting = diverged.cloned();
             self.due = self.due.min(Instant::now());
         }
-        match hold {
-            None => self.growth.0.store(None),
-            Some(hold) if news || diverged.is_none() => {
-                self.growth.0.store(Some(Arc::new(hold.reason.clone())));
-            }
-            Some(_) => {}
+        if news || diverged.is_none() {
+            self.say(hold.map(|hold| hold.reason.clone()));
         }
+    }
+
+    /// Tells the log when it is news why growth is held.
+    fn say(&mut self, why: Option<String>) {
+        if self.told == why {
+            return;
+        }
+        if let Some(why) = &why {
+            tracing::warn!(why, "growth is held");
+        } else {
+            tracing::info!("growth goes on");
+        }
+        self.told = why;
     }
 
     /// Tells what somebody has changed of the schema. Who may not make one to compare with cannot tell.

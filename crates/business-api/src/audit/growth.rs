@@ -1,8 +1,11 @@
 //! What keeps growth from going on after a divergence of history.
 
+use super::{orphans, told};
+use crate::clusters;
 use crate::follow;
 use crate::kinds::KindTable;
-use business_types::Comparison;
+use crate::numbers::MEMBER_CLUSTER;
+use business_types::{Comparison, OrphanState};
 use std::collections::BTreeSet;
 use store::audit::Difference;
 use store::hold::GrowthHold;
@@ -42,9 +45,41 @@ pub(super) async fn clusters_in_use(
         }
     }
     for hold in store.holds(access, None).await? {
-        clusters.extend(super::orphans::clusters(&hold).map(str::to_owned));
+        clusters.extend(orphans::clusters(&hold).map(str::to_owned));
     }
     Ok(clusters)
+}
+
+/// Why growth is held, and what it waits for.
+pub(super) async fn told(
+    store: &Store,
+    access: &Access,
+    kinds: KindTable,
+    hold: GrowthHold,
+    differences: &[Difference],
+) -> Result<String, Error> {
+    if !hold.waits_for_audit() {
+        return Ok(format!("{}; it waits for business-api audit --go-on", hold.reason));
+    }
+    let in_use = clusters_in_use(store, access, kinds).await?;
+    let found = GrowthFinding { unheld: unheld(store, access).await?, differences, in_use: &in_use };
+    let registered = follow::all(MEMBER_CLUSTER);
+    let query = ListQuery { selection: registered, at: At::Latest, limit: None, continue_token: None };
+    let comparison = clusters::comparison(&store.list(access, &query).await?.items);
+    let why = obstacle(&hold, &comparison, found);
+    Ok(format!("{}; {}", hold.reason, why.as_deref().unwrap_or("nothing is in its way any more")))
+}
+
+/// How many orphans are not charged yet, or cannot be.
+async fn unheld(store: &Store, access: &Access) -> Result<usize, Error> {
+    let holds = store.holds(access, None).await?;
+    let projects = told::read(store, access).await?;
+    let orphans = projects.iter().flat_map(|(name, told)| told.orphans.iter().map(move |one| (name, one)));
+    let is_unheld = |(project, orphan): &(&String, &business_types::Orphan)| {
+        orphan.state != OrphanState::Unused
+            && orphans::hold_of(project, orphan).is_none_or(|hold| !orphans::counts(&holds, &hold))
+    };
+    Ok(orphans.filter(is_unheld).count())
 }
 
 /// What keeps growth from going on.

@@ -108,7 +108,6 @@ async fn a_whole_database_is_planned_then_imported_and_served_as_it_was() {
     assert_eq!(held.code, 503, "growth waits: {held:?}");
 }
 
-/// Readiness itself says that growth is held.
 async fn until_filled(world: &World) {
     let client = world.operator();
     until("the cache is filled", async || client.get("/readyz/cache-sync").await.code == 200).await;

@@ -25,18 +25,22 @@ pub(crate) struct UnpackSettings {
 /// Writes the files, prints the configuration.
 pub(crate) fn run(settings: &UnpackSettings) -> Result<()> {
     let image = UnpackedImage::open(&settings.archive, settings.platform)?;
+    std::fs::create_dir_all(&settings.into.into)?;
     for (path, entry) in &image.files {
         let to = settings.into.into.join(path);
-        if path.ends_with('/') {
-            std::fs::create_dir_all(&to)?;
-        } else {
-            std::fs::write(&to, &entry.bytes)?;
-        }
-        std::fs::set_permissions(&to, std::fs::Permissions::from_mode(entry.mode))
-            .with_context(|| format!("write {}", to.display()))?;
+        write(&to, entry, path.ends_with('/')).with_context(|| format!("write {}", to.display()))?;
     }
     print(&image.config);
     Ok(())
+}
+
+fn write(to: &Path, entry: &Entry, is_directory: bool) -> std::io::Result<()> {
+    if is_directory {
+        std::fs::create_dir_all(to)?;
+    } else {
+        std::fs::write(to, &entry.bytes)?;
+    }
+    std::fs::set_permissions(to, std::fs::Permissions::from_mode(entry.mode))
 }
 
 /// What somebody finds who runs the image.

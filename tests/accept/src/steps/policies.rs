@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 const ONE: Hard<'_> = &[("cpu", "1")];
 const PLACE: &str = "policies";
+const FOREIGN: &str = "policies-foreign";
 const OURS: &str = "kept by business.tkestack.io";
 const CONTROLLER: &str = "--as=system:serviceaccount:tke-business:business-member";
 const SIGNER: &str = "--as=system:serviceaccount:tke-business:business-signer";
@@ -34,6 +35,7 @@ fn in_cluster(instance: &Instance, cluster: &str) -> Result<()> {
     until_bound(&admin, PLACE, &format!("{cluster}-{PLACE}"))?;
     owner_changes_nothing_of_ours(instance, cluster)?;
     controller_is_confined(&instance.member(cluster))?;
+    controller_takes_no_foreign_namespace(instance, cluster)?;
     people_by_other_names_where_that_is_wanted(&instance.member(cluster))?;
     signer_is_confined(&instance.member(cluster))?;
     admin.run(&["delete", "project", PLACE, "--wait=false"])?;
@@ -135,6 +137,25 @@ fn controller_is_confined(owner: &Kubectl) -> Result<()> {
         contains(&said, &["business.tkestack.io"]).with_context(|| attempt.subject.to_string())?;
     }
     contains(&tried(owner, &Attempt { role: "cluster-admin", ..view(eve()) })?, &["forbidden"])
+}
+
+/// Stolen credentials of the controller make no namespace look like one of ours, to delete it or to rule it.
+fn controller_takes_no_foreign_namespace(instance: &Instance, cluster: &str) -> Result<()> {
+    let owner = instance.member(cluster);
+    let mark = r#"{"metadata":{"annotations":{"business.tkestack.io/uid":"u"}}}"#;
+    let adopt = r#"{"metadata":{"annotations":{"business.tkestack.io/uid":"u","business.tkestack.io/adopted":"true"}}}"#;
+    let give_back = r#"{"metadata":{"annotations":{"business.tkestack.io/uid":null}}}"#;
+    let patch =
+        |name, with| [CONTROLLER, "patch", "namespace", name, "--dry-run=server", "--type=merge", "-p", with];
+    owner.run(&["create", "namespace", FOREIGN])?;
+    contains(&owner.refused(&patch(FOREIGN, mark), None)?, &["as adopted only"])?;
+    contains(&owner.refused(&[CONTROLLER, "delete", "namespace", FOREIGN], None)?, &["carry its mark"])?;
+    owner.run(&patch(FOREIGN, adopt))?;
+    owner.run(&["label", "namespace", FOREIGN, "business.tkestack.io/off-limits=true"])?;
+    contains(&owner.refused(&patch(FOREIGN, adopt), None)?, &["off limits"])?;
+    owner.run(&["delete", "namespace", FOREIGN, "--wait=false"])?;
+    contains(&owner.refused(&patch("tke-business", adopt), None)?, &["the cluster's own"])?;
+    contains(&owner.refused(&patch(PLACE, give_back), None)?, &["keeps no mark"])
 }
 
 /// As deploy/member-shared leaves it. The policy is put back whatever becomes of it.
