@@ -3,6 +3,7 @@
 use super::attributes::Selected;
 use super::{Directories, Meaning, SUBRESOURCES, StoredRow};
 use crate::roles::{CHANGE, HOLD_BACK, READ, RULE, Right, Role};
+use crate::strategy::operator_act::Act;
 use crate::strategy::registry::{COLUMNS, RegistryStrategy};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind};
@@ -49,7 +50,10 @@ pub fn resource<K: RegistryKind>(row: &StoredRow, directories: &Directories) -> 
         source: ResourceSource::Stored(Arc::new(StoredKind {
             id: row.id,
             kind: (row.kind)(),
-            subresources: SUBRESOURCES.to_vec(),
+            subresources: SUBRESOURCES
+                .into_iter()
+                .chain([Act::Lock, Act::Unlock].map(Act::subresource))
+                .collect(),
             server_fields: &[],
             strategy: Arc::new(RegistryStrategy::<K>::new(levels, finalizers)),
         })),

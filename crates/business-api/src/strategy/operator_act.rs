@@ -16,7 +16,7 @@ const LOCKED: &[&str] = &["status", "locked"];
 /// What operators do to objects by subresources of its name, each with a right of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// A project takes nothing new, and does not grow.
+    /// A project takes nothing new, and does not grow; nothing is pushed to what is kept in the registry.
     Lock,
     /// It does again.
     Unlock,

@@ -247,11 +247,16 @@ async fn what_is_full_locked_or_on_its_end_refuses_a_push_and_says_why() {
     let crane = "repository:acme/shop/app:push,pull,delete";
     assert_eq!(registry.granted(&alice, &[crane]).await, ["acme/shop/app:pull,delete"], "as it deletes");
 
-    registry.says("shop", json!({"used": {"requests.storage": "1Gi"}, "locked": true})).await;
+    registry.says("shop", json!({"used": {"requests.storage": "1Gi"}})).await;
+    let because = json!({"reason": "unpaid"});
+    assert_eq!(alice.post(&format!("{IMAGES}/shop/lock"), because.clone()).await.code, 403);
+    let operator = registry.world.operator();
+    operator.post(&format!("{IMAGES}/shop/lock"), because.clone()).await.expect(201);
     until("it is locked", async || refused(&alice, &[PUSH]).await.2.contains("is locked by an operator"))
         .await;
     assert_eq!(registry.granted(&alice, &[ALL]).await, ["acme/shop/app:pull"]);
-    registry.says("shop", json!({"locked": null, "phase": "Failed", "reason": "Taken"})).await;
+    operator.post(&format!("{IMAGES}/shop/unlock"), because).await.expect(201);
+    registry.says("shop", json!({"phase": "Failed", "reason": "Taken"})).await;
     until("it failed", async || refused(&alice, &[PUSH]).await.2.ends_with("is Failed: Taken")).await;
     assert_eq!(registry.granted(&alice, &[PULL]).await, [""; 0]);
     registry.says("shop", json!({"phase": "Available"})).await;

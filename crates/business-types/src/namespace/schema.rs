@@ -114,7 +114,7 @@ fn status() -> Schema {
                 "conditions",
                 Schema::conditions(
                     "Aspects of the namespace's state: Ready, Provisioned, QuotaEnforced, ClusterReachable, \
-                     AccessReady, TemplateApplied, Terminating (the message says what remains), Replaced, Transferred (False while the \
+                     AccessReady, OtherAccess, TemplateApplied, Terminating (the message says what remains), Replaced, Transferred (False while the \
                      marks in the cluster may still be those of the project before).",
                 )
                 .optional(),
