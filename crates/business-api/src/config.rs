@@ -7,7 +7,7 @@ use crate::console::settings::Origin;
 use crate::roles::Roles;
 use crate::roster::Roster;
 use apiserver::request::query::go_duration;
-use business_types::PlatformSpec;
+use business_types::{PlatformSpec, names};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use runtime::telemetry::LogFormat;
@@ -18,9 +18,6 @@ use uuid::Uuid;
 
 /// Keys of a user's extra information that name his tenant.
 const TENANT_EXTRA_KEYS: &str = "tenantid,business.tkestack.io/tenantid";
-/// What nobody may claim beside the namespace of the platform's own programs: a cluster's own, and that of the Secrets of member
-/// clusters.
-const FORBIDDEN_NAMESPACES: &str = "default,kube-*,tke-business-members";
 
 /// The API server of business.tkestack.io: projects and namespaces of many clusters on one PostgreSQL.
 #[derive(Debug, Parser)]
@@ -131,8 +128,8 @@ pub struct Serve {
     #[arg(long, value_delimiter = ',')]
     pub tenant_finalizers: Vec<String>,
     /// Namespaces of member clusters that none may claim; a trailing * stands for any ending. The value of --namespace
-    /// is always among them.
-    #[arg(long, value_delimiter = ',', default_value = FORBIDDEN_NAMESPACES)]
+    /// is always among them, and so is tke-business, where the controller's account is.
+    #[arg(long, value_delimiter = ',', default_values_t = names::FORBIDDEN_NAMESPACES.map(str::to_owned))]
     pub forbidden_namespaces: Vec<String>,
     /// Tokens for the registry.
     #[command(flatten)]
@@ -426,7 +423,7 @@ pub struct Import {
     #[arg(long)]
     pub into_existing: bool,
     /// Namespaces of member clusters that none may claim, as `serve` is told.
-    #[arg(long, value_delimiter = ',', default_value = FORBIDDEN_NAMESPACES)]
+    #[arg(long, value_delimiter = ',', default_values_t = names::FORBIDDEN_NAMESPACES.map(str::to_owned))]
     pub forbidden_namespaces: Vec<String>,
     /// Namespace of the platform's own programs, as `serve` is told.
     #[arg(long, default_value = "tke-business")]
@@ -510,14 +507,14 @@ impl Serve {
 
     /// Names in member clusters that none may claim.
     pub fn forbidden(&self) -> Vec<String> {
-        self.forbidden_namespaces.iter().chain([&self.namespace]).cloned().collect()
+        names::forbidden(&self.forbidden_namespaces, &[&self.namespace])
     }
 }
 
 impl Import {
     /// Names in member clusters that none may claim.
     pub fn forbidden(&self) -> Vec<String> {
-        self.forbidden_namespaces.iter().chain([&self.namespace]).cloned().collect()
+        names::forbidden(&self.forbidden_namespaces, &[&self.namespace])
     }
 }
 
@@ -539,7 +536,12 @@ mod tests {
         assert_eq!(serve.bind.to_string(), "127.0.0.1:6443");
         assert_eq!(serve.admin_bind.to_string(), "127.0.0.1:8080");
         assert_eq!(serve.tenant_extra_keys, ["tenantid", "business.tkestack.io/tenantid"]);
-        assert_eq!(serve.forbidden(), ["default", "kube-*", "tke-business-members", "tke-business"]);
+        assert_eq!(serve.forbidden(), names::FORBIDDEN_NAMESPACES);
+        let elsewhere = format!("{line} --namespace elsewhere --forbidden-namespaces x-*");
+        let Command::Serve(elsewhere) = Cli::parse_from(elsewhere.split(' ')).command else {
+            panic!("not serve")
+        };
+        assert_eq!(elsewhere.forbidden(), ["x-*", "elsewhere", "tke-business"]);
         assert!(!serve.tenant_grant && !serve.migrate && !serve.no_kubernetes);
         assert!(serve.tenant_finalizers.is_empty() && serve.initial_platform().is_none());
         assert_eq!(serve.certificates.days(), ValidDays { default: 1, max: 365 });

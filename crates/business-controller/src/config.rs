@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::fence::Times;
 use crate::issuer::serve::IssuerIdentity;
 use crate::shares::SHARDS_MAX;
-use business_types::names::MEMBERS_NAMESPACE;
+use business_types::names::{self, MEMBERS_NAMESPACE};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use meta::validation::NameRule;
 use runtime::telemetry::LogFormat;
@@ -52,8 +52,9 @@ pub struct MembersConfig {
     /// Kubeconfig of TKE's platform API, to take the member clusters from there.
     #[arg(long, value_name = "FILE")]
     pub platform_kubeconfig: Option<PathBuf>,
-    /// Namespaces of member clusters that are never ours; a trailing * stands for any ending.
-    #[arg(long, value_delimiter = ',', default_values_t = forbidden())]
+    /// Namespaces of member clusters that are never ours; a trailing * stands for any ending. tke-business, where the
+    /// controller's account is, is always among them.
+    #[arg(long, value_delimiter = ',', default_values_t = names::FORBIDDEN_NAMESPACES.map(str::to_owned))]
     pub forbidden_namespaces: Vec<String>,
 }
 
@@ -66,7 +67,7 @@ pub struct Discover {
     #[command(flatten)]
     pub members: MembersConfig,
     /// Label of a namespace whose value is the project that it is proposed to.
-    #[arg(long, default_value = business_types::names::PROJECT_LABEL)]
+    #[arg(long, default_value = names::PROJECT_LABEL)]
     pub project_label: String,
     /// Form of the list: text is the file for `adopt`.
     #[arg(long, short, value_enum, default_value_t = Output::Text)]
@@ -146,8 +147,9 @@ pub struct Config {
     /// Time between two audits of the member clusters: every namespace of each is listed.
     #[arg(long, default_value = "5m", value_parser = period)]
     pub audit_period: Duration,
-    /// Namespaces of member clusters that are never ours; a trailing * stands for any ending.
-    #[arg(long, value_delimiter = ',', default_values_t = forbidden())]
+    /// Namespaces of member clusters that are never ours; a trailing * stands for any ending. tke-business, where the
+    /// controller's account is, is always among them.
+    #[arg(long, value_delimiter = ',', default_values_t = names::FORBIDDEN_NAMESPACES.map(str::to_owned))]
     pub forbidden_namespaces: Vec<String>,
     /// Certificates of people.
     #[command(flatten)]
@@ -255,10 +257,6 @@ fn authority(text: &str) -> Result<String, String> {
         .ok_or_else(|| format!("{text:?} is no HOST or HOST:PORT"))
 }
 
-fn forbidden() -> Vec<String> {
-    business_types::names::FORBIDDEN_NAMESPACES.map(str::to_owned).to_vec()
-}
-
 fn duration(text: &str) -> Result<Duration, String> {
     let whole = |digits: &str, unit: fn(u64) -> Duration| {
         digits.parse().map(unit).map_err(|error| format!("{text:?} is no duration: {error}"))
@@ -285,7 +283,19 @@ fn period(text: &str) -> Result<Duration, String> {
     if period < PERIOD_MIN { Err(format!("{text} is less than {PERIOD_MIN:?}")) } else { Ok(period) }
 }
 
+impl MembersConfig {
+    /// Namespaces of member clusters that are never ours.
+    pub fn forbidden(&self) -> Vec<String> {
+        names::forbidden(&self.forbidden_namespaces, &[])
+    }
+}
+
 impl Config {
+    /// Namespaces of member clusters that are never ours.
+    pub fn forbidden(&self) -> Vec<String> {
+        names::forbidden(&self.forbidden_namespaces, &[])
+    }
+
     /// The times of the election, checked.
     pub fn times(&self) -> Result<Times, Error> {
         let times = Times {
@@ -340,9 +350,9 @@ mod tests {
         assert!(Cli::try_parse_from(["x", "run", "--shards", "0"]).is_err());
         assert!(Cli::try_parse_from(["x", "run", "--identity", "Pod_1"]).is_err());
         assert!(Cli::try_parse_from(["x", "run", "--audit-period", "0s"]).is_err());
-        assert_eq!(config.forbidden_namespaces, business_types::names::FORBIDDEN_NAMESPACES);
+        assert_eq!(config.forbidden(), names::FORBIDDEN_NAMESPACES);
         let config = run(&["x", "run", "--forbidden-namespaces", "a,b*", "--retry-period", "500ms"]);
-        assert_eq!(config.forbidden_namespaces, ["a", "b*"]);
+        assert_eq!(config.forbidden(), ["a", "b*", "tke-business"]);
         assert!(config.issuer.identity().is_none());
         assert_eq!(config.retry_period, Duration::from_millis(500));
     }

@@ -180,7 +180,7 @@ impl Replica<'_> {
             registry,
             seals: Seals::default(),
             clock: Clock::system(),
-            forbidden: config.forbidden_namespaces.clone(),
+            forbidden: config.forbidden(),
             audit_wanted: tokio::sync::Notify::new(),
         });
         cx.show_shares();

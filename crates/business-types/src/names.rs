@@ -176,12 +176,26 @@ pub const SERVER_ANNOTATIONS: [&str; 2] = [REGISTRY_CHANGED_ANNOTATION, REGISTRY
 /// acts as the controller in all of them.
 pub const MEMBERS_NAMESPACE: &str = "tke-business-members";
 
+/// Namespace of a member cluster with the controller's account there, whatever the platform's own in the host cluster is.
+pub const ACCOUNT_NAMESPACE: &str = "tke-business";
+
 /// Namespaces of a member cluster that no business namespace may claim, unless configured otherwise. A trailing `*`
 /// stands for any ending.
-pub const FORBIDDEN_NAMESPACES: [&str; 4] = ["default", "kube-*", "tke-business", MEMBERS_NAMESPACE];
+pub const FORBIDDEN_NAMESPACES: [&str; 4] = ["default", "kube-*", ACCOUNT_NAMESPACE, MEMBERS_NAMESPACE];
 
 /// Namespaces of a member cluster whose service accounts get no role of ours: the cluster is ruled from there.
-pub const SYSTEM_NAMESPACES: [&str; 2] = ["kube-*", "tke-business"];
+pub const SYSTEM_NAMESPACES: [&str; 2] = ["kube-*", ACCOUNT_NAMESPACE];
+
+/// What may not be claimed: what is configured, the namespaces of our own programs, and always that of the controller's account.
+pub fn forbidden(configured: &[String], own: &[&str]) -> Vec<String> {
+    let mut forbidden = configured.to_vec();
+    for name in own.iter().copied().chain([ACCOUNT_NAMESPACE]) {
+        if !forbidden.iter().any(|known| known == name) {
+            forbidden.push(name.to_owned());
+        }
+    }
+    forbidden
+}
 
 /// Whether a namespace of a member cluster may not be claimed. Case does not count.
 pub fn is_forbidden<S: AsRef<str>>(namespace: &str, forbidden: &[S]) -> bool {
@@ -207,6 +221,10 @@ mod tests {
         {
             assert!(is_forbidden(name, &FORBIDDEN_NAMESPACES), "{name}");
         }
+        let configured = forbidden(&["x-*".to_owned()], &["elsewhere"]);
+        assert_eq!(configured, ["x-*", "elsewhere", "tke-business"]);
+        let by_default = forbidden(&FORBIDDEN_NAMESPACES.map(str::to_owned), &["tke-business"]);
+        assert_eq!(by_default, FORBIDDEN_NAMESPACES);
         for name in ["web", "kube", "defaults", "tke-business-2"] {
             assert!(!is_forbidden(name, &FORBIDDEN_NAMESPACES), "{name}");
         }

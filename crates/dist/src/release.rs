@@ -5,7 +5,7 @@ use crate::programs::{Effort, PLUGIN};
 use crate::source::{Source, VERSION};
 use crate::{Into, Platforms, oci, tell};
 use anyhow::{Context, Result, ensure};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use terminal::say;
@@ -13,12 +13,23 @@ use terminal::say;
 const SUMS: &str = "SHA256SUMS";
 const NOTES: &str = "RELEASE-NOTES.md";
 const READABLE: u32 = 0o644;
-/// What people apply, and the directory that it is rendered from.
-const MANIFESTS: [(&str, &str); 3] = [
-    ("install.yaml", "deploy/overlays/prod"),
-    ("member.yaml", "deploy/member"),
-    ("templates.yaml", "deploy/templates"),
+/// What people apply, and what of deploy/ it is rendered from. What needs the CRDs of the Prometheus Operator lies in a file of
+/// its own: a cluster without them takes the rest.
+const MANIFESTS: [(&str, Part); 4] = [
+    ("install.yaml", Part::Directory("deploy/overlays/plain")),
+    ("monitoring.yaml", Part::Component("deploy/components/monitoring")),
+    ("member.yaml", Part::Directory("deploy/member")),
+    ("templates.yaml", Part::Directory("deploy/templates")),
 ];
+
+/// A directory of deploy/.
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    /// What kustomize renders by itself.
+    Directory(&'static str),
+    /// What kustomize only takes as a component.
+    Component(&'static str),
+}
 
 /// Which version, and where its images will be.
 #[derive(clap::Args, Debug)]
@@ -55,8 +66,8 @@ pub(crate) fn run(settings: &ReleaseSettings) -> Result<()> {
         write_plugin(shipped, &source, into)?;
         image::write_sbom(shipped, into)?;
     }
-    for (file, directory) in MANIFESTS {
-        let text = render(settings, &source, &images, directory)?;
+    for (file, part) in MANIFESTS {
+        let text = render(settings, &source, &images, part).with_context(|| format!("render {file}"))?;
         std::fs::write(into.join(file), text).with_context(|| format!("write {file}"))?;
     }
     std::fs::write(into.join(NOTES), notes)?;
@@ -118,12 +129,12 @@ fn write_plugin(shipped: &Shipped, source: &Source, into: &Path) -> Result<()> {
     std::fs::write(&file, oci::gzip(&tar)?).with_context(|| format!("write {}", file.display()))
 }
 
-/// What a directory of deploy/ is with the images of this version, each by its digest.
+/// What a part of deploy/ is with the images of this version, each by its digest.
 fn render(
     settings: &ReleaseSettings,
     source: &Source,
     images: &[WrittenImage],
-    directory: &str,
+    part: Part,
 ) -> Result<Vec<u8>> {
     let registry = settings.registry.trim_end_matches('/');
     let images: Vec<_> = images
@@ -132,17 +143,25 @@ fn render(
         .collect();
     let overlay = source.root.join(".dev/release");
     std::fs::create_dir_all(&overlay)?;
-    let kustomization = json!({
-        "apiVersion": "kustomize.config.k8s.io/v1beta1",
-        "kind": "Kustomization",
-        "resources": [format!("../../{directory}")],
-        "images": images,
-    });
-    std::fs::write(overlay.join("kustomization.yaml"), kustomization.to_string())?;
+    std::fs::write(overlay.join("kustomization.yaml"), kustomization(part, &images).to_string())?;
     let output = Command::new(&settings.kubectl).arg("kustomize").arg(&overlay).output();
     let output = output.with_context(|| format!("start {}", settings.kubectl.display()))?;
-    ensure!(output.status.success(), "{directory}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    ensure!(output.status.success(), "{part:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
     Ok(output.stdout)
+}
+
+/// An overlay two directories below the root.
+fn kustomization(part: Part, images: &[Value]) -> Value {
+    let (list, directory) = match part {
+        Part::Directory(directory) => ("resources", directory),
+        Part::Component(directory) => ("components", directory),
+    };
+    json!({
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        list: [format!("../../{directory}")],
+        "images": images,
+    })
 }
 
 /// The bytes as they are: the digest is what the manifests name.
@@ -184,5 +203,31 @@ mod tests {
         assert_eq!(notes(CHANGELOG, "0.2.0").unwrap(), "### Added\n- Two.\n");
         assert!(notes(CHANGELOG, "0.1.0").unwrap_err().to_string().contains("no date"));
         assert!(notes(CHANGELOG, "0.3.0").unwrap_err().to_string().contains("write what is new"));
+    }
+
+    fn read(directory: &str) -> String {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        std::fs::read_to_string(root.join(directory).join("kustomization.yaml")).unwrap()
+    }
+
+    #[test]
+    fn manifests_are_rendered_as_what_their_sources_are() {
+        for (file, part) in MANIFESTS {
+            let made = kustomization(part, &[]);
+            let (list, directory, kind) = match part {
+                Part::Directory(directory) => ("resources", directory, "Kustomization"),
+                Part::Component(directory) => ("components", directory, "Component"),
+            };
+            assert_eq!(made[list], json!([format!("../../{directory}")]), "{file}");
+            assert!(read(directory).contains(&format!("kind: {kind}\n")), "{file}");
+        }
+    }
+
+    #[test]
+    fn install_and_monitoring_are_the_overlay_for_production() {
+        let prod = read("deploy/overlays/prod");
+        let parts: Vec<&str> = prod.lines().filter_map(|line| line.strip_prefix("- ")).collect();
+        assert_eq!(parts, ["../plain", "../../components/monitoring"]);
+        assert!(!read("deploy/overlays/plain").contains("monitoring"));
     }
 }

@@ -5,8 +5,8 @@
   "app.kubernetes.io/part-of" "business"
   "app.kubernetes.io/instance" .Release.Name
   "app.kubernetes.io/managed-by" .Release.Service
-  "app.kubernetes.io/version" .Chart.AppVersion
-  "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version) }}
+  "app.kubernetes.io/version" (.Chart.AppVersion | replace "+" "_" | trunc 63)
+  "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63) }}
 {{- merge $labels .Values.commonLabels | toJson }}
 {{- end }}
 
@@ -14,24 +14,25 @@
 {{- define "business.image" -}}
 {{- $image := .root.Values.image }}
 {{- $name := printf "%s:%s" .values.repository ($image.tag | default .root.Chart.AppVersion) }}
+{{- with .values.digest }}{{ $name = printf "%s@%s" $.values.repository . }}{{ end }}
 {{- if $image.registry }}{{ printf "%s/%s" (trimSuffix "/" $image.registry) $name }}{{ else }}{{ $name }}{{ end }}
 {{- end }}
 
-{{/* What is the same for both programs. Takes root, deployment and values. */}}
+{{/* What is the same for both programs. What people say goes over what the chart says. Takes root, deployment and values. */}}
 {{- define "business.deployment" -}}
 {{- $root := .root }}
 {{- $values := .values }}
 {{- $spec := .deployment.spec }}
 {{- $pod := $spec.template.spec }}
 {{- $container := first $pod.containers }}
-{{- $_ := set $spec "replicas" $values.replicas }}
+{{- if dig "autoscaling" "enabled" false $values }}{{ $_ := unset $spec "replicas" }}{{ else }}{{ $_ := set $spec "replicas" $values.replicas }}{{ end }}
 {{- $_ := set $container "image" (include "business.image" (dict "root" $root "values" $values)) }}
 {{- $_ := set $container "imagePullPolicy" $root.Values.image.pullPolicy }}
 {{- $_ := set $container "resources" $values.resources }}
 {{- with $values.extraArgs }}{{ $_ := set $container "args" (include "business.args" (dict "args" $container.args "more" .) | fromJsonArray) }}{{ end }}
-{{- with $values.extraEnv }}{{ $_ := set $container "env" (concat $container.env .) }}{{ end }}
-{{- with $values.extraVolumeMounts }}{{ $_ := set $container "volumeMounts" (concat ($container.volumeMounts | default list) .) }}{{ end }}
-{{- with $values.extraVolumes }}{{ $_ := set $pod "volumes" (concat ($pod.volumes | default list) .) }}{{ end }}
+{{- with $values.extraEnv }}{{ include "business.over" (dict "object" $container "list" "env" "key" "name" "more" .) }}{{ end }}
+{{- with $values.extraVolumeMounts }}{{ include "business.over" (dict "object" $container "list" "volumeMounts" "key" "mountPath" "more" .) }}{{ end }}
+{{- with $values.extraVolumes }}{{ include "business.over" (dict "object" $pod "list" "volumes" "key" "name" "more" .) }}{{ end }}
 {{- with $values.podLabels }}{{ $_ := merge $spec.template.metadata.labels . }}{{ end }}
 {{- with $values.podAnnotations }}{{ $_ := set $spec.template.metadata "annotations" . }}{{ end }}
 {{- with $values.priorityClassName }}{{ $_ := set $pod "priorityClassName" . }}{{ end }}
@@ -48,7 +49,6 @@
 {{- $spec := .deployment.spec }}
 {{- $pod := $spec.template.spec }}
 {{- $container := first $pod.containers }}
-{{- if $values.api.autoscaling.enabled }}{{ $_ := unset $spec "replicas" }}{{ end }}
 {{- $args := $container.args }}
 {{- $mounts := $container.volumeMounts }}
 {{- $volumes := $pod.volumes }}
@@ -80,10 +80,7 @@
   {{- end }}
 {{- end }}
 {{- if $values.console.enabled }}{{ $args = append $args (printf "--console-origin=%s" (join "," $values.console.origins)) }}{{ end }}
-{{- if ne $values.members.namespace "tke-business-members" }}
-  {{- $args = append $args (printf "--forbidden-namespaces=default,kube-*,%s" $values.members.namespace) }}
-{{- end }}
-{{- $_ := set $container "args" $args }}
+{{- $_ := set $container "args" (concat $args (include "business.forbidden" .root | fromJsonArray)) }}
 {{- $_ := set $container "volumeMounts" $mounts }}
 {{- $_ := set $pod "volumes" $volumes }}
 {{- end }}
@@ -95,9 +92,21 @@
 {{- range rest .deployment.spec.template.spec.containers }}
   {{- if eq .name "tunnel" }}{{ include "business.tunnel" (dict "root" $.root "container" .) }}{{ end }}
 {{- end }}
-{{- if ne $namespace "tke-business-members" }}
-  {{- $_ := set $container "args" (append $container.args (printf "--members-namespace=%s" $namespace)) }}
+{{- $args := $container.args }}
+{{- if ne $namespace "tke-business-members" }}{{ $args = append $args (printf "--members-namespace=%s" $namespace) }}{{ end }}
+{{- $_ := set $container "args" (concat $args (include "business.forbidden" .root | fromJsonArray)) }}
 {{- end }}
+
+{{/*
+The flag with what nobody may claim in a member cluster, as a JSON list; empty where it is what both programs know by themselves.
+tke-business is always among them: deploy/member has the controller's account there, wherever this release is.
+*/}}
+{{- define "business.forbidden" -}}
+{{- $known := list "default" "kube-*" "tke-business" "tke-business-members" }}
+{{- $all := concat $known (list .Release.Namespace .Values.members.namespace) | uniq }}
+{{- $flags := list }}
+{{- if ne (len $all) (len $known) }}{{ $flags = list (printf "--forbidden-namespaces=%s" (join "," $all)) }}{{ end }}
+{{- $flags | toJson }}
 {{- end }}
 
 {{/* The tunnel's server, in the controller's pod. Takes root and container. */}}
@@ -178,6 +187,18 @@
   {{- end }}
 {{- end }}
 {{- $_ := set .object.spec "ingress" $rules }}
+{{- end }}
+
+{{/* An element that is given again under the same key is given anew, not twice. Takes object, list, key and more. */}}
+{{- define "business.over" -}}
+{{- $key := .key }}
+{{- $given := list }}
+{{- range .more }}{{ $given = append $given (get . $key) }}{{ end }}
+{{- $kept := list }}
+{{- range (get .object .list | default list) }}
+  {{- if not (has (get . $key) $given) }}{{ $kept = append $kept . }}{{ end }}
+{{- end }}
+{{- $_ := set .object .list (concat $kept .more) }}
 {{- end }}
 
 {{/* A flag that is given again is given anew, not twice. Takes args and more. */}}

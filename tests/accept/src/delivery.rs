@@ -4,6 +4,10 @@ mod helm;
 mod foreign;
 /// Every choice of values.
 mod matrix;
+/// What single values do.
+mod choices;
+/// A release of an older chart.
+mod older;
 /// In place of cert-manager.
 mod certificates;
 /// In place of a kubelet.
@@ -45,6 +49,12 @@ fn tried(instance: &Instance) -> Result<()> {
     })?;
     say::step("its package is the same", || matrix::packaged(&helm, &instance.layout.path("charts")))?;
     say::step("the chart is what kustomize makes", || matrix::same_as_kustomize(kubectl, &helm))?;
+    say::step("single values do what they say, and no more", || {
+        choices::check(&helm, &instance.layout.path("built"))
+    })?;
+    say::step("a release of a chart with fewer values is upgraded", || {
+        older::check(kubectl, &helm, &instance.layout.path("older"))
+    })?;
     let questions = Questions::of(kubectl)?;
     say::step("alerts fire when they should, and the dashboard is sound", || {
         questions.check(&instance.layout.path("rules")).and_then(|()| questions.loads())

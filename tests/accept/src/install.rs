@@ -11,25 +11,31 @@ use instance::wait::{self, Look};
 use instance::{Instance, Options};
 use instance::{job, manifests, up};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 const AGGREGATED: Duration = Duration::from_secs(20);
 
 /// Their kinds need an operator that this machine does not run: only what they name is looked at.
-const FOREIGN: [&str; 2] = ["cert-manager.io/", "monitoring.coreos.com/"];
+const FOREIGN: [&str; 2] = [CERT_MANAGER, "monitoring.coreos.com/"];
+const CERT_MANAGER: &str = "cert-manager.io/";
 
 /// Each directory of deploy/components is part of one at least.
-const RENDERED: [&str; 9] = [
+const RENDERED: [&str; 10] = [
     "deploy/member",
     "deploy/member-capacity",
     "deploy/member-shared",
     "deploy/overlays/local",
     "deploy/overlays/dev",
+    PLAIN,
     "deploy/overlays/prod",
     "tests/accept/deploy/people",
     "tests/accept/deploy/console",
     "tests/accept/deploy/tunnel",
 ];
+
+/// What `install.yaml` of a release is rendered from: nothing but cert-manager has to be there before.
+const PLAIN: &str = "deploy/overlays/plain";
 
 /// What is applied beside another directory, and names what is in that one.
 const BESIDE: (&str, &str) = ("deploy/member-capacity", "deploy/member");
@@ -70,6 +76,7 @@ fn apply_all(kubectl: &Kubectl) -> Result<()> {
     for directory in RENDERED {
         let mut objects = manifests::render(kubectl, directory)?;
         let mut there = objects.clone();
+        let mut wanted = BTreeSet::new();
         let (beside, other) = BESIDE;
         if directory == beside {
             there.extend(manifests::render(kubectl, other)?);
@@ -77,8 +84,11 @@ fn apply_all(kubectl: &Kubectl) -> Result<()> {
         references::check(&there, &[]).with_context(|| format!("what {directory} renders to"))?;
         objects.retain(|object| {
             let version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
-            !FOREIGN.iter().any(|foreign| version.starts_with(foreign))
+            let foreign = FOREIGN.iter().find(|foreign| version.starts_with(**foreign));
+            wanted.extend(foreign);
+            foreign.is_none()
         });
+        ensure!(directory != PLAIN || wanted == BTreeSet::from([CERT_MANAGER]), "{PLAIN} wants {wanted:?}");
         manifests::apply(kubectl, &objects)?;
         let list = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
         let dry = [

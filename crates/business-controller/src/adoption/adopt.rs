@@ -26,7 +26,7 @@ pub enum Adopted {
 pub async fn run(settings: &Adopt) -> Result<Adopted, Error> {
     let path = settings.file.display().to_string();
     let text = std::fs::read_to_string(&settings.file).map_err(|source| Error::Read { path, source })?;
-    let entries = match mapping::parse(&text, &settings.members.forbidden_namespaces) {
+    let entries = match mapping::parse(&text, &settings.members.forbidden()) {
         Ok(entries) => entries,
         Err(wrong) => return Ok(Adopted::None(wrong)),
     };

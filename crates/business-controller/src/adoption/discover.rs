@@ -89,7 +89,7 @@ pub async fn run(settings: &Discover) -> Result<Discovered, Error> {
         })
         .await
         .map_err(Error::Api)?;
-    Ok(propose(seen, &settings.project_label, &settings.members.forbidden_namespaces))
+    Ok(propose(seen, &settings.project_label, &settings.members.forbidden()))
 }
 
 /// What is nobody's, and not forbidden.

@@ -38,9 +38,9 @@ impl Helm {
         program.exists().then_some(Self { program, kubeconfig, home })
     }
 
-    fn output(&self, args: &[&str]) -> Result<Output> {
+    fn output(&self, namespace: &str, args: &[&str]) -> Result<Output> {
         let mut command = Command::new(&self.program);
-        command.args(args).args(["--namespace", NAMESPACE]);
+        command.args(args).args(["--namespace", namespace]);
         command.env("KUBECONFIG", &self.kubeconfig).env("HOME", &self.home);
         for (name, folder) in [
             ("HELM_CACHE_HOME", "helm/cache"),
@@ -54,7 +54,11 @@ impl Helm {
     }
 
     pub(super) fn run(&self, args: &[&str]) -> Result<String> {
-        let output = self.output(args)?;
+        self.run_in(NAMESPACE, args)
+    }
+
+    fn run_in(&self, namespace: &str, args: &[&str]) -> Result<String> {
+        let output = self.output(namespace, args)?;
         let complaint = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "helm {}: {}", args.join(" "), complaint.trim());
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
@@ -62,7 +66,7 @@ impl Helm {
 
     /// Runs it and gives its complaint; success is the error.
     pub(super) fn refused(&self, args: &[&str]) -> Result<String> {
-        let output = self.output(args)?;
+        let output = self.output(NAMESPACE, args)?;
         if output.status.success() {
             bail!("helm {} should have been refused", args.join(" "));
         }
@@ -73,6 +77,13 @@ impl Helm {
     pub(super) fn template(&self, name: &str) -> Result<Vec<Value>> {
         let text = self.run(&["template", RELEASE, &chart(), "--values", &values(name)])?;
         objects(&text).with_context(|| format!("what the chart renders to with {name}"))
+    }
+
+    /// What a chart renders to with values of a command line, as a release in a namespace.
+    pub(super) fn template_with(&self, namespace: &str, chart: &str, set: &[&str]) -> Result<Vec<Value>> {
+        let set: Vec<&str> = set.iter().flat_map(|one| ["--set", one]).collect();
+        let args = [&["template", RELEASE, chart], set.as_slice()].concat();
+        objects(&self.run_in(namespace, &args)?).with_context(|| args.join(" "))
     }
 
     /// The hooks of the release.

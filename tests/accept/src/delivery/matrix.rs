@@ -30,12 +30,29 @@ const SAME: [(&str, &str); 4] = [
 ];
 
 /// Values that are refused, and what has to be told.
-const REFUSED: [(&str, &str); 5] = [
+const REFUSED: [(&str, &str); 19] = [
     ("api.replica=3", "replica"),
+    ("api.digest=latest", "digest"),
+    ("api.repository=business-api:latest", "repository"),
+    ("api.disruptionBudget.maxUnavailable=0", "maxUnavailable"),
+    ("controller.disruptionBudget.maxUnavailable=0%", "maxUnavailable"),
+    (
+        "api.autoscaling.enabled=true,api.autoscaling.minReplicas=7",
+        "minReplicas 7 is more than maxReplicas 6",
+    ),
+    ("api.extraEnv[0].value=x", "name"),
+    ("api.extraVolumes[0].emptyDir.medium=Memory", "name"),
+    ("authentication.tenantIssuers={https://login.example.org}", "authentication.configMapName"),
     ("certificates.provider=nobody", "provider"),
     ("certificates.provider=secret", "caBundle"),
     ("console.enabled=true", "origins"),
+    ("console.enabled=true,console.origins={https://console.example.org}", "authentication.configMapName"),
+    ("console.ingress.enabled=true", "host"),
     ("direct.tlsRoute.enabled=true", "hostnames"),
+    ("image.registry=https://registry.example.org", "registry"),
+    ("members.namespace=Clusters", "namespace"),
+    ("members.namespace=tke-business", "is the namespace of this release"),
+    ("tunnel.service.type=ExternalName", "type"),
 ];
 
 /// Kinds that only kube-apiservers with the CRDs of others know.

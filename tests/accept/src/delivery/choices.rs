@@ -1,0 +1,164 @@
+//! What single values do to what the chart renders.
+
+use super::helm::{Helm, chart};
+use super::matrix::text;
+use anyhow::{Context as _, Result, ensure};
+use instance::manifests::NAMESPACE;
+use serde_json::{Value, json};
+use std::path::Path;
+
+const API: &str = "business-api";
+const CONTROLLER: &str = "business-controller";
+const CONTAINER: &str = "/spec/template/spec/containers/0";
+
+pub(super) fn check(helm: &Helm, dir: &Path) -> Result<()> {
+    pinned(helm)?;
+    placed(helm)?;
+    forbidden(helm)?;
+    given_anew(helm)?;
+    logged_in(helm)?;
+    labelled(helm, dir)
+}
+
+fn deployment<'a>(objects: &'a [Value], name: &str) -> Result<&'a Value> {
+    let is_it = |one: &&Value| text(one, "/kind") == "Deployment" && text(one, "/metadata/name") == name;
+    objects.iter().find(is_it).with_context(|| format!("no Deployment {name}"))
+}
+
+fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
+    object.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Every value of a key, wherever it is.
+fn found<'a>(value: &'a Value, key: &str, into: &mut Vec<&'a Value>) {
+    match value {
+        Value::Object(map) => {
+            into.extend(map.get(key));
+            map.values().for_each(|value| found(value, key, into));
+        }
+        Value::Array(values) => values.iter().for_each(|value| found(value, key, into)),
+        _ => {}
+    }
+}
+
+/// No image is left that a tag could change: those of both programs, of the jobs, of the test and of the tunnel.
+fn pinned(helm: &Helm) -> Result<()> {
+    let digest = format!("sha256:{:064x}", 7);
+    let set = format!("api.digest={digest},controller.digest={digest},tunnel.image=proxy-server@{digest}");
+    let more =
+        "certificates.provider=job,tunnel.enabled=true,image.registry=registry.example.org:5000/platform";
+    let objects = Value::from(helm.template_with(NAMESPACE, &chart(), &[&set, more])?);
+    let mut images = Vec::new();
+    found(&objects, "image", &mut images);
+    let wanted = |name: &str| json!(format!("registry.example.org:5000/platform/{name}@{digest}"));
+    let of = |image: &Value| images.iter().filter(|found| **found == image).count();
+    let counted = (of(&wanted(API)), of(&wanted(CONTROLLER)), of(&json!(format!("proxy-server@{digest}"))));
+    ensure!(counted == (4, 1, 1) && images.len() == 6, "{images:?}");
+    Ok(())
+}
+
+/// Whatever runs the image of business-api runs where that may.
+fn placed(helm: &Helm) -> Result<()> {
+    let set = "certificates.provider=job,api.nodeSelector.disk=ssd,api.tolerations[0].operator=Exists";
+    let objects = Value::from(helm.template_with(NAMESPACE, &chart(), &[set])?);
+    let (mut selectors, mut tolerations) = (Vec::new(), Vec::new());
+    found(&objects, "nodeSelector", &mut selectors);
+    found(&objects, "tolerations", &mut tolerations);
+    let placed = selectors.iter().all(|one| **one == json!({"disk": "ssd"}));
+    let tolerant = tolerations.iter().all(|one| **one == json!([{"operator": "Exists"}]));
+    // Deployment, job, daily job, test.
+    ensure!(
+        placed && tolerant && (selectors.len(), tolerations.len()) == (4, 4),
+        "{selectors:?} {tolerations:?}"
+    );
+    Ok(())
+}
+
+/// Both programs are told the same, wherever the release is: tke-business is the controller's in every member cluster.
+fn forbidden(helm: &Helm) -> Result<()> {
+    let always = "--forbidden-namespaces=default,kube-*,tke-business,tke-business-members";
+    for (namespace, set, wanted) in [
+        (NAMESPACE, "image.tag=x", None),
+        ("elsewhere", "image.tag=x", Some(format!("{always},elsewhere"))),
+        (NAMESPACE, "members.namespace=clusters", Some(format!("{always},clusters"))),
+        ("elsewhere", "members.namespace=clusters", Some(format!("{always},elsewhere,clusters"))),
+    ] {
+        let objects = helm.template_with(namespace, &chart(), &[set])?;
+        for name in [API, CONTROLLER] {
+            let args = list(deployment(&objects, name)?, &format!("{CONTAINER}/args"));
+            let told =
+                args.iter().filter_map(Value::as_str).find(|flag| flag.starts_with("--forbidden-namespaces"));
+            ensure!(told == wanted.as_deref(), "{name} in {namespace} with {set}: {told:?}");
+        }
+    }
+    Ok(())
+}
+
+/// What people add under a name that the chart has takes its place.
+fn given_anew(helm: &Helm) -> Result<()> {
+    let objects = helm.template_with(
+        NAMESPACE,
+        &chart(),
+        &[
+            "api.extraEnv[0].name=DATABASE_URL,api.extraEnv[0].value=postgres://x",
+            "api.extraVolumes[0].name=console,api.extraVolumes[0].emptyDir.medium=Memory",
+            "api.extraVolumes[1].name=tls,api.extraVolumes[1].secret.secretName=another",
+            "api.extraVolumeMounts[0].name=console,api.extraVolumeMounts[0].mountPath=/tls",
+            "people.enabled=true",
+        ],
+    )?;
+    let api = deployment(&objects, API)?;
+    let of = |place: &str, key: &str, name: &str| -> Vec<&Value> {
+        list(api, place).iter().filter(|one| text(one, key) == name).collect()
+    };
+    let env = of(&format!("{CONTAINER}/env"), "/name", "DATABASE_URL");
+    ensure!(env == [&json!({"name": "DATABASE_URL", "value": "postgres://x"})], "{env:?}");
+    let console = of("/spec/template/spec/volumes", "/name", "console");
+    ensure!(console == [&json!({"name": "console", "emptyDir": {"medium": "Memory"}})], "{console:?}");
+    let tls = of("/spec/template/spec/volumes", "/name", "tls");
+    ensure!(tls == [&json!({"name": "tls", "secret": {"secretName": "another"}})], "{tls:?}");
+    let mounts = of(&format!("{CONTAINER}/volumeMounts"), "/mountPath", "/tls");
+    ensure!(mounts == [&json!({"name": "console", "mountPath": "/tls"})], "{mounts:?}");
+    // What the chart adds by itself stays.
+    let issuer = of("/spec/template/spec/volumes", "/name", "issuer");
+    ensure!(issuer.len() == 1, "{issuer:?}");
+    Ok(())
+}
+
+/// A console has issuers by the ConfigMap, or by flags of people's own, which go over those of the chart.
+fn logged_in(helm: &Helm) -> Result<()> {
+    let console = "console.enabled=true,console.origins={https://console.example.org}";
+    for more in [
+        "authentication.configMapName=business-authentication",
+        "api.extraArgs={--authentication-config=/x/y.yaml}",
+        "api.extraArgs={--jwt-issuer=https://login.example.org,--jwt-audience=kubernetes}",
+    ] {
+        helm.template_with(NAMESPACE, &chart(), &[console, more])?;
+    }
+    let set = "authentication.configMapName=x,api.extraArgs={--authentication-config=/mine/file.yaml}";
+    let objects = helm.template_with(NAMESPACE, &chart(), &[console, set])?;
+    let args = list(deployment(&objects, API)?, &format!("{CONTAINER}/args"));
+    let told: Vec<&str> = args
+        .iter()
+        .filter_map(Value::as_str)
+        .filter(|flag| flag.starts_with("--authentication-config"))
+        .collect();
+    ensure!(told == ["--authentication-config=/mine/file.yaml"], "{told:?}");
+    Ok(())
+}
+
+/// A version with build metadata, whose `+` no label takes.
+fn labelled(helm: &Helm, dir: &Path) -> Result<()> {
+    std::fs::create_dir_all(dir)?;
+    let to = dir.to_string_lossy().into_owned();
+    helm.run(&["package", &chart(), "--version", "0.1.0+build.1", "--destination", &to])?;
+    let package = dir.join("business-0.1.0+build.1.tgz").to_string_lossy().into_owned();
+    let objects = Value::from(helm.template_with(NAMESPACE, &package, &["image.tag=x"])?);
+    let mut labels = Vec::new();
+    found(&objects, "helm.sh/chart", &mut labels);
+    ensure!(
+        !labels.is_empty() && labels.iter().all(|one| **one == json!("business-0.1.0_build.1")),
+        "{labels:?}"
+    );
+    Ok(())
+}
