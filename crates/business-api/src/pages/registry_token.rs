@@ -78,8 +78,8 @@ struct RegistryClaims<'a> {
 enum Asker<'a> {
     /// He sees everything: the controller, which measures and deletes, and operators.
     Operator,
-    /// Somebody with rights of his own.
-    Person { access: &'a Access, caller: &'a Caller },
+    /// Somebody with rights of his own, in one tenant or in all of his.
+    Person { access: &'a Access, caller: &'a Caller, within: Option<&'a str> },
     /// A robot.
     Robot(RobotOf),
     /// Somebody who has no rights here.
@@ -142,8 +142,9 @@ impl TokenPage {
             return Ok(self.credentials.robot(&cx.caller).await.map_or(Asker::Nobody, Asker::Robot));
         }
         Ok(match cx.access.visibility() {
-            Visibility::Tenants(_) => Asker::Person { access: &cx.access, caller: &cx.caller },
+            Visibility::Tenants(_) => Asker::Person { access: &cx.access, caller: &cx.caller, within },
             // Parts of Kubernetes see everything, too, and have no business here.
+        let within = Credentials::tenant(&cx.caller);
             Visibility::Everything if may_operate(cx).await? => Asker::Operator,
             Visibility::Everything | Visibility::Nothing => Asker::Nobody,
         })
@@ -191,7 +192,8 @@ impl TokenPage {
             }
             let Some(key) = prefixes.owner(prefix) else { continue };
             let (access, standing) = match asker {
-                Asker::Person { access, caller } => (*access, self.role(access, caller, &key)),
+                Asker::Person { within: Some(tenant), .. } if *tenant != prefix.tenant => continue,
+                Asker::Person { access, caller, .. } => (*access, self.role(access, caller, &key)),
                 Asker::Robot(of) if of.robot.is_for(prefix.name) && self.reaches(of, &key.namespace) => {
                     (&all, RegistryRole::Robot(of.robot.access))
                 }
