@@ -55,6 +55,11 @@ impl GrowthHold {
     pub fn waits_for_audit(&self) -> bool {
         self.reason.starts_with(DIVERGED) || self.reason.starts_with(IMPORTED)
     }
+
+    /// Whether it is the same one, seen again.
+    pub fn is(&self, other: &Self) -> bool {
+        self.epoch == other.epoch && self.reason == other.reason
+    }
 }
 
 struct HoldRow {
@@ -97,13 +102,16 @@ impl Store {
         Ok(Held { growth, amounts: (rows, newest) })
     }
 
-    /// Lets growth go on that was held, unless history has diverged once more since. Whether it did.
+    /// Lets growth go on that was held, unless history has diverged once more since, or somebody holds it for another reason.
+    /// Whether it did.
     pub async fn release_growth(&self, access: &Access, hold: &GrowthHold) -> Result<bool, Error> {
         operator(access)?;
         let mut connection = self.operate().await?;
-        let query = "UPDATE rev SET held = false, held_reason = '' WHERE id = 1 AND held AND epoch = $1";
+        let query = "UPDATE rev SET held = false, held_reason = '' \
+             WHERE id = 1 AND held AND epoch = $1 AND held_reason = $2";
         let done = sqlx::query(query)
             .bind(hold.epoch)
+            .bind(&hold.reason)
             .execute(&mut connection)
             .await
             .map_err(|error| unavailable(&error))?;

@@ -230,6 +230,10 @@ async fn growth_is_held_with_a_reason_until_it_is_released() {
     kit.check().await;
 }
 
+    kit.store.hold_growth(&kit.access, Some("investigating")).await.unwrap();
+    assert!(!kit.store.release_growth(&kit.access, &hold).await.unwrap(), "an operator holds it by now");
+    assert_eq!(kit.store.growth_held(&kit.access).await.unwrap().as_deref(), Some("investigating"));
+    kit.store.hold_growth(&kit.access, Some(store::divergence::DIVERGED)).await.unwrap();
 fn orphan(project: &str, amounts_of: &str) -> Hold {
     Hold {
         uid: Uuid::new_v4(),
