@@ -1,4 +1,6 @@
 use crate::kit::{Bodies, Kit, Object, amounts, q, scope};
+use sqlx::Connection as _;
+use std::time::{Duration, Instant};
 use store::audit::Difference;
 use store::hold::Hold;
 use store::quota::{Claim, HoldState};
@@ -230,10 +232,33 @@ async fn growth_is_held_with_a_reason_until_it_is_released() {
     kit.check().await;
 }
 
-    kit.store.hold_growth(&kit.access, Some("investigating")).await.unwrap();
-    assert!(!kit.store.release_growth(&kit.access, &hold).await.unwrap(), "an operator holds it by now");
-    assert_eq!(kit.store.growth_held(&kit.access).await.unwrap().as_deref(), Some("investigating"));
-    kit.store.hold_growth(&kit.access, Some(store::divergence::DIVERGED)).await.unwrap();
+/// Every replica audits: what two have found missing in the same state is missing once.
+#[tokio::test]
+async fn what_two_have_found_is_repaired_once() {
+    let (kit, _web) = sample().await;
+    corrupt(&kit, "UPDATE ledger SET allocated = 0 WHERE scope = 'p' AND key = 'cpu'").await;
+    let mut counter = kit.sql().await;
+    let mut lock = counter.begin().await.unwrap();
+    sqlx::raw_sql("SELECT FROM rev FOR UPDATE").execute(&mut *lock).await.unwrap();
+    let repairs = [0, 1].map(|_replica| {
+        let (store, access) = (kit.store.clone(), kit.access.clone());
+        tokio::spawn(async move { store.repair(&access, &Bodies, None, Repair::Raise).await })
+    });
+    let mut other = kit.sql().await;
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+         AND application_name = 'store repair' AND wait_event_type = 'Lock'";
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&mut other).await.unwrap() < 2 {
+        assert!(Instant::now() < deadline, "both have found it, and wait for the counter");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    lock.rollback().await.unwrap();
+    for repair in repairs {
+        repair.await.unwrap().unwrap();
+    }
+    kit.check().await;
+}
+
 fn orphan(project: &str, amounts_of: &str) -> Hold {
     Hold {
         uid: Uuid::new_v4(),
