@@ -200,7 +200,8 @@ impl Store {
         }
         let together = if dry_run { Together::Rehearse } else { Together::Make };
         let rules = Rules { notify: !dry_run, ..self.config.rules(Uuid::new_v4(), &self.standings) };
-        let answers = Box::pin(write_together(self.url(), &self.cache.0, &rules, writes, together)).await?;
+        let (cache, database) = (&self.cache.0, &self.database);
+        let answers = Box::pin(write_together(self.url(), cache, database, &rules, writes, together)).await?;
         if let (false, Some(Ok(last))) = (dry_run || answers.iter().any(Result::is_err), answers.last()) {
             self.cache.saw(*last);
         }
