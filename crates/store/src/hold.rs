@@ -2,7 +2,7 @@
 //! they are written off.
 
 use crate::audit::operator;
-use crate::connect::{self, unavailable};
+use crate::connect::{self, sqlstate, unavailable};
 use crate::divergence::DIVERGED;
 use crate::import::IMPORTED;
 use crate::store::Store;
@@ -174,7 +174,8 @@ impl Store {
     }
 
     /// Charges what no object stands for to a scope, even above the scope's limits. Doing it again with other amounts
-    /// charges those instead. [`Error::NotFound`] when there is no such scope.
+    /// charges those instead. [`Error::NotFound`] when there is no such scope, [`Error::AlreadyExists`] when its uid is
+    /// held in another scope, domain or place.
     pub async fn hold(&self, access: &Access, hold: &Hold) -> Result<(), Error> {
         operator(access)?;
         let (mut domains, mut keys, mut amounts) = (vec![""], vec![""], vec!["0".to_owned()]);
@@ -207,7 +208,10 @@ impl Store {
             .bind(amounts)
             .fetch_one(&mut self.operate().await?)
             .await
-            .map_err(|error| unavailable(&error))?;
+            .map_err(|error| match sqlstate(&error).as_deref() {
+                Some("23505") => Error::AlreadyExists { deleting: false },
+                _ => unavailable(&error),
+            })?;
         if found { Ok(()) } else { Err(Error::NotFound) }
     }
 

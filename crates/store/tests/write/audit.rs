@@ -185,6 +185,25 @@ async fn an_orphan_is_charged_once_even_above_the_limit() {
     assert!(matches!(kit.store.hold(&kit.access, &nowhere).await, Err(Error::NotFound)));
 }
 
+/// Uids are what member clusters say.
+#[tokio::test]
+async fn a_hold_is_replaced_by_none_of_another_place_or_scope() {
+    let (kit, _web) = sample().await;
+    let claim = |cluster: &str, place: &str| Claim { domain: cluster.to_owned(), place: place.to_owned() };
+    let first = Hold { claim: Some(claim("c1", "lost")), ..orphan("p", "c1: cpu=2") };
+    kit.store.hold(&kit.access, &first).await.unwrap();
+    let elsewhere = Hold { claim: Some(claim("c2", "lost")), amounts: amounts("c2: cpu=1"), ..first.clone() };
+    let beside = Hold { claim: Some(claim("c1", "other")), ..first.clone() };
+    let nowhere = Hold { claim: None, amounts: amounts("c2: cpu=1"), ..first.clone() };
+    let of_another = Hold { scope: scope("q"), ..first.clone() };
+    for other in [elsewhere, beside, nowhere, of_another] {
+        let refused = kit.store.hold(&kit.access, &other).await;
+        assert!(matches!(refused, Err(Error::AlreadyExists { .. })), "{other:?}: {refused:?}");
+    }
+    assert_eq!(kit.store.holds(&kit.access, None).await.unwrap(), [first]);
+    kit.check().await;
+}
+
 #[tokio::test]
 async fn an_orphan_at_the_place_of_an_object_is_charged_and_takes_no_claim() {
     let (kit, web) = sample().await;
@@ -211,6 +230,10 @@ async fn growth_goes_on_after_the_audit_of_the_same_history_only() {
     kit.store.hold_growth(&kit.access, Some(store::divergence::DIVERGED)).await.unwrap();
     let hold = kit.store.growth_hold(&kit.access).await.unwrap().unwrap();
     assert!(hold.waits_for_audit());
+    kit.store.hold_growth(&kit.access, Some("investigating")).await.unwrap();
+    assert!(!kit.store.release_growth(&kit.access, &hold).await.unwrap(), "an operator holds it by now");
+    assert_eq!(kit.store.growth_held(&kit.access).await.unwrap().as_deref(), Some("investigating"));
+    kit.store.hold_growth(&kit.access, Some(store::divergence::DIVERGED)).await.unwrap();
     let again = "UPDATE rev SET epoch = gen_random_uuid()";
     corrupt(&kit, again).await;
     assert!(!kit.store.release_growth(&kit.access, &hold).await.unwrap());
