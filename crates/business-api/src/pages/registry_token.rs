@@ -1,6 +1,7 @@
 //! The token server of an OCI registry, as docker, helm and containerd ask it: the registry answers 401 with a *scope*,
 //! and its client comes here for a token of that scope.
 
+use crate::freshness;
 use crate::policy::OPERATE;
 use crate::roles::{Role, Roles};
 use crate::token_server::accounts::Duty;
@@ -141,10 +142,10 @@ impl TokenPage {
         if Credentials::is_robot(&cx.caller) {
             return Ok(self.credentials.robot(&cx.caller).await.map_or(Asker::Nobody, Asker::Robot));
         }
+        let within = Credentials::tenant(&cx.caller);
         Ok(match cx.access.visibility() {
             Visibility::Tenants(_) => Asker::Person { access: &cx.access, caller: &cx.caller, within },
             // Parts of Kubernetes see everything, too, and have no business here.
-        let within = Credentials::tenant(&cx.caller);
             Visibility::Everything if may_operate(cx).await? => Asker::Operator,
             Visibility::Everything | Visibility::Nothing => Asker::Nobody,
         })
@@ -174,6 +175,10 @@ impl TokenPage {
     /// What may be done with a repository. One that the asker does not see is answered like one that is not there.
     async fn allowed(&self, asker: &Asker<'_>, repository: &Repository) -> Result<Actions, Status> {
         let Some(prefix) = repository.prefix() else { return Ok(Actions::NONE) };
+        // Pods pull also while the database is away.
+        if repository.asked.push || repository.asked.delete {
+            freshness::known(&self.store)?;
+        }
         let Some(seen) = self.look(asker, prefix).await? else { return Ok(Actions::NONE) };
         let offer = seen.status.offer(&seen.spec);
         if repository.is_for_push()
