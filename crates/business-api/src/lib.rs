@@ -23,6 +23,8 @@ pub mod people;
 pub mod roster;
 /// How full the projects are.
 pub mod levels;
+/// How old may be what is known of people.
+pub mod freshness;
 /// Who may do what, and what he sees.
 pub mod policy;
 /// The member clusters that the controller makes known.

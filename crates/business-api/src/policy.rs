@@ -1,5 +1,6 @@
 //! Who may do what without a role in Kubernetes, and what of the store he sees.
 
+use crate::freshness;
 use crate::people;
 use crate::role_changes::RoleChanges;
 use crate::roles::{CERTIFICATE, GRANT, KindRights, Role, Roles, Standing, is_whole};
@@ -9,6 +10,7 @@ use apiserver::{Caller, RequestInfo, Verb};
 use business_types::names::{GROUP, PROJECTS};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use meta::status::Status;
 use std::time::Duration;
 use store::{Store, Visibility};
 use tokio::sync::watch;
@@ -71,6 +73,14 @@ impl BusinessPolicy {
                 _ => is_unseen(),
             },
             AuthzVerdict::NoOpinion | AuthzVerdict::Later(_) => false,
+        }
+    }
+
+    /// Nobody writes by a role that may have been taken away from him long ago.
+    fn knows(&self, asked: &ResourceRequest) -> Result<(), Status> {
+        match (&self.store, &asked.verb) {
+            (None, _) | (_, Verb::Get | Verb::List | Verb::Watch) => Ok(()),
+            (Some(store), _) => freshness::known(store),
         }
     }
 
@@ -172,13 +182,16 @@ impl Policy for BusinessPolicy {
             // What roles in Kubernetes say of an operator is all that counts.
             (Some(_), Err(_unsettled)) if operator => AuthzVerdict::NoOpinion,
             (Some(_), Err(unsettled)) => AuthzVerdict::Later(Box::new(unsettled.clone())),
-            (Some(asked), Ok(standing)) => match self.role_for(caller, standing, asked) {
-                None => AuthzVerdict::NoOpinion,
-                Some(role) => match self.decide_role(role, asked) {
-                    AuthzVerdict::Deny(_) if operator => AuthzVerdict::NoOpinion,
-                    verdict => verdict,
-                },
-            },
+            (Some(asked), Ok(standing)) => {
+                match (self.role_for(caller, standing, asked), self.knows(asked)) {
+                    (_, Err(aged)) if !operator => AuthzVerdict::Later(Box::new(aged)),
+                    (None, _) => AuthzVerdict::NoOpinion,
+                    (Some(role), _) => match self.decide_role(role, asked) {
+                        AuthzVerdict::Deny(_) if operator => AuthzVerdict::NoOpinion,
+                        verdict => verdict,
+                    },
+                }
+            }
         };
         let sight = match standing {
             _ if operator => Ok(Visibility::Everything),

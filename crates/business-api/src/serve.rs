@@ -6,6 +6,7 @@ use crate::clusters::Clusters;
 use crate::config::{Jwt, Serve};
 use crate::console::Console;
 use crate::finalizers::TenantFinalizers;
+use crate::freshness;
 use crate::initial::InitialPlatform;
 use crate::kinds::{Directories, Gives, KINDS, KindTable};
 use crate::levels::Levels;
@@ -233,7 +234,7 @@ fn check_clusters(ready: &Health, clusters: &Clusters) {
 /// away: probes leave the check `postgres` out, so that an absent database takes nobody out of service.
 fn add_checks(ready: &Health, store: &Store) {
     let synced = store.clone();
-    ready.add("cache-sync", move || if synced.synced() { Ok(()) } else { Err("not filled yet".to_owned()) });
+    ready.add("cache-sync", move || freshness::check(&synced));
     let store = store.clone();
     ready.add("postgres", move || store.database());
 }

@@ -1,5 +1,5 @@
 -- Makes an amount count that no object stands for, even above the limits of its scope, or one that counts already be
--- another one. False when there is no such scope.
+-- another one. False when there is no such scope; a unique violation when the uid counts elsewhere already.
 CREATE FUNCTION {hold_amounts}(
     p_stands smallint[], p_required boolean[], p_uid uuid, p_kind smallint, p_scope text, p_state text, p_reason text,
     p_claim_domain text, p_claim_place text, h_domain text[], h_key text[], h_amount numeric[])
@@ -12,6 +12,13 @@ BEGIN
     IF p_required[p_kind] AND NOT EXISTS (SELECT FROM objects o WHERE o.kind = p_stands[p_kind] AND o.namespace = ''
                                           AND o.name = p_scope) THEN
         RETURN false;
+    END IF;
+    -- A uid is what a member cluster says: it replaces nothing of another scope, domain or place.
+    IF EXISTS (SELECT FROM holds h WHERE h.uid = p_uid
+               AND NOT (h.scope_kind = p_kind AND h.scope = p_scope COLLATE "C"
+                        AND (h.domain = '' OR h.domain = ANY (h_domain)
+                             AND h.place = CASE WHEN h.domain = p_claim_domain THEN p_claim_place ELSE '' END))) THEN
+        RAISE EXCEPTION 'hold % is of another scope or place', p_uid USING ERRCODE = 'unique_violation';
     END IF;
     PERFORM {write_off}(p_stands, p_uid);
     INSERT INTO holds (uid, scope_kind, scope, domain, key, amount, carried, place, state, reason)

@@ -38,7 +38,7 @@ BEGIN
     IF lost IS NOT NULL THEN
         RAISE EXCEPTION 'scope % is not there', lost USING ERRCODE = 'foreign_key_violation';
     END IF;
-    PERFORM {repair_ledger}(p_stands, k_kind, k_scope, k_domain, k_key, k_children, k_allocated, k_listed, k_mandatory,
+    PERFORM {repair_ledger}(NULL, p_stands, k_kind, k_scope, k_domain, k_key, k_children, k_allocated, k_listed, k_mandatory,
                             k_limits, k_hard, old_listed, old_limits, old_hard, c_domain, c_place, c_uid);
     SELECT c.place INTO lost FROM unnest(c_domain, c_place, c_uid) AS c(domain, place, uid)
     LEFT JOIN claims t ON t.domain = c.domain COLLATE "C" AND t.place = c.place COLLATE "C"

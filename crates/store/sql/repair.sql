@@ -1,17 +1,24 @@
 -- Adds to rows of the ledger what an audit of a snapshot has found to be missing in them. What has changed since then was
 -- changed by as much as its objects were, so that the difference still holds; limits are only set where they are still as
--- the snapshot had them.
+-- the snapshot had them. False when the ledger was repaired since the snapshot, which had p_repairs: what it lacks may be
+-- there already. NULL is no audit's: what comes with its objects.
 CREATE FUNCTION {repair_ledger}(
-    p_stands smallint[], k_kind smallint[], k_scope text[], k_domain text[], k_key text[], k_children bigint[],
+    p_repairs bigint, p_stands smallint[], k_kind smallint[], k_scope text[], k_domain text[], k_key text[], k_children bigint[],
     k_allocated numeric[], k_listed boolean[], k_mandatory boolean[], k_limits bigint[], k_hard numeric[],
     old_listed boolean[], old_limits bigint[], old_hard numeric[],
     c_domain text[], c_place text[], c_uid uuid[])
-RETURNS void
+RETURNS boolean
 LANGUAGE plpgsql
 AS $$
 #variable_conflict use_variable
 BEGIN
     PERFORM FROM rev ORDER BY v DESC LIMIT 1 FOR UPDATE;
+    IF p_repairs IS NOT NULL THEN
+        UPDATE rev SET repairs = rev.repairs + 1 WHERE rev.id = 1 AND rev.repairs = p_repairs;
+        IF NOT FOUND THEN
+            RETURN false;
+        END IF;
+    END IF;
     INSERT INTO ledger AS g (scope_kind, scope, domain, key, children, allocated, listed, mandatory, limits, hard, ceiling)
     SELECT x.kind, x.scope, x.domain, x.key, x.children, x.allocated, x.listed, x.mandatory, x.limits, x.hard,
            CASE WHEN x.allocated > x.hard THEN x.allocated END
@@ -41,5 +48,6 @@ BEGIN
     SELECT c.domain, c.place, c.uid FROM unnest(c_domain, c_place, c_uid) AS c(domain, place, uid)
     WHERE EXISTS (SELECT FROM objects o WHERE o.uid = c.uid)
     ON CONFLICT DO NOTHING;
+    RETURN true;
 END
 $$;

@@ -170,6 +170,8 @@ pub(crate) fn operator(access: &Access) -> Result<(), Error> {
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
     pub(crate) report: AuditReport,
+    /// How often the ledger had been repaired.
+    pub(crate) repairs: i64,
     pub(crate) found: Rows,
     pub(crate) expected: Rows,
     pub(crate) parents: Parents,
@@ -188,7 +190,9 @@ impl Survey {
         standings: &Standings,
     ) -> Result<Self, sqlx::Error> {
         let mut survey = Self::default();
-        let revision: i64 = sqlx::query_scalar("SELECT v FROM rev").fetch_one(&mut **snapshot).await?;
+        let counters = sqlx::query_as("SELECT v, repairs FROM rev").fetch_one(&mut **snapshot).await?;
+        let (revision, repairs): (i64, i64) = counters;
+        survey.repairs = repairs;
         survey.report.revision = Revision(u64::try_from(revision).unwrap_or_default());
         {
             let mut stream = sqlx::query_as::<_, ObjectRow>(OBJECT_COLUMNS).fetch(&mut **snapshot);

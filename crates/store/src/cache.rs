@@ -40,7 +40,8 @@ use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use state::CacheState;
 use std::str::FromStr as _;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::Duration;
 use tokio::sync::watch;
 
 /// Connections for watches from the past and for compaction.
@@ -100,6 +101,7 @@ impl Cache {
             state,
             subscriptions,
             progress: watch::Sender::default(),
+            confirmed: Mutex::default(),
             asked: AtomicU64::new(0),
             handover: Arc::new(Handover::new()),
             metrics,
@@ -128,6 +130,11 @@ impl Cache {
     /// Whether the cache has been filled since the start.
     pub fn synced(&self) -> bool {
         self.0.progress.borrow().synced
+    }
+
+    /// For how long something may have been committed that is not here yet; `None` before the cache was filled.
+    pub fn age(&self) -> Option<Duration> {
+        self.0.age()
     }
 
     /// Waits until [`Self::synced`].

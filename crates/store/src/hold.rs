@@ -2,7 +2,7 @@
 //! they are written off.
 
 use crate::audit::operator;
-use crate::connect::{self, unavailable};
+use crate::connect::{self, sqlstate, unavailable};
 use crate::divergence::DIVERGED;
 use crate::import::IMPORTED;
 use crate::store::Store;
@@ -55,6 +55,11 @@ impl GrowthHold {
     pub fn waits_for_audit(&self) -> bool {
         self.reason.starts_with(DIVERGED) || self.reason.starts_with(IMPORTED)
     }
+
+    /// Whether it is the same one, seen again.
+    pub fn is(&self, other: &Self) -> bool {
+        self.epoch == other.epoch && self.reason == other.reason
+    }
 }
 
 struct HoldRow {
@@ -97,13 +102,16 @@ impl Store {
         Ok(Held { growth, amounts: (rows, newest) })
     }
 
-    /// Lets growth go on that was held, unless history has diverged once more since. Whether it did.
+    /// Lets growth go on that was held, unless history has diverged once more since, or somebody holds it for another reason.
+    /// Whether it did.
     pub async fn release_growth(&self, access: &Access, hold: &GrowthHold) -> Result<bool, Error> {
         operator(access)?;
         let mut connection = self.operate().await?;
-        let query = "UPDATE rev SET held = false, held_reason = '' WHERE id = 1 AND held AND epoch = $1";
+        let query = "UPDATE rev SET held = false, held_reason = '' \
+             WHERE id = 1 AND held AND epoch = $1 AND held_reason = $2";
         let done = sqlx::query(query)
             .bind(hold.epoch)
+            .bind(&hold.reason)
             .execute(&mut connection)
             .await
             .map_err(|error| unavailable(&error))?;
@@ -166,7 +174,8 @@ impl Store {
     }
 
     /// Charges what no object stands for to a scope, even above the scope's limits. Doing it again with other amounts
-    /// charges those instead. [`Error::NotFound`] when there is no such scope.
+    /// charges those instead. [`Error::NotFound`] when there is no such scope, [`Error::AlreadyExists`] when its uid is
+    /// held in another scope, domain or place.
     pub async fn hold(&self, access: &Access, hold: &Hold) -> Result<(), Error> {
         operator(access)?;
         let (mut domains, mut keys, mut amounts) = (vec![""], vec![""], vec!["0".to_owned()]);
@@ -199,7 +208,10 @@ impl Store {
             .bind(amounts)
             .fetch_one(&mut self.operate().await?)
             .await
-            .map_err(|error| unavailable(&error))?;
+            .map_err(|error| match sqlstate(&error).as_deref() {
+                Some("23505") => Error::AlreadyExists { deleting: false },
+                _ => unavailable(&error),
+            })?;
         if found { Ok(()) } else { Err(Error::NotFound) }
     }
 

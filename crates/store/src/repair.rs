@@ -10,9 +10,12 @@ use crate::{Access, Error, functions};
 use quota::{Account, Claim, Scope};
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
-use sqlx::{AssertSqlSafe, PgConnection, Postgres};
+use sqlx::{AssertSqlSafe, PgConnection, Postgres, Row as _};
 use std::collections::BTreeMap;
 use uuid::Uuid;
+
+/// Surveys that a repair takes at most: each that was in vain has let another repair pass.
+const SURVEYS_MAX: usize = 3;
 
 /// How far a repair may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +30,7 @@ impl Store {
     /// Repairs the ledger and the claims, of one scope or of all, and tells what was different before.
     ///
     /// What is missing is found in a snapshot and added in one short step: writes go on meanwhile, and change rows by as
-    /// much as their objects.
+    /// much as their objects. Where another repair has come in between, it is looked for anew.
     pub async fn repair(
         &self,
         access: &Access,
@@ -36,6 +39,28 @@ impl Store {
         repair: Repair,
     ) -> Result<Vec<Difference>, Error> {
         operator(access)?;
+        for _survey in 0..SURVEYS_MAX {
+            if let Some(differences) = self.repair_once(accounts, scope, repair).await? {
+                tracing::warn!(
+                    actor = access.actor(),
+                    scope = scope.map(tracing::field::display),
+                    differences = differences.len(),
+                    ?repair,
+                    "repaired the ledger"
+                );
+                return Ok(differences);
+            }
+        }
+        Err(Error::Unavailable("others repair the ledger all the time".to_owned()))
+    }
+
+    /// `None` when somebody else has repaired something since the snapshot.
+    async fn repair_once(
+        &self,
+        accounts: &dyn Accounts,
+        scope: Option<&Scope>,
+        repair: Repair,
+    ) -> Result<Option<Vec<Difference>>, Error> {
         let mut survey = self.survey(accounts).await?;
         if let Some(scope) = scope.filter(|scope| survey.unjudged.contains(*scope)) {
             return Err(Error::Corrupt(format!(
@@ -51,15 +76,8 @@ impl Store {
         let changes = Changes::of(&survey, &differences, repair);
         let mut connection =
             connect::connect(self.url(), "store repair").await.map_err(|error| unavailable(&error))?;
-        changes.make(&mut connection, self.standings()).await.map_err(|error| unavailable(&error))?;
-        tracing::warn!(
-            actor = access.actor(),
-            scope = scope.map(tracing::field::display),
-            differences = differences.len(),
-            ?repair,
-            "repaired the ledger"
-        );
-        Ok(differences)
+        let made = changes.make(&mut connection, self.standings(), survey.repairs).await;
+        Ok(made.map_err(|error| unavailable(&error))?.then_some(differences))
     }
 
     /// Brings the columns of an object's row to what its body says. True when something was wrong.
@@ -185,14 +203,20 @@ impl Changes {
         changes
     }
 
-    async fn make(self, connection: &mut PgConnection, standings: &Standings) -> Result<(), sqlx::Error> {
+    /// Whether it was made: not when the ledger was repaired more often than this.
+    async fn make(
+        self,
+        connection: &mut PgConnection,
+        standings: &Standings,
+        repairs: i64,
+    ) -> Result<bool, sqlx::Error> {
         let query = format!(
-            "SELECT {}($1, $2, $3, $4, $5, $6, $7::text[]::numeric[], $8, $9, $10, $11::text[]::numeric[], $12, $13, \
-             $14::text[]::numeric[], $15, $16, $17)",
+            "SELECT {}($1, $2, $3, $4, $5, $6, $7, $8::text[]::numeric[], $9, $10, $11, $12::text[]::numeric[], $13, $14, \
+             $15::text[]::numeric[], $16, $17, $18)",
             functions::name("repair_ledger")
         );
-        let query = sqlx::query(AssertSqlSafe(query)).bind(standings.kinds());
-        self.bind(query).execute(connection).await.map(drop)
+        let query = sqlx::query(AssertSqlSafe(query)).bind(repairs).bind(standings.kinds());
+        self.bind(query).fetch_one(connection).await?.try_get(0)
     }
 
     /// Binds what `repair_ledger` takes behind the kinds.

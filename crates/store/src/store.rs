@@ -13,6 +13,7 @@ use crate::writer::{DatabaseState, Link, Together, Writer, rehearse, write_toget
 use crate::{Error, drift, migrate};
 use runtime::{Metrics, Tasks};
 use std::sync::Arc;
+use std::time::Duration;
 use uuid::Uuid;
 
 /// Children that a scope may have, unless configured otherwise.
@@ -200,7 +201,8 @@ impl Store {
         }
         let together = if dry_run { Together::Rehearse } else { Together::Make };
         let rules = Rules { notify: !dry_run, ..self.config.rules(Uuid::new_v4(), &self.standings) };
-        let answers = Box::pin(write_together(self.url(), &self.cache.0, &rules, writes, together)).await?;
+        let (cache, database) = (&self.cache.0, &self.database);
+        let answers = Box::pin(write_together(self.url(), cache, database, &rules, writes, together)).await?;
         if let (false, Some(Ok(last))) = (dry_run || answers.iter().any(Result::is_err), answers.last()) {
             self.cache.saw(*last);
         }
@@ -241,6 +243,12 @@ impl Store {
     /// Whether the cache has been filled since the start.
     pub fn synced(&self) -> bool {
         self.cache.synced()
+    }
+
+    /// For how long something may have been committed that the cache has not, by this replica or by others; `None` before
+    /// it was filled. Small while all is well: each look at the database begins it anew.
+    pub fn age(&self) -> Option<Duration> {
+        self.cache.age()
     }
 
     /// Waits until [`Self::synced`].

@@ -61,6 +61,7 @@ pub(crate) async fn run(cache: Arc<CacheInner>) {
         owed: None,
         server: None,
         trusted: None,
+        goal: None,
         behind: LOOK_PAUSE,
     };
     let mut backoff = Backoff::new(BACKOFF_FLOOR, BACKOFF_CEILING);
@@ -110,6 +111,8 @@ struct Tail {
     loaded: bool,
     /// Readers up to this ticket are answered when the cache has this revision.
     owed: Option<(Revision, u64)>,
+    /// The newest revision as it was when it was asked for then, which the cache has not been seen to have.
+    goal: Option<(Revision, Instant)>,
     /// The server whose history this is, where it tells.
     server: Option<String>,
     /// The writer's connection that was open already when the history was compared last.
@@ -279,6 +282,7 @@ impl Tail {
     fn forget(&mut self) {
         self.loaded = false;
         self.owed = None;
+        self.goal = None;
         self.trusted = None;
         let current = {
             let mut state = self.cache.write();
@@ -300,7 +304,10 @@ impl Tail {
         let old = std::mem::replace(&mut *self.cache.write(), state);
         self.cache.subscriptions.expire(head.revision);
         self.cache.subscriptions.dispatch(&[], head.revision);
-        self.owed = None;
+        (self.owed, self.goal) = (None, None);
+        if self.cache.primary.is_none() {
+            self.cache.confirm(started);
+        }
         self.trusted = Some(writer);
         // Of a standby it is not known whether it is as far as the readers' primary was.
         self.publish(head, head.revision, self.cache.primary.is_none().then_some(ticket));
@@ -312,7 +319,7 @@ impl Tail {
     }
 
     async fn look(&mut self, session: &mut Session) -> Result<Next, TailError> {
-        let ticket = self.cache.tickets();
+        let (began, ticket) = (Instant::now(), self.cache.tickets());
         let (last, epoch) = {
             let state = self.cache.read();
             (state.revision, state.epoch)
@@ -354,12 +361,13 @@ impl Tail {
         self.cache.metrics.looks.inc();
         let counter = if standby { counter.map(|head| head.revision) } else { Some(head.revision) };
         let served = self.pay(revision, counter, ticket);
+        self.confirm(revision, counter, began);
         self.publish(head, revision, served);
         Ok(if full && revision > last { Next::Again } else { Next::Wait })
     }
 
     /// Where the primary is, if a standby is read and does not tell: for readers who came since it was asked last, or when
-    /// nothing is known that is still to come.
+    /// nothing is known that is still to come, or that tells for how long.
     async fn ask_primary(
         &self,
         session: &mut Session,
@@ -370,7 +378,8 @@ impl Tail {
             let progress = self.cache.progress.borrow();
             (progress.shown, progress.served.max(progress.failed))
         };
-        if shown > last && ticket <= self.owed.map_or(answered, |(_, owed)| owed.max(answered)) {
+        let is_served = ticket <= self.owed.map_or(answered, |(_, owed)| owed.max(answered));
+        if shown > last && is_served && self.goal.is_some() {
             return Ok(None);
         }
         let head = session.primary_head(&self.cache).await?;
@@ -391,6 +400,15 @@ impl Tail {
             None => self.owed = self.owed.or(asked),
         }
         paid.map(|(_, ticket)| ticket)
+    }
+
+    /// How old the cache may be now. Where writes go on it is never where the database is, so one goal is kept until it is
+    /// reached.
+    fn confirm(&mut self, revision: Revision, counter: Option<Revision>, asked: Instant) {
+        self.goal = self.goal.or(counter.map(|counter| (counter, asked)));
+        if let Some((_, asked)) = self.goal.take_if(|(goal, _)| revision >= *goal) {
+            self.cache.confirm(asked);
+        }
     }
 
     /// Brings events to the cache, and then to the watches.

@@ -171,7 +171,13 @@ impl Watch {
         }
         // Seldom needed: a watch keeps no room for it.
         match Box::pin(history::read(&self.cache, &self.filter, cursor)).await {
-            Ok(Some((items, cursor))) => self.phase = Phase::Past { items, cursor },
+            Ok(Some((items, end))) => {
+                if end == cursor {
+                    // A standby that is read may have to come as far yet.
+                    tokio::time::sleep(self.cache.config.poll).await;
+                }
+                self.phase = Phase::Past { items, cursor: end };
+            }
             Ok(None) => {
                 let current = self.cache.read().revision;
                 self.end(WatchEnd::Expired { asked: cursor, current });

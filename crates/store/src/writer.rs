@@ -7,6 +7,8 @@ mod collect;
 mod link;
 /// From the function's answer to each caller's.
 mod outcome;
+/// Whether a server has the history that is known.
+mod recognize;
 /// A write that is decided and taken back.
 mod rehearsal;
 /// Writes that are made together or not at all.

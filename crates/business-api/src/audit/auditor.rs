@@ -166,7 +166,10 @@ impl Auditor {
     fn notice(&mut self, hold: Option<&GrowthHold>) {
         self.meters.held.set(i64::from(hold.is_some()));
         let diverged = hold.filter(|hold| hold.waits_for_audit());
-        let news = diverged.map(|hold| hold.epoch) != self.waiting.as_ref().map(|hold| hold.epoch);
+        let news = match (diverged, &self.waiting) {
+            (Some(hold), Some(waiting)) => !hold.is(waiting),
+            (hold, waiting) => hold.is_some() != waiting.is_some(),
+        };
         if news {
             self.waiting = diverged.cloned();
             self.due = self.due.min(Instant::now());

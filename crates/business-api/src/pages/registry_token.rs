@@ -1,6 +1,7 @@
 //! The token server of an OCI registry, as docker, helm and containerd ask it: the registry answers 401 with a *scope*,
 //! and its client comes here for a token of that scope.
 
+use crate::freshness;
 use crate::policy::OPERATE;
 use crate::roles::{Role, Roles};
 use crate::token_server::accounts::Duty;
@@ -78,8 +79,8 @@ struct RegistryClaims<'a> {
 enum Asker<'a> {
     /// He sees everything: the controller, which measures and deletes, and operators.
     Operator,
-    /// Somebody with rights of his own.
-    Person { access: &'a Access, caller: &'a Caller },
+    /// Somebody with rights of his own, in one tenant or in all of his.
+    Person { access: &'a Access, caller: &'a Caller, within: Option<&'a str> },
     /// A robot.
     Robot(RobotOf),
     /// Somebody who has no rights here.
@@ -141,8 +142,9 @@ impl TokenPage {
         if Credentials::is_robot(&cx.caller) {
             return Ok(self.credentials.robot(&cx.caller).await.map_or(Asker::Nobody, Asker::Robot));
         }
+        let within = Credentials::tenant(&cx.caller);
         Ok(match cx.access.visibility() {
-            Visibility::Tenants(_) => Asker::Person { access: &cx.access, caller: &cx.caller },
+            Visibility::Tenants(_) => Asker::Person { access: &cx.access, caller: &cx.caller, within },
             // Parts of Kubernetes see everything, too, and have no business here.
             Visibility::Everything if may_operate(cx).await? => Asker::Operator,
             Visibility::Everything | Visibility::Nothing => Asker::Nobody,
@@ -173,6 +175,10 @@ impl TokenPage {
     /// What may be done with a repository. One that the asker does not see is answered like one that is not there.
     async fn allowed(&self, asker: &Asker<'_>, repository: &Repository) -> Result<Actions, Status> {
         let Some(prefix) = repository.prefix() else { return Ok(Actions::NONE) };
+        // Pods pull also while the database is away.
+        if repository.asked.push || repository.asked.delete {
+            freshness::known(&self.store)?;
+        }
         let Some(seen) = self.look(asker, prefix).await? else { return Ok(Actions::NONE) };
         let offer = seen.status.offer(&seen.spec);
         if repository.is_for_push()
@@ -191,7 +197,8 @@ impl TokenPage {
             }
             let Some(key) = prefixes.owner(prefix) else { continue };
             let (access, standing) = match asker {
-                Asker::Person { access, caller } => (*access, self.role(access, caller, &key)),
+                Asker::Person { within: Some(tenant), .. } if *tenant != prefix.tenant => continue,
+                Asker::Person { access, caller, .. } => (*access, self.role(access, caller, &key)),
                 Asker::Robot(of) if of.robot.is_for(prefix.name) && self.reaches(of, &key.namespace) => {
                     (&all, RegistryRole::Robot(of.robot.access))
                 }

@@ -1,11 +1,12 @@
-//! Credentials for the registry. An administrator makes them for whom he likes; everybody else for himself.
+//! Credentials for the registry. Whoever has the role admin in a project makes them for robots; a person's is his own, or
+//! comes from who rules the tenant.
 
 /// The subresource that issues passwords.
 pub mod token;
 
 pub use token::Issuing;
 
-use super::{dash, project_key, set_tenant, take_tenant, unreadable};
+use super::{dash, project_key, rules, set_tenant, take_tenant, unreadable};
 use crate::numbers::REGISTRY_CREDENTIAL;
 use crate::roles::{Role, Roles};
 use apiserver::resource::Column;
@@ -63,17 +64,33 @@ impl RegistryCredentialStrategy {
     }
 }
 
-/// Why the caller has no business with a credential that he sees: whoever has the role admin in its project has with all.
+/// Why the caller gets no password of it. A person acts by one with all his rights, so that a role in a project is not enough
+/// for it; nor is a tenant's for somebody who is known beyond it.
 pub(crate) fn not_his(
     cx: &WriteContext<'_>,
     roles: &Roles,
     project: &str,
     spec: &RegistryCredentialSpec,
 ) -> Option<&'static str> {
-    let role = || roles.in_project(cx.caller, cx.visibility, project);
-    let is_he = spec.user == cx.caller.name && spec.host_user == cx.caller.tenant.is_none();
-    let his = is_he || role().is_some_and(|role| role >= Role::Admin);
-    (!his).then_some("everybody has credentials of his own; others need the role admin in the project")
+    if spec.user.is_empty() {
+        let why = "a robot's credential needs the role admin in the project";
+        return (!is_admin(cx, roles, project)).then_some(why);
+    }
+    let for_his_user = !spec.host_user && rules(cx, &spec.tenant_id);
+    let why = "a person's credential is his own; whoever rules the tenant has those of its users, too";
+    (!is_he(cx, spec) && !for_his_user).then_some(why)
+}
+
+fn is_he(cx: &WriteContext<'_>, spec: &RegistryCredentialSpec) -> bool {
+    let in_same_tenant = match &cx.caller.tenant {
+        None => spec.host_user,
+        Some(tenant) => !spec.host_user && *tenant == spec.tenant_id,
+    };
+    in_same_tenant && spec.user == cx.caller.name
+}
+
+fn is_admin(cx: &WriteContext<'_>, roles: &Roles, project: &str) -> bool {
+    roles.in_project(cx.caller, cx.visibility, project).is_some_and(|role| role >= Role::Admin)
 }
 
 /// It costs nobody anything.
@@ -110,11 +127,12 @@ impl Strategy for RegistryCredentialStrategy {
 
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
         set_tenant(cx, None, object);
-        let names_user = !object.text(&["spec", "user"]).is_empty();
-        if !cx.sees_everything() || !names_user {
+        let user = object.text(&["spec", "user"]);
+        let is_host_user = user == cx.caller.name && cx.caller.tenant.is_none();
+        if user.is_empty() || !cx.sees_everything() {
             object.remove(HOST_USER);
         }
-        if !cx.sees_everything() && names_user && cx.caller.tenant.is_none() {
+        if is_host_user && !cx.sees_everything() {
             object.set(HOST_USER, json!(true));
         }
         Ok(())
@@ -171,10 +189,11 @@ impl Strategy for RegistryCredentialStrategy {
     }
 
     fn check_delete(&self, cx: &WriteContext<'_>, object: &Object) -> Result<(), Status> {
-        match not_his(cx, &self.roles, object.namespace(), &spec_of(object)?) {
-            None => Ok(()),
-            Some(why) => Err(Status::forbidden(&group_resource(), object.name(), why)),
+        if is_he(cx, &spec_of(object)?) || is_admin(cx, &self.roles, object.namespace()) {
+            return Ok(());
         }
+        let why = "everybody has credentials of his own; others need the role admin in the project";
+        Err(Status::forbidden(&group_resource(), object.name(), why))
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {

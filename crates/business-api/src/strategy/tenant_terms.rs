@@ -5,11 +5,12 @@ use crate::numbers;
 use apiserver::View;
 use business_types::project::gvk;
 use business_types::tenant::{TenantSpec, foreign_identity};
-use business_types::{AccessEntry, ProjectSpec};
+use business_types::{AccessEntry, ProjectSpec, Subject};
 use meta::field::{FieldErrors, Path};
 use meta::object::Object;
 use meta::status::Status;
 use serde_json::json;
+use std::collections::HashSet;
 use store::Key;
 
 const ACCESS: &[&str] = &["spec", "access"];
@@ -48,12 +49,12 @@ async fn terms(view: View<'_>, tenant: &str) -> Result<Option<TenantSpec>, Statu
     found.map(|tenant| TenantSpec::of(&tenant)).transpose().map_err(|error| unreadable(&error))
 }
 
+/// Who is named newly; how many may be named is looked at afterwards.
 fn newly_named<'a>(
     before: Option<&'a ProjectSpec>,
     after: &'a ProjectSpec,
 ) -> impl Iterator<Item = (usize, &'a AccessEntry)> {
-    let was_named = move |entry: &AccessEntry| {
-        before.is_some_and(|before| before.access.iter().any(|named| named.subject == entry.subject))
-    };
-    after.access.iter().enumerate().filter(move |(_, entry)| !was_named(entry))
+    let named: HashSet<&Subject> =
+        before.into_iter().flat_map(|before| &before.access).map(|entry| &entry.subject).collect();
+    after.access.iter().enumerate().filter(move |(_, entry)| !named.contains(&entry.subject))
 }

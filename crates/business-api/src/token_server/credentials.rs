@@ -24,6 +24,8 @@ use tokio::sync::Semaphore;
 pub const PASSWORD_PREFIX: &str = "regcred_";
 /// By which credential a robot came, in the extra information of a caller who is known by a password.
 const ROBOT_KEY: &str = "business.tkestack.io/registry-robot";
+/// The tenant whose credential a person came by, likewise.
+const TENANT_KEY: &str = "business.tkestack.io/registry-tenant";
 
 /// Names and passwords that are looked up in the newest state at a time: those that the cache does not know, and wrong ones.
 const SECOND_LOOKS_MAX: usize = 8;
@@ -125,12 +127,11 @@ impl Credentials {
         if let LastUsed::Told(last_used) = &found.last_used {
             self.uses.tell(&found.key, last_used.as_deref(), now);
         }
-        let (name, extra) = match found.holder.ok_or("it is neither a person's nor a robot's")? {
-            CredentialHolder::Person(user) => (user, BTreeMap::new()),
-            CredentialHolder::Robot(_) => {
-                (basic.user.clone(), [(ROBOT_KEY.to_owned(), vec![basic.user.clone()])].into())
-            }
+        let (name, key, told) = match found.holder.ok_or("it is neither a person's nor a robot's")? {
+            CredentialHolder::Person(user) => (user, TENANT_KEY, found.tenant.clone()),
+            CredentialHolder::Robot(_) => (basic.user.clone(), ROBOT_KEY, basic.user.clone()),
         };
+        let extra = BTreeMap::from([(key.to_owned(), vec![told])]);
         let tenant = Some(found.tenant).filter(|_| !found.host_user);
         Ok(Caller { name, tenant, extra, via: Via::Password, expires: ends, ..Caller::default() })
     }
@@ -138,6 +139,12 @@ impl Credentials {
     /// Whether a caller is a robot, and nobody of his tenant.
     pub fn is_robot(caller: &Caller) -> bool {
         caller.via == Via::Password && caller.extra.contains_key(ROBOT_KEY)
+    }
+
+    /// The tenant that a person is confined to by the password that he came with.
+    pub fn tenant(caller: &Caller) -> Option<&str> {
+        let told = caller.extra.get(TENANT_KEY).filter(|_| caller.via == Via::Password)?;
+        told.first().map(String::as_str)
     }
 
     /// What a robot may do now.

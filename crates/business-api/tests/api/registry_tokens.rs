@@ -464,6 +464,61 @@ async fn members_have_credentials_of_their_own_and_touch_no_others() {
 }
 
 #[tokio::test]
+async fn an_administrator_of_a_project_gets_nobodys_rights_but_his_own() {
+    let registry = Registry::start().await;
+    let world = &registry.world;
+    let (mallory, alice) = (world.host_user("mallory"), world.host_user("alice"));
+    let (images, there) = ("/namespaces/theirs/imagenamespaces", "repository:umbrella/shop/app:pull");
+    let mut body = project("theirs", json!({"pods": "1"}));
+    body["spec"]["access"] = json!([{"kind": "User", "name": "alice", "role": "edit"}]);
+    body["spec"]["clusters"]["registry"] = json!({"hard": {"requests.storage": "10Gi"}});
+    world.admin("umbrella").post("/projects", body).await.expect(201);
+    let shop = json!({
+        "apiVersion": "business.tkestack.io/v1", "kind": "ImageNamespace", "metadata": {},
+        "spec": {"name": "shop", "hard": {"requests.storage": "4Gi"}},
+    });
+    world.admin("umbrella").post(images, shop).await.expect(201);
+    let status = json!({"phase": "Available", "registry": {"backend": "OCI", "provenance": "Made"}});
+    world.operator().patch(&format!("{images}/shop/status"), json!({"status": status})).await.expect(200);
+    let access = json!([
+        {"kind": "User", "name": "mallory", "role": "admin"}, {"kind": "User", "name": "alice", "role": "edit"},
+    ]);
+    registry.admin().patch("/projects/web", json!({"spec": {"access": access}})).await.expect(200);
+    until("she is something in both", async || {
+        !registry.granted(&alice, &[PULL]).await.is_empty()
+            && !registry.granted(&alice, &[there]).await.is_empty()
+    })
+    .await;
+    until("he is an administrator", async || mallory.get(CREDENTIALS).await.code == 200).await;
+
+    for spec in [json!({"user": "alice"}), json!({"user": "alice", "hostUser": true})] {
+        let refused = mallory.post(CREDENTIALS, credential("hers", spec)).await;
+        assert_eq!((refused.code, refused.causes()[0].1.as_str()), (422, "spec.user"), "{refused:?}");
+    }
+    let forced = credential("hers", json!({"user": "alice", "hostUser": true}));
+    let refused = world.operator().post(CREDENTIALS, forced).await;
+    assert_eq!(refused.code, 422, "by an operator neither: {refused:?}");
+    registry.credential(&mallory, "ci", json!({"access": "Push"})).await;
+
+    // Her own opens what is hers in the tenant that keeps it.
+    let hers = registry.credential(&alice, "hers", json!({"user": "alice"})).await;
+    let all = format!("{PULL} {there}");
+    assert_eq!(registry.granted(&hers, &[&all]).await, ["acme/shop/app:pull"]);
+    assert_eq!(mallory.post(&format!("{CREDENTIALS}/hers/token"), json!({})).await.code, 403);
+    assert_eq!(registry.admin().post(&format!("{CREDENTIALS}/hers/token"), json!({})).await.code, 403);
+    let days = json!({"spec": {"validDays": 7}});
+    assert_eq!(mallory.patch(&format!("{CREDENTIALS}/hers"), days).await.code, 422);
+    mallory.delete(&format!("{CREDENTIALS}/hers")).await.expect(200);
+
+    // A name that is an operator's has nothing of his rights.
+    let named = registry.credential(&registry.admin(), "root", json!({"user": "operator"})).await;
+    assert_eq!(registry.granted(&named, &["registry:catalog:*", ALL, there]).await, [""; 0]);
+    // A user of the tenant is who has the name there.
+    let user = registry.credential(&registry.admin(), "user", json!({"user": "alice"})).await;
+    assert_eq!(registry.granted(&user, &[&all]).await, ["acme/shop/app:pull"]);
+}
+
+#[tokio::test]
 async fn what_the_registry_tells_marks_the_object_whose_content_has_changed() {
     let registry = Registry::start().await;
     let mark = async |name: &str| {

@@ -211,6 +211,13 @@ impl World {
         Client { address: self.replicas[0], tls: self.stranger.clone(), authorization: None }
     }
 
+    /// Known by a certificate, without a tenant: he is what projects make of his name.
+    pub(crate) fn host_user(&self, name: &str) -> Client {
+        let authority = &self.installation.authority;
+        let tls = authority.connector(Some(&authority.caller(name, &["somebody"])));
+        Client { tls, ..self.stranger() }
+    }
+
     /// A part of Kubernetes that sees everything.
     pub(crate) fn kubernetes(&self) -> Client {
         Client { address: self.replicas[0], tls: self.kubernetes.clone(), authorization: None }

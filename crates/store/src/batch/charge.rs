@@ -134,6 +134,9 @@ impl<'a> Quota<'a> {
         if after.is_some() || own == 0 || stays {
             self.limit(grants(before), grants(after))?;
         }
+        if let Some(before) = before.filter(|_| after.is_none() && own > 0) {
+            self.give_back(before);
+        }
         self.claim(write, entry)?;
         self.grows |= effect.grows || raises;
         self.together &= write.hold.is_none();
@@ -151,6 +154,18 @@ impl<'a> Quota<'a> {
         detail.q_limit.push(count(detail.h_row.len()));
         detail.q_place.push(count(detail.w_place.len()));
         Ok(())
+    }
+
+    /// What counts above for a scope that goes is taken back there, also where the scope itself pays nothing: nobody finds the
+    /// way up any more when its row is gone.
+    fn give_back(&mut self, before: &'a Account) {
+        let (Some(above), Some(grants)) = (&before.pays, &before.grants) else { return };
+        let index = self.scopes.index(above, &mut self.rows);
+        for (domain, limits) in &grants.domains {
+            for key in limits.hard.keys() {
+                self.rows.index(index, domain, key);
+            }
+        }
     }
 
     /// The scope that the object stands for itself.

@@ -13,8 +13,8 @@ use crate::tail::handover::Handover;
 use crate::watch::subscriptions::Subscriptions;
 use sqlx::postgres::{PgConnectOptions, PgPool};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// Longest wait of a read for the revision that it needs.
@@ -32,6 +32,8 @@ pub(crate) struct CacheInner {
     pub(super) state: RwLock<CacheState>,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) progress: watch::Sender<TailProgress>,
+    /// When the database was asked for its newest revision that the cache has come to since.
+    pub(super) confirmed: Mutex<Option<Instant>>,
     /// Tickets drawn by readers who want a look that begins after them.
     pub(super) asked: AtomicU64,
     /// What the tail is told: batches of our own, and wishes for a look.
@@ -97,6 +99,17 @@ impl CacheInner {
             progress.shown = progress.shown.max(revision);
             false
         });
+    }
+
+    /// Notes that the cache has all that was committed before this.
+    pub(crate) fn confirm(&self, asked: Instant) {
+        *self.confirmed.lock().unwrap_or_else(PoisonError::into_inner) = Some(asked);
+    }
+
+    /// For how long something may have been committed that the cache has not; `None` before it was filled.
+    pub(crate) fn age(&self) -> Option<Duration> {
+        let confirmed = *self.confirmed.lock().unwrap_or_else(PoisonError::into_inner);
+        confirmed.map(|confirmed| confirmed.elapsed())
     }
 
     /// Whether history after `revision` can be had from the tables.

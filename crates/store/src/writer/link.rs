@@ -1,9 +1,8 @@
+use super::recognize::recognize;
 use crate::batch::BatchAnswer;
 use crate::cache::inner::CacheInner;
 use crate::connect::{self, StatementFailure};
-use crate::divergence::{self, HistoryVerdict};
 use crate::kinds::{KindName, number};
-use crate::server::{self, Told};
 use runtime::Backoff;
 use sqlx::{Connection as _, PgConnection, Row as _};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,11 +31,17 @@ struct LinkState {
     state: Result<(), String>,
     /// The writer waits for a server that does not answer.
     silent: bool,
+    /// The server of the writer's last connection, where it tells.
+    server: Option<String>,
 }
 
 impl DatabaseState {
     pub(crate) fn new() -> Self {
-        Self(Mutex::new(LinkState { state: Err("not connected yet".to_owned()), silent: false }))
+        Self(Mutex::new(LinkState {
+            state: Err("not connected yet".to_owned()),
+            silent: false,
+            server: None,
+        }))
     }
 
     pub(crate) fn get(&self) -> Result<(), String> {
@@ -68,6 +73,17 @@ impl DatabaseState {
     fn set_silent(&self, silent: bool) {
         self.seen().silent = silent;
     }
+
+    /// The server of the writer's last connection, where it tells.
+    pub(super) fn server(&self) -> Option<String> {
+        self.seen().server.clone()
+    }
+
+    /// One that does not tell leaves it at what is known.
+    fn set_server(&self, server: Option<String>) {
+        let mut seen = self.seen();
+        seen.server = server.or(seen.server.take());
+    }
 }
 
 /// What became of a batch whose connection was lost.
@@ -95,8 +111,6 @@ pub(crate) struct Link {
     kinds: Arc<[KindName]>,
     state: Arc<DatabaseState>,
     cache: Arc<CacheInner>,
-    /// The server of the last connection, where it tells.
-    server: Option<String>,
     connection: Option<PgConnection>,
     backoff: Backoff,
     retry_at: Option<(Instant, String)>,
@@ -119,7 +133,6 @@ impl Link {
             kinds,
             state,
             cache,
-            server: None,
             connection: None,
             backoff,
             retry_at: None,
@@ -182,33 +195,9 @@ impl Link {
         Ok(connection)
     }
 
-    /// Nothing is granted out of a history that lacks what was granted before: the tail has to declare it first, and growth
-    /// then waits for the audit. A replica that has seen nothing yet takes what there is on the server that is remembered.
-    async fn recognize(&mut self, connection: &mut PgConnection) -> Result<(), String> {
-        let told_of = server::ask(&self.cache, connection).await.map_err(|error| told(&error))?;
-        if told_of == Told::Recovering {
-            return Err("the database takes no writes: it is a standby or still recovers".to_owned());
-        }
-        let server = told_of.server();
-        let moved = server.is_some() && self.server.is_some() && server != self.server;
-        if self.cache.progress.borrow().synced {
-            match divergence::compare(&self.cache, connection, moved).await.map_err(|error| told(&error))? {
-                HistoryVerdict::Same => {}
-                HistoryVerdict::Other => return Err("another history begins, and is being read".to_owned()),
-                HistoryVerdict::Diverged(why) => {
-                    self.cache.handover.ask();
-                    return Err(format!("the history of this server is to be compared first: {why}"));
-                }
-            }
-        } else if let Some(server) = &server {
-            let memory = server::recall(&self.cache, connection).await.map_err(|error| told(&error))?;
-            if memory.differs(server) {
-                return Err(
-                    "the history is to be compared first: this server is not the one it was on".to_owned()
-                );
-            }
-        }
-        self.server = server.or(self.server.take());
+    async fn recognize(&self, connection: &mut PgConnection) -> Result<(), String> {
+        let server = recognize(&self.cache, self.state.server().as_deref(), connection).await?;
+        self.state.set_server(server);
         Ok(())
     }
 
@@ -354,7 +343,7 @@ async fn settle(connection: &mut PgConnection, batch: BatchId) -> Result<Fate, s
     Ok(fate)
 }
 
-fn told(error: &sqlx::Error) -> String {
+pub(super) fn told(error: &sqlx::Error) -> String {
     match StatementFailure::of(error) {
         StatementFailure::Lost(text)
         | StatementFailure::Unavailable(text)

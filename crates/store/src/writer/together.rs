@@ -1,8 +1,8 @@
-use super::{CALL_DEADLINE, outcome};
+use super::recognize::recognize;
+use super::{CALL_DEADLINE, DatabaseState, outcome};
 use crate::batch::{Batch, BatchAnswer, Rules, Unapplied};
 use crate::cache::inner::CacheInner;
 use crate::connect::{self, StatementFailure};
-use crate::divergence::{self, HistoryVerdict};
 use crate::model::Write;
 use crate::pending::Pending;
 use crate::{Error, Revision};
@@ -29,6 +29,7 @@ pub(crate) enum Together {
 pub(crate) async fn write_together(
     url: &str,
     cache: &CacheInner,
+    database: &DatabaseState,
     rules: &Rules,
     writes: Vec<Write>,
     together: Together,
@@ -42,13 +43,9 @@ pub(crate) async fn write_together(
     let batch = Batch::new(&writes, &rules.standings)?;
     let mut connection =
         connect::connect(url, "store batch").await.map_err(|error| connect::unavailable(&error))?;
-    // As the writer: nothing is granted out of a history that lacks what was granted before.
-    if cache.progress.borrow().synced {
-        let compared = divergence::compare(cache, &mut connection, false).await;
-        if compared.map_err(|error| connect::unavailable(&error))? != HistoryVerdict::Same {
-            return Err(Error::Unavailable("another history is to be compared first".to_owned()));
-        }
-    }
+    // As the writer, whose own connection may still be with the server before: what it compares next is its own affair.
+    let last = database.server();
+    recognize(cache, last.as_deref(), &mut connection).await.map_err(Error::Unavailable)?;
     let call = async {
         match together {
             Together::Make => batch.together(&mut connection, rules).await,

@@ -42,22 +42,26 @@ impl Streaming {
         replica(&self.copy(), config).await
     }
 
-    /// The standby goes on receiving, and shows nothing new.
     async fn pause(&self) {
-        run(&mut self.standby.admin().await.unwrap(), "SELECT pg_wal_replay_pause()").await;
-        eventually("the pause", async || {
-            let state: String = sqlx::query_scalar("SELECT pg_get_wal_replay_pause_state()")
-                .fetch_one(&mut self.standby.admin().await.unwrap())
-                .await
-                .unwrap();
-            state == "paused"
-        })
-        .await;
+        pause(&self.standby).await;
     }
 
     async fn resume(&self) {
         run(&mut self.standby.admin().await.unwrap(), "SELECT pg_wal_replay_resume()").await;
     }
+}
+
+/// A standby goes on receiving, and shows nothing new.
+async fn pause(standby: &Server) {
+    run(&mut standby.admin().await.unwrap(), "SELECT pg_wal_replay_pause()").await;
+    eventually("the pause", async || {
+        let state: String = sqlx::query_scalar("SELECT pg_get_wal_replay_pause_state()")
+            .fetch_one(&mut standby.admin().await.unwrap())
+            .await
+            .unwrap();
+        state == "paused"
+    })
+    .await;
 }
 
 fn thing(name: &str) -> serde_json::Value {
@@ -262,5 +266,55 @@ async fn what_the_next_primary_has_lost_begins_a_new_epoch() {
         .await
         .unwrap();
     assert!(held);
+    tasks.cancel();
+}
+
+/// Until the events between have come there is nothing to read.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_of_the_past_does_not_besiege_a_standby_that_is_behind() {
+    let mut pair = Streaming::new().await;
+    let far = pair.primary.standby(&["fsync=off"]).await.unwrap();
+    let proxy = Proxy::new(host(&pair.copy().url)).await;
+    let mut hand = Hand::new(&pair.database).await;
+    hand.put(thing("first")).await;
+    let copy = Database { url: far.url(pair.database.url.rsplit_once('/').unwrap().1) };
+    let mut looking = copy.connect().await.unwrap();
+    eventually("the copy", async || {
+        let query = "SELECT count(*) FROM objects";
+        sqlx::query_scalar::<_, i64>(query).fetch_one(&mut looking).await.unwrap() == 1
+    })
+    .await;
+    pause(&far).await;
+
+    // It was read from one that is further, and has forgotten what came in between.
+    let poll = Duration::from_millis(300);
+    let by_way = Database { url: through(&pair.copy().url, proxy.address) };
+    let config = CacheConfig { ring_changes: 1, poll, listen: Listen::Off, ..pair.config() };
+    let (cache, tasks) = replica(&by_way, config).await;
+    let start = hand.put(thing("second")).await;
+    let mut expected = Vec::new();
+    for name in ["third", "fourth", "fifth"] {
+        expected.push(format!("ADDED x/{name} {}", hand.put(thing(name)).await));
+    }
+    assert_eq!(names(&cache, At::Latest).await.unwrap().len(), 5);
+    proxy.lead_to(Some(host(&copy.url)));
+    let mut watching =
+        cache.watch(&everything(), &watch(all(THINGS), WatchFrom::After(start))).await.unwrap();
+    let told = tokio::spawn(async move { lines(&mut watching, 3).await });
+
+    let mut begun = Vec::new();
+    let query = "SELECT extract(epoch FROM query_start)::float8 FROM pg_stat_activity \
+         WHERE application_name = 'store-read' AND query LIKE '%LIMIT 500%'";
+    eventually("four looks", async || {
+        let seen: Option<f64> = sqlx::query_scalar(query).fetch_optional(&mut looking).await.unwrap();
+        begun.extend(seen.filter(|at| begun.last() != Some(at)));
+        begun.len() >= 4
+    })
+    .await;
+    // The first one prepares the statement, which is seen as another.
+    let pauses: Vec<f64> = begun.windows(2).skip(1).map(|pair| pair[1] - pair[0]).collect();
+    assert!(pauses.iter().all(|pause| *pause >= poll.as_secs_f64()), "{pauses:?}");
+    run(&mut far.admin().await.unwrap(), "SELECT pg_wal_replay_resume()").await;
+    assert_eq!(told.await.unwrap(), expected);
     tasks.cancel();
 }

@@ -1,4 +1,6 @@
 use crate::kit::{Bodies, Kit, Object, amounts, q, scope};
+use sqlx::Connection as _;
+use std::time::{Duration, Instant};
 use store::audit::Difference;
 use store::hold::Hold;
 use store::quota::{Claim, HoldState};
@@ -183,6 +185,25 @@ async fn an_orphan_is_charged_once_even_above_the_limit() {
     assert!(matches!(kit.store.hold(&kit.access, &nowhere).await, Err(Error::NotFound)));
 }
 
+/// Uids are what member clusters say.
+#[tokio::test]
+async fn a_hold_is_replaced_by_none_of_another_place_or_scope() {
+    let (kit, _web) = sample().await;
+    let claim = |cluster: &str, place: &str| Claim { domain: cluster.to_owned(), place: place.to_owned() };
+    let first = Hold { claim: Some(claim("c1", "lost")), ..orphan("p", "c1: cpu=2") };
+    kit.store.hold(&kit.access, &first).await.unwrap();
+    let elsewhere = Hold { claim: Some(claim("c2", "lost")), amounts: amounts("c2: cpu=1"), ..first.clone() };
+    let beside = Hold { claim: Some(claim("c1", "other")), ..first.clone() };
+    let nowhere = Hold { claim: None, amounts: amounts("c2: cpu=1"), ..first.clone() };
+    let of_another = Hold { scope: scope("q"), ..first.clone() };
+    for other in [elsewhere, beside, nowhere, of_another] {
+        let refused = kit.store.hold(&kit.access, &other).await;
+        assert!(matches!(refused, Err(Error::AlreadyExists { .. })), "{other:?}: {refused:?}");
+    }
+    assert_eq!(kit.store.holds(&kit.access, None).await.unwrap(), [first]);
+    kit.check().await;
+}
+
 #[tokio::test]
 async fn an_orphan_at_the_place_of_an_object_is_charged_and_takes_no_claim() {
     let (kit, web) = sample().await;
@@ -209,6 +230,10 @@ async fn growth_goes_on_after_the_audit_of_the_same_history_only() {
     kit.store.hold_growth(&kit.access, Some(store::divergence::DIVERGED)).await.unwrap();
     let hold = kit.store.growth_hold(&kit.access).await.unwrap().unwrap();
     assert!(hold.waits_for_audit());
+    kit.store.hold_growth(&kit.access, Some("investigating")).await.unwrap();
+    assert!(!kit.store.release_growth(&kit.access, &hold).await.unwrap(), "an operator holds it by now");
+    assert_eq!(kit.store.growth_held(&kit.access).await.unwrap().as_deref(), Some("investigating"));
+    kit.store.hold_growth(&kit.access, Some(store::divergence::DIVERGED)).await.unwrap();
     let again = "UPDATE rev SET epoch = gen_random_uuid()";
     corrupt(&kit, again).await;
     assert!(!kit.store.release_growth(&kit.access, &hold).await.unwrap());
@@ -227,6 +252,33 @@ async fn growth_is_held_with_a_reason_until_it_is_released() {
     assert!(matches!(kit.create(Object::namespace("q", "b", "c1: cpu=1")).await, Err(Error::Held)));
     kit.store.hold_growth(&kit.access, None).await.unwrap();
     kit.create(Object::namespace("q", "b", "c1: cpu=1")).await.unwrap();
+    kit.check().await;
+}
+
+/// Every replica audits: what two have found missing in the same state is missing once.
+#[tokio::test]
+async fn what_two_have_found_is_repaired_once() {
+    let (kit, _web) = sample().await;
+    corrupt(&kit, "UPDATE ledger SET allocated = 0 WHERE scope = 'p' AND key = 'cpu'").await;
+    let mut counter = kit.sql().await;
+    let mut lock = counter.begin().await.unwrap();
+    sqlx::raw_sql("SELECT FROM rev FOR UPDATE").execute(&mut *lock).await.unwrap();
+    let repairs = [0, 1].map(|_replica| {
+        let (store, access) = (kit.store.clone(), kit.access.clone());
+        tokio::spawn(async move { store.repair(&access, &Bodies, None, Repair::Raise).await })
+    });
+    let mut other = kit.sql().await;
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+         AND application_name = 'store repair' AND wait_event_type = 'Lock'";
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&mut other).await.unwrap() < 2 {
+        assert!(Instant::now() < deadline, "both have found it, and wait for the counter");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    lock.rollback().await.unwrap();
+    for repair in repairs {
+        repair.await.unwrap().unwrap();
+    }
     kit.check().await;
 }
 

@@ -58,6 +58,20 @@ async fn a_batch_is_imported_whole_or_not_at_all() {
     kit.check().await;
 }
 
+/// An audit of the one before may end while the next is under way.
+#[tokio::test]
+async fn the_audit_of_an_import_lets_nothing_grow_in_the_midst_of_the_next() {
+    let kit = begun().await;
+    kit.store.finish_import(&kit.access).await.unwrap();
+    let audited = kit.store.growth_hold(&kit.access).await.unwrap().unwrap();
+    assert!(kit.store.begin_import(&kit.access).await.unwrap());
+    assert!(!kit.store.release_growth(&kit.access, &audited).await.unwrap());
+    let p = imported(&Object::project("p", "", "c1: cpu=4"));
+    kit.store.import(&kit.access, from_ref(&p)).await.unwrap();
+    assert!(matches!(kit.create(Object::namespace("p", "web", "c1: cpu=1")).await, Err(Error::Held)));
+    kit.check().await;
+}
+
 #[tokio::test]
 async fn nothing_is_imported_unless_growth_is_held_for_it() {
     let kit = Kit::new().await;

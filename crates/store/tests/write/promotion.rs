@@ -24,7 +24,8 @@ impl Pair {
         let server = Server::start(&NOT_DURABLE).await.unwrap();
         let database = server.database().await.unwrap();
         let proxy = Proxy::start(&database.url).await;
-        let kit = Kit::with(Config::new(&proxy.url), database).await;
+        let config = Config { direct: Some(database.url.clone()), ..Config::new(&proxy.url) };
+        let kit = Kit::with(config, database).await;
         let data = folder(&server).await;
         let this = Self { server, proxy, kit, data };
         let project = this.kit.create(Object::project("p", "", "c1: cpu=9")).await.unwrap();
@@ -127,7 +128,14 @@ async fn nothing_is_granted_by_a_new_primary_that_lacks_an_answer_until_history_
     for name in ["new", "newer", "newest"] {
         write(&other, name).await;
     }
+    // The writer has not met the new server yet: who comes on a connection of his own is told the same.
     let deadline = Instant::now() + Duration::from_secs(30);
+    let more = Object::namespace("p", "together", "c1: cpu=1");
+    let together = pair.kit.store.write_together(&pair.kit.access, vec![more.create()], false).await;
+    assert!(
+        matches!(&together, Err(Error::Unavailable(why)) if why.contains("compared first")),
+        "{together:?}"
+    );
     loop {
         match pair.kit.create(Object::namespace("p", "more", "c1: cpu=1")).await {
             Err(Error::Unavailable(why)) if why.contains("compared first") => break,

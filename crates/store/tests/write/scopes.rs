@@ -372,3 +372,26 @@ async fn what_a_write_leaves_above_a_limit_counts_for_those_behind_it_in_the_sam
     assert!(results.iter().all(Result::is_ok), "{results:?}");
     tree.check([lower, c1, t, raise, first]).await;
 }
+
+#[tokio::test]
+async fn what_counts_above_for_a_scope_goes_with_it_and_its_last_child_in_one_batch() {
+    let tree = Tree::new().await;
+    let p = tree.create(Object::project("t", "p", "c2: cpu=12")).await.unwrap();
+    // No cluster gives it: the tenant's limit costs nobody anything.
+    let mut t = yielding(Object::tenant("t", "c2: cpu=10"), Undercut::WhereUnlimited);
+    t.account.costs.clear();
+    t.account.carries.clear();
+    let t = tree.create(t).await.unwrap();
+    tree.check([p.clone(), t.clone()]).await;
+    // the first waits alone, the others behind it in one batch
+    let first = Object::cluster("c9", "c9: cpu=1");
+    let gone = |object: &Object| {
+        let (expected, before) = (object.revision, object.before());
+        object.write(Change::Delete { expected, before, last: object.state() })
+    };
+    let writes = [first.write(Change::Create(first.state())), gone(&p), gone(&t)];
+    let sent = writes.into_iter().map(|write| tree.store.write(&tree.access, write));
+    let results = futures_util::future::join_all(sent).await;
+    assert!(results.iter().all(Result::is_ok), "{results:?}");
+    tree.check([first]).await;
+}

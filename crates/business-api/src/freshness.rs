@@ -1,0 +1,24 @@
+//! How old may be what is known of people. A replica that reads from a standby goes on answering from what it has when the
+//! standby's replay stops; roles that were taken away meanwhile are not known there.
+
+use meta::status::Status;
+use std::time::Duration;
+use store::Store;
+
+/// For so long something may have been committed that a replica does not know, before it lets nobody write.
+pub const AGE_MAX: Duration = Duration::from_secs(10);
+const RETRY_AFTER_SECONDS: u32 = 5;
+
+/// Why what is known here is too old, if it is.
+pub fn check(store: &Store) -> Result<(), String> {
+    match store.age() {
+        Some(age) if age <= AGE_MAX => Ok(()),
+        Some(age) => Err(format!("what was committed in the last {} s is not known here yet", age.as_secs())),
+        None => Err("not filled yet".to_owned()),
+    }
+}
+
+/// 503 where who is who may be another by now.
+pub fn known(store: &Store) -> Result<(), Status> {
+    check(store).map_err(|why| Status::unavailable(format!("who may do what: {why}"), RETRY_AFTER_SECONDS))
+}

@@ -1,0 +1,39 @@
+//! A replica that reads from a standby learns late of what others write.
+
+use crate::support::{World, namespace, namespaces, project, until};
+use serde_json::json;
+use store::testing::Server;
+
+#[tokio::test]
+async fn who_was_removed_writes_nothing_through_a_standby_that_stands_still() {
+    let mut primary = Server::start(&["fsync=off"]).await.unwrap();
+    let database = primary.database().await.unwrap();
+    let standby = primary.standby(&["fsync=off"]).await.unwrap();
+    let read_from = format!("--read-from={}", standby.url(database.url.rsplit_once('/').unwrap().1));
+    let direct = World::started(database.clone(), &["--tenant-grant"]).await;
+    direct.until_ready().await;
+    let late = World::started(database, &["--tenant-grant", &read_from]).await;
+    late.until_ready().await;
+    let mut web = project("web", json!({"pods": "1"}));
+    web["spec"]["members"] = json!(["alice"]);
+    direct.admin("acme").post("/projects", web).await.expect(201);
+    let alice = late.member("alice", "acme");
+    let rehearsal = format!("{}?dryRun=All", namespaces("web"));
+    let write = async || alice.post(&rehearsal, namespace("app", json!({"pods": "1"}))).await;
+    until("she may write", async || write().await.code == 201).await;
+
+    let mut replay = standby.admin().await.unwrap();
+    sqlx::raw_sql("SELECT pg_wal_replay_pause()").execute(&mut replay).await.unwrap();
+    let removed = json!({"spec": {"members": []}});
+    direct.admin("acme").patch("/projects/web", removed).await.expect(200);
+    until("what is known is too old", async || write().await.code == 503).await;
+    let refused = write().await;
+    assert!(refused.message().starts_with("who may do what: "), "{refused:?}");
+    assert_eq!(alice.get("/projects/web?resourceVersion=0").await.code, 200, "what is read may be old");
+    assert_ne!(late.operator().get("/readyz/cache-sync").await.code, 200);
+    assert_eq!(direct.operator().get("/readyz/cache-sync").await.code, 200);
+
+    sqlx::raw_sql("SELECT pg_wal_replay_resume()").execute(&mut replay).await.unwrap();
+    until("her removal is known", async || [403, 404].contains(&write().await.code)).await;
+    until("it is ready again", async || late.operator().get("/readyz/cache-sync").await.code == 200).await;
+}

@@ -1,0 +1,40 @@
+use super::link::told;
+use crate::cache::inner::CacheInner;
+use crate::divergence::{self, HistoryVerdict};
+use crate::server::{self, Told};
+use sqlx::PgConnection;
+
+/// Nothing is granted out of a history that lacks what was granted before: the tail has to declare it first, and growth
+/// then waits for the audit. A replica that has seen nothing yet takes what there is on the server that is remembered.
+///
+/// `last`: the server that the writer was connected to last. The one that answers now, where it tells.
+pub(super) async fn recognize(
+    cache: &CacheInner,
+    last: Option<&str>,
+    connection: &mut PgConnection,
+) -> Result<Option<String>, String> {
+    let told_of = server::ask(cache, connection).await.map_err(|error| told(&error))?;
+    if told_of == Told::Recovering {
+        return Err("the database takes no writes: it is a standby or still recovers".to_owned());
+    }
+    let server = told_of.server();
+    let moved = server.as_deref().zip(last).is_some_and(|(server, last)| server != last);
+    if cache.progress.borrow().synced {
+        match divergence::compare(cache, connection, moved).await.map_err(|error| told(&error))? {
+            HistoryVerdict::Same => {}
+            HistoryVerdict::Other => return Err("another history begins, and is being read".to_owned()),
+            HistoryVerdict::Diverged(why) => {
+                cache.handover.ask();
+                return Err(format!("the history of this server is to be compared first: {why}"));
+            }
+        }
+    } else if let Some(server) = &server {
+        let memory = server::recall(cache, connection).await.map_err(|error| told(&error))?;
+        if memory.differs(server) {
+            return Err(
+                "the history is to be compared first: this server is not the one it was on".to_owned()
+            );
+        }
+    }
+    Ok(server)
+}
