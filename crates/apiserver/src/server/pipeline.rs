@@ -111,7 +111,7 @@ async fn answer<H: Handler>(
     };
     trail.authenticated(&authenticated.caller);
     if authenticated.caller.is_known() {
-        peer.known();
+        peer.known(&authenticated.caller);
     }
     let info = parsed.map_err(|status| failure(&status, &request))?;
     let entrance = Entrance::of(shared, door, &info);
