@@ -126,6 +126,16 @@ impl RequestInfo {
         }
     }
 
+    /// Bytes of what the URL can make long.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Resource(asked) => {
+                asked.path.len() + asked.selectors.fields.len() + asked.selectors.labels.len()
+            }
+            Self::Path(asked) => asked.path.len(),
+        }
+    }
+
     /// Decoded path.
     pub fn path(&self) -> &str {
         match self {

@@ -159,6 +159,30 @@ async fn what_callers_without_credentials_ask_is_reviewed_within_a_limit() {
 }
 
 #[tokio::test]
+async fn what_is_not_served_takes_the_room_of_reads_and_its_answers_little_memory() {
+    let world = World::start_with(|settings| settings.limits = few(1)).await;
+    let reviews = || world.kube.access_reviews.lock().unwrap().len();
+    let known = world.client_ca.client("nobody", &[]);
+    let held = world.kube.hold_rights().await;
+    let mut first = world.client(Some(&known)).await;
+    let first = tokio::spawn(async move { first.send(Method::GET, "/nowhere/0", &[]).await.code });
+    until("one review waits", async || reviews() == 1).await;
+    let mut second = world.client(Some(&known)).await;
+    assert_eq!(second.send(Method::GET, "/nowhere/1", &[]).await.code, 429);
+    assert_eq!(second.send(Method::GET, "/readyz", &[]).await.code, 200);
+    drop(held);
+    assert_eq!(first.await.unwrap(), 403);
+
+    let before = reviews();
+    for (path, asked) in [("/nowhere/2".to_owned(), 1), (format!("/nowhere/{}", "x".repeat(2048)), 3)] {
+        for _ in 0..2 {
+            assert_eq!(second.send(Method::GET, &path, &[]).await.code, 403);
+        }
+        assert_eq!(reviews() - before, asked, "{path}");
+    }
+}
+
+#[tokio::test]
 async fn connections_of_one_who_is_known_keep_no_other_out() {
     let world = World::start_with(|settings| {
         settings.connections = 10;
