@@ -64,9 +64,17 @@ struct Share {
 
 /// Whose place it is.
 #[derive(Clone, Copy, Debug)]
-struct LaneHolder {
-    tenant: u64,
-    user: u64,
+pub(crate) struct LaneHolder {
+    pub(crate) tenant: u64,
+    pub(crate) user: u64,
+}
+
+impl LaneHolder {
+    pub(crate) fn of(caller: &Caller, hasher: &RandomState) -> Self {
+        let tenant = caller.tenant.as_deref();
+        let user = hasher.hash_one((tenant, &caller.name));
+        Self { tenant: tenant.map_or(user, |tenant| hasher.hash_one(tenant)), user }
+    }
 }
 
 impl Lane {
@@ -76,18 +84,12 @@ impl Lane {
 
     /// A place for a caller's request; `exempt` ones are counted but never refused.
     pub(crate) fn enter(self: &Arc<Self>, caller: &Caller, exempt: bool) -> Option<LanePlace> {
-        let holder = self.holder(caller);
+        let holder = LaneHolder::of(caller, &self.hasher);
         if !self.lock().take(holder, self.limit, exempt) {
             return None;
         }
         self.shown.inc();
         Some(LanePlace { lane: Arc::clone(self), holder })
-    }
-
-    fn holder(&self, caller: &Caller) -> LaneHolder {
-        let tenant = caller.tenant.as_deref();
-        let user = self.hasher.hash_one((tenant, &caller.name));
-        LaneHolder { tenant: tenant.map_or(user, |tenant| self.hasher.hash_one(tenant)), user }
     }
 
     fn lock(&self) -> MutexGuard<'_, Taken> {

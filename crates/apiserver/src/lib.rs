@@ -18,7 +18,7 @@ pub mod server;
 /// TLS: serving certificates, client CAs, reloads.
 pub mod tls;
 /// Connections of which nobody is known yet.
-mod strangers;
+mod places;
 /// Who asks.
 pub mod caller;
 /// What is asked: one parser for router, authorizer, metrics and audit.

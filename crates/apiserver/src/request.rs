@@ -69,6 +69,9 @@ pub struct PathRequest {
 /// Longest path and query taken. kube-apiserver forwards no longer ones that a client of ours could mean.
 const URL_LIMIT: usize = 32 * 1024;
 
+/// Most pairs of a query.
+const QUERY_PAIRS_MAX: usize = 1_000;
+
 /// Subresources of a core namespace: `namespaces/p/status` is no resource `status` in `p`.
 const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
 
@@ -91,6 +94,11 @@ impl RequestInfo {
                 format!("the URL is longer than {URL_LIMIT} bytes"),
             ));
         }
+        let query = uri.query().unwrap_or_default();
+        if query.split('&').count() > QUERY_PAIRS_MAX {
+            let text = format!("the query has more than {QUERY_PAIRS_MAX} parameters");
+            return Err(Status::bad_request(text));
+        }
         let path = query::percent_decode(uri.path(), false)
             .ok_or_else(|| Status::bad_request("the path is not percent-encoded UTF-8"))?;
         let trimmed = path.trim_matches('/');
@@ -102,7 +110,7 @@ impl RequestInfo {
             let mut request = ResourceRequest::below_version(method, &rest)?;
             group.clone_into(&mut request.group);
             version.clone_into(&mut request.version);
-            request.apply_query(method, uri.query().unwrap_or_default());
+            request.apply_query(method, query);
             request.path = path.into_owned();
             return Ok(request.into());
         }
@@ -115,6 +123,16 @@ impl RequestInfo {
         match self {
             Self::Resource(request) => Some(request),
             Self::Path(_) => None,
+        }
+    }
+
+    /// Bytes of what the URL can make long.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Resource(asked) => {
+                asked.path.len() + asked.selectors.fields.len() + asked.selectors.labels.len()
+            }
+            Self::Path(asked) => asked.path.len(),
         }
     }
 

@@ -1,14 +1,14 @@
 use crate::authn::verdict::ChainVerdict;
+use crate::caller::Caller;
 use crate::error::Error;
-use crate::strangers::Stranger;
+use crate::places::Place;
 use arc_swap::ArcSwapOption;
 use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Certificates of clients: proof of possession in the handshake, trust when somebody asks.
 pub mod client;
@@ -60,27 +60,24 @@ pub struct Peer {
     pub certificates: Vec<CertificateDer<'static>>,
     /// What the authenticators made of the chain.
     pub(crate) verdict: ArcSwapOption<ChainVerdict>,
-    is_known: AtomicBool,
-    /// Its place, as long as nobody at the other end is known.
-    stranger: Mutex<Option<Stranger>>,
+    place: Option<Place>,
 }
 
 impl Peer {
     /// A peer with the chain it presented.
     pub fn new(address: SocketAddr, certificates: Vec<CertificateDer<'static>>) -> Self {
-        let is_known = AtomicBool::new(false);
-        Self { address, certificates, verdict: ArcSwapOption::empty(), is_known, stranger: Mutex::default() }
+        Self { address, certificates, verdict: ArcSwapOption::empty(), place: None }
     }
 
-    /// Gives it the place that it has until somebody is known.
-    pub(crate) fn among(self, stranger: Stranger) -> Self {
-        Self { stranger: Mutex::new(Some(stranger)), ..self }
+    /// Gives its connection's place to it.
+    pub(crate) fn at(self, place: Place) -> Self {
+        Self { place: Some(place), ..self }
     }
 
     /// Somebody at the other end is known.
-    pub(crate) fn known(&self) {
-        if !self.is_known.swap(true, Ordering::Relaxed) {
-            drop(self.stranger.lock().unwrap_or_else(PoisonError::into_inner).take());
+    pub(crate) fn known(&self, caller: &Caller) {
+        if let Some(place) = &self.place {
+            place.known(caller);
         }
     }
 }

@@ -3,6 +3,13 @@
 use serde_json::Value;
 use std::fmt;
 
+/// Field errors that a Status shows. Who collects them need not go on when there are more.
+pub const FIELD_ERRORS_MAX: usize = 100;
+/// Bytes of a value that an error shows.
+const SHOWN_BYTES_MAX: usize = 1024;
+/// Bytes of a key that a path shows: more than any valid one has.
+const SHOWN_KEY_BYTES_MAX: usize = 512;
+
 /// A path into an object, printed as `spec.clusters[c1].hard[cpu]`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Path(String);
@@ -22,7 +29,7 @@ impl Path {
     /// The path of a map's value or an associative list's item.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
-        Self(format!("{}[{key}]", self.0))
+        Self(format!("{}[{}]", self.0, shortened(key.to_owned(), SHOWN_KEY_BYTES_MAX)))
     }
 
     /// The path of a list's item.
@@ -158,9 +165,17 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// Texts as Go quotes them, everything else as JSON.
+/// Texts as Go quotes them, everything else as JSON; of what is long, the beginning.
 fn shown(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), quoted)
+    shortened(value.as_str().map_or_else(|| value.to_string(), quoted), SHOWN_BYTES_MAX)
+}
+
+fn shortened(mut text: String, bytes_max: usize) -> String {
+    if text.len() > bytes_max {
+        text.truncate(text.floor_char_boundary(bytes_max));
+        text.push('…');
+    }
+    text
 }
 
 /// A text in quotes, with the escapes of Go's `strconv.Quote`.
@@ -217,5 +232,15 @@ mod tests {
         ] {
             assert_eq!(FieldError::duplicate(&path, &value).message, format!("Duplicate value: {want}"));
         }
+    }
+
+    #[test]
+    fn of_long_values_and_keys_the_beginning_is_shown() {
+        for value in [json!("ä".repeat(10_000)), json!(vec!["a"; 10_000])] {
+            let message = FieldError::invalid(&Path::new("f"), &value, "too long a story").message;
+            assert!(message.len() < SHOWN_BYTES_MAX + 64, "{message}");
+            assert!(message.ends_with("…: too long a story"), "{message}");
+        }
+        assert!(Path::new("f").key(&"k".repeat(10_000)).to_string().ends_with("kk…]"));
     }
 }

@@ -1,5 +1,6 @@
 //! JSON patch, merge patch, strategic merge patch.
 
+mod budget;
 mod json;
 mod strategic;
 
@@ -14,6 +15,8 @@ pub use strategic::strategic_merge_patch;
 pub const JSON_PATCH_OPERATIONS_MAX: usize = 10_000;
 /// Bytes by which the copy operations of a JSON patch may make a document grow.
 pub const JSON_PATCH_COPY_BYTES_MAX: usize = 3 * 1024 * 1024;
+/// Items of lists, and parts of values put into a document, that the operations of a JSON patch may touch together.
+pub const JSON_PATCH_WORK_MAX: usize = 20_000_000;
 
 /// A patched document.
 #[derive(Clone, Debug, PartialEq)]

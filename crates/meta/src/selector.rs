@@ -6,10 +6,21 @@ mod label;
 pub use field::FieldSelector;
 pub use label::LabelSelector;
 
+/// Terms that a selector may have.
+pub const REQUIREMENTS_MAX: usize = 100;
+/// Values that a term may have.
+pub const VALUES_MAX: usize = 256;
+
 /// A text that is no selector. The message is Go's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SelectorError(String);
+
+impl SelectorError {
+    fn too_many(what: &str, max: usize) -> Self {
+        Self(format!("too many {what}: must have at most {max}"))
+    }
+}
 
 /// What a requirement asks of a key's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +70,7 @@ pub struct ReviewRequirement {
 impl Requirement {
     /// Whether a key's value, if it is there, fulfils this term.
     pub fn matches(&self, value: Option<&str>) -> bool {
-        let listed = |text: &str| self.values.iter().any(|value| value == text);
+        let listed = |text: &str| self.values.binary_search_by(|value| value.as_str().cmp(text)).is_ok();
         match self.operator {
             Operator::Equals | Operator::DoubleEquals | Operator::In => value.is_some_and(listed),
             Operator::NotEquals | Operator::NotIn => !value.is_some_and(listed),

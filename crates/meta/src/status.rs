@@ -1,6 +1,6 @@
 //! `metav1.Status`: codes, reasons and message forms of `k8s.io/apimachinery/pkg/api/errors`.
 
-use crate::field::FieldErrors;
+use crate::field::{FIELD_ERRORS_MAX, FieldErrors};
 use crate::gvk::{GroupResource, GroupVersionKind};
 use serde::{Deserialize, Serialize};
 
@@ -231,9 +231,11 @@ impl Status {
         Self::failure(415, "UnsupportedMediaType", message)
     }
 
-    /// 422 with one cause a field.
+    /// 422 with one cause a field, for the first of them.
     pub fn invalid(kind: &GroupVersionKind, name: &str, errors: &FieldErrors) -> Self {
-        let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        let more = (errors.len() > FIELD_ERRORS_MAX).then(|| "and more".to_owned());
+        let errors = errors.get(..FIELD_ERRORS_MAX).unwrap_or(errors);
+        let texts: Vec<String> = errors.iter().map(ToString::to_string).chain(more).collect();
         let text = match texts.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
@@ -282,5 +284,26 @@ impl Status {
                 field: String::new(),
             }],
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::field::{FieldError, Path};
+
+    #[test]
+    fn of_many_field_errors_the_first_are_told() {
+        let kind = GroupVersionKind::new("g", "v1", "A");
+        let path = Path::new("f");
+        let told = |count: usize| {
+            let errors: FieldErrors = (0..count).map(|n| FieldError::required(&path.index(n), "")).collect();
+            Status::invalid(&kind, "a", &errors)
+        };
+        let all = told(FIELD_ERRORS_MAX);
+        assert!(all.message.ends_with("f[99]: Required value]"), "{}", all.message);
+        let some = told(5 * FIELD_ERRORS_MAX);
+        assert!(some.message.ends_with("f[99]: Required value, and more]"), "{}", some.message);
+        assert_eq!(some.details, all.details);
     }
 }

@@ -1,6 +1,6 @@
 //! Generic validation of `metadata`, on create and on update, in Go's words.
 
-use crate::field::{FieldError, FieldErrors, Path, is_printable};
+use crate::field::{FIELD_ERRORS_MAX, FieldError, FieldErrors, Path, is_printable};
 use crate::gvk::GroupVersionKind;
 use crate::name;
 use crate::object::Object;
@@ -18,6 +18,10 @@ pub enum NameRule {
 
 /// Bytes of all annotations of an object together.
 pub const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
+/// Owners of an object.
+pub const OWNERS_MAX: usize = 1_000;
+/// Finalizers of an object.
+pub const FINALIZERS_MAX: usize = 1_000;
 /// Bytes of a field manager's name.
 pub const FIELD_MANAGER_BYTES_MAX: usize = 128;
 /// Bytes of a subresource's name in `managedFields`.
@@ -90,7 +94,7 @@ pub fn object_meta(object: &Object, namespaced: bool, rule: NameRule) -> FieldEr
 pub fn object_meta_update(new: &Object, old: &Object) -> FieldErrors {
     let path = Path::new("metadata");
     let mut errors = FieldErrors::new();
-    if old.is_deleting() {
+    if old.is_deleting() && new.finalizers().count() <= FINALIZERS_MAX {
         let known: BTreeSet<&str> = old.finalizers().collect();
         let added: BTreeSet<&str> = new.finalizers().filter(|text| !known.contains(text)).collect();
         if !added.is_empty() {
@@ -178,10 +182,16 @@ fn manager_name(manager: &str, path: &Path, errors: &mut FieldErrors) {
     if manager.len() > FIELD_MANAGER_BYTES_MAX {
         errors.push(FieldError::too_long(path, FIELD_MANAGER_BYTES_MAX));
     }
-    for (at, character) in manager.char_indices().filter(|(_, character)| !is_printable(*character)) {
+    let hidden = manager.char_indices().filter(|(_, character)| !is_printable(*character));
+    for (at, character) in hidden.take(FIELD_ERRORS_MAX) {
         let detail = format!("invalid character U+{:04X} (at position {at})", u32::from(character));
         errors.push(FieldError::invalid(path, &Value::from(manager), &detail));
     }
+}
+
+/// Whether there are more errors than anybody is told.
+fn is_full(errors: &FieldErrors) -> bool {
+    errors.len() > FIELD_ERRORS_MAX
 }
 
 fn push_invalid(errors: &mut FieldErrors, path: &Path, value: &str, wrong: Vec<String>) {
@@ -192,12 +202,18 @@ fn push_invalid(errors: &mut FieldErrors, path: &Path, value: &str, wrong: Vec<S
 fn labels_and_annotations(object: &Object, path: &Path, errors: &mut FieldErrors) {
     let labels = path.child("labels");
     for (key, value) in object.labels() {
+        if is_full(errors) {
+            return;
+        }
         push_invalid(errors, &labels, key, name::qualified_name(key));
         push_invalid(errors, &labels, value, name::label_value(value));
     }
     let annotations = path.child("annotations");
     let mut bytes = 0_usize;
     for (key, value) in object.string_map(&["metadata", "annotations"]) {
+        if is_full(errors) {
+            return;
+        }
         push_invalid(errors, &annotations, key, name::annotation_key(key));
         bytes = bytes.saturating_add(key.len()).saturating_add(value.len());
     }
@@ -220,8 +236,16 @@ fn text<'a>(map: &'a Map<String, Value>, key: &str) -> &'a str {
 }
 
 fn owner_references(object: &Object, path: &Path, errors: &mut FieldErrors) {
-    let mut controller: Option<String> = None;
+    let all = object.get(&["metadata", "ownerReferences"]);
+    let count = all.and_then(Value::as_array).map_or(0, Vec::len);
+    if count > OWNERS_MAX {
+        errors.push(FieldError::too_many(path, count, OWNERS_MAX));
+        return;
+    }
     for owner in maps(object, "ownerReferences") {
+        if is_full(errors) {
+            return;
+        }
         let api_version = text(owner, "apiVersion");
         let (group, version) = GroupVersionKind::parse_api_version(api_version);
         if version.is_empty() {
@@ -237,25 +261,29 @@ fn owner_references(object: &Object, path: &Path, errors: &mut FieldErrors) {
             let detail = "/v1, Kind=Event is disallowed from being an owner";
             errors.push(FieldError::invalid(path, &Value::Object(owner.clone()), detail));
         }
-        if owner.get("controller") == Some(&Value::Bool(true)) {
-            let shown = format!("{}/{}", text(owner, "kind"), text(owner, "name"));
-            match &controller {
-                None => controller = Some(shown),
-                Some(first) => {
-                    let all = object.get(&["metadata", "ownerReferences"]).cloned().unwrap_or_default();
-                    let detail = format!(
-                        "Only one reference can have Controller set to true. Found \"true\" in references for \
-                         {first} and {shown}"
-                    );
-                    errors.push(FieldError::invalid(path, &all, &detail));
-                }
-            }
-        }
+    }
+    let is_controller = |owner: &&Map<String, Value>| owner.get("controller") == Some(&Value::Bool(true));
+    let mut controllers = maps(object, "ownerReferences")
+        .filter(is_controller)
+        .map(|owner| format!("{}/{}", text(owner, "kind"), text(owner, "name")));
+    if let (Some(all), Some(first), Some(second)) = (all, controllers.next(), controllers.next()) {
+        let detail = format!(
+            "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {second}"
+        );
+        errors.push(FieldError::invalid(path, all, &detail));
     }
 }
 
 fn finalizers(object: &Object, path: &Path, errors: &mut FieldErrors) {
+    let count = object.finalizers().count();
+    if count > FINALIZERS_MAX {
+        errors.push(FieldError::too_many(path, count, FINALIZERS_MAX));
+        return;
+    }
     for finalizer in object.finalizers() {
+        if is_full(errors) {
+            return;
+        }
         push_invalid(errors, path, finalizer, name::qualified_name(finalizer));
     }
     let has = |wanted| object.finalizers().any(|finalizer| finalizer == wanted);
@@ -268,6 +296,9 @@ fn finalizers(object: &Object, path: &Path, errors: &mut FieldErrors) {
 
 fn managed_fields(object: &Object, path: &Path, errors: &mut FieldErrors) {
     for (index, entry) in maps(object, "managedFields").enumerate() {
+        if is_full(errors) {
+            return;
+        }
         let path = path.index(index);
         let operation = text(entry, "operation");
         if !matches!(operation, "Apply" | "Update") {
@@ -368,6 +399,38 @@ mod tests {
         assert!(on_create(fits).is_empty());
         let errors = on_create(json!({"name": "a", "annotations": {"k": "v".repeat(ANNOTATIONS_BYTES_MAX)}}));
         assert_eq!(errors, ["metadata.annotations: Too long: may not be more than 262144 bytes"]);
+    }
+
+    #[test]
+    fn errors_stay_short_whatever_is_wrong() {
+        let owners = |count: usize| -> Vec<Value> {
+            let owner =
+                |n| json!({"apiVersion": "v1", "kind": "A", "name": "a", "uid": n, "controller": true});
+            (0..count).map(|n| owner(n.to_string())).collect()
+        };
+        let managed = json!({"operation": "\u{7}".repeat(5_000), "manager": "\u{7}".repeat(5_000)});
+        let labels: Map<String, Value> = (0..5_000).map(|n| (format!("-{n}-"), json!("-"))).collect();
+        for metadata in [
+            json!({"name": "a", "ownerReferences": owners(5_000)}),
+            json!({"name": "a", "ownerReferences": owners(OWNERS_MAX)}),
+            json!({"name": "a", "ownerReferences": vec![json!({}); OWNERS_MAX]}),
+            json!({"name": "a", "finalizers": vec![""; 100_000]}),
+            json!({"name": "a", "finalizers": vec![""; FINALIZERS_MAX]}),
+            json!({"name": "a", "labels": labels, "annotations": labels}),
+            json!({"name": "a", "managedFields": vec![managed; 100]}),
+        ] {
+            let new = object(metadata);
+            let old = object(json!({"name": "a", "deletionTimestamp": "t"}));
+            for errors in [object_meta(&new, false, NameRule::Label), object_meta_update(&new, &old)] {
+                let bytes: usize = errors.iter().map(|error| error.to_string().len()).sum();
+                assert!(!errors.is_empty() && errors.len() < 2 * FIELD_ERRORS_MAX + 10, "{}", errors.len());
+                assert!(bytes < 256 * 1024, "{bytes} bytes");
+            }
+        }
+        let errors = on_create(json!({"name": "a", "ownerReferences": owners(5_000)}));
+        assert_eq!(errors, ["metadata.ownerReferences: Too many: 5000: must have at most 1000 items"]);
+        let errors = on_create(json!({"name": "a", "ownerReferences": owners(1_000)}));
+        assert_eq!(errors.len(), 1, "{errors:?}");
     }
 
     #[test]

@@ -19,6 +19,8 @@ const FAILURE_TTL: Duration = Duration::from_millis(500);
 /// How many answers are remembered, and how many of those to callers without credentials, who can ask for anything.
 const CAPACITY: usize = 8192;
 const STRANGERS_CAPACITY: usize = 1024;
+/// Bytes of a request whose answer is remembered; longer ones are asked about each time.
+const REMEMBERED_BYTES_MAX: usize = 1024;
 
 /// What kube-apiserver says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,16 +69,19 @@ impl Reviews {
         attributes: &Attributes,
         metrics: &Delegated,
     ) -> Result<ReviewAnswer, Status> {
-        let reviewed = if attributes.caller.is_known() {
-            self.cache.get_or_fetch(attributes, || self.ask(attributes, metrics)).await
+        let is_known = attributes.caller.is_known();
+        let ask = || async {
+            let permit = (!is_known).then(|| self.room.try_acquire());
+            match permit.transpose() {
+                Ok(_permit) => self.ask(attributes, metrics).await,
+                Err(_full) => (Err(AccessReviewFailure::Busy), Duration::ZERO),
+            }
+        };
+        let reviewed = if attributes.info.bytes() > REMEMBERED_BYTES_MAX {
+            Box::pin(ask()).await.0
         } else {
-            let fetch = || async {
-                match self.room.try_acquire() {
-                    Ok(_permit) => self.ask(attributes, metrics).await,
-                    Err(_full) => (Err(AccessReviewFailure::Busy), Duration::ZERO),
-                }
-            };
-            self.strangers.get_or_fetch(attributes, fetch).await
+            let cache = if is_known { &self.cache } else { &self.strangers };
+            cache.get_or_fetch(attributes, ask).await
         };
         reviewed.map_err(|failure| match failure {
             AccessReviewFailure::Failed => Status::internal("the access review failed"),

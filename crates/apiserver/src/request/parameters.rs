@@ -3,9 +3,6 @@
 use super::query::pairs;
 use meta::status::Status;
 
-/// Pairs of a query that are looked at.
-const PAIRS_MAX: usize = 1_000;
-
 /// The decoded pairs of a URL's query.
 #[derive(Clone, Debug, Default)]
 pub struct Query(Vec<(String, String)>);
@@ -13,7 +10,7 @@ pub struct Query(Vec<(String, String)>);
 impl Query {
     /// Decodes the text behind `?`, as the authorizer's parser does.
     pub(crate) fn parse(text: Option<&str>) -> Self {
-        let pairs = pairs(text.unwrap_or_default()).take(PAIRS_MAX);
+        let pairs = pairs(text.unwrap_or_default());
         Self(pairs.map(|(key, value)| (key.into_owned(), value.into_owned())).collect())
     }
 

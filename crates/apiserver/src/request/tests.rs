@@ -119,6 +119,21 @@ fn a_url_beyond_the_limit_is_refused() {
     assert_eq!(parse("GET", &url).unwrap_err().code, 414);
 }
 
+#[test]
+fn a_query_of_too_many_parameters_is_refused_whatever_it_asks() {
+    let with = |pairs: usize| "x&".repeat(pairs - 1);
+    for (method, path) in [("DELETE", "projects"), ("DELETE", "projects/p"), ("GET", "projects")] {
+        for last in ["labelSelector=a", "dryRun=All"] {
+            let url = |pairs| format!("/apis/g/v1/{path}?{}{last}", with(pairs));
+            assert!(parse(method, &url(QUERY_PAIRS_MAX)).is_ok());
+            assert_eq!(parse(method, &url(QUERY_PAIRS_MAX + 1)).unwrap_err().code, 400);
+        }
+    }
+    let info = parse("DELETE", &format!("/apis/g/v1/projects?{}labelSelector=a", with(QUERY_PAIRS_MAX)));
+    assert_eq!(info.unwrap().resource().unwrap().selectors.labels, "a");
+    assert_eq!(parse("GET", &format!("/version?{}", with(QUERY_PAIRS_MAX + 1))).unwrap_err().code, 400);
+}
+
 proptest::proptest! {
     #[test]
     fn any_path_parses_without_a_panic(path in "/[ -~]{0,60}") {

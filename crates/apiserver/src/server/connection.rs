@@ -3,7 +3,7 @@ use super::gathering::Gathering;
 use super::websocket::Afterwards;
 use super::{Handler, ServerShared, pipeline};
 use crate::error::Error;
-use crate::strangers::{Stranger, Strangers};
+use crate::places::{Place, Places};
 use crate::tls::Peer;
 use futures_util::FutureExt;
 use hyper::body::Incoming;
@@ -67,7 +67,7 @@ pub(super) async fn serve<H: Handler>(
         tls: TlsAcceptor::from(Arc::new(config)),
         http: http(),
         room: Arc::new(Semaphore::new(shared.settings.connections)),
-        strangers: Strangers::new(shared.settings.strangers),
+        places: Places::new(shared.settings.connections, shared.settings.strangers),
         connections: JoinSet::new(),
         closing: CancellationToken::new(),
         shared: Arc::clone(&shared),
@@ -92,7 +92,7 @@ struct Acceptor<H> {
     tls: TlsAcceptor,
     http: Builder<TokioExecutor>,
     room: Arc<Semaphore>,
-    strangers: Arc<Strangers>,
+    places: Arc<Places>,
     connections: JoinSet<()>,
     closing: CancellationToken,
     shared: Arc<ServerShared<H>>,
@@ -119,8 +119,8 @@ impl<H: Handler> Acceptor<H> {
     fn spawn(&mut self, stream: TcpStream, address: SocketAddr, permit: OwnedSemaphorePermit) {
         let (shared, tls, http) = (Arc::clone(&self.shared), self.tls.clone(), self.http.clone());
         let closing = self.closing.clone();
-        let (door, stranger) = (Arc::clone(&self.door), self.strangers.enter());
-        let accepted = Accepted { stream, address, door, stranger };
+        let (door, place) = (Arc::clone(&self.door), self.places.enter());
+        let accepted = Accepted { stream, address, door, place };
         self.connections.spawn(async move {
             shared.metrics.connections.inc();
             if let Err(error) = connection(&shared, &tls, &http, accepted, closing).await {
@@ -178,7 +178,7 @@ struct Accepted {
     stream: TcpStream,
     address: SocketAddr,
     door: Arc<Door>,
-    stranger: Stranger,
+    place: Place,
 }
 
 async fn connection<H: Handler>(
@@ -188,8 +188,8 @@ async fn connection<H: Handler>(
     accepted: Accepted,
     closing: CancellationToken,
 ) -> Result<(), String> {
-    let Accepted { stream, address, door, stranger } = accepted;
-    let displaced = stranger.displaced();
+    let Accepted { stream, address, door, place } = accepted;
+    let displaced = place.displaced();
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
     let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.accept(stream));
     let handshake = tokio::select! {
@@ -216,7 +216,7 @@ async fn connection<H: Handler>(
         Some(_) => http.clone().http1_only(),
         None => http.clone(),
     };
-    let peer = Arc::new(Peer::new(address, chain).among(stranger));
+    let peer = Arc::new(Peer::new(address, chain).at(place));
     let afterwards = Arc::new(Afterwards::default());
     let service = service_fn(|request: http::Request<Incoming>| {
         // A stream of HTTP/2 keeps the room of what answered it to its end, a watch for hours: only a pointer's.

@@ -9,6 +9,7 @@ use meta::gvk::GroupVersionKind;
 use meta::object::Object;
 use meta::status::Status;
 use serde_json::{Map, Value};
+use std::collections::HashSet;
 use std::sync::Arc;
 use store::read::At;
 use store::{Entry, Key, Visibility};
@@ -21,7 +22,7 @@ type Reference = Map<String, Value>;
 /// Refuses new references to owners of other tenants. Who does not see everything may name only what is served here, and
 /// what he sees of it; who does may name what is elsewhere or not there yet, as in a Go server.
 pub(crate) async fn check(call: &Call<'_>, live: Option<&Object>, new: &Object) -> Result<(), Status> {
-    let known: Vec<&Reference> = live.into_iter().flat_map(references).collect();
+    let known: HashSet<&Reference> = live.into_iter().flat_map(references).collect();
     if references(new).all(|reference| known.contains(&reference)) {
         return Ok(());
     }
@@ -56,7 +57,7 @@ fn text<'r>(reference: &'r Reference, key: &str) -> &'r str {
     reference.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-async fn look_up(call: &Call<'_>, known: &[&Reference], new: &Object) -> Result<(), Status> {
+async fn look_up(call: &Call<'_>, known: &HashSet<&Reference>, new: &Object) -> Result<(), Status> {
     let mut errors = FieldErrors::new();
     let path = Path::new("metadata").child("ownerReferences");
     for (at, reference) in references(new).enumerate().filter(|(_, reference)| !known.contains(reference)) {

@@ -1,4 +1,5 @@
 use crate::support::client::Client;
+use crate::support::pki::Identity;
 use crate::support::{WIDGETS, World, few, until};
 use axum::body::Body;
 use http::{Method, Request};
@@ -155,4 +156,62 @@ async fn what_callers_without_credentials_ask_is_reviewed_within_a_limit() {
         .await;
     drop(held);
     assert_eq!((first.await.unwrap(), known.await.unwrap()), (403, 403));
+}
+
+#[tokio::test]
+async fn what_is_not_served_takes_the_room_of_reads_and_its_answers_little_memory() {
+    let world = World::start_with(|settings| settings.limits = few(1)).await;
+    let reviews = || world.kube.access_reviews.lock().unwrap().len();
+    let known = world.client_ca.client("nobody", &[]);
+    let held = world.kube.hold_rights().await;
+    let mut first = world.client(Some(&known)).await;
+    let first = tokio::spawn(async move { first.send(Method::GET, "/nowhere/0", &[]).await.code });
+    until("one review waits", async || reviews() == 1).await;
+    let mut second = world.client(Some(&known)).await;
+    assert_eq!(second.send(Method::GET, "/nowhere/1", &[]).await.code, 429);
+    assert_eq!(second.send(Method::GET, "/readyz", &[]).await.code, 200);
+    drop(held);
+    assert_eq!(first.await.unwrap(), 403);
+
+    let before = reviews();
+    for (path, asked) in [("/nowhere/2".to_owned(), 1), (format!("/nowhere/{}", "x".repeat(2048)), 3)] {
+        for _ in 0..2 {
+            assert_eq!(second.send(Method::GET, &path, &[]).await.code, 403);
+        }
+        assert_eq!(reviews() - before, asked, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn connections_of_one_who_is_known_keep_no_other_out() {
+    let world = World::start_with(|settings| {
+        settings.connections = 10;
+        settings.strangers = 2;
+    })
+    .await;
+    let [busy, quiet] = ["busy", "quiet"].map(|name| world.client_ca.client(name, &[]));
+    let asks = async |client: &mut Client| {
+        client.try_send(Method::GET, "/apis", &[]).await.map(|answer| answer.code)
+    };
+    let open = async |who: &Identity| {
+        Client::connect(world.address, &world.serving_ca, Some(who), "h2").await.unwrap()
+    };
+    let mut proxy = open(&world.aggregator()).await;
+    assert_eq!(proxy.send(Method::GET, "/apis", &user("jane")).await.code, 200);
+    let mut kept = open(&quiet).await;
+    assert_eq!(asks(&mut kept).await.unwrap(), 200);
+    let mut held = Vec::new();
+    for _ in 0..20 {
+        let mut client = open(&busy).await;
+        assert_eq!(asks(&mut client).await.unwrap(), 200);
+        held.push(client);
+    }
+    let mut new = open(&quiet).await;
+    for client in [&mut kept, &mut new] {
+        assert_eq!(asks(client).await.unwrap(), 200);
+    }
+    assert_eq!(proxy.send(Method::GET, "/apis", &user("jane")).await.code, 200);
+    let [first, .., last] = held.as_mut_slice() else { panic!("twenty were opened") };
+    until("the first ones have made room", async || asks(first).await.is_err()).await;
+    assert_eq!(asks(last).await.unwrap(), 200);
 }

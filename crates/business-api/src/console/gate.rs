@@ -3,6 +3,7 @@ use super::seal::SealingKeys;
 use super::session::Session;
 use super::settings::Origin;
 use super::{CALLBACK, LOGOUT, REFRESH, ROOT, SESSION};
+use apiserver::request::query::percent_decode;
 use apiserver::response::status_response;
 use apiserver::server::Gate;
 use axum::body::Body;
@@ -70,7 +71,9 @@ impl ConsoleGate {
     }
 
     fn check(&self, request: &mut Request<Body>) -> Result<(), Status> {
-        let used = Use::at(request.uri().path()).ok_or_else(Status::no_such_path)?;
+        // Decoded, as whoever answers will see it.
+        let path = percent_decode(request.uri().path(), false);
+        let used = path.as_deref().and_then(Use::at).ok_or_else(Status::no_such_path)?;
         let cookies = Cookies::take(request.headers_mut());
         if used == Use::Login {
             if let Some(login) = cookies.login {

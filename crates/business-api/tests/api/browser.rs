@@ -310,9 +310,10 @@ async fn no_request_that_another_site_can_cause_uses_the_session() {
         let path = format!("{PROJECTS}?dryRun=All");
         assert_eq!(browser.send(Method::POST, &path, &headers, body).await.code, post, "{headers:?}");
         if post != 201 {
-            for path in ["/console/refresh", "/console/logout"] {
-                let code = browser.send(Method::POST, path, &headers, None).await.code;
-                assert_eq!(code, post, "{headers:?} {path}");
+            for path in ["/console/refresh", "/console/logout", "/console/logou%74", "/console/%72efresh/"] {
+                let answer = browser.send(Method::POST, path, &headers, None).await;
+                assert_eq!(answer.code, post, "{headers:?} {path}");
+                assert!(!answer.headers.contains_key("set-cookie"), "{headers:?} {path}");
             }
         }
     }

@@ -8,9 +8,9 @@ use std::fmt;
 /// What a tree may cost beyond its own text, so that YAML aliases cannot blow it up.
 const EXPANSION_MAX: usize = 4 * 1024 * 1024;
 
-/// Bytes times brackets that a YAML document may have: reading one that is all nested takes time in proportion.
-/// JSON has no such limit.
-const YAML_COST_MAX: usize = 1 << 31;
+/// Bytes times brackets that a YAML document may have: reading one that is all nested takes time in proportion,
+/// at the limit a fraction of a second. JSON has no such limit.
+const YAML_COST_MAX: usize = 1 << 28;
 
 /// Reads a body as plain JSON; beside it the `duplicate field "…"` reports. Of repeated keys the last counts.
 pub fn decode_value(body: &[u8], media: Media) -> Result<(Value, Vec<String>), DecodeError> {
@@ -35,7 +35,9 @@ fn read_yaml(body: &[u8]) -> Result<(Value, Vec<String>), DecodeError> {
     let brackets = body.iter().filter(|byte| matches!(byte, b'{' | b'[')).count();
     if brackets.saturating_mul(body.len()) > YAML_COST_MAX {
         return Err(DecodeError::Syntax(
-            "error converting YAML to JSON: too many brackets for a document of this size".to_owned(),
+            "error converting YAML to JSON: too many brackets for a document of this size; \
+                 send it as JSON"
+                .to_owned(),
         ));
     }
     let mut reader = Reader::new(body);

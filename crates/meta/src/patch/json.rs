@@ -1,6 +1,7 @@
 //! JSON patch (RFC 6902).
 
-use super::{JSON_PATCH_COPY_BYTES_MAX, JSON_PATCH_OPERATIONS_MAX, PatchError, Patched, read};
+use super::budget::Budget;
+use super::{JSON_PATCH_OPERATIONS_MAX, PatchError, Patched, read};
 use json_patch::PatchOperation;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -20,7 +21,7 @@ pub fn json_patch(mut document: Value, patch: &[u8]) -> Result<Patched, PatchErr
             operations.len()
         )));
     }
-    let mut copied = 0_usize;
+    let mut budget = Budget::new();
     for (index, operation) in operations.iter().enumerate() {
         let Value::Object(operation) = operation else {
             return Err(PatchError::Malformed(format!("operation {index} of the JSON patch is no object")));
@@ -34,13 +35,10 @@ pub fn json_patch(mut document: Value, patch: &[u8]) -> Result<Patched, PatchErr
         add_instead(&mut operation, &document);
         let operation =
             PatchOperation::deserialize(Value::Object(operation)).map_err(|error| rejected(&error))?;
-        if let PatchOperation::Copy(copy) = &operation {
-            let source = copy.from.resolve(&document).map_err(|error| rejected(&error))?;
-            copied = copied.saturating_add(source.to_string().len());
-            if copied > JSON_PATCH_COPY_BYTES_MAX {
-                return Err(rejected(&"the copies are larger than allowed"));
-            }
-        }
+        budget.spend(&operation, &document).map_err(|error| match error {
+            PatchError::Rejected(why) => rejected(&why),
+            other => other,
+        })?;
         json_patch::patch(&mut document, std::slice::from_ref(&operation))
             .map_err(|error| rejected(&error))?;
     }

@@ -109,6 +109,46 @@ fn json_patches_fail_in_three_ways() {
 }
 
 #[test]
+fn no_json_patch_nests_deeper_than_a_body_may() {
+    let rejected = |operations: Vec<Value>| {
+        let error = json_patched(&json!({}), &Value::Array(operations)).unwrap_err();
+        assert!(matches!(&error, PatchError::Rejected(why) if why.contains("max depth")), "{error:?}");
+    };
+    let nested = |levels: usize| (0..levels).fold(json!({}), |inner, _| json!({"a": inner}));
+    let place = |levels: usize| format!("/x{}", "/a".repeat(levels));
+    let mut doublings = vec![json!({"op": "add", "path": "/x", "value": nested(1)})];
+    doublings
+        .extend((0..14_u32).map(|n| json!({"op": "copy", "from": "/x", "path": place(2_usize.pow(n + 1))})));
+    rejected(doublings);
+    let longer = (0..14).map(|n| json!({"op": "add", "path": place(98 * n), "value": nested(98)})).collect();
+    rejected(longer);
+    let moved = json!([
+        {"op": "add", "path": "/x", "value": nested(60)},
+        {"op": "add", "path": "/y", "value": nested(60)},
+        {"op": "move", "from": "/y", "path": place(60)},
+    ]);
+    rejected(moved.as_array().unwrap().clone());
+    let at = |path: &str| json!([{"op": "add", "path": path, "value": nested(98)}]);
+    let deepest = json_patched(&json!({"x": {"y": {}}}), &at("/x/y"));
+    assert_eq!(deepest, Ok(json!({"x": {"y": nested(98)}})), "as deep as a body may be");
+    assert!(json_patched(&json!({"x": {"y": {}}}), &at("/x/y/z")).is_err());
+}
+
+#[test]
+fn json_patches_do_a_bounded_amount_of_work() {
+    let too_large = |document: &Value, operations: &Value| {
+        assert_eq!(json_patched(document, operations).unwrap_err().status().code, 413);
+    };
+    let long = json!({"x": vec![0; JSON_PATCH_WORK_MAX / 1_000]});
+    let times = |count: usize, operation: Value| Value::Array(vec![operation; count]);
+    too_large(&long, &times(1_100, json!({"op": "remove", "path": "/x/0"})));
+    too_large(&long, &times(1_001, json!({"op": "add", "path": "/x/0", "value": 1})));
+    too_large(&long, &times(1_001, json!({"op": "move", "from": "/x", "path": "/x"})));
+    let usual = json!({"x": vec![0; 1_000]});
+    assert!(json_patched(&usual, &times(1_000, json!({"op": "remove", "path": "/x/0"}))).is_ok());
+}
+
+#[test]
 fn merge_patches_do_what_rfc_7386_says() {
     let document = json!({"a": {"b": 1, "c": [1]}, "d": 2});
     for (patch, want) in [

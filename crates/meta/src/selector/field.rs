@@ -1,6 +1,6 @@
 //! Field selectors: `path=value`, `path==value`, `path!=value`, joined by commas; `\` escapes `,`, `=` and `\`.
 
-use super::{Operator, Requirement, ReviewRequirement, SelectorError};
+use super::{Operator, REQUIREMENTS_MAX, Requirement, ReviewRequirement, SelectorError};
 use std::fmt;
 use std::str::FromStr;
 
@@ -44,6 +44,9 @@ impl FromStr for FieldSelector {
         terms.sort_unstable();
         let mut requirements = Vec::new();
         for term in terms.into_iter().filter(|term| !term.is_empty()) {
+            if requirements.len() == REQUIREMENTS_MAX {
+                return Err(SelectorError::too_many("requirements", REQUIREMENTS_MAX));
+            }
             let Some((key, operator, value)) = split_term(term) else {
                 return Err(SelectorError(format!("invalid selector: '{text}'; can't understand '{term}'")));
             };
@@ -137,6 +140,14 @@ mod tests {
         assert!(parse("").is_empty() && parse(",").is_empty());
         let review = selector.for_review();
         assert_eq!((review[1].operator, review[1].values.as_slice()), ("NotIn", &["Failed".to_owned()][..]));
+    }
+
+    #[test]
+    fn a_selector_has_only_so_many_terms() {
+        let terms = |count: usize| vec!["a=b"; count].join(",").parse::<FieldSelector>();
+        assert_eq!(terms(REQUIREMENTS_MAX).unwrap().requirements().len(), REQUIREMENTS_MAX);
+        let refused = terms(REQUIREMENTS_MAX + 1).unwrap_err().to_string();
+        assert_eq!(refused, "too many requirements: must have at most 100");
     }
 
     #[test]

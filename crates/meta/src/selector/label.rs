@@ -1,6 +1,6 @@
 //! Label selectors: `a=b`, `a!=b`, `a in (b,c)`, `a notin (b)`, `a`, `!a`, `a>1`, `a<1`, joined by commas.
 
-use super::{Operator, Requirement, ReviewRequirement, SelectorError};
+use super::{Operator, REQUIREMENTS_MAX, Requirement, ReviewRequirement, SelectorError, VALUES_MAX};
 use crate::field::{FieldError, Path};
 use crate::name;
 use crate::object::Object;
@@ -185,6 +185,9 @@ impl<'a> Parser<'a> {
                 }
                 other => return unexpected(other, "identifier after ','"),
             }
+            if requirements.len() == REQUIREMENTS_MAX {
+                return Err(SelectorError::too_many("requirements", REQUIREMENTS_MAX));
+            }
             let requirement = self.requirement();
             requirements.push(
                 requirement
@@ -258,6 +261,9 @@ impl<'a> Parser<'a> {
             other => return unexpected(other, "',', ')' or identifier"),
         }
         loop {
+            if values.len() > VALUES_MAX {
+                return Err(SelectorError::too_many("values", VALUES_MAX));
+            }
             match self.take() {
                 Token::Identifier(text) => {
                     values.insert(text);
@@ -374,6 +380,29 @@ mod tests {
             value.starts_with("unable to parse requirement: values[0][a]: Invalid value: \"-b\": a valid"),
             "{value}"
         );
+    }
+
+    #[test]
+    fn selectors_have_only_so_many_terms_and_values() {
+        let values = |count: usize| {
+            let values: Vec<String> = (0..count).map(|n| format!("v{n}")).collect();
+            format!("a in ({})", values.join(","))
+        };
+        let selector = parse(&values(VALUES_MAX));
+        for value in (0..VALUES_MAX).map(|n| format!("v{n}")) {
+            assert!(selector.matches(|_| Some(&value)), "{value}");
+        }
+        assert!(!selector.matches(|_| Some("v")));
+        for count in [VALUES_MAX + 1, 10_000] {
+            assert_eq!(
+                values(count).parse::<LabelSelector>().unwrap_err().to_string(),
+                "unable to parse requirement: too many values: must have at most 256"
+            );
+        }
+        let terms = |count: usize| vec!["a"; count].join(",").parse::<LabelSelector>();
+        assert_eq!(terms(REQUIREMENTS_MAX).unwrap().requirements().len(), REQUIREMENTS_MAX);
+        let refused = terms(REQUIREMENTS_MAX + 1).unwrap_err().to_string();
+        assert_eq!(refused, "too many requirements: must have at most 100");
     }
 
     #[test]
