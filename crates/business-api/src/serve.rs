@@ -123,7 +123,8 @@ pub async fn serve_counted(
     check_clusters(&ready, &clusters);
     let books = Books::new(kinds);
     below.spawn("audit", Auditor::new(store.clone(), books, &clusters, &metrics).run());
-    let served = Admin { live: live.clone(), ready: ready.clone(), metrics: metrics.clone() };
+    let beside = Health::new();
+    let served = Admin { live: live.clone(), ready: ready.clone(), beside, metrics: metrics.clone() };
     below.spawn_draining("admin port", admin::serve(listeners.admin, served, below.clone()));
 
     let draining = CancellationToken::new();

@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::fence::Times;
 use crate::issuer::serve::IssuerIdentity;
 use crate::shares::SHARDS_MAX;
+use crate::tunnel::TunnelServer;
 use business_types::names::{self, MEMBERS_NAMESPACE};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use meta::validation::NameRule;
@@ -123,6 +124,13 @@ pub struct Config {
     /// Socket of Konnectivity's proxy-server, for member clusters whose kubeconfig says `proxy-url: tunnel://AGENT`.
     #[arg(long, value_name = "PATH")]
     pub tunnel_socket: Option<PathBuf>,
+    /// Certificate of the proxy-server, which reads it once: /livez/tunnel says whether it shows this one. Its container is to be
+    /// started anew when it does not.
+    #[arg(long, value_name = "FILE", requires = "tunnel_socket")]
+    pub tunnel_cert_file: Option<PathBuf>,
+    /// Where agents dial the proxy-server, as it is reached from here.
+    #[arg(long, default_value = "127.0.0.1:8091", value_name = "ADDRESS")]
+    pub tunnel_address: SocketAddr,
     /// Where /livez, /readyz and /metrics are served, over plain HTTP.
     #[arg(long, default_value = "127.0.0.1:8081")]
     pub admin_bind: SocketAddr,
@@ -311,6 +319,12 @@ impl Config {
     /// How member clusters are dialled.
     pub fn dialer(&self) -> Dialer {
         Dialer::new(self.tunnel_socket.clone())
+    }
+
+    /// The tunnel's server, where it is looked after.
+    pub fn tunnel_server(&self) -> Option<TunnelServer> {
+        let certificate_file = self.tunnel_cert_file.clone()?;
+        Some(TunnelServer { address: self.tunnel_address, certificate_file })
     }
 
     /// The name in the Leases.

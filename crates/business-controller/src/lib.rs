@@ -14,6 +14,8 @@ pub mod fence;
 pub mod shares;
 /// How member clusters are dialled.
 pub mod dial;
+/// The tunnel's server beside.
+pub mod tunnel;
 /// The member clusters: which there are, and what the API server is told of them.
 pub mod directory;
 /// What we have written into a member cluster, sealed.

@@ -28,7 +28,7 @@ use crate::seal::keeper::Keeper;
 use crate::shares::candidate::Candidate;
 use crate::shares::lease::Leases;
 use crate::shares::{Share, Shares};
-use crate::{dispatch, events};
+use crate::{dispatch, events, tunnel};
 use kube::{Api, Client};
 use runtime::{Clock, Health, Metrics, Tasks, admin::Admin, shutdown};
 use std::sync::Arc;
@@ -49,8 +49,12 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     let metrics = Metrics::of_process();
     let controller_metrics = ControllerMetrics::register(&metrics);
     let ready = Health::new();
+    let (beside, tunnel_certificate_end) = (Health::new(), tunnel::register(&metrics));
+    if let Some(server) = config.tunnel_server() {
+        tasks.spawn("tunnel", server.watch(beside.clone(), tunnel_certificate_end));
+    }
     let issuer_metrics = metrics.clone();
-    let admin = Admin { live: live(), ready: ready.clone(), metrics };
+    let admin = Admin { live: live(), ready: ready.clone(), beside, metrics };
     let listener = TcpListener::bind(config.admin_bind).await?;
     tasks.spawn_draining("admin", runtime::admin::serve(listener, admin, tasks.clone()));
     tasks.spawn_draining("signal", shutdown::on_signal(tasks.clone()));

@@ -1,7 +1,7 @@
 use crate::metrics::Healthchecks;
 use crate::{Health, Metrics, Tasks};
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -14,11 +14,13 @@ pub struct Admin {
     pub live: Health,
     /// Checks of `/readyz`.
     pub ready: Health,
+    /// Checks of what runs beside this process. They are asked for alone, as `/livez/NAME`.
+    pub beside: Health,
     /// `/metrics`.
     pub metrics: Metrics,
 }
 
-/// Serves `/livez`, `/readyz` (`?verbose`, `?exclude=NAME`) and `/metrics` over plain HTTP until shutdown.
+/// Serves `/livez`, `/readyz` (`?verbose`, `?exclude=NAME`), `/livez/NAME` and `/metrics` over plain HTTP until shutdown.
 pub async fn serve(listener: TcpListener, admin: Admin, tasks: Tasks) {
     let endpoints = [("livez", admin.live.clone()), ("readyz", admin.ready.clone())];
     admin.metrics.collect(Healthchecks { endpoints });
@@ -26,6 +28,10 @@ pub async fn serve(listener: TcpListener, admin: Admin, tasks: Tasks) {
         .route(
             "/livez",
             get(|State(a): State<Admin>, uri: Uri| async move { health(&a.live, "livez", &uri) }),
+        )
+        .route(
+            "/livez/{name}",
+            get(|State(a): State<Admin>, Path(name): Path<String>| async move { one(&a, &name) }),
         )
         .route(
             "/healthz",
@@ -60,8 +66,37 @@ pub fn health(health: &Health, endpoint: &str, uri: &Uri) -> Response {
     (code, headers, report.text).into_response()
 }
 
+/// The answer of one check alone.
+fn one(admin: &Admin, name: &str) -> Response {
+    match admin.live.one(name).or_else(|| admin.beside.one(name)) {
+        None => StatusCode::NOT_FOUND.into_response(),
+        Some(Ok(())) => "ok".into_response(),
+        Some(Err(why)) => (StatusCode::INTERNAL_SERVER_ERROR, why).into_response(),
+    }
+}
+
 /// The answer of `/metrics`.
 pub fn metrics(metrics: &Metrics) -> Response {
     let headers = [(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")];
     (headers, metrics.encode()).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_runs_beside_is_asked_for_alone() {
+        let admin = Admin {
+            live: Health::new(),
+            ready: Health::new(),
+            beside: Health::new(),
+            metrics: Metrics::new(),
+        };
+        admin.live.add("ping", || Ok(()));
+        admin.beside.add("tunnel", || Err("gone".to_owned()));
+        let code = |name: &str| one(&admin, name).status().as_u16();
+        assert_eq!([code("ping"), code("tunnel"), code("other")], [200, 500, 404]);
+        assert_eq!(health(&admin.live, "livez", &Uri::from_static("/livez")).status(), StatusCode::OK);
+    }
 }

@@ -402,6 +402,7 @@ impl<'a> Starter<'a> {
                 endpoints: &self.layout.path(ENDPOINTS),
                 certificates: certificates.take(),
                 admin_port: *admin_port,
+                tunnel_port: self.port(programs::TUNNEL, programs::TUNNEL)?,
                 audit_period: self.options.audit_period.as_deref(),
                 times: self.options.fleet.map(|options| options.times),
                 registry: instance.registry.as_ref(),

@@ -174,6 +174,8 @@ impl Api {
 
 /// Where a tunnel to member clusters is looked for.
 pub const TUNNEL_SOCKET: &str = "tunnel.sock";
+/// What the port is called at which its server is dialled, and its certificate.
+pub const TUNNEL: &str = "tunnel";
 
 /// The controller.
 #[derive(Debug)]
@@ -189,6 +191,8 @@ pub struct Controller<'a> {
     /// Of the one that issues certificates.
     pub certificates: Option<&'a Certificates>,
     pub admin_port: u16,
+    /// Where the tunnel's server would be dialled.
+    pub tunnel_port: u16,
     pub audit_period: Option<&'a str>,
     /// Times of leases and writes, when not the controller's own.
     pub times: Option<LeaseTimes>,
@@ -204,6 +208,8 @@ impl Controller<'_> {
             ("namespace", NAMESPACE.to_owned()),
             ("members-kubeconfig", text(self.members)),
             ("tunnel-socket", text(&layout.path(TUNNEL_SOCKET))),
+            ("tunnel-cert-file", text(&Pki::open(&layout.path("pki"))?.cert(TUNNEL))),
+            ("tunnel-address", format!("127.0.0.1:{}", self.tunnel_port)),
             ("admin-bind", format!("127.0.0.1:{}", self.admin_port)),
             ("identity", format!("{}-{}", self.name, layout.short_hash())),
             ("log-format", "text".to_owned()),

@@ -1,5 +1,5 @@
 use crate::table::{Table, code};
-use clap::{Arg, Command, CommandFactory as _};
+use clap::{Arg, Command, CommandFactory as _, Id};
 
 const INTRODUCTION: &str = "# Flags
 
@@ -19,29 +19,31 @@ pub(crate) fn page() -> String {
     for (name, mut command) in programs {
         command.build();
         text.extend([format!("\n## {name}\n\n")]);
-        text.push_str(&described(&command, true));
-        append_commands(&mut text, name, &command);
+        text.push_str(&described(&command, &[]));
+        let common: Vec<&Id> =
+            command.get_arguments().filter(|arg| arg.is_global_set()).map(Arg::get_id).collect();
+        append_commands(&mut text, name, &command, &common);
     }
     text
 }
 
-fn append_commands(text: &mut String, above: &str, command: &Command) {
+fn append_commands(text: &mut String, above: &str, command: &Command, common: &[&Id]) {
     let commands = command.get_subcommands().filter(|one| !one.is_hide_set() && one.get_name() != "help");
     for one in commands {
         let name = format!("{above} {}", one.get_name());
         text.extend([format!("\n### {name}\n\n")]);
-        text.push_str(&described(one, false));
-        append_commands(text, &name, one);
+        text.push_str(&described(one, common));
+        append_commands(text, &name, one, common);
     }
 }
 
-/// What it is for, and what it takes. Flags of all commands stand at the program alone.
-fn described(command: &Command, with_global: bool) -> String {
+/// What it is for, and what it takes but for these. Flags of all commands stand at the program alone.
+fn described(command: &Command, but: &[&Id]) -> String {
     let about = command.get_long_about().or_else(|| command.get_about());
     let mut text = about.map(|about| format!("{}\n", about.to_string().trim())).unwrap_or_default();
     let mut table = Table::new(&["flag", "default", "meaning"]);
     let mut rows = 0;
-    for arg in command.get_arguments().filter(|arg| is_told(arg, with_global)) {
+    for arg in command.get_arguments().filter(|arg| is_told(arg, but)) {
         table.row([code(&spelled(arg)), default(arg), meaning(arg)]);
         rows += 1;
     }
@@ -51,19 +53,20 @@ fn described(command: &Command, with_global: bool) -> String {
     text
 }
 
-fn is_told(arg: &Arg, with_global: bool) -> bool {
+fn is_told(arg: &Arg, but: &[&Id]) -> bool {
     let is_common = matches!(arg.get_id().as_str(), "help" | "version");
-    !arg.is_hide_set() && !is_common && (with_global || !arg.is_global_set())
+    !arg.is_hide_set() && !is_common && !but.contains(&arg.get_id())
 }
 
-/// `-o, --output <OUTPUT>`.
+/// `-o, --output <OUTPUT>`, with the names that it has besides.
 fn spelled(arg: &Arg) -> String {
     let names = arg.get_value_names().unwrap_or_default();
     let values = names.iter().map(|name| format!("<{name}>")).collect::<Vec<_>>().join(" ");
     let takes = arg.get_action().takes_values() && !values.is_empty();
     let short = arg.get_short().map(|short| format!("-{short}"));
     let long = arg.get_long().map(|long| format!("--{long}"));
-    let flags: Vec<String> = short.into_iter().chain(long).collect();
+    let others = arg.get_visible_aliases().unwrap_or_default().into_iter().map(|other| format!("--{other}"));
+    let flags: Vec<String> = short.into_iter().chain(long).chain(others).collect();
     match (flags.is_empty(), takes) {
         (true, _) => values,
         (false, true) => format!("{} {values}", flags.join(", ")),

@@ -4,6 +4,7 @@ use business_api::config::{Cli, Command, Serve};
 use business_api::serve::{Listeners, Program, serve_counted};
 use business_controller::issuer::desk;
 use business_controller::outcome::ControllerMetrics;
+use business_controller::tunnel;
 use clap::Parser as _;
 use runtime::admin::{self, Admin};
 use runtime::{Health, MetricDescription, Metrics, Tasks};
@@ -74,10 +75,12 @@ fn settings(directory: &Path) -> Result<Box<Serve>> {
 /// Its admin port adds the health checks.
 async fn of_controller() -> Result<Metrics> {
     let (metrics, tasks) = (Metrics::of_process(), Tasks::new());
-    let _registered = (ControllerMetrics::register(&metrics), desk::register(&metrics));
+    let _registered =
+        (ControllerMetrics::register(&metrics), desk::register(&metrics), tunnel::register(&metrics));
     let ready = Health::new();
     ready.add("kubernetes", || Ok(()));
-    let admin = Admin { live: Health::new(), ready, metrics: metrics.clone() };
+    let (live, beside) = (Health::new(), Health::new());
+    let admin = Admin { live, ready, beside, metrics: metrics.clone() };
     tasks.cancel();
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     admin::serve(listener, admin, tasks).await;

@@ -20,7 +20,7 @@ mod preflight;
 /// The controller's credentials.
 pub(crate) mod credentials;
 /// Clusters that only dial out.
-mod tunnel;
+pub(crate) mod tunnel;
 
 use credentials::{Account, Ended, Reach};
 use manifests::Choice;
@@ -63,6 +63,9 @@ pub(crate) struct Join {
     /// Authorities of the tunnel's certificate, PEM; else those of the agent's system
     #[arg(long, value_name = "FILE", requires = "tunnel")]
     tunnel_ca: Option<PathBuf>,
+    /// Image of the agent, where nodes reach a mirror alone
+    #[arg(long, value_name = "IMAGE", requires = "tunnel")]
+    tunnel_image: Option<String>,
     /// Have certificates for people signed there, too; needs --endpoint
     #[arg(long, requires = "endpoint")]
     people: bool,
@@ -99,7 +102,8 @@ impl Join {
         let mut objects = manifests::chosen(choice)?;
         let authority = self.tunnel_authority()?;
         if let Some(entrance) = &self.tunnel {
-            objects.extend(tunnel::agent(&member, &self.cluster, entrance, authority.as_deref()).await?);
+            let (authority, image) = (authority.as_deref(), self.tunnel_image.as_deref());
+            objects.extend(tunnel::agent(&member, &self.cluster, entrance, authority, image).await?);
         }
         note(format_args!("1/5 checking {} at {}", self.cluster, member.server()));
         let uid = preflight::check(&host, &member, self, &objects).await?;
@@ -116,17 +120,16 @@ impl Join {
             member.apply(&manifests::path(object)?, object).await?;
         }
         note("3/5 making the controller's credentials");
-        let controller = credentials::made(&member, Account::CONTROLLER, self.days).await?;
-        let signer = if self.people {
-            Some(credentials::made(&member, Account::SIGNER, self.days).await?)
-        } else {
-            None
-        };
+        let controller = Account::CONTROLLER.tokens(&member).made(self.days).await?;
+        let signer =
+            if self.people { Some(Account::SIGNER.tokens(&member).made(self.days).await?) } else { None };
         self.tell("the cluster", &controller.ends);
         let reach = if self.tunnel.is_some() {
-            let (secret, ends) = tunnel::secret(&host, authority.as_deref(), self.days).await?;
+            let tokens = tunnel::tokens(&host, &self.members_namespace, &self.cluster);
+            let token = tokens.made(self.days).await?;
+            let secret = tunnel::secret(&token, authority.as_deref());
             member.apply(&tunnel::secret_path(), &secret).await?;
-            self.tell("for the tunnel, the host cluster", &ends);
+            self.tell("for the tunnel, the host cluster", &token.ends);
             tunnel::inside(&member, &self.cluster).await?
         } else {
             Reach::directly(&member, self.server.as_deref())

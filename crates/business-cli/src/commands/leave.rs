@@ -1,5 +1,5 @@
 use super::cordon;
-use super::join::secret_path;
+use super::join::{secret_path, tunnel};
 use crate::amount;
 use crate::api::Api;
 use crate::connection::duration;
@@ -159,6 +159,9 @@ impl Leave {
                 );
             }
             Err(failure) => return Err(failure),
+        }
+        if !tunnel::tokens(api, &self.members_namespace, &self.cluster).revoke_all().await?.is_empty() {
+            note("its agents' tokens for the tunnel are good no more");
         }
         let path = paths::named(names::MEMBER_CLUSTERS, &self.cluster);
         api.delete(&path).await?;

@@ -1,5 +1,5 @@
-use super::join::credentials::{Account, Credential, bound_to, made, revoke_before};
-use super::join::{TOKEN_DAYS, secret_name};
+use super::join::credentials::{Account, Credential, bound_to};
+use super::join::{TOKEN_DAYS, secret_name, tunnel};
 use super::member::{self, Both, BothClusters, text};
 use crate::api::{Api, segment};
 use crate::connection::{ConnectionFlags, duration};
@@ -18,6 +18,11 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use std::time::Duration;
 
+/// The tunnel's agents.
+mod agents;
+
+use agents::Agents;
+
 const EXAMPLES: &str = "\
 Examples:
   kubectl business rotate east --kubeconfig east-admin.kubeconfig
@@ -25,8 +30,8 @@ Examples:
   kubectl business rotate east --kubeconfig east-admin.kubeconfig --keep-old     revoke nothing yet
 
 Here --kubeconfig is the member cluster's, of somebody who rules it; it is used for this call alone and kept nowhere. The new
-credentials are tried beside the old ones, which are revoked when the new ones are in use. It can be interrupted at any step and
-called again.";
+credentials are tried beside the old ones, which are revoked when the new ones are in use. Of a cluster that only dials out, so is
+the token of the tunnel's agents. It can be interrupted at any step and called again.";
 
 /// Renew the controller's credentials of a cluster without a gap, and revoke the old ones (operators)
 #[derive(Debug, Args)]
@@ -69,7 +74,7 @@ impl Rotate {
         for account in [Account::CONTROLLER, Account::SIGNER] {
             if let Some(before) = kept(&secret, account)? {
                 let old_token = token_of(&before)?;
-                let new = made(&member, account, self.days).await?;
+                let new = account.tokens(&member).made(self.days).await?;
                 renewed.push(Renewed { account, before, old_token, new });
             }
         }
@@ -77,6 +82,8 @@ impl Rotate {
         else {
             return Err(Failure::Stopped(format!("{path} has no kubeconfig")));
         };
+        let agents =
+            if is_tunnelled(&controller.before)? { self.agents(&host, &member).await? } else { None };
         note(format_args!("3/5 keeping them in {path}"));
         let mut data = Map::new();
         for one in &renewed {
@@ -87,7 +94,11 @@ impl Rotate {
         if let Err(failure) = self.in_use(&host, &fingerprint(&controller.new.token)).await {
             return Err(self.taken_back(&host, &path, &written, &renewed, failure).await);
         }
-        let ends = &controller.new.ends.at;
+        if let Some(agents) = &agents {
+            note("4/5 waiting until the tunnel's agents use theirs");
+            agents.take_it(self.timeout).await?;
+        }
+        let ends = agents.iter().map(|agents| &agents.new.ends.at).fold(&controller.new.ends.at, Ord::min);
         if self.keep_old {
             print(format_args!(
                 "cluster {} has new credentials, until {ends}; the old ones are good, too, until they end\n",
@@ -96,18 +107,36 @@ impl Rotate {
             return Ok(Outcome::Done);
         }
         note("5/5 revoking the old ones");
-        let mut old = "the old ones are refused";
+        let mut are_ours = true;
         for one in &renewed {
-            let revoked = revoke_before(&member, one.account, &one.new).await?;
+            let revoked = one.account.tokens(&member).revoke_before(&one.new).await?;
             match &one.old_token {
                 Some(token) if bound_to(token).is_some_and(|secret| revoked.contains(&secret)) => {
                     self.refused(&member, token).await?;
                 }
-                _ => old = "the old ones are not of join or rotate: who made them has to take them back",
+                _ => are_ours = false,
             }
         }
+        if let Some(agents) = &agents {
+            are_ours &= agents.revoke_old().await?;
+        }
+        let old = if are_ours {
+            "the old ones are refused"
+        } else {
+            "the old ones are not of join or rotate: who made them has to take them back"
+        };
         print(format_args!("cluster {} has new credentials, until {ends}; {old}\n", self.cluster))?;
         Ok(Outcome::Done)
+    }
+
+    async fn agents<'a>(&'a self, host: &'a Api, member: &'a Api) -> Result<Option<Agents<'a>>, Failure> {
+        note("2/5 making a new token of the tunnel's agents in the host cluster");
+        let tokens = tunnel::tokens(host, &self.members_namespace, &self.cluster);
+        let agents = Agents::with_new_token(member, tokens, self.days).await?;
+        if agents.is_none() {
+            note("the tunnel's agents are not of join: who made them has to renew their token");
+        }
+        Ok(agents)
     }
 
     /// Whether it is that cluster. Where its Secret is.
@@ -199,29 +228,36 @@ fn parsed(kubeconfig: &str) -> Result<Value, Failure> {
     serde_yaml_ng::from_str(kubeconfig).map_err(|error| Failure::Kubeconfig(error.to_string()))
 }
 
-/// The name of the user of the current context.
-fn user_of(kubeconfig: &Value) -> &str {
-    let named = |list: &str, name: &str| {
-        let entries = kubeconfig.get(list).and_then(Value::as_array)?;
-        entries.iter().find(|entry| text(entry, "/name") == name)
-    };
-    named("contexts", text(kubeconfig, "/current-context"))
-        .map(|context| text(context, "/context/user"))
+/// An entry of one of its lists.
+fn entry<'a>(kubeconfig: &'a Value, list: &str, name: &str) -> Option<&'a Value> {
+    let entries = kubeconfig.get(list).and_then(Value::as_array)?;
+    entries.iter().find(|entry| text(entry, "/name") == name)
+}
+
+/// What the current context names: its `user` or its `cluster`.
+fn current<'a>(kubeconfig: &'a Value, what: &str) -> &'a str {
+    entry(kubeconfig, "contexts", text(kubeconfig, "/current-context"))
+        .map(|context| text(context, &format!("/context/{what}")))
         .unwrap_or_default()
+}
+
+/// Whether the cluster is reached through the tunnel.
+fn is_tunnelled(kubeconfig: &str) -> Result<bool, Failure> {
+    let kubeconfig = parsed(kubeconfig)?;
+    let cluster = entry(&kubeconfig, "clusters", current(&kubeconfig, "cluster"));
+    Ok(cluster.is_some_and(|cluster| text(cluster, "/cluster/proxy-url").starts_with(tunnel::SCHEME)))
 }
 
 fn token_of(kubeconfig: &str) -> Result<Option<String>, Failure> {
     let kubeconfig = parsed(kubeconfig)?;
-    let (user, none) = (user_of(&kubeconfig), Vec::new());
-    let users = kubeconfig.get("users").and_then(Value::as_array).unwrap_or(&none);
-    let found = users.iter().find(|entry| text(entry, "/name") == user);
+    let found = entry(&kubeconfig, "users", current(&kubeconfig, "user"));
     Ok(found.map(|user| text(user, "/user/token").to_owned()).filter(|token| !token.is_empty()))
 }
 
 /// How the cluster is reached stays.
 fn with_token(kubeconfig: &str, token: &str) -> Result<String, Failure> {
     let mut kubeconfig = parsed(kubeconfig)?;
-    let user = user_of(&kubeconfig).to_owned();
+    let user = current(&kubeconfig, "user").to_owned();
     let users = kubeconfig.get_mut("users").and_then(Value::as_array_mut);
     let found = users.and_then(|users| users.iter_mut().find(|entry| text(entry, "/name") == user));
     let Some(found) = found.and_then(|entry| entry.get_mut("user")) else {
@@ -267,6 +303,13 @@ users:
         before["users"][1]["user"] = json!({"token": "new"});
         assert_eq!(before, after);
         assert!(with_token("{}", "new").is_err());
+    }
+
+    #[test]
+    fn what_is_reached_through_the_tunnel_is_told_by_its_proxy() {
+        assert!(is_tunnelled(KEPT).unwrap());
+        assert!(!is_tunnelled(&KEPT.replace("tunnel://", "https://")).unwrap());
+        assert!(!is_tunnelled("{}").unwrap());
     }
 
     #[test]

@@ -26,40 +26,16 @@ impl Directory {
         })
     }
 
-    /// The cluster is reached through this proxy.
-    pub(super) fn reach_by(&self, proxy: &str, cluster: &str) -> Result<()> {
-        self.change(|config| {
-            let named = |list: &str, name: &str| {
-                let all = config.get(list).and_then(Value::as_array).context("not a kubeconfig")?;
-                all.iter().position(|one| one.get("name") == Some(&json!(name))).context("not listed")
-            };
-            let context = named("contexts", cluster)?;
-            let of = config.pointer(&format!("/contexts/{context}/context/cluster")).and_then(Value::as_str);
-            let index = named("clusters", of.context("no cluster")?)?;
-            let found =
-                config.pointer_mut(&format!("/clusters/{index}/cluster")).and_then(Value::as_object_mut);
-            found.context("no cluster")?.insert("proxy-url".to_owned(), json!(proxy));
-            Ok(())
-        })
-    }
-
     /// The cluster is entered by this token.
     pub(super) fn enter_by(&self, token: &str, cluster: &str) -> Result<()> {
+        self.change(|config| enter_by(config, token, cluster))
+    }
+
+    /// The cluster is reached through this proxy, and entered by this token.
+    pub(super) fn enter_through(&self, proxy: &str, token: &str, cluster: &str) -> Result<()> {
         self.change(|config| {
-            let array = |config: &mut Value, list: &str| {
-                config
-                    .get_mut(list)
-                    .and_then(Value::as_array_mut)
-                    .map(std::mem::take)
-                    .context("not a kubeconfig")
-            };
-            let (mut contexts, mut users) = (array(config, "contexts")?, array(config, "users")?);
-            let context = contexts.iter_mut().find(|one| one.get("name") == Some(&json!(cluster)));
-            let user = context.and_then(|one| one.pointer_mut("/context/user")).context("not listed")?;
-            *user = json!("by-token");
-            users.push(json!({"name": "by-token", "user": {"token": token}}));
-            (config["contexts"], config["users"]) = (json!(contexts), json!(users));
-            Ok(())
+            reach_by(config, proxy, cluster)?;
+            enter_by(config, token, cluster)
         })
     }
 
@@ -80,4 +56,30 @@ impl Directory {
         change(&mut config)?;
         self.write(&serde_yaml_ng::to_string(&config)?)
     }
+}
+
+fn reach_by(config: &mut Value, proxy: &str, cluster: &str) -> Result<()> {
+    let named = |list: &str, name: &str| {
+        let all = config.get(list).and_then(Value::as_array).context("not a kubeconfig")?;
+        all.iter().position(|one| one.get("name") == Some(&json!(name))).context("not listed")
+    };
+    let context = named("contexts", cluster)?;
+    let of = config.pointer(&format!("/contexts/{context}/context/cluster")).and_then(Value::as_str);
+    let index = named("clusters", of.context("no cluster")?)?;
+    let found = config.pointer_mut(&format!("/clusters/{index}/cluster")).and_then(Value::as_object_mut);
+    found.context("no cluster")?.insert("proxy-url".to_owned(), json!(proxy));
+    Ok(())
+}
+
+fn enter_by(config: &mut Value, token: &str, cluster: &str) -> Result<()> {
+    let array = |config: &mut Value, list: &str| {
+        config.get_mut(list).and_then(Value::as_array_mut).map(std::mem::take).context("not a kubeconfig")
+    };
+    let (mut contexts, mut users) = (array(config, "contexts")?, array(config, "users")?);
+    let context = contexts.iter_mut().find(|one| one.get("name") == Some(&json!(cluster)));
+    let user = context.and_then(|one| one.pointer_mut("/context/user")).context("not listed")?;
+    *user = json!("by-token");
+    users.push(json!({"name": "by-token", "user": {"token": token}}));
+    (config["contexts"], config["users"]) = (json!(contexts), json!(users));
+    Ok(())
 }

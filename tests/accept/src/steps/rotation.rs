@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use terminal::say;
 
 const PROJECT: &str = "rotation";
-const MEMBERS_NAMESPACE: &str = "tke-business-members";
+pub(super) const MEMBERS_NAMESPACE: &str = "tke-business-members";
 const HARD: Hard<'_> = &[("cpu", "100"), ("memory", "100Gi")];
 const SMALL: Hard<'_> = &[("cpu", "100m"), ("memory", "64Mi")];
 const SOON: Duration = Duration::from_mins(2);
@@ -134,7 +134,7 @@ fn make_namespaces(instance: &Instance, cluster: &str, ended: &AtomicBool) -> Re
     Ok(took)
 }
 
-fn secret(cluster: &str) -> String {
+pub(super) fn secret(cluster: &str) -> String {
     format!("cluster-{cluster}")
 }
 
@@ -145,7 +145,7 @@ fn kept(instance: &Instance, cluster: &str) -> Result<Value> {
     Ok(serde_yaml_ng::from_slice(&BASE64_STANDARD.decode(encoded)?)?)
 }
 
-fn token(instance: &Instance, cluster: &str) -> Result<String> {
+pub(super) fn token(instance: &Instance, cluster: &str) -> Result<String> {
     let kept = kept(instance, cluster)?;
     let token = kept.pointer("/users/0/user/token").and_then(Value::as_str).context("no token")?;
     Ok(token.to_owned())
@@ -158,7 +158,7 @@ fn kubeconfig_with(kept: &Value, token: &str) -> Result<String> {
 }
 
 /// Which credential the controller says that it uses.
-fn in_use(instance: &Instance, cluster: &str) -> Result<Option<String>> {
+pub(super) fn in_use(instance: &Instance, cluster: &str) -> Result<Option<String>> {
     let object = instance.kubectl.json(&["get", "membercluster", cluster])?;
     let found = object.pointer("/status/credential/fingerprint").and_then(Value::as_str);
     Ok(found.map(str::to_owned))

@@ -1,15 +1,23 @@
+use super::command_line::business;
+use super::contains;
 use super::directory::Directory;
 use super::outage::condition;
+use super::rotation::{self, MEMBERS_NAMESPACE, in_use, token};
 use anyhow::{Context, Result, bail, ensure};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use instance::job::{self, Hard, apply, namespace, project, until_active, until_available, until_gone};
 use instance::layout;
 use instance::pki::{CertificateSubject, Pki, secret};
-use instance::programs::{self, TUNNEL_SOCKET};
+use instance::programs::{self, TUNNEL, TUNNEL_SOCKET};
 use instance::supervisor::Spec;
+use instance::wait::{self, Look};
 use instance::{HOST_CLUSTER, Instance, manifests};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
 use terminal::say;
 
 const SERVER: &str = "proxy-server";
@@ -17,15 +25,20 @@ const AGENT: &str = "proxy-agent";
 /// What deploy/ makes of both ends.
 const SERVER_SIDE: &str = "tests/accept/deploy/tunnel";
 const AGENT_SIDE: &str = "deploy/member-tunnel/agent.yaml";
-/// As in deploy/components/tunnel.
-const ACCOUNT_NAMESPACE: &str = "tke-business";
+/// Where the agents are.
+const AGENT_NAMESPACE: &str = "tke-business";
+/// Account, Deployment and Secret of the agents.
 const ACCOUNT: &str = "business-tunnel";
+/// What the agent shows to the server.
+const TOKEN_FILE: &str = "tunnel.token";
+const AUTHORITY: &str = "tunnel-ca";
+const SOON: Duration = Duration::from_mins(2);
 const LOOPBACK: &str = "127.0.0.1";
 const HARD: Hard<'_> = &[("cpu", "4"), ("memory", "4Gi")];
 const SMALL: Hard<'_> = &[("cpu", "1"), ("memory", "1Gi")];
 
 /// A cluster that only dials out: Konnectivity's agent there dials its server beside the controller, which reaches the
-/// cluster through it, and not while the agent is gone.
+/// cluster through it, and not while the agent is gone. Its certificate and the agent's token are renewed.
 pub(super) fn tunnel(instance: &Instance) -> Result<()> {
     if ![SERVER, AGENT].iter().all(|program| layout::bin().join(program).exists()) {
         say::skipped("the tunnel's programs are not there");
@@ -33,22 +46,157 @@ pub(super) fn tunnel(instance: &Instance) -> Result<()> {
     }
     let cluster = instance.clusters.get(1).context("no second cluster")?.as_str();
     let directory = Directory::of(instance)?;
-    Parts::of(instance)?.start(instance)?;
+    let before = in_use(instance, cluster)?;
+    let parts = Parts::of(instance)?;
+    join(instance, cluster, &parts)?;
+    let joined = token(instance, cluster)?;
+    parts.start(instance)?;
     apply(&instance.kubectl, &project("tunnel", None, &[(cluster, HARD), (HOST_CLUSTER, HARD)]))?;
     until_active(&instance.kubectl, "tunnel")?;
     // A way that works would go on until the new one does.
     directory.strike_out(cluster)?;
     let worked = is_away(instance, cluster)
-        .and_then(|()| directory.reach_by(&format!("tunnel://{cluster}"), cluster))
-        .and_then(|()| works(instance, cluster));
+        .and_then(|()| directory.enter_through(&format!("tunnel://{cluster}"), &joined, cluster))
+        .and_then(|()| works(instance, cluster))
+        .and_then(|()| certificate_is_renewed(instance, cluster))
+        .and_then(|()| token_is_renewed(instance, &directory, cluster));
     directory.put_back()?;
     worked?;
+    wait::until("the first credentials are in use again", SOON, || {
+        let used = in_use(instance, cluster)?;
+        Ok(if used == before { Look::Yes(()) } else { Look::NotYet(format!("{used:?}")) })
+    })?;
     for program in [AGENT, SERVER] {
         instance.supervisor.pause(program)?;
     }
+    instance.kubectl.run(&["delete", "secret", &rotation::secret(cluster), "-n", MEMBERS_NAMESPACE])?;
+    instance.member(cluster).run(&["delete", "deployment,secret", ACCOUNT, "-n", AGENT_NAMESPACE])?;
     instance.kubectl.run(&["delete", "project", "tunnel", "--wait=false"])?;
     until_gone(&instance.kubectl, &["project", "tunnel"])?;
     until_gone(&instance.member(cluster), &["namespace", "later"])
+}
+
+/// Makes the agents' Deployment, which no node runs, and their token, which the agent here is given.
+fn join(instance: &Instance, cluster: &str, parts: &Parts) -> Result<()> {
+    let account = json!({
+        "apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {"name": ACCOUNT, "namespace": MEMBERS_NAMESPACE},
+    });
+    instance.kubectl.apply(&account.to_string())?;
+    let path = instance.member(cluster).kubeconfig().to_string_lossy().into_owned();
+    let (entrance, image) = (format!("{LOOPBACK}:{}", parts.entrance), "mirror.example.org/agent:1");
+    let authority = parts.authority.to_string_lossy();
+    let operator = business(instance, &instance.kubectl)?;
+    let at = ["--tunnel", &entrance, "--tunnel-ca", &authority, "--tunnel-image", image];
+    operator
+        .run(&[&["join", cluster, "--kubeconfig", &path, "--days", "2", "--no-wait"][..], &at].concat())?;
+    let deployment = instance.member(cluster).json(&["get", "deployment", ACCOUNT, "-n", AGENT_NAMESPACE])?;
+    let named = deployment.pointer("/spec/template/spec/containers/0/image");
+    ensure!(named == Some(&json!(image)), "the agents' image: {deployment}");
+    give_token(instance, cluster).map(drop)
+}
+
+/// As a kubelet brings it to the agent. Whether it is another one.
+fn give_token(instance: &Instance, cluster: &str) -> Result<bool> {
+    let (kept, file) = (agents_token(instance, cluster)?, instance.layout.path(TOKEN_FILE));
+    let is_new = std::fs::read_to_string(&file).ok().as_ref() != Some(&kept);
+    secret(&file, &kept)?;
+    Ok(is_new)
+}
+
+fn agents_token(instance: &Instance, cluster: &str) -> Result<String> {
+    let kept = instance.member(cluster).json(&["get", "secret", ACCOUNT, "-n", AGENT_NAMESPACE])?;
+    let encoded = kept.pointer("/data/token").and_then(Value::as_str).context("no token")?;
+    Ok(String::from_utf8(BASE64_STANDARD.decode(encoded)?)?)
+}
+
+/// The server reads its certificate once: the controllers tell that it shows another one than is in its file, until it is
+/// started anew.
+fn certificate_is_renewed(instance: &Instance, cluster: &str) -> Result<()> {
+    let told = |wanted: u16| {
+        wait::until(&format!("/livez/tunnel answers {wanted}"), SOON, || {
+            for (_, port) in &instance.controller_admin_ports {
+                let (code, why) = programs::get(*port, "/livez/tunnel")?;
+                if code != wanted {
+                    return Ok(Look::NotYet(format!("{code}: {why}")));
+                }
+            }
+            Ok(Look::Yes(()))
+        })
+    };
+    told(200)?;
+    let pki = Pki::open(&instance.layout.path("pki"))?;
+    pki.issue(AUTHORITY, TUNNEL, &CertificateSubject::server(&[LOOPBACK]))?;
+    told(500)?;
+    instance.supervisor.fell(SERVER)?;
+    instance.supervisor.resume(SERVER)?;
+    told(200)?;
+    is_reachable(instance, cluster, "True")
+}
+
+/// `rotate` while the agents' pods are run here, so to speak: a new one is Ready when the agent was let in by the new token.
+fn token_is_renewed(instance: &Instance, directory: &Directory, cluster: &str) -> Result<()> {
+    let path = instance.member(cluster).kubeconfig().to_string_lossy().into_owned();
+    let (old, mut listed) = (agents_token(instance, cluster)?, token(instance, cluster)?);
+    let operator = business(instance, &instance.kubectl)?;
+    let mut command = operator.command(&["rotate", cluster, "--kubeconfig", &path, "--days", "2"]);
+    let mut child = Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?);
+    let said = wait::until("credentials and the agents' token are rotated", SOON, || {
+        let kept = token(instance, cluster)?;
+        if kept != listed {
+            directory.enter_through(&format!("tunnel://{cluster}"), &kept, cluster)?;
+            listed = kept;
+        }
+        run_pods(instance, cluster)?;
+        let has_ended = child.as_mut().map(std::process::Child::try_wait).transpose()?.flatten().is_some();
+        let Some(ended) = has_ended.then(|| child.take()).flatten() else {
+            return Ok(Look::NotYet("the command goes on".to_owned()));
+        };
+        let output = ended.wait_with_output()?;
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        ensure!(output.status.success(), "{said}");
+        Ok(Look::Yes(said))
+    })?;
+    contains(&said, &["the old ones are refused", "waiting until the tunnel's agents use theirs"])?;
+    ensure!(is_let_in(instance, &agents_token(instance, cluster)?)?, "the new token");
+    wait::until("the agents' old token is refused", SOON, || {
+        Ok(if is_let_in(instance, &old)? { Look::NotYet("it is taken".to_owned()) } else { Look::Yes(()) })
+    })?;
+    is_reachable(instance, cluster, "True")
+}
+
+/// What the kubelets of the cluster would do, if it had any.
+fn run_pods(instance: &Instance, cluster: &str) -> Result<()> {
+    let member = instance.member(cluster);
+    let label = format!("app.kubernetes.io/name={ACCOUNT}");
+    let pods = member.json(&["get", "pods", "-n", AGENT_NAMESPACE, "-l", &label])?;
+    if give_token(instance, cluster)? {
+        instance.supervisor.fell(AGENT)?;
+        instance.supervisor.resume(AGENT)?;
+    }
+    is_reachable(instance, cluster, "True")?;
+    let ready = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
+    for pod in pods.get("items").and_then(Value::as_array).into_iter().flatten() {
+        let name = pod.pointer("/metadata/name").and_then(Value::as_str).context("no name")?;
+        let patch = ["--type=merge", "-p", &ready.to_string()];
+        // It may have gone meanwhile.
+        let at = ["patch", "pod", name, "-n", AGENT_NAMESPACE, "--subresource=status"];
+        drop(member.output(&[&at[..], &patch].concat(), None)?);
+    }
+    Ok(())
+}
+
+/// As the tunnel's server asks.
+fn is_let_in(instance: &Instance, token: &str) -> Result<bool> {
+    let review = json!({
+        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview",
+        "spec": {"token": token, "audiences": [ACCOUNT]},
+    });
+    let path = "/apis/authentication.k8s.io/v1/tokenreviews";
+    let answer = instance.kubectl.feed(&["create", "--raw", path, "-f", "-"], &review.to_string())?;
+    let answer: Value = serde_json::from_str(&answer)?;
+    Ok(answer.pointer("/status/authenticated") == Some(&json!(true)))
 }
 
 fn is_away(instance: &Instance, cluster: &str) -> Result<()> {
@@ -58,13 +206,16 @@ fn is_away(instance: &Instance, cluster: &str) -> Result<()> {
     .map(drop)
 }
 
+fn is_reachable(instance: &Instance, cluster: &str, status: &str) -> Result<()> {
+    let is_so = |object: &Value| {
+        condition(object, "Reachable").is_some_and(|one| one.get("status") == Some(&json!(status)))
+    };
+    job::until(&instance.kubectl, &["membercluster", cluster], is_so).map(drop)
+}
+
 fn works(instance: &Instance, cluster: &str) -> Result<()> {
     let k = &instance.kubectl;
-    let reachable = |status: &str| {
-        job::until(k, &["membercluster", cluster], |object| {
-            condition(object, "Reachable").is_some_and(|one| one.get("status") == Some(&json!(status)))
-        })
-    };
+    let reachable = |status: &str| is_reachable(instance, cluster, status);
     reachable("True")?;
     apply(k, &namespace("tunnel", cluster, "first", SMALL))?;
     until_available(k, "tunnel", &format!("{cluster}-first"))?;
@@ -120,6 +271,10 @@ fn is_to_be_filled_in(value: &str) -> bool {
 
 /// Both ends of the tunnel, on this machine.
 struct Parts {
+    /// Where the agent dials.
+    entrance: u16,
+    /// Of the server's certificate.
+    authority: PathBuf,
     server: Spec,
     agent: Spec,
     server_health: u16,
@@ -129,12 +284,12 @@ struct Parts {
 impl Parts {
     fn of(instance: &Instance) -> Result<Self> {
         let port = |name: &str| instance.supervisor.port(instance.layout.first_port, name, name);
-        let (entrance, admin, health) = (port("tunnel")?, port("tunnel-admin")?, port("tunnel-health")?);
+        let (entrance, admin, health) = (port(TUNNEL)?, port("tunnel-admin")?, port("tunnel-health")?);
         let (agent_admin, agent_health) = (port("tunnel-agent-admin")?, port("tunnel-agent-health")?);
 
         let pki = Pki::open(&instance.layout.path("pki"))?;
-        pki.authority("tunnel-ca")?;
-        pki.issue("tunnel-ca", "tunnel", &CertificateSubject::server(&[LOOPBACK]))?;
+        pki.authority(AUTHORITY)?;
+        pki.issue(AUTHORITY, TUNNEL, &CertificateSubject::server(&[LOOPBACK]))?;
         let server = Flags::of(&manifests::render(&instance.kubectl, SERVER_SIDE)?, "tunnel")?.with(&[
             ("uds-name", instance.layout.path(TUNNEL_SOCKET).display().to_string()),
             ("agent-bind-address", LOOPBACK.to_owned()),
@@ -143,8 +298,8 @@ impl Parts {
             ("admin-port", admin.to_string()),
             ("health-bind-address", LOOPBACK.to_owned()),
             ("health-port", health.to_string()),
-            ("cluster-cert", pki.cert("tunnel").display().to_string()),
-            ("cluster-key", pki.key("tunnel").display().to_string()),
+            ("cluster-cert", pki.cert(TUNNEL).display().to_string()),
+            ("cluster-key", pki.key(TUNNEL).display().to_string()),
             ("server-id", "one".to_owned()),
             ("server-count", "1".to_owned()),
             ("kubeconfig", instance.kubectl.kubeconfig().display().to_string()),
@@ -152,8 +307,8 @@ impl Parts {
         let agent = Flags::of(&manifests::read(&layout::workspace().join(AGENT_SIDE))?, "agent")?.with(&[
             ("proxy-server-host", LOOPBACK.to_owned()),
             ("proxy-server-port", entrance.to_string()),
-            ("ca-cert", pki.cert("tunnel-ca").display().to_string()),
-            ("service-account-token-path", token(instance)?.display().to_string()),
+            ("ca-cert", pki.cert(AUTHORITY).display().to_string()),
+            ("service-account-token-path", instance.layout.path(TOKEN_FILE).display().to_string()),
             // What the cluster's kubeconfig calls its server.
             ("agent-identifiers", format!("ipv4={LOOPBACK}")),
             ("admin-server-port", agent_admin.to_string()),
@@ -164,6 +319,8 @@ impl Parts {
             Spec::new(program, &layout::bin().join(program)).args(args.iter().cloned())
         };
         Ok(Self {
+            entrance,
+            authority: pki.cert(AUTHORITY),
             server: spec(SERVER, &server),
             agent: spec(AGENT, &agent),
             server_health: health,
@@ -179,18 +336,4 @@ impl Parts {
         programs::ready(supervisor, SERVER, self.server_health)?;
         programs::ready(supervisor, AGENT, self.agent_health)
     }
-}
-
-/// What the agent shows to the server: a token of the host cluster that is good for nothing else.
-fn token(instance: &Instance) -> Result<PathBuf> {
-    let account = json!({
-        "apiVersion": "v1", "kind": "ServiceAccount",
-        "metadata": {"name": ACCOUNT, "namespace": ACCOUNT_NAMESPACE},
-    });
-    instance.kubectl.apply(&account.to_string())?;
-    let audience = format!("--audience={ACCOUNT}");
-    let made = instance.kubectl.run(&["create", "token", ACCOUNT, "-n", ACCOUNT_NAMESPACE, &audience])?;
-    let path = instance.layout.path("tunnel.token");
-    secret(&path, made.trim())?;
-    Ok(path)
 }

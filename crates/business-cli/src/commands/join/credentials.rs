@@ -12,7 +12,7 @@ const PEM_LINE: usize = 64;
 /// Label of a Secret that a token is bound to: the account that it is of.
 const TOKEN_LABEL: &str = "business.tkestack.io/token-of";
 
-/// An account in the member cluster. Each of its tokens is bound to a Secret of its own, and ends with it.
+/// An account in the member cluster.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Account {
     name: &'static str,
@@ -24,10 +24,30 @@ impl Account {
     pub(crate) const CONTROLLER: Self = Self { name: "business-member", key: "kubeconfig" };
     pub(crate) const SIGNER: Self = Self { name: "business-signer", key: "signer-kubeconfig" };
 
-    /// The Secret that tokens were bound to before each had its own.
-    fn former(self) -> String {
-        format!("{}-tokens", self.name)
+    /// Its tokens, for the member cluster itself.
+    pub(crate) fn tokens(self, member: &Api) -> Tokens<'_> {
+        Tokens {
+            cluster: member,
+            namespace: CONTROLLER_NAMESPACE,
+            account: self.name,
+            audience: None,
+            label: (TOKEN_LABEL, self.name),
+            former: Some(format!("{}-tokens", self.name)),
+        }
     }
+}
+
+/// Tokens of an account. Each is bound to a Secret of its own beside the account, and ends with it.
+pub(crate) struct Tokens<'a> {
+    pub(super) cluster: &'a Api,
+    pub(super) namespace: &'a str,
+    pub(super) account: &'static str,
+    /// Whom they are for; without one, the cluster itself.
+    pub(super) audience: Option<&'static str>,
+    /// Label of the Secrets that they are bound to.
+    pub(super) label: (&'static str, &'a str),
+    /// The Secret that tokens were bound to before each had its own.
+    pub(super) former: Option<String>,
 }
 
 /// A token of an account.
@@ -36,7 +56,7 @@ pub(crate) struct Credential {
     pub(crate) token: String,
     pub(crate) ends: Ended,
     /// The Secret that it ends with.
-    bound_to: String,
+    pub(crate) bound_to: String,
 }
 
 /// When a token ends.
@@ -55,48 +75,80 @@ impl Ended {
     }
 }
 
-/// Makes a token that ends with a Secret of its own in the member cluster.
-pub(crate) async fn made(member: &Api, account: Account, days: u32) -> Result<Credential, Failure> {
-    let secret = json!({
-        "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
-        "metadata": {
-            "generateName": format!("{}-token-", account.name), "namespace": CONTROLLER_NAMESPACE,
-            "labels": {TOKEN_LABEL: account.name},
-        },
-    });
-    let secret = member.post(&secrets(), &secret).await?;
-    let bound_to = text(&secret, "/metadata/name").to_owned();
-    let bound = json!({
-        "apiVersion": "v1", "kind": "Secret", "name": bound_to, "uid": text(&secret, "/metadata/uid"),
-    });
-    let (token, ends) = token(member, account.name, days, Some(bound), &[]).await?;
-    Ok(Credential { user: account.name, token, ends, bound_to })
-}
-
-/// Ends every token of the account that was made before this one. Those of a call that was interrupted are among them,
-/// and one that somebody makes at the same time is not. The Secrets that were deleted.
-pub(crate) async fn revoke_before(
-    member: &Api,
-    account: Account,
-    kept: &Credential,
-) -> Result<Vec<String>, Failure> {
-    let of_account =
-        format!("{}?labelSelector={}", secrets(), segment(&format!("{TOKEN_LABEL}={}", account.name)));
-    let all: Vec<Value> = member.list(&of_account).await?;
-    let made = |secret: &Value| text(secret, "/metadata/creationTimestamp").parse::<jiff::Timestamp>().ok();
-    let newest = all.iter().find(|secret| text(secret, "/metadata/name") == kept.bound_to).and_then(made);
-    let is_former =
-        |secret: &&Value| text(secret, "/metadata/name") != kept.bound_to && made(secret) <= newest;
-    let former = all.iter().filter(is_former).map(|secret| text(secret, "/metadata/name").to_owned());
-    let mut deleted = Vec::new();
-    for name in former.chain([account.former()]) {
-        match member.delete(&format!("{}/{}", secrets(), segment(&name))).await {
-            Ok(_) => deleted.push(name),
-            Err(failure) if failure.is_not_found() => {}
-            Err(failure) => return Err(failure),
+impl Tokens<'_> {
+    /// Makes one.
+    pub(crate) async fn made(&self, days: u32) -> Result<Credential, Failure> {
+        let Self { cluster, account, .. } = self;
+        let (key, value) = self.label;
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+            "metadata": {
+                "generateName": format!("{account}-token-"), "namespace": self.namespace, "labels": {key: value},
+            },
+        });
+        let secret = cluster.post(&self.secrets(), &secret).await?;
+        let bound_to = text(&secret, "/metadata/name").to_owned();
+        let request = json!({
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+            "spec": {
+                "expirationSeconds": i64::from(days) * DAY_SECONDS,
+                "audiences": self.audience.as_slice(),
+                "boundObjectRef": {
+                    "apiVersion": "v1", "kind": "Secret", "name": bound_to, "uid": text(&secret, "/metadata/uid"),
+                },
+            },
+        });
+        let namespace = segment(self.namespace);
+        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
+        let answer = cluster.post(&path, &request).await?;
+        let token = text(&answer, "/status/token").to_owned();
+        if token.is_empty() {
+            return Err(Failure::Stopped(format!("{} gave no token for {account}", cluster.server())));
         }
+        let ends = Ended::of(text(&answer, "/status/expirationTimestamp"));
+        Ok(Credential { user: account, token, ends, bound_to })
     }
-    Ok(deleted)
+
+    /// Ends every one that was made before this one. Those of a call that was interrupted are among them, and one that
+    /// somebody makes at the same time is not. The Secrets that were deleted.
+    pub(crate) async fn revoke_before(&self, kept: &Credential) -> Result<Vec<String>, Failure> {
+        let all = self.all().await?;
+        let made =
+            |secret: &Value| text(secret, "/metadata/creationTimestamp").parse::<jiff::Timestamp>().ok();
+        let newest = all.iter().find(|secret| text(secret, "/metadata/name") == kept.bound_to).and_then(made);
+        let is_former =
+            |secret: &&Value| text(secret, "/metadata/name") != kept.bound_to && made(secret) <= newest;
+        self.revoke(all.iter().filter(is_former)).await
+    }
+
+    /// Ends all of them.
+    pub(crate) async fn revoke_all(&self) -> Result<Vec<String>, Failure> {
+        self.revoke(self.all().await?.iter()).await
+    }
+
+    async fn revoke(&self, bound: impl Iterator<Item = &Value>) -> Result<Vec<String>, Failure> {
+        let names = bound.map(|secret| text(secret, "/metadata/name").to_owned());
+        let mut deleted = Vec::new();
+        for name in names.chain(self.former.clone()) {
+            match self.cluster.delete(&format!("{}/{}", self.secrets(), segment(&name))).await {
+                Ok(_) => deleted.push(name),
+                Err(failure) if failure.is_not_found() => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(deleted)
+    }
+
+    /// The Secrets that they are bound to.
+    async fn all(&self) -> Result<Vec<Value>, Failure> {
+        let (key, value) = self.label;
+        let selector = segment(&format!("{key}={value}"));
+        self.cluster.list(&format!("{}?labelSelector={selector}", self.secrets())).await
+    }
+
+    fn secrets(&self) -> String {
+        format!("/api/v1/namespaces/{}/secrets", segment(self.namespace))
+    }
 }
 
 /// The Secret that a token of a service account is bound to, as it says itself.
@@ -104,33 +156,6 @@ pub(crate) fn bound_to(token: &str) -> Option<String> {
     let claims = BASE64_URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
     let claims: Value = serde_json::from_slice(&claims).ok()?;
     Some(claims.get("kubernetes.io")?.pointer("/secret/name")?.as_str()?.to_owned())
-}
-
-fn secrets() -> String {
-    format!("/api/v1/namespaces/{CONTROLLER_NAMESPACE}/secrets")
-}
-
-/// A token of an account of that cluster, and when it ends: with what it is bound to, at the latest. Without an audience it is good
-/// for the cluster itself.
-pub(crate) async fn token(
-    cluster: &Api,
-    account: &str,
-    days: u32,
-    bound: Option<Value>,
-    audiences: &[&str],
-) -> Result<(String, Ended), Failure> {
-    let seconds = i64::from(days) * DAY_SECONDS;
-    let request = json!({
-        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
-        "spec": {"expirationSeconds": seconds, "boundObjectRef": bound, "audiences": audiences},
-    });
-    let path = format!("/api/v1/namespaces/{CONTROLLER_NAMESPACE}/serviceaccounts/{account}/token");
-    let answer = cluster.post(&path, &request).await?;
-    let token = text(&answer, "/status/token").to_owned();
-    if token.is_empty() {
-        return Err(Failure::Stopped(format!("{} gave no token for {account}", cluster.server())));
-    }
-    Ok((token, Ended::of(text(&answer, "/status/expirationTimestamp"))))
 }
 
 /// How the controller reaches a member.

@@ -1,4 +1,4 @@
-use super::{Join, manifests, member};
+use super::{Join, manifests, member, tunnel};
 use crate::api::Api;
 use crate::failure::Failure;
 use crate::objects::{self, MemberCluster};
@@ -16,6 +16,25 @@ struct NeededRight {
     group: &'static str,
     resource: &'static str,
     subresource: &'static str,
+    /// Of this one alone; empty for all.
+    name: &'static str,
+}
+
+impl NeededRight {
+    const fn core(verb: &'static str, resource: &'static str, subresource: &'static str) -> Self {
+        Self { verb, group: "", resource, subresource, name: "" }
+    }
+}
+
+impl std::fmt::Display for NeededRight {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.verb, self.resource)?;
+        let parts = [("/", self.subresource), (" of ", self.name)];
+        parts
+            .iter()
+            .filter(|(_, part)| !part.is_empty())
+            .try_for_each(|(before, part)| write!(f, "{before}{part}"))
+    }
 }
 
 /// Fails with everything that stands in the way. The cluster's uid.
@@ -40,14 +59,13 @@ pub(super) async fn check(
     wrong.extend(taken(&known, &join.cluster, &uid));
     for right in needed(objects, join.people)? {
         if !allowed(member, right, None).await? {
-            let NeededRight { verb, resource, subresource, .. } = right;
-            let slash = if subresource.is_empty() { "" } else { "/" };
-            wrong.push(format!("in {} you may not {verb} {resource}{slash}{subresource}", join.cluster));
+            wrong.push(format!("in {} you may not {right}", join.cluster));
         }
     }
-    let keep = NeededRight { verb: "patch", group: "", resource: "secrets", subresource: "" };
-    if !allowed(host, keep, Some(&join.members_namespace)).await? {
-        wrong.push(format!("in the host cluster you may not patch secrets in {}", join.members_namespace));
+    for right in needed_in_host(join.tunnel.is_some()) {
+        if !allowed(host, right, Some(&join.members_namespace)).await? {
+            wrong.push(format!("in the host cluster you may not {right} in {}", join.members_namespace));
+        }
     }
     if wrong.is_empty() { Ok(uid) } else { Err(Failure::Stopped(wrong.join("\n  "))) }
 }
@@ -82,28 +100,36 @@ fn needed(objects: &[Value], people: bool) -> Result<BTreeSet<NeededRight>, Fail
     for object in objects {
         let place = manifests::place(object)?;
         for verb in ["create", "patch"] {
-            rights.insert(NeededRight { verb, group: place.group, resource: place.plural, subresource: "" });
+            rights.insert(NeededRight { group: place.group, ..NeededRight::core(verb, place.plural, "") });
         }
     }
-    let core = |verb, resource, subresource| NeededRight { verb, group: "", resource, subresource };
-    rights.extend([core("create", "secrets", ""), core("create", "serviceaccounts", "token")]);
+    rights.extend([
+        NeededRight::core("create", "secrets", ""),
+        NeededRight::core("create", "serviceaccounts", "token"),
+    ]);
     if people {
-        let group = "certificates.k8s.io";
-        rights.insert(NeededRight {
-            verb: "get",
-            group,
-            resource: "certificatesigningrequests",
-            subresource: "",
-        });
+        let get = NeededRight::core("get", "certificatesigningrequests", "");
+        rights.insert(NeededRight { group: "certificates.k8s.io", ..get });
     }
     Ok(rights)
 }
 
+/// To keep the credentials, and to make a token of the tunnel's agents.
+fn needed_in_host(tunnel: bool) -> Vec<NeededRight> {
+    let mut rights = vec![NeededRight::core("patch", "secrets", "")];
+    if tunnel {
+        let token = NeededRight::core("create", "serviceaccounts", "token");
+        rights.push(NeededRight::core("create", "secrets", ""));
+        rights.push(NeededRight { name: tunnel::NAME, ..token });
+    }
+    rights
+}
+
 async fn allowed(api: &Api, right: NeededRight, namespace: Option<&str>) -> Result<bool, Failure> {
-    let NeededRight { verb, group, resource, subresource } = right;
+    let NeededRight { verb, group, resource, subresource, name } = right;
     let attributes = json!({
         "verb": verb, "group": group, "resource": resource, "subresource": subresource,
-        "namespace": namespace.unwrap_or_default(),
+        "name": name, "namespace": namespace.unwrap_or_default(),
     });
     let review = json!({
         "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
@@ -116,6 +142,14 @@ async fn allowed(api: &Api, right: NeededRight, namespace: Option<&str>) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_right_is_told_with_what_it_is_of() {
+        let told = |tunnel| needed_in_host(tunnel).iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(told(false), ["patch secrets"]);
+        let token = "create serviceaccounts/token of business-tunnel";
+        assert_eq!(told(true), ["patch secrets", "create secrets", token]);
+    }
 
     #[test]
     fn old_versions_and_second_names_are_refused() {

@@ -1,16 +1,22 @@
-use super::credentials::{Ended, Reach, token};
+use super::credentials::{Credential, Reach, Tokens};
 use super::{manifests, text};
 use crate::api::Api;
 use crate::commands::member::CONTROLLER_NAMESPACE;
 use crate::failure::Failure;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::str::FromStr;
 
 const AGENT: &str = include_str!("../../../../../deploy/member-tunnel/agent.yaml");
-/// Account, audience and Secret of the agents.
-const NAME: &str = "business-tunnel";
+/// Account, audience, Deployment and Secret of the agents.
+pub(crate) const NAME: &str = "business-tunnel";
+/// Label of a Secret that a token of agents is bound to: the cluster that they are in.
+const CLUSTER_LABEL: &str = "business.tkestack.io/tunnel-of";
+/// Scheme of a `proxy-url` that stands for the tunnel.
+pub(crate) const SCHEME: &str = "tunnel://";
 /// Port of the tunnel's Service.
 const PORT: u16 = 8091;
+/// In the agents' Deployment.
+const AGENT_IMAGE: &str = "/spec/template/spec/containers/0/image";
 /// Where the Secret is mounted.
 const MOUNTED_AUTHORITY: &str = "/tunnel/ca.crt";
 /// The API server's port inside its own cluster.
@@ -44,9 +50,17 @@ pub(super) async fn agent(
     cluster: &str,
     entrance: &Entrance,
     authority: Option<&str>,
+    image: Option<&str>,
 ) -> Result<Vec<Value>, Failure> {
     let service: Value = member.get("/api/v1/namespaces/default/services/kubernetes").await?;
-    filled(cluster, entrance, authority, text(&service, "/spec/clusterIP"))
+    let mut objects = filled(cluster, entrance, authority, text(&service, "/spec/clusterIP"))?;
+    set_image(&mut objects, image);
+    Ok(objects)
+}
+
+fn set_image(objects: &mut [Value], image: Option<&str>) {
+    let images = objects.iter_mut().filter_map(|object| object.pointer_mut(AGENT_IMAGE));
+    images.zip(image).for_each(|(found, image)| *found = json!(image));
 }
 
 fn filled(
@@ -67,27 +81,31 @@ fn filled(
     manifests::parsed(&manifest)
 }
 
-/// The agents' Secret with a new token of the host cluster, and when that ends. The token is good for the tunnel alone.
-pub(super) async fn secret(
-    host: &Api,
-    authority: Option<&str>,
-    days: u32,
-) -> Result<(Value, Ended), Failure> {
-    let (token, ends) = token(host, NAME, days, None, &[NAME]).await?;
-    let mut data = json!({ "token": token });
-    if let (Some(authority), Some(data)) = (authority, data.as_object_mut()) {
-        data.insert("ca.crt".to_owned(), json!(authority));
+/// Tokens of the agents of a cluster: of the host cluster, beside the kubeconfigs of members, and good for the tunnel alone.
+pub(crate) fn tokens<'a>(host: &'a Api, members_namespace: &'a str, cluster: &'a str) -> Tokens<'a> {
+    Tokens {
+        cluster: host,
+        namespace: members_namespace,
+        account: NAME,
+        audience: Some(NAME),
+        label: (CLUSTER_LABEL, cluster),
+        former: None,
     }
-    let secret = json!({
+}
+
+/// The agents' Secret.
+pub(super) fn secret(token: &Credential, authority: Option<&str>) -> Value {
+    let mut data = Map::from_iter([("token".to_owned(), json!(token.token))]);
+    data.extend(authority.map(|authority| ("ca.crt".to_owned(), json!(authority))));
+    json!({
         "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
         "metadata": {"name": NAME, "namespace": CONTROLLER_NAMESPACE},
         "stringData": data,
-    });
-    Ok((secret, ends))
+    })
 }
 
 /// Where that Secret is.
-pub(super) fn secret_path() -> String {
+pub(crate) fn secret_path() -> String {
     format!("/api/v1/namespaces/{CONTROLLER_NAMESPACE}/secrets/{NAME}")
 }
 
@@ -103,7 +121,7 @@ pub(super) async fn inside(member: &Api, cluster: &str) -> Result<Reach, Failure
         server: format!("https://{cluster}.tunnel:{API_PORT}"),
         tls_server_name: Some(API_NAME.to_owned()),
         authority,
-        proxy_url: Some(format!("tunnel://{cluster}")),
+        proxy_url: Some(format!("{SCHEME}{cluster}")),
     })
 }
 
@@ -118,6 +136,17 @@ mod tests {
         assert_eq!(entrance("t.example.org:443"), Some(("t.example.org".to_owned(), 443)));
         assert_eq!(entrance("https://t.example.org"), None);
         assert_eq!(entrance("me@t.example.org"), None);
+    }
+
+    #[test]
+    fn the_image_is_that_of_a_mirror_where_one_is_named() {
+        let image = |named: Option<&str>| {
+            let mut objects = filled("east", &"t".parse().unwrap(), None, "10.96.0.1").unwrap();
+            set_image(&mut objects, named);
+            text(&objects[0], AGENT_IMAGE).to_owned()
+        };
+        assert!(image(None).starts_with("registry.k8s.io/"), "{}", image(None));
+        assert_eq!(image(Some("mirror.example.org/agent:1")), "mirror.example.org/agent:1");
     }
 
     #[test]

@@ -1,0 +1,113 @@
+use crate::api::Api;
+use crate::commands::join::credentials::{Credential, Tokens, bound_to};
+use crate::commands::join::tunnel;
+use crate::commands::member::{CONTROLLER_NAMESPACE, text};
+use crate::failure::Failure;
+use crate::screen::note;
+use crate::wait::{self, Look};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Annotation of the agents' pods: the Secret of the host cluster that their token is bound to.
+const TOKEN_ANNOTATION: &str = "business.tkestack.io/token";
+
+/// The tunnel's agents in the member cluster, and a new token for them.
+pub(super) struct Agents<'a> {
+    member: &'a Api,
+    tokens: Tokens<'a>,
+    /// As it is kept in their Secret, in base64.
+    before: String,
+    pub(super) new: Credential,
+}
+
+impl<'a> Agents<'a> {
+    /// Makes the token, beside the one that they have. `None` where `join` has made no agents.
+    pub(super) async fn with_new_token(
+        member: &'a Api,
+        tokens: Tokens<'a>,
+        days: u32,
+    ) -> Result<Option<Self>, Failure> {
+        let Some(secret) = member.find::<Value>(&tunnel::secret_path()).await? else { return Ok(None) };
+        let before = text(&secret, "/data/token").to_owned();
+        let new = tokens.made(days).await?;
+        Ok(Some(Self { member, tokens, before, new }))
+    }
+
+    /// Has them begin anew with it. A new one is Ready when a server of the tunnel has taken its token, and only then
+    /// one of those before it goes. Else the old token is put back.
+    pub(super) async fn take_it(&self, timeout: Duration) -> Result<(), Failure> {
+        self.keep(&BASE64_STANDARD.encode(&self.new.token)).await?;
+        let begun = self.begin_anew(timeout).await;
+        if begun.is_err() {
+            match self.keep(&self.before).await {
+                Ok(()) => note("the agents' old token is in their Secret again"),
+                Err(why) => note(format_args!("the agents' new token stays in their Secret: {why}")),
+            }
+        }
+        begun
+    }
+
+    async fn keep(&self, token: &str) -> Result<(), Failure> {
+        let body = json!({"data": {"token": token}});
+        self.member.merge_patch(&tunnel::secret_path(), &body).await.map(drop)
+    }
+
+    async fn begin_anew(&self, timeout: Duration) -> Result<(), Failure> {
+        let name = tunnel::NAME;
+        let path = format!("/apis/apps/v1/namespaces/{CONTROLLER_NAMESPACE}/deployments/{name}");
+        let annotations = json!({TOKEN_ANNOTATION: self.new.bound_to});
+        let body = json!({"spec": {"template": {"metadata": {"annotations": annotations}}}});
+        self.member.merge_patch(&path, &body).await?;
+        wait::until("the tunnel's agents use the new token", timeout, async || {
+            Ok(rolled_out(&self.member.get(&path).await?))
+        })
+        .await
+    }
+
+    /// Whether the token that they had is good no more.
+    pub(super) async fn revoke_old(&self) -> Result<bool, Failure> {
+        let revoked = self.tokens.revoke_before(&self.new).await?;
+        let before = BASE64_STANDARD.decode(&self.before).unwrap_or_default();
+        let old = bound_to(&String::from_utf8_lossy(&before));
+        Ok(old.is_some_and(|secret| revoked.contains(&secret)))
+    }
+}
+
+/// As `kubectl rollout status` looks at it.
+fn rolled_out(deployment: &Value) -> Look<()> {
+    let number = |path: &str| deployment.pointer(path).and_then(Value::as_i64).unwrap_or_default();
+    let wanted = number("/spec/replicas");
+    let [updated, available, all] =
+        ["updatedReplicas", "availableReplicas", "replicas"].map(|field| number(&format!("/status/{field}")));
+    if number("/status/observedGeneration") < number("/metadata/generation") {
+        return Look::NotYet("they have not begun anew yet".to_owned());
+    }
+    if (updated, available, all) == (wanted, wanted, wanted) {
+        return Look::Yes(());
+    }
+    Look::NotYet(format!("{updated} of {wanted} are new, and {available} of {all} are available"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agents_have_begun_anew_when_all_are_new_and_available() {
+        let deployment = |generation: i64, updated: i64, available: i64, all: i64| {
+            let status = json!({
+                "observedGeneration": generation, "updatedReplicas": updated, "availableReplicas": available,
+                "replicas": all,
+            });
+            json!({"metadata": {"generation": 2}, "spec": {"replicas": 2}, "status": status})
+        };
+        let is_out = |deployment: Value| matches!(rolled_out(&deployment), Look::Yes(()));
+        assert!(is_out(deployment(2, 2, 2, 2)));
+        assert!(!is_out(deployment(1, 2, 2, 2)), "nobody has looked at the change");
+        assert!(!is_out(deployment(2, 1, 2, 2)), "one is of before");
+        assert!(!is_out(deployment(2, 2, 2, 3)), "one of before has not gone");
+        assert!(!is_out(deployment(2, 2, 1, 2)), "one is not Ready");
+    }
+}
