@@ -114,7 +114,7 @@ pub async fn serve_counted(
     let config = store::Config { read_from: settings.read_from.clone(), ..store::Config::new(url) };
     let store = kinds.open(config, &below, &metrics)?;
     let changes = RoleChanges::default();
-    add_checks(&ready, &store);
+    add_checks(settings, &ready, &store);
     let roles = follow_roles(settings, kinds, &store, &changes, &below);
     check_roles(&ready, &roles);
     let levels = Levels::new(kinds.charged());
@@ -232,10 +232,16 @@ fn check_clusters(ready: &Health, clusters: &Clusters) {
 }
 
 /// `/readyz` fails until the cache is filled and who is who is known for the first time, and while the database is
-/// away: probes leave the check `postgres` out, so that an absent database takes nobody out of service.
-fn add_checks(ready: &Health, store: &Store) {
-    let synced = store.clone();
-    ready.add("cache-sync", move || freshness::check(&synced));
+/// away: probes leave the check `postgres` out, so that an absent database takes nobody out of service. A standby that stands
+/// still while the primary goes on takes out the replicas that read from it: others know more.
+fn add_checks(settings: &Serve, ready: &Health, store: &Store) {
+    let (synced, reads_a_standby) = (store.clone(), settings.read_from.is_some());
+    ready.add("cache-sync", move || {
+        if !synced.synced() {
+            return Err("not filled yet".to_owned());
+        }
+        if reads_a_standby && synced.database().is_ok() { freshness::check(&synced) } else { Ok(()) }
+    });
     let store = store.clone();
     ready.add("postgres", move || store.database());
 }
