@@ -177,7 +177,9 @@ async fn watch_namespaces(cx: &Context, member: &Member, error: &LastError) {
         match event {
             Ok(Event::Init) => member.observed.namespaces_begin(),
             Ok(Event::InitDone) => {
-                member.observed.namespaces_end();
+                for gone in member.observed.namespaces_end() {
+                    changed(cx, member, &gone, Lane::Urgent, Duration::ZERO);
+                }
                 synced(cx, member);
             }
             Ok(Event::InitApply(object) | Event::Apply(object)) => {
@@ -205,7 +207,9 @@ async fn watch_quotas(cx: &Context, member: &Member, error: &LastError) {
         match event {
             Ok(Event::Init) => member.observed.quotas_begin(),
             Ok(Event::InitDone) => {
-                member.observed.quotas_end();
+                for gone in member.observed.quotas_end() {
+                    changed(cx, member, &gone, Lane::Urgent, Duration::ZERO);
+                }
                 synced(cx, member);
             }
             Ok(Event::InitApply(object) | Event::Apply(object)) => {
