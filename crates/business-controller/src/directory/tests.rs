@@ -1,6 +1,7 @@
 use super::*;
 use crate::fixtures::server::CLUSTER;
 use crate::fixtures::world::World;
+use crate::members::Lookup;
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
@@ -338,4 +339,24 @@ async fn a_cluster_that_has_left_is_not_registered_anew_from_what_was_listed_bef
     following.until("the list is read anew", || loads() == 2).await;
     following.until("it is let go", || following.sight() == DirectorySight::default()).await;
     assert!(following.member().is_none() && following.world.server.find(CLUSTER).is_none());
+}
+
+#[tokio::test]
+async fn nobody_is_unknown_by_answers_to_what_was_asked_before_the_fleet_was_ours() {
+    let world = World::new();
+    let (cx, fleet) = (&world.cx, world.cx.shares.post(Share::Fleet));
+    fleet.leave();
+    let told = Told { listed: Arc::new(Mutex::new(Err(String::new()))), loads: Arc::default(), period: LOOK };
+    let mut directory = Directory::new(Arc::clone(cx), Box::new(told), Dialer::default());
+    directory.was_read = true;
+    directory.asking.spawn(async { ClusterAnswers::default() });
+    fleet.open();
+    directory.follow().await;
+    let mut is_unknown = Vec::new();
+    while let Some(answers) = directory.asking.join_next().await {
+        directory.recognize_all(answers.unwrap()).await;
+        directory.attend();
+        is_unknown.push(matches!(cx.members.find("c2", Share::Fleet, fleet.tenure()), Lookup::Unknown));
+    }
+    assert_eq!(is_unknown, [false, true]);
 }
