@@ -1,6 +1,6 @@
 //! What the program is told on its command line. Nothing else reads arguments or the environment.
 
-use crate::dial::Dialer;
+use crate::dial::{Dialer, limit_silence};
 use crate::error::Error;
 use crate::fence::Times;
 use crate::issuer::serve::IssuerIdentity;
@@ -345,6 +345,7 @@ pub async fn client(kubeconfig: Option<&Path>) -> Result<kube::Client, Error> {
     };
     // Every call is tried again by whoever made it, with what is known by then.
     config.default_retry = false;
+    limit_silence(&mut config);
     Ok(kube::Client::try_from(config)?)
 }
 

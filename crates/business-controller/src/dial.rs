@@ -7,6 +7,7 @@
 use crate::error::{Error, chain};
 use futures_util::future::BoxFuture;
 use http::Uri;
+use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::client::legacy::{Builder, Client as Http};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -20,6 +21,8 @@ use tower::{BoxError, Service, ServiceBuilder};
 
 /// Connecting to a member cluster must not take longer.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(4);
+/// Nothing that is awaited takes longer to say anything: a watch ends earlier, by its server.
+const SILENCE_MAX: Duration = Duration::from_mins(5);
 /// Scheme of a `proxy-url` that stands for the tunnel.
 const TUNNEL_SCHEME: &str = "tunnel";
 
@@ -40,6 +43,7 @@ impl Dialer {
     pub fn client(&self, mut config: kube::Config) -> Result<kube::Client, Error> {
         config.connect_timeout = Some(CONNECT_DEADLINE);
         config.default_retry = false;
+        limit_silence(&mut config);
         let through = config.proxy_url.clone().filter(|proxy| proxy.scheme_str() == Some(TUNNEL_SCHEME));
         let Some(agent) = through else { return Ok(kube::Client::try_from(config)?) };
         let Some(socket) = self.tunnel.clone() else {
@@ -48,7 +52,10 @@ impl Dialer {
             )));
         };
         let tunnel = WithDeadline(Tunnel::new(agent, Socket(socket)));
-        let connector = config.rustls_https_connector_with_connector(tunnel)?;
+        let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(tunnel)?);
+        connector.set_connect_timeout(config.connect_timeout);
+        connector.set_read_timeout(config.read_timeout);
+        connector.set_reset_reader_on_write(config.reset_reader_on_write);
         let http: Http<_, Body> = Builder::new(TokioExecutor::new()).build(connector);
         let service = ServiceBuilder::new()
             .layer(config.base_uri_layer())
@@ -58,6 +65,13 @@ impl Dialer {
             .service(http);
         Ok(ClientBuilder::new(service, config.default_namespace).build())
     }
+}
+
+/// Lists and the starts of watches have no deadline of their own. The time counts from the last request on: of a
+/// connection each request is answered before the next.
+pub fn limit_silence(config: &mut kube::Config) {
+    config.read_timeout = Some(SILENCE_MAX);
+    config.reset_reader_on_write = true;
 }
 
 /// Connects to the socket, whatever is asked for: the tunnel's server is told by CONNECT.

@@ -110,12 +110,12 @@ pub struct Directory {
     unusable: BTreeMap<String, String>,
     /// Whether the source was ever read.
     was_read: bool,
-    /// The tenure of the fleet's share in which all that had no record were asked who they are.
+    /// The last tenure of the fleet's share in which all that had no record were asked who they are.
     asked_in: Option<u64>,
     reading: JoinSet<Result<Listing, Error>>,
     /// When to read again.
     due: Instant,
-    asking: JoinSet<Vec<ClusterAnswer>>,
+    asking: JoinSet<ClusterAnswers>,
     trials: JoinSet<Trial>,
     sessions: JoinSet<()>,
 }
@@ -469,6 +469,12 @@ impl Directory {
         unusable.chain(listed).collect()
     }
 
+    /// The tenure of the fleet's share, if it is ours and not all that have no record were asked in it.
+    fn fleet_to_ask_for(&self) -> Option<u64> {
+        let tenure = self.cx.shares.held().get(&Share::Fleet).copied();
+        tenure.filter(|tenure| self.asked_in != Some(*tenure))
+    }
+
     /// Asks clusters for what is not known of them: who they are, and their version. Who has no record is the fleet's.
     fn ask(&mut self) {
         if !self.asking.is_empty() {
@@ -476,24 +482,27 @@ impl Directory {
         }
         let mut questions = Vec::new();
         let is_fleets = self.is_fleets();
+        let fleet = self.fleet_to_ask_for();
         for (name, held) in &mut self.listed {
             let known = held.uid.is_some();
             let is_ours = if known { held.reach() == Reach::Reachable } else { is_fleets };
             let is_complete = known && !held.version.is_empty();
             let period = if is_complete { VERSION_PERIOD } else { ASK_PERIOD };
-            if is_ours && held.asked.is_none_or(|at| at.elapsed() >= period) {
+            let is_new = !known && fleet.is_some();
+            if is_ours && (is_new || held.asked.is_none_or(|at| at.elapsed() >= period)) {
                 held.asked = Some(Instant::now());
                 let api = MemberApi::for_questions(held.client.clone(), self.cx.fleet());
                 questions.push(question(name.clone(), api, known));
             }
         }
-        if is_fleets || !questions.is_empty() {
-            self.asking.spawn(join_all(questions));
+        if fleet.is_some() || !questions.is_empty() {
+            self.asking.spawn(async move { ClusterAnswers { fleet, answers: join_all(questions).await } });
         }
     }
 
     /// One that cannot be registered keeps no other from that.
-    async fn recognize_all(&mut self, mut answers: Vec<ClusterAnswer>) {
+    async fn recognize_all(&mut self, answered: ClusterAnswers) {
+        let ClusterAnswers { fleet, mut answers } = answered;
         // In the order of names: of two names for one cluster it is always the same that is refused.
         answers.sort_by(|a, b| a.name.cmp(&b.name));
         let stay = self.cx.shares.enter(Share::Fleet);
@@ -511,7 +520,13 @@ impl Directory {
                 );
             }
         }
-        self.asked_in = stay.map(|stay| stay.tenure());
+        // What was asked before the share was ours left out whoever has no record.
+        if fleet.is_some() && fleet == stay.map(|stay| stay.tenure()) {
+            self.asked_in = fleet;
+        }
+        if self.fleet_to_ask_for().is_some() {
+            self.ask();
+        }
     }
 
     async fn recognize(&mut self, name: String, uid: &str) -> Result<(), Error> {
@@ -589,6 +604,14 @@ fn unfit(name: &str) -> Option<String> {
     }
     let wrong = NameRule::Subdomain.check(name);
     wrong.into_iter().next().map(|why| format!("no MemberCluster can have its name: {why}"))
+}
+
+/// What clusters have said that were asked together.
+#[derive(Debug, Default)]
+struct ClusterAnswers {
+    /// The tenure of the fleet's share in which all that have no record were asked.
+    fleet: Option<u64>,
+    answers: Vec<ClusterAnswer>,
 }
 
 /// What a cluster says of itself.

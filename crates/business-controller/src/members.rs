@@ -7,20 +7,20 @@ use crate::shares::Share;
 use business_types::ClusterIdentity;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 /// The member clusters by name.
 #[derive(Debug, Default)]
 pub struct Members {
     accepted: RwLock<AcceptedCluster>,
+    /// Whether the directory was ever read.
+    read: watch::Sender<bool>,
     /// One has not answered: where there are other credentials of it, they are tried now.
     pub doubted: Notify,
 }
 
 #[derive(Debug, Default)]
 struct AcceptedCluster {
-    /// Whether the directory was ever read.
-    read: bool,
     /// The shares of which all members are here, and since which tenure of each.
     attended: BTreeMap<Share, u64>,
     members: BTreeMap<String, Arc<Member>>,
@@ -83,7 +83,14 @@ impl Members {
 
     /// Whether the directory was ever read.
     pub fn is_read(&self) -> bool {
-        self.read().read
+        *self.read.borrow()
+    }
+
+    /// Waits until the directory was read.
+    pub async fn were_read(&self) {
+        let mut read = self.read.subscribe();
+        // It fails only without a sender, which is ours.
+        let _read = read.wait_for(|read| *read).await;
     }
 
     /// All members of these shares are here: the shares of which that was not so before.
@@ -91,7 +98,8 @@ impl Members {
         let mut accepted = self.write();
         let is_new = |(share, tenure): &(&Share, &u64)| accepted.attended.get(*share) != Some(*tenure);
         let new = held.iter().filter(is_new).map(|(share, _)| *share).collect();
-        (accepted.attended, accepted.read) = (held, true);
+        accepted.attended = held;
+        self.read.send_replace(true);
         new
     }
 

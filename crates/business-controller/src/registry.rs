@@ -6,6 +6,8 @@ pub mod kind;
 pub mod scans;
 /// A registry, whatever its sort.
 pub mod backend;
+/// Leave to write to one.
+pub mod writes;
 /// TKE's registry API.
 pub mod tke;
 /// Any registry of the OCI distribution specification.

@@ -177,6 +177,11 @@ impl Seals {
         self.wanted.notified().await;
     }
 
+    /// Whether somebody waits for them.
+    pub(crate) fn are_awaited(&self) -> bool {
+        self.read.receiver_count() > 0
+    }
+
     /// As a call has read them that was sent then.
     pub fn set(&self, keyring: Keyring, sent: Instant) {
         self.keyring.send_replace(Some(Arc::new(keyring)));

@@ -10,6 +10,15 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 
 impl Work for Context {
+    /// Neither waits for a share: every replica follows our kinds, and reads the directory.
+    fn ready(&self) -> BoxFuture<'_, ()> {
+        async move {
+            self.objects.synced().await;
+            self.members.were_read().await;
+        }
+        .boxed()
+    }
+
     /// The keys are read by a call that is sent after the share has become ours, and its lease is renewed by one that is sent
     /// after that. So whatever a former holder has sealed can be opened, and a later one that has made the lease anew cannot
     /// miss that somebody has worked here.
@@ -17,7 +26,6 @@ impl Work for Context {
         async move {
             self.seals.read_from_now_on().await;
             post.fence.renewed_from_now_on().await;
-            self.objects.synced().await;
             if post.share == Share::Fleet {
                 dispatch::take_over(self).await;
             }

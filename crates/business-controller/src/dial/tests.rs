@@ -25,6 +25,15 @@ struct Cluster {
 
 impl Cluster {
     async fn start() -> Self {
+        Self::serving(true).await
+    }
+
+    /// One that takes every call, and answers none.
+    async fn start_silent() -> Self {
+        Self::serving(false).await
+    }
+
+    async fn serving(answers: bool) -> Self {
         let key = KeyPair::generate().unwrap();
         let certificate = CertificateParams::new(vec![NAME.to_owned()]).unwrap().self_signed(&key).unwrap();
         let der = CertificateDer::from(certificate.der().to_vec());
@@ -37,9 +46,15 @@ impl Cluster {
         let (port, heard) = (listener.local_addr().unwrap().port(), Arc::new(Mutex::new(Vec::new())));
         let told = Arc::clone(&heard);
         tokio::spawn(async move {
+            let mut silent = Vec::new();
             while let Ok((stream, _)) = listener.accept().await {
                 let Ok(stream) = acceptor.accept(stream).await else { continue };
-                tokio::spawn(serve(stream, Arc::clone(&told)));
+                if answers {
+                    tokio::spawn(serve(stream, Arc::clone(&told)));
+                } else {
+                    told.lock().unwrap().push("it is silent".to_owned());
+                    silent.push(stream);
+                }
             }
         });
         Self { port, authority: der.to_vec(), heard }
@@ -171,4 +186,26 @@ async fn without_a_socket_a_cluster_behind_the_tunnel_cannot_be_used() {
     config.proxy_url = Some("tunnel://member-7".parse().unwrap());
     let error = Dialer::default().client(config).err().unwrap();
     assert!(error.text().contains("--tunnel-socket"), "{}", error.text());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_never_answered_is_given_up() {
+    let (cluster, place) = (Cluster::start_silent().await, Place::new("hanging"));
+    let (listener, port) = (UnixListener::bind(place.socket()).unwrap(), cluster.port);
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(relay(stream, port));
+        }
+    });
+    let through = cluster.config("tunnel://member-7");
+    let mut straight = through.clone();
+    straight.cluster_url = format!("https://127.0.0.1:{}", cluster.port).parse().unwrap();
+    (straight.tls_server_name, straight.proxy_url) = (Some(NAME.to_owned()), None);
+    for config in [straight, through] {
+        let client = place.dialer().client(config).unwrap();
+        let listed = client.list_api_groups();
+        let error = tokio::time::timeout(SILENCE_MAX * 2, listed).await.unwrap().unwrap_err();
+        assert!(chain(&error).contains("timed out"), "{}", chain(&error));
+    }
+    assert_eq!(cluster.heard.lock().unwrap().len(), 2, "both were connected");
 }

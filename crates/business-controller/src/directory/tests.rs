@@ -1,6 +1,7 @@
 use super::*;
 use crate::fixtures::server::CLUSTER;
 use crate::fixtures::world::World;
+use crate::members::Lookup;
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
@@ -30,6 +31,8 @@ struct State {
     uid: String,
     /// With what each may not do, as `VERB RESOURCE`.
     tokens: BTreeMap<String, Vec<String>>,
+    /// By the path of their list.
+    objects: BTreeMap<String, Value>,
     calls: Vec<(String, String)>,
 }
 
@@ -65,6 +68,13 @@ impl Cluster {
 
     fn lets_out(&self, token: &str) {
         self.state().tokens.remove(token);
+    }
+
+    /// It holds a quota of ours, of so many pods.
+    fn has_quota(&self, revision: u64, pods: &str) {
+        let metadata = json!({"name": "web", "namespace": "web", "resourceVersion": revision.to_string()});
+        let quota = json!({"metadata": metadata, "spec": {"hard": {"pods": pods}}});
+        self.state().objects.insert("/api/v1/resourcequotas".to_owned(), quota);
     }
 
     /// Who has asked for what since the last time.
@@ -124,7 +134,10 @@ impl State {
                 json!({"metadata": {"name": "kube-system", "uid": self.uid}})
             }
             "/version" => json!({"gitVersion": "v1.36.0"}),
-            _ => json!({"metadata": {"resourceVersion": "1"}, "items": []}),
+            _ => {
+                let items: Vec<&Value> = self.objects.get(path).into_iter().collect();
+                json!({"metadata": {"resourceVersion": "1"}, "items": items})
+            }
         }
     }
 }
@@ -178,6 +191,10 @@ impl Following {
 
     /// By a source that is read so often.
     async fn read_every(period: Duration) -> Self {
+        Self::of(Cluster::start(UID).await, period).await
+    }
+
+    async fn of(cluster: Cluster, period: Duration) -> Self {
         let world = World::new();
         world.cx.members.remove("c1");
         world.knows_cluster(&json!({ "metadata": { "uid": "m" }, "spec": {}, "status": { "uid": UID } }));
@@ -186,7 +203,6 @@ impl Following {
         let known = world.stored(CLUSTER);
         world.knows_cluster(&known);
         world.lists_all();
-        let cluster = Cluster::start(UID).await;
         cluster.lets_in(&token(0), &[]);
         let listed = Arc::new(Mutex::new(Ok(cluster.listed(&token(0)))));
         let told = Told { listed, loads: Arc::default(), period };
@@ -262,6 +278,22 @@ async fn credentials_change_without_a_gap() {
 }
 
 #[tokio::test]
+async fn a_cluster_that_was_moved_is_seen_as_it_is_there_although_its_history_went_back() {
+    let cluster = Cluster::start(UID).await;
+    cluster.has_quota(1_000, "2");
+    let following = Following::of(cluster, LOOK).await;
+    let member = following.member().unwrap();
+    let pods = || member.observed.at("web").1.map(|quota| quota.spec_hard["pods"].to_string());
+    assert_eq!(pods().as_deref(), Some("2"));
+    // Its new home was made from a snapshot, and the old one still answers.
+    let restored = Cluster::start(UID).await;
+    restored.has_quota(900, "10");
+    restored.lets_in(&token(1), &[]);
+    following.tell(Ok(restored.listed(&token(1))));
+    following.until_without_a_gap("it is seen as it is", || pods().as_deref() == Some("10")).await;
+}
+
+#[tokio::test]
 async fn wrong_credentials_take_no_working_cluster_away_and_are_told() {
     let following = Following::start().await;
     let other = Cluster::start("another").await;
@@ -307,4 +339,24 @@ async fn a_cluster_that_has_left_is_not_registered_anew_from_what_was_listed_bef
     following.until("the list is read anew", || loads() == 2).await;
     following.until("it is let go", || following.sight() == DirectorySight::default()).await;
     assert!(following.member().is_none() && following.world.server.find(CLUSTER).is_none());
+}
+
+#[tokio::test]
+async fn nobody_is_unknown_by_answers_to_what_was_asked_before_the_fleet_was_ours() {
+    let world = World::new();
+    let (cx, fleet) = (&world.cx, world.cx.shares.post(Share::Fleet));
+    fleet.leave();
+    let told = Told { listed: Arc::new(Mutex::new(Err(String::new()))), loads: Arc::default(), period: LOOK };
+    let mut directory = Directory::new(Arc::clone(cx), Box::new(told), Dialer::default());
+    directory.was_read = true;
+    directory.asking.spawn(async { ClusterAnswers::default() });
+    fleet.open();
+    directory.follow().await;
+    let mut is_unknown = Vec::new();
+    while let Some(answers) = directory.asking.join_next().await {
+        directory.recognize_all(answers.unwrap()).await;
+        directory.attend();
+        is_unknown.push(matches!(cx.members.find("c2", Share::Fleet, fleet.tenure()), Lookup::Unknown));
+    }
+    assert_eq!(is_unknown, [false, true]);
 }

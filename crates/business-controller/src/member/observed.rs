@@ -276,9 +276,10 @@ impl<V: Versioned> Sights<V> {
         from.take_while(|(key, _)| key.starts_with(&prefix)).map(|(_, object)| Arc::clone(object)).collect()
     }
 
-    /// Whether `object` is news.
+    /// Whether `object` is news. Between the beginning and the end of a list the watch tells nothing but the list.
     pub(super) fn seen(&mut self, name: &str, object: V, by_watch: bool) -> bool {
         let incoming = revision(object.resource_version());
+        let is_listed = by_watch && self.listed.is_some();
         if by_watch {
             self.delivered = self.delivered.max(incoming);
             if let Some(listed) = self.listed.as_mut() {
@@ -287,7 +288,12 @@ impl<V: Versioned> Sights<V> {
         } else if incoming <= self.delivered {
             return false;
         }
-        if self.objects.get(name).is_some_and(|old| revision(old.resource_version()) >= incoming) {
+        let is_old = |held: &V| {
+            // A list counts as it is: the cluster may have been restored, and then its revisions went back. Answers to own
+            // writes wait until they have come as far again; the watch tells the same.
+            if is_listed { *held == object } else { revision(held.resource_version()) >= incoming }
+        };
+        if self.objects.get(name).is_some_and(|held| is_old(held)) {
             return false;
         }
         self.objects.insert(name.to_owned(), Arc::new(object));
@@ -299,11 +305,13 @@ impl<V: Versioned> Sights<V> {
         self.objects.remove(name);
     }
 
-    pub(super) fn list_ends(&mut self) {
+    /// What was not in the list is gone: which.
+    pub(super) fn list_ends(&mut self) -> Vec<String> {
         self.synced = true;
-        if let Some(listed) = self.listed.take() {
-            self.objects.retain(|name, _| listed.contains(name));
-        }
+        let Some(listed) = self.listed.take() else { return Vec::new() };
+        let gone: Vec<String> = self.objects.keys().filter(|name| !listed.contains(*name)).cloned().collect();
+        self.objects.retain(|name, _| listed.contains(name));
+        gone
     }
 }
 
@@ -374,22 +382,22 @@ impl Observed {
 
     /// A list of namespaces begins.
     pub fn namespaces_begin(&self) {
-        self.write().namespaces.listed = Some(HashSet::new());
+        self.write().namespaces.list_begins();
     }
 
     /// A list of quotas begins.
     pub fn quotas_begin(&self) {
-        self.write().quotas.listed = Some(HashSet::new());
+        self.write().quotas.list_begins();
     }
 
-    /// A list of namespaces has ended.
-    pub fn namespaces_end(&self) {
-        self.write().namespaces.list_ends();
+    /// A list of namespaces has ended: those that are gone.
+    pub fn namespaces_end(&self) -> Vec<String> {
+        self.write().namespaces.list_ends()
     }
 
-    /// A list of quotas has ended.
-    pub fn quotas_end(&self) {
-        self.write().quotas.list_ends();
+    /// A list of quotas has ended: the namespaces whose quota is gone.
+    pub fn quotas_end(&self) -> Vec<String> {
+        self.write().quotas.list_ends()
     }
 
     /// A namespace as it is; whether that is news.
@@ -433,7 +441,7 @@ impl Observed {
     /// A list of bindings begins.
     pub fn bindings_begin(&self) {
         let mut inner = self.write();
-        inner.bindings.listed = Some(HashSet::new());
+        inner.bindings.list_begins();
         inner.others.list_begins();
     }
 
@@ -511,6 +519,34 @@ mod tests {
         let mut edited = quota(3, "3");
         edited.spec_hard.clear();
         assert_eq!(observed.quota("n", edited, true), Concern::State);
+    }
+
+    #[test]
+    fn a_list_counts_although_history_went_back() {
+        let observed = Observed::default();
+        let amount = |text: &str| quota(1, text).status_used;
+        let list = |quotas: &[&ClusterQuota]| {
+            observed.quotas_begin();
+            let seen: Vec<Concern> =
+                quotas.iter().map(|&quota| observed.quota("n", quota.clone(), true)).collect();
+            observed.quotas_end();
+            seen
+        };
+        let held = || observed.at("n").1.unwrap();
+        observed.quota("n", quota(9, "0"), true);
+        observed.quota("n", quota(10, "0"), false);
+        let restored = ClusterQuota { spec_hard: amount("10"), ..quota(7, "0") };
+        assert_eq!(list(&[&restored]), [Concern::State], "what was written at 10 is lost");
+        assert_eq!(*held(), restored);
+        assert_eq!(list(&[&restored]), [Concern::Nothing]);
+        let other = ClusterQuota { spec_hard: amount("20"), ..restored };
+        assert_eq!(list(&[&other]), [Concern::State], "two histories may have given one revision");
+        assert_eq!(observed.quota("n", quota(8, "0"), true), Concern::State);
+        assert_eq!(observed.quota("n", quota(7, "0"), true), Concern::Nothing, "an event counts in order");
+        observed.quotas_begin();
+        assert_eq!(observed.quotas_end(), ["n"]);
+        assert!(observed.at("n").1.is_none());
+        assert_eq!(observed.quota("n", quota(8, "0"), false), Concern::Nothing, "an answer that is late");
     }
 
     #[test]

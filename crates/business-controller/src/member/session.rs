@@ -29,8 +29,10 @@ const RETRY_FLOOR: Duration = Duration::from_millis(500);
 const RETRY_CEILING: Duration = Duration::from_secs(5);
 /// Probes that must fail in a row until a cluster counts as unreachable.
 const FAILURES: u32 = 3;
-/// A cluster that answers but cannot be listed for this long counts as unreachable.
+/// A cluster that answers but cannot be listed for this long counts as unreachable, and its watches begin anew.
 const LIST_PATIENCE: Duration = Duration::from_secs(15);
+/// The same, after it could not be listed again and again: a long list needs its time.
+const LIST_PATIENCE_MAX: Duration = Duration::from_mins(4);
 /// Figures of use are copied at most this often.
 const FIGURES_PERIOD: Duration = Duration::from_secs(1);
 /// Objects a page of a list.
@@ -71,6 +73,7 @@ pub(crate) async fn take_over(cx: &Context, member: &Member) {
 
 async fn follow(cx: &Context, member: &Member) {
     let mut switched = false;
+    let mut patience = LIST_PATIENCE;
     loop {
         // With other credentials it is listed anew, and what is seen of it holds meanwhile.
         if !switched {
@@ -84,9 +87,11 @@ async fn follow(cx: &Context, member: &Member) {
             () = watch_bindings(cx, member) => false,
             () = template_watches::follow(cx, member) => false,
             () = pull_watches::follow(cx, member) => false,
-            () = keep_probing(cx, member, &error) => false,
+            () = keep_probing(cx, member, &error, patience) => false,
             () = member.switched.notified() => true,
         };
+        let longer = (patience * 2).min(LIST_PATIENCE_MAX);
+        patience = if member.observed.is_synced() { LIST_PATIENCE } else { longer };
     }
 }
 
@@ -106,8 +111,8 @@ async fn connect(cx: &Context, member: &Member) {
     }
 }
 
-/// Asks again and again; returns when the cluster has not answered a few times.
-async fn keep_probing(cx: &Context, member: &Member, error: &LastError) {
+/// Asks again and again; returns when the cluster has not answered a few times, or was not listed for so long.
+async fn keep_probing(cx: &Context, member: &Member, error: &LastError, patience: Duration) {
     let begun = Instant::now();
     let mut failures = 0_u32;
     loop {
@@ -126,12 +131,11 @@ async fn keep_probing(cx: &Context, member: &Member, error: &LastError) {
                 }
             }
         }
-        let last = error.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if !member.observed.is_synced()
-            && begun.elapsed() > LIST_PATIENCE
-            && let Some(reason) = last
-        {
+        if !member.observed.is_synced() && begun.elapsed() > patience {
+            let last = error.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let reason = last.unwrap_or_else(|| format!("no end within {} s", patience.as_secs()));
             unreachable(cx, member, &format!("it cannot be listed: {reason}"));
+            return;
         }
     }
 }
@@ -177,7 +181,9 @@ async fn watch_namespaces(cx: &Context, member: &Member, error: &LastError) {
         match event {
             Ok(Event::Init) => member.observed.namespaces_begin(),
             Ok(Event::InitDone) => {
-                member.observed.namespaces_end();
+                for gone in member.observed.namespaces_end() {
+                    changed(cx, member, &gone, Lane::Urgent, Duration::ZERO);
+                }
                 synced(cx, member);
             }
             Ok(Event::InitApply(object) | Event::Apply(object)) => {
@@ -205,7 +211,9 @@ async fn watch_quotas(cx: &Context, member: &Member, error: &LastError) {
         match event {
             Ok(Event::Init) => member.observed.quotas_begin(),
             Ok(Event::InitDone) => {
-                member.observed.quotas_end();
+                for gone in member.observed.quotas_end() {
+                    changed(cx, member, &gone, Lane::Urgent, Duration::ZERO);
+                }
                 synced(cx, member);
             }
             Ok(Event::InitApply(object) | Event::Apply(object)) => {

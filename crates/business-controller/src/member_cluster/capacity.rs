@@ -6,13 +6,16 @@ use super::wake_cluster;
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
 use crate::kinds::{Heard, ObjectKey as _};
-use crate::member::Reach;
+use crate::member::{Member, Reach};
 use crate::members::Lookup;
 use crate::merge::difference;
+use crate::namespace::kind::NamespaceView;
 use crate::queue::Lane;
+use business_types::Provenance;
 use futures_util::StreamExt as _;
 use meta::quantity::{Quantity, ResourceList};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -82,8 +85,7 @@ async fn derive(cx: &Context, object: &MemberClusterView) -> Result<ResourceList
         Lookup::Found(member) if member.reach() == Reach::Reachable => member,
         _ => return Err(CallFailure::Unavailable("the cluster does not answer".to_owned()).into()),
     };
-    let ours = cx.objects.namespaces.in_cluster(object.key.name());
-    let ours = ours.iter().map(|view| view.spec.namespace.clone()).collect();
+    let ours = namespaces(cx, &member);
     let nodes = nodes::read(&member.api, &ours).await?;
     // The status may have been written meanwhile.
     let Some(newest) = cx.objects.member_clusters.get(&object.key) else { return Ok(nodes.allocatable) };
@@ -101,6 +103,19 @@ async fn derive(cx: &Context, object: &MemberClusterView) -> Result<ResourceList
         }
     }
     Ok(nodes.allocatable)
+}
+
+/// The namespaces of the cluster that stand on record as an object's, which pays for their pods. Anybody may have an
+/// object for any other.
+fn namespaces(cx: &Context, member: &Member) -> BTreeSet<String> {
+    let is_on_record = |view: &NamespaceView| {
+        let Some(record) = &view.status.cluster_namespace else { return false };
+        let (there, _) = member.observed.at(&view.spec.namespace);
+        matches!(record.provenance, Provenance::Made | Provenance::Adopted)
+            && there.is_some_and(|there| there.uid == record.uid)
+    };
+    let objects = cx.objects.namespaces.in_cluster(&member.name);
+    objects.iter().filter(|view| is_on_record(view)).map(|view| view.spec.namespace.clone()).collect()
 }
 
 /// Whether a write is due: other resources, less of one, or noticeably more.

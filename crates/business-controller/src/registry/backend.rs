@@ -121,6 +121,9 @@ pub trait Backend: Debug + Send + Sync {
         record: &'a RegistryRecord,
     ) -> BoxFuture<'a, Result<Removal, Error>>;
 
+    /// Whether nothing that was sent can come any more that is not seen yet. Else the time to wait.
+    fn writes_have_ended(&self) -> Result<(), Duration>;
+
     /// How long after an object's deletion something may still be pushed by what was allowed before.
     fn late_pushes(&self) -> Duration;
 }

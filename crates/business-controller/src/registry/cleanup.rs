@@ -49,8 +49,10 @@ where
         return Ok(PassOutcome::Applied);
     }
     let place = place(object);
+    // Before the look: what is not found counts only when nothing can come after it.
+    let ended = cx.registry.backend.as_deref().map_or(Ok(()), Backend::writes_have_ended);
     let record = recorded(cx, object, &place).await?;
-    let waits = match (&record, cx.registry.backend.as_deref()) {
+    let mut waits = match (&record, cx.registry.backend.as_deref()) {
         (None, _) => None,
         (Some(record), Some(backend)) => {
             let stepped = step(cx, backend, object, Owned { place: &place, record }).await;
@@ -66,6 +68,13 @@ where
             again: RECHECK,
         }),
     };
+    if let Err(again) = ended {
+        waits.get_or_insert_with(|| Waits {
+            reason: reason::DELETING,
+            message: "what was sent to the registry before may still arrive there".to_owned(),
+            again,
+        });
+    }
     if let Some(Waits { reason, message, again }) = waits {
         let mut next = status::ending(object, reason, &message, &cx.now());
         next.registry = record;

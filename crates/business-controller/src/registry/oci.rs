@@ -7,6 +7,7 @@ pub mod calls;
 pub mod inventory;
 
 use super::backend::{Backend, Measured, Provided, RegistryPlace, RegistryState, Removal};
+use super::writes::RegistryWrites;
 use crate::error::{CallFailure, Error};
 use crate::fence::Fence;
 use business_types::registry::{RegistryBackend, RegistryProvenance, RegistryRecord, TOKEN_SECONDS_MAX};
@@ -29,13 +30,13 @@ const PARALLEL: usize = 8;
 #[derive(Debug)]
 pub struct OciRegistry {
     http: Http,
-    fence: Arc<Fence>,
+    writes: RegistryWrites,
     known: Known,
 }
 
 impl OciRegistry {
     pub fn new(http: Http, fence: Arc<Fence>) -> Self {
-        Self { http, fence, known: Known::default() }
+        Self { http, writes: RegistryWrites::new(fence), known: Known::default() }
     }
 
     async fn has_content(&self, place: &RegistryPlace) -> Result<bool, Error> {
@@ -74,14 +75,13 @@ impl OciRegistry {
     }
 
     async fn delete(&self, repository: &str, digest: &str) -> Result<(), Error> {
-        // Each by itself: whoever does not lead any more removes nothing that is pushed to a successor.
-        self.fence.permit()?;
         let call = Call {
             method: Method::DELETE,
             path: format!("/v2/{repository}/manifests/{digest}"),
             scope: format!("repository:{repository}:delete,pull"),
         };
-        let answer = self.http.call(&call).await?;
+        // Each by itself: whoever does not lead any more removes nothing that is pushed to a successor.
+        let answer = self.http.write(&call, &self.writes).await?;
         match answer.status {
             StatusCode::ACCEPTED | StatusCode::OK | StatusCode::NOT_FOUND => Ok(()),
             StatusCode::METHOD_NOT_ALLOWED => Err(Error::Registry(CallFailure::Refused {
@@ -144,6 +144,10 @@ impl Backend for OciRegistry {
         _record: &'a RegistryRecord,
     ) -> BoxFuture<'a, Result<Removal, Error>> {
         Self::remove(self, place).boxed()
+    }
+
+    fn writes_have_ended(&self) -> Result<(), Duration> {
+        self.writes.have_ended()
     }
 
     fn late_pushes(&self) -> Duration {

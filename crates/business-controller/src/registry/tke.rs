@@ -1,6 +1,7 @@
 //! TKE's registry: `namespaces` and `chartgroups` of `registry.tkestack.io/v1`. It tells no sizes.
 
 use super::backend::{Backend, Content, Measured, Provided, RegistryPlace, RegistryState, Removal};
+use super::writes::RegistryWrites;
 use crate::error::{CallFailure, Error};
 use crate::fence::Fence;
 use business_types::names::UID_ANNOTATION;
@@ -18,13 +19,13 @@ use std::time::Duration;
 const GROUP: &str = "registry.tkestack.io";
 /// Annotation of a namespace of the registry: the project that it was made for.
 const PROJECT_ANNOTATION: &str = "projectName";
-/// A call that takes longer has failed.
+/// A read that takes longer has failed.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// TKE's registry.
 pub struct TkeRegistry {
     client: Client,
-    fence: Arc<Fence>,
+    writes: RegistryWrites,
 }
 
 impl std::fmt::Debug for TkeRegistry {
@@ -35,7 +36,7 @@ impl std::fmt::Debug for TkeRegistry {
 
 impl TkeRegistry {
     pub fn new(client: Client, fence: Arc<Fence>) -> Self {
-        Self { client, fence }
+        Self { client, writes: RegistryWrites::new(fence) }
     }
 
     fn api(&self, content: Content) -> Api<DynamicObject> {
@@ -72,6 +73,10 @@ impl TkeRegistry {
         Ok(found.filter(|object| uid(object) == record.uid && is_listed(place, object)))
     }
 
+    async fn write<T>(&self, call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Error> {
+        self.writes.send(async { call.await.map_err(|error| Error::Registry(error.into())) }).await
+    }
+
     async fn make(&self, place: &RegistryPlace) -> Result<Provided, Error> {
         let namespace = json!({
             "apiVersion": format!("{GROUP}/v1"), "kind": "Namespace",
@@ -81,7 +86,7 @@ impl TkeRegistry {
         let namespace: DynamicObject =
             serde_json::from_value(namespace).map_err(|error| CallFailure::Unavailable(error.to_string()))?;
         let api = self.api(Content::Images);
-        match bounded(api.create(&PostParams::default(), &namespace)).await {
+        match self.write(api.create(&PostParams::default(), &namespace)).await {
             Ok(made) => Ok(Provided::Record(record(&made, RegistryProvenance::Made))),
             Err(Error::Registry(CallFailure::Refused { message, .. } | CallFailure::Conflict(message))) => {
                 Ok(Provided::Refused(format!("the registry has refused the namespace: {message}")))
@@ -118,14 +123,13 @@ impl TkeRegistry {
 
     async fn remove(&self, place: &RegistryPlace, record: &RegistryRecord) -> Result<Removal, Error> {
         let Some(found) = self.find_recorded(place, record).await? else { return Ok(Removal::Gone) };
-        self.fence.permit()?;
         let name = found.metadata.name.clone().unwrap_or_default();
         let api = self.api(place.content);
         let result = match place.content {
             Content::Images => {
                 let only = Preconditions { uid: Some(record.uid.clone()), resource_version: None };
                 let params = DeleteParams { preconditions: Some(only), ..DeleteParams::background() };
-                bounded(api.delete(&name, &params)).await.map(drop)
+                self.write(api.delete(&name, &params)).await.map(drop)
             }
             Content::Charts => {
                 let left: Vec<&Value> =
@@ -134,7 +138,8 @@ impl TkeRegistry {
                     "metadata": { "uid": record.uid, "resourceVersion": found.metadata.resource_version },
                     "spec": { "projects": left },
                 });
-                bounded(api.patch(&name, &PatchParams::default(), &Patch::Merge(patch))).await.map(drop)
+                let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+                self.write(api.patch(&name, &params, &patch)).await.map(drop)
             }
         };
         match result {
@@ -233,6 +238,10 @@ impl Backend for TkeRegistry {
         record: &'a RegistryRecord,
     ) -> BoxFuture<'a, Result<Removal, Error>> {
         Self::remove(self, place, record).boxed()
+    }
+
+    fn writes_have_ended(&self) -> Result<(), Duration> {
+        self.writes.have_ended()
     }
 
     /// Its tokens are its own affair: what it has removed takes no push.

@@ -1,17 +1,21 @@
 use crate::controller::Controller as _;
 use crate::directory::described::Described;
 use crate::directory::registration::{Recognized, describe, recorded, register};
-use crate::fixtures::server::CLUSTER;
-use crate::fixtures::world::World;
-use crate::fixtures::{CLUSTER_UID as UID, pending};
+use crate::fixtures::server::{CLUSTER, Link, Passage};
+use crate::fixtures::world::{NAMESPACE, World};
+use crate::fixtures::{CLUSTER_UID as UID, NAMESPACE_UID, pending};
 use crate::kinds::{ObjectKey as _, RootKey};
-use crate::member::Reach;
+use crate::member::{Member, Reach, session};
 use crate::member_cluster::capacity::look;
 use crate::member_cluster::kind::BusinessMemberCluster;
 use crate::members::identity_of;
 use crate::outcome::PassOutcome;
-use business_types::ClusterIdentity;
+use crate::shares::Share;
+use business_types::{ClusterIdentity, Provenance, names};
 use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
 
 async fn pass(world: &World) -> PassOutcome {
     BusinessMemberCluster::reconcile(&world.cx, &RootKey::new(None, "c1")).await.unwrap()
@@ -135,6 +139,14 @@ fn node(name: &str, cpu: &str) -> Value {
     })
 }
 
+fn pod(namespace: &str) -> Value {
+    let container = json!({ "resources": { "requests": { "cpu": "2" } } });
+    json!({
+        "metadata": { "name": "x", "namespace": namespace },
+        "spec": { "nodeName": "a", "containers": [container] },
+    })
+}
+
 fn derives() -> Value {
     let mut cluster = registered(&json!({}));
     cluster["spec"]["derived"] =
@@ -145,20 +157,15 @@ fn derives() -> Value {
 #[tokio::test(start_paused = true)]
 async fn what_is_derived_follows_the_nodes_and_stays_while_they_cannot_be_read() {
     let world = World::new();
+    let made = json!({ "metadata": { "uid": NAMESPACE_UID, "labels": { names::NAMESPACE_LABEL: "n" } } });
+    world.server.put(NAMESPACE, &made);
     world.watches();
     world.knows_cluster(&derives());
-    world.holds(&pending(&[("pods", "3")]));
+    world.holds(&pending(&[("pods", "3")]).recorded(Provenance::Made));
     let ours = world.seen().spec.namespace;
     for (name, cpu) in [("a", "8"), ("b", "4")] {
         world.server.put(&format!("/api/v1/nodes/{name}"), &node(name, cpu));
     }
-    let pod = |namespace: &str| {
-        let container = json!({ "resources": { "requests": { "cpu": "2" } } });
-        json!({
-            "metadata": { "name": "x", "namespace": namespace },
-            "spec": { "nodeName": "a", "containers": [container] },
-        })
-    };
     for namespace in ["kube-system", ours.as_str()] {
         world.server.put(&format!("/api/v1/namespaces/{namespace}/pods/x"), &pod(namespace));
     }
@@ -189,4 +196,57 @@ async fn what_is_derived_follows_the_nodes_and_stays_while_they_cannot_be_read()
     let (status, message) = condition(&world, "CapacityDerived");
     assert_eq!(status, "False");
     assert!(message.contains("stays as it was"), "{message}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_in_a_namespace_that_is_not_ours_take_what_they_take() {
+    let world = World::new();
+    world.knows_cluster(&derives());
+    world.server.put("/api/v1/nodes/a", &node("a", "8"));
+    world.server.put("/api/v1/namespaces/web/pods/x", &pod("web"));
+    let there = |uid: &str| {
+        let labels = json!({ names::NAMESPACE_LABEL: "n" });
+        world.server.put(NAMESPACE, &json!({ "metadata": { "uid": uid, "labels": labels } }));
+        world.watches();
+    };
+    let capacity = || world.stored(CLUSTER)["status"]["capacity"]["requests.cpu"].clone();
+    let asks = || pending(&[("pods", "3")]);
+    for (object, uid, left) in [
+        (asks().recorded(Provenance::Made), NAMESPACE_UID, "12"),
+        // Somebody has an object for what is in use by others.
+        (asks(), NAMESPACE_UID, "9"),
+        (asks().recorded(Provenance::Adopted), NAMESPACE_UID, "12"),
+        (asks().recorded(Provenance::Foreign), NAMESPACE_UID, "9"),
+        (asks().recorded(Provenance::Imported), NAMESPACE_UID, "9"),
+        // Made in the place of ours.
+        (asks().recorded(Provenance::Made), "another", "9"),
+    ] {
+        there(uid);
+        world.holds(&object);
+        look(&world.cx).await;
+        assert_eq!(capacity(), left, "{:?} at {uid}", object.status.cluster_namespace);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_whose_lists_are_not_answered_is_unreachable_and_listed_anew() {
+    let (world, link) = (World::new(), Link::default());
+    world.lists_all();
+    world.server.put("/api/v1/namespaces/kube-system", &json!({ "metadata": { "uid": UID } }));
+    link.is(Passage::LosesLists);
+    let share = world.cx.shares.post(Share::Clusters(0));
+    let member = Member::new("c1", UID, world.server.client_over(&link), share);
+    let following = tokio::spawn(session::run(Arc::clone(&world.cx), Arc::clone(&member)));
+    let until = async |is_so: fn(&Reach) -> bool| {
+        let looks = async {
+            while !is_so(&member.reach()) {
+                sleep(Duration::from_millis(100)).await;
+            }
+        };
+        assert!(timeout(Duration::from_mins(1), looks).await.is_ok(), "{:?}", member.reach());
+    };
+    until(|reach| matches!(reach, Reach::Unreachable { .. })).await;
+    link.is(Passage::Open);
+    until(|reach| *reach == Reach::Reachable).await;
+    following.abort();
 }

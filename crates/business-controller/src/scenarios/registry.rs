@@ -1,7 +1,7 @@
 use crate::controller::Controller as _;
 use crate::error::Error;
 use crate::fixtures::amounts;
-use crate::fixtures::registry::{ACCOUNT, FakeRegistry};
+use crate::fixtures::registry::{ACCOUNT, FakeRegistry, TokenServer};
 use crate::fixtures::server::Server;
 use crate::fixtures::world::World;
 use crate::kinds::{Heard, ObjectKey as _, ProjectKey, View};
@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 const OBJECT: &str = "/apis/business.tkestack.io/v1/namespaces/p/imagenamespaces/web";
 const SECOND: i64 = 1_000_000;
@@ -385,7 +386,7 @@ async fn whoever_does_not_lead_any_more_removes_nothing() {
     scene.registry.push("t/web/a", "v1", 5);
     scene.is_deleted();
     scene.world.server.clock.advance(1000 * SECOND);
-    scene.world.acquires(tokio::time::Instant::now() - Duration::from_secs(14), true);
+    scene.world.acquires(Instant::now() - Duration::from_secs(14), true);
     assert!(matches!(scene.pass().await, Err(Error::NotLeading)));
     assert_eq!((scene.registry.count("t/web/"), scene.registry.deletes()), (1, Vec::new()));
 }
@@ -400,4 +401,22 @@ async fn without_a_registry_it_waits() {
     assert_eq!(outcome, PassOutcome::Applied);
     assert_eq!(scene.status()["phase"], "Pending");
     assert_eq!(scene.condition("Ready"), says("False", "NoRegistry"));
+}
+
+#[tokio::test]
+async fn nothing_is_deleted_by_who_has_waited_for_a_token_beyond_his_lease() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    scene.registry.push("t/web/app", "v1", 100);
+    scene.is_deleted();
+    scene.registry.token_server(TokenServer::Holds);
+    let meanwhile = async {
+        scene.registry.is_asked_for_a_token().await;
+        scene.world.renews(Instant::now().checked_sub(Duration::from_secs(11)).unwrap());
+        scene.registry.token_server(TokenServer::Answers);
+    };
+    let (ended, ()) = tokio::join!(scene.pass(), meanwhile);
+    assert!(matches!(ended, Err(Error::NotLeading)), "{ended:?}");
+    assert_eq!(scene.registry.deletes(), Vec::<String>::new());
+    assert_eq!(scene.registry.count("t/web/"), 1);
 }

@@ -5,12 +5,14 @@ use crate::directory::described::Described;
 use crate::directory::{Directory, DirectorySource, Listed, Listing};
 use crate::dispatch;
 use crate::error::Error;
+use crate::fixtures::server::{Link, Passage};
 use crate::fixtures::world::{NAMESPACE, OBJECT, World};
 use crate::fixtures::{CLUSTER_UID, pending};
 use crate::kinds::{Heard, ObjectKey as _, ProjectKey};
 use crate::member::{Member, Reach, session};
 use crate::members::Lookup;
 use crate::outcome::PassOutcome;
+use crate::seal::keeper::Keeper;
 use crate::shares::tenure::Work as _;
 use crate::shares::{Post, Share};
 use business_types::NamespacePhase;
@@ -20,7 +22,7 @@ use runtime::Tasks;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 fn post(world: &World) -> Arc<Post> {
     Arc::clone(world.cx.shares.post(Share::Clusters(0)))
@@ -186,4 +188,24 @@ async fn a_cluster_is_followed_as_long_as_its_share_is_ours_and_each_time_anew()
             until(&|| world.cx.members.all().is_empty()).await;
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_the_keys_waits_for_no_period_after_a_read_that_has_failed() {
+    let (world, link) = (World::new(), Link::default());
+    let secrets = kube::Api::namespaced(world.server.client_over(&link), "tke-business");
+    let keeper = tokio::spawn(Keeper::new(secrets, Arc::clone(&world.cx)).run());
+    world.cx.seals.read_from_now_on().await;
+    // It rests by then.
+    sleep(Duration::from_secs(1)).await;
+    link.is(Passage::Cut);
+    let begun = Instant::now();
+    let goes_on = async {
+        sleep(Duration::from_secs(5)).await;
+        link.is(Passage::Open);
+    };
+    tokio::join!(world.cx.seals.read_from_now_on(), goes_on);
+    // A call that is not answered fails after ten seconds.
+    assert!(begun.elapsed() < Duration::from_secs(11), "{:?}", begun.elapsed());
+    keeper.abort();
 }

@@ -1,6 +1,6 @@
 use crate::controller::Controller as _;
 use crate::fixtures::server::Server;
-use crate::fixtures::world::World;
+use crate::fixtures::world::{World, times};
 use crate::kinds::{Heard, Kind, ObjectKey as _, ProjectKey, View};
 use crate::objects::Tabled;
 use crate::outcome::PassOutcome;
@@ -11,6 +11,7 @@ use business_types::{RegistrySpec, RegistryStatus, names};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use tokio::time::{Instant, sleep};
 
 const NAMESPACES: &str = "/apis/registry.tkestack.io/v1/namespaces";
 const GROUP: &str = "/apis/registry.tkestack.io/v1/chartgroups/chartgroup-1";
@@ -184,4 +185,29 @@ async fn a_chart_group_is_the_projects_that_it_lists() {
     assert_eq!(world.stored(GROUP)["spec"]["projects"], json!(["other"]));
     chart_pass(&world, "p").await;
     assert!(world.server.find(&path::<Charts>("p")).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_former_holder_may_still_make_is_waited_for_and_removed() {
+    let world = world();
+    holds::<Images>(&world, "p", "imagenamespace");
+    is_deleted::<Images>(&world, "p");
+    world.acquires(Instant::now(), false);
+    let begun = Instant::now();
+    let is_there = || world.server.find(&path::<Images>("p")).is_some();
+    assert!(matches!(image_pass(&world, "p").await, PassOutcome::WaitingFor(_)));
+    sleep(times().lease_duration).await;
+    // It was sent at the last moment, and its answer found nobody.
+    let late = json!({
+        "metadata": {"uid": "late", "annotations": {"projectName": "p", names::UID_ANNOTATION: "u-p"}},
+        "spec": {"name": "web", "tenantID": "t"},
+    });
+    world.server.put(&format!("{NAMESPACES}/ns-1"), &late);
+    while is_there() {
+        world.renews(Instant::now());
+        let PassOutcome::WaitingFor(wait) = image_pass(&world, "p").await else { continue };
+        sleep(wait).await;
+    }
+    assert!(in_registry(&world).is_none());
+    assert!(begun.elapsed() >= times().lease_duration + times().write_deadline);
 }

@@ -31,8 +31,8 @@ const ROTATE_ANNOTATION: &str = "business.tkestack.io/rotate-key";
 const PERIOD: Duration = Duration::from_secs(15);
 /// A call that takes longer has failed.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// The same while there is none: somebody else makes it.
-const FIRST_PERIOD: Duration = Duration::from_millis(200);
+/// How often it is looked at while there is none, as somebody else makes it, or somebody waits for what it says.
+const SHORT_PERIOD: Duration = Duration::from_millis(200);
 const KEY_BYTES: usize = 32;
 const ID_BYTES: usize = 6;
 
@@ -63,7 +63,8 @@ impl Keeper {
             if let Err(error) = self.look().await {
                 tracing::warn!(error = error.text(), "the keys of seals cannot be kept");
             }
-            let period = if self.cx.seals.keyring().is_some() { PERIOD } else { FIRST_PERIOD };
+            let is_awaited = self.cx.seals.keyring().is_none() || self.cx.seals.are_awaited();
+            let period = if is_awaited { SHORT_PERIOD } else { PERIOD };
             tokio::select! {
                 () = tokio::time::sleep(period) => {}
                 () = self.cx.seals.are_wanted() => {}

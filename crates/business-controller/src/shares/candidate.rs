@@ -27,6 +27,10 @@ const LOOKS: u32 = 4;
 const SETTLED: u32 = 2;
 /// How many durations of a lease one of a replica is kept that has run out.
 const KEPT: u32 = 4;
+/// How many durations of a lease a replica stands back that could not begin in a share.
+const STANDS_BACK: u32 = 8;
+/// How often that is doubled at most, where it cannot begin again and again.
+const STANDS_BACK_DOUBLINGS: u32 = 3;
 
 /// One replica.
 #[derive(Debug)]
@@ -41,6 +45,10 @@ pub struct Candidate {
     tenures: JoinSet<(Share, TenureEnd)>,
     orders: BTreeMap<Share, watch::Sender<Orders>>,
     presence: Option<AbortHandle>,
+    /// How often this replica could not begin in a share since it last did.
+    failures: u32,
+    /// Until then it is not shown as living, and takes only what nobody else wants.
+    stands_back: Instant,
     /// What shows that this replica lives.
     others: JoinSet<()>,
 }
@@ -57,6 +65,8 @@ impl Candidate {
             tenures: JoinSet::new(),
             orders: BTreeMap::new(),
             presence: None,
+            failures: 0,
+            stands_back: Instant::now(),
             others: JoinSet::new(),
         }
     }
@@ -69,6 +79,8 @@ impl Candidate {
     /// Takes and gives shares until it is told to end. The error: one was lost, or this installation has another number
     /// of them.
     pub async fn run(&mut self, end: &CancellationToken) -> Result<(), Error> {
+        let work = Arc::clone(&self.work);
+        end.run_until_cancelled(work.ready()).await;
         while !end.is_cancelled() {
             match self.leases.list().await {
                 Ok(leases) => self.look(leases)?,
@@ -93,13 +105,7 @@ impl Candidate {
             presence.abort();
         }
         // First, so that nobody counts with this replica when the shares are free.
-        let name = lease::of_replica(&self.leases.identity);
-        if let Ok(Some(own)) = self.leases.get(&name).await
-            && let Err(failure) =
-                self.leases.delete(&Lease { metadata: unversioned(&own), ..own.clone() }).await
-        {
-            tracing::warn!(error = %failure, "cannot delete the lease of this replica");
-        }
+        withdraw(self.leases.clone()).await;
         while let Some(ended) = self.tenures.join_next().await {
             if let Err(error) = self.ended(ended) {
                 tracing::warn!(error = error.text(), "a share was not given back");
@@ -112,7 +118,34 @@ impl Candidate {
         self.orders.remove(&share);
         match ended {
             TenureEnd::Lost => Err(Error::ShareLost(share.to_string())),
-            TenureEnd::NotTaken | TenureEnd::Left => Ok(()),
+            TenureEnd::NotTaken => Ok(()),
+            TenureEnd::Left => {
+                self.failures = 0;
+                Ok(())
+            }
+            TenureEnd::NotBegun => {
+                self.stand_back();
+                Ok(())
+            }
+        }
+    }
+
+    fn is_standing_back(&self) -> bool {
+        Instant::now() < self.stands_back
+    }
+
+    /// Others come first for a while. Where it is alone, or nobody else can begin either, it tries again at once.
+    fn stand_back(&mut self) {
+        // Of shares that were taken together one counts.
+        if self.is_standing_back() {
+            return;
+        }
+        let doubled = 1 << self.failures.min(STANDS_BACK_DOUBLINGS);
+        self.failures = self.failures.saturating_add(1);
+        self.stands_back = Instant::now() + self.leases.times.lease_duration * STANDS_BACK * doubled;
+        if let Some(presence) = self.presence.take() {
+            presence.abort();
+            self.others.spawn(withdraw(self.leases.clone()));
         }
     }
 
@@ -200,7 +233,7 @@ impl Candidate {
 
     /// Keeps the Lease that says that this replica lives.
     fn show_presence(&mut self) {
-        if self.presence.is_none() {
+        if self.presence.is_none() && !self.is_standing_back() {
             self.presence = Some(self.others.spawn(presence(self.leases.clone())));
         }
     }
@@ -235,7 +268,11 @@ impl Candidate {
         if !is_own && !sight.is_free() {
             return None;
         }
-        let rank = rank(share, &self.leases.identity, self.replicas.iter().map(String::as_str));
+        let rank = if self.is_standing_back() {
+            u32::try_from(self.replicas.len()).unwrap_or(u32::MAX).saturating_sub(1)
+        } else {
+            rank(share, &self.leases.identity, self.replicas.iter().map(String::as_str))
+        };
         let patience = self.leases.times.lease_duration.saturating_mul(rank);
         let has_waited = || Instant::now() >= sight.free_since() + patience;
         (rank == 0 || has_waited()).then_some(sight)
@@ -292,6 +329,16 @@ impl Candidate {
 impl Leases {
     fn is_ours_or_free(&self, sight: &Sight) -> bool {
         sight.is_free() || sight.lease.as_ref().is_some_and(|lease| self.is_ours(lease))
+    }
+}
+
+/// This replica is not shown as living any more.
+async fn withdraw(leases: Leases) {
+    let name = lease::of_replica(&leases.identity);
+    if let Ok(Some(own)) = leases.get(&name).await
+        && let Err(failure) = leases.delete(&Lease { metadata: unversioned(&own), ..own.clone() }).await
+    {
+        tracing::warn!(error = %failure, "cannot delete the lease of this replica");
     }
 }
 

@@ -19,7 +19,10 @@ const RELEASES_MAX: u32 = 3;
 
 /// What is done in the shares.
 pub trait Work: Debug + Send + Sync {
-    /// Finds out what has to be known before a share is worked on. Its Lease is held by now.
+    /// Waits until this replica can work at all. Before that it is not shown as living, and takes nothing.
+    fn ready(&self) -> BoxFuture<'_, ()>;
+    /// Finds out what has to be known before a share is worked on. Its Lease is held by now, and given back when this takes
+    /// longer than it lasts.
     fn prepare<'a>(&'a self, post: &'a Post) -> BoxFuture<'a, ()>;
     /// It is worked on from now on.
     fn begun(&self, share: Share);
@@ -44,6 +47,8 @@ pub(super) enum TenureEnd {
     NotTaken,
     /// It was given back, or is left to run out.
     Left,
+    /// The same, and nothing was begun in it: it could not be prepared.
+    NotBegun,
     /// It was lost.
     Lost,
 }
@@ -70,6 +75,7 @@ impl Tenure {
                 return TenureEnd::NotTaken;
             }
         };
+        let begun;
         let (leases, post) = (self.leases.clone(), Arc::clone(&self.post));
         tokio::select! {
             () = hold(&leases, &post, &mut held) => {
@@ -78,7 +84,7 @@ impl Tenure {
                 tracing::error!(%share, "the lease of a share is lost");
                 return TenureEnd::Lost;
             }
-            () = self.live() => {}
+            lived = self.live() => begun = lived,
         }
         let is_clean = post.is_empty() && post.fence.may_release();
         self.work.ended(share);
@@ -89,7 +95,7 @@ impl Tenure {
         } else {
             tracing::info!(%share, "the lease is left to run out: a former write may still be under way");
         }
-        TenureEnd::Left
+        if begun { TenureEnd::Left } else { TenureEnd::NotBegun }
     }
 
     async fn acquire(&self, found: Option<Lease>) -> Result<Lease, CallFailure> {
@@ -127,14 +133,19 @@ impl Tenure {
         }
     }
 
-    /// Works until the share is to be left, and everything in it has ended.
-    async fn live(&mut self) {
+    /// Works until the share is to be left, and everything in it has ended. `false` when it could not be prepared.
+    async fn live(&mut self) -> bool {
         let is_to_leave = |orders: &Orders| *orders != Orders::Stay;
         let mut orders = self.orders.clone();
-        let prepared = tokio::select! {
-            () = self.work.prepare(&self.post) => true,
-            _ = orders.wait_for(is_to_leave) => false,
+        let patience = self.leases.times.lease_duration;
+        let (prepared, too_late) = tokio::select! {
+            () = self.work.prepare(&self.post) => (true, false),
+            _ = orders.wait_for(is_to_leave) => (false, false),
+            () = sleep(patience) => (false, true),
         };
+        if too_late {
+            tracing::error!(share = %self.post.share, "a share cannot be worked on here: it is given back");
+        }
         if prepared {
             self.post.open();
             self.work.begun(self.post.share);
@@ -146,10 +157,11 @@ impl Tenure {
             if let Orders::LeaveBy(end) = *self.orders.borrow()
                 && self.cannot_be_given_back_by(end)
             {
-                return;
+                break;
             }
             sleep(DRAIN_PERIOD).await;
         }
+        !too_late
     }
 
     /// Each renewal would only keep the next holder waiting.

@@ -45,10 +45,30 @@ type Log = Arc<Mutex<Vec<Written>>>;
 #[derive(Debug)]
 struct Worker {
     known: Mutex<BTreeSet<Share>>,
+    fitness: Fitness,
+}
+
+/// Whether a replica can work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Fitness {
+    #[default]
+    Sound,
+    /// Never.
+    Unready,
+    /// It seems so, and it can begin in no share.
+    CannotBegin,
 }
 
 impl Work for Worker {
+    fn ready(&self) -> BoxFuture<'_, ()> {
+        let is_ready = self.fitness != Fitness::Unready;
+        if is_ready { std::future::ready(()).boxed() } else { std::future::pending().boxed() }
+    }
+
     fn prepare<'a>(&'a self, post: &'a Post) -> BoxFuture<'a, ()> {
+        if self.fitness == Fitness::CannotBegin {
+            return std::future::pending().boxed();
+        }
         async move { post.fence.renewed_from_now_on().await }.boxed()
     }
 
@@ -87,10 +107,14 @@ impl Fleet {
     }
 
     fn starts_with(&self, name: &str, link: &Link, shards: u8) -> Replica {
+        self.starts_as(name, link, shards, Fitness::Sound)
+    }
+
+    fn starts_as(&self, name: &str, link: &Link, shards: u8, fitness: Fitness) -> Replica {
         let shares = Arc::new(Shares::new(shards, times()));
         let client = self.server.client_over(link);
         let leases = Leases::new(client, "tke-business", name.to_owned(), times(), shards);
-        let work = Arc::new(Worker { known: Mutex::default() });
+        let work = Arc::new(Worker { known: Mutex::default(), fitness });
         let mut candidate = Candidate::new(leases, Arc::clone(&shares), work);
         let end = CancellationToken::new();
         let ends = end.clone();
@@ -266,6 +290,50 @@ async fn what_a_dead_replica_had_is_written_to_soon_after_its_lease_and_its_next
         None,
         "it is cleaned up"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_cannot_work_is_not_there() {
+    let (fleet, link) = (Fleet::new(), Link::default());
+    let unready = fleet.starts_as("unready", &link, SHARDS, Fitness::Unready);
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(fleet.server.list(LEASES).len(), 0);
+    let _sound = fleet.starts("sound", &link);
+    sleep(Duration::from_mins(2)).await;
+    assert!(fleet.holders().values().all(|holder| holder == "sound"));
+    unready.ends().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_cannot_begin_in_a_share_gives_it_back_and_others_come_first() {
+    let (fleet, link) = (Fleet::new(), Link::default());
+    let broken = fleet.starts_as("broken", &link, SHARDS, Fitness::CannotBegin);
+    sleep(Duration::from_secs(1)).await;
+    assert!(fleet.holders().values().all(|holder| holder == "broken"));
+    let (sound, begun) = (fleet.starts("sound", &link), Instant::now());
+    sleep(lease_duration() * 2).await;
+    let first = fleet.first_since(begun);
+    assert!(
+        all().all(|share| first.get(&share).is_some_and(|written| written.confirmed)),
+        "given back cleanly"
+    );
+    assert!(fleet.holders().values().all(|holder| holder == "sound"));
+    // It is tried again, and each time later.
+    sleep(Duration::from_mins(30)).await;
+    for share in all() {
+        let of = fleet.written().into_iter().filter(|written| written.share == share);
+        let times: Vec<Instant> = of.map(|written| written.at).collect();
+        let gaps = times.windows(2).map(|two| two[1] - two[0]).filter(|gap| *gap > GOAL);
+        let gaps: Vec<Duration> = gaps.collect();
+        assert!(gaps.iter().all(|gap| *gap < lease_duration() + GOAL), "{share}: {gaps:?}");
+        assert!(gaps.len() <= 4, "{share}: {gaps:?}");
+    }
+    // Where nobody else is there it goes on trying.
+    sound.killed();
+    sleep(lease_duration() * 3).await;
+    assert!(fleet.holders().values().any(|holder| holder == "broken"));
+    fleet.check();
+    broken.killed();
 }
 
 #[tokio::test(start_paused = true)]

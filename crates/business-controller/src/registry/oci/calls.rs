@@ -2,6 +2,7 @@
 //! be had and for what.
 
 use crate::error::{CallFailure, Error};
+use crate::registry::writes::RegistryWrites;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
@@ -107,7 +108,17 @@ impl Http {
 
     /// The answer to a call, whatever it says.
     pub async fn call(&self, call: &Call) -> Result<RegistryAnswer, Error> {
-        let answer = send(&self.client, call, self.token(&call.scope)).await?;
+        self.exchange(call, None).await
+    }
+
+    /// The answer to a call that changes something. Each time that it is sent it needs leave of its own: a token may take
+    /// its time.
+    pub async fn write(&self, call: &Call, writes: &RegistryWrites) -> Result<RegistryAnswer, Error> {
+        self.exchange(call, Some(writes)).await
+    }
+
+    async fn exchange(&self, call: &Call, writes: Option<&RegistryWrites>) -> Result<RegistryAnswer, Error> {
+        let answer = self.send(call, self.token(&call.scope), writes).await?;
         if answer.status != StatusCode::UNAUTHORIZED {
             return Ok(answer);
         }
@@ -122,7 +133,7 @@ impl Http {
         } else {
             return Err(answer.failure());
         };
-        let answer = send(&self.client, call, Some(credentials)).await?;
+        let answer = self.send(call, Some(credentials), writes).await?;
         if matches!(answer.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             self.lock().remove(&call.scope);
             let Call { method, path, scope } = call;
@@ -131,6 +142,22 @@ impl Http {
             return Err(Error::Registry(CallFailure::Refused { code: answer.status.as_u16(), message }));
         }
         Ok(answer)
+    }
+
+    async fn send(
+        &self,
+        call: &Call,
+        credentials: Option<HeaderValue>,
+        writes: Option<&RegistryWrites>,
+    ) -> Result<RegistryAnswer, Error> {
+        let sent = send(&self.client, call, credentials);
+        let Some(writes) = writes else { return sent.await };
+        let answered = async {
+            let answer = sent.await?;
+            // Somebody on the way may have said so.
+            if answer.status.is_server_error() { Err(answer.failure()) } else { Ok(answer) }
+        };
+        writes.send(answered).await
     }
 
     fn token(&self, scope: &str) -> Option<HeaderValue> {
