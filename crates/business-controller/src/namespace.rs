@@ -166,6 +166,10 @@ fn is_first_for(cx: &Context, new: &NamespaceView) -> bool {
 
 async fn reconcile(cx: &Context, key: &ProjectKey) -> Result<PassOutcome, Error> {
     let Some(object) = cx.objects.namespaces.get(key) else { return Ok(PassOutcome::Skipped) };
+    // One that has moved has two keys, and from where it lay something may be under way.
+    let Some(_turn) = cx.objects.namespaces.memory.turns.take(&object.uid) else {
+        return Ok(PassOutcome::WaitingFor(SOON));
+    };
     let reached = match site::reach(cx, &object).await {
         Ok(reached) => reached,
         Err(Nowhere::NotYet) => return Ok(PassOutcome::Waiting),
@@ -175,7 +179,7 @@ async fn reconcile(cx: &Context, key: &ProjectKey) -> Result<PassOutcome, Error>
     };
     // Before anything else is looked at: whatever else is wrong, who has no role any more loses it.
     let access = access::keep(AccessPlace { cx, object: &object, reached: &reached }).await?;
-    let result = match Site::of(cx, &reached) {
+    let result = match Site::of(cx, &reached, &object.spec.namespace) {
         None => Ok(PassOutcome::Waiting),
         Some(site) if object.is_deleting() => cleanup::run(cx, &object, &site).await,
         Some(site) => converge(cx, &object, &site, access.clone()).await,
@@ -252,9 +256,9 @@ async fn converge(
                 return delete_replaced(cx, object, site, &there).await;
             }
             NamespaceVerdict::Proceed(plan) => {
-                let memory = &cx.objects.namespaces.memory.untried;
-                match apply::apply(site, memory, object, &plan, wanted.dressing).await {
-                    Ok(applied) => {
+                match apply::apply(cx, site, object, &plan, wanted.dressing).await {
+                    Ok(None) => return Ok(PassOutcome::Skipped),
+                    Ok(Some(applied)) => {
                         let seen_to = SeenTo { access, stage, labels };
                         return settle(cx, object, site, &plan, applied, seen_to).await;
                     }

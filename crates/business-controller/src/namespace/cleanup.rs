@@ -230,9 +230,8 @@ async fn release(
         | NamespaceVerdict::TakeOver { .. }
         | NamespaceVerdict::DeleteReplaced { .. } => return Err(Error::Unsettled),
     };
-    let memory = &cx.objects.namespaces.memory.untried;
-    let Applied { namespace_uid, .. } =
-        apply::apply(site, memory, object, &plan, Some(&Dressing::default())).await?;
+    let applied = apply::apply(cx, site, object, &plan, Some(&Dressing::default())).await?;
+    let Some(Applied { namespace_uid, .. }) = applied else { return Ok(PassOutcome::Skipped) };
     let message = format!(
         "namespace {} of cluster {} was adopted and stays; what is charged is held until it is unused",
         object.spec.namespace, object.spec.cluster_name

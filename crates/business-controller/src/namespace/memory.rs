@@ -18,12 +18,15 @@ pub struct NamespaceMemory {
     pub kept: Kept,
     /// What they pull by.
     pub pulls: PullMemories,
+    /// Objects that are at work.
+    pub turns: Turns,
 }
 
 impl NamespaceMemory {
     /// The object is gone, or somebody else looks after it from now on.
     pub fn forget(&self, uid: &str) {
-        let Self { untried, bound, kept, pulls } = self;
+        // Whoever is at work stays so, until he has ended.
+        let Self { untried, bound, kept, pulls, turns: _ } = self;
         untried.forget(uid);
         bound.forget(uid);
         kept.forget(uid);
@@ -67,8 +70,9 @@ impl Bound {
 pub struct Uids(Mutex<HashSet<String>>);
 
 impl Uids {
-    pub fn remember(&self, uid: &str) {
-        self.lock().insert(uid.to_owned());
+    /// Whether it was not remembered before.
+    pub fn remember(&self, uid: &str) -> bool {
+        self.lock().insert(uid.to_owned())
     }
 
     /// Whether it was remembered.
@@ -82,5 +86,29 @@ impl Uids {
 
     fn lock(&self) -> MutexGuard<'_, HashSet<String>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Objects that are at work, by uid: one pass each, under whichever key.
+#[derive(Debug, Default)]
+pub struct Turns(Uids);
+
+impl Turns {
+    /// Leave to work on an object until it is dropped; `None` while somebody else does.
+    pub fn take(&self, uid: &str) -> Option<Turn<'_>> {
+        self.0.remember(uid).then(|| Turn { turns: self, uid: uid.to_owned() })
+    }
+}
+
+/// An object is at work.
+#[derive(Debug)]
+pub struct Turn<'a> {
+    turns: &'a Turns,
+    uid: String,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.turns.0.forget(&self.uid);
     }
 }

@@ -112,10 +112,10 @@ async fn project(cx: &Context, object: &NamespaceView) -> Result<Arc<ProjectView
 
 impl Site {
     /// `None` while there is no key to seal with.
-    pub fn of(cx: &Context, reached: &Reached) -> Option<Self> {
+    pub fn of(cx: &Context, reached: &Reached, namespace: &str) -> Option<Self> {
         let keyring = cx.seals.keyring()?;
         let Reached { member, project } = reached.clone();
-        Some(Self { settled: member.api.may_confirm(), member, keyring, project })
+        Some(Self { settled: member.api.may_confirm_at(namespace), member, keyring, project })
     }
 
     /// The same without the key.
