@@ -1,4 +1,4 @@
-use crate::error::Error;
+use crate::error::{CallFailure, Error};
 use crate::fixtures::server::Fault;
 use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, QUOTA, World};
 use crate::fixtures::{amounts, pending};
@@ -227,6 +227,24 @@ async fn a_create_without_an_answer_is_found_by_its_seal() {
     world.holds(&world.seen().ending());
     assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
     assert_eq!(world.server.find(NAMESPACE), None, "it was made for the object, and is deleted with it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_not_found_that_the_cluster_has_not_said_frees_no_charge() {
+    let world = World::new();
+    world.holds(&pending(&[("pods", "3")]));
+    world.server.fault(Fault::AnswerLost);
+    assert!(world.pass().await.is_err());
+    world.holds(&world.seen().ending());
+    tokio::time::advance(Duration::from_secs(6)).await;
+    world.renews(Instant::now());
+    world.server.intercept(NAMESPACE);
+    let outcome = world.pass().await;
+    assert!(matches!(outcome, Err(Error::Member(CallFailure::Unavailable(_)))), "{outcome:?}");
+    assert_eq!(world.stored(OBJECT)["status"]["cachedSpecHard"], json!({ "pods": "3" }));
+    world.server.forget_faults();
+    assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
+    assert_eq!(world.server.find(NAMESPACE), None, "it is there, and deleted");
 }
 
 #[tokio::test]
