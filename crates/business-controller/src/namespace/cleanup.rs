@@ -120,6 +120,8 @@ pub async fn run(cx: &Context, object: &NamespaceView, site: &Site) -> Result<Pa
             if let Err(wait) = site.settled {
                 return Ok(PassOutcome::WaitingFor(wait));
             }
+            // Another cluster behind the address does not have it either.
+            site.member.is_the_one().await.map_err(Error::Member)?;
             let written = status::write(cx, object, &Situation::Gone.into()).await?;
             finalize(cx, written.as_ref().unwrap_or(object)).await
         }
