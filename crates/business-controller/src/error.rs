@@ -81,18 +81,42 @@ impl From<kube::Error> for CallFailure {
     }
 }
 
+/// Why something cannot be listed or watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListFailure {
+    /// In one line.
+    pub text: String,
+    /// We have no right to it.
+    pub is_forbidden: bool,
+}
+
+impl From<&watcher::Error> for ListFailure {
+    fn from(error: &watcher::Error) -> Self {
+        let is_forbidden = |status: &Status| status.code == 403 && status.reason != UNREADABLE;
+        Self { text: of_watch(error), is_forbidden: status_of(error).is_some_and(is_forbidden) }
+    }
+}
+
 /// What a watch says of its failure, in one line.
 pub fn of_watch(error: &watcher::Error) -> String {
-    let cause = match error {
+    if let Some(status) = status_of(error) {
+        return format!("{} {}", status.code, status.message);
+    }
+    match error {
         watcher::Error::InitialListFailed(cause)
         | watcher::Error::WatchStartFailed(cause)
-        | watcher::Error::WatchFailed(cause) => cause,
-        watcher::Error::WatchError(status) => return format!("{} {}", status.code, status.message),
-        watcher::Error::NoResourceVersion => return error.to_string(),
-    };
-    match cause {
-        kube::Error::Api(status) => format!("{} {}", status.code, status.message),
-        other => chain(other),
+        | watcher::Error::WatchFailed(cause) => chain(cause),
+        other => other.to_string(),
+    }
+}
+
+fn status_of(error: &watcher::Error) -> Option<&Status> {
+    match error {
+        watcher::Error::WatchError(status)
+        | watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status)) => Some(status),
+        _ => None,
     }
 }
 

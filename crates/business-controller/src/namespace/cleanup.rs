@@ -7,7 +7,7 @@ use super::kind::NamespaceView;
 use super::removal;
 use super::site::{FoundSite, Site};
 use super::status;
-use super::template;
+use super::template::{self, Withdrawal};
 use super::validate::{self, WantedNamespace};
 use super::verdict::{
     Marking, NamespaceFinding, NamespaceStep, NamespaceVerdict, PlaceOwner, Situation, record_of,
@@ -197,18 +197,22 @@ async fn release(
     }
     let place = AccessPlace { cx, object, reached: &site.reached() };
     let withdrawn = match access::withdraw(place).await {
-        Ok(()) => template::withdraw(object, site).await,
-        failed => failed,
+        Ok(()) => template::withdraw(cx, object, site).await,
+        Err(error) => Err(error),
     };
-    match withdrawn {
-        Ok(()) => {}
+    let refused = match withdrawn {
+        Ok(Withdrawal::Done) => None,
+        Ok(Withdrawal::Unseen) => return Ok(PassOutcome::WaitingFor(super::SOON)),
+        Ok(Withdrawal::Refused(message)) => Some(message),
         Err(Error::Member(CallFailure::Refused { code, message })) => {
-            let message = format!("cluster {} keeps what is ours with {code}: {message}", site.member.name);
-            let situation = Situation::Deleting { reason: reason::REFUSED, message };
-            status::write(cx, object, &situation.into()).await?;
-            return Ok(PassOutcome::Refused);
+            Some(format!("cluster {} keeps what is ours with {code}: {message}", site.member.name))
         }
         Err(error) => return Err(error),
+    };
+    if let Some(message) = refused {
+        let situation = Situation::Deleting { reason: reason::REFUSED, message };
+        status::write(cx, object, &situation.into()).await?;
+        return Ok(PassOutcome::Refused);
     }
     let project_uid = &site.project.uid;
     let wanted = WantedNamespace { object, project_uid, is_newest: true, forbidden: &[], dressing: None };

@@ -261,15 +261,30 @@ async fn delete(site: &Site, namespace: &str, there: &TemplateObject) -> Result<
     Ok(())
 }
 
-/// Takes everything of a template away from a namespace that stays.
-pub async fn withdraw(object: &NamespaceView, site: &Site) -> Result<(), Error> {
-    let SeenTemplateObjects::Listed(seen) = site.member.observed.templates.at(&object.spec.namespace) else {
-        return Ok(());
-    };
-    for step in steps(object, &[], &seen) {
+/// What became of taking away what is ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Withdrawal {
+    Done,
+    /// It is not known yet what is there.
+    Unseen,
+    /// The cluster keeps something, and says why.
+    Refused(String),
+}
+
+/// Takes everything of a template away from a namespace that stays: nobody looks after it later.
+pub async fn withdraw(cx: &Context, object: &NamespaceView, site: &Site) -> Result<Withdrawal, Error> {
+    let mut there = Vec::new();
+    for kind in TemplateObjectKind::ALL {
+        match site.member.observed.templates.within(kind, &object.spec.namespace) {
+            Ok(seen) => there.extend(seen),
+            Err(unlisted) if unlisted.is_forbidden() => {}
+            Err(_not_yet) => return Ok(Withdrawal::Unseen),
+        }
+    }
+    for step in steps(object, &[], &there) {
         write(object, site, "", &step).await?;
     }
-    pull_secret::withdraw(object, site).await
+    pull_secret::withdraw(cx, object, site).await
 }
 
 impl Undone {
