@@ -88,6 +88,12 @@ impl Context {
         &self.shares.post(self.share_of(cluster)).fence
     }
 
+    /// The share of a cluster and its tenure, while it is worked on here.
+    pub fn tenure_of(&self, cluster: &str) -> Option<(Share, u64)> {
+        let share = self.share_of(cluster);
+        self.shares.holds(share).then(|| (share, self.shares.post(share).tenure()))
+    }
+
     /// What the directory says of a cluster.
     pub fn member(&self, cluster: &str) -> Lookup {
         let share = self.share_of(cluster);

@@ -54,14 +54,14 @@ async fn create(
 ) -> Result<ClusterNamespace, Error> {
     let body = build::new_namespace(site, object, dressing);
     let untried = &cx.objects.namespaces.memory.untried;
-    let was_untried = untried.forget(&object.uid);
+    let was_untried_in = untried.forget(&object.uid);
     let result = site.member.api.create_namespace(&object.spec.namespace, &body).await;
     let nothing_was_made = match &result {
         Ok(_) | Err(Error::Member(CallFailure::Unavailable(_))) => false,
         Err(_) => true,
     };
-    if was_untried && nothing_was_made {
-        untried.remember(&object.uid);
+    if let Some(held) = was_untried_in.filter(|_| nothing_was_made) {
+        untried.remember(&object.uid, held);
     }
     result
 }

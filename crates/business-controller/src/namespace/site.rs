@@ -155,7 +155,12 @@ impl Site {
             namespace_seal: opened(namespace.as_ref().and_then(|there| there.marks.seal.as_ref())),
             quota_seal: opened(quota.as_ref().and_then(|there| there.marks.seal.as_ref()))
                 .filter(|opened| opened.sealed.namespace_uid.is_some()),
-            untried: cx.objects.namespaces.memory.untried.has(&object.uid),
+            untried: cx
+                .objects
+                .namespaces
+                .memory
+                .untried
+                .has(&object.uid, cx.tenure_of(&object.spec.cluster_name)),
             excess_is_told: self.project.status.orphans.iter().any(told),
             quiet: is_quiet(object, cx.clock.unix_seconds()),
             namespace,

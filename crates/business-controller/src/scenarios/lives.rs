@@ -147,7 +147,7 @@ async fn an_object_that_this_leader_has_seen_being_born_finds_out_that_nothing_w
     world.server.fault(Fault::AnswerLost);
     tokio::time::pause();
     assert!(world.pass().await.is_err());
-    assert!(!world.cx.objects.namespaces.memory.untried.has("u"), "its answer was lost");
+    assert!(!world.has_untried("u"), "its answer was lost");
 }
 
 #[tokio::test]

@@ -146,11 +146,11 @@ async fn who_came_from_another_project_is_not_new() {
         .knows_project(&json!({ "metadata": { "name": "q", "uid": "project-2" }, "spec": {}, "status": {} }));
     world.is_born(&pending(&[("pods", "3")]));
     let last = world.seen();
-    assert!(world.cx.objects.namespaces.memory.untried.has("u"));
+    assert!(world.has_untried("u"));
     transfer(&world).await;
     hears_of_its_departure(&world, &last);
     hears_of_its_arrival(&world);
-    assert!(!world.cx.objects.namespaces.memory.untried.has("u"));
+    assert!(!world.has_untried("u"));
     world.pass_in("q").await.unwrap();
     assert_eq!(world.stored(NAMESPACE)["metadata"]["labels"]["tkestack.io/projectName"], "q");
 }
