@@ -98,8 +98,8 @@ impl Context {
     pub fn member(&self, cluster: &str) -> Lookup {
         let share = self.share_of(cluster);
         match self.members.find(cluster, share, self.shares.post(share).tenure()) {
-            // The name stands for another cluster since a moment.
-            Lookup::Found(member) if self.recorded(cluster).is_some_and(|uid| uid != member.uid) => {
+            // The name stands for another cluster since a moment, or for none: its record was made anew.
+            Lookup::Found(member) if self.recorded(cluster).as_ref() != Some(&member.uid) => {
                 Lookup::NotLoaded
             }
             found => found,

@@ -105,6 +105,21 @@ async fn an_object_of_before_the_tenure_may_have_been_written_for() {
     assert!(untried(&world), "it was made since");
 }
 
+/// Its former cluster is followed until the directory has heard of that.
+#[tokio::test]
+async fn a_name_whose_record_was_made_anew_stands_for_no_cluster() {
+    let world = World::new();
+    world.holds(&pending(&[("pods", "3")]));
+    assert!(matches!(world.cx.member("c1"), Lookup::Found(_)));
+    world.knows_cluster(&json!({ "metadata": { "uid": "m2" }, "spec": {}, "status": { "uid": "" } }));
+    assert!(matches!(world.cx.member("c1"), Lookup::NotLoaded));
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Waiting);
+    assert!(world.server.find(NAMESPACE).is_none(), "nothing is written to the former one");
+    world
+        .knows_cluster(&json!({ "metadata": { "uid": "m2" }, "spec": {}, "status": { "uid": CLUSTER_UID } }));
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
+}
+
 /// Until the directory has heard of it, a cluster whose share is not ours any more is followed yet.
 #[tokio::test(start_paused = true)]
 async fn what_is_born_in_a_share_that_is_not_ours_may_have_been_written_for() {
