@@ -11,6 +11,9 @@ use tokio::time::Instant;
 /// How soon to look again whether a write has been answered.
 const ANSWER_PERIOD: Duration = Duration::from_secs(1);
 
+/// A server is told whole seconds, one less than we wait for it.
+const WRITE_DEADLINE_MIN: Duration = Duration::from_secs(2);
+
 /// The times of a Lease.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
@@ -30,11 +33,19 @@ impl Times {
         let ordered = self.retry_period < self.renew_deadline
             && self.renew_deadline < self.lease_duration
             && self.write_deadline < self.lease_duration
-            && !self.retry_period.is_zero()
-            && !self.write_deadline.is_zero();
-        let message =
-            "retry-period < renew-deadline < lease-duration and write-deadline < lease-duration must hold";
-        if ordered { Ok(()) } else { Err(Error::Config(message.to_owned())) }
+            && !self.retry_period.is_zero();
+        if !ordered {
+            let message = "retry-period < renew-deadline < lease-duration and write-deadline < lease-duration must hold";
+            return Err(Error::Config(message.to_owned()));
+        }
+        if self.write_deadline < WRITE_DEADLINE_MIN {
+            let least = WRITE_DEADLINE_MIN.as_secs();
+            let message = format!(
+                "write-deadline must be {least}s at least: a cluster is told one second less, and must give up before we do"
+            );
+            return Err(Error::Config(message));
+        }
+        Ok(())
     }
 }
 
@@ -336,5 +347,14 @@ mod tests {
         assert!(Times { write_deadline: Duration::from_secs(15), ..times() }.check().is_err());
         assert!(Times { renew_deadline: Duration::from_secs(15), ..times() }.check().is_err());
         assert!(Times { retry_period: Duration::from_secs(10), ..times() }.check().is_err());
+    }
+
+    #[test]
+    fn a_write_deadline_that_leaves_the_server_no_time_to_give_up_first_is_refused() {
+        let check = |millis| Times { write_deadline: Duration::from_millis(millis), ..times() }.check();
+        assert!(check(2000).is_ok());
+        for millis in [0, 1000, 1999] {
+            assert!(check(millis).unwrap_err().text().contains("write-deadline must be 2s at least"));
+        }
     }
 }

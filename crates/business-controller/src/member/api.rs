@@ -131,9 +131,11 @@ impl MemberApi {
         gone_is_fine(self.write::<Value>(name, Method::DELETE, &path, &delete_options(uid)).await)
     }
 
-    /// Deletes exactly this quota. One that is gone is no error.
-    pub async fn delete_quota(&self, name: &str, uid: &str) -> Result<(), Error> {
-        gone_is_fine(self.write::<Value>(name, Method::DELETE, &quota_path(name), &delete_options(uid)).await)
+    /// Deletes exactly this quota, as it was read. One that is gone is no error.
+    pub async fn delete_quota(&self, name: &str, quota: &ClusterQuota) -> Result<(), Error> {
+        let mut options = delete_options(&quota.uid);
+        options["preconditions"]["resourceVersion"] = json!(quota.resource_version);
+        gone_is_fine(self.write::<Value>(name, Method::DELETE, &quota_path(name), &options).await)
     }
 
     /// The binding of a role in a namespace as it is now.

@@ -1,5 +1,6 @@
 use super::ledger::Ledger;
 use crate::controller::Controller as _;
+use crate::error::{CallFailure, Error};
 use crate::fixtures::server::{CLUSTER, Server};
 use crate::fixtures::world::{NAMESPACE, OBJECT, PROJECT, QUOTA, World};
 use crate::fixtures::{CLUSTER_UID, pending};
@@ -157,6 +158,20 @@ async fn released() -> World {
     world.holds(&world.seen().ending());
     world.pass().await.unwrap();
     world
+}
+
+/// It may be another object's by now, or in use.
+#[tokio::test]
+async fn a_quota_that_was_changed_since_it_was_read_is_not_deleted() {
+    let (world, _) = lost().await;
+    let api = &world.member.api;
+    let read = api.quota("web").await.unwrap().unwrap();
+    world.server.edit(QUOTA, &json!({ "status": { "used": { "pods": "2" } } }));
+    let deleted = api.delete_quota("web", &read).await;
+    assert!(matches!(deleted, Err(Error::Member(CallFailure::Conflict(_)))), "{deleted:?}");
+    let read = api.quota("web").await.unwrap().unwrap();
+    api.delete_quota("web", &read).await.unwrap();
+    assert_eq!(world.server.find(QUOTA), None);
 }
 
 /// What it is charged is held.
