@@ -179,7 +179,8 @@ impl MemberApi {
         gone_is_fine(self.write::<Value>(namespace, Method::DELETE, &path, &delete_options(uid)).await)
     }
 
-    /// Makes an object of a template what is asked for, or makes it; what others have put beside it stays.
+    /// Makes an object of a template what is asked for, or makes it; what others have put beside it stays. The body carries the
+    /// uid and the resourceVersion of what was seen there, if anything was.
     pub async fn apply_template_object(
         &self,
         kind: TemplateObjectKind,
@@ -206,7 +207,8 @@ impl MemberApi {
         )
     }
 
-    /// Makes the pull secret of a namespace what is asked for, or makes it. What is in it is not read back.
+    /// Makes the pull secret of a namespace what is asked for, or makes it. What is in it is not read back. The body carries the
+    /// uid and the resourceVersion of what was seen there, if anything was.
     pub async fn apply_pull_secret(
         &self,
         namespace: &str,

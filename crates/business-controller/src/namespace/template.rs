@@ -21,6 +21,7 @@ use crate::namespace_template::rollout::{self, is_in_use};
 use business_types::AppliedTemplate;
 use futures_util::future::join_all;
 use pull_secret::PullAim;
+use serde_json::json;
 use state::{KeptTemplate, TemplateState, Undone};
 use std::sync::Arc;
 use wanted::{WantedObject, WantedTemplate};
@@ -83,7 +84,8 @@ impl TemplateStage {
 /// What to do with an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TemplateStep {
-    Apply(WantedObject),
+    /// In the place of what was seen there, if anything was.
+    Apply(WantedObject, Option<Arc<TemplateObject>>),
     /// It gives another role, which cannot be changed.
     Replace(Arc<TemplateObject>, WantedObject),
     /// The template does not name it any more.
@@ -93,7 +95,7 @@ pub enum TemplateStep {
 impl TemplateStep {
     fn kind(&self) -> TemplateObjectKind {
         match self {
-            Self::Apply(wanted) | Self::Replace(_, wanted) => wanted.kind,
+            Self::Apply(wanted, _) | Self::Replace(_, wanted) => wanted.kind,
             Self::Delete(there) => there.kind,
         }
     }
@@ -101,7 +103,7 @@ impl TemplateStep {
     /// `LimitRange business-template`
     fn told(&self) -> String {
         let name = match self {
-            Self::Apply(wanted) | Self::Replace(_, wanted) => &wanted.name,
+            Self::Apply(wanted, _) | Self::Replace(_, wanted) => &wanted.name,
             Self::Delete(there) => &there.name,
         };
         format!("{} {name}", self.kind().as_str())
@@ -121,7 +123,7 @@ pub fn steps(
         Some(there) if there.role.is_some() && there.role != one.role => {
             Some(TemplateStep::Replace(Arc::clone(there), one.clone()))
         }
-        _ => Some(TemplateStep::Apply(one.clone())),
+        there => Some(TemplateStep::Apply(one.clone(), there.cloned())),
     });
     let is_wanted =
         |there: &TemplateObject| wanted.iter().any(|one| one.kind == there.kind && one.name == there.name);
@@ -233,18 +235,22 @@ async fn write(
 ) -> Result<(), Error> {
     let (api, namespace) = (&site.member.api, &object.spec.namespace);
     let observed = &site.member.observed.templates;
-    let wanted = match step {
+    let (wanted, there) = match step {
         TemplateStep::Delete(there) => {
             delete(site, namespace, there).await?;
             return Ok(());
         }
         TemplateStep::Replace(there, wanted) => {
             delete(site, namespace, there).await?;
-            wanted
+            (wanted, None)
         }
-        TemplateStep::Apply(wanted) => wanted,
+        TemplateStep::Apply(wanted, there) => (wanted, there.as_ref()),
     };
-    let body = wanted.body(object, template);
+    let mut body = wanted.body(object, template);
+    if let Some(there) = there {
+        body["metadata"]["uid"] = json!(there.uid);
+        body["metadata"]["resourceVersion"] = json!(there.resource_version);
+    }
     if let Some(written) = api.apply_template_object(wanted.kind, namespace, &wanted.name, &body).await? {
         observed.seen(namespace, written, false);
     }

@@ -1,7 +1,7 @@
 //! What templates put into namespaces, and how a change goes through them.
 
 use crate::controller::Controller as _;
-use crate::error::ListFailure;
+use crate::error::{CallFailure, Error, ListFailure};
 use crate::fixtures::pending;
 use crate::fixtures::server::CLUSTER;
 use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, World};
@@ -319,6 +319,35 @@ async fn a_projects_change_wakes_its_namespaces_if_their_template_takes_what_has
     has_template(&world, &template);
     assert!(!wakes(with(json!({ "cost": "1", "a": "b" })), json!({ "displayName": "Two" })), "it is another");
     assert!(wakes(with(json!({ "cost": "2", "a": "b" })), json!({ "displayName": "Two" })));
+}
+
+/// Somebody else looks after it by now, say, and has applied what is newer.
+#[tokio::test]
+async fn a_write_that_arrives_after_another_one_overwrites_nothing() {
+    let world = in_use().await;
+    let writes = |digest: &str, cpu: &str| {
+        let limits = json!([{ "type": "Container", "default": { "cpu": cpu } }]);
+        let annotations = json!({ "business.tkestack.io/template-digest": digest });
+        world.server.edit(
+            LIMITS,
+            &json!({ "metadata": { "annotations": annotations }, "spec": { "limits": limits } }),
+        )
+    };
+    writes("drifted", "2");
+    world.watches();
+    let theirs = writes("newer", "3");
+    let late = world.pass().await;
+    assert!(matches!(late, Err(Error::Member(CallFailure::Conflict(_)))), "{late:?}");
+    assert_eq!(world.stored(LIMITS), theirs);
+    world.watches();
+    world.pass().await.unwrap();
+    assert_eq!(world.stored(LIMITS)["spec"]["limits"][0]["default"]["cpu"], "1", "the next pass repairs it");
+    // Nor does it bring back what is gone.
+    writes("drifted", "2");
+    world.watches();
+    world.server.remove(LIMITS);
+    assert!(matches!(world.pass().await, Err(Error::Member(CallFailure::Conflict(_)))));
+    assert_eq!(world.server.find(LIMITS), None);
 }
 
 /// A namespace that was there before, and is being given back.
