@@ -133,8 +133,8 @@ impl MemberApi {
 
     /// Deletes exactly this quota, as it was read. One that is gone is no error.
     pub async fn delete_quota(&self, name: &str, quota: &ClusterQuota) -> Result<(), Error> {
-        let mut options = delete_options(&quota.uid);
-        options["preconditions"]["resourceVersion"] = json!(quota.resource_version);
+        let read = json!({ "uid": quota.uid, "resourceVersion": quota.resource_version });
+        let options = json!({ "preconditions": read, "propagationPolicy": "Background" });
         gone_is_fine(self.write::<Value>(name, Method::DELETE, &quota_path(name), &options).await)
     }
 
@@ -313,6 +313,14 @@ fn bindings_path(namespace: &str) -> String {
 
 fn binding_path(namespace: &str, role: AccessRole) -> String {
     format!("{}/{}", bindings_path(namespace), role.name())
+}
+
+/// What is applied was decided from this version of the object: over any other one it is a conflict.
+pub fn based_on(body: &mut Value, uid: &str, resource_version: &str) {
+    if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.insert("uid".to_owned(), json!(uid));
+        metadata.insert("resourceVersion".to_owned(), json!(resource_version));
+    }
 }
 
 fn delete_options(uid: &str) -> Value {

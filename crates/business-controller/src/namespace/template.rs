@@ -21,7 +21,6 @@ use crate::namespace_template::rollout::{self, is_in_use};
 use business_types::AppliedTemplate;
 use futures_util::future::join_all;
 use pull_secret::PullAim;
-use serde_json::json;
 use state::{KeptTemplate, TemplateState, Undone};
 use std::sync::Arc;
 use wanted::{WantedObject, WantedTemplate};
@@ -248,8 +247,7 @@ async fn write(
     };
     let mut body = wanted.body(object, template);
     if let Some(there) = there {
-        body["metadata"]["uid"] = json!(there.uid);
-        body["metadata"]["resourceVersion"] = json!(there.resource_version);
+        crate::member::api::based_on(&mut body, &there.uid, &there.resource_version);
     }
     if let Some(written) = api.apply_template_object(wanted.kind, namespace, &wanted.name, &body).await? {
         observed.seen(namespace, written, false);

@@ -245,8 +245,7 @@ async fn provide(
     let namespace = &object.spec.namespace;
     let mut body = body(object, order, host, &password);
     if let Some(there) = sight.secret {
-        body["metadata"]["uid"] = json!(there.uid);
-        body["metadata"]["resourceVersion"] = json!(there.resource_version);
+        crate::member::api::based_on(&mut body, &there.uid, &there.resource_version);
     }
     let written = site.member.api.apply_pull_secret(namespace, &body).await;
     match told(site, &format!("Secret {PULL_SECRET}"), written)? {
