@@ -127,9 +127,10 @@ pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
     let mut comparison = Comparison::default();
     let mut sightings = Vec::new();
     let mut keys = BTreeMap::new();
-    for member in scope.members() {
-        let looked = match look::ready(cx, &member).await {
-            Ok(()) => look::look(cx, &member, &survey, &keyring).await,
+    let members = scope.members();
+    for member in &members {
+        let looked = match look::ready(cx, member).await {
+            Ok(()) => look::look(cx, member, &survey, &keyring).await,
             Err(why) => Err(why),
         };
         match looked {
@@ -144,6 +145,7 @@ pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
     not_looked_at(&scope, &survey, &mut comparison);
     let evidence = Evidence { survey: &survey, keyring: &keyring, roll: &roll };
     let mut findings = judge_all(cx, evidence, sightings, &mut comparison).await;
+    still_themselves(&members, &mut comparison).await;
     findings.keep_compared(&comparison);
     let gauge = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
     cx.metrics.orphans.set(gauge(findings.orphans()));
@@ -234,6 +236,17 @@ async fn judge_all(
         }
     }
     findings
+}
+
+/// Of a cluster in whose place another one answers by now nothing was seen.
+async fn still_themselves(members: &[Arc<Member>], comparison: &mut Comparison) {
+    for member in members {
+        if comparison.clusters.contains_key(&member.name)
+            && let Err(failure) = member.is_the_one().await
+        {
+            missing(comparison, &member.name, failure.to_string());
+        }
+    }
 }
 
 /// Shows in each cluster's object how far it was compared; in one of which nothing is to be compared any more that it was not.

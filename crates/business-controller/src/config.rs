@@ -149,7 +149,7 @@ pub struct Config {
     /// Shares that the member clusters are divided into among the replicas. The same for all of them, and for good.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u8).range(1..=i64::from(SHARDS_MAX)))]
     pub shards: u8,
-    /// Deadline of every write to a member cluster.
+    /// Deadline of every write to a member cluster, 2s at least.
     #[arg(long, default_value = "5s", value_parser = duration)]
     pub write_deadline: Duration,
     /// Time between two audits of the member clusters: every namespace of each is listed.

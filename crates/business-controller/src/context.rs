@@ -88,12 +88,18 @@ impl Context {
         &self.shares.post(self.share_of(cluster)).fence
     }
 
+    /// The share of a cluster and its tenure, while it is worked on here.
+    pub fn tenure_of(&self, cluster: &str) -> Option<(Share, u64)> {
+        let share = self.share_of(cluster);
+        self.shares.holds(share).then(|| (share, self.shares.post(share).tenure()))
+    }
+
     /// What the directory says of a cluster.
     pub fn member(&self, cluster: &str) -> Lookup {
         let share = self.share_of(cluster);
         match self.members.find(cluster, share, self.shares.post(share).tenure()) {
-            // The name stands for another cluster since a moment.
-            Lookup::Found(member) if self.recorded(cluster).is_some_and(|uid| uid != member.uid) => {
+            // The name stands for another cluster since a moment, or for none: its record was made anew.
+            Lookup::Found(member) if self.recorded(cluster).as_ref() != Some(&member.uid) => {
                 Lookup::NotLoaded
             }
             found => found,

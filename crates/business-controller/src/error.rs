@@ -5,6 +5,11 @@ use kube::runtime::watcher;
 use std::error::Error as _;
 use std::time::Duration;
 
+/// The reason that the client gives an error that is no Kubernetes `Status`: a proxy's or a load balancer's, say.
+const UNREADABLE: &str = "Failed to parse error data";
+/// Characters that are told of such an answer: it may be a page.
+const UNREADABLE_MAX: usize = 200;
+
 /// A call that failed, sorted by what it means for the caller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallFailure {
@@ -33,8 +38,13 @@ pub enum CallFailure {
 impl CallFailure {
     fn of_status(status: &Status) -> Self {
         let message = || status.message.clone();
+        if status.reason == UNREADABLE {
+            let page: String = status.message.chars().take(UNREADABLE_MAX).collect();
+            return Self::Unavailable(format!("{}, and not from Kubernetes: {page}", status.code));
+        }
         match status.code {
-            404 => Self::NotFound,
+            404 if status.reason == "NotFound" => Self::NotFound,
+            404 => Self::Unavailable(format!("404 {}: {}", status.reason, status.message)),
             409 if status.reason == "AlreadyExists" => Self::Exists,
             409 => Self::Conflict(message()),
             408 | 429 => Self::Unavailable(message()),
@@ -71,18 +81,42 @@ impl From<kube::Error> for CallFailure {
     }
 }
 
+/// Why something cannot be listed or watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListFailure {
+    /// In one line.
+    pub text: String,
+    /// We have no right to it.
+    pub is_forbidden: bool,
+}
+
+impl From<&watcher::Error> for ListFailure {
+    fn from(error: &watcher::Error) -> Self {
+        let is_forbidden = |status: &Status| status.code == 403 && status.reason != UNREADABLE;
+        Self { text: of_watch(error), is_forbidden: status_of(error).is_some_and(is_forbidden) }
+    }
+}
+
 /// What a watch says of its failure, in one line.
 pub fn of_watch(error: &watcher::Error) -> String {
-    let cause = match error {
+    if let Some(status) = status_of(error) {
+        return format!("{} {}", status.code, status.message);
+    }
+    match error {
         watcher::Error::InitialListFailed(cause)
         | watcher::Error::WatchStartFailed(cause)
-        | watcher::Error::WatchFailed(cause) => cause,
-        watcher::Error::WatchError(status) => return format!("{} {}", status.code, status.message),
-        watcher::Error::NoResourceVersion => return error.to_string(),
-    };
-    match cause {
-        kube::Error::Api(status) => format!("{} {}", status.code, status.message),
-        other => chain(other),
+        | watcher::Error::WatchFailed(cause) => chain(cause),
+        other => other.to_string(),
+    }
+}
+
+fn status_of(error: &watcher::Error) -> Option<&Status> {
+    match error {
+        watcher::Error::WatchError(status)
+        | watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status)) => Some(status),
+        _ => None,
     }
 }
 
@@ -167,5 +201,33 @@ impl Error {
             Some(source) => format!("{self}: {}", chain(source)),
             None => self.to_string(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(code: u16, reason: &str) -> CallFailure {
+        kube::Error::Api(Status::failure("why", reason).with_code(code).boxed()).into()
+    }
+
+    #[test]
+    fn only_kubernetes_says_that_something_is_not_there() {
+        assert_eq!(failed(404, "NotFound"), CallFailure::NotFound);
+        for reason in ["", UNREADABLE, "Gone"] {
+            assert!(matches!(failed(404, reason), CallFailure::Unavailable(_)), "{reason}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_answer_of_kubernetes_says_nothing_of_the_call() {
+        for code in [400, 403, 404, 409, 410, 500] {
+            assert!(matches!(failed(code, UNREADABLE), CallFailure::Unavailable(_)), "{code}");
+        }
+        assert_eq!(failed(409, "AlreadyExists"), CallFailure::Exists);
+        assert_eq!(failed(409, "Conflict"), CallFailure::Conflict("why".into()));
+        // What a webhook declines need not have a reason.
+        assert_eq!(failed(403, ""), CallFailure::Refused { code: 403, message: "why".into() });
     }
 }

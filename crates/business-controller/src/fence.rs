@@ -8,6 +8,12 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
+/// How soon to look again whether a write has been answered.
+const ANSWER_PERIOD: Duration = Duration::from_secs(1);
+
+/// A server is told whole seconds, one less than we wait for it.
+const WRITE_DEADLINE_MIN: Duration = Duration::from_secs(2);
+
 /// The times of a Lease.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
@@ -27,11 +33,19 @@ impl Times {
         let ordered = self.retry_period < self.renew_deadline
             && self.renew_deadline < self.lease_duration
             && self.write_deadline < self.lease_duration
-            && !self.retry_period.is_zero()
-            && !self.write_deadline.is_zero();
-        let message =
-            "retry-period < renew-deadline < lease-duration and write-deadline < lease-duration must hold";
-        if ordered { Ok(()) } else { Err(Error::Config(message.to_owned())) }
+            && !self.retry_period.is_zero();
+        if !ordered {
+            let message = "retry-period < renew-deadline < lease-duration and write-deadline < lease-duration must hold";
+            return Err(Error::Config(message.to_owned()));
+        }
+        if self.write_deadline < WRITE_DEADLINE_MIN {
+            let least = WRITE_DEADLINE_MIN.as_secs();
+            let message = format!(
+                "write-deadline must be {least}s at least: a cluster is told one second less, and must give up before we do"
+            );
+            return Err(Error::Config(message));
+        }
+        Ok(())
     }
 }
 
@@ -87,7 +101,7 @@ impl Fence {
         self.permit()?;
         self.writes.begin();
         member.begin();
-        Ok(OpenWrite { all: &self.writes, member, answered: false })
+        Ok(OpenWrite { all: &self.writes, member, namespace: None, answered: false })
     }
 
     /// Whether no write to a member cluster can happen any more that is not seen yet, neither a former holder's nor
@@ -95,6 +109,12 @@ impl Fence {
     pub fn may_confirm(&self, member: &OpenWrites) -> Result<(), Duration> {
         self.former_holders_have_ended()?;
         member.have_ended(self.times.write_deadline)
+    }
+
+    /// The same of one namespace, to which nothing may be under way at all. Else the time to wait.
+    pub fn may_confirm_at(&self, member: &OpenWrites, namespace: &str) -> Result<(), Duration> {
+        self.may_confirm(member)?;
+        if member.is_open_to(namespace) { Err(ANSWER_PERIOD) } else { Ok(()) }
     }
 
     /// Whether no former holder's write can arrive anywhere any more. Else the time to wait.
@@ -151,6 +171,8 @@ impl Fence {
 #[derive(Debug, Default)]
 pub struct OpenWrites {
     open: AtomicUsize,
+    /// How many of them go to which namespace.
+    namespaces: Mutex<HashMap<String, usize>>,
     /// When a write last ended without an answer.
     unanswered: Mutex<Option<Instant>>,
 }
@@ -165,6 +187,23 @@ impl OpenWrites {
             *self.unanswered.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         }
         self.open.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn begin_to(&self, namespace: &str) {
+        let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+        *namespaces.entry(namespace.to_owned()).or_default() += 1;
+    }
+
+    fn end_to(&self, namespace: &str) {
+        let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(open) = namespaces.get_mut(namespace) {
+            *open = open.saturating_sub(1);
+        }
+        namespaces.retain(|_, open| *open > 0);
+    }
+
+    fn is_open_to(&self, namespace: &str) -> bool {
+        self.namespaces.lock().unwrap_or_else(PoisonError::into_inner).contains_key(namespace)
     }
 
     fn none_is_open(&self) -> bool {
@@ -188,10 +227,19 @@ impl OpenWrites {
 pub struct OpenWrite<'a> {
     all: &'a OpenWrites,
     member: &'a OpenWrites,
+    namespace: Option<String>,
     answered: bool,
 }
 
 impl OpenWrite<'_> {
+    /// It goes to this namespace, or makes it.
+    #[must_use]
+    pub fn to(mut self, namespace: &str) -> Self {
+        self.member.begin_to(namespace);
+        self.namespace = Some(namespace.to_owned());
+        self
+    }
+
     /// The cluster has said what became of it.
     pub fn answered(mut self) {
         self.answered = true;
@@ -200,7 +248,11 @@ impl OpenWrite<'_> {
 
 impl Drop for OpenWrite<'_> {
     fn drop(&mut self) {
+        // Without an answer it counts as given up before it counts as open no more.
         self.member.end(self.answered);
+        if let Some(namespace) = &self.namespace {
+            self.member.end_to(namespace);
+        }
         self.all.end(self.answered);
     }
 }
@@ -274,10 +326,35 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_confirmed_of_a_namespace_to_which_a_write_is_under_way() {
+        let (fence, member) = (Fence::new(times()), OpenWrites::default());
+        fence.acquired(Instant::now(), true);
+        let (one, other) =
+            (fence.begin_write(&member).unwrap().to("web"), fence.begin_write(&member).unwrap().to("web"));
+        assert_eq!(fence.may_confirm_at(&member, "web"), Err(ANSWER_PERIOD));
+        assert!(fence.may_confirm_at(&member, "db").is_ok() && fence.may_confirm(&member).is_ok());
+        one.answered();
+        assert!(fence.may_confirm_at(&member, "web").is_err(), "one is left");
+        other.answered();
+        assert!(fence.may_confirm_at(&member, "web").is_ok());
+        drop(fence.begin_write(&member).unwrap().to("web"));
+        assert!(fence.may_confirm_at(&member, "db").is_err(), "it may still happen");
+    }
+
+    #[test]
     fn times_that_do_not_contain_each_other_are_refused() {
         assert!(times().check().is_ok());
         assert!(Times { write_deadline: Duration::from_secs(15), ..times() }.check().is_err());
         assert!(Times { renew_deadline: Duration::from_secs(15), ..times() }.check().is_err());
         assert!(Times { retry_period: Duration::from_secs(10), ..times() }.check().is_err());
+    }
+
+    #[test]
+    fn a_write_deadline_that_leaves_the_server_no_time_to_give_up_first_is_refused() {
+        let check = |millis| Times { write_deadline: Duration::from_millis(millis), ..times() }.check();
+        assert!(check(2000).is_ok());
+        for millis in [0, 1000, 1999] {
+            assert!(check(millis).unwrap_err().text().contains("write-deadline must be 2s at least"));
+        }
     }
 }

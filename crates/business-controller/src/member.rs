@@ -22,6 +22,7 @@ pub mod session;
 pub use api::MemberApi;
 pub use observed::{ClusterBinding, ClusterNamespace, ClusterQuota, Observed};
 
+use crate::error::CallFailure;
 use crate::inventory::{Inventory, ViewAge};
 use crate::namespace::kind::{BusinessNamespace, NamespaceView};
 use crate::shares::Post;
@@ -109,6 +110,16 @@ impl Member {
     pub fn switch(&self, client: Client) {
         self.api.switch(client);
         self.switched.notify_one();
+    }
+
+    /// Asks whether it is still this cluster that answers: what another one says, or does not have, counts for nothing.
+    pub async fn is_the_one(&self) -> Result<(), CallFailure> {
+        let (found, uid) = (self.api.cluster_uid().await?, &self.uid);
+        if found == *uid {
+            return Ok(());
+        }
+        let message = format!("another cluster answers in its place: kube-system has uid {found}, not {uid}");
+        Err(CallFailure::Unavailable(message))
     }
 
     /// Whether it answers.

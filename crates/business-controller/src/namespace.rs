@@ -46,6 +46,7 @@ use crate::outcome::PassOutcome;
 use crate::project::wake::wake_project;
 use crate::queue::Lane;
 use crate::seal::Origin;
+use crate::shares::Share;
 use crate::tenant::wake_tenant;
 use access::AccessPlace;
 use access_state::Access;
@@ -149,23 +150,28 @@ fn note(cx: &Context, change: &ViewChange<BusinessNamespace>) {
             && new.status.cluster_namespace.is_none()
             // Where it was before, a write may have been tried for it.
             && !new.was_transferred()
-            && is_first_for(cx, new)
     };
-    if let Some(new) = new.filter(is_born) {
-        cx.objects.namespaces.memory.untried.remember(&new.uid);
+    if let Some(new) = new.filter(is_born)
+        && let Some(held) = first_tenure(cx, new)
+    {
+        cx.objects.namespaces.memory.untried.remember(&new.uid, held);
     }
 }
 
-/// Whether the object was made while its cluster was looked after here, so that nobody else can have written for it.
-fn is_first_for(cx: &Context, new: &NamespaceView) -> bool {
-    match cx.member(&new.spec.cluster_name) {
-        Lookup::Found(member) => member.is_first_for(revision(&new.resource_version)),
-        Lookup::NotLoaded | Lookup::Unknown => false,
-    }
+/// The tenure in which the object was made, if nobody else can have written for it: its cluster is looked after here.
+fn first_tenure(cx: &Context, new: &NamespaceView) -> Option<(Share, u64)> {
+    let held = cx.tenure_of(&new.spec.cluster_name)?;
+    let Lookup::Found(member) = cx.member(&new.spec.cluster_name) else { return None };
+    let is_first = member.tenure == held.1 && member.is_first_for(revision(&new.resource_version));
+    is_first.then_some(held)
 }
 
 async fn reconcile(cx: &Context, key: &ProjectKey) -> Result<PassOutcome, Error> {
     let Some(object) = cx.objects.namespaces.get(key) else { return Ok(PassOutcome::Skipped) };
+    // One that has moved has two keys, and from where it lay something may be under way.
+    let Some(_turn) = cx.objects.namespaces.memory.turns.take(&object.uid) else {
+        return Ok(PassOutcome::WaitingFor(SOON));
+    };
     let reached = match site::reach(cx, &object).await {
         Ok(reached) => reached,
         Err(Nowhere::NotYet) => return Ok(PassOutcome::Waiting),
@@ -175,7 +181,7 @@ async fn reconcile(cx: &Context, key: &ProjectKey) -> Result<PassOutcome, Error>
     };
     // Before anything else is looked at: whatever else is wrong, who has no role any more loses it.
     let access = access::keep(AccessPlace { cx, object: &object, reached: &reached }).await?;
-    let result = match Site::of(cx, &reached) {
+    let result = match Site::of(cx, &reached, &object.spec.namespace) {
         None => Ok(PassOutcome::Waiting),
         Some(site) if object.is_deleting() => cleanup::run(cx, &object, &site).await,
         Some(site) => converge(cx, &object, &site, access.clone()).await,
@@ -252,9 +258,9 @@ async fn converge(
                 return delete_replaced(cx, object, site, &there).await;
             }
             NamespaceVerdict::Proceed(plan) => {
-                let memory = &cx.objects.namespaces.memory.untried;
-                match apply::apply(site, memory, object, &plan, wanted.dressing).await {
-                    Ok(applied) => {
+                match apply::apply(cx, site, object, &plan, wanted.dressing).await {
+                    Ok(None) => return Ok(PassOutcome::Skipped),
+                    Ok(Some(applied)) => {
                         let seen_to = SeenTo { access, stage, labels };
                         return settle(cx, object, site, &plan, applied, seen_to).await;
                     }

@@ -245,7 +245,11 @@ async fn take_away(cx: &Context, sighting: &Sighting, scene: &Scene) -> Result<J
     cx.fence_of(&sighting.member.name).permit()?;
     let (api, name) = (&sighting.member.api, &sighting.name);
     if let Some(quota) = &scene.quota {
-        api.delete_quota(name, &quota.uid).await?;
+        match api.delete_quota(name, quota).await {
+            // Somebody has taken the place meanwhile, or uses it: the next audit looks again.
+            Err(Error::Member(CallFailure::Conflict(_))) => return Ok(Judgement::Nothing),
+            deleted => deleted?,
+        }
     }
     match api.patch_namespace(name, &build::unmarked(&scene.namespace)).await {
         Ok(_) | Err(Error::Member(CallFailure::NotFound)) => Ok(Judgement::Nothing),

@@ -54,13 +54,14 @@ pub async fn ready(cx: &Context, member: &Member) -> Result<(), String> {
         return Err("a pass over one of its namespaces does not end".to_owned());
     }
     match member.api.may_confirm() {
-        Ok(()) => Ok(()),
+        Ok(()) => {}
         Err(wait) if wait <= PATIENCE => {
             tokio::time::sleep(wait).await;
-            member.api.may_confirm().map_err(under_way)
+            member.api.may_confirm().map_err(under_way)?;
         }
-        Err(wait) => Err(under_way(wait)),
+        Err(wait) => return Err(under_way(wait)),
     }
+    member.is_the_one().await.map_err(|failure| failure.to_string())
 }
 
 fn under_way(wait: Duration) -> String {

@@ -240,10 +240,10 @@ async fn allowed(client: &Client, needed: &Needed, verb: &str) -> Result<bool, C
     };
     let spec = SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..Default::default() };
     let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
-    match Api::all(client.clone()).create(&PostParams::default(), &review).await.map_err(CallFailure::from) {
+    match Api::all(client.clone()).create(&PostParams::default(), &review).await {
         Ok(review) => Ok(review.status.is_some_and(|status| status.allowed)),
-        // A server without reviews says by its refusals what is allowed.
-        Err(CallFailure::NotFound) => Ok(true),
-        Err(failure) => Err(failure),
+        // A server without reviews says by its refusals what is allowed. Of a path that it does not have it says so in plain text.
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(true),
+        Err(error) => Err(error.into()),
     }
 }

@@ -3,7 +3,7 @@
 
 use super::IssueRefusal;
 use super::places::IssuingCluster;
-use crate::error::chain;
+use crate::error::{CallFailure, chain};
 use business_types::issue::IssueRequest;
 use http::{Method, Request};
 use k8s_openapi::ByteString;
@@ -57,9 +57,11 @@ pub async fn signed_by(
     let removal = api.delete(&name, &how);
     match tokio::time::timeout(REMOVAL_DEADLINE, removal).await {
         Ok(Ok(_)) => {}
-        Ok(Err(kube::Error::Api(status))) if status.code == 404 => {}
         Ok(Err(error)) => {
-            tracing::warn!(cluster, name, error = chain(&error), "a request stays in its cluster");
+            let failure = CallFailure::from(error);
+            if failure != CallFailure::NotFound {
+                tracing::warn!(cluster, name, error = %failure, "a request stays in its cluster");
+            }
         }
         Err(_elapsed) => tracing::warn!(cluster, name, "a request stays in its cluster: no answer"),
     }

@@ -66,6 +66,11 @@ impl MemberApi {
         self.fence.may_confirm(&self.writes)
     }
 
+    /// The same of one namespace, to which nothing may be under way at all. Else the time to wait.
+    pub fn may_confirm_at(&self, namespace: &str) -> Result<(), Duration> {
+        self.fence.may_confirm_at(&self.writes, namespace)
+    }
+
     /// Whether no former holder's write can arrive any more.
     pub fn former_holders_have_ended(&self) -> bool {
         self.fence.former_holders_have_ended().is_ok()
@@ -99,36 +104,38 @@ impl MemberApi {
     }
 
     /// Creates a namespace.
-    pub async fn create_namespace(&self, body: &Value) -> Result<ClusterNamespace, Error> {
-        self.write::<Namespace>(Method::POST, "/api/v1/namespaces", body).await.map(Into::into)
+    pub async fn create_namespace(&self, name: &str, body: &Value) -> Result<ClusterNamespace, Error> {
+        self.write::<Namespace>(name, Method::POST, "/api/v1/namespaces", body).await.map(Into::into)
     }
 
     /// Creates the quota of a namespace.
     pub async fn create_quota(&self, namespace: &str, body: &Value) -> Result<ClusterQuota, Error> {
         let path = format!("/api/v1/namespaces/{namespace}/resourcequotas");
-        self.write::<ResourceQuota>(Method::POST, &path, body).await.map(Into::into)
+        self.write::<ResourceQuota>(namespace, Method::POST, &path, body).await.map(Into::into)
     }
 
     /// Changes a namespace. The body carries the resourceVersion that was read.
     pub async fn patch_namespace(&self, name: &str, body: &Value) -> Result<ClusterNamespace, Error> {
         let path = format!("/api/v1/namespaces/{name}");
-        self.write::<Namespace>(Method::PATCH, &path, body).await.map(Into::into)
+        self.write::<Namespace>(name, Method::PATCH, &path, body).await.map(Into::into)
     }
 
     /// Changes the quota of a namespace. The body carries the resourceVersion that was read.
     pub async fn patch_quota(&self, name: &str, body: &Value) -> Result<ClusterQuota, Error> {
-        self.write::<ResourceQuota>(Method::PATCH, &quota_path(name), body).await.map(Into::into)
+        self.write::<ResourceQuota>(name, Method::PATCH, &quota_path(name), body).await.map(Into::into)
     }
 
     /// Begins the deletion of exactly this namespace. One that is gone is no error.
     pub async fn delete_namespace(&self, name: &str, uid: &str) -> Result<(), Error> {
         let path = format!("/api/v1/namespaces/{name}");
-        gone_is_fine(self.write::<Value>(Method::DELETE, &path, &delete_options(uid)).await)
+        gone_is_fine(self.write::<Value>(name, Method::DELETE, &path, &delete_options(uid)).await)
     }
 
-    /// Deletes exactly this quota. One that is gone is no error.
-    pub async fn delete_quota(&self, name: &str, uid: &str) -> Result<(), Error> {
-        gone_is_fine(self.write::<Value>(Method::DELETE, &quota_path(name), &delete_options(uid)).await)
+    /// Deletes exactly this quota, as it was read. One that is gone is no error.
+    pub async fn delete_quota(&self, name: &str, quota: &ClusterQuota) -> Result<(), Error> {
+        let read = json!({ "uid": quota.uid, "resourceVersion": quota.resource_version });
+        let options = json!({ "preconditions": read, "propagationPolicy": "Background" });
+        gone_is_fine(self.write::<Value>(name, Method::DELETE, &quota_path(name), &options).await)
     }
 
     /// The binding of a role in a namespace as it is now.
@@ -150,7 +157,9 @@ impl MemberApi {
         namespace: &str,
         body: &Value,
     ) -> Result<Option<ClusterBinding>, Error> {
-        self.write::<RoleBinding>(Method::POST, &bindings_path(namespace), body).await.map(ClusterBinding::of)
+        self.write::<RoleBinding>(namespace, Method::POST, &bindings_path(namespace), body)
+            .await
+            .map(ClusterBinding::of)
     }
 
     /// Changes a binding. The body carries the resourceVersion that was read.
@@ -161,16 +170,17 @@ impl MemberApi {
         body: &Value,
     ) -> Result<Option<ClusterBinding>, Error> {
         let path = binding_path(namespace, role);
-        self.write::<RoleBinding>(Method::PATCH, &path, body).await.map(ClusterBinding::of)
+        self.write::<RoleBinding>(namespace, Method::PATCH, &path, body).await.map(ClusterBinding::of)
     }
 
     /// Deletes exactly this binding. One that is gone is no error.
     pub async fn delete_binding(&self, namespace: &str, role: AccessRole, uid: &str) -> Result<(), Error> {
         let path = binding_path(namespace, role);
-        gone_is_fine(self.write::<Value>(Method::DELETE, &path, &delete_options(uid)).await)
+        gone_is_fine(self.write::<Value>(namespace, Method::DELETE, &path, &delete_options(uid)).await)
     }
 
-    /// Makes an object of a template what is asked for, or makes it; what others have put beside it stays.
+    /// Makes an object of a template what is asked for, or makes it; what others have put beside it stays. The body carries the
+    /// uid and the resourceVersion of what was seen there, if anything was.
     pub async fn apply_template_object(
         &self,
         kind: TemplateObjectKind,
@@ -181,7 +191,7 @@ impl MemberApi {
         let path = kind.path(namespace, name);
         let content =
             Content { type_: "application/apply-patch+yaml", manager: TEMPLATE_MANAGER, forced: true };
-        let object = self.send::<DynamicObject>(Method::PATCH, &path, body, content).await?;
+        let object = self.send::<DynamicObject>(namespace, Method::PATCH, &path, body, content).await?;
         Ok(TemplateObject::of(kind, object))
     }
 
@@ -192,10 +202,13 @@ impl MemberApi {
         object: &TemplateObject,
     ) -> Result<(), Error> {
         let path = object.kind.path(namespace, &object.name);
-        gone_is_fine(self.write::<Value>(Method::DELETE, &path, &delete_options(&object.uid)).await)
+        gone_is_fine(
+            self.write::<Value>(namespace, Method::DELETE, &path, &delete_options(&object.uid)).await,
+        )
     }
 
-    /// Makes the pull secret of a namespace what is asked for, or makes it. What is in it is not read back.
+    /// Makes the pull secret of a namespace what is asked for, or makes it. What is in it is not read back. The body carries the
+    /// uid and the resourceVersion of what was seen there, if anything was.
     pub async fn apply_pull_secret(
         &self,
         namespace: &str,
@@ -204,14 +217,15 @@ impl MemberApi {
         let content =
             Content { type_: "application/apply-patch+yaml", manager: TEMPLATE_MANAGER, forced: true };
         let path = pull_secret_path(namespace);
-        let there = self.send::<PartialObjectMeta<Secret>>(Method::PATCH, &path, body, content).await?;
+        let there =
+            self.send::<PartialObjectMeta<Secret>>(namespace, Method::PATCH, &path, body, content).await?;
         Ok(PullSecret::of(there.metadata))
     }
 
     /// Deletes exactly this pull secret. One that is gone is no error.
     pub async fn delete_pull_secret(&self, namespace: &str, uid: &str) -> Result<(), Error> {
         let path = pull_secret_path(namespace);
-        gone_is_fine(self.write::<Value>(Method::DELETE, &path, &delete_options(uid)).await)
+        gone_is_fine(self.write::<Value>(namespace, Method::DELETE, &path, &delete_options(uid)).await)
     }
 
     /// Changes a service account. The body carries the resourceVersion that was read.
@@ -222,7 +236,7 @@ impl MemberApi {
         body: &Value,
     ) -> Result<PullAccount, Error> {
         let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}");
-        self.write::<ServiceAccount>(Method::PATCH, &path, body).await.map(Into::into)
+        self.write::<ServiceAccount>(namespace, Method::PATCH, &path, body).await.map(Into::into)
     }
 
     async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallFailure> {
@@ -233,14 +247,21 @@ impl MemberApi {
         }
     }
 
-    async fn write<T: DeserializeOwned>(&self, method: Method, path: &str, body: &Value) -> Result<T, Error> {
+    async fn write<T: DeserializeOwned>(
+        &self,
+        namespace: &str,
+        method: Method,
+        path: &str,
+        body: &Value,
+    ) -> Result<T, Error> {
         let type_ = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
         let content = Content { type_, manager: crate::business::FIELD_MANAGER, forced: false };
-        self.send(method, path, body, content).await
+        self.send(namespace, method, path, body, content).await
     }
 
     async fn send<T: DeserializeOwned>(
         &self,
+        namespace: &str,
         method: Method,
         path: &str,
         body: &Value,
@@ -257,7 +278,7 @@ impl MemberApi {
             .body(body.to_string().into_bytes())
             .map_err(|error| Error::Member(kube::Error::HttpError(error).into()))?;
         // From here on it counts as under way, whatever becomes of this future.
-        let open = self.fence.begin_write(&self.writes)?;
+        let open = self.fence.begin_write(&self.writes)?.to(namespace);
         let result = match tokio::time::timeout(deadline, self.client().request(request)).await {
             Ok(result) => result.map_err(CallFailure::from),
             Err(_elapsed) => Err(CallFailure::deadline(deadline)),
@@ -292,6 +313,14 @@ fn bindings_path(namespace: &str) -> String {
 
 fn binding_path(namespace: &str, role: AccessRole) -> String {
     format!("{}/{}", bindings_path(namespace), role.name())
+}
+
+/// What is applied was decided from this version of the object: over any other one it is a conflict.
+pub fn based_on(body: &mut Value, uid: &str, resource_version: &str) {
+    if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.insert("uid".to_owned(), json!(uid));
+        metadata.insert("resourceVersion".to_owned(), json!(resource_version));
+    }
 }
 
 fn delete_options(uid: &str) -> Value {

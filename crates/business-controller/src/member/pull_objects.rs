@@ -3,6 +3,7 @@
 use super::observed::{Sights, Versioned};
 use super::template_objects::TEMPLATE_MANAGER;
 use crate::business::FIELD_MANAGER;
+use crate::error::ListFailure;
 use business_types::names::{
     PULL_PASSWORD_ANNOTATION, PULL_REGISTRY_ANNOTATION, PULL_SECRET, TEMPLATE_LABEL, UID_ANNOTATION,
 };
@@ -146,12 +147,19 @@ pub struct Seen<V>(RwLock<SeenState<V>>);
 struct SeenState<V> {
     sights: Sights<V>,
     /// Why they cannot be listed.
-    error: Option<String>,
+    error: Option<ListFailure>,
 }
 
 /// They were not listed yet; if that has failed, why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unlisted(pub Option<String>);
+pub struct Unlisted(pub Option<ListFailure>);
+
+impl Unlisted {
+    /// We may not see them. So we have never put any there, or may not take it away.
+    pub fn is_forbidden(&self) -> bool {
+        self.0.as_ref().is_some_and(|failure| failure.is_forbidden)
+    }
+}
 
 impl<V> Default for Seen<V> {
     fn default() -> Self {
@@ -185,9 +193,9 @@ impl<V: Versioned> Seen<V> {
     }
 
     /// They cannot be listed; whether that is news.
-    pub fn failed(&self, error: &str) -> bool {
+    pub fn failed(&self, error: &ListFailure) -> bool {
         let mut seen = self.write();
-        !seen.sights.is_synced() && seen.error.replace(error.to_owned()).as_deref() != Some(error)
+        !seen.sights.is_synced() && seen.error.replace(error.clone()).as_ref() != Some(error)
     }
 
     /// An object as it is; whether that is news.
@@ -261,8 +269,11 @@ mod tests {
     fn a_kind_is_known_when_it_was_listed() {
         let seen = Seen::<PullAccount>::default();
         assert_eq!(seen.within("web"), Err(Unlisted(None)));
-        assert!(seen.failed("403") && !seen.failed("403"));
-        assert_eq!(seen.within("web"), Err(Unlisted(Some("403".to_owned()))));
+        let failure = |is_forbidden| ListFailure { text: "why".to_owned(), is_forbidden };
+        assert!(seen.failed(&failure(false)) && !seen.failed(&failure(false)));
+        assert_eq!(seen.within("web"), Err(Unlisted(Some(failure(false)))));
+        assert!(!seen.within("web").unwrap_err().is_forbidden(), "it may be there all the same");
+        assert!(seen.failed(&failure(true)) && seen.within("web").unwrap_err().is_forbidden());
         seen.begin();
         assert!(seen.end() && !seen.end());
         let account = PullAccount { resource_version: "5".into(), ..PullAccount::default() };

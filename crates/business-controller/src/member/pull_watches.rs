@@ -7,6 +7,7 @@ use super::pull_objects::{PullAccount, PullSecret, Seen};
 use crate::context::Context;
 use crate::controller::PlaceChange;
 use crate::dispatch;
+use crate::error::ListFailure;
 use crate::queue::Lane;
 use business_types::names::PULL_SECRET;
 use futures_util::{Stream, StreamExt as _, pin_mut};
@@ -70,7 +71,7 @@ impl<K, V: Versioned> Watch<'_, K, V> {
         while let Some(event) = stream.next().await {
             match event {
                 Ok(event) => self.take(event),
-                Err(failure) => self.failed(&crate::error::of_watch(&failure)),
+                Err(failure) => self.failed(&ListFailure::from(&failure)),
             }
         }
     }
@@ -103,9 +104,10 @@ impl<K, V: Versioned> Watch<'_, K, V> {
         dispatch::place_changed(self.cx, &place);
     }
 
-    fn failed(&self, error: &str) {
+    fn failed(&self, failure: &ListFailure) {
+        let error = &failure.text;
         tracing::warn!(cluster = self.member.name, what = self.what, error, "watch for pull secrets failed");
-        if self.seen.failed(error) {
+        if self.seen.failed(failure) {
             dispatch::cluster_changed(self.cx, &self.member.name);
         }
     }

@@ -141,14 +141,7 @@ async fn keep_probing(cx: &Context, member: &Member, error: &LastError, patience
 }
 
 async fn probe(member: &Member) -> Result<(), String> {
-    let uid = &member.uid;
-    match member.api.cluster_uid().await {
-        Ok(found) if found == *uid => Ok(()),
-        Ok(found) => {
-            Err(format!("another cluster answers in its place: kube-system has uid {found}, not {uid}"))
-        }
-        Err(failure) => Err(failure.to_string()),
-    }
+    member.is_the_one().await.map_err(|failure| failure.to_string())
 }
 
 fn unreachable(cx: &Context, member: &Member, reason: &str) {

@@ -1,6 +1,8 @@
 //! Objects that templates have put into a member cluster, trimmed to what is decided from.
 
 use super::observed::{RBAC, Sights, Versioned};
+use super::pull_objects::Unlisted;
+use crate::error::ListFailure;
 use business_types::names::{
     TEMPLATE_BINDING_PREFIX, TEMPLATE_DIGEST_ANNOTATION, TEMPLATE_LABEL, TEMPLATE_OBJECT, UID_ANNOTATION,
 };
@@ -173,7 +175,7 @@ pub struct TemplateObjects {
 struct SeenKind {
     sights: Sights<TemplateObject>,
     /// Why they cannot be listed.
-    error: Option<String>,
+    error: Option<ListFailure>,
 }
 
 /// The objects of templates in a namespace, as far as they are known.
@@ -192,19 +194,32 @@ impl TemplateObjects {
 
     /// What is in a namespace.
     pub fn at(&self, namespace: &str) -> SeenTemplateObjects {
-        let kinds = self.read();
         let mut found = Vec::new();
         for kind in TemplateObjectKind::ALL {
-            let seen = kinds.get(&kind);
-            let Some(seen) = seen.filter(|seen| seen.sights.is_synced()) else {
-                let error = seen.and_then(|seen| seen.error.as_ref());
-                return SeenTemplateObjects::Unlisted(
-                    error.map(|error| format!("{}: {error}", kind.plural())),
-                );
-            };
-            found.extend(seen.sights.within(namespace));
+            match self.within(kind, namespace) {
+                Ok(seen) => found.extend(seen),
+                Err(Unlisted(failure)) => {
+                    let told = failure.map(|failure| format!("{}: {}", kind.plural(), failure.text));
+                    return SeenTemplateObjects::Unlisted(told);
+                }
+            }
         }
         SeenTemplateObjects::Listed(found)
+    }
+
+    /// What is of a kind in a namespace.
+    pub fn within(
+        &self,
+        kind: TemplateObjectKind,
+        namespace: &str,
+    ) -> Result<Vec<Arc<TemplateObject>>, Unlisted> {
+        let kinds = self.read();
+        let Some(seen) = kinds.get(&kind) else { return Err(Unlisted(None)) };
+        if seen.sights.is_synced() {
+            Ok(seen.sights.within(namespace))
+        } else {
+            Err(Unlisted(seen.error.clone()))
+        }
     }
 
     /// A list of a kind begins.
@@ -223,10 +238,10 @@ impl TemplateObjects {
     }
 
     /// A kind cannot be listed; whether that is news.
-    pub fn failed(&self, kind: TemplateObjectKind, error: &str) -> bool {
+    pub fn failed(&self, kind: TemplateObjectKind, error: &ListFailure) -> bool {
         let mut kinds = self.write();
         let seen = kinds.entry(kind).or_default();
-        !seen.sights.is_synced() && seen.error.replace(error.to_owned()).as_deref() != Some(error)
+        !seen.sights.is_synced() && seen.error.replace(error.clone()).as_ref() != Some(error)
     }
 
     /// An object as it is; whether that is news.

@@ -6,6 +6,7 @@ use super::template_objects::{TemplateObject, TemplateObjectKind};
 use crate::context::Context;
 use crate::controller::PlaceChange;
 use crate::dispatch;
+use crate::error::ListFailure;
 use crate::queue::Lane;
 use business_types::names::TEMPLATE_LABEL;
 use futures_util::future::join_all;
@@ -56,14 +57,14 @@ async fn watch(cx: &Context, member: &Member, kind: TemplateObjectKind) {
                 changed(&namespace);
             }
             Err(failure) => {
-                let error = crate::error::of_watch(&failure);
+                let failure = ListFailure::from(&failure);
                 tracing::warn!(
                     cluster = member.name,
                     what = kind.plural(),
-                    error,
+                    error = failure.text,
                     "watch of templates failed"
                 );
-                if seen.failed(kind, &error) {
+                if seen.failed(kind, &failure) {
                     dispatch::cluster_changed(cx, &member.name);
                 }
             }

@@ -1,10 +1,11 @@
 //! The writes to a member cluster. The namespace comes first: the quota lies in it, and is sealed with its uid.
 
 use super::build;
+use super::is_there;
 use super::kind::NamespaceView;
-use super::memory::Uids;
 use super::site::Site;
 use super::verdict::{NamespaceStep, Plan, QuotaStep};
+use crate::context::Context;
 use crate::error::{CallFailure, Error};
 use crate::member::dressing::Dressing;
 use crate::member::{ClusterNamespace, ClusterQuota};
@@ -19,16 +20,17 @@ pub struct Applied {
 }
 
 /// Sends the writes; a namespace that is written gets the labels and annotations of its template. A conflict means that the cluster is not as it was read.
+/// `None` when the object does not lie any more where it was: then what is left to do is done from there.
 pub async fn apply(
+    cx: &Context,
     site: &Site,
-    untried: &Uids,
     object: &NamespaceView,
     plan: &Plan,
     dressing: Option<&Dressing>,
-) -> Result<Applied, Error> {
+) -> Result<Option<Applied>, Error> {
     let namespace_uid = match &plan.namespace {
         NamespaceStep::Keep { uid } => uid.clone(),
-        NamespaceStep::Create => noted(site, create(site, untried, object, dressing).await?),
+        NamespaceStep::Create => noted(site, create(cx, site, object, dressing).await?),
         NamespaceStep::Mark { from, .. } => {
             let body = build::marks(site, object, from, plan.origin, dressing);
             noted(site, site.member.api.patch_namespace(&object.spec.namespace, &body).await?)
@@ -36,27 +38,30 @@ pub async fn apply(
     };
     let quota = match &plan.quota {
         QuotaStep::Keep { seen } => Arc::clone(seen),
+        // Meanwhile it may have gone to another project.
+        _ if !is_there(cx, object) => return Ok(None),
         step => write_quota(site, object, step, &namespace_uid, plan).await?,
     };
-    Ok(Applied { namespace_uid, quota })
+    Ok(Some(Applied { namespace_uid, quota }))
 }
 
 /// From the first try on, something may have been made for the object, unless the cluster says that it was not.
 async fn create(
+    cx: &Context,
     site: &Site,
-    untried: &Uids,
     object: &NamespaceView,
     dressing: Option<&Dressing>,
 ) -> Result<ClusterNamespace, Error> {
     let body = build::new_namespace(site, object, dressing);
-    let was_untried = untried.forget(&object.uid);
-    let result = site.member.api.create_namespace(&body).await;
+    let untried = &cx.objects.namespaces.memory.untried;
+    let was_untried_in = untried.forget(&object.uid);
+    let result = site.member.api.create_namespace(&object.spec.namespace, &body).await;
     let nothing_was_made = match &result {
         Ok(_) | Err(Error::Member(CallFailure::Unavailable(_))) => false,
         Err(_) => true,
     };
-    if was_untried && nothing_was_made {
-        untried.remember(&object.uid);
+    if let Some(held) = was_untried_in.filter(|_| nothing_was_made) {
+        untried.remember(&object.uid, held);
     }
     result
 }

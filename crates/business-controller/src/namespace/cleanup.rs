@@ -7,7 +7,7 @@ use super::kind::NamespaceView;
 use super::removal;
 use super::site::{FoundSite, Site};
 use super::status;
-use super::template;
+use super::template::{self, Withdrawal};
 use super::validate::{self, WantedNamespace};
 use super::verdict::{
     Marking, NamespaceFinding, NamespaceStep, NamespaceVerdict, PlaceOwner, Situation, record_of,
@@ -120,6 +120,8 @@ pub async fn run(cx: &Context, object: &NamespaceView, site: &Site) -> Result<Pa
             if let Err(wait) = site.settled {
                 return Ok(PassOutcome::WaitingFor(wait));
             }
+            // Another cluster behind the address does not have it either.
+            site.member.is_the_one().await.map_err(Error::Member)?;
             let written = status::write(cx, object, &Situation::Gone.into()).await?;
             finalize(cx, written.as_ref().unwrap_or(object)).await
         }
@@ -195,18 +197,22 @@ async fn release(
     }
     let place = AccessPlace { cx, object, reached: &site.reached() };
     let withdrawn = match access::withdraw(place).await {
-        Ok(()) => template::withdraw(object, site).await,
-        failed => failed,
+        Ok(()) => template::withdraw(cx, object, site).await,
+        Err(error) => Err(error),
     };
-    match withdrawn {
-        Ok(()) => {}
+    let refused = match withdrawn {
+        Ok(Withdrawal::Done) => None,
+        Ok(Withdrawal::Unseen) => return Ok(PassOutcome::WaitingFor(super::SOON)),
+        Ok(Withdrawal::Refused(message)) => Some(message),
         Err(Error::Member(CallFailure::Refused { code, message })) => {
-            let message = format!("cluster {} keeps what is ours with {code}: {message}", site.member.name);
-            let situation = Situation::Deleting { reason: reason::REFUSED, message };
-            status::write(cx, object, &situation.into()).await?;
-            return Ok(PassOutcome::Refused);
+            Some(format!("cluster {} keeps what is ours with {code}: {message}", site.member.name))
         }
         Err(error) => return Err(error),
+    };
+    if let Some(message) = refused {
+        let situation = Situation::Deleting { reason: reason::REFUSED, message };
+        status::write(cx, object, &situation.into()).await?;
+        return Ok(PassOutcome::Refused);
     }
     let project_uid = &site.project.uid;
     let wanted = WantedNamespace { object, project_uid, is_newest: true, forbidden: &[], dressing: None };
@@ -230,9 +236,8 @@ async fn release(
         | NamespaceVerdict::TakeOver { .. }
         | NamespaceVerdict::DeleteReplaced { .. } => return Err(Error::Unsettled),
     };
-    let memory = &cx.objects.namespaces.memory.untried;
-    let Applied { namespace_uid, .. } =
-        apply::apply(site, memory, object, &plan, Some(&Dressing::default())).await?;
+    let applied = apply::apply(cx, site, object, &plan, Some(&Dressing::default())).await?;
+    let Some(Applied { namespace_uid, .. }) = applied else { return Ok(PassOutcome::Skipped) };
     let message = format!(
         "namespace {} of cluster {} was adopted and stays; what is charged is held until it is unused",
         object.spec.namespace, object.spec.cluster_name

@@ -112,10 +112,10 @@ async fn project(cx: &Context, object: &NamespaceView) -> Result<Arc<ProjectView
 
 impl Site {
     /// `None` while there is no key to seal with.
-    pub fn of(cx: &Context, reached: &Reached) -> Option<Self> {
+    pub fn of(cx: &Context, reached: &Reached, namespace: &str) -> Option<Self> {
         let keyring = cx.seals.keyring()?;
         let Reached { member, project } = reached.clone();
-        Some(Self { settled: member.api.may_confirm(), member, keyring, project })
+        Some(Self { settled: member.api.may_confirm_at(namespace), member, keyring, project })
     }
 
     /// The same without the key.
@@ -155,7 +155,12 @@ impl Site {
             namespace_seal: opened(namespace.as_ref().and_then(|there| there.marks.seal.as_ref())),
             quota_seal: opened(quota.as_ref().and_then(|there| there.marks.seal.as_ref()))
                 .filter(|opened| opened.sealed.namespace_uid.is_some()),
-            untried: cx.objects.namespaces.memory.untried.has(&object.uid),
+            untried: cx
+                .objects
+                .namespaces
+                .memory
+                .untried
+                .has(&object.uid, cx.tenure_of(&object.spec.cluster_name)),
             excess_is_told: self.project.status.orphans.iter().any(told),
             quiet: is_quiet(object, cx.clock.unix_seconds()),
             namespace,

@@ -83,7 +83,8 @@ impl TemplateStage {
 /// What to do with an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TemplateStep {
-    Apply(WantedObject),
+    /// In the place of what was seen there, if anything was.
+    Apply(WantedObject, Option<Arc<TemplateObject>>),
     /// It gives another role, which cannot be changed.
     Replace(Arc<TemplateObject>, WantedObject),
     /// The template does not name it any more.
@@ -93,7 +94,7 @@ pub enum TemplateStep {
 impl TemplateStep {
     fn kind(&self) -> TemplateObjectKind {
         match self {
-            Self::Apply(wanted) | Self::Replace(_, wanted) => wanted.kind,
+            Self::Apply(wanted, _) | Self::Replace(_, wanted) => wanted.kind,
             Self::Delete(there) => there.kind,
         }
     }
@@ -101,7 +102,7 @@ impl TemplateStep {
     /// `LimitRange business-template`
     fn told(&self) -> String {
         let name = match self {
-            Self::Apply(wanted) | Self::Replace(_, wanted) => &wanted.name,
+            Self::Apply(wanted, _) | Self::Replace(_, wanted) => &wanted.name,
             Self::Delete(there) => &there.name,
         };
         format!("{} {name}", self.kind().as_str())
@@ -121,7 +122,7 @@ pub fn steps(
         Some(there) if there.role.is_some() && there.role != one.role => {
             Some(TemplateStep::Replace(Arc::clone(there), one.clone()))
         }
-        _ => Some(TemplateStep::Apply(one.clone())),
+        there => Some(TemplateStep::Apply(one.clone(), there.cloned())),
     });
     let is_wanted =
         |there: &TemplateObject| wanted.iter().any(|one| one.kind == there.kind && one.name == there.name);
@@ -233,18 +234,21 @@ async fn write(
 ) -> Result<(), Error> {
     let (api, namespace) = (&site.member.api, &object.spec.namespace);
     let observed = &site.member.observed.templates;
-    let wanted = match step {
+    let (wanted, there) = match step {
         TemplateStep::Delete(there) => {
             delete(site, namespace, there).await?;
             return Ok(());
         }
         TemplateStep::Replace(there, wanted) => {
             delete(site, namespace, there).await?;
-            wanted
+            (wanted, None)
         }
-        TemplateStep::Apply(wanted) => wanted,
+        TemplateStep::Apply(wanted, there) => (wanted, there.as_ref()),
     };
-    let body = wanted.body(object, template);
+    let mut body = wanted.body(object, template);
+    if let Some(there) = there {
+        crate::member::api::based_on(&mut body, &there.uid, &there.resource_version);
+    }
     if let Some(written) = api.apply_template_object(wanted.kind, namespace, &wanted.name, &body).await? {
         observed.seen(namespace, written, false);
     }
@@ -261,15 +265,30 @@ async fn delete(site: &Site, namespace: &str, there: &TemplateObject) -> Result<
     Ok(())
 }
 
-/// Takes everything of a template away from a namespace that stays.
-pub async fn withdraw(object: &NamespaceView, site: &Site) -> Result<(), Error> {
-    let SeenTemplateObjects::Listed(seen) = site.member.observed.templates.at(&object.spec.namespace) else {
-        return Ok(());
-    };
-    for step in steps(object, &[], &seen) {
+/// What became of taking away what is ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Withdrawal {
+    Done,
+    /// It is not known yet what is there.
+    Unseen,
+    /// The cluster keeps something, and says why.
+    Refused(String),
+}
+
+/// Takes everything of a template away from a namespace that stays: nobody looks after it later.
+pub async fn withdraw(cx: &Context, object: &NamespaceView, site: &Site) -> Result<Withdrawal, Error> {
+    let mut there = Vec::new();
+    for kind in TemplateObjectKind::ALL {
+        match site.member.observed.templates.within(kind, &object.spec.namespace) {
+            Ok(seen) => there.extend(seen),
+            Err(unlisted) if unlisted.is_forbidden() => {}
+            Err(_not_yet) => return Ok(Withdrawal::Unseen),
+        }
+    }
+    for step in steps(object, &[], &there) {
         write(object, site, "", &step).await?;
     }
-    pull_secret::withdraw(object, site).await
+    pull_secret::withdraw(cx, object, site).await
 }
 
 impl Undone {

@@ -1,5 +1,6 @@
 use super::ledger::Ledger;
 use crate::controller::Controller as _;
+use crate::error::{CallFailure, Error};
 use crate::fixtures::server::{CLUSTER, Server};
 use crate::fixtures::world::{NAMESPACE, OBJECT, PROJECT, QUOTA, World};
 use crate::fixtures::{CLUSTER_UID, pending};
@@ -68,6 +69,33 @@ async fn an_orphan_is_told_to_its_project_and_forgotten_when_it_is_gone() {
 }
 
 #[tokio::test]
+async fn what_another_cluster_does_not_have_is_not_written_off() {
+    let (world, uid) = lost().await;
+    audit(&world).await;
+    assert_eq!(world.project()["status"]["orphans"], told(&uid, "Lost"));
+    world.server.remove(NAMESPACE);
+    world.server.is_cluster("another");
+    let comparison = audit(&world).await;
+    assert!(comparison.missing.contains_key("c1") && comparison.clusters.is_empty(), "{comparison:?}");
+    assert_eq!(world.project()["status"]["orphans"], told(&uid, "Lost"));
+    world.server.is_cluster(CLUSTER_UID);
+    audit(&world).await;
+    assert_eq!(world.project()["status"].get("orphans"), None::<&Value>);
+}
+
+/// It is asked before it is looked at and again when everything was judged.
+#[tokio::test]
+async fn an_audit_in_whose_midst_another_cluster_answers_counts_for_nothing() {
+    let (world, uid) = lost().await;
+    audit(&world).await;
+    world.server.remove(NAMESPACE);
+    world.server.becomes_cluster("another");
+    let comparison = audit(&world).await;
+    assert!(comparison.missing.contains_key("c1"), "{comparison:?}");
+    assert_eq!(world.project()["status"]["orphans"], told(&uid, "Lost"));
+}
+
+#[tokio::test]
 async fn an_orphan_is_found_by_either_of_its_seals_and_charged_the_most_that_anything_says() {
     let (world, uid) = lost().await;
     world.server.edit(NAMESPACE, &json!({ "metadata": { "annotations": null, "labels": null } }));
@@ -130,6 +158,20 @@ async fn released() -> World {
     world.holds(&world.seen().ending());
     world.pass().await.unwrap();
     world
+}
+
+/// It may be another object's by now, or in use.
+#[tokio::test]
+async fn a_quota_that_was_changed_since_it_was_read_is_not_deleted() {
+    let (world, _) = lost().await;
+    let api = &world.member.api;
+    let read = api.quota("web").await.unwrap().unwrap();
+    world.server.edit(QUOTA, &json!({ "status": { "used": { "pods": "2" } } }));
+    let deleted = api.delete_quota("web", &read).await;
+    assert!(matches!(deleted, Err(Error::Member(CallFailure::Conflict(_)))), "{deleted:?}");
+    let read = api.quota("web").await.unwrap().unwrap();
+    api.delete_quota("web", &read).await.unwrap();
+    assert_eq!(world.server.find(QUOTA), None);
 }
 
 /// What it is charged is held.

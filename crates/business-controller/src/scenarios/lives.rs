@@ -1,7 +1,7 @@
-use crate::error::Error;
-use crate::fixtures::server::Fault;
+use crate::error::{CallFailure, Error};
+use crate::fixtures::server::{Fault, KUBE_SYSTEM};
 use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, QUOTA, World};
-use crate::fixtures::{amounts, pending};
+use crate::fixtures::{CLUSTER_UID, amounts, pending};
 use crate::member::Reach;
 use crate::outcome::PassOutcome;
 use business_types::Provenance;
@@ -147,7 +147,7 @@ async fn an_object_that_this_leader_has_seen_being_born_finds_out_that_nothing_w
     world.server.fault(Fault::AnswerLost);
     tokio::time::pause();
     assert!(world.pass().await.is_err());
-    assert!(!world.cx.objects.namespaces.memory.untried.has("u"), "its answer was lost");
+    assert!(!world.has_untried("u"), "its answer was lost");
 }
 
 #[tokio::test]
@@ -163,8 +163,12 @@ async fn a_namespace_is_refunded_after_it_was_seen_gone() {
     assert_eq!(world.stored(OBJECT)["status"]["cachedSpecHard"], json!({ "pods": "3" }));
     world.watches();
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
-    let expected =
-        [format!("GET {NAMESPACE}"), format!("PATCH {OBJECT}/status"), format!("PATCH {OBJECT}/finalize")];
+    let expected = [
+        format!("GET {NAMESPACE}"),
+        format!("GET {KUBE_SYSTEM}"),
+        format!("PATCH {OBJECT}/status"),
+        format!("PATCH {OBJECT}/finalize"),
+    ];
     assert_eq!(world.calls(), expected);
     assert_eq!(world.server.find(OBJECT), None, "it goes with its charge");
 }
@@ -227,6 +231,44 @@ async fn a_create_without_an_answer_is_found_by_its_seal() {
     world.holds(&world.seen().ending());
     assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
     assert_eq!(world.server.find(NAMESPACE), None, "it was made for the object, and is deleted with it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_not_found_that_the_cluster_has_not_said_frees_no_charge() {
+    let world = World::new();
+    world.holds(&pending(&[("pods", "3")]));
+    world.server.fault(Fault::AnswerLost);
+    assert!(world.pass().await.is_err());
+    world.holds(&world.seen().ending());
+    tokio::time::advance(Duration::from_secs(6)).await;
+    world.renews(Instant::now());
+    world.server.intercept(NAMESPACE);
+    let outcome = world.pass().await;
+    assert!(matches!(outcome, Err(Error::Member(CallFailure::Unavailable(_)))), "{outcome:?}");
+    assert_eq!(world.stored(OBJECT)["status"]["cachedSpecHard"], json!({ "pods": "3" }));
+    world.server.forget_faults();
+    assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
+    assert_eq!(world.server.find(NAMESPACE), None, "it is there, and deleted");
+}
+
+#[tokio::test]
+async fn what_another_cluster_does_not_have_frees_no_charge() {
+    let world = World::new();
+    world.holds(&pending(&[("pods", "3")]));
+    world.pass().await.unwrap();
+    world.holds(&world.seen().ending());
+    // The address leads elsewhere, and no probe has found out yet.
+    let there = world.server.remove(NAMESPACE).unwrap();
+    world.server.is_cluster("another");
+    world.watches();
+    let outcome = world.pass().await;
+    assert!(matches!(outcome, Err(Error::Member(CallFailure::Unavailable(_)))), "{outcome:?}");
+    assert_eq!(world.stored(OBJECT)["status"]["cachedSpecHard"], json!({ "pods": "3" }));
+    world.server.is_cluster(CLUSTER_UID);
+    world.server.put(NAMESPACE, &there);
+    assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)), "it is deleted");
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
+    assert_eq!(world.server.find(OBJECT), None);
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 use crate::controller::Controller as _;
 use crate::fixtures::pending;
+use crate::fixtures::server::{Link, Passage};
 use crate::fixtures::world::{NAMESPACE, OBJECT, QUOTA, World};
 use crate::kinds::{Heard, ObjectKey as _, ProjectKey, ViewChange};
 use crate::namespace::kind::{BusinessNamespace, NamespaceView};
@@ -10,6 +11,7 @@ use business_types::{NamespaceTransfer, names};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 use std::time::Duration;
+use tokio::time::sleep;
 
 const ADMINISTRATORS: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/web/rolebindings/business:admin";
 const MOVED: &str = "/apis/business.tkestack.io/v1/namespaces/q/namespaces/n";
@@ -144,13 +146,48 @@ async fn who_came_from_another_project_is_not_new() {
         .knows_project(&json!({ "metadata": { "name": "q", "uid": "project-2" }, "spec": {}, "status": {} }));
     world.is_born(&pending(&[("pods", "3")]));
     let last = world.seen();
-    assert!(world.cx.objects.namespaces.memory.untried.has("u"));
+    assert!(world.has_untried("u"));
     transfer(&world).await;
     hears_of_its_departure(&world, &last);
     hears_of_its_arrival(&world);
-    assert!(!world.cx.objects.namespaces.memory.untried.has("u"));
+    assert!(!world.has_untried("u"));
     world.pass_in("q").await.unwrap();
     assert_eq!(world.stored(NAMESPACE)["metadata"]["labels"]["tkestack.io/projectName"], "q");
+}
+
+/// The pass that makes it where it lay has a write under way when it is moved and deleted.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_freed_while_what_was_begun_where_it_lay_may_still_be_made() {
+    let world = World::new();
+    world
+        .knows_project(&json!({ "metadata": { "name": "q", "uid": "project-2" }, "spec": {}, "status": {} }));
+    world.is_born(&pending(&[("pods", "3")]));
+    let last = world.seen();
+    let link = Link::default();
+    world.member.switch(world.server.client_over(&link));
+    link.is(Passage::Slow(Duration::from_secs(2)));
+    let begun = world.pass();
+    let meanwhile = async {
+        sleep(Duration::from_secs(1)).await;
+        link.is(Passage::Open);
+        transfer(&world).await;
+        hears_of_its_departure(&world, &last);
+        hears_of_its_arrival(&world);
+        world.server.edit(MOVED, &json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } }));
+        world.catches_up();
+        assert!(matches!(world.pass_in("q").await.unwrap(), PassOutcome::WaitingFor(_)));
+    };
+    let (begun, ()) = tokio::join!(begun, meanwhile);
+    assert_eq!(begun.unwrap(), PassOutcome::Skipped);
+    assert_eq!(world.server.find(QUOTA), None, "what it has begun it does not go on with");
+    assert!(world.server.find(NAMESPACE).is_some(), "its write came late");
+    assert_eq!(world.stored(MOVED)["status"]["cachedSpecHard"], json!({ "pods": "3" }));
+    world.watches();
+    assert!(matches!(world.pass_in("q").await.unwrap(), PassOutcome::WaitingFor(_)));
+    assert_eq!(world.server.find(NAMESPACE), None, "it is found by its seal, and deleted");
+    world.watches();
+    world.pass_in("q").await.unwrap();
+    assert_eq!(world.server.find(MOVED), None);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use crate::controller::Controller as _;
 use crate::digest;
-use crate::error::Error;
+use crate::error::{Error, ListFailure};
 use crate::fixtures::pending;
 use crate::fixtures::server::{BEGINNING, Fault};
 use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, PROJECT, PULL_HOST, World};
@@ -319,7 +319,12 @@ async fn a_cluster_that_shows_no_secrets_has_all_else() {
     world.pass().await.unwrap();
     assert_eq!(world.stored(OBJECT)["status"]["phase"], "Available");
     assert_eq!((told(&world).0.as_str(), hashes(&world).len()), ("Unknown", 0), "it is not known yet");
-    world.member.observed.pulls.secrets.failed("403 Forbidden");
+    world
+        .member
+        .observed
+        .pulls
+        .secrets
+        .failed(&ListFailure { text: "403 Forbidden".to_owned(), is_forbidden: true });
     world.pass().await.unwrap();
     let (status, message) = told(&world);
     assert_eq!(status, "False");
@@ -355,6 +360,13 @@ async fn what_is_released_pulls_no_more() {
     world.pass().await.unwrap();
     assert!(world.server.find(SECRET).is_some());
     world.holds(&world.seen().ending());
+    world.member.observed.pulls.reset();
+    assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)), "it is not seen yet");
+    world.watches();
+    world.server.refuse(&format!("DELETE {SECRET}"));
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
+    assert!(world.server.find(OBJECT).is_some());
+    world.server.forget_faults();
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     assert!(world.server.find(SECRET).is_none() && world.server.find(NAMESPACE).is_some());
 }

@@ -76,7 +76,7 @@ async fn what_had_come_and_gone_before_our_watch_told_of_it_is_not_made() {
 async fn an_object_of_before_the_tenure_may_have_been_written_for() {
     let world = World::new();
     world.lists_all();
-    let untried = |world: &World| world.cx.objects.namespaces.memory.untried.has("u");
+    let untried = |world: &World| world.has_untried("u");
     let view = pending(&[("pods", "3")]);
     world.is_born(&view);
     assert!(untried(&world));
@@ -105,6 +105,54 @@ async fn an_object_of_before_the_tenure_may_have_been_written_for() {
     );
     world.is_born(&view);
     assert!(untried(&world), "it was made since");
+}
+
+/// Its former cluster is followed until the directory has heard of that.
+#[tokio::test]
+async fn a_name_whose_record_was_made_anew_stands_for_no_cluster() {
+    let world = World::new();
+    world.holds(&pending(&[("pods", "3")]));
+    assert!(matches!(world.cx.member("c1"), Lookup::Found(_)));
+    world.knows_cluster(&json!({ "metadata": { "uid": "m2" }, "spec": {}, "status": { "uid": "" } }));
+    assert!(matches!(world.cx.member("c1"), Lookup::NotLoaded));
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Waiting);
+    assert!(world.server.find(NAMESPACE).is_none(), "nothing is written to the former one");
+    world
+        .knows_cluster(&json!({ "metadata": { "uid": "m2" }, "spec": {}, "status": { "uid": CLUSTER_UID } }));
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
+}
+
+/// Until the directory has heard of it, a cluster whose share is not ours any more is followed yet.
+#[tokio::test(start_paused = true)]
+async fn what_is_born_in_a_share_that_is_not_ours_may_have_been_written_for() {
+    for goes in ["before", "after"] {
+        let world = World::new();
+        world.lists_all();
+        if goes == "after" {
+            world.is_born(&pending(&[("pods", "3")]));
+            assert!(world.has_untried("u"));
+        }
+        post(&world).begin_leaving();
+        if goes == "before" {
+            world.cx.ended(Share::Clusters(0));
+        }
+        post(&world).leave();
+        if goes == "before" {
+            assert!(matches!(world.cx.member("c1"), Lookup::Found(_)));
+            world.is_born(&pending(&[("pods", "3")]));
+        }
+        assert!(!world.has_untried("u"), "the share goes {goes} it is born");
+        // Whoever has the share meanwhile makes it, and the answer is lost.
+        let metadata = json!({ "name": "web", "uid": "his", "creationTimestamp": "2026-01-01T00:00:00Z" });
+        world.server.put(NAMESPACE, &json!({ "metadata": metadata }));
+        world.holds(&world.seen().ending());
+        post(&world).open();
+        let member = follows_anew(&world);
+        session::take_over(&world.cx, &member).await;
+        world.pass().await.unwrap();
+        let status = &world.stored(OBJECT)["status"];
+        assert_eq!(status["cachedSpecHard"], json!({ "pods": "3" }), "goes {goes}: {status}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,10 +1,12 @@
 //! What templates put into namespaces, and how a change goes through them.
 
 use crate::controller::Controller as _;
+use crate::error::{CallFailure, Error, ListFailure};
 use crate::fixtures::pending;
 use crate::fixtures::server::CLUSTER;
 use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, World};
 use crate::kinds::{Heard, ObjectKey as _, RootKey, ViewChange};
+use crate::member::template_objects::{TemplateObject, TemplateObjectKind};
 use crate::namespace_template::kind::{NamespaceTemplate, TemplateView};
 use crate::outcome::{Drift, DriftLabels, PassOutcome};
 use crate::queue::Next;
@@ -319,8 +321,37 @@ async fn a_projects_change_wakes_its_namespaces_if_their_template_takes_what_has
     assert!(wakes(with(json!({ "cost": "2", "a": "b" })), json!({ "displayName": "Two" })));
 }
 
+/// Somebody else looks after it by now, say, and has applied what is newer.
 #[tokio::test]
-async fn what_is_released_loses_all_of_it() {
+async fn a_write_that_arrives_after_another_one_overwrites_nothing() {
+    let world = in_use().await;
+    let writes = |digest: &str, cpu: &str| {
+        let limits = json!([{ "type": "Container", "default": { "cpu": cpu } }]);
+        let annotations = json!({ "business.tkestack.io/template-digest": digest });
+        world.server.edit(
+            LIMITS,
+            &json!({ "metadata": { "annotations": annotations }, "spec": { "limits": limits } }),
+        )
+    };
+    writes("drifted", "2");
+    world.watches();
+    let theirs = writes("newer", "3");
+    let late = world.pass().await;
+    assert!(matches!(late, Err(Error::Member(CallFailure::Conflict(_)))), "{late:?}");
+    assert_eq!(world.stored(LIMITS), theirs);
+    world.watches();
+    world.pass().await.unwrap();
+    assert_eq!(world.stored(LIMITS)["spec"]["limits"][0]["default"]["cpu"], "1", "the next pass repairs it");
+    // Nor does it bring back what is gone.
+    writes("drifted", "2");
+    world.watches();
+    world.server.remove(LIMITS);
+    assert!(matches!(world.pass().await, Err(Error::Member(CallFailure::Conflict(_)))));
+    assert_eq!(world.server.find(LIMITS), None);
+}
+
+/// A namespace that was there before, and is being given back.
+async fn given_back() -> World {
     let world = World::new();
     has_template(&world, &full());
     let consent = json!({ "business.tkestack.io/adopt": "p/n" });
@@ -334,6 +365,12 @@ async fn what_is_released_loses_all_of_it() {
     world.pass().await.unwrap();
     assert!(world.server.find(LIMITS).is_some());
     world.holds(&world.seen().ending());
+    world
+}
+
+#[tokio::test]
+async fn what_is_released_loses_all_of_it() {
+    let world = given_back().await;
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     for gone in [LIMITS, POLICY, BINDING] {
         assert!(world.server.find(gone).is_none(), "{gone}");
@@ -342,6 +379,34 @@ async fn what_is_released_loses_all_of_it() {
     assert_eq!(metadata["labels"]["pod-security.kubernetes.io/enforce"], Value::Null);
     assert_eq!(metadata["annotations"]["business.tkestack.io/template-keys"], Value::Null);
     assert_eq!(metadata["labels"]["theirs"], "stays");
+}
+
+/// Nobody looks after it later.
+#[tokio::test]
+async fn what_is_not_seen_yet_is_waited_for_before_it_is_released() {
+    let world = given_back().await;
+    let templates = &world.member.observed.templates;
+    templates.reset();
+    assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
+    let failure = |is_forbidden| ListFailure { text: "why".to_owned(), is_forbidden };
+    for kind in TemplateObjectKind::ALL {
+        templates.failed(kind, &failure(false));
+    }
+    assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)), "it may be there");
+    assert!(world.server.find(BINDING).is_some() && world.server.find(OBJECT).is_some());
+    // What we may not see we have never put there, and of the other kinds nothing stays.
+    world.watches();
+    templates.reset();
+    templates.failed(TemplateObjectKind::LimitRange, &failure(true));
+    templates.end(TemplateObjectKind::NetworkPolicy);
+    templates.end(TemplateObjectKind::RoleBinding);
+    let binding = TemplateObject::of(
+        TemplateObjectKind::RoleBinding,
+        serde_json::from_value(world.stored(BINDING)).unwrap(),
+    );
+    templates.seen("web", binding.unwrap(), true);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
+    assert_eq!((world.server.find(BINDING), world.server.find(OBJECT)), (None, None));
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! The pull secret of a namespace: a password of its own, which the API issues and only a Secret of the member cluster keeps.
 //! It is replaced while it is good. What was issued and not written is forgotten with the next one.
 
+use super::Withdrawal;
 use super::state::{TemplateState, Undone};
 use super::wanted::WantedPullSecret;
 use crate::business::IssuedPassword;
@@ -242,7 +243,11 @@ async fn provide(
         }
     };
     let namespace = &object.spec.namespace;
-    let written = site.member.api.apply_pull_secret(namespace, &body(object, order, host, &password)).await;
+    let mut body = body(object, order, host, &password);
+    if let Some(there) = sight.secret {
+        crate::member::api::based_on(&mut body, &there.uid, &there.resource_version);
+    }
+    let written = site.member.api.apply_pull_secret(namespace, &body).await;
     match told(site, &format!("Secret {PULL_SECRET}"), written)? {
         Ok(there) => {
             if let Some(there) = there {
@@ -401,8 +406,18 @@ async fn remove(object: &NamespaceView, site: &Site, is_issued: bool) -> Result<
 }
 
 /// Takes it away from a namespace that stays.
-pub async fn withdraw(object: &NamespaceView, site: &Site) -> Result<(), Error> {
-    remove(object, site, object.status.pull_credential.is_some()).await.map(drop)
+pub async fn withdraw(cx: &Context, object: &NamespaceView, site: &Site) -> Result<Withdrawal, Error> {
+    let (pulls, namespace) = (&site.member.observed.pulls, &object.spec.namespace);
+    let unlisted = [pulls.secrets.within(namespace).err(), pulls.accounts.within(namespace).err()];
+    // Without a registry nobody lists them.
+    if cx.registry.pull_host.is_some() && unlisted.iter().flatten().any(|unlisted| !unlisted.is_forbidden()) {
+        return Ok(Withdrawal::Unseen);
+    }
+    let pass = remove(object, site, object.status.pull_credential.is_some()).await?;
+    Ok(match pass.trouble {
+        PullTrouble::Undone(undone) if undone.retry => Withdrawal::Refused(undone.message),
+        PullTrouble::None | PullTrouble::Unseen | PullTrouble::Undone(_) => Withdrawal::Done,
+    })
 }
 
 /// What the cluster refuses is told; every other failure ends the pass.
@@ -426,8 +441,9 @@ impl PullPass {
     fn unlisted(site: &Site, what: &str, Unlisted(error): Unlisted) -> Self {
         match error {
             None => Self { trouble: PullTrouble::Unseen, ..Self::default() },
-            Some(error) => {
-                Self::undone(&format!("cluster {} does not list {what}: {error}", site.member.name), false)
+            Some(failure) => {
+                let cluster = &site.member.name;
+                Self::undone(&format!("cluster {cluster} does not list {what}: {}", failure.text), false)
             }
         }
     }

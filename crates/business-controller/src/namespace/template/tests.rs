@@ -48,7 +48,7 @@ fn what_is_right_is_left_alone_and_what_is_not_is_made_so() {
     assert_eq!(names, ["business-template", "business-template-deny", "business:template:sre"]);
     assert_eq!(
         steps(&object, &wanted, &[]),
-        wanted.iter().cloned().map(TemplateStep::Apply).collect::<Vec<_>>()
+        wanted.iter().map(|one| TemplateStep::Apply(one.clone(), None)).collect::<Vec<_>>()
     );
     let right: Vec<Arc<TemplateObject>> = wanted.iter().map(|one| Arc::new(there(&object, one))).collect();
     assert_eq!(steps(&object, &wanted, &right), []);
@@ -58,9 +58,10 @@ fn what_is_right_is_left_alone_and_what_is_not_is_made_so() {
         change(Arc::make_mut(&mut seen[at]));
         steps(&object, &wanted, &seen)
     };
-    assert_eq!(changed(0, |one| one.digest.clear()), [TemplateStep::Apply(wanted[0].clone())]);
+    let is_applied = |steps: &[TemplateStep], at: usize| matches!(steps, [TemplateStep::Apply(one, Some(there))] if *one == wanted[at] && there.uid == right[at].uid);
+    assert!(is_applied(&changed(0, |one| one.digest.clear()), 0));
     let taken = changed(1, |one| one.held.retain(|part| part != "policyTypes"));
-    assert_eq!(taken, [TemplateStep::Apply(wanted[1].clone())], "somebody has written it");
+    assert!(is_applied(&taken, 1), "somebody has written it: {taken:?}");
     let other_role = changed(2, |one| one.role = Some("cluster-admin".into()));
     assert!(matches!(&other_role[..], [TemplateStep::Replace(..)]), "{other_role:?}");
 
