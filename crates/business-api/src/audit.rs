@@ -26,6 +26,8 @@ use store::repair::Repair;
 use store::{Access, KindId, Store};
 
 const JOIN_DEADLINE: Duration = Duration::from_secs(10);
+/// Until all objects are read; seconds for a million of them.
+const CACHE_DEADLINE: Duration = Duration::from_mins(2);
 
 /// Reads bodies for the store's audit.
 #[derive(Clone, Copy, Debug)]
@@ -96,7 +98,12 @@ async fn command(store: &Store, books: &Books, settings: &Audit) -> Result<Audit
     let report = store.audit(&access, books).await.context("audit")?;
     let holds = store.holds(&access, None).await.context("read what was given up")?;
     let held = match store.growth_hold(&access).await.context("read whether growth is held")? {
-        Some(hold) => Some(growth::told(store, &access, books.kinds, hold, &report.differences).await?),
+        Some(hold) => {
+            let filled = tokio::time::timeout(CACHE_DEADLINE, store.until_synced()).await;
+            filled.context("the objects were not read in time")?;
+            let told = growth::told(store, &access, books.kinds, hold, &report.differences);
+            Some(told.await.context("read what growth waits for")?)
+        }
         None => None,
     };
     let schema = store.schema_differences().await.context("compare the schema")?.unwrap_or_default();
