@@ -305,14 +305,25 @@ impl<V: Versioned> Sights<V> {
         self.objects.remove(name);
     }
 
-    /// What was not in the list is gone: which.
-    pub(super) fn list_ends(&mut self) -> Vec<String> {
-        self.synced = true;
-        let Some(listed) = self.listed.take() else { return Vec::new() };
-        let gone: Vec<String> = self.objects.keys().filter(|name| !listed.contains(*name)).cloned().collect();
-        self.objects.retain(|name, _| listed.contains(name));
-        gone
+    /// What was not in the list is gone.
+    pub(super) fn list_ends(&mut self) -> ListEnd {
+        let is_first = !std::mem::replace(&mut self.synced, true);
+        let Some(listed) = self.listed.take() else { return ListEnd { is_first, gone: BTreeSet::new() } };
+        let gone = self.objects.keys().filter(|key| !listed.contains(*key));
+        let namespace = |key: &String| key.split_once('/').map_or(key.as_str(), |(name, _)| name).to_owned();
+        let gone = gone.map(namespace).collect();
+        self.objects.retain(|key, _| listed.contains(key));
+        ListEnd { is_first, gone }
     }
+}
+
+/// What the end of a list tells.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ListEnd {
+    /// It is the first one since the cluster was connected to.
+    pub is_first: bool,
+    /// The namespaces of what is there no more.
+    pub gone: BTreeSet<String>,
 }
 
 /// What is seen of a member cluster by its watches, brought forward by the answers to own writes.
@@ -390,13 +401,13 @@ impl Observed {
         self.write().quotas.list_begins();
     }
 
-    /// A list of namespaces has ended: those that are gone.
-    pub fn namespaces_end(&self) -> Vec<String> {
+    /// A list of namespaces has ended.
+    pub fn namespaces_end(&self) -> ListEnd {
         self.write().namespaces.list_ends()
     }
 
-    /// A list of quotas has ended: the namespaces whose quota is gone.
-    pub fn quotas_end(&self) -> Vec<String> {
+    /// A list of quotas has ended.
+    pub fn quotas_end(&self) -> ListEnd {
         self.write().quotas.list_ends()
     }
 
@@ -445,14 +456,12 @@ impl Observed {
         inner.others.list_begins();
     }
 
-    /// A list of bindings has ended; whether it is the first one.
-    pub fn bindings_end(&self) -> bool {
+    /// A list of bindings has ended.
+    pub fn bindings_end(&self) -> ListEnd {
         let mut inner = self.write();
-        let was_synced = inner.bindings.synced;
-        inner.bindings.list_ends();
         inner.others.list_ends();
         inner.bindings_error = None;
-        !was_synced
+        inner.bindings.list_ends()
     }
 
     /// Bindings cannot be listed; whether that is news.
@@ -522,6 +531,19 @@ mod tests {
     }
 
     #[test]
+    fn a_list_tells_the_namespaces_of_what_it_lacks() {
+        let mut sights = Sights::default();
+        for key in ["a/edit", "a/view", "b/view", "c"] {
+            sights.seen(key, quota(1, "0"), true);
+        }
+        sights.list_begins();
+        sights.seen("b/view", quota(1, "0"), true);
+        let end = sights.list_ends();
+        assert_eq!((end.is_first, end.gone), (true, BTreeSet::from(["a".to_owned(), "c".to_owned()])));
+        assert!(!sights.list_ends().is_first);
+    }
+
+    #[test]
     fn a_list_counts_although_history_went_back() {
         let observed = Observed::default();
         let amount = |text: &str| quota(1, text).status_used;
@@ -544,7 +566,8 @@ mod tests {
         assert_eq!(observed.quota("n", quota(8, "0"), true), Concern::State);
         assert_eq!(observed.quota("n", quota(7, "0"), true), Concern::Nothing, "an event counts in order");
         observed.quotas_begin();
-        assert_eq!(observed.quotas_end(), ["n"]);
+        let end = observed.quotas_end();
+        assert_eq!((end.is_first, end.gone), (false, BTreeSet::from(["n".to_owned()])));
         assert!(observed.at("n").1.is_none());
         assert_eq!(observed.quota("n", quota(8, "0"), false), Concern::Nothing, "an answer that is late");
     }

@@ -1,6 +1,6 @@
 //! Pull secrets in a member cluster, without what is in them, and the service accounts whose pods may use them.
 
-use super::observed::{Sights, Versioned};
+use super::observed::{ListEnd, Sights, Versioned};
 use super::template_objects::TEMPLATE_MANAGER;
 use crate::business::FIELD_MANAGER;
 use crate::error::ListFailure;
@@ -183,13 +183,11 @@ impl<V: Versioned> Seen<V> {
         self.write().sights.list_begins();
     }
 
-    /// A list has ended; whether it is the first one.
-    pub fn end(&self) -> bool {
+    /// A list has ended.
+    pub fn end(&self) -> ListEnd {
         let mut seen = self.write();
-        let was_synced = seen.sights.is_synced();
-        seen.sights.list_ends();
         seen.error = None;
-        !was_synced
+        seen.sights.list_ends()
     }
 
     /// They cannot be listed; whether that is news.
@@ -275,7 +273,7 @@ mod tests {
         assert!(!seen.within("web").unwrap_err().is_forbidden(), "it may be there all the same");
         assert!(seen.failed(&failure(true)) && seen.within("web").unwrap_err().is_forbidden());
         seen.begin();
-        assert!(seen.end() && !seen.end());
+        assert!(seen.end().is_first && !seen.end().is_first);
         let account = PullAccount { resource_version: "5".into(), ..PullAccount::default() };
         assert!(seen.seen("web", "default", account.clone(), true));
         assert_eq!(seen.within("web").unwrap().len(), 1);

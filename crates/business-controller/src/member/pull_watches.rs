@@ -1,9 +1,9 @@
 //! Watches of pull secrets and service accounts in a member cluster. The right to see Secrets is one to those of our name, so
 //! the watch names it; and it asks for their metadata alone: passwords stay in the cluster.
 
-use super::Member;
 use super::observed::Versioned;
 use super::pull_objects::{PullAccount, PullSecret, Seen};
+use super::{Member, session};
 use crate::context::Context;
 use crate::controller::PlaceChange;
 use crate::dispatch;
@@ -79,11 +79,7 @@ impl<K, V: Versioned> Watch<'_, K, V> {
     fn take(&self, event: Event<K>) {
         match event {
             Event::Init => self.seen.begin(),
-            Event::InitDone => {
-                if self.seen.end() {
-                    dispatch::cluster_changed(self.cx, &self.member.name);
-                }
-            }
+            Event::InitDone => session::ended(self.cx, self.member, self.seen.end()),
             Event::InitApply(object) | Event::Apply(object) => {
                 let Some(Placed { namespace, name, object }) = (self.read)(object) else { return };
                 if self.seen.seen(&namespace, &name, object, true) {

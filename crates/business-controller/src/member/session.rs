@@ -1,6 +1,6 @@
 //! Whether a member cluster answers, and its watches: for namespaces, quotas and bindings.
 
-use super::observed::Concern;
+use super::observed::{Concern, ListEnd};
 use super::others::OtherBinding;
 use super::{ClusterBinding, ClusterNamespace, ClusterQuota, Member, Reach, pull_watches, template_watches};
 use crate::context::Context;
@@ -174,7 +174,7 @@ async fn watch_namespaces(cx: &Context, member: &Member, error: &LastError) {
         match event {
             Ok(Event::Init) => member.observed.namespaces_begin(),
             Ok(Event::InitDone) => {
-                for gone in member.observed.namespaces_end() {
+                for gone in member.observed.namespaces_end().gone {
                     changed(cx, member, &gone, Lane::Urgent, Duration::ZERO);
                 }
                 synced(cx, member);
@@ -204,7 +204,7 @@ async fn watch_quotas(cx: &Context, member: &Member, error: &LastError) {
         match event {
             Ok(Event::Init) => member.observed.quotas_begin(),
             Ok(Event::InitDone) => {
-                for gone in member.observed.quotas_end() {
+                for gone in member.observed.quotas_end().gone {
                     changed(cx, member, &gone, Lane::Urgent, Duration::ZERO);
                 }
                 synced(cx, member);
@@ -237,11 +237,7 @@ async fn watch_bindings(cx: &Context, member: &Member) {
     while let Some(event) = stream.next().await {
         match event {
             Ok(Event::Init) => member.observed.bindings_begin(),
-            Ok(Event::InitDone) => {
-                if member.observed.bindings_end() {
-                    dispatch::cluster_changed(cx, &member.name);
-                }
-            }
+            Ok(Event::InitDone) => ended(cx, member, member.observed.bindings_end()),
             Ok(Event::InitApply(object) | Event::Apply(object)) => {
                 let Some(namespace) = object.metadata.namespace.clone() else { continue };
                 other_binding(cx, member, &namespace, &object, OtherBinding::of(&object));
@@ -289,6 +285,16 @@ fn other_binding(
 fn place(quota: &ResourceQuota) -> Option<String> {
     let metadata = &quota.metadata;
     metadata.namespace.clone().filter(|namespace| metadata.name.as_ref() == Some(namespace))
+}
+
+/// A list has ended of what nothing has waited for: the first one says what is there, and of later ones what is gone is news.
+pub(super) fn ended(cx: &Context, member: &Member, end: ListEnd) {
+    if end.is_first {
+        return dispatch::cluster_changed(cx, &member.name);
+    }
+    for gone in end.gone {
+        changed(cx, member, &gone, Lane::Urgent, Duration::ZERO);
+    }
 }
 
 fn changed(cx: &Context, member: &Member, namespace: &str, lane: Lane, delay: Duration) {

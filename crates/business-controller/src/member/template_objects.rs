@@ -1,6 +1,6 @@
 //! Objects that templates have put into a member cluster, trimmed to what is decided from.
 
-use super::observed::{RBAC, Sights, Versioned};
+use super::observed::{ListEnd, RBAC, Sights, Versioned};
 use super::pull_objects::Unlisted;
 use crate::error::ListFailure;
 use business_types::names::{
@@ -227,14 +227,12 @@ impl TemplateObjects {
         self.write().entry(kind).or_default().sights.list_begins();
     }
 
-    /// A list of a kind has ended; whether it is the first one.
-    pub fn end(&self, kind: TemplateObjectKind) -> bool {
+    /// A list of a kind has ended.
+    pub fn end(&self, kind: TemplateObjectKind) -> ListEnd {
         let mut kinds = self.write();
         let seen = kinds.entry(kind).or_default();
-        let was_synced = seen.sights.is_synced();
-        seen.sights.list_ends();
         seen.error = None;
-        !was_synced
+        seen.sights.list_ends()
     }
 
     /// A kind cannot be listed; whether that is news.

@@ -1,8 +1,8 @@
 //! Watches of what templates have put into a member cluster. Whether it can be listed says nothing of the cluster: the
 //! rights to see it came later than the others.
 
-use super::Member;
 use super::template_objects::{TemplateObject, TemplateObjectKind};
+use super::{Member, session};
 use crate::context::Context;
 use crate::controller::PlaceChange;
 use crate::dispatch;
@@ -38,11 +38,7 @@ async fn watch(cx: &Context, member: &Member, kind: TemplateObjectKind) {
     while let Some(event) = stream.next().await {
         match event {
             Ok(Event::Init) => seen.begin(kind),
-            Ok(Event::InitDone) => {
-                if seen.end(kind) {
-                    dispatch::cluster_changed(cx, &member.name);
-                }
-            }
+            Ok(Event::InitDone) => session::ended(cx, member, seen.end(kind)),
             Ok(Event::InitApply(object) | Event::Apply(object)) => {
                 let Some(namespace) = object.metadata.namespace.clone() else { continue };
                 let Some(object) = TemplateObject::of(kind, object) else { continue };
