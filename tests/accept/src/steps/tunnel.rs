@@ -127,7 +127,7 @@ fn certificate_is_renewed(instance: &Instance, cluster: &str) -> Result<()> {
     told(200)?;
     for (_, port) in &instance.controller_admin_ports {
         let (_, metrics) = programs::get(*port, "/metrics")?;
-        contains(&metrics, &["\nbusiness_controller_tunnel_certificate_expiration_timestamp_seconds "])?;
+        contains(&metrics, &["\nbusiness_controller_tunnel_certificate_expiration_timestamp_seconds{} "])?;
     }
     let pki = Pki::open(&instance.layout.path("pki"))?;
     pki.issue(AUTHORITY, TUNNEL, &CertificateSubject::server(&[LOOPBACK]))?;
