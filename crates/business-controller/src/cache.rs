@@ -5,14 +5,14 @@ use crate::inventory::{Inventory, ViewAge};
 use crate::kinds::{Heard, Kind, View, ViewChange, ViewIndex as _, revision};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use tokio::sync::watch;
+use tokio::sync::SetOnce;
 
 /// The objects of one kind, newest version only.
 #[derive(Debug)]
 pub struct Cache<K: Kind> {
     held: RwLock<CachedViews<K>>,
-    /// Whether everything was listed at least once.
-    synced: watch::Sender<bool>,
+    /// Everything was listed at least once.
+    synced: SetOnce<()>,
     pub memory: K::Memory,
 }
 
@@ -42,21 +42,19 @@ impl<K: Kind> Default for Cache<K> {
             inventory: None,
             listed: None,
         };
-        Self { held: RwLock::new(held), synced: watch::Sender::default(), memory: K::Memory::default() }
+        Self { held: RwLock::new(held), synced: SetOnce::new(), memory: K::Memory::default() }
     }
 }
 
 impl<K: Kind> Cache<K> {
     /// Whether everything was listed at least once.
     pub fn is_synced(&self) -> bool {
-        *self.synced.borrow()
+        self.synced.initialized()
     }
 
     /// Waits until everything was listed.
     pub async fn synced(&self) {
-        let mut synced = self.synced.subscribe();
-        // It fails only without a sender, which is ours.
-        let _synced = synced.wait_for(|synced| *synced).await;
+        self.synced.wait().await;
     }
 
     pub fn get(&self, key: &K::Key) -> Option<Arc<View<K>>> {
@@ -152,7 +150,7 @@ impl<K: Kind> Cache<K> {
     pub fn list_ends(&self) -> Vec<ViewChange<K>> {
         let mut held = self.write();
         held.age.listed = held.age.lists;
-        self.synced.send_replace(true);
+        let _known_already = self.synced.set(());
         let Some(listed) = held.listed.take() else { return Vec::new() };
         let gone: Vec<K::Key> = held.objects.keys().filter(|key| !listed.contains(*key)).cloned().collect();
         gone.iter()

@@ -197,9 +197,11 @@ impl OpenWrites {
     fn end_to(&self, namespace: &str) {
         let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(open) = namespaces.get_mut(namespace) {
-            *open = open.saturating_sub(1);
+            *open -= 1;
+            if *open == 0 {
+                namespaces.remove(namespace);
+            }
         }
-        namespaces.retain(|_, open| *open > 0);
     }
 
     fn is_open_to(&self, namespace: &str) -> bool {

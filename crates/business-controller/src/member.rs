@@ -10,6 +10,8 @@ pub mod dressing;
 pub mod template_objects;
 /// Watches of that.
 mod template_watches;
+/// Objects of one kind, as far as they are known.
+pub mod seen;
 /// Pull secrets, and who may use them.
 pub mod pull_objects;
 /// Watches of those.

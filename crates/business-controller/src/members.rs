@@ -7,14 +7,14 @@ use crate::shares::Share;
 use business_types::ClusterIdentity;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, SetOnce};
 
 /// The member clusters by name.
 #[derive(Debug, Default)]
 pub struct Members {
     accepted: RwLock<AcceptedCluster>,
     /// Whether the directory was ever read.
-    read: watch::Sender<bool>,
+    read: SetOnce<()>,
     /// One has not answered: where there are other credentials of it, they are tried now.
     pub doubted: Notify,
 }
@@ -83,14 +83,12 @@ impl Members {
 
     /// Whether the directory was ever read.
     pub fn is_read(&self) -> bool {
-        *self.read.borrow()
+        self.read.initialized()
     }
 
     /// Waits until the directory was read.
     pub async fn were_read(&self) {
-        let mut read = self.read.subscribe();
-        // It fails only without a sender, which is ours.
-        let _read = read.wait_for(|read| *read).await;
+        self.read.wait().await;
     }
 
     /// All members of these shares are here: the shares of which that was not so before.
@@ -99,7 +97,7 @@ impl Members {
         let is_new = |(share, tenure): &(&Share, &u64)| accepted.attended.get(*share) != Some(*tenure);
         let new = held.iter().filter(is_new).map(|(share, _)| *share).collect();
         accepted.attended = held;
-        self.read.send_replace(true);
+        let _known_already = self.read.set(());
         new
     }
 

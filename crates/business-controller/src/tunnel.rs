@@ -55,20 +55,12 @@ impl TunnelServer {
         let verdict = Arc::new(Mutex::new(Ok(())));
         let told = Arc::clone(&verdict);
         beside.add(CHECK, move || told.lock().unwrap_or_else(PoisonError::into_inner).clone());
-        let mut last = None;
         loop {
             let shown = self.shown().await;
             if let Some(end) = shown.as_ref().ok().and_then(end_of) {
                 ends.get_or_create(&[]).set(end);
             }
             let found = self.compare(shown).await;
-            match (&last, &found) {
-                (Some(Ok(())), Err(why)) => tracing::warn!(why, "the tunnel's server is to be started anew"),
-                (None, Err(why)) => tracing::info!(why, "the tunnel's server is not there yet"),
-                (None | Some(Err(_)), Ok(())) => tracing::info!("the tunnel's server shows its certificate"),
-                _ => {}
-            }
-            last = Some(found.clone());
             *verdict.lock().unwrap_or_else(PoisonError::into_inner) = found;
             tokio::time::sleep(PERIOD).await;
         }

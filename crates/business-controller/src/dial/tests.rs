@@ -121,6 +121,16 @@ impl Place {
     fn dialer(&self) -> Dialer {
         Dialer::new(Some(self.socket()))
     }
+
+    /// Whoever dials the socket comes to this port.
+    fn leads_to(&self, port: u16) {
+        let listener = UnixListener::bind(self.socket()).unwrap();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(relay(stream, port));
+            }
+        });
+    }
 }
 
 impl Drop for Place {
@@ -132,12 +142,7 @@ impl Drop for Place {
 #[tokio::test]
 async fn a_cluster_is_reached_through_the_tunnel_and_by_its_own_certificate() {
     let (cluster, place) = (Cluster::start().await, Place::new("reached"));
-    let (listener, port) = (UnixListener::bind(place.socket()).unwrap(), cluster.port);
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(relay(stream, port));
-        }
-    });
+    place.leads_to(cluster.port);
     let client = place.dialer().client(cluster.config("tunnel://member-7")).unwrap();
     assert_eq!(client.apiserver_version().await.unwrap().git_version, "v1.36.3");
     assert_eq!(*cluster.heard.lock().unwrap(), [format!("/version {TOKEN}")]);
@@ -191,12 +196,7 @@ async fn without_a_socket_a_cluster_behind_the_tunnel_cannot_be_used() {
 #[tokio::test(start_paused = true)]
 async fn a_list_that_is_never_answered_is_given_up() {
     let (cluster, place) = (Cluster::start_silent().await, Place::new("hanging"));
-    let (listener, port) = (UnixListener::bind(place.socket()).unwrap(), cluster.port);
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(relay(stream, port));
-        }
-    });
+    place.leads_to(cluster.port);
     let through = cluster.config("tunnel://member-7");
     let mut straight = through.clone();
     straight.cluster_url = format!("https://127.0.0.1:{}", cluster.port).parse().unwrap();

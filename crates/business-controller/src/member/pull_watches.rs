@@ -2,7 +2,8 @@
 //! the watch names it; and it asks for their metadata alone: passwords stay in the cluster.
 
 use super::observed::Versioned;
-use super::pull_objects::{PullAccount, PullSecret, Seen};
+use super::pull_objects::{PullAccount, PullSecret};
+use super::seen::Seen;
 use super::{Member, session};
 use crate::context::Context;
 use crate::controller::PlaceChange;

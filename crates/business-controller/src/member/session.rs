@@ -174,9 +174,7 @@ async fn watch_namespaces(cx: &Context, member: &Member, error: &LastError) {
         match event {
             Ok(Event::Init) => member.observed.namespaces_begin(),
             Ok(Event::InitDone) => {
-                for gone in member.observed.namespaces_end().gone {
-                    changed(cx, member, &gone, Lane::Urgent, Duration::ZERO);
-                }
+                are_gone(cx, member, member.observed.namespaces_end());
                 synced(cx, member);
             }
             Ok(Event::InitApply(object) | Event::Apply(object)) => {
@@ -204,9 +202,7 @@ async fn watch_quotas(cx: &Context, member: &Member, error: &LastError) {
         match event {
             Ok(Event::Init) => member.observed.quotas_begin(),
             Ok(Event::InitDone) => {
-                for gone in member.observed.quotas_end().gone {
-                    changed(cx, member, &gone, Lane::Urgent, Duration::ZERO);
-                }
+                are_gone(cx, member, member.observed.quotas_end());
                 synced(cx, member);
             }
             Ok(Event::InitApply(object) | Event::Apply(object)) => {
@@ -290,8 +286,13 @@ fn place(quota: &ResourceQuota) -> Option<String> {
 /// A list has ended of what nothing has waited for: the first one says what is there, and of later ones what is gone is news.
 pub(super) fn ended(cx: &Context, member: &Member, end: ListEnd) {
     if end.is_first {
-        return dispatch::cluster_changed(cx, &member.name);
+        dispatch::cluster_changed(cx, &member.name);
+    } else {
+        are_gone(cx, member, end);
     }
+}
+
+fn are_gone(cx: &Context, member: &Member, end: ListEnd) {
     for gone in end.gone {
         changed(cx, member, &gone, Lane::Urgent, Duration::ZERO);
     }

@@ -1,8 +1,7 @@
 //! Objects that templates have put into a member cluster, trimmed to what is decided from.
 
-use super::observed::{ListEnd, RBAC, Sights, Versioned};
-use super::pull_objects::Unlisted;
-use crate::error::ListFailure;
+use super::observed::{RBAC, Versioned};
+use super::seen::{Seen, Unlisted};
 use business_types::names::{
     TEMPLATE_BINDING_PREFIX, TEMPLATE_DIGEST_ANNOTATION, TEMPLATE_LABEL, TEMPLATE_OBJECT, UID_ANNOTATION,
 };
@@ -10,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::{ApiResource, DynamicObject};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
 /// Who is named in `managedFields` of what templates put into a member cluster.
 pub const TEMPLATE_MANAGER: &str = "business-template";
@@ -168,14 +167,9 @@ fn held(managers: &[ManagedFieldsEntry]) -> BTreeSet<String> {
 /// What is seen of templates' objects in a member cluster.
 #[derive(Debug, Default)]
 pub struct TemplateObjects {
-    kinds: RwLock<BTreeMap<TemplateObjectKind, SeenKind>>,
-}
-
-#[derive(Debug, Default)]
-struct SeenKind {
-    sights: Sights<TemplateObject>,
-    /// Why they cannot be listed.
-    error: Option<ListFailure>,
+    limits: Seen<TemplateObject>,
+    policies: Seen<TemplateObject>,
+    bindings: Seen<TemplateObject>,
 }
 
 /// The objects of templates in a namespace, as far as they are known.
@@ -189,14 +183,25 @@ pub enum SeenTemplateObjects {
 impl TemplateObjects {
     /// Forgets everything.
     pub fn reset(&self) {
-        self.write().clear();
+        for kind in TemplateObjectKind::ALL {
+            self.of(kind).reset();
+        }
+    }
+
+    /// What is seen of a kind.
+    pub fn of(&self, kind: TemplateObjectKind) -> &Seen<TemplateObject> {
+        match kind {
+            TemplateObjectKind::LimitRange => &self.limits,
+            TemplateObjectKind::NetworkPolicy => &self.policies,
+            TemplateObjectKind::RoleBinding => &self.bindings,
+        }
     }
 
     /// What is in a namespace.
     pub fn at(&self, namespace: &str) -> SeenTemplateObjects {
         let mut found = Vec::new();
         for kind in TemplateObjectKind::ALL {
-            match self.within(kind, namespace) {
+            match self.of(kind).within(namespace) {
                 Ok(seen) => found.extend(seen),
                 Err(Unlisted(failure)) => {
                     let told = failure.map(|failure| format!("{}: {}", kind.plural(), failure.text));
@@ -207,59 +212,15 @@ impl TemplateObjects {
         SeenTemplateObjects::Listed(found)
     }
 
-    /// What is of a kind in a namespace.
-    pub fn within(
-        &self,
-        kind: TemplateObjectKind,
-        namespace: &str,
-    ) -> Result<Vec<Arc<TemplateObject>>, Unlisted> {
-        let kinds = self.read();
-        let Some(seen) = kinds.get(&kind) else { return Err(Unlisted(None)) };
-        if seen.sights.is_synced() {
-            Ok(seen.sights.within(namespace))
-        } else {
-            Err(Unlisted(seen.error.clone()))
-        }
-    }
-
-    /// A list of a kind begins.
-    pub fn begin(&self, kind: TemplateObjectKind) {
-        self.write().entry(kind).or_default().sights.list_begins();
-    }
-
-    /// A list of a kind has ended.
-    pub fn end(&self, kind: TemplateObjectKind) -> ListEnd {
-        let mut kinds = self.write();
-        let seen = kinds.entry(kind).or_default();
-        seen.error = None;
-        seen.sights.list_ends()
-    }
-
-    /// A kind cannot be listed; whether that is news.
-    pub fn failed(&self, kind: TemplateObjectKind, error: &ListFailure) -> bool {
-        let mut kinds = self.write();
-        let seen = kinds.entry(kind).or_default();
-        !seen.sights.is_synced() && seen.error.replace(error.clone()).as_ref() != Some(error)
-    }
-
     /// An object as it is; whether that is news.
     pub fn seen(&self, namespace: &str, object: TemplateObject, by_watch: bool) -> bool {
-        let key = format!("{namespace}/{}", object.name);
-        self.write().entry(object.kind).or_default().sights.seen(&key, object, by_watch)
+        let name = object.name.clone();
+        self.of(object.kind).seen(namespace, &name, object, by_watch)
     }
 
     /// An object is gone, or has lost its label.
     pub fn gone(&self, namespace: &str, object: &TemplateObject) {
-        let key = format!("{namespace}/{}", object.name);
-        self.write().entry(object.kind).or_default().sights.gone(&key, object);
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<TemplateObjectKind, SeenKind>> {
-        self.kinds.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<TemplateObjectKind, SeenKind>> {
-        self.kinds.write().unwrap_or_else(PoisonError::into_inner)
+        self.of(object.kind).gone(namespace, &object.name, object);
     }
 }
 

@@ -37,8 +37,8 @@ async fn watch(cx: &Context, member: &Member, kind: TemplateObjectKind) {
     };
     while let Some(event) = stream.next().await {
         match event {
-            Ok(Event::Init) => seen.begin(kind),
-            Ok(Event::InitDone) => session::ended(cx, member, seen.end(kind)),
+            Ok(Event::Init) => seen.of(kind).begin(),
+            Ok(Event::InitDone) => session::ended(cx, member, seen.of(kind).end()),
             Ok(Event::InitApply(object) | Event::Apply(object)) => {
                 let Some(namespace) = object.metadata.namespace.clone() else { continue };
                 let Some(object) = TemplateObject::of(kind, object) else { continue };
@@ -60,7 +60,7 @@ async fn watch(cx: &Context, member: &Member, kind: TemplateObjectKind) {
                     error = failure.text,
                     "watch of templates failed"
                 );
-                if seen.failed(kind, &failure) {
+                if seen.of(kind).failed(&failure) {
                     dispatch::cluster_changed(cx, &member.name);
                 }
             }

@@ -279,7 +279,7 @@ pub enum Withdrawal {
 pub async fn withdraw(cx: &Context, object: &NamespaceView, site: &Site) -> Result<Withdrawal, Error> {
     let mut there = Vec::new();
     for kind in TemplateObjectKind::ALL {
-        match site.member.observed.templates.within(kind, &object.spec.namespace) {
+        match site.member.observed.templates.of(kind).within(&object.spec.namespace) {
             Ok(seen) => there.extend(seen),
             Err(unlisted) if unlisted.is_forbidden() => {}
             Err(_not_yet) => return Ok(Withdrawal::Unseen),

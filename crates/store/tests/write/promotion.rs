@@ -43,6 +43,20 @@ impl Pair {
         self.proxy.let_through(None);
     }
 
+    /// Takes a copy of the server, as it is before what comes. Another replica, which has read it, hears nothing until its
+    /// cable lets somebody through.
+    async fn backed_up_beside_a_deaf_one(&mut self) -> (Kit, Proxy) {
+        self.server.stop().unwrap();
+        script(BACK_UP, &self.data);
+        self.server.launch().await.unwrap();
+        let cable = Proxy::start(&self.kit.database.url).await;
+        let other = Kit::with(Config::new(&cable.url), self.kit.database.clone()).await;
+        other.until("its cache is filled", || other.store.synced()).await;
+        cable.let_through(Some("nobody"));
+        cable.cut();
+        (other, cable)
+    }
+
     async fn write(&self, name: &str) -> Object {
         write(&self.kit, name).await
     }
@@ -111,14 +125,7 @@ async fn answers_that_the_new_primary_has_are_no_divergence_although_their_event
 #[tokio::test]
 async fn nothing_is_granted_by_a_new_primary_that_lacks_an_answer_until_history_was_compared() {
     let mut pair = Pair::new().await;
-    pair.server.stop().unwrap();
-    script(BACK_UP, &pair.data);
-    pair.server.launch().await.unwrap();
-    let cable = Proxy::start(&pair.kit.database.url).await;
-    let other = Kit::with(Config::new(&cable.url), pair.kit.database.clone()).await;
-    other.until("its cache is filled", || other.store.synced()).await;
-    cable.let_through(Some("nobody"));
-    cable.cut();
+    let (other, cable) = pair.backed_up_beside_a_deaf_one().await;
     pair.write("kept").await;
     pair.blind();
     pair.write("lost").await;
@@ -152,14 +159,7 @@ async fn nothing_is_granted_together_by_a_new_primary_that_lacks_an_answer() {
     let mut pair = Pair::new().await;
     let kept = pair.write("kept").await;
     pair.kit.store.get(&pair.kit.access, &kept.key(), At::Latest).await.unwrap();
-    pair.server.stop().unwrap();
-    script(BACK_UP, &pair.data);
-    pair.server.launch().await.unwrap();
-    let cable = Proxy::start(&pair.kit.database.url).await;
-    let other = Kit::with(Config::new(&cable.url), pair.kit.database.clone()).await;
-    other.until("its cache is filled", || other.store.synced()).await;
-    cable.let_through(Some("nobody"));
-    cable.cut();
+    let (other, cable) = pair.backed_up_beside_a_deaf_one().await;
     pair.blind();
     pair.write("lost").await;
     pair.promote(|data| script(RESTORE, data)).await;
