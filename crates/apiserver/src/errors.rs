@@ -1,13 +1,16 @@
 //! What the store could not do, in the words of the API.
 
 use meta::gvk::GroupResource;
-use meta::status::Status;
+use meta::status::{Status, StatusCause};
 use store::Error;
 
 /// Seconds after which a database that was away is asked again.
 const UNAVAILABLE_RETRY_SECONDS: u32 = 1;
 /// Seconds after which growth that waits for an audit is tried again.
 const HELD_RETRY_SECONDS: u32 = 10;
+
+/// The reason in `details.causes` where a tenant has as much as a tenant may keep.
+const TENANT_FULL: &str = "TenantFull";
 
 pub(crate) const MODIFIED: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
@@ -32,6 +35,12 @@ pub(crate) fn status_of(error: &Error, about: &GroupResource, name: &str) -> Sta
         Error::Conflict => Status::conflict(about, name, MODIFIED),
         Error::Refused(violations) => {
             Status::forbidden(about, name, &format!("{} quota rules", violations.len()))
+        }
+        Error::Full { tenant, asked, most, word } => {
+            let message = format!("tenant={tenant} what={word} requested={asked} max={most}");
+            let field = "metadata.name".to_owned();
+            let cause = StatusCause { reason: TENANT_FULL.to_owned(), message, field };
+            Status::forbidden(about, name, &error.to_string()).with_causes(vec![cause])
         }
         Error::Held => Status::unavailable(error.to_string(), HELD_RETRY_SECONDS),
         Error::Expired { .. } => Status::expired(LIST_EXPIRED),
@@ -83,10 +92,12 @@ mod tests {
         let current = Revision(9);
         let asked = Revision(3);
         let token = || "t".to_owned();
+        let full = Error::Full { tenant: token(), asked: 1, most: 9, word: "objects" };
         for (error, code, reason, seconds, continue_token) in [
             (Error::NotFound, 404, "NotFound", 0, ""),
             (Error::AlreadyExists { deleting: true }, 409, "AlreadyExists", 0, ""),
             (Error::Conflict, 409, "Conflict", 0, ""),
+            (full, 403, "Forbidden", 0, ""),
             (Error::Held, 503, "ServiceUnavailable", 10, ""),
             (Error::Expired { asked, current }, 410, "Expired", 0, ""),
             (Error::ContinueExpired { continue_token: token() }, 410, "Expired", 0, "t"),

@@ -10,6 +10,7 @@ use apiserver::request::query::go_duration;
 use business_types::{PlatformSpec, names};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use meta::quantity::Quantity;
 use runtime::telemetry::LogFormat;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -127,6 +128,12 @@ pub struct Serve {
     /// Tokens that callers with a tenant may put into spec.finalizers beside the platform's own.
     #[arg(long, value_delimiter = ',')]
     pub tenant_finalizers: Vec<String>,
+    /// Objects of all kinds that callers who are confined to tenants may make a tenant have.
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub tenant_objects_max: u64,
+    /// Bytes that these may have together, such as 256Mi.
+    #[arg(long, default_value = "256Mi", value_parser = byte_count)]
+    pub tenant_bytes_max: u64,
     /// Namespaces of member clusters that none may claim; a trailing * stands for any ending. The value of --namespace
     /// is always among them, and so is tke-business, where the controller's account is.
     #[arg(long, value_delimiter = ',', default_values_t = names::FORBIDDEN_NAMESPACES.map(str::to_owned))]
@@ -467,6 +474,13 @@ pub enum Output {
 
 fn duration(text: &str) -> Result<Duration, String> {
     go_duration(text).ok_or_else(|| format!("{text:?} is no duration such as 5s"))
+}
+
+fn byte_count(text: &str) -> Result<u64, String> {
+    let quantity = text.parse::<Quantity>().ok().filter(|quantity| quantity.is_integer());
+    let bytes =
+        quantity.and_then(|quantity| u64::try_from(quantity.nanos() / Quantity::from_units(1).nanos()).ok());
+    bytes.filter(|bytes| *bytes > 0).ok_or_else(|| format!("{text:?} is no number of bytes such as 256Mi"))
 }
 
 fn ratio(text: &str) -> Result<f64, String> {

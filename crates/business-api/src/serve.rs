@@ -31,7 +31,7 @@ use runtime::{Backoff, Clock, Health, Metrics, Tasks};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use store::Store;
+use store::{Footprint, Store};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -111,7 +111,11 @@ pub async fn serve_counted(
         below.spawn("migration", migrate_in_background(url.clone()));
     }
     let (live, ready) = (Health::new(), Health::new());
-    let config = store::Config { read_from: settings.read_from.clone(), ..store::Config::new(url) };
+    let config = store::Config {
+        read_from: settings.read_from.clone(),
+        tenant_max: Footprint { objects: settings.tenant_objects_max, bytes: settings.tenant_bytes_max },
+        ..store::Config::new(url)
+    };
     let store = kinds.open(config, &below, &metrics)?;
     let changes = RoleChanges::default();
     add_checks(settings, &ready, &store);

@@ -71,7 +71,7 @@ pub(crate) enum Command {
     Adopt(Adopt),
     Import(Import),
     Lock(Lock),
-    /// Let a locked project take new things again (operators)
+    /// Let what is locked take new things again (operators)
     Unlock(Lock),
     Cordon(Cordon),
     /// Let a cluster take new things again (operators)

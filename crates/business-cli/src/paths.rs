@@ -27,6 +27,11 @@ pub(crate) fn namespace(project: &str, name: &str) -> String {
     format!("{}/{}", namespaces_of(project), segment(name))
 }
 
+/// An object of another kind in a project.
+pub(crate) fn within(project: &str, plural: &str, name: &str) -> String {
+    format!("{}/namespaces/{}/{plural}/{}", root(), segment(project), segment(name))
+}
+
 /// The same as a rehearsal.
 pub(crate) fn rehearsed(path: &str) -> String {
     format!("{path}?dryRun=All")

@@ -23,6 +23,8 @@ pub const TENANT_IN_USE: &str = "TenantInUse";
 pub const PROJECT_OVERDRAWN: &str = "ProjectOverdrawn";
 /// A root project that its tenant has no ceiling for.
 pub const NO_CEILING: &str = "NoCeiling";
+/// A tenant that has as many objects, or as large ones, as a tenant may keep.
+pub const TENANT_FULL: &str = "TenantFull";
 /// A cluster that takes nothing new.
 pub const CLUSTER_CLOSED: &str = "ClusterClosed";
 
@@ -57,7 +59,7 @@ const AMOUNT: &[&str] = &[
 const SCOPE: &str = "metadata.namespace, spec.parentProjectName";
 
 /// All of them.
-pub const REASONS: [Reason; 12] = [
+pub const REASONS: [Reason; 13] = [
     Reason {
         name: QUOTA_EXCEEDED,
         code: 403,
@@ -146,6 +148,14 @@ pub const REASONS: [Reason; 12] = [
         keys: &["tenant", "cluster or domain"],
         next: "an operator gives tenant {tenant} a ceiling on {cluster}, or make it below a project that has budget there \
                (--parent)",
+    },
+    Reason {
+        name: TENANT_FULL,
+        code: 403,
+        when: "the tenant has as many objects of all kinds, or as many bytes of them, as a tenant may keep; `what` is `objects` or `bytes`",
+        fields: "metadata.name",
+        keys: &["tenant", "what", "requested", "max"],
+        next: "delete what nobody needs, or have an operator raise `--tenant-{what}-max` of business-api",
     },
     Reason {
         name: CLUSTER_CLOSED,

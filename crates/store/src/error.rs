@@ -22,6 +22,18 @@ pub enum Error {
     /// The quota rules refuse the write.
     #[error("refused by {} quota rules", .0.len())]
     Refused(Vec<Violation>),
+    /// The tenant has as much as a tenant may, whatever it means to his quota.
+    #[error("tenant {tenant:?} may keep {most} {word} here, and {asked} more would be too many")]
+    Full {
+        /// The tenant.
+        tenant: String,
+        /// What the write adds.
+        asked: u64,
+        /// What he may keep.
+        most: u64,
+        /// Of what: objects, or bytes of them.
+        word: &'static str,
+    },
     /// After a divergence of history, growth waits for the audit.
     #[error("growth is held until the audit has compared the member clusters")]
     Held,

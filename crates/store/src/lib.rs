@@ -51,6 +51,8 @@ mod row;
 mod migrate;
 /// What somebody has changed of it.
 pub mod drift;
+/// What a tenant's objects take, and how much they may.
+mod footprint;
 /// A write on its way to its batch.
 mod pending;
 /// The one task that writes.
@@ -78,6 +80,7 @@ pub mod testing;
 
 pub use access::{Access, Authorizer, Sight, TenantSight, Visibility, authorize};
 pub use error::Error;
+pub use footprint::Footprint;
 pub use model::{Attributes, Entry, Key, Kind, KindId, Revision, ScopeRole};
 pub use quota;
 pub use store::{Config, Store};

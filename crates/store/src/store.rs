@@ -4,6 +4,7 @@ use crate::access::Access;
 use crate::batch::Rules;
 use crate::cache::{Cache, CacheConfig, CacheStatus, Kinds};
 use crate::drift::SchemaDifference;
+use crate::footprint::{Footprint, Room};
 use crate::kinds::{KindName, number};
 use crate::model::{Attributes, Change, Entry, Key, Kind, KindId, NewState, Revision, Write};
 use crate::read::{At, ListQuery, Page, WatchQuery};
@@ -37,6 +38,8 @@ pub struct Config {
     pub notify: bool,
     /// Children that a scope may have.
     pub children_max: i64,
+    /// What callers who are confined to tenants may make a tenant have.
+    pub tenant_max: Footprint,
     /// A batch takes the rows to be as its writes say. After one that was wrong, so many look at the rows first: where
     /// writers race, they go on racing, and each mistake costs a batch and a line in PostgreSQL's log.
     pub wary_batches: u32,
@@ -53,6 +56,7 @@ impl Config {
             read_from: None,
             notify: true,
             children_max: CHILDREN_MAX,
+            tenant_max: Footprint::UNLIMITED,
             wary_batches: WARY_BATCHES,
             cache: CacheConfig::default(),
         }
@@ -88,6 +92,7 @@ pub struct Store {
     database: Arc<DatabaseState>,
     kinds: Arc<[KindName]>,
     standings: Standings,
+    room: Room,
     config: Arc<Config>,
 }
 
@@ -114,7 +119,8 @@ impl Store {
         let (names_too, state) = (Arc::clone(&names), Arc::clone(&database));
         let link = Link::new(config.url.clone(), names_too, state, Arc::clone(&cache.0));
         let writer = Writer::start(link, handover, rules, tasks, metrics);
-        Ok(Self { writer, cache, database, kinds: names, standings, config: Arc::new(config) })
+        let room = Room::new(config.tenant_max, metrics);
+        Ok(Self { writer, cache, database, kinds: names, standings, room, config: Arc::new(config) })
     }
 
     /// Brings the schema of a database to this version; replicas may go on serving. A schema of a later version is left
@@ -166,6 +172,7 @@ impl Store {
             return Err(Error::NotFound);
         }
         admitted(&write)?;
+        let _room = self.room.enter(access, &self.cache.0, &write)?;
         if let Some(reason) = self.database.silence() {
             return Err(Error::Unavailable(reason));
         }
@@ -180,6 +187,7 @@ impl Store {
             return Err(Error::NotFound);
         }
         admitted(&write)?;
+        let _room = self.room.enter(access, &self.cache.0, &write)?;
         let rules = Rules { notify: false, ..self.config.rules(Uuid::new_v4(), &self.standings) };
         // No write has to have room for what opens a connection.
         Box::pin(rehearse(self.url(), &rules, write)).await.map(|_revision| ())
@@ -193,11 +201,13 @@ impl Store {
         writes: Vec<Write>,
         dry_run: bool,
     ) -> Result<Vec<Result<Revision, Error>>, Error> {
+        let mut rooms = Vec::new();
         for write in &writes {
             if !visible(access, write) {
                 return Err(Error::NotFound);
             }
             admitted(write)?;
+            rooms.extend(self.room.enter(access, &self.cache.0, write)?);
         }
         let together = if dry_run { Together::Rehearse } else { Together::Make };
         let rules = Rules { notify: !dry_run, ..self.config.rules(Uuid::new_v4(), &self.standings) };

@@ -137,6 +137,9 @@ impl Api {
             ("kubeconfig", text(settings.kubeconfig)),
             ("namespace", NAMESPACE.to_owned()),
             ("tenant-grant", "true".to_owned()),
+            // Measurements fill one tenant.
+            ("tenant-objects-max", "10000000".to_owned()),
+            ("tenant-bytes-max", "64Gi".to_owned()),
             ("log-format", "text".to_owned()),
         ];
         args.extend(settings.believed());

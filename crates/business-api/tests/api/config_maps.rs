@@ -72,6 +72,42 @@ async fn a_tenant_cannot_give_its_label_away_nor_take_it_off() {
 }
 
 #[tokio::test]
+async fn what_costs_no_quota_is_bounded_for_each_tenant() {
+    let world = World::with_settings(&["--tenant-objects-max=3", "--tenant-bytes-max=8Ki"]).await;
+    let (acme, operator) = (world.admin("acme"), world.operator());
+    acme.post(MAPS, map("a", &json!({}))).await.expect(201);
+    let large = json!({"k": "x".repeat(8 << 10)});
+    let refused = acme.patch("/configmaps/a", json!({"data": large})).await;
+    assert_eq!(refused.code, 403);
+    assert_eq!(refused.body["details"]["causes"][0]["reason"], "TenantFull");
+    for name in ["b", "c"] {
+        acme.post(MAPS, map(name, &json!({}))).await.expect(201);
+    }
+    let refused = acme.post(&format!("{MAPS}?dryRun=All"), map("d", &json!({}))).await;
+    assert_eq!(
+        (refused.code, refused.message()),
+        (
+            403,
+            "configmaps.business.tkestack.io \"d\" is forbidden: tenant \"acme\" may keep 3 objects here, and 1 more would be too many"
+        )
+    );
+    let cause = json!({
+        "reason": "TenantFull", "field": "metadata.name", "message": "tenant=acme what=objects requested=1 max=3"
+    });
+    assert_eq!(refused.body["details"]["causes"], json!([cause]));
+    // Another tenant's room is its own, an operator is not bounded, and deleting makes room.
+    world.admin("globex").post(MAPS, map("e", &json!({}))).await.expect(201);
+    let of_acme = json!({"metadata": {"labels": {LABEL: "acme"}}});
+    operator.post(MAPS, map("f", &json!({}))).await.expect(201);
+    operator.patch("/configmaps/f", of_acme).await.expect(200);
+    acme.patch("/configmaps/a", json!({"data": {"k": "v"}})).await.expect(200);
+    for name in ["a", "b"] {
+        acme.delete(&format!("{MAPS}/{name}")).await.expect(200);
+    }
+    acme.post(MAPS, map("d", &json!({}))).await.expect(201);
+}
+
+#[tokio::test]
 async fn keys_and_sizes_are_bounded() {
     let world = world().await;
     let operator = world.operator();

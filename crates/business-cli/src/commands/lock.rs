@@ -9,15 +9,18 @@ use serde_json::json;
 const EXAMPLES: &str = "\
 Examples:
   kubectl business lock web --reason 'unpaid'
-  kubectl business unlock web --reason 'paid'";
+  kubectl business unlock web --reason 'paid'
+  kubectl business lock imagenamespace/shop -n web --reason 'evidence'
+  kubectl business lock chartgroup/charts -n web --reason 'evidence'";
 
-/// Lock a project: it takes nothing new and does not grow (operators)
+/// Lock a project: it takes nothing new and does not grow; or what it has in the registry (operators)
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Lock {
-    /// The project
-    project: String,
-    /// Why; it stands at the project and in the audit log
+    /// The project; or imagenamespace/NAME or chartgroup/NAME, of the project of -n
+    #[arg(value_name = "PROJECT", value_parser = Target::parse)]
+    target: Target,
+    /// Why; it stands at the object and in the audit log
     #[arg(long)]
     reason: String,
     /// Only ask whether it would be done
@@ -25,14 +28,64 @@ pub(crate) struct Lock {
     dry_run: bool,
 }
 
+/// What can be locked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Target {
+    kind: Lockable,
+    name: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lockable {
+    Project,
+    ImageNamespace,
+    ChartGroup,
+}
+
+impl Target {
+    /// Reads `NAME` or `KIND/NAME`.
+    fn parse(text: &str) -> Result<Self, String> {
+        let (kind, name) = text.split_once('/').unwrap_or(("project", text));
+        let kind = match kind.to_ascii_lowercase().as_str() {
+            "project" | "projects" | "prj" => Lockable::Project,
+            "imagenamespace" | "imagenamespaces" | "imn" => Lockable::ImageNamespace,
+            "chartgroup" | "chartgroups" | "rcg" => Lockable::ChartGroup,
+            _ => return Err("what is locked is PROJECT, imagenamespace/NAME or chartgroup/NAME".to_owned()),
+        };
+        if name.is_empty() {
+            return Err("no name".to_owned());
+        }
+        Ok(Self { kind, name: name.to_owned() })
+    }
+
+    fn path(&self, project: &str) -> String {
+        match self.kind {
+            Lockable::Project => paths::named(names::PROJECTS, &self.name),
+            Lockable::ImageNamespace => paths::within(project, names::IMAGE_NAMESPACES, &self.name),
+            Lockable::ChartGroup => paths::within(project, names::CHART_GROUPS, &self.name),
+        }
+    }
+}
+
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kind = match self.kind {
+            Lockable::Project => "project",
+            Lockable::ImageNamespace => "imagenamespace",
+            Lockable::ChartGroup => "chartgroup",
+        };
+        write!(f, "{kind}/{}", self.name)
+    }
+}
+
 impl Lock {
     pub(crate) async fn run(&self, api: &Api, lock: bool) -> Result<Outcome, Failure> {
         let act = if lock { "lock" } else { "unlock" };
-        let path = format!("{}/{act}", paths::named(names::PROJECTS, &self.project));
+        let path = format!("{}/{act}", self.target.path(&api.project));
         let path = if self.dry_run { paths::rehearsed(&path) } else { path };
         api.post(&path, &json!({ "reason": self.reason })).await?;
         let would = if self.dry_run { " (dry run)" } else { "" };
-        print(format_args!("project/{} {act}ed{would}\n", self.project))?;
+        print(format_args!("{} {act}ed{would}\n", self.target))?;
         Ok(Outcome::Done)
     }
 }

@@ -110,6 +110,31 @@ async fn a_locked_project_and_a_cordoned_cluster_say_so_to_whoever_asks() {
 }
 
 #[tokio::test]
+async fn what_a_project_has_in_the_registry_is_locked_by_kind_and_name() {
+    let world = World::new().await;
+    let project = json!({
+        "apiVersion": "business.tkestack.io/v1", "kind": "Project", "metadata": {"name": "web"},
+        "spec": {"displayName": "web", "tenantID": "acme", "members": ["alice"],
+                 "clusters": {"registry": {"hard": {"imagenamespaces": "1"}}}},
+    });
+    world.post("/projects", &project).await.unwrap();
+    let images = json!({
+        "apiVersion": "business.tkestack.io/v1", "kind": "ImageNamespace", "metadata": {"name": "shop"},
+        "spec": {"name": "shop", "tenantID": "acme"},
+    });
+    world.post("/namespaces/web/imagenamespaces", &images).await.unwrap();
+    let lock =
+        |act: &str, what: &str| world.run("operator", &[act, what, "-n", "web", "--reason", "evidence"]);
+    assert_eq!(lock("lock", "imn/shop").expect(0), "imagenamespace/shop locked\n");
+    assert_eq!(lock("unlock", "imagenamespaces/shop").expect(0), "imagenamespace/shop unlocked\n");
+    assert_eq!(lock("lock", "chartgroup/shop").code, 1, "there is none");
+    for wrong in ["pod/shop", "imn/"] {
+        assert_eq!(lock("lock", wrong).code, 2, "{wrong}");
+    }
+    assert_eq!(world.run("alice", &["lock", "imn/shop", "--reason", "mine"]).code, 3, "an operator locks");
+}
+
+#[tokio::test]
 async fn a_namespace_is_moved_with_what_it_is_charged() {
     let world = World::with_projects().await;
     let to = |project: &str, more: &[&str]| {

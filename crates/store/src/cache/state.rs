@@ -2,6 +2,7 @@
 
 use super::objects::{Objects, Path};
 use super::ring::{Ring, RingChange, RingLimits};
+use crate::footprint::Footprints;
 use crate::model::{Attributes, Entry, KindId, Revision};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -48,6 +49,7 @@ pub(crate) struct CacheState {
     pub(crate) revision: Revision,
     pub(crate) kinds: BTreeMap<KindId, Objects>,
     pub(crate) ring: Ring,
+    footprints: Footprints,
     names: Names,
 }
 
@@ -59,12 +61,18 @@ impl CacheState {
             revision: Revision::default(),
             kinds: BTreeMap::new(),
             ring: Ring::new(limits, Revision::default()),
+            footprints: Footprints::default(),
             names: Names::default(),
         }
     }
 
     pub(crate) fn objects(&self, kind: KindId) -> Option<&Objects> {
         self.kinds.get(&kind)
+    }
+
+    /// What tenants have.
+    pub(crate) fn footprints(&self) -> &Footprints {
+        &self.footprints
     }
 
     /// Applies an event and keeps it in the ring. Events must come in order; one seen before does nothing.
@@ -83,6 +91,7 @@ impl CacheState {
         } else {
             objects.put(event.entry)
         };
+        self.footprints.change(old.as_deref(), (!event.deleted).then_some(&*new));
         let change = Arc::new(RingChange { old, new, deleted: event.deleted });
         self.ring.push(Arc::clone(&change), now);
         Some(change)
@@ -132,12 +141,14 @@ impl Names {
 #[derive(Debug, Default)]
 pub(crate) struct Loading {
     entries: BTreeMap<KindId, Vec<Arc<Entry>>>,
+    footprints: Footprints,
     names: Names,
 }
 
 impl Loading {
     pub(crate) fn add(&mut self, mut entry: Entry) {
         entry.key.namespace = self.names.share(&entry.key.namespace);
+        self.footprints.change(None, Some(&entry));
         self.entries.entry(entry.key.kind).or_default().push(Arc::new(entry));
     }
 
@@ -171,6 +182,7 @@ impl Loading {
             revision: at.revision,
             kinds,
             ring,
+            footprints: self.footprints,
             names: self.names,
         }
     }

@@ -371,6 +371,19 @@ impl Kit {
     }
 }
 
+/// Somebody who sees a tenant and nothing else.
+pub(crate) async fn confined(tenant: &str) -> Access {
+    struct Tenant;
+    impl store::Authorizer for Tenant {
+        type Request = str;
+        type Refusal = ();
+        async fn decide(&self, tenant: &str) -> Result<(Arc<str>, store::Visibility), ()> {
+            Ok((Arc::from("somebody"), store::Visibility::tenant(tenant)))
+        }
+    }
+    store::authorize(&Tenant, tenant).await.unwrap()
+}
+
 /// The violations of a refusal.
 pub(crate) fn refused<T: std::fmt::Debug>(result: Result<T, Error>) -> Vec<Violation> {
     match result {

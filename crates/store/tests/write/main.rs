@@ -38,6 +38,8 @@ mod touched;
 mod upgrade;
 /// A connection that can be cut.
 mod proxy;
+/// What a tenant may have in the store.
+mod room;
 /// Scopes of several kinds.
 mod scopes;
 /// The quota rules, one sentence each.

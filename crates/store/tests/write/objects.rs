@@ -1,4 +1,4 @@
-use crate::kit::{Kit, NOTES, Object};
+use crate::kit::{Kit, NOTES, Object, confined};
 use crate::outage::until_waiting;
 use sqlx::Connection as _;
 use std::sync::Arc;
@@ -130,18 +130,9 @@ async fn revisions_of_acknowledged_writes_are_the_events() {
 
 #[tokio::test]
 async fn what_a_caller_does_not_see_does_not_exist_for_his_writes() {
-    struct Tenant;
-    impl store::Authorizer for Tenant {
-        type Request = str;
-        type Refusal = ();
-        async fn decide(&self, tenant: &str) -> Result<(Arc<str>, store::Visibility), ()> {
-            Ok((Arc::from("somebody"), store::Visibility::tenant(tenant)))
-        }
-    }
     let kit = Kit::new().await;
     let note = kit.create(Object::note("a")).await.unwrap();
-    let stranger: Access = store::authorize(&Tenant, "u").await.unwrap();
-    let owner: Access = store::authorize(&Tenant, "t").await.unwrap();
+    let (stranger, owner) = (confined("u").await, confined("t").await);
     let try_it = |access: Access, write: Write| {
         let store: Store = kit.store.clone();
         async move { store.write(&access, write).await }
