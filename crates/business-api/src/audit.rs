@@ -106,7 +106,9 @@ async fn command(store: &Store, books: &Books, settings: &Audit) -> Result<Audit
         }
         None => None,
     };
-    let schema = store.schema_differences().await.context("compare the schema")?.unwrap_or_default();
+    // Its role may not make a schema to compare with: the rest is told all the same.
+    let schema = store.schema_differences().await.map(Option::unwrap_or_default);
+    let schema = schema.map_err(|error| error.to_string());
     let audited = Audited { report, holds, held, schema };
     let text = match settings.output {
         Output::Text => audited.text(),
@@ -120,12 +122,17 @@ struct Audited {
     report: AuditReport,
     holds: Vec<Hold>,
     held: Option<String>,
-    schema: Vec<SchemaDifference>,
+    /// Or why it was not compared.
+    schema: Result<Vec<SchemaDifference>, String>,
 }
 
 impl Audited {
+    fn schema_differences(&self) -> &[SchemaDifference] {
+        self.schema.as_deref().unwrap_or_default()
+    }
+
     fn consistent(&self) -> bool {
-        self.report.differences.is_empty() && self.schema.is_empty()
+        self.report.differences.is_empty() && self.schema_differences().is_empty()
     }
 
     fn text(&self) -> String {
@@ -145,7 +152,12 @@ impl Audited {
         if let Some(reason) = held {
             lines.push(format!("growth is held: {reason}"));
         }
-        lines.extend(schema.iter().map(|difference| format!("the schema was changed: {difference}")));
+        match schema {
+            Ok(found) => {
+                lines.extend(found.iter().map(|difference| format!("the schema was changed: {difference}")));
+            }
+            Err(why) => lines.push(format!("the schema was not compared: {why}")),
+        }
         for (kind, objects) in &report.unknown {
             lines.push(format!(
                 "{objects} objects of kind {} were not compared: this release does not know it",
@@ -185,7 +197,8 @@ impl Audited {
             "differences": differences,
             "holds": holds,
             "growthHeld": held,
-            "schema": schema.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "schema": self.schema_differences().iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "schemaNotCompared": schema.as_ref().err(),
             "unknownKinds": report.unknown.keys().map(|kind| kind.0).collect::<Vec<_>>(),
         })
         .to_string()

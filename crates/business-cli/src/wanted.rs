@@ -33,6 +33,7 @@ pub(crate) struct NamespaceFlags {
 /// A project by flags.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ProjectFlags {
+    /// What it is to be called
     name: String,
     /// The project that it is carved out of; without one it is a root of its tenant
     #[arg(long, value_name = "PROJECT")]

@@ -176,6 +176,23 @@ pub const SERVER_ANNOTATIONS: [&str; 2] = [REGISTRY_CHANGED_ANNOTATION, REGISTRY
 /// acts as the controller in all of them.
 pub const MEMBERS_NAMESPACE: &str = "tke-business-members";
 
+/// Label of a Secret there: the cluster whose credentials it holds.
+pub const CLUSTER_LABEL: &str = "business.tkestack.io/cluster";
+/// Annotation of such a Secret: the cluster's name for people.
+pub const CLUSTER_DISPLAY_NAME_ANNOTATION: &str = "business.tkestack.io/display-name";
+/// Annotation of such a Secret: the cluster's type.
+pub const CLUSTER_TYPE_ANNOTATION: &str = "business.tkestack.io/cluster-type";
+/// Annotation of such a Secret: the tenants that may use the cluster, with commas between; without it all may.
+pub const CLUSTER_TENANTS_ANNOTATION: &str = "business.tkestack.io/tenants";
+/// Annotation of such a Secret: the URL at which people reach the cluster.
+pub const CLUSTER_ENDPOINT_ANNOTATION: &str = "business.tkestack.io/endpoint";
+/// Key of such a Secret: the controller's kubeconfig.
+pub const CLUSTER_KUBECONFIG_KEY: &str = "kubeconfig";
+/// Key of such a Secret: the kubeconfig of who may have certificates signed.
+pub const CLUSTER_SIGNER_KEY: &str = "signer-kubeconfig";
+/// Key of such a Secret: the authorities that vouch for the endpoint, PEM. Without it those of the system do.
+pub const CLUSTER_ENDPOINT_CA_KEY: &str = "endpoint-ca.crt";
+
 /// Namespace of a member cluster with the controller's account there, whatever the platform's own in the host cluster is.
 pub const ACCOUNT_NAMESPACE: &str = "tke-business";
 

@@ -31,6 +31,8 @@ mod image;
 mod compare;
 /// Everything that one version is.
 mod release;
+/// The chart as one file.
+mod chart;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use platform::Platform;

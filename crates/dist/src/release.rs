@@ -1,9 +1,9 @@
-//! Everything that one version is: images, archives of the command line, bills of materials, manifests, checksums, notes.
+//! Everything that one version is: images, archives of the command line, bills of materials, manifests, chart, checksums, notes.
 
 use crate::image::{self, Shipped, WrittenImage};
 use crate::programs::{Effort, PLUGIN};
 use crate::source::{Source, VERSION};
-use crate::{Into, Platforms, oci, tell};
+use crate::{Into, Platforms, chart, oci, tell};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -15,11 +15,14 @@ const NOTES: &str = "RELEASE-NOTES.md";
 const READABLE: u32 = 0o644;
 /// What people apply, and what of deploy/ it is rendered from. What needs the CRDs of the Prometheus Operator lies in a file of
 /// its own: a cluster without them takes the rest.
-const MANIFESTS: [(&str, Part); 4] = [
+const MANIFESTS: [(&str, Part); 7] = [
     ("install.yaml", Part::Directory("deploy/overlays/plain")),
     ("monitoring.yaml", Part::Component("deploy/components/monitoring")),
     ("member.yaml", Part::Directory("deploy/member")),
+    ("member-shared.yaml", Part::Directory("deploy/member-shared")),
+    ("member-capacity.yaml", Part::Directory("deploy/member-capacity")),
     ("templates.yaml", Part::Directory("deploy/templates")),
+    ("templates-pulling.yaml", Part::Directory("deploy/templates-pulling")),
 ];
 
 /// A directory of deploy/.
@@ -70,6 +73,7 @@ pub(crate) fn run(settings: &ReleaseSettings) -> Result<()> {
         let text = render(settings, &source, &images, part).with_context(|| format!("render {file}"))?;
         std::fs::write(into.join(file), text).with_context(|| format!("write {file}"))?;
     }
+    chart::write(&source, into)?;
     std::fs::write(into.join(NOTES), notes)?;
     let sums = sums(into)?;
     std::fs::write(into.join(SUMS), &sums)?;

@@ -23,7 +23,7 @@ mod build;
 mod tool;
 /// Programs of Go modules.
 mod go;
-/// The release after this one.
+/// The releases before and after this one.
 mod releases;
 /// Programs that do the work.
 mod call;

@@ -27,7 +27,7 @@ use terminal::say::{self, Count};
 const OVERLAY: &str = "deploy/overlays/prod";
 const API: &str = "business-api";
 const CONTROLLER: &str = "business-controller";
-/// Where the database is in the Secret that the README describes; the name servers of the pods know it.
+/// Where the database is in the Secret of docs/install.md; the name servers of the pods know it.
 const DATABASE_HOST: &str = "postgres.databases.svc.cluster.local";
 const HOST: &str = "127.0.0.1";
 const READY: Duration = Duration::from_mins(1);

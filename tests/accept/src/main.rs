@@ -1,5 +1,7 @@
 //! What `cargo xtask accept` and the levels of `cargo xtask test` with real parts call once everything is built.
 
+/// What stands in an object.
+mod json;
 /// What the platform promises.
 mod steps;
 /// deploy/ on a real kube-apiserver.

@@ -80,7 +80,7 @@ pub struct Instance {
     /// The private PostgreSQL, where it is one.
     pub postgres: Option<Postgres>,
     /// The nodes of PostgreSQL, where it has several.
-    pub cluster: Option<PatroniCluster>,
+    pub patroni: Option<PatroniCluster>,
     /// Signs tokens of tenants.
     pub issuer: TokenIssuer,
     /// Where people log in, where its program could be built.
@@ -143,7 +143,7 @@ enum Host {
 }
 
 /// A PostgreSQL of the user.
-fn named(url: &str) -> Result<String> {
+fn checked_database(url: &str) -> Result<String> {
     say::step("the PostgreSQL that was named is fit", || {
         programs::check_database(url).map(|()| url.to_owned())
     })
@@ -167,10 +167,10 @@ impl<'a> Starter<'a> {
     }
 
     fn run(mut self) -> Result<Instance> {
-        let cluster = self.options.ha.map(|ha| self.patroni(ha)).transpose()?;
-        let (database_url, postgres) = match (&cluster, &self.options.database_url) {
-            (Some(cluster), _) => (cluster.url(), None),
-            (None, Some(url)) => (named(url)?, None),
+        let patroni = self.options.ha.map(|ha| self.patroni(ha)).transpose()?;
+        let (database_url, postgres) = match (&patroni, &self.options.database_url) {
+            (Some(patroni), _) => (patroni.url(), None),
+            (None, Some(url)) => (checked_database(url)?, None),
             (None, None) => self.postgres().map(|postgres| (postgres.url(), Some(postgres)))?,
         };
         let issuer = self.issuer()?;
@@ -190,7 +190,7 @@ impl<'a> Starter<'a> {
             fleet: None,
             database_url,
             postgres,
-            cluster,
+            patroni,
             issuer,
             provider,
             registry: None,

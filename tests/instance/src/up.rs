@@ -179,7 +179,7 @@ fn guide(instance: &Instance, took: Duration) {
         let people = identity::PEOPLE.map(|person| person.name).join(", ");
         say::line(format_args!("  cargo xtask login alice; there are {people}"));
     }
-    if let Some(cluster) = &instance.cluster {
+    if let Some(cluster) = &instance.patroni {
         say::line(format_args!("  {}   # who leads PostgreSQL", cluster.show()));
     }
     if let Some(registry) = &instance.registry {

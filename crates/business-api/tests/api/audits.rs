@@ -291,6 +291,27 @@ async fn a_schema_that_somebody_changed_is_told() {
     assert_eq!(json["schema"], json!(["constraint ledger.ledger_never_over_committed is missing"]));
 }
 
+#[tokio::test]
+async fn a_role_that_may_make_no_schema_audits_the_rest() {
+    let world = World::new().await;
+    let mut database = world.database.connect().await.unwrap();
+    let role = format!("auditor_{}", uuid::Uuid::new_v4().simple());
+    let grants = format!(
+        "CREATE ROLE {role} LOGIN PASSWORD 'p'; GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}; \
+         GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO {role}"
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(grants)).execute(&mut database).await.unwrap();
+    let (_, place) = world.database.url.split_once('@').unwrap();
+    let line = format!("business-api audit -o json --database-url postgres://{role}:p@{place}");
+    let Command::Audit(settings) = Cli::parse_from(line.split(' ')).command else { panic!("not audit") };
+    let finding = business_api::audit::run(&settings).await.unwrap();
+    let json: Value = serde_json::from_str(&finding.text).unwrap();
+    let why = json["schemaNotCompared"].as_str().unwrap();
+    assert!(finding.consistent && why.contains("permission denied"), "{}", finding.text);
+    let done = format!("DROP OWNED BY {role}; DROP ROLE {role}");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(done)).execute(&mut database).await.unwrap();
+}
+
 /// Of what costs nothing the audit knows that it costs nothing: it compares the whole ledger all the same.
 #[tokio::test]
 async fn an_object_of_every_kind_is_known_to_the_audit() {

@@ -35,6 +35,7 @@ enum AccessAct {
     /// Who has a role, here or from above
     #[command(visible_alias = "ls", after_help = EXAMPLES)]
     List {
+        /// The project
         project: String,
         /// How to show it
         #[arg(long, short, value_enum, default_value_t)]
@@ -43,6 +44,7 @@ enum AccessAct {
     /// Give somebody a role, or another one
     #[command(after_help = EXAMPLES)]
     Add {
+        /// The project
         project: String,
         #[command(flatten)]
         who: Who,
@@ -56,6 +58,7 @@ enum AccessAct {
     /// Take somebody's role away, and show what he may have left inside
     #[command(visible_alias = "rm", after_help = EXAMPLES)]
     Remove {
+        /// The project
         project: String,
         #[command(flatten)]
         who: Who,

@@ -32,8 +32,10 @@ const BETTER_FALSE: [&str; 3] = ["Terminating", "Replaced", "OtherAccess"];
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Describe {
+    /// Of which kind it is
     #[arg(value_enum)]
     kind: DescribedKind,
+    /// Its name
     name: String,
     /// How to show it
     #[arg(long, short, value_enum, default_value_t)]

@@ -6,10 +6,12 @@ use crate::objects::MemberCluster;
 use crate::paths;
 use crate::screen::{note, print};
 use crate::wait::{self, Look};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use business_types::condition::{self, READY};
 use business_types::names;
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,10 +23,15 @@ mod preflight;
 pub(crate) mod credentials;
 /// Clusters that only dial out.
 pub(crate) mod tunnel;
+/// The credentials as they are kept.
+pub(crate) mod kubeconfig;
+/// What was said before, and is not said now.
+pub(crate) mod terms;
 
-use credentials::{Account, Ended, Reach};
+use credentials::{Account, Ended};
 use manifests::Choice;
-use tunnel::Entrance;
+use terms::{Before, Terms, Way};
+use tunnel::{Dialling, Entrance};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,8 +41,9 @@ Examples:
   kubectl business join east --kubeconfig all.kubeconfig --member-context east --tenants acme,globex --people \\
     --endpoint https://east.example.org:6443
 
-Here --kubeconfig is the member cluster's, of somebody who rules it; it is used for this call alone and kept nowhere. To renew
-the controller's credentials: kubectl business rotate.";
+Here --kubeconfig is the member cluster's, of somebody who rules it; it is used for this call alone and kept nowhere. A cluster that
+has joined before keeps what it was joined with where a flag is left out, and that is told. To renew the controller's credentials and
+nothing else: kubectl business rotate.";
 /// A year.
 pub(crate) const TOKEN_DAYS: &str = "365";
 
@@ -51,10 +59,10 @@ pub(crate) struct Join {
     /// Its name for people
     #[arg(long, value_name = "TEXT")]
     display_name: Option<String>,
-    /// Tenants that may use it, with commas between; all, if it is left out
+    /// Tenants that may use it, with commas between; if it is left out, those of before, and all at the first time
     #[arg(long, value_name = "TENANTS")]
     tenants: Option<String>,
-    /// Its address as the controller reaches it; else that of the kubeconfig
+    /// Its address as the controller reaches it; else that of before, and that of the kubeconfig at the first time
     #[arg(long, value_name = "URL")]
     server: Option<String>,
     /// It cannot be reached from the controller: an agent in it dials the tunnel here (deploy/components/tunnel)
@@ -98,15 +106,16 @@ pub(crate) struct Join {
 impl Join {
     pub(crate) async fn run(&self, connection: &ConnectionFlags) -> Result<Outcome, Failure> {
         let Both { host, member } = self.both.open(connection).await?;
-        let choice = Choice { shared: self.shared, capacity: self.capacity };
+        let before = Before::read(&host, &member, self).await?;
+        let terms = Terms::of(self, self.dialling()?, &before, &member.server())?;
+        terms.tell();
+        let choice = Choice { shared: terms.shared, capacity: self.capacity };
         let mut objects = manifests::chosen(choice)?;
-        let authority = self.tunnel_authority()?;
-        if let Some(entrance) = &self.tunnel {
-            let (authority, image) = (authority.as_deref(), self.tunnel_image.as_deref());
-            objects.extend(tunnel::agent(&member, &self.cluster, entrance, authority, image).await?);
+        if let Way::Tunnel(dialling) = &terms.way {
+            objects.extend(tunnel::agent(&member, &self.cluster, dialling).await?);
         }
         note(format_args!("1/5 checking {} at {}", self.cluster, member.server()));
-        let uid = preflight::check(&host, &member, self, &objects).await?;
+        let uid = preflight::check(&host, &member, self, &terms, &objects).await?;
         if self.dry_run {
             print(format_args!(
                 "cluster {} can be joined: {} objects would be applied there\n",
@@ -122,31 +131,31 @@ impl Join {
         note("3/5 making the controller's credentials");
         let controller = Account::CONTROLLER.tokens(&member).made(self.days).await?;
         let signer =
-            if self.people { Some(Account::SIGNER.tokens(&member).made(self.days).await?) } else { None };
+            if terms.people { Some(Account::SIGNER.tokens(&member).made(self.days).await?) } else { None };
         self.tell("the cluster", &controller.ends);
-        let reach = if self.tunnel.is_some() {
+        if let Way::Tunnel(dialling) = &terms.way {
             let tokens = tunnel::tokens(&host, &self.members_namespace, &self.cluster);
             let token = tokens.made(self.days).await?;
-            let secret = tunnel::secret(&token, authority.as_deref());
+            let secret = tunnel::secret(&token, dialling.authority.as_deref());
             member.apply(&tunnel::secret_path(), &secret).await?;
             self.tell("for the tunnel, the host cluster", &token.ends);
-            tunnel::inside(&member, &self.cluster).await?
-        } else {
-            Reach::directly(&member, self.server.as_deref())
-        };
-        note(format_args!(
-            "4/5 keeping them in the Secret {} of {}",
-            self.secret_name(),
-            self.members_namespace
-        ));
-        let mut data = vec![("kubeconfig", reach.kubeconfig(&self.cluster, &controller)?)];
+        }
+        let reach = terms.way.reach(&member, &self.cluster).await?;
+        let (name, namespace) = (&terms.secret_name, &self.members_namespace);
+        note(format_args!("4/5 keeping them in the Secret {name} of {namespace}"));
+        let encoded = |text: &str| BASE64_STANDARD.encode(text);
+        let mut data = Map::new();
+        let mut keep = |key: &str, encoded: String| data.insert(key.to_owned(), json!(encoded));
+        keep(Account::CONTROLLER.key, encoded(&reach.kubeconfig(&self.cluster, &controller)?));
         if let Some(signer) = &signer {
-            data.push(("signer-kubeconfig", reach.kubeconfig(&self.cluster, signer)?));
+            keep(Account::SIGNER.key, encoded(&reach.kubeconfig(&self.cluster, signer)?));
         }
         if self.endpoint.is_some() {
-            data.push(("endpoint-ca.crt", credentials::authority_of(&member)));
+            keep(names::CLUSTER_ENDPOINT_CA_KEY, encoded(&credentials::authority_of(&member)));
+        } else if let Some(authority) = &terms.endpoint_authority {
+            keep(names::CLUSTER_ENDPOINT_CA_KEY, authority.clone());
         }
-        host.apply(&self.secret_path(), &self.secret(&data)).await?;
+        host.apply(&secret_path_of(namespace, name), &self.secret(&terms, &data)).await?;
         if self.no_wait {
             print(format_args!(
                 "cluster {} joined; the controller registers it when it has answered\n",
@@ -160,12 +169,14 @@ impl Join {
         Ok(Outcome::Done)
     }
 
-    fn tunnel_authority(&self) -> Result<Option<String>, Failure> {
+    fn dialling(&self) -> Result<Option<Dialling>, Failure> {
+        let Some(entrance) = self.tunnel.clone() else { return Ok(None) };
         let read = |path: &PathBuf| {
             std::fs::read_to_string(path)
                 .map_err(|error| Failure::Usage(format!("--tunnel-ca {}: {error}", path.display())))
         };
-        self.tunnel_ca.as_ref().map(read).transpose()
+        let authority = self.tunnel_ca.as_ref().map(read).transpose()?;
+        Ok(Some(Dialling { entrance, authority, image: self.tunnel_image.clone() }))
     }
 
     fn tell(&self, who: &str, ends: &Ended) {
@@ -178,32 +189,12 @@ impl Join {
         }
     }
 
-    fn secret_name(&self) -> String {
-        secret_name(&self.cluster)
-    }
-
-    fn secret_path(&self) -> String {
-        secret_path(&self.members_namespace, &self.cluster)
-    }
-
-    fn secret(&self, data: &[(&str, String)]) -> Value {
-        let annotations = [
-            ("business.tkestack.io/display-name", &self.display_name),
-            ("business.tkestack.io/tenants", &self.tenants),
-            ("business.tkestack.io/endpoint", &self.endpoint),
-        ];
-        let annotations: serde_json::Map<String, Value> = annotations
-            .into_iter()
-            .filter_map(|(key, text)| Some((key.to_owned(), json!(text.as_ref()?))))
-            .collect();
-        let encoded = |text: &str| base64::Engine::encode(&base64::prelude::BASE64_STANDARD, text);
-        let data: serde_json::Map<String, Value> =
-            data.iter().map(|(key, text)| ((*key).to_owned(), json!(encoded(text)))).collect();
+    fn secret(&self, terms: &Terms, data: &Map<String, Value>) -> Value {
         json!({
             "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
             "metadata": {
-                "name": self.secret_name(), "namespace": self.members_namespace,
-                "labels": {"business.tkestack.io/cluster": self.cluster}, "annotations": annotations,
+                "name": terms.secret_name, "namespace": self.members_namespace,
+                "labels": {names::CLUSTER_LABEL: self.cluster}, "annotations": terms.annotations,
             },
             "data": data,
         })
@@ -235,5 +226,10 @@ pub(crate) fn secret_name(cluster: &str) -> String {
 
 /// Where it is.
 pub(crate) fn secret_path(namespace: &str, cluster: &str) -> String {
-    format!("/api/v1/namespaces/{}/secrets/{}", segment(namespace), segment(&secret_name(cluster)))
+    secret_path_of(namespace, &secret_name(cluster))
+}
+
+/// Where a Secret of the members' namespace is.
+pub(crate) fn secret_path_of(namespace: &str, name: &str) -> String {
+    format!("/api/v1/namespaces/{}/secrets/{}", segment(namespace), segment(name))
 }

@@ -30,6 +30,7 @@ Each step can be repeated. Nothing is forgotten while anything is charged there.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Leave {
+    /// The cluster
     cluster: String,
     /// Only look
     #[arg(long, conflicts_with_all = ["drain", "forget"])]

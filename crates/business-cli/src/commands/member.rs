@@ -27,9 +27,9 @@ pub(crate) struct Both {
     pub(crate) member: Api,
 }
 
-/// A list of the member's objects.
+/// An object of which only the uid is read.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub(crate) struct Uid {
+pub(crate) struct Identified {
     metadata: crate::objects::ServedMeta,
 }
 
@@ -47,7 +47,7 @@ impl BothClusters {
 
 /// Which cluster it is: the uid of its `kube-system`.
 pub(crate) async fn uid(member: &Api) -> Result<String, Failure> {
-    Ok(member.get::<Uid>("/api/v1/namespaces/kube-system").await?.metadata.uid)
+    Ok(member.get::<Identified>("/api/v1/namespaces/kube-system").await?.metadata.uid)
 }
 
 /// A text of an object.

@@ -1,7 +1,8 @@
 use super::join::credentials::{Account, Credential, bound_to};
-use super::join::{TOKEN_DAYS, secret_name, tunnel};
+use super::join::kubeconfig::{in_secret, is_tunnelled, token_of, with_token};
+use super::join::{TOKEN_DAYS, secret_path_of, terms, tunnel};
 use super::member::{self, Both, BothClusters, text};
-use crate::api::{Api, segment};
+use crate::api::Api;
 use crate::connection::{ConnectionFlags, duration};
 use crate::failure::{Failure, Outcome};
 use crate::objects::MemberCluster;
@@ -37,6 +38,7 @@ the token of the tunnel's agents. It can be interrupted at any step and called a
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Rotate {
+    /// The cluster
     cluster: String,
     #[command(flatten)]
     both: BothClusters,
@@ -72,7 +74,7 @@ impl Rotate {
         note("2/5 making new credentials there, beside the old ones");
         let mut renewed = Vec::new();
         for account in [Account::CONTROLLER, Account::SIGNER] {
-            if let Some(before) = kept(&secret, account)? {
+            if let Some(before) = in_secret(&secret, account.key)? {
                 let old_token = token_of(&before)?;
                 let new = account.tokens(&member).made(self.days).await?;
                 renewed.push(Renewed { account, before, old_token, new });
@@ -146,10 +148,7 @@ impl Rotate {
             let why = format!("the kubeconfig leads to another cluster than {} stands for", self.cluster);
             return Err(Failure::Stopped(why));
         }
-        let named = cluster.spec.credentials.map(|credentials| credentials.secret_name);
-        let name = named.unwrap_or_else(|| secret_name(&self.cluster));
-        let (namespace, name) = (segment(&self.members_namespace), segment(&name));
-        Ok(format!("/api/v1/namespaces/{namespace}/secrets/{name}"))
+        Ok(secret_path_of(&self.members_namespace, &terms::secret_name(&self.cluster, Some(&cluster))))
     }
 
     async fn in_use(&self, host: &Api, fingerprint: &str) -> Result<(), Failure> {
@@ -215,58 +214,6 @@ fn patch(read: &Value, data: &Map<String, Value>) -> Value {
     json!({"metadata": {"resourceVersion": text(read, "/metadata/resourceVersion")}, "data": data})
 }
 
-fn kept(secret: &Value, account: Account) -> Result<Option<String>, Failure> {
-    let encoded = text(secret, &format!("/data/{}", account.key));
-    let unreadable =
-        |why: String| Failure::Stopped(format!("the kept {} cannot be read: {why}", account.key));
-    let bytes = BASE64_STANDARD.decode(encoded).map_err(|error| unreadable(error.to_string()))?;
-    let text = String::from_utf8(bytes).map_err(|error| unreadable(error.to_string()))?;
-    Ok((!text.is_empty()).then_some(text))
-}
-
-fn parsed(kubeconfig: &str) -> Result<Value, Failure> {
-    serde_yaml_ng::from_str(kubeconfig).map_err(|error| Failure::Kubeconfig(error.to_string()))
-}
-
-/// An entry of one of its lists.
-fn entry<'a>(kubeconfig: &'a Value, list: &str, name: &str) -> Option<&'a Value> {
-    let entries = kubeconfig.get(list).and_then(Value::as_array)?;
-    entries.iter().find(|entry| text(entry, "/name") == name)
-}
-
-/// What the current context names: its `user` or its `cluster`.
-fn current<'a>(kubeconfig: &'a Value, what: &str) -> &'a str {
-    entry(kubeconfig, "contexts", text(kubeconfig, "/current-context"))
-        .map(|context| text(context, &format!("/context/{what}")))
-        .unwrap_or_default()
-}
-
-/// Whether the cluster is reached through the tunnel.
-fn is_tunnelled(kubeconfig: &str) -> Result<bool, Failure> {
-    let kubeconfig = parsed(kubeconfig)?;
-    let cluster = entry(&kubeconfig, "clusters", current(&kubeconfig, "cluster"));
-    Ok(cluster.is_some_and(|cluster| text(cluster, "/cluster/proxy-url").starts_with(tunnel::SCHEME)))
-}
-
-fn token_of(kubeconfig: &str) -> Result<Option<String>, Failure> {
-    let kubeconfig = parsed(kubeconfig)?;
-    let found = entry(&kubeconfig, "users", current(&kubeconfig, "user"));
-    Ok(found.map(|user| text(user, "/user/token").to_owned()).filter(|token| !token.is_empty()))
-}
-
-/// How the cluster is reached stays.
-fn with_token(kubeconfig: &str, token: &str) -> Result<String, Failure> {
-    let mut kubeconfig = parsed(kubeconfig)?;
-    let user = current(&kubeconfig, "user").to_owned();
-    let users = kubeconfig.get_mut("users").and_then(Value::as_array_mut);
-    let found = users.and_then(|users| users.iter_mut().find(|entry| text(entry, "/name") == user));
-    let Some(found) = found.and_then(|entry| entry.get_mut("user")) else {
-        return Err(Failure::Kubeconfig("its current context has no user".to_owned()));
-    };
-    *found = json!({ "token": token });
-    serde_yaml_ng::to_string(&kubeconfig).map_err(|error| Failure::Stopped(error.to_string()))
-}
-
 /// As the controller tells it.
 fn fingerprint(token: &str) -> String {
     let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or_default();
@@ -278,39 +225,6 @@ fn fingerprint(token: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const KEPT: &str = "
-current-context: east
-clusters:
-- name: east
-  cluster: {server: 'https://east.tunnel:443', proxy-url: 'tunnel://east'}
-contexts:
-- name: east
-  context: {cluster: east, user: business-member}
-users:
-- name: other
-  user: {token: other}
-- name: business-member
-  user: {token: old, client-key-data: x}
-";
-
-    #[test]
-    fn only_the_token_of_the_user_changes() {
-        assert_eq!(token_of(KEPT).unwrap().as_deref(), Some("old"));
-        let new = with_token(KEPT, "new").unwrap();
-        assert_eq!(token_of(&new).unwrap().as_deref(), Some("new"));
-        let (mut before, after) = (parsed(KEPT).unwrap(), parsed(&new).unwrap());
-        before["users"][1]["user"] = json!({"token": "new"});
-        assert_eq!(before, after);
-        assert!(with_token("{}", "new").is_err());
-    }
-
-    #[test]
-    fn what_is_reached_through_the_tunnel_is_told_by_its_proxy() {
-        assert!(is_tunnelled(KEPT).unwrap());
-        assert!(!is_tunnelled(&KEPT.replace("tunnel://", "https://")).unwrap());
-        assert!(!is_tunnelled("{}").unwrap());
-    }
 
     #[test]
     fn a_token_is_told_by_its_digest() {

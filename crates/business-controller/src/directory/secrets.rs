@@ -5,6 +5,10 @@ use super::kubeconfig::listed_from_elsewhere;
 use super::{DirectorySource, Listed, Listing};
 use crate::error::{CallFailure, Error};
 use business_types::ClusterCredentials;
+use business_types::names::{
+    CLUSTER_DISPLAY_NAME_ANNOTATION, CLUSTER_KUBECONFIG_KEY, CLUSTER_LABEL, CLUSTER_TENANTS_ANNOTATION,
+    CLUSTER_TYPE_ANNOTATION,
+};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, ListParams};
@@ -15,17 +19,6 @@ use std::time::Duration;
 const PERIOD: Duration = Duration::from_secs(5);
 /// A call that takes longer has failed.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// Label: the name of the cluster.
-pub const CLUSTER_LABEL: &str = "business.tkestack.io/cluster";
-/// Annotation: the cluster's name for people.
-pub const DISPLAY_NAME_ANNOTATION: &str = "business.tkestack.io/display-name";
-/// Annotation: the cluster's type.
-pub const TYPE_ANNOTATION: &str = "business.tkestack.io/cluster-type";
-/// Annotation: the tenants that may use the cluster, separated by commas; without it all may.
-pub const TENANTS_ANNOTATION: &str = "business.tkestack.io/tenants";
-/// Key of the kubeconfig in the Secret.
-pub const KUBECONFIG_KEY: &str = "kubeconfig";
-
 /// Clusters in Secrets.
 #[derive(Clone, Debug)]
 pub struct SecretSource {
@@ -72,18 +65,18 @@ async fn one(name: &str, secret: Secret) -> Result<Listed, Error> {
         return Err(Error::Config(format!("label {CLUSTER_LABEL} is empty")));
     }
     let data = secret.data.unwrap_or_default();
-    let bytes =
-        data.get(KUBECONFIG_KEY).ok_or_else(|| Error::Config(format!("it has no key {KUBECONFIG_KEY}")))?;
+    let missing = || Error::Config(format!("it has no key {CLUSTER_KUBECONFIG_KEY}"));
+    let bytes = data.get(CLUSTER_KUBECONFIG_KEY).ok_or_else(missing)?;
     let text = std::str::from_utf8(&bytes.0).map_err(|error| Error::Config(error.to_string()))?;
     let credentials = Some(ClusterCredentials { secret_name });
     let mut entry = Described { credentials, ..Described::imported() };
-    if let Some(display_name) = annotations.get(DISPLAY_NAME_ANNOTATION) {
+    if let Some(display_name) = annotations.get(CLUSTER_DISPLAY_NAME_ANNOTATION) {
         display_name.clone_into(&mut entry.display_name);
     }
-    if let Some(type_) = annotations.get(TYPE_ANNOTATION) {
+    if let Some(type_) = annotations.get(CLUSTER_TYPE_ANNOTATION) {
         type_.clone_into(&mut entry.type_);
     }
-    if let Some(tenants) = annotations.get(TENANTS_ANNOTATION) {
+    if let Some(tenants) = annotations.get(CLUSTER_TENANTS_ANNOTATION) {
         let tenants = tenants.split(',').map(str::trim).filter(|tenant| !tenant.is_empty());
         entry.tenants = tenants.map(str::to_owned).collect();
     }

@@ -6,13 +6,15 @@ use crate::business::Business;
 use crate::dial::Dialer;
 use crate::directory::described::Described;
 use crate::directory::kubeconfig::{listed_as, listed_from_elsewhere};
-use crate::directory::secrets::CLUSTER_LABEL;
 use crate::error::chain;
 use crate::kinds::{ObjectKey as _, RootKey};
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use business_types::MemberClusterStatus;
+use business_types::names::{
+    CLUSTER_ENDPOINT_ANNOTATION, CLUSTER_ENDPOINT_CA_KEY, CLUSTER_LABEL, CLUSTER_SIGNER_KEY,
+};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, ListParams};
 use kube::config::{Cluster, Kubeconfig};
@@ -21,12 +23,6 @@ use std::time::Duration;
 
 /// A call that takes longer has failed.
 const DEADLINE: Duration = Duration::from_secs(5);
-/// Key in a cluster's Secret: the kubeconfig of who may have certificates signed.
-pub const SIGNER_KEY: &str = "signer-kubeconfig";
-/// Annotation of a cluster's Secret: the URL at which people reach the cluster.
-pub const ENDPOINT_ANNOTATION: &str = "business.tkestack.io/endpoint";
-/// Key in a cluster's Secret: the authorities that vouch for that URL, PEM. Without it those of the system do.
-pub const ENDPOINT_CA_KEY: &str = "endpoint-ca.crt";
 
 /// A cluster that can issue certificates.
 #[derive(Clone, Debug)]
@@ -174,11 +170,14 @@ async fn from_secret(
     let endpoint = match written {
         Some(endpoint) => endpoint,
         None => ClusterEndpoint {
-            server: annotations.get(ENDPOINT_ANNOTATION).cloned().ok_or_else(|| no_endpoint(cluster))?,
-            ca_bundle: text(ENDPOINT_CA_KEY)?.unwrap_or_default().to_owned(),
+            server: annotations
+                .get(CLUSTER_ENDPOINT_ANNOTATION)
+                .cloned()
+                .ok_or_else(|| no_endpoint(cluster))?,
+            ca_bundle: text(CLUSTER_ENDPOINT_CA_KEY)?.unwrap_or_default().to_owned(),
         },
     };
-    let signer = text(SIGNER_KEY)?.ok_or_else(|| cannot_sign(cluster))?;
+    let signer = text(CLUSTER_SIGNER_KEY)?.ok_or_else(|| cannot_sign(cluster))?;
     let file = Kubeconfig::from_yaml(signer).map_err(|error| IssueRefusal::Unavailable(chain(&error)))?;
     let listed = listed_from_elsewhere(cluster, file, Described::imported()).await;
     let config = listed.map_err(|error| IssueRefusal::Unavailable(error.text()))?.config;

@@ -1,6 +1,6 @@
 //! What cert-manager does with the objects of the chart.
 
-use super::matrix::text;
+use crate::json::text;
 use anyhow::{Context as _, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

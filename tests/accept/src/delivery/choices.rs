@@ -1,7 +1,7 @@
 //! What single values do to what the chart renders.
 
 use super::helm::{Helm, chart};
-use super::matrix::text;
+use crate::json::{list, text};
 use anyhow::{Context as _, Result, ensure};
 use instance::manifests::NAMESPACE;
 use serde_json::{Value, json};
@@ -23,10 +23,6 @@ pub(super) fn check(helm: &Helm, dir: &Path) -> Result<()> {
 fn deployment<'a>(objects: &'a [Value], name: &str) -> Result<&'a Value> {
     let is_it = |one: &&Value| text(one, "/kind") == "Deployment" && text(one, "/metadata/name") == name;
     objects.iter().find(is_it).with_context(|| format!("no Deployment {name}"))
-}
-
-fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
-    object.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
 /// Every value of a key, wherever it is.
@@ -86,8 +82,7 @@ fn forbidden(helm: &Helm) -> Result<()> {
         let objects = helm.template_with(namespace, &chart(), &[set])?;
         for name in [API, CONTROLLER] {
             let args = list(deployment(&objects, name)?, &format!("{CONTAINER}/args"));
-            let told =
-                args.iter().filter_map(Value::as_str).find(|flag| flag.starts_with("--forbidden-namespaces"));
+            let told = args.filter_map(Value::as_str).find(|flag| flag.starts_with("--forbidden-namespaces"));
             ensure!(told == wanted.as_deref(), "{name} in {namespace} with {set}: {told:?}");
         }
     }
@@ -109,7 +104,7 @@ fn given_anew(helm: &Helm) -> Result<()> {
     )?;
     let api = deployment(&objects, API)?;
     let of = |place: &str, key: &str, name: &str| -> Vec<&Value> {
-        list(api, place).iter().filter(|one| text(one, key) == name).collect()
+        list(api, place).filter(|one| text(one, key) == name).collect()
     };
     let env = of(&format!("{CONTAINER}/env"), "/name", "DATABASE_URL");
     ensure!(env == [&json!({"name": "DATABASE_URL", "value": "postgres://x"})], "{env:?}");
@@ -138,11 +133,8 @@ fn logged_in(helm: &Helm) -> Result<()> {
     let set = "authentication.configMapName=x,api.extraArgs={--authentication-config=/mine/file.yaml}";
     let objects = helm.template_with(NAMESPACE, &chart(), &[console, set])?;
     let args = list(deployment(&objects, API)?, &format!("{CONTAINER}/args"));
-    let told: Vec<&str> = args
-        .iter()
-        .filter_map(Value::as_str)
-        .filter(|flag| flag.starts_with("--authentication-config"))
-        .collect();
+    let told: Vec<&str> =
+        args.filter_map(Value::as_str).filter(|flag| flag.starts_with("--authentication-config")).collect();
     ensure!(told == ["--authentication-config=/mine/file.yaml"], "{told:?}");
     Ok(())
 }

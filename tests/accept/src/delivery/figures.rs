@@ -1,6 +1,6 @@
 //! Alerts and dashboard: promtool takes the rules, each alert fires when it should, and what is asked for is exported.
 
-use super::matrix::text;
+use crate::json::{list, text};
 use anyhow::{Context as _, Result, bail, ensure};
 use instance::kubectl::Kubectl;
 use instance::layout;
@@ -124,10 +124,6 @@ fn metrics(expression: &str) -> BTreeSet<String> {
         plain.unwrap_or(word).to_owned()
     })
     .collect()
-}
-
-fn list<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
-    object.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
 }
 
 #[cfg(test)]

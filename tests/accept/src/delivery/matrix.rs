@@ -3,6 +3,7 @@
 
 use super::helm::{Helm, chart, values};
 use crate::install::references;
+use crate::json::text;
 use anyhow::{Context as _, Result, bail, ensure};
 use instance::kubectl::Kubectl;
 use instance::manifests::{self, NAMESPACE};
@@ -188,10 +189,6 @@ fn without(object: &mut Value, map: &str, keys: &[&str]) {
             metadata.remove(map);
         }
     }
-}
-
-pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 #[cfg(test)]

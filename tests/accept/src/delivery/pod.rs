@@ -2,6 +2,7 @@
 //! ServiceAccount's token and probes are those of the object. Files lie below a directory, and ports are free ones of this
 //! machine.
 
+use crate::json::{list, text};
 use anyhow::{Context as _, Result, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -20,9 +21,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::matrix::text;
-
-/// Where the programs find a cluster's API in a pod.
+/// Where programs listen in a pod.
 const ALL_ADDRESSES: &str = "0.0.0.0:";
 
 /// A cluster that pods are run for.
@@ -286,10 +285,6 @@ fn here_of_flag(arg: &str, mounts: &[(String, PathBuf)]) -> String {
 /// One that nobody has at the moment.
 fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
-}
-
-fn list<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
-    object.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
 }
 
 #[cfg(test)]

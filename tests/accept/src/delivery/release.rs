@@ -3,8 +3,8 @@
 use super::certificates;
 use super::figures::Questions;
 use super::helm::{Helm, RELEASE, chart, values};
-use super::matrix::text;
 use super::pod::{Node, Pod};
+use crate::json::text;
 use anyhow::{Context as _, Result, ensure};
 use instance::Instance;
 use instance::job::{Hard, apply, namespace, project, until_active, until_available, until_gone};

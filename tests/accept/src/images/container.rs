@@ -1,5 +1,6 @@
 //! What a kubelet and a container runtime make of an image and a pod, by the programs that every Linux has.
 
+use crate::json::list;
 use anyhow::{Context as _, Result, ensure};
 use instance::layout;
 use instance::supervisor::Spec;
@@ -55,7 +56,7 @@ impl Pod {
         let containers = deployment.pointer("/spec/template/spec/containers").and_then(Value::as_array);
         let container = containers.and_then(|all| all.first()).context("a Deployment without a container")?;
         let mut env: BTreeMap<String, String> = BTreeMap::new();
-        for variable in list(container, "env") {
+        for variable in list(container, "/env") {
             let name = string(variable, "name")?;
             let given = variable.get("value").and_then(Value::as_str).map(str::to_owned);
             let value = given.or_else(|| known.get(name).cloned());
@@ -63,13 +64,13 @@ impl Pod {
         }
         let service = known.iter().filter(|(name, _)| name.starts_with("KUBERNETES_"));
         env.extend(service.map(|(name, value)| (name.clone(), value.clone())));
-        let args = list(container, "args").filter_map(Value::as_str);
+        let args = list(container, "/args").filter_map(Value::as_str);
         let args = args.map(|arg| moved(&expanded(arg, &env), &port)).collect::<Result<_>>()?;
         let mut probes = Vec::new();
         for probe in ["startupProbe", "livenessProbe", "readinessProbe"] {
             let Some(get) = container.get(probe).and_then(|probe| probe.get("httpGet")) else { continue };
             let name = string(get, "port")?;
-            let named = list(container, "ports").find(|port| port.get("name") == get.get("port"));
+            let named = list(container, "/ports").find(|port| port.get("name") == get.get("port"));
             let number = named.and_then(|port| port.get("containerPort")?.as_u64());
             let number = number.with_context(|| format!("no port is called {name}"))?;
             probes.push(Probe { path: string(get, "path")?.to_owned(), port: port(number.try_into()?) });
@@ -89,10 +90,6 @@ fn moved(arg: &str, port: impl Fn(u16) -> u16) -> Result<String> {
     let Some((flag, number)) = arg.split_once(ANY) else { return Ok(arg.to_owned()) };
     let number: u16 = number.parse().with_context(|| format!("{arg}: no port"))?;
     Ok(format!("{flag}127.0.0.1:{}", port(number)))
-}
-
-fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
-    value.get(name).and_then(Value::as_array).into_iter().flatten()
 }
 
 fn string<'a>(value: &'a Value, name: &str) -> Result<&'a str> {
@@ -143,10 +140,10 @@ pub(super) struct Container {
 impl Container {
     pub(super) fn of(name: &str, root: &Path, config: &Value, pod: Pod) -> Result<Self> {
         let config = config.get("config").context("an image without a configuration")?;
-        let strings = |name| list(config, name).filter_map(Value::as_str).map(str::to_owned).collect();
+        let strings = |name: &str| list(config, name).filter_map(Value::as_str).map(str::to_owned).collect();
         let user = string(config, "User")?.to_owned();
         let (name, root) = (name.to_owned(), root.to_owned());
-        Ok(Self { name, pod, root, user, entrypoint: strings("Entrypoint"), env: strings("Env") })
+        Ok(Self { name, pod, root, user, entrypoint: strings("/Entrypoint"), env: strings("/Env") })
     }
 
     /// The number of its user, which is that of its group.

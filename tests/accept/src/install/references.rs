@@ -1,5 +1,6 @@
 //! What rendered objects name. kube-apiserver does not look whether it is there, and knows nothing of cert-manager's kinds.
 
+use crate::json::{list, text};
 use anyhow::{Result, ensure};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -160,14 +161,6 @@ fn ports(container: &Value) -> BTreeSet<&str> {
 fn matches(selector: &Value, labels: Option<&Value>) -> bool {
     let (Some(selector), Some(labels)) = (selector.as_object(), labels) else { return false };
     selector.iter().all(|(key, value)| labels.get(key) == Some(value))
-}
-
-fn list<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
-    object.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
-}
-
-fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 fn shown(object: &Value) -> String {

@@ -109,7 +109,7 @@ fn joins(instance: &Instance, operator: &Kubectl, cluster: &str) -> Result<()> {
     };
     let other = join("another", &["--dry-run"])?;
     contains(&String::from_utf8_lossy(&other.stderr), &[&format!("registered already, as {cluster}")])?;
-    let joined = join(cluster, &["--days", "1"])?;
+    let joined = join(cluster, &["--days", "1", "--display-name", "Joined"])?;
     let told = String::from_utf8_lossy(&joined.stderr);
     ensure!(joined.status.success(), "{told}");
     contains(&String::from_utf8_lossy(&joined.stdout), &["joined, and Ready"])?;
@@ -123,6 +123,9 @@ fn joins(instance: &Instance, operator: &Kubectl, cluster: &str) -> Result<()> {
         "-o",
         "go-template={{.data.kubeconfig | base64decode}}",
     ])?;
+    let again = join(cluster, &["--days", "1", "--no-wait"])?;
+    let told = String::from_utf8_lossy(&again.stderr);
+    contains(&told, &["as before, since this call does not say: --display-name 'Joined' --tenants '"])?;
     let file = member.kubeconfig().with_extension("joined");
     std::fs::write(&file, kept)?;
     let controller = instance.kubectl.with_kubeconfig(&file);

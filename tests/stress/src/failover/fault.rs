@@ -121,7 +121,7 @@ impl Struck {
 
 /// The nodes of an instance that has several.
 pub(crate) fn cluster(instance: &Instance) -> Result<&PatroniCluster> {
-    instance.cluster.as_ref().context("PostgreSQL has one node")
+    instance.patroni.as_ref().context("PostgreSQL has one node")
 }
 
 fn ballast(node: &PatroniNode) -> PathBuf {

@@ -3,6 +3,7 @@ use crate::commands::member::{CONTROLLER_NAMESPACE, text};
 use crate::failure::Failure;
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
+use business_types::names::{CLUSTER_KUBECONFIG_KEY, CLUSTER_SIGNER_KEY};
 use serde_json::{Map, Value, json};
 
 const DAY_SECONDS: i64 = 86_400;
@@ -21,8 +22,8 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    pub(crate) const CONTROLLER: Self = Self { name: "business-member", key: "kubeconfig" };
-    pub(crate) const SIGNER: Self = Self { name: "business-signer", key: "signer-kubeconfig" };
+    pub(crate) const CONTROLLER: Self = Self { name: "business-member", key: CLUSTER_KUBECONFIG_KEY };
+    pub(crate) const SIGNER: Self = Self { name: "business-signer", key: CLUSTER_SIGNER_KEY };
 
     /// Its tokens, for the member cluster itself.
     pub(crate) fn tokens(self, member: &Api) -> Tokens<'_> {
@@ -32,7 +33,6 @@ impl Account {
             account: self.name,
             audience: None,
             label: (TOKEN_LABEL, self.name),
-            former: Some(format!("{}-tokens", self.name)),
         }
     }
 }
@@ -46,8 +46,6 @@ pub(crate) struct Tokens<'a> {
     pub(super) audience: Option<&'static str>,
     /// Label of the Secrets that they are bound to.
     pub(super) label: (&'static str, &'a str),
-    /// The Secret that tokens were bound to before each had its own.
-    pub(super) former: Option<String>,
 }
 
 /// A token of an account.
@@ -116,9 +114,9 @@ impl Tokens<'_> {
         let made =
             |secret: &Value| text(secret, "/metadata/creationTimestamp").parse::<jiff::Timestamp>().ok();
         let newest = all.iter().find(|secret| text(secret, "/metadata/name") == kept.bound_to).and_then(made);
-        let is_former =
+        let is_older =
             |secret: &&Value| text(secret, "/metadata/name") != kept.bound_to && made(secret) <= newest;
-        self.revoke(all.iter().filter(is_former)).await
+        self.revoke(all.iter().filter(is_older)).await
     }
 
     /// Ends all of them.
@@ -127,9 +125,8 @@ impl Tokens<'_> {
     }
 
     async fn revoke(&self, bound: impl Iterator<Item = &Value>) -> Result<Vec<String>, Failure> {
-        let names = bound.map(|secret| text(secret, "/metadata/name").to_owned());
         let mut deleted = Vec::new();
-        for name in names.chain(self.former.clone()) {
+        for name in bound.map(|secret| text(secret, "/metadata/name").to_owned()) {
             match self.cluster.delete(&format!("{}/{}", self.secrets(), segment(&name))).await {
                 Ok(_) => deleted.push(name),
                 Err(failure) if failure.is_not_found() => {}

@@ -1,3 +1,4 @@
+use super::terms::{Terms, Way};
 use super::{Join, manifests, member, tunnel};
 use crate::api::Api;
 use crate::failure::Failure;
@@ -42,6 +43,7 @@ pub(super) async fn check(
     host: &Api,
     member: &Api,
     join: &Join,
+    terms: &Terms,
     objects: &[Value],
 ) -> Result<String, Failure> {
     if member.config.accept_invalid_certs {
@@ -57,12 +59,12 @@ pub(super) async fn check(
     let uid = member::uid(member).await?;
     let known: Vec<MemberCluster> = objects::seen(host, names::MEMBER_CLUSTERS).await?;
     wrong.extend(taken(&known, &join.cluster, &uid));
-    for right in needed(objects, join.people)? {
+    for right in needed(objects, terms.people)? {
         if !allowed(member, right, None).await? {
             wrong.push(format!("in {} you may not {right}", join.cluster));
         }
     }
-    for right in needed_in_host(join.tunnel.is_some()) {
+    for right in needed_in_host(matches!(terms.way, Way::Tunnel(_))) {
         if !allowed(host, right, Some(&join.members_namespace)).await? {
             wrong.push(format!("in the host cluster you may not {right} in {}", join.members_namespace));
         }

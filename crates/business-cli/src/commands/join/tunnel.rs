@@ -1,9 +1,11 @@
 use super::credentials::{Credential, Reach, Tokens};
+use super::kubeconfig::{TUNNEL_SCHEME, in_secret};
 use super::{manifests, text};
 use crate::api::Api;
 use crate::commands::member::CONTROLLER_NAMESPACE;
 use crate::failure::Failure;
 use serde_json::{Map, Value, json};
+use std::fmt;
 use std::str::FromStr;
 
 const AGENT: &str = include_str!("../../../../../deploy/member-tunnel/agent.yaml");
@@ -11,12 +13,13 @@ const AGENT: &str = include_str!("../../../../../deploy/member-tunnel/agent.yaml
 pub(crate) const NAME: &str = "business-tunnel";
 /// Label of a Secret that a token of agents is bound to: the cluster that they are in.
 const CLUSTER_LABEL: &str = "business.tkestack.io/tunnel-of";
-/// Scheme of a `proxy-url` that stands for the tunnel.
-pub(crate) const SCHEME: &str = "tunnel://";
 /// Port of the tunnel's Service.
 const PORT: u16 = 8091;
 /// In the agents' Deployment.
 const AGENT_IMAGE: &str = "/spec/template/spec/containers/0/image";
+const AGENT_ARGS: &str = "/spec/template/spec/containers/0/args";
+/// Key of the authorities in the agents' Secret.
+const AUTHORITY_KEY: &str = "ca.crt";
 /// Where the Secret is mounted.
 const MOUNTED_AUTHORITY: &str = "/tunnel/ca.crt";
 /// The API server's port inside its own cluster.
@@ -44,17 +47,78 @@ impl FromStr for Entrance {
     }
 }
 
+impl fmt::Display for Entrance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+/// How the agents of a cluster dial.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Dialling {
+    pub(super) entrance: Entrance,
+    /// PEM; without it, those of the agent's system vouch.
+    pub(super) authority: Option<String>,
+    /// Where it is not that of the manifest.
+    pub(super) image: Option<String>,
+}
+
+impl Dialling {
+    /// The same with what was said before and is not said now.
+    pub(super) fn or(self, before: &Self, kept: &mut Vec<String>) -> Self {
+        if self.authority.is_none() && before.authority.is_some() {
+            kept.push("--tunnel-ca".to_owned());
+        }
+        if let (None, Some(image)) = (&self.image, &before.image) {
+            kept.push(format!("--tunnel-image {image}"));
+        }
+        Self {
+            authority: self.authority.or_else(|| before.authority.clone()),
+            image: self.image.or_else(|| before.image.clone()),
+            ..self
+        }
+    }
+
+    /// As agents of `join` do.
+    fn of(deployment: &Value, secret: &Value) -> Result<Option<Self>, Failure> {
+        let args = deployment.pointer(AGENT_ARGS).and_then(Value::as_array);
+        let arg = |name: &str| {
+            let mut args = args.into_iter().flatten().filter_map(Value::as_str);
+            args.find_map(|arg| arg.strip_prefix(name)?.strip_prefix('='))
+        };
+        let (Some(host), Some(port)) = (arg("--proxy-server-host"), arg("--proxy-server-port")) else {
+            return Ok(None);
+        };
+        let Ok(entrance) = format!("{host}:{port}").parse() else { return Ok(None) };
+        let has_authority = arg("--ca-cert").is_some_and(|file| !file.is_empty());
+        let authority = if has_authority { in_secret(secret, AUTHORITY_KEY)? } else { None };
+        let ours = manifests::parsed(AGENT)?;
+        let ours = ours.first().map(|object| repository(text(object, AGENT_IMAGE))).unwrap_or_default();
+        let image = text(deployment, AGENT_IMAGE);
+        let image = (repository(image) != ours).then(|| image.to_owned());
+        Ok(Some(Self { entrance, authority, image }))
+    }
+}
+
+/// An image without its tag and digest.
+fn repository(image: &str) -> &str {
+    let named = image.split_once('@').map_or(image, |(named, _)| named);
+    named.rsplit_once(':').filter(|(_, tag)| !tag.contains('/')).map_or(named, |(repository, _)| repository)
+}
+
+/// How the agents in a cluster dial; `None` where there are none of `join`.
+pub(super) async fn found(member: &Api) -> Result<Option<Dialling>, Failure> {
+    let Some(deployment) = member.find::<Value>(&deployment_path()).await? else { return Ok(None) };
+    let Some(secret) = member.find::<Value>(&secret_path()).await? else { return Ok(None) };
+    Dialling::of(&deployment, &secret)
+}
+
 /// What a member behind the tunnel gets beside the others, but for its Secret.
-pub(super) async fn agent(
-    member: &Api,
-    cluster: &str,
-    entrance: &Entrance,
-    authority: Option<&str>,
-    image: Option<&str>,
-) -> Result<Vec<Value>, Failure> {
+pub(super) async fn agent(member: &Api, cluster: &str, dialling: &Dialling) -> Result<Vec<Value>, Failure> {
     let service: Value = member.get("/api/v1/namespaces/default/services/kubernetes").await?;
-    let mut objects = filled(cluster, entrance, authority, text(&service, "/spec/clusterIP"))?;
-    set_image(&mut objects, image);
+    let Dialling { entrance, authority, image } = dialling;
+    let mut objects = filled(cluster, entrance, authority.as_deref(), text(&service, "/spec/clusterIP"))?;
+    set_image(&mut objects, image.as_deref());
     Ok(objects)
 }
 
@@ -89,14 +153,13 @@ pub(crate) fn tokens<'a>(host: &'a Api, members_namespace: &'a str, cluster: &'a
         account: NAME,
         audience: Some(NAME),
         label: (CLUSTER_LABEL, cluster),
-        former: None,
     }
 }
 
 /// The agents' Secret.
 pub(super) fn secret(token: &Credential, authority: Option<&str>) -> Value {
     let mut data = Map::from_iter([("token".to_owned(), json!(token.token))]);
-    data.extend(authority.map(|authority| ("ca.crt".to_owned(), json!(authority))));
+    data.extend(authority.map(|authority| (AUTHORITY_KEY.to_owned(), json!(authority))));
     json!({
         "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
         "metadata": {"name": NAME, "namespace": CONTROLLER_NAMESPACE},
@@ -107,6 +170,11 @@ pub(super) fn secret(token: &Credential, authority: Option<&str>) -> Value {
 /// Where that Secret is.
 pub(crate) fn secret_path() -> String {
     format!("/api/v1/namespaces/{CONTROLLER_NAMESPACE}/secrets/{NAME}")
+}
+
+/// Where their Deployment is.
+pub(crate) fn deployment_path() -> String {
+    format!("/apis/apps/v1/namespaces/{CONTROLLER_NAMESPACE}/deployments/{NAME}")
 }
 
 /// As its own pods reach it, through the tunnel.
@@ -121,13 +189,15 @@ pub(super) async fn inside(member: &Api, cluster: &str) -> Result<Reach, Failure
         server: format!("https://{cluster}.tunnel:{API_PORT}"),
         tls_server_name: Some(API_NAME.to_owned()),
         authority,
-        proxy_url: Some(format!("{SCHEME}{cluster}")),
+        proxy_url: Some(format!("{TUNNEL_SCHEME}{cluster}")),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::Engine as _;
+    use base64::prelude::BASE64_STANDARD;
 
     #[test]
     fn an_entrance_is_a_host_and_perhaps_a_port() {
@@ -147,6 +217,28 @@ mod tests {
         };
         assert!(image(None).starts_with("registry.k8s.io/"), "{}", image(None));
         assert_eq!(image(Some("mirror.example.org/agent:1")), "mirror.example.org/agent:1");
+    }
+
+    #[test]
+    fn how_agents_dial_is_read_from_what_was_applied() {
+        for (entrance, authority, image) in [
+            ("t.example.org:443", Some("PEM"), Some("mirror.example.org:5000/agent:1")),
+            ("t.example.org", None, None),
+        ] {
+            let entrance: Entrance = entrance.parse().unwrap();
+            let mut objects = filled("east", &entrance, authority, "10.96.0.1").unwrap();
+            set_image(&mut objects, image);
+            let secret = json!({"data": {"ca.crt": BASE64_STANDARD.encode(authority.unwrap_or_default())}});
+            let found = Dialling::of(&objects[0], &secret).unwrap();
+            let (authority, image) = (authority.map(str::to_owned), image.map(str::to_owned));
+            assert_eq!(found, Some(Dialling { entrance, authority, image }));
+        }
+        assert_eq!(Dialling::of(&json!({}), &json!({})).unwrap(), None);
+        for image in
+            ["r.io:5000/a/b", "r.io:5000/a/b:v1", "r.io:5000/a/b:v1@sha256:0", "r.io:5000/a/b@sha256:0"]
+        {
+            assert_eq!(repository(image), "r.io:5000/a/b");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 use crate::api::Api;
 use crate::commands::join::credentials::{Credential, Tokens, bound_to};
 use crate::commands::join::tunnel;
-use crate::commands::member::{CONTROLLER_NAMESPACE, text};
+use crate::commands::member::text;
 use crate::failure::Failure;
 use crate::screen::note;
 use crate::wait::{self, Look};
@@ -55,8 +55,7 @@ impl<'a> Agents<'a> {
     }
 
     async fn begin_anew(&self, timeout: Duration) -> Result<(), Failure> {
-        let name = tunnel::NAME;
-        let path = format!("/apis/apps/v1/namespaces/{CONTROLLER_NAMESPACE}/deployments/{name}");
+        let path = tunnel::deployment_path();
         let annotations = json!({TOKEN_ANNOTATION: self.new.bound_to});
         let body = json!({"spec": {"template": {"metadata": {"annotations": annotations}}}});
         self.member.merge_patch(&path, &body).await?;
