@@ -8,7 +8,8 @@ use tokio_util::sync::CancellationToken;
 /// The places of open connections. There are never more than a number of those of which nobody is known yet, and of those
 /// of all who are: when all are taken, the longest there makes room; among the known it is one of the tenant, and of his
 /// the user, that holds most. So nobody keeps out others by holding connections. Front proxies, which come for
-/// everybody, and masters are not counted: they have the rest.
+/// everybody, and masters are not counted: they have the rest. A proxy's connection that has become a WebSocket is its
+/// user's alone, and counts as his.
 #[derive(Debug)]
 pub(crate) struct Places {
     strangers: usize,
@@ -51,7 +52,7 @@ impl Places {
         if taken.strangers.len() > self.strangers {
             displace_first(&mut taken.strangers);
         }
-        Place { places: Arc::clone(self), number, displaced, holder: OnceLock::new() }
+        Place { places: Arc::clone(self), number, displaced, holder: OnceLock::new(), user: OnceLock::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Taken> {
@@ -60,6 +61,12 @@ impl Places {
 }
 
 impl Taken {
+    fn count(&mut self, number: u64, LaneHolder { tenant, user }: LaneHolder, displaced: &CancellationToken) {
+        let users = self.holders.entry(tenant).or_default();
+        users.entry(user).or_default().insert(number, displaced.clone());
+        self.known += 1;
+    }
+
     fn displace_most(&mut self) {
         let held = |users: &HashMap<u64, Connections>| users.values().map(BTreeMap::len).sum::<usize>();
         let tenant = self.holders.values_mut().max_by_key(|users| held(users));
@@ -97,6 +104,8 @@ pub(crate) struct Place {
     displaced: CancellationToken,
     /// Whose it is, once somebody is known; nobody's that is not counted.
     holder: OnceLock<Option<LaneHolder>>,
+    /// Whose a front proxy's is, once it serves one user alone.
+    user: OnceLock<LaneHolder>,
 }
 
 impl Place {
@@ -113,15 +122,26 @@ impl Place {
             if caller.via == Via::FrontProxy || caller.in_group(MASTERS) {
                 return None;
             }
-            let holder = LaneHolder::of(caller, &self.places.hasher);
-            let users = taken.holders.entry(holder.tenant).or_default();
-            users.entry(holder.user).or_default().insert(self.number, self.displaced.clone());
-            taken.known += 1;
-            if taken.known > self.places.known {
-                taken.displace_most();
-            }
-            Some(holder)
+            Some(self.count(&mut taken, caller))
         });
+    }
+
+    /// From now on nobody but this caller is served over the connection.
+    pub(crate) fn upgraded(&self, caller: &Caller) {
+        let is_counted = !matches!(self.holder.get(), Some(None));
+        if is_counted || caller.via != Via::FrontProxy || caller.in_group(MASTERS) {
+            return;
+        }
+        self.user.get_or_init(|| self.count(&mut self.places.lock(), caller));
+    }
+
+    fn count(&self, taken: &mut Taken, caller: &Caller) -> LaneHolder {
+        let holder = LaneHolder::of(caller, &self.places.hasher);
+        taken.count(self.number, holder, &self.displaced);
+        if taken.known > self.places.known {
+            taken.displace_most();
+        }
+        holder
     }
 }
 
@@ -132,6 +152,9 @@ impl Drop for Place {
             None => drop(taken.strangers.remove(&self.number)),
             Some(None) => {}
             Some(Some(holder)) => taken.leave(self.number, *holder),
+        }
+        if let Some(user) = self.user.get() {
+            taken.leave(self.number, *user);
         }
     }
 }
@@ -192,6 +215,27 @@ mod tests {
         let more = known(&places, &user("quiet", Some("small")));
         assert!(!is_displaced(&quiet) && !is_displaced(&more));
         drop((uncounted, quiet, colleague, busy, crowd, more));
+        assert!(is_empty(&places));
+    }
+
+    #[test]
+    fn what_a_proxy_has_upgraded_counts_as_its_users() {
+        let places = Places::new(9, 1);
+        let by_proxy = |name, tenant| Caller { via: Via::FrontProxy, ..user(name, tenant) };
+        let proxy = known(&places, &by_proxy("busy", Some("big")));
+        let upgraded = |caller: &Caller| {
+            let place = known(&places, caller);
+            place.upgraded(caller);
+            place
+        };
+        let root = Caller { groups: vec![MASTERS.to_owned()], ..by_proxy("root", None) };
+        let root = upgraded(&root);
+        let busy: Vec<_> = (0..20).map(|_| upgraded(&by_proxy("busy", Some("big")))).collect();
+        assert_eq!(busy.iter().filter(|place| !is_displaced(place)).count(), 7);
+        let direct = upgraded(&user("busy", Some("big")));
+        assert_eq!(busy.iter().filter(|place| !is_displaced(place)).count(), 6, "he is the same user");
+        assert!([&proxy, &root, &direct].iter().all(|place| !is_displaced(place)));
+        drop((proxy, root, busy, direct));
         assert!(is_empty(&places));
     }
 }

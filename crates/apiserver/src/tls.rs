@@ -80,6 +80,13 @@ impl Peer {
             place.known(caller);
         }
     }
+
+    /// The connection goes on as a caller's own.
+    pub(crate) fn upgraded(&self, caller: &Caller) {
+        if let Some(place) = &self.place {
+            place.upgraded(caller);
+        }
+    }
 }
 
 /// The certificates of a PEM bundle, DER; none in it is an error.

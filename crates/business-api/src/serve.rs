@@ -235,19 +235,20 @@ fn check_clusters(ready: &Health, clusters: &Clusters) {
     ready.add("clusters", move || if clusters.is_loaded() { Ok(()) } else { Err(unread()) });
 }
 
-/// `/readyz` fails until the cache is filled and who is who is known for the first time, and while the database is
-/// away: probes leave the check `postgres` out, so that an absent database takes nobody out of service. A standby that stands
-/// still while the primary goes on takes out the replicas that read from it: others know more.
+/// `/readyz` fails until the cache is filled and who is who is known for the first time, while the database is away, and
+/// while the standby that is read stands still though the primary goes on. Probes leave the checks `postgres` and
+/// `standby` out: all replicas lose the same server at once, and without any of them nothing is discovered, and no
+/// namespace of the host cluster deleted.
 fn add_checks(settings: &Serve, ready: &Health, store: &Store) {
-    let (synced, reads_a_standby) = (store.clone(), settings.read_from.is_some());
-    ready.add("cache-sync", move || {
-        if !synced.synced() {
-            return Err("not filled yet".to_owned());
-        }
-        if reads_a_standby && synced.database().is_ok() { freshness::check(&synced) } else { Ok(()) }
+    let synced = store.clone();
+    ready.add("cache-sync", move || if synced.synced() { Ok(()) } else { Err("not filled yet".to_owned()) });
+    let database = store.clone();
+    ready.add("postgres", move || database.database());
+    let (read, reads_a_standby) = (store.clone(), settings.read_from.is_some());
+    ready.add("standby", move || {
+        let is_measured = reads_a_standby && read.synced() && read.database().is_ok();
+        if is_measured { freshness::check(&read) } else { Ok(()) }
     });
-    let store = store.clone();
-    ready.add("postgres", move || store.database());
 }
 
 /// Keeps who is who from the objects that say so.

@@ -1,5 +1,6 @@
 -- Makes an amount count that no object stands for, even above the limits of its scope, or one that counts already be
--- another one. False when there is no such scope; a unique violation when the uid counts elsewhere already.
+-- another one. False when there is no such scope; a unique violation when the uid counts elsewhere already, or is an
+-- object's.
 CREATE FUNCTION {hold_amounts}(
     p_stands smallint[], p_required boolean[], p_uid uuid, p_kind smallint, p_scope text, p_state text, p_reason text,
     p_claim_domain text, p_claim_place text, h_domain text[], h_key text[], h_amount numeric[])
@@ -8,12 +9,18 @@ LANGUAGE plpgsql
 AS $$
 #variable_conflict use_variable
 BEGIN
+    -- A uid is what a member cluster says. A claim that belongs to no hold is an object's, which would find its own uid
+    -- held when it is given up. Before the counter: nobody knows the uid of an object that is not there yet.
+    IF EXISTS (SELECT FROM claims c WHERE c.uid = p_uid
+               AND NOT EXISTS (SELECT FROM holds h WHERE h.uid = p_uid AND h.domain = c.domain AND h.place = c.place)) THEN
+        RAISE EXCEPTION 'uid % is an object''s', p_uid USING ERRCODE = 'unique_violation';
+    END IF;
     PERFORM FROM rev ORDER BY v DESC LIMIT 1 FOR UPDATE;
     IF p_required[p_kind] AND NOT EXISTS (SELECT FROM objects o WHERE o.kind = p_stands[p_kind] AND o.namespace = ''
                                           AND o.name = p_scope) THEN
         RETURN false;
     END IF;
-    -- A uid is what a member cluster says: it replaces nothing of another scope, domain or place.
+    -- It replaces nothing of another scope, domain or place.
     IF EXISTS (SELECT FROM holds h WHERE h.uid = p_uid
                AND NOT (h.scope_kind = p_kind AND h.scope = p_scope COLLATE "C"
                         AND (h.domain = '' OR h.domain = ANY (h_domain)
@@ -30,7 +37,8 @@ BEGIN
     ON CONFLICT ON CONSTRAINT ledger_pkey DO UPDATE
     SET children = g.children + 1, allocated = g.allocated + excluded.allocated,
         ceiling = CASE WHEN g.allocated + excluded.allocated > g.hard THEN g.allocated + excluded.allocated END;
-    INSERT INTO claims (domain, place, uid) SELECT p_claim_domain, p_claim_place, p_uid WHERE p_claim_place <> ''
+    INSERT INTO claims (domain, place, uid) SELECT p_claim_domain, p_claim_place, p_uid
+    WHERE p_claim_place <> '' AND p_claim_domain = ANY (h_domain)
     ON CONFLICT DO NOTHING;
     PERFORM {settle_excess}(p_stands, array_fill(p_kind, ARRAY[cardinality(h_key)]),
                             array_fill(p_scope, ARRAY[cardinality(h_key)]), h_domain, h_key);
@@ -61,7 +69,8 @@ BEGIN
     DELETE FROM ledger g USING holds h
     WHERE h.uid = p_uid AND g.scope_kind = h.scope_kind AND g.scope = h.scope AND NOT g.listed AND g.limits = 0
       AND g.children = 0 AND g.hard IS NULL AND g.allocated = 0;
-    DELETE FROM claims WHERE uid = p_uid;
+    DELETE FROM claims c USING holds h
+    WHERE h.uid = p_uid AND c.domain = h.domain AND c.place = h.place AND c.uid = p_uid;
     DELETE FROM holds WHERE uid = p_uid;
     GET DIAGNOSTICS gone = ROW_COUNT;
     RETURN gone;

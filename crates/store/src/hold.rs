@@ -175,7 +175,7 @@ impl Store {
 
     /// Charges what no object stands for to a scope, even above the scope's limits. Doing it again with other amounts
     /// charges those instead. [`Error::NotFound`] when there is no such scope, [`Error::AlreadyExists`] when its uid is
-    /// held in another scope, domain or place.
+    /// held in another scope, domain or place, or is an object's.
     pub async fn hold(&self, access: &Access, hold: &Hold) -> Result<(), Error> {
         operator(access)?;
         let (mut domains, mut keys, mut amounts) = (vec![""], vec![""], vec!["0".to_owned()]);

@@ -246,9 +246,10 @@ async fn connection<H: Handler>(
         }
     };
     ended.map_err(|error| error.to_string())?;
-    // In this task, so that the drain waits for it, too.
-    if let Some(session) = afterwards.take() {
-        session.await;
+    // In this task, so that the drain waits for it, too, and its place counts as long as it lasts.
+    let Some(session) = afterwards.take() else { return Ok(()) };
+    tokio::select! {
+        () = session => Ok(()),
+        () = displaced.cancelled() => Err("made room for another one after its upgrade".to_owned()),
     }
-    Ok(())
 }

@@ -163,18 +163,20 @@ async fn answer<H: Handler>(
     trail.outcome = context.outcome.take();
     let response = handled.map_err(|status| refusal(dialect, &status, &HeaderMap::new(), &uri))?;
     let response = keep_place(shared, &context.info, place, response);
-    Ok(handed_over(shared, upgrade, response, afterwards))
+    Ok(handed_over(shared, (peer, &context.caller), upgrade, response, afterwards))
 }
 
-/// A watch that was answered goes on over its WebSocket.
+/// A watch that was answered goes on over its WebSocket, which is its caller's alone.
 fn handed_over<H>(
     shared: &ServerShared<H>,
+    (peer, caller): (&Peer, &Caller),
     upgrade: Option<Box<Upgrade>>,
     response: Response<Body>,
     afterwards: &Afterwards,
 ) -> Response<Body> {
     match upgrade {
         Some(upgrade) if response.status() == StatusCode::OK => {
+            peer.upgraded(caller);
             upgrade.accept(response, afterwards, shared.draining.clone())
         }
         _ => response,

@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
+use std::time::Duration;
 use tokio_tungstenite::tungstenite::Message;
 
 fn watch() -> String {
@@ -51,6 +52,38 @@ async fn a_client_that_closes_gives_its_place_back() {
     assert_eq!(first.next().await, Said::Cut);
     // The second one went without a word.
     until("both are gone", async || world.metrics().await.contains("apiserver_longrunning_requests 0")).await;
+}
+
+#[tokio::test]
+async fn the_sockets_of_one_user_make_room_as_his_connections_do() {
+    let world = World::start_with(|settings| {
+        settings.connections = 16;
+        settings.strangers = 4;
+    })
+    .await;
+    let (master, aggregator) = (world.master(), world.aggregator());
+    let token = format!("Bearer {}", world.signer.token(|_| {}));
+    let direct = [("authorization", token.as_str())];
+    let through_proxy =
+        [("x-remote-user", "jane"), ("x-remote-group", "tenant-admins"), ("x-remote-extra-tenantid", "acme")];
+    for (identity, credentials) in [(None, direct.as_slice()), (Some(&aggregator), &through_proxy)] {
+        let mut sockets = Vec::new();
+        let watch = watch();
+        for number in 0..24 {
+            let opened = Socket::open((world.address, &world.serving_ca, identity), &watch, credentials);
+            let opened = tokio::time::timeout(Duration::from_secs(20), opened).await;
+            let Ok(Ok(socket)) = opened else { panic!("no place for number {number}") };
+            sockets.push(socket);
+        }
+        let (mut first, mut last) = (sockets.swap_remove(0), sockets.pop().unwrap());
+        assert_eq!(first.next().await, Said::Event(json!({"type": "ADDED"})));
+        assert_eq!(first.next().await, Said::Cut, "it made room");
+        assert_eq!(last.next().await, Said::Event(json!({"type": "ADDED"})));
+        last.say(Message::Ping("there?".into())).await;
+        assert_eq!(last.next().await, Said::Pong(b"there?".to_vec()));
+        let other = Socket::open((world.address, &world.serving_ca, Some(&master)), &watch, &[]).await;
+        assert!(other.is_ok(), "another one's");
+    }
 }
 
 #[tokio::test]

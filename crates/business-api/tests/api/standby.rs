@@ -30,10 +30,12 @@ async fn who_was_removed_writes_nothing_through_a_standby_that_stands_still() {
     let refused = write().await;
     assert!(refused.message().starts_with("who may do what: "), "{refused:?}");
     assert_eq!(alice.get("/projects/web?resourceVersion=0").await.code, 200, "what is read may be old");
-    assert_ne!(late.operator().get("/readyz/cache-sync").await.code, 200);
-    assert_eq!(direct.operator().get("/readyz/cache-sync").await.code, 200);
+    assert_ne!(late.operator().get("/readyz/standby").await.code, 200);
+    assert_eq!(direct.operator().get("/readyz/standby").await.code, 200);
+    let probe = late.operator().get("/readyz?exclude=postgres&exclude=standby").await;
+    assert_eq!(probe.code, 200, "discovery and operators need it as long as it is all there is");
 
     sqlx::raw_sql("SELECT pg_wal_replay_resume()").execute(&mut replay).await.unwrap();
     until("her removal is known", async || [403, 404].contains(&write().await.code)).await;
-    until("it is ready again", async || late.operator().get("/readyz/cache-sync").await.code == 200).await;
+    until("it is ready again", async || late.operator().get("/readyz").await.code == 200).await;
 }

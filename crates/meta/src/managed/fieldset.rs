@@ -132,20 +132,65 @@ impl FieldSet {
     /// What is in either.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
-        join(self, other, |a, b| match (a, b) {
-            (Some(a), Some(b)) => (a.member || b.member, a.below.union(&b.below)),
-            (Some(one), None) | (None, Some(one)) => (one.member, one.below.clone()),
-            (None, None) => (false, Self::default()),
-        })
+        let (mut left, mut right) = (self.0.iter().peekable(), other.0.iter().peekable());
+        let mut out = Self::default();
+        loop {
+            let order = match (left.peek(), right.peek()) {
+                (Some(a), Some(b)) => a.element.cmp(&b.element),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (None, None) => return out,
+            };
+            let from_left = if order == Ordering::Greater { None } else { left.next() };
+            let from_right = if order == Ordering::Less { None } else { right.next() };
+            out.0.extend(match (from_left, from_right) {
+                (Some(a), Some(b)) => Some(Node {
+                    element: a.element.clone(),
+                    member: a.member || b.member,
+                    below: a.below.union(&b.below),
+                }),
+                (one, other) => one.or(other).cloned(),
+            });
+        }
     }
 
-    /// What is in both.
+    /// What is in any of them. Each path is moved once a level, however many sets there are.
+    pub(super) fn union_of(sets: impl IntoIterator<Item = Self>) -> Self {
+        Self::gathered(sets.into_iter().flat_map(|set| set.0).collect())
+    }
+
+    /// A set of nodes in any order; those of one element are put together.
+    fn gathered(mut nodes: Vec<Node>) -> Self {
+        nodes.sort_by(|a, b| a.element.cmp(&b.element));
+        let mut set = Vec::with_capacity(nodes.len());
+        let mut nodes = nodes.into_iter().peekable();
+        while let Some(mut node) = nodes.next() {
+            let mut below = Vec::new();
+            while let Some(same) = nodes.next_if(|next| next.element == node.element) {
+                node.member |= same.member;
+                below.extend(same.below.0);
+            }
+            if !below.is_empty() {
+                below.append(&mut node.below.0);
+                node.below = Self::gathered(below);
+            }
+            set.push(node);
+        }
+        Self(set)
+    }
+
+    /// What is in both. The larger set is not walked: there may be many small ones to compare with it.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
-        join(self, other, |a, b| match (a, b) {
-            (Some(a), Some(b)) => (a.member && b.member, a.below.intersection(&b.below)),
-            _ => (false, Self::default()),
-        })
+        let (few, many) = if self.0.len() <= other.0.len() { (self, other) } else { (other, self) };
+        let mut both = Self::default();
+        for one in &few.0 {
+            if let Some(other) = many.get(&one.element) {
+                let below = one.below.intersection(&other.below);
+                both.push(&one.element, Mark { member: one.member && other.member, below });
+            }
+        }
+        both
     }
 
     /// What is in this one only.
@@ -258,7 +303,7 @@ impl FieldSet {
     /// Reads `FieldsV1`.
     pub fn from_value(fields: &Value) -> Result<Self, String> {
         let Value::Object(map) = fields else { return Err("FieldsV1 must be an object".to_owned()) };
-        let mut set = Self(Vec::with_capacity(map.len()));
+        let mut nodes = Vec::with_capacity(map.len());
         for (key, value) in map {
             if key == "." {
                 continue;
@@ -266,18 +311,9 @@ impl FieldSet {
             let Some(element) = Element::parse(key)? else { continue };
             let below = Self::from_value(value)?;
             let member = below.is_empty() || value.get(".").is_some();
-            set.0.push(Node { element, member, below });
+            nodes.push(Node { element, member, below });
         }
-        set.sort();
-        set.0.dedup_by(|b, a| {
-            let same = a.element == b.element;
-            if same {
-                a.member |= b.member;
-                a.below = a.below.union(&b.below);
-            }
-            same
-        });
-        Ok(set)
+        Ok(Self::gathered(nodes))
     }
 
     /// Writes `FieldsV1`.
@@ -294,30 +330,6 @@ impl FieldSet {
             (node.element.to_key(), Value::Object(map))
         };
         self.0.iter().map(entry).collect()
-    }
-}
-
-/// Walks two sets in step and builds a third from what stands at each place.
-fn join(
-    a: &FieldSet,
-    b: &FieldSet,
-    at: impl Fn(Option<&Node>, Option<&Node>) -> (bool, FieldSet),
-) -> FieldSet {
-    let (mut left, mut right) = (a.0.iter().peekable(), b.0.iter().peekable());
-    let mut out = FieldSet::default();
-    loop {
-        let order = match (left.peek(), right.peek()) {
-            (Some(a), Some(b)) => a.element.cmp(&b.element),
-            (Some(_), None) => Ordering::Less,
-            (None, Some(_)) => Ordering::Greater,
-            (None, None) => return out,
-        };
-        let from_left = if order == Ordering::Greater { None } else { left.next() };
-        let from_right = if order == Ordering::Less { None } else { right.next() };
-        let (member, below) = at(from_left, from_right);
-        if let Some(node) = from_left.or(from_right) {
-            out.push(&node.element, Mark { member, below });
-        }
     }
 }
 

@@ -4,13 +4,14 @@ use super::fieldset::FieldSet;
 use crate::time;
 use serde_json::{Map, Value};
 use std::cmp::Ordering;
+use std::collections::{BTreeMap, HashSet};
 
 /// Entries of the operation Update that an object keeps; older ones are put together.
 pub(super) const UPDATE_MANAGERS_MAX: usize = 10;
 const ANCIENT_CHANGES: &str = "ancient-changes";
 
 /// What tells a manager's entry from the others.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ManagerIdentity {
     pub(super) manager: String,
     pub(super) applied: bool,
@@ -29,6 +30,14 @@ impl ManagerIdentity {
         }
     }
 
+    fn rest(&self) -> (bool, &str, bool) {
+        (!self.applied, &self.api_version, self.subresource.is_empty())
+    }
+
+    fn is_ancient_changes(&self) -> bool {
+        self.manager == ANCIENT_CHANGES && !self.applied && self.subresource.is_empty()
+    }
+
     /// How a conflict names the owner.
     pub(super) fn shown(&self) -> String {
         let place = match self.subresource.as_str() {
@@ -43,8 +52,7 @@ impl ManagerIdentity {
 impl Ord for ManagerIdentity {
     fn cmp(&self, other: &Self) -> Ordering {
         // Upstream sorts by a JSON text: appliers before updaters of the same name, subresources before the object itself.
-        let rest = |one: &Self| (!one.applied, one.api_version.clone(), one.subresource.is_empty());
-        let names = self.manager.cmp(&other.manager).then_with(|| rest(self).cmp(&rest(other)));
+        let names = self.manager.cmp(&other.manager).then_with(|| self.rest().cmp(&other.rest()));
         names.then_with(|| self.subresource.cmp(&other.subresource))
     }
 }
@@ -62,6 +70,13 @@ pub(super) struct ManagerEntry {
     pub(super) api_version: String,
     pub(super) time: Option<String>,
     pub(super) fields: FieldSet,
+}
+
+/// Updates of a version that are put together.
+struct Bucket {
+    /// The entry that takes the others in.
+    home: usize,
+    others: Vec<usize>,
 }
 
 /// All managers of an object.
@@ -102,9 +117,9 @@ impl Managers {
         self.0.push(entry);
     }
 
-    /// Reads `metadata.managedFields`.
+    /// Reads `metadata.managedFields`. Of one manager's entries the last one counts.
     pub(super) fn decode(list: Option<&Value>) -> Result<Self, String> {
-        let mut managers = Self::default();
+        let mut entries = Vec::new();
         for (index, entry) in list.and_then(Value::as_array).into_iter().flatten().enumerate() {
             let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
             let applied = match text("operation") {
@@ -126,7 +141,7 @@ impl Managers {
                 Some(fields) => FieldSet::from_value(fields)?,
             };
             let time = entry.get("time").and_then(Value::as_str).map(str::to_owned);
-            let entry = ManagerEntry {
+            entries.push(ManagerEntry {
                 identity: ManagerIdentity {
                     manager: text("manager").to_owned(),
                     applied,
@@ -136,11 +151,12 @@ impl Managers {
                 api_version: api_version.to_owned(),
                 time,
                 fields,
-            };
-            managers.0.retain(|other| other.identity != entry.identity);
-            managers.0.push(entry);
+            });
         }
-        Ok(managers)
+        let mut seen = HashSet::new();
+        let is_last: Vec<bool> = entries.iter().rev().map(|entry| seen.insert(&entry.identity)).collect();
+        let kept = entries.into_iter().zip(is_last.into_iter().rev()).filter(|(_, is_last)| *is_last);
+        Ok(Self(kept.map(|(entry, _)| entry).collect()))
     }
 
     /// Writes `metadata.managedFields`: appliers first, then by time and name. `None` when there is nothing to write.
@@ -166,46 +182,45 @@ impl Managers {
 
     /// Puts the oldest Update entries of each version together until few enough are left.
     pub(super) fn cap(&mut self) {
-        let mut updaters: Vec<(i64, ManagerIdentity)> = self
-            .0
-            .iter()
-            .filter(|entry| !entry.identity.applied)
-            .map(|entry| (seconds(entry), entry.identity.clone()))
-            .collect();
+        let updaters = self.0.iter().enumerate().filter(|(_, entry)| !entry.identity.applied);
+        let mut updaters: Vec<(usize, &ManagerEntry)> = updaters.collect();
         let mut left = updaters.len();
         if left <= UPDATE_MANAGERS_MAX {
             return;
         }
-        updaters.sort();
-        let mut first_of_version: Vec<ManagerIdentity> = Vec::new();
-        for (_, identity) in updaters {
+        updaters.sort_by_cached_key(|(_, entry)| (seconds(entry), &entry.identity));
+        let ancient = updaters.iter().filter(|(_, entry)| entry.identity.is_ancient_changes());
+        let ancient: BTreeMap<&str, usize> =
+            ancient.map(|(at, entry)| (entry.identity.api_version.as_str(), *at)).collect();
+        let mut buckets: BTreeMap<&str, Bucket> = BTreeMap::new();
+        for (at, entry) in updaters {
             if left <= UPDATE_MANAGERS_MAX {
-                return;
+                break;
             }
-            let version = identity.api_version.clone();
-            let Some(first) = first_of_version.iter().find(|first| first.api_version == version).cloned()
-            else {
-                first_of_version.push(identity);
+            let version = entry.identity.api_version.as_str();
+            let home = ancient.get(version).copied();
+            let Some(bucket) = buckets.get_mut(version) else {
+                buckets.insert(version, Bucket { home: home.unwrap_or(at), others: Vec::new() });
                 continue;
             };
-            let bucket = ManagerIdentity::new(ANCIENT_CHANGES, false, &version, "");
-            if self.get(&bucket).is_none()
-                && let Some(entry) = self.get_mut(&first)
-            {
-                entry.identity = bucket.clone();
+            if bucket.home != at {
+                bucket.others.push(at);
+                left = left.saturating_sub(1);
             }
-            if identity == bucket {
-                continue;
-            }
-            let Some(merged) = self.get(&identity).cloned() else { continue };
-            self.0.retain(|entry| entry.identity != identity);
-            if let Some(entry) = self.get_mut(&bucket) {
-                entry.fields = entry.fields.union(&merged.fields);
-                // The later of the two times.
-                entry.time = merged.time;
-            }
-            left = left.saturating_sub(1);
         }
+        let buckets: Vec<Bucket> = buckets.into_values().filter(|bucket| !bucket.others.is_empty()).collect();
+        let mut entries: Vec<Option<ManagerEntry>> = self.0.drain(..).map(Some).collect();
+        for Bucket { home, others } in buckets {
+            let others: Vec<ManagerEntry> =
+                others.into_iter().filter_map(|at| entries.get_mut(at)?.take()).collect();
+            let Some(entry) = entries.get_mut(home).and_then(Option::as_mut) else { continue };
+            entry.identity = ManagerIdentity::new(ANCIENT_CHANGES, false, &entry.api_version, "");
+            // The latest of their times.
+            entry.time = others.last().and_then(|latest| latest.time.clone());
+            let fields = others.into_iter().map(|other| other.fields);
+            entry.fields = FieldSet::union_of(fields.chain([std::mem::take(&mut entry.fields)]));
+        }
+        self.0 = entries.into_iter().flatten().collect();
     }
 }
 

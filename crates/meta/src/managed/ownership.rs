@@ -108,9 +108,11 @@ impl OwnedEndpoint<'_> {
         if !force && !conflicts.is_empty() {
             return Err(OwnershipRefusal::Conflicts(conflicts));
         }
+        let mut conflicts = conflicts.into_iter().peekable();
         for entry in managers.0.iter_mut().filter(|entry| Some(&entry.identity) != writer) {
-            if let Some((_, taken)) = conflicts.iter().find(|(identity, _)| *identity == entry.identity) {
-                entry.fields.remove(taken);
+            // They are in the order of the managers.
+            if let Some((_, taken)) = conflicts.next_if(|(identity, _)| *identity == entry.identity) {
+                entry.fields.remove(&taken);
             }
             entry.fields.remove(&change.removed);
         }
@@ -128,7 +130,7 @@ impl OwnedEndpoint<'_> {
         let last = named(last);
         let everything = fields(&merged)?;
         let pruned = contents::without(&merged, self.schema, &last)?;
-        let owned = managers.0.iter().fold(FieldSet::default(), |all, entry| all.union(&entry.fields));
+        let owned = FieldSet::union_of(managers.0.iter().map(|entry| entry.fields.clone()));
         let kept = fields(&pruned)?.union(&named(&owned));
         let pruned = contents::without(&merged, self.schema, &everything.difference(&kept))?;
         // What lies inside something pruned but was never the applier's stays.

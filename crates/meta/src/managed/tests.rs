@@ -1,6 +1,7 @@
 use super::*;
 use crate::schema::ListType;
 use proptest::prelude::*;
+use std::time::{Duration, Instant};
 
 mod recorded;
 
@@ -455,6 +456,55 @@ fn old_updaters_are_put_together() {
     assert!(history.owned("ancient-changes").contains(&".map.k00".to_owned()));
 }
 
+/// Whoever may write an object may send any list.
+#[test]
+fn a_long_list_of_managers_takes_no_longer_than_its_length() {
+    const MANY: usize = 40_000;
+    let begun = Instant::now();
+    let entry = |number: usize| {
+        json!({
+            "manager": format!("m{number}"), "operation": "Update", "apiVersion": "example.io/v1", "time": NOW,
+            "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:map": {(format!("f:k{number}")): {}}}},
+        })
+    };
+    let list: Vec<Value> = (0..MANY).map(entry).collect();
+    let map: Map<String, Value> = (0..MANY).map(|number| (format!("k{number}"), json!("x"))).collect();
+    let mut sent = thing(json!({"map": map, "text": "y"}));
+    sent["metadata"]["managedFields"] = json!(list);
+    let sent = Object::new(sent).unwrap();
+    let list = |object: &Object| object.get(&MANAGED_FIELDS).and_then(Value::as_array).unwrap().clone();
+    let mut history = History::new();
+    let created = history.step(|tracker, _| tracker.update(None, sent.clone(), write("a")));
+    assert_eq!(list(&created).len(), 1, "what is set anew is its writer's");
+    history.live = Some(Object::new(thing(json!({"map": map, "text": "x"}))).unwrap());
+    let changed = history.step(|tracker, live| tracker.update(live, sent, write("a")));
+    let kept = list(&changed);
+    assert_eq!(kept.len(), managers::UPDATE_MANAGERS_MAX);
+    let owned = kept.iter().map(|entry| FieldSet::from_value(&entry["fieldsV1"]).unwrap().len());
+    assert_eq!(owned.sum::<usize>(), MANY + 1, "nobody's field is lost");
+
+    let spelled = |number: usize| {
+        let spaces: String = (0..16).map(|bit| if number & (1 << bit) == 0 { ' ' } else { '\t' }).collect();
+        (format!("v:{spaces}1"), json!({(format!("f:k{number}")): {}}))
+    };
+    let fields: Map<String, Value> = (0..MANY).map(spelled).collect();
+    assert_eq!(FieldSet::from_value(&Value::Object(fields)).unwrap().len(), MANY);
+    assert!(begun.elapsed() < Duration::from_secs(20), "took {:?}", begun.elapsed());
+}
+
+#[test]
+fn of_one_managers_entries_the_last_one_counts() {
+    let entry = |manager: &str, field: &str| {
+        json!({"manager": manager, "operation": "Apply", "apiVersion": "example.io/v1", "fieldsType": "FieldsV1",
+            "fieldsV1": {(format!("f:{field}")): {}}})
+    };
+    let list = json!([entry("a", "x"), entry("b", "x"), entry("a", "y"), entry("c", "x")]);
+    let managers = Managers::decode(Some(&list)).unwrap();
+    let shown: Vec<_> =
+        managers.0.iter().map(|entry| (entry.identity.manager.as_str(), entry.fields.to_value())).collect();
+    assert_eq!(shown, [("b", json!({"f:x": {}})), ("a", json!({"f:y": {}})), ("c", json!({"f:x": {}}))]);
+}
+
 #[test]
 fn a_subresource_has_owners_of_its_own() {
     let history = History::new().apply("a", json!({"text": "x"}));
@@ -603,7 +653,7 @@ fn an_apply_costs_well_under_100_microseconds() {
     println!("{} bytes", body.to_string().len());
     let mut history = History::new().apply("a", spec.clone()).update("e", spec);
     let measure = |name: &str, run: &mut dyn FnMut()| {
-        let start = std::time::Instant::now();
+        let start = Instant::now();
         for _ in 0..2000 {
             run();
         }

@@ -4,7 +4,7 @@ use super::{JSON_PATCH_COPY_BYTES_MAX, JSON_PATCH_WORK_MAX, PatchError};
 use crate::decode::DEPTH_MAX;
 use json_patch::PatchOperation;
 use json_patch::jsonptr::Pointer;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// What is left to the operations of a patch.
 pub(super) struct Budget {
@@ -15,6 +15,19 @@ pub(super) struct Budget {
 impl Budget {
     pub(super) fn new() -> Self {
         Self { copied: JSON_PATCH_COPY_BYTES_MAX, work: JSON_PATCH_WORK_MAX }
+    }
+
+    /// Pays for the pointers of an operation, before anybody follows them. None leads anywhere that is longer than a document
+    /// is deep.
+    pub(super) fn read(&mut self, operation: &Map<String, Value>) -> Result<(), PatchError> {
+        for pointer in ["path", "from"].into_iter().filter_map(|member| operation.get(member)?.as_str()) {
+            let tokens = pointer.matches('/').count();
+            if tokens > DEPTH_MAX {
+                return Err(too_deep());
+            }
+            self.work(tokens)?;
+        }
+        Ok(())
     }
 
     /// Pays for an operation before it is done.

@@ -28,6 +28,11 @@ pub fn json_patch(mut document: Value, patch: &[u8]) -> Result<Patched, PatchErr
         };
         let rejected =
             |error: &dyn ToString| PatchError::Rejected(format!("operation {index}: {}", error.to_string()));
+        let unpaid = |error: PatchError| match error {
+            PatchError::Rejected(why) => rejected(&why),
+            other => other,
+        };
+        budget.read(operation).map_err(unpaid)?;
         let mut operation = from_the_end(operation, &document);
         if tests_for_nothing(&operation, &document) {
             continue;
@@ -35,10 +40,7 @@ pub fn json_patch(mut document: Value, patch: &[u8]) -> Result<Patched, PatchErr
         add_instead(&mut operation, &document);
         let operation =
             PatchOperation::deserialize(Value::Object(operation)).map_err(|error| rejected(&error))?;
-        budget.spend(&operation, &document).map_err(|error| match error {
-            PatchError::Rejected(why) => rejected(&why),
-            other => other,
-        })?;
+        budget.spend(&operation, &document).map_err(unpaid)?;
         json_patch::patch(&mut document, std::slice::from_ref(&operation))
             .map_err(|error| rejected(&error))?;
     }
@@ -92,17 +94,19 @@ fn from_the_end(operation: &Map<String, Value>, document: &Value) -> Map<String,
 /// A pointer without negative indices. `room` is the place behind the last one, which can be added to.
 fn plain_pointer(path: &str, document: &Value, room: usize) -> String {
     let mut plain = String::with_capacity(path.len());
+    let mut reached = Some(document);
     let mut tokens = path.split('/').skip(1).peekable();
     while let Some(token) = tokens.next() {
-        let list = document.pointer(&plain).and_then(Value::as_array);
+        let list = reached.and_then(Value::as_array);
         let room = if tokens.peek().is_none() { room } else { 0 };
         let index = list.zip(token.strip_prefix('-').and_then(|digits| digits.parse::<usize>().ok()));
         let index = index.and_then(|(list, back)| list.len().saturating_add(room).checked_sub(back));
-        plain.push('/');
-        match index {
-            Some(index) => plain.push_str(&index.to_string()),
-            None => plain.push_str(token),
-        }
+        let step = match index {
+            Some(index) => format!("/{index}"),
+            None => format!("/{token}"),
+        };
+        reached = reached.and_then(|value| value.pointer(&step));
+        plain.push_str(&step);
     }
     plain
 }

@@ -72,6 +72,14 @@ fn json_patches_have_the_ways_of_gos_library() {
         (json!([{"op": "remove", "path": "/a/-1"}]), json!({"a": [1]})),
         (json!([{"op": "replace", "path": "/a/-2", "value": 7}]), json!({"a": [7, 2]})),
         (json!([{"op": "add", "path": "/a/-1", "value": 3}]), json!({"a": [1, 2, 3]})),
+        (
+            json!([
+                {"op": "add", "path": "/x~1y", "value": [{"-1": [5, 6]}, [7]]},
+                {"op": "replace", "path": "/x~1y/-2/-1/-1", "value": 8},
+                {"op": "remove", "path": "/x~1y/-1/-1"},
+            ]),
+            json!({"a": [1, 2], "x/y": [{"-1": [5, 8]}, []]}),
+        ),
     ] {
         assert_eq!(json_patched(&document, &patch), Ok(want), "{patch}");
     }
@@ -132,6 +140,21 @@ fn no_json_patch_nests_deeper_than_a_body_may() {
     let deepest = json_patched(&json!({"x": {"y": {}}}), &at("/x/y"));
     assert_eq!(deepest, Ok(json!({"x": {"y": nested(98)}})), "as deep as a body may be");
     assert!(json_patched(&json!({"x": {"y": {}}}), &at("/x/y/z")).is_err());
+}
+
+#[test]
+fn no_pointer_of_a_json_patch_is_followed_further_than_a_body_nests() {
+    let nested = (0..97).fold(json!({}), |inner, _| json!({"a": inner}));
+    let endless = format!("/x{}{}", "/a".repeat(97), "/-".repeat(100_000));
+    for operation in [
+        json!({"op": "remove", "path": endless}),
+        json!({"op": "test", "path": endless, "value": null}),
+        json!({"op": "copy", "from": endless, "path": "/y"}),
+        json!({"op": "move", "from": endless, "path": "/y"}),
+    ] {
+        let error = json_patched(&json!({"x": nested}), &json!([operation])).unwrap_err();
+        assert!(matches!(&error, PatchError::Rejected(why) if why.contains("max depth")), "{error:?}");
+    }
 }
 
 #[test]

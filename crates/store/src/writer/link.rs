@@ -17,6 +17,8 @@ const FATE_DEADLINE: Duration = Duration::from_secs(30);
 const SILENCE_MAX: Duration = Duration::from_secs(3);
 /// The same while it may be there: it says that it is starting, or only the answer does not come.
 const SLOW_MAX: Duration = Duration::from_secs(10);
+/// How long it may take until a new connection can be used, all in all: the server answers each step or gives it up.
+const OPEN_DEADLINE: Duration = Duration::from_secs(10);
 /// How long a check of an idle connection may take.
 const CHECK_DEADLINE: Duration = Duration::from_secs(5);
 const RETRY_FLOOR: Duration = Duration::from_millis(50);
@@ -154,7 +156,9 @@ impl Link {
                 self.used = false;
                 return Err(StatementFailure::Unavailable(reason.clone()));
             }
-            match self.open().await {
+            let opened = tokio::time::timeout(OPEN_DEADLINE, self.open()).await;
+            let silent = |_elapsed| Err("PostgreSQL does not answer on a new connection".to_owned());
+            match opened.unwrap_or_else(silent) {
                 Ok(connection) => {
                     self.cache.handover.connected();
                     self.connection = Some(connection);

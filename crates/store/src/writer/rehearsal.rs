@@ -1,4 +1,4 @@
-use super::outcome;
+use super::{CALL_DEADLINE, outcome};
 use crate::batch::{Batch, Rules, Unapplied};
 use crate::connect::{self, StatementFailure};
 use crate::model::Write;
@@ -22,7 +22,9 @@ pub(crate) async fn rehearse(url: &str, rules: &Rules, write: Write) -> Result<R
     let batch = Batch::new(&writes, &rules.standings)?;
     let mut connection =
         connect::connect(url, "store rehearsal").await.map_err(|error| connect::unavailable(&error))?;
-    let answer = batch.rehearse(&mut connection, rules).await.map_err(|unapplied| match unapplied {
+    let called = tokio::time::timeout(CALL_DEADLINE, batch.rehearse(&mut connection, rules)).await;
+    let called = called.map_err(|_elapsed| Error::Unavailable("PostgreSQL does not answer".to_owned()))?;
+    let answer = called.map_err(|unapplied| match unapplied {
         Unapplied::Unsaid(error) => error,
         Unapplied::Database(error) => match StatementFailure::of(&error) {
             StatementFailure::Lost(text) => Error::Unavailable(text),

@@ -45,7 +45,10 @@ pub(crate) async fn write_together(
         connect::connect(url, "store batch").await.map_err(|error| connect::unavailable(&error))?;
     // As the writer, whose own connection may still be with the server before: what it compares next is its own affair.
     let last = database.server();
-    recognize(cache, last.as_deref(), &mut connection).await.map_err(Error::Unavailable)?;
+    let recognized = recognize(cache, last.as_deref(), &mut connection);
+    let recognized = tokio::time::timeout(CALL_DEADLINE, recognized).await;
+    let silent = |_elapsed| Err("PostgreSQL does not answer on a new connection".to_owned());
+    recognized.unwrap_or_else(silent).map_err(Error::Unavailable)?;
     let call = async {
         match together {
             Together::Make => batch.together(&mut connection, rules).await,

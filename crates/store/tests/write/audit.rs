@@ -205,6 +205,26 @@ async fn a_hold_is_replaced_by_none_of_another_place_or_scope() {
 }
 
 #[tokio::test]
+async fn no_hold_has_the_uid_of_an_object_or_takes_its_claim() {
+    let (kit, web) = sample().await;
+    let claim = |place: &str| Some(Claim { domain: "c1".to_owned(), place: place.to_owned() });
+    for (project, claim) in [("q", claim("lost")), ("q", None), ("p", claim("lost")), ("p", claim("web"))] {
+        let named = Hold { uid: web.uid, claim, ..orphan(project, "c1: cpu=1") };
+        let refused = kit.store.hold(&kit.access, &named).await;
+        assert!(matches!(refused, Err(Error::AlreadyExists { .. })), "{named:?}: {refused:?}");
+    }
+    kit.check().await;
+    // as an earlier release has let it in
+    let held = "INSERT INTO holds (uid, scope_kind, scope, domain, key, amount, carried, place, state, reason) \
+         SELECT uid, 1, 'q', 'c1', '', 0, false, 'lost', 'Orphaned', 'found' FROM claims WHERE place = 'web'";
+    corrupt(&kit, held).await;
+    kit.store.write_off(&kit.access, web.uid).await.unwrap();
+    kit.check().await;
+    kit.write(web.abandon("the cluster burnt down")).await.unwrap();
+    kit.check().await;
+}
+
+#[tokio::test]
 async fn an_orphan_at_the_place_of_an_object_is_charged_and_takes_no_claim() {
     let (kit, web) = sample().await;
     let claim = Claim { domain: "c1".to_owned(), place: "web".to_owned() };

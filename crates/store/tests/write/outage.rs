@@ -55,6 +55,22 @@ async fn a_write_whose_backend_is_terminated_is_made_once() {
     assert_eq!(kit.events().await, ["c a"]);
 }
 
+/// The server takes the connection and its session, and then says no more.
+#[tokio::test]
+async fn an_opening_that_is_never_answered_is_given_up_and_begun_again() {
+    let database = store::testing::database().await.unwrap();
+    let proxy = Proxy::start(&database.url).await;
+    let kit = Kit::with(Config::new(&proxy.url), database).await;
+    proxy.mute_openings(true);
+    proxy.cut();
+    let told = || kit.store.database().err().unwrap_or_default();
+    kit.until("the opening is given up", || told().contains("does not answer on a new connection")).await;
+    proxy.mute_openings(false);
+    kit.until("the next one is answered", || kit.store.database_ok()).await;
+    kit.create(Object::note("a")).await.unwrap();
+    proxy.close();
+}
+
 #[tokio::test]
 async fn an_old_backend_that_goes_on_after_its_batch_was_cancelled_commits_nothing() {
     let database = store::testing::database().await.unwrap();

@@ -11,6 +11,7 @@ pub(crate) struct Proxy {
     pub(crate) url: String,
     cut: Arc<Mutex<CancellationToken>>,
     refusing: Arc<AtomicBool>,
+    muting: Arc<AtomicBool>,
     stall: Arc<Stall>,
     only: Only,
     closed: CancellationToken,
@@ -38,6 +39,7 @@ impl Proxy {
             url: format!("{head}127.0.0.1:{own}/{rest}"),
             cut: Arc::default(),
             refusing: Arc::default(),
+            muting: Arc::default(),
             stall: Arc::default(),
             only: Arc::default(),
             closed: CancellationToken::new(),
@@ -45,6 +47,7 @@ impl Proxy {
         let (cut, closed) = (Arc::clone(&proxy.cut), proxy.closed.clone());
         let only = Arc::clone(&proxy.only);
         let (refusing, stall) = (Arc::clone(&proxy.refusing), Arc::clone(&proxy.stall));
+        let muting = Arc::clone(&proxy.muting);
         tokio::spawn(async move {
             while let Some(Ok((client, _))) = closed.run_until_cancelled(listener.accept()).await {
                 if refusing.load(Ordering::SeqCst) {
@@ -56,9 +59,12 @@ impl Proxy {
                 let (from_server, to_server) = server.into_split();
                 // Whoever copies to the server keeps the server's half open after a cut.
                 let (stall_too, only) = (Arc::clone(&stall), Arc::clone(&only));
-                let towards = Towards::Server { keep: closed.clone(), stall: stall_too, only };
+                let (muting, muted) = (Arc::clone(&muting), Arc::new(AtomicBool::new(false)));
+                let mute = Mute { wanted: muting, begun: Arc::clone(&muted) };
+                let towards = Towards::Server { keep: closed.clone(), stall: stall_too, only, mute };
                 tokio::spawn(copy(from_client, to_server, token.clone(), towards));
-                tokio::spawn(copy(from_server, to_client, token, Towards::Client(Arc::clone(&stall))));
+                let towards = Towards::Client { stall: Arc::clone(&stall), muted };
+                tokio::spawn(copy(from_server, to_client, token, towards));
             }
         });
         proxy
@@ -81,6 +87,11 @@ impl Proxy {
         self.stall.begun.cancelled().await;
     }
 
+    /// Whether a writer that gives the kinds their numbers, as a new connection does first, hears nothing any more.
+    pub(crate) fn mute_openings(&self, mute: bool) {
+        self.muting.store(mute, Ordering::SeqCst);
+    }
+
     /// Whether whoever comes is turned away.
     pub(crate) fn refuse(&self, refuse: bool) {
         self.refusing.store(refuse, Ordering::SeqCst);
@@ -97,9 +108,15 @@ impl Proxy {
     }
 }
 
+/// Whether a connection's client is to hear nothing from its opening on, and hears nothing.
+struct Mute {
+    wanted: Arc<AtomicBool>,
+    begun: Arc<AtomicBool>,
+}
+
 enum Towards {
-    Server { keep: CancellationToken, stall: Arc<Stall>, only: Only },
-    Client(Arc<Stall>),
+    Server { keep: CancellationToken, stall: Arc<Stall>, only: Only, mute: Mute },
+    Client { stall: Arc<Stall>, muted: Arc<AtomicBool> },
 }
 
 async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, cut: CancellationToken, towards: Towards) {
@@ -117,21 +134,25 @@ async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, cut: Cancellation
         let chunk = &buffer[..count];
         match &towards {
             // a statement is parsed in one message and bound in a later one, which begins with a B
-            Towards::Server { stall, only, .. } => {
+            Towards::Server { stall, only, mute, .. } => {
                 let holds = |text: &str| chunk.windows(text.len()).any(|part| part == text.as_bytes());
                 if only.lock().unwrap().is_some_and(|name| holds("application_name") && !holds(name)) {
                     return;
+                }
+                if mute.wanted.load(Ordering::SeqCst) && holds("INSERT INTO kinds") {
+                    mute.begun.store(true, Ordering::SeqCst);
                 }
                 if prepared && chunk[0] == b'B' && stall.wanted.load(Ordering::SeqCst) {
                     stall.begun.cancel();
                 }
                 prepared |= chunk.windows(12).any(|text| text == b"apply_batch_");
             }
-            Towards::Client(stall) if stall.begun.is_cancelled() => {
-                cut.cancelled().await;
-                return;
+            Towards::Client { stall, muted } => {
+                if stall.begun.is_cancelled() || muted.load(Ordering::SeqCst) {
+                    cut.cancelled().await;
+                    return;
+                }
             }
-            Towards::Client(_) => {}
         }
         if to.write_all(chunk).await.is_err() {
             return;
