@@ -170,12 +170,12 @@ async fn reconcile(cx: &Context, key: &ProjectKey) -> Result<PassOutcome, Error>
     let Some(object) = cx.objects.namespaces.get(key) else { return Ok(PassOutcome::Skipped) };
     // One that has moved has two keys, and from where it lay something may be under way.
     let Some(_turn) = cx.objects.namespaces.memory.turns.take(&object.uid) else {
-        return Ok(PassOutcome::WaitingFor(SOON));
+        return Ok(PassOutcome::NotBegun(SOON));
     };
     let reached = match site::reach(cx, &object).await {
         Ok(reached) => reached,
         Err(Nowhere::NotYet) => return Ok(PassOutcome::Waiting),
-        Err(Nowhere::Behind | Nowhere::WithoutProject) => return Ok(PassOutcome::WaitingFor(SOON)),
+        Err(Nowhere::Behind | Nowhere::WithoutProject) => return Ok(PassOutcome::NotBegun(SOON)),
         Err(Nowhere::Failed(error)) => return Err(error),
         Err(Nowhere::Because(situation)) => return not_there(cx, &object, situation).await,
     };
